@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds operator libraries, the built-in one and users' alike.
+#
+#   anyop_add_library(my_ops NAME my_ops FOLDER ${CMAKE_CURRENT_SOURCE_DIR}/ops VERSION 0.1.0)
+#
+# finds the operators in the .cc files below FOLDER and makes two shared objects:
+#   my_ops            every file but tests, benches and references
+#   my_ops_reference  the files reference.cc, loaded by tests and checks only
+# A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out.
+include_guard(GLOBAL)
+set(ANYOP_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
+include(${ANYOP_CMAKE_DIR}/isa.cmake)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+if(NOT ANYOP_INCLUDE_DIR)
+  get_filename_component(ANYOP_INCLUDE_DIR ${ANYOP_CMAKE_DIR}/../include ABSOLUTE)
+endif()
+if(NOT ANYOP_LIST_OPS)
+  get_filename_component(ANYOP_LIST_OPS ${ANYOP_CMAKE_DIR}/../tools/list_ops.py ABSOLUTE)
+endif()
+
+# Fast but exact: no reassociation, no fused multiply-add that the source does not write.
+set(ANYOP_KERNEL_OPTIONS -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden
+                         -fvisibility-inlines-hidden)
+
+function(_anyop_set_isa source used)
+  set(${used} TRUE PARENT_SCOPE)
+  get_filename_component(stem ${source} NAME_WE)
+  set(isa portable)
+  if(stem MATCHES "^cpu_(.+)$")
+    set(isa ${CMAKE_MATCH_1})
+    if(NOT isa IN_LIST ANYOP_ISAS)
+      set(${used} FALSE PARENT_SCOPE)
+      return()
+    endif()
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${ANYOP_FLAGS_${isa}}")
+  endif()
+  set_source_files_properties(
+    ${source} PROPERTIES COMPILE_DEFINITIONS "ANYOP_ISA=${isa};ANYOP_NEEDS=\"${ANYOP_NEEDS_${isa}}\"")
+endfunction()
+
+function(_anyop_module target name version folder what)
+  set(table ${CMAKE_CURRENT_BINARY_DIR}/${target}_table.cc)
+  add_custom_command(
+    OUTPUT ${table}
+    COMMAND Python3::Interpreter ${ANYOP_LIST_OPS} --name ${name} --library-version ${version}
+            --folder ${folder} --what ${what} --output ${table}
+    DEPENDS ${ARGN} ${ANYOP_LIST_OPS}
+    COMMENT "Listing the ${what} of ${name}"
+    VERBATIM)
+  add_library(${target} MODULE ${ARGN} ${table})
+  target_include_directories(${target} PRIVATE ${ANYOP_INCLUDE_DIR} ${folder} ${folder}/..)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_compile_options(${target} PRIVATE ${ANYOP_KERNEL_OPTIONS})
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -O3)
+  endif()
+  set_target_properties(${target} PROPERTIES PREFIX "" CXX_EXTENSIONS OFF
+                                             POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+function(anyop_add_library target)
+  cmake_parse_arguments(ARG "" "NAME;FOLDER;VERSION" "" ${ARGN})
+  if(NOT ARG_NAME OR NOT ARG_FOLDER)
+    message(FATAL_ERROR "anyop_add_library(${target}) needs NAME and FOLDER.")
+  endif()
+  if(NOT ARG_VERSION)
+    set(ARG_VERSION 0.0.0)
+  endif()
+  file(GLOB_RECURSE all CONFIGURE_DEPENDS ${ARG_FOLDER}/*.cc)
+  set(sources "")
+  set(references "")
+  foreach(source ${all})
+    get_filename_component(file ${source} NAME)
+    if(file MATCHES "(^|_)(test|bench)\\.cc$")
+      continue()
+    endif()
+    _anyop_set_isa(${source} used)
+    if(file MATCHES "(^|_)reference\\.cc$")
+      list(APPEND references ${source})
+    elseif(used)
+      list(APPEND sources ${source})
+    endif()
+  endforeach()
+  if(NOT sources)
+    message(FATAL_ERROR "anyop_add_library(${target}): no operator found below ${ARG_FOLDER}.")
+  endif()
+  _anyop_module(${target} ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} operators ${sources})
+  if(references)
+    _anyop_module(${target}_reference ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} references
+                  ${references})
+  endif()
+endfunction()

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# The one table of instruction sets: file suffix, compiler flags, CPU features that these assume.
+# A file cpu_<suffix>.cc is compiled with the flags; every other file is portable.
+set(_avx2_flags -mavx2 -mfma -mf16c -mbmi2)
+set(_avx512_flags ${_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd
+                  -mprefer-vector-width=512)
+set(_avx2_needs "avx2,fma,f16c")
+set(_avx512_needs "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
+
+set(ANYOP_X86_ISAS avx2 avx512 avx512_bf16 avx512_vnni)
+set(ANYOP_FLAGS_avx2 ${_avx2_flags})
+set(ANYOP_NEEDS_avx2 "${_avx2_needs}")
+set(ANYOP_FLAGS_avx512 ${_avx512_flags})
+set(ANYOP_NEEDS_avx512 "${_avx512_needs}")
+set(ANYOP_FLAGS_avx512_bf16 ${_avx512_flags} -mavx512bf16)
+set(ANYOP_NEEDS_avx512_bf16 "${_avx512_needs},avx512_bf16")
+set(ANYOP_FLAGS_avx512_vnni ${_avx512_flags} -mavx512vnni)
+set(ANYOP_NEEDS_avx512_vnni "${_avx512_needs},avx512_vnni")
+set(ANYOP_ARM_ISAS neon)
+set(ANYOP_FLAGS_neon "")
+set(ANYOP_NEEDS_neon "neon")
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(ANYOP_ISAS ${ANYOP_X86_ISAS})
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(ANYOP_ISAS ${ANYOP_ARM_ISAS})
+else()
+  set(ANYOP_ISAS "")
+endif()

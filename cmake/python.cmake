@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# The Python host, and what a wheel holds.
+if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/bindings/python.cc)
+  return()
+endif()
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module NumPy)
+file(GLOB python_sources CONFIGURE_DEPENDS bindings/*.cc)
+list(FILTER python_sources EXCLUDE REGEX "/(torch|jax|mindspore)[a-z_]*\\.cc$")
+python_add_library(_anyop MODULE WITH_SOABI ${python_sources})
+target_link_libraries(_anyop PRIVATE anyop Python::NumPy)
+target_compile_options(_anyop PRIVATE -fvisibility=hidden -fno-math-errno)
+set_target_properties(_anyop PROPERTIES INSTALL_RPATH "$ORIGIN"
+                                        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+install(TARGETS anyop anyop_ops anyop_ops_reference _anyop LIBRARY DESTINATION anyop)
+# What `anyop new` copies into a package, so that it builds with no anyop installed.
+file(GLOB public_headers CONFIGURE_DEPENDS include/anyop/*.h)
+install(FILES ${public_headers} DESTINATION anyop/include/anyop)
+install(FILES cmake/anyop.cmake cmake/isa.cmake DESTINATION anyop/cmake)
+install(FILES tools/list_ops.py DESTINATION anyop/tools)

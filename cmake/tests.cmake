@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every *_test.cc and every ops/<name>/test.cc is one program; every *_bench.cc too.
+find_package(GTest REQUIRED)
+find_package(benchmark QUIET)
+set(tests_dir ${CMAKE_BINARY_DIR}/tests)
+
+# A small operator library for the runtime's own tests.
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/runtime/testing)
+  anyop_add_library(anyop_testing NAME testing FOLDER
+                    ${CMAKE_CURRENT_SOURCE_DIR}/src/runtime/testing)
+  set_target_properties(anyop_testing PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
+endif()
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/optest/testing)
+  anyop_add_library(anyop_optest_testing NAME broken FOLDER
+                    ${CMAKE_CURRENT_SOURCE_DIR}/optest/testing)
+  set_target_properties(anyop_optest_testing PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
+  if(TARGET anyop_optest_testing_reference)
+    set_target_properties(anyop_optest_testing_reference PROPERTIES LIBRARY_OUTPUT_DIRECTORY
+                                                                    ${tests_dir})
+  endif()
+endif()
+set(test_definitions
+    ANYOP_TEST_LIBRARY="$<TARGET_FILE:anyop_ops>"
+    ANYOP_TEST_REFERENCE="$<TARGET_FILE:anyop_ops_reference>"
+    ANYOP_TESTING_DIR="${tests_dir}" ANYOP_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
+
+file(GLOB optest_sources CONFIGURE_DEPENDS optest/*.cc)
+list(FILTER optest_sources EXCLUDE REGEX "_test\\.cc$")
+if(optest_sources)
+  add_library(anyop_optest STATIC ${optest_sources})
+  target_include_directories(anyop_optest PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(anyop_optest PUBLIC anyop GTest::gtest)
+  target_compile_definitions(anyop_optest PUBLIC ${test_definitions})
+endif()
+
+function(anyop_add_test name label source)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE anyop GTest::gtest Threads::Threads ${CMAKE_DL_LIBS} ${ARGN})
+  target_compile_definitions(${name} PRIVATE ${test_definitions})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+  if(TARGET anyop_testing)
+    add_dependencies(${name} anyop_testing)
+  endif()
+  add_dependencies(${name} anyop_ops anyop_ops_reference)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900)
+endfunction()
+
+file(GLOB core_tests CONFIGURE_DEPENDS src/*/*_test.cc tests/*_test.cc)
+foreach(source ${core_tests})
+  get_filename_component(stem ${source} NAME_WE)
+  anyop_add_test(${stem} core ${source} GTest::gtest_main)
+endforeach()
+
+file(GLOB optest_tests CONFIGURE_DEPENDS optest/*_test.cc)
+foreach(source ${optest_tests})
+  get_filename_component(stem ${source} NAME_WE)
+  anyop_add_test(${stem} optest ${source} anyop_optest)
+  if(TARGET anyop_optest_testing)
+    add_dependencies(${stem} anyop_optest_testing)
+  endif()
+  if(TARGET anyop_optest_testing_reference)
+    add_dependencies(${stem} anyop_optest_testing_reference)
+  endif()
+endforeach()
+
+if(TARGET anyop_optest)
+  file(GLOB op_tests CONFIGURE_DEPENDS ops/*/test.cc ops/*/*_test.cc)
+  foreach(source ${op_tests})
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    get_filename_component(stem ${source} NAME_WE)
+    anyop_add_test(${name}_${stem} ops ${source} anyop_optest)
+  endforeach()
+endif()
+
+# simd.h is tested once per instruction set.
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/tests/isa/simd_test.cc)
+  foreach(isa portable ${ANYOP_ISAS})
+    anyop_add_test(simd_${isa}_test simd tests/isa/simd_test.cc GTest::gtest_main)
+    target_compile_options(simd_${isa}_test PRIVATE ${ANYOP_FLAGS_${isa}} -ffp-contract=off
+                                                    -fno-math-errno -fno-trapping-math)
+    target_compile_definitions(simd_${isa}_test PRIVATE ANYOP_ISA=${isa}
+                                                        "ANYOP_NEEDS=\"${ANYOP_NEEDS_${isa}}\"")
+  endforeach()
+endif()
+
+if(benchmark_FOUND)
+  file(GLOB benches CONFIGURE_DEPENDS src/*/*_bench.cc ops/*/bench.cc)
+  foreach(source ${benches})
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    get_filename_component(stem ${source} NAME_WE)
+    set(target ${name}_${stem})
+    add_executable(${target} ${source})
+    target_link_libraries(${target} PRIVATE anyop benchmark::benchmark Threads::Threads
+                                            ${CMAKE_DL_LIBS})
+    target_compile_definitions(${target} PRIVATE ${test_definitions})
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+  endforeach()
+endif()

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The boundary between operator libraries, the runtime and hosts.
+ *
+ * C only. Every struct begins with its own size in bytes; fields are appended, never changed, so a
+ * reader takes a field only if `size` reaches it, and steps through arrays of structs by the size
+ * that the first element states. Strings are NUL-terminated UTF-8 and live as long as the library.
+ * No exceptions and no ownership cross this line. Authors never see it: they include anyop/op.h. */
+#pragma once
+#include <stdint.h>
+
+#define ANYOP_ABI_VERSION 1
+
+#if defined(_WIN32)
+#define ANYOP_EXPORT __declspec(dllexport)
+#else
+#define ANYOP_EXPORT __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Tensors: the layout of DLPack 1.x (checked against a framework's header in a test). */
+typedef struct {
+  int32_t device_type; /* 1: CPU */
+  int32_t device_id;
+} DLDevice;
+
+typedef struct {
+  uint8_t code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 f8e4m3fn, 12 f8e5m2 */
+  uint8_t bits;
+  uint16_t lanes; /* 1 */
+} DLDataType;
+
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;     /* in elements; NULL: contiguous, row-major */
+  uint64_t byte_offset; /* added to data */
+} DLTensor;
+
+/* ---- Values: what an argument is. 16 bytes. */
+enum {
+  ANYOP_NONE = 0, /* an absent optional argument, or a result that the caller declines */
+  ANYOP_BOOL = 1,
+  ANYOP_INT = 2,
+  ANYOP_FLOAT = 3,
+  ANYOP_WORD = 4, /* a string from a fixed set: text in s, length in count, number in index */
+  ANYOP_DTYPE = 5,
+  ANYOP_TENSOR = 6,
+  ANYOP_TENSORS = 7,
+  ANYOP_INTS = 8,
+  ANYOP_FLOATS = 9
+};
+
+typedef struct {
+  uint16_t tag;
+  uint16_t index; /* ANYOP_WORD: the word's number among all forms of the operator; else 0 */
+  uint32_t count; /* elements of a list, bytes of a word; else 0 */
+  union {
+    int64_t i; /* bool, int, dtype (the order of ANYOP_DTYPES) */
+    double f;
+    const char* s;
+    const DLTensor* t;
+    const DLTensor* const* ts;
+    const int64_t* is;
+    const double* fs;
+  };
+} anyop_value;
+
+/* The numbers of dtypes, in this order: f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool. */
+enum {
+  ANYOP_F64, ANYOP_F32, ANYOP_F16, ANYOP_BF16, ANYOP_F8E4M3, ANYOP_F8E5M2,
+  ANYOP_I64, ANYOP_I32, ANYOP_I16, ANYOP_I8, ANYOP_U8, ANYOP_BOOL8, ANYOP_DTYPES
+};
+
+/* ---- Errors: a code, and a text set through the host table. */
+enum {
+  ANYOP_OK = 0,
+  ANYOP_INVALID_ARGUMENT = 1, /* the call is wrong */
+  ANYOP_UNSUPPORTED = 2,      /* the call is right, no kernel takes it */
+  ANYOP_NOT_AVAILABLE = 3,    /* a file, library, version or compiler is missing */
+  ANYOP_OUT_OF_MEMORY = 4,
+  ANYOP_INTERNAL = 5 /* a defect of anyop or of an operator */
+};
+
+typedef struct anyop_context anyop_context;
+
+/* ---- Services that the runtime gives to operators. */
+typedef struct {
+  uint32_t size;
+  uint32_t abi_version;
+  /* Runs fn(arg, begin, end) over a partition of [0, n); `grain` is the least number of items worth
+   * 2 us. Returns when all is done. Nested calls run inline. */
+  void (*parallel_for)(const anyop_context*, int64_t n, int64_t grain,
+                       void (*fn)(void* arg, int64_t begin, int64_t end), void* arg);
+  /* Sets the text of the error that the caller will see; returns code. */
+  int (*set_error)(const anyop_context*, int code, const char* text);
+  /* level: 0 debug, 1 info, 2 warning */
+  void (*log)(int level, const char* text);
+} anyop_host;
+
+enum { ANYOP_FLAG_BATCH_INVARIANT = 1 };
+
+struct anyop_context {
+  uint32_t size;
+  uint32_t flags;
+  const anyop_host* host;
+  void* stream;    /* NULL on CPU */
+  void* workspace; /* 64-byte aligned, workspace_bytes long, uninitialized */
+  uint64_t workspace_bytes;
+  const void* tiling; /* what the kernel's plan function wrote */
+  int32_t threads;    /* the most threads that parallel_for uses for this call */
+  int32_t reserved;
+  void* runtime; /* the runtime's own */
+};
+
+/* A frame: the parameters in signature order, then the results. */
+typedef int (*anyop_run)(const anyop_context*, const anyop_value* frame);
+/* Fills `tiling` from the numbers named by plan_values, in their order. */
+typedef int (*anyop_plan)(const anyop_context*, const int64_t* values, void* tiling);
+/* NULL if the kernel takes the call, else the reason why not. */
+typedef const char* (*anyop_accepts)(const anyop_value* frame);
+
+/* ---- What a library is made of: constant data. */
+typedef struct {
+  uint32_t size;
+  uint32_t tiling_bytes;
+  const char* name;      /* <device>[_<isa>][_<variant>][_<dtype>] */
+  const char* when;      /* conditions, separated by commas; "" takes every call */
+  const char* needs;     /* CPU features, separated by commas */
+  const char* workspace; /* bytes, an expression; "" for none */
+  anyop_run run;
+  const char* params; /* one letter per parameter and result; see Bind in op.h */
+  anyop_accepts accepts;
+  anyop_plan plan;
+  const char* plan_values; /* variables and number parameters, separated by commas */
+  const char* probe;       /* sizes to measure this kernel at: "d = 1024, rows = 8"; "" for never */
+} anyop_kernel;
+
+typedef struct {
+  uint32_t size;
+  uint32_t reserved;
+  const char* signature; /* one form, or several, each beginning at the start of a line */
+  const char* gradient;  /* another operator of the library, or "" */
+  const char* flops;     /* expressions; "" for 0 and for inputs + outputs */
+  const char* bytes;
+  const char* means;    /* compositions, one a line */
+  const char* prepack;  /* a composition whose statements over constants run once */
+  const char* commutes; /* "x, y" */
+  uint64_t n_kernels;
+  const anyop_kernel* const* kernels; /* best first; NULL: not built for this machine */
+  anyop_run check; /* refuses what no signature can say, before anything is written; NULL for none */
+  const char* check_params;
+  int32_t checked; /* 1: the compiler has compared the kernels with the signature */
+} anyop_op;
+
+/* A plain implementation in double, for tests: floats are read and written as f64. */
+typedef struct {
+  uint32_t size;
+  uint32_t reserved;
+  const char* op;
+  anyop_run run;
+  const char* params;
+} anyop_reference;
+
+typedef struct {
+  uint32_t size;
+  uint32_t abi_version;
+  const char* name;    /* the namespace: "anyop", "my_ops" */
+  const char* version; /* of the library */
+  uint32_t n_ops;
+  uint32_t n_references;
+  const anyop_op* const* ops;
+  const char* const* docs;  /* per operator: its opening comment, or "" */
+  const char* const* files; /* per operator: the source, relative to the library's folder */
+  const char* const* kernel_lists; /* per operator: the C++ names of `kernels`, separated by commas */
+  const anyop_reference* const* references;
+} anyop_library_info;
+
+/* The one symbol that an operator library exports, under the name "anyop_library". */
+typedef const anyop_library_info* (*anyop_library_fn)(void);
+
+#ifdef __cplusplus
+}
+static_assert(sizeof(void*) != 8 || (sizeof(anyop_value) == 16 && sizeof(DLTensor) == 48));
+#endif

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types: their numbers, names, sizes, and the storage formats that C++20 lacks.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <string_view>
+
+#include "anyop/abi.h"
+
+namespace anyop {
+
+enum class DType : std::uint8_t {
+  kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI64, kI32, kI16, kI8, kU8, kBool
+};
+inline constexpr int kDTypes = 12;
+inline constexpr std::string_view kDTypeNames[kDTypes] = {
+    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"};
+inline constexpr int kDTypeBytes[kDTypes] = {8, 4, 2, 2, 1, 1, 8, 4, 2, 1, 1, 1};
+
+constexpr std::string_view Name(DType d) { return kDTypeNames[int(d)]; }
+constexpr int Bytes(DType d) { return kDTypeBytes[int(d)]; }
+constexpr bool IsFloat(DType d) { return d <= DType::kF8E5M2; }
+constexpr int FindDType(std::string_view name) {
+  for (int i = 0; i < kDTypes; ++i) {
+    if (kDTypeNames[i] == name) return i;
+  }
+  return -1;
+}
+
+inline constexpr DLDataType kDLDataTypes[kDTypes] = {
+    {2, 64, 1}, {2, 32, 1}, {2, 16, 1}, {4, 16, 1}, {10, 8, 1}, {12, 8, 1},
+    {0, 64, 1}, {0, 32, 1}, {0, 16, 1}, {0, 8, 1},  {1, 8, 1},  {6, 8, 1}};
+constexpr DLDataType ToDL(DType d) { return kDLDataTypes[int(d)]; }
+// -1 for what anyop has no name for.
+constexpr int FromDL(DLDataType t) {
+  for (int i = 0; i < kDTypes; ++i) {
+    const DLDataType& k = kDLDataTypes[i];
+    if (k.code == t.code && k.bits == t.bits && t.lanes == 1) return i;
+  }
+  return -1;
+}
+
+// Storage formats. Construction from float rounds half to even; conversion to float is exact.
+// always_inline: files with wider instruction sets must not leave a copy for the linker to share.
+#define ANYOP_INLINE [[gnu::always_inline]] inline constexpr
+
+struct BF16 {
+  std::uint16_t bits;
+  BF16() = default;
+  ANYOP_INLINE explicit BF16(float f) {
+    const std::uint32_t u = std::bit_cast<std::uint32_t>(f);
+    const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
+    bits = std::uint16_t(nan ? (u >> 16) | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+  }
+  ANYOP_INLINE explicit operator float() const {
+    return std::bit_cast<float>(std::uint32_t(bits) << 16);
+  }
+};
+
+struct F16 {
+  std::uint16_t bits;
+  F16() = default;
+  ANYOP_INLINE explicit F16(float f) {
+    const std::uint32_t u = std::bit_cast<std::uint32_t>(f), a = u & 0x7fffffffu;
+    const std::uint32_t sign = u >> 16 & 0x8000;
+    if (a > 0x7f800000u) {
+      bits = std::uint16_t(sign | 0x7e00 | (a >> 13 & 0x3ff));
+    } else if (a >= 0x477ff000u) {  // 65520 and above round to infinity
+      bits = std::uint16_t(sign | 0x7c00);
+    } else if (a < 0x38800000u) {  // below 2^-14: adding 0.5 lines the ulp up with 2^-24
+      const float r = std::bit_cast<float>(a) + 0.5f;
+      bits = std::uint16_t(sign | (std::bit_cast<std::uint32_t>(r) - 0x3f000000u));
+    } else {
+      bits = std::uint16_t(sign | ((a - 0x38000000u + 0xfff + (a >> 13 & 1)) >> 13));
+    }
+  }
+  ANYOP_INLINE explicit operator float() const {
+    const std::uint32_t sign = std::uint32_t(bits & 0x8000) << 16, m = bits & 0x7fff;
+    if (m >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (m & 0x3ff) << 13);
+    if (m >= 0x400) return std::bit_cast<float>(sign | ((m << 13) + 0x38000000u));
+    const float s = float(m) * 0x1p-24f;
+    return sign ? -s : s;
+  }
+};
+
+// 1-4-3 bits, bias 7, no infinities, NaN 0x7f and 0xff, largest 448. Saturates; NaN stays NaN.
+struct F8E4M3 {
+  std::uint8_t bits;
+  F8E4M3() = default;
+  ANYOP_INLINE explicit F8E4M3(float f, bool saturate = true) {
+    const std::uint32_t u = std::bit_cast<std::uint32_t>(f), a = u & 0x7fffffffu;
+    const std::uint32_t sign = u >> 24 & 0x80;
+    if (a > 0x7f800000u) {
+      bits = std::uint8_t(sign | 0x7f);
+    } else if (a > 0x43e80000u) {  // beyond 464, the tie above 448
+      bits = std::uint8_t(sign | (saturate ? 0x7e : 0x7f));
+    } else if (a < 0x3c800000u) {  // below 2^-6: subnormal, ulp 2^-9
+      const float r = std::bit_cast<float>(a) + 0x1p14f;
+      bits = std::uint8_t(sign | (std::bit_cast<std::uint32_t>(r) - 0x46800000u));
+    } else {
+      const std::uint32_t m = (a - 0x3c000000u + 0x7ffff + (a >> 20 & 1)) >> 20;
+      bits = std::uint8_t(sign | (m > 0x7e ? 0x7e : m));
+    }
+  }
+  ANYOP_INLINE explicit operator float() const {
+    const std::uint32_t sign = std::uint32_t(bits & 0x80) << 24, m = bits & 0x7f;
+    if (m == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000u);
+    if (m >= 8) return std::bit_cast<float>(sign | ((m << 20) + 0x3c000000u));
+    const float s = float(m) * 0x1p-9f;
+    return sign ? -s : s;
+  }
+};
+
+// 1-5-2 bits, bias 15, infinity 0x7c, largest 57344: the upper byte of an f16, rounded once.
+struct F8E5M2 {
+  std::uint8_t bits;
+  F8E5M2() = default;
+  ANYOP_INLINE explicit F8E5M2(float f, bool saturate = true) {
+    const std::uint32_t u = std::bit_cast<std::uint32_t>(f), a = u & 0x7fffffffu;
+    const std::uint32_t sign = u >> 24 & 0x80;
+    if (a > 0x7f800000u) {
+      bits = std::uint8_t(sign | 0x7e);
+    } else if (a >= 0x47700000u) {  // 61440 and above
+      bits = std::uint8_t(sign | (saturate ? 0x7b : 0x7c));
+    } else if (a < 0x38800000u) {  // below 2^-14: subnormal, ulp 2^-16
+      const float r = std::bit_cast<float>(a) + 0x1p7f;
+      bits = std::uint8_t(sign | (std::bit_cast<std::uint32_t>(r) - 0x43000000u));
+    } else {
+      bits = std::uint8_t(sign | ((a - 0x38000000u + 0xfffff + (a >> 21 & 1)) >> 21));
+    }
+  }
+  ANYOP_INLINE explicit operator float() const {
+    return float(std::bit_cast<F16>(std::uint16_t(bits << 8)));
+  }
+};
+static_assert(sizeof(BF16) == 2 && sizeof(F16) == 2 && sizeof(F8E4M3) == 1 && sizeof(F8E5M2) == 1);
+
+template <class T>
+inline constexpr int kDTypeOf = -1;
+template <> inline constexpr int kDTypeOf<double> = ANYOP_F64;
+template <> inline constexpr int kDTypeOf<float> = ANYOP_F32;
+template <> inline constexpr int kDTypeOf<F16> = ANYOP_F16;
+template <> inline constexpr int kDTypeOf<BF16> = ANYOP_BF16;
+template <> inline constexpr int kDTypeOf<F8E4M3> = ANYOP_F8E4M3;
+template <> inline constexpr int kDTypeOf<F8E5M2> = ANYOP_F8E5M2;
+template <> inline constexpr int kDTypeOf<std::int64_t> = ANYOP_I64;
+template <> inline constexpr int kDTypeOf<std::int32_t> = ANYOP_I32;
+template <> inline constexpr int kDTypeOf<std::int16_t> = ANYOP_I16;
+template <> inline constexpr int kDTypeOf<std::int8_t> = ANYOP_I8;
+template <> inline constexpr int kDTypeOf<std::uint8_t> = ANYOP_U8;
+template <> inline constexpr int kDTypeOf<bool> = ANYOP_BOOL8;
+
+// Calls f with a value of the C++ type behind `d`: the visitor for storage and index dtypes.
+template <class F>
+[[gnu::always_inline]] inline decltype(auto) Visit(DType d, F&& f) {
+  switch (d) {
+    case DType::kF64: return f(double{});
+    case DType::kF32: return f(float{});
+    case DType::kF16: return f(F16{});
+    case DType::kBF16: return f(BF16{});
+    case DType::kF8E4M3: return f(F8E4M3{});
+    case DType::kF8E5M2: return f(F8E5M2{});
+    case DType::kI64: return f(std::int64_t{});
+    case DType::kI32: return f(std::int32_t{});
+    case DType::kI16: return f(std::int16_t{});
+    case DType::kI8: return f(std::int8_t{});
+    case DType::kU8: return f(std::uint8_t{});
+    default: return f(bool{});
+  }
+}
+// The same for an index tensor (i32 or i64).
+template <class F>
+[[gnu::always_inline]] inline decltype(auto) VisitIndex(DType d, F&& f) {
+  return d == DType::kI64 ? f(std::int64_t{}) : f(std::int32_t{});
+}
+
+}  // namespace anyop

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the author of an operator includes. Op, Kernel, Tensor and Context are the boundary's own
+// structs (abi.h) with C++ clothes: a library is constant data, nothing runs when it is loaded.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "anyop/abi.h"
+#include "anyop/dtype.h"
+#include "anyop/parse.h"
+#include "anyop/tensor.h"
+
+// The build defines, per file: ANYOP_ISA (portable, avx2, avx512, ...), the namespace of functions
+// with code, so that the linker never picks a copy compiled for a wider instruction set; and
+// ANYOP_NEEDS, the CPU features that these flags assume.
+#ifndef ANYOP_ISA
+#define ANYOP_ISA portable
+#endif
+#ifndef ANYOP_NEEDS
+#define ANYOP_NEEDS ""
+#endif
+
+namespace anyop {
+
+struct Context : anyop_context {
+  // Runs f(begin, end) over parts of [0, n), on several threads where that pays.
+  // grain: the least number of items worth 2 us.
+  template <class F>
+  [[gnu::always_inline]] void ParallelFor(std::int64_t n, std::int64_t grain, F&& f) const {
+    if (n <= 0) return;
+    if (n <= grain || threads <= 1) return f(std::int64_t{0}, n);
+    using Fn = std::remove_reference_t<F>;
+    host->parallel_for(
+        this, n, grain,
+        [](void* arg, std::int64_t begin, std::int64_t end) {
+          (*static_cast<Fn*>(arg))(begin, end);
+        },
+        const_cast<void*>(static_cast<const void*>(&f)));
+  }
+  // Runs f(r) for every row r of x. element_ns: rough cost of one element, in nanoseconds.
+  template <class F>
+  [[gnu::always_inline]] void ForRows(const Tensor& x, F&& f, double element_ns = 0.25) const {
+    const double row_ns = double(x.row_size()) * element_ns + 10;
+    ParallelFor(x.rows(), std::int64_t(2000 / row_ns) + 1, [&](std::int64_t b, std::int64_t e) {
+      for (std::int64_t r = b; r < e; ++r) f(r);
+    });
+  }
+  template <class T>
+  [[gnu::always_inline]] T* Workspace(std::size_t byte_offset = 0) const {
+    return reinterpret_cast<T*>(static_cast<char*>(workspace) + byte_offset);
+  }
+  template <class T>
+  [[gnu::always_inline]] const T& Tiling() const {
+    return *static_cast<const T*>(tiling);
+  }
+  [[gnu::always_inline]] bool batch_invariant() const { return flags & ANYOP_FLAG_BATCH_INVARIANT; }
+};
+static_assert(sizeof(Context) == sizeof(anyop_context));
+
+// Refuses the call from an operator's .check. The text follows the operator's name, which the
+// runtime puts in front: Refuse("slot_mapping[3] is 70000, but must be less than 65536.").
+[[noreturn]] inline void Refuse(const std::string& text) { throw std::invalid_argument(text); }
+
+namespace detail {
+
+// One C++ parameter type: its letter, and how it is read from a value.
+//   t tensor   T optional tensor   l list of tensors   i I int   f F float   b B bool
+//   w W word   d dtype   j J list of ints   g G list of floats    (capital: optional)
+template <class A>
+struct Arg;
+template <class A, char kLetter>
+struct Letter {
+  static constexpr char letter = kLetter;
+};
+#define ANYOP_ARG(type, letter, expression)                                  \
+  template <>                                                                \
+  struct Arg<type> : Letter<type, letter> {                                  \
+    [[gnu::always_inline]] static type Get(const anyop_value& v) {           \
+      return expression;                                                     \
+    }                                                                        \
+  };
+ANYOP_ARG(const Tensor&, 't', *static_cast<const Tensor*>(v.t))
+ANYOP_ARG(const Tensor*, 'T', v.tag ? static_cast<const Tensor*>(v.t) : nullptr)
+ANYOP_ARG(std::span<const Tensor* const>, 'l',
+          (std::span<const Tensor* const>(reinterpret_cast<const Tensor* const*>(v.ts), v.count)))
+ANYOP_ARG(std::int64_t, 'i', v.i)
+ANYOP_ARG(float, 'f', float(v.f))
+ANYOP_ARG(double, 'f', v.f)
+ANYOP_ARG(bool, 'b', v.i != 0)
+ANYOP_ARG(std::string_view, 'w', (std::string_view(v.s, v.count)))
+ANYOP_ARG(DType, 'd', DType(v.i))
+ANYOP_ARG(std::span<const std::int64_t>, 'j', (std::span<const std::int64_t>(v.is, v.count)))
+ANYOP_ARG(std::span<const double>, 'g', (std::span<const double>(v.fs, v.count)))
+ANYOP_ARG(std::optional<std::int64_t>, 'I', v.tag ? std::optional(v.i) : std::nullopt)
+ANYOP_ARG(std::optional<float>, 'F', v.tag ? std::optional(float(v.f)) : std::nullopt)
+ANYOP_ARG(std::optional<double>, 'F', v.tag ? std::optional(v.f) : std::nullopt)
+ANYOP_ARG(std::optional<bool>, 'B', v.tag ? std::optional(v.i != 0) : std::nullopt)
+ANYOP_ARG(std::optional<std::string_view>, 'W',
+          v.tag ? std::optional(std::string_view(v.s, v.count)) : std::nullopt)
+ANYOP_ARG(std::optional<std::span<const std::int64_t>>, 'J',
+          v.tag ? std::optional(std::span<const std::int64_t>(v.is, v.count)) : std::nullopt)
+ANYOP_ARG(std::optional<std::span<const double>>, 'G',
+          v.tag ? std::optional(std::span<const double>(v.fs, v.count)) : std::nullopt)
+#undef ANYOP_ARG
+
+// The one place of metaprogramming: a plain function becomes one that reads a frame. Exceptions end
+// here; a function that returns int returns one of the boundary's codes.
+template <auto kFunction, class R, class... A>
+struct Thunk {
+  template <std::size_t... I>
+  [[gnu::always_inline]] static int Call(const Context& ctx, const anyop_value* v,
+                                         std::index_sequence<I...>) {
+    if constexpr (std::is_same_v<R, int>) {
+      return kFunction(ctx, Arg<A>::Get(v[I])...);
+    } else {
+      kFunction(ctx, Arg<A>::Get(v[I])...);
+      return ANYOP_OK;
+    }
+  }
+  static int Run(const anyop_context* c, const anyop_value* v) {
+    try {
+      return Call(*static_cast<const Context*>(c), v, std::index_sequence_for<A...>{});
+    } catch (const std::bad_alloc&) {
+      return c->host->set_error(c, ANYOP_OUT_OF_MEMORY, "out of memory.");
+    } catch (const std::invalid_argument& e) {
+      return c->host->set_error(c, ANYOP_INVALID_ARGUMENT, e.what());
+    } catch (const std::exception& e) {
+      return c->host->set_error(c, ANYOP_INTERNAL, e.what());
+    } catch (...) {
+      return c->host->set_error(c, ANYOP_INTERNAL, "the kernel threw something unknown.");
+    }
+  }
+  static constexpr char letters[] = {Arg<A>::letter..., 0};
+};
+template <auto kFunction, class R, class... A>
+constexpr Thunk<kFunction, R, A...> MakeThunk(R (*)(const Context&, A...)) {
+  return {};
+}
+
+}  // namespace detail
+
+// A function bound to the frame: run, and one letter per parameter.
+struct Bound {
+  anyop_run run = nullptr;
+  const char* params = nullptr;
+};
+// kFunction: void (or int) f(const Context&, the operator's parameters, then its results).
+template <auto kFunction>
+constexpr Bound Bind() {
+  using T = decltype(detail::MakeThunk<kFunction>(kFunction));
+  return {&T::Run, T::letters};
+}
+
+struct Kernel {
+  std::uint32_t size = sizeof(Kernel);
+  std::uint32_t tiling_bytes = 0;
+  const char* name = "";
+  const char* when = "";
+  const char* needs = ANYOP_NEEDS;
+  const char* workspace = "";
+  Bound run{};
+  anyop_accepts accepts = nullptr;
+  anyop_plan plan = nullptr;
+  const char* plan_values = "";
+  const char* probe = "";
+};
+static_assert(sizeof(Kernel) == sizeof(anyop_kernel) &&
+              offsetof(Kernel, run) == offsetof(anyop_kernel, run) &&
+              offsetof(Kernel, accepts) == offsetof(anyop_kernel, accepts) &&
+              offsetof(Kernel, probe) == offsetof(anyop_kernel, probe));
+
+// The kernels of an operator, best first: an array of pointers.
+struct KernelList {
+  std::uint64_t n = 0;
+  const Kernel* const* first = nullptr;
+  constexpr KernelList() = default;
+  template <std::size_t N>
+  constexpr KernelList(const Kernel* const (&list)[N]) : n(N), first(list) {}
+};
+
+namespace detail {
+
+// Calls to these do not compile; their names are the message.
+inline void a_kernel_does_not_fit_the_signature() {}
+inline void the_check_does_not_fit_the_signature() {}
+
+// A kernel of another file cannot be read here; the runtime compares it when the library loads.
+constexpr std::int32_t CheckOp(std::string_view signature, const KernelList& kernels, Bound check) {
+  const auto forms = ParseForms(signature);
+  const std::string all = KernelLetters(forms[0]);
+  for (std::uint64_t k = 0; k < kernels.n; ++k) {
+    if (!__builtin_constant_p(kernels.first[k]->run.params)) continue;
+    if (kernels.first[k]->run.params != all) a_kernel_does_not_fit_the_signature();
+  }
+  if (check.params && check.params != all.substr(0, forms[0].params.size())) {
+    the_check_does_not_fit_the_signature();
+  }
+  return 1;
+}
+
+}  // namespace detail
+
+struct Op {
+  std::uint32_t size = sizeof(Op);
+  std::uint32_t reserved = 0;
+  const char* signature = "";
+  const char* gradient = "";
+  const char* flops = "";
+  const char* bytes = "";
+  const char* means = "";
+  const char* prepack = "";
+  const char* commutes = "";
+  KernelList kernels{};
+  Bound check{};  // void f(const Context&, the operator's parameters): calls Refuse
+  std::int32_t checked = detail::CheckOp(signature, kernels, check);
+};
+static_assert(sizeof(Op) == sizeof(anyop_op) &&
+              offsetof(Op, signature) == offsetof(anyop_op, signature) &&
+              offsetof(Op, kernels) == offsetof(anyop_op, n_kernels) &&
+              offsetof(Op, check) == offsetof(anyop_op, check) &&
+              offsetof(Op, checked) == offsetof(anyop_op, checked));
+
+// The plain implementation that tests compare with: same parameters, every float read as f64
+// (Read), every float result and mut argument an f64 tensor. Lives in reference.cc.
+struct Reference {
+  std::uint32_t size = sizeof(Reference);
+  std::uint32_t reserved = 0;
+  const char* op = "";
+  Bound run{};
+};
+static_assert(sizeof(Reference) == sizeof(anyop_reference));
+
+// Element `index` (an offset in elements from base) of a tensor of any dtype, as a double.
+[[gnu::always_inline]] inline double Read(const Tensor& t, std::int64_t index) {
+  return Visit(t.type(), [&](auto zero) {
+    using E = decltype(zero);
+    const E value = t.base<const E>()[index];
+    if constexpr (std::is_class_v<E>) {
+      return double(float(value));
+    } else {
+      return double(value);
+    }
+  });
+}
+// Element `index` of an index tensor (i32 or i64).
+[[gnu::always_inline]] inline std::int64_t ReadIndex(const Tensor& t, std::int64_t index) {
+  return t.type() == DType::kI64 ? t.base<const std::int64_t>()[index]
+                                 : t.base<const std::int32_t>()[index];
+}
+
+}  // namespace anyop

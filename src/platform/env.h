@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment variables of anyop. No other file reads the environment.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace anyop {
+
+struct EnvironmentVariable {
+  std::string_view name;
+  std::string_view default_value;  // "" for none
+  std::string_view sentence;       // what it does
+  std::string_view values;         // "a | b", "integer >= 1", or "" for free text
+};
+
+// All of them, in the order in which `anyop doctor` prints them.
+std::span<const EnvironmentVariable> EnvironmentVariables();
+
+// The value of a variable of the table, checked, or its default. Throws InvalidArgument for a bad
+// value, Internal for a name that is not in the table. Read anew at every call: callers keep it.
+std::string Environment(std::string_view name);
+std::int64_t EnvironmentInteger(std::string_view name);  // 0 where neither set nor with a default
+bool EnvironmentFlag(std::string_view name);             // "1"
+
+// Throws InvalidArgument for an ANYOP_* variable that the table does not know, naming the nearest,
+// and for a bad value, listing the good ones. The runtime calls it when it starts.
+void CheckEnvironment();
+
+// The entry of `known` with the smallest edit distance to `word`; "" if none is within half of its
+// length. Every "did you mean" uses it.
+std::string_view Nearest(std::string_view word, std::span<const std::string_view> known);
+
+}  // namespace anyop

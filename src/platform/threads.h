@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who runs the parts of a parallel region: the caller alone, our pool, or the host's pool.
+#pragma once
+#include <cstdint>
+
+namespace anyop {
+
+// fn(arg, begin, end) works on the items [begin, end).
+using RangeFunction = void (*)(void* arg, std::int64_t begin, std::int64_t end);
+
+inline constexpr int kMaxThreads = 256;
+
+// Runs fn over a partition of [0, n) with at most `threads` threads, this one among them, and
+// returns when all is done. grain: the least number of items worth 2 us. estimated_ns: the work of
+// the whole region on one thread; 0 where unknown (then n / grain * 2 us).
+// Nested regions, and those of a second thread while the pool is taken, run in the caller alone.
+// An exception of fn reaches the caller after the other parts have ended.
+void ParallelFor(int threads, std::int64_t n, std::int64_t grain, RangeFunction fn, void* arg,
+                 double estimated_ns = 0);
+
+// Threads of a region when nobody says otherwise: SetNumThreads, else ANYOP_THREADS, else
+// AvailableCores().
+int NumThreads();
+// 1 .. kMaxThreads, process-wide; throws InvalidArgument for other values.
+void SetNumThreads(int threads);
+
+// A host's pool, used instead of ours from the next region on (ours then sleeps); null: ours again.
+using HostParallelFor = void (*)(void* pool, int threads, std::int64_t n, std::int64_t grain,
+                                 RangeFunction fn, void* arg);
+void SetHostPool(HostParallelFor parallel_for, void* pool);
+
+// Counts since the process started, for `anyop doctor` and tests.
+struct PoolCounters {
+  std::uint64_t regions = 0;        // run with workers
+  std::uint64_t inline_calls = 0;   // run by the caller alone
+  std::uint64_t worker_chunks = 0;  // chunks that workers took
+  std::uint64_t wakes = 0;          // regions that woke sleeping workers
+  std::uint64_t stalls = 0;         // waits long enough to make the pool back off
+};
+PoolCounters ReadPoolCounters();
+
+}  // namespace anyop

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a bare machine ready: system packages, a virtual environment, the build.
+
+Used by ./demo and ./check. Only Python's standard library, since nothing is installed yet. Every
+step that takes longer than two seconds shows what it is doing; its output is kept in build/logs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+BUILD = ROOT / "build" / "release"
+LOGS = ROOT / "build" / "logs"
+NINJA_STEP = re.compile(r"^\[(\d+)/(\d+)\]")
+
+# What is needed to build: how to see that it is there, and Debian's package.
+BUILD_TOOLS = [
+    ("g++", "g++"),
+    ("cmake", "cmake"),
+    ("ninja", "ninja-build"),
+]
+TEST_TOOLS = [
+    ("/usr/include/gtest/gtest.h", "libgtest-dev"),
+    ("/usr/include/benchmark/benchmark.h", "libbenchmark-dev"),
+    ("clang-format", "clang-format"),
+    ("ccache", "ccache"),
+]
+
+
+class StepFailed(Exception):
+    """A step failed; the message says what to do."""
+
+
+def is_there(probe: str) -> bool:
+    return Path(probe).exists() if probe.startswith("/") else shutil.which(probe) is not None
+
+
+class Progress:
+    """One line that is rewritten on a terminal, and repeated now and then elsewhere."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.start = time.monotonic()
+        self.shown = self.start
+        self.tty = sys.stdout.isatty()
+        if self.tty:
+            print(f"  {title} ...", end="", flush=True)
+
+    def update(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self.shown < (0.2 if self.tty else 20):
+            return
+        self.shown = now
+        width = shutil.get_terminal_size().columns - 1
+        line = f"  {self.title} ... {now - self.start:3.0f} s  {text}"[:width]
+        print(f"\r\033[K{line}" if self.tty else line, end="" if self.tty else "\n", flush=True)
+
+    def close(self, result: str) -> None:
+        line = f"  {self.title:<46} {result:<24} {time.monotonic() - self.start:6.1f} s"
+        print(f"\r\033[K{line}" if self.tty else line, flush=True)
+
+
+def run(
+    title: str,
+    command: Sequence[str | Path],
+    *,
+    env: dict[str, str] | None = None,
+    summary: Callable[[str], str] | None = None,
+    cwd: Path = ROOT,
+) -> str:
+    """Runs a command with progress; returns its output, raises StepFailed with its end."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
+    progress = Progress(title)
+    lines: list[str] = []
+    with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(
+            [str(c) for c in command],
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        assert process.stdout
+        for line in process.stdout:
+            file.write(line)
+            lines.append(line)
+            step = NINJA_STEP.match(line.strip())
+            progress.update(f"{step[1]} of {step[2]}" if step else line.strip()[:70])
+        code = process.wait()
+    output = "".join(lines)
+    if code != 0:
+        progress.close("FAILED")
+        tail = "".join(lines[-60:])
+        raise StepFailed(f"{tail}\n{title}: exit status {code}. The whole output is in {log}.")
+    progress.close(summary(output) if summary else "ok")
+    return output
+
+
+def ensure_system_packages(tools: Sequence[tuple[str, str]]) -> None:
+    missing = [package for probe, package in tools if not is_there(probe)]
+    if missing:
+        install = f"apt-get install -y {' '.join(missing)}"
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            raise StepFailed(f"Missing on this machine: {', '.join(missing)}. Try: sudo {install}")
+        env = {"DEBIAN_FRONTEND": "noninteractive"}
+        run("apt-get update", ["apt-get", "update"], env=env)
+        run(f"install {' '.join(missing)}", install.split(), env=env)
+
+
+def ensure_venv() -> None:
+    if sys.version_info < (3, 10):
+        raise StepFailed(f"Python 3.10 or newer is needed, this is {sys.version.split()[0]}.")
+    if PYTHON.exists() and subprocess.run([PYTHON, "-m", "pip", "--version"],
+                                          capture_output=True).returncode == 0:
+        return
+    try:
+        run("create .venv", [sys.executable, "-m", "venv", "--clear", VENV])
+    except StepFailed:
+        ensure_system_packages([("/nonexistent", "python3-venv"), ("/nonexistent", "python3-dev")])
+        run("create .venv", [sys.executable, "-m", "venv", "--clear", VENV])
+
+
+def pip_install(title: str, *arguments: str | Path) -> None:
+    run(
+        title,
+        [PYTHON, "-m", "pip", "install", "--disable-pip-version-check",
+         "-c", ROOT / "constraints.txt", *arguments],
+    )
+
+
+def ensure_requirements(name: str) -> None:
+    """Installs requirements/NAME.txt unless this very file is installed already."""
+    file = ROOT / "requirements" / f"{name}.txt"
+    stamp = VENV / f".{name}.txt"
+    if stamp.exists() and stamp.read_text() == file.read_text():
+        return
+    pip_install(f"pip install: {name}", "-r", file)
+    stamp.write_text(file.read_text())
+
+
+def install_anyop(tests: bool) -> None:
+    """Builds in build/release and installs into the virtual environment."""
+    arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]
+    if tests:
+        arguments.append("--config-settings=cmake.define.ANYOP_BUILD_TESTS=ON")
+    pip_install("build and install anyop", *arguments, ROOT)
+
+
+def main_guard(main: Callable[[], int]) -> None:
+    try:
+        sys.exit(main())
+    except StepFailed as failure:
+        print(f"\n{failure}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
