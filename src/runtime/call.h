@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calling operators: what hosts (Python, frameworks, the C++ API) build on.
+//
+//   Operator* op = Find("rms_norm");
+//   anyop_value frame[] = {x, weight, eps, weight_offset, /* y: */ {}};
+//   Plan* plan = GetPlan(*op, frame);    // checks the call, throws Error
+//   ... allocate the results whose tag is ANYOP_NONE from plan->results, contiguous ...
+//   Run(*op, *plan, frame);
+//
+// A frame holds n_params + n_results values. A result whose signature says `?` may stay NONE: it is
+// declined and not computed. A result given before GetPlan is checked against the signature.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anyop/scope.h"
+#include "runtime/counters.h"
+#include "runtime/error.h"
+#include "runtime/explain.h"
+#include "runtime/operator.h"
+#include "runtime/plan.h"
+
+namespace anyop {
+
+// "anyop.rms_norm" or "rms_norm" (for anyop's own). Throws NotAvailable with the nearest name.
+// Loads the built-in library at first use.
+Operator* Find(std::string_view name);
+// All operators, in the order of their full names.
+std::vector<Operator*> Operators();
+
+// Loads an operator library; loading the same contracts again does nothing. Errors: NotAvailable
+// (no such file, no operator library, built for a newer boundary), InvalidArgument (a contract that
+// contradicts a registered one, a signature or expression that does not parse).
+void Load(const std::string& path);
+// Loads double-precision references for tests and the check observer.
+void LoadReferences(const std::string& path);
+const anyop_reference* FindReference(const Operator& op);  // null if there is none
+// The libraries loaded so far, built-in first.
+struct LoadedLibrary {
+  std::string name, version, file;
+};
+std::vector<LoadedLibrary> Libraries();
+
+// The plan of this call. Valid on this thread until 32 other plans of any operator were made on it.
+// Cost: about 10 ns if the same thread's last call of `op` had the same shapes and scope.
+Plan* GetPlan(Operator& op, anyop_value* frame);
+
+// Checks what depends on data and addresses, then runs. Nothing is written if it throws.
+inline void Run(Operator& op, Plan& plan, anyop_value* frame) {
+  op.entry.load(std::memory_order_relaxed)(op, plan, frame);
+}
+// The runtime's own entry, which observers call.
+void RunPlan(Operator& op, Plan& plan, anyop_value* frame);
+
+}  // namespace anyop

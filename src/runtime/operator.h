@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A registered operator: its contract and kernels, and what calls of it need at hand.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "anyop/abi.h"
+#include "signature/contract.h"
+#include "signature/expression.h"
+
+namespace anyop {
+
+struct Operator;
+struct Plan;
+class PlanCache;
+struct Composition;
+
+// Performs a call. The runtime's own by default; observers swap it.
+using Entry = void (*)(Operator&, Plan&, anyop_value* frame);
+
+// How a part of the frame enters the key of a call.
+struct KeyPart {
+  enum Kind : std::uint8_t { kTensor, kScalar, kList, kFree };  // kFree: only whether it is present
+  std::uint8_t index;                                           // in the frame
+  Kind kind;
+};
+
+struct OperatorKernel {
+  std::string name;
+  bool is_built = false;
+  bool has_features = false;  // this machine has everything in .needs, within ANYOP_ISA
+  std::string missing;        // the first feature that it lacks
+  bool is_portable = false;   // no .needs: stays eligible when the operator is disabled
+  anyop_kernel data{};        // fields that an older library lacks are zero
+  std::vector<Expression> when;
+  Expression workspace;
+  std::vector<std::string> plan_values;
+};
+
+// Never destroyed: plans, graphs and dispatchers hold pointers.
+struct Operator {
+  const anyop_op* data;  // fields that an older library lacks are zero or ""
+  std::string library;   // "anyop"
+  std::string name;      // the full name, "anyop.rms_norm"
+  std::string file;      // the shared object that it came from
+  std::string source;    // its source, relative to the library's folder
+  std::string doc;       // its opening comment
+  std::unique_ptr<Contract> contract;
+  int index;  // dense: 0, 1, 2 ... in order of registration
+  int n_params;
+  int n_results;
+  std::vector<OperatorKernel> kernels;
+  Expression flops, bytes;
+
+  std::vector<KeyPart> key_parts;
+  std::vector<std::uint8_t> mut_params;  // tensors and lists that are written
+  std::vector<bool> is_free;             // [param]: a number that no plan depends on
+  std::atomic<Entry> entry;
+  PlanCache* plans;
+  std::atomic<Composition*> composition{nullptr};  // .means, parsed at first use
+
+  // The name as texts give it: without "anyop.", with any other library's name.
+  std::string display_name() const { return library == "anyop" ? contract->name : name; }
+};
+
+}  // namespace anyop

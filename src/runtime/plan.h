@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a call before its data: results, kernel, workspace, tiling, checks to make.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/operator.h"
+#include "signature/check.h"
+
+namespace anyop {
+
+// `number op constant`, looked at in every call because the number is not in the key.
+struct NumberCheck {
+  enum Compare : std::uint8_t { kEq, kNe, kLt, kLe, kGt, kGe };
+  std::uint8_t param;
+  Compare compare;
+  double constant;
+};
+
+// `below limit` and `offsets limit` of an index tensor.
+struct IndexCheck {
+  std::uint8_t param;
+  bool is_offsets;
+  std::int64_t limit;
+};
+
+// A tensor of the frame (not of a list), as the per-call pass sees it.
+struct TensorSlot {
+  std::uint8_t index;          // in the frame
+  std::uint8_t is_contiguous;  // then `bytes` is its extent
+  std::uint8_t is_written;
+  std::uint8_t align_mask;  // element bytes - 1
+  std::int64_t bytes;
+};
+
+struct Plan {
+  // For hosts.
+  int n_results = 0;
+  ResultShape results[kMaxResults];
+  double estimated_ns = 0;  // by .flops and .bytes; a lock held above 5 us is worth releasing
+  int form = 0;
+
+  // For Run.
+  const Operator* op = nullptr;
+  int kernel = -1;  // index in op->kernels; -1: .means
+  anyop_run run = nullptr;
+  std::uint64_t workspace_bytes = 0;
+  const void* tiling = nullptr;  // into tiling_storage
+  int threads = 1;
+  std::uint32_t flags = 0;      // of the context
+  bool is_empty = false;        // nothing to write: the kernel is not run
+  bool is_strict = false;       // refuses copies
+  bool has_lists = false;       // lists of tensors take part in overlap
+  bool needs_slow_run = false;  // index checks, .check, copies, lists or .means
+  std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel
+  int n_slots = 0;
+  TensorSlot slots[kMaxParams + kMaxResults];
+  std::vector<NumberCheck> number_checks;
+  std::vector<int> free_conditions;  // other conditions over numbers that are not in the key
+  std::vector<IndexCheck> index_checks;
+  std::unique_ptr<std::uint64_t[]> tiling_storage;
+  Bindings bindings;
+
+  // For the plan cache.
+  std::atomic<int> references{1};
+  std::uint64_t hash = 0;
+  std::uint32_t n_key = 0;
+  std::vector<std::uint64_t> key;
+  Plan* next_in_bucket = nullptr;
+  Plan* newer = nullptr;
+  Plan* older = nullptr;
+};
+
+}  // namespace anyop
