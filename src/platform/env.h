@@ -28,8 +28,4 @@ bool EnvironmentFlag(std::string_view name);             // "1"
 // and for a bad value, listing the good ones. The runtime calls it when it starts.
 void CheckEnvironment();
 
-// The entry of `known` with the smallest edit distance to `word`; "" if none is within half of its
-// length. Every "did you mean" uses it.
-std::string_view Nearest(std::string_view word, std::span<const std::string_view> known);
-
 }  // namespace anyop

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of operators are written with. From the signature alone come sizes, dtypes,
+// absent arguments, words, gaps, transposed and packed views, misaligned and shared memory, and
+// wrong calls; a test states the tolerance and what no signature can say:
+//
+//   #include "optest/optest.h"
+//
+//   namespace anyop::optest {
+//   namespace {
+//
+//   const OpTest kRmsNorm{
+//       .op = "rms_norm",
+//       .tolerance = Relative(6, 2, "d"),  // (6 + 2*sqrt(d)) * u * |exact| + 0.51 ulp
+//       .row_invariant = true,
+//       .sizes = {"rows = 16, d = 576", "rows = 1, d = 4096"},
+//       .special = {"x"},                                 // also with NaN, Inf, -0, subnormals
+//   };
+//   TEST(RmsNorm, MatchesItsReference) { CheckAll(kRmsNorm); }
+//
+//   TEST(RmsNorm, GivesZerosForARowOfZeros) {             // a call by hand
+//     Call call("rms_norm");
+//     call.Set("x", Array(DType::kF32, {2, 3}, {0}));
+//     EXPECT_EQ(call.Run()["y"], Array(DType::kF32, {2, 3}, {0}));
+//   }
+//
+//   TEST(RmsNorm, RefusesANegativeEps) {
+//     Call call("rms_norm");
+//     call.Set("x", Array(DType::kF32, {1, 3}, {1})).Set("eps", -1.0);
+//     EXPECT_EQ(call.Refusal(), "rms_norm: eps >= 0 must hold, but eps is -1.");
+//   }
+//
+//   }  // namespace
+//   }  // namespace anyop::optest
+//
+// optest's main() takes GoogleTest's flags, and: --exhaustive (many more calls), --seed=N (other
+// data; a failure prints the one to use), --kernel=NAME (only kernels of that name or prefix).
+#pragma once
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "optest/array.h"
+#include "optest/call.h"
+#include "optest/tolerance.h"
+
+namespace anyop::optest {
+
+struct Range {
+  double low, high;
+};
+
+// What a test says of its operator.
+struct OpTest {
+  std::string_view op;  // "rms_norm", or "my_ops.scale"
+  Tolerance tolerance = Exact();
+  // The bits of a row alone (of its result, all leading dimensions taken as one) are those of the
+  // row inside a batch. Only looked at where the operator's tensors have leading dimensions "...".
+  bool row_invariant = false;
+  // The bits do not depend on the number of threads: every operator's rule.
+  bool thread_invariant = true;
+  // Calls to make beside the generated ones, by variables of the signature, `rows` (the product of
+  // the leading dimensions "...") and integer parameters: "rows = 16, d = 576".
+  std::vector<std::string_view> sizes = {};
+  // Values that floats (tensors and numbers) are drawn from; [-2, 2] otherwise.
+  std::map<std::string_view, Range> ranges = {};
+  // The values that a number parameter takes in turn, when the signature's default is not enough.
+  std::map<std::string_view, std::vector<double>> values = {};
+  // Parameters that one more series of calls fills with NaN, Inf, -0, subnormals and huge values.
+  std::vector<std::string_view> special = {};
+  // Repairs what no signature can say (block tables, lengths), before references and kernels run.
+  std::function<void(Call&)> prepare = {};
+  // A looser look at a result than element by element (ids as sets up to near ties): returns what
+  // is wrong, or "". Called instead of the comparison for the results that it names.
+  std::map<std::string_view,
+           std::function<std::string(const Call&, const Array& actual, const Array& exact)>>
+      judges = {};
+};
+
+// Everything below, in this order.
+void CheckAll(const OpTest& test);
+
+// Every kernel that this machine can run, on every generated call, against the reference in double
+// (or the composition of .means where there is none): values within the tolerance, every element of
+// every result written, nothing else. Memory is contiguous, gapped, transposed, packed, misaligned,
+// or, where the signature says `over`, shared.
+void CheckValues(const OpTest& test);
+// The same with special values in the parameters of `special`.
+void CheckSpecialValues(const OpTest& test);
+// A row alone has the bits that it has in a batch.
+void CheckRowInvariance(const OpTest& test);
+// 2, 3 and 7 threads, and parts run in another order, give the bits of one thread.
+void CheckThreadInvariance(const OpTest& test);
+// The call as dispatched by the runtime gives what one of the kernels gives.
+void CheckDispatch(const OpTest& test);
+// Wrong ranks, sizes, dtypes and numbers, made from right calls, are refused with InvalidArgument
+// in the documented form, and nothing is written.
+void CheckWrongCalls(const OpTest& test);
+
+// What ran and what did not, over the whole program; printed by optest's main().
+struct Tally {
+  int calls = 0;                               // kernel runs compared
+  std::int64_t elements = 0;                   // result elements compared
+  std::map<std::string, int> ran;              // kernel -> calls
+  std::map<std::string, std::string> skipped;  // kernel -> why
+};
+const Tally& ReadTally();
+
+}  // namespace anyop::optest

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a result may be from the reference. u = 2^-24; `ulp` is the spacing of the result's
+// dtype at the exact value; 0.51 ulp is one rounding from f32.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "optest/array.h"
+
+namespace anyop::optest {
+
+class Call;
+
+inline constexpr double kU = 0x1p-24;
+
+// One element of a result.
+struct Element {
+  const Call& call;
+  std::string_view result;  // its name
+  std::int64_t index;       // row-major
+  DType dtype;              // of the result
+  double exact;             // what the reference says
+  double terms;             // the reference of the absolute values of all float tensors: S of a sum
+  double ulp() const { return Ulp(dtype, exact); }
+};
+
+// The largest |error| allowed for an element.
+using Allowed = std::function<double(const Element&)>;
+
+class Tolerance {
+ public:
+  // From a lambda: [](const Element& e) { return 0.51 * e.ulp() + 4 * kU * e.terms; }
+  template <class F>
+  requires std::is_invocable_r_v<double, F, const Element&> Tolerance(F allowed)
+      : bind_([allowed = Allowed(allowed)](const Call&) { return allowed; }) {}
+  // From a function of the call, run once per call, that returns the lambda.
+  template <class F>
+  requires std::is_invocable_r_v<Allowed, F, const Call&> Tolerance(F bind) : bind_(bind) {}
+
+  Allowed For(const Call& call) const { return bind_(call); }
+  // Bits must agree with the exact value rounded once.
+  bool is_exact = false;
+
+ private:
+  std::function<Allowed(const Call&)> bind_;
+};
+
+// Q: the bits of the exact value, rounded once.
+Tolerance Exact();
+// E: 0.51 ulp for 16-bit and narrower floats, `f32_ulps` for f32; plus 4u * terms and 2^-126 *
+// terms_scale where asked: cancellation in 1 + tanh, tiny factors beside an exp.
+Tolerance Elementwise(double f32_ulps = 4, bool cancels = false);
+// D(K): 0.51 ulp + (4 + 2 sqrt(K)) u * terms. k: an expression of the signature language, "d".
+// dot: bf16 dot instructions may treat subnormals as zero, K * 2^-126 * max|a| more.
+Tolerance Sum(std::string_view k, bool dot = false);
+// 0.51 ulp + (a + b * sqrt(k)) u |exact|.
+Tolerance Relative(double a, double b = 0, std::string_view k = "1");
+// The sum of both allowances.
+Tolerance operator+(const Tolerance& a, const Tolerance& b);
+// One for each result or `mut` parameter that is named; `others` for the rest.
+Tolerance PerResult(std::map<std::string, Tolerance> by_name, Tolerance others = Exact());
+
+}  // namespace anyop::optest
