@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lanes of simd.h on AVX-512 (F, BW, DQ, VL). Included by simd.h only.
+#pragma once
+// GCC 12 warns of its own intrinsics (bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+namespace anyop {
+inline namespace ANYOP_ISA {
+
+inline constexpr int kLanes = 16;
+struct F32 {
+  __m512 v;
+};
+struct Mask {
+  __mmask16 m;
+};
+
+namespace lanes {
+ANYOP_LANE_FN __mmask16 First(int n) { return __mmask16((1u << n) - 1); }
+ANYOP_LANE_FN __m512i Bits(__m512 v) { return _mm512_castps_si512(v); }
+
+ANYOP_LANE_FN F32 FromBF16(__m256i b) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(b), 16))};
+}
+// vcvtneps2bf16 is one instruction but takes subnormals for 0.
+ANYOP_LANE_FN __m256i ToBF16(__m512 v) {
+  const __m512i u = Bits(v);
+  const __m512i lsb = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  const __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), lsb);
+  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(
+      _mm512_srli_epi32(_mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000)), 16));
+}
+ANYOP_LANE_FN F32 FromF16(__m256i h) { return {_mm512_cvtph_ps(h)}; }
+ANYOP_LANE_FN __m256i ToF16(__m512 v) {
+  return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+ANYOP_LANE_FN __m256i Load16(const void* p) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
+}
+ANYOP_LANE_FN void Store16(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+}  // namespace lanes
+
+ANYOP_LANE_FN F32 Set(float s) { return {_mm512_set1_ps(s)}; }
+ANYOP_LANE_FN F32 Zero() { return {_mm512_setzero_ps()}; }
+
+ANYOP_LANE_FN F32 Load(const float* p) { return {_mm512_loadu_ps(p)}; }
+ANYOP_LANE_FN F32 Load(const BF16* p) { return lanes::FromBF16(lanes::Load16(p)); }
+ANYOP_LANE_FN F32 Load(const F16* p) { return lanes::FromF16(lanes::Load16(p)); }
+ANYOP_LANE_FN F32 LoadN(const float* p, int n) {
+  return {_mm512_maskz_loadu_ps(lanes::First(n), p)};
+}
+ANYOP_LANE_FN F32 LoadN(const BF16* p, int n) {
+  return lanes::FromBF16(_mm256_maskz_loadu_epi16(lanes::First(n), p));
+}
+ANYOP_LANE_FN F32 LoadN(const F16* p, int n) {
+  return lanes::FromF16(_mm256_maskz_loadu_epi16(lanes::First(n), p));
+}
+ANYOP_LANE_FN void Store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
+ANYOP_LANE_FN void Store(BF16* p, F32 a) { lanes::Store16(p, lanes::ToBF16(a.v)); }
+ANYOP_LANE_FN void Store(F16* p, F32 a) { lanes::Store16(p, lanes::ToF16(a.v)); }
+ANYOP_LANE_FN void StoreN(float* p, F32 a, int n) {
+  _mm512_mask_storeu_ps(p, lanes::First(n), a.v);
+}
+ANYOP_LANE_FN void StoreN(BF16* p, F32 a, int n) {
+  _mm256_mask_storeu_epi16(p, lanes::First(n), lanes::ToBF16(a.v));
+}
+ANYOP_LANE_FN void StoreN(F16* p, F32 a, int n) {
+  _mm256_mask_storeu_epi16(p, lanes::First(n), lanes::ToF16(a.v));
+}
+
+ANYOP_LANE_FN F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+ANYOP_LANE_FN F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+ANYOP_LANE_FN F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+ANYOP_LANE_FN F32 operator/(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+ANYOP_LANE_FN Mask operator<(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+ANYOP_LANE_FN Mask operator<=(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
+ANYOP_LANE_FN Mask operator>(F32 a, F32 b) { return b < a; }
+ANYOP_LANE_FN Mask operator>=(F32 a, F32 b) { return b <= a; }
+ANYOP_LANE_FN Mask operator==(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+ANYOP_LANE_FN Mask operator!=(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NEQ_UQ)}; }
+ANYOP_LANE_FN Mask operator&(Mask a, Mask b) { return {__mmask16(a.m & b.m)}; }
+ANYOP_LANE_FN Mask operator|(Mask a, Mask b) { return {__mmask16(a.m | b.m)}; }
+ANYOP_LANE_FN std::uint32_t Bits(Mask m) { return m.m; }
+ANYOP_LANE_FN Mask IsNan(F32 a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
+ANYOP_LANE_FN F32 Select(Mask m, F32 a, F32 b) { return {_mm512_mask_blend_ps(m.m, b.v, a.v)}; }
+
+ANYOP_LANE_FN F32 Fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+ANYOP_LANE_FN F32 Max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
+ANYOP_LANE_FN F32 Min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
+ANYOP_LANE_FN F32 Abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
+ANYOP_LANE_FN F32 Sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
+ANYOP_LANE_FN F32 Round(F32 a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+ANYOP_LANE_FN F32 ScaleByPowerOf2(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+
+ANYOP_LANE_FN float ReduceAdd(F32 a) { return _mm512_reduce_add_ps(a.v); }
+ANYOP_LANE_FN float ReduceMax(F32 a) { return _mm512_reduce_max_ps(a.v); }
+ANYOP_LANE_FN float ReduceMin(F32 a) { return _mm512_reduce_min_ps(a.v); }
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop
