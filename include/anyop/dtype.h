@@ -76,7 +76,8 @@ struct F16 {
   }
   ANYOP_INLINE explicit operator float() const {
     const std::uint32_t sign = std::uint32_t(bits & 0x8000) << 16, m = bits & 0x7fff;
-    if (m >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (m & 0x3ff) << 13);
+    if (m > 0x7c00) return std::bit_cast<float>(sign | 0x7fc00000u | (m & 0x3ff) << 13);  // quiet
+    if (m == 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u);
     if (m >= 0x400) return std::bit_cast<float>(sign | ((m << 13) + 0x38000000u));
     const float s = float(m) * 0x1p-24f;
     return sign ? -s : s;
