@@ -14,7 +14,6 @@ set_target_properties(_anyop PROPERTIES INSTALL_RPATH "$ORIGIN"
 
 install(TARGETS anyop anyop_ops anyop_ops_reference _anyop LIBRARY DESTINATION anyop)
 # What `anyop new` copies into a package, so that it builds with no anyop installed.
-file(GLOB public_headers CONFIGURE_DEPENDS include/anyop/*.h)
-install(FILES ${public_headers} DESTINATION anyop/include/anyop)
+install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/isa.cmake DESTINATION anyop/cmake)
 install(FILES tools/list_ops.py DESTINATION anyop/tools)

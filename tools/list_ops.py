@@ -132,7 +132,9 @@ def table(name: str, version: str, ops: list[Found], references: list[Found]) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--name", required=True, help="the library's name: the namespace of its operators")
+    parser.add_argument(
+        "--name", required=True, help="the library's name: the namespace of its operators"
+    )
     parser.add_argument("--library-version", default="0.0.0")
     parser.add_argument("--folder", required=True, type=Path)
     parser.add_argument("--what", choices=["operators", "references"], default="operators")
@@ -141,7 +143,9 @@ def main() -> None:
     ops = find(args.folder, "Op") if args.what == "operators" else []
     references = find(args.folder, "Reference") if args.what == "references" else []
     if not ops and not references:
-        sys.exit(f"No {args.what} below {args.folder}: expected a line 'extern constinit const Op NAME{{'.")
+        sys.exit(
+            f"No {args.what} below {args.folder}: no line is 'extern constinit const Op NAME{{'."
+        )
     text = table(args.name, args.library_version, ops, references)
     if not args.output.exists() or args.output.read_text(encoding="utf-8") != text:
         args.output.write_text(text, encoding="utf-8")

@@ -122,10 +122,12 @@ def ensure_system_packages(tools: Sequence[tuple[str, str]]) -> None:
 
 
 def ensure_venv() -> None:
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036
         raise StepFailed(f"Python 3.10 or newer is needed, this is {sys.version.split()[0]}.")
-    if PYTHON.exists() and subprocess.run([PYTHON, "-m", "pip", "--version"],
-                                          capture_output=True).returncode == 0:
+    if (
+        PYTHON.exists()
+        and subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode == 0
+    ):
         return
     try:
         run("create .venv", [sys.executable, "-m", "venv", "--clear", VENV])
@@ -137,8 +139,16 @@ def ensure_venv() -> None:
 def pip_install(title: str, *arguments: str | Path) -> None:
     run(
         title,
-        [PYTHON, "-m", "pip", "install", "--disable-pip-version-check",
-         "-c", ROOT / "constraints.txt", *arguments],
+        [
+            PYTHON,
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "-c",
+            ROOT / "constraints.txt",
+            *arguments,
+        ],
     )
 
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m examples.smollm2 PROMPT: SmolLM2-135M-Instruct on anyop's operators."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import anyop
+import click
+
+from .generate import Sampling, generate
+from .model import DTYPES, Model
+from .weights import ModelFileError, load
+
+
+@click.command()
+@click.argument("prompt")
+@click.option("--raw", is_flag=True, help="Take the prompt as it is; special tokens are parsed.")
+@click.option("--dtype", type=click.Choice(list(DTYPES)), default="bf16", show_default=True)
+@click.option("--tokens", default=128, show_default=True, help="The most tokens to generate.")
+@click.option("--threads", type=int, help="Threads to use; all cores if not given.")
+@click.option("--temperature", default=0.0, show_default=True, help="0 takes the likeliest token.")
+@click.option("--top-k", default=0, show_default=True, help="Sample among the k likeliest; 0: all.")
+@click.option("--top-p", default=1.0, show_default=True, help="Sample in the nucleus of this mass.")
+@click.option("--seed", default=0, show_default=True, help="Of the random numbers for sampling.")
+@click.option(
+    "--model", type=click.Path(path_type=Path), help="Another GGUF file of a Llama model."
+)
+@click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
+def main(
+    prompt: str, raw: bool, dtype: str, tokens: int, threads: int | None, temperature: float,
+    top_k: int, top_p: float, seed: int, model: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Answers PROMPT, streaming the text."""
+    if threads is not None:
+        anyop.set_num_threads(threads)
+    try:
+        file = load(model)
+        sampling = Sampling(temperature, top_k, top_p, seed)
+
+        def show(text: str) -> None:
+            print(text, end="", flush=True)
+
+        decoder = Model(file, dtype)
+        limit = max(0, min(tokens, decoder.max_tokens))
+        result = generate(file, decoder, prompt, limit, sampling, raw, show)
+    except (ModelFileError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    print()
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "prompt_ids": result.prompt_ids,
+                    "ids": result.ids,
+                    "text": result.text,
+                    "first_token_s": round(result.first_token_s, 4),
+                    "tokens_per_s": round(result.tokens_per_s, 2),
+                }
+            )
+        )
+    else:
+        print(
+            f"[{len(result.ids)} tokens, first after {result.first_token_s * 1e3:.0f} ms, "
+            f"then {result.tokens_per_s:.1f} tokens/s]",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ./demo shows: an answer, streamed, and a table of where the time went."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import anyop
+import click
+from rich.console import Console
+from rich.table import Table
+
+from .generate import Result, generate
+from .model import Model
+from .numpy_model import NumpyModel
+from .weights import ModelFile, ModelFileError, load
+
+NUMPY_TOKENS = 24
+
+
+class Timed:
+    """Passes operator calls on and adds up their time."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.calls: dict[str, int] = defaultdict(int)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operator = getattr(anyop, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            result = operator(*args, **kwargs)
+            self.seconds[name] += time.perf_counter() - start
+            self.calls[name] += 1
+            return result
+
+        setattr(self, name, call)
+        return call
+
+
+def speed_table(rows: dict[str, Result]) -> Table:
+    table = Table(title="SmolLM2-135M-Instruct")
+    for column in ("host and weights", "prompt tokens", "first token", "tokens/s", "x NumPy"):
+        table.add_column(column, justify="left" if column.startswith("host") else "right")
+    base = list(rows.values())[-1].tokens_per_s or 1.0
+    for name, r in rows.items():
+        table.add_row(
+            name, str(len(r.prompt_ids)), f"{r.first_token_s * 1e3:.0f} ms",
+            f"{r.tokens_per_s:.1f}", f"{r.tokens_per_s / base:.1f}",
+        )  # fmt: skip
+    return table
+
+
+def operator_table(timed: Timed, total: float) -> Table:
+    table = Table(title="Where the time of the bf16 generation goes")
+    for column in ("operator", "calls", "ms", "share", "kernels that ran"):
+        table.add_column(
+            column, justify="left" if column in ("operator", "kernels that ran") else "right"
+        )
+    counters = anyop.counters()
+    for name, seconds in sorted(timed.seconds.items(), key=lambda i: -i[1]):
+        kernels = counters.get(f"anyop.{name}", {}).get("kernels", {})
+        ran = ", ".join(k for k, n in kernels.items() if n)
+        table.add_row(
+            name, str(timed.calls[name]), f"{seconds * 1e3:.1f}", f"{seconds / total:.1%}", ran
+        )
+    inside = sum(timed.seconds.values())
+    table.add_row(
+        "Python between the calls",
+        "",
+        f"{(total - inside) * 1e3:.1f}",
+        f"{1 - inside / total:.1%}",
+        "",
+    )
+    return table
+
+
+@click.command()
+@click.argument("prompt", default="Why is the sky blue? Answer in two sentences.")
+@click.option("--tokens", default=96, show_default=True, help="The most tokens to generate.")
+def main(prompt: str, tokens: int) -> None:
+    """Answers PROMPT with SmolLM2 and shows what ran."""
+    console = Console(highlight=False)
+    try:
+        with console.status("reading the model file"):
+            file: ModelFile = load()
+    except ModelFileError as error:
+        raise click.ClickException(str(error)) from error
+    with console.status("packing weights (bf16)"):
+        model = Model(file, "bf16")
+    console.print(f"[bold]> {prompt}[/bold]")
+    rows = {}
+
+    def show(text: str) -> None:
+        console.print(text, end="", markup=False, soft_wrap=True)
+
+    rows["anyop, NumPy, bf16"] = answer = generate(file, model, prompt, tokens, show=show)
+    console.print("\n")
+    timed = model.ops = Timed()
+    anyop.reset_counters()
+    again = generate(file, model, prompt, len(answer.ids))
+    assert again.ids == answer.ids
+    profile = operator_table(timed, again.first_token_s + again.decode_s)
+    with console.status("the same with f32 weights"):
+        rows["anyop, NumPy, f32"] = generate(file, Model(file, "f32"), prompt, len(answer.ids))
+    with console.status("the same with plain NumPy"):
+        limit = min(NUMPY_TOKENS, len(answer.ids))
+        rows["plain NumPy (BLAS), f32"] = generate(file, NumpyModel(file), prompt, limit)
+    console.print(speed_table(rows))
+    console.print(profile)
+
+
+if __name__ == "__main__":
+    main()

