@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions over the sizes and arguments of a call: .when, .workspace, .flops, .bytes, and the
+// evaluation that checks and results use. Three-valued: what nothing gives is unknown.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "signature/contract.h"
+
+namespace anyop {
+
+// What a call has bound. Sizes of -1 bind nothing; a later known size does.
+struct Bindings {
+  std::int64_t var[kMaxVars];
+  std::uint64_t bound = 0;  // variables, by bit
+  std::uint64_t dtype_bound = 0;
+  std::uint64_t unknown_params = 0;  // given, but of a value that the host does not know yet
+  std::uint8_t dtype[kMaxDTypeVars];
+  std::uint8_t var_by[kMaxVars], dtype_by[kMaxDTypeVars];  // the parameter that bound it
+  std::int64_t lead[kMaxRank];                             // "..."; -1: unknown
+  int n_lead = -1;                                         // -1: nothing gives them
+  int lead_by = -1;
+};
+
+enum class Fault : std::uint8_t { kNone, kDivisionByZero, kOverflow };
+
+struct Number {
+  bool known = false, is_float = false;
+  std::int64_t i = 0;
+  double f = 0;  // of an integer: the same value
+  Fault fault = Fault::kNone;
+};
+
+// An expression compiled for every form. text: as written.
+struct Expression {
+  std::vector<int> node;  // per form; -1: names a thing that this form lacks
+  std::string text;
+};
+
+// .workspace, .flops, .bytes. Throw Error (InvalidArgument) that points into the text. The
+// parameters that an expression uses join the contract's key_params.
+Expression CompileExpression(Contract& contract, std::string_view text);
+// .when: conditions, separated by commas; none for an empty text.
+std::vector<Expression> CompileConditions(Contract& contract, std::string_view text);
+
+// The value of a node. frame: the parameters (results are not read); threads: what `threads` means.
+Number Evaluate(const Contract& contract, int form, int node, const Bindings& bindings,
+                const anyop_value* frame, int threads = 1);
+
+// For a condition that is not true: "d % 16 == 0 is false, d is 100", "n >= 8 is unknown, n is
+// unknown", "d / k > 2 divides by zero, d is 8, k is 0".
+std::string Describe(const Contract& contract, int form, const Expression& condition,
+                     const Bindings& bindings, const anyop_value* frame);
+// The names that a node uses with their values: "offset is 40, d is 64 (query is f32[4, 2, 64])".
+std::string ShowUses(const Contract& contract, int form, int node, const Bindings& bindings,
+                     const anyop_value* frame, bool with_origin);
+
+// An expression as text, with as few parentheses as it needs: "ceil_div(n, 32)", "2*d".
+std::string Show(const Form& form, int node);
+// "bf16[2, 4096]"; an unknown size is "?", an unknown rank "bf16[...]".
+std::string Show(const DLTensor& tensor);
+// "3", "0.5", "True", "None", "'neox'", "[1, 1]", "f32", "f32[2, 3]".
+std::string Show(const anyop_value& value);
+// "f32, f16 or bf16"
+std::string ShowDTypes(std::uint32_t mask);
+
+}  // namespace anyop
