@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of block copies: mapping[i] = (from, to). A pair with a negative entry is skipped.
+#pragma once
+#include <cstring>
+#include <string>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+struct BlockPair {
+  std::int64_t from, to;
+  bool is_skipped() const { return from < 0 || to < 0; }
+};
+
+inline BlockPair ReadPair(const Tensor& mapping, std::int64_t i) {
+  const std::int64_t row = mapping.row_offset(i);
+  return {ReadIndex(mapping, row), ReadIndex(mapping, row + 1)};
+}
+
+// Refuses entries of pairs in use that are no block. what: "blocks of src".
+inline void CheckPairs(const Tensor& mapping, std::int64_t from_blocks, const char* from_what,
+                       std::int64_t to_blocks, const char* to_what) {
+  const auto refuse = [](std::int64_t i, int column, std::int64_t value, std::int64_t blocks,
+                         const char* what) {
+    Refuse("mapping[" + std::to_string(i) + ", " + std::to_string(column) + "] is " +
+           std::to_string(value) + ", but must be less than " + std::to_string(blocks) + " (" +
+           what + ").");
+  };
+  for (std::int64_t i = 0; i < mapping.dim(0); ++i) {
+    const BlockPair pair = ReadPair(mapping, i);
+    if (pair.is_skipped()) continue;
+    if (pair.from >= from_blocks) refuse(i, 0, pair.from, from_blocks, from_what);
+    if (pair.to >= to_blocks) refuse(i, 1, pair.to, to_blocks, to_what);
+  }
+}
+
+// Copies one block of both tensors, [blocks, w]; memmove, since a block may be copied onto itself.
+inline void CopyBlock(const Tensor& src, const Tensor& dst, BlockPair pair) {
+  const std::int64_t element = Bytes(src.type());
+  std::memmove(dst.base<char>() + pair.to * dst.stride(0) * element,
+               src.base<const char>() + pair.from * src.stride(0) * element,
+               std::size_t(src.dim(1) * element));
+}
+
+// The least number of blocks worth 2 us.
+inline std::int64_t BlockGrain(const Tensor& t) {
+  return std::int64_t(2000 / (double(t.dim(1)) * Bytes(t.type()) * 0.1 + 20)) + 1;
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

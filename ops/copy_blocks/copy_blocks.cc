@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// copy_blocks: copies blocks inside every cache of a list.
+//
+//   caches[l][to] = caches[l][from]     for every cache l and every pair (from, to) = mapping[i]
+//
+//   caches   each block flattened to a row; rows may have gaps between them
+//   mapping  pairs of block numbers; a pair with a negative entry is skipped
+//
+// Numerics  Blocks are copied bit for bit. A block that is both source and target, or twice a
+//           target, ends up with one of the possible contents.
+// Source    vLLM, copy_blocks.
+#include "ops/common/block_pairs.h"
+
+namespace anyop::ops {
+namespace {
+
+using Caches = std::span<const Tensor* const>;
+
+void Check(const Context&, Caches caches, const Tensor& mapping) {
+  if (caches.empty()) return;
+  const std::int64_t blocks = caches[0]->dim(0);
+  CheckPairs(mapping, blocks, "blocks of every cache", blocks, "blocks of every cache");
+}
+
+void Run(const Context& ctx, Caches caches, const Tensor& mapping) {
+  const std::int64_t pairs = mapping.dim(0);
+  if (caches.empty() || pairs == 0) return;
+  ctx.ParallelFor(std::int64_t(caches.size()) * pairs, BlockGrain(*caches[0]),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const Tensor& cache = *caches[std::size_t(i / pairs)];
+                      const BlockPair pair = ReadPair(mapping, i % pairs);
+                      if (!pair.is_skipped()) CopyBlock(cache, cache, pair);
+                    }
+                  });
+}
+
+constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&kCpu};
+
+}  // namespace
+
+extern constinit const Op copy_blocks{
+    .signature =
+        "copy_blocks(caches: mut C[nb, w]*, mapping: I[n, 2]) -> () "
+        "where C in f32 | f16 | bf16 | i8 | f8e4m3 | u8, I in i32 | i64",
+    .bytes = "2 * len(caches) * n * w * bytes(C)",
+    .kernels = kKernels,
+    .check = Bind<&Check>(),
+};
+
+}  // namespace anyop::ops

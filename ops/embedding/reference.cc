@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+void Run(const Context&, const Tensor& ids, const Tensor& weight, std::int64_t, const Tensor& y) {
+  const std::int64_t n = ids.row_size();
+  for (std::int64_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t id = ReadIndex(ids, ids.row_offset(i / n) + i % n);
+    for (std::int64_t j = 0; j < weight.dim(1); ++j) {
+      y.row<double>(i)[std::size_t(j)] =
+          id < 0 ? 0 : Read(weight, id * weight.stride(0) + j * weight.stride(1));
+    }
+  }
+}
+
+}  // namespace
+
+extern constinit const Reference embedding_reference{.op = "embedding", .run = Bind<&Run>()};
+
+}  // namespace anyop::ops
