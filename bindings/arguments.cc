@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "call.h"
+
+namespace anyop::python {
+namespace {
+
+[[noreturn]] void RefuseKeyword(const OperatorInfo& info, PyObject* keyword) {
+  std::vector<std::string> known;
+  for (const Parameter& p : info.params) known.push_back(ToText(p.name, "a name"));
+  for (PyObject* name : g_host_keywords) known.push_back(ToText(name, "a name"));
+  const std::string text = ToText(keyword, "a keyword");
+  ThrowTypeError(info.name + ": unknown argument '" + text + "'." + DidYouMean(text, known));
+}
+
+[[noreturn]] void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args) {
+  ThrowTypeError(info.name + ": " + std::to_string(n_args) +
+                 " positional arguments are given, but " + "at most " +
+                 std::to_string(info.n_params) + " are taken. Try help(anyop." + info.python_name +
+                 ").");
+}
+
+[[noreturn]] void RefuseTwice(const OperatorInfo& info, PyObject* keyword) {
+  ThrowTypeError(info.name + ": " + ToText(keyword, "a keyword") + " is given twice.");
+}
+
+// The slot of a keyword. Names of a call site are interned, and most often in signature order:
+// the slot after the last one is looked at first.
+int FindSlot(const OperatorInfo& info, PyObject* keyword, int first) {
+  const int n = info.n_params;
+  if (keyword == g_host_keywords[kOut]) return n + kOut;
+  for (int i = first; i < n; ++i) {
+    if (info.params[std::size_t(i)].name == keyword) return i;
+  }
+  for (int i = 0; i < first; ++i) {
+    if (info.params[std::size_t(i)].name == keyword) return i;
+  }
+  for (int i = 0; i < kHostKeywords; ++i) {
+    if (PyUnicode_Compare(g_host_keywords[i], keyword) == 0) return n + i;
+  }
+  for (int i = 0; i < n; ++i) {
+    if (PyUnicode_Compare(info.params[std::size_t(i)].name, keyword) == 0) return i;
+  }
+  RefuseKeyword(info, keyword);
+}
+
+void CheckLike(const OperatorInfo& info, PyObject* like) {
+  if (!info.takes_like) {
+    ThrowTypeError(info.name +
+                   ": like is given, but the tensors of the call say where results "
+                   "belong. Leave it out.");
+  }
+  if (like == Py_None || PyArray_Check(like)) return;
+  if (PyModule_Check(like) && std::string_view(PyModule_GetName(like)) == "numpy") return;
+  ThrowTypeError(info.name + ": like is " + Repr(like) + ", but must be a NumPy array or numpy.");
+}
+
+// The arrays that the caller gives for results: borrowed; null to allocate, False to leave out.
+void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
+  const int n = info.n_results;
+  if (n == 0) ThrowTypeError(info.name + ": out is given, but the operator has no result.");
+  if (n == 1) {
+    given[0] = out;
+    return;
+  }
+  if (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != n) {
+    std::string names;
+    for (PyObject* name : info.result_names) {
+      names += (names.empty() ? "" : ", ") + ToText(name, "a name");
+    }
+    ThrowTypeError(info.name + ": out is " + Repr(out) + ", but must be a tuple of " +
+                   std::to_string(n) + " (" + names + "). Try None for those to allocate.");
+  }
+  for (int r = 0; r < n; ++r) {
+    PyObject* array = PyTuple_GET_ITEM(out, r);
+    given[r] = array == Py_None ? nullptr : array;
+    if (array == Py_False && !info.is_declinable[r]) {
+      ThrowTypeError(info.name + ": " + ToText(info.result_names[std::size_t(r)], "a name") +
+                     " is False in out, but only results with '?' can be left out.");
+    }
+  }
+}
+
+void GatherResults(const OperatorInfo& info, PyObject* out, CallMemory& memory, anyop_value* frame,
+                   PyObject** given) {
+  std::fill_n(given, info.n_results, nullptr);
+  if (out) Spread(info, out, given);
+  for (int r = 0; r < info.n_results; ++r) {
+    anyop_value& value = frame[info.n_params + r];
+    if (given[r] && given[r] != Py_False) {
+      ConvertTensor(info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite, given[r],
+                    memory, value);
+    } else {
+      value = {};
+    }
+  }
+}
+
+}  // namespace
+
+void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
+          Slots& slots) {
+  const int n = info.n_params;
+  if (n_args > n) RefuseCount(info, n_args);
+  std::copy_n(args, n_args, slots.object);
+  std::fill(slots.object + n_args, slots.object + n + kHostKeywords, nullptr);
+  if (!keywords) return;
+  int next = int(n_args);
+  const Py_ssize_t n_keywords = PyTuple_GET_SIZE(keywords);
+  for (Py_ssize_t k = 0; k < n_keywords; ++k) {
+    PyObject* keyword = PyTuple_GET_ITEM(keywords, k);
+    const int slot = FindSlot(info, keyword, std::min(next, n));
+    if (slots.object[slot]) RefuseTwice(info, keyword);
+    slots.object[slot] = args[n_args + k];
+    next = slot + 1;
+  }
+  PyObject* const* host = slots.object + n;
+  if (host[kOut] && host[kOut] != Py_None) slots.out = host[kOut];
+  if (host[kPolicy] && host[kPolicy] != Py_None) slots.policy = host[kPolicy];
+  if (host[kLike]) CheckLike(info, host[kLike]);
+}
+
+void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& memory, anyop_value* frame,
+            PyObject** given) {
+  for (int i = 0; i < info.n_params; ++i) {
+    const Parameter& param = info.params[std::size_t(i)];
+    if (PyObject* object = slots.object[i]) {
+      Convert(info, param, object, memory, frame[i]);
+    } else if (param.is_required) [[unlikely]] {
+      ThrowTypeError(info.name + ": " + ToText(param.name, "a name") + " is missing.");
+    } else {
+      frame[i] = param.default_value;
+    }
+  }
+  GatherResults(info, slots.out, memory, frame, given);
+}
+
+}  // namespace anyop::python

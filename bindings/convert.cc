@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert.h"
+
+#include <numpy/arrayscalars.h>
+
+#include <algorithm>
+
+namespace anyop::python {
+namespace {
+
+std::string Start(const OperatorInfo& info, const Parameter& param, Py_ssize_t element = -1) {
+  return info.name + ": " + ArgumentName{"", param.name, element}.text();
+}
+
+// An argument and its place, for messages; the text is made only when needed.
+struct Site {
+  const OperatorInfo& info;
+  const Parameter& param;
+  Py_ssize_t element = -1;
+
+  [[noreturn]] void Refuse(PyObject* object, const std::string& wanted) const {
+    ThrowTypeError(Start(info, param, element) + " is " + Repr(object) + ", but must be " + wanted +
+                   ".");
+  }
+  [[noreturn]] void RefuseValue(PyObject* object, const std::string& wanted) const {
+    PyErr_Clear();
+    ThrowValueError(Start(info, param, element) + " is " + Repr(object) + ", but must be " +
+                    wanted + ".");
+  }
+};
+
+// Arrays with dimensions are no numbers, whatever their size; truth values are none either.
+bool IsNoNumber(PyObject* object) {
+  if (PyBool_Check(object) || PyArray_IsScalar(object, Bool)) return true;
+  return PyArray_Check(object) &&
+         (PyArray_NDIM(reinterpret_cast<PyArrayObject*>(object)) > 0 ||
+          PyArray_TYPE(reinterpret_cast<PyArrayObject*>(object)) == NPY_BOOL);
+}
+
+std::int64_t ToInt(PyObject* object, const Site& site) {
+  Ref index;
+  if (!PyLong_CheckExact(object)) {
+    if (IsNoNumber(object) || !PyIndex_Check(object)) site.Refuse(object, "an int");
+    index = Ref(PyNumber_Index(object));
+    if (!index) {
+      PyErr_Clear();
+      site.Refuse(object, "an int");
+    }
+  }
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index ? index.get() : object, &overflow);
+  if (overflow) site.RefuseValue(object, "an int of at most 64 bits");
+  return value;
+}
+
+double ToFloat(PyObject* object, const Site& site) {
+  if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
+  const PyNumberMethods* number = Py_TYPE(object)->tp_as_number;
+  if (IsNoNumber(object) || !number || !(number->nb_float || number->nb_index)) {
+    site.Refuse(object, "a number");
+  }
+  const double value = PyFloat_AsDouble(object);
+  if (value == -1.0 && PyErr_Occurred()) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+      site.RefuseValue(object, "a number that a double holds");
+    }
+    PyErr_Clear();
+    site.Refuse(object, "a number");
+  }
+  return value;
+}
+
+bool ToBool(PyObject* object, const Site& site) {
+  if (object == Py_True) return true;
+  if (object == Py_False) return false;
+  if (!PyArray_IsScalar(object, Bool)) site.Refuse(object, "True or False");
+  return PyArrayScalar_VAL(object, Bool);
+}
+
+anyop_value ToWord(PyObject* object, const Site& site) {
+  const std::vector<Word>& words = site.param.words;
+  for (const Word& word : words) {
+    if (word.text == object) return word.value;
+  }
+  if (!PyUnicode_Check(object)) site.Refuse(object, "a word, as a str");
+  for (const Word& word : words) {
+    if (PyUnicode_Compare(word.text, object) == 0) return word.value;
+  }
+  const int index = int(&site.param - site.info.params.data());
+  ThrowValueError(site.info.name + ": " +
+                  WordError(*site.info.op->contract, index, ToText(object, "a word")));
+}
+
+DType ToDTypeArgument(PyObject* object, const Site& site) {
+  const int dtype = ToDType(object);
+  if (dtype >= 0) return DType(dtype);
+  std::string names;
+  for (const std::string_view name : kDTypeNames) {
+    names += std::string(names.empty() ? "" : ", ") + std::string(name);
+  }
+  const bool looks_right =
+      PyUnicode_Check(object) || PyArray_DescrCheck(object) || PyType_Check(object);
+  if (looks_right) site.RefuseValue(object, "one of the dtypes " + names);
+  site.Refuse(object, "a dtype: a name like 'bf16', or a NumPy dtype");
+}
+
+// The elements, as a tuple that nobody else can change during the call. Borrowed from memory.
+PyObject* ToTuple(PyObject* object, const Site& site, const char* wanted, CallMemory& memory) {
+  if (PyTuple_CheckExact(object)) return object;
+  if (PyUnicode_Check(object) || PyBytes_Check(object) || !PySequence_Check(object)) {
+    site.Refuse(object, wanted);
+  }
+  Ref tuple(PySequence_Tuple(object));
+  if (!tuple) {
+    PyErr_Clear();
+    site.Refuse(object, wanted);
+  }
+  PyObject* borrowed = tuple.get();
+  memory.Keep(std::move(tuple));
+  return borrowed;
+}
+
+void ConvertInts(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
+  PyObject* tuple = ToTuple(object, site, "a list of ints", memory);
+  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  auto* list = memory.Array<std::int64_t>(std::size_t(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    list[i] = ToInt(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
+  }
+  value.tag = ANYOP_INTS;
+  value.count = std::uint32_t(n);
+  value.is = list;
+}
+
+void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
+  PyObject* tuple = ToTuple(object, site, "a list of numbers", memory);
+  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  auto* list = memory.Array<double>(std::size_t(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    list[i] = ToFloat(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
+  }
+  value.tag = ANYOP_FLOATS;
+  value.count = std::uint32_t(n);
+  value.fs = list;
+}
+
+void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
+  if (PyArray_Check(object)) site.Refuse(object, "a list of NumPy arrays");
+  PyObject* tuple = ToTuple(object, site, "a list of NumPy arrays", memory);
+  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  auto* views = memory.Array<View>(std::size_t(n));
+  auto* list = memory.Array<const DLTensor*>(std::size_t(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Ref copy;
+    ViewArray(PyTuple_GET_ITEM(tuple, i), site.param.is_mut ? Access::kWrite : Access::kRead,
+              {site.info.name.c_str(), site.param.name, i}, views[i], copy);
+    if (copy) memory.set_has_copies();
+    memory.Keep(std::move(copy));
+    list[i] = &views[i].tensor;
+  }
+  memory.KeepViews(views, int(n));
+  value.tag = ANYOP_TENSORS;
+  value.count = std::uint32_t(n);
+  value.ts = list;
+}
+
+void CopyShape(View& view, std::int64_t* to) {
+  DLTensor& t = view.tensor;
+  std::copy_n(t.shape, t.ndim, to);
+  t.shape = to;
+}
+
+}  // namespace
+
+void CallMemory::CopyShapes() {
+  for (int i = 0; i < n_views_; ++i) CopyShape(views_[i], Array<std::int64_t>(kMaxRank));
+  for (const auto& [views, n] : lists_) {
+    for (int i = 0; i < n; ++i) CopyShape(views[i], Array<std::int64_t>(kMaxRank));
+  }
+}
+
+void* CallMemory::FromHeap(std::size_t bytes) {
+  heap_.push_back(std::make_unique<char[]>(bytes));
+  return heap_.back().get();
+}
+
+void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
+                  CallMemory& memory, anyop_value& value) {
+  const Site site{info, param};
+  value = {};
+  switch (param.kind) {
+    case ParamKind::kFloat:
+      value.tag = ANYOP_FLOAT;
+      value.f = ToFloat(object, site);
+      break;
+    case ParamKind::kInt:
+      value.tag = ANYOP_INT;
+      value.i = ToInt(object, site);
+      break;
+    case ParamKind::kBool:
+      value.tag = ANYOP_BOOL;
+      value.i = ToBool(object, site);
+      break;
+    case ParamKind::kWord:
+      value = ToWord(object, site);
+      break;
+    case ParamKind::kDType:
+      value.tag = ANYOP_DTYPE;
+      value.i = int(ToDTypeArgument(object, site));
+      break;
+    case ParamKind::kInts:
+      ConvertInts(object, site, memory, value);
+      break;
+    case ParamKind::kFloats:
+      ConvertFloats(object, site, memory, value);
+      break;
+    default:
+      ConvertTensors(object, site, memory, value);
+      break;
+  }
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python objects to values of a call's frame.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "numpy_view.h"
+#include "op_object.h"
+
+namespace anyop::python {
+
+// Memory that the values of one call point into. On the stack; only calls with long lists use the
+// heap.
+class CallMemory {
+ public:
+  CallMemory() {}  // leaves the arrays uninitialized
+  View& NextView() { return views_[n_views_++]; }
+  template <class T>
+  T* Array(std::size_t n) {
+    const std::size_t bytes = (n * sizeof(T) + 15) & ~std::size_t{15};
+    if (used_ + bytes > sizeof(buffer_)) return static_cast<T*>(FromHeap(bytes));
+    void* at = buffer_ + used_;
+    used_ += bytes;
+    return static_cast<T*>(at);
+  }
+  // Keeps an object until the call has ended.
+  void Keep(Ref object) {
+    if (object) kept_.push_back(std::move(object));
+  }
+  void KeepViews(View* views, int n) { lists_.push_back({views, n}); }
+  // Copies the shapes out of the arrays, for the time in which other threads may reshape them.
+  void CopyShapes();
+  // Whether an argument was copied because no tensor could describe it.
+  bool has_copies() const { return has_copies_; }
+  void set_has_copies() { has_copies_ = true; }
+
+ private:
+  void* FromHeap(std::size_t bytes);
+
+  int n_views_ = 0;
+  bool has_copies_ = false;
+  std::size_t used_ = 0;
+  std::vector<Ref> kept_;
+  std::vector<std::unique_ptr<char[]>> heap_;
+  std::vector<std::pair<View*, int>> lists_;
+  View views_[kMaxParams + kMaxResults];
+  alignas(16) char buffer_[2048];
+};
+
+// Fills `value` from `object`, which is not None unless the parameter is optional. Throws ErrorSet.
+void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
+                  CallMemory& memory, anyop_value& value);
+
+inline void ConvertTensor(const char* op, PyObject* name, Access access, PyObject* object,
+                          CallMemory& memory, anyop_value& value) {
+  View& view = memory.NextView();
+  Ref copy;
+  ViewArray(object, access, {op, name}, view, copy);
+  if (copy) [[unlikely]] {
+    memory.Keep(std::move(copy));
+    memory.set_has_copies();
+  }
+  value.tag = ANYOP_TENSOR;
+  value.index = 0;
+  value.count = 0;
+  value.t = &view.tensor;
+}
+
+inline void Convert(const OperatorInfo& info, const Parameter& param, PyObject* object,
+                    CallMemory& memory, anyop_value& value) {
+  if (object == Py_None && param.is_optional) {
+    value = {};
+  } else if (param.kind == ParamKind::kTensor) {
+    ConvertTensor(info.name.c_str(), param.name, param.is_mut ? Access::kWrite : Access::kRead,
+                  object, memory, value);
+  } else {
+    ConvertOther(info, param, object, memory, value);
+  }
+}
+
+}  // namespace anyop::python

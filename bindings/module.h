@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of the module, by what they are about. Each throws ErrorSet.
+#pragma once
+#include "python.h"
+
+namespace anyop::python {
+
+void AddOperatorFunctions(PyObject* module);  // load, functions, explain, info_json, counters
+void AddScopeFunctions(PyObject* module);     // policy, strict, threads
+void AddMachineFunctions(PyObject* module);   // what `anyop doctor` prints
+
+}  // namespace anyop::python

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call.h"
+#include "module.h"
+
+namespace anyop::python {
+namespace {
+
+PyObject* LoadLibrary(PyObject*, PyObject* path) {
+  return Guarded([&] {
+    const Ref text = Checked(PyOS_FSPath(path));
+    Load(ToText(text.get(), "path"));
+    return Ref::Borrow(Functions()).release();
+  });
+}
+
+PyObject* AllFunctions(PyObject*, PyObject*) {
+  return Guarded([] { return Ref::Borrow(Functions()).release(); });
+}
+
+PyObject* ListLibraries(PyObject*, PyObject*) {
+  return Guarded([] {
+    Ref list = Checked(PyList_New(0));
+    for (const LoadedLibrary& library : Libraries()) {
+      const Ref row = Checked(Py_BuildValue("(sss)", library.name.c_str(), library.version.c_str(),
+                                            library.file.c_str()));
+      if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
+    }
+    return list.release();
+  });
+}
+
+PyObject* OpObjectOf(PyObject*, PyObject* op) {
+  return Guarded([&] {
+    const OperatorInfo& info = ToOperator(op);
+    PyObject* function = PyDict_GetItemString(Functions(), info.op->name.c_str());
+    return Ref::Borrow(PyCFunction_GET_SELF(function)).release();
+  });
+}
+
+PyObject* GetInfoJson(PyObject*, PyObject* op) {
+  return Guarded([&] { return ToPython(InfoJson(*ToOperator(op).op)).release(); });
+}
+
+PyObject* GetInfoText(PyObject*, PyObject* op) {
+  return Guarded([&] { return ToPython(InfoText(*ToOperator(op).op)).release(); });
+}
+
+Ref ExplanationToPython(const Explanation& e) {
+  Ref kernels = Checked(PyList_New(0));
+  for (const KernelChoice& k : e.kernels) {
+    const Ref row = Checked(Py_BuildValue("(sOsd)", k.kernel.c_str(), k.taken ? Py_True : Py_False,
+                                          k.reason.c_str(), k.probe_ns));
+    if (PyList_Append(kernels.get(), row.get()) < 0) throw ErrorSet{};
+  }
+  Ref notes = Checked(PyList_New(0));
+  for (const std::string& note : e.notes) {
+    if (PyList_Append(notes.get(), ToPython(note).get()) < 0) throw ErrorSet{};
+  }
+  return Checked(Py_BuildValue("(sssOOKdis)", e.op.c_str(), e.call.c_str(), e.error.c_str(),
+                               kernels.get(), notes.get(),
+                               static_cast<unsigned long long>(e.workspace_bytes), e.estimated_ns,
+                               e.threads, e.text().c_str()));
+}
+
+// explain(op, *args, **kwargs): the arguments of a call that is not made.
+PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords) {
+  return Guarded([&] {
+    if (n_args < 1) ThrowTypeError("explain: op is missing.");
+    OperatorInfo& info = ToOperator(args[0]);
+    Slots slots;
+    Sort(info, args + 1, n_args - 1, keywords, slots);
+    Scope scope;
+    if (slots.policy) scope.policy(ToText(slots.policy, "policy"));
+    anyop_value frame[kMaxParams + kMaxResults];
+    CallMemory memory;
+    PyObject* given[kMaxResults];
+    Gather(info, slots, memory, frame, given);
+    return ExplanationToPython(Explain(*info.op, frame)).release();
+  });
+}
+
+PyObject* GetCounters(PyObject*, PyObject*) {
+  return Guarded([] {
+    Ref list = Checked(PyList_New(0));
+    for (const CounterRow& c : Counters()) {
+      using Count = unsigned long long;
+      const Ref row = Checked(Py_BuildValue("(ssKKK)", c.op.c_str(), c.kernel.c_str(),
+                                            Count(c.calls), Count(c.fallbacks), Count(c.copies)));
+      if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
+    }
+    return list.release();
+  });
+}
+
+PyObject* GetPlanCounters(PyObject*, PyObject*) {
+  return Guarded([] {
+    using Count = unsigned long long;
+    const PlanCounters c = PlanCacheCounters();
+    return Py_BuildValue("{sKsKsK}", "hits", Count(c.hits), "misses", Count(c.misses), "plans",
+                         Count(c.plans));
+  });
+}
+
+PyObject* ClearCounters(PyObject*, PyObject*) {
+  ResetCounters();
+  Py_RETURN_NONE;
+}
+
+PyObject* GetNearest(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+  return Guarded([&] {
+    if (n_args != 2) ThrowTypeError("did_you_mean(word, known) takes 2 arguments.");
+    const Ref known = Checked(PySequence_Tuple(args[1]));
+    std::vector<std::string> words;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(known.get()); ++i) {
+      words.push_back(ToText(PyTuple_GET_ITEM(known.get(), i), "a known word"));
+    }
+    return ToPython(DidYouMean(ToText(args[0], "word"), words)).release();
+  });
+}
+
+PyObject* NumpyDTypeOf(PyObject*, PyObject* name) {
+  return Guarded([&] {
+    const int dtype = ToDType(name);
+    if (dtype < 0) ThrowValueError("dtype is " + Repr(name) + ", but must be one of anyop's.");
+    return ToNumpyDType(DType(dtype)).release();
+  });
+}
+
+template <class F>
+PyCFunction Cast(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+
+PyMethodDef g_methods[] = {
+    {"load", LoadLibrary, METH_O, "Loads an operator library; returns functions()."},
+    {"functions", AllFunctions, METH_NOARGS, "All operators: full name -> function."},
+    {"libraries", ListLibraries, METH_NOARGS, "(name, version, file) of each loaded library."},
+    {"op_object", OpObjectOf, METH_O, "The `self` of an operator's function."},
+    {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
+    {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},
+    {"explain", Cast(&ExplainCall), METH_FASTCALL | METH_KEYWORDS, "The fields of an Explanation."},
+    {"counters", GetCounters, METH_NOARGS, "(op, kernel, calls, fallbacks, copies) rows."},
+    {"plan_counters", GetPlanCounters, METH_NOARGS, "Hits and misses of the plan caches."},
+    {"reset_counters", ClearCounters, METH_NOARGS, "Sets all counters to zero."},
+    {"did_you_mean", Cast(&GetNearest), METH_FASTCALL, "' Did you mean ...?', or ''."},
+    {"numpy_dtype", NumpyDTypeOf, METH_O, "The NumPy dtype of an anyop name."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void AddOperatorFunctions(PyObject* module) {
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "anyop/scope.h"
+#include "module.h"
+#include "platform/threads.h"
+
+namespace anyop::python {
+namespace {
+
+// A scope's state travels through Python as bytes: Python's `with` blocks need not nest like C++'s.
+PyObject* Save(const ScopeState& state) {
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(&state), sizeof(state));
+}
+
+int ToThreads(PyObject* object) {
+  const long n = PyLong_AsLong(object);
+  if (n == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    ThrowTypeError("threads is " + Repr(object) + ", but must be an int.");
+  }
+  return n < 1 || n > kMaxThreads ? 0 : int(n);
+}
+
+// enter_scope(policy, strict, batch_invariant, threads), None for "as it is"; returns what
+// leave_scope takes.
+PyObject* EnterScope(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+  return Guarded([&] {
+    if (n_args != 4) ThrowTypeError("enter_scope takes 4 arguments.");
+    const ScopeState before = CurrentScope();
+    Ref saved = Checked(Save(before));
+    ScopeState inside;
+    {
+      Scope scope;
+      if (args[0] != Py_None) scope.policy(ToText(args[0], "policy"));
+      if (args[1] != Py_None) scope.strict(args[1] == Py_True);
+      if (args[2] != Py_None) scope.batch_invariant(args[2] == Py_True);
+      if (args[3] != Py_None) scope.threads(ToThreads(args[3]));
+      inside = CurrentScope();
+    }
+    SetScope(inside);
+    return saved.release();
+  });
+}
+
+PyObject* LeaveScope(PyObject*, PyObject* saved) {
+  return Guarded([&]() -> PyObject* {
+    if (!PyBytes_Check(saved) || PyBytes_GET_SIZE(saved) != sizeof(ScopeState)) {
+      ThrowTypeError("leave_scope takes what enter_scope returned.");
+    }
+    ScopeState state;
+    std::memcpy(&state, PyBytes_AS_STRING(saved), sizeof(state));
+    SetScope(state);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* SetPolicy(PyObject*, PyObject* text) {
+  return Guarded([&]() -> PyObject* {
+    SetProcessPolicy(ToText(text, "policy"));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* GetPolicy(PyObject*, PyObject*) {
+  return Guarded([] { return ToPython(ProcessPolicy()).release(); });
+}
+
+PyObject* SetThreads(PyObject*, PyObject* n) {
+  return Guarded([&]() -> PyObject* {
+    SetNumThreads(ToThreads(n));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* GetThreads(PyObject*, PyObject*) {
+  return Guarded([] { return PyLong_FromLong(NumThreads()); });
+}
+
+PyMethodDef g_methods[] = {
+    {"enter_scope", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&EnterScope)),
+     METH_FASTCALL, nullptr},
+    {"leave_scope", LeaveScope, METH_O, nullptr},
+    {"set_policy", SetPolicy, METH_O,
+     "set_policy($module, text, /)\n--\n\nSets the policy of the whole process, under every "
+     "policy() block; '' resets it."},
+    {"get_policy", GetPolicy, METH_NOARGS,
+     "get_policy($module, /)\n--\n\nThe policy of the whole process."},
+    {"set_num_threads", SetThreads, METH_O,
+     "set_num_threads($module, n, /)\n--\n\nSets how many threads an operator may use."},
+    {"get_num_threads", GetThreads, METH_NOARGS,
+     "get_num_threads($module, /)\n--\n\nHow many threads an operator may use."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void AddScopeFunctions(PyObject* module) {
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// anyop._anyop: operators as builtin functions, and what the Python package needs of the runtime.
+#define ANYOP_IMPORTS_NUMPY
+#include "python.h"
+
+#include "module.h"
+#include "numpy_view.h"
+#include "op_object.h"
+
+namespace anyop::python {
+namespace {
+
+int ImportNumpy() {
+  import_array1(-1);
+  return 0;
+}
+
+PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
+                        "anyop._anyop",
+                        "The C++ side of anyop in Python.",
+                        -1,
+                        nullptr,
+                        nullptr,
+                        nullptr,
+                        nullptr,
+                        nullptr};
+
+PyObject* MakeModule() {
+  if (ImportNumpy() < 0) throw ErrorSet{};
+  InitTypes();
+  InitOpType();
+  Ref module = Checked(PyModule_Create(&g_module));
+  AddErrorClasses(module.get());
+  AddOperatorFunctions(module.get());
+  AddScopeFunctions(module.get());
+  AddMachineFunctions(module.get());
+  return module.release();
+}
+
+}  // namespace
+}  // namespace anyop::python
+
+PyMODINIT_FUNC PyInit__anyop() {
+  using namespace anyop::python;
+  return Guarded(MakeModule);
+}
