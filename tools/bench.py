@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./check --bench: call costs, operators against NumPy and the machine's ceilings, the model.
+
+Everything of one table is measured in one run, interleaved, minimum of many repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]
+
+import anyop  # noqa: E402
+import numpy as np  # noqa: E402
+import opbench  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+console = Console(highlight=False, width=120)
+PROMPT = "Explain in a few sentences how a bicycle stays upright."
+MODEL_TOKENS = 64
+MODEL_ROUNDS = 3
+
+
+def call_costs() -> dict[str, float]:
+    """ns per call of the C++ bench program, by name."""
+    program = ROOT / "build/release/tests/runtime_call_bench"
+    if not program.exists():
+        return {}
+    command = [program, "--benchmark_format=json", "--benchmark_repetitions=5"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    best: dict[str, float] = {}
+    for run in json.loads(out)["benchmarks"]:
+        if run.get("run_type") == "iteration":
+            name = run["run_name"]
+            best[name] = min(best.get(name, float("inf")), run["real_time"])
+    return best
+
+
+def show_calls(costs: dict[str, float]) -> None:
+    table = Table(title="A call from C++")
+    table.add_column("what")
+    table.add_column("ns", justify="right")
+    for name, ns in costs.items():
+        table.add_row(name, f"{ns:.1f}")
+    console.print(table)
+
+
+def operators(only: list[str], ceilings: dict[str, Any]) -> list[opbench.Row]:
+    rows = []
+    with console.status("operators") as status:
+        for name, case in opbench.load_cases(ROOT, only):
+            status.update(f"{name} {case.sizes}")
+            rows.append(opbench.measure(name, case, ceilings))
+    return rows
+
+
+def show_operators(rows: list[opbench.Row]) -> None:
+    table = Table(title=f"Operators, {anyop.get_num_threads()} threads, calls included")
+    for column in ("operator", "sizes", "us", "NumPy us", "x NumPy", "of the bound", "match"):
+        table.add_column(column, justify="left" if column in ("operator", "sizes") else "right")
+    for row in rows:
+        theirs = f"{row.numpy_us:.1f}" if row.numpy_us else "-"
+        ratio = f"{row.numpy_us / row.ours_us:.1f}" if row.numpy_us else "-"
+        share = f"{row.bound_us / row.ours_us:.0%} {row.bound_by}"
+        void = "yes" if row.matches else "NO: void"
+        table.add_row(
+            row.operator, row.sizes, f"{row.ours_us:.2f}", theirs, ratio, share, void
+        )  # fmt: skip
+    console.print(table)
+
+
+def decode_rate(model: Any, ids: list[int], threads: int) -> float:
+    """Tokens per second of MODEL_TOKENS greedy steps after the prompt; median step."""
+    anyop.set_num_threads(threads)
+    model.reset()
+    logits = model.forward(np.array(ids))
+    steps = []
+    for _ in range(MODEL_TOKENS):
+        token = np.array([int(np.argmax(logits[0].astype(np.float32)))])
+        start = time.perf_counter()
+        logits = model.forward(token)
+        steps.append(time.perf_counter() - start)
+    return 1 / float(np.median(steps))
+
+
+def model_rows(ceilings: dict[str, Any]) -> list[dict[str, Any]]:
+    from examples.smollm2.model import Model
+    from examples.smollm2.numpy_model import NumpyModel
+    from examples.smollm2.weights import load
+
+    file = load()
+    ids = file.tokenizer.encode(file.chat(PROMPT), add_special_tokens=False).ids
+    models = {"f32": Model(file, "f32"), "bf16": Model(file, "bf16"), "numpy": NumpyModel(file)}
+    cores = anyop.get_num_threads()
+    plans = [("anyop f32", "f32", 1), ("anyop f32", "f32", cores), ("anyop bf16", "bf16", 1)]
+    plans += [("anyop bf16", "bf16", cores), ("plain NumPy f32", "numpy", cores)]
+    best: dict[tuple[str, str, int], float] = {}
+    with console.status("model"):
+        for _ in range(MODEL_ROUNDS):
+            for plan in plans:
+                best[plan] = max(best.get(plan, 0.0), decode_rate(models[plan[1]], ids, plan[2]))
+    anyop.set_num_threads(cores)
+    weights = sum(t.size for t in file.tensors.values())
+    dram = ceilings["levels"][-1]
+    rows = []
+    for (name, dtype, threads), rate in best.items():
+        size = weights * (2 if dtype == "bf16" else 4)
+        read = dram["read_gb_s"] if threads > 1 else dram["read_gb_s_1"]
+        rows.append(
+            {
+                "what": name,
+                "threads": threads,
+                "tokens_per_s": rate,
+                "read_limit_share": rate * size / read / 1e9,
+            }
+        )
+    return rows
+
+
+def show_model(rows: list[dict[str, Any]]) -> None:
+    table = Table(title="SmolLM2-135M decode, greedy, median step, best of 3 rounds")
+    for column in ("what", "threads", "tokens/s", "of the read limit", "x NumPy"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    base = next(r["tokens_per_s"] for r in rows if "NumPy" in r["what"])
+    for r in rows:
+        share = f"{r['read_limit_share']:.0%}"
+        ratio = f"{r['tokens_per_s'] / base:.2f}"
+        table.add_row(r["what"], str(r["threads"]), f"{r['tokens_per_s']:.1f}", share, ratio)
+    console.print(table)
+
+
+def import_ms() -> dict[str, float]:
+    """Milliseconds to import NumPy alone and NumPy and anyop, best of five processes."""
+
+    def best(code: str) -> float:
+        program = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+        runs = [
+            float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                                 check=True).stdout) for _ in range(5)
+        ]  # fmt: skip
+        return 1e3 * min(runs)
+
+    numpy = best("import numpy")
+    return {"numpy": numpy, "anyop_beyond_numpy": best("import numpy, anyop") - numpy}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", help="calls, operators, model, import, or an operator")
+    parser.add_argument("--json", type=Path, help="also write everything to this file")
+    args = parser.parse_args()
+    parts = ("calls", "operators", "model", "import")
+    only = [w for w in args.what if w not in parts]
+    wanted = [w for w in args.what if w in parts] or (["operators"] if only else list(parts))
+    found: dict[str, Any] = {}
+    with console.status("the machine's ceilings"):
+        ceilings = found["ceilings"] = anyop.ceilings()
+    if "calls" in wanted:
+        found["calls"] = call_costs()
+        show_calls(found["calls"])
+        subprocess.run([sys.executable, "-m", "anyop", "bench", "calls"], check=True)
+    if "operators" in wanted:
+        rows = operators(only, ceilings)
+        found["operators"] = [asdict(r) for r in rows]
+        show_operators(rows)
+    if "model" in wanted:
+        found["model"] = model_rows(ceilings)
+        show_model(found["model"])
+    if "import" in wanted:
+        found["import_ms"] = import_ms()
+        console.print(
+            f"import anyop: {found['import_ms']['anyop_beyond_numpy']:.0f} ms beyond NumPy"
+        )
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1))
+    return 0 if all(r["matches"] for r in found.get("operators", [])) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

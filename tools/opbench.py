@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ops/<name>/bench.py files are written with, and how they are timed.
+
+A file defines `cases()`, which yields Case objects; each runs anyop and NumPy on the same inputs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+ROUNDS = 15
+ROUND_S = 2e-3
+
+
+@dataclass
+class Case:
+    """sizes: as people read it. moved: bytes read and written at least once. flops: of the formula.
+
+    `ours` and `numpy` run one call on inputs made before; both return the result, which must agree
+    within `tolerance` (relative to the largest element), else the row is void. numpy may be None.
+    """
+
+    sizes: str
+    ours: Callable[[], Any]
+    numpy: Callable[[], Any] | None
+    moved: int
+    flops: int = 0
+    tolerance: float = 1e-2
+    note: str = ""
+
+
+@dataclass
+class Row:
+    operator: str
+    sizes: str
+    ours_us: float
+    numpy_us: float | None
+    bound_us: float
+    bound_by: str
+    matches: bool
+    note: str = ""
+
+
+@dataclass
+class Timer:
+    call: Callable[[], Any]
+    inner: int = 1
+    best: float = field(default=float("inf"))
+
+    def warm_up(self) -> None:
+        self.call()
+        start = time.perf_counter()
+        self.call()
+        once = max(time.perf_counter() - start, 1e-7)
+        self.inner = max(1, int(ROUND_S / once))
+
+    def round(self) -> None:
+        start = time.perf_counter()
+        for _ in range(self.inner):
+            self.call()
+        self.best = min(self.best, (time.perf_counter() - start) / self.inner)
+
+
+def agree(ours: Any, theirs: Any, tolerance: float) -> bool:
+    a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    if a.shape != b.shape or a.size == 0:
+        return False
+    return bool(np.abs(a - b).max() <= tolerance * max(np.abs(b).max(), 1e-30))
+
+
+def bound(case: Case, ceilings: dict[str, Any]) -> tuple[float, str]:
+    """The least time in us: the larger of movement at the cache level it fits, and arithmetic."""
+    level = next(c for c in ceilings["levels"] if case.moved <= c["bytes"] or c["name"] == "DRAM")
+    move = case.moved / level["copy_gb_s"] / 1e3
+    math = case.flops / ceilings["fma_gflop_s"] / 1e3
+    return (move, f"{level['name']} copy") if move >= math else (math, "FMA")
+
+
+def measure(operator: str, case: Case, ceilings: dict[str, Any]) -> Row:
+    """Interleaved rounds, minimum of each."""
+    matches = case.numpy is None or agree(case.ours(), case.numpy(), case.tolerance)
+    timers = [Timer(case.ours)] + ([Timer(case.numpy)] if case.numpy else [])
+    for timer in timers:
+        timer.warm_up()
+    for _ in range(ROUNDS):
+        for timer in timers:
+            timer.round()
+    least, by = bound(case, ceilings)
+    numpy_us = timers[1].best * 1e6 if case.numpy else None
+    return Row(operator, case.sizes, timers[0].best * 1e6, numpy_us, least, by, matches, case.note)
+
+
+def load_cases(root: Path, only: list[str]) -> Iterator[tuple[str, Case]]:
+    for path in sorted((root / "ops").glob("*/bench.py")):
+        name = path.parent.name
+        if only and name not in only:
+            continue
+        spec = importlib.util.spec_from_file_location(f"bench_{name}", path)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for case in module.cases():
+            yield name, case
