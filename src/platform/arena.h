@@ -5,9 +5,11 @@
 
 namespace anyop {
 
+struct ArenaBlock;
+
 // `bytes` of uninitialized memory, 64-byte aligned, for as long as the object lives. Scopes of one
 // thread nest: a composition holds its intermediates while its operators take their own workspace.
-// Throws OutOfMemory. A call that finds room costs a few nanoseconds; no memory moves.
+// Throws OutOfMemory. Where the arena has room it costs a few nanoseconds; no memory moves.
 class Workspace {
  public:
   explicit Workspace(std::uint64_t bytes);
@@ -15,17 +17,17 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  void* data() const { return data_; }
+  void* data() const { return data_; }  // never null
 
  private:
-  void* data_ = nullptr;
-  void* block_ = nullptr;   // where the mark lies
-  std::uint64_t mark_ = 0;  // bytes in use of that block before this scope
+  void* data_;
+  ArenaBlock* block_;   // that the mark lies in
+  std::uint64_t mark_;  // bytes of it in use before this scope
 };
 
 // Bytes that this thread's arena holds from the system.
 std::uint64_t ArenaBytes();
-// Gives back what no scope uses.
+// Gives back what no scope of this thread uses.
 void TrimArena();
 
 }  // namespace anyop

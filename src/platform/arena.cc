@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/error.h"
+
+namespace anyop {
+
+// Lies at the start of its own memory.
+struct alignas(64) ArenaBlock {
+  ArenaBlock* below;       // smaller and older, or null
+  std::uint64_t capacity;  // bytes after this header
+  std::uint64_t used;
+};
+
+namespace {
+
+constexpr std::uint64_t kHugePage = 2 << 20, kFirstBlock = 256 << 10, kAlignment = 64;
+constexpr std::uint64_t kMostBytes = std::uint64_t(1) << 46;
+
+constexpr std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) & ~(unit - 1);
+}
+char* Start(ArenaBlock* block) { return reinterpret_cast<char*>(block) + sizeof(ArenaBlock); }
+
+[[noreturn]] void FailToAllocate(std::uint64_t bytes) {
+  Fail(ANYOP_OUT_OF_MEMORY, "no memory for a workspace of " + std::to_string(bytes) +
+                                " bytes. Try smaller tensors, or fewer threads.");
+}
+
+void* Map(std::uint64_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+// Large blocks begin at a huge page: mapped with one page to spare, which is cut off.
+void* MapAligned(std::uint64_t bytes) {
+  if (bytes < kHugePage) return Map(bytes);
+  char* p = static_cast<char*>(Map(bytes + kHugePage));
+  if (!p) return nullptr;
+  char* begin = reinterpret_cast<char*>(RoundUp(reinterpret_cast<std::uint64_t>(p), kHugePage));
+  if (begin > p) munmap(p, std::uint64_t(begin - p));
+  munmap(begin + bytes, kHugePage - std::uint64_t(begin - p));
+  madvise(begin, bytes, MADV_HUGEPAGE);
+  return begin;
+}
+
+struct Arena {
+  ArenaBlock* top = nullptr;
+  std::uint64_t held = 0;
+  std::uint64_t most = 0;  // bytes of all blocks when there was more than one
+
+  ~Arena() { Release(); }
+
+  void Push(std::uint64_t bytes) {
+    std::uint64_t capacity = std::max({bytes, most, kFirstBlock, top ? 2 * top->capacity : 0});
+    std::uint64_t total = 0;
+    void* memory = nullptr;
+    for (const std::uint64_t c : {capacity, bytes}) {  // then no more than is needed
+      total = RoundUp(c + sizeof(ArenaBlock), c >= kHugePage ? kHugePage : 4096);
+      if ((memory = MapAligned(total))) break;
+    }
+    if (!memory) FailToAllocate(bytes);
+    top = new (memory) ArenaBlock{top, total - sizeof(ArenaBlock), 0};
+    held += total;
+  }
+  void Pop() {
+    ArenaBlock* block = top;
+    top = block->below;
+    held -= block->capacity + sizeof(ArenaBlock);
+    munmap(block, block->capacity + sizeof(ArenaBlock));
+  }
+  void Release() {
+    while (top && top->used == 0) Pop();
+  }
+};
+
+thread_local Arena t_arena;
+
+}  // namespace
+
+Workspace::Workspace(std::uint64_t bytes) {
+  if (bytes > kMostBytes) FailToAllocate(bytes);
+  Arena& arena = t_arena;
+  bytes = RoundUp(bytes, kAlignment);
+  if (!arena.top || arena.top->capacity - arena.top->used < bytes) [[unlikely]]
+    arena.Push(bytes);
+  block_ = arena.top;
+  mark_ = block_->used;
+  data_ = Start(block_) + mark_;
+  block_->used = mark_ + bytes;
+}
+
+Workspace::~Workspace() {
+  block_->used = mark_;
+  if (mark_ == 0 && block_->below) [[unlikely]] {
+    // The stack outgrew its block. Once it is empty, one block will hold all of it.
+    Arena& arena = t_arena;
+    arena.most = std::max(arena.most, arena.held);
+    arena.Pop();
+    if (arena.top->used == 0) arena.Release();
+  }
+}
+
+std::uint64_t ArenaBytes() { return t_arena.held; }
+
+void TrimArena() {
+  t_arena.most = 0;
+  t_arena.Release();
+}
+
+}  // namespace anyop

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ceiling_loops.h"
+
+#include "platform/cpu.h"
+
+namespace anyop {
+namespace {
+
+// Keeps `value` in a register and its computation alive.
+#if defined(__x86_64__)
+#define ANYOP_KEEP(value) asm volatile("" : "+x"(value))
+#else
+#define ANYOP_KEEP(value) asm volatile("" : "+w"(value))
+#endif
+
+// A macro, because a template cannot carry a target, and a vector operation in a function without
+// the target is taken apart before it could be inlined into one with it.
+#define ANYOP_MEMORY_LOOPS(suffix, target, vector_bytes)                      \
+  target void Read##suffix(const char* p, std::int64_t bytes) {               \
+    using V [[gnu::vector_size(vector_bytes)]] = long long;                   \
+    V a = {}, b = {}, c = {}, d = {};                                         \
+    const V* v = reinterpret_cast<const V*>(p);                               \
+    for (const V* end = v + bytes / vector_bytes; v != end; v += 4) {         \
+      a |= v[0], b |= v[1], c |= v[2], d |= v[3];                             \
+    }                                                                         \
+    a |= b | c | d;                                                           \
+    asm volatile("" : : "m"(a));                                              \
+  }                                                                           \
+  target void Copy##suffix(char* to, const char* from, std::int64_t bytes) {  \
+    using V [[gnu::vector_size(vector_bytes)]] = long long;                   \
+    const V* s = reinterpret_cast<const V*>(from);                            \
+    V* d = reinterpret_cast<V*>(to);                                          \
+    for (const V* end = s + bytes / vector_bytes; s != end; s += 4, d += 4) { \
+      V a = s[0], b = s[1], e = s[2], f = s[3];                               \
+      ANYOP_KEEP(a); /* or the loop becomes a call of memcpy */               \
+      d[0] = a, d[1] = b, d[2] = e, d[3] = f;                                 \
+    }                                                                         \
+    asm volatile("" : : : "memory");                                          \
+  }
+
+// Twelve accumulators in registers; %12 is the source of them all.
+#define ANYOP_12(start, end)                                                                \
+  start "0" end start "1" end start "2" end start "3" end start "4" end start "5" end start \
+        "6" end start "7" end start "8" end start "9" end start "10" end start "11" end
+
+#define ANYOP_RATE_LOOP(name, target, vector_bytes, instruction)                                  \
+  target void name(std::int64_t rounds) {                                                         \
+    using V [[gnu::vector_size(vector_bytes)]] = float;                                           \
+    V x = {}, a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x; \
+    for (; rounds > 0; --rounds) {                                                                \
+      asm volatile(ANYOP_12(instruction " %12, %12, %", "\n\t")                                   \
+                   : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h),      \
+                     "+v"(i), "+v"(j), "+v"(k), "+v"(l)                                           \
+                   : "v"(x));                                                                     \
+    }                                                                                             \
+  }
+
+#define ANYOP_NO_TARGET
+ANYOP_MEMORY_LOOPS(Portable, ANYOP_NO_TARGET, 16)
+
+// Multiply, then add: what code without flags compiles to.
+void FmaPortable(std::int64_t rounds) {
+  using V [[gnu::vector_size(16)]] = float;
+  V x = {}, a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x;
+  const auto step = [&](V& v) {
+    v = v * x + x;
+    ANYOP_KEEP(v);
+  };
+  for (; rounds > 0; --rounds) {
+    step(a), step(b), step(c), step(d), step(e), step(f);
+    step(g), step(h), step(i), step(j), step(k), step(l);
+  }
+}
+
+#if defined(__x86_64__)
+#define ANYOP_AVX2 [[gnu::target("avx2,fma")]]
+#define ANYOP_AVX512 [[gnu::target("avx512f")]]
+ANYOP_MEMORY_LOOPS(Avx2, ANYOP_AVX2, 32)
+ANYOP_MEMORY_LOOPS(Avx512, ANYOP_AVX512, 64)
+ANYOP_RATE_LOOP(FmaAvx2, ANYOP_AVX2, 32, "vfmadd231ps")
+ANYOP_RATE_LOOP(FmaAvx512, ANYOP_AVX512, 64, "vfmadd231ps")
+ANYOP_RATE_LOOP(Int8DotAvx2, ANYOP_AVX2, 32, "%{vex%} vpdpbusd")
+ANYOP_RATE_LOOP(Int8DotAvx512, ANYOP_AVX512, 64, "vpdpbusd")
+ANYOP_RATE_LOOP(Bf16DotAvx512, ANYOP_AVX512, 64, "vdpbf16ps")
+#endif
+
+}  // namespace
+
+CeilingLoops WidestLoops() {
+#if defined(__x86_64__)
+  if (HasFeature("avx512f")) {
+    return {ReadAvx512,
+            CopyAvx512,
+            FmaAvx512,
+            HasFeature("avx512_bf16") ? Bf16DotAvx512 : nullptr,
+            HasFeature("avx512_vnni") ? Int8DotAvx512 : nullptr,
+            64};
+  }
+  if (HasFeature("avx2") && HasFeature("fma")) {
+    return {ReadAvx2, CopyAvx2, FmaAvx2, nullptr, HasFeature("avx_vnni") ? Int8DotAvx2 : nullptr,
+            32};
+  }
+#endif
+  return {ReadPortable, CopyPortable, FmaPortable, nullptr, nullptr, 16};
+}
+
+}  // namespace anyop

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/pool.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace anyop {
+namespace {
+
+constexpr std::int64_t kMicrosecond = 1000, kMillisecond = 1000000;
+constexpr std::int64_t kSpin = 50 * kMicrosecond;      // then a worker yields between looks
+constexpr std::int64_t kStayAwake = 1 * kMillisecond;  // then it sleeps
+constexpr double kWorthWaking = 100.0 * kMicrosecond;  // waking costs the caller 25 us
+constexpr std::int64_t kSteady = 200 * kMicrosecond;   // small regions closer than this add up
+constexpr std::int64_t kStall = 300 * kMicrosecond;    // a worker lost its core
+constexpr std::int64_t kFirstBackOff = 30 * kMillisecond, kLongestBackOff = 500 * kMillisecond;
+constexpr int kPausesPerLook = 64;
+
+std::int64_t Now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+constexpr int Next(std::uint64_t word) { return int(word & 0xfff); }
+constexpr int Chunks(std::uint64_t word) { return int(word >> 12 & 0xfff); }
+constexpr int Threads(std::uint64_t word) { return int(word >> 24 & 0xfff); }
+constexpr std::uint64_t Epoch(std::uint64_t word) { return word >> 36; }
+constexpr bool HasWork(std::uint64_t word) { return Next(word) < Chunks(word); }
+constexpr std::uint64_t Publish(std::uint64_t old, int threads, int chunks) {
+  return ((old >> 36) + 1) << 36 | std::uint64_t(threads) << 24 | std::uint64_t(chunks) << 12;
+}
+
+void FutexWake(std::atomic<std::uint32_t>& word, std::uint32_t mask) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, 1 << 30, nullptr, nullptr, mask);
+}
+void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint32_t mask) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, nullptr, nullptr, mask);
+}
+// Workers 1 .. threads-1; ids share the 32 bits.
+std::uint32_t FutexMask(int threads) { return threads >= 32 ? ~0u : ((1u << threads) - 1) & ~1u; }
+
+}  // namespace
+
+// A claimed chunk keeps its region alive, so what the region says is read after the claim, and a
+// word that comes round to an old value does no harm.
+bool Pool::Claim(std::uint64_t& word, int* chunk) {
+  while (HasWork(word)) {
+    if (word_.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel,
+                                    std::memory_order_acquire)) {
+      *chunk = Next(word);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Pool::RunChunk(int chunk) {
+  const Region& r = region_;
+  try {
+    r.fn(r.arg, r.n * chunk / r.chunks, r.n * (chunk + 1) / r.chunks);
+  } catch (...) {
+    if (failures_.fetch_add(1, std::memory_order_relaxed) == 0) failure_ = std::current_exception();
+  }
+}
+
+int Pool::TakeChunks() {
+  std::uint64_t word = word_.load(std::memory_order_relaxed);
+  int mine = 0;
+  for (int chunk; Claim(word, &chunk); ++mine) {
+    RunChunk(chunk);
+    word = word_.load(std::memory_order_relaxed);
+  }
+  return mine;
+}
+
+bool Pool::Run(const Region& region, double estimated_ns) {
+  if (busy_.load(std::memory_order_relaxed) || busy_.exchange(true, std::memory_order_acquire)) {
+    return false;
+  }
+  struct Release {
+    std::atomic<bool>& busy;
+    ~Release() { busy.store(false, std::memory_order_release); }
+  } release{busy_};
+  if (IsBackingOff()) return false;
+  const int sleepers = CountSleepers(region.threads);
+  const bool must_wake = sleepers > 0 && IsWorthWaking(estimated_ns);
+  if (!must_wake && sleepers >= region.threads - 1) return false;
+  region_ = region;
+  done_.store(0, std::memory_order_relaxed);
+  const std::int64_t start = Now();
+  word_.store(Publish(word_.load(std::memory_order_relaxed), region.threads, region.chunks),
+              std::memory_order_seq_cst);
+  if (must_wake) Wake(region.threads);
+  const int mine = TakeChunks();
+  const int claimed = region.chunks - mine;
+  if (done_.load(std::memory_order_acquire) != claimed) AwaitWorkers(claimed, start, mine);
+  regions_.store(regions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  worker_chunks_.store(worker_chunks_.load(std::memory_order_relaxed) + claimed,
+                       std::memory_order_relaxed);
+  if (failures_.load(std::memory_order_relaxed) > 0) {
+    failures_.store(0, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+  return true;
+}
+
+// A worker whose core was taken holds its chunk for a time slice. The caller cannot help, but it
+// can stop asking for a while. Long chunks are told apart by the time that the caller's own took.
+void Pool::AwaitWorkers(int claimed, std::int64_t start_ns, int mine) {
+  const std::int64_t begin = Now();
+  const std::int64_t chunk_ns = mine > 0 ? (begin - start_ns) / mine : 0;
+  const std::int64_t stall = mine > 0 ? std::max(kStall, 4 * chunk_ns) : kLongestBackOff;
+  std::int64_t now = begin;
+  for (int i = 1; done_.load(std::memory_order_acquire) != claimed; ++i) {
+    Pause();
+    if (i % kPausesPerLook) continue;
+    now = Now();
+    if (now - begin > kSpin) sched_yield();
+  }
+  if (now - begin > stall) BackOff(now);
+}
+
+void Pool::BackOff(std::int64_t now_ns) {
+  const bool is_repeated = now_ns < alone_until_ns_ + 4 * back_off_ns_;
+  back_off_ns_ = is_repeated ? std::min(2 * back_off_ns_, kLongestBackOff) : kFirstBackOff;
+  alone_until_ns_ = now_ns + back_off_ns_;
+  stalls_.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool Pool::IsBackingOff() {
+  if (alone_until_ns_ == 0) return false;
+  const std::int64_t now = Now();
+  if (now < alone_until_ns_) return true;
+  if (now > alone_until_ns_ + 4 * back_off_ns_) alone_until_ns_ = 0;
+  return false;
+}
+
+// Workers of a region that sleep or do not exist yet.
+int Pool::CountSleepers(int threads) const {
+  int sleepers = std::max(0, threads - 1 - workers_);
+  for (int word = 0; word * 64 < threads; ++word) {
+    const int bits = threads - word * 64;
+    const std::uint64_t mask = bits >= 64 ? ~0ull : (1ull << bits) - 1;
+    sleepers += std::popcount(asleep_[word].load(std::memory_order_relaxed) & mask);
+  }
+  return sleepers;
+}
+
+// Regions that are small but follow one another closely are worth it together.
+bool Pool::IsWorthWaking(double estimated_ns) {
+  if (estimated_ns < kWorthWaking) {
+    const std::int64_t now = Now();
+    const bool is_steady = now - last_request_ns_ < kSteady;
+    small_work_ns_ = (is_steady ? small_work_ns_ : 0) + estimated_ns;
+    last_request_ns_ = now + std::int64_t(estimated_ns);
+    if (small_work_ns_ < kWorthWaking) return false;
+  }
+  small_work_ns_ = 0;
+  return true;
+}
+
+void Pool::Wake(int threads) {
+  wakes_.fetch_add(1, std::memory_order_relaxed);
+  StartWorkers(threads);
+  futex_.fetch_add(1, std::memory_order_seq_cst);
+  FutexWake(futex_, FutexMask(threads));
+}
+
+void Pool::StartWorkers(int threads) {
+  for (; workers_ < threads - 1; ++workers_) {
+    try {
+      std::thread([this, id = workers_ + 1] { Work(id); }).detach();
+    } catch (const std::system_error&) {
+      return;  // the system has no more threads: the others do the work
+    }
+  }
+}
+
+void Pool::Work(int id) {
+  std::int64_t idle_since = 0;
+  std::uint64_t seen = 0;  // the last region that this worker might have helped with
+  for (int pauses = 0;;) {
+    std::uint64_t word = word_.load(std::memory_order_acquire);
+    for (int chunk; id < Threads(word) && Claim(word, &chunk);) {
+      RunChunk(chunk);
+      done_.fetch_add(1, std::memory_order_release);
+      word = word_.load(std::memory_order_acquire);
+    }
+    if (Epoch(word) != seen && id < Threads(word)) {
+      seen = Epoch(word);
+      idle_since = 0;
+    }
+    Pause();
+    if (++pauses % kPausesPerLook) continue;
+    const std::int64_t now = Now();
+    if (idle_since == 0) idle_since = now;
+    if (now - idle_since > kStayAwake) {
+      Sleep(id);
+      idle_since = 0;
+    } else if (now - idle_since > kSpin) {
+      sched_yield();
+    }
+  }
+}
+
+void Pool::Sleep(int id) {
+  const std::uint32_t value = futex_.load(std::memory_order_seq_cst);
+  const std::uint64_t bit = 1ull << id % 64;
+  asleep_[id / 64].fetch_or(bit, std::memory_order_seq_cst);
+  const std::uint64_t word = word_.load(std::memory_order_seq_cst);
+  if (!HasWork(word) || id >= Threads(word)) FutexWait(futex_, value, 1u << id % 32);
+  asleep_[id / 64].fetch_and(~bit, std::memory_order_seq_cst);
+}
+
+PoolCounters Pool::Read() const {
+  PoolCounters c;
+  c.regions = regions_.load(std::memory_order_relaxed);
+  c.worker_chunks = worker_chunks_.load(std::memory_order_relaxed);
+  c.wakes = wakes_.load(std::memory_order_relaxed);
+  c.stalls = stalls_.load(std::memory_order_relaxed);
+  return c;
+}
+
+}  // namespace anyop
