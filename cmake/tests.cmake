@@ -85,6 +85,15 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/tests/isa/simd_test.cc)
   endforeach()
 endif()
 
+# The examples of the README.
+anyop_add_library(my_ops NAME my_ops FOLDER ${CMAKE_CURRENT_SOURCE_DIR}/examples/my_ops/ops
+                  VERSION 0.1.0)
+set_target_properties(my_ops my_ops_reference PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
+add_executable(hello examples/hello.cc)
+target_link_libraries(hello PRIVATE anyop)
+set_target_properties(hello PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+add_dependencies(hello my_ops anyop_ops)
+
 if(benchmark_FOUND)
   file(GLOB benches CONFIGURE_DEPENDS src/*/*_bench.cc ops/*/bench.cc)
   foreach(source ${benches})

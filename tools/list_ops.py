@@ -34,7 +34,7 @@ namespace {{
 extern "C" ANYOP_EXPORT const anyop_library_info* anyop_library() {{
   static const anyop_library_info info = {{
       sizeof(anyop_library_info), ANYOP_ABI_VERSION, {name}, {version},
-      {n_ops}, {n_references}, {ops}, {docs}, {files}, {references}, {kernel_lists}}};
+      {n_ops}, {n_references}, {ops}, {docs}, {files}, {kernel_lists}, {references}}};
   return &info;
 }}
 """

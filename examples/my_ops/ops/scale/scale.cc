@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// scale: multiplies each row by a factor of its own.
+//
+//   y[r, i] = x[r, i] * factor[r]
+//
+//   factor  one number per row
+//
+// Numerics  The product in f32, one rounding on the store to y.
+// Source    definition.
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+template <class T>
+void Run(const Context& ctx, const Tensor& x, const Tensor& factor, const Tensor& y) {
+  ctx.ForRows(x, [&](std::int64_t r) {
+    const auto xr = x.row<const T>(r);
+    const auto yr = y.row<T>(r);
+    const float f = factor.base<const float>()[factor.row_offset(r)];
+    for (std::size_t i = 0; i < xr.size(); ++i) yr[i] = T(float(xr[i]) * f);
+  });
+}
+
+constexpr Kernel kF32{.name = "cpu_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+constexpr Kernel kBF16{.name = "cpu_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
+constexpr const Kernel* kKernels[] = {&kF32, &kBF16};  // best first
+
+}  // namespace
+
+extern constinit const Op scale{
+    .signature = "scale(x: T[..., d], factor: f32[..., 1]) -> (y: T[..., d] over x) "
+                 "where T in f32 | bf16",
+    .flops = "size(y)",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops
