@@ -43,6 +43,9 @@ struct Contract {
 // The hash is of the signature without its spaces, and of the gradient's name.
 std::unique_ptr<Contract> ParseContract(std::string_view text, std::string_view gradient = "");
 
+// Gives the words of the comparisons from node `from` on their numbers over all forms.
+void NumberWordNodes(const Contract& contract, Form& form, std::size_t from);
+
 // "line 2, column 14: expected a dtype\n    where T in f33\n               ^": for a text and a
 // place in it. `what` is a sentence without its full stop.
 std::string PointAt(std::string_view text, const SignatureError& error);

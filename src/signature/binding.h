@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of Check, for those who take them one by one (symbolic calls).
+#pragma once
+#include <string>
+
+#include "signature/expression.h"
+
+namespace anyop {
+
+// A comparison of two numbers; with a NaN only != holds.
+template <class T>
+bool Holds(NodeOp op, T x, T y) {
+  switch (op) {
+    case NodeOp::kEq:
+      return x == y;
+    case NodeOp::kNe:
+      return x != y;
+    case NodeOp::kLt:
+      return x < y;
+    case NodeOp::kLe:
+      return x <= y;
+    case NodeOp::kGt:
+      return x > y;
+    default:
+      return x >= y;
+  }
+}
+
+// Whether every argument is of its parameter's kind, and present unless optional.
+bool CheckKinds(const Contract& contract, const anyop_value* frame, std::string* error);
+// Whether the words and ranks of a call fit a form; unknown ones do.
+bool FormFits(const Contract& contract, int form, const anyop_value* frame,
+              std::uint64_t unknown_params);
+// Binds and solves; checks sizes, dtypes, conditions.
+bool CheckForm(const Contract& contract, int form, const anyop_value* frame, Bindings* bindings,
+               std::string* error, std::uint64_t unknown_params);
+
+}  // namespace anyop

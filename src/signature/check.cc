@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "signature/check.h"
+
+#include <cstring>
+
+#include "signature/binding.h"
+#include "signature/messages.h"
+
+namespace anyop {
+namespace {
+
+// dtype numbers by code and bytes of an element; -1 where anyop has no name.
+struct DTypeTable {
+  std::int8_t number[16][16];
+  constexpr DTypeTable() {
+    for (auto& row : number) {
+      for (auto& n : row) n = -1;
+    }
+    for (int d = 0; d < kDTypes; ++d) {
+      number[kDLDataTypes[d].code][kDLDataTypes[d].bits / 8] = std::int8_t(d);
+    }
+  }
+};
+constexpr DTypeTable kTable;
+
+int DTypeOf(const DLTensor& t) {
+  const DLDataType d = t.dtype;
+  return d.code < 16 && d.bits < 128 && d.bits % 8 == 0 && d.lanes == 1
+             ? kTable.number[d.code][d.bits / 8]
+             : -1;
+}
+
+constexpr std::uint16_t kTags[] = {ANYOP_TENSOR, ANYOP_TENSORS, ANYOP_INT,  ANYOP_FLOAT, ANYOP_BOOL,
+                                   ANYOP_WORD,   ANYOP_DTYPE,   ANYOP_INTS, ANYOP_FLOATS};
+
+bool RankFits(const TensorType& t, int rank, int* lead) {
+  if (rank < 0) return true;
+  const int rest = rank - int(t.dims.size());
+  if (!t.has_dots) return rest == 0;
+  if (rest < 0 || (*lead >= 0 && rest != *lead)) return false;
+  *lead = rest;
+  return true;
+}
+
+class Checker {
+ public:
+  Checker(const Contract& c, int form_index, const anyop_value* frame, Bindings* b,
+          std::string* error)
+      : form_(c.forms[std::size_t(form_index)]),
+        frame_(frame),
+        b_(*b),
+        error_(*error),
+        state_{c, form_index, *b, frame} {}
+
+  bool Run() {
+    const int n = int(form_.params.size());
+    for (int i = 0; i < n; ++i) {
+      const Param& p = form_.params[std::size_t(i)];
+      if (p.kind == ParamKind::kWord && !CheckWord(i, p)) return false;
+    }
+    std::uint64_t before;
+    do {
+      before = b_.bound;
+      pending_ = false;
+      for (int i = 0; i < n; ++i) {
+        if (frame_[i].tag && !CheckParam(i)) return false;
+      }
+    } while (pending_ && b_.bound != before);
+    for (std::size_t i = 0; i < form_.conditions.size(); ++i) {
+      const Number v = Eval(form_.conditions[i].node);
+      if (v.fault == Fault::kNone && (!v.known || v.i)) continue;
+      return Refuse(WrongCondition(state_, int(i), v.fault));
+    }
+    return true;
+  }
+
+ private:
+  bool Refuse(std::string text) {
+    error_ = std::move(text);
+    return false;
+  }
+  Number Eval(int node) const {
+    return Evaluate(state_.contract, state_.form_index, node, b_, frame_);
+  }
+  bool CheckWord(int i, const Param& p) {
+    const anyop_value& v = frame_[i];
+    if (!v.tag || (b_.unknown_params >> i & 1)) return true;
+    if (v.index < 64 && (p.word_mask >> v.index & 1)) return true;
+    return Refuse(WrongWord(state_, i));
+  }
+  bool CheckParam(int i) {
+    const Param& p = form_.params[std::size_t(i)];
+    const anyop_value& v = frame_[i];
+    if (p.kind == ParamKind::kTensor) return CheckTensor(i, p.tensor, *v.t);
+    if (p.kind == ParamKind::kTensors) {
+      for (std::uint32_t k = 0; k < v.count; ++k) {
+        if (!CheckTensor(i, p.tensor, *v.ts[k])) return false;
+      }
+      return true;
+    }
+    if (p.size < 0 || (b_.unknown_params >> i & 1)) return true;
+    switch (CheckSize(i, p.size, v.count)) {
+      case Solved::kYes:
+        return true;
+      case Solved::kFault:
+        return Refuse(FaultIn(state_, p.size, fault_));
+      default:
+        return Refuse(WrongLength(state_, i));
+    }
+  }
+  bool CheckDType(int i, const DTypes& want, const DLTensor& t) {
+    const int d = DTypeOf(t);
+    if (d < 0) return Refuse(WrongDType(state_, i, t));
+    bool fits = true;
+    if (want.kind == DTypes::kSet) {
+      fits = want.mask >> d & 1;
+    } else if (want.kind == DTypes::kParameter) {
+      fits = frame_[want.index].tag == ANYOP_NONE || frame_[want.index].i == d ||
+             (b_.unknown_params >> want.index & 1);
+    } else if (b_.dtype_bound >> want.index & 1) {
+      fits = b_.dtype[want.index] == d;
+    } else {
+      b_.dtype_bound |= 1ull << want.index;
+      b_.dtype[want.index] = std::uint8_t(d);
+      b_.dtype_by[want.index] = std::uint8_t(i);
+    }
+    return fits || Refuse(WrongDType(state_, i, t));
+  }
+  // A known size of the leading dimensions replaces an unknown one.
+  bool CheckLead(int i, const DLTensor& t, int lead) {
+    if (b_.n_lead < 0) {
+      b_.n_lead = lead, b_.lead_by = i;
+      for (int k = 0; k < lead; ++k) b_.lead[k] = t.shape[k];
+      return true;
+    }
+    if (b_.n_lead != lead) return Refuse(WrongLead(state_, i, t));
+    for (int k = 0; k < lead; ++k) {
+      if (b_.lead[k] < 0) b_.lead[k] = t.shape[k], b_.lead_by = i;
+      if (t.shape[k] >= 0 && t.shape[k] != b_.lead[k]) return Refuse(WrongLead(state_, i, t));
+    }
+    return true;
+  }
+  bool CheckTensor(int i, const TensorType& type, const DLTensor& t) {
+    if (!CheckDType(i, type.dtypes, t)) return false;
+    if (t.ndim < 0) return true;
+    const int n = int(type.dims.size()), lead = t.ndim - n;
+    if (t.ndim > kMaxRank || (type.has_dots ? lead < 0 : lead != 0)) {
+      return Refuse(WrongRank(state_, i, t));
+    }
+    if (type.has_dots && !CheckLead(i, t, lead)) return false;
+    for (int k = 0; k < n; ++k) {
+      switch (CheckSize(i, type.dims[std::size_t(k)], t.shape[lead + k])) {
+        case Solved::kYes:
+          break;
+        case Solved::kWrong:
+          return Refuse(WrongSize(state_, i, t, k));
+        case Solved::kInexact:
+          return Refuse(Inexact(state_, i, t, k));
+        case Solved::kFault:
+          return Refuse(FaultIn(state_, type.dims[std::size_t(k)], fault_));
+      }
+    }
+    return true;
+  }
+  void BindVar(int var, std::int64_t size, int by) {
+    b_.var[var] = size;
+    b_.bound |= 1ull << var;
+    b_.var_by[var] = std::uint8_t(by);
+  }
+  enum class Solved { kYes, kWrong, kInexact, kFault };
+  Solved CheckSize(int i, int node, std::int64_t size) {
+    if (size < 0) return Solved::kYes;
+    const Node& n = form_.node(node);
+    if (n.op == NodeOp::kVar) {
+      if (b_.bound >> n.i & 1) return b_.var[n.i] == size ? Solved::kYes : Solved::kWrong;
+      BindVar(int(n.i), size, i);
+      return Solved::kYes;
+    }
+    if (n.op == NodeOp::kInt) return n.i == size ? Solved::kYes : Solved::kWrong;
+    const std::uint64_t open = n.vars & ~b_.bound;
+    if (open & (open - 1)) {
+      pending_ = true;
+      return Solved::kYes;
+    }
+    if (open) return Solve(i, node, open, size);
+    const Number v = Eval(node);
+    fault_ = v.fault;
+    if (v.fault != Fault::kNone) return Solved::kFault;
+    return !v.known || (v.i == size && !v.is_float) ? Solved::kYes : Solved::kWrong;
+  }
+  // Turns sums and products around until the one unbound variable stands alone.
+  Solved Solve(int i, int node, std::uint64_t open, std::int64_t size) {
+    for (;;) {
+      const Node& n = form_.node(node);
+      if (n.op == NodeOp::kVar) {
+        if (size < 0) return Solved::kInexact;
+        BindVar(int(n.i), size, i);
+        return Solved::kYes;
+      }
+      if (n.op == NodeOp::kNeg) {
+        size = -size, node = n.a;
+        continue;
+      }
+      if (n.op != NodeOp::kAdd && n.op != NodeOp::kSub && n.op != NodeOp::kMul) break;
+      const bool in_a = form_.node(n.a).vars & open;
+      const Number other = Eval(in_a ? n.b : n.a);
+      fault_ = other.fault;
+      if (other.fault != Fault::kNone) return Solved::kFault;
+      if (!other.known) break;
+      bool overflow = false;
+      if (n.op == NodeOp::kMul) {
+        if (other.i == 0) return size == 0 ? Solved::kYes : Solved::kInexact;
+        if (size % other.i) return Solved::kInexact;
+        size /= other.i;
+      } else if (n.op == NodeOp::kAdd) {
+        overflow = __builtin_sub_overflow(size, other.i, &size);
+      } else if (in_a) {
+        overflow = __builtin_add_overflow(size, other.i, &size);
+      } else {
+        overflow = __builtin_sub_overflow(other.i, size, &size);
+      }
+      if (overflow || size == INT64_MIN) return Solved::kInexact;
+      node = in_a ? n.a : n.b;
+    }
+    pending_ = true;  // another argument may still give the variable
+    return Solved::kYes;
+  }
+
+  const Form& form_;
+  const anyop_value* const frame_;
+  Bindings& b_;
+  std::string& error_;
+  const CallState state_;
+  bool pending_ = false;
+  Fault fault_ = Fault::kNone;
+};
+
+}  // namespace
+
+bool CheckKinds(const Contract& contract, const anyop_value* frame, std::string* error) {
+  const auto& params = contract.forms[0].params;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const std::uint16_t tag = frame[i].tag;
+    if (tag == kTags[int(params[i].kind)]) {
+      if (tag != ANYOP_DTYPE || std::uint64_t(frame[i].i) < std::uint64_t(kDTypes)) continue;
+    } else if (tag == ANYOP_NONE && params[i].is_optional) {
+      continue;
+    }
+    Bindings none;
+    *error = WrongKind({contract, 0, none, frame}, int(i));
+    return false;
+  }
+  return true;
+}
+
+bool FormFits(const Contract& contract, int form, const anyop_value* frame,
+              std::uint64_t unknown_params) {
+  int lead = -1;
+  const auto& params = contract.forms[std::size_t(form)].params;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const anyop_value& v = frame[i];
+    const Param& p = params[i];
+    if (v.tag == ANYOP_WORD) {
+      if (!(unknown_params >> i & 1) && !(v.index < 64 && (p.word_mask >> v.index & 1)))
+        return false;
+    } else if (v.tag == ANYOP_TENSOR) {
+      if (!RankFits(p.tensor, v.t->ndim, &lead)) return false;
+    } else if (v.tag == ANYOP_TENSORS) {
+      for (std::uint32_t k = 0; k < v.count; ++k) {
+        if (!RankFits(p.tensor, v.ts[k]->ndim, &lead)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool CheckForm(const Contract& contract, int form, const anyop_value* frame, Bindings* bindings,
+               std::string* error, std::uint64_t unknown_params) {
+  bindings->bound = bindings->dtype_bound = 0;
+  bindings->unknown_params = unknown_params;
+  bindings->n_lead = bindings->lead_by = -1;
+  return Checker(contract, form, frame, bindings, error).Run();
+}
+
+int Check(const Contract& contract, const anyop_value* frame, Bindings* bindings,
+          std::string* error, std::uint64_t unknown_params) {
+  if (!CheckKinds(contract, frame, error)) return -1;
+  int form = 0;
+  if (const int n = int(contract.forms.size()); n > 1) {
+    while (form < n && !FormFits(contract, form, frame, unknown_params)) ++form;
+    if (form == n) {
+      *error = NoForm(contract, frame);
+      return -1;
+    }
+  }
+  return CheckForm(contract, form, frame, bindings, error, unknown_params) ? form : -1;
+}
+
+bool CheckScalars(const Contract& contract, int form, const anyop_value* frame,
+                  std::string* error) {
+  for (const ScalarCheck& s : contract.scalar_checks[std::size_t(form)]) {
+    const anyop_value& v = frame[s.param];
+    if (v.tag == ANYOP_NONE) continue;
+    const bool holds = v.tag == ANYOP_INT && !s.is_float
+                           ? Holds(s.op, v.i, s.i)
+                           : Holds(s.op, v.tag == ANYOP_INT ? double(v.i) : v.f, s.f);
+    if (holds) continue;
+    Bindings none;
+    *error = WrongCondition({contract, form, none, frame}, s.condition, Fault::kNone);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace anyop

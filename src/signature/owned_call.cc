@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "signature/owned_call.h"
+
+#include "runtime/error.h"
+#include "signature/expression.h"
+
+namespace anyop {
+
+OwnedCall::OwnedCall(const Contract& contract)
+    : contract_(&contract),
+      frame_(std::size_t(contract.n_params() + contract.n_results()), anyop_value{}) {
+  for (int i = 0; i < contract.n_params(); ++i) SetDefault(i);
+}
+
+const DLTensor* OwnedCall::NewTensor(DType dtype, Shape shape) {
+  shapes_.push_back(std::move(shape));
+  DLTensor t{};
+  t.device = {1, 0};
+  t.ndim = std::int32_t(shapes_.back().size());
+  t.dtype = ToDL(dtype);
+  t.shape = shapes_.back().data();
+  return &tensors_.emplace_back(t);
+}
+
+void OwnedCall::SetTensor(int i, DType dtype, Shape shape) {
+  anyop_value v{};
+  v.tag = ANYOP_TENSOR;
+  v.t = NewTensor(dtype, std::move(shape));
+  frame_[std::size_t(i)] = v;
+}
+void OwnedCall::SetTensors(int i, DType dtype, const std::vector<Shape>& shapes) {
+  auto& list = lists_.emplace_back();
+  for (const Shape& shape : shapes) list.push_back(NewTensor(dtype, shape));
+  anyop_value v{};
+  v.tag = ANYOP_TENSORS;
+  v.count = std::uint32_t(list.size());
+  v.ts = list.data();
+  frame_[std::size_t(i)] = v;
+}
+void OwnedCall::SetInt(int i, std::int64_t value) {
+  anyop_value v{};
+  v.tag = ANYOP_INT;
+  v.i = value;
+  frame_[std::size_t(i)] = v;
+}
+void OwnedCall::SetFloat(int i, double value) {
+  anyop_value v{};
+  v.tag = ANYOP_FLOAT;
+  v.f = value;
+  frame_[std::size_t(i)] = v;
+}
+void OwnedCall::SetBool(int i, bool value) {
+  SetInt(i, value);
+  frame_[std::size_t(i)].tag = ANYOP_BOOL;
+}
+void OwnedCall::SetDType(int i, DType value) {
+  SetInt(i, int(value));
+  frame_[std::size_t(i)].tag = ANYOP_DTYPE;
+}
+void OwnedCall::SetWord(int i, std::string_view word) {
+  const std::string& text = words_.emplace_back(word);
+  anyop_value v{};
+  v.tag = ANYOP_WORD;
+  v.index = std::uint16_t(contract_->word(i, word));
+  v.count = std::uint32_t(text.size());
+  v.s = text.c_str();
+  frame_[std::size_t(i)] = v;
+}
+void OwnedCall::SetInts(int i, std::vector<std::int64_t> values) {
+  const auto& list = ints_.emplace_back(std::move(values));
+  anyop_value v{};
+  v.tag = ANYOP_INTS;
+  v.count = std::uint32_t(list.size());
+  v.is = list.data();
+  frame_[std::size_t(i)] = v;
+}
+void OwnedCall::SetFloats(int i, std::vector<double> values) {
+  const auto& list = floats_.emplace_back(std::move(values));
+  anyop_value v{};
+  v.tag = ANYOP_FLOATS;
+  v.count = std::uint32_t(list.size());
+  v.fs = list.data();
+  frame_[std::size_t(i)] = v;
+}
+void OwnedCall::SetDefault(int i) {
+  const Param& p = contract_->forms[0].params[std::size_t(i)];
+  Clear(i);
+  if (!p.has_default || p.default_is_none) return;
+  switch (p.kind) {
+    case ParamKind::kInt:
+      return SetInt(i, p.default_int);
+    case ParamKind::kFloat:
+      return SetFloat(i, p.default_float);
+    case ParamKind::kBool:
+      return SetBool(i, p.default_int);
+    case ParamKind::kWord:
+      return SetWord(i, p.words[std::size_t(p.default_int)]);
+    case ParamKind::kDType:
+      return SetDType(i, DType(p.default_int));
+    case ParamKind::kInts:
+      return SetInts(i, p.default_ints);
+    case ParamKind::kFloats:
+      return SetFloats(i, p.default_floats);
+    default:
+      return;
+  }
+}
+
+std::string OwnedCall::Text() const {
+  std::string out;
+  for (std::size_t i = 0; i < frame_.size(); ++i) {
+    if (!frame_[i].tag) continue;
+    const std::size_t n = contract_->forms[0].params.size();
+    const std::string_view name =
+        i < n ? contract_->forms[0].params[i].name : contract_->forms[0].results[i - n].name;
+    out += (out.empty() ? "" : ", ") + std::string(name) + " = " + Show(frame_[i]);
+  }
+  return out;
+}
+
+namespace {
+
+class CallParser : public parse::Lexer {
+ public:
+  CallParser(const Contract& c, std::string_view text) : Lexer{text}, contract_(c), call_(c) {}
+
+  OwnedCall Parse() {
+    Skip();
+    while (at < text.size()) {
+      ParseArgument();
+      Skip();
+      if (at < text.size()) Need(",", "expected , between arguments");
+    }
+    return std::move(call_);
+  }
+
+ private:
+  void ParseArgument() {
+    const std::size_t start = (Skip(), at);
+    const std::string_view name = Name("expected the name of an argument");
+    int i = contract_.param(name);
+    const int r = contract_.result(name);
+    if (i < 0 && r < 0) parse::Fail("no parameter or result has this name", start);
+    const bool is_result = i < 0;
+    if (is_result) i = contract_.n_params() + r;
+    Need("=", "expected = and a value");
+    Skip();
+    if (EatName("None")) return call_.Clear(i);
+    if (EatName("True")) return call_.SetBool(i, true);
+    if (EatName("False")) return call_.SetBool(i, false);
+    if (Peek() == '\'') return call_.SetWord(i, Word());
+    if (Eat("[")) return ParseList(i);
+    if (const int d = FindDType(PeekName()); d >= 0) {
+      at += PeekName().size();
+      return Peek() == '[' ? call_.SetTensor(i, anyop::DType(d), ParseShape())
+                           : call_.SetDType(i, anyop::DType(d));
+    }
+    const bool is_float =
+        !is_result && contract_.forms[0].params[std::size_t(i)].kind == ParamKind::kFloat;
+    const parse::Literal n = Number();
+    n.is_float || is_float ? call_.SetFloat(i, n.f) : call_.SetInt(i, n.i);
+  }
+  Shape ParseShape() {
+    Shape shape;
+    Need("[", "expected a shape");
+    if (Eat("]")) return shape;
+    do shape.push_back(Eat("?") ? -1 : Number().i);
+    while (Eat(","));
+    Need("]", "expected ]");
+    return shape;
+  }
+  void ParseList(int i) {
+    const bool is_result = i >= contract_.n_params();
+    const ParamKind kind =
+        is_result ? ParamKind::kTensors : contract_.forms[0].params[std::size_t(i)].kind;
+    std::vector<std::int64_t> ints;
+    std::vector<double> floats;
+    std::vector<Shape> shapes;
+    int dtype = 0;
+    while (!Eat("]")) {
+      if (FindDType(PeekName()) >= 0) {
+        dtype = DType();
+        shapes.push_back(ParseShape());
+      } else {
+        const parse::Literal n = Number();
+        ints.push_back(n.i), floats.push_back(n.f);
+      }
+      if (!At("]")) Need(",", "expected , or ]");
+    }
+    if (kind == ParamKind::kTensors) return call_.SetTensors(i, anyop::DType(dtype), shapes);
+    kind == ParamKind::kFloats ? call_.SetFloats(i, floats) : call_.SetInts(i, ints);
+  }
+
+  const Contract& contract_;
+  OwnedCall call_;
+};
+
+}  // namespace
+
+OwnedCall ParseCall(const Contract& contract, std::string_view text) {
+  try {
+    return CallParser(contract, text).Parse();
+  } catch (const SignatureError& e) {
+    Fail(ANYOP_INVALID_ARGUMENT, "arguments of " + contract.name + ", " + PointAt(text, e));
+  }
+}
+
+}  // namespace anyop

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call that owns its shapes and values, but no data: for tests, generated calls and `explain`.
+#pragma once
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "signature/contract.h"
+
+namespace anyop {
+
+using Shape = std::vector<std::int64_t>;
+
+class OwnedCall {
+ public:
+  // Optional arguments absent, defaults filled in, results to be allocated.
+  explicit OwnedCall(const Contract& contract);
+
+  // The parameters, then the results. Tensors have a null data pointer and no strides.
+  const anyop_value* frame() const { return frame_.data(); }
+  anyop_value* frame() { return frame_.data(); }
+  const anyop_value& operator[](int i) const { return frame_[std::size_t(i)]; }
+  anyop_value& operator[](int i) { return frame_[std::size_t(i)]; }
+
+  // i: a parameter, or n_params() + a result.
+  void Clear(int i) { frame_[std::size_t(i)] = anyop_value{}; }
+  void SetTensor(int i, DType dtype, Shape shape);
+  void SetTensors(int i, DType dtype, const std::vector<Shape>& shapes);
+  void SetInt(int i, std::int64_t value);
+  void SetFloat(int i, double value);
+  void SetBool(int i, bool value);
+  void SetWord(int i, std::string_view word);  // unknown words get a number that no form takes
+  void SetDType(int i, DType value);
+  void SetInts(int i, std::vector<std::int64_t> values);
+  void SetFloats(int i, std::vector<double> values);
+  void SetDefault(int i);  // what an omitted argument has; None where there is no default
+
+  // "x = bf16[2, 8], weight = None, eps = 1e-06": what was given.
+  std::string Text() const;
+
+ private:
+  const DLTensor* NewTensor(DType dtype, Shape shape);
+
+  const Contract* contract_;
+  std::vector<anyop_value> frame_;
+  std::deque<Shape> shapes_;
+  std::deque<DLTensor> tensors_;
+  std::deque<std::vector<const DLTensor*>> lists_;
+  std::deque<std::vector<std::int64_t>> ints_;
+  std::deque<std::vector<double>> floats_;
+  std::deque<std::string> words_;
+};
+
+// "x = bf16[2, 4096], eps = 1e-5, style = 'neox', stride = [1, 1], caches = [f32[2, 3]]": arguments
+// by name (results too), "?" for an unknown size. Throws Error (InvalidArgument).
+OwnedCall ParseCall(const Contract& contract, std::string_view text);
+
+}  // namespace anyop
