@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of up to 64 query rows that share a key head: prefill, where arithmetic sets the pace.
+//
+// Scores are computed transposed, [key, row]: a query row is a lane, so that the softmax needs no
+// sum across lanes, and keys need no transpose. Keys and values of a tile are widened to f32 once.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/common/attention/few.h"
+#include "ops/common/attention/multiply.h"
+#include "ops/common/attention/score.h"
+#include "ops/common/attention/tile.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+inline constexpr int kManyRows = 64;
+
+inline std::int64_t ManyScratchFloats(std::int64_t dk, std::int64_t dv) {
+  return (kManyRows + kTile) * (Padded(dk) + Padded(dv)) + kTile * kManyRows + 16 * kManyRows;
+}
+
+template <class C>
+class ManyRows {
+ public:
+  ManyRows(const AttentionCall& call, const FewItem& item, float* scratch)
+      : call_(call),
+        item_(item),
+        reader_(call.store, item.sequence.index, item.head),
+        rule_(call, item.head),
+        rows_(int(item.rows.size())),
+        lanes_((rows_ + kLanes - 1) / kLanes * kLanes),
+        dk_(call.query.dim(2)),
+        dv_(call.y.dim(2)),
+        k_row_(Padded(dk_)),
+        v_row_(Padded(dv_)),
+        queries_(scratch),
+        keys_(queries_ + k_row_ * kManyRows),
+        values_(keys_ + kTile * k_row_),
+        sums_(values_ + kTile * v_row_),
+        scores_(sums_ + kManyRows * v_row_),
+        largest_(scores_ + kTile * kManyRows),
+        total_(largest_ + kManyRows),
+        factor_(total_ + kManyRows),
+        begin_(factor_ + kManyRows),
+        end_(begin_ + kManyRows),
+        distance_(end_ + kManyRows),
+        slope_(distance_ + kManyRows) {
+    std::fill(largest_, largest_ + kManyRows, kNoScore);
+    std::fill(total_, total_ + kManyRows, 0.0f);
+    std::fill(sums_, sums_ + rows_ * v_row_, 0.0f);
+    std::fill(values_, values_ + kTile * v_row_, 0.0f);
+    const std::int64_t group = call.group();
+    for (int r = 0; r < rows_; ++r) {
+      slope_[r] = call.options.slopes ? call.options.slopes[Head(r)] : 0.0f;
+      position_[r] = item.sequence.Position((item.rows.begin + r) / group);
+      seen_[r] = call.options.Visible(position_[r], item.sequence.keys);
+      if (seen_[r].size() == 0) continue;
+      all_ = all_.size()
+                 ? Range{std::min(all_.begin, seen_[r].begin), std::max(all_.end, seen_[r].end)}
+                 : seen_[r];
+    }
+    std::fill(slope_ + rows_, slope_ + kManyRows, 0.0f);
+    LoadQueries();
+  }
+
+  void Run() {
+    Tile tile;
+    for (std::int64_t p = all_.begin / kTile * kTile; p < all_.end; p += kTile) {
+      reader_.Read(p, all_, &tile);
+      if (tile.runs == 0) continue;
+      RunTile(tile);
+    }
+    for (int r = 0; r < rows_; ++r) {
+      FinishRow(call_, Token(r), Head(r), RowSum{largest_[r], total_[r]}, sums_ + r * v_row_);
+    }
+  }
+
+ private:
+  std::int64_t Head(int r) const {
+    return item_.head * call_.group() + (item_.rows.begin + r) % call_.group();
+  }
+  std::int64_t Token(int r) const {
+    return item_.sequence.query_begin + (item_.rows.begin + r) / call_.group();
+  }
+
+  // queries_ [dk, 64]: transposed, so that a row of it is one element of every query.
+  void LoadQueries() {
+    float* row = keys_;  // not in use yet
+    std::fill(queries_, queries_ + dk_ * kManyRows, 0.0f);
+    for (int r = 0; r < rows_; ++r) {
+      LoadQuery(call_, Token(r), Head(r), row);
+      for (std::int64_t e = 0; e < dk_; ++e) queries_[e * kManyRows + r] = row[e];
+    }
+  }
+
+  void RunTile(const Tile& tile) {
+    Widen(tile);
+    const Product scores{.a = {keys_, k_row_, 1},
+                         .b = queries_,
+                         .b_row = kManyRows,
+                         .k0 = 0,
+                         .k1 = dk_,
+                         .c = scores_,
+                         .c_row = kManyRows,
+                         .add = false};
+    tile.ForRuns(0, kTile, [&](int a, int b) { Multiply(scores, a, b - a, lanes_); });
+    const bool some_hidden = Bounds(tile);
+    for (int r = 0; r < lanes_; r += kLanes) Softmax(tile, r, some_hidden);
+    Rescale();
+    AddValues(tile);
+  }
+
+  // The existing keys and values of the tile in f32.
+  void Widen(const Tile& tile) {
+    tile.ForRuns(0, kTile, [&](int a, int b) {
+      for (int t = a; t < b; ++t) {
+        const C* k = call_.store.keys.template base<const C>() + tile.key[t];
+        ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+          Store(keys_ + t * k_row_ + e, LoadAny(k + e, n));
+        });
+        const C* v = call_.store.values.template base<const C>() + tile.value[t];
+        ForLanes(dv_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+          Store(values_ + t * v_row_ + e, LoadAny(v + e, n));
+        });
+      }
+    });
+  }
+
+  // The visible lanes of each row, as floats; true if any key of the tile is hidden from any row.
+  bool Bounds(const Tile& tile) {
+    bool some_hidden = !tile.is_full();
+    for (int r = 0; r < rows_; ++r) {
+      lane_[r] = tile.Lanes(seen_[r]);
+      begin_[r] = float(lane_[r].begin);
+      end_[r] = float(lane_[r].end);
+      distance_[r] = float(tile.first - position_[r]);
+      some_hidden |= lane_[r].begin > 0 || lane_[r].end < kTile;
+    }
+    for (int r = rows_; r < lanes_; ++r) begin_[r] = 0, end_[r] = float(kTile), distance_[r] = 0;
+    return some_hidden;
+  }
+
+  // Scores of kLanes rows become weights; what is hidden from a row gets weight 0.
+  void Softmax(const Tile& tile, int r, bool some_hidden) {
+    float* s = scores_ + r;
+    const F32 slope = Load(slope_ + r), distance = Load(distance_ + r);
+    const F32 begin = Load(begin_ + r), end = Load(end_ + r), hidden = Set(kNoScore);
+    const F32 before = Load(largest_ + r);
+    F32 largest = before;
+    tile.ForRuns(0, kTile, [&](int a, int b) [[gnu::always_inline]] {
+      for (int t = a; t < b; ++t) {
+        const F32 lane = Set(float(t));
+        F32 score = rule_(Load(s + t * kManyRows), slope, distance + lane);
+        if (some_hidden) score = Select((lane >= begin) & (lane < end), score, hidden);
+        Store(s + t * kManyRows, score);
+        largest = Max(score, largest);  // a NaN score leaves the maximum as it was
+      }
+    });
+    const F32 base = Select(largest == hidden, Zero(), largest);
+    F32 sum = Zero();
+    tile.ForRuns(0, kTile, [&](int a, int b) [[gnu::always_inline]] {
+      for (int t = a; t < b; ++t) {
+        const F32 p = Exp(Load(s + t * kManyRows) - base);
+        Store(s + t * kManyRows, p);
+        sum += p;
+      }
+    });
+    // A row that had no key keeps a factor of 0, and its sum and values are 0.
+    const F32 factor = Select(before == largest, Set(1.0f), Exp(before - base));
+    Store(factor_ + r, factor);
+    Store(total_ + r, Fma(Load(total_ + r), factor, sum));
+    Store(largest_ + r, largest);
+  }
+
+  void Rescale() {
+    for (int r = 0; r < rows_; ++r) {
+      if (factor_[r] == 1.0f) continue;
+      float* sums = sums_ + r * v_row_;
+      const F32 factor = Set(factor_[r]);
+      for (std::int64_t e = 0; e < v_row_; e += kLanes) Store(sums + e, Load(sums + e) * factor);
+    }
+  }
+
+  // sums_ [rows, v_row] += weights * values, each row over the keys that it sees: a key hidden from
+  // a row may hold NaN, which a weight of 0 would not stop.
+  void AddValues(const Tile& tile) {
+    for (int r = 0; r < rows_; r += kProductRows) {
+      const int n = std::min(kProductRows, rows_ - r);
+      Tile::Run every = lane_[r];
+      for (int i = 1; i < n; ++i) {
+        every = {std::max(every.begin, lane_[r + i].begin), std::min(every.end, lane_[r + i].end)};
+      }
+      if (every.begin >= every.end) {
+        for (int i = r; i < r + n; ++i) AddValues(tile, lane_[i], i, 1);
+        continue;
+      }
+      for (int i = r; i < r + n; ++i) AddValues(tile, {lane_[i].begin, every.begin}, i, 1);
+      AddValues(tile, every, r, n);
+      for (int i = r; i < r + n; ++i) AddValues(tile, {every.end, lane_[i].end}, i, 1);
+    }
+  }
+  void AddValues(const Tile& tile, Tile::Run lanes, int row, int rows) {
+    tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) {
+      const Product product{.a = {scores_, 1, kManyRows},
+                            .b = values_,
+                            .b_row = v_row_,
+                            .k0 = a,
+                            .k1 = b,
+                            .c = sums_,
+                            .c_row = v_row_,
+                            .add = true};
+      Multiply(product, row, rows, v_row_);
+    });
+  }
+
+  const AttentionCall& call_;
+  const FewItem item_;
+  TileReader reader_;
+  ScoreRule rule_;
+  int rows_, lanes_;
+  std::int64_t dk_, dv_, k_row_, v_row_;
+  float *queries_, *keys_, *values_, *sums_,
+      *scores_;  // [dk, 64] [64, dk] [64, dv] [64, dv] [64, 64]
+  float *largest_, *total_, *factor_, *begin_, *end_, *distance_, *slope_;  // [64]
+  Range all_{0, 0};
+  Range seen_[kManyRows];
+  std::int64_t position_[kManyRows];
+  Tile::Run lane_[kManyRows];
+};
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A small matrix product in registers, f32, each sum in rising order of k.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "anyop/simd.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+struct Matrix {
+  const float* data;
+  std::int64_t row, column;  // strides in elements
+};
+
+// c[i, j] (+)= sum over k in [k0, k1) of a(i, k) * b(k, j); rows of b and c are contiguous.
+struct Product {
+  Matrix a;  // row i, column k
+  const float* b;
+  std::int64_t b_row;
+  std::int64_t k0, k1;
+  float* c;
+  std::int64_t c_row;
+  bool add;  // else c is overwritten
+};
+
+template <int kRows, int kVectors>
+[[gnu::always_inline]] inline void MultiplyTile(const Product& p, std::int64_t i, std::int64_t j) {
+  F32 sum[kRows][kVectors];
+  float* c = p.c + i * p.c_row + j;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      sum[r][v] = p.add ? Load(c + r * p.c_row + v * kLanes) : Zero();
+    }
+  }
+  const float* a = p.a.data + i * p.a.row + p.k0 * p.a.column;
+  const float* b = p.b + p.k0 * p.b_row + j;
+  for (std::int64_t k = p.k0; k < p.k1; ++k, a += p.a.column, b += p.b_row) {
+    F32 x[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) x[v] = Load(b + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const F32 w = Set(a[r * p.a.row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Fma(w, x[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) Store(c + r * p.c_row + v * kLanes, sum[r][v]);
+  }
+}
+
+#if defined(__AVX512F__)
+inline constexpr int kProductRows = 6, kProductVectors = 4;  // 24 sums of 32 registers
+#else
+inline constexpr int kProductRows = 4, kProductVectors = 2;  // 8 sums of 16 registers
+#endif
+
+template <int kVectors>
+inline void MultiplyColumns(const Product& p, std::int64_t i, std::int64_t rows, std::int64_t j) {
+  const std::int64_t end = i + rows;
+  for (; i + kProductRows <= end; i += kProductRows) MultiplyTile<kProductRows, kVectors>(p, i, j);
+  switch (end - i) {
+    case 1:
+      return MultiplyTile<1, kVectors>(p, i, j);
+    case 2:
+      return MultiplyTile<2, kVectors>(p, i, j);
+    case 3:
+      return MultiplyTile<3, kVectors>(p, i, j);
+    case 4:
+      return MultiplyTile<4, kVectors>(p, i, j);
+    case 5:
+      return MultiplyTile<5, kVectors>(p, i, j);
+    default:
+      return;
+  }
+}
+
+// Rows [i, i + rows), columns [0, columns); columns is a multiple of the vector width.
+inline void Multiply(const Product& p, std::int64_t i, std::int64_t rows, std::int64_t columns) {
+  if (rows <= 0 || (p.add && p.k0 >= p.k1)) return;
+  std::int64_t j = 0;
+  for (; j + kProductVectors * kLanes <= columns; j += kProductVectors * kLanes) {
+    MultiplyColumns<kProductVectors>(p, i, rows, j);
+  }
+  for (; j < columns; j += kLanes) MultiplyColumns<1>(p, i, rows, j);
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

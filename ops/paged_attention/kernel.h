@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of every instruction set: each file that includes this compiles it with its own flags.
+#pragma once
+#include "anyop/op.h"
+#include "ops/common/attention/run.h"
+
+namespace anyop::ops {
+namespace {
+
+constexpr const char* kWorkspace = ANYOP_ATTENTION_WORKSPACE("mb*bs");
+
+void Run(const Context& ctx, const Tensor& query, const Tensor& key_cache,
+         const Tensor& value_cache, const Tensor& block_table, const Tensor& seq_lens,
+         const Tensor* query_start_loc, std::optional<float> scale, bool causal,
+         std::int64_t window_left, std::int64_t window_right, float softcap,
+         const Tensor* alibi_slopes, const Tensor* sinks, const Tensor* k_scale,
+         const Tensor* v_scale, bool return_lse, const Tensor& y, const Tensor& lse) {
+  const AttentionCall call{.options = MakeOptions(scale, query.dim(2), causal, window_left,
+                                                  window_right, softcap, alibi_slopes, sinks),
+                           .store = {.keys = key_cache,
+                                     .values = value_cache,
+                                     .table = &block_table,
+                                     .extent = seq_lens,
+                                     .k_scale = FloatsOrNull(k_scale),
+                                     .v_scale = FloatsOrNull(v_scale)},
+                           .query = query,
+                           .query_start_loc = query_start_loc,
+                           .sequences = seq_lens.dim(0),
+                           .y = y,
+                           .lse = return_lse ? &lse : nullptr};
+  RunAttention(ctx, call);
+}
+
+}  // namespace
+}  // namespace anyop::ops

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of new tokens on their way into one paged cache.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+// Half to even for |x| < 2^22: the addition leaves no room for a fraction.
+inline float RoundEven(float x) {
+  constexpr float kMagic = 0x1.8p23f;
+  return (x + kMagic) - kMagic;
+}
+
+inline void StoreOne(float x, std::int8_t* q) {
+  const float clamped = x != x ? 0.0f : std::min(std::max(x, -128.0f), 127.0f);
+  *q = std::int8_t(RoundEven(clamped));
+}
+inline void StoreOne(float x, F8E4M3* q) { *q = F8E4M3(x); }
+
+template <class From, class To>
+void QuantizeRun(const char* from, char* to, std::int64_t n, float factor) {
+  const From* x = reinterpret_cast<const From*>(from);
+  To* q = reinterpret_cast<To*>(to);
+  for (std::int64_t i = 0; i < n; ++i) StoreOne(float(x[i]) * factor, q + i);
+}
+
+using Quantizer = void (*)(const char* from, char* to, std::int64_t n, float factor);
+
+template <class To>
+Quantizer QuantizerTo(DType from) {
+  if (from == DType::kF32) return &QuantizeRun<float, To>;
+  return from == DType::kF16 ? &QuantizeRun<F16, To> : &QuantizeRun<BF16, To>;
+}
+
+class CacheRows {
+ public:
+  // rows [t, h, d]; cache [nb, bs, h, d] or, with nz, [nb, h*d/c0, bs, c0]; scale [h] or null
+  CacheRows(const Tensor& rows, const Tensor& cache, const Tensor* scale, bool nz)
+      : from_(rows.base<const char>()),
+        to_(cache.base<char>()),
+        scale_(scale),
+        heads_(rows.dim(1)),
+        width_(rows.dim(2)),
+        from_bytes_(Bytes(rows.type())),
+        to_bytes_(Bytes(cache.type())),
+        from_row_(rows.stride(0) * from_bytes_),
+        from_head_(rows.stride(1) * from_bytes_),
+        block_size_(cache.dim(nz ? 2 : 1)),
+        to_block_(cache.stride(0) * to_bytes_),
+        to_offset_(cache.stride(nz ? 2 : 1) * to_bytes_),
+        to_part_(cache.stride(nz ? 1 : 2) * to_bytes_),
+        part_(cache.dim(3)) {
+    if (rows.type() != cache.type()) {
+      quantize_ = cache.type() == DType::kI8 ? QuantizerTo<std::int8_t>(rows.type())
+                                             : QuantizerTo<F8E4M3>(rows.type());
+    }
+    MergeHeads();
+  }
+
+  std::int64_t bytes() const { return heads_ * width_ * (from_bytes_ + to_bytes_); }
+
+  // Stores row i; a negative slot stores nothing.
+  void Store(std::int64_t i, std::int64_t slot) const {
+    if (slot < 0) return;
+    const char* from = from_ + i * from_row_;
+    char* to = to_ + slot / block_size_ * to_block_ + slot % block_size_ * to_offset_;
+    std::int64_t x = 0;  // the element within the row, counted over all heads
+    for (std::int64_t head = 0; head < heads_; ++head) {
+      const float factor = Factor(head);
+      for (std::int64_t e = 0; e < width_;) {
+        const std::int64_t n = std::min(width_ - e, part_ - x % part_);
+        const char* source = from + head * from_head_ + e * from_bytes_;
+        Move(source, to + x / part_ * to_part_ + x % part_ * to_bytes_, n, factor);
+        e += n;
+        x += n;
+      }
+    }
+  }
+
+ private:
+  // A copy whose heads touch each other on both sides moves whole rows.
+  void MergeHeads() {
+    if (quantize_ || from_head_ != width_ * from_bytes_) return;
+    if (part_ == width_ && to_part_ == width_ * to_bytes_) part_ = heads_ * width_;
+    width_ *= heads_;
+    heads_ = 1;
+  }
+  float Factor(std::int64_t head) const {
+    return quantize_ && scale_ ? 1.0f / scale_->base<const float>()[head] : 1.0f;
+  }
+  void Move(const char* from, char* to, std::int64_t n, float factor) const {
+    if (quantize_) return quantize_(from, to, n, factor);
+    if (n * to_bytes_ == 32) {  // a piece of the NZ layout
+      std::memcpy(to, from, 32);
+    } else {
+      std::memcpy(to, from, std::size_t(n * to_bytes_));
+    }
+  }
+
+  const char* from_;
+  char* to_;
+  const Tensor* scale_;
+  std::int64_t heads_, width_;          // of a row of the source
+  std::int64_t from_bytes_, to_bytes_;  // of an element
+  std::int64_t from_row_, from_head_;   // strides in bytes
+  std::int64_t block_size_;
+  std::int64_t to_block_, to_offset_, to_part_;  // strides in bytes; a part is a head, or a piece
+  std::int64_t part_;                            // elements that lie together in the cache
+  Quantizer quantize_ = nullptr;                 // null: equal dtypes
+};
+
+}  // namespace
+}  // namespace anyop::ops
