@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "anyop/abi.h"
+#include "runtime/composition.h"
 #include "signature/contract.h"
 #include "signature/expression.h"
 
@@ -16,14 +17,15 @@ namespace anyop {
 struct Operator;
 struct Plan;
 class PlanCache;
-struct Composition;
 
 // Performs a call. The runtime's own by default; observers swap it.
 using Entry = void (*)(Operator&, Plan&, anyop_value* frame);
 
 // How a part of the frame enters the key of a call.
 struct KeyPart {
-  enum Kind : std::uint8_t { kTensor, kScalar, kList, kFree };  // kFree: only whether it is present
+  // kNumber: int and float. kSmall: bool, word, dtype. kFree: a number of which only the presence
+  // matters.
+  enum Kind : std::uint8_t { kTensor, kNumber, kSmall, kList, kFree };
   std::uint8_t index;                                           // in the frame
   Kind kind;
 };
@@ -40,8 +42,13 @@ struct OperatorKernel {
   std::vector<std::string> plan_values;
 };
 
-// Never destroyed: plans, graphs and dispatchers hold pointers.
+// Never destroyed once registered: plans, graphs and dispatchers hold pointers.
 struct Operator {
+  Operator();
+  ~Operator();
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+
   const anyop_op* data;  // fields that an older library lacks are zero or ""
   std::string library;   // "anyop"
   std::string name;      // the full name, "anyop.rms_norm"
@@ -56,11 +63,10 @@ struct Operator {
   Expression flops, bytes;
 
   std::vector<KeyPart> key_parts;
-  std::vector<std::uint8_t> mut_params;  // tensors and lists that are written
-  std::vector<bool> is_free;             // [param]: a number that no plan depends on
   std::atomic<Entry> entry;
-  PlanCache* plans;
-  std::atomic<Composition*> composition{nullptr};  // .means, parsed at first use
+  std::unique_ptr<PlanCache> plans;
+  std::vector<Composition> compositions;  // .means: none, one for all forms, or one per form
+  std::unique_ptr<anyop_op> data_storage;
 
   // The name as texts give it: without "anyop.", with any other library's name.
   std::string display_name() const { return library == "anyop" ? contract->name : name; }

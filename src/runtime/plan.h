@@ -12,14 +12,6 @@
 
 namespace anyop {
 
-// `number op constant`, looked at in every call because the number is not in the key.
-struct NumberCheck {
-  enum Compare : std::uint8_t { kEq, kNe, kLt, kLe, kGt, kGe };
-  std::uint8_t param;
-  Compare compare;
-  double constant;
-};
-
 // `below limit` and `offsets limit` of an index tensor.
 struct IndexCheck {
   std::uint8_t param;
@@ -34,6 +26,7 @@ struct TensorSlot {
   std::uint8_t is_written;
   std::uint8_t align_mask;  // element bytes - 1
   std::int64_t bytes;
+  std::uint64_t over;  // slots whose memory this result may be, by bit
 };
 
 struct Plan {
@@ -53,13 +46,14 @@ struct Plan {
   std::uint32_t flags = 0;      // of the context
   bool is_empty = false;        // nothing to write: the kernel is not run
   bool is_strict = false;       // refuses copies
+  bool is_fallback = false;  // no kernel accepted; the composition runs
   bool has_lists = false;       // lists of tensors take part in overlap
   bool needs_slow_run = false;  // index checks, .check, copies, lists or .means
   std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel
   int n_slots = 0;
   TensorSlot slots[kMaxParams + kMaxResults];
-  std::vector<NumberCheck> number_checks;
-  std::vector<int> free_conditions;  // other conditions over numbers that are not in the key
+  int n_scalar_checks = 0;
+  const ScalarCheck* scalar_checks = nullptr;  // of the contract
   std::vector<IndexCheck> index_checks;
   std::unique_ptr<std::uint64_t[]> tiling_storage;
   Bindings bindings;
@@ -67,11 +61,15 @@ struct Plan {
   // For the plan cache.
   std::atomic<int> references{1};
   std::uint64_t hash = 0;
-  std::uint32_t n_key = 0;
   std::vector<std::uint64_t> key;
   Plan* next_in_bucket = nullptr;
-  Plan* newer = nullptr;
+  Plan* newer = nullptr;  // neighbours in order of use
   Plan* older = nullptr;
 };
+
+inline void Acquire(Plan* plan) { plan->references.fetch_add(1, std::memory_order_relaxed); }
+inline void Release(Plan* plan) {
+  if (plan && plan->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete plan;
+}
 
 }  // namespace anyop

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/composition.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "runtime/error.h"
+
+namespace anyop {
+namespace {
+
+class CompositionParser {
+ public:
+  CompositionParser(Contract& contract, std::string_view text) : contract_(contract), text_(text) {}
+
+  Composition Parse() {
+    composition_.text = std::string(text_);
+    while (!AtEnd()) {
+      ParseStatement();
+      if (AtEnd()) break;
+      if (!Take(';')) FailHere("expected ';'");
+    }
+    if (composition_.statements.empty()) FailHere("expected a statement");
+    return std::move(composition_);
+  }
+
+ private:
+  [[noreturn]] void FailHere(const char* what) {
+    Fail(ANYOP_INVALID_ARGUMENT,
+         contract_.name + ": .means: " + PointAt(text_, SignatureError{what, at_}));
+  }
+  void SkipSpace() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool AtEnd() {
+    SkipSpace();
+    return at_ == text_.size();
+  }
+  bool Take(char c) {
+    SkipSpace();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  std::string_view Identifier(const char* expected) {
+    SkipSpace();
+    const std::size_t begin = at_;
+    const auto is_letter = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+    };
+    while (at_ < text_.size() && is_letter(text_[at_])) ++at_;
+    if (begin == at_) FailHere(expected);
+    return text_.substr(begin, at_ - begin);
+  }
+
+  void ParseStatement() {
+    Statement s;
+    std::vector<std::string_view> names{Identifier("expected a result or an operator")};
+    SkipSpace();
+    if (at_ < text_.size() && text_[at_] != '(') {
+      while (Take(',')) names.push_back(Identifier("expected a result"));
+      if (!Take('=')) FailHere("expected '='");
+      s.op = Identifier("expected an operator");
+    } else {
+      s.op = names[0];
+      names.clear();
+    }
+    if (!Take('(')) FailHere("expected '('");
+    if (!Take(')')) {
+      do {
+        s.arguments.push_back(ParseArgument());
+      } while (Take(','));
+      if (!Take(')')) FailHere("expected ')'");
+    }
+    for (std::string_view n : names) s.results.push_back(AddResult(n));
+    composition_.statements.push_back(std::move(s));
+  }
+
+  StatementResult AddResult(std::string_view name) {
+    const int r = contract_.result(name);
+    if (r >= 0) {
+      defined_results_ |= 1u << r;
+      return {true, r};
+    }
+    if (contract_.param(name) >= 0) FailHere("a statement cannot assign to a parameter");
+    composition_.locals.emplace_back(name);
+    return {false, int(composition_.locals.size()) - 1};
+  }
+
+  // Up to the comma or parenthesis that ends it, outside of brackets and words.
+  std::string_view ArgumentText() {
+    SkipSpace();
+    const std::size_t begin = at_;
+    int depth = 0;
+    bool in_word = false;
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '\'') in_word = !in_word;
+      if (in_word) continue;
+      if (c == '(' || c == '[') ++depth;
+      if (depth == 0 && (c == ')' || c == ',')) break;
+      if (c == ')' || c == ']') --depth;
+    }
+    std::string_view text = text_.substr(begin, at_ - begin);
+    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+    if (text.empty()) FailHere("expected an argument");
+    return text;
+  }
+
+  StatementArgument ParseArgument() {
+    std::string_view text = ArgumentText();
+    std::string keyword;
+    const std::size_t equal = text.find('=');
+    if (equal != text.npos && text.find('\'') > equal && text[equal + 1] != '=') {
+      keyword = std::string(text.substr(0, text.find_first_of(" =")));
+      text.remove_prefix(equal + 1);
+      while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+    }
+    StatementArgument a = Classify(text);
+    a.keyword = std::move(keyword);
+    a.text = std::string(text);
+    return a;
+  }
+
+  StatementArgument Classify(std::string_view text) {
+    StatementArgument a;
+    if (text == "None") return a;
+    if (text.front() == '\'') {
+      a.kind = StatementArgument::kWord;
+    } else if (text.front() == '[') {
+      a.kind = StatementArgument::kList;
+      ParseList(text, &a.list);
+    } else if ((a.index = contract_.param(text)) >= 0) {
+      a.kind = StatementArgument::kParameter;
+    } else if ((a.index = contract_.result(text)) >= 0) {
+      a.kind = StatementArgument::kResult;
+      if (!(defined_results_ >> a.index & 1)) FailHere("this result is not computed before");
+    } else if ((a.index = Local(text)) >= 0) {
+      a.kind = StatementArgument::kLocal;
+    } else if ((a.index = FindDType(text)) >= 0) {
+      a.kind = StatementArgument::kDType;
+    } else if (IsDTypeVar(text)) {
+      a.kind = StatementArgument::kDTypeVar;
+    } else {
+      a.kind = StatementArgument::kExpression;
+      a.expression = CompileExpression(contract_, text);
+    }
+    return a;
+  }
+
+  int Local(std::string_view name) const {
+    const auto& l = composition_.locals;
+    const auto found = std::find(l.rbegin(), l.rend(), name);
+    return found == l.rend() ? -1 : int(l.rend() - found) - 1;
+  }
+  bool IsDTypeVar(std::string_view name) const {
+    return std::any_of(contract_.forms.begin(), contract_.forms.end(),
+                       [&](const Form& f) { return f.dtype_var(name) >= 0; });
+  }
+  void ParseList(std::string_view text, std::vector<std::int64_t>* list) {
+    const char* p = text.data() + 1;
+    const char* end = text.data() + text.size();
+    while (p < end && *p != ']') {
+      if (*p == ' ' || *p == ',') {
+        ++p;
+        continue;
+      }
+      const auto [next, error] = std::from_chars(p, end, list->emplace_back());
+      if (error != std::errc()) FailHere("expected a list of whole numbers");
+      p = next;
+    }
+  }
+
+  Contract& contract_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+  Composition composition_;
+  unsigned defined_results_ = 0;
+};
+
+}  // namespace
+
+std::vector<Composition> ParseCompositions(Contract& contract, std::string_view text) {
+  std::vector<Composition> all;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    if (line.find_first_not_of(" \t") != line.npos) {
+      all.push_back(CompositionParser(contract, line).Parse());
+    }
+    begin = end + 1;
+  }
+  if (all.size() > 1 && all.size() != contract.forms.size()) {
+    Fail(ANYOP_INVALID_ARGUMENT, contract.name + ": .means has " + std::to_string(all.size()) +
+                                     " lines, but must have one, or one for each of the " +
+                                     std::to_string(contract.forms.size()) + " forms.");
+  }
+  return all;
+}
+
+}  // namespace anyop

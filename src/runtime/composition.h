@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// .means and .prepack as data: statements `[results =] op(arguments)`.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anyop/abi.h"
+#include "signature/expression.h"
+
+namespace anyop {
+
+// What an argument of a statement is.
+struct StatementArgument {
+  enum Kind : std::uint8_t {
+    kNone,        // None
+    kParameter,   // of the composition; index
+    kResult,      // of the composition, computed by an earlier statement; index
+    kLocal,       // an intermediate; index
+    kExpression,  // a number
+    kDType,       // a dtype; index
+    kDTypeVar,    // a dtype variable; index per form
+    kWord,        // text
+    kList         // of whole numbers
+  };
+  Kind kind = kNone;
+  int index = -1;
+  std::string keyword;  // "" where the place says which parameter it is
+  std::string text;
+  Expression expression;
+  std::vector<std::int64_t> list;
+};
+
+struct StatementResult {
+  bool is_result = false;  // of the composition; else an intermediate
+  int index = -1;
+};
+
+struct Statement {
+  std::string op;  // as written: "add", "my_ops.scale"
+  std::vector<StatementArgument> arguments;
+  std::vector<StatementResult> results;
+};
+
+struct Composition {
+  std::string text;
+  std::vector<Statement> statements;
+  std::vector<std::string> locals;
+};
+
+// One composition a line. Throws Error (InvalidArgument) that points into the text.
+std::vector<Composition> ParseCompositions(Contract& contract, std::string_view text);
+
+}  // namespace anyop

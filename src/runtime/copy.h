@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of tensors between layouts.
+#pragma once
+#include <cstdint>
+
+#include "anyop/abi.h"
+
+namespace anyop {
+
+// Bytes of the elements without gaps.
+std::int64_t PackedBytes(const DLTensor& t);
+
+// Writes the elements of `from`, in row-major order, to `to`, without gaps. Any strides, any
+// alignment; element sizes 1, 2, 4 and 8.
+void CopyToPacked(const DLTensor& from, void* to);
+// The other way round.
+void CopyFromPacked(const void* from, const DLTensor& to);
+
+}  // namespace anyop

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/dispatch.h"
+
+#include "runtime/probe.h"
+
+namespace anyop {
+namespace {
+
+bool IsTrue(const Request& r, const Expression& condition) {
+  const int node = condition.node[std::size_t(r.form)];
+  if (node < 0) return false;
+  const Number n = Evaluate(*r.op.contract, r.form, node, r.bindings, r.frame);
+  return n.known && (n.is_float ? n.f != 0 : n.i != 0);
+}
+
+// Why a kernel is declined, or that it is not. why: the reason in words; null to save the work.
+bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const OperatorKernel& k,
+                std::string* why) {
+  const auto decline = [&](auto&& reason) {
+    if (why) *why = "declined: " + std::string(reason());
+    return false;
+  };
+  if (!k.is_built) return decline([] { return "not built for this machine"; });
+  if (!k.has_features) {
+    return decline([&] { return "this machine has no " + k.missing + ", or ANYOP_ISA hides it"; });
+  }
+  if (item && item->choice == PolicyItem::kPinned && !NameMatches(k.name, item->kernel)) {
+    return decline([&] { return "the policy takes " + item->kernel; });
+  }
+  if (!is_enabled && !k.is_portable) {
+    return decline([&] { return "the policy disables " + r.op.display_name(); });
+  }
+  for (const Expression& condition : k.when) {
+    if (IsTrue(r, condition)) continue;
+    return decline([&] {
+      return condition.node[std::size_t(r.form)] < 0
+                 ? condition.text + " names what this form lacks"
+                 : Describe(*r.op.contract, r.form, condition, r.bindings, r.frame);
+    });
+  }
+  if (k.data.accepts) {
+    if (const char* reason = k.data.accepts(r.frame)) return decline([&] { return reason; });
+  }
+  return true;
+}
+
+// Of two eligible kernels, the faster one where both want to be measured.
+int BetterOf(const Request& r, int first, int second, std::vector<KernelChoice>* choices) {
+  const ProbeTimes t = Probe(r, first, second);
+  if (!t.is_measured) return first;
+  if (choices) {
+    (*choices)[std::size_t(first)].probe_ns = t.first_ns;
+    (*choices)[std::size_t(second)].probe_ns = t.second_ns;
+  }
+  return t.second_ns < t.first_ns ? second : first;
+}
+
+bool WantsProbe(const Request& r, int first, int second) {
+  const auto& kernels = r.op.kernels;
+  return !r.scope.is_batch_invariant && *kernels[std::size_t(first)].data.probe &&
+         *kernels[std::size_t(second)].data.probe;
+}
+
+}  // namespace
+
+int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
+  const PolicyItem* item = r.policy.find(r.op.name);
+  const bool is_enabled = item ? item->choice != PolicyItem::kDisabled : r.policy.all;
+  int taken = kNoKernel;
+  bool is_settled = false;  // no later kernel can replace the taken one
+  for (std::size_t k = 0; k < r.op.kernels.size(); ++k) {
+    if (is_settled && !choices) break;
+    std::string why;
+    const bool eligible = IsEligible(r, item, is_enabled, r.op.kernels[k], choices ? &why : nullptr);
+    if (choices) choices->push_back({r.op.kernels[k].name, false, why, -1});
+    if (!eligible) continue;
+    if (taken < 0) {
+      taken = int(k);
+    } else if (!is_settled && WantsProbe(r, taken, int(k))) {
+      taken = BetterOf(r, taken, int(k), choices);
+    } else {
+      is_settled = true;
+    }
+    if (!*r.op.kernels[std::size_t(taken)].data.probe) is_settled = true;
+  }
+  const bool is_pinned = item && item->choice == PolicyItem::kPinned;
+  if (taken < 0 && !r.op.compositions.empty() && !is_pinned) taken = kComposition;
+  if (!choices) return taken;
+  for (std::size_t k = 0; k < r.op.kernels.size(); ++k) {
+    KernelChoice& c = (*choices)[k];
+    c.taken = int(k) == taken;
+    if (c.taken || !c.reason.empty()) continue;
+    const std::string& winner = r.op.kernels[std::size_t(taken)].name;
+    c.reason = c.probe_ns >= 0 ? winner + " was faster when both were measured"
+                               : winner + " comes first";
+  }
+  if (!r.op.compositions.empty()) {
+    const char* reason = taken == kComposition ? ""
+                         : is_pinned           ? "declined: the policy takes a kernel"
+                                               : "a kernel takes the call";
+    choices->push_back({"means", taken == kComposition, reason, -1});
+  }
+  return taken;
+}
+
+std::string UnsupportedText(const Operator& op, const std::vector<KernelChoice>& choices) {
+  std::string text = op.display_name() + ": no kernel takes this call";
+  if (choices.empty()) return text + ": there is none.";
+  text += ":";
+  for (const KernelChoice& c : choices) text += "\n  " + c.kernel + ": " + c.reason;
+  return text;
+}
+
+}  // namespace anyop

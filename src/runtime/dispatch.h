@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of a kernel: the first in the list that everything allows.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "anyop/scope.h"
+#include "runtime/explain.h"
+#include "runtime/operator.h"
+#include "runtime/policy.h"
+#include "signature/check.h"
+
+namespace anyop {
+
+// A checked call, about to get its kernel.
+struct Request {
+  const Operator& op;
+  int form;
+  const Bindings& bindings;
+  const anyop_value* frame;
+  const Policy& policy;
+  ScopeState scope;
+};
+
+constexpr int kComposition = -1, kNoKernel = -2;
+
+// The index of the kernel, kComposition or kNoKernel. choices: what becomes of every kernel, for
+// explain and for errors; null in the fast case.
+int Dispatch(const Request& request, std::vector<KernelChoice>* choices);
+
+// "paged_attention: no kernel takes this call:\n  cpu_avx512: declined: ..."
+std::string UnsupportedText(const Operator& op, const std::vector<KernelChoice>& choices);
+
+}  // namespace anyop

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/host.h"
+
+#include "anyop/tensor.h"
+#include "platform/threads.h"
+#include "runtime/error.h"
+#include "runtime/log.h"
+
+namespace anyop {
+namespace {
+
+void RunParallel(const anyop_context* c, std::int64_t n, std::int64_t grain, RangeFunction fn,
+                 void* arg) {
+  ParallelFor(c->threads, n, grain, fn, arg, static_cast<CallState*>(c->runtime)->estimated_ns);
+}
+
+int SetError(const anyop_context* c, int code, const char* text) {
+  static_cast<CallState*>(c->runtime)->error_text = text;
+  return code;
+}
+
+}  // namespace
+
+const anyop_host kHost = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunParallel, &SetError, &Log};
+
+void FailCall(const Operator& op, int code, const std::string& text) {
+  if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
+  std::string full = op.display_name() + ": " + (text.empty() ? "the call failed." : text);
+  if (code == ANYOP_INTERNAL) {
+    full += " This is a defect of the operator or of anyop. Please report it.";
+  }
+  Fail(code, full);
+}
+
+std::string ShowStrides(const DLTensor& tensor) {
+  std::string text = "[";
+  for (int i = 0; i < tensor.ndim; ++i) {
+    text += (i ? ", " : "") + std::to_string(static_cast<const Tensor&>(tensor).stride(i));
+  }
+  return text + "]";
+}
+
+}  // namespace anyop

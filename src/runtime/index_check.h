@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// `below v` and `offsets t`: one pass over an index tensor, before anything is written.
+#pragma once
+#include <string>
+
+#include "runtime/plan.h"
+
+namespace anyop {
+
+// True if every entry obeys. value: an integer tensor (last stride 1), or a list of ints, or an int.
+bool IndicesHold(const IndexCheck& check, const anyop_value& value);
+
+// "slot_mapping[3] is 70000, but must be less than 65536 (nb*bs, nb is 16, bs is 4096)."
+std::string IndexError(const IndexCheck& check, const Plan& plan, const anyop_value* frame);
+
+}  // namespace anyop

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "platform/cpu.h"
+#include "runtime/error.h"
+#include "runtime/key.h"
+#include "runtime/plan_cache.h"
+
+namespace anyop {
+namespace {
+
+// A struct of any age as ours: fields beyond its size stay zero.
+template <class T>
+T Widen(const T* from) {
+  T to{};
+  std::memcpy(&to, from, std::min<std::size_t>(from->size, sizeof(T)));
+  to.size = sizeof(T);
+  return to;
+}
+
+const char* TextOr(const char* text) { return text ? text : ""; }
+
+std::vector<std::string> SplitList(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string_view word = text.substr(begin, end - begin);
+    while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
+    while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
+    words.emplace_back(word);
+    begin = end + 1;
+  }
+  return words;
+}
+
+// The oldest layouts that this runtime reads, by the last field that they must have.
+constexpr std::size_t kLeastInfo = offsetof(anyop_library_info, docs);
+constexpr std::size_t kLeastOp = offsetof(anyop_op, check);
+constexpr std::size_t kLeastKernel = offsetof(anyop_kernel, accepts);
+
+class OperatorReader {
+ public:
+  OperatorReader(const anyop_library_info& info, const std::string& file, std::uint32_t number)
+      : info_(info), file_(file), number_(number) {}
+
+  std::unique_ptr<Operator> Read() {
+    const anyop_op* raw = info_.ops[number_];
+    if (raw->size < kLeastOp) FailTable("an operator's table is too short");
+    op_->data_storage = std::make_unique<anyop_op>(Widen(raw));
+    anyop_op* data = op_->data_storage.get();
+    for (const char** text : {&data->signature, &data->gradient, &data->flops, &data->bytes,
+                              &data->means, &data->prepack, &data->commutes}) {
+      *text = TextOr(*text);
+    }
+    op_->data = data;
+    op_->library = info_.name;
+    op_->file = file_;
+    op_->contract = ParseContract(data->signature, data->gradient);
+    const Form& form = op_->contract->forms[0];
+    op_->name = op_->library + "." + op_->contract->name;
+    op_->doc = info_.docs ? TextOr(info_.docs[number_]) : "";
+    op_->source = info_.files ? TextOr(info_.files[number_]) : "";
+    op_->n_params = int(form.params.size());
+    op_->n_results = int(form.results.size());
+    op_->plans = std::make_unique<PlanCache>();
+    ReadKernels();
+    CompileExpressions();
+    CheckLetters("the check", data->check_params, /*with_results=*/false);
+    MakeKeyParts(*op_);
+    return std::move(op_);
+  }
+
+ private:
+  [[noreturn]] void FailTable(const std::string& what) {
+    Fail(ANYOP_NOT_AVAILABLE, file_ + ": " + what + ". Build it again with this version of anyop.");
+  }
+
+  void ReadKernels() {
+    const char* list = info_.kernel_lists ? info_.kernel_lists[number_] : nullptr;
+    const std::vector<std::string> listed = SplitList(TextOr(list));
+    for (std::uint64_t k = 0; k < op_->data->n_kernels; ++k) {
+      OperatorKernel kernel;
+      const anyop_kernel* raw = op_->data->kernels[k];
+      if (!raw) {
+        kernel.name = k < listed.size() ? listed[k] : "kernel " + std::to_string(k);
+        RemovePrefix(kernel.name);
+        op_->kernels.push_back(std::move(kernel));
+        continue;
+      }
+      if (raw->size < kLeastKernel) FailTable("a kernel's table is too short");
+      kernel.data = Widen(raw);
+      anyop_kernel& d = kernel.data;
+      for (const char** text :
+           {&d.name, &d.when, &d.needs, &d.workspace, &d.params, &d.plan_values, &d.probe}) {
+        *text = TextOr(*text);
+      }
+      kernel.name = d.name;
+      kernel.is_built = true;
+      kernel.missing = MissingFeature(d.needs);
+      kernel.has_features = kernel.missing.empty();
+      kernel.is_portable = !*d.needs;
+      kernel.plan_values = SplitList(d.plan_values);
+      CheckLetters("kernel " + kernel.name, d.params, /*with_results=*/true);
+      op_->kernels.push_back(std::move(kernel));
+    }
+  }
+
+  // The list names objects ("rms_norm_avx512"): without the operator's name and with the device's,
+  // that is what the kernel would be called.
+  void RemovePrefix(std::string& name) {
+    const std::size_t colons = name.rfind("::");
+    if (colons != name.npos) name = name.substr(colons + 2);
+    if (!name.empty() && name[0] == '&') name = name.substr(1);
+    if (name.starts_with(op_->contract->name + "_")) {
+      name = "cpu_" + name.substr(op_->contract->name.size() + 1);
+    }
+  }
+
+  void CheckLetters(const std::string& what, const char* letters, bool with_results) {
+    if (!letters || !*letters) return;
+    const std::string all = KernelLetters(op_->contract->forms[0]);
+    const std::string wanted = with_results ? all : all.substr(0, std::size_t(op_->n_params));
+    if (wanted == letters) return;
+    Fail(ANYOP_INVALID_ARGUMENT, op_->name + " in " + file_ + ": " + what + " takes \"" + letters +
+                                     "\", but the signature needs \"" + wanted + "\":\n  " +
+                                     op_->contract->text);
+  }
+
+  void CompileExpressions() {
+    Contract& c = *op_->contract;
+    if (*op_->data->flops) op_->flops = CompileExpression(c, op_->data->flops);
+    if (*op_->data->bytes) op_->bytes = CompileExpression(c, op_->data->bytes);
+    if (*op_->data->means) op_->compositions = ParseCompositions(c, op_->data->means);
+    for (OperatorKernel& k : op_->kernels) {
+      if (!k.is_built) continue;
+      if (*k.data.when) k.when = CompileConditions(c, k.data.when);
+      if (*k.data.workspace) k.workspace = CompileExpression(c, k.data.workspace);
+    }
+  }
+
+  const anyop_library_info& info_;
+  const std::string& file_;
+  std::uint32_t number_;
+  std::unique_ptr<Operator> op_ = std::make_unique<Operator>();
+};
+
+}  // namespace
+
+const anyop_library_info* OpenLibrary(const std::string& path) {
+  if (access(path.c_str(), R_OK) != 0) {
+    Fail(ANYOP_NOT_AVAILABLE, path + ": there is no such file, or it cannot be read.");
+  }
+  // Without a slash dlopen would search the system's folders.
+  const std::string file = path.find('/') == path.npos ? "./" + path : path;
+  void* handle = dlopen(file.c_str(), RTLD_LOCAL | RTLD_NOW);
+  if (!handle) {
+    const char* why = dlerror();
+    Fail(ANYOP_NOT_AVAILABLE, path + ": cannot be loaded: " + (why ? why : "unknown") + ".");
+  }
+  const auto function = reinterpret_cast<anyop_library_fn>(dlsym(handle, "anyop_library"));
+  if (!function) {
+    Fail(ANYOP_NOT_AVAILABLE, path + ": is no operator library, because it does not export "
+                                     "anyop_library.");
+  }
+  const anyop_library_info* info = function();
+  if (!info) Fail(ANYOP_NOT_AVAILABLE, path + ": anyop_library returned nothing.");
+  if (info->abi_version > ANYOP_ABI_VERSION || info->abi_version == 0) {
+    Fail(ANYOP_NOT_AVAILABLE,
+         path + ": was built for boundary version " + std::to_string(info->abi_version) +
+             ", but this anyop has version " + std::to_string(ANYOP_ABI_VERSION) +
+             ". Try a newer anyop, or build the library with this one's headers.");
+  }
+  if (info->size < kLeastInfo || !info->name) {
+    Fail(ANYOP_NOT_AVAILABLE, path + ": the library's table has " + std::to_string(info->size) +
+                                     " bytes, but at least " + std::to_string(kLeastInfo) +
+                                     " are needed. Build it again with this version of anyop.");
+  }
+  return info;
+}
+
+NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file) {
+  const anyop_library_info info = Widen(&raw);
+  NewLibrary library{info.name, TextOr(info.version), file, {}, {}};
+  for (std::uint32_t i = 0; i < info.n_ops; ++i) {
+    try {
+      library.operators.push_back(OperatorReader(info, file, i).Read());
+    } catch (const Error& e) {
+      if (std::string_view(e.what()).find(file) != std::string_view::npos) throw;
+      throw Error(e.code, file + ": " + e.what());
+    }
+  }
+  for (std::uint32_t i = 0; info.references && i < info.n_references; ++i) {
+    const anyop_reference* r = info.references[i];
+    library.references.emplace_back(library.name + "." + r->op, r);
+  }
+  return library;
+}
+
+}  // namespace anyop

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/make_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "platform/threads.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+
+namespace anyop {
+namespace {
+
+// Machine-independent guesses that only decide between inline and parallel, and about Python's
+// lock; a fresh core of any server since 2018 is within a factor of three.
+constexpr double kBytesPerNs = 10, kFlopsPerNs = 20;
+// Below this, a region costs more than a second thread gives.
+constexpr double kParallelNs = 8000;
+
+class Planner {
+ public:
+  Planner(const Operator& op, const anyop_value* frame, const ScopeState& scope,
+          const Policy& policy, Plan* plan)
+      : op_(op), contract_(*op.contract), frame_(frame), scope_(scope), policy_(policy), plan_(*plan) {}
+
+  void Make(std::vector<KernelChoice>* choices) {
+    plan_.op = &op_;
+    plan_.is_strict = scope_.is_strict;
+    plan_.flags = scope_.is_batch_invariant ? ANYOP_FLAG_BATCH_INVARIANT : 0;
+    plan_.n_results = op_.n_results;
+    CheckPlaces();
+    std::string error;
+    plan_.form = Check(contract_, frame_, &plan_.bindings, &error);
+    if (plan_.form < 0) Refuse(error);
+    form_ = &contract_.forms[std::size_t(plan_.form)];
+    if (!InferResults(contract_, plan_.form, plan_.bindings, frame_, plan_.results, &error)) {
+      Refuse(error);
+    }
+    CheckLayouts();
+    AddSlots();
+    AddChecks();
+    Estimate();
+    Choose(choices);
+    if (plan_.kernel >= 0) Tile(op_.kernels[std::size_t(plan_.kernel)]);
+    plan_.needs_slow_run = plan_.kernel < 0 || plan_.has_lists || plan_.copied ||
+                           !plan_.index_checks.empty() || op_.data->check;
+  }
+
+ private:
+  [[noreturn]] void Refuse(const std::string& text) {
+    Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + text);
+  }
+  std::string_view NameOf(int i) const {
+    const Form& f = contract_.forms[0];
+    return i < op_.n_params ? f.params[std::size_t(i)].name
+                            : f.results[std::size_t(i - op_.n_params)].name;
+  }
+  template <class F>
+  void ForTensors(int i, F&& f) {
+    const anyop_value& v = frame_[i];
+    if (v.tag == ANYOP_TENSOR) f(*v.t);
+    if (v.tag != ANYOP_TENSORS) return;
+    for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k]);
+  }
+
+  // What must hold before a tensor's shape is looked at.
+  void CheckPlaces() {
+    for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
+      if (i >= op_.n_params && frame_[i].tag != ANYOP_TENSOR && frame_[i].tag != ANYOP_NONE) {
+        Refuse("the result " + std::string(NameOf(i)) + " must be a tensor.");
+      }
+      ForTensors(i, [&](const DLTensor& t) { CheckPlace(i, t); });
+    }
+  }
+  void CheckPlace(int i, const DLTensor& t) {
+    const std::string name(NameOf(i));
+    if (t.device.device_type != 1) {
+      Refuse(name + " is on device type " + std::to_string(t.device.device_type) +
+             ", but must be in CPU memory. Try a copy on the CPU.");
+    }
+    if (t.ndim < 0 || t.ndim > kMaxRank) {
+      Refuse(name + " has " + std::to_string(t.ndim) + " dimensions, but at most " +
+             std::to_string(kMaxRank) + " are possible.");
+    }
+    for (int d = 0; d < t.ndim; ++d) {
+      if (t.shape[d] < 0) Refuse(name + " is " + Show(t) + ", but no size can be negative.");
+    }
+  }
+
+  void CheckLayouts() {
+    for (int i = 0; i < op_.n_params; ++i) {
+      const Param& p = form_->params[std::size_t(i)];
+      if (!IsTensor(p.kind)) continue;
+      ForTensors(i, [&](const DLTensor& t) {
+        if (p.is_mut) {
+          CheckWritten(i, t, p.is_dense);
+        } else if (NeedsCopy(p, t)) {
+          plan_.copied |= 1ull << i;
+        }
+      });
+    }
+    for (int r = 0; r < op_.n_results; ++r) {
+      ForTensors(op_.n_params + r,
+                 [&](const DLTensor& t) { CheckWritten(op_.n_params + r, t, false); });
+    }
+  }
+  void CheckWritten(int i, const DLTensor& t, bool is_dense) {
+    const std::uint64_t c = ClassOf(t);
+    const char* needed = nullptr;
+    if (c & kRepeated) needed = "no stride 0, because it is written";
+    if (c & kScattered) needed = "stride 1 in its last dimension and no negative stride, because "
+                                 "it is written";
+    if (is_dense && c != kContiguous) needed = "contiguous memory, because it is written";
+    if (!needed) return;
+    Refuse(std::string(NameOf(i)) + " is " + Show(t) + " with strides " + ShowStrides(t) +
+           ", but must have " + needed + ". Try a contiguous tensor.");
+  }
+
+  void AddSlots() {
+    bool writes = false, has_mut = false;
+    for (int i = 0; i < op_.n_params; ++i) {
+      const Param& p = form_->params[std::size_t(i)];
+      const anyop_value& v = frame_[i];
+      if (v.tag == ANYOP_TENSORS && IsTensor(p.kind)) plan_.has_lists = true;
+      ForTensors(i, [&](const DLTensor& t) {
+        std::int64_t bytes = t.dtype.bits / 8;
+        for (int d = 0; d < t.ndim; ++d) bytes *= t.shape[d];
+        moved_bytes_ += double(bytes);
+        has_mut |= p.is_mut;
+        writes |= p.is_mut && bytes > 0;
+        if (v.tag == ANYOP_TENSOR) AddSlot(i, ClassOf(t) == kContiguous, p.is_mut, t.dtype, bytes);
+      });
+    }
+    for (int r = 0; r < op_.n_results; ++r) {
+      const ResultShape& s = plan_.results[r];
+      const anyop_value& v = frame_[op_.n_params + r];
+      writes |= s.bytes > 0;
+      moved_bytes_ += double(s.bytes);
+      const bool is_contiguous = v.tag != ANYOP_TENSOR || ClassOf(*v.t) == kContiguous;
+      AddSlot(op_.n_params + r, is_contiguous, true, ToDL(s.dtype), s.bytes);
+    }
+    plan_.is_empty = !writes && (op_.n_results > 0 || has_mut);
+  }
+  void AddSlot(int i, bool is_contiguous, bool is_written, DLDataType dtype, std::int64_t bytes) {
+    TensorSlot slot{std::uint8_t(i), is_contiguous, is_written, std::uint8_t(dtype.bits / 8 - 1),
+                    bytes, 0};
+    if (i >= op_.n_params && is_contiguous) slot.over = OverSlots(i - op_.n_params);
+    plan_.slots[plan_.n_slots++] = slot;
+  }
+  // Contiguous arguments of the result's shape and element size that it may lie on.
+  std::uint64_t OverSlots(int result) const {
+    const ResultShape& r = plan_.results[result];
+    std::uint64_t over = 0;
+    for (int k = 0; k < plan_.n_slots; ++k) {
+      const TensorSlot& s = plan_.slots[k];
+      if (s.index >= op_.n_params || !s.is_contiguous) continue;
+      const DLTensor& t = *frame_[s.index].t;
+      if (!(form_->results[std::size_t(result)].over >> s.index & 1)) continue;
+      if (t.ndim != r.rank || !std::equal(r.shape, r.shape + r.rank, t.shape)) continue;
+      if (t.dtype.bits == 8 * Bytes(r.dtype)) over |= 1ull << k;
+    }
+    return over;
+  }
+
+  void AddChecks() {
+    const auto& scalars = contract_.scalar_checks[std::size_t(plan_.form)];
+    plan_.scalar_checks = scalars.data();
+    plan_.n_scalar_checks = int(scalars.size());
+    for (int i = 0; i < op_.n_params; ++i) {
+      const Param& p = form_->params[std::size_t(i)];
+      if (p.rule == IndexRule::kNone || frame_[i].tag == ANYOP_NONE) continue;
+      const Number n = Evaluate(contract_, plan_.form, p.bound, plan_.bindings, frame_);
+      if (!n.known) continue;  // over an argument that is absent
+      plan_.index_checks.push_back({std::uint8_t(i), p.rule == IndexRule::kOffsets, n.i});
+    }
+  }
+
+  double ValueOf(const Expression& e, double otherwise) const {
+    if (e.node.empty()) return otherwise;
+    const int node = e.node[std::size_t(plan_.form)];
+    if (node < 0) return otherwise;
+    const Number n = Evaluate(contract_, plan_.form, node, plan_.bindings, frame_);
+    return !n.known ? otherwise : n.is_float ? n.f : double(n.i);
+  }
+  void Estimate() {
+    const double bytes = ValueOf(op_.bytes, moved_bytes_), flops = ValueOf(op_.flops, 0);
+    plan_.estimated_ns = std::max(bytes / kBytesPerNs, flops / kFlopsPerNs);
+    const int most = scope_.threads ? scope_.threads : NumThreads();
+    plan_.threads = plan_.estimated_ns < kParallelNs ? 1 : most;
+  }
+
+  void Choose(std::vector<KernelChoice>* choices) {
+    const Request request{op_, plan_.form, plan_.bindings, frame_, policy_, scope_};
+    plan_.kernel = Dispatch(request, choices);
+    if (plan_.kernel == kNoKernel) {
+      std::vector<KernelChoice> all;
+      Dispatch(request, &all);
+      Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all));
+    }
+    const PolicyItem* item = policy_.find(op_.name);
+    const bool is_asked_for =
+        item ? item->choice == PolicyItem::kDisabled : !policy_.all;
+    plan_.is_fallback = plan_.kernel == kComposition && !is_asked_for;
+    if (!plan_.is_fallback || !scope_.is_strict || op_.kernels.empty()) return;
+    std::vector<KernelChoice> all;
+    Dispatch(request, &all);
+    Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all) + "\nstrict mode refuses the composition.");
+  }
+
+  void Tile(const OperatorKernel& k) {
+    plan_.run = k.data.run;
+    if (!k.workspace.node.empty() && k.workspace.node[std::size_t(plan_.form)] >= 0) {
+      const Number n = Evaluate(contract_, plan_.form, k.workspace.node[std::size_t(plan_.form)],
+                                plan_.bindings, frame_, plan_.threads);
+      if (!n.known || n.i < 0) {
+        Fail(ANYOP_INTERNAL, op_.display_name() + ": .workspace of " + k.name + ", " +
+                                 k.workspace.text + ", has no value here.");
+      }
+      plan_.workspace_bytes = std::uint64_t(n.i);
+    }
+    if (!k.data.plan) return;
+    plan_.tiling_storage = std::make_unique<std::uint64_t[]>(k.data.tiling_bytes / 8 + 1);
+    plan_.tiling = plan_.tiling_storage.get();
+    std::int64_t values[kMaxVars + kMaxParams];
+    int n = 0;
+    for (const std::string& name : k.plan_values) values[n++] = PlanValue(name);
+    CallState state;
+    const anyop_context context = MakeContext(plan_, nullptr, &state);
+    const int code = k.data.plan(&context, values, plan_.tiling_storage.get());
+    if (code) FailCall(op_, code, state.error_text);
+  }
+  // -1 for what this call does not bind.
+  std::int64_t PlanValue(const std::string& name) const {
+    if (name == "threads") return plan_.threads;
+    const int var = form_->var(name), param = form_->param(name);
+    if (var >= 0) return plan_.bindings.bound >> var & 1 ? plan_.bindings.var[var] : -1;
+    if (param < 0 || frame_[param].tag == ANYOP_NONE) return -1;
+    return frame_[param].tag == ANYOP_FLOAT ? std::int64_t(frame_[param].f) : frame_[param].i;
+  }
+
+  const Operator& op_;
+  const Contract& contract_;
+  const anyop_value* frame_;
+  const ScopeState& scope_;
+  const Policy& policy_;
+  Plan& plan_;
+  const Form* form_ = nullptr;
+  double moved_bytes_ = 0;
+};
+
+}  // namespace
+
+bool NeedsCopy(const Param& param, const DLTensor& tensor) {
+  const std::uint64_t c = ClassOf(tensor);
+  return c & kScattered || (param.is_dense && c != kContiguous);
+}
+
+void MakePlan(const Operator& op, const anyop_value* frame, const ScopeState& scope,
+              const Policy& policy, Plan* plan, std::vector<KernelChoice>* choices) {
+  Planner(op, frame, scope, policy, plan).Make(choices);
+}
+
+}  // namespace anyop

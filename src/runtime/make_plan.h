@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a frame to a plan: check, infer, dispatch, estimate, tile.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "runtime/dispatch.h"
+#include "runtime/key.h"
+#include "runtime/plan.h"
+
+namespace anyop {
+
+// Fills `plan` but for its key. Throws Error with the operator's name in front. choices: see
+// Dispatch.
+void MakePlan(const Operator& op, const anyop_value* frame, const ScopeState& scope,
+              const Policy& policy, Plan* plan, std::vector<KernelChoice>* choices = nullptr);
+
+// What the kernel must get as a copy, by parameter: not dense where it must be, or scattered.
+bool NeedsCopy(const Param& param, const DLTensor& tensor);
+
+}  // namespace anyop

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/memory_check.h"
+
+#include <string>
+
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/overlap.h"
+
+namespace anyop {
+namespace {
+
+// A tensor of the frame: a value, or an element of a list.
+struct Place {
+  int index;
+  std::uint32_t element;
+  const DLTensor* tensor;
+};
+
+class MemoryChecker {
+ public:
+  MemoryChecker(const Operator& op, const Plan& plan, const anyop_value* frame)
+      : op_(op), form_(op.contract->forms[std::size_t(plan.form)]), frame_(frame) {}
+
+  void Check() {
+    ForPlaces([&](const Place& written) {
+      if (!IsWritten(written.index)) return;
+      CheckAlone(written);
+      ForPlaces([&](const Place& other) { CheckPair(written, other); });
+    });
+  }
+
+ private:
+  template <class F>
+  void ForPlaces(F&& f) {
+    for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
+      const anyop_value& v = frame_[i];
+      if (v.tag == ANYOP_TENSOR) f(Place{i, 0, v.t});
+      if (v.tag != ANYOP_TENSORS) continue;
+      for (std::uint32_t k = 0; k < v.count; ++k) f(Place{i, k, v.ts[k]});
+    }
+  }
+  bool IsWritten(int i) const {
+    return i >= op_.n_params || form_.params[std::size_t(i)].is_mut;
+  }
+  std::string NameOf(const Place& p) const {
+    if (p.index >= op_.n_params) {
+      return std::string(form_.results[std::size_t(p.index - op_.n_params)].name);
+    }
+    std::string name(form_.params[std::size_t(p.index)].name);
+    if (frame_[p.index].tag == ANYOP_TENSORS) name += "[" + std::to_string(p.element) + "]";
+    return name;
+  }
+  [[noreturn]] void Refuse(const std::string& text) const {
+    Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + text);
+  }
+
+  void CheckAlone(const Place& p) const {
+    const std::uintptr_t at =
+        reinterpret_cast<std::uintptr_t>(p.tensor->data) + p.tensor->byte_offset;
+    const std::uintptr_t bytes = std::uintptr_t(p.tensor->dtype.bits / 8);
+    if (at & (bytes - 1)) {
+      Refuse(NameOf(p) + " is at an address that is no multiple of its " + std::to_string(bytes) +
+             "-byte elements, but is written. Try an aligned tensor.");
+    }
+    if (MayMeetItself(*p.tensor)) {
+      Refuse(NameOf(p) + " is " + Show(*p.tensor) + " with strides " + ShowStrides(*p.tensor) +
+             ", of which some elements share memory, but it is written. Try a contiguous tensor.");
+    }
+  }
+  void CheckPair(const Place& written, const Place& other) const {
+    if (written.index == other.index && written.element == other.element) return;
+    if (IsWritten(other.index) && other.index > written.index) return;  // seen from the other side
+    if (!MayShareMemory(*written.tensor, *other.tensor)) return;
+    const bool is_result = written.index >= op_.n_params;
+    const bool may_be_over =
+        is_result && other.index < op_.n_params &&
+        form_.results[std::size_t(written.index - op_.n_params)].over >> other.index & 1;
+    if (may_be_over && IsSameMemory(*written.tensor, *other.tensor)) return;
+    Refuse(NameOf(written) + " overlaps " + NameOf(other) + " in memory, but " +
+           (may_be_over ? "must be exactly it (the same address, shape and strides) or apart."
+                        : "must be apart, because it is written.") +
+           " Try a tensor of its own.");
+  }
+
+  const Operator& op_;
+  const Form& form_;
+  const anyop_value* frame_;
+};
+
+}  // namespace
+
+void CheckMemory(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  MemoryChecker(op, plan, frame).Check();
+}
+
+}  // namespace anyop

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether two tensors may share memory: the rule of SIGNATURES "Overlap is always checked".
+#pragma once
+#include <cstdint>
+
+#include "anyop/abi.h"
+
+namespace anyop {
+
+// The bytes from the first to the last element; begin == end for an empty tensor.
+struct Extent {
+  std::uintptr_t begin, end;
+};
+Extent ExtentOf(const DLTensor& t);
+
+inline bool Meet(Extent a, Extent b) { return a.begin < b.end && b.begin < a.end; }
+
+// False only if no byte belongs to both.
+bool MayShareMemory(const DLTensor& a, const DLTensor& b);
+
+// The same elements in the same order: address, shape, strides and element size, none repeated.
+bool IsSameMemory(const DLTensor& a, const DLTensor& b);
+
+// Whether two indices of the tensor may be the same memory, as with stride 0.
+bool MayMeetItself(const DLTensor& t);
+
+}  // namespace anyop

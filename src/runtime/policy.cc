@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/policy.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "runtime/error.h"
+#include "runtime/operator.h"
+#include "runtime/registry.h"
+
+namespace anyop {
+namespace {
+
+std::string_view Trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+std::string Quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
+
+std::string FullName(std::string_view name) {
+  return name.find('.') == name.npos ? "anyop." + std::string(name) : std::string(name);
+}
+
+[[noreturn]] void FailPolicy(std::string_view text, const std::string& what) {
+  Fail(ANYOP_INVALID_ARGUMENT, "policy " + Quoted(text) + ": " + what);
+}
+
+// An operator of a library that is not loaded yet is checked when it is.
+void CheckItem(std::string_view text, const PolicyItem& item) {
+  const std::string library = item.op.substr(0, item.op.find('.'));
+  if (!HasLibrary(library)) return;
+  const Operator* op = FindRegistered(item.op);
+  if (!op) {
+    FailPolicy(text, "there is no operator " + Quoted(item.op) + "." +
+                         DidYouMean(item.op, OperatorNames()));
+  }
+  if (item.choice != PolicyItem::kPinned) return;
+  std::vector<std::string> names;
+  for (const OperatorKernel& k : op->kernels) {
+    if (NameMatches(k.name, item.kernel)) return;
+    names.push_back(k.name);
+  }
+  std::string list;
+  for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
+  FailPolicy(text, op->display_name() + " has no kernel " + Quoted(item.kernel) + ", only " + list +
+                       "." + DidYouMean(item.kernel, names));
+}
+
+class PolicyParser {
+ public:
+  explicit PolicyParser(std::string_view text) : text_(text) {}
+
+  Policy Parse() {
+    for (std::size_t begin = 0; begin <= text_.size();) {
+      const std::size_t end = std::min(text_.find(',', begin), text_.size());
+      const std::string_view word = Trim(text_.substr(begin, end - begin));
+      if (!word.empty()) {
+        ParseWord(word);
+      } else if (!Trim(text_).empty()) {
+        FailPolicy(text_, "there is nothing between two commas.");
+      }
+      begin = end + 1;
+    }
+    std::sort(policy_.items.begin(), policy_.items.end(),
+              [](const auto& a, const auto& b) { return a.op < b.op; });
+    return std::move(policy_);
+  }
+
+ private:
+  void ParseWord(std::string_view word) {
+    const std::size_t equal = word.find('=');
+    if (word == "all" || word == "none") {
+      const bool all = word == "all";
+      if (policy_.has_base && policy_.all != all) FailPolicy(text_, "all and none contradict.");
+      policy_.all = all;
+      policy_.has_base = true;
+    } else if (word[0] == '+' || word[0] == '-') {
+      const auto choice = word[0] == '+' ? PolicyItem::kEnabled : PolicyItem::kDisabled;
+      Add(Trim(word.substr(1)), {{}, choice, {}});
+    } else if (equal != word.npos) {
+      const std::string kernel(Trim(word.substr(equal + 1)));
+      if (kernel.empty()) FailPolicy(text_, Quoted(word) + " names no kernel.");
+      Add(Trim(word.substr(0, equal)), {{}, PolicyItem::kPinned, kernel});
+    } else {
+      const std::vector<std::string> known{"all", "none"};
+      FailPolicy(text_, Quoted(word) + " must be all, none, +operator, -operator or operator=kernel." +
+                            DidYouMean(word, known));
+    }
+  }
+  void Add(std::string_view name, PolicyItem item) {
+    if (name.empty()) FailPolicy(text_, "an operator's name is missing.");
+    item.op = FullName(name);
+    CheckItem(text_, item);
+    for (const PolicyItem& other : policy_.items) {
+      if (other.op != item.op) continue;
+      if (other.choice == item.choice && other.kernel == item.kernel) return;
+      FailPolicy(text_, "it says two things about " + std::string(name) + ".");
+    }
+    policy_.items.push_back(std::move(item));
+  }
+
+  std::string_view text_;
+  Policy policy_;
+};
+
+std::string TextOf(const Policy& p) {
+  std::string text = !p.has_base ? "" : p.all ? "all" : "none";
+  for (const PolicyItem& i : p.items) {
+    if (!text.empty()) text += ',';
+    if (i.choice == PolicyItem::kEnabled) text += "+";
+    if (i.choice == PolicyItem::kDisabled) text += "-";
+    text += i.op;
+    if (i.choice == PolicyItem::kPinned) text += "=" + i.kernel;
+  }
+  return text;
+}
+
+const Policy* Intern(Policy policy) {
+  static std::mutex mutex;
+  static auto* known = new std::map<std::string, std::unique_ptr<Policy>>;
+  policy.text = TextOf(policy);
+  std::lock_guard lock(mutex);
+  std::unique_ptr<Policy>& p = (*known)[policy.text];
+  if (!p) {
+    policy.number = policy.text.empty() ? 0 : std::uint32_t(known->size());
+    p = std::make_unique<Policy>(std::move(policy));
+  }
+  return p.get();
+}
+
+}  // namespace
+
+const PolicyItem* Policy::find(std::string_view op) const {
+  const auto i = std::lower_bound(items.begin(), items.end(), op,
+                                  [](const PolicyItem& a, std::string_view n) { return a.op < n; });
+  return i != items.end() && i->op == op ? &*i : nullptr;
+}
+
+const Policy* ParsePolicy(std::string_view text) {
+  LoadBuiltIn();
+  return Intern(PolicyParser(text).Parse());
+}
+
+const Policy* Combine(const Policy* outer, const Policy* inner) {
+  if (inner->has_base || outer->text.empty()) return inner;
+  Policy both = *outer;
+  for (const PolicyItem& i : inner->items) {
+    std::erase_if(both.items, [&](const PolicyItem& o) { return o.op == i.op; });
+    both.items.push_back(i);
+  }
+  std::sort(both.items.begin(), both.items.end(),
+            [](const auto& a, const auto& b) { return a.op < b.op; });
+  return Intern(std::move(both));
+}
+
+void CheckProcessPolicy(std::string_view library) {
+  const Policy* policy = ProcessPolicyOrNull();
+  if (!policy) return;
+  for (const PolicyItem& i : policy->items) {
+    if (i.op.substr(0, i.op.find('.')) == library) CheckItem(policy->text, i);
+  }
+}
+
+bool NameMatches(std::string_view kernel, std::string_view wanted) {
+  if (!kernel.starts_with(wanted)) return false;
+  return kernel.size() == wanted.size() || kernel[wanted.size()] == '_';
+}
+
+}  // namespace anyop

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernels a call may take: `all,-op1` · `none,+op1,+op2` · `rms_norm=cpu_avx2`.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anyop/scope.h"
+
+namespace anyop {
+
+struct Operator;
+
+struct PolicyItem {
+  enum Choice : std::uint8_t { kEnabled, kDisabled, kPinned };
+  std::string op;  // full name
+  Choice choice;
+  std::string kernel;  // pinned: a kernel's name, or its beginning up to a "_"
+};
+
+// Kept for the life of the process: keys hold the number.
+struct Policy {
+  std::uint32_t number;  // 0: everything enabled
+  bool all = true;       // what is not listed is enabled
+  bool has_base = false;  // says `all` or `none` itself, so that outer policies do not matter
+  std::vector<PolicyItem> items;  // by name
+  std::string text;               // canonical
+
+  const PolicyItem* find(std::string_view op) const;
+};
+
+// Parses and interns. Throws InvalidArgument on a contradiction, an unknown operator of a loaded
+// library, or an unknown kernel; each names the nearest.
+const Policy* ParsePolicy(std::string_view text);
+// `inner` laid over `outer`.
+const Policy* Combine(const Policy* outer, const Policy* inner);
+
+// The policy of calls on this thread.
+const Policy* CurrentPolicy();
+// Threads, policy, strict and batch-invariant mode of calls on this thread, as one word of the key.
+std::uint64_t ScopeWord(const ScopeState& scope);
+
+// Throws if the process policy names an operator or kernel that this library lacks. Called when a
+// library is loaded, because ANYOP_POLICY may name libraries before they are.
+// The policy set for the process; null before ANYOP_POLICY was read.
+const Policy* ProcessPolicyOrNull();
+void CheckProcessPolicy(std::string_view library);
+
+// Whether a kernel of this name answers to `wanted`: equal, or longer by "_...".
+bool NameMatches(std::string_view kernel, std::string_view wanted);
+
+}  // namespace anyop

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/registry.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "platform/env.h"
+#include "runtime/call.h"
+#include "runtime/error.h"
+#include "runtime/library.h"
+#include "runtime/plan_cache.h"
+#include "runtime/policy.h"
+
+namespace anyop {
+namespace {
+
+struct Registry {
+  std::shared_mutex mutex;
+  std::map<std::string, Operator*, std::less<>> operators;
+  std::map<std::string, const anyop_reference*, std::less<>> references;
+  std::vector<LoadedLibrary> libraries;
+};
+
+// Never destroyed: other threads may still call at exit.
+Registry& TheRegistry() {
+  static Registry* registry = new Registry;
+  return *registry;
+}
+
+bool SameContract(const Operator& a, const Operator& b) {
+  return a.contract->hash == b.contract->hash;
+}
+
+std::string BuiltInPath() {
+  const std::string given = Environment("ANYOP_LIBRARY");
+  if (!given.empty()) return given;
+  Dl_info self;
+  if (!dladdr(reinterpret_cast<void*>(&LoadBuiltIn), &self) || !self.dli_fname) return "";
+  const std::string path = self.dli_fname;
+  const std::string beside = path.substr(0, path.rfind('/') + 1) + "anyop_ops.so";
+  return access(beside.c_str(), R_OK) == 0 ? beside : "";
+}
+
+std::string FullName(std::string_view name) {
+  return name.find('.') == name.npos ? "anyop." + std::string(name) : std::string(name);
+}
+
+}  // namespace
+
+Operator::Operator() = default;
+Operator::~Operator() = default;
+
+void LoadBuiltIn() {
+  static std::once_flag once;
+  static thread_local bool is_loading = false;  // loading may look an operator up
+  if (is_loading) return;
+  is_loading = true;
+  struct Done {
+    ~Done() { is_loading = false; }
+  } done;
+  std::call_once(once, [] {
+    CheckEnvironment();
+    PlanCache::SetCapacity(std::size_t(EnvironmentInteger("ANYOP_PLAN_CACHE")));
+    const std::string path = BuiltInPath();
+    if (!path.empty()) Register(ReadLibrary(*OpenLibrary(path), path));
+  });
+}
+
+Operator* FindRegistered(std::string_view full_name) {
+  Registry& r = TheRegistry();
+  std::shared_lock lock(r.mutex);
+  const auto found = r.operators.find(full_name);
+  return found == r.operators.end() ? nullptr : found->second;
+}
+
+bool HasLibrary(std::string_view name) {
+  Registry& r = TheRegistry();
+  std::shared_lock lock(r.mutex);
+  for (const LoadedLibrary& l : r.libraries) {
+    if (l.name == name) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> OperatorNames() {
+  Registry& r = TheRegistry();
+  std::shared_lock lock(r.mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, op] : r.operators) names.push_back(name);
+  return names;
+}
+
+void Register(NewLibrary library) {
+  Registry& r = TheRegistry();
+  std::unique_lock lock(r.mutex);
+  for (const auto& op : library.operators) {
+    const auto known = r.operators.find(op->name);
+    if (known == r.operators.end() || SameContract(*known->second, *op)) continue;
+    Fail(ANYOP_INVALID_ARGUMENT, op->name + " of " + library.file + " is\n  " + op->contract->text +
+                                     "\nbut " + known->second->file + " has already registered\n  " +
+                                     known->second->contract->text);
+  }
+  for (auto& op : library.operators) {
+    op->index = int(r.operators.size());
+    op->entry = &RunPlan;
+    if (r.operators.emplace(op->name, op.get()).second) op.release();
+  }
+  for (const auto& [name, reference] : library.references) r.references.emplace(name, reference);
+  for (const LoadedLibrary& l : r.libraries) {
+    if (l.file == library.file) return;
+  }
+  r.libraries.push_back({library.name, library.version, library.file});
+}
+
+Operator* Find(std::string_view name) {
+  LoadBuiltIn();
+  const std::string full = FullName(name);
+  if (Operator* op = FindRegistered(full)) return op;
+  std::vector<std::string> known = OperatorNames();
+  std::string text = "there is no operator '" + std::string(name) + "'.";
+  if (known.empty()) Fail(ANYOP_NOT_AVAILABLE, text + " No operator library is loaded.");
+  const std::string near = Nearest(full, known);
+  if (near.empty()) Fail(ANYOP_NOT_AVAILABLE, text);
+  const bool is_ours = near.starts_with("anyop.");
+  Fail(ANYOP_NOT_AVAILABLE, text + " Did you mean '" + (is_ours ? near.substr(6) : near) + "'?");
+}
+
+std::vector<Operator*> Operators() {
+  LoadBuiltIn();
+  Registry& r = TheRegistry();
+  std::shared_lock lock(r.mutex);
+  std::vector<Operator*> all;
+  for (const auto& [name, op] : r.operators) all.push_back(op);
+  return all;
+}
+
+void Load(const std::string& path) {
+  LoadBuiltIn();
+  NewLibrary library = ReadLibrary(*OpenLibrary(path), path);
+  const std::string name = library.name;
+  Register(std::move(library));
+  CheckProcessPolicy(name);
+}
+
+void LoadReferences(const std::string& path) {
+  LoadBuiltIn();
+  NewLibrary library = ReadLibrary(*OpenLibrary(path), path);
+  library.operators.clear();
+  for (const auto& [name, reference] : library.references) {
+    const Operator* op = FindRegistered(name);
+    if (!op) continue;
+    const std::string wanted = KernelLetters(op->contract->forms[0]);
+    if (reference->params && wanted == reference->params) continue;
+    Fail(ANYOP_INVALID_ARGUMENT, name + ": the reference in " + path + " takes \"" +
+                                     (reference->params ? reference->params : "") +
+                                     "\", but the signature needs \"" + wanted + "\".");
+  }
+  Registry& r = TheRegistry();
+  std::unique_lock lock(r.mutex);
+  for (const auto& [name, reference] : library.references) r.references.emplace(name, reference);
+}
+
+const anyop_reference* FindReference(const Operator& op) {
+  Registry& r = TheRegistry();
+  std::shared_lock lock(r.mutex);
+  const auto found = r.references.find(op.name);
+  return found == r.references.end() ? nullptr : found->second;
+}
+
+std::vector<LoadedLibrary> Libraries() {
+  LoadBuiltIn();
+  Registry& r = TheRegistry();
+  std::shared_lock lock(r.mutex);
+  return r.libraries;
+}
+
+}  // namespace anyop

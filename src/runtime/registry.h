@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of operators and libraries. Entries are never removed.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/operator.h"
+
+namespace anyop {
+
+// Loads the built-in library, once; only where ANYOP_LIBRARY or libanyop's folder has it.
+void LoadBuiltIn();
+
+// Null where there is none. Does not load anything.
+Operator* FindRegistered(std::string_view full_name);
+bool HasLibrary(std::string_view name);
+std::vector<std::string> OperatorNames();
+
+// What one library brings: registered all or not at all.
+struct NewLibrary {
+  std::string name, version, file;
+  std::vector<std::unique_ptr<Operator>> operators;
+  std::vector<std::pair<std::string, const anyop_reference*>> references;  // full name
+};
+// Skips operators that are registered with the same contract; throws InvalidArgument, naming both
+// files, if one has another.
+void Register(NewLibrary library);
+
+}  // namespace anyop

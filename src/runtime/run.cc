@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/run.h"
+
+#include <cstring>
+
+#include "anyop/tensor.h"
+#include "runtime/copy.h"
+#include "runtime/error.h"
+#include "runtime/index_check.h"
+#include "runtime/make_plan.h"
+#include "runtime/memory_check.h"
+#include "signature/check.h"
+
+namespace anyop {
+namespace {
+
+constexpr int kMaxFrame = kMaxParams + kMaxResults;
+
+bool IsMisaligned(const DLTensor& t) {
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
+  return at & std::uintptr_t(t.dtype.bits / 8 - 1);
+}
+
+// Private contiguous copies of the arguments that no kernel takes as they lie.
+class Copies {
+ public:
+  Copies(const Plan& plan, const anyop_value* frame) : plan_(plan), frame_(frame) {
+    for (int i = 0; i < plan.op->n_params; ++i) {
+      ForCopied(i, [&](const DLTensor& t) { bytes_ += BytesFor(t); });
+      if (frame[i].tag == ANYOP_TENSORS) bytes_ += Round(frame[i].count * sizeof(void*));
+    }
+  }
+  // Of all copies together.
+  std::uint64_t bytes() const { return bytes_; }
+
+  // Replaces what must be copied in `frame` by copies in `memory`.
+  void Make(void* memory, anyop_value* frame) {
+    at_ = static_cast<char*>(memory);
+    for (int i = 0; i < plan_.op->n_params; ++i) {
+      anyop_value& v = frame[i];
+      if (v.tag == ANYOP_TENSOR) v.t = Copied(i, v.t);
+      if (v.tag != ANYOP_TENSORS) continue;
+      auto** list = reinterpret_cast<const DLTensor**>(Take(v.count * sizeof(void*)));
+      for (std::uint32_t k = 0; k < v.count; ++k) list[k] = Copied(i, v.ts[k]);
+      v.ts = list;
+    }
+  }
+  int count() const { return count_; }
+
+ private:
+  static std::uint64_t Round(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+  static std::uint64_t BytesFor(const DLTensor& t) {
+    return Round(sizeof(DLTensor)) + Round(std::uint64_t(PackedBytes(t)));
+  }
+  bool MustCopy(int i, const DLTensor& t) const {
+    const Form& form = plan_.op->contract->forms[std::size_t(plan_.form)];
+    const Param& p = form.params[std::size_t(i)];
+    return !p.is_mut && (NeedsCopy(p, t) || IsMisaligned(t));
+  }
+  template <class F>
+  void ForCopied(int i, F&& f) {
+    const anyop_value& v = frame_[i];
+    if (v.tag == ANYOP_TENSOR && MustCopy(i, *v.t)) f(*v.t);
+    if (v.tag != ANYOP_TENSORS) return;
+    for (std::uint32_t k = 0; k < v.count; ++k) {
+      if (MustCopy(i, *v.ts[k])) f(*v.ts[k]);
+    }
+  }
+  char* Take(std::uint64_t bytes) {
+    char* taken = at_;
+    at_ += Round(bytes);
+    return taken;
+  }
+  const DLTensor* Copied(int i, const DLTensor* from) {
+    if (!MustCopy(i, *from)) return from;
+    ++count_;
+    auto* copy = reinterpret_cast<DLTensor*>(Take(sizeof(DLTensor)));
+    *copy = *from;
+    copy->data = Take(std::uint64_t(PackedBytes(*from)));
+    copy->byte_offset = 0;
+    copy->strides = nullptr;
+    CopyToPacked(*from, copy->data);
+    return copy;
+  }
+
+  const Plan& plan_;
+  const anyop_value* frame_;
+  std::uint64_t bytes_ = 0;
+  char* at_ = nullptr;
+  int count_ = 0;
+};
+
+[[noreturn]] void FailStrict(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  const Form& form = op.contract->forms[std::size_t(plan.form)];
+  for (int i = 0; i < op.n_params; ++i) {
+    const anyop_value& v = frame[i];
+    const Param& p = form.params[std::size_t(i)];
+    if (v.tag != ANYOP_TENSOR || p.is_mut || !(NeedsCopy(p, *v.t) || IsMisaligned(*v.t))) continue;
+    Fail(ANYOP_UNSUPPORTED,
+         op.display_name() + ": " + std::string(p.name) + " is " + Show(*v.t) +
+             (IsMisaligned(*v.t) ? " at a misaligned address" : " with strides " + ShowStrides(*v.t)) +
+             " and would be copied, which strict mode refuses. Try a contiguous tensor.");
+  }
+  Fail(ANYOP_UNSUPPORTED, op.display_name() + ": an element of a list would be copied, which "
+                                              "strict mode refuses. Try contiguous tensors.");
+}
+
+void CheckIndices(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  for (const IndexCheck& c : plan.index_checks) {
+    if (IndicesHold(c, frame[c.param])) continue;
+    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + IndexError(c, plan, frame));
+  }
+}
+
+void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  if (!op.data->check) return;
+  CallState state;
+  const anyop_context context = MakeContext(plan, nullptr, &state);
+  const int code = op.data->check(&context, frame);
+  if (code) FailCall(op, code, state.error_text);
+}
+
+}  // namespace
+
+void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  std::string error;
+  CheckScalars(*op.contract, plan.form, frame, &error);
+  Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+}
+
+void RunSlow(Operator& op, Plan& plan, anyop_value* given) {
+  CheckMemory(op, plan, given);
+  Copies copies(plan, given);
+  anyop_value frame[kMaxFrame];
+  std::memcpy(frame, given, sizeof(anyop_value) * std::size_t(op.n_params + op.n_results));
+  const Workspace memory(copies.bytes());
+  if (copies.bytes()) copies.Make(memory.data(), frame);
+  if (copies.count()) {
+    if (plan.is_strict) FailStrict(op, plan, given);
+    CountersOf(op, plan).copies.Add(std::uint64_t(copies.count()));
+  }
+  CheckIndices(op, plan, frame);
+  CallCheck(op, plan, frame);
+  if (plan.is_empty) return;
+  if (plan.kernel >= 0) return RunKernel(op, plan, frame);
+  CountersOf(op, plan).calls.Add();
+  if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
+  RunComposition(op, plan, frame);
+}
+
+}  // namespace anyop

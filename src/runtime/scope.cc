@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "anyop/scope.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "platform/env.h"
+#include "platform/threads.h"
+#include "runtime/error.h"
+#include "runtime/policy.h"
+#include "runtime/thread_state.h"
+
+namespace anyop {
+namespace {
+
+std::atomic<const Policy*> process_policy{nullptr};
+
+// ANYOP_POLICY is read once, when a call first needs a policy.
+const Policy* InitialPolicy() {
+  static const Policy* policy = ParsePolicy(Environment("ANYOP_POLICY"));
+  const Policy* none = nullptr;
+  process_policy.compare_exchange_strong(none, policy);
+  return process_policy.load();
+}
+
+}  // namespace
+
+const Policy* ProcessPolicyOrNull() { return process_policy.load(std::memory_order_acquire); }
+
+void SetProcessPolicy(std::string_view text) {
+  process_policy.store(ParsePolicy(text), std::memory_order_release);
+}
+
+std::string ProcessPolicy() {
+  const Policy* p = ProcessPolicyOrNull();
+  return (p ? p : InitialPolicy())->text;
+}
+
+const Policy* CurrentPolicy() {
+  if (thread_state && thread_state->scope.policy) return thread_state->scope.policy;
+  const Policy* p = ProcessPolicyOrNull();
+  return p ? p : InitialPolicy();
+}
+
+std::uint64_t ScopeWord(const ScopeState& scope) {
+  const Policy* p = scope.policy ? scope.policy : process_policy.load(std::memory_order_relaxed);
+  if (!p) [[unlikely]] {
+    p = InitialPolicy();
+  }
+  const int threads = scope.threads ? scope.threads : NumThreads();
+  return std::uint64_t(p->number) << 32 | std::uint64_t(threads) << 8 |
+         std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1;
+}
+
+ScopeState CurrentScope() { return thread_state ? thread_state->scope : ScopeState{}; }
+
+void SetScope(const ScopeState& scope) { State().scope = scope; }
+
+Scope& Scope::policy(std::string_view text) {
+  ScopeState now = CurrentScope();
+  now.policy = Combine(CurrentPolicy(), ParsePolicy(text));
+  SetScope(now);
+  return *this;
+}
+
+Scope& Scope::strict(bool on) {
+  ScopeState now = CurrentScope();
+  now.is_strict = on;
+  SetScope(now);
+  return *this;
+}
+
+Scope& Scope::batch_invariant(bool on) {
+  ScopeState now = CurrentScope();
+  now.is_batch_invariant = on;
+  SetScope(now);
+  return *this;
+}
+
+Scope& Scope::threads(int n) {
+  if (n < 1 || n > kMaxThreads) {
+    Fail(ANYOP_INVALID_ARGUMENT, "threads is " + std::to_string(n) + ", but must be 1 to " +
+                                     std::to_string(kMaxThreads) + ".");
+  }
+  ScopeState now = CurrentScope();
+  now.threads = n;
+  SetScope(now);
+  return *this;
+}
+
+}  // namespace anyop

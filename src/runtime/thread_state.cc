@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/thread_state.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace anyop {
+
+constinit thread_local ThreadState* thread_state = nullptr;
+
+namespace {
+
+struct OwnedState;
+
+// Never destroyed: threads may end after static destructors.
+struct AllThreads {
+  std::mutex mutex;
+  std::set<OwnedState*> alive;
+  std::map<std::pair<int, int>, KernelCounts> ended;  // by operator and kernel
+};
+AllThreads& Threads() {
+  static AllThreads* all = new AllThreads;
+  return *all;
+}
+
+constexpr int kRecent = 32;
+
+struct OwnedState : ThreadState {
+  std::vector<OperatorSlot> storage;
+  std::vector<std::unique_ptr<KernelCounters[]>> counters;
+  std::vector<int> n_counters;
+  Plan* recent[kRecent] = {};
+  unsigned next_recent = 0;
+
+  OwnedState() {
+    AllThreads& all = Threads();
+    std::lock_guard lock(all.mutex);
+    all.alive.insert(this);
+  }
+  ~OwnedState() {
+    thread_state = nullptr;
+    AllThreads& all = Threads();
+    {
+      std::lock_guard lock(all.mutex);
+      all.alive.erase(this);
+      for (std::size_t i = 0; i < counters.size(); ++i) {
+        for (int k = 0; k < n_counters[i]; ++k) AddTo(all.ended[{int(i), k}], counters[i][k]);
+      }
+    }
+    for (OperatorSlot& s : storage) Release(s.last);
+    for (Plan* p : recent) Release(p);
+  }
+  static void AddTo(KernelCounts& sum, const KernelCounters& c) {
+    sum.calls += c.calls.value.load(std::memory_order_relaxed);
+    sum.fallbacks += c.fallbacks.value.load(std::memory_order_relaxed);
+    sum.copies += c.copies.value.load(std::memory_order_relaxed);
+  }
+  void AddSlot(const Operator& op) {
+    std::lock_guard lock(Threads().mutex);  // ReadCounts looks at these vectors
+    const std::size_t n = std::size_t(op.index) + 1;
+    if (storage.size() < n) {
+      storage.resize(std::max(n, storage.size() * 2));
+      counters.resize(storage.size());
+      n_counters.resize(storage.size());
+      slots = storage.data();
+      n_slots = int(storage.size());
+    }
+    const int kernels = int(op.kernels.size()) + 1;
+    counters[n - 1] = std::make_unique<KernelCounters[]>(std::size_t(kernels));
+    n_counters[n - 1] = kernels;
+    storage[n - 1].counters = counters[n - 1].get();
+  }
+};
+
+OwnedState& Owned() {
+  static thread_local OwnedState state;
+  thread_state = &state;
+  return state;
+}
+
+}  // namespace
+
+ThreadState& State() { return thread_state ? *thread_state : Owned(); }
+
+OperatorSlot& SlotFor(const Operator& op) {
+  ThreadState& state = State();
+  if (op.index >= state.n_slots || !state.slots[op.index].counters) Owned().AddSlot(op);
+  return state.slots[op.index];
+}
+
+void KeepLast(OperatorSlot& slot, Plan* plan) {
+  OwnedState& state = Owned();
+  Plan*& oldest = state.recent[state.next_recent++ % kRecent];
+  Release(oldest);
+  oldest = slot.last;
+  slot.last = plan;
+}
+
+KernelCounts ReadCounts(const Operator& op, int kernel) {
+  AllThreads& all = Threads();
+  std::lock_guard lock(all.mutex);
+  KernelCounts sum;
+  const auto ended = all.ended.find({op.index, kernel});
+  if (ended != all.ended.end()) sum = ended->second;
+  for (OwnedState* t : all.alive) {
+    if (std::size_t(op.index) >= t->counters.size() || !t->counters[std::size_t(op.index)]) continue;
+    OwnedState::AddTo(sum, t->counters[std::size_t(op.index)][kernel]);
+  }
+  return sum;
+}
+
+}  // namespace anyop
