@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The activations that a linear layer can apply to its f32 sums before they are rounded.
+#pragma once
+#include <string_view>
+#include <type_traits>
+
+#include "anyop/simd.h"
+
+namespace anyop::ops {
+
+enum class Activation { kNone, kRelu, kRelu2, kSilu, kGelu, kGeluTanh, kSigmoid };
+
+inline namespace ANYOP_ISA {
+
+[[gnu::always_inline]] inline Activation ParseActivation(std::string_view word) {
+  if (word == "relu") return Activation::kRelu;
+  if (word == "relu2") return Activation::kRelu2;
+  if (word == "silu") return Activation::kSilu;
+  if (word == "gelu") return Activation::kGelu;
+  if (word == "gelu_tanh") return Activation::kGeluTanh;
+  if (word == "sigmoid") return Activation::kSigmoid;
+  return Activation::kNone;
+}
+
+// 1 + erf(x / sqrt(2)) = erfc(t), t = |x| / sqrt(2), for negative x, and 2 - erfc(t) otherwise.
+// erfc(t) = exp(-t R(t)); R was fitted to t <= 5 (absolute error of erfc 0.6 * 2^-24) and grows
+// beyond, where erfc is below 2e-12.
+[[gnu::always_inline]] inline F32 OnePlusErf(F32 x) {
+  constexpr float kR[] = {1.0194533e-06f, -1.9300249e-05f, 1.5745929e-04f,  -7.1440072e-04f,
+                          1.7589258e-03f, -2.1577567e-04f, -1.9137913e-02f, 1.0277732e-01f,
+                          6.3661897e-01f, 1.1283792e+00f};
+  const F32 t = Abs(x) * Set(0.70710678f);
+  F32 r = Set(kR[0]);
+#pragma GCC unroll 9
+  for (int i = 1; i < 10; ++i) r = Fma(r, t, Set(kR[i]));
+  const F32 erfc = Exp(Zero() - t * r);
+  return Select(x < Zero(), erfc, Set(2.0f) - erfc);
+}
+
+template <Activation kActivation>
+[[gnu::always_inline]] inline F32 Activate(F32 x) {
+  if constexpr (kActivation == Activation::kRelu) {
+    return Max(Zero(), x);
+  } else if constexpr (kActivation == Activation::kRelu2) {
+    const F32 positive = Max(Zero(), x);
+    return positive * positive;
+  } else if constexpr (kActivation == Activation::kSilu) {
+    return x * Sigmoid(x);
+  } else if constexpr (kActivation == Activation::kGelu) {
+    return Set(0.5f) * x * OnePlusErf(x);
+  } else if constexpr (kActivation == Activation::kGeluTanh) {
+    // 0.5 (1 + tanh(z)) = sigmoid(2 z)
+    const F32 z = Set(0.79788456f) * Fma(Set(0.044715f) * x * x, x, x);
+    return x * Sigmoid(z + z);
+  } else if constexpr (kActivation == Activation::kSigmoid) {
+    return Sigmoid(x);
+  } else {
+    return x;
+  }
+}
+
+// Calls f with the activation as a constant.
+template <class F>
+[[gnu::always_inline]] inline void VisitActivation(Activation activation, F&& f) {
+  using enum Activation;
+  switch (activation) {
+    case kNone:
+      return f(std::integral_constant<Activation, kNone>{});
+    case kRelu:
+      return f(std::integral_constant<Activation, kRelu>{});
+    case kRelu2:
+      return f(std::integral_constant<Activation, kRelu2>{});
+    case kSilu:
+      return f(std::integral_constant<Activation, kSilu>{});
+    case kGelu:
+      return f(std::integral_constant<Activation, kGelu>{});
+    case kGeluTanh:
+      return f(std::integral_constant<Activation, kGeluTanh>{});
+    case kSigmoid:
+      return f(std::integral_constant<Activation, kSigmoid>{});
+  }
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a tile multiplies: the element types, and one multiply-add of a vector of weights.
+//
+// A packed weight is [n/32][k/2][32][2]: 32 columns, and for each two neighbours along k. A math
+// type is used by packed tiles (a vector of weights by a pair of x in every lane) and by row tiles
+// (a vector of weights by a vector of x, both along k) alike:
+//
+//   Weight, Left     element types of the weight and of packed x
+//   Operand          a loaded vector of one side
+//   kElements        weights per vector
+//   kPairwise        a lane holds one of the two sums of a column, not their total
+//   kRows            rows of x in the largest tile
+//   kAccumulators    registers for sums in a tile
+#pragma once
+#include "anyop/simd.h"
+#include "ops/common/gemm_lanes.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+inline constexpr int kPanel = 32;  // columns of a packed panel
+
+// Registers: 32, 16 or 16; a tile keeps two vectors of weights and one of x beside its sums.
+inline constexpr int kSums = kLanes == 16 ? 24 : kLanes == 8 ? 12 : 8;
+
+// f32 and f16 (bf16 too, but Split halves the work): every element becomes f32.
+template <class T>
+struct PairMath {
+  using Weight = T;
+  using Left = float;
+  using Operand = F32;
+  static constexpr int kElements = kLanes;
+  static constexpr bool kPairwise = true;
+  static constexpr int kRows = kLanes == 16 ? 6 : kLanes == 8 ? 6 : 4;
+  static constexpr int kAccumulators = kSums;
+  [[gnu::always_inline]] static Operand LoadWeight(const T* p) { return Load(p); }
+  [[gnu::always_inline]] static Operand LoadLeft(const float* p) { return LoadPair(p); }
+  [[gnu::always_inline]] static void Mac(F32& sum, Operand a, Operand b) { sum = Fma(a, b, sum); }
+};
+
+// bf16 without dot instructions: a shift and a mask make two f32 vectors of one load.
+struct SplitMath {
+  using Weight = BF16;
+  using Left = float;
+  struct Operand {
+    F32 even, odd;
+  };
+  static constexpr int kElements = 2 * kLanes;
+  static constexpr bool kPairwise = false;
+  static constexpr int kRows = kLanes == 16 ? 8 : 4;
+  static constexpr int kAccumulators = kLanes == 16 ? 16 : 8;
+  [[gnu::always_inline]] static Operand LoadWeight(const BF16* p) {
+    Operand r;
+    LoadSplit(p, r.even, r.odd);
+    return r;
+  }
+  [[gnu::always_inline]] static Operand LoadLeft(const float* p) { return {Set(p[0]), Set(p[1])}; }
+  [[gnu::always_inline]] static void Mac(F32& sum, Operand a, Operand b) {
+    sum = Fma(a.odd, b.odd, Fma(a.even, b.even, sum));
+  }
+};
+
+#if defined(__AVX512BF16__)
+// bf16 with vdpbf16ps: pairs are multiplied and added to an f32 lane, subnormals count as zero.
+struct DotMath {
+  using Weight = BF16;
+  using Left = BF16;
+  struct Operand {
+    __m512i v;
+  };
+  static constexpr int kElements = 2 * kLanes;
+  static constexpr bool kPairwise = false;
+  static constexpr int kRows = 8;
+  static constexpr int kAccumulators = 24;
+  [[gnu::always_inline]] static Operand LoadWeight(const BF16* p) {
+    return {_mm512_loadu_si512(p)};
+  }
+  [[gnu::always_inline]] static Operand LoadLeft(const BF16* p) {
+    int pair;
+    std::memcpy(&pair, p, sizeof(pair));
+    return {_mm512_set1_epi32(pair)};
+  }
+  [[gnu::always_inline]] static void Mac(F32& sum, Operand a, Operand b) {
+    sum.v =
+        _mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v));
+  }
+};
+#endif
+
+// Vectors of weights across a panel, for one pair of k.
+template <class M>
+inline constexpr int kPanelVectors = 2 * kPanel / M::kElements;
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packs rows of a weight into panels, and multiplies by a weight that is packed on the way.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "ops/common/gemm_packed.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// out[z][j][w] = weight[j][2 z + w] for j < 32, z < ceil(k / 2); zero from row `rows` on and where
+// k is odd. Works in blocks of one cache line of each row.
+template <class T>
+inline void PackPanel(const T* weight, std::int64_t stride, std::int64_t rows, std::int64_t k,
+                      T* out) {
+  constexpr std::int64_t kBlock = 64 / sizeof(T);
+  for (std::int64_t l = 0; l < k; l += kBlock) {
+    const std::int64_t n = k - l < kBlock ? k - l : kBlock;
+    T* block = out + l * kPanel;
+    for (std::int64_t j = 0; j < kPanel; ++j) {
+      T line[kBlock] = {};
+      if (j < rows) std::memcpy(line, weight + j * stride + l, std::size_t(n) * sizeof(T));
+      for (std::int64_t w = 0; w < n; w += 2) {
+        std::memcpy(block + w * kPanel + j * 2, line + w, 2 * sizeof(T));
+      }
+    }
+  }
+}
+
+// Buffers of one panel each, as many as there are threads: whoever works takes a free one.
+template <class T>
+class PanelBuffers {
+ public:
+  // memory: Bytes(pairs, count) bytes, aligned to 64.
+  PanelBuffers(char* memory, std::int64_t pairs, int count)
+      : panels_(reinterpret_cast<T*>(memory)), elements_(pairs * 2 * kPanel), count_(count) {
+    taken_ = reinterpret_cast<unsigned char*>(panels_ + elements_ * count);
+    std::memset(taken_, 0, std::size_t(count));
+  }
+  T* Take() const {
+    for (int i = 0;; i = i + 1 < count_ ? i + 1 : 0) {
+      std::atomic_ref<unsigned char> taken(taken_[i]);
+      if (!taken.exchange(1, std::memory_order_acquire)) return panels_ + i * elements_;
+    }
+  }
+  void Return(const T* panel) const {
+    std::atomic_ref<unsigned char> taken(taken_[(panel - panels_) / elements_]);
+    taken.store(0, std::memory_order_release);
+  }
+
+ private:
+  T* panels_;
+  std::int64_t elements_;
+  int count_;
+  unsigned char* taken_;
+};
+
+// weight [n, k], rows `stride` apart, k >= 1. Workspace: that of MultiplyPacked, rounded up to 64,
+// and for each thread 64 * k2 * sizeof(T) + 1 bytes.
+template <class M>
+inline void MultiplyPacking(const Context& ctx, const Product& p, const typename M::Weight* weight,
+                            std::int64_t stride) {
+  using T = typename M::Weight;
+  const std::int64_t packed = p.rows < kPackedRows ? p.rows : kPackedRows;
+  const std::int64_t bytes = packed * p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
+  const PanelBuffers<T> buffers(ctx.Workspace<char>(std::size_t(bytes + 63) / 64 * 64), p.pairs(),
+                                ctx.threads > 1 ? ctx.threads : 1);
+  const auto multiply = [&](const PackedProduct<M>& part, std::int64_t begin, std::int64_t end) {
+    T* panel = buffers.Take();
+    std::int64_t held = -1;  // the panel in the buffer
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t at = i / part.groups();
+      const std::int64_t left = p.n - at * kPanel;
+      const std::int64_t rows = left < kPanel ? left : kPanel;
+      if (held != at) PackPanel(weight + at * kPanel * stride, stride, rows, p.k, panel);
+      held = at;
+      part.Multiply(panel, panel, at, i % part.groups());
+    }
+    buffers.Return(panel);
+  };
+  ForPackedRows<M>(ctx, p, [&](const PackedProduct<M>& part) {
+    ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<T>(part.group, p.k),
+                    [&](std::int64_t b, std::int64_t e) { multiply(part, b, e); });
+  });
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

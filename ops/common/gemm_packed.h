@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = activation(x weight^T + bias) with panels of packed weights: x is packed too, then tiles.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#include "ops/common/gemm_call.h"
+#include "ops/common/gemm_tile.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// Rows of x that are packed at a time; bounds the workspace: 2 * sizeof(Left) bytes for each pair.
+inline constexpr std::int64_t kPackedRows = 512;
+// Packed rows that stay in the second level of cache while all panels pass.
+inline constexpr std::int64_t kGroupBytes = 256 << 10;
+
+// Packs rows [first, first + rows) of x: [k2][rows][2], zero where k is odd.
+template <class M>
+inline void PackRows(const Product& p, std::int64_t first, std::int64_t rows,
+                     typename M::Left* out) {
+  using Left = typename M::Left;
+  using T = typename M::Weight;
+  constexpr int kChunk = 16;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const T* x = p.x.base<const T>() + p.x.row_offset(first + i);
+    for (std::int64_t l = 0; l < p.k; l += kChunk) {
+      const std::int64_t n = p.k - l < kChunk ? p.k - l : kChunk;
+      Left row[kChunk] = {};
+      if constexpr (std::is_same_v<Left, T>) {
+        std::memcpy(row, x + l, std::size_t(n) * sizeof(T));
+      } else {
+        ForLanes(n, [&](std::int64_t j, auto count) {
+          StoreN(row + j, LoadN(x + l + j, count), count);
+        });
+      }
+      for (std::int64_t j = 0; j < n; j += 2) {
+        std::memcpy(out + ((l + j) * rows + i * 2), row + j, 2 * sizeof(Left));
+      }
+    }
+  }
+}
+
+// A piece of work is one panel by one group of row blocks; panels of a group are neighbours.
+template <class M>
+struct PackedProduct {
+  using Left = typename M::Left;
+  using Weight = typename M::Weight;
+  static constexpr std::int64_t kRows = M::kRows;
+
+  const Product& p;
+  Left* left;          // [blocks][k2][kRows][2], the last block narrower
+  std::int64_t first;  // the first of the packed rows
+  std::int64_t rows;   // how many
+  std::int64_t group;  // rows of a group, a multiple of kRows
+
+  std::int64_t groups() const { return (rows + group - 1) / group; }
+  const Left* block(std::int64_t row) const { return left + row * p.pairs() * 2; }
+
+  void Pack(const Context& ctx) const {
+    const std::int64_t blocks = (rows + kRows - 1) / kRows;
+    const std::int64_t grain = 20000 / (kRows * p.k + 1) + 1;
+    ctx.ParallelFor(blocks, grain, [&](std::int64_t b, std::int64_t e) {
+      for (std::int64_t i = b * kRows; i < e * kRows && i < rows; i += kRows) {
+        PackRows<M>(p, first + i, Min(kRows, rows - i), left + i * p.pairs() * 2);
+      }
+    });
+  }
+
+  // Panels [begin, end) by the only row block: weights are read once, from wherever they are.
+  void Stream(const Weight* weight, std::int64_t begin, std::int64_t end) const {
+    VisitRows<int(kRows)>(rows, [&](auto r) {
+      constexpr int kR = r.value;
+      constexpr int kP = PanelsAtOnce<M>(kR);
+      const std::int64_t stride = p.pairs() * kPairElements<M>;
+      alignas(64) float sums[kP * kR * kPanel];
+      std::int64_t panel = begin;
+      for (; panel + kP <= end; panel += kP) {
+        StreamPanels<M, kR, kP>(left, weight + panel * stride, p.pairs(), sums);
+        for (int i = 0; i < kP; ++i) {
+          StorePanel<Weight>(p, sums + i * kR * kPanel, first, kR, panel + i);
+        }
+      }
+      for (; panel < end; ++panel) {
+        StreamPanels<M, kR, 1>(left, weight + panel * stride, p.pairs(), sums);
+        StorePanel<Weight>(p, sums, first, kR, panel);
+      }
+    });
+  }
+
+  // One panel, whose weights are at `weight`, by the row blocks of group g. `next`: what to
+  // prefetch.
+  void Multiply(const Weight* weight, const Weight* next, std::int64_t panel,
+                std::int64_t g) const {
+    const std::int64_t end = Min(rows, (g + 1) * group);
+    alignas(64) float sums[kRows * kPanel];
+    int line = 0;
+    for (std::int64_t i = g * group; i < end; i += kRows) {
+      VisitRows<int(kRows)>(end - i, [&](auto r) {
+        MultiplyPanel<M, r.value>(block(i), weight, p.pairs(), next, line, sums);
+        line += kPanelVectors<M> / StripVectors<M>(r.value);
+        StorePanel<Weight>(p, sums, first + i, r.value, panel);
+      });
+    }
+  }
+
+  static std::int64_t Min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+};
+
+// Rows of a group: what fits in cache, but no fewer than 64 (each group reads all weights), unless
+// that leaves too few pieces for the threads.
+template <class M>
+inline std::int64_t GroupRows(const Context& ctx, const Product& p, std::int64_t rows) {
+  const std::int64_t row_bytes = p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
+  std::int64_t group = kGroupBytes / (row_bytes + 1);
+  if (group < 64) group = 64;
+  if (group > rows) group = rows;
+  const std::int64_t wanted = 6 * std::int64_t(ctx.threads);
+  while (group > M::kRows && ctx.threads > 1 && (rows + group - 1) / group * p.panels() < wanted) {
+    group /= 2;
+  }
+  return (group + M::kRows - 1) / M::kRows * M::kRows;
+}
+
+// Calls f(PackedProduct) for each run of at most kPackedRows rows, packed into the workspace.
+template <class M, class F>
+inline void ForPackedRows(const Context& ctx, const Product& p, F&& f) {
+  constexpr std::int64_t kStep = kPackedRows / M::kRows * M::kRows;
+  for (std::int64_t first = 0; first < p.rows; first += kStep) {
+    const std::int64_t rows = p.rows - first < kStep ? p.rows - first : kStep;
+    const PackedProduct<M> part{p, ctx.Workspace<typename M::Left>(), first, rows,
+                                GroupRows<M>(ctx, p, rows)};
+    part.Pack(ctx);
+    f(part);
+  }
+}
+
+// weight [panels][k2][32][2]. Workspace: min(rows, 512) * k2 * 2 * sizeof(Left) bytes.
+template <class M>
+inline void MultiplyPacked(const Context& ctx, const Product& p, const typename M::Weight* weight) {
+  const std::int64_t stride = p.pairs() * kPairElements<M>;
+  ForPackedRows<M>(ctx, p, [&](const PackedProduct<M>& part) {
+    if (part.rows <= M::kRows) {
+      return ctx.ParallelFor(p.panels(), PanelGrain<typename M::Weight>(part.rows, p.k),
+                             [&](std::int64_t b, std::int64_t e) { part.Stream(weight, b, e); });
+    }
+    ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<typename M::Weight>(part.group, p.k),
+                    [&](std::int64_t b, std::int64_t e) {
+                      for (std::int64_t i = b; i < e; ++i) {
+                        const std::int64_t panel = i % p.panels();
+                        const auto* w = weight + panel * stride;
+                        part.Multiply(w, w + stride, panel, i / p.panels());
+                      }
+                    });
+  });
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

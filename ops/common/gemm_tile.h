@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The product of a block of packed rows of x and packed panels of a weight, in registers.
+//
+//   left    [k2][rows][2]       rows <= kRows
+//   weight  [panel][k2][32][2]
+//   sums    [panel][rows][32]   f32
+//
+// Every sum is one chain of additions in ascending k (two, even and odd, if kPairwise), whatever
+// the shape of the tile: a row has the same bits alone and in a batch.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/common/gemm_math.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// Bytes ahead in each stream of weights that software prefetch asks for.
+inline constexpr std::int64_t kAheadBytes = 4096;
+
+template <class M>
+inline constexpr std::int64_t kPairElements = 2 * kPanel;  // weights of a panel for one pair of k
+template <class M>
+inline constexpr std::int64_t kPairBytes =
+    kPairElements<M>* std::int64_t(sizeof(typename M::Weight));
+
+// The widest strip of a panel, in vectors, whose sums fit the registers with this many rows.
+template <class M>
+constexpr int StripVectors(int rows) {
+  int strip = kPanelVectors<M>;
+  while (strip > 2 && rows * strip > M::kAccumulators) strip /= 2;
+  return strip;
+}
+
+// Panels side by side, so that few rows still have 8 sums in flight: 4 cycles x 2 a cycle.
+template <class M>
+constexpr int PanelsAtOnce(int rows) {
+  const int panels = 8 / (rows * kPanelVectors<M>);
+  return panels < 1 ? 1 : panels;
+}
+
+template <class M, int kR, int kS, int kP>
+struct Tile {
+  using Left = typename M::Left;
+  using Weight = typename M::Weight;
+  static constexpr int kV = kS * kP;
+  static constexpr int kLines = int(kS * M::kElements * sizeof(Weight) + 63) / 64;  // a pair, panel
+
+  F32 sum[kR][kV];
+
+  [[gnu::always_inline]] Tile() {
+#pragma GCC unroll 8
+    for (int i = 0; i < kR; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kV; ++v) sum[i][v] = Zero();
+    }
+  }
+
+  // Adds pairs [begin, end); touch(z) prefetches.
+  template <class Touch>
+  [[gnu::always_inline]] void Add(const Left* left, const Weight* weight, std::int64_t stride,
+                                  std::int64_t begin, std::int64_t end, Touch&& touch) {
+    for (std::int64_t z = begin; z < end; ++z) {
+      touch(z);
+      typename M::Operand w[kV];
+#pragma GCC unroll 16
+      for (int v = 0; v < kV; ++v) {
+        w[v] =
+            M::LoadWeight(weight + v / kS * stride + z * kPairElements<M> + v % kS * M::kElements);
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kR; ++i) {
+        const auto x = M::LoadLeft(left + (z * kR + i) * 2);
+#pragma GCC unroll 16
+        for (int v = 0; v < kV; ++v) M::Mac(sum[i][v], w[v], x);
+      }
+    }
+  }
+
+  [[gnu::always_inline]] void Store(float* sums) const {
+#pragma GCC unroll 8
+    for (int i = 0; i < kR; ++i) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kP; ++p) {
+        float* row = sums + (p * kR + i) * kPanel;
+        const F32* s = sum[i] + p * kS;
+        if constexpr (M::kPairwise) {
+#pragma GCC unroll 8
+          for (int v = 0; v < kS; v += 2) {
+            anyop::Store(row + v / 2 * kLanes, SumPairs(s[v], s[v + 1]));
+          }
+        } else {
+#pragma GCC unroll 8
+          for (int v = 0; v < kS; ++v) anyop::Store(row + v * kLanes, s[v]);
+        }
+      }
+    }
+  }
+};
+
+// One row block by kP panels that nobody else is about to read: prefetches its own streams, and at
+// their end the beginning of the panels that follow.
+template <class M, int kR, int kP>
+[[gnu::noinline]] void StreamPanels(const typename M::Left* left, const typename M::Weight* weight,
+                                    std::int64_t k2, float* sums) {
+  constexpr int kStrip = StripVectors<M>(kR);
+  constexpr std::int64_t kAhead = kAheadBytes / kPairBytes<M>;
+  const std::int64_t stride = k2 * kPairElements<M>;
+  const std::int64_t near = k2 > kAhead ? k2 - kAhead : 0;
+#pragma GCC unroll 1
+  for (int strip = 0; strip < kPanelVectors<M>; strip += kStrip) {
+    using T = Tile<M, kR, kStrip, kP>;
+    const auto* w = weight + strip * M::kElements;
+    const auto touch = [&](std::int64_t z, std::int64_t ahead) [[gnu::always_inline]] {
+#pragma GCC unroll 8
+      for (int line = 0; line < kP * T::kLines; ++line) {
+        const auto* at = w + line / T::kLines * stride + z * kPairElements<M> + ahead;
+        Prefetch(reinterpret_cast<const char*>(at) + line % T::kLines * 64);
+      }
+    };
+    T tile;
+    const std::int64_t here = kAhead * kPairElements<M>;
+    const std::int64_t next = kP * stride - near * kPairElements<M>;
+    tile.Add(left, w, stride, 0, near, [&](std::int64_t z) { touch(z, here); });
+    tile.Add(left, w, stride, near, k2, [&](std::int64_t z) { touch(z, next); });
+    tile.Store(sums + strip * M::kElements / 2);
+  }
+}
+
+// One of several row blocks by one panel: the panel comes from cache, and this block prefetches
+// line `line` of each pair of the panel at `next` (each strip one more) into the second level.
+template <class M, int kR>
+[[gnu::noinline]] void MultiplyPanel(const typename M::Left* left, const typename M::Weight* weight,
+                                     std::int64_t k2, const typename M::Weight* next, int line,
+                                     float* sums) {
+  constexpr int kStrip = StripVectors<M>(kR);
+#pragma GCC unroll 1
+  for (int strip = 0; strip < kPanelVectors<M>; strip += kStrip, ++line) {
+    const bool wanted = line * 64 < kPairBytes<M>;
+    const char* ahead = wanted ? reinterpret_cast<const char*>(next) + line * 64
+                               : reinterpret_cast<const char*>(left);
+    const std::int64_t step = wanted ? kPairBytes<M> : 0;
+    Tile<M, kR, kStrip, 1> tile;
+    tile.Add(left, weight + strip * M::kElements, 0, 0, k2,
+             [&](std::int64_t z) { __builtin_prefetch(ahead + z * step, 0, 2); });
+    tile.Store(sums + strip * M::kElements / 2);
+  }
+}
+
+// Calls f with min(rows, kMax) as a constant; rows >= 1.
+template <int kMax, class F>
+[[gnu::always_inline]] inline void VisitRows(std::int64_t rows, F&& f) {
+  if constexpr (kMax > 1) {
+    if (rows < kMax) return VisitRows<kMax - 1>(rows, f);
+  }
+  f(std::integral_constant<int, kMax>{});
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

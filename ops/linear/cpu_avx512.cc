@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear and linear_packed with 16 lanes. Whether splitting bf16 into two FMAs beats the dot
+// instruction depends on the machine, so both state a size to measure at.
+
+#include "linear/linear.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel linear_avx512_f32{.name = "cpu_avx512_f32",
+                                                .when = "T == f32",
+                                                .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                                                .run = Bind<&RunLinear<PairMath<float>>>()};
+
+extern constinit const Kernel linear_packed_avx512_f32{
+    .name = "cpu_avx512_f32",
+    .when = "T == f32",
+    .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+    .run = Bind<&RunLinearPacked<PairMath<float>>>()};
+
+extern constinit const Kernel linear_avx512_f16{.name = "cpu_avx512_f16",
+                                                .when = "T == f16",
+                                                .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                                                .run = Bind<&RunLinear<PairMath<F16>>>()};
+
+extern constinit const Kernel linear_packed_avx512_f16{
+    .name = "cpu_avx512_f16",
+    .when = "T == f16",
+    .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+    .run = Bind<&RunLinearPacked<PairMath<F16>>>()};
+
+extern constinit const Kernel linear_avx512_split{.name = "cpu_avx512_split_bf16",
+                                                  .when = "T == bf16",
+                                                  .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                                                  .run = Bind<&RunLinear<SplitMath>>(),
+                                                  .probe = "rows = 8, k = 256, n = 256"};
+
+extern constinit const Kernel linear_packed_avx512_split{
+    .name = "cpu_avx512_split_bf16",
+    .when = "T == bf16",
+    .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+    .run = Bind<&RunLinearPacked<SplitMath>>(),
+    .probe = "rows = 8, k = 256, k2 = 128, features = 256, n32 = 8"};
+
+}  // namespace anyop::ops

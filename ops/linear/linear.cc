@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear: a dense layer, rows of x times rows of the weight.
+//
+//   y[i, j] = act(sum_l x[i, l] * weight[j, l] + bias[j])
+//
+//   weight      one row per output feature; rows may be strided (a slice of a merged weight)
+//   bias        added to the f32 sum
+//   activation  relu2 is relu(z)^2; gelu is exact (erf), gelu_tanh its approximation by tanh
+//   output      'f32' leaves the result unrounded
+//
+// Numerics  Sums, bias and activation in f32 for every T; one rounding, on the store to y. The sums
+//           have an order that does not depend on threads; a row has the same bits alone and in a
+//           batch in batch-invariant mode. A sum over no terms is 0: k = 0 gives act(bias).
+// Source    definition.
+
+#include "linear/linear.h"
+
+namespace anyop::ops {
+
+extern const Kernel linear_avx512_dot [[gnu::weak]];
+extern const Kernel linear_avx512_split [[gnu::weak]];
+extern const Kernel linear_avx512_f32 [[gnu::weak]];
+extern const Kernel linear_avx512_f16 [[gnu::weak]];
+extern const Kernel linear_avx2_f32 [[gnu::weak]];
+extern const Kernel linear_avx2_f16 [[gnu::weak]];
+extern const Kernel linear_avx2_bf16 [[gnu::weak]];
+
+namespace {
+
+constexpr Kernel kF32{.name = "cpu_f32",
+                      .when = "T == f32",
+                      .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                      .run = Bind<&RunLinear<PairMath<float>>>()};
+constexpr Kernel kF16{.name = "cpu_f16",
+                      .when = "T == f16",
+                      .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                      .run = Bind<&RunLinear<PairMath<F16>>>()};
+constexpr Kernel kBF16{.name = "cpu_bf16",
+                       .when = "T == bf16",
+                       .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                       .run = Bind<&RunLinear<SplitMath>>()};
+constexpr const Kernel* kKernels[] = {&linear_avx512_dot,
+                                      &linear_avx512_split,
+                                      &linear_avx512_f32,
+                                      &linear_avx512_f16,
+                                      &linear_avx2_f32,
+                                      &linear_avx2_f16,
+                                      &linear_avx2_bf16,
+                                      &kF32,
+                                      &kF16,
+                                      &kBF16};
+
+}  // namespace
+
+extern constinit const Op linear{
+    .signature =
+        "linear(x: T[..., k], weight: T[n, k], bias: T[n]?, activation: 'none' | 'relu' | 'relu2' "
+        "| 'silu' | 'gelu' | 'gelu_tanh' | 'sigmoid' = 'none', output: 'same' = 'same') "
+        "-> (y: T[..., n]) where T in f32 | f16 | bf16\n"
+        "linear(x: T[..., k], weight: T[n, k], bias: T[n]?, activation: 'none' | 'relu' | 'relu2' "
+        "| 'silu' | 'gelu' | 'gelu_tanh' | 'sigmoid' = 'none', output: 'f32') "
+        "-> (y: f32[..., n]) where T in f32 | f16 | bf16",
+    .flops = "2 * rows(x) * n * k",
+    .prepack = "packed = pack_weight(weight); y = linear_packed(x, packed, n, bias, activation)\n",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

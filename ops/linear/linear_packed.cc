@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear_packed: what linear computes, with a weight that pack_weight made.
+//
+//   y[i, j] = act(sum_l x[i, l] * weight[j, l] + bias[j])
+//
+//   packed      [n/32][k/2][32][2]: weight[32a + j, 2z + w] at [a, z, j, w]
+//   features    the true n; packed is padded to a multiple of 32
+//   bias        added to the f32 sum
+//   activation  as in linear
+//
+// Numerics  Sums, bias and activation in f32 for every T; one rounding, on the store to y. A sum is
+//           added in ascending k (f32, f16: its even and its odd terms apart) whatever the number
+//           of rows or threads, so a row always has the same bits alone and in a batch.
+// Source    definition.
+
+#include "linear/linear.h"
+
+namespace anyop::ops {
+
+extern const Kernel linear_packed_avx512_dot [[gnu::weak]];
+extern const Kernel linear_packed_avx512_split [[gnu::weak]];
+extern const Kernel linear_packed_avx512_f32 [[gnu::weak]];
+extern const Kernel linear_packed_avx512_f16 [[gnu::weak]];
+extern const Kernel linear_packed_avx2_f32 [[gnu::weak]];
+extern const Kernel linear_packed_avx2_f16 [[gnu::weak]];
+extern const Kernel linear_packed_avx2_bf16 [[gnu::weak]];
+
+namespace {
+
+constexpr Kernel kF32{.name = "cpu_f32",
+                      .when = "T == f32",
+                      .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+                      .run = Bind<&RunLinearPacked<PairMath<float>>>()};
+constexpr Kernel kF16{.name = "cpu_f16",
+                      .when = "T == f16",
+                      .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+                      .run = Bind<&RunLinearPacked<PairMath<F16>>>()};
+constexpr Kernel kBF16{.name = "cpu_bf16",
+                       .when = "T == bf16",
+                       .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+                       .run = Bind<&RunLinearPacked<SplitMath>>()};
+constexpr const Kernel* kKernels[] = {&linear_packed_avx512_dot,
+                                      &linear_packed_avx512_split,
+                                      &linear_packed_avx512_f32,
+                                      &linear_packed_avx512_f16,
+                                      &linear_packed_avx2_f32,
+                                      &linear_packed_avx2_f16,
+                                      &linear_packed_avx2_bf16,
+                                      &kF32,
+                                      &kF16,
+                                      &kBF16};
+
+}  // namespace
+
+extern constinit const Op linear_packed{
+    .signature =
+        "linear_packed(x: T[..., k], packed: dense T[n32, k2, 32, 2], features: int, "
+        "bias: T[features]?, activation: 'none' | 'relu' | 'relu2' | 'silu' | 'gelu' | 'gelu_tanh' "
+        "| 'sigmoid' = 'none') -> (y: T[..., features]) "
+        "where T in f32 | f16 | bf16, n32 == ceil_div(features, 32), k2 == ceil_div(k, 2)",
+    .flops = "2 * rows(x) * features * k",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops
