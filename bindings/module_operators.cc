@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+
 #include "call.h"
 #include "module.h"
 
@@ -79,6 +81,29 @@ PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObj
   });
 }
 
+// time_call(n, op, *args, **kwargs): nanoseconds of a call from C++, the mean of n.
+PyObject* TimeCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords) {
+  return Guarded([&] {
+    if (n_args < 2) ThrowTypeError("time_call: n and op are needed.");
+    const long n = PyLong_AsLong(args[0]);
+    if (n < 1) ThrowValueError("time_call: n must be at least 1.");
+    OperatorInfo& info = ToOperator(args[1]);
+    Slots slots;
+    Sort(info, args + 2, n_args - 2, keywords, slots);
+    anyop_value frame[kMaxParams + kMaxResults];
+    CallMemory memory;
+    PyObject* given[kMaxResults];
+    Gather(info, slots, memory, frame, given);
+    for (int r = 0; r < info.n_results; ++r) {
+      if (!given[r]) ThrowTypeError("time_call: out is missing.");
+    }
+    const auto start = std::chrono::steady_clock::now();
+    for (long i = 0; i < n; ++i) Run(*info.op, *GetPlan(*info.op, frame), frame);
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    return PyFloat_FromDouble(spent.count() / double(n));
+  });
+}
+
 PyObject* GetCounters(PyObject*, PyObject*) {
   return Guarded([] {
     Ref list = Checked(PyList_New(0));
@@ -139,6 +164,7 @@ PyMethodDef g_methods[] = {
     {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
     {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},
     {"explain", Cast(&ExplainCall), METH_FASTCALL | METH_KEYWORDS, "The fields of an Explanation."},
+    {"time_call", Cast(&TimeCall), METH_FASTCALL | METH_KEYWORDS, "ns of a call from C++."},
     {"counters", GetCounters, METH_NOARGS, "(op, kernel, calls, fallbacks, copies) rows."},
     {"plan_counters", GetPlanCounters, METH_NOARGS, "Hits and misses of the plan caches."},
     {"reset_counters", ClearCounters, METH_NOARGS, "Sets all counters to zero."},

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators written once in C++, called on NumPy arrays.
+
+    y = anyop.rms_norm(x, weight, eps=1e-5)      # results are new arrays ...
+    anyop.rms_norm(x, weight, out=y)             # ... or the ones you give
+    anyop.explain(anyop.rms_norm, x, weight)     # which kernel, and why not the others
+
+The operators of the built-in library are attributes of this module; those of other libraries are
+below `anyop.ops`: `anyop.ops.my_ops.scale`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anyop import _anyop
+from anyop._anyop import (
+    Error,
+    Internal,
+    InvalidArgument,
+    NotAvailable,
+    OutOfMemory,
+    Unsupported,
+    WrongType,
+    get_num_threads,
+    get_policy,
+    reset_counters,
+    set_num_threads,
+    set_policy,
+)
+from anyop._libraries import Libraries, Library, builtin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    Operator = Callable[..., Any]
+
+__version__ = "0.1.0"
+
+ops = Libraries()
+
+
+class KernelChoice(NamedTuple):
+    """A kernel of an operator in one call: taken, or the reason why not."""
+
+    kernel: str
+    taken: bool
+    reason: str
+    probe_ns: float  # measured against its neighbour; -1: not measured
+
+
+class Explanation(NamedTuple):
+    """What a call would do. `str()` gives it for people."""
+
+    op: str
+    call: str
+    error: str  # why the call is refused; "" if it is not
+    kernels: list[KernelChoice]  # best first
+    notes: list[str]  # copies made, results left out
+    workspace_bytes: int
+    estimated_ns: float
+    threads: int
+    text: str
+
+    @property
+    def kernel(self) -> str | None:
+        """The kernel that runs, None if none does."""
+        return next((k.kernel for k in self.kernels if k.taken), None)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Counter(NamedTuple):
+    """Calls of one kernel since the last `reset_counters()`."""
+
+    op: str
+    kernel: str
+    calls: int
+    fallbacks: int  # calls that ran the composition because no kernel accepted
+    copies: int  # arguments copied to contiguous memory
+
+
+class Scope:
+    """A `with` block in which this thread's calls follow other rules."""
+
+    def __init__(
+        self,
+        policy: str | None = None,
+        strict: bool | None = None,
+        batch_invariant: bool | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self._settings = (policy, strict, batch_invariant, threads)
+        self._saved: list[bytes] = []
+
+    def __enter__(self) -> Scope:
+        self._saved.append(_anyop.enter_scope(*self._settings))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _anyop.leave_scope(self._saved.pop())
+
+
+def policy(text: str) -> Scope:
+    """`with anyop.policy('rms_norm=cpu_avx2,-softmax'):` chooses kernels inside the block."""
+    return Scope(policy=text)
+
+
+def strict(on: bool = True) -> Scope:
+    """`with anyop.strict():` makes every silent slow path (a copy, a fallback) an error."""
+    return Scope(strict=on)
+
+
+def batch_invariant(on: bool = True) -> Scope:
+    """`with anyop.batch_invariant():` gives a row the same bits alone and inside a batch."""
+    return Scope(batch_invariant=on)
+
+
+def threads(n: int) -> Scope:
+    """`with anyop.threads(1):` bounds the threads of the calls inside the block."""
+    return Scope(threads=n)
+
+
+def load(path: str | os.PathLike[str]) -> Library:
+    """Loads an operator library, a shared object, and returns its operators as a namespace.
+
+    Loading it again does nothing. NotAvailable: no such file, or no operator library.
+    InvalidArgument: it contradicts a loaded one.
+    """
+    file = os.path.realpath(path)
+    _anyop.load(file)
+    for name, _, loaded_from in _anyop.libraries():
+        if os.path.realpath(loaded_from) == file:
+            return ops[name]
+    raise Internal(f"load: {file} was loaded but is not among the libraries. Please report it.")
+
+
+def load_installed() -> list[str]:
+    """Imports every installed package of operators (entry point group `anyop.libraries`).
+
+    Returns their names. NotAvailable names those that cannot be imported, after the others.
+    """
+    from importlib.metadata import entry_points
+
+    names, failures = [], []
+    for entry in entry_points(group="anyop.libraries"):
+        try:
+            entry.load()
+            names.append(entry.name)
+        except Exception as error:
+            failures.append(f"{entry.name} ({type(error).__name__}: {error})")
+    if failures:
+        raise NotAvailable(
+            f"load_installed: cannot import {', '.join(failures)}. "
+            "Try reinstalling the package, or uninstall it."
+        )
+    return names
+
+
+def explain(op: Operator | str, *args: Any, **kwargs: Any) -> Explanation:
+    """Which kernel the call `op(*args, **kwargs)` takes, and why each other one is declined.
+
+    Nothing is computed or written.
+    """
+    name, call, error, kernels, *rest = _anyop.explain(op, *args, **kwargs)
+    return Explanation._make([name, call, error, [KernelChoice(*k) for k in kernels], *rest])
+
+
+def info(op: Operator | str) -> dict[str, Any]:
+    """The contract of an operator as data: parameters, results, kernels, gradient, document."""
+    import json
+
+    contract: dict[str, Any] = json.loads(_anyop.info_json(op))
+    return contract
+
+
+def specs() -> list[dict[str, Any]]:
+    """`info` of every operator, by full name: what `anyop list --json` prints."""
+    return [info(name) for name in sorted(_anyop.functions())]
+
+
+def counters() -> list[Counter]:
+    """What ran since the last `reset_counters()`: a row per operator and kernel."""
+    return [Counter(*row) for row in _anyop.counters()]
+
+
+def __getattr__(name: str) -> Any:
+    function = _anyop.functions().get(f"anyop.{name}")
+    if function is None:
+        hint = _anyop.did_you_mean(name, [*builtin_names(), *__all__])
+        raise AttributeError(f"anyop has no operator or attribute '{name}'.{hint}")
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *builtin_names()})
+
+
+__all__ = [
+    "Counter",
+    "Error",
+    "Explanation",
+    "Internal",
+    "InvalidArgument",
+    "KernelChoice",
+    "Libraries",
+    "Library",
+    "NotAvailable",
+    "OutOfMemory",
+    "Scope",
+    "Unsupported",
+    "WrongType",
+    "batch_invariant",
+    "counters",
+    "explain",
+    "get_num_threads",
+    "get_policy",
+    "info",
+    "load",
+    "load_installed",
+    "ops",
+    "policy",
+    "reset_counters",
+    "set_num_threads",
+    "set_policy",
+    "specs",
+    "strict",
+    "threads",
+]
+
+# An operator that has the name of a function above stays reachable as anyop.ops.anyop.<name>.
+globals().update({n: f for n, f in Library("anyop").items() if n not in globals()})

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loaded operators as attributes: `anyop.ops.<library>.<operator>`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anyop import _anyop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def _of(library: str) -> dict[str, Callable[..., Any]]:
+    prefix = library + "."
+    return {n[len(prefix) :]: f for n, f in _anyop.functions().items() if n.startswith(prefix)}
+
+
+def builtin_names() -> list[str]:
+    """The operators of the built-in library."""
+    return sorted(_of("anyop"))
+
+
+class Library:
+    """The operators of one library, as attributes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def items(self) -> Iterator[tuple[str, Callable[..., Any]]]:
+        """(name, function) of each operator."""
+        yield from sorted(_of(self._name).items())
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = _anyop.functions().get(f"{self._name}.{name}")
+        if function is None:
+            hint = _anyop.did_you_mean(name, [n for n, _ in self.items()])
+            raise AttributeError(f"the library {self._name} has no operator '{name}'.{hint}")
+        setattr(self, name, function)  # found without this function from now on
+        return function
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_of(self._name)]
+
+    def __repr__(self) -> str:
+        return f"<operators of {self._name}: {', '.join(n for n, _ in self.items())}>"
+
+
+class Libraries:
+    """The loaded libraries, as attributes or by name."""
+
+    def __getitem__(self, name: str) -> Library:
+        names = list(self)
+        if name not in names:
+            hint = _anyop.did_you_mean(name, names)
+            raise KeyError(f"no library '{name}' is loaded.{hint} Try anyop.load_installed().")
+        return Library(name)
+
+    def __getattr__(self, name: str) -> Library:
+        try:
+            library = self[name]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+        setattr(self, name, library)
+        return library
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({name for name, _, _ in _anyop.libraries()}))
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
+
+    def __repr__(self) -> str:
+        return f"<operator libraries: {', '.join(self)}>"

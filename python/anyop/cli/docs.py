@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import anyop
+from anyop.cli import load_libraries
+from anyop.cli.list import summary
+
+
+@click.command("docs")
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--library", default=None, help="Only this library's operators.")
+def command(out: Path, library: str | None) -> None:
+    """Write a page per operator, and an index, to the folder OUT (Markdown)."""
+    load_libraries()
+    specs = [s for s in anyop.specs() if library in (None, s["library"])]
+    out.mkdir(parents=True, exist_ok=True)
+    for spec in specs:
+        (out / f"{spec['name']}.md").write_text(page(spec), encoding="utf-8")
+    (out / "README.md").write_text(index(specs), encoding="utf-8")
+    click.echo(f"Wrote {len(specs)} pages and README.md to {out}.")
+
+
+def index(specs: list[dict[str, Any]]) -> str:
+    lines = ["# Operators", "", "Made by `anyop docs` from signatures and spec comments.", ""]
+    lines += ["| operator | what it computes |", "|---|---|"]
+    for spec in specs:
+        text = summary(spec).replace("|", "\\|")
+        lines.append(f"| [{spec['name']}]({spec['name']}.md) | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+def page(spec: dict[str, Any]) -> str:
+    """Signature, document, kernels: everything that is known of one operator."""
+    rest = spec["doc"].partition("\n")[2].strip("\n")
+    parts = [f"# {spec['name']}", summary(spec), block(spec["signature"])]
+    if rest:
+        parts.append(block(rest))
+    parts.append("\n".join(facts(spec)))
+    parts.append("\n".join(kernels(spec)))
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def block(text: str) -> str:
+    return f"```\n{text}\n```"
+
+
+def facts(spec: dict[str, Any]) -> list[str]:
+    lines = []
+    if spec.get("gradient"):
+        lines.append(f"- Gradient: `{spec['gradient']}`")
+    if spec.get("means"):
+        lines.append(f"- Means: `{spec['means']}`")
+    if spec.get("prepack"):
+        lines.append(f"- Prepacked: `{spec['prepack']}`")
+    if spec.get("source"):
+        lines.append(f"- Source: `{spec['source']}`")
+    return lines
+
+
+def kernels(spec: dict[str, Any]) -> list[str]:
+    lines = ["| kernel | takes | needs |", "|---|---|---|"]
+    for kernel in spec["kernels"]:
+        when = str(kernel.get("when") or "every call").replace("|", "\\|")
+        lines.append(f"| {kernel['name']} | {when} | {kernel.get('needs') or '-'} |")
+    return lines

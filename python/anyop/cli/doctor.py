@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+import anyop
+from anyop import _anyop
+from anyop.cli import load_libraries
+
+# What a framework's package gives to anyop: the module of its adapter, "" where none is needed.
+FRAMEWORKS = {
+    "numpy": "",
+    "ml_dtypes": "",
+    "torch": "anyop.torch",
+    "jax": "anyop.jax",
+    "mindspore": "anyop.mindspore",
+    "vllm": "anyop.vllm",
+}
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--quick", is_flag=True, help="Leave out the measurements, about two seconds.")
+def command(as_json: bool, quick: bool) -> None:
+    """Show what anyop sees of this machine, and what it cannot use."""
+    load_libraries()
+    report = {
+        "anyop": anyop.__version__,
+        "python": platform.python_version(),
+        "machine": _anyop.machine(),
+        "openmp": openmp_libraries(),
+        "frameworks": [framework(name) for name in FRAMEWORKS],
+        "libraries": libraries(),
+        "environment": environment(),
+        "policy": anyop.get_policy(),
+    }
+    if not quick:
+        report["ceilings"] = measure(show_progress=not as_json)
+    if as_json:
+        click.echo(json.dumps(report, indent=1))
+    else:
+        show(report)
+
+
+def openmp_libraries() -> list[str]:
+    """OpenMP runtimes in this process: anyop brings none, two of others slow each other down."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return []
+    paths = {line.split()[-1] for line in maps.read_text().splitlines() if "/" in line}
+    known = ("libgomp", "libomp", "libiomp5")
+    return sorted(p for p in paths if Path(p).name.startswith(known))
+
+
+def framework(name: str) -> dict[str, str]:
+    """Whether a framework is there, and whether anyop can be called from it."""
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        status = "not installed"
+        if name == "ml_dtypes":
+            status += ": no bf16 or f8 arrays in NumPy. Try: pip install ml_dtypes"
+        return {"name": name, "version": "", "status": status}
+    adapter = FRAMEWORKS[name]
+    if adapter and importlib.util.find_spec(adapter) is None:
+        return {"name": name, "version": version, "status": "this anyop has no adapter for it"}
+    return {"name": name, "version": version, "status": "ok"}
+
+
+def libraries() -> list[dict[str, Any]]:
+    names = [s["name"] for s in anyop.specs()]
+    return [
+        {
+            "name": name,
+            "version": version,
+            "file": file,
+            "operators": sum(n.startswith(f"{name}.") for n in names),
+        }
+        for name, version, file in _anyop.libraries()
+    ]
+
+
+def environment() -> list[dict[str, str | bool]]:
+    fields = ("name", "default", "sentence", "values", "value")
+    rows: list[dict[str, str | bool]] = []
+    for row in _anyop.environment():
+        rows.append({**dict(zip(fields, row, strict=True)), "is_set": row[0] in os.environ})
+    return rows
+
+
+def measure(show_progress: bool) -> dict[str, Any]:
+    if not show_progress or not sys.stderr.isatty():
+        return _anyop.ceilings()
+    from rich.console import Console
+
+    with Console(stderr=True).status("Measuring bandwidths and rates, about 2 s ..."):
+        return _anyop.ceilings()
+
+
+def show(report: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    machine = report["machine"]
+    caches = ", ".join(f"{k} {v // 1024} KiB" for k, v in machine["cache_bytes"].items() if v)
+    hidden = sorted(set(machine["machine_features"]) - set(machine["features"]))
+    rows = [
+        ("anyop", f"{report['anyop']}, Python {report['python']}, built by {machine['compiler']}"),
+        ("processor", machine["cpu"]),
+        ("features", " ".join(machine["features"]) or "none that kernels ask for"),
+        ("left out", " ".join(hidden) + " (by ANYOP_ISA)" if hidden else ""),
+        ("caches", caches),
+        ("threads", f"{machine['threads']} in use, {machine['cores']} cores for this process"),
+        ("OpenMP", openmp_text(report["openmp"])),
+        ("policy", report["policy"] or "all"),
+    ]
+    for name, text in rows:
+        if text:
+            console.print(f"[bold]{name:<12}[/]", end="")
+            console.print(text, markup=False)
+    for section in (show_ceilings, show_frameworks, show_libraries, show_environment):
+        section(console, report)
+
+
+def openmp_text(found: list[str]) -> str:
+    if len(found) > 1:
+        return f"{', '.join(found)}: more than one, they slow each other down"
+    return found[0] if found else "none in this process (anyop brings its own threads)"
+
+
+def add_table(console: Any, title: str, columns: list[str], rows: list[list[str]]) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*[escape(cell) for cell in row])
+    console.print(table)
+
+
+def show_ceilings(console: Any, report: dict[str, Any]) -> None:
+    if "ceilings" not in report:
+        return
+    ceilings = report["ceilings"]
+    rows = [
+        [b["level"], str(b["threads"]), f"{b['read_gbs']:.1f}", f"{b['copy_gbs']:.1f}"]
+        for b in ceilings["bandwidths"]
+    ]
+    add_table(console, "Bandwidth", ["level", "threads", "read GB/s", "copy GB/s"], rows)
+    rates = [[r["name"], str(r["threads"]), f"{r['gops']:.0f}"] for r in ceilings["rates"]]
+    add_table(console, "Rates", ["instruction", "threads", "Gop/s"], rates)
+
+
+def show_frameworks(console: Any, report: dict[str, Any]) -> None:
+    rows = [[f["name"], f["version"], f["status"]] for f in report["frameworks"]]
+    add_table(console, "Frameworks", ["package", "version", "status"], rows)
+
+
+def show_libraries(console: Any, report: dict[str, Any]) -> None:
+    rows = [
+        [lib["name"], lib["version"], str(lib["operators"]), lib["file"]]
+        for lib in report["libraries"]
+    ]
+    add_table(console, "Libraries", ["name", "version", "operators", "file"], rows)
+
+
+def show_environment(console: Any, report: dict[str, Any]) -> None:
+    rows = [
+        [v["name"] + ("" if not v["is_set"] else " (set)"), v["value"] or "-", v["sentence"]]
+        for v in report["environment"]
+    ]
+    add_table(console, "Environment", ["variable", "in force", "what it does"], rows)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyop
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def probe_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of operators that show how the host passes arguments, built from probe/."""
+    folder = tmp_path_factory.mktemp("probe")
+    sources = Path(__file__).parent / "probe"
+    table, library = folder / "table.cc", folder / "probe.so"
+    list_ops = [sys.executable, str(ROOT / "tools" / "list_ops.py")]
+    what = ["--name", "probe", "--folder", str(sources), "--output", str(table)]
+    subprocess.run([*list_ops, *what], check=True)
+    compiler = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-shared", "-fPIC"]
+    files = [str(sources / "probe.cc"), str(table), "-o", str(library)]
+    subprocess.run([*compiler, f"-I{ROOT / 'include'}", *files], check=True)
+    return library
+
+
+@pytest.fixture(scope="session")
+def probe(probe_file: Path) -> Any:
+    return anyop.load(probe_file)

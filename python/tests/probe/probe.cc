@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// describe: what a kernel receives, one number per argument.
+//
+// Operators that show the Python host's side of a call; a library for its tests.
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+void Describe(const Context&, std::int64_t n, double f, bool b, std::string_view word, DType to,
+              std::span<const std::int64_t> sizes, std::optional<std::span<const double>> gains,
+              const Tensor& y) {
+  double* v = y.base<double>();
+  v[0] = double(n);
+  v[1] = f;
+  v[2] = b;
+  v[3] = word == "red" ? 1 : word == "green" ? 2 : 3;
+  v[4] = double(int(to));
+  v[5] = 0;
+  for (const std::int64_t size : sizes) v[5] = v[5] * 10 + double(size);
+  v[6] = gains ? 0 : -1;
+  if (gains) {
+    for (const double gain : *gains) v[6] += gain;
+  }
+}
+constexpr Kernel kDescribe{.name = "cpu", .run = Bind<&Describe>()};
+constexpr const Kernel* kDescribeKernels[] = {&kDescribe};
+
+void Total(const Context&, std::span<const Tensor* const> xs, const Tensor& y) {
+  for (std::int64_t i = 0; i < y.dim(0); ++i) {
+    float sum = 0;
+    for (const Tensor* x : xs) sum += x->base<float>()[i];
+    y.base<float>()[i] = sum;
+  }
+}
+constexpr Kernel kTotal{.name = "cpu", .run = Bind<&Total>()};
+constexpr const Kernel* kTotalKernels[] = {&kTotal};
+
+void Bump(const Context&, std::span<const Tensor* const> xs, const Tensor* more) {
+  for (const Tensor* x : xs) x->base<float>()[0] += 1;
+  if (more) more->base<float>()[0] += 1;
+}
+constexpr Kernel kBump{.name = "cpu", .run = Bind<&Bump>()};
+constexpr const Kernel* kBumpKernels[] = {&kBump};
+
+void Halves(const Context&, const Tensor& x, const Tensor& low, const Tensor& high) {
+  const std::int64_t n = low.dim(0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    low.base<float>()[i] = x.base<const float>()[i];
+    high.base<float>()[i] = x.base<const float>()[n + i];
+  }
+}
+constexpr Kernel kHalves{.name = "cpu", .run = Bind<&Halves>()};
+constexpr const Kernel* kHalvesKernels[] = {&kHalves};
+
+void Gradient(const Context&, const Tensor& dy, const Tensor&, const Tensor* w, const Tensor* dx,
+              const Tensor* dw) {
+  for (std::int64_t i = 0; i < dy.dim(0); ++i) {
+    if (dx) dx->base<float>()[i] = dy.base<const float>()[i];
+    if (dw) dw->base<float>()[i] = w ? w->base<const float>()[i] : 0;
+  }
+}
+constexpr Kernel kGradient{.name = "cpu", .run = Bind<&Gradient>()};
+constexpr const Kernel* kGradientKernels[] = {&kGradient};
+
+void Wait(const Context&, const Tensor& x, const Tensor& y) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (std::int64_t i = 0; i < x.dim(0); ++i) y.base<float>()[i] = x.base<const float>()[i];
+}
+constexpr Kernel kWait{.name = "cpu", .run = Bind<&Wait>()};
+constexpr const Kernel* kWaitKernels[] = {&kWait};
+
+void Copy(const Context&, const Tensor& x, const Tensor& y) {
+  std::copy_n(x.base<const char>(), x.size() * Bytes(x.type()), y.base<char>());
+}
+constexpr Kernel kCopy{.name = "cpu", .run = Bind<&Copy>()};
+constexpr const Kernel* kCopyKernels[] = {&kCopy};
+
+}  // namespace
+
+extern constinit const Op describe{
+    .signature =
+        "describe(n: int = 1, f: float = 0.5, b: bool = False, w: 'red' | 'green' = 'red', "
+        "to: dtype = f32, sizes: int[] = [1, 2], gains: float[]?) -> (y: f64[7])",
+    .kernels = kDescribeKernels,
+};
+extern constinit const Op total{
+    .signature = "total(xs: f32[n]*) -> (y: f32[n])",
+    .kernels = kTotalKernels,
+};
+extern constinit const Op bump{
+    .signature = "bump(xs: mut f32[n]*, more: mut f32[n]?) -> ()",
+    .kernels = kBumpKernels,
+};
+extern constinit const Op halves{
+    .signature = "halves(x: f32[2*n]) -> (low: f32[n], high: f32[n])",
+    .kernels = kHalvesKernels,
+};
+extern constinit const Op gradient{
+    .signature = "gradient(dy: f32[n], x: f32[n], w: f32[n]?) -> (dx: f32[n]?, dw: f32[n]?)",
+    .kernels = kGradientKernels,
+};
+extern constinit const Op wait{
+    .signature = "wait(x: f32[n]) -> (y: f32[n])",
+    .flops = "1000000000",
+    .kernels = kWaitKernels,
+};
+extern constinit const Op copy{
+    .signature =
+        "copy(x: dense T[...]) -> (y: T[...]) where T in f64 | f32 | f16 | bf16 | f8e4m3 | "
+        "f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool",
+    .kernels = kCopyKernels,
+};
+
+}  // namespace anyop::ops

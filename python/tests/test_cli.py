@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import anyop
+import numpy as np
+import pytest
+from anyop.cli import app
+from click.testing import CliRunner, Result
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(app, args, terminal_width=200)
+
+
+def test_list_shows_every_operator() -> None:
+    result = run("list")
+    assert result.exit_code == 0
+    assert "anyop.rms_norm" in result.output
+    assert "operators" in result.output.splitlines()[-1]
+
+
+def test_list_json_is_specs() -> None:
+    assert json.loads(run("list", "--json").output) == anyop.specs()
+    some = json.loads(run("list", "--json", "rms_norm").output)
+    assert all("rms_norm" in s["name"] for s in some)
+
+
+def test_explain_prints_the_choice() -> None:
+    result = run("explain", "rms_norm", "--shape", "x=bf16[2,4096] weight=bf16[4096]")
+    assert result.exit_code == 0
+    x, w = (np.empty(s, anyop._anyop.numpy_dtype("bf16")) for s in ((2, 4096), (4096,)))
+    assert str(anyop.explain("rms_norm", x, w).kernel) in result.output
+    assert "taken" in result.output
+    assert "declined" in result.output
+
+
+def test_explain_takes_other_arguments_and_policies() -> None:
+    shapes = ["--shape", "x=f32[2,8]", "--shape", "weight=f32[8]"]
+    result = run(
+        "explain", "rms_norm", *shapes, "--set", "eps=1e-5", "--policy", "rms_norm=cpu_f32"
+    )
+    assert result.exit_code == 0
+    assert "1e-05" in result.output
+
+
+def test_explain_without_shapes_prints_the_contract() -> None:
+    assert "rms_norm(x: T[..., d]" in run("explain", "rms_norm").output
+
+
+def test_explain_of_a_wrong_call_fails_with_its_text() -> None:
+    result = run("explain", "rms_norm", "--shape", "x=f32[2,8] weight=f32[7]")
+    assert result.exit_code == 1
+    assert "weight is f32[7], but must be f32[8]" in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--shape", "x=f32(2)"], "'x=f32(2)' is not NAME=DTYPE[SIZES]"),
+        (["--set", "eps"], "'eps' is not NAME=VALUE"),
+    ],
+)
+def test_explain_points_at_bad_options(args: list[str], text: str) -> None:
+    result = run("explain", "rms_norm", *args)
+    assert result.exit_code == 2
+    assert text in result.output
+
+
+def test_errors_end_with_their_text_and_status_one() -> None:
+    command = [sys.executable, "-m", "anyop", "explain", "rms_nrm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "rms_norm" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unknown_commands_get_the_nearest() -> None:
+    result = run("lst")
+    assert result.exit_code == 2
+    assert "Did you mean 'list'?" in result.output
+
+
+def test_doctor_reports_machine_frameworks_and_environment() -> None:
+    report = json.loads(run("doctor", "--json", "--quick").output)
+    assert report["machine"]["compiler"]
+    assert report["machine"]["threads"] == anyop.get_num_threads()
+    status = {f["name"]: f["status"] for f in report["frameworks"]}
+    assert status["numpy"] == "ok"
+    assert {"torch", "jax", "mindspore", "vllm", "ml_dtypes"} <= set(status)
+    assert "anyop" in [lib["name"] for lib in report["libraries"]]
+    assert "ANYOP_POLICY" in [v["name"] for v in report["environment"]]
+    text = run("doctor", "--quick").output
+    assert "ANYOP_POLICY" in text
+    assert "processor" in text
+
+
+@pytest.mark.slow
+def test_doctor_measures_ceilings() -> None:
+    ceilings = json.loads(run("doctor", "--json").output)["ceilings"]
+    assert all(b["read_gbs"] > 0 for b in ceilings["bandwidths"])
+    assert ceilings["rates"]
+
+
+def test_docs_writes_a_page_per_operator(tmp_path: Path) -> None:
+    assert run("docs", str(tmp_path)).exit_code == 0
+    for spec in anyop.specs():
+        page = (tmp_path / f"{spec['name']}.md").read_text()
+        assert spec["signature"] in page
+        assert f"({spec['name']}.md)" in (tmp_path / "README.md").read_text()
+
+
+def test_stubs_name_every_operator(tmp_path: Path) -> None:
+    out = tmp_path / "__init__.pyi"
+    assert run("stubs", str(out)).exit_code == 0
+    text = out.read_text()
+    compile(text, str(out), "exec")
+    for name in anyop._libraries.builtin_names():
+        assert f"def {name}(" in text
+
+
+@pytest.mark.parametrize("name", ["My-Ops", "anyop", "class", "json", "1st"])
+def test_new_refuses_names_that_cannot_be_imported(name: str) -> None:
+    assert run("new", name).exit_code == 2
+
+
+def test_new_keeps_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = run("new", "my_ops", "--dir", str(tmp_path))
+    assert result.exit_code == 1
+    assert "exists and is not empty" in result.output
+
+
+def test_new_names_everything_after_the_package(tmp_path: Path) -> None:
+    assert run("new", "her_ops", "--dir", str(tmp_path / "p")).exit_code == 0
+    own = [p for p in (tmp_path / "p").rglob("*") if p.is_file()]
+    assert not [p for p in own if "my_ops" in p.as_posix() or "my_ops" in p.read_text()]
+    assert (tmp_path / "p" / "include" / "anyop" / "op.h").exists()
+
+
+@pytest.mark.slow
+def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> None:
+    """In an environment of its own that sees this one's packages, as after pip install anyop."""
+    assert run("new", "their_ops", "--dir", str(tmp_path / "p")).exit_code == 0
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    # The libraries of this environment, without its entry points being shadowed.
+    site = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    paths = [p for p in sys.path if p and Path(p).is_dir()]
+    (Path(site) / "outer.pth").write_text("\n".join(paths))
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+
+    def call(*command: str) -> str:
+        done = subprocess.run(
+            [python, *command], cwd=tmp_path / "p", env=env, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    call("-m", "pip", "install", "-q", ".")
+    assert "passed" in call("-m", "pytest", "-q", "-p", "no:cacheprovider")
+    names = [s["name"] for s in json.loads(call("-m", "anyop", "list", "--json"))]
+    assert "their_ops.scale" in names
+    assert "anyop.rms_norm" in names

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries, contracts as data, scopes, counters."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import anyop
+import numpy as np
+import pytest
+
+X, W = np.ones((2, 8), np.float32), np.ones(8, np.float32)
+
+
+def kernel_of(x: Any = X) -> str | None:
+    return anyop.explain(anyop.rms_norm, x, W).kernel
+
+
+def test_loading_again_does_nothing(probe_file: Path, probe: Any) -> None:
+    before = anyop.specs()
+    assert dir(anyop.load(str(probe_file))) == dir(probe)
+    assert anyop.specs() == before
+
+
+def test_operators_of_a_library_are_below_ops(probe: Any) -> None:
+    assert anyop.ops.probe.total is probe.total
+    assert "probe" in list(anyop.ops)
+    assert anyop.ops.anyop.rms_norm is anyop.rms_norm
+    assert "rms_norm" in dir(anyop)
+
+
+def test_a_missing_name_gets_the_nearest(probe: Any) -> None:
+    with pytest.raises(AttributeError, match="no operator or attribute 'rms_nrm'.*'rms_norm'"):
+        _ = anyop.rms_nrm
+    with pytest.raises(AttributeError, match="library probe has no operator 'totl'.*'total'"):
+        _ = probe.totl
+    with pytest.raises(AttributeError, match="no library 'prob' is loaded.*'probe'"):
+        _ = anyop.ops.prob
+    with pytest.raises(anyop.NotAvailable, match="rms_nrm.*rms_norm"):
+        anyop.info("rms_nrm")
+
+
+def test_a_file_that_is_no_library_is_not_available(tmp_path: Path) -> None:
+    with pytest.raises(anyop.NotAvailable, match="missing.so"):
+        anyop.load(tmp_path / "missing.so")
+    text = tmp_path / "text.so"
+    text.write_text("no library")
+    with pytest.raises(anyop.NotAvailable, match="text.so"):
+        anyop.load(text)
+    other = tmp_path / "other.so"
+    shutil.copy(anyop._anyop.__file__, other)  # a shared object without anyop_library
+    with pytest.raises(anyop.NotAvailable, match="other.so"):
+        anyop.load(other)
+    with pytest.raises(TypeError):
+        anyop.load(3)  # type: ignore[arg-type]
+
+
+def test_info_is_the_contract_as_data() -> None:
+    info = anyop.info(anyop.rms_norm)
+    assert info == anyop.info("rms_norm") == anyop.info("anyop.rms_norm")
+    assert info["name"] == "anyop.rms_norm"
+    assert [p["name"] for p in info["params"]] == ["x", "weight", "eps", "weight_offset"]
+    assert [r["name"] for r in info["results"]] == ["y"]
+    assert info["doc"].startswith("rms_norm: ")
+    assert {"cpu_f32"} <= {k["name"] for k in info["kernels"]}
+
+
+def test_specs_are_all_contracts_by_name(probe: Any) -> None:
+    names = [s["name"] for s in anyop.specs()]
+    assert names == sorted(names)
+    assert {"anyop.rms_norm", "probe.total"} <= set(names)
+
+
+def test_explain_names_the_kernel_and_the_reasons() -> None:
+    explanation = anyop.explain(anyop.rms_norm, X, W)
+    assert explanation.error == ""
+    assert sum(k.taken for k in explanation.kernels) == 1
+    assert all(k.reason for k in explanation.kernels if not k.taken)
+    assert explanation.kernel in str(explanation)
+    wrong = anyop.explain("rms_norm", X, W[:7])
+    assert "weight is f32[7]" in wrong.error
+    assert wrong.kernel is None
+    with pytest.raises(TypeError, match="op is 3, but must be an operator or its name"):
+        anyop.explain(3)  # type: ignore[arg-type]
+
+
+def test_policy_holds_inside_its_block() -> None:
+    outside = kernel_of()
+    with anyop.policy("rms_norm=cpu_f32"):
+        assert kernel_of() == "cpu_f32"
+        with anyop.policy("all"):
+            pass
+        assert kernel_of() == "cpu_f32"
+    assert kernel_of() == outside
+
+
+def test_policy_ends_with_an_exception() -> None:
+    outside = kernel_of()
+    with pytest.raises(KeyError), anyop.policy("rms_norm=cpu_f32"):
+        raise KeyError
+    assert kernel_of() == outside
+
+
+def test_policy_is_of_this_thread() -> None:
+    outside, seen = kernel_of(), []
+    with anyop.policy("rms_norm=cpu_f32"):
+        thread = threading.Thread(target=lambda: seen.append(kernel_of()))
+        thread.start()
+        thread.join()
+    assert seen == [outside]
+
+
+def test_policy_of_the_process() -> None:
+    anyop.set_policy("rms_norm=cpu_f32")
+    try:
+        assert anyop.get_policy() == "rms_norm=cpu_f32"
+        assert kernel_of() == "cpu_f32"
+    finally:
+        anyop.set_policy("")
+
+
+@pytest.mark.parametrize("text", ["rms_nrm=cpu_f32", "all,-rms_nrm", "all,none"])
+def test_wrong_policies_are_value_errors(text: str) -> None:
+    with pytest.raises(ValueError), anyop.policy(text):
+        pass
+
+
+def test_strict_refuses_copies() -> None:
+    x = np.ones((8, 2), np.float32).T
+    with anyop.strict(), pytest.raises(anyop.Error, match="strict"):
+        anyop.rms_norm(x, W)
+    anyop.rms_norm(x, W)
+
+
+def test_counters_prove_what_ran() -> None:
+    anyop.reset_counters()
+    assert anyop.counters() == []
+    for _ in range(3):
+        anyop.rms_norm(X, W)
+    anyop.rms_norm(np.ones((8, 2), np.float32).T, W)
+    (row,) = anyop.counters()
+    assert (row.op, row.kernel, row.calls, row.copies) == ("anyop.rms_norm", kernel_of(), 4, 1)
+
+
+def test_threads_are_set_for_the_process_and_for_a_block() -> None:
+    before = anyop.get_num_threads()
+    try:
+        anyop.set_num_threads(1)
+        assert anyop.get_num_threads() == 1
+    finally:
+        anyop.set_num_threads(before)
+    with anyop.threads(1):
+        assert anyop.explain("rms_norm", X, W).threads == 1
+    with pytest.raises(ValueError):
+        anyop.set_num_threads(0)
+
+
+def test_unknown_environment_variables_are_errors() -> None:
+    code = "import os; os.environ['ANYOP_POLCY'] = 'none'; import anyop"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode != 0
+    assert "ANYOP_POLCY" in run.stderr
+    assert "ANYOP_POLICY" in run.stderr
