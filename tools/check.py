@@ -133,7 +133,7 @@ def sanitizers(tally: Tally, tier: int) -> None:
         configure = [
             "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
             f"-DANYOP_SANITIZE={sanitizer}", "-DANYOP_BUILD_TESTS=ON", "-DANYOP_BUILD_PYTHON=OFF",
-            f"-DANYOP_EXHAUSTIVE={\'ON\' if tier == ALL else \'OFF\'}",
+            f"-DANYOP_EXHAUSTIVE={'ON' if tier == ALL else 'OFF'}",
         ]  # fmt: skip
         try:
             run(f"configure ({name})", configure)
