@@ -24,7 +24,8 @@ Number Multiply(const Number& x, const Number& y) {
   if (!x.known || !y.known) return Unknown();
   if (x.is_float || y.is_float) return Float(x.f * y.f);
   std::int64_t v = 0;
-  return Checked(__builtin_mul_overflow(x.i, y.i, &v), v);
+  const bool overflow = __builtin_mul_overflow(x.i, y.i, &v);
+  return Checked(overflow, v);
 }
 
 // Floors, as Python does. No fault but the division by zero: INT64_MIN never occurs (Checked).
@@ -49,11 +50,16 @@ Number Arithmetic(NodeOp op, const Number& x, const Number& y) {
   if (!x.known || !y.known) return Unknown();
   const bool is_float = x.is_float || y.is_float;
   std::int64_t v = 0;
+  bool overflow = false;
   switch (op) {
     case NodeOp::kAdd:
-      return is_float ? Float(x.f + y.f) : Checked(__builtin_add_overflow(x.i, y.i, &v), v);
+      if (is_float) return Float(x.f + y.f);
+      overflow = __builtin_add_overflow(x.i, y.i, &v);
+      return Checked(overflow, v);
     case NodeOp::kSub:
-      return is_float ? Float(x.f - y.f) : Checked(__builtin_sub_overflow(x.i, y.i, &v), v);
+      if (is_float) return Float(x.f - y.f);
+      overflow = __builtin_sub_overflow(x.i, y.i, &v);
+      return Checked(overflow, v);
     case NodeOp::kMin:
       return is_float ? Float(x.f < y.f ? x.f : y.f) : Int(x.i < y.i ? x.i : y.i);
     default:
