@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schema of an operator in PyTorch's language: the union of its forms.
+#pragma once
+#include <string>
+
+#include "signature/contract.h"
+
+namespace anyop {
+
+enum class SchemaKind {
+  kFunctional,  // "f(Tensor x, Tensor(a!) cache, float eps=1e-06) -> Tensor"
+  kOut,         // "f.out(Tensor x, float eps=1e-06, *, Tensor(a!) y) -> Tensor(a!)"
+  kInPlace      // "f_(Tensor(a!) x, float eps=1e-06) -> Tensor(a!)"
+};
+
+// Without a namespace. "" where there is no such variant: kOut needs a result, kInPlace a single
+// one that may take the first parameter's memory in every form, and no mut argument.
+std::string TorchSchema(const Contract& contract, SchemaKind kind = SchemaKind::kFunctional);
+
+}  // namespace anyop
