@@ -5,12 +5,14 @@ find_package(benchmark QUIET)
 set(tests_dir ${CMAKE_BINARY_DIR}/tests)
 
 # A small operator library for the runtime's own tests.
-if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/runtime/testing)
+file(GLOB_RECURSE testing_sources CONFIGURE_DEPENDS src/runtime/testing/*.cc)
+if(testing_sources)
   anyop_add_library(anyop_testing NAME testing FOLDER
                     ${CMAKE_CURRENT_SOURCE_DIR}/src/runtime/testing)
   set_target_properties(anyop_testing PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
 endif()
-if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/optest/testing)
+file(GLOB_RECURSE testing_sources CONFIGURE_DEPENDS optest/testing/*.cc)
+if(testing_sources)
   anyop_add_library(anyop_optest_testing NAME broken FOLDER
                     ${CMAKE_CURRENT_SOURCE_DIR}/optest/testing)
   set_target_properties(anyop_optest_testing PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
