@@ -70,12 +70,14 @@ bool Find(const IndexCheck& check, std::span<const E> entries, std::int64_t firs
 std::string PlaceText(const anyop_value& v, std::int64_t place) {
   if (v.tag == ANYOP_INT || (v.tag == ANYOP_TENSOR && v.t->ndim == 0)) return "";
   if (v.tag != ANYOP_TENSOR) return "[" + std::to_string(place) + "]";
-  std::string text;
+  std::int64_t index[kMaxRank];
   for (int d = v.t->ndim - 1; d >= 0; --d) {
-    text = std::to_string(place % v.t->shape[d]) + (text.empty() ? "" : ", ") + text;
+    index[d] = place % v.t->shape[d];
     place /= v.t->shape[d];
   }
-  return "[" + text + "]";
+  std::string text = "[";
+  for (int d = 0; d < v.t->ndim; ++d) text += (d ? ", " : "") + std::to_string(index[d]);
+  return text + "]";
 }
 
 std::span<const std::int64_t> ListOf(const anyop_value& v) {

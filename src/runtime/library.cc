@@ -170,6 +170,11 @@ const anyop_library_info* OpenLibrary(const std::string& path) {
                                      "anyop_library.");
   }
   const anyop_library_info* info = function();
+  CheckInfo(info, path);
+  return info;
+}
+
+void CheckInfo(const anyop_library_info* info, const std::string& path) {
   if (!info) Fail(ANYOP_NOT_AVAILABLE, path + ": anyop_library returned nothing.");
   if (info->abi_version > ANYOP_ABI_VERSION || info->abi_version == 0) {
     Fail(ANYOP_NOT_AVAILABLE,
@@ -182,7 +187,6 @@ const anyop_library_info* OpenLibrary(const std::string& path) {
                                      " bytes, but at least " + std::to_string(kLeastInfo) +
                                      " are needed. Build it again with this version of anyop.");
   }
-  return info;
 }
 
 NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file) {

@@ -16,6 +16,8 @@
 namespace anyop {
 namespace {
 
+constexpr int kMaxDepth = 16;  // of compositions made of compositions
+
 // A tensor that the composition made.
 struct Made {
   DLTensor tensor;
@@ -198,6 +200,14 @@ class CompositionRun {
 }  // namespace
 
 void RunComposition(Operator& op, const Plan& plan, const anyop_value* frame) {
+  static thread_local int depth = 0;
+  struct Level {
+    Level() { ++depth; }
+    ~Level() { --depth; }
+  } level;
+  if (depth > kMaxDepth) {
+    Fail(ANYOP_INTERNAL, op.display_name() + ": .means leads back to itself.");
+  }
   CompositionRun(op, plan, frame).Run();
 }
 

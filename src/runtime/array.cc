@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "anyop/runtime.h"
+#include "runtime/copy.h"
+#include "runtime/error.h"
+#include "signature/expression.h"
+
+namespace anyop {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::shared_ptr<void> Allocate(std::int64_t bytes) {
+  const std::size_t rounded = (std::size_t(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  void* p = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+  if (!p) Fail(ANYOP_OUT_OF_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes.");
+  return {p, &std::free};
+}
+
+std::int64_t CheckedBytes(Array::Shape shape, DType dtype) {
+  std::int64_t bytes = Bytes(dtype);
+  for (std::int64_t n : shape) {
+    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) {
+      Fail(ANYOP_INVALID_ARGUMENT, "an array's size is " + std::to_string(n) +
+                                       ", but must be 0 or more, and the bytes below 2^63.");
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void Array::SetLayout(Shape shape, Shape strides) {
+  if (shape.size() > kMaxRank || (!strides.empty() && strides.size() != shape.size())) {
+    Fail(ANYOP_INVALID_ARGUMENT, "an array has " + std::to_string(shape.size()) +
+                                     " dimensions, but at most 8 are possible, each with a stride.");
+  }
+  tensor_.ndim = int(shape.size());
+  std::int64_t run = 1;
+  for (int i = rank() - 1; i >= 0; --i) {
+    const std::size_t k = std::size_t(i);
+    shape_[i] = shape[k];
+    strides_[i] = strides.empty() ? run : strides[k];
+    run *= shape[k];
+  }
+  is_dense_ = strides.empty();
+  if (!is_dense_) is_dense_ = tensor().is_contiguous();
+}
+
+Array Array::Empty(Shape shape, DType dtype) {
+  Array a = Wrap(nullptr, shape, dtype);
+  a.owner_ = Allocate(CheckedBytes(shape, dtype));
+  a.tensor_.data = a.owner_.get();
+  return a;
+}
+
+Array Array::Zeros(Shape shape, DType dtype) {
+  Array a = Empty(shape, dtype);
+  std::memset(a.data(), 0, std::size_t(a.bytes()));
+  return a;
+}
+
+Array Array::Full(Shape shape, DType dtype, double value) {
+  Array a = Empty(shape, dtype);
+  Visit(dtype, [&](auto zero) {
+    using E = decltype(zero);
+    E element;
+    if constexpr (std::is_class_v<E>) {
+      element = E(float(value));
+    } else {
+      element = E(value);
+    }
+    std::fill_n(a.data<E>(), a.size(), element);
+  });
+  return a;
+}
+
+Array Array::Wrap(void* data, Shape shape, DType dtype, Shape strides, std::shared_ptr<void> owner) {
+  Array a;
+  a.SetLayout(shape, strides);
+  a.tensor_.data = data;
+  a.tensor_.dtype = ToDL(dtype);
+  a.owner_ = std::move(owner);
+  return a;
+}
+
+Array Array::Wrap(const DLTensor& t, std::shared_ptr<void> owner) {
+  const int dtype = FromDL(t.dtype);
+  if (dtype < 0) Fail(ANYOP_INVALID_ARGUMENT, "the tensor has a dtype that anyop does not know.");
+  if (t.device.device_type != 1) {
+    Fail(ANYOP_INVALID_ARGUMENT, "the tensor is on device type " +
+                                     std::to_string(t.device.device_type) +
+                                     ", but must be in CPU memory. Try a copy on the CPU.");
+  }
+  const std::size_t rank = std::size_t(std::max(t.ndim, 0));
+  return Wrap(static_cast<char*>(t.data) + t.byte_offset, Shape(t.shape, rank), DType(dtype),
+              t.strides ? Shape(t.strides, rank) : Shape(), std::move(owner));
+}
+
+Array Array::FromDLPack(DLManagedTensor* managed) {
+  std::shared_ptr<void> owner(managed, [](void* p) {
+    auto* m = static_cast<DLManagedTensor*>(p);
+    if (m->deleter) m->deleter(m);
+  });
+  return Wrap(managed->dl_tensor, std::move(owner));
+}
+
+DLManagedTensor* Array::ToDLPack() const {
+  struct Exported {
+    DLManagedTensor managed;
+    Array array;
+  };
+  auto* e = new Exported{{}, *this};
+  e->managed.dl_tensor = e->array.tensor();
+  e->managed.dl_tensor.strides = e->array.strides_;  // older readers want them
+  e->managed.manager_ctx = e;
+  e->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };
+  return &e->managed;
+}
+
+Array Array::Slice(int dimension, std::int64_t begin, std::int64_t end) const {
+  if (dimension < 0) dimension += rank();
+  if (dimension < 0 || dimension >= rank() || begin < 0 || end < begin || end > dim(dimension)) {
+    Fail(ANYOP_INVALID_ARGUMENT, "the slice " + std::to_string(begin) + " to " +
+                                     std::to_string(end) + " of dimension " +
+                                     std::to_string(dimension) + " does not lie within " +
+                                     Show(tensor()) + ".");
+  }
+  Array a = *this;
+  a.shape_[dimension] = end - begin;
+  a.tensor_.byte_offset += std::uint64_t(begin * strides_[dimension] * Bytes(dtype()));
+  a.is_dense_ = false;
+  a.is_dense_ = a.tensor().is_contiguous();
+  return a;
+}
+
+Array Array::Transpose(int x, int y) const {
+  if (x < 0) x += rank();
+  if (y < 0) y += rank();
+  if (x < 0 || y < 0 || x >= rank() || y >= rank()) {
+    Fail(ANYOP_INVALID_ARGUMENT, Show(tensor()) + " has no such dimensions to transpose.");
+  }
+  Array a = *this;
+  std::swap(a.shape_[x], a.shape_[y]);
+  std::swap(a.strides_[x], a.strides_[y]);
+  a.is_dense_ = false;
+  a.is_dense_ = a.tensor().is_contiguous();
+  return a;
+}
+
+Array Array::Reshape(Shape shape) const {
+  if (!is_contiguous() || CheckedBytes(shape, dtype()) != bytes()) {
+    Fail(ANYOP_INVALID_ARGUMENT, Show(tensor()) + " cannot be seen in this shape: it must be "
+                                                  "contiguous and have as many elements.");
+  }
+  Array a = *this;
+  a.SetLayout(shape, {});
+  return a;
+}
+
+Array Array::Clone() const {
+  if (is_none()) return {};
+  Array a = Empty(shape(), dtype());
+  CopyToPacked(tensor(), a.data());
+  return a;
+}
+
+}  // namespace anyop

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/explain.h"
+
+#include <cstdio>
+
+#include "runtime/call.h"
+#include "runtime/host.h"
+#include "runtime/make_plan.h"
+#include "runtime/policy.h"
+
+namespace anyop {
+namespace {
+
+std::string CallText(const Operator& op, const anyop_value* frame) {
+  const Form& form = op.contract->forms[0];
+  std::string text = op.display_name() + "(";
+  for (int i = 0; i < op.n_params; ++i) {
+    text += (i ? ", " : "") + std::string(form.params[std::size_t(i)].name) + ": " + Show(frame[i]);
+  }
+  return text + ")";
+}
+
+std::string Time(double ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, ns < 1000 ? "%.0f ns" : "%.1f us", ns < 1000 ? ns : ns / 1000);
+  return text;
+}
+
+void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Explanation* e) {
+  const Form& form = op.contract->forms[std::size_t(plan.form)];
+  for (int i = 0; i < op.n_params; ++i) {
+    if (!(plan.copied >> i & 1)) continue;
+    std::string note = std::string(form.params[std::size_t(i)].name) + " is copied first";
+    if (frame[i].tag == ANYOP_TENSOR) {
+      note += ": no kernel takes strides " + ShowStrides(*frame[i].t);
+      if (form.params[std::size_t(i)].is_dense) note += ", dense memory is needed";
+    }
+    e->notes.push_back(note + ".");
+  }
+  if (plan.is_empty) e->notes.push_back("nothing to write: no kernel runs.");
+}
+
+}  // namespace
+
+Explanation Explain(Operator& op, const anyop_value* frame) {
+  Explanation e;
+  e.op = op.name;
+  e.call = CallText(op, frame);
+  Plan plan;
+  try {
+    MakePlan(op, frame, CurrentScope(), *CurrentPolicy(), &plan, &e.kernels);
+  } catch (const Error& error) {
+    e.error = error.what();
+    return e;
+  }
+  std::string error;
+  if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
+    e.error = op.display_name() + ": " + error;
+  }
+  AddNotes(op, plan, frame, &e);
+  e.workspace_bytes = plan.workspace_bytes;
+  e.estimated_ns = plan.estimated_ns;
+  e.threads = plan.threads;
+  return e;
+}
+
+std::string Explanation::text() const {
+  std::string text = call + "\n";
+  for (const KernelChoice& k : kernels) {
+    text += "  " + k.kernel + ": " + (k.taken ? "taken" : k.reason);
+    if (k.probe_ns >= 0) text += ", measured " + Time(k.probe_ns);
+    text += "\n";
+  }
+  if (!error.empty()) return text + "  refused: " + error + "\n";
+  for (const std::string& n : notes) text += "  " + n + "\n";
+  text += "  about " + Time(estimated_ns) + " on one thread, at most " + std::to_string(threads) +
+          (threads == 1 ? " thread" : " threads");
+  if (workspace_bytes) text += ", " + std::to_string(workspace_bytes) + " bytes of workspace";
+  return text + "\n";
+}
+
+}  // namespace anyop

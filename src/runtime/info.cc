@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of an operator without a call.
+#include <string_view>
+
+#include "runtime/call.h"
+#include "runtime/json.h"
+
+namespace anyop {
+namespace {
+
+// By ParamKind.
+constexpr const char* kKindNames[] = {"tensor", "tensors", "int",  "float", "bool",
+                                      "word",   "dtype",   "ints", "floats"};
+
+std::string_view Availability(const OperatorKernel& k) {
+  return !k.is_built ? "not built" : k.has_features ? "available" : "unavailable";
+}
+
+std::string KernelLine(const OperatorKernel& k) {
+  std::string line = "  " + k.name;
+  if (!k.is_built) return line + ": not built for this machine";
+  if (*k.data.when) line += ", when " + std::string(k.data.when);
+  if (*k.data.needs) line += ", needs " + std::string(k.data.needs);
+  if (!k.has_features) line += " (this machine has no " + k.missing + ")";
+  return line;
+}
+
+}  // namespace
+
+std::string InfoText(const Operator& op) {
+  std::string text = op.contract->text + "\n";
+  if (!op.doc.empty()) text += "\n" + op.doc + "\n";
+  text += "\nKernels, best first:\n";
+  for (const OperatorKernel& k : op.kernels) text += KernelLine(k) + "\n";
+  if (op.kernels.empty()) text += "  none\n";
+  const std::pair<const char*, const char*> facts[] = {
+      {"Means:    ", op.data->means},
+      {"Gradient: ", op.data->gradient},
+      {"Flops:    ", op.data->flops},
+      {"Bytes:    ", op.data->bytes},
+  };
+  text += "\n";
+  for (const auto& [label, value] : facts) {
+    if (*value) text += std::string(label) + value + "\n";
+  }
+  return text + "Library:  " + op.file + "\n";
+}
+
+std::string InfoJson(const Operator& op) {
+  const Form& first = op.contract->forms[0];
+  JsonWriter json;
+  json.Begin('{');
+  json.Field("name", op.name).Field("library", op.library).Field("file", op.file);
+  json.Field("source", op.source).Field("doc", op.doc);
+  json.Field("signature", op.contract->text).Field("hash", op.contract->hash);
+  json.Field("gradient", op.data->gradient).Field("means", op.data->means);
+  json.Key("params").Begin('[');
+  for (const Param& p : first.params) {
+    json.Begin('{').Field("name", p.name).Field("kind", kKindNames[int(p.kind)]);
+    json.Field("type", p.tensor.text).Field("default", p.default_text);
+    json.Flag("required", !p.has_default).Flag("optional", p.is_optional);
+    json.Flag("mut", p.is_mut).Flag("dense", p.is_dense);
+    json.Key("words").Begin('[');
+    for (const std::string& word : op.contract->words[std::size_t(&p - first.params.data())]) {
+      json.Value(word);
+    }
+    json.End(']').End('}');
+  }
+  json.End(']').Key("results").Begin('[');
+  for (const Result& r : first.results) {
+    json.Begin('{')
+        .Field("name", r.name)
+        .Field("type", r.tensor.text)
+        .Flag("optional", r.is_optional)
+        .End('}');
+  }
+  json.End(']').Key("kernels").Begin('[');
+  for (const OperatorKernel& k : op.kernels) {
+    json.Begin('{').Field("name", k.name).Field("state", Availability(k));
+    if (k.is_built) json.Field("when", k.data.when).Field("needs", k.data.needs);
+    json.End('}');
+  }
+  json.End(']').End('}');
+  return json.text();
+}
+
+}  // namespace anyop

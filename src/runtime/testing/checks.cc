@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators for the runtime's tests: indices, checks, tiling, workspace, errors, probes.
+#include <cstring>
+#include <new>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+void Scatter(const Context&, const Tensor& x, const Tensor& slots, const Tensor& cache) {
+  for (std::int64_t i = 0; i < x.rows(); ++i) {
+    const std::int64_t s = ReadIndex(slots, i * slots.stride(0));
+    if (s < 0) continue;
+    const auto from = x.row<const float>(i);
+    const auto to = cache.row<float>(s);
+    for (std::size_t k = 0; k < from.size(); ++k) to[k] = from[k];
+  }
+}
+constexpr Kernel kScatter{.name = "cpu_f32", .run = Bind<&Scatter>()};
+constexpr const Kernel* kScatterKernels[] = {&kScatter};
+
+void SegmentSum(const Context&, const Tensor& x, const Tensor& starts, const Tensor& y) {
+  for (std::int64_t b = 0; b < y.size(); ++b) {
+    float sum = 0;
+    for (std::int64_t i = ReadIndex(starts, b); i < ReadIndex(starts, b + 1); ++i) {
+      sum += x.base<const float>()[i];
+    }
+    y.base<float>()[b] = sum;
+  }
+}
+constexpr Kernel kSegmentSum{.name = "cpu_f32", .run = Bind<&SegmentSum>()};
+constexpr const Kernel* kSegmentSumKernels[] = {&kSegmentSum};
+
+void CheckNotNegative(const Context&, const Tensor& x) {
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    if (x.base<const float>()[i] < 0) Refuse("x[" + std::to_string(i) + "] is negative.");
+  }
+}
+void Copy(const Context&, const Tensor& x, const Tensor& y) {
+  std::memcpy(y.base<char>(), x.base<char>(), std::size_t(x.size()) * 4);
+}
+constexpr Kernel kCopy{.name = "cpu_f32", .run = Bind<&Copy>()};
+constexpr const Kernel* kCopyKernels[] = {&kCopy};
+
+struct Tile {
+  std::int64_t d, factor;
+};
+int PlanTile(const anyop_context*, const std::int64_t* values, void* tiling) {
+  *static_cast<Tile*>(tiling) = {values[0], values[1]};
+  return ANYOP_OK;
+}
+// y[0] = what the plan computed; workspace is written whole, so that a short one is found.
+void Tiled(const Context& ctx, const Tensor& x, std::int64_t, const Tensor& y) {
+  std::memset(ctx.workspace, 0x5a, std::size_t(x.dim(-1)) * 8);
+  const Tile& t = ctx.Tiling<Tile>();
+  y.base<float>()[0] = float(t.d * t.factor);
+  y.base<float>()[1] = float(ctx.workspace_bytes);
+  y.base<float>()[2] = float(reinterpret_cast<std::uintptr_t>(ctx.workspace) % 64);
+}
+constexpr Kernel kTiled{.tiling_bytes = sizeof(Tile),
+                        .name = "cpu_f32",
+                        .workspace = "8 * d",
+                        .run = Bind<&Tiled>(),
+                        .plan = &PlanTile,
+                        .plan_values = "d, factor"};
+constexpr const Kernel* kTiledKernels[] = {&kTiled};
+
+void Throw(const Context&, std::int64_t what, const Tensor&) {
+  if (what == 1) throw std::bad_alloc();
+  if (what == 2) Refuse("what is 2.");
+  if (what == 3) throw std::runtime_error("broken.");
+  if (what == 4) throw 4;
+}
+constexpr Kernel kThrow{.name = "cpu_f32", .run = Bind<&Throw>()};
+constexpr const Kernel* kThrowKernels[] = {&kThrow};
+
+// Two kernels of which the second does a hundredth of the work.
+template <int kRounds>
+void Spin(const Context&, const Tensor& x, const Tensor& y) {
+  volatile float sum = 0;
+  for (int k = 0; k < kRounds; ++k) {
+    for (std::int64_t i = 0; i < x.size(); ++i) sum = sum + x.base<const float>()[i];
+  }
+  *y.base<float>() = kRounds;
+}
+constexpr Kernel kSlow{.name = "cpu_slow", .run = Bind<&Spin<100>>(), .probe = "n = 256"};
+constexpr Kernel kFast{.name = "cpu_fast", .run = Bind<&Spin<1>>(), .probe = "n = 256"};
+constexpr const Kernel* kSpinKernels[] = {&kSlow, &kFast};
+
+const char* AcceptsSmall(const anyop_value* frame) {
+  return frame[1].i <= 8 ? nullptr : "k is above 8";
+}
+void First(const Context&, const Tensor& x, std::int64_t, const Tensor& y) {
+  y.base<float>()[0] = x.base<const float>()[0];
+}
+constexpr Kernel kSmall{.name = "cpu_small", .run = Bind<&First>(), .accepts = &AcceptsSmall};
+constexpr const Kernel* kSmallKernels[] = {&kSmall};
+
+void CountThreads(const Context& ctx, const Tensor& x, const Tensor& y) {
+  y.base<std::int64_t>()[0] = ctx.threads;
+  y.base<std::int64_t>()[1] = ctx.flags;
+  ctx.ParallelFor(x.size(), 1000, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) (void)x.base<const float>()[i];
+  });
+}
+constexpr Kernel kCountThreads{.name = "cpu_f32", .run = Bind<&CountThreads>()};
+constexpr const Kernel* kCountThreadsKernels[] = {&kCountThreads};
+
+}  // namespace
+
+extern constinit const Op scatter{
+    .signature = "scatter(x: f32[t, d], slots: I[t] below s, cache: mut f32[s, d]) -> () where I in i32 | i64\n"
+                 "scatter(x: f32[t, d], slots: I[t] below nb*bs, cache: mut f32[nb, bs, d]) -> () "
+                 "where I in i32 | i64",
+    .kernels = kScatterKernels,
+};
+extern constinit const Op segment_sum{
+    .signature = "segment_sum(x: dense f32[t], starts: dense I[b+1] offsets t) -> (y: f32[b]) "
+                 "where I in i32 | i64",
+    .kernels = kSegmentSumKernels,
+};
+extern constinit const Op not_negative{
+    .signature = "not_negative(x: dense f32[n]) -> (y: f32[n])",
+    .kernels = kCopyKernels,
+    .check = Bind<&CheckNotNegative>(),
+};
+extern constinit const Op tiled{
+    .signature = "tiled(x: f32[..., d], factor: int = 3) -> (y: f32[3])",
+    .kernels = kTiledKernels,
+};
+extern constinit const Op throwing{
+    .signature = "throwing(what: int) -> (y: f32[1])",
+    .kernels = kThrowKernels,
+};
+extern constinit const Op spin{
+    .signature = "spin(x: f32[n]) -> (y: f32[1])",
+    .kernels = kSpinKernels,
+};
+extern constinit const Op small{
+    .signature = "small(x: f32[n], k: int) -> (y: f32[1]) where n >= 1",
+    .kernels = kSmallKernels,
+};
+extern constinit const Op count_threads{
+    .signature = "count_threads(x: f32[n]) -> (y: i64[2])",
+    .kernels = kCountThreadsKernels,
+};
+
+}  // namespace anyop::ops
