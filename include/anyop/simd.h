@@ -17,15 +17,21 @@
 //   Abs Sqrt Round IsNan             Round: to the nearest whole, half to even, |x| < 2^22
 //   Select(m, a, b)                  a where m, else b
 //   Bits(m)                          bit i is lane i of the mask
+//   FirstLanes(n)                    true in the first n lanes
+//   KeepFirst(v, n, rest)            the first n lanes of v, the others of rest
 //   ScaleByPowerOf2(a, n)            a * 2^n, n whole and -252 <= n <= 254
 //   ReduceAdd ReduceMax ReduceMin    over the lanes, in a fixed order
-//   Exp                              1 ulp; exact at 0, results below 2^-126 and overflow included
-//   Sigmoid                          1 / (1 + exp(-x)), 3 ulp
-//   ForLanes ForLanesBy              loops with full vectors and one tail
+//   Reciprocal                       1 / a within 1.5 ulp for 2^-125 <= |a| <= 2^125; error below
+//                                    2^-126 beyond; 0 of infinity
+//   Exp Sigmoid                      1 ulp and 3 ulp, subnormal results and overflow included
+//   ForLanes ForBlocks               loops with full vectors and one tail
+//   LoadAll StoreAll                 several vectors, one after the other in memory
+//   ExpAll<T> SigmoidAll<T>          of several vectors at once; T: what the result is rounded to
 #pragma once
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -60,6 +66,9 @@ ANYOP_LANE_FN void StoreN(T* p, F32 v, Full) {
   Store(p, v);
 }
 
+ANYOP_LANE_FN F32 KeepFirst(F32 v, Full, F32) { return v; }
+ANYOP_LANE_FN F32 KeepFirst(F32 v, int n, F32 rest) { return Select(FirstLanes(n), v, rest); }
+
 ANYOP_LANE_FN F32& operator+=(F32& a, F32 b) { return a = a + b; }
 ANYOP_LANE_FN F32& operator*=(F32& a, F32 b) { return a = a * b; }
 
@@ -75,38 +84,37 @@ ANYOP_LANE_FN void ForLanes(std::int64_t n, F&& f) {
   if (i < n) f(i, int(n - i));
 }
 
-// The same with a third argument, way 0 ... kWays - 1 in turn (a constant): independent sums, to
-// hide the latency of an add or FMA (4 cycles x 2 a cycle = 8 in flight).
-template <int kWays, class F>
-ANYOP_LANE_FN void ForLanesBy(std::int64_t n, F&& f) {
+// Calls f(i, count, kBlock) with kBlock = N vectors at a time, then with kBlock = 1 as ForLanes
+// does; kBlock is a constant, and count that of each vector. Several vectors in flight hide the
+// latency of an operation (an FMA: 4 cycles x 2 a cycle = 8), each with a sum of its own.
+template <int N, class F>
+ANYOP_LANE_FN void ForBlocks(std::int64_t n, F&& f) {
   std::int64_t i = 0;
-  for (; i + kWays * kLanes <= n; i += kWays * kLanes) {
-    [&]<int... kWay>(std::integer_sequence<int, kWay...>) __attribute__((always_inline)) {
-      (f(i + kWay * kLanes, kFull, std::integral_constant<int, kWay>{}), ...);
-    }
-    (std::make_integer_sequence<int, kWays>{});
+  for (; i + N * kLanes <= n; i += N * kLanes) f(i, kFull, std::integral_constant<int, N>{});
+  for (; i + kLanes <= n; i += kLanes) f(i, kFull, std::integral_constant<int, 1>{});
+  if (i < n) f(i, int(n - i), std::integral_constant<int, 1>{});
+}
+
+// The N vectors of a block, one after the other in memory.
+template <int N, class T, class Count>
+ANYOP_LANE_FN void LoadAll(F32 (&v)[N], const T* p, Count count) {
+#pragma GCC unroll 8
+  for (int k = 0; k < N; ++k) v[k] = LoadN(p + k * kLanes, count);
+}
+template <int N, class T, class Count>
+ANYOP_LANE_FN void StoreAll(T* p, const F32 (&v)[N], Count count) {
+  if constexpr (N % 2 == 0 && std::is_same_v<Count, Full>) {
+#pragma GCC unroll 8
+    for (int k = 0; k < N; k += 2) StorePair(p + k * kLanes, v[k], v[k + 1]);
+  } else {
+#pragma GCC unroll 8
+    for (int k = 0; k < N; ++k) StoreN(p + k * kLanes, v[k], count);
   }
-  for (; i + kLanes <= n; i += kLanes) f(i, kFull, std::integral_constant<int, 0>{});
-  if (i < n) f(i, int(n - i), std::integral_constant<int, 0>{});
 }
-
-// e^x = 2^n e^r with r = x - n ln 2 in [-0.35, 0.35]; ln 2 in two parts, the first of 15 bits, so
-// that n * ln 2 is exact without FMA too. Polynomial: Cephes expf.
-ANYOP_LANE_FN F32 Exp(F32 x) {
-  x = Max(Set(-104.0f), Min(Set(89.0f), x));  // NaN is the second operand, and stays
-  const F32 n = Round(x * Set(0x1.715476p0f));
-  const F32 r = Fma(n, Set(-0x1.7f7d1cp-20f), Fma(n, Set(-0x1.62e4p-1f), x));
-  F32 p = Fma(Set(1.9875691500e-4f), r, Set(1.3981999507e-3f));
-  p = Fma(p, r, Set(8.3334519073e-3f));
-  p = Fma(p, r, Set(4.1665795894e-2f));
-  p = Fma(p, r, Set(1.6666665459e-1f));
-  p = Fma(p, r, Set(5.0000001201e-1f));
-  return ScaleByPowerOf2(Fma(r * r, p, r) + Set(1.0f), n);
-}
-
-ANYOP_LANE_FN F32 Sigmoid(F32 x) { return Set(1.0f) / (Set(1.0f) + Exp(Zero() - x)); }
 
 }  // namespace ANYOP_ISA
 }  // namespace anyop
+
+#include "anyop/simd/math.h"
 
 #undef ANYOP_LANE_FN

@@ -78,6 +78,12 @@ ANYOP_LANE_FN void StoreN(float* p, F32 a, int n) { _mm256_maskstore_ps(p, lanes
 ANYOP_LANE_FN void StoreN(BF16* p, F32 a, int n) { lanes::Store16N(p, lanes::ToBF16(a.v), n); }
 ANYOP_LANE_FN void StoreN(F16* p, F32 a, int n) { lanes::Store16N(p, lanes::ToF16(a.v), n); }
 
+template <class T>
+ANYOP_LANE_FN void StorePair(T* p, F32 a, F32 b) {
+  Store(p, a);
+  Store(p + kLanes, b);
+}
+
 ANYOP_LANE_FN F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
 ANYOP_LANE_FN F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }
 ANYOP_LANE_FN F32 operator*(F32 a, F32 b) { return {_mm256_mul_ps(a.v, b.v)}; }
@@ -91,6 +97,7 @@ ANYOP_LANE_FN Mask operator!=(F32 a, F32 b) { return {_mm256_cmp_ps(a.v, b.v, _C
 ANYOP_LANE_FN Mask operator&(Mask a, Mask b) { return {_mm256_and_ps(a.m, b.m)}; }
 ANYOP_LANE_FN Mask operator|(Mask a, Mask b) { return {_mm256_or_ps(a.m, b.m)}; }
 ANYOP_LANE_FN std::uint32_t Bits(Mask m) { return std::uint32_t(_mm256_movemask_ps(m.m)); }
+ANYOP_LANE_FN Mask FirstLanes(int n) { return {_mm256_castsi256_ps(lanes::First(n))}; }
 ANYOP_LANE_FN Mask IsNan(F32 a) { return {_mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q)}; }
 ANYOP_LANE_FN F32 Select(Mask m, F32 a, F32 b) { return {_mm256_blendv_ps(b.v, a.v, m.m)}; }
 
@@ -102,6 +109,8 @@ ANYOP_LANE_FN F32 Sqrt(F32 a) { return {_mm256_sqrt_ps(a.v)}; }
 ANYOP_LANE_FN F32 Round(F32 a) {
   return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+ANYOP_LANE_FN F32 Reciprocal(F32 a) { return Set(1.0f) / a; }
+inline constexpr bool kScaleSaturates = false;
 // In two steps: 2^n itself may lie outside the normal range. The first is exact.
 ANYOP_LANE_FN F32 ScaleByPowerOf2(F32 a, F32 n) {
   const __m256i i = _mm256_cvtps_epi32(n.v), half = _mm256_srai_epi32(i, 1);

@@ -23,17 +23,25 @@ namespace lanes {
 ANYOP_LANE_FN __mmask16 First(int n) { return __mmask16((1u << n) - 1); }
 ANYOP_LANE_FN __m512i Bits(__m512 v) { return _mm512_castps_si512(v); }
 
+// Word i becomes the upper half of lane i, above zeros.
 ANYOP_LANE_FN F32 FromBF16(__m256i b) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(b), 16))};
+  const __m512i index = _mm512_set_epi16(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8, 8,
+                                         7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+  return {_mm512_castsi512_ps(
+      _mm512_maskz_permutexvar_epi16(0xaaaaaaaa, index, _mm512_castsi256_si512(b)))};
 }
+// The upper half of each lane becomes v rounded half to even; the lower half is left as it comes.
 // vcvtneps2bf16 is one instruction but takes subnormals for 0.
-ANYOP_LANE_FN __m256i ToBF16(__m512 v) {
+ANYOP_LANE_FN __m512i RoundBF16(__m512 v) {
   const __m512i u = Bits(v);
-  const __m512i lsb = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  const __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), lsb);
-  const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(
-      _mm512_srli_epi32(_mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000)), 16));
+  const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
+  const __m512i down = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
+  const __m512i r = _mm512_mask_add_epi32(down, odd, u, _mm512_set1_epi32(0x8000));
+  // Replaces NaNs, and nothing else, by the quiet NaN of v.
+  return Bits(_mm512_fixupimm_ps(_mm512_castsi512_ps(r), v, _mm512_set1_epi32(0x22), 0));
+}
+ANYOP_LANE_FN __m256i ToBF16(__m512 v) {
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(RoundBF16(v), 16));
 }
 ANYOP_LANE_FN F32 FromF16(__m256i h) { return {_mm512_cvtph_ps(h)}; }
 ANYOP_LANE_FN __m256i ToF16(__m512 v) {
@@ -63,6 +71,19 @@ ANYOP_LANE_FN F32 LoadN(const F16* p, int n) {
 ANYOP_LANE_FN void Store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
 ANYOP_LANE_FN void Store(BF16* p, F32 a) { lanes::Store16(p, lanes::ToBF16(a.v)); }
 ANYOP_LANE_FN void Store(F16* p, F32 a) { lanes::Store16(p, lanes::ToF16(a.v)); }
+template <class T>
+ANYOP_LANE_FN void StorePair(T* p, F32 a, F32 b) {
+  Store(p, a);
+  Store(p + kLanes, b);
+}
+// The odd words of both vectors.
+ANYOP_LANE_FN void StorePair(BF16* p, F32 a, F32 b) {
+  const __m512i index =
+      _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
+                       25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  _mm512_storeu_si512(
+      p, _mm512_permutex2var_epi16(lanes::RoundBF16(a.v), index, lanes::RoundBF16(b.v)));
+}
 ANYOP_LANE_FN void StoreN(float* p, F32 a, int n) {
   _mm512_mask_storeu_ps(p, lanes::First(n), a.v);
 }
@@ -86,6 +107,7 @@ ANYOP_LANE_FN Mask operator!=(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.
 ANYOP_LANE_FN Mask operator&(Mask a, Mask b) { return {__mmask16(a.m & b.m)}; }
 ANYOP_LANE_FN Mask operator|(Mask a, Mask b) { return {__mmask16(a.m | b.m)}; }
 ANYOP_LANE_FN std::uint32_t Bits(Mask m) { return m.m; }
+ANYOP_LANE_FN Mask FirstLanes(int n) { return {lanes::First(n)}; }
 ANYOP_LANE_FN Mask IsNan(F32 a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
 ANYOP_LANE_FN F32 Select(Mask m, F32 a, F32 b) { return {_mm512_mask_blend_ps(m.m, b.v, a.v)}; }
 
@@ -97,6 +119,16 @@ ANYOP_LANE_FN F32 Sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
 ANYOP_LANE_FN F32 Round(F32 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+// The division takes as long as the whole of Exp: 14 bits and one Newton step instead. Of infinity
+// the step is NaN, for which Min gives its second operand.
+ANYOP_LANE_FN F32 Reciprocal(F32 a) {
+  const __m512 r = _mm512_rcp14_ps(a.v), two = _mm512_set1_ps(2.0f);
+  return {_mm512_mul_ps(r, _mm512_min_ps(_mm512_fnmadd_ps(a.v, r, two), two))};
+}
+// ScaleByPowerOf2 takes any n: 0 and infinity for huge ones, NaN for NaN.
+inline constexpr bool kScaleSaturates = true;
+// a, moved to within limit of 0; limit, with some sign, where a is NaN.
+ANYOP_LANE_FN F32 LimitAbs(F32 a, F32 limit) { return {_mm512_range_ps(a.v, limit.v, 0b0010)}; }
 ANYOP_LANE_FN F32 ScaleByPowerOf2(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 
 ANYOP_LANE_FN float ReduceAdd(F32 a) { return _mm512_reduce_add_ps(a.v); }

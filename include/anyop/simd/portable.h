@@ -83,6 +83,12 @@ ANYOP_LANE_FN void Store(T* p, F32 a) {
   StoreN(p, a, kLanes);
 }
 
+template <class T>
+ANYOP_LANE_FN void StorePair(T* p, F32 a, F32 b) {
+  Store(p, a);
+  Store(p + kLanes, b);
+}
+
 ANYOP_LANE_FN F32 operator+(F32 a, F32 b) { return {a.v + b.v}; }
 ANYOP_LANE_FN F32 operator-(F32 a, F32 b) { return {a.v - b.v}; }
 ANYOP_LANE_FN F32 operator*(F32 a, F32 b) { return {a.v * b.v}; }
@@ -98,6 +104,7 @@ ANYOP_LANE_FN Mask operator|(Mask a, Mask b) { return {a.m | b.m}; }
 ANYOP_LANE_FN std::uint32_t Bits(Mask m) {
   return std::uint32_t((m.m[0] & 1) | (m.m[1] & 2) | (m.m[2] & 4) | (m.m[3] & 8));
 }
+ANYOP_LANE_FN Mask FirstLanes(int n) { return {lanes::I{0, 1, 2, 3} < n}; }
 ANYOP_LANE_FN Mask IsNan(F32 a) { return {a.v != a.v}; }
 ANYOP_LANE_FN F32 Select(Mask m, F32 a, F32 b) {
   return {lanes::Value(lanes::Blend(m.m, lanes::Bits(a.v), lanes::Bits(b.v)))};
@@ -125,6 +132,8 @@ ANYOP_LANE_FN F32 Round(F32 a) {
   const F32 magic = Set(0x1.8p23f);
   return (a + magic) - magic;
 }
+ANYOP_LANE_FN F32 Reciprocal(F32 a) { return Set(1.0f) / a; }
+inline constexpr bool kScaleSaturates = false;
 // In two steps: 2^n itself may lie outside the normal range. The first is exact.
 ANYOP_LANE_FN F32 ScaleByPowerOf2(F32 a, F32 n) {
   const lanes::U i = lanes::Bits(n.v + 0x1.8p23f);  // n in the low bits

@@ -178,6 +178,20 @@ TEST(Simd, SigmoidIsWithinThreeUlpDownToMinus87) {
   EXPECT_EQ(Lane(Sigmoid, kInf), 1.0f);
 }
 
+TEST(Simd, ReciprocalIsWithinOneAndAHalfUlp) {
+  for (std::uint32_t u = 0x01000000u; u < 0x7e800000u; u += 1021) {
+    for (float x : {FromBits(u), -FromBits(u)}) {
+      ASSERT_LE(UlpError(Lane(Reciprocal, x), 1 / double(x)), 1.5) << std::hexfloat << x;
+    }
+  }
+  for (float x : {0x1p126f, 0x1p127f, -0x1.8p126f, 0x1.fffffep127f}) {
+    EXPECT_NEAR(Lane(Reciprocal, x), 1 / x, 0x1p-126) << x;
+  }
+  EXPECT_EQ(Lane(Reciprocal, kInf), 0.0f);
+  EXPECT_EQ(Lane(Reciprocal, -kInf), 0.0f);
+  EXPECT_TRUE(std::isnan(Lane(Reciprocal, kNan)));
+}
+
 TEST(Simd, ScalesByAnyPowerOfTwoWithOneRounding) {
   for (int n = -252; n <= 254; ++n) {
     const auto scale = [n](F32 a) { return ScaleByPowerOf2(a, Set(float(n))); };
@@ -232,6 +246,15 @@ TEST(Simd, SelectsLaneByLane) {
   }
 }
 
+TEST(Simd, KeepsTheFirstLanes) {
+  for (int n = 0; n <= kLanes; ++n) {
+    EXPECT_EQ(Bits(FirstLanes(n)), (1ull << n) - 1);
+    float y[kLanes];
+    Store(y, KeepFirst(Set(1), n, Set(-1)));
+    for (int i = 0; i < kLanes; ++i) EXPECT_EQ(y[i], i < n ? 1 : -1);
+  }
+}
+
 TEST(Simd, ComputesLikeScalars) {
   for (float a : {0.1f, -3.7f, 1e-40f, 5e37f}) {
     for (float b : {0.3f, -2.9f, 1e-38f, 7.5f}) {
@@ -259,15 +282,67 @@ TEST(Simd, ReducesOverAllLanes) {
 
 TEST(Simd, LoopsVisitEveryElementOnce) {
   for (int n = 0; n <= 9 * kLanes + 1; ++n) {
-    std::vector<int> seen(n, 0), seen_by(n, 0);
+    std::vector<int> seen(n, 0), seen_in_blocks(n, 0);
     ForLanes(n, [&](std::int64_t i, auto count) {
       for (int k = 0; k < count; ++k) ++seen[i + k];
     });
-    ForLanesBy<4>(n, [&](std::int64_t i, auto count, auto way) {
-      for (int k = 0; k < count; ++k) seen_by[i + k] += way < 4;
+    ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {
+      for (int b = 0; b < block; ++b) {
+        for (int k = 0; k < count; ++k) ++seen_in_blocks[i + b * kLanes + k];
+      }
     });
     EXPECT_EQ(seen, std::vector<int>(n, 1));
-    EXPECT_EQ(seen_by, std::vector<int>(n, 1));
+    EXPECT_EQ(seen_in_blocks, std::vector<int>(n, 1));
+  }
+}
+
+TYPED_TEST(SimdStorage, BlocksAreVectorsOneAfterTheOther) {
+  for (int n = 0; n <= 9 * kLanes + 1; ++n) {
+    std::vector<TypeParam> x(n), y(n);
+    for (int i = 0; i < n; ++i) x[i] = TypeParam(std::ldexp(float(i % 61 - 30), i % 40 - 20));
+    ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {
+      F32 v[block];
+      LoadAll(v, &x[i], count);
+      StoreAll(&y[i], v, count);
+    });
+    EXPECT_EQ(std::memcmp(x.data(), y.data(), n * sizeof(TypeParam)), 0) << n;
+  }
+}
+
+// What one rounding to T hides: 0.01 ulp of T.
+template <class T>
+constexpr double kHidden = std::is_same_v<T, BF16> ? 0x1p-14 : 0x1p-17;
+
+TYPED_TEST(Simd16, ExpAndSigmoidAreExactEnoughToBeRoundedOnce) {
+  for (double x = -87; x < 88; x += 0.00037) {
+    F32 e[1] = {Set(float(x))}, s[1] = {Set(float(x))};
+    float out[kLanes];
+    ExpAll<TypeParam>(e);
+    Store(out, e[0]);
+    const double exact = std::exp(double(float(x))), sigma = 1 / (1 + 1 / exact);
+    ASSERT_NEAR(out[0], exact, kHidden<TypeParam> * exact) << x;
+    SigmoidAll<TypeParam>(s);
+    Store(out, s[0]);
+    ASSERT_NEAR(out[0], sigma, kHidden<TypeParam> * sigma) << x;
+  }
+  for (float x : {-1e30f, -kInf, 1e30f, kInf, kNan}) {
+    const auto exp = [](F32 v) {
+      F32 e[1] = {v};
+      ExpAll<TypeParam>(e);
+      return e[0];
+    };
+    EXPECT_LE(UlpError(Lane(exp, x), std::exp(double(x))), 0) << x;
+  }
+}
+
+TYPED_TEST(Simd16, PairsAreRoundedAsDTypeDoes) {
+  for (std::uint64_t u = 0; u < 1ull << 32; u += 10007) {
+    const float a = FromBits(std::uint32_t(u)), b = FromBits(std::uint32_t(u * 31));
+    TypeParam out[2 * kLanes];
+    const F32 v[2] = {Set(a), Set(b)};
+    StoreAll(out, v, kFull);
+    ASSERT_EQ(out[0].bits, TypeParam(a).bits) << std::hexfloat << a;
+    ASSERT_EQ(out[kLanes].bits, TypeParam(b).bits) << std::hexfloat << b;
   }
 }
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "ops/common/elementwise.h"
+#include "ops/common/rms_norm.h"
+
+namespace anyop::ops {
+namespace {
+
+// v = x + residual
+template <int N, class T, class Count>
+void Add(F32 (&v)[N], const T* x, const T* residual, Count count) {
+  F32 r[N];
+  LoadAll(v, x, count);
+  LoadAll(r, residual, count);
+  for (int k = 0; k < N; ++k) v[k] += r[k];
+}
+
+void Run(const Context& ctx, const Tensor& x, const Tensor& residual, const Tensor* weight,
+         float eps, float weight_offset, const Tensor& y, const Tensor& sum) {
+  VisitFloat(x.type(), [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t d = x.row_size();
+    const T* w = weight ? weight->base<const T>() : nullptr;  // [d]
+    ctx.ForRows(
+        x,
+        [&](std::int64_t r) {
+          const T* xr = x.row<const T>(r).data();         // [d]
+          const T* rr = residual.row<const T>(r).data();  // [d]
+          T* total = sum.row<T>(r).data();                // [d]
+          // Squares are taken of the sum as it is stored: after its rounding.
+          const float squares = SumOfSquares(d, [&](auto& v, std::int64_t i, auto count) {
+            Add(v, xr + i, rr + i, count);
+            StoreAll(total + i, v, count);
+            if constexpr (!std::is_same_v<T, float>) LoadAll(v, total + i, count);
+          });
+          NormalizeRow(total, w, y.row<T>(r).data(), d, squares, eps, weight_offset);
+        },
+        0.12);
+  });
+}
+
+}  // namespace
+}  // namespace anyop::ops

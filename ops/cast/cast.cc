@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// cast: the values of a tensor in another dtype.
+//
+//   to        the dtype of the result
+//   saturate  what lies beyond an f8 becomes its largest value (448 or 57344); without it f8e4m3
+//             gets NaN and f8e5m2 infinity. f16 and bf16 never saturate
+//
+// Numerics  Exact where it can be. To a narrower float: one rounding, half to even, subnormals
+// kept.
+//           Float to integer: toward zero, then clamped to the range; NaN gives 0. Integer to a
+//           narrower integer: the low bits. To bool: x != 0, NaN is true. NaN stays NaN in floats.
+// Source    IEEE 754; OCP 8-bit floating point specification 1.0.
+
+#include "ops/cast/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel cast_avx512 [[gnu::weak]];
+extern const Kernel cast_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&cast_avx512, &cast_avx2, &kPortable};
+
+extern constinit const Op cast{
+    .signature =
+        "cast(x: T[...], to: dtype, saturate: bool = True) -> (y: to[...]) where T in "
+        "f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "ops/cast/convert.h"
+#include "ops/common/elementwise.h"
+
+namespace anyop::ops {
+namespace {
+
+template <class T>
+inline constexpr bool kHasLanes =
+    std::is_same_v<T, float> || std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
+
+// n neighbouring elements.
+template <class To, class From>
+void CastRun(const void* from, void* to, std::int64_t n, bool saturate) {
+  const From* x = static_cast<const From*>(from);
+  To* y = static_cast<To*>(to);
+  if constexpr (std::is_same_v<To, From>) {
+    std::memcpy(y, x, std::size_t(n) * sizeof(To));
+  } else if constexpr (kHasLanes<To> && kHasLanes<From>) {
+    ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {
+      F32 v[block];
+      LoadAll(v, x + i, count);
+      StoreAll(y + i, v, count);
+    });
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) y[i] = Convert<To>(x[i], saturate);
+  }
+}
+
+using CastFunction = void (*)(const void*, void*, std::int64_t, bool);
+
+CastFunction FindCast(DType from, DType to) {
+  return Visit(from, [&](auto from_zero) {
+    return Visit(to, [&](auto to_zero) -> CastFunction {
+      return &CastRun<decltype(to_zero), decltype(from_zero)>;
+    });
+  });
+}
+
+void Run(const Context& ctx, const Tensor& x, DType to, bool saturate, const Tensor& y) {
+  const CastFunction cast = FindCast(x.type(), to);
+  const int x_bytes = Bytes(x.type()), y_bytes = Bytes(to);
+  const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iy) {
+    cast(x.base<const char>() + ix * x_bytes, y.base<char>() + iy * y_bytes, n, saturate);
+  };
+  ForRuns(ctx, (x_bytes + y_bytes) * 0.02, apply, x, y);
+}
+
+}  // namespace
+}  // namespace anyop::ops

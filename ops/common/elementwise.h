@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// How elementwise operators walk tensors of one shape, or of one shape but for a row.
+#pragma once
+#include <algorithm>
+#include <type_traits>
+
+#include "anyop/op.h"
+#include "anyop/simd.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// Calls f(n, offset of x, offsets of others...) for runs of n neighbouring elements that cover the
+// tensors, in parallel where it pays: pieces of the whole where all are contiguous, else rows.
+template <class F, class... Others>
+[[gnu::always_inline]] inline void ForRuns(const Context& ctx, double element_ns, F&& f,
+                                           const Tensor& x, const Others&... others) {
+  if (x.is_contiguous() && (others.is_contiguous() && ...)) {
+    constexpr std::int64_t kPiece = 256;
+    const std::int64_t n = x.size(), pieces = (n + kPiece - 1) / kPiece;
+    const auto grain = std::int64_t(2000 / (element_ns * kPiece)) + 1;
+    ctx.ParallelFor(pieces, grain, [&](std::int64_t first, std::int64_t last) {
+      const std::int64_t begin = first * kPiece, end = std::min(n, last * kPiece);
+      f(end - begin, begin, ((void)others, begin)...);
+    });
+  } else {
+    ctx.ForRows(
+        x, [&](std::int64_t r) { f(x.row_size(), x.row_offset(r), others.row_offset(r)...); },
+        element_ns);
+  }
+}
+
+// Calls f with a value of the C++ type behind one of the three dtypes that compute in f32.
+template <class F>
+[[gnu::always_inline]] inline void VisitFloat(DType d, F&& f) {
+  if (d == DType::kF32) {
+    f(float{});
+  } else if (d == DType::kBF16) {
+    f(BF16{});
+  } else {
+    f(F16{});
+  }
+}
+
+// z = op(x, y), element by element; y is one row for all where its rank is lower. Floats compute in
+// f32 lanes and round once, integers wrap.
+template <class Op>
+[[gnu::always_inline]] inline void RunBinary(const Context& ctx, const Tensor& x, const Tensor& y,
+                                             const Tensor& z, Op op) {
+  const auto run = [&](auto zero) {
+    using T = decltype(zero);
+    const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iz, std::int64_t iy) {
+      const T* a = x.base<const T>() + ix;
+      const T* b = y.base<const T>() + iy;
+      T* c = z.base<T>() + iz;
+      if constexpr (std::is_integral_v<T>) {
+        using U = std::make_unsigned_t<T>;
+#pragma GCC ivdep
+        for (std::int64_t i = 0; i < n; ++i) c[i] = T(op(U(a[i]), U(b[i])));
+      } else {
+        ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {
+          F32 u[block], v[block];
+          LoadAll(u, a + i, count);
+          LoadAll(v, b + i, count);
+          for (int k = 0; k < block; ++k) u[k] = op(u[k], v[k]);
+          StoreAll(c + i, u, count);
+        });
+      }
+    };
+    constexpr double kElementNs = sizeof(T) * 0.02;
+    if (y.rank() < x.rank()) {
+      ctx.ForRows(
+          x, [&](std::int64_t r) { apply(x.row_size(), x.row_offset(r), z.row_offset(r), 0); },
+          kElementNs);
+    } else {
+      ForRuns(ctx, kElementNs, apply, x, z, y);
+    }
+  };
+  switch (x.type()) {
+    case DType::kI64:
+      return run(std::int64_t{});
+    case DType::kI32:
+      return run(std::int32_t{});
+    default:
+      VisitFloat(x.type(), run);
+  }
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

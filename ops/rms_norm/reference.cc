@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+void Run(const Context&, const Tensor& x, const Tensor* weight, double eps, double weight_offset,
+         const Tensor& y) {
+  const std::int64_t d = x.row_size();
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    const auto at = [&](std::int64_t i) { return Read(x, x.row_offset(r) + i); };
+    double sum = 0;
+    for (std::int64_t i = 0; i < d; ++i) sum += at(i) * at(i);
+    const double s = 1 / std::sqrt(sum / double(d) + eps);
+    for (std::int64_t i = 0; i < d; ++i) {
+      const double gain = weight ? Read(*weight, i) + weight_offset : 1;
+      y.base<double>()[y.row_offset(r) + i] = at(i) * s * gain;
+    }
+  }
+}
+
+}  // namespace
+
+extern constinit const Reference rms_norm_reference{.op = "rms_norm", .run = Bind<&Run>()};
+
+}  // namespace anyop::ops

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// rms_norm: root-mean-square normalization over the last dimension.
+//
+//   y[r, i] = x[r, i] * s(r) * (weight[i] + weight_offset)     s(r) = 1 / sqrt(mean_i(x[r, i]^2) +
+//   eps)
+//
+//   weight         one gain per channel; without it the last factor is 1
+//   eps            in units of x^2; keeps s finite when a row is all zeros
+//   weight_offset  1 for models that store the gain minus 1
+//
+// Numerics  Sums and products in f32 for every T; one rounding, on the store to y. A row of zeros
+//           gives zeros, with eps = 0 NaN. An infinity gives NaN in its place and 0 elsewhere.
+// Source    Zhang and Sennrich 2019, arXiv:1910.07467, equation 4.
+
+#include "ops/rms_norm/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel rms_norm_avx512 [[gnu::weak]];
+extern const Kernel rms_norm_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&rms_norm_avx512, &rms_norm_avx2, &kPortable};
+
+extern constinit const Op rms_norm{
+    .signature =
+        "rms_norm(x: T[..., d], weight: T[d]?, eps: float = 1e-6, "
+        "weight_offset: float = 0.0) -> (y: T[..., d] over x) "
+        "where T in f32 | f16 | bf16, d >= 1, eps >= 0",
+    .flops = "4 * size(y)",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// softmax: exponentials of a row, divided by their sum.
+//
+//   y[r, j] = exp(scale * x[r, j] - m) / sum_l exp(scale * x[r, l] - m)     m = max_j scale * x[r,
+//   j]
+//
+//   scale  multiplies x first: an inverse temperature
+//
+// Numerics  f32 for every T, rounded once, on the store to y; exponentials are never rounded to T.
+//           -inf gives 0; a row with NaN or +inf, or of nothing but -inf, gives NaN throughout.
+// Source    the definition.
+
+#include "ops/softmax/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel softmax_avx512 [[gnu::weak]];
+extern const Kernel softmax_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&softmax_avx512, &softmax_avx2, &kPortable};
+
+extern constinit const Op softmax{
+    .signature =
+        "softmax(x: T[..., d], scale: float = 1.0) -> (y: T[..., d] over x) "
+        "where T in f32 | f16 | bf16, d >= 1",
+    .flops = "15 * size(y)",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops
