@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace anyop::optest {
 using Argument = std::variant<std::monostate, Array, std::vector<Array>, std::int64_t, double, bool,
                               std::string, DType, std::vector<std::int64_t>, std::vector<double>>;
 
+// "3", "0.5", "'neox'", "[1, 1]"
+std::string ShowScalar(const Argument& argument);
+
 // Results, and `mut` arguments as the call left them, by name.
 using Results = std::map<std::string, Array, std::less<>>;
 
@@ -29,7 +33,12 @@ class Call {
   // Sets a parameter. Whole numbers given for a float parameter become floats. An unknown name
   // throws; a value of the wrong kind is passed on, for the runtime to refuse.
   Call& Set(std::string_view name, Argument value);
-  Call& Set(std::string_view name, int value) { return Set(name, Argument(std::int64_t(value))); }
+  template <class N>
+  requires std::is_arithmetic_v<N> Call& Set(std::string_view name, N value) {
+    if constexpr (std::is_same_v<N, bool>) return Set(name, Argument(value));
+    if constexpr (std::is_floating_point_v<N>) return Set(name, Argument(double(value)));
+    return Set(name, Argument(std::int64_t(value)));
+  }
   Call& Set(std::string_view name, const char* word) {
     return Set(name, Argument(std::string(word)));
   }
@@ -46,8 +55,9 @@ class Call {
   const Argument& argument(std::string_view name) const;
 
   // The value of an expression of the signature language over this call: size("hq / hkv"). Throws
-  // if it is unknown.
-  std::int64_t size(std::string_view expression) const;
+  // std::runtime_error if it is unknown.
+  double value(std::string_view expression) const;
+  std::int64_t size(std::string_view expression) const { return std::int64_t(value(expression)); }
   // For .prepare: the same sequence for the same seed.
   std::mt19937_64& random() { return random_; }
   // A whole number in [low, high], from random().
@@ -69,6 +79,7 @@ class Call {
   std::uint64_t seed() const { return seed_; }
   const Operator& op() const { return *op_; }
   const std::vector<Argument>& arguments() const { return arguments_; }
+  void set_arguments(std::vector<Argument> arguments) { arguments_ = std::move(arguments); }
 
  private:
   std::size_t Index(std::string_view name) const;

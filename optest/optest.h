@@ -32,8 +32,9 @@
 //   }  // namespace
 //   }  // namespace anyop::optest
 //
-// optest's main() takes GoogleTest's flags, and: --exhaustive (many more calls), --seed=N (other
-// data; a failure prints the one to use), --kernel=NAME (only kernels of that name or prefix).
+// optest's main() takes GoogleTest's flags, and: --exhaustive (many more calls, and large ones),
+// --seed=N (other calls), --call=N (one call alone; a failure prints its N), --kernel=NAME (only
+// kernels of that name or prefix).
 #pragma once
 #include <gtest/gtest.h>
 
@@ -58,8 +59,11 @@ struct OpTest {
   std::string_view op;  // "rms_norm", or "my_ops.scale"
   Tolerance tolerance = Exact();
   // The bits of a row alone (of its result, all leading dimensions taken as one) are those of the
-  // row inside a batch. Only looked at where the operator's tensors have leading dimensions "...".
+  // row inside a batch.
   bool row_invariant = false;
+  // A variable that counts rows instead of "...": "t" for query: T[t, hq, d]. Every tensor that
+  // begins with it is cut.
+  std::string_view row_variable = "";
   // The bits do not depend on the number of threads: every operator's rule.
   bool thread_invariant = true;
   // Calls to make beside the generated ones, by variables of the signature, `rows` (the product of
@@ -103,6 +107,7 @@ void CheckWrongCalls(const OpTest& test);
 // What ran and what did not, over the whole program; printed by optest's main().
 struct Tally {
   int calls = 0;                               // kernel runs compared
+  int left_out = 0;                            // calls that take long, without --exhaustive
   std::int64_t elements = 0;                   // result elements compared
   std::map<std::string, int> ran;              // kernel -> calls
   std::map<std::string, std::string> skipped;  // kernel -> why

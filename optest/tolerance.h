@@ -15,6 +15,14 @@ class Call;
 
 inline constexpr double kU = 0x1p-24;
 
+// The reference of the absolute values of all floats of a call: the S of a sum. Computed when it is
+// first asked for.
+class Terms {
+ public:
+  virtual ~Terms() = default;
+  virtual double at(std::string_view result, std::int64_t index) const = 0;
+};
+
 // One element of a result.
 struct Element {
   const Call& call;
@@ -22,16 +30,18 @@ struct Element {
   std::int64_t index;       // row-major
   DType dtype;              // of the result
   double exact;             // what the reference says
-  double terms;             // the reference of the absolute values of all float tensors: S of a sum
+  const Terms& all_terms;
+  double terms() const { return all_terms.at(result, index); }
   double ulp() const { return Ulp(dtype, exact); }
 };
 
-// The largest |error| allowed for an element.
+// The largest |error| allowed for an element; a negative one asks for the bits of the exact value,
+// rounded once.
 using Allowed = std::function<double(const Element&)>;
 
 class Tolerance {
  public:
-  // From a lambda: [](const Element& e) { return 0.51 * e.ulp() + 4 * kU * e.terms; }
+  // From a lambda: [](const Element& e) { return 0.51 * e.ulp() + 4 * kU * e.terms(); }
   template <class F>
   requires std::is_invocable_r_v<double, F, const Element&> Tolerance(F allowed)
       : bind_([allowed = Allowed(allowed)](const Call&) { return allowed; }) {}
@@ -40,8 +50,6 @@ class Tolerance {
   requires std::is_invocable_r_v<Allowed, F, const Call&> Tolerance(F bind) : bind_(bind) {}
 
   Allowed For(const Call& call) const { return bind_(call); }
-  // Bits must agree with the exact value rounded once.
-  bool is_exact = false;
 
  private:
   std::function<Allowed(const Call&)> bind_;
@@ -49,10 +57,10 @@ class Tolerance {
 
 // Q: the bits of the exact value, rounded once.
 Tolerance Exact();
-// E: 0.51 ulp for 16-bit and narrower floats, `f32_ulps` for f32; plus 4u * terms and 2^-126 *
-// terms_scale where asked: cancellation in 1 + tanh, tiny factors beside an exp.
+// E: 0.51 ulp for 16-bit and narrower floats, `f32_ulps` for f32; plus 2^-126. cancels: plus
+// 4u * terms, for formulas with 1 + tanh or 1 - y.
 Tolerance Elementwise(double f32_ulps = 4, bool cancels = false);
-// D(K): 0.51 ulp + (4 + 2 sqrt(K)) u * terms. k: an expression of the signature language, "d".
+// D(K): 0.51 ulp + (4 + 2 sqrt(K)) u * terms(). k: an expression of the signature language, "d".
 // dot: bf16 dot instructions may treat subnormals as zero, K * 2^-126 * max|a| more.
 Tolerance Sum(std::string_view k, bool dot = false);
 // 0.51 ulp + (a + b * sqrt(k)) u |exact|.

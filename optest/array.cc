@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/array.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <ostream>
+#include <type_traits>
+
+namespace anyop::optest {
+namespace {
+
+struct Format {
+  int mantissa_bits, lowest_exponent;
+  double largest;
+};
+Format FormatOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return {52, -1022, std::numeric_limits<double>::max()};
+    case DType::kF16:
+      return {10, -14, 65504};
+    case DType::kBF16:
+      return {7, -126, 0x1.fep127};
+    case DType::kF8E4M3:
+      return {3, -6, 448};
+    case DType::kF8E5M2:
+      return {2, -14, 57344};
+    default:
+      return {23, -126, std::numeric_limits<float>::max()};
+  }
+}
+
+template <class E>
+E Saturate(double value) {
+  if (std::isnan(value)) return E(0);
+  // The upper limit of i64 is not a double: the next one above it is.
+  const double high = std::ldexp(1.0, std::numeric_limits<E>::digits);
+  if (value >= high) return std::numeric_limits<E>::max();
+  if (value <= double(std::numeric_limits<E>::min())) return std::numeric_limits<E>::min();
+  return E(value);
+}
+
+}  // namespace
+
+double Largest(DType dtype) {
+  return IsFloat(dtype) ? FormatOf(dtype).largest : Visit(dtype, [](auto zero) -> double {
+    using E = decltype(zero);
+    if constexpr (std::is_arithmetic_v<E>) return double(std::numeric_limits<E>::max());
+    return 0;
+  });
+}
+
+double Ulp(DType dtype, double value) {
+  const Format f = FormatOf(dtype);
+  double size = std::fabs(value);
+  if (!(size <= f.largest)) size = f.largest;
+  const int exponent =
+      size == 0 ? f.lowest_exponent : std::max(std::ilogb(size), f.lowest_exponent);
+  return std::ldexp(1.0, exponent - f.mantissa_bits);
+}
+
+double RoundTo(DType dtype, double value) {
+  if (!IsFloat(dtype)) {
+    return Visit(dtype, [&](auto zero) -> double {
+      using E = decltype(zero);
+      if constexpr (std::is_same_v<E, bool>) return value != 0;
+      if constexpr (std::is_integral_v<E>) return double(Saturate<E>(value));
+      return value;
+    });
+  }
+  if (dtype == DType::kF64 || !std::isfinite(value)) return value;
+  if (dtype == DType::kF32) return double(float(value));
+  const Format f = FormatOf(dtype);
+  const double ulp = Ulp(dtype, value);
+  const double rounded = std::nearbyint(value / ulp) * ulp;
+  if (std::fabs(rounded) <= f.largest) return rounded;
+  const bool saturates = Bytes(dtype) == 1;
+  return std::copysign(saturates ? f.largest : HUGE_VAL, value);
+}
+
+Array::Array(DType dtype, std::vector<std::int64_t> shape)
+    : dtype_(dtype), shape_(std::move(shape)), size_(1) {
+  for (const std::int64_t n : shape_) size_ *= n;
+  bytes_.resize(std::size_t(size_ * Bytes(dtype)));
+}
+
+Array::Array(DType dtype, std::vector<std::int64_t> shape, std::initializer_list<double> values)
+    : Array(dtype, std::move(shape)) {
+  if (values.size() != 1 && std::int64_t(values.size()) != size_) {
+    throw std::invalid_argument("an Array of " + std::to_string(size_) + " elements was given " +
+                                std::to_string(values.size()) + " values.");
+  }
+  for (std::int64_t i = 0; i < size_; ++i) Set(i, values.begin()[values.size() == 1 ? 0 : i]);
+}
+
+std::int64_t Array::rows() const {
+  std::int64_t n = 1;
+  for (std::size_t i = 0; i + 1 < shape_.size(); ++i) n *= shape_[i];
+  return n;
+}
+
+double Array::Get(std::int64_t i) const {
+  return Visit(dtype_, [&](auto zero) -> double {
+    using E = decltype(zero);
+    const E value = data<E>()[i];
+    if constexpr (std::is_class_v<E>) return double(float(value));
+    if constexpr (!std::is_class_v<E>) return double(value);
+  });
+}
+
+void Array::Set(std::int64_t i, double value) {
+  Visit(dtype_, [&](auto zero) {
+    using E = decltype(zero);
+    E& element = data<E>()[i];
+    if constexpr (std::is_class_v<E>) {
+      element = E(float(RoundTo(dtype_, value)));
+    } else if constexpr (std::is_floating_point_v<E>) {
+      element = E(value);
+    } else if constexpr (std::is_same_v<E, bool>) {
+      element = value != 0;
+    } else {
+      element = Saturate<E>(value);
+    }
+  });
+}
+
+std::int64_t Array::GetInt(std::int64_t i) const {
+  return Visit(dtype_, [&](auto zero) -> std::int64_t {
+    using E = decltype(zero);
+    if constexpr (std::is_integral_v<E>) return std::int64_t(data<E>()[i]);
+    return std::int64_t(Get(i));
+  });
+}
+
+void Array::SetInt(std::int64_t i, std::int64_t value) {
+  if (dtype_ == DType::kI64) {
+    data<std::int64_t>()[i] = value;
+  } else {
+    Set(i, double(value));
+  }
+}
+
+std::int64_t Array::Offset(const std::vector<std::int64_t>& index) const {
+  if (index.size() != shape_.size()) throw std::out_of_range("wrong number of indices");
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    if (index[i] < 0 || index[i] >= shape_[i]) throw std::out_of_range("index outside " + Text());
+    offset = offset * shape_[i] + index[i];
+  }
+  return offset;
+}
+
+std::string Array::IndexText(std::int64_t i) const {
+  std::string text;
+  for (std::size_t k = shape_.size(); k-- > 0;) {
+    text = std::to_string(i % shape_[k]) + (text.empty() ? "" : ", ") + text;
+    i /= shape_[k];
+  }
+  return "[" + text + "]";
+}
+
+DLTensor Array::View() {
+  return {bytes_.data(), {1, 0}, int(shape_.size()), ToDL(dtype_), shape_.data(), nullptr, 0};
+}
+
+std::string Array::Text() const {
+  std::string text(Name(dtype_));
+  text += "[";
+  for (std::size_t i = 0; i < shape_.size(); ++i) {
+    text += (i ? ", " : "") + std::to_string(shape_[i]);
+  }
+  return text + "]";
+}
+
+std::ostream& operator<<(std::ostream& out, const Array& array) {
+  constexpr std::int64_t kShown = 16;
+  out << array.Text() << " {";
+  for (std::int64_t i = 0; i < std::min(array.size(), kShown); ++i) {
+    out << (i ? ", " : "") << array.Get(i);
+  }
+  return out << (array.size() > kShown ? ", ...}" : "}");
+}
+
+}  // namespace anyop::optest

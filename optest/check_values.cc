@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels against the reference.
+#include <algorithm>
+#include <set>
+
+#include "optest/compare.h"
+#include "optest/exact.h"
+#include "optest/kernel_run.h"
+#include "optest/session.h"
+
+namespace anyop::optest {
+namespace {
+
+constexpr unsigned char kOtherPoison = 0x5a;
+
+// One kernel on one call, in every arrangement.
+class KernelCheck {
+ public:
+  KernelCheck(const OpTest& test, Call& call, const Results& exact, const Terms& terms,
+              const OperatorKernel& kernel)
+      : test_(test), call_(call), exact_(exact), terms_(terms), kernel_(kernel) {}
+
+  void Run() {
+    if (!RunAndCompare("dense memory", {}, &first_)) return;
+    CheckWritten();
+    Arrangement page_end;
+    page_end.layout = [](int) { return Layout::kPageEnd; };
+    RunAndCompare("memory at the end of pages", page_end);
+    const Arrangement mixed = Mixed();
+    RunAndCompare("strided and misaligned memory", mixed);
+    if (Arrangement shared; Shares(&shared)) RunAndCompare("results over inputs", shared);
+  }
+
+ private:
+  // False if the kernel does not take the call.
+  bool RunAndCompare(const std::string& how, const Arrangement& arrangement,
+                     Results* results = nullptr) {
+    const KernelRun run = RunKernel(call_.op(), kernel_, call_.arguments(), arrangement);
+    if (!run.is_taken) return false;
+    Tally& tally = TheSession().tally;
+    ++tally.calls;
+    ++tally.ran[call_.op().display_name() + " " + kernel_.name];
+    const std::string where = Title(kernel_, call_) + ", " + how + "\n  " + Reproduce(call_);
+    EXPECT_EQ(run.defect, "") << where;
+    const Comparison c = Compare(test_, call_, run.results, exact_, terms_);
+    EXPECT_EQ(c.failure, "") << where;
+    tally.elements += c.elements;
+    if (results) *results = run.results;
+    return true;
+  }
+
+  // A second run over other bytes gives the same: all was written, and nothing depends on what
+  // results, workspace and guard zones held.
+  void CheckWritten() {
+    Arrangement other;
+    other.poison = kOtherPoison;
+    const KernelRun run = RunKernel(call_.op(), kernel_, call_.arguments(), other);
+    EXPECT_EQ(FindDifference(first_, run.results), "")
+        << "an element is not written, or depends on what results or workspace held before\n  "
+        << Title(kernel_, call_) << "\n  " << Reproduce(call_);
+  }
+
+  Arrangement Mixed() {
+    std::vector<Layout> layouts;
+    for (int i = 0; i < kMaxParams + kMaxResults; ++i) {
+      layouts.push_back(Layout(call_.Draw(1, kLayouts - 1)));
+    }
+    Arrangement arrangement;
+    arrangement.layout = [layouts](int i) { return layouts[std::size_t(i)]; };
+    return arrangement;
+  }
+
+  // Gives each result the memory of an input that its `over` names and that has its shape.
+  bool Shares(Arrangement* arrangement) {
+    const Operator& op = call_.op();
+    const CheckedCall checked = CheckArguments(op, call_.arguments());
+    const Form& form = op.contract->forms[std::size_t(checked.form)];
+    std::set<int> taken;
+    for (int r = 0; r < op.n_results; ++r) {
+      const ResultShape& s = checked.results[r];
+      arrangement->over.push_back(-1);
+      for (int p = 0; p < op.n_params; ++p) {
+        const auto* array = std::get_if<Array>(&call_.arguments()[std::size_t(p)]);
+        if (!(form.results[std::size_t(r)].over >> p & 1) || !array || taken.count(p)) continue;
+        const std::vector<std::int64_t> shape(s.shape, s.shape + s.rank);
+        if (array->dtype() != s.dtype || array->shape() != shape) continue;
+        arrangement->over.back() = p;
+        taken.insert(p);
+        break;
+      }
+    }
+    return !taken.empty();
+  }
+
+  const OpTest& test_;
+  Call& call_;
+  const Results& exact_;
+  const Terms& terms_;
+  const OperatorKernel& kernel_;
+  Results first_;
+};
+
+void CheckCalls(const OpTest& test, bool has_special_values) {
+  const std::vector<const OperatorKernel*> kernels = Kernels(*Find(test.op));
+  const Tally before = TheSession().tally;
+  ForEachCall(test, has_special_values, [&](Call& call) {
+    const Results exact = call.Exact();
+    const LazyTerms terms(call);
+    for (const OperatorKernel* kernel : kernels) {
+      KernelCheck(test, call, exact, terms, *kernel).Run();
+    }
+  });
+  const Tally& after = TheSession().tally;
+  if (kernels.empty()) return;  // .means alone: CheckDispatch runs it
+  EXPECT_GT(after.elements, before.elements) << "nothing was compared";
+  if (TheSession().only_call || testing::Test::HasFailure() || has_special_values) return;
+  for (const OperatorKernel* kernel : kernels) {
+    const std::string name = Find(test.op)->display_name() + " " + kernel->name;
+    EXPECT_TRUE(after.ran.count(name)) << name << " took none of the calls: state .sizes for it";
+  }
+}
+
+}  // namespace
+
+void CheckValues(const OpTest& test) { CheckCalls(test, false); }
+
+void CheckSpecialValues(const OpTest& test) {
+  if (!test.special.empty()) CheckCalls(test, true);
+}
+
+void CheckDispatch(const OpTest& test) {
+  int n = 0;
+  ForEachCall(test, false, [&](Call& call) {
+    if (++n % 4 && !TheSession().seeds.is_exhaustive) return;
+    const Results exact = call.Exact();
+    const LazyTerms terms(call);
+    Call copy = call;
+    try {
+      const Comparison c = Compare(test, call, copy.Run(), exact, terms);
+      EXPECT_EQ(c.failure, "") << "as dispatched\n  " << Reproduce(call);
+    } catch (const Error& e) {
+      // A call that no kernel takes is a fact that the operator documents.
+      EXPECT_EQ(e.code, ANYOP_UNSUPPORTED) << e.what() << "\n  " << Reproduce(call);
+    }
+  });
+}
+
+void CheckAll(const OpTest& test) {
+  void (*const checks[])(const OpTest&) = {CheckValues,        CheckSpecialValues,
+                                           CheckRowInvariance, CheckThreadInvariance,
+                                           CheckDispatch,      CheckWrongCalls};
+  for (const auto check : checks) {
+    check(test);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace anyop::optest

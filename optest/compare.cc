@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/compare.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "optest/exact.h"
+
+namespace anyop::optest {
+namespace {
+
+// How wrong an element is: 0 .. 1 is within the tolerance.
+constexpr double kUtterly = HUGE_VAL;
+
+double WrongnessOfInteger(const Array& actual, const Array& exact, std::int64_t i, double allowed) {
+  const std::int64_t a = actual.GetInt(i), e = exact.GetInt(i);
+  if (a == e) return 0;
+  return allowed > 0 ? std::fabs(double(a) - double(e)) / allowed : kUtterly;
+}
+
+double WrongnessOfFloat(DType dtype, double actual, double exact, double allowed) {
+  if (std::isnan(actual) || std::isnan(exact)) {
+    return std::isnan(actual) == std::isnan(exact) ? 0 : kUtterly;
+  }
+  if (allowed < 0) {
+    const double rounded = RoundTo(dtype, exact);
+    return std::bit_cast<std::uint64_t>(actual) == std::bit_cast<std::uint64_t>(rounded) ? 0
+                                                                                         : kUtterly;
+  }
+  if (actual == exact) return 0;
+  if (std::isinf(exact)) return kUtterly;
+  if (std::isinf(actual)) {
+    const double overflow = Largest(dtype) + Ulp(dtype, Largest(dtype)) / 2;
+    const double missing = overflow - std::copysign(exact, exact * actual);
+    return missing <= allowed ? 0 : kUtterly;
+  }
+  const double error = std::fabs(actual - exact);
+  // A value beyond the largest of the dtype may stay at the largest if the error allows it.
+  return error <= allowed ? error / allowed : allowed > 0 ? error / allowed : kUtterly;
+}
+
+std::string Tell(const std::string& name, const Array& actual, const Array& exact, std::int64_t i,
+                 double allowed) {
+  std::ostringstream out;
+  out.precision(9);
+  const double a = actual.Get(i), e = exact.Get(i);
+  out << name << actual.IndexText(i) << " is " << a << ", but must be " << e;
+  if (IsFloat(actual.dtype()) && std::isfinite(a) && std::isfinite(e)) {
+    out.precision(3);
+    const double ulp = Ulp(actual.dtype(), e);
+    out << " (" << std::fabs(a - e) / ulp << " ulp of " << Name(actual.dtype()) << "; allowed "
+        << (allowed < 0 ? 0 : allowed / ulp) << ")";
+  }
+  return out.str();
+}
+
+// Compares one result; returns "" or what is wrong.
+std::string CompareOne(const std::string& name, const Allowed& allowed, const Call& call,
+                       const Array& actual, const Array& exact, const Terms& terms) {
+  if (actual.shape() != exact.shape()) {
+    return name + " is " + actual.Text() + ", but the reference's is " + exact.Text();
+  }
+  double worst = 1;
+  std::int64_t at = -1, wrong = 0;
+  for (std::int64_t i = 0; i < actual.size(); ++i) {
+    const double e = exact.Get(i);
+    const double limit = allowed({call, name, i, actual.dtype(), e, terms});
+    const double wrongness = IsFloat(actual.dtype())
+                                 ? WrongnessOfFloat(actual.dtype(), actual.Get(i), e, limit)
+                                 : WrongnessOfInteger(actual, exact, i, limit);
+    if (!(wrongness > 1)) continue;
+    ++wrong;
+    if (wrongness > worst) {
+      worst = wrongness;
+      at = i;
+    }
+  }
+  if (at < 0) return "";
+  const double limit = allowed({call, name, at, actual.dtype(), exact.Get(at), terms});
+  return Tell(name, actual, exact, at, limit) + "; " + std::to_string(wrong) + " of " +
+         std::to_string(actual.size()) + " elements are wrong";
+}
+
+}  // namespace
+
+double LazyTerms::at(std::string_view result, std::int64_t index) const {
+  if (!results_) results_ = ExactResults(call_.op(), AbsoluteArguments(call_.arguments()));
+  const auto found = results_->find(result);
+  return found == results_->end() ? 0 : std::fabs(found->second.Get(index));
+}
+
+Comparison Compare(const OpTest& test, const Call& call, const Results& actual,
+                   const Results& exact, const Terms& terms) {
+  Comparison comparison;
+  const Allowed allowed = test.tolerance.For(call);
+  for (const auto& [name, array] : actual) {
+    const auto reference = exact.find(name);
+    if (reference == exact.end()) {
+      comparison.failure = "the reference has no " + name;
+      return comparison;
+    }
+    comparison.elements += array.size();
+    const auto judge = test.judges.find(name);
+    comparison.failure = judge != test.judges.end()
+                             ? judge->second(call, array, reference->second)
+                             : CompareOne(name, allowed, call, array, reference->second, terms);
+    if (!comparison.failure.empty()) return comparison;
+  }
+  return comparison;
+}
+
+std::string FindDifference(const Results& a, const Results& b) {
+  for (const auto& [name, first] : a) {
+    const auto other = b.find(name);
+    if (other == b.end() || other->second.shape() != first.shape()) return name + " is missing";
+    const Array& second = other->second;
+    const std::int64_t element = Bytes(first.dtype());
+    for (std::int64_t i = 0; i < first.size(); ++i) {
+      if (std::memcmp(first.data<char>() + i * element, second.data<char>() + i * element,
+                      std::size_t(element)) == 0) {
+        continue;
+      }
+      std::ostringstream out;
+      out.precision(9);
+      out << name << first.IndexText(i) << " is " << first.Get(i) << " and " << second.Get(i);
+      return out.str();
+    }
+  }
+  return "";
+}
+
+}  // namespace anyop::optest

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares what a kernel wrote with the reference, element by element.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "optest/optest.h"
+
+namespace anyop::optest {
+
+// The reference of the absolute call, run when a tolerance asks for it.
+class LazyTerms : public Terms {
+ public:
+  explicit LazyTerms(const Call& call) : call_(call) {}
+  double at(std::string_view result, std::int64_t index) const override;
+
+ private:
+  const Call& call_;
+  mutable std::optional<Results> results_;
+};
+
+struct Comparison {
+  std::string failure;        // "" if all is well, else the worst element and how many are wrong
+  std::int64_t elements = 0;  // looked at
+};
+// NaN agrees with NaN only; infinities must agree, save where the exact value is within the
+// tolerance of where the dtype overflows. A result that the reference lacks is a failure.
+Comparison Compare(const OpTest& test, const Call& call, const Results& actual,
+                   const Results& exact, const Terms& terms);
+
+// "" or the first element whose bits differ: "y[0, 3] is 1.5 and 1.25".
+std::string FindDifference(const Results& a, const Results& b);
+
+}  // namespace anyop::optest

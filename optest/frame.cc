@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/frame.h"
+
+#include <type_traits>
+
+namespace anyop::optest {
+
+Frame::Frame(const Operator& op, const std::vector<Argument>& arguments,
+             const Arrangement& arrangement)
+    : op_(op),
+      form_(op.contract->forms[0]),
+      values_(std::size_t(op.n_params + op.n_results), anyop_value{}) {
+  for (int i = 0; i < op.n_params; ++i) SetArgument(i, arguments[std::size_t(i)], arrangement);
+}
+
+Layout Frame::LayoutOf(int index, const Arrangement& arrangement) const {
+  if (!arrangement.layout) return Layout::kDense;
+  const Layout layout = arrangement.layout(index);
+  const bool must_be_dense = index < op_.n_params && form_.params[std::size_t(index)].is_dense;
+  const bool has_gaps =
+      layout == Layout::kGapped || layout == Layout::kPacked || layout == Layout::kTransposed;
+  return must_be_dense && has_gaps ? Layout::kMisaligned : layout;
+}
+
+const DLTensor* Frame::AddTensor(int index, const std::string& name, const Array& array,
+                                 Layout layout) {
+  const bool is_written = form_.params[std::size_t(index)].is_mut;
+  slots_.push_back({index, name, std::make_shared<Memory>(array, layout), is_written});
+  return &slots_.back().memory->tensor();
+}
+
+void Frame::SetArgument(int index, const Argument& argument, const Arrangement& arrangement) {
+  anyop_value& v = values_[std::size_t(index)];
+  kept_.push_back(std::holds_alternative<Array>(argument) ? Argument() : argument);
+  const std::string name(form_.params[std::size_t(index)].name);
+  const auto set = [&](std::uint16_t tag, std::size_t count = 0) {
+    v.tag = tag;
+    v.count = std::uint32_t(count);
+  };
+  if (const auto* array = std::get_if<Array>(&argument)) {
+    set(ANYOP_TENSOR);
+    v.t = AddTensor(index, name, *array, LayoutOf(index, arrangement));
+  } else if (const auto* arrays = std::get_if<std::vector<Array>>(&argument)) {
+    auto& list = lists_.emplace_back();
+    for (std::size_t k = 0; k < arrays->size(); ++k) {
+      list.push_back(AddTensor(index, name + "[" + std::to_string(k) + "]", (*arrays)[k],
+                               LayoutOf(index, arrangement)));
+    }
+    set(ANYOP_TENSORS, list.size());
+    v.ts = list.data();
+  } else if (const auto* i = std::get_if<std::int64_t>(&argument)) {
+    set(ANYOP_INT);
+    v.i = *i;
+  } else if (const auto* f = std::get_if<double>(&argument)) {
+    set(ANYOP_FLOAT);
+    v.f = *f;
+  } else if (const auto* b = std::get_if<bool>(&argument)) {
+    set(ANYOP_BOOL);
+    v.i = *b;
+  } else if (const auto* d = std::get_if<DType>(&argument)) {
+    set(ANYOP_DTYPE);
+    v.i = int(*d);
+  } else if (std::holds_alternative<std::string>(argument)) {
+    const std::string& word = std::get<std::string>(kept_.back());
+    set(ANYOP_WORD, word.size());
+    v.index = std::uint16_t(op_.contract->word(index, word));  // 65535: none of them
+    v.s = word.c_str();
+  } else if (std::holds_alternative<std::vector<std::int64_t>>(argument)) {
+    const auto& list = std::get<std::vector<std::int64_t>>(kept_.back());
+    set(ANYOP_INTS, list.size());
+    v.is = list.data();
+  } else if (std::holds_alternative<std::vector<double>>(argument)) {
+    const auto& list = std::get<std::vector<double>>(kept_.back());
+    set(ANYOP_FLOATS, list.size());
+    v.fs = list.data();
+  }
+}
+
+void Frame::AddResult(int result, DType dtype, const std::vector<std::int64_t>& shape,
+                      const Arrangement& arrangement) {
+  const int index = op_.n_params + result;
+  const std::string name(form_.results[std::size_t(result)].name);
+  anyop_value& v = values_[std::size_t(index)];
+  v.tag = ANYOP_TENSOR;
+  const std::size_t r = std::size_t(result);
+  const int over = r < arrangement.over.size() ? arrangement.over[r] : -1;
+  for (Slot& slot : slots_) {
+    if (over < 0 || slot.index != over) continue;
+    slot.is_shared = true;
+    slots_.push_back({index, name, slot.memory, true});
+    v.t = &slots_.back().memory->tensor();
+    return;
+  }
+  const Layout layout = LayoutOf(index, arrangement);
+  slots_.push_back(
+      {index, name, std::make_shared<Memory>(dtype, shape, layout, arrangement.poison), true});
+  v.t = &slots_.back().memory->tensor();
+}
+
+Results Frame::Read() const {
+  Results results;
+  for (const Slot& slot : slots_) {
+    if (slot.is_written) results.emplace(slot.name, slot.memory->Read());
+  }
+  return results;
+}
+
+std::string Frame::FindUndeclaredWrite(bool may_write) const {
+  for (const Slot& slot : slots_) {
+    const bool elements_too = !may_write || !(slot.is_written || slot.is_shared);
+    const std::string change = slot.memory->FindChange(elements_too);
+    if (!change.empty()) return slot.name + ": " + change + " was written";
+  }
+  return "";
+}
+
+}  // namespace anyop::optest

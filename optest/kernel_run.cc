@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/kernel_run.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace anyop::optest {
+namespace {
+
+char g_note[2048];
+std::size_t g_note_bytes = 0;
+
+extern "C" void PrintNote(int signal_number) {
+  constexpr char kPrefix[] = "\ncrashed while running ";
+  [[maybe_unused]] auto written = write(2, kPrefix, sizeof kPrefix - 1);
+  written = write(2, g_note, g_note_bytes);
+  written = write(2, "\n", 1);
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+std::int64_t PlanValue(const Operator& op, const CheckedCall& checked, Frame& frame,
+                       const std::string& name, int threads) {
+  const Form& form = op.contract->forms[std::size_t(checked.form)];
+  if (name == "threads") return threads;
+  const int var = form.var(name), param = form.param(name);
+  if (var >= 0) {
+    return checked.bindings.bound >> var & 1 ? checked.bindings.var[var] : -1;
+  }
+  const anyop_value v = param < 0 ? anyop_value{} : frame.values()[param];
+  if (v.tag == ANYOP_NONE) return -1;
+  return v.tag == ANYOP_FLOAT ? std::int64_t(v.f) : v.i;
+}
+
+bool HasSomethingToWrite(const Operator& op, const CheckedCall& checked, const Frame& frame) {
+  for (int r = 0; r < op.n_results; ++r) {
+    if (checked.results[r].bytes > 0) return true;
+  }
+  const Results written = frame.Read();
+  return std::any_of(written.begin(), written.end(),
+                     [](const auto& entry) { return entry.second.size() > 0; });
+}
+
+}  // namespace
+
+void NoteRunning(const std::string& text) {
+  g_note_bytes = std::min(text.size(), sizeof g_note);
+  std::memcpy(g_note, text.data(), g_note_bytes);
+}
+
+void PrintNoteOnCrash() {
+#ifndef __SANITIZE_ADDRESS__
+  for (const int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) signal(s, &PrintNote);
+#endif
+}
+
+std::string WhyNot(const Operator& op, const OperatorKernel& kernel, const CheckedCall& checked,
+                   Frame& frame) {
+  if (!kernel.is_built) return "not built for this machine";
+  if (!kernel.has_features) return "this machine has no " + kernel.missing;
+  for (const Expression& condition : kernel.when) {
+    const int node = condition.node[std::size_t(checked.form)];
+    if (node < 0) return condition.text + " names what this form lacks";
+    const Number n = Evaluate(*op.contract, checked.form, node, checked.bindings, frame.values());
+    if (!n.known || (n.is_float ? n.f == 0 : n.i == 0)) return condition.text + " is not true";
+  }
+  const char* reason = kernel.data.accepts ? kernel.data.accepts(frame.values()) : nullptr;
+  return reason ? reason : "";
+}
+
+KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
+                    const std::vector<Argument>& arguments, const Arrangement& arrangement,
+                    ServicesOptions options) {
+  KernelRun run;
+  const CheckedCall checked = CheckArguments(op, arguments);
+  Frame frame(op, arguments, arrangement);
+  for (int r = 0; r < op.n_results; ++r) {
+    const ResultShape& s = checked.results[r];
+    frame.AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, arrangement);
+  }
+  if (!WhyNot(op, kernel, checked, frame).empty()) return run;
+  run.is_taken = true;
+  if (!kernel.workspace.node.empty() && kernel.workspace.node[std::size_t(checked.form)] >= 0) {
+    const Number n =
+        Evaluate(*op.contract, checked.form, kernel.workspace.node[std::size_t(checked.form)],
+                 checked.bindings, frame.values(), options.threads);
+    options.workspace_bytes = n.known ? std::uint64_t(n.is_float ? n.f : double(n.i)) : 0;
+  }
+  options.tiling_bytes = kernel.data.tiling_bytes;
+  options.poison = arrangement.poison;
+  Services services(options);
+  int code = ANYOP_OK;
+  if (kernel.data.plan) {
+    std::vector<std::int64_t> values;
+    for (const std::string& name : kernel.plan_values) {
+      values.push_back(PlanValue(op, checked, frame, name, options.threads));
+    }
+    code = kernel.data.plan(services.context(), values.data(), services.tiling());
+  }
+  if (code == ANYOP_OK && HasSomethingToWrite(op, checked, frame)) {
+    code = kernel.data.run(services.context(), frame.values());
+  }
+  if (code != ANYOP_OK) run.defect = "it fails: " + services.error();
+  if (run.defect.empty()) run.defect = frame.FindUndeclaredWrite(true);
+  if (run.defect.empty()) run.defect = services.FindUndeclaredWrite();
+  run.results = frame.Read();
+  return run;
+}
+
+std::string CheckRefusal(const Operator& op, const std::vector<Argument>& arguments) {
+  if (!op.data->check) return "";
+  Frame frame(op, arguments);
+  Services services({});
+  return op.data->check(services.context(), frame.values()) == ANYOP_OK ? "" : services.error();
+}
+
+}  // namespace anyop::optest

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The main() of operators' tests: loads the operators and their references, runs, and tells what
+// was skipped.
+#include <cstdio>
+#include <exception>
+
+#include "optest/kernel_run.h"
+#include "optest/session.h"
+
+#ifndef ANYOP_TEST_LIBRARY
+#define ANYOP_TEST_LIBRARY ""
+#endif
+#ifndef ANYOP_TEST_REFERENCE
+#define ANYOP_TEST_REFERENCE ""
+#endif
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  try {
+    anyop::optest::ReadFlags(&argc, argv);
+    if (*ANYOP_TEST_LIBRARY) anyop::Load(ANYOP_TEST_LIBRARY);
+    if (*ANYOP_TEST_REFERENCE) anyop::LoadReferences(ANYOP_TEST_REFERENCE);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 2;
+  }
+  anyop::optest::PrintNoteOnCrash();
+  const int failed = RUN_ALL_TESTS();
+  const anyop::optest::Tally& tally = anyop::optest::ReadTally();
+  std::printf("%d kernel runs, %lld elements compared", tally.calls, (long long)tally.elements);
+  if (tally.left_out) std::printf("; %d large calls left out (--exhaustive)", tally.left_out);
+  std::printf("\n");
+  for (const auto& [kernel, calls] : tally.ran) std::printf("  %s: %d\n", kernel.c_str(), calls);
+  for (const auto& [kernel, reason] : tally.skipped) {
+    std::printf("  %s: skipped, %s\n", kernel.c_str(), reason.c_str());
+  }
+  return failed;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/session.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "optest/exact.h"
+#include "optest/kernel_run.h"
+#include "runtime/policy.h"
+
+namespace anyop::optest {
+namespace {
+
+constexpr double kMostOperations = 2e7;  // of a call, unless --exhaustive: 0.1 s in the reference
+
+double Operations(const Call& call) {
+  const Operator& op = call.op();
+  double elements = 0;
+  for (const Argument& argument : call.arguments()) {
+    if (const auto* array = std::get_if<Array>(&argument)) elements += double(array->size());
+  }
+  try {
+    return *op.data->flops ? std::max(elements, call.value(op.data->flops)) : elements;
+  } catch (const std::runtime_error&) {
+    return elements;  // unknown in this form
+  }
+}
+
+std::uint64_t ReadNumber(const std::string& flag, const std::string& value) {
+  std::size_t used = 0;
+  const std::uint64_t number = std::stoull(value, &used);
+  if (used != value.size()) throw std::invalid_argument(flag + " needs a number");
+  return number;
+}
+
+}  // namespace
+
+Session& TheSession() {
+  static Session session;
+  return session;
+}
+
+const Tally& ReadTally() { return TheSession().tally; }
+
+void ReadFlags(int* argc, char** argv) {
+  Session& session = TheSession();
+  int kept = 1;
+  for (int i = 1; i < *argc; ++i) {
+    const std::string flag = argv[i];
+    const std::size_t equals = std::min(flag.find('='), flag.size());
+    const std::string name = flag.substr(0, equals);
+    const std::string value = flag.substr(std::min(equals + 1, flag.size()));
+    if (name == "--exhaustive") {
+      session.seeds.is_exhaustive = true;
+    } else if (name == "--seed") {
+      session.seeds.seed = ReadNumber(name, value);
+    } else if (name == "--call") {
+      session.only_call = ReadNumber(name, value);
+    } else if (name == "--kernel") {
+      session.kernel = value;
+    } else {
+      argv[kept++] = argv[i];
+    }
+  }
+  *argc = kept;
+}
+
+void ForEachCall(const OpTest& test, bool has_special_values,
+                 const std::function<void(Call&)>& body) {
+  Session& session = TheSession();
+  const std::vector<std::uint64_t> seeds =
+      session.only_call ? std::vector{*session.only_call} : Seeds(test, session.seeds);
+  std::map<int, int> made;  // form -> calls
+  for (const std::uint64_t seed : seeds) {
+    std::optional<Call> call = Generate(test, seed, has_special_values);
+    if (!call) continue;
+    const int form = CheckArguments(call->op(), call->arguments()).form;
+    const std::string refusal = CheckRefusal(call->op(), call->arguments());
+    ASSERT_EQ(refusal, "") << "the operator's .check refuses a generated call: let .prepare repair "
+                           << "it\n"
+                           << Reproduce(*call);
+    ++made[form];
+    if (!session.seeds.is_exhaustive && Operations(*call) > kMostOperations) {
+      ++session.tally.left_out;
+      continue;
+    }
+    NoteRunning(Reproduce(*call));
+    body(*call);
+    if (testing::Test::HasFailure()) return;
+  }
+  const std::size_t forms = Find(test.op)->contract->forms.size();
+  if (session.only_call) return;
+  EXPECT_EQ(made.size(), forms) << "no call was found for some form";
+}
+
+std::vector<const OperatorKernel*> Kernels(const Operator& op) {
+  Session& session = TheSession();
+  std::vector<const OperatorKernel*> kernels;
+  for (const OperatorKernel& k : op.kernels) {
+    const std::string name = op.display_name() + " " + k.name;
+    if (!k.is_built) {
+      session.tally.skipped[name] = "not built for this machine";
+    } else if (!k.has_features) {
+      session.tally.skipped[name] = "this machine has no " + k.missing;
+    } else if (session.kernel.empty() || NameMatches(k.name, session.kernel)) {
+      kernels.push_back(&k);
+    } else {
+      session.tally.skipped[name] = "--kernel asks for others";
+    }
+  }
+  return kernels;
+}
+
+std::string Title(const OperatorKernel& kernel, const Call& call) {
+  for (const Argument& argument : call.arguments()) {
+    const auto* array = std::get_if<Array>(&argument);
+    if (!array) continue;
+    std::string sizes;
+    for (const std::int64_t n : array->shape()) {
+      sizes += (sizes.empty() ? "" : "x") + std::to_string(n);
+    }
+    return kernel.name + " " + std::string(Name(array->dtype())) + "_" + sizes;
+  }
+  return kernel.name;
+}
+
+std::string Reproduce(const Call& call) {
+  return call.Text() + "\n  run this call alone with --call=" + std::to_string(call.seed());
+}
+
+}  // namespace anyop::optest

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command line asks for, and what has run so far.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "optest/generate.h"
+#include "optest/optest.h"
+
+namespace anyop::optest {
+
+struct Session {
+  SeedOptions seeds;
+  std::optional<std::uint64_t> only_call;  // --call=N
+  std::string kernel;                      // --kernel=NAME
+  Tally tally;
+};
+Session& TheSession();
+
+// Removes optest's own flags from argv; throws std::invalid_argument for a bad one.
+void ReadFlags(int* argc, char** argv);
+
+// Calls body for every generated call that is worth its time, until one has failed.
+// is_large: also those that take long; they are left out unless --exhaustive.
+void ForEachCall(const OpTest& test, bool has_special_values,
+                 const std::function<void(Call&)>& body);
+
+// The kernels of the operator that --kernel and this machine leave; the others are counted.
+std::vector<const OperatorKernel*> Kernels(const Operator& op);
+
+// "cpu_avx512 2x5x17": a kernel and the sizes of the first tensor.
+std::string Title(const OperatorKernel& kernel, const Call& call);
+// What to print with a failure of a call.
+std::string Reproduce(const Call& call);
+
+}  // namespace anyop::optest
