@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/rope/rope.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel rope_avx512{.name = "cpu_avx512", .run = Bind<&RunRope>()};
+
+}  // namespace anyop::ops

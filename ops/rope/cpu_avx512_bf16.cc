@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/rope/rope.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel rope_avx512_bf16{
+    .name = "cpu_avx512_bf16", .when = "T == bf16", .run = Bind<&RunRope>()};
+
+}  // namespace anyop::ops

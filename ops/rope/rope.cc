@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// rope: rotates pairs of elements of heads by their position, into a new tensor.
+//
+//   (a, b) -> (a*c_j - b*s_j, b*c_j + a*s_j)     j < q = r/2
+//
+//   c_j = w[j], s_j = w[q + j] of the table row w = cos_sin_cache[positions[i]]; the pair (a, b) is
+//   (z[j], z[q + j]) in style neox, (z[2j], z[2j+1]) in style gptj, of z = head[offset : offset+r]
+//
+//   positions      the table row of each token (absent: token i uses row i); -1 copies the token
+//   cos_sin_cache  cosines, then sines; see rotary_cache
+//   offset         where the rotated part of a head begins; elements outside it are copied
+//   inverse        rotates back: s_j = -w[q + j]
+//
+// Numerics  In f32 from the table as it is, both elements of a pair read before either is written;
+//           one rounding.
+// Source    arXiv:2104.09864.
+#include "ops/rope/rope.h"
+
+namespace anyop::ops {
+
+extern const Kernel rope_avx512_bf16 [[gnu::weak]];
+extern const Kernel rope_avx512 [[gnu::weak]];
+extern const Kernel rope_avx2 [[gnu::weak]];
+constexpr Kernel kCpu{.name = "cpu", .run = Bind<&RunRope>()};
+constexpr const Kernel* kKernels[] = {&rope_avx512_bf16, &rope_avx512, &rope_avx2, &kCpu};
+
+extern constinit const Op rope{
+    .signature =
+        "rope(x: T[t, h, d], positions: I[t]? below p, cos_sin_cache: C[p, r], offset: int = 0, "
+        "style: 'neox' | 'gptj' = 'neox', inverse: bool = False) -> (y: T[t, h, d] over x) "
+        "where T in f32 | f16 | bf16, C in f32 | f16 | bf16, I in i32 | i64, r % 2 == 0, "
+        "offset >= 0, offset + r <= d, given(positions) or p == t",
+    .flops = "3 * r * t * h",
+    .bytes = "bytes(x) + bytes(y) + t * r * bytes(C)",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops
