@@ -218,12 +218,8 @@ struct SignatureParser : ExpressionParser {
     d.index = int(form.dtype_vars.size());
     form.dtype_vars.push_back(d.name);
   }
-  // Defaults that a trailing "?" implies; names that mean two things.
+  // Sizes are integers; a trailing "?" implies a default.
   constexpr void CheckParams() {
-    for (const std::string_view t : form.dtype_vars) {
-      const std::size_t position = std::size_t(t.data() - text.data());
-      if (form.var(t) >= 0) Fail("a dtype and a size share this name", position);
-    }
     for (std::size_t i = form.params.size(); i-- > 0;) {
       Param& p = form.params[i];
       if (p.size >= 0 && form.node(p.size).is_list)

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "anyop/parse.h"
+
+#include <gtest/gtest.h>
+
+#include "anyop/error.h"
+#include "signature/contract.h"
+
+namespace anyop {
+namespace {
+
+// What the compiler sees: a good signature parses while compiling.
+static_assert(ParseForms("f(x: T[..., d]) -> (y: T[..., d] over x) where T in f32 | bf16").size() ==
+              1);
+static_assert(KernelLetters(ParseForms("f(x: T[n], w: T[n]?, l: T[n]*, i: int, f: float?, b: bool, "
+                                       "act: 'a' | 'b', to: dtype, j: int[2], g: float[]?) -> "
+                                       "(y: T[n], z: T[n]?)")[0]) == "tTliFbwdjGtT");
+
+// The text under the caret, and the sentence; "" if the signature is right.
+std::string Refusal(std::string_view text, std::string_view* at = nullptr) {
+  try {
+    ParseForms(text);
+  } catch (const SignatureError& e) {
+    EXPECT_LE(e.position, text.size());
+    if (at) *at = text.substr(std::min(e.position, text.size()));
+    return e.what;
+  }
+  return "";
+}
+// Whether the signature is refused with a sentence that holds `part`, at the place `here`.
+testing::AssertionResult Refuses(std::string_view text, std::string_view part,
+                                 std::string_view here) {
+  std::string_view at;
+  const std::string what = Refusal(text, &at);
+  if (what.find(part) == std::string::npos) {
+    return testing::AssertionFailure() << "said \"" << what << "\" of " << text;
+  }
+  if (!at.starts_with(here)) return testing::AssertionFailure() << what << ", but at " << at;
+  return testing::AssertionSuccess();
+}
+
+TEST(Parse, ReadsEveryPartOfTheGrammar) {
+  const auto forms = ParseForms(
+      "f(a: mut T[..., n, 2*k]? , b: dense u8 | i8[..., n], c: U[m]* , ids: I[t]? below m*k, loc: "
+      "i64[q+1] "
+      "offsets t, i: int = -3, j: int?, w: 'x' | 'y z' = 'y z', to: dtype = bf16, s: int[2] = [1, "
+      "1], "
+      "g: float[] = [0.5, -1e-3], h: bool = True, e: float = 1e-6, last: T[n]?)\n"
+      "   -> (y: to[..., ceil_div(n, 2) - 1]? over a | b, z: f32[])\n"
+      "   where T in f32 | bf16, I in i32 | i64, (n >= 1 and not k == 2) or given(a), s >= 1,\n"
+      "         to != i8, w == 'x', len(c) >= 1");
+  ASSERT_EQ(forms.size(), 1u);
+  const Form& f = forms[0];
+  ASSERT_EQ(f.params.size(), 14u);
+  EXPECT_TRUE(f.params[0].is_mut && f.params[0].is_optional && f.params[0].tensor.has_dots);
+  EXPECT_FALSE(f.params[0].has_default) << "later parameters have none, so it is passed explicitly";
+  EXPECT_TRUE(f.params[1].is_dense);
+  EXPECT_EQ(f.params[1].tensor.dtypes.mask, 1u << ANYOP_U8 | 1u << ANYOP_I8);
+  EXPECT_EQ(f.params[2].kind, ParamKind::kTensors);
+  EXPECT_EQ(f.params[3].rule, IndexRule::kBelow);
+  EXPECT_EQ(f.params[4].rule, IndexRule::kOffsets);
+  EXPECT_EQ(f.params[5].default_int, -3);
+  EXPECT_TRUE(f.params[6].has_default && f.params[6].default_is_none) << "a trailing ? is None";
+  EXPECT_EQ(f.params[7].default_int, 1);
+  EXPECT_EQ(f.params[8].default_int, ANYOP_BF16);
+  EXPECT_EQ(f.params[9].default_ints, (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(f.params[10].default_floats, (std::vector<double>{0.5, -1e-3}));
+  EXPECT_EQ(f.params[11].default_int, 1);
+  EXPECT_EQ(f.params[12].default_float, 1e-6) << "to the last bit";
+  EXPECT_TRUE(f.results[0].is_optional);
+  EXPECT_EQ(f.results[0].over, 3u);
+  EXPECT_EQ(f.results[0].tensor.dtypes.kind, DTypes::kParameter);
+  EXPECT_EQ(f.conditions.size(), 7u);
+  EXPECT_EQ(f.conditions[2].text, "(n >= 1 and not k == 2) or given(a)");
+  EXPECT_EQ(f.vars, (std::vector<std::string_view>{"n", "k", "m", "t", "q"}));
+}
+
+TEST(Parse, NumbersAreExact) {
+  for (const char* text :
+       {"1e-6", "0.1", "10000.0", "1e-10", "3.25", "1e22", "0.02", "123456.789"}) {
+    const std::string s = "f(e: float = " + std::string(text) + ") -> ()";
+    EXPECT_EQ(ParseForms(s)[0].params[0].default_float, std::stod(text)) << text;
+  }
+  EXPECT_TRUE(Refuses("f(i: int = 9223372036854775808) -> ()", "more than 63 bits", "8)"));
+}
+
+TEST(Parse, PointsAtTheMistake) {
+  EXPECT_TRUE(Refuses("", "operator's name", ""));
+  EXPECT_TRUE(Refuses("f", "expected (", ""));
+  EXPECT_TRUE(Refuses("f(x: T[n] y: T[n]) -> ()", "expected , or )", "y:"));
+  EXPECT_TRUE(Refuses("f(x T[n]) -> ()", "expected :", "T[n]"));
+  EXPECT_TRUE(Refuses("f(x: ) -> ()", "expected a type", ") ->"));
+  EXPECT_TRUE(Refuses("f(x: T) -> ()", "expected [", ") ->"));
+  EXPECT_TRUE(Refuses("f(x: f32 | g32[n]) -> ()", "expected a dtype", "g32"));
+  EXPECT_TRUE(Refuses("f(x: T[n, ...]) -> ()", "must come first", "]"));
+  EXPECT_TRUE(Refuses("f(x: T[n)", "expected , or ]", ")"));
+  EXPECT_TRUE(Refuses("f(x: T[n]) (y: T[n])", "expected ->", "(y"));
+  EXPECT_TRUE(Refuses("f(x: T[n]) -> (y: T[q])", "unknown name", "q]"));
+  EXPECT_TRUE(Refuses("f(x: T[n]) -> () where m > 1", "unknown name", "m > 1"));
+  EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n > 1 n < 3", "at the start of a line", "n < 3"));
+  EXPECT_TRUE(Refuses("f(w: 'a) -> ()", "no closing", "'a"));
+  EXPECT_TRUE(Refuses("f(x: T[nope(n)]) -> ()", "unknown function", "nope"));
+  EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n", "true or false", "n"));
+  EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n < 1 < 2", "do not chain", "< 1"));
+}
+
+TEST(Parse, RefusesNamesThatMeanTwoThings) {
+  EXPECT_TRUE(Refuses("f(n: T[n]) -> ()", "may not share a name", "n]"));
+  EXPECT_TRUE(Refuses("f(x: T[1], x: T[1]) -> ()", "two parameters", "x: T[1])"));
+  EXPECT_TRUE(Refuses("f(x: T[1]) -> (x: T[1])", "two parameters", "x: T[1])"));
+  EXPECT_TRUE(Refuses("f(x: T[T]) -> ()", "must be an integer", "T]"));
+  EXPECT_TRUE(Refuses("f(x: x[1]) -> ()", "not a dtype", "x[1]"));
+  for (const char* name : {"out", "policy", "like", "self"}) {
+    EXPECT_TRUE(Refuses(std::string("f(") + name + ": int) -> ()", "choose another", name));
+    EXPECT_TRUE(Refuses(std::string("f() -> (") + name + ": f32[1])", "choose another", name));
+  }
+  EXPECT_TRUE(Refuses("f(f32: int) -> ()", "name of a type", "f32"));
+  EXPECT_TRUE(Refuses("f(w: 'a' | 'a') -> ()", "twice", "'a')"));
+}
+
+TEST(Parse, RefusesDefaultsThatDoNotFit) {
+  EXPECT_TRUE(Refuses("f(i: int = 0.5) -> ()", "does not fit", "0.5"));
+  EXPECT_TRUE(Refuses("f(b: bool = 1) -> ()", "does not fit", "1"));
+  EXPECT_TRUE(Refuses("f(w: 'a' = 'b') -> ()", "not one of the words", "'b'"));
+  EXPECT_TRUE(Refuses("f(x: T[1] = None) -> ()", "optional", "None"));
+  EXPECT_TRUE(Refuses("f(i: int = 1, x: T[1]) -> ()", "without a default", "x"));
+  EXPECT_TRUE(Refuses("f(i: int[2] = [1.5, 1]) -> ()", "does not fit", "[1.5"));
+}
+
+TEST(Parse, EverySizeMustBeSolvable) {
+  EXPECT_EQ(Refusal("f(x: T[2*d, b+1, 32*g - 4]) -> (y: T[d, b, g])"), "");
+  EXPECT_EQ(Refusal("f(x: T[a*b], y: T[b]) -> (z: T[a])"), "") << "waits for b";
+  EXPECT_TRUE(Refuses("f(x: T[a*b]) -> ()", "cannot be solved", "*b"));
+  EXPECT_TRUE(Refuses("f(x: T[a/2]) -> ()", "cannot be solved", "/2"));
+  EXPECT_TRUE(Refuses("f(x: T[a*a]) -> ()", "cannot be solved", "*a"));
+  EXPECT_EQ(Refusal("f(x: T[a/2], y: T[a]) -> ()"), "");
+  EXPECT_TRUE(Refuses("f(x: T[n]?) -> (y: f32[n])", "optional argument only", "n])"));
+  EXPECT_TRUE(Refuses("f(x: T[1]?) -> (y: T[1])", "optional argument only", "T[1])"));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: f32[..., 1])", "leading", "f32[..."));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: T[1])", "no argument has this dtype", "T[1]"));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: f32 | f16[1])", "one dtype", "f32 |"));
+  EXPECT_TRUE(Refuses("f(x: f32[e], e: float) -> ()", "must be an integer", "e]"));
+}
+
+TEST(Parse, IndicesAreIntegers) {
+  EXPECT_TRUE(Refuses("f(i: I[n] below n) -> ()", "i32 or i64", "I[n]"));
+  EXPECT_TRUE(Refuses("f(i: f32[n] below n) -> ()", "i32 or i64", "f32[n]"));
+  EXPECT_EQ(Refusal("f(i: I[n] below 2*n) -> () where I in i32 | i64"), "");
+  EXPECT_TRUE(Refuses("f(i: I[n] below q) -> () where I in i32", "unknown name", "q)"));
+}
+
+TEST(Parse, FormsAgree) {
+  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\ng(x: T[1, 1]) -> ()", "its name", "g("));
+  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\nf(y: T[1, 1]) -> ()", "same parameters", "y:"));
+  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\nf(x: int) -> ()", "same kind", "x: int"));
+  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\nf(x: T[1, 1]) -> (y: T[1])", "same parameters and results",
+                      "f(x"));
+  EXPECT_TRUE(Refuses("f(w: 'a' = 'a', i: int = 1) -> ()\nf(w: 'b', i: int = 2) -> ()",
+                      "first form", "i:"));
+}
+
+TEST(Parse, EveryFormCanBeReached) {
+  EXPECT_TRUE(Refuses("f(x: T[n]) -> ()\nf(x: T[m]) -> ()", "never be reached", "f(x: T[m]"));
+  EXPECT_TRUE(Refuses("f(x: T[...]) -> ()\nf(x: T[m]) -> ()", "never be reached", "f(x: T[m]"));
+  EXPECT_EQ(Refusal("f(x: T[m]) -> ()\nf(x: T[...]) -> ()"), "");
+  EXPECT_EQ(Refusal("f(x: T[..., d], y: T[..., d]) -> ()\nf(x: T[..., d], y: T[d]) -> ()"), "");
+  EXPECT_TRUE(Refuses("f(x: T[..., d], y: T[..., d]) -> ()\nf(x: T[a, d], y: T[b, d]) -> ()",
+                      "never be reached", "f(x: T[a"));
+  EXPECT_EQ(Refusal("f(x: T[n], w: 'a') -> ()\nf(x: T[n], w: 'a' | 'b') -> ()"), "");
+  EXPECT_TRUE(Refuses("f(x: T[n], w: 'a' | 'b') -> ()\nf(x: T[n], w: 'b') -> ()", "never", "f(x"));
+}
+
+TEST(Parse, WordsInConditionsExist) {
+  EXPECT_EQ(Refusal("f(x: T[n], w: 'a') -> () where w != 'b'\nf(x: T[n], w: 'b') -> ()"), "");
+  EXPECT_TRUE(Refuses("f(x: T[n], w: 'a') -> () where w != 'c'", "none of the", "'c'"));
+}
+
+TEST(Parse, LimitsAreErrors) {
+  std::string many = "f(";
+  for (int i = 0; i < 41; ++i) many += (i ? ", p" : "p") + std::to_string(i) + ": int";
+  EXPECT_TRUE(Refuses(many + ") -> ()", "40 parameters", "p40"));
+  EXPECT_TRUE(Refuses("f(x: T[1, 1, 1, 1, 1, 1, 1, 1, 1]) -> ()", "8 dimensions", "T["));
+  EXPECT_TRUE(
+      Refuses("f(x: T[n]) -> () where " + std::string(100, '(') + "n", "nested too deeply", "("));
+  EXPECT_TRUE(
+      Refuses("f(x: T[n]) -> () where n == " + std::string(100, '-') + "1", "too deeply", "-"));
+}
+
+std::string ErrorOf(std::string_view text) {
+  try {
+    ParseContract(text);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code, ANYOP_INVALID_ARGUMENT);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Contract, ErrorsShowTheLineAndACaret) {
+  EXPECT_EQ(ErrorOf("rms_norm(x: T[..., d]) -> (y: T[..., d])\n    where T in f33"),
+            "the signature of rms_norm, line 2, column 16: expected a dtype: f64, f32, f16, bf16, "
+            "f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool.\n"
+            "        where T in f33\n"
+            "                   ^");
+  const std::string cut =
+      ErrorOf("f(" + std::string(300, ' ') + "x: T[n] y" + std::string(200, ' ') + ")");
+  EXPECT_LT(cut.size(), 350u) << "a long line is cut around the place";
+  EXPECT_NE(cut.find("x: T[n] y"), std::string::npos);
+}
+
+TEST(Contract, NumbersWordsOverAllForms) {
+  const auto c =
+      ParseContract("f(x: T[n], w: 'b' | 'a' = 'a') -> ()\nf(x: T[n, m], w: 'c' | 'b') -> ()");
+  EXPECT_EQ(c->words[1], (std::vector<std::string>{"b", "a", "c"}));
+  EXPECT_EQ(c->forms[0].params[1].word_mask, 0b011u);
+  EXPECT_EQ(c->forms[1].params[1].word_mask, 0b101u);
+}
+
+TEST(Contract, TheHashIsOfTheContract) {
+  const auto hash = [](std::string_view t, std::string_view g = "") {
+    return ParseContract(t, g)->hash;
+  };
+  const std::string one = hash("f(x: mut T[n], w: 'a b' = 'a b') -> ()");
+  EXPECT_EQ(one.size(), 32u);
+  EXPECT_EQ(one, hash("f( x :mut  T[ n ],\n  w: 'a b'='a b')->()")) << "spaces do not count";
+  EXPECT_NE(one, hash("f(x: mut T[n], w: 'ab' = 'ab') -> ()"));
+  EXPECT_NE(one, hash("f(x: mut T[m], w: 'a b' = 'a b') -> ()"));
+  EXPECT_NE(one, hash("f(x: mut T[n], w: 'a b' = 'a b') -> ()", "f_backward"));
+}
+
+}  // namespace
+}  // namespace anyop

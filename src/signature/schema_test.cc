@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "signature/schema.h"
+
+#include <gtest/gtest.h>
+
+namespace anyop {
+namespace {
+
+std::string Schema(std::string_view text, SchemaKind kind = SchemaKind::kFunctional) {
+  return TorchSchema(*ParseContract(text), kind);
+}
+
+constexpr const char* kRmsNorm =
+    "rms_norm(x: T[..., d], weight: T[d]?, eps: float = 1e-6) -> (y: T[..., d] over x)";
+
+TEST(Schema, SpellsEveryKind) {
+  EXPECT_EQ(Schema(kRmsNorm), "rms_norm(Tensor x, Tensor? weight=None, float eps=1e-6) -> Tensor");
+  EXPECT_EQ(
+      Schema("f(a: mut T[n], b: mut T[n]?, l: mut U[n]*, m: U[n]*, i: int, o: int?, t: int[n], s: "
+             "int[2] = "
+             "[1, 1], g: float[]?, h: bool = True, w: 'x' | 'y' = 'y', to: dtype = bf16) -> (y: "
+             "T[n], z: "
+             "to[n]?)"),
+      "f(Tensor(a!) a, Tensor(b!)? b, Tensor(c!)[] l, Tensor[] m, SymInt i, SymInt? o, SymInt[] t, "
+      "SymInt[2] s=[1, 1], float[]? g=None, bool h=True, str w=\"y\", ScalarType to=bfloat16) -> "
+      "(Tensor y, "
+      "Tensor z)");
+  EXPECT_EQ(Schema("f(a: mut T[n]) -> ()"), "f(Tensor(a!) a) -> ()");
+}
+
+TEST(Schema, OutVariantsTakeTheResults) {
+  EXPECT_EQ(
+      Schema(kRmsNorm, SchemaKind::kOut),
+      "rms_norm.out(Tensor x, Tensor? weight=None, float eps=1e-6, *, Tensor(a!) y) -> Tensor(a!)");
+  EXPECT_EQ(Schema("f(a: mut T[n]) -> (y: T[n], z: T[n])", SchemaKind::kOut),
+            "f.out(Tensor(a!) a, *, Tensor(b!) y, Tensor(c!) z) -> (Tensor(b!), Tensor(c!))");
+  EXPECT_EQ(Schema("f(n: int) -> (y: f32[n])", SchemaKind::kOut),
+            "f.out(SymInt n, *, Tensor(a!) y) -> Tensor(a!)");
+  EXPECT_EQ(Schema("f(a: mut T[n]) -> ()", SchemaKind::kOut), "");
+}
+
+TEST(Schema, InPlaceVariantsNeedOver) {
+  EXPECT_EQ(Schema(kRmsNorm, SchemaKind::kInPlace),
+            "rms_norm_(Tensor(a!) x, Tensor? weight=None, float eps=1e-6) -> Tensor(a!)");
+  EXPECT_EQ(Schema("f(x: T[n]) -> (y: T[n])", SchemaKind::kInPlace), "");
+  EXPECT_EQ(Schema("f(x: T[n], y: T[n]) -> (z: T[n] over y)", SchemaKind::kInPlace), "");
+  EXPECT_EQ(Schema("f(x: T[n], y: mut T[n]) -> (z: T[n] over x)", SchemaKind::kInPlace), "");
+}
+
+TEST(Schema, IsTheUnionOfTheForms) {
+  EXPECT_EQ(Schema("f(x: T[n], s: int[2] = [1, 2], w: 'a' = 'a') -> (y: T[n])\n"
+                   "f(x: T[n], s: int[3], w: 'b') -> (y: T[1])"),
+            "f(Tensor x, SymInt[] s=[1, 2], str w=\"a\") -> Tensor");
+}
+
+}  // namespace
+}  // namespace anyop
