@@ -174,14 +174,15 @@ void CopyShape(View& view, std::int64_t* to) {
 
 void CallMemory::CopyShapes() {
   for (int i = 0; i < n_views_; ++i) CopyShape(views_[i], Array<std::int64_t>(kMaxRank));
-  for (const auto& [views, n] : lists_) {
+  if (!more_) return;
+  for (const auto& [views, n] : more_->lists) {
     for (int i = 0; i < n; ++i) CopyShape(views[i], Array<std::int64_t>(kMaxRank));
   }
 }
 
 void* CallMemory::FromHeap(std::size_t bytes) {
-  heap_.push_back(std::make_unique<char[]>(bytes));
-  return heap_.back().get();
+  more().heap.push_back(std::make_unique<char[]>(bytes));
+  return more_->heap.back().get();
 }
 
 void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,

@@ -27,9 +27,9 @@ class CallMemory {
   }
   // Keeps an object until the call has ended.
   void Keep(Ref object) {
-    if (object) kept_.push_back(std::move(object));
+    if (object) more().kept.push_back(std::move(object));
   }
-  void KeepViews(View* views, int n) { lists_.push_back({views, n}); }
+  void KeepViews(View* views, int n) { more().lists.push_back({views, n}); }
   // Copies the shapes out of the arrays, for the time in which other threads may reshape them.
   void CopyShapes();
   // Whether an argument was copied because no tensor could describe it.
@@ -37,14 +37,22 @@ class CallMemory {
   void set_has_copies() { has_copies_ = true; }
 
  private:
+  // What few calls need.
+  struct More {
+    std::vector<Ref> kept;
+    std::vector<std::unique_ptr<char[]>> heap;
+    std::vector<std::pair<View*, int>> lists;
+  };
+  More& more() {
+    if (!more_) more_ = std::make_unique<More>();
+    return *more_;
+  }
   void* FromHeap(std::size_t bytes);
 
   int n_views_ = 0;
   bool has_copies_ = false;
   std::size_t used_ = 0;
-  std::vector<Ref> kept_;
-  std::vector<std::unique_ptr<char[]>> heap_;
-  std::vector<std::pair<View*, int>> lists_;
+  std::unique_ptr<More> more_;
   View views_[kMaxParams + kMaxResults];
   alignas(16) char buffer_[2048];
 };

@@ -178,7 +178,7 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
     ThrowValueError(Start(name) +
                     " has the bytes of its elements swapped, but must be in this "
                     "machine's order. Try " +
-                    name.text() + ".astype(numpy." + "dtype.newbyteorder('=')).");
+                    name.text() + ".astype(" + name.text() + ".dtype.newbyteorder('=')).");
   }
   if (PyArray_NDIM(array) > kMaxRank) {
     ThrowValueError(Start(name) + " has " + std::to_string(PyArray_NDIM(array)) +

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "call.h"
-#include "defaults.h"
+#include "runtime/defaults.h"
 
 namespace anyop::python {
 
@@ -52,7 +52,7 @@ OperatorInfo* MakeInfo(Operator& op) {
   for (int i = 0; i < op.n_params; ++i) {
     info->params.push_back(MakeParameter(*op.contract, i));
     Parameter& p = info->params.back();
-    p.is_required = !DefaultValue(*op.contract, i, &p.default_value);
+    p.is_required = !DefaultValue(op, i, &p.default_value);
     if (IsTensor(p.kind) && !p.is_optional) info->takes_like = false;
   }
   for (int r = 0; r < op.n_results; ++r) {

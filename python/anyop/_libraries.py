@@ -40,7 +40,7 @@ class Library:
         return function
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *_of(self._name)]
+        return sorted({*super().__dir__(), *_of(self._name)})
 
     def __repr__(self) -> str:
         return f"<operators of {self._name}: {', '.join(n for n, _ in self.items())}>"
@@ -50,25 +50,28 @@ class Libraries:
     """The loaded libraries, as attributes or by name."""
 
     def __getitem__(self, name: str) -> Library:
+        try:
+            library: Library = getattr(self, name)
+        except AttributeError as error:
+            raise KeyError(error.args[0]) from None
+        return library
+
+    def __getattr__(self, name: str) -> Library:
         names = list(self)
         if name not in names:
             hint = _anyop.did_you_mean(name, names)
-            raise KeyError(f"no library '{name}' is loaded.{hint} Try anyop.load_installed().")
-        return Library(name)
-
-    def __getattr__(self, name: str) -> Library:
-        try:
-            library = self[name]
-        except KeyError as error:
-            raise AttributeError(error.args[0]) from None
-        setattr(self, name, library)
+            raise AttributeError(
+                f"no library '{name}' is loaded.{hint} Try anyop.load_installed()."
+            )
+        library = Library(name)
+        setattr(self, name, library)  # found without this function from now on
         return library
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({name for name, _, _ in _anyop.libraries()}))
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self]
+        return sorted({*super().__dir__(), *self})
 
     def __repr__(self) -> str:
         return f"<operator libraries: {', '.join(self)}>"

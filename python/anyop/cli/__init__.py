@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 COMMANDS = {
-    "list": "cli.list",
+    "list": "cli.listing",
     "explain": "cli.explain",
     "doctor": "cli.doctor",
     "new": "cli.new",

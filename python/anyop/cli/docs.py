@@ -8,7 +8,7 @@ import click
 
 import anyop
 from anyop.cli import load_libraries
-from anyop.cli.list import summary
+from anyop.cli.listing import summary
 
 
 @click.command("docs")
@@ -55,8 +55,6 @@ def facts(spec: dict[str, Any]) -> list[str]:
         lines.append(f"- Gradient: `{spec['gradient']}`")
     if spec.get("means"):
         lines.append(f"- Means: `{spec['means']}`")
-    if spec.get("prepack"):
-        lines.append(f"- Prepacked: `{spec['prepack']}`")
     if spec.get("source"):
         lines.append(f"- Source: `{spec['source']}`")
     return lines
@@ -65,6 +63,9 @@ def facts(spec: dict[str, Any]) -> list[str]:
 def kernels(spec: dict[str, Any]) -> list[str]:
     lines = ["| kernel | takes | needs |", "|---|---|---|"]
     for kernel in spec["kernels"]:
-        when = str(kernel.get("when") or "every call").replace("|", "\\|")
-        lines.append(f"| {kernel['name']} | {when} | {kernel.get('needs') or '-'} |")
+        if kernel["state"] == "not built":
+            lines.append(f"| {kernel['name']} | not built for this machine | |")
+            continue
+        when = str(kernel["when"] or "every call").replace("|", "\\|")
+        lines.append(f"| {kernel['name']} | {when} | {kernel['needs'] or '-'} |")
     return lines

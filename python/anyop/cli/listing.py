@@ -33,15 +33,10 @@ def print_table(specs: list[dict[str, Any]]) -> None:
     table.add_column("what it computes")
     table.add_column("kernels on this machine")
     for spec in specs:
-        kernels = [k["name"] for k in spec["kernels"] if is_usable(k)]
+        kernels = [k["name"] for k in spec["kernels"] if k["state"] == "available"]
         table.add_row(spec["name"], summary(spec), " ".join(kernels))
     Console().print(table)
     click.echo(f"{len(specs)} operators. Try: anyop explain OP --shape 'x=f32[2,8]'")
-
-
-def is_usable(kernel: dict[str, Any]) -> bool:
-    """Whether the kernel is built and this machine has what it needs."""
-    return bool(kernel.get("built", True)) and not kernel.get("missing")
 
 
 def summary(spec: dict[str, Any]) -> str:
