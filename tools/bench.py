@@ -21,6 +21,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]
 import anyop  # noqa: E402
 import numpy as np  # noqa: E402
 import opbench  # noqa: E402
+from anyop import _anyop  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -110,17 +111,16 @@ def model_rows(ceilings: dict[str, Any]) -> list[dict[str, Any]]:
                 best[plan] = max(best.get(plan, 0.0), decode_rate(models[plan[1]], ids, plan[2]))
     anyop.set_num_threads(cores)
     weights = sum(t.size for t in file.tensors.values())
-    dram = ceilings["levels"][-1]
+    dram = {b["threads"]: b["read_gbs"] for b in ceilings["bandwidths"] if b["level"] == "DRAM"}
     rows = []
     for (name, dtype, threads), rate in best.items():
         size = weights * (2 if dtype == "bf16" else 4)
-        read = dram["read_gb_s"] if threads > 1 else dram["read_gb_s_1"]
         rows.append(
             {
                 "what": name,
                 "threads": threads,
                 "tokens_per_s": rate,
-                "read_limit_share": rate * size / read / 1e9,
+                "read_limit_share": rate * size / dram[threads] / 1e9,
             }
         )
     return rows
@@ -163,7 +163,7 @@ def main() -> int:
     wanted = [w for w in args.what if w in parts] or (["operators"] if only else list(parts))
     found: dict[str, Any] = {}
     with console.status("the machine's ceilings"):
-        ceilings = found["ceilings"] = anyop.ceilings()
+        ceilings = found["ceilings"] = _anyop.ceilings()
     if "calls" in wanted:
         found["calls"] = call_costs()
         show_calls(found["calls"])

@@ -79,10 +79,13 @@ def agree(ours: Any, theirs: Any, tolerance: float) -> bool:
 
 def bound(case: Case, ceilings: dict[str, Any]) -> tuple[float, str]:
     """The least time in us: the larger of movement at the cache level it fits, and arithmetic."""
-    level = next(c for c in ceilings["levels"] if case.moved <= c["bytes"] or c["name"] == "DRAM")
-    move = case.moved / level["copy_gb_s"] / 1e3
-    math = case.flops / ceilings["fma_gflop_s"] / 1e3
-    return (move, f"{level['name']} copy") if move >= math else (math, "FMA")
+    threads = max(b["threads"] for b in ceilings["bandwidths"])
+    levels = [b for b in ceilings["bandwidths"] if b["threads"] == threads]
+    level = next((b for b in levels if case.moved <= 2 * b["bytes"] * threads), levels[-1])
+    fma = max(r["gops"] for r in ceilings["rates"] if r["name"] == "f32 fma")
+    move = case.moved / level["copy_gbs"] / 1e3
+    math = case.flops / fma / 1e3
+    return (move, f"{level['level']} copy") if move >= math else (math, "FMA")
 
 
 def measure(operator: str, case: Case, ceilings: dict[str, Any]) -> Row:

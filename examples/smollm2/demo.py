@@ -61,12 +61,13 @@ def operator_table(timed: Timed, total: float) -> Table:
         table.add_column(
             column, justify="left" if column in ("operator", "kernels that ran") else "right"
         )
-    counters = anyop.counters()
+    ran = defaultdict(list)
+    for counter in anyop.counters():
+        ran[counter.op].append(counter.kernel)
     for name, seconds in sorted(timed.seconds.items(), key=lambda i: -i[1]):
-        kernels = counters.get(f"anyop.{name}", {}).get("kernels", {})
-        ran = ", ".join(k for k, n in kernels.items() if n)
+        kernels = ", ".join(ran[f"anyop.{name}"])
         table.add_row(
-            name, str(timed.calls[name]), f"{seconds * 1e3:.1f}", f"{seconds / total:.1%}", ran
+            name, str(timed.calls[name]), f"{seconds * 1e3:.1f}", f"{seconds / total:.1%}", kernels
         )
     inside = sum(timed.seconds.values())
     table.add_row(
