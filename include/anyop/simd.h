@@ -26,6 +26,7 @@
 //   Exp Sigmoid                      1 ulp and 3 ulp, subnormal results and overflow included
 //   ForLanes ForBlocks               loops with full vectors and one tail
 //   LoadAll StoreAll                 several vectors, one after the other in memory
+//   LoadBlock StoreBlock             the same, faster: which lane holds an element is unspecified
 //   ExpAll<T> SigmoidAll<T>          of several vectors at once; T: what the result is rounded to
 #pragma once
 #include <bit>
@@ -103,12 +104,28 @@ ANYOP_LANE_FN void LoadAll(F32 (&v)[N], const T* p, Count count) {
 }
 template <int N, class T, class Count>
 ANYOP_LANE_FN void StoreAll(T* p, const F32 (&v)[N], Count count) {
-  if constexpr (N % 2 == 0 && std::is_same_v<Count, Full>) {
 #pragma GCC unroll 8
-    for (int k = 0; k < N; k += 2) StorePair(p + k * kLanes, v[k], v[k + 1]);
+  for (int k = 0; k < N; ++k) StoreN(p + k * kLanes, v[k], count);
+}
+
+// The same elements in another order of lanes, which T and N alone decide: for functions of
+// elements at the same place. bf16 needs no shuffles so: even and odd elements become two vectors.
+template <int N, class T, class Count>
+ANYOP_LANE_FN void LoadBlock(F32 (&v)[N], const T* p, Count count) {
+  if constexpr (N % 2 == 0 && std::is_same_v<T, BF16>) {
+#pragma GCC unroll 8
+    for (int k = 0; k < N; k += 2) LoadEvenOdd(p + k * kLanes, v[k], v[k + 1]);
   } else {
+    LoadAll(v, p, count);
+  }
+}
+template <int N, class T, class Count>
+ANYOP_LANE_FN void StoreBlock(T* p, const F32 (&v)[N], Count count) {
+  if constexpr (N % 2 == 0 && std::is_same_v<T, BF16>) {
 #pragma GCC unroll 8
-    for (int k = 0; k < N; ++k) StoreN(p + k * kLanes, v[k], count);
+    for (int k = 0; k < N; k += 2) StoreEvenOdd(p + k * kLanes, v[k], v[k + 1]);
+  } else {
+    StoreAll(p, v, count);
   }
 }
 

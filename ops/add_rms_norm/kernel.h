@@ -10,8 +10,8 @@ namespace {
 template <int N, class T, class Count>
 void Add(F32 (&v)[N], const T* x, const T* residual, Count count) {
   F32 r[N];
-  LoadAll(v, x, count);
-  LoadAll(r, residual, count);
+  LoadBlock(v, x, count);
+  LoadBlock(r, residual, count);
   for (int k = 0; k < N; ++k) v[k] += r[k];
 }
 
@@ -30,8 +30,8 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& residual, const Tens
           // Squares are taken of the sum as it is stored: after its rounding.
           const float squares = SumOfSquares(d, [&](auto& v, std::int64_t i, auto count) {
             Add(v, xr + i, rr + i, count);
-            StoreAll(total + i, v, count);
-            if constexpr (!std::is_same_v<T, float>) LoadAll(v, total + i, count);
+            StoreBlock(total + i, v, count);
+            if constexpr (!std::is_same_v<T, float>) LoadBlock(v, total + i, count);
           });
           NormalizeRow(total, w, y.row<T>(r).data(), d, squares, eps, weight_offset);
         },

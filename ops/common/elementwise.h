@@ -60,10 +60,10 @@ template <class Op>
       } else {
         ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {
           F32 u[block], v[block];
-          LoadAll(u, a + i, count);
-          LoadAll(v, b + i, count);
+          LoadBlock(u, a + i, count);
+          LoadBlock(v, b + i, count);
           for (int k = 0; k < block; ++k) u[k] = op(u[k], v[k]);
-          StoreAll(c + i, u, count);
+          StoreBlock(c + i, u, count);
         });
       }
     };

@@ -32,18 +32,18 @@ template <class T>
   if (!weight) {
     ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
       F32 v[block];
-      LoadAll(v, x + i, count);
+      LoadBlock(v, x + i, count);
       for (int k = 0; k < block; ++k) v[k] *= s;
-      StoreAll(y + i, v, count);
+      StoreBlock(y + i, v, count);
     });
     return;
   }
   ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
     F32 v[block], gain[block];
-    LoadAll(v, x + i, count);
-    LoadAll(gain, weight + i, count);
+    LoadBlock(v, x + i, count);
+    LoadBlock(gain, weight + i, count);
     for (int k = 0; k < block; ++k) v[k] = v[k] * s * (gain[k] + offset);
-    StoreAll(y + i, v, count);
+    StoreBlock(y + i, v, count);
   });
 }
 

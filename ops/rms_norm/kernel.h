@@ -17,7 +17,7 @@ void Run(const Context& ctx, const Tensor& x, const Tensor* weight, float eps, f
         [&](std::int64_t r) {
           const T* xr = x.row<const T>(r).data();  // [d]
           const float sum = SumOfSquares(
-              d, [&](auto& v, std::int64_t i, auto count) { LoadAll(v, xr + i, count); });
+              d, [&](auto& v, std::int64_t i, auto count) { LoadBlock(v, xr + i, count); });
           NormalizeRow(xr, w, y.row<T>(r).data(), d, sum, eps, weight_offset);
         },
         0.07);

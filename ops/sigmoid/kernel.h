@@ -13,9 +13,9 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y) {
       T* b = y.base<T>() + iy;
       ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {
         F32 v[block];
-        LoadAll(v, a + i, count);
+        LoadBlock(v, a + i, count);
         SigmoidAll<T>(v);
-        StoreAll(b + i, v, count);
+        StoreBlock(b + i, v, count);
       });
     };
     ForRuns(ctx, 0.3, apply, x, y);

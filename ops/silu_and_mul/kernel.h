@@ -17,12 +17,12 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y) {
           T* out = y.base<T>() + y.row_offset(r);               // [d]
           ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
             F32 g[block], u[block], v[block];
-            LoadAll(g, gate + i, count);
-            LoadAll(u, up + i, count);
+            LoadBlock(g, gate + i, count);
+            LoadBlock(u, up + i, count);
             for (int k = 0; k < block; ++k) v[k] = g[k];
             SigmoidAll<T>(v);
             for (int k = 0; k < block; ++k) v[k] = v[k] * g[k] * u[k];
-            StoreAll(out + i, v, count);
+            StoreBlock(out + i, v, count);
           });
         },
         0.2);

@@ -15,32 +15,42 @@ class Row {
  public:
   Row(const T* x, float scale) : x_(x), scale_(Set(scale)) {}
 
-  // Makes Exponentials relative to the largest element. NaN need not be found: it reaches the sum.
-  void FindMaximum(std::int64_t d) {
-    const F32 lowest = Set(-std::numeric_limits<float>::infinity());
-    F32 m[4] = {lowest, lowest, lowest, lowest};
-    ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
-      F32 v[block];
-      LoadAll(v, x_ + i, count);
-      for (int k = 0; k < block; ++k) {
-        m[k] = Max(m[k], KeepFirst(v[k] * scale_, count, lowest));
-      }
-    });
-    minus_maximum_ = Set(-ReduceMax(Max(Max(m[0], m[1]), Max(m[2], m[3]))));
+  // Makes Exponentials relative to the largest product. NaN need not be found: it reaches the sum.
+  void FindMaximum(std::int64_t d, float scale) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    if (scale < 0) {
+      const auto min = [](F32 a, F32 b) { return Min(a, b); };
+      minus_maximum_ = Set(-scale * ReduceMin(Extreme(d, Set(kInfinity), min)));
+    } else {
+      const auto max = [](F32 a, F32 b) { return Max(a, b); };
+      minus_maximum_ = Set(-scale * ReduceMax(Extreme(d, Set(-kInfinity), max)));
+    }
   }
   template <int N, class Count>
   void Exponentials(F32 (&e)[N], std::int64_t i, Count count) const {
-    LoadAll(e, x_ + i, count);
+    LoadBlock(e, x_ + i, count);
     for (int k = 0; k < N; ++k) e[k] = Fma(e[k], scale_, minus_maximum_);
     ExpAll<T>(e);
   }
 
  private:
+  template <class F>
+  F32 Extreme(std::int64_t d, F32 start, F more) const {
+    F32 m[4] = {start, start, start, start};
+    ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+      F32 v[block];
+      LoadBlock(v, x_ + i, count);
+      for (int k = 0; k < block; ++k) m[k] = more(m[k], KeepFirst(v[k], count, start));
+    });
+    return more(more(m[0], m[1]), more(m[2], m[3]));
+  }
+
   const T* x_;
   F32 scale_, minus_maximum_;
 };
 
-// x, y: [d]. y may be x: it is written only after the last read of the same element.
+// x, y: [d]. Exponentials are kept in the order of lanes of a block. y may be x: it is written only
+// after the last read of the same element.
 template <class T>
 void SoftmaxRow(const T* x, T* y, std::int64_t d, float scale) {
   constexpr bool kHoldInResult = std::is_same_v<T, float>;
@@ -50,7 +60,7 @@ void SoftmaxRow(const T* x, T* y, std::int64_t d, float scale) {
   if constexpr (kHoldInResult) kept = y;
 
   Row<T> row(x, scale);
-  row.FindMaximum(d);
+  row.FindMaximum(d, scale);
   F32 sum[4] = {Zero(), Zero(), Zero(), Zero()};
   ForBlocks<4>(held, [&](std::int64_t i, auto count, auto block) {
     F32 e[block];
@@ -68,13 +78,13 @@ void SoftmaxRow(const T* x, T* y, std::int64_t d, float scale) {
     F32 e[block];
     LoadAll(e, kept + i, count);
     for (int k = 0; k < block; ++k) e[k] *= inverse;
-    StoreAll(y + i, e, count);
+    StoreBlock(y + i, e, count);
   });
   ForBlocks<4>(d - held, [&](std::int64_t i, auto count, auto block) {
     F32 e[block];
     row.Exponentials(e, held + i, count);
     for (int k = 0; k < block; ++k) e[k] *= inverse;
-    StoreAll(y + held + i, e, count);
+    StoreBlock(y + held + i, e, count);
   });
 }
 

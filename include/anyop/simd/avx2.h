@@ -24,13 +24,17 @@ ANYOP_LANE_FN __m256i Bits(__m256 v) { return _mm256_castps_si256(v); }
 ANYOP_LANE_FN F32 FromBF16(__m128i b) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(b), 16))};
 }
-ANYOP_LANE_FN __m128i ToBF16(__m256 v) {
+// The upper half of each lane becomes v rounded half to even; the lower half is left as it comes.
+ANYOP_LANE_FN __m256i RoundBF16(__m256 v) {
   const __m256i u = Bits(v);
   const __m256i lsb = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
   const __m256i r = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), lsb);
   const __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
   const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
-  const __m256i bits = _mm256_srli_epi32(_mm256_blendv_epi8(r, quiet, Bits(nan)), 16);
+  return _mm256_blendv_epi8(r, quiet, Bits(nan));
+}
+ANYOP_LANE_FN __m128i ToBF16(__m256 v) {
+  const __m256i bits = _mm256_srli_epi32(RoundBF16(v), 16);
   return _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
 }
 ANYOP_LANE_FN F32 FromF16(__m128i h) { return {_mm256_cvtph_ps(h)}; }
@@ -78,10 +82,15 @@ ANYOP_LANE_FN void StoreN(float* p, F32 a, int n) { _mm256_maskstore_ps(p, lanes
 ANYOP_LANE_FN void StoreN(BF16* p, F32 a, int n) { lanes::Store16N(p, lanes::ToBF16(a.v), n); }
 ANYOP_LANE_FN void StoreN(F16* p, F32 a, int n) { lanes::Store16N(p, lanes::ToF16(a.v), n); }
 
-template <class T>
-ANYOP_LANE_FN void StorePair(T* p, F32 a, F32 b) {
-  Store(p, a);
-  Store(p + kLanes, b);
+ANYOP_LANE_FN void LoadEvenOdd(const BF16* p, F32& even, F32& odd) {
+  const __m256i u = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  even.v = _mm256_castsi256_ps(_mm256_slli_epi32(u, 16));
+  odd.v = _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32(int(0xffff0000))));
+}
+ANYOP_LANE_FN void StoreEvenOdd(BF16* p, F32 even, F32 odd) {
+  const __m256i low = _mm256_srli_epi32(lanes::RoundBF16(even.v), 16);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm256_blend_epi16(low, lanes::RoundBF16(odd.v), 0xaa));
 }
 
 ANYOP_LANE_FN F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }

@@ -71,18 +71,14 @@ ANYOP_LANE_FN F32 LoadN(const F16* p, int n) {
 ANYOP_LANE_FN void Store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
 ANYOP_LANE_FN void Store(BF16* p, F32 a) { lanes::Store16(p, lanes::ToBF16(a.v)); }
 ANYOP_LANE_FN void Store(F16* p, F32 a) { lanes::Store16(p, lanes::ToF16(a.v)); }
-template <class T>
-ANYOP_LANE_FN void StorePair(T* p, F32 a, F32 b) {
-  Store(p, a);
-  Store(p + kLanes, b);
+ANYOP_LANE_FN void LoadEvenOdd(const BF16* p, F32& even, F32& odd) {
+  const __m512i u = _mm512_loadu_si512(p);
+  even.v = _mm512_castsi512_ps(_mm512_slli_epi32(u, 16));
+  odd.v = _mm512_castsi512_ps(_mm512_and_si512(u, _mm512_set1_epi32(int(0xffff0000))));
 }
-// The odd words of both vectors.
-ANYOP_LANE_FN void StorePair(BF16* p, F32 a, F32 b) {
-  const __m512i index =
-      _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
-                       25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-  _mm512_storeu_si512(
-      p, _mm512_permutex2var_epi16(lanes::RoundBF16(a.v), index, lanes::RoundBF16(b.v)));
+ANYOP_LANE_FN void StoreEvenOdd(BF16* p, F32 even, F32 odd) {
+  const __m512i low = _mm512_srli_epi32(lanes::RoundBF16(even.v), 16);
+  _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, low, lanes::RoundBF16(odd.v)));
 }
 ANYOP_LANE_FN void StoreN(float* p, F32 a, int n) {
   _mm512_mask_storeu_ps(p, lanes::First(n), a.v);

@@ -83,10 +83,18 @@ ANYOP_LANE_FN void Store(T* p, F32 a) {
   StoreN(p, a, kLanes);
 }
 
-template <class T>
-ANYOP_LANE_FN void StorePair(T* p, F32 a, F32 b) {
-  Store(p, a);
-  Store(p + kLanes, b);
+ANYOP_LANE_FN void LoadEvenOdd(const BF16* p, F32& even, F32& odd) {
+  lanes::U u;
+  std::memcpy(&u, p, sizeof u);
+  constexpr int kEven = std::endian::native == std::endian::little ? 16 : 0;
+  even.v = lanes::Value(u << kEven & 0xffff0000);
+  odd.v = lanes::Value(u << (16 - kEven) & 0xffff0000);
+}
+ANYOP_LANE_FN void StoreEvenOdd(BF16* p, F32 even, F32 odd) {
+  constexpr int kEven = std::endian::native == std::endian::little ? 0 : 16;
+  const lanes::U u = lanes::ToBits(lanes::Bits(even.v), BF16{}) << kEven |
+                     lanes::ToBits(lanes::Bits(odd.v), BF16{}) << (16 - kEven);
+  std::memcpy(p, &u, sizeof u);
 }
 
 ANYOP_LANE_FN F32 operator+(F32 a, F32 b) { return {a.v + b.v}; }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/optest.h"
+
+namespace anyop::optest {
+namespace {
+
+const OpTest kAddRmsNorm{
+    .op = "add_rms_norm",
+    .tolerance = PerResult({{"sum", Exact()}}, Relative(6, 2, "d")),
+    .row_invariant = true,
+    .sizes = {"rows = 16, d = 576", "rows = 1, d = 4096"},
+    .values = {{"weight_offset", {0.0, 1.0}}},
+};
+TEST(AddRmsNorm, MatchesItsReference) { CheckAll(kAddRmsNorm); }
+
+// Kernels of one name are compiled for the same lanes.
+TEST(AddRmsNorm, HasTheBitsOfAddFollowedByRmsNorm) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (std::int64_t d : {1, 37, 576, 1000}) {
+      Call fused("add_rms_norm");
+      Array x(dtype, {3, d}), residual(dtype, {3, d}), weight(dtype, {d});
+      for (Array* a : {&x, &residual, &weight}) {
+        for (std::int64_t i = 0; i < a->size(); ++i) a->Set(i, double(fused.Draw(-999, 999)) / 300);
+      }
+      fused.Set("x", x).Set("residual", residual).Set("weight", weight);
+      for (const auto& [kernel, results] : fused.RunEveryKernel()) {
+        Call add("add"), rms_norm("rms_norm");
+        const Array sum = add.Set("x", x).Set("y", residual).Run(kernel)["z"];
+        const Array y = rms_norm.Set("x", sum).Set("weight", weight).Run(kernel)["y"];
+        EXPECT_EQ(results.find("sum")->second, sum) << kernel;
+        EXPECT_EQ(results.find("y")->second, y) << kernel;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace anyop::optest

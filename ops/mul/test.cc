@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/optest.h"
+
+#include <limits>
+
+namespace anyop::optest {
+namespace {
+
+const OpTest kMul{
+    .op = "mul",
+    .tolerance = Exact(),
+    .row_invariant = true,
+    .sizes = {"rows = 16, d = 576", "rows = 2048, d = 8"},
+    .special = {"x", "y"},
+};
+TEST(Mul, MatchesItsReference) { CheckAll(kMul); }
+
+TEST(Mul, WrapsIntegers) {
+  for (DType dtype : {DType::kI32, DType::kI64}) {
+    Call call("mul");
+    Array x(dtype, {1, 1}), y(dtype, {1, 1});
+    x.SetInt(0, dtype == DType::kI32 ? std::numeric_limits<std::int32_t>::min()
+                                     : std::numeric_limits<std::int64_t>::min());
+    y.SetInt(0, 3);
+    call.Set("x", x).Set("y", y);
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      EXPECT_EQ(results.find("z")->second, x) << kernel;
+    }
+  }
+}
+
+TEST(Mul, MultipliesAllRowsByOneRow) {
+  Call call("mul");
+  call.Set("x", Array(DType::kI32, {3, 2}, {1, 2, 3, 4, 5, 6}));
+  call.Set("y", Array(DType::kI32, {2}, {10, 20}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("z")->second, Array(DType::kI32, {3, 2}, {10, 40, 30, 80, 50, 120}))
+        << kernel;
+  }
+}
+
+}  // namespace
+}  // namespace anyop::optest

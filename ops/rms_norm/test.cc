@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/optest.h"
+
+#include <cmath>
+#include <limits>
+
+namespace anyop::optest {
+namespace {
+
+const OpTest kRmsNorm{
+    .op = "rms_norm",
+    .tolerance = Relative(6, 2, "d"),
+    .row_invariant = true,
+    .sizes = {"rows = 16, d = 576", "rows = 1, d = 4096", "rows = 64, d = 128"},
+    .values = {{"weight_offset", {0.0, 1.0}}},
+};
+TEST(RmsNorm, MatchesItsReference) { CheckAll(kRmsNorm); }
+
+TEST(RmsNorm, GivesZerosForARowOfZeros) {
+  Call call("rms_norm");
+  call.Set("x", Array(DType::kF32, {2, 3}, {0}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second, Array(DType::kF32, {2, 3}, {0})) << kernel;
+  }
+}
+
+TEST(RmsNorm, GivesNaNForARowOfZerosWithoutEps) {
+  Call call("rms_norm");
+  call.Set("x", Array(DType::kF32, {1, 3}, {0})).Set("eps", 0.0);
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isnan(results.find("y")->second.Get(i))) << kernel;
+  }
+}
+
+TEST(RmsNorm, GivesNaNAtAnInfinityAndZeroElsewhere) {
+  Call call("rms_norm");
+  Array x(DType::kF32, {1, 37}, {1});
+  x.Set(20, std::numeric_limits<double>::infinity());
+  call.Set("x", x);
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    const Array& y = results.find("y")->second;
+    for (int i = 0; i < 37; ++i) {
+      EXPECT_TRUE(i == 20 ? std::isnan(y.Get(i)) : y.Get(i) == 0) << kernel << " " << i;
+    }
+  }
+}
+
+TEST(RmsNorm, RefusesANegativeEps) {
+  Call call("rms_norm");
+  call.Set("x", Array(DType::kF32, {1, 3}, {1})).Set("eps", -1.0);
+  EXPECT_EQ(call.Refusal(), "rms_norm: eps >= 0 must hold, but eps is -1.");
+}
+
+}  // namespace
+}  // namespace anyop::optest

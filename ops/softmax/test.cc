@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/optest.h"
+
+#include <cmath>
+#include <limits>
+
+namespace anyop::optest {
+namespace {
+
+const OpTest kSoftmax{
+    .op = "softmax",
+    .tolerance = Relative(8, 1, "d"),
+    .row_invariant = true,
+    .sizes = {"rows = 16, d = 256", "rows = 9, d = 2048", "rows = 3, d = 2049",
+              "rows = 2, d = 49152"},
+    .ranges = {{"x", {-8, 8}}},
+    .values = {{"scale", {1.0, 0.125, -1.5, 0.0}}},
+};
+TEST(Softmax, MatchesItsReference) { CheckAll(kSoftmax); }
+
+TEST(Softmax, GivesZeroForMinusInfinity) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Call call("softmax");
+  call.Set("x", Array(DType::kF32, {1, 3}, {1, -infinity, 1}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second, Array(DType::kF32, {1, 3}, {0.5, 0, 0.5})) << kernel;
+  }
+}
+
+TEST(Softmax, GivesNaNThroughoutForARowWithNaNOrInfinity) {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (double odd : {nan, infinity, -infinity}) {
+    for (int place : {0, 5, 17, 39}) {
+      for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+        Call call("softmax");
+        // A row of -inf only, else one odd element among ones.
+        Array x(dtype, {1, 40}, {odd == -infinity ? -infinity : 1});
+        x.Set(place, odd);
+        call.Set("x", x);
+        for (const auto& [kernel, results] : call.RunEveryKernel()) {
+          const Array& y = results.find("y")->second;
+          for (int i = 0; i < 40; ++i) EXPECT_TRUE(std::isnan(y.Get(i))) << kernel << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Softmax, DoesNotOverflow) {
+  Call call("softmax");
+  call.Set("x", Array(DType::kF32, {1, 2}, {3e38, -3e38}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second, Array(DType::kF32, {1, 2}, {1, 0})) << kernel;
+  }
+}
+
+}  // namespace
+}  // namespace anyop::optest
