@@ -84,7 +84,7 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
 
 void GatherResults(const OperatorInfo& info, PyObject* out, CallMemory& memory, anyop_value* frame,
                    PyObject** given) {
-  std::fill_n(given, info.n_results, nullptr);
+  for (int r = 0; r < info.n_results; ++r) given[r] = nullptr;
   if (out) Spread(info, out, given);
   for (int r = 0; r < info.n_results; ++r) {
     anyop_value& value = frame[info.n_params + r];
@@ -99,23 +99,28 @@ void GatherResults(const OperatorInfo& info, PyObject* out, CallMemory& memory, 
 
 }  // namespace
 
-void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
-          Slots& slots) {
+// Without a call of memset for the few places that keywords may fill.
+[[gnu::optimize("no-tree-loop-distribute-patterns")]] void Sort(const OperatorInfo& info,
+                                                                PyObject* const* args,
+                                                                Py_ssize_t n_args,
+                                                                PyObject* keywords, Slots& slots) {
   const int n = info.n_params;
   if (n_args > n) RefuseCount(info, n_args);
-  std::copy_n(args, n_args, slots.object);
-  std::fill(slots.object + n_args, slots.object + n + kHostKeywords, nullptr);
+  slots.args = args;
+  slots.n_args = int(n_args);
+  slots.has_keywords = keywords != nullptr;
   if (!keywords) return;
+  for (int i = int(n_args); i < n + kHostKeywords; ++i) slots.named[i] = nullptr;
   int next = int(n_args);
   const Py_ssize_t n_keywords = PyTuple_GET_SIZE(keywords);
   for (Py_ssize_t k = 0; k < n_keywords; ++k) {
     PyObject* keyword = PyTuple_GET_ITEM(keywords, k);
     const int slot = FindSlot(info, keyword, std::min(next, n));
-    if (slots.object[slot]) RefuseTwice(info, keyword);
-    slots.object[slot] = args[n_args + k];
+    if (slot < n_args || slots.named[slot]) RefuseTwice(info, keyword);
+    slots.named[slot] = args[n_args + k];
     next = slot + 1;
   }
-  PyObject* const* host = slots.object + n;
+  PyObject* const* host = slots.named + n;
   if (host[kOut] && host[kOut] != Py_None) slots.out = host[kOut];
   if (host[kPolicy] && host[kPolicy] != Py_None) slots.policy = host[kPolicy];
   if (host[kLike]) CheckLike(info, host[kLike]);
@@ -125,7 +130,7 @@ void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& memory, an
             PyObject** given) {
   for (int i = 0; i < info.n_params; ++i) {
     const Parameter& param = info.params[std::size_t(i)];
-    if (PyObject* object = slots.object[i]) {
+    if (PyObject* object = slots[i]) {
       Convert(info, param, object, memory, frame[i]);
     } else if (param.is_required) [[unlikely]] {
       ThrowTypeError(info.name + ": " + ToText(param.name, "a name") + " is missing.");

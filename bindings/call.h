@@ -9,11 +9,20 @@ namespace anyop::python {
 PyObject* CallOperator(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
                        PyObject* keywords);
 
-// The arguments of a call, one per parameter and host keyword, borrowed; null where not given.
+// The arguments of a call, borrowed: the positional ones where the caller has them, then those
+// given by keyword, one place per parameter and host keyword.
 struct Slots {
-  PyObject* object[kMaxParams + kHostKeywords];
+  PyObject* const* args;
+  int n_args;
+  bool has_keywords;
   PyObject* out = nullptr;
   PyObject* policy = nullptr;
+  PyObject* named[kMaxParams + kHostKeywords];  // from n_args on, if there are keywords
+
+  // Parameter i, null if it is not given.
+  PyObject* operator[](int i) const {
+    return i < n_args ? args[i] : has_keywords ? named[i] : nullptr;
+  }
 };
 // Sorts positional and keyword arguments. Throws ErrorSet: too many, unknown, given twice.
 void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
