@@ -7,7 +7,7 @@
 namespace anyop::ops {
 namespace {
 
-constexpr const char* kWorkspace = ANYOP_ATTENTION_WORKSPACE("mb*bs");
+constexpr const char* kWorkspace = ANYOP_ATTENTION_WORKSPACE("t", "mb*bs");
 
 void Run(const Context& ctx, const Tensor& query, const Tensor& key_cache,
          const Tensor& value_cache, const Tensor& block_table, const Tensor& seq_lens,

@@ -14,19 +14,31 @@ inline namespace ANYOP_ISA {
 
 namespace lanes8 {
 typedef std::uint8_t U8 [[gnu::vector_size(kLanes)]];
-typedef std::int8_t I8 [[gnu::vector_size(kLanes)]];
 typedef std::uint32_t U32 [[gnu::vector_size(4 * kLanes)]];
+typedef std::int32_t I32 [[gnu::vector_size(4 * kLanes)]];
 typedef float V [[gnu::vector_size(4 * kLanes)]];
 
+// The compiler turns this conversion into scalar code on x86.
+#if defined(__AVX512F__)
+ANYOP_LANE_FN U32 ToU32(U8 b) { return U32(_mm512_cvtepu8_epi32(std::bit_cast<__m128i>(b))); }
+#elif defined(__AVX2__)
+ANYOP_LANE_FN U32 ToU32(U8 b) {
+  return U32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(std::bit_cast<std::int64_t>(b))));
+}
+#else
+ANYOP_LANE_FN U32 ToU32(U8 b) { return __builtin_convertvector(b, U32); }
+#endif
+
 ANYOP_LANE_FN F32 Widen(U8 bytes, std::int8_t) {
-  return std::bit_cast<F32>(__builtin_convertvector(I8(bytes), V));
+  const I32 q = I32(ToU32(bytes) << 24) >> 24;
+  return std::bit_cast<F32>(__builtin_convertvector(q, V));
 }
 // The vector form of F8E4M3's conversion in dtype.h.
 ANYOP_LANE_FN F32 Widen(U8 bytes, F8E4M3) {
-  const U32 u = __builtin_convertvector(bytes, U32);
+  const U32 u = ToU32(bytes);
   const U32 m = u & 0x7f, sign = (u & 0x80) << 24;
   const U32 normal = (m << 20) + 0x3c000000;
-  const U32 small = std::bit_cast<U32>(__builtin_convertvector(m, V) * 0x1p-9f);
+  const U32 small = std::bit_cast<U32>(__builtin_convertvector(I32(m), V) * 0x1p-9f);
   const U32 nan = U32{} + 0x7fc00000;
   const U32 value = m >= 8 ? (m == 0x7f ? nan : normal) : small;
   return std::bit_cast<F32>(sign | value);
@@ -62,22 +74,22 @@ template <int kVectors>
 ANYOP_LANE_FN void SumEach(const F32 (&v)[kVectors], float* out) {
   for (int i = 0; i < kVectors; ++i) out[i] = ReduceAdd(v[i]);
 }
-#if defined(__AVX512DQ__)
-// Four sums at a time: halve each vector twice, then a 4 x 4 transpose.
-ANYOP_LANE_FN __m128 Quarter(F32 a) {
-  const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
-  return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-}
-#elif defined(__AVX2__)
-ANYOP_LANE_FN __m128 Quarter(F32 a) {
-  return _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
-}
-#endif
 #if defined(__AVX2__)
+#if defined(__AVX512DQ__)
+ANYOP_LANE_FN __m256 Half(F32 a) {
+  return _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+}
+#else
+ANYOP_LANE_FN __m256 Half(F32 a) { return a.v; }
+#endif
+// The four sums side by side: each step adds two halves and keeps both vectors' results in one.
 ANYOP_LANE_FN void SumFour(F32 a, F32 b, F32 c, F32 d, float* out) {
-  __m128 x = Quarter(a), y = Quarter(b), z = Quarter(c), w = Quarter(d);
-  _MM_TRANSPOSE4_PS(x, y, z, w);
-  _mm_storeu_ps(out, _mm_add_ps(_mm_add_ps(x, y), _mm_add_ps(z, w)));
+  const __m256 x = Half(a), y = Half(b), z = Half(c), w = Half(d);
+  const __m256 xy = _mm256_add_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y));
+  const __m256 zw = _mm256_add_ps(_mm256_unpacklo_ps(z, w), _mm256_unpackhi_ps(z, w));
+  const __m256 all =
+      _mm256_add_ps(_mm256_shuffle_ps(xy, zw, 0x44), _mm256_shuffle_ps(xy, zw, 0xee));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
 }
 #else
 ANYOP_LANE_FN void SumFour(F32 a, F32 b, F32 c, F32 d, float* out) {

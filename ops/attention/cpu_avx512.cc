@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel attention_avx512{
+    .name = "cpu_avx512", .workspace = kWorkspace, .run = Bind<&Run>()};
+
+}  // namespace anyop::ops

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of attention operators share: the error that the catalogue allows, model A.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "optest/optest.h"
+
+namespace anyop::optest {
+
+// The largest |x| of an array, times a scale [heads] if there is one.
+inline double LargestOf(const Call& call, std::string_view name, std::string_view scale = "") {
+  double most = 0, factor = 1;
+  const Array& x = call.array(name);
+  for (std::int64_t i = 0; i < x.size(); ++i) most = std::max(most, std::abs(x.Get(i)));
+  if (!scale.empty() && call.given(scale)) factor = LargestOf(call, scale);
+  return most * factor;
+}
+
+// The largest sum of |q[e]| over the rows of the queries.
+inline double LargestSum(const Array& q) {
+  double most = 0;
+  const std::int64_t width = q.dim(2);
+  for (std::int64_t r = 0; r < q.rows(); ++r) {
+    double sum = 0;
+    for (std::int64_t e = 0; e < width; ++e) sum += std::abs(q.Get(r * width + e));
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+struct AttentionSizes {
+  double dk, keys;         // widths and the most keys of a sequence
+  double key_sum, values;  // bounds of sum |q||k| and of |v|
+};
+
+// Probabilities are not rounded before the product with v, so no term in the dtype's epsilon. y is
+// |error| <= 0.51 ulp + (2 ds + (8 + 2 sqrt(lk)) u) sum p|v|; lse ds + (4 (1 + |lse|) + 2 sqrt(lk))
+// u.
+inline Allowed AttentionAllowed(const Call& call, const AttentionSizes& n) {
+  const double scale = call.given("scale") ? std::abs(call.number("scale")) : 1 / std::sqrt(n.dk);
+  double ds = (8 + 2 * std::sqrt(n.dk)) * kU * scale * n.key_sum;
+  ds += 4 * kU * call.number("softcap");
+  if (call.given("alibi_slopes")) ds += 4 * kU * LargestOf(call, "alibi_slopes") * n.keys;
+  return [n, ds](const Element& e) {
+    if (e.result == "lse") {
+      if (std::isinf(e.exact)) return 0.0;
+      return ds + 4 * kU * (1 + std::abs(e.exact)) + 2 * std::sqrt(n.keys) * kU;
+    }
+    return 0.51 * e.ulp() + (2 * ds + (8 + 2 * std::sqrt(n.keys)) * kU) * n.values;
+  };
+}
+
+}  // namespace anyop::optest

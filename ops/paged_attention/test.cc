@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include "ops/common/attention/testing.h"
+
+namespace anyop::optest {
+namespace {
+
+Allowed PagedTolerance(const Call& call) {
+  const double key = LargestOf(call, "key_cache", "k_scale");
+  return AttentionAllowed(call, {.dk = call.value("dk"),
+                                 .keys = call.value("mb * bs") + 1,
+                                 .key_sum = LargestSum(call.array("query")) * key,
+                                 .values = LargestOf(call, "value_cache", "v_scale")});
+}
+
+// Tables of blocks in the cache, some missing; lengths that the table can hold.
+void MakeTable(Call& call) {
+  const std::int64_t blocks = call.size("nb"), most = call.size("mb * bs");
+  Array& table = call.array("block_table");
+  for (std::int64_t i = 0; i < table.size(); ++i) table.SetInt(i, call.Draw(-1, blocks - 1));
+  Array& lens = call.array("seq_lens");
+  for (std::int64_t i = 0; i < lens.size(); ++i) lens.SetInt(i, call.Draw(-1, most));
+}
+
+const OpTest kPagedAttention{
+    .op = "paged_attention",
+    .tolerance = Tolerance(PagedTolerance),
+    .sizes = {"t = 1, b = 1, hq = 9, hkv = 3, dk = 64, dv = 64, bs = 16, mb = 16, nb = 20",
+              "t = 3, b = 3, hq = 8, hkv = 2, dk = 128, dv = 128, bs = 16, mb = 40, nb = 50",
+              "t = 50, b = 2, hq = 4, hkv = 1, dk = 80, dv = 33, bs = 5, mb = 30, nb = 40",
+              "t = 70, b = 1, hq = 2, hkv = 2, dk = 40, dv = 17, bs = 128, mb = 2, nb = 3",
+              "t = 2, b = 2, hq = 20, hkv = 1, dk = 24, dv = 48, bs = 1, mb = 100, nb = 90"},
+    .ranges = {{"k_scale", {0.01, 1}}, {"v_scale", {0.01, 1}}},
+    .values = {{"window_left", {-1, 0, 7}}, {"window_right", {-1, 0, 3}}, {"softcap", {0, 2.5}}},
+    .prepare = MakeTable,
+};
+TEST(PagedAttention, MatchesItsReference) { CheckAll(kPagedAttention); }
+
+// A cache of `blocks` blocks of 4, one head of width 2: key j of the only sequence is (0, 0), its
+// value (j, 1). Blocks lie in reverse order.
+Call Small(std::int64_t keys, std::int64_t queries, std::int64_t blocks = 4) {
+  Call call("paged_attention");
+  Array k(DType::kF32, {blocks, 4, 1, 2}), v = k, table(DType::kI32, {1, blocks});
+  for (std::int64_t c = 0; c < blocks; ++c) {
+    table.SetInt(c, blocks - 1 - c);
+    for (std::int64_t o = 0; o < 4; ++o) {
+      v.Set({blocks - 1 - c, o, 0, 0}, double(4 * c + o));
+      v.Set({blocks - 1 - c, o, 0, 1}, 1);
+    }
+  }
+  Array starts(DType::kI32, {2}), lens(DType::kI32, {1});
+  starts.SetInt(1, queries);
+  lens.SetInt(0, keys);
+  call.Set("query", Array(DType::kF32, {queries, 1, 2}, {1})).Set("key_cache", k);
+  call.Set("value_cache", v).Set("block_table", table).Set("seq_lens", lens);
+  call.Set("query_start_loc", starts).Set("return_lse", true);
+  return call;
+}
+Array MeanAndOne(std::initializer_list<double> means) {
+  Array y(DType::kF32, {std::int64_t(means.size()), 1, 2}, {1});
+  std::int64_t i = 0;
+  for (const double mean : means) y.Set(2 * i++, mean);
+  return y;
+}
+constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+// With keys of zeros every visible key has the same weight, so y is the mean of what is visible.
+void ExpectMeans(Call call, std::initializer_list<double> means) {
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    const Array &y = results.find("y")->second, expected = MeanAndOne(means);
+    ASSERT_EQ(y.shape(), expected.shape());
+    for (std::int64_t i = 0; i < y.size(); ++i) {
+      EXPECT_NEAR(y.Get(i), expected.Get(i), 1e-5) << kernel << " y" << y.IndexText(i);
+    }
+  }
+}
+
+TEST(PagedAttention, LastQuerySeesTheLastKey) {
+  ExpectMeans(Small(10, 3), {3.5, 4, 4.5});
+  ExpectMeans(Small(10, 3).Set("causal", false), {4.5, 4.5, 4.5});
+}
+
+TEST(PagedAttention, WindowsIncludeTheirEdges) {
+  ExpectMeans(Small(10, 3).Set("window_left", 0), {7, 8, 9});
+  ExpectMeans(Small(10, 3).Set("window_left", 2), {6, 7, 8});
+  ExpectMeans(Small(10, 3).Set("causal", false).Set("window_right", 1), {4, 4.5, 4.5});
+  ExpectMeans(Small(10, 3).Set("causal", false).Set("window_right", 1).Set("window_left", 1),
+              {7, 8, 8.5});
+}
+
+TEST(PagedAttention, HugeWindowsAreNoWindows) {
+  const std::int64_t far = std::numeric_limits<std::int64_t>::max();
+  ExpectMeans(Small(10, 3).Set("window_left", far).Set("window_right", far), {3.5, 4, 4.5});
+}
+
+TEST(PagedAttention, EarlyQueriesOfAShortSequenceSeeNothing) {
+  Call call = Small(2, 4);
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    const Array &y = results.find("y")->second, &lse = results.find("lse")->second;
+    EXPECT_EQ(y, Array(DType::kF32, {4, 1, 2}, {0, 0, 0, 0, 0, 1, 0.5, 1})) << kernel;
+    EXPECT_EQ(lse.Get(0), kNone) << kernel;
+    EXPECT_NEAR(lse.Get(3), std::log(2), 1e-6) << kernel;
+  }
+}
+
+TEST(PagedAttention, NegativeLengthsAreEmptySequences) {
+  Call call = Small(-3, 1);
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second, Array(DType::kF32, {1, 1, 2})) << kernel;
+    EXPECT_EQ(results.find("lse")->second.Get(0), kNone) << kernel;
+  }
+}
+
+TEST(PagedAttention, MissingBlocksAreNotVisible) {
+  Call call = Small(10, 1);
+  call.array("block_table").SetInt(1, -1);  // keys 4 to 7
+  ExpectMeans(call, {(0 + 1 + 2 + 3 + 8 + 9) / 6.0});
+}
+
+TEST(PagedAttention, SinksTakeWeightButAddNoValue) {
+  Call call = Small(3, 1).Set("sinks", Array(DType::kF32, {1}, {0}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_NEAR(results.find("y")->second.Get(1), 0.75, 1e-6) << kernel;
+    EXPECT_NEAR(results.find("lse")->second.Get(0), std::log(4), 1e-6) << kernel;
+  }
+  call = Small(0, 1).Set("sinks", Array(DType::kF32, {1}, {0.5}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second.Get(1), 0) << kernel;
+    EXPECT_EQ(results.find("lse")->second.Get(0), 0.5) << kernel;
+  }
+}
+
+TEST(PagedAttention, SlopesCountFromTheQuery) {
+  // Slope ln 2: each step back halves the weight, and the nearest key keeps its score.
+  Call call = Small(3, 1).Set("alibi_slopes", Array(DType::kF32, {1}, {std::log(2)}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_NEAR(results.find("lse")->second.Get(0), std::log(1.75), 1e-6) << kernel;
+    EXPECT_NEAR(results.find("y")->second.Get(0), (1 * 0.5 + 2 * 1) / 1.75, 1e-6) << kernel;
+  }
+}
+
+TEST(PagedAttention, PaddingTokensAreZero) {
+  Call call = Small(3, 1).Set("query", Array(DType::kF32, {3, 1, 2}, {1}));
+  call.Set("sinks", Array(DType::kF32, {1}, {0}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    for (int i = 2; i < 6; ++i) EXPECT_EQ(results.find("y")->second.Get(i), 0) << kernel;
+    EXPECT_EQ(results.find("lse")->second.Get(1), kNone) << kernel;
+  }
+}
+
+// Fills what no key may influence with NaN: offsets beyond the length, and blocks not in use.
+TEST(PagedAttention, UnusedRowsMayHoldNaN) {
+  for (const std::int64_t queries : {1, 3, 9}) {
+    Call call = Small(10, queries);
+    for (const char* name : {"key_cache", "value_cache"}) {
+      Array& cache = call.array(name);
+      for (std::int64_t x = 0; x < 8; ++x) cache.Set(x, std::nan(""));    // block 0: keys 12..
+      for (std::int64_t x = 12; x < 16; ++x) cache.Set(x, std::nan(""));  // keys 10, 11
+    }
+    const Call whole = Small(10, queries);
+    const Results exact = whole.Exact();
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      const Array &y = results.find("y")->second, &e = exact.find("y")->second;
+      for (std::int64_t i = 0; i < y.size(); ++i) {
+        EXPECT_NEAR(y.Get(i), e.Get(i), 1e-5) << kernel << ", " << queries << " queries";
+      }
+    }
+  }
+}
+
+TEST(PagedAttention, LaterKeysOfAPrefillMayHoldInfinity) {
+  Call call = Small(12, 12);
+  call.array("value_cache").Set({1, 3, 0, 0}, std::numeric_limits<double>::infinity());  // key 11
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    const Array& y = results.find("y")->second;
+    for (std::int64_t i = 0; i < 11; ++i) EXPECT_NEAR(y.Get(2 * i), double(i) / 2, 1e-5) << kernel;
+  }
+}
+
+TEST(PagedAttention, RefusesALengthBeyondTheTable) {
+  EXPECT_EQ(Small(17, 1).Refusal(),
+            "paged_attention: seq_lens[0] is 17, but must be at most 16 (4 columns of block_table, "
+            "blocks of 4).");
+}
+
+TEST(PagedAttention, RefusesABlockBeyondTheCache) {
+  Call call = Small(10, 1);
+  call.array("block_table").SetInt(2, 4);
+  EXPECT_EQ(call.Refusal(),
+            "paged_attention: block_table[0, 2] is 4, but must be less than 4 (the blocks of "
+            "key_cache). Try -1 for a block that does not exist.");
+}
+
+TEST(PagedAttention, LooksOnlyAtBlocksThatAreUsed) {
+  Call call = Small(10, 1).Set("window_left", 3);
+  call.array("block_table").SetInt(0, 1000);  // before the window
+  call.array("block_table").SetInt(3, 1000);  // beyond the length
+  ExpectMeans(call, {7.5});
+}
+
+// A prompt in two chunks gives what it gives in one.
+TEST(PagedAttention, ChunkedPrefillEqualsWhole) {
+  Call whole("paged_attention", 3), second("paged_attention", 3);
+  const std::int64_t n = 40, h = 3, d = 16;
+  Array q(DType::kF32, {n, 2 * h, d}), cache(DType::kF32, {12, 4, h, d}), values = cache;
+  Array table(DType::kI32, {1, 12}), lens(DType::kI32, {1}), starts(DType::kI32, {2});
+  for (Array* x : {&q, &cache, &values}) {
+    for (std::int64_t i = 0; i < x->size(); ++i) x->Set(i, double(whole.Draw(-100, 100)) / 50);
+  }
+  for (std::int64_t i = 0; i < 12; ++i) table.SetInt(i, (i * 5) % 12);
+  lens.SetInt(0, n);
+  starts.SetInt(1, n);
+  Array tail(DType::kF32, {5, 2 * h, d}), tail_starts(DType::kI32, {2});
+  for (std::int64_t i = 0; i < tail.size(); ++i) tail.Set(i, q.Get(q.size() - tail.size() + i));
+  tail_starts.SetInt(1, 5);
+  for (Call* call : {&whole, &second}) {
+    call->Set("key_cache", cache).Set("value_cache", values).Set("block_table", table);
+    call->Set("seq_lens", lens).Set("return_lse", false);
+  }
+  whole.Set("query", q).Set("query_start_loc", starts);
+  second.Set("query", tail).Set("query_start_loc", tail_starts);
+  const auto all = whole.RunEveryKernel();
+  for (const auto& [kernel, results] : second.RunEveryKernel()) {
+    const Array &y = results.find("y")->second, &z = all.at(kernel).find("y")->second;
+    for (std::int64_t i = 0; i < y.size(); ++i) {
+      EXPECT_NEAR(y.Get(i), z.Get(z.size() - y.size() + i), 1e-5) << kernel;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace anyop::optest
