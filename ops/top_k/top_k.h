@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of top_k, compiled once per instruction set.
+#pragma once
+#include <algorithm>
+
+#include "anyop/op.h"
+#include "ops/common/selection.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// The k largest of x[d], by rising index; equals at the border from the front. wide: d floats;
+// keys: d of them; both scratch. indices: k of them.
+template <class T>
+void SelectTopK(const T* x, std::int64_t d, std::int64_t k, float* wide, std::uint32_t* keys,
+                std::int64_t* indices) {
+  ForLanes(d, [&](std::int64_t i, auto n) { StoreN(wide + i, LoadN(x + i, n), n); });
+  const Boundary<std::int64_t> least = KthLargest(wide, d, k, keys);
+  std::int64_t equals = k - least.above;
+  for (std::int64_t i = 0, taken = 0; taken < k; i += kLanes) {
+    const int n = int(std::min<std::int64_t>(kLanes, d - i));
+    // Of NaN only the first few may be taken, and no comparison finds them.
+    std::uint32_t lanes = (1u << n) - 1;
+    if (least.key != 0) lanes &= Bits(LoadN(wide + i, n) >= Set(FromOrderedKey(least.key)));
+    for (; lanes && taken < k; lanes &= lanes - 1) {
+      const std::int64_t j = i + std::countr_zero(lanes);
+      if (OrderedKey(wide[j]) > least.key || equals-- > 0) indices[taken++] = j;
+    }
+  }
+}
+
+template <class T>
+void TopKRow(const T* x, std::int64_t d, std::int64_t k, bool sorted, float* wide,
+             std::uint32_t* keys, T* values, std::int64_t* indices) {
+  SelectTopK(x, d, k, wide, keys, indices);
+  if (sorted) {
+    std::sort(indices, indices + k, [wide](std::int64_t a, std::int64_t b) {
+      const std::uint32_t key_a = OrderedKey(wide[a]), key_b = OrderedKey(wide[b]);
+      return key_a != key_b ? key_a > key_b : a < b;
+    });
+  }
+  for (std::int64_t i = 0; i < k; ++i) values[i] = x[indices[i]];
+}
+
+template <class T>
+void TopKRows(const Context& ctx, const Tensor& x, std::int64_t k, bool sorted,
+              const Tensor& values, const Tensor& indices) {
+  const std::int64_t rows = x.rows(), d = x.row_size();
+  if (k == 0) return;
+  // One part per thread, each with its own memory.
+  const std::int64_t parts = std::min<std::int64_t>(ctx.threads, rows);
+  const std::int64_t grain = 2000 / (d * (rows / std::max<std::int64_t>(parts, 1)) + 1) + 1;
+  ctx.ParallelFor(parts, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      float* wide = ctx.Workspace<float>(std::size_t(part * 8 * d));
+      std::uint32_t* keys = ctx.Workspace<std::uint32_t>(std::size_t(part * 8 * d + 4 * d));
+      for (std::int64_t r = part; r < rows; r += parts) {
+        TopKRow(x.base<const T>() + x.row_offset(r), d, k, sorted, wide, keys,
+                values.base<T>() + values.row_offset(r),
+                indices.base<std::int64_t>() + indices.row_offset(r));
+      }
+    }
+  });
+}
+
+inline void RunTopK(const Context& ctx, const Tensor& x, std::int64_t k, bool sorted,
+                    const Tensor& values, const Tensor& indices) {
+  switch (x.type()) {
+    case DType::kF32:
+      return TopKRows<float>(ctx, x, k, sorted, values, indices);
+    case DType::kF16:
+      return TopKRows<F16>(ctx, x, k, sorted, values, indices);
+    default:
+      return TopKRows<BF16>(ctx, x, k, sorted, values, indices);
+  }
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops
