@@ -121,6 +121,8 @@ def test_stubs_name_every_operator(tmp_path: Path) -> None:
     assert run("stubs", str(out)).exit_code == 0
     text = out.read_text()
     compile(text, str(out), "exec")
+    api = pytest.importorskip("mypy.api")
+    assert api.run(["--strict", str(out)])[2] == 0, api.run(["--strict", str(out)])[0]
     for name in anyop._libraries.builtin_names():
         assert f"def {name}(" in text
 
@@ -148,19 +150,24 @@ def test_new_names_everything_after_the_package(tmp_path: Path) -> None:
     assert (tmp_path / "p" / "include" / "anyop" / "op.h").exists()
 
 
+def package_folders() -> list[Path]:
+    """Where this environment has its packages, anyop among them; not the standard library."""
+    folders = [Path(p) for p in sys.path if p]
+    kinds = {"site-packages", "dist-packages"}
+    return [p for p in folders if p.name in kinds or (p / "anyop" / "__init__.py").exists()]
+
+
 @pytest.mark.slow
 def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> None:
     """In an environment of its own that sees this one's packages, as after pip install anyop."""
     assert run("new", "their_ops", "--dir", str(tmp_path / "p")).exit_code == 0
     venv.create(tmp_path / "venv", with_pip=True)
     python = str(tmp_path / "venv" / "bin" / "python")
-    # The libraries of this environment, without its entry points being shadowed.
     site = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
-    paths = [p for p in sys.path if p and Path(p).is_dir()]
-    (Path(site) / "outer.pth").write_text("\n".join(paths))
+    (Path(site) / "outer.pth").write_text("\n".join(str(p) for p in package_folders()))
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
 
     def call(*command: str) -> str:

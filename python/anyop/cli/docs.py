@@ -37,7 +37,8 @@ def index(specs: list[dict[str, Any]]) -> str:
 def page(spec: dict[str, Any]) -> str:
     """Signature, document, kernels: everything that is known of one operator."""
     rest = spec["doc"].partition("\n")[2].strip("\n")
-    parts = [f"# {spec['name']}", summary(spec), block(spec["signature"])]
+    first = summary(spec)
+    parts = [f"# {spec['name']}", first[:1].upper() + first[1:], block(spec["signature"])]
     if rest:
         parts.append(block(rest))
     parts.append("\n".join(facts(spec)))

@@ -101,10 +101,12 @@ def show(explanation: anyop.Explanation) -> None:
     console.print(table)
     for note in explanation.notes:
         console.print(note, highlight=False, markup=False)
+    several = f"up to {explanation.threads} threads" if explanation.threads > 1 else "one thread"
     console.print(
-        f"workspace {explanation.workspace_bytes} bytes, about {explanation.estimated_ns:.0f} ns "
-        f"by its operations and bytes, up to {explanation.threads} threads",
+        f"workspace {explanation.workspace_bytes} bytes; about {explanation.estimated_ns:.0f} ns "
+        f"of work by .flops and .bytes, on {several}",
         highlight=False,
+        markup=False,
     )
 
 

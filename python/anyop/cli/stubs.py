@@ -74,6 +74,8 @@ def module_stub(source: str) -> str:
             kept.append(ast.unparse(class_without_bodies(node)))
         elif isinstance(node, ast.If):  # TYPE_CHECKING
             kept += [ast.unparse(inner) for inner in node.body]
+        elif isinstance(node, ast.Import):
+            kept.append(ast.unparse(node))
         elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
             names = ", ".join(f"{a.name} as {a.name}" for a in node.names)
             kept.append(f"from {node.module} import {names}")
