@@ -6,7 +6,7 @@
 
 namespace anyop::parse {
 
-inline constexpr const char* kUnknownName =
+inline constexpr char kUnknownName[] =  // an array: compared by address
     "unknown name: neither a parameter nor a variable that some dimension of an input binds";
 
 constexpr bool IsLetter(char c) {
@@ -72,8 +72,10 @@ struct Lexer {
   constexpr std::string_view Word() {
     Need("'", "expected a 'word'");
     const std::size_t begin = at;
-    while (at < text.size() && text[at] != '\'' && text[at] != '\n') ++at;
-    if (Peek() != '\'') Fail("this word has no closing '", begin - 1);
+    while (Peek() >= ' ' && Peek() <= '~' && Peek() != '\'' && Peek() != '"' && Peek() != '\\')
+      ++at;
+    if (Peek() != '\'')
+      Fail("this word does not end: expected ' after printable characters", begin - 1);
     if (at == begin) FailHere("a word may not be empty");
     return text.substr(begin, at++ - begin);
   }

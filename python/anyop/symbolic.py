@@ -172,7 +172,7 @@ class _Call:
             return total
         if op == "list":
             return _Elements(arg)
-        return int(arg) if isinstance(arg, bool) else arg
+        return arg
 
     def compare_list(self, op: str, a: Any, b: Any) -> Any:
         result: Any = True
@@ -237,6 +237,9 @@ class _Call:
     def bind(self, e: Expression, size: Any, text: str) -> bool:
         """Makes e equal to size. False where several variables are still unbound."""
         if size is UNKNOWN:
+            return True
+        if isinstance(e, list) and e[0] == "var" and e[1] not in self.vars:
+            self.vars[e[1]] = size
             return True
         open_vars = self.unbound(e)
         if not open_vars:

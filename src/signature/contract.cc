@@ -166,7 +166,7 @@ std::string PointAt(std::string_view text, const SignatureError& error) {
   const std::size_t to = end - at > 60 ? at + 50 : end;
   std::string shown(text.substr(from, to - from));
   std::replace_if(
-      shown.begin(), shown.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');
+      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return "line " + std::to_string(line) + ", column " + std::to_string(at - begin + 1) + ": " +
          error.what + ".\n    " + (from > begin ? "..." : "") + shown + (to < end ? "..." : "") +
          "\n    " + std::string(at - from + (from > begin ? 3 : 0), ' ') + "^";

@@ -98,7 +98,7 @@ TEST(Parse, PointsAtTheMistake) {
   EXPECT_TRUE(Refuses("f(x: T[n]) -> (y: T[q])", "unknown name", "q]"));
   EXPECT_TRUE(Refuses("f(x: T[n]) -> () where m > 1", "unknown name", "m > 1"));
   EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n > 1 n < 3", "at the start of a line", "n < 3"));
-  EXPECT_TRUE(Refuses("f(w: 'a) -> ()", "no closing", "'a"));
+  EXPECT_TRUE(Refuses("f(w: 'a) -> ()", "does not end", "'a"));
   EXPECT_TRUE(Refuses("f(x: T[nope(n)]) -> ()", "unknown function", "nope"));
   EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n", "true or false", "n"));
   EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n < 1 < 2", "do not chain", "< 1"));
