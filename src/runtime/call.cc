@@ -19,7 +19,7 @@ namespace {
 [[gnu::noinline]] Plan* FindOrMakePlan(Operator& op, anyop_value* frame) {
   OperatorSlot* slot = &SlotFor(op);
   const ScopeState scope = thread_state->scope;
-  const std::uint64_t word = ScopeWord(scope);
+  const std::uint64_t word = ScopeWord(*thread_state);
   if (slot->last && SameKey(slot->last->key.data(), op, frame, word)) return slot->last;
   const KeyBuilder key(op, frame, word);
   const std::uint64_t hash = key.hash();
@@ -99,7 +99,7 @@ Plan* GetPlan(Operator& op, anyop_value* frame) {
   const ThreadState* state = thread_state;
   if (state && op.index < state->n_slots) [[likely]] {
     Plan* last = state->slots[op.index].last;
-    if (last && SameKey(last->key.data(), op, frame, ScopeWord(state->scope))) [[likely]] {
+    if (last && SameKey(last->key.data(), op, frame, ScopeWord(*state))) [[likely]] {
       return last;
     }
   }

@@ -2,6 +2,7 @@
 // The key of a call: 64-bit words, prefix-free, without addresses. Parts of a frame follow each
 // other in a fixed order, and each part's first word says how many words it has.
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <memory>
 
@@ -38,8 +39,9 @@ inline std::uint64_t ClassOf(const DLTensor& t) {
 
 // dtype, rank, stride class, device. Never 0, which stands for an absent tensor.
 inline std::uint64_t HeadWithoutClass(const DLTensor& t) {
-  return std::uint64_t(t.dtype.code) | std::uint64_t(t.dtype.bits) << 8 |
-         std::uint64_t(t.dtype.lanes) << 16 | std::uint64_t(std::uint8_t(t.ndim)) << 32 |
+  static_assert(sizeof t.dtype == 4 && sizeof t.device == 8);
+  return std::uint64_t(std::bit_cast<std::uint32_t>(t.dtype)) |
+         std::uint64_t(std::uint8_t(t.ndim)) << 32 |
          std::uint64_t(std::uint8_t(t.device.device_type)) << 48 |
          std::uint64_t(std::uint8_t(t.device.device_id)) << 56;
 }
@@ -60,14 +62,14 @@ inline std::uint64_t SmallWord(const anyop_value& v) {
 
 inline bool SameTensor(const std::uint64_t*& key, const DLTensor& t) {
   if (*key++ != Head(t)) return false;
-  for (int i = 0; i < t.ndim; ++i) {
-    if (*key++ != std::uint64_t(t.shape[i])) return false;
-  }
-  return true;
+  std::uint64_t difference = 0;  // one branch for all dimensions
+  for (int i = 0; i < t.ndim; ++i) difference |= *key++ ^ std::uint64_t(t.shape[i]);
+  return difference == 0;
 }
 bool SameList(const std::uint64_t*& key, const anyop_value& v);
 
-// Whether the key of `frame` is `key`, without building it. Reads no word beyond a difference.
+// Whether the key of `frame` is `key`, without building it. Reads no word
+// beyond the tensor in which they differ.
 inline bool SameKey(const std::uint64_t* key, const Operator& op, const anyop_value* frame,
                     std::uint64_t scope) {
   if (*key++ != scope) return false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "anyop/scope.h"
+#include "runtime/thread_state.h"
 
 namespace anyop {
 
@@ -38,8 +39,12 @@ const Policy* Combine(const Policy* outer, const Policy* inner);
 
 // The policy of calls on this thread.
 const Policy* CurrentPolicy();
-// Threads, policy, strict and batch-invariant mode of calls on this thread, as one word of the key.
-std::uint64_t ScopeWord(const ScopeState& scope);
+// Threads, policy, strict and batch-invariant mode as one word of the key: what the process says,
+// under what a thread's scope says.
+std::uint64_t ProcessWord();
+inline std::uint64_t ScopeWord(const ThreadState& state) {
+  return (ProcessWord() & state.process_mask) | state.scope_word;
+}
 
 // Throws if the process policy names an operator or kernel that this library lacks. Called when a
 // library is loaded, because ANYOP_POLICY may name libraries before they are.

@@ -13,6 +13,8 @@
 namespace anyop {
 namespace {
 
+constexpr int kThreadsShift = 8;
+
 std::atomic<const Policy*> process_policy{nullptr};
 
 // ANYOP_POLICY is read once, when a call first needs a policy.
@@ -42,19 +44,25 @@ const Policy* CurrentPolicy() {
   return p ? p : InitialPolicy();
 }
 
-std::uint64_t ScopeWord(const ScopeState& scope) {
-  const Policy* p = scope.policy ? scope.policy : process_policy.load(std::memory_order_relaxed);
+std::uint64_t ProcessWord() {
+  const Policy* p = process_policy.load(std::memory_order_relaxed);
   if (!p) [[unlikely]] {
     p = InitialPolicy();
   }
-  const int threads = scope.threads ? scope.threads : NumThreads();
-  return std::uint64_t(p->number) << 32 | std::uint64_t(threads) << 8 |
-         std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1;
+  return std::uint64_t(p->number) << 32 | std::uint64_t(NumThreads()) << kThreadsShift;
 }
 
-ScopeState CurrentScope() { return thread_state ? thread_state->scope : ScopeState{}; }
+ScopeState CurrentScope() { return State().scope; }
 
-void SetScope(const ScopeState& scope) { State().scope = scope; }
+void SetScope(const ScopeState& scope) {
+  ThreadState& state = State();
+  state.scope = scope;
+  state.scope_word = std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1 |
+                     std::uint64_t(scope.threads) << kThreadsShift;
+  if (scope.policy) state.scope_word |= std::uint64_t(scope.policy->number) << 32;
+  state.process_mask = (scope.policy ? 0 : ~0ull << 32) |
+                       (scope.threads ? 0 : 0xffffull << kThreadsShift);
+}
 
 Scope& Scope::policy(std::string_view text) {
   ScopeState now = CurrentScope();

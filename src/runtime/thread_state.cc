@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "platform/env.h"
+
 namespace anyop {
 
 constinit thread_local ThreadState* thread_state = nullptr;
@@ -78,7 +80,12 @@ struct OwnedState : ThreadState {
 
 OwnedState& Owned() {
   static thread_local OwnedState state;
-  thread_state = &state;
+  if (!thread_state) {
+    static const bool is_strict = EnvironmentFlag("ANYOP_STRICT");
+    state.scope.is_strict = is_strict;
+    state.scope_word = is_strict;
+    thread_state = &state;
+  }
   return state;
 }
 

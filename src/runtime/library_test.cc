@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <fstream>
+
+#include "runtime/testing/testing.h"
+
+namespace anyop {
+namespace {
+
+int DoNothing(const anyop_context*, const anyop_value*) { return ANYOP_OK; }
+
+anyop_kernel KernelWith(const char* params) {
+  anyop_kernel k{};
+  k.size = sizeof k;
+  k.name = "cpu_f32";
+  k.run = &DoNothing;
+  k.params = params;
+  return k;
+}
+
+// A library of one operator, made by hand as an older or foreign compiler would.
+struct HandMade {
+  explicit HandMade(const char* signature, const char* params = "tt") : kernel(KernelWith(params)) {
+    op.size = sizeof op;
+    op.signature = signature;
+    op.n_kernels = 1;
+    op.kernels = kernels;
+    info.size = sizeof info;
+    info.abi_version = ANYOP_ABI_VERSION;
+    info.name = "handmade";
+    info.version = "1";
+    info.n_ops = 1;
+    info.ops = ops;
+  }
+  anyop_kernel kernel;
+  const anyop_kernel* kernels[1] = {&kernel};
+  anyop_op op{};
+  const anyop_op* ops[1] = {&op};
+  anyop_library_info info{};
+};
+
+std::string RegisterError(const HandMade& library, const char* file, int* code = nullptr) {
+  return ErrorOf([&] { Register(ReadLibrary(library.info, file)); }, code);
+}
+
+TEST(Library, LoadingAgainDoesNothing) {
+  const std::size_t before = Operators().size();
+  Load(TestingLibrary::Path());
+  EXPECT_EQ(Operators().size(), before);
+}
+
+TEST(Library, AMissingFileIsNotAvailable) {
+  int code = 0;
+  EXPECT_EQ(ErrorOf([] { Load("/nowhere/ops.so"); }, &code),
+            "/nowhere/ops.so: there is no such file, or it cannot be read.");
+  EXPECT_EQ(code, ANYOP_NOT_AVAILABLE);
+}
+
+TEST(Library, AFileOfAnotherKindIsNotAvailable) {
+  const std::string path = std::string(ANYOP_TESTING_DIR) + "/no_library.so";
+  std::ofstream(path) << "plain text";
+  int code = 0;
+  EXPECT_NE(ErrorOf([&] { Load(path); }, &code).find("cannot be loaded"), std::string::npos);
+  EXPECT_EQ(code, ANYOP_NOT_AVAILABLE);
+  const std::string other = "/lib/x86_64-linux-gnu/libm.so.6";
+  if (std::ifstream(other)) {
+    EXPECT_EQ(ErrorOf([&] { Load(other); }, &code),
+              other + ": is no operator library, because it does not export anyop_library.");
+  }
+}
+
+TEST(Library, ANewerBoundaryIsRefusedWithBothVersions) {
+  HandMade library("newer(x: f32[n]) -> (y: f32[n])");
+  library.info.abi_version = 7;
+  int code = 0;
+  EXPECT_EQ(ErrorOf([&] { CheckInfo(&library.info, "new.so"); }, &code),
+            "new.so: was built for boundary version 7, but this anyop has version 1. Try a newer "
+            "anyop, or build the library with this one's headers.");
+  EXPECT_EQ(code, ANYOP_NOT_AVAILABLE);
+}
+
+TEST(Library, AnOlderOneLoadsWithoutTheFieldsThatItLacks) {
+  HandMade library("older(x: f32[n]) -> (y: f32[n])");
+  library.op.size = offsetof(anyop_op, check);
+  library.op.check = &DoNothing;  // beyond its size: not read
+  library.kernel.size = offsetof(anyop_kernel, accepts);
+  library.kernel.probe = reinterpret_cast<const char*>(1);
+  EXPECT_EQ(RegisterError(library, "old.so"), "");
+  const Operator& op = *Find("handmade.older");
+  EXPECT_EQ(op.data->check, nullptr);
+  EXPECT_STREQ(op.kernels[0].data.probe, "");
+  library.op.size = 8;
+  EXPECT_EQ(RegisterError(library, "old.so"),
+            "old.so: an operator's table is too short. Build it again with this version of anyop.");
+}
+
+TEST(Library, AnotherContractOfTheSameNameNamesBothFiles) {
+  const HandMade first("twice(x: f32[n]) -> (y: f32[n])");
+  const HandMade second("twice(x: f64[n]) -> (y: f64[n])");
+  EXPECT_EQ(RegisterError(first, "a.so"), "");
+  EXPECT_EQ(RegisterError(first, "copy.so"), "");
+  int code = 0;
+  EXPECT_EQ(RegisterError(second, "b.so", &code),
+            "handmade.twice of b.so is\n  twice(x: f64[n]) -> (y: f64[n])\nbut a.so has already "
+            "registered\n  twice(x: f32[n]) -> (y: f32[n])");
+  EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
+}
+
+TEST(Library, AKernelMustFitTheSignature) {
+  const HandMade library("misfit(x: f32[n], n_rows: int) -> (y: f32[n])", "tt");
+  EXPECT_EQ(RegisterError(library, "a.so"),
+            "handmade.misfit in a.so: kernel cpu_f32 takes \"tt\", but the signature needs \"tit\":\n"
+            "  misfit(x: f32[n], n_rows: int) -> (y: f32[n])");
+}
+
+TEST(Library, ABadSignatureOrExpressionNamesTheFile) {
+  const HandMade bad("bad(x: f32[n) -> (y: f32[n])");
+  EXPECT_EQ(RegisterError(bad, "a.so").substr(0, 6), "a.so: ");
+  HandMade when("when(x: f32[n]) -> (y: f32[n])");
+  when.kernel.when = "m % 2 == 0 and";
+  EXPECT_EQ(RegisterError(when, "a.so").substr(0, 6), "a.so: ");
+  HandMade means("means(x: f32[n]) -> (y: f32[n])");
+  means.op.means = "y = scale(x";
+  EXPECT_NE(RegisterError(means, "a.so").find(".means"), std::string::npos);
+}
+
+TEST(Info, ShowsContractAndKernels) {
+  const Operator& op = *Find("testing.axpy");
+  const std::string text = InfoText(op);
+  EXPECT_NE(text.find("cpu_wide_f32, when T == f32, d % 16 == 0\n"), text.npos) << text;
+  EXPECT_NE(text.find("not built for this machine"), text.npos);
+  EXPECT_EQ(InfoJson(op).substr(0, 45), "{\"name\": \"testing.axpy\", \"library\": \"testing\"");
+}
+
+TEST(GenerateHeader, HasATypedFunctionPerOperator) {
+  const std::string header = GenerateHeader();
+  EXPECT_NE(header.find("inline Array axpy(double a, const Array& x, const Array& y) {\n"),
+            header.npos);
+  EXPECT_NE(header.find("inline Array pick(const Array& x, std::string_view which = \"first\") {"),
+            header.npos);
+  EXPECT_NE(header.find("inline void scatter("), header.npos);
+  const std::string path = std::string(ANYOP_TESTING_DIR) + "/generated_ops.h";
+  std::ofstream(path) << header;
+  const std::string command = "c++ -std=c++20 -fsyntax-only -I" + std::string(ANYOP_SOURCE_DIR) +
+                              "/include -include " + path + " -x c++ /dev/null";
+  if (std::system("c++ --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no compiler";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace anyop

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/plan_cache.h"
+
+#include <atomic>
+#include <thread>
+
+#include "runtime/testing/testing.h"
+
+namespace anyop {
+namespace {
+
+Array Rows(std::int64_t rows) { return Array::Full({rows, 4}, DType::kF32, 1); }
+
+TEST(PlanCache, KeepsPlansUpToItsCapacity) {
+  Operator& op = *Find("testing.scale");
+  op.plans->Clear();
+  PlanCache::SetCapacity(4);
+  for (int i = 1; i <= 10; ++i) (void)Call(&op, Rows(i), 1.0).run();
+  EXPECT_EQ(op.plans->size(), 4u);
+  op.plans->ResetCounts();
+  (void)Call(&op, Rows(7), 1.0).run();  // the oldest that is left
+  (void)Call(&op, Rows(6), 1.0).run();  // gone
+  EXPECT_EQ(op.plans->hits(), 1u);
+  EXPECT_EQ(op.plans->misses(), 1u);
+  (void)Call(&op, Rows(7), 1.0).run();  // was used later than 8
+  EXPECT_EQ(op.plans->hits(), 2u);
+  (void)Call(&op, Rows(8), 1.0).run();
+  EXPECT_EQ(op.plans->misses(), 2u);
+  PlanCache::SetCapacity(256);
+}
+
+TEST(PlanCache, NeverLooksAtAddresses) {
+  Operator& op = *Find("testing.scale");
+  (void)Call(&op, Rows(3), 1.0).run();
+  op.plans->ResetCounts();
+  const Array kept = Rows(3);
+  (void)Call(&op, Rows(3), 1.0).run();
+  EXPECT_EQ(op.plans->hits() + op.plans->misses(), 0u);  // this thread's last plan
+}
+
+TEST(PlanCache, TellsApartWhatPlansDependOn) {
+  Operator& op = *Find("testing.axpy");
+  const Array f32 = Array::Zeros({16}, DType::kF32), f64 = Array::Zeros({16}, DType::kF64);
+  const Array gaps = Array::Zeros({4, 8}, DType::kF32).Slice(1, 0, 4), dense = Rows(4);
+  op.plans->Clear();
+  op.plans->ResetCounts();
+  (void)Call(&op, 1.0, f32, f32).run();
+  (void)Call(&op, 1.0, f64, f64).run();
+  (void)Call(&op, 1.0, dense, dense).run();
+  (void)Call(&op, 1.0, gaps, dense).run();
+  {
+    Scope scope;
+    scope.strict();
+    (void)Call(&op, 1.0, gaps, dense).run();
+    scope.policy("testing.axpy=cpu_f32");
+    (void)Call(&op, 1.0, gaps, dense).run();
+  }
+  EXPECT_EQ(op.plans->misses(), 6u);
+  (void)Call(&op, 2.0, gaps, dense).run();  // `a` is in no condition
+  EXPECT_EQ(op.plans->misses(), 6u);
+}
+
+TEST(PlanCache, TakesKeysOfAnyLength) {
+  std::vector<Array> parts;
+  for (int i = 0; i < 100; ++i) parts.push_back(Counting({2}));
+  const Array y = Call("testing.concat", parts);
+  EXPECT_EQ(y.size(), 200);
+  parts.pop_back();
+  EXPECT_EQ(Array(Call("testing.concat", parts)).size(), 198);
+  EXPECT_EQ(Array(Call("testing.concat", parts)).size(), 198);
+}
+
+TEST(PlanCache, IsSafeFromManyThreads) {
+  PlanCache::SetCapacity(3);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  ResetCounters();
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 2000; ++i) {
+        const std::int64_t rows = 1 + (i * 7 + t) % 11;
+        const Array y = Call("testing.scale", Rows(rows), 2.0);
+        if (y.dim(0) != rows || y.data<float>()[y.size() - 1] != 2) ++wrong;
+      }
+    });
+  }
+  while (CountersFor("testing.scale", "cpu_f32").calls < 4000) std::this_thread::yield();
+  for (std::thread& t : threads) t.join();
+  PlanCache::SetCapacity(256);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(CountersFor("testing.scale", "cpu_f32").calls, 8000u);  // of ended threads too
+}
+
+TEST(PlanCache, KeepsAPlanThatACallIsAboutToRun) {
+  PlanCache::SetCapacity(1);
+  Operator& op = *Find("testing.scale");
+  const Array x = Rows(2), y = Rows(2);
+  anyop_value frame[] = {Argument(x).value(), Argument(3.0).value(), Argument(y).value()};
+  Plan* plan = GetPlan(op, frame);
+  for (int i = 3; i < 20; ++i) (void)Call(&op, Rows(i), 1.0).run();  // as a host's allocator may
+  anyop::Run(op, *plan, frame);
+  EXPECT_EQ(y.data<float>()[7], 3);
+  PlanCache::SetCapacity(256);
+}
+
+}  // namespace
+}  // namespace anyop
