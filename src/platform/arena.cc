@@ -86,7 +86,8 @@ thread_local Arena t_arena;
 Workspace::Workspace(std::uint64_t bytes) {
   if (bytes > kMostBytes) FailToAllocate(bytes);
   Arena& arena = t_arena;
-  bytes = RoundUp(bytes, kAlignment);
+  // A scope of 0 bytes takes room too: a block that counts as empty may be given back.
+  bytes = RoundUp(std::max<std::uint64_t>(bytes, 1), kAlignment);
   if (!arena.top || arena.top->capacity - arena.top->used < bytes) [[unlikely]]
     arena.Push(bytes);
   block_ = arena.top;

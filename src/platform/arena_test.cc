@@ -39,6 +39,13 @@ TEST(Arena, KeepsWhatOuterScopesHoldWhenInnerOnesGrow) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(static_cast<char*>(outer.data())[i], 0x5a) << i;
 }
 
+TEST(Arena, KeepsTheBlockOfAnEmptyOuterScope) {
+  TrimArena();
+  const Workspace outer(0);
+  { const Workspace inner(64 << 20); }
+  EXPECT_GT(ArenaBytes(), 0u);
+}
+
 TEST(Arena, SettlesOnOneBlockThatHoldsAll) {
   TrimArena();
   const auto nest = [] {
