@@ -90,7 +90,6 @@ class Host:
         return a is b
 
 
-
 class _Call:
     def __init__(self, contract: dict[str, Any], form: dict[str, Any], args: list[Any], host: Host):
         self.contract, self.form, self.args, self.host = contract, form, args, host
@@ -108,6 +107,9 @@ class _Call:
         if op in ("/", "//", "%", "ceil_div") and isinstance(b, int | float) and b == 0:
             raise ValueError(f"{self.contract['name']}: division by zero.")
         return self.host.compute(op, a, b)
+
+    def conjunction(self, a: Any, b: Any) -> Any:
+        return self.logic("and", a, lambda: b)
 
     def logic(self, op: str, a: Any, b: Callable[[], Any]) -> Any:
         decides = op == "or"
@@ -178,7 +180,7 @@ class _Call:
         result: Any = True
         for x in a if isinstance(a, _Elements) else b:
             one = self.binary(op, x, b) if isinstance(a, _Elements) else self.binary(op, a, x)
-            result = self.logic("and", result, lambda one=one: one)
+            result = self.conjunction(result, one)
         return result
 
     def measure(self, op: str, index: int) -> Any:
@@ -284,7 +286,7 @@ class _Call:
         split = len(t.shape) - len(dims)
         if param["dots"]:
             self.bind_lead(t.shape[:split], types)
-        return all([self.bind(e, t.shape[split + i], types) for i, e in enumerate(dims)])
+        return all(self.bind(e, t.shape[split + i], types) for i, e in enumerate(dims))
 
     def bind_lead(self, sizes: Sequence[Any], text: str) -> None:
         if self.lead is None:
@@ -297,13 +299,15 @@ class _Call:
 
     def bind_all(self) -> bool:
         done = True
-        for param, form, arg in zip(self.contract["params"], self.form["params"], self.args):
+        for param, form, arg in zip(
+            self.contract["params"], self.form["params"], self.args, strict=False
+        ):
             if arg is None or arg is UNKNOWN:
                 continue
             if param["kind"] == "tensor":
                 done &= self.bind_tensor(form, arg, param["name"])
             elif param["kind"] == "tensors":
-                done &= all([self.bind_tensor(form, t, param["name"]) for t in arg])
+                done &= all(self.bind_tensor(form, t, param["name"]) for t in arg)
             elif "size" in form:
                 text = f"{param['name']} has {len(arg)} elements, which does not fit."
                 done &= self.bind(form["size"], len(arg), text)
@@ -335,7 +339,7 @@ class _Elements(tuple[Any, ...]):
 def _fits(contract: dict[str, Any], form: dict[str, Any], args: list[Any]) -> bool:
     """Whether words and ranks fit. Sizes never choose; what is unknown fits."""
     lead: int | None = None
-    for param, own, arg in zip(contract["params"], form["params"], args):
+    for param, own, arg in zip(contract["params"], form["params"], args, strict=False):
         if arg is None or arg is UNKNOWN:
             continue
         if param["kind"] == "word" and arg not in own["words"]:

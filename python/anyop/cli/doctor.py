@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import platform
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,7 @@ def environment() -> list[dict[str, str | bool]]:
 
 
 def measure(show_progress: bool) -> dict[str, Any]:
-    if not show_progress or not sys.stderr.isatty():
+    if not show_progress:
         return _anyop.ceilings()
     from rich.console import Console
 
