@@ -300,7 +300,7 @@ class _Call:
     def bind_all(self) -> bool:
         done = True
         for param, form, arg in zip(
-            self.contract["params"], self.form["params"], self.args, strict=False
+            self.contract["params"], self.form["params"], self.args, strict=True
         ):
             if arg is None or arg is UNKNOWN:
                 continue
@@ -339,7 +339,7 @@ class _Elements(tuple[Any, ...]):
 def _fits(contract: dict[str, Any], form: dict[str, Any], args: list[Any]) -> bool:
     """Whether words and ranks fit. Sizes never choose; what is unknown fits."""
     lead: int | None = None
-    for param, own, arg in zip(contract["params"], form["params"], args, strict=False):
+    for param, own, arg in zip(contract["params"], form["params"], args, strict=True):
         if arg is None or arg is UNKNOWN:
             continue
         if param["kind"] == "word" and arg not in own["words"]:
