@@ -25,7 +25,7 @@ inline std::int64_t FewScratchFloats(std::int64_t dk, std::int64_t dv) {
 
 // The rows of one item: row r is query (first + r) / group of the sequence, head (first + r) %
 // group.
-struct FewItem {
+struct QueryRows {
   Sequence sequence;
   std::int64_t head;  // key head
   Range rows;
@@ -34,7 +34,7 @@ struct FewItem {
 template <class C>
 class FewRows {
  public:
-  FewRows(const AttentionCall& call, const FewItem& item, float* scratch)
+  FewRows(const AttentionCall& call, const QueryRows& item, float* scratch)
       : call_(call),
         reader_(call.store, item.sequence.index, item.head),
         rule_(call, item.head),
@@ -94,7 +94,7 @@ class FewRows {
   template <int kN>
   using Int = std::integral_constant<int, kN>;
 
-  void LoadQueries(const FewItem& item, std::int64_t group) {
+  void LoadQueries(const QueryRows& item, std::int64_t group) {
     for (int r = 0; r < rows_; ++r) {
       const std::int64_t row = item.rows.begin + r;
       float* q = q_ + r * q_row_;

@@ -73,7 +73,7 @@ class AttentionRun {
   static constexpr double kInlineNs = 4000;
 
   struct Item {
-    FewItem rows;
+    QueryRows rows;
     bool is_few;
     std::int64_t split;
   };
@@ -147,7 +147,7 @@ class AttentionRun {
 
   // All splits of an item in turn.
   template <class C>
-  void RunSplits(const FewItem& item, FewRows<C>& rows, float* sums) const {
+  void RunSplits(const QueryRows& item, FewRows<C>& rows, float* sums) const {
     const Range all = rows.all();
     const int n = int(item.rows.size());
     if (all.end - all.begin / kSplit * kSplit <= kSplit) {
@@ -186,7 +186,7 @@ class AttentionRun {
   float* Part(std::int64_t item, int row) const {
     return parts_ + (item * part_rows_ + row) * part_row_;
   }
-  void Finish(const FewItem& item, int r, const RowSum& row, const float* sums) const {
+  void Finish(const QueryRows& item, int r, const RowSum& row, const float* sums) const {
     const std::int64_t group = call_.group(), at = item.rows.begin + r;
     FinishRow(call_, item.sequence.query_begin + at / group, item.head * group + at % group, row,
               sums);

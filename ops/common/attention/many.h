@@ -24,7 +24,7 @@ inline std::int64_t ManyScratchFloats(std::int64_t dk, std::int64_t dv) {
 template <class C>
 class ManyRows {
  public:
-  ManyRows(const AttentionCall& call, const FewItem& item, float* scratch)
+  ManyRows(const AttentionCall& call, const QueryRows& item, float* scratch)
       : call_(call),
         item_(item),
         reader_(call.store, item.sequence.index, item.head),
@@ -216,7 +216,7 @@ class ManyRows {
   }
 
   const AttentionCall& call_;
-  const FewItem item_;
+  const QueryRows item_;
   TileReader reader_;
   ScoreRule rule_;
   int rows_, lanes_;
