@@ -68,8 +68,8 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
       frame[i] = {};
       continue;
     }
-    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " +
-                                     std::string(form.params[std::size_t(i)].name) + " is missing.");
+    Fail(ANYOP_INVALID_ARGUMENT,
+         op.display_name() + ": " + std::string(form.params[std::size_t(i)].name) + " is missing.");
   }
 }
 

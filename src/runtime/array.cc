@@ -17,7 +17,8 @@ constexpr std::size_t kAlignment = 64;
 std::shared_ptr<void> Allocate(std::int64_t bytes) {
   const std::size_t rounded = (std::size_t(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   void* p = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
-  if (!p) Fail(ANYOP_OUT_OF_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes.");
+  if (!p)
+    Fail(ANYOP_OUT_OF_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes.");
   return {p, &std::free};
 }
 
@@ -36,8 +37,9 @@ std::int64_t CheckedBytes(Array::Shape shape, DType dtype) {
 
 void Array::SetLayout(Shape shape, Shape strides) {
   if (shape.size() > kMaxRank || (!strides.empty() && strides.size() != shape.size())) {
-    Fail(ANYOP_INVALID_ARGUMENT, "an array has " + std::to_string(shape.size()) +
-                                     " dimensions, but at most 8 are possible, each with a stride.");
+    Fail(ANYOP_INVALID_ARGUMENT,
+         "an array has " + std::to_string(shape.size()) +
+             " dimensions, but at most 8 are possible, each with a stride.");
   }
   tensor_.ndim = int(shape.size());
   std::int64_t run = 1;
@@ -79,7 +81,8 @@ Array Array::Full(Shape shape, DType dtype, double value) {
   return a;
 }
 
-Array Array::Wrap(void* data, Shape shape, DType dtype, Shape strides, std::shared_ptr<void> owner) {
+Array Array::Wrap(void* data, Shape shape, DType dtype, Shape strides,
+                  std::shared_ptr<void> owner) {
   Array a;
   a.SetLayout(shape, strides);
   a.tensor_.data = data;
@@ -125,10 +128,9 @@ DLManagedTensor* Array::ToDLPack() const {
 Array Array::Slice(int dimension, std::int64_t begin, std::int64_t end) const {
   if (dimension < 0) dimension += rank();
   if (dimension < 0 || dimension >= rank() || begin < 0 || end < begin || end > dim(dimension)) {
-    Fail(ANYOP_INVALID_ARGUMENT, "the slice " + std::to_string(begin) + " to " +
-                                     std::to_string(end) + " of dimension " +
-                                     std::to_string(dimension) + " does not lie within " +
-                                     Show(tensor()) + ".");
+    Fail(ANYOP_INVALID_ARGUMENT,
+         "the slice " + std::to_string(begin) + " to " + std::to_string(end) + " of dimension " +
+             std::to_string(dimension) + " does not lie within " + Show(tensor()) + ".");
   }
   Array a = *this;
   a.shape_[dimension] = end - begin;
@@ -154,8 +156,9 @@ Array Array::Transpose(int x, int y) const {
 
 Array Array::Reshape(Shape shape) const {
   if (!is_contiguous() || CheckedBytes(shape, dtype()) != bytes()) {
-    Fail(ANYOP_INVALID_ARGUMENT, Show(tensor()) + " cannot be seen in this shape: it must be "
-                                                  "contiguous and have as many elements.");
+    Fail(ANYOP_INVALID_ARGUMENT, Show(tensor()) +
+                                     " cannot be seen in this shape: it must be "
+                                     "contiguous and have as many elements.");
   }
   Array a = *this;
   a.SetLayout(shape, {});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/call.h"
 
+#include <bit>
 #include <memory>
 
 #include "platform/arena.h"
@@ -40,12 +41,18 @@ bool Holds(const ScalarCheck& c, const anyop_value& v) {
   if (v.tag == ANYOP_NONE) return true;
   const auto compare = [&](auto x, auto y) {
     switch (c.op) {
-      case NodeOp::kEq: return x == y;
-      case NodeOp::kNe: return x != y;
-      case NodeOp::kLt: return x < y;
-      case NodeOp::kLe: return x <= y;
-      case NodeOp::kGt: return x > y;
-      default: return x >= y;
+      case NodeOp::kEq:
+        return x == y;
+      case NodeOp::kNe:
+        return x != y;
+      case NodeOp::kLt:
+        return x < y;
+      case NodeOp::kLe:
+        return x <= y;
+      case NodeOp::kGt:
+        return x > y;
+      default:
+        return x >= y;
     }
   };
   if (v.tag == ANYOP_FLOAT || c.is_float) {
@@ -81,13 +88,12 @@ inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
     }
   }
   bool meets = false;
-  for (int w = n - 1; w >= 0; --w) {
-    if (!plan.slots[w].is_written) continue;
+  for (std::uint64_t left = plan.written_slots; left; left &= left - 1) {
+    const int w = std::countr_zero(left);
+    const Range mine = ranges[w];
     for (int i = 0; i < n; ++i) {
-      const bool is_other = i < w || (i > w && !plan.slots[i].is_written);
-      const bool is_over = plan.slots[w].over >> i & 1 && ranges[w].begin == ranges[i].begin;
-      meets |= is_other & !is_over & (ranges[w].begin < ranges[i].end) &
-               (ranges[i].begin < ranges[w].end);
+      const bool is_over = plan.slots[w].over >> i & 1 && mine.begin == ranges[i].begin;
+      meets |= (i != w) & !is_over & (mine.begin < ranges[i].end) & (ranges[i].begin < mine.end);
     }
   }
   return !(misaligned | std::uintptr_t(meets));

@@ -42,8 +42,8 @@ struct Frame17 {
   explicit Frame17(std::int64_t t)
       : q(Array::Zeros({t, 8, 64}, DType::kBF16)), y(Array::Zeros({t, 8, 64}, DType::kBF16)) {
     const Argument none(std::nullopt);
-    const Argument all[] = {q,    cache, values, table, lens, starts, 0.125, true, -1,
-                            -1,   0.0,   none,   none,  none, none,   false, y,    lse};
+    const Argument all[] = {q,  cache, values, table, lens, starts, 0.125, true, -1,
+                            -1, 0.0,   none,   none,  none, none,   false, y,    lse};
     for (int i = 0; i < 18; ++i) v[i] = all[i].value();
   }
 };

@@ -31,7 +31,8 @@ TEST(Call, AllocatesAndFillsTheResult) {
 }
 
 TEST(Call, WritesTheGivenResult) {
-  const Array x = Floats({2}, {1, 2}), y = Floats({2}, {10, 20}), z = Array::Zeros({2}, DType::kF32);
+  const Array x = Floats({2}, {1, 2}), y = Floats({2}, {10, 20}),
+              z = Array::Zeros({2}, DType::kF32);
   Call("testing.axpy", 1, x, y).into(z);
   EXPECT_EQ(Values(z), (std::vector<float>{11, 22}));
 }
@@ -40,9 +41,13 @@ TEST(Call, TakesArgumentsByName) {
   const Array x = Floats({2}, {1, 2});
   const Array y = Call("testing.scale", Named{"s", 3}, Named{"x", x});
   EXPECT_EQ(Values(y), (std::vector<float>{3, 6}));
-  EXPECT_EQ(ErrorOf([&] { (void)Call("testing.scale", x, Named{"t", 3}).run(); }),
+  EXPECT_EQ(ErrorOf([&] {
+              (void)Call("testing.scale", x, Named{"t", 3}).run();
+            }),
             "testing.scale: there is no argument 't'.");
-  EXPECT_EQ(ErrorOf([&] { (void)Call("testing.scale", x, 1.0, Named{"x", x}).run(); }),
+  EXPECT_EQ(ErrorOf([&] {
+              (void)Call("testing.scale", x, 1.0, Named{"x", x}).run();
+            }),
             "testing.scale: x is given twice.");
   EXPECT_EQ(ErrorOf([&] { (void)Call("testing.scale", x).run(); }), "testing.scale: s is missing.");
   EXPECT_EQ(ErrorOf([&] { (void)Call("testing.scale", x, 1.0, 2.0).run(); }),
@@ -155,9 +160,10 @@ TEST(Call, StrictRefusesCopies) {
 TEST(Call, RefusesOverlapBeforeAnythingIsWritten) {
   const Array buffer = Counting({6});
   const Array x = buffer.Slice(0, 0, 4), y = buffer.Slice(0, 2, 6);
-  EXPECT_EQ(ErrorOf([&] { Call("testing.scale", x, 2.0).into(y); }),
-            "testing.scale: y overlaps x in memory, but must be exactly it (the same address, shape "
-            "and strides) or apart. Try a tensor of its own.");
+  EXPECT_EQ(
+      ErrorOf([&] { Call("testing.scale", x, 2.0).into(y); }),
+      "testing.scale: y overlaps x in memory, but must be exactly it (the same address, shape "
+      "and strides) or apart. Try a tensor of its own.");
   EXPECT_EQ(Values(buffer), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   Call("testing.scale", x, 2.0).into(x);
   EXPECT_EQ(Values(buffer), (std::vector<float>{0, 2, 4, 6, 4, 5}));
@@ -184,11 +190,15 @@ TEST(Call, ChecksIndicesBeforeAnythingIsWritten) {
   const Array x = Floats({3, 1}, {1, 2, 3}), cache = Array::Zeros({2, 2, 1}, DType::kF32);
   (void)Call("testing.scatter", x, Ints({3, -1, 0}), cache).run();
   EXPECT_EQ(Values(cache), (std::vector<float>{3, 0, 0, 1}));
-  EXPECT_EQ(ErrorOf([&] { (void)Call("testing.scatter", x, Ints({1, 2, 4}), cache).run(); }),
+  EXPECT_EQ(ErrorOf([&] {
+              (void)Call("testing.scatter", x, Ints({1, 2, 4}), cache).run();
+            }),
             "testing.scatter: slots[2] is 4, but must be less than 4 (nb*bs, nb is 2, bs is 2).");
   EXPECT_EQ(Values(cache), (std::vector<float>{3, 0, 0, 1}));
   const Array flat = Array::Zeros({4, 1}, DType::kF32);
-  EXPECT_EQ(ErrorOf([&] { (void)Call("testing.scatter", x, Ints({9, 0, 1}), flat).run(); }),
+  EXPECT_EQ(ErrorOf([&] {
+              (void)Call("testing.scatter", x, Ints({9, 0, 1}), flat).run();
+            }),
             "testing.scatter: slots[0] is 9, but must be less than 4 (s).");
 }
 
@@ -200,17 +210,23 @@ TEST(Call, ChecksOffsets) {
     return ErrorOf([&] { (void)Call("testing.segment_sum", x, Ints(starts)).run(); });
   };
   EXPECT_EQ(error({1, 4}), "testing.segment_sum: starts[0] is 1, but must be 0.");
-  EXPECT_EQ(error({0, 3, 2}),
-            "testing.segment_sum: starts[2] is 2, but must not be less than starts[1], which is 3.");
+  EXPECT_EQ(
+      error({0, 3, 2}),
+      "testing.segment_sum: starts[2] is 2, but must not be less than starts[1], which is 3.");
   EXPECT_EQ(error({0, 5}), "testing.segment_sum: starts[1] is 5, but must be at most 4 (t).");
-  EXPECT_EQ(error({0, -1, 4}),
-            "testing.segment_sum: starts[1] is -1, but must not be less than starts[0], which is 0.");
+  EXPECT_EQ(
+      error({0, -1, 4}),
+      "testing.segment_sum: starts[1] is -1, but must not be less than starts[0], which is 0.");
 }
 
 TEST(Call, RunsTheOperatorsCheckFirst) {
   const Array y = Array::Zeros({2}, DType::kF32);
   int code = 0;
-  EXPECT_EQ(ErrorOf([&] { Call("testing.not_negative", Floats({2}, {1, -1})).into(y); }, &code),
+  EXPECT_EQ(ErrorOf(
+                [&] {
+                  Call("testing.not_negative", Floats({2}, {1, -1})).into(y);
+                },
+                &code),
             "testing.not_negative: x[1] is negative.");
   EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
   EXPECT_EQ(Values(y), (std::vector<float>{0, 0}));

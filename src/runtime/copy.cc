@@ -28,7 +28,8 @@ void Copy(const DLTensor& tensor, char* packed) {
   for (std::int64_t r = 0; r < rows; ++r, packed += n * bytes) {
     char* strided = base + t.row_offset(r) * bytes;
     if (stride == 1) {
-      std::memcpy(kToPacked ? packed : strided, kToPacked ? strided : packed, std::size_t(n * bytes));
+      std::memcpy(kToPacked ? packed : strided, kToPacked ? strided : packed,
+                  std::size_t(n * bytes));
     } else if (bytes == 1) {
       CopyRow<1, kToPacked>(strided, packed, n, stride);
     } else if (bytes == 2) {

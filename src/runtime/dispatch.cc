@@ -71,7 +71,8 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
   for (std::size_t k = 0; k < r.op.kernels.size(); ++k) {
     if (is_settled && !choices) break;
     std::string why;
-    const bool eligible = IsEligible(r, item, is_enabled, r.op.kernels[k], choices ? &why : nullptr);
+    const bool eligible =
+        IsEligible(r, item, is_enabled, r.op.kernels[k], choices ? &why : nullptr);
     if (choices) choices->push_back({r.op.kernels[k].name, false, why, -1});
     if (!eligible) continue;
     if (taken < 0) {
@@ -91,8 +92,8 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
     c.taken = int(k) == taken;
     if (c.taken || !c.reason.empty()) continue;
     const std::string& winner = r.op.kernels[std::size_t(taken)].name;
-    c.reason = c.probe_ns >= 0 ? winner + " was faster when both were measured"
-                               : winner + " comes first";
+    c.reason =
+        c.probe_ns >= 0 ? winner + " was faster when both were measured" : winner + " comes first";
   }
   if (!r.op.compositions.empty()) {
     const char* reason = taken == kComposition ? ""

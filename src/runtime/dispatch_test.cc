@@ -22,8 +22,9 @@ TEST(Dispatch, GivesTheReasonForEveryKernel) {
 }
 
 TEST(Dispatch, TakesTheFirstKernelThatAccepts) {
-  EXPECT_NE(ExplainAxpy(DType::kF32, 32).find("cpu_wide_f32: taken\n  cpu_f32: cpu_wide_f32 comes "
-                                              "first\n"),
+  EXPECT_NE(ExplainAxpy(DType::kF32, 32)
+                .find("cpu_wide_f32: taken\n  cpu_f32: cpu_wide_f32 comes "
+                      "first\n"),
             std::string::npos);
   EXPECT_NE(ExplainAxpy(DType::kF64, 32).find("cpu_f64: taken"), std::string::npos);
 }
@@ -77,7 +78,8 @@ TEST(Dispatch, MeasuresTwoKernelsThatWantIt) {
   const Array x = Array::Zeros({16}, DType::kF32);
   EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{1});
   const std::string text = Call("testing.spin", x).explain();
-  EXPECT_NE(text.find("cpu_slow: cpu_fast was faster when both were measured, measured "), text.npos)
+  EXPECT_NE(text.find("cpu_slow: cpu_fast was faster when both were measured, measured "),
+            text.npos)
       << text;
   EXPECT_NE(text.find("cpu_fast: taken, measured "), text.npos) << text;
   Scope scope;
@@ -130,8 +132,9 @@ TEST(Composition, SkipsStatementsOfAbsentArguments) {
 
 TEST(Explain, NotesCopiesAndErrors) {
   const Array x = Counting({2, 3}).Transpose(0, 1);
-  EXPECT_NE(Call("testing.scale", x, 1.0).explain().find(
-                "x is copied first: no kernel takes strides [1, 3]."),
+  EXPECT_NE(Call("testing.scale", x, 1.0)
+                .explain()
+                .find("x is copied first: no kernel takes strides [1, 3]."),
             std::string::npos);
   EXPECT_NE(Call("testing.scale", x, 1e31).explain().find("refused: testing.scale: s < 1e30"),
             std::string::npos);

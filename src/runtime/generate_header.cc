@@ -18,9 +18,14 @@ std::string SafeName(std::string_view name) {
 }
 
 std::string TypeOf(const Param& p) {
-  const char* types[] = {"const Array&",     "std::span<const Array>",        "std::int64_t",
-                         "double",           "bool",                          "std::string_view",
-                         "DType",            "const std::vector<std::int64_t>&",
+  const char* types[] = {"const Array&",
+                         "std::span<const Array>",
+                         "std::int64_t",
+                         "double",
+                         "bool",
+                         "std::string_view",
+                         "DType",
+                         "const std::vector<std::int64_t>&",
                          "const std::vector<double>&"};
   const std::string type = types[int(p.kind)];
   if (!p.is_optional || p.kind == ParamKind::kTensor) return type;  // a none Array is absent
@@ -30,8 +35,8 @@ std::string TypeOf(const Param& p) {
 }
 
 std::string ListText(const Param& p) {
-  std::string text = p.kind == ParamKind::kInts ? "std::vector<std::int64_t>{"
-                                                : "std::vector<double>{";
+  std::string text =
+      p.kind == ParamKind::kInts ? "std::vector<std::int64_t>{" : "std::vector<double>{";
   for (std::int64_t i : p.default_ints) text += std::to_string(i) + ",";
   for (double f : p.default_floats) text += std::to_string(f) + ",";
   return text + "}";
@@ -41,14 +46,19 @@ std::string DefaultOf(const Param& p) {
   if (!p.has_default) return "";
   if (p.default_is_none) return p.kind == ParamKind::kTensor ? " = Array()" : " = std::nullopt";
   switch (p.kind) {
-    case ParamKind::kFloat: return " = " + std::string(p.default_text);
-    case ParamKind::kBool: return p.default_int ? " = true" : " = false";
+    case ParamKind::kFloat:
+      return " = " + std::string(p.default_text);
+    case ParamKind::kBool:
+      return p.default_int ? " = true" : " = false";
     case ParamKind::kWord:
       return " = \"" + std::string(p.words[std::size_t(p.default_int)]) + "\"";
-    case ParamKind::kDType: return " = DType(" + std::to_string(p.default_int) + ")";
+    case ParamKind::kDType:
+      return " = DType(" + std::to_string(p.default_int) + ")";
     case ParamKind::kInts:
-    case ParamKind::kFloats: return " = " + ListText(p);
-    default: return " = " + std::to_string(p.default_int);
+    case ParamKind::kFloats:
+      return " = " + ListText(p);
+    default:
+      return " = " + std::to_string(p.default_int);
   }
 }
 

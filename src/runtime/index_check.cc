@@ -90,9 +90,8 @@ bool IndicesHold(const IndexCheck& check, const anyop_value& v) {
   if (v.tag != ANYOP_TENSOR) return Holds(check, ListOf(v));
   if (check.is_offsets && !TensorOf(v).is_contiguous()) {  // neighbours may lie in two rows
     Offender ignored;
-    return ForIntegerRows(TensorOf(v), [&](auto row, std::int64_t) {
-      return Find(check, row, 0, &ignored);
-    });
+    return ForIntegerRows(TensorOf(v),
+                          [&](auto row, std::int64_t) { return Find(check, row, 0, &ignored); });
   }
   return ForIntegerRows(TensorOf(v), [&](auto row, std::int64_t) { return Holds(check, row); });
 }
@@ -121,8 +120,8 @@ std::string IndexError(const IndexCheck& check, const Plan& plan, const anyop_va
   if (!check.is_offsets) return text + ", but must be less than " + limit + why;
   if (bad.place == 0) return text + ", but must be 0.";
   if (bad.value < bad.before) {
-    return text + ", but must not be less than " + name + PlaceText(v, bad.place - 1) + ", which is " +
-           std::to_string(bad.before) + ".";
+    return text + ", but must not be less than " + name + PlaceText(v, bad.place - 1) +
+           ", which is " + std::to_string(bad.before) + ".";
   }
   return text + ", but must be at most " + limit + why;
 }

@@ -7,7 +7,8 @@
 
 namespace anyop {
 
-// True if every entry obeys. value: an integer tensor (last stride 1), or a list of ints, or an int.
+// True if every entry obeys. value: an integer tensor (last stride 1), or a list of ints, or an
+// int.
 bool IndicesHold(const IndexCheck& check, const anyop_value& value);
 
 // "slot_mapping[3] is 70000, but must be less than 65536 (nb*bs, nb is 16, bs is 4096)."

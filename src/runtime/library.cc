@@ -166,8 +166,9 @@ const anyop_library_info* OpenLibrary(const std::string& path) {
   }
   const auto function = reinterpret_cast<anyop_library_fn>(dlsym(handle, "anyop_library"));
   if (!function) {
-    Fail(ANYOP_NOT_AVAILABLE, path + ": is no operator library, because it does not export "
-                                     "anyop_library.");
+    Fail(ANYOP_NOT_AVAILABLE, path +
+                                  ": is no operator library, because it does not export "
+                                  "anyop_library.");
   }
   const anyop_library_info* info = function();
   CheckInfo(info, path);
@@ -184,8 +185,8 @@ void CheckInfo(const anyop_library_info* info, const std::string& path) {
   }
   if (info->size < kLeastInfo || !info->name) {
     Fail(ANYOP_NOT_AVAILABLE, path + ": the library's table has " + std::to_string(info->size) +
-                                     " bytes, but at least " + std::to_string(kLeastInfo) +
-                                     " are needed. Build it again with this version of anyop.");
+                                  " bytes, but at least " + std::to_string(kLeastInfo) +
+                                  " are needed. Build it again with this version of anyop.");
   }
 }
 

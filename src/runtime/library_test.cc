@@ -111,9 +111,10 @@ TEST(Library, AnotherContractOfTheSameNameNamesBothFiles) {
 
 TEST(Library, AKernelMustFitTheSignature) {
   const HandMade library("misfit(x: f32[n], n_rows: int) -> (y: f32[n])", "tt");
-  EXPECT_EQ(RegisterError(library, "a.so"),
-            "handmade.misfit in a.so: kernel cpu_f32 takes \"tt\", but the signature needs \"tit\":\n"
-            "  misfit(x: f32[n], n_rows: int) -> (y: f32[n])");
+  EXPECT_EQ(
+      RegisterError(library, "a.so"),
+      "handmade.misfit in a.so: kernel cpu_f32 takes \"tt\", but the signature needs \"tit\":\n"
+      "  misfit(x: f32[n], n_rows: int) -> (y: f32[n])");
 }
 
 TEST(Library, ABadSignatureOrExpressionNamesTheFile) {

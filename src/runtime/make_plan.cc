@@ -21,7 +21,12 @@ class Planner {
  public:
   Planner(const Operator& op, const anyop_value* frame, const ScopeState& scope,
           const Policy& policy, Plan* plan)
-      : op_(op), contract_(*op.contract), frame_(frame), scope_(scope), policy_(policy), plan_(*plan) {}
+      : op_(op),
+        contract_(*op.contract),
+        frame_(frame),
+        scope_(scope),
+        policy_(policy),
+        plan_(*plan) {}
 
   void Make(std::vector<KernelChoice>* choices) {
     plan_.op = &op_;
@@ -108,8 +113,10 @@ class Planner {
     const std::uint64_t c = ClassOf(t);
     const char* needed = nullptr;
     if (c & kRepeated) needed = "no stride 0, because it is written";
-    if (c & kScattered) needed = "stride 1 in its last dimension and no negative stride, because "
-                                 "it is written";
+    if (c & kScattered)
+      needed =
+          "stride 1 in its last dimension and no negative stride, because "
+          "it is written";
     if (is_dense && c != kContiguous) needed = "contiguous memory, because it is written";
     if (!needed) return;
     Refuse(std::string(NameOf(i)) + " is " + Show(t) + " with strides " + ShowStrides(t) +
@@ -142,9 +149,10 @@ class Planner {
     plan_.is_empty = !writes && (op_.n_results > 0 || has_mut);
   }
   void AddSlot(int i, bool is_contiguous, bool is_written, DLDataType dtype, std::int64_t bytes) {
-    TensorSlot slot{std::uint8_t(i), is_contiguous, is_written, std::uint8_t(dtype.bits / 8 - 1),
-                    bytes, 0};
+    TensorSlot slot{
+        std::uint8_t(i), is_contiguous, is_written, std::uint8_t(dtype.bits / 8 - 1), bytes, 0};
     if (i >= op_.n_params && is_contiguous) slot.over = OverSlots(i - op_.n_params);
+    plan_.written_slots |= std::uint64_t(is_written) << plan_.n_slots;
     plan_.slots[plan_.n_slots++] = slot;
   }
   // Contiguous arguments of the result's shape and element size that it may lie on.
@@ -198,8 +206,7 @@ class Planner {
       Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all));
     }
     const PolicyItem* item = policy_.find(op_.name);
-    const bool is_asked_for =
-        item ? item->choice == PolicyItem::kDisabled : !policy_.all;
+    const bool is_asked_for = item ? item->choice == PolicyItem::kDisabled : !policy_.all;
     plan_.is_fallback = plan_.kernel == kComposition && !is_asked_for;
     if (!plan_.is_fallback || !scope_.is_strict || op_.kernels.empty()) return;
     std::vector<KernelChoice> all;

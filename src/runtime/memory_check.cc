@@ -40,9 +40,7 @@ class MemoryChecker {
       for (std::uint32_t k = 0; k < v.count; ++k) f(Place{i, k, v.ts[k]});
     }
   }
-  bool IsWritten(int i) const {
-    return i >= op_.n_params || form_.params[std::size_t(i)].is_mut;
-  }
+  bool IsWritten(int i) const { return i >= op_.n_params || form_.params[std::size_t(i)].is_mut; }
   std::string NameOf(const Place& p) const {
     if (p.index >= op_.n_params) {
       return std::string(form_.results[std::size_t(p.index - op_.n_params)].name);

@@ -26,7 +26,7 @@ struct KeyPart {
   // kNumber: int and float. kSmall: bool, word, dtype. kFree: a number of which only the presence
   // matters.
   enum Kind : std::uint8_t { kTensor, kNumber, kSmall, kList, kFree };
-  std::uint8_t index;                                           // in the frame
+  std::uint8_t index;  // in the frame
   Kind kind;
 };
 

@@ -46,11 +46,12 @@ struct Plan {
   std::uint32_t flags = 0;      // of the context
   bool is_empty = false;        // nothing to write: the kernel is not run
   bool is_strict = false;       // refuses copies
-  bool is_fallback = false;  // no kernel accepted; the composition runs
+  bool is_fallback = false;     // no kernel accepted; the composition runs
   bool has_lists = false;       // lists of tensors take part in overlap
   bool needs_slow_run = false;  // index checks, .check, copies, lists or .means
   std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel
   int n_slots = 0;
+  std::uint64_t written_slots = 0;  // by bit
   TensorSlot slots[kMaxParams + kMaxResults];
   int n_scalar_checks = 0;
   const ScalarCheck* scalar_checks = nullptr;  // of the contract

@@ -87,7 +87,8 @@ class PolicyParser {
       Add(Trim(word.substr(0, equal)), {{}, PolicyItem::kPinned, kernel});
     } else {
       const std::vector<std::string> known{"all", "none"};
-      FailPolicy(text_, Quoted(word) + " must be all, none, +operator, -operator or operator=kernel." +
+      FailPolicy(text_, Quoted(word) +
+                            " must be all, none, +operator, -operator or operator=kernel." +
                             DidYouMean(word, known));
     }
   }

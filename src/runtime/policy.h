@@ -22,8 +22,8 @@ struct PolicyItem {
 
 // Kept for the life of the process: keys hold the number.
 struct Policy {
-  std::uint32_t number;  // 0: everything enabled
-  bool all = true;       // what is not listed is enabled
+  std::uint32_t number;   // 0: everything enabled
+  bool all = true;        // what is not listed is enabled
   bool has_base = false;  // says `all` or `none` itself, so that outer policies do not matter
   std::vector<PolicyItem> items;  // by name
   std::string text;               // canonical

@@ -73,8 +73,7 @@ GenerateOptions OptionsFor(const Request& r, std::string_view text) {
 // Private memory for a generated call. Floats are small and alike, indices 0.
 class PrivateCall {
  public:
-  PrivateCall(const Operator& op, GeneratedCall generated)
-      : generated_(std::move(generated)) {
+  PrivateCall(const Operator& op, GeneratedCall generated) : generated_(std::move(generated)) {
     const Contract& c = *op.contract;
     for (int r = 0; r < op.n_results; ++r) {
       const ResultShape& s = generated_.results[r];
@@ -127,7 +126,8 @@ class ProbedKernel {
  public:
   ProbedKernel(const Request& r, int kernel, PrivateCall& call) : call_(call) {
     Policy policy{0, true, true, {}, ""};
-    policy.items.push_back({r.op.name, PolicyItem::kPinned, r.op.kernels[std::size_t(kernel)].name});
+    policy.items.push_back(
+        {r.op.name, PolicyItem::kPinned, r.op.kernels[std::size_t(kernel)].name});
     ScopeState scope;
     scope.threads = 1;
     scope.is_batch_invariant = true;  // no probe within a probe
@@ -156,8 +156,8 @@ class ProbedKernel {
 
 ProbeTimes Measure(const Request& r, int first, int second) {
   Random random(1);
-  std::optional<GeneratedCall> generated = Generate(
-      *r.op.contract, random, OptionsFor(r, r.op.kernels[std::size_t(first)].data.probe));
+  std::optional<GeneratedCall> generated =
+      Generate(*r.op.contract, random, OptionsFor(r, r.op.kernels[std::size_t(first)].data.probe));
   if (!generated) return {};
   PrivateCall call(r.op, std::move(*generated));
   ProbedKernel a(r, first, call), b(r, second, call);

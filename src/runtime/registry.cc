@@ -101,8 +101,8 @@ void Register(NewLibrary library) {
     const auto known = r.operators.find(op->name);
     if (known == r.operators.end() || SameContract(*known->second, *op)) continue;
     Fail(ANYOP_INVALID_ARGUMENT, op->name + " of " + library.file + " is\n  " + op->contract->text +
-                                     "\nbut " + known->second->file + " has already registered\n  " +
-                                     known->second->contract->text);
+                                     "\nbut " + known->second->file +
+                                     " has already registered\n  " + known->second->contract->text);
   }
   for (auto& op : library.operators) {
     op->index = int(r.operators.size());

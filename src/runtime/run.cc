@@ -98,11 +98,13 @@ class Copies {
     if (v.tag != ANYOP_TENSOR || p.is_mut || !(NeedsCopy(p, *v.t) || IsMisaligned(*v.t))) continue;
     Fail(ANYOP_UNSUPPORTED,
          op.display_name() + ": " + std::string(p.name) + " is " + Show(*v.t) +
-             (IsMisaligned(*v.t) ? " at a misaligned address" : " with strides " + ShowStrides(*v.t)) +
+             (IsMisaligned(*v.t) ? " at a misaligned address"
+                                 : " with strides " + ShowStrides(*v.t)) +
              " and would be copied, which strict mode refuses. Try a contiguous tensor.");
   }
-  Fail(ANYOP_UNSUPPORTED, op.display_name() + ": an element of a list would be copied, which "
-                                              "strict mode refuses. Try contiguous tensors.");
+  Fail(ANYOP_UNSUPPORTED, op.display_name() +
+                              ": an element of a list would be copied, which "
+                              "strict mode refuses. Try contiguous tensors.");
 }
 
 void CheckIndices(const Operator& op, const Plan& plan, const anyop_value* frame) {

@@ -68,8 +68,8 @@ class CompositionRun {
     auto made = std::make_unique<Made>();
     std::memcpy(made->shape, shape.shape, sizeof made->shape);
     made->memory = std::make_unique<Workspace>(std::uint64_t(shape.bytes));
-    made->tensor = {made->memory->data(), {1, 0}, shape.rank, ToDL(shape.dtype), made->shape,
-                    nullptr,              0};
+    made->tensor = {made->memory->data(), {1, 0},  shape.rank, ToDL(shape.dtype),
+                    made->shape,          nullptr, 0};
     anyop_value v{};
     v.tag = ANYOP_TENSOR;
     v.t = &made->tensor;
@@ -78,9 +78,8 @@ class CompositionRun {
   }
 
   void RunStatement(const Statement& s) {
-    Operator& inner = *Find(op_.library == "anyop" || s.op.find('.') != s.op.npos
-                                ? s.op
-                                : Qualified(s.op));
+    Operator& inner =
+        *Find(op_.library == "anyop" || s.op.find('.') != s.op.npos ? s.op : Qualified(s.op));
     const Form& form = inner.contract->forms[0];
     anyop_value call[kMaxParams + kMaxResults] = {};
     for (int i = 0; i < inner.n_params; ++i) call[i] = Default(inner, i);
@@ -129,11 +128,20 @@ class CompositionRun {
   anyop_value ValueOf(const Operator& inner, int place, const StatementArgument& a) {
     anyop_value v{};
     switch (a.kind) {
-      case StatementArgument::kNone: break;
-      case StatementArgument::kParameter: v = frame_[a.index]; break;
-      case StatementArgument::kResult: v = results_[std::size_t(a.index)]; break;
-      case StatementArgument::kLocal: v = locals_[std::size_t(a.index)]; break;
-      case StatementArgument::kExpression: v = NumberOf(a); break;
+      case StatementArgument::kNone:
+        break;
+      case StatementArgument::kParameter:
+        v = frame_[a.index];
+        break;
+      case StatementArgument::kResult:
+        v = results_[std::size_t(a.index)];
+        break;
+      case StatementArgument::kLocal:
+        v = locals_[std::size_t(a.index)];
+        break;
+      case StatementArgument::kExpression:
+        v = NumberOf(a);
+        break;
       case StatementArgument::kDType:
         v.tag = ANYOP_DTYPE;
         v.i = a.index;

@@ -60,8 +60,8 @@ void SetScope(const ScopeState& scope) {
   state.scope_word = std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1 |
                      std::uint64_t(scope.threads) << kThreadsShift;
   if (scope.policy) state.scope_word |= std::uint64_t(scope.policy->number) << 32;
-  state.process_mask = (scope.policy ? 0 : ~0ull << 32) |
-                       (scope.threads ? 0 : 0xffffull << kThreadsShift);
+  state.process_mask =
+      (scope.policy ? 0 : ~0ull << 32) | (scope.threads ? 0 : 0xffffull << kThreadsShift);
 }
 
 Scope& Scope::policy(std::string_view text) {

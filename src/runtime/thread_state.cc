@@ -114,7 +114,8 @@ KernelCounts ReadCounts(const Operator& op, int kernel) {
   const auto ended = all.ended.find({op.index, kernel});
   if (ended != all.ended.end()) sum = ended->second;
   for (OwnedState* t : all.alive) {
-    if (std::size_t(op.index) >= t->counters.size() || !t->counters[std::size_t(op.index)]) continue;
+    if (std::size_t(op.index) >= t->counters.size() || !t->counters[std::size_t(op.index)])
+      continue;
     OwnedState::AddTo(sum, t->counters[std::size_t(op.index)][kernel]);
   }
   return sum;

@@ -29,7 +29,7 @@ struct OperatorSlot {
 struct ThreadState {
   OperatorSlot* slots = nullptr;
   int n_slots = 0;
-  std::uint64_t scope_word = 0;  // what `scope` adds to ProcessWord
+  std::uint64_t scope_word = 0;        // what `scope` adds to ProcessWord
   std::uint64_t process_mask = ~0ull;  // what `scope` leaves of ProcessWord
   ScopeState scope;
 };

@@ -72,8 +72,9 @@ constexpr const Kernel* kFlattenKernels[] = {&kFlatten};
 }  // namespace
 
 extern constinit const Op axpy{
-    .signature = "axpy(a: float, x: T[..., d], y: T[..., d]) -> (z: T[..., d] over x | y) "
-                 "where T in f32 | f64",
+    .signature =
+        "axpy(a: float, x: T[..., d], y: T[..., d]) -> (z: T[..., d] over x | y) "
+        "where T in f32 | f64",
     .flops = "2 * size(x)",
     .kernels = kAxpyKernels,
 };
@@ -103,8 +104,9 @@ extern constinit const Op flatten{
 };
 // No kernel of its own.
 extern constinit const Op scaled_sum{
-    .signature = "scaled_sum(x: T[..., d], r: T[..., d], s: float) "
-                 "-> (sum: T[..., d] over x | r, y: T[..., d] over x | r) where T in f32",
+    .signature =
+        "scaled_sum(x: T[..., d], r: T[..., d], s: float) "
+        "-> (sum: T[..., d] over x | r, y: T[..., d] over x | r) where T in f32",
     .means = "sum = axpy(1.0, x, r); y = scale(sum, s)",
 };
 extern constinit const Op add_twice{

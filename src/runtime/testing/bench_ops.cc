@@ -19,8 +19,9 @@ constexpr const Kernel* kNop17Kernels[] = {&kNop17};
 }  // namespace
 
 extern constinit const Op nop3{
-    .signature = "nop3(x: T[..., d], weight: T[d]?, eps: float = 1e-6, weight_offset: float = 0.0) "
-                 "-> (y: T[..., d] over x) where T in f32 | f16 | bf16, d >= 1, eps >= 0",
+    .signature =
+        "nop3(x: T[..., d], weight: T[d]?, eps: float = 1e-6, weight_offset: float = 0.0) "
+        "-> (y: T[..., d] over x) where T in f32 | f16 | bf16, d >= 1, eps >= 0",
     .kernels = kNop3Kernels,
 };
 extern constinit const Op nop17{

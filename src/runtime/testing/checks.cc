@@ -110,14 +110,17 @@ constexpr const Kernel* kCountThreadsKernels[] = {&kCountThreads};
 }  // namespace
 
 extern constinit const Op scatter{
-    .signature = "scatter(x: f32[t, d], slots: I[t] below s, cache: mut f32[s, d]) -> () where I in i32 | i64\n"
-                 "scatter(x: f32[t, d], slots: I[t] below nb*bs, cache: mut f32[nb, bs, d]) -> () "
-                 "where I in i32 | i64",
+    .signature =
+        "scatter(x: f32[t, d], slots: I[t] below s, cache: mut f32[s, d]) -> () where I in i32 | "
+        "i64\n"
+        "scatter(x: f32[t, d], slots: I[t] below nb*bs, cache: mut f32[nb, bs, d]) -> () "
+        "where I in i32 | i64",
     .kernels = kScatterKernels,
 };
 extern constinit const Op segment_sum{
-    .signature = "segment_sum(x: dense f32[t], starts: dense I[b+1] offsets t) -> (y: f32[b]) "
-                 "where I in i32 | i64",
+    .signature =
+        "segment_sum(x: dense f32[t], starts: dense I[b+1] offsets t) -> (y: f32[b]) "
+        "where I in i32 | i64",
     .kernels = kSegmentSumKernels,
 };
 extern constinit const Op not_negative{

@@ -31,7 +31,8 @@ std::string ErrorOf(F&& f, int* code = nullptr) {
   return "";
 }
 
-inline Array Floats(std::initializer_list<std::int64_t> shape, std::initializer_list<float> values) {
+inline Array Floats(std::initializer_list<std::int64_t> shape,
+                    std::initializer_list<float> values) {
   Array a = Array::Empty(shape, DType::kF32);
   std::copy(values.begin(), values.end(), a.data<float>());
   return a;
