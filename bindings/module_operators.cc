@@ -3,6 +3,7 @@
 
 #include "call.h"
 #include "module.h"
+#include "signature/owned_call.h"
 
 namespace anyop::python {
 namespace {
@@ -78,6 +79,18 @@ PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObj
     PyObject* given[kMaxResults];
     Gather(info, slots, memory, frame, given);
     return ExplanationToPython(Explain(*info.op, frame)).release();
+  });
+}
+
+// explain_text(op, "x = bf16[2, 4096], eps = 1e-5"): a call whose tensors have no memory.
+PyObject* ExplainText(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+  return Guarded([&] {
+    if (n_args != 2) ThrowTypeError("explain_text(op, text) takes 2 arguments.");
+    const OperatorInfo& info = ToOperator(args[0]);
+    const std::string text = ToText(args[1], "text");
+    if (text.find('?') != text.npos) ThrowValueError("a size is '?', but must be a number.");
+    const OwnedCall call = ParseCall(*info.op->contract, text);
+    return ExplanationToPython(Explain(*info.op, call.frame())).release();
   });
 }
 
@@ -164,6 +177,7 @@ PyMethodDef g_methods[] = {
     {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
     {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},
     {"explain", Cast(&ExplainCall), METH_FASTCALL | METH_KEYWORDS, "The fields of an Explanation."},
+    {"explain_text", Cast(&ExplainText), METH_FASTCALL, "explain, of a call written as text."},
     {"time_call", Cast(&TimeCall), METH_FASTCALL | METH_KEYWORDS, "ns of a call from C++."},
     {"counters", GetCounters, METH_NOARGS, "(op, kernel, calls, fallbacks, copies) rows."},
     {"plan_counters", GetPlanCounters, METH_NOARGS, "Hits and misses of the plan caches."},

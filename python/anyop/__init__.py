@@ -64,6 +64,11 @@ class Explanation(NamedTuple):
     threads: int
     text: str
 
+    @classmethod
+    def _of(cls, row: tuple[Any, ...]) -> Explanation:
+        name, call, error, kernels, *rest = row
+        return cls._make([name, call, error, [KernelChoice(*k) for k in kernels], *rest])
+
     @property
     def kernel(self) -> str | None:
         """The kernel that runs, None if none does."""
@@ -173,8 +178,7 @@ def explain(op: Operator | str, *args: Any, **kwargs: Any) -> Explanation:
 
     Nothing is computed or written.
     """
-    name, call, error, kernels, *rest = _anyop.explain(op, *args, **kwargs)
-    return Explanation._make([name, call, error, [KernelChoice(*k) for k in kernels], *rest])
+    return Explanation._of(_anyop.explain(op, *args, **kwargs))
 
 
 def info(op: Operator | str) -> dict[str, Any]:

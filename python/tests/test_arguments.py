@@ -149,6 +149,24 @@ def test_lock_is_released_in_long_calls(probe: Any) -> None:
     assert during > 20
 
 
+def test_threads_call_at_the_same_time(probe: Any) -> None:
+    wrong = []
+
+    def work(seed: int) -> None:
+        for n in range(1, 60):
+            x = np.full(2 * n, seed, np.float32)
+            low, high = probe.halves(x)
+            if not ((low == seed).all() and (high == seed).all() and low.shape == (n,)):
+                wrong.append((seed, n))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 def test_calls_leak_nothing(probe: Any) -> None:
     x = np.ones(4, np.float32)
     out = (None, np.empty(2, np.float32))

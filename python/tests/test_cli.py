@@ -60,17 +60,34 @@ def test_explain_of_a_wrong_call_fails_with_its_text() -> None:
     assert "weight is f32[7], but must be f32[8]" in result.output
 
 
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
-        (["--shape", "x=f32(2)"], "'x=f32(2)' is not NAME=DTYPE[SIZES]"),
-        (["--set", "eps"], "'eps' is not NAME=VALUE"),
-    ],
-)
-def test_explain_points_at_bad_options(args: list[str], text: str) -> None:
-    result = run("explain", "rms_norm", *args)
+def test_explain_needs_no_memory_for_the_shapes() -> None:
+    result = run("explain", "rms_norm", "--shape", "x=f32[1000000,10000000]")
+    assert result.exit_code == 0
+    assert "taken" in result.output
+
+
+def test_explain_takes_lists_and_words() -> None:
+    shape = "caches=[f32[4,8], f32[4,8]] mapping=i64[2,2]"
+    assert "[f32[4, 8], f32[4, 8]]" in run("explain", "copy_blocks", "--shape", shape).output
+    shape = "x=f32[2,8] weight=f32[4,8]"
+    done = run("explain", "linear", "--shape", shape, "--set", "activation=silu")
+    assert "activation: 'silu'" in done.output
+
+
+def test_explain_points_at_bad_options() -> None:
+    result = run("explain", "rms_norm", "--set", "eps")
     assert result.exit_code == 2
-    assert text in result.output
+    assert "'eps' is not NAME=VALUE" in result.output
+    with pytest.raises(ValueError, match=r"(?s)column 5.*x = f33\[2\]"):
+        run_text("x = f33[2]")
+    with pytest.raises(ValueError, match="must be a number"):
+        run_text("x = f32[?]")
+
+
+def run_text(text: str) -> None:
+    CliRunner().invoke(
+        app, ["explain", "rms_norm", "--shape", text], catch_exceptions=False, standalone_mode=False
+    )
 
 
 def test_errors_end_with_their_text_and_status_one() -> None:

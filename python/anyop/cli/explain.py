@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import ast
 import re
-from typing import Any
 
 import click
-import numpy as np
 
 import anyop
 from anyop import _anyop
 from anyop.cli import load_libraries
-
-SHAPE = re.compile(r"(\w+)\s*=\s*(None|\w+\s*\[[\d,\s]*\](?:\s*\+\s*\w+\s*\[[\d,\s]*\])*)")
 
 
 @click.command("explain")
@@ -22,7 +17,7 @@ SHAPE = re.compile(r"(\w+)\s*=\s*(None|\w+\s*\[[\d,\s]*\](?:\s*\+\s*\w+\s*\[[\d,
     "shapes",
     multiple=True,
     metavar="NAME=DTYPE[SIZES]",
-    help="Tensors: 'x=bf16[2,4096] weight=bf16[4096]'; a list: 'caches=f32[4,8]+f32[4,8]'.",
+    help="Tensors: 'x=bf16[2,4096] weight=bf16[4096]'; a list: 'caches=[f32[4,8], f32[4,8]]'.",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Other arguments.")
 @click.option("--policy", default=None, help="As in ANYOP_POLICY: 'rms_norm=cpu_avx2'.")
@@ -35,51 +30,26 @@ def command(
     if not shapes and not settings:
         click.echo(_anyop.info_text(op))
         return
-    arguments = {**tensors(" ".join(shapes)), **dict(setting(s) for s in settings)}
+    words = {p["name"] for p in anyop.info(op)["params"] if p["kind"] == "word"}
+    text = ", ".join([*(with_commas(s) for s in shapes), *(setting(s, words) for s in settings)])
     with anyop.Scope(policy=policy, strict=strict or None):
-        explanation = anyop.explain(op, **arguments)
+        explanation = anyop.Explanation._of(_anyop.explain_text(op, text))
     show(explanation)
     if explanation.error:
         raise SystemExit(1)
 
 
-def tensors(text: str) -> dict[str, Any]:
-    """Arrays by name. Their memory is not touched, so that large ones cost nothing."""
-    found, end = {}, 0
-    for match in SHAPE.finditer(text):
-        if text[end : match.start()].strip(" ,;"):
-            break
-        found[match[1]] = tensor_or_list(match[2])
-        end = match.end()
-    rest = text[end:].strip(" ,;")
-    if rest:
-        raise click.BadParameter(
-            f"'{rest}' is not NAME=DTYPE[SIZES], as in x=bf16[2,4096].", param_hint="--shape"
-        )
-    return found
+def with_commas(text: str) -> str:
+    """Arguments may also be separated by spaces, as a shell's user writes them."""
+    return re.sub(r"(?<=[\]\w])\s+(?=\w+\s*=)", ", ", text.strip().rstrip(","))
 
 
-def tensor_or_list(text: str) -> Any:
-    if text == "None":
-        return None
-    parts = [tensor(part) for part in text.split("+")]
-    return parts[0] if len(parts) == 1 else parts
-
-
-def tensor(text: str) -> np.ndarray[Any, Any]:
-    dtype, _, sizes = text.strip().rstrip("]").partition("[")
-    shape = tuple(int(s) for s in sizes.split(",") if s.strip())
-    return np.empty(shape, _anyop.numpy_dtype(dtype.strip()))
-
-
-def setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
+def setting(text: str, words: set[str]) -> str:
+    """An argument as the library reads it: words in quotes, which the shell takes away."""
+    name, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         raise click.BadParameter(f"'{text}' is not NAME=VALUE.", param_hint="--set")
-    try:
-        return name.strip(), ast.literal_eval(value.strip())
-    except (ValueError, SyntaxError):
-        return name.strip(), value.strip()  # a word or a dtype
+    return f"{name} = '{value.strip(chr(39))}'" if name in words else f"{name} = {value}"
 
 
 def show(explanation: anyop.Explanation) -> None:
