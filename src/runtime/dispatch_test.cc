@@ -29,6 +29,12 @@ TEST(Dispatch, TakesTheFirstKernelThatAccepts) {
   EXPECT_NE(ExplainAxpy(DType::kF64, 32).find("cpu_f64: taken"), std::string::npos);
 }
 
+TEST(Dispatch, DeclinesAKernelWhoseConditionIsUnknown) {
+  const Array x = Array::Zeros({4}, DType::kF32);
+  EXPECT_EQ(Values(Call("testing.maybe", x, x)), std::vector<float>{1});
+  EXPECT_EQ(Values(Call("testing.maybe", x)), std::vector<float>{2});
+}
+
 TEST(Dispatch, CountsCallsPerKernel) {
   ResetCounters();
   const Array x = Array::Zeros({32}, DType::kF32), y = Array::Zeros({33}, DType::kF32);

@@ -43,6 +43,15 @@ void Copy(const Context&, const Tensor& x, const Tensor& y) {
 constexpr Kernel kCopy{.name = "cpu_f32", .run = Bind<&Copy>()};
 constexpr const Kernel* kCopyKernels[] = {&kCopy};
 
+// Says which kernel ran.
+template <int kWhich>
+void Which(const Context&, const Tensor&, const Tensor*, const Tensor& y) {
+  *y.base<float>() = kWhich;
+}
+constexpr Kernel kBiased{.name = "cpu_biased", .when = "size(bias) >= 1", .run = Bind<&Which<1>>()};
+constexpr Kernel kPlain{.name = "cpu_plain", .run = Bind<&Which<2>>()};
+constexpr const Kernel* kMaybeKernels[] = {&kBiased, &kPlain};
+
 struct Tile {
   std::int64_t d, factor;
 };
@@ -127,6 +136,10 @@ extern constinit const Op not_negative{
     .signature = "not_negative(x: dense f32[n]) -> (y: f32[n])",
     .kernels = kCopyKernels,
     .check = Bind<&CheckNotNegative>(),
+};
+extern constinit const Op maybe{
+    .signature = "maybe(x: f32[n], bias: f32[n]?) -> (y: f32[1])",
+    .kernels = kMaybeKernels,
 };
 extern constinit const Op tiled{
     .signature = "tiled(x: f32[..., d], factor: int = 3) -> (y: f32[3])",
