@@ -32,20 +32,17 @@ bool IsPythonKeyword(PyObject* name) {
 std::string TextSignature(const OperatorInfo& info) {
   const Form& form = info.op->contract->forms[0];
   std::string text = "(";
-  bool keywords_only = false;
   for (std::size_t i = 0; i < info.params.size(); ++i) {
     if (IsPythonKeyword(info.params[i].name)) return "";
-    // A parameter with a default before one without is still passed explicitly.
     text += std::string(form.params[i].name);
     if (!info.params[i].is_required) text += "=" + ShowDefault(form.params[i]);
     text += ", ";
   }
-  keywords_only = true;
   text += "*, ";
   if (info.n_results) text += "out=None, ";
   text += "policy=None";
   if (info.takes_like) text += ", like=None";
-  return keywords_only ? text + ")" : text;
+  return text + ")";
 }
 
 std::string DocText(const Operator& op) {

@@ -14,6 +14,8 @@ import pytest
 from anyop.cli import app
 from click.testing import CliRunner, Result
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def run(*args: str) -> Result:
     return CliRunner().invoke(app, args, terminal_width=200)
@@ -164,7 +166,9 @@ def test_new_names_everything_after_the_package(tmp_path: Path) -> None:
     own = [p for p in files if p.relative_to(tmp_path / "p").parts[0] not in copied]
     assert len(own) >= 8
     assert not [p for p in own if "my_ops" in p.read_text()]
-    assert (tmp_path / "p" / "include" / "anyop" / "op.h").exists()
+    headers = [p.relative_to(ROOT) for p in (ROOT / "include").rglob("*.h")]
+    assert headers
+    assert not [h for h in headers if not (tmp_path / "p" / h).exists()]
 
 
 def package_folders() -> list[Path]:

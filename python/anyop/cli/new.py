@@ -11,12 +11,12 @@ import click
 
 PACKAGE = Path(__file__).resolve().parent.parent
 TEMPLATE_NAME = "my_ops"  # the template is a package of this name
-WHAT_BUILDING_NEEDS = {
-    "include/anyop": "include/anyop/*.h",
-    "cmake": "cmake/*.cmake",
-    "tools": "tools/list_ops.py",
-}
-CMAKE_FILES = ("anyop.cmake", "isa.cmake")
+WHAT_BUILDING_NEEDS = (
+    "include/anyop/**/*.h",
+    "cmake/anyop.cmake",
+    "cmake/isa.cmake",
+    "tools/list_ops.py",
+)
 
 
 @click.command("new")
@@ -63,10 +63,9 @@ def files(name: str) -> Iterator[tuple[str, Path]]:
         place = ".gitignore" if place == "gitignore" else place
         yield path.read_text(encoding="utf-8").replace(TEMPLATE_NAME, name), Path(place)
     root = data_root()
-    for place, pattern in WHAT_BUILDING_NEEDS.items():
+    for pattern in WHAT_BUILDING_NEEDS:
         for path in sorted(root.glob(pattern)):
-            if path.suffix != ".cmake" or path.name in CMAKE_FILES:
-                yield path.read_text(encoding="utf-8"), Path(place) / path.name
+            yield path.read_text(encoding="utf-8"), path.relative_to(root)
 
 
 def data_root() -> Path:

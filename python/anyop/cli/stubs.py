@@ -1,34 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import ast
 from pathlib import Path
-from typing import Any
 
 import click
 
 import anyop
+from anyop._stubs import stubs
 from anyop.cli import load_libraries
-
-HEADER = """# SPDX-License-Identifier: Apache-2.0
-# Made by `anyop stubs`; do not edit.
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
-
-import numpy
-
-_Array = numpy.ndarray[Any, Any]
-"""
-TYPES = {
-    "tensor": "_Array",
-    "tensors": "Sequence[_Array]",
-    "int": "int",
-    "float": "float",
-    "bool": "bool",
-    "dtype": "Any",
-    "ints": "Sequence[int]",
-    "floats": "Sequence[float]",
-}
 
 
 @click.command("stubs")
@@ -48,90 +27,5 @@ def package_folder(library: str) -> Path:
     if library == "anyop":
         return Path(anyop.__file__).parent
     if file is None:
-        raise click.ClickException(str(KeyError(f"no library '{library}' is loaded.")))
+        raise click.ClickException(f"no library '{library}' is loaded. Try: anyop list")
     return Path(file).parent
-
-
-def stubs(library: str) -> str:
-    """The text of a module's stub: the module's own functions, then the operators."""
-    parts = [HEADER]
-    if library == "anyop":
-        parts.append(module_stub(Path(anyop.__file__).read_text(encoding="utf-8")))
-    for spec in anyop.specs():
-        if spec["library"] == library:
-            parts.append(function_stub(spec))
-    return "\n".join(parts)
-
-
-def module_stub(source: str) -> str:
-    """A module without its bodies."""
-    kept: list[str] = []
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef):
-            if not node.name.startswith("__"):
-                kept.append(ast.unparse(without_body(node)))
-        elif isinstance(node, ast.ClassDef):
-            kept.append(ast.unparse(class_without_bodies(node)))
-        elif isinstance(node, ast.If):  # TYPE_CHECKING
-            kept += [ast.unparse(inner) for inner in node.body]
-        elif isinstance(node, ast.Import):
-            kept.append(ast.unparse(node))
-        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
-            names = ", ".join(f"{a.name} as {a.name}" for a in node.names)
-            kept.append(f"from {node.module} import {names}")
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            kept.append(
-                f"{name}: Libraries" if name == "ops" else f"{name} = {ast.unparse(node.value)}"
-            )
-    return "\n".join(kept) + "\n"
-
-
-def without_body(node: ast.FunctionDef) -> ast.FunctionDef:
-    node.body = [ast.Expr(ast.Constant(...))]
-    return node
-
-
-def class_without_bodies(node: ast.ClassDef) -> ast.ClassDef:
-    node.body = [
-        without_body(item) if isinstance(item, ast.FunctionDef) else item
-        for item in node.body
-        if isinstance(item, ast.FunctionDef | ast.AnnAssign)
-    ]
-    return node
-
-
-def function_stub(spec: dict[str, Any]) -> str:
-    name = spec["name"].rpartition(".")[2]
-    params = [parameter(p) for p in spec["params"]]
-    results = spec["results"]
-    keywords = ["policy: str | None = None"]
-    if results:
-        keywords.insert(0, f"out: {out_type(len(results))} = None")
-    if not any(p["kind"] == "tensor" and not p["optional"] for p in spec["params"]):
-        keywords.append("like: Any = None")
-    head, returned = "", "None" if not results else "_Array"
-    if len(results) > 1:
-        returned = f"{name}_results"
-        head = f"class {returned}(NamedTuple):\n" + "".join(
-            f"    {r['name']}: _Array{' | None' if r['optional'] else ''}\n" for r in results
-        )
-    arguments = ",\n    ".join([*params, "*", *keywords])
-    return f"{head}def {name}(\n    {arguments},\n) -> {returned}: ...\n"
-
-
-def out_type(n: int) -> str:
-    if n == 1:
-        return "_Array | None"
-    return f"tuple[{', '.join(['_Array | bool | None'] * n)}] | None"
-
-
-def parameter(p: dict[str, Any]) -> str:
-    text = f"{p['name']}: "
-    if p["kind"] == "word":
-        text += f"Literal[{', '.join(repr(w) for w in p['words'])}]"
-    else:
-        text += TYPES[p["kind"]]
-    if p["optional"]:
-        text += " | None"
-    return text + (" = ..." if not p["required"] else "")
