@@ -13,6 +13,7 @@
 //   Set(s) Zero()                    the same value in every lane
 //   + - * / and < <= > >= == !=      lane by lane; a comparison with NaN is false, != is true
 //   Fma(a, b, c)                     a * b + c, rounded once where the machine can
+//   FmaExact(a, b, c)                the same with an exact product on every machine, slower there
 //   Max(a, b) Min(a, b)              b where either is NaN
 //   Abs Sqrt Round IsNan             Round: to the nearest whole, half to even, |x| < 2^22
 //   Select(m, a, b)                  a where m, else b
@@ -28,6 +29,7 @@
 //   LoadAll StoreAll                 several vectors, one after the other in memory
 //   LoadBlock StoreBlock             the same, faster: which lane holds an element is unspecified
 //   ExpAll<T> SigmoidAll<T>          of several vectors at once; T: what the result is rounded to
+//   ExpBelowAll                      e^(scale * x - m)
 #pragma once
 #include <bit>
 #include <cstdint>

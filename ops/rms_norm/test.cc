@@ -48,7 +48,7 @@ TEST(RmsNorm, GivesNaNAtAnInfinityAndZeroElsewhere) {
 TEST(RmsNorm, RefusesANegativeEps) {
   Call call("rms_norm");
   call.Set("x", Array(DType::kF32, {1, 3}, {1})).Set("eps", -1.0);
-  EXPECT_EQ(call.Refusal(), "rms_norm: eps >= 0 must hold, but eps is -1.");
+  EXPECT_EQ(call.Refusal(), "rms_norm: eps >= 0 must hold, but eps is -1.0.");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ops/common/elementwise.h"
@@ -15,25 +16,43 @@ class Row {
  public:
   Row(const T* x, float scale) : x_(x), scale_(Set(scale)) {}
 
-  // Makes Exponentials relative to the largest product. NaN need not be found: it reaches the sum.
+  // Makes Exponentials relative to the largest product, or next to it. NaN need not be found: it
+  // reaches the sum.
   void FindMaximum(std::int64_t d, float scale) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    if (scale < 0) {
-      const auto min = [](F32 a, F32 b) { return Min(a, b); };
-      minus_maximum_ = Set(-scale * ReduceMin(Extreme(d, Set(kInfinity), min)));
-    } else {
-      const auto max = [](F32 a, F32 b) { return Max(a, b); };
-      minus_maximum_ = Set(-scale * ReduceMax(Extreme(d, Set(-kInfinity), max)));
-    }
+    const auto min = [](F32 a, F32 b) { return Min(a, b); };
+    const auto max = [](F32 a, F32 b) { return Max(a, b); };
+    float m = scale < 0 ? scale * ReduceMin(Extreme(d, Set(kInfinity), min))
+                        : scale * ReduceMax(Extreme(d, Set(-kInfinity), max));
+    is_small_ = m > -255 && m < 255;
+    if (is_small_) m = std::ceil(m * 0x1p15f) * 0x1p-15f;
+    maximum_ = Set(m);
   }
   template <int N, class Count>
   void Exponentials(F32 (&e)[N], std::int64_t i, Count count) const {
     LoadBlock(e, x_ + i, count);
-    for (int k = 0; k < N; ++k) e[k] = Fma(e[k], scale_, minus_maximum_);
-    ExpAll<T>(e);
+    if constexpr (!std::is_same_v<T, float>) {
+      for (int k = 0; k < N; ++k) e[k] = Fma(e[k], scale_, Zero() - maximum_);
+      ExpAll<T>(e);
+    } else if (is_small_) {
+      ExpBelowAll(e, scale_, maximum_);
+    } else {
+      Compensated(e);
+    }
   }
 
  private:
+  // Multiplies e^t, t = fl(scale * x - m), by 1 + what the rounding of t lost; |m| > |t| where e^t
+  // is not 0.
+  template <int N>
+  void Compensated(F32 (&e)[N]) const {
+    for (int k = 0; k < N; ++k) {
+      const F32 x = e[k], t = FmaExact(x, scale_, Zero() - maximum_), z = t + maximum_;
+      const F32 lost = FmaExact(x, scale_, Zero() - z) + ((z - maximum_) - t);
+      const F32 exp = Exp(t);
+      e[k] = Select(t < Set(-110.0f), Zero(), Fma(exp, lost, exp));
+    }
+  }
   template <class F>
   F32 Extreme(std::int64_t d, F32 start, F more) const {
     F32 m[4] = {start, start, start, start};
@@ -46,7 +65,8 @@ class Row {
   }
 
   const T* x_;
-  F32 scale_, minus_maximum_;
+  F32 scale_, maximum_;
+  bool is_small_ = true;
 };
 
 // x, y: [d]. Exponentials are kept in the order of lanes of a block. y may be x: it is written only

@@ -149,6 +149,28 @@ TEST(Simd, ExpIsWithinOneAndAQuarterUlp) {
   EXPECT_GT(worst, 0.5);
 }
 
+TEST(Simd, ExpOfADifferenceIsWithinOneAndAQuarterUlp) {
+  for (float scale : {1.0f, 0.1f, -1.7f}) {
+    for (float m : {-256.0f, -3.25f, 0.0f, 100.000030517578125f, 256.0f}) {
+      for (float d = 0; d > -110; d -= 0.0137f) {
+        const float x = (m + d) / scale;
+        const double exact = double(x) * scale - m;
+        if (exact > 0) continue;
+        F32 e[1] = {Set(x)};
+        ExpBelowAll(e, Set(scale), Set(m));
+        float out[kLanes];
+        Store(out, e[0]);
+        ASSERT_LE(UlpError(out[0], std::exp(exact)), 1.25) << scale << " " << exact;
+      }
+    }
+  }
+  for (float x : {-kInf, -3e38f, -1000.0f, kNan}) {
+    F32 e[1] = {Set(x)};
+    ExpBelowAll(e, Set(1), Set(2));
+    EXPECT_LE(UlpError(Lane([&](F32) { return e[0]; }, 0), std::exp(double(x))), 0) << x;
+  }
+}
+
 TEST(Simd, ExpReachesSubnormalsZeroAndInfinity) {
   for (float x = -104.5f; x < -86; x += 0.001f) {
     ASSERT_LE(UlpError(Lane(Exp, x), std::exp(double(x))), 1.0) << x;
@@ -266,6 +288,8 @@ TEST(Simd, ComputesLikeScalars) {
     EXPECT_EQ(Lane([](F32 x) { return Sqrt(Abs(x)); }, a), std::sqrt(std::fabs(a)));
   }
   EXPECT_EQ(Lane([](F32 x) { return Fma(x, Set(3), Set(4)); }, 2), 10);
+  const auto square_less_1 = [](F32 x) { return FmaExact(x, x, Set(-1)); };
+  EXPECT_EQ(Lane(square_less_1, 1 + 0x1p-23f), 0x1p-22f + 0x1p-46f);
 }
 
 TEST(Simd, ReducesOverAllLanes) {

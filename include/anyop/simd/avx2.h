@@ -111,6 +111,7 @@ ANYOP_LANE_FN Mask IsNan(F32 a) { return {_mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q)}
 ANYOP_LANE_FN F32 Select(Mask m, F32 a, F32 b) { return {_mm256_blendv_ps(b.v, a.v, m.m)}; }
 
 ANYOP_LANE_FN F32 Fma(F32 a, F32 b, F32 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+ANYOP_LANE_FN F32 FmaExact(F32 a, F32 b, F32 c) { return Fma(a, b, c); }
 ANYOP_LANE_FN F32 Max(F32 a, F32 b) { return {_mm256_max_ps(a.v, b.v)}; }
 ANYOP_LANE_FN F32 Min(F32 a, F32 b) { return {_mm256_min_ps(a.v, b.v)}; }
 ANYOP_LANE_FN F32 Abs(F32 a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }

@@ -108,6 +108,7 @@ ANYOP_LANE_FN Mask IsNan(F32 a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNOR
 ANYOP_LANE_FN F32 Select(Mask m, F32 a, F32 b) { return {_mm512_mask_blend_ps(m.m, b.v, a.v)}; }
 
 ANYOP_LANE_FN F32 Fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+ANYOP_LANE_FN F32 FmaExact(F32 a, F32 b, F32 c) { return Fma(a, b, c); }
 ANYOP_LANE_FN F32 Max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
 ANYOP_LANE_FN F32 Min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
 ANYOP_LANE_FN F32 Abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
@@ -121,11 +122,12 @@ ANYOP_LANE_FN F32 Reciprocal(F32 a) {
   const __m512 r = _mm512_rcp14_ps(a.v), two = _mm512_set1_ps(2.0f);
   return {_mm512_mul_ps(r, _mm512_min_ps(_mm512_fnmadd_ps(a.v, r, two), two))};
 }
+ANYOP_LANE_FN F32 ScaleByPowerOf2(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+
 // ScaleByPowerOf2 takes any n: 0 and infinity for huge ones, NaN for NaN.
 inline constexpr bool kScaleSaturates = true;
 // a, moved to within limit of 0; limit, with some sign, where a is NaN.
 ANYOP_LANE_FN F32 LimitAbs(F32 a, F32 limit) { return {_mm512_range_ps(a.v, limit.v, 0b0010)}; }
-ANYOP_LANE_FN F32 ScaleByPowerOf2(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 
 ANYOP_LANE_FN float ReduceAdd(F32 a) { return _mm512_reduce_add_ps(a.v); }
 ANYOP_LANE_FN float ReduceMax(F32 a) { return _mm512_reduce_max_ps(a.v); }

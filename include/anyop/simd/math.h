@@ -28,34 +28,66 @@ ANYOP_LANE_FN void Each(F&& f) {
 
 }  // namespace lanes
 
-// x[k] = e^x[k] = 2^n e^r, r = x - n ln 2. ln 2 comes in two parts, the first of 15 bits, so that
-// n * ln 2 is exact without FMA too. T says what the result is for: of bf16 or f16, where one
+// ln 2 in two parts, the first a multiple of 2^-15: its products with whole n are exact.
+inline constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f, kLog2E = 0x1.715476p0f;
+
+namespace lanes {
+
+// r[k] = 2^n[k] e^r[k] for |r| <= ln(2) / 2 and whole n.
+template <class T, int N>
+ANYOP_LANE_FN void ExpOfParts(F32 (&r)[N], const F32 (&n)[N]) {
+  F32 p[N];
+  if constexpr (kScaleSaturates) {
+    // Huge and infinite x leave a useless r, but n alone gives 0, infinity or NaN.
+    Each<N>([&](int k) { r[k] = LimitAbs(r[k], Set(0.35f)); });
+  }
+  constexpr auto& q = kExpQ<T>;
+  Each<N>([&](int k) { p[k] = Fma(Set(q[0]), r[k], Set(q[1])); });
+  for (std::size_t i = 2; i < std::size(q); ++i) {
+    Each<N>([&](int k) { p[k] = Fma(p[k], r[k], Set(q[i])); });
+  }
+  Each<N>([&](int k) { p[k] = Fma(r[k] * r[k], p[k], r[k]) + Set(1.0f); });
+  Each<N>([&](int k) { r[k] = ScaleByPowerOf2(p[k], n[k]); });
+}
+
+}  // namespace lanes
+
+// x[k] = e^x[k] = 2^n e^r, r = x - n ln 2. T says what the result is for: of bf16 or f16, where one
 // rounding hides errors of 2^-16 and 2^-19, or f32: 1 ulp.
 template <class T = float, int N>
 ANYOP_LANE_FN void ExpAll(F32 (&x)[N]) {
-  F32 n[N], p[N];
+  F32 n[N];
   if constexpr (!kScaleSaturates) {
     // NaN is the second operand, and stays.
     lanes::Each<N>([&](int k) { x[k] = Max(Set(-104.0f), Min(Set(89.0f), x[k])); });
   }
-  lanes::Each<N>([&](int k) { n[k] = Round(x[k] * Set(0x1.715476p0f)); });
+  lanes::Each<N>([&](int k) { n[k] = Round(x[k] * Set(kLog2E)); });
   if constexpr (std::is_same_v<T, float>) {
-    lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-0x1.62e4p-1f), x[k]); });
-    lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-0x1.7f7d1cp-20f), x[k]); });
+    lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-kLn2High), x[k]); });
+    lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-kLn2Low), x[k]); });
   } else {
     lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-0x1.62e43p-1f), x[k]); });
   }
-  if constexpr (kScaleSaturates) {
-    // Huge and infinite x leave a useless r, but n alone gives 0, infinity or NaN.
-    lanes::Each<N>([&](int k) { x[k] = LimitAbs(x[k], Set(0.35f)); });
+  lanes::ExpOfParts<T>(x, n);
+}
+
+// x[k] = e^(scale * x[k] - m), within 1 ulp of f32 for scale * x <= m, with m a multiple of 2^-15,
+// |m| <= 256. Rounding the difference d would cost |d| / 2 ulp; m + n ln 2 is exact instead.
+template <int N>
+ANYOP_LANE_FN void ExpBelowAll(F32 (&x)[N], F32 scale, F32 m) {
+  F32 n[N], r[N];
+  const F32 scale2 = scale * Set(kLog2E), minus_m2 = Zero() - m * Set(kLog2E);
+  lanes::Each<N>([&](int k) { n[k] = Round(Fma(x[k], scale2, minus_m2)); });
+  if constexpr (!kScaleSaturates) {
+    lanes::Each<N>([&](int k) { n[k] = Max(Set(-151.0f), n[k]); });
   }
-  constexpr auto& q = lanes::kExpQ<T>;
-  lanes::Each<N>([&](int k) { p[k] = Fma(Set(q[0]), x[k], Set(q[1])); });
-  for (std::size_t i = 2; i < std::size(q); ++i) {
-    lanes::Each<N>([&](int k) { p[k] = Fma(p[k], x[k], Set(q[i])); });
+  lanes::Each<N>([&](int k) { r[k] = Fma(n[k], Set(kLn2High), m); });
+  lanes::Each<N>([&](int k) { x[k] = FmaExact(x[k], scale, Zero() - r[k]); });
+  lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-kLn2Low), x[k]); });
+  if constexpr (!kScaleSaturates) {
+    lanes::Each<N>([&](int k) { x[k] = Max(Set(-0.35f), x[k]); });
   }
-  lanes::Each<N>([&](int k) { p[k] = Fma(x[k] * x[k], p[k], x[k]) + Set(1.0f); });
-  lanes::Each<N>([&](int k) { x[k] = ScaleByPowerOf2(p[k], n[k]); });
+  lanes::ExpOfParts<float>(x, n);
 }
 
 // x[k] = 1 / (1 + e^-x[k]); f32: 3 ulp, below 2^-126 that much absolutely. Exactly 0 at -inf.

@@ -127,6 +127,12 @@ ANYOP_LANE_FN F32 Fma(F32 a, F32 b, F32 c) {
   return {a.v * b.v + c.v};
 #endif
 }
+// With the product exact on any machine.
+ANYOP_LANE_FN F32 FmaExact(F32 a, F32 b, F32 c) {
+  F32 r;
+  for (int i = 0; i < kLanes; ++i) r.v[i] = float(double(a.v[i]) * b.v[i] + c.v[i]);
+  return r;
+}
 ANYOP_LANE_FN F32 Max(F32 a, F32 b) { return Select(a > b, a, b); }
 ANYOP_LANE_FN F32 Min(F32 a, F32 b) { return Select(a < b, a, b); }
 ANYOP_LANE_FN F32 Abs(F32 a) { return {lanes::Value(lanes::Bits(a.v) & 0x7fffffff)}; }
