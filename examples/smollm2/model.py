@@ -92,7 +92,8 @@ class Model:
             )
 
         self.embedding = cast("token_embd.weight")
-        self.head = pack("output.weight" if "output.weight" in w else "token_embd.weight")
+        tied = "output.weight" not in w
+        self.head = self.embedding if tied else cast("output.weight")
         self.norm = cast("output_norm.weight")
         self.layers = [layer(i) for i in range(c.layers)]
         self.cos_sin = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base)
@@ -138,5 +139,6 @@ class Model:
             o.add_rms_norm(s.delta, s.hidden, norm, c.eps, out=(s.normed, s.hidden))
         self.length = start + t
         rows = s.normed if all_logits else s.normed[-1:]
-        logits: Array = o.linear_packed(rows, self.head.packed, self.head.features)
+        # In float32: bf16 has 8 bits, and the best tokens would tie.
+        logits: Array = o.linear(rows, self.head, output="f32")
         return logits
