@@ -184,7 +184,7 @@ std::string Call::Text() const {
     out << (i ? ", " : "") << op_->contract->forms[0].params[i].name << ": ";
     Print(out, arguments_[i]);
   }
-  out << ") with --seed=" << seed_;
+  out << ")";
   return out.str();
 }
 

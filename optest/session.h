@@ -21,8 +21,8 @@ Session& TheSession();
 // Removes optest's own flags from argv; throws std::invalid_argument for a bad one.
 void ReadFlags(int* argc, char** argv);
 
-// Calls body for every generated call that is worth its time, until one has failed.
-// is_large: also those that take long; they are left out unless --exhaustive.
+// Calls body for every generated call until one has failed. Calls that take long are left out, and
+// counted, unless --exhaustive.
 void ForEachCall(const OpTest& test, bool has_special_values,
                  const std::function<void(Call&)>& body);
 

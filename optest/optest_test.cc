@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of the tests: a right operator passes, and each kind of defect is caught.
+#include "optest/optest.h"
+
+#include <gtest/gtest-spi.h>
+
+#include <cmath>
+
+#include "optest/compare.h"
+#include "optest/memory.h"
+
+namespace anyop::optest {
+namespace {
+
+void LoadBroken() {
+  Load(ANYOP_TESTING_DIR "/anyop_optest_testing.so");
+  LoadReferences(ANYOP_TESTING_DIR "/anyop_optest_testing_reference.so");
+}
+
+OpTest TestOf(std::string_view op) {
+  return {.op = op,
+          .tolerance = Elementwise(2),
+          .row_invariant = true,
+          .sizes = {"rows = 3, d = 2000"},
+          .special = {"x"}};
+}
+
+// The failures of one check of a broken operator, as one text; "" if it passes.
+std::string FailuresOf(std::string_view op, void (*check)(const OpTest&)) {
+  LoadBroken();
+  const std::string name = "broken." + std::string(op);
+  const OpTest test = TestOf(name);
+  testing::TestPartResultArray results;
+  {
+    testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    check(test);
+  }
+  std::string text;
+  for (int i = 0; i < results.size(); ++i) {
+    if (results.GetTestPartResult(i).failed()) text += results.GetTestPartResult(i).message();
+  }
+  return text;
+}
+
+bool Contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Optest, PassesARightOperator) {
+  LoadBroken();
+  CheckAll(TestOf("broken.good"));
+  EXPECT_GT(ReadTally().ran.at("broken.good cpu_bf16"), 20);
+}
+
+struct Case {
+  const char* op;
+  void (*check)(const OpTest&);
+  const char* text;
+};
+class Catches : public testing::TestWithParam<Case> {};
+
+TEST_P(Catches, TheDefect) {
+  const Case& c = GetParam();
+  const std::string failures = FailuresOf(c.op, c.check);
+  EXPECT_TRUE(Contains(failures, c.text)) << failures.substr(0, 2000);
+  EXPECT_TRUE(Contains(failures, "--call=")) << failures.substr(0, 2000);
+}
+
+constexpr Case kCases[] = {
+    {"truncates", CheckValues, "ulp of bf16; allowed 0.51)"},
+    {"writes_after_row", CheckValues, "in a gap was written"},
+    {"writes_far_beyond", CheckValues, "after the end was written"},
+    {"skips_last", CheckValues, "an element is not written"},
+    {"writes_input", CheckValues, "x: element [0] was written"},
+    {"wrong_tail", CheckValues, "elements are wrong"},
+    {"sees_next_row", CheckRowInvariance, "row 0 in the batch and alone"},
+    {"sees_threads", CheckThreadInvariance, "with 1 thread and with 2"},
+    {"swallows_nan", CheckSpecialValues, "is 0, but must be nan"},
+    {"sees_workspace", CheckValues, "depends on what results or workspace held"},
+    {"overflows_workspace", CheckValues, "workspace: byte 0 after the end was written"},
+    {"reads_after_writing", CheckValues, "results over inputs"},
+    {"reads_beyond_row", CheckValues, "elements are wrong"},
+    {"assumes_dense", CheckValues, "strided and misaligned memory"},
+    {"fails", CheckValues, "it fails: on purpose"},
+};
+INSTANTIATE_TEST_SUITE_P(Optest, Catches, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.op); });
+
+TEST(Optest, LetsOnlyTheDefectsOwnCheckFail) {
+  EXPECT_EQ(FailuresOf("sees_next_row", CheckThreadInvariance), "");
+  EXPECT_EQ(FailuresOf("sees_threads", CheckValues), "");
+  EXPECT_EQ(FailuresOf("swallows_nan", CheckValues), "");
+  EXPECT_EQ(FailuresOf("truncates", CheckWrongCalls), "");
+}
+
+TEST(Optest, FailsWhenNothingIsCompared) {
+  const auto failures = FailuresOf("good", [](const OpTest& test) {
+    OpTest empty = test;
+    empty.prepare = [](Call& call) { call.Set("x", Array(DType::kF32, {0, 3})).Remove("weight"); };
+    CheckValues(empty);
+  });
+  EXPECT_TRUE(Contains(failures, "nothing was compared")) << failures;
+}
+
+TEST(Optest, FailsWhereAKernelTakesNoCall) {
+  const auto failures = FailuresOf("good", [](const OpTest& test) {
+    OpTest narrow = test;
+    narrow.prepare = [](Call& call) { call.Set("x", Array(DType::kF32, {1, 3})).Remove("weight"); };
+    CheckValues(narrow);
+  });
+  EXPECT_TRUE(Contains(failures, "broken.good cpu_bf16 took none of the calls")) << failures;
+}
+
+TEST(OptestCall, RunsByHand) {
+  LoadBroken();
+  Call call("broken.good");
+  call.Set("x", Array(DType::kF32, {2, 2}, {1, 2, 3, 4})).Set("factor", 0.5);
+  call.Set("weight", Array(DType::kF32, {2}, {1, 10}));
+  const Array expected(DType::kF32, {2, 2}, {0.5, 10, 1.5, 20});
+  EXPECT_EQ(call.Run()["y"], expected);
+  EXPECT_EQ(call.Run("cpu_f32")["y"], expected);
+  EXPECT_EQ(call.RunEveryKernel().at("cpu_f32")["y"], expected);
+  EXPECT_EQ(call.Exact()["y"], Array(DType::kF64, {2, 2}, {0.5, 10, 1.5, 20}));
+  EXPECT_EQ(call.size("rows(x) * d"), 4);
+}
+
+TEST(OptestCall, GivesTheTextOfARefusal) {
+  LoadBroken();
+  Call call("broken.good");
+  call.Set("x", Array(DType::kF32, {2, 2}, {1}));
+  call.Set("weight", Array(DType::kF32, {3}, {1}));
+  EXPECT_EQ(call.Refusal(),
+            "broken.good: weight is f32[3], but must be f32[2] because x is f32[2, 2].");
+  EXPECT_NONFATAL_FAILURE(Call(call).Set("weight", Array(DType::kF32, {2})).Refusal(),
+                          "the call is not refused");
+}
+
+}  // namespace
+}  // namespace anyop::optest
