@@ -37,9 +37,10 @@ struct Lexer {
   constexpr void Skip() {
     while (at < text.size() && IsSpace(text[at])) ++at;
   }
+  // The first letter is compared first: most tokens are not there, and compile time counts.
   constexpr bool At(std::string_view token) {
     Skip();
-    return text.substr(at).starts_with(token);
+    return Peek() == token[0] && (token.size() == 1 || text.substr(at).starts_with(token));
   }
   constexpr bool Eat(std::string_view token) {
     if (!At(token)) return false;
@@ -59,7 +60,8 @@ struct Lexer {
     return text.substr(at, end - at);
   }
   constexpr bool EatName(std::string_view name) {
-    if (PeekName() != name) return false;
+    Skip();
+    if (Peek() != name[0] || PeekName() != name) return false;
     at += name.size();
     return true;
   }
