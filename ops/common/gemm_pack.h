@@ -4,27 +4,73 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "ops/common/gemm_packed.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
+// Transposes a square of pairs: log2(kCount) rounds of interleaving the first half of the vectors
+// with the second.
+template <class Pair>
+struct PairBlock {
+  static constexpr int kBytes = kLanes * 4;
+  static constexpr int kCount = kBytes / int(sizeof(Pair));
+  typedef Pair Vector [[gnu::vector_size(kBytes)]];
+
+  template <int... kI>
+  [[gnu::always_inline]] static void Zip(Vector a, Vector b, Vector& low, Vector& high,
+                                         std::integer_sequence<int, kI...>) {
+    constexpr Pair kHalf = kCount / 2;
+    low = __builtin_shuffle(a, b, Vector{Pair(kI % 2 * kCount + kI / 2)...});
+    high = __builtin_shuffle(a, b, Vector{Pair(kI % 2 * kCount + kI / 2 + kHalf)...});
+  }
+  // to[i][j] = from[j][i] for i, j < kCount; strides in bytes.
+  [[gnu::always_inline]] static void Transpose(const char* from, std::int64_t from_stride, char* to,
+                                               std::int64_t to_stride) {
+    Vector v[kCount], u[kCount];
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) std::memcpy(&v[i], from + i * from_stride, kBytes);
+#pragma GCC unroll 4
+    for (int round = kCount; round > 1; round /= 2) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount / 2; ++i) {
+        Zip(v[i], v[i + kCount / 2], u[2 * i], u[2 * i + 1],
+            std::make_integer_sequence<int, kCount>{});
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kCount; ++i) v[i] = u[i];
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) std::memcpy(to + i * to_stride, &v[i], kBytes);
+  }
+};
+
 // out[z][j][w] = weight[j][2 z + w] for j < 32, z < ceil(k / 2); zero from row `rows` on and where
-// k is odd. Works in blocks of one cache line of each row.
+// k is odd.
 template <class T>
 inline void PackPanel(const T* weight, std::int64_t stride, std::int64_t rows, std::int64_t k,
                       T* out) {
-  constexpr std::int64_t kBlock = 64 / sizeof(T);
-  for (std::int64_t l = 0; l < k; l += kBlock) {
-    const std::int64_t n = k - l < kBlock ? k - l : kBlock;
-    T* block = out + l * kPanel;
+  using Pair = std::conditional_t<sizeof(T) == 4, std::int64_t, std::int32_t>;
+  using Block = PairBlock<Pair>;
+  constexpr std::int64_t kBlock = 2 * Block::kCount;  // elements of a row
+  std::int64_t l = 0;
+  for (; rows == kPanel && l + kBlock <= k; l += kBlock) {
+#pragma GCC unroll 1
+    for (std::int64_t j = 0; j < kPanel; j += Block::kCount) {
+      const char* from = reinterpret_cast<const char*>(weight + j * stride + l);
+      const std::int64_t from_stride = stride * std::int64_t(sizeof(T));
+      Block::Transpose(from, from_stride, reinterpret_cast<char*>(out + l * kPanel + j * 2),
+                       2 * kPanel * sizeof(T));
+    }
+  }
+  for (; l < k; l += 2) {
+    T* pairs = out + l * kPanel;
     for (std::int64_t j = 0; j < kPanel; ++j) {
-      T line[kBlock] = {};
-      if (j < rows) std::memcpy(line, weight + j * stride + l, std::size_t(n) * sizeof(T));
-      for (std::int64_t w = 0; w < n; w += 2) {
-        std::memcpy(block + w * kPanel + j * 2, line + w, 2 * sizeof(T));
-      }
+      pairs[2 * j] = j < rows ? weight[j * stride + l] : T{};
+      pairs[2 * j + 1] = j < rows && l + 1 < k ? weight[j * stride + l + 1] : T{};
     }
   }
 }
@@ -76,7 +122,7 @@ inline void MultiplyPacking(const Context& ctx, const Product& p, const typename
       const std::int64_t rows = left < kPanel ? left : kPanel;
       if (held != at) PackPanel(weight + at * kPanel * stride, stride, rows, p.k, panel);
       held = at;
-      part.Multiply(panel, panel, at, i % part.groups());
+      part.Multiply(panel, weight + (at + 1) * kPanel * stride, at, i % part.groups());
     }
     buffers.Return(panel);
   };

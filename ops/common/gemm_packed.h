@@ -46,30 +46,30 @@ template <class M>
 struct PackedProduct {
   using Left = typename M::Left;
   using Weight = typename M::Weight;
-  static constexpr std::int64_t kRows = M::kRows;
 
   const Product& p;
-  Left* left;          // [blocks][k2][kRows][2], the last block narrower
+  Left* left;          // [blocks][k2][block][2], the last block narrower
   std::int64_t first;  // the first of the packed rows
   std::int64_t rows;   // how many
-  std::int64_t group;  // rows of a group, a multiple of kRows
+  std::int64_t block;  // rows of a block, at most M::kRows
+  std::int64_t group;  // rows of a group, a multiple of block
 
   std::int64_t groups() const { return (rows + group - 1) / group; }
-  const Left* block(std::int64_t row) const { return left + row * p.pairs() * 2; }
+  Left* Row(std::int64_t row) const { return left + row * p.pairs() * 2; }
 
   void Pack(const Context& ctx) const {
-    const std::int64_t blocks = (rows + kRows - 1) / kRows;
-    const std::int64_t grain = 20000 / (kRows * p.k + 1) + 1;
+    const std::int64_t blocks = (rows + block - 1) / block;
+    const std::int64_t grain = 20000 / (block * p.k + 1) + 1;
     ctx.ParallelFor(blocks, grain, [&](std::int64_t b, std::int64_t e) {
-      for (std::int64_t i = b * kRows; i < e * kRows && i < rows; i += kRows) {
-        PackRows<M>(p, first + i, Min(kRows, rows - i), left + i * p.pairs() * 2);
+      for (std::int64_t i = b * block; i < e * block && i < rows; i += block) {
+        PackRows<M>(p, first + i, Min(block, rows - i), Row(i));
       }
     });
   }
 
   // Panels [begin, end) by the only row block: weights are read once, from wherever they are.
   void Stream(const Weight* weight, std::int64_t begin, std::int64_t end) const {
-    VisitRows<int(kRows)>(rows, [&](auto r) {
+    VisitRows<M::kRows>(rows, [&](auto r) {
       constexpr int kR = r.value;
       constexpr int kP = PanelsAtOnce<M>(kR);
       const std::int64_t stride = p.pairs() * kPairElements<M>;
@@ -88,19 +88,25 @@ struct PackedProduct {
     });
   }
 
-  // One panel, whose weights are at `weight`, by the row blocks of group g. `next`: what to
-  // prefetch.
+  // One panel, whose weights are at `weight`, by the row blocks of group g. `next`: as many bytes
+  // as a panel has, wanted soon.
   void Multiply(const Weight* weight, const Weight* next, std::int64_t panel,
                 std::int64_t g) const {
-    const std::int64_t end = Min(rows, (g + 1) * group);
-    alignas(64) float sums[kRows * kPanel];
-    int line = 0;
-    for (std::int64_t i = g * group; i < end; i += kRows) {
-      VisitRows<int(kRows)>(end - i, [&](auto r) {
-        MultiplyPanel<M, r.value>(block(i), weight, p.pairs(), next, line, sums);
-        line += kPanelVectors<M> / StripVectors<M>(r.value);
+    const std::int64_t begin = g * group, end = Min(rows, begin + group);
+    // The blocks share the prefetch in whole lines for each pair of k: all, a half, a quarter.
+    const std::int64_t blocks = (end - begin + block - 1) / block;
+    std::int64_t step = kPairBytes<M>;
+    for (std::int64_t share = 2; share <= blocks && step > 64; share *= 2) step /= 2;
+    const char* ahead = reinterpret_cast<const char*>(next);
+    const char* ahead_end = ahead + p.pairs() * kPairBytes<M>;
+    alignas(64) float sums[M::kRows * kPanel];
+    for (std::int64_t i = begin; i < end; i += block) {
+      VisitRows<M::kRows>(Min(block, end - i), [&](auto r) {
+        MultiplyPanel<M, r.value>(Row(i), weight, p.pairs(), ahead, step, sums);
         StorePanel<Weight>(p, sums, first + i, r.value, panel);
       });
+      ahead += p.pairs() * step;
+      if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(weight);
     }
   }
 
@@ -110,26 +116,28 @@ struct PackedProduct {
 // Rows of a group: what fits in cache, but no fewer than 64 (each group reads all weights), unless
 // that leaves too few pieces for the threads.
 template <class M>
-inline std::int64_t GroupRows(const Context& ctx, const Product& p, std::int64_t rows) {
+inline std::int64_t GroupRows(const Context& ctx, const Product& p, std::int64_t rows,
+                              std::int64_t block) {
   const std::int64_t row_bytes = p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
   std::int64_t group = kGroupBytes / (row_bytes + 1);
   if (group < 64) group = 64;
   if (group > rows) group = rows;
   const std::int64_t wanted = 6 * std::int64_t(ctx.threads);
-  while (group > M::kRows && ctx.threads > 1 && (rows + group - 1) / group * p.panels() < wanted) {
+  while (group > block && ctx.threads > 1 && (rows + group - 1) / group * p.panels() < wanted) {
     group /= 2;
   }
-  return (group + M::kRows - 1) / M::kRows * M::kRows;
+  return (group + block - 1) / block * block;
 }
 
 // Calls f(PackedProduct) for each run of at most kPackedRows rows, packed into the workspace.
 template <class M, class F>
 inline void ForPackedRows(const Context& ctx, const Product& p, F&& f) {
-  constexpr std::int64_t kStep = kPackedRows / M::kRows * M::kRows;
-  for (std::int64_t first = 0; first < p.rows; first += kStep) {
-    const std::int64_t rows = p.rows - first < kStep ? p.rows - first : kStep;
-    const PackedProduct<M> part{p, ctx.Workspace<typename M::Left>(), first, rows,
-                                GroupRows<M>(ctx, p, rows)};
+  for (std::int64_t first = 0; first < p.rows; first += kPackedRows) {
+    const std::int64_t rows = p.rows - first < kPackedRows ? p.rows - first : kPackedRows;
+    const std::int64_t blocks = (rows + M::kRows - 1) / M::kRows;
+    const std::int64_t block = (rows + blocks - 1) / blocks;
+    const PackedProduct<M> part{p,     ctx.Workspace<typename M::Left>(), first, rows,
+                                block, GroupRows<M>(ctx, p, rows, block)};
     part.Pack(ctx);
     f(part);
   }

@@ -128,22 +128,24 @@ template <class M, int kR, int kP>
   }
 }
 
-// One of several row blocks by one panel: the panel comes from cache, and this block prefetches
-// line `line` of each pair of the panel at `next` (each strip one more) into the second level.
+// One of several row blocks by one panel, which comes from cache. Meanwhile every pair of k brings
+// `step` bytes, at most kPairBytes, from `ahead` on into the second level.
 template <class M, int kR>
 [[gnu::noinline]] void MultiplyPanel(const typename M::Left* left, const typename M::Weight* weight,
-                                     std::int64_t k2, const typename M::Weight* next, int line,
+                                     std::int64_t k2, const char* ahead, std::int64_t step,
                                      float* sums) {
   constexpr int kStrip = StripVectors<M>(kR);
+  constexpr int kLines = kPairBytes<M> * kStrip / kPanelVectors<M> / 64;
+  step = step * kStrip / kPanelVectors<M>;
 #pragma GCC unroll 1
-  for (int strip = 0; strip < kPanelVectors<M>; strip += kStrip, ++line) {
-    const bool wanted = line * 64 < kPairBytes<M>;
-    const char* ahead = wanted ? reinterpret_cast<const char*>(next) + line * 64
-                               : reinterpret_cast<const char*>(left);
-    const std::int64_t step = wanted ? kPairBytes<M> : 0;
+  for (int strip = 0; strip < kPanelVectors<M>; strip += kStrip, ahead += k2 * step) {
     Tile<M, kR, kStrip, 1> tile;
-    tile.Add(left, weight + strip * M::kElements, 0, 0, k2,
-             [&](std::int64_t z) { __builtin_prefetch(ahead + z * step, 0, 2); });
+    tile.Add(left, weight + strip * M::kElements, 0, 0, k2, [&](std::int64_t z) {
+#pragma GCC unroll 4
+      for (int line = 0; line < kLines; ++line) {
+        __builtin_prefetch(ahead + z * step + line * step / kLines, 0, 2);
+      }
+    });
     tile.Store(sums + strip * M::kElements / 2);
   }
 }

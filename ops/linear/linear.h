@@ -10,28 +10,22 @@
 #include "ops/common/gemm_rows.h"
 
 // Workspace of linear_packed and linear: packed rows of x as f32 or in 16 bits; for linear panels
-// of the weight too, from kPackingRows rows on.
+// of the weight too.
 #define ANYOP_LINEAR_PACKED_WORKSPACE(bytes) "min(rows(x), 512) * k2 * 2 * " #bytes
-#define ANYOP_LINEAR_WORKSPACE(bytes)                                        \
-  "min(1, rows(x) / 64) * (min(rows(x), 512) * ceil_div(k, 2) * 2 * " #bytes \
-  " + "                                                                      \
-  "64 + threads * (64 * ceil_div(k, 2) * bytes(T) + 1))"
+#define ANYOP_LINEAR_WORKSPACE(bytes)                \
+  "min(rows(x), 512) * ceil_div(k, 2) * 2 * " #bytes \
+  " + 64 + threads * (64 * ceil_div(k, 2) * bytes(T) + 1)"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
-
-// From this many rows on it pays to pack each panel of an unpacked weight on the way.
-inline constexpr std::int64_t kPackingRows = 64;
 
 template <class M>
 void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const Tensor* bias,
                std::string_view activation, std::string_view, const Tensor& y) {
   const Product p{x, bias, y, ParseActivation(activation), x.rows(), x.row_size(), weight.dim(0)};
   if (p.rows == 0 || p.n == 0) return;
-  // Rows of the two ways differ in the order of their sums.
-  if (p.rows < kPackingRows || p.k == 0 || ctx.batch_invariant()) {
-    return MultiplyByRows<M>(ctx, p, weight);
-  }
+  // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
+  if (p.rows <= kMaxRows && !ctx.batch_invariant()) return MultiplyByRows<M>(ctx, p, weight);
   MultiplyPacking<M>(ctx, p, weight.base<const typename M::Weight>(), weight.stride(0));
 }
 

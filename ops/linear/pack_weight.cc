@@ -14,15 +14,31 @@
 namespace anyop::ops {
 namespace {
 
+// A result with gaps: element by element.
+template <class T>
+void PackWithGaps(const Tensor& weight, const Tensor& packed) {
+  const std::int64_t n = weight.dim(0), k = weight.dim(1);
+  for (std::int64_t r = 0; r < packed.rows(); ++r) {
+    T* pair = packed.base<T>() + packed.row_offset(r);
+    const std::int64_t pairs = packed.dim(1);
+    const std::int64_t row = r / kPanel / pairs * kPanel + r % kPanel, l = r / kPanel % pairs * 2;
+    for (std::int64_t w = 0; w < 2; ++w) {
+      const bool inside = row < n && l + w < k;
+      pair[w] = inside ? *weight.at<const T>(row, l + w) : T{};
+    }
+  }
+}
+
 template <class T>
 void Pack(const Context& ctx, const Tensor& weight, const Tensor& packed) {
-  const std::int64_t n = weight.dim(0), k = weight.dim(1);
+  const std::int64_t n = weight.dim(0), k = weight.dim(1), stride = weight.stride(0);
   const std::int64_t panel = packed.dim(1) * 2 * kPanel;
-  ctx.ParallelFor(packed.dim(0), 2000 / (panel + 1) + 1, [&](std::int64_t b, std::int64_t e) {
+  if (!packed.is_contiguous()) return PackWithGaps<T>(weight, packed);
+  ctx.ParallelFor(packed.dim(0), 8000 / (panel + 1) + 1, [&](std::int64_t b, std::int64_t e) {
     for (std::int64_t a = b; a < e; ++a) {
       const std::int64_t left = n - a * kPanel;
-      PackPanel(weight.base<const T>() + a * kPanel * weight.stride(0), weight.stride(0),
-                left < kPanel ? left : kPanel, k, packed.base<T>() + a * panel);
+      PackPanel(weight.base<const T>() + a * kPanel * stride, stride, left < kPanel ? left : kPanel,
+                k, packed.base<T>() + a * panel);
     }
   });
 }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <string_view>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+double Activate(double z, std::string_view activation) {
+  if (activation == "relu") return z < 0 ? 0 : z;
+  if (activation == "relu2") return z < 0 ? 0 : z * z;
+  if (activation == "silu") return z / (1 + std::exp(-z));
+  if (activation == "gelu") return 0.5 * z * std::erfc(-z / std::sqrt(2.0));
+  if (activation == "gelu_tanh") {
+    return z / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
+  }
+  if (activation == "sigmoid") return 1 / (1 + std::exp(-z));
+  return z;
+}
+
+// weight(j, l) is the element of feature j and input l.
+template <class Weight>
+void Multiply(const Tensor& x, std::int64_t n, const Tensor* bias, std::string_view activation,
+              const Tensor& y, Weight&& weight) {
+  for (std::int64_t i = 0; i < x.rows(); ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = bias ? Read(*bias, j) : 0;
+      for (std::int64_t l = 0; l < x.row_size(); ++l) {
+        sum += Read(x, x.row_offset(i) + l) * weight(j, l);
+      }
+      y.base<double>()[y.row_offset(i) + j] = Activate(sum, activation);
+    }
+  }
+}
+
+void Linear(const Context&, const Tensor& x, const Tensor& weight, const Tensor* bias,
+            std::string_view activation, std::string_view, const Tensor& y) {
+  Multiply(x, weight.dim(0), bias, activation, y,
+           [&](std::int64_t j, std::int64_t l) { return Read(weight, weight.row_offset(j) + l); });
+}
+
+void LinearPacked(const Context&, const Tensor& x, const Tensor& packed, std::int64_t features,
+                  const Tensor* bias, std::string_view activation, const Tensor& y) {
+  Multiply(x, features, bias, activation, y, [&](std::int64_t j, std::int64_t l) {
+    return Read(packed, ((j / 32 * packed.dim(1) + l / 2) * 32 + j % 32) * 2 + l % 2);
+  });
+}
+
+void PackWeight(const Context&, const Tensor& weight, const Tensor& packed) {
+  std::int64_t at = 0;
+  for (std::int64_t a = 0; a < packed.dim(0); ++a) {
+    for (std::int64_t z = 0; z < packed.dim(1); ++z) {
+      for (std::int64_t j = 0; j < 32; ++j) {
+        for (std::int64_t w = 0; w < 2; ++w, ++at) {
+          const bool inside = 32 * a + j < weight.dim(0) && 2 * z + w < weight.dim(1);
+          packed.base<double>()[at] =
+              inside ? Read(weight, weight.row_offset(32 * a + j) + 2 * z + w) : 0;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern constinit const Reference linear_reference{.op = "linear", .run = Bind<&Linear>()};
+extern constinit const Reference linear_packed_reference{.op = "linear_packed",
+                                                         .run = Bind<&LinearPacked>()};
+extern constinit const Reference pack_weight_reference{.op = "pack_weight",
+                                                       .run = Bind<&PackWeight>()};
+
+}  // namespace anyop::ops

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/optest.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "anyop/scope.h"
+
+namespace anyop::optest {
+namespace {
+
+// D(k), carried through the activation: its slope times the error of the sum z, and E for itself.
+Allowed ThroughActivation(const Call& call) {
+  Call plain = call;
+  plain.Set("activation", "none");
+  auto sums = std::make_shared<Array>(plain.Exact()["y"]);
+  for (const char* name : {"x", "weight", "packed", "bias"}) {
+    if ((call.op().contract->param(name) < 0) || !plain.given(name)) continue;
+    Array& a = plain.array(name);
+    for (std::int64_t i = 0; i < a.size(); ++i) a.Set(i, std::fabs(a.Get(i)));
+  }
+  auto terms = std::make_shared<Array>(plain.Exact()["y"]);
+  const std::string activation(call.word("activation"));
+  const double k = double(call.array("x").dim(-1));
+  return [=](const Element& e) {
+    const double z = std::fabs(sums->Get(e.index));
+    const double error = (4 + 2 * std::sqrt(k)) * kU * terms->Get(e.index) + k * 0x1p-126 * 4;
+    if (activation == "none" || activation == "relu") return 0.51 * e.ulp() + error;
+    const double ulps = e.dtype == DType::kF32 ? 4 : 0.51;
+    if (activation == "relu2") return ulps * e.ulp() + (2 * z + error) * error;
+    const double slope = activation == "sigmoid" ? 0.25 : 1.13;
+    return ulps * e.ulp() + slope * error + 4 * kU * (activation == "sigmoid" ? 0 : z) +
+           0x1p-126 * (1 + z);
+  };
+}
+
+const OpTest kLinear{
+    .op = "linear",
+    .tolerance = ThroughActivation,
+    .sizes = {"rows = 1, n = 960, k = 576", "rows = 16, n = 100, k = 576",
+              "rows = 7, n = 33, k = 97", "rows = 13, n = 65, k = 130", "rows = 70, n = 40, k = 33",
+              "rows = 5, n = 3, k = 0", "rows = 520, n = 32, k = 5"},
+};
+TEST(Linear, MatchesItsReference) { CheckAll(kLinear); }
+
+const OpTest kLinearPacked{
+    .op = "linear_packed",
+    .tolerance = ThroughActivation,
+    .row_invariant = true,
+    .sizes = {"rows = 1, k = 576, k2 = 288, features = 960, n32 = 30",
+              "rows = 16, k = 576, k2 = 288, features = 100, n32 = 4",
+              "rows = 7, k = 97, k2 = 49, features = 33, n32 = 2",
+              "rows = 13, k = 130, k2 = 65, features = 65, n32 = 3",
+              "rows = 5, k = 0, k2 = 0, features = 3, n32 = 1",
+              "rows = 520, k = 5, k2 = 3, features = 32, n32 = 1"},
+};
+TEST(LinearPacked, MatchesItsReference) { CheckAll(kLinearPacked); }
+
+const OpTest kPackWeight{
+    .op = "pack_weight",
+    .sizes = {"n = 100, k = 576", "n = 64, k = 4096"},
+    .special = {"weight"},
+};
+TEST(PackWeight, MatchesItsReference) { CheckAll(kPackWeight); }
+
+// A call on k values that repeat with no pattern in common with any vector.
+Call Example(DType dtype, std::int64_t rows, std::int64_t n, std::int64_t k) {
+  Call call("linear");
+  Array x(dtype, {rows, k}), weight(dtype, {n, k});
+  for (std::int64_t i = 0; i < x.size(); ++i) x.Set(i, double(i * 7 % 13 - 6) / 8);
+  for (std::int64_t i = 0; i < weight.size(); ++i) weight.Set(i, double(i * 11 % 17 - 8) / 16);
+  return std::move(call.Set("x", x).Set("weight", weight));
+}
+
+Array Row(const Array& a, std::int64_t row) {
+  Array r(a.dtype(), {1, a.dim(1)});
+  for (std::int64_t j = 0; j < a.dim(1); ++j) r.Set(j, a.Get({row, j}));
+  return r;
+}
+
+TEST(Linear, IsRowInvariantInBatchInvariantMode) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    Scope scope;
+    scope.batch_invariant();
+    for (std::int64_t rows : {2, 8, 9, 19}) {
+      Call batch = Example(dtype, rows, 37, 579);
+      const auto together = batch.RunEveryKernel();
+      Call alone = batch;
+      alone.Set("x", Row(batch.array("x"), rows - 1));
+      for (const auto& [kernel, results] : alone.RunEveryKernel()) {
+        EXPECT_EQ(results.find("y")->second,
+                  Row(together.find(kernel)->second.find("y")->second, rows - 1))
+            << kernel << " with " << rows << " rows";
+      }
+    }
+  }
+}
+
+TEST(Linear, LeavesTheSumUnroundedWithOutputF32) {
+  Call call = Example(DType::kBF16, 3, 5, 40);
+  call.Set("output", "f32");
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second, [&] {
+      Array y(DType::kF32, {3, 5});  // multiples of 2^-7 below 2^8: exact
+      const Array exact = call.Exact()["y"];
+      for (std::int64_t i = 0; i < y.size(); ++i) y.Set(i, exact.Get(i));
+      return y;
+    }()) << kernel;
+  }
+}
+
+TEST(Linear, GivesTheActivationOfTheBiasForNoTerms) {
+  Call call("linear");
+  call.Set("x", Array(DType::kF32, {2, 0})).Set("weight", Array(DType::kF32, {3, 0}));
+  call.Set("bias", Array(DType::kF32, {3}, {-1, 0, 3})).Set("activation", "relu2");
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second, Array(DType::kF32, {2, 3}, {0, 0, 9, 0, 0, 9})) << kernel;
+  }
+}
+
+TEST(Linear, KeepsNaNInItsRow) {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  for (const char* activation : {"none", "relu", "relu2", "silu", "gelu", "gelu_tanh", "sigmoid"}) {
+    for (double odd : {nan, infinity}) {
+      Call call = Example(DType::kF32, 3, 35, 21);
+      Array x = call.array("x");
+      x.Set({1, 20}, odd);
+      if (odd == infinity) x.Set({1, 3}, -infinity);  // inf - inf, whatever the weights' signs
+      Array weight = call.array("weight");
+      for (std::int64_t i = 0; i < weight.size(); ++i) weight.Set(i, 1);
+      call.Set("x", x).Set("weight", weight).Set("activation", activation);
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        const Array& y = results.find("y")->second;
+        for (std::int64_t i = 0; i < y.size(); ++i) {
+          EXPECT_EQ(std::isnan(y.Get(i)), i / 35 == 1) << kernel << " " << activation << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, GivesWhatLinearPackedGives) {
+  Call call = Example(DType::kBF16, 9, 70, 33);
+  Call pack("pack_weight");
+  pack.Set("weight", call.array("weight"));
+  Call packed("linear_packed");
+  packed.Set("x", call.array("x")).Set("packed", pack.Run()["packed"]).Set("features", 70);
+  EXPECT_EQ(packed.Run()["y"], call.Run()["y"]);  // sums of multiples of 2^-7: exact in any order
+}
+
+TEST(LinearPacked, RefusesAPackedWeightOfAnotherWidth) {
+  Call call("linear_packed");
+  call.Set("x", Array(DType::kF32, {2, 6})).Set("packed", Array(DType::kF32, {1, 2, 32, 2}));
+  call.Set("features", 32);
+  EXPECT_EQ(call.Refusal(),
+            "linear_packed: k2 == ceil_div(k, 2) must hold, but k is 6 (x is f32[2, 6]), k2 is 2 "
+            "(packed is f32[1, 2, 32, 2]).");
+}
+
+}  // namespace
+}  // namespace anyop::optest
