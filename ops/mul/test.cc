@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-#include <limits>
+#include <cstdint>
 
 namespace anyop::optest {
 namespace {
@@ -17,14 +17,17 @@ TEST(Mul, MatchesItsReference) { CheckAll(kMul); }
 
 TEST(Mul, WrapsIntegers) {
   for (DType dtype : {DType::kI32, DType::kI64}) {
+    const std::int64_t a = dtype == DType::kI32 ? 123456789 : 1234567890123456789;
+    const auto product = std::int64_t(std::uint64_t(a) * 987654321u);
     Call call("mul");
     Array x(dtype, {1, 1}), y(dtype, {1, 1});
-    x.SetInt(0, dtype == DType::kI32 ? std::numeric_limits<std::int32_t>::min()
-                                     : std::numeric_limits<std::int64_t>::min());
-    y.SetInt(0, 3);
+    x.SetInt(0, a);
+    y.SetInt(0, 987654321);
     call.Set("x", x).Set("y", y);
     for (const auto& [kernel, results] : call.RunEveryKernel()) {
-      EXPECT_EQ(results.find("z")->second, x) << kernel;
+      EXPECT_EQ(results.find("z")->second.GetInt(0),
+                dtype == DType::kI32 ? std::int32_t(product) : product)
+          << kernel;
     }
   }
 }

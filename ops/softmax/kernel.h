@@ -32,7 +32,7 @@ class Row {
   void Exponentials(F32 (&e)[N], std::int64_t i, Count count) const {
     LoadBlock(e, x_ + i, count);
     if constexpr (!std::is_same_v<T, float>) {
-      for (int k = 0; k < N; ++k) e[k] = Fma(e[k], scale_, Zero() - maximum_);
+      for (int k = 0; k < N; ++k) e[k] = FmaExact(e[k], scale_, Zero() - maximum_);
       ExpAll<T>(e);
     } else if (is_small_) {
       ExpBelowAll(e, scale_, maximum_);
