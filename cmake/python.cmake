@@ -17,3 +17,19 @@ install(TARGETS anyop anyop_ops anyop_ops_reference _anyop LIBRARY DESTINATION a
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/isa.cmake DESTINATION anyop/cmake)
 install(FILES tools/list_ops.py DESTINATION anyop/tools)
+
+# The package as it will be installed, made of links, and the stubs that it gives of itself.
+set(package ${CMAKE_BINARY_DIR}/package/anyop)
+file(GLOB_RECURSE package_files CONFIGURE_DEPENDS python/anyop/*.py)
+add_custom_command(
+  OUTPUT ${package}/__init__.pyi
+  COMMAND Python::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
+          --source ${CMAKE_CURRENT_SOURCE_DIR}/python/anyop --output ${package}
+          $<TARGET_FILE:anyop> $<TARGET_FILE:anyop_ops> $<TARGET_FILE:anyop_ops_reference>
+          $<TARGET_FILE:_anyop>
+  DEPENDS anyop anyop_ops anyop_ops_reference _anyop ${package_files}
+          ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
+  COMMENT "Writing the stubs of the Python package"
+  VERBATIM)
+add_custom_target(package ALL DEPENDS ${package}/__init__.pyi)
+install(FILES ${package}/__init__.pyi DESTINATION anyop)

@@ -5,11 +5,13 @@
 #include "anyop/runtime.h"
 
 int main(int argc, char** argv) try {
+  // ---8<---
   using anyop::Array, anyop::Call, anyop::DType, anyop::Named;
   const Array x = Array::Full({2, 64}, DType::kF32, 3);
   const Array weight = Array::Full({64}, DType::kF32, 0.5);
   const Array y = Call("rms_norm", x, weight, Named("eps", 1e-5));
   Call("rms_norm", x, weight).into(x);  // `y over x` allows it
+  // --->8---
   std::printf("%.4f %.4f\n", double(y.at<float>(1, 63)), double(x.at<float>(0, 0)));
 
   if (argc > 1) {

@@ -6,11 +6,13 @@ import sys
 import anyop
 import numpy as np
 
+# ---8<---
 x = np.full((2, 64), 3, np.float32)
 weight = np.full(64, 0.5, np.float32)
 y = anyop.rms_norm(x, weight, eps=1e-5)  # allocates y
 anyop.rms_norm(x, weight, out=x)  # `y over x` allows it
 print(f"{y[1, 63]:.4f} {x[0, 0]:.4f}")
+# --->8---
 
 if len(sys.argv) > 1:
     my_ops = anyop.load(sys.argv[1])  # my_ops.so
