@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/common/block_pairs_testing.h"
+
+namespace anyop::optest {
+namespace {
+
+const OpTest kCopyBlocks{
+    .op = "copy_blocks",
+    .tolerance = Exact(),
+    .sizes = {"nb = 12, w = 3072, n = 5"},
+    .special = {"caches"},
+    .prepare =
+        [](Call& call) {
+          std::vector<Array>& caches = call.arrays("caches");
+          const std::int64_t blocks = caches.empty() ? 0 : caches[0].dim(0);
+          MakePairs(call, blocks, blocks, true);
+        },
+};
+TEST(CopyBlocks, MatchesItsReference) { CheckAll(kCopyBlocks); }
+
+Call TwoCaches(std::initializer_list<double> pairs) {
+  Call call("copy_blocks");
+  call.Set("caches", std::vector<Array>{Array(DType::kU8, {3, 2}, {1, 2, 3, 4, 5, 6}),
+                                        Array(DType::kU8, {3, 2}, {7, 8, 9, 10, 11, 12})});
+  call.Set("mapping", Array(DType::kI64, {std::int64_t(pairs.size()) / 2, 2}, pairs));
+  return call;
+}
+
+TEST(CopyBlocks, CopiesInEveryCacheOfTheList) {
+  Call call = TwoCaches({2, 0});
+  call.Run();
+  EXPECT_EQ(call.arrays("caches")[0], Array(DType::kU8, {3, 2}, {5, 6, 3, 4, 5, 6}));
+  EXPECT_EQ(call.arrays("caches")[1], Array(DType::kU8, {3, 2}, {11, 12, 9, 10, 11, 12}));
+}
+
+TEST(CopyBlocks, SkipsPairsWithANegativeEntryWhateverTheOther) {
+  Call call = TwoCaches({-1, 0, 1, -1, -1, 99, 99, -5, -1, -1});
+  call.Run();
+  EXPECT_EQ(call.arrays("caches")[0], Array(DType::kU8, {3, 2}, {1, 2, 3, 4, 5, 6}));
+}
+
+TEST(CopyBlocks, MayCopyABlockOntoItself) {
+  Call call = TwoCaches({1, 1});
+  call.Run();
+  EXPECT_EQ(call.arrays("caches")[1], Array(DType::kU8, {3, 2}, {7, 8, 9, 10, 11, 12}));
+}
+
+TEST(CopyBlocks, RefusesABlockOutOfRangeAndNamesIt) {
+  EXPECT_EQ(TwoCaches({0, 1, 3, 0}).Refusal(),
+            "copy_blocks: mapping[1, 0] is 3, but must be less than 3 (blocks of every cache).");
+  EXPECT_EQ(TwoCaches({0, 70000}).Refusal(),
+            "copy_blocks: mapping[0, 1] is 70000, but must be less than 3 (blocks of every "
+            "cache).");
+}
+
+}  // namespace
+}  // namespace anyop::optest
