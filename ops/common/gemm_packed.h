@@ -15,29 +15,35 @@ inline constexpr std::int64_t kPackedRows = 512;
 // Packed rows that stay in the second level of cache while all panels pass.
 inline constexpr std::int64_t kGroupBytes = 256 << 10;
 
-// Packs rows [first, first + rows) of x: [k2][rows][2], zero where k is odd.
-template <class M>
-inline void PackRows(const Product& p, std::int64_t first, std::int64_t rows,
-                     typename M::Left* out) {
+// Packs kR rows of x from `first` on: [k2][kR][2], zero where k is odd.
+template <class M, int kR>
+[[gnu::noinline]] void PackRows(const Product& p, std::int64_t first, typename M::Left* out) {
   using Left = typename M::Left;
   using T = typename M::Weight;
-  constexpr int kChunk = 16;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const T* x = p.x.base<const T>() + p.x.row_offset(first + i);
-    for (std::int64_t l = 0; l < p.k; l += kChunk) {
-      const std::int64_t n = p.k - l < kChunk ? p.k - l : kChunk;
-      Left row[kChunk] = {};
-      if constexpr (std::is_same_v<Left, T>) {
-        std::memcpy(row, x + l, std::size_t(n) * sizeof(T));
-      } else {
-        ForLanes(n, [&](std::int64_t j, auto count) {
-          StoreN(row + j, LoadN(x + l + j, count), count);
-        });
-      }
-      for (std::int64_t j = 0; j < n; j += 2) {
-        std::memcpy(out + ((l + j) * rows + i * 2), row + j, 2 * sizeof(Left));
+  const T* x[kR];
+  for (int i = 0; i < kR; ++i) x[i] = p.x.base<const T>() + p.x.row_offset(first + i);
+  std::int64_t l = 0;
+  if constexpr (std::is_same_v<T, F16>) {  // slow to convert one by one
+    for (; l + kLanes <= p.k; l += kLanes) {
+      for (int i = 0; i < kR; ++i) {
+        float row[kLanes];
+        Store(row, Load(x[i] + l));
+        for (int j = 0; j < kLanes; j += 2) {
+          std::memcpy(out + (l + j) * kR + i * 2, row + j, sizeof(row[0]) * 2);
+        }
       }
     }
+  }
+  for (; l + 2 <= p.k; l += 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kR; ++i) {
+      const Left pair[2] = {Left(x[i][l]), Left(x[i][l + 1])};
+      std::memcpy(out + l * kR + i * 2, pair, sizeof(pair));
+    }
+  }
+  for (int i = 0; i < kR && l < p.k; ++i) {
+    out[l * kR + i * 2] = Left(x[i][l]);
+    out[l * kR + i * 2 + 1] = Left{};
   }
 }
 
@@ -62,7 +68,8 @@ struct PackedProduct {
     const std::int64_t grain = 20000 / (block * p.k + 1) + 1;
     ctx.ParallelFor(blocks, grain, [&](std::int64_t b, std::int64_t e) {
       for (std::int64_t i = b * block; i < e * block && i < rows; i += block) {
-        PackRows<M>(p, first + i, Min(block, rows - i), Row(i));
+        VisitRows<M::kRows>(Min(block, rows - i),
+                            [&](auto r) { PackRows<M, r.value>(p, first + i, Row(i)); });
       }
     });
   }
