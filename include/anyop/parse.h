@@ -336,6 +336,10 @@ struct SignatureParser : ExpressionParser {
       if (r.tensor.dtypes.kind == DTypes::kVariable && !(dtypes >> r.tensor.dtypes.index & 1)) {
         Fail("this dtype is given by an optional argument only", position);
       }
+      if (r.tensor.dtypes.kind == DTypes::kParameter &&
+          form.params[std::size_t(r.tensor.dtypes.index)].is_optional) {
+        Fail("this dtype is given by an optional argument only", position);
+      }
       if (r.tensor.has_dots && !dots)
         Fail("no required argument has leading dimensions ...", position);
     }

@@ -243,6 +243,16 @@ TEST(Check, NumbersOutOfTheKeyAreCheckedPerCall) {
   EXPECT_TRUE(CheckScalars(*r, 0, nullptr, &error)) << "offset is in the key: checked per plan";
 }
 
+TEST(Check, ConstantsMayStandOnTheLeft) {
+  const auto c = ParseContract("f(a: float, b: int) -> () where 0 < a, 2 >= b, -1 != b");
+  std::string error;
+  EXPECT_EQ(c->scalar_checks[0].size(), 3u);
+  EXPECT_TRUE(CheckScalars(*c, 0, ParseCall(*c, "a = 0.5, b = 2").frame(), &error));
+  for (const char* wrong : {"a = 0.0, b = 2", "a = 1.0, b = 3", "a = 1.0, b = -1"}) {
+    EXPECT_FALSE(CheckScalars(*c, 0, ParseCall(*c, wrong).frame(), &error)) << wrong;
+  }
+}
+
 TEST(Check, UnknownSizesBindNothing) {
   EXPECT_EQ(Answer(kRmsNorm, "x = bf16[?, 4096], weight = bf16[4095]"),
             "weight is bf16[4095], but must be bf16[4096] because x is bf16[?, 4096].");

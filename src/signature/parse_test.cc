@@ -136,6 +136,7 @@ TEST(Parse, EverySizeMustBeSolvable) {
   EXPECT_EQ(Refusal("f(x: T[a/2], y: T[a]) -> ()"), "");
   EXPECT_TRUE(Refuses("f(x: T[n]?) -> (y: f32[n])", "optional argument only", "n])"));
   EXPECT_TRUE(Refuses("f(x: T[1]?) -> (y: T[1])", "optional argument only", "T[1])"));
+  EXPECT_TRUE(Refuses("f(to: dtype?) -> (y: to[1])", "optional argument only", "to[1])"));
   EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: f32[..., 1])", "leading", "f32[..."));
   EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: T[1])", "no argument has this dtype", "T[1]"));
   EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: f32 | f16[1])", "one dtype", "f32 |"));
@@ -224,6 +225,7 @@ TEST(Contract, TheHashIsOfTheContract) {
   EXPECT_EQ(one.size(), 32u);
   EXPECT_EQ(one, hash("f( x :mut  T[ n ],\n  w: 'a b'='a b')->()")) << "spaces do not count";
   EXPECT_NE(one, hash("f(x: mut T[n], w: 'ab' = 'ab') -> ()"));
+  EXPECT_NE(hash("f(x: mut T[n]) -> ()"), hash("f(x: mutT[n]) -> ()")) << "nor do they vanish";
   EXPECT_NE(one, hash("f(x: mut T[m], w: 'a b' = 'a b') -> ()"));
   EXPECT_NE(one, hash("f(x: mut T[n], w: 'a b' = 'a b') -> ()", "f_backward"));
 }
