@@ -7,16 +7,18 @@ namespace anyop::optest {
 namespace {
 
 void MakeTokens(Call& call) {
+  const std::int64_t v = call.size("v");
   for (const char* name : {"prompt_tokens", "output_tokens"}) {
     Array& tokens = call.array(name);
-    for (std::int64_t i = 0; i < tokens.size(); ++i)
-      tokens.SetInt(i, call.Draw(-2, call.size("v")));
+    for (std::int64_t i = 0; i < tokens.size(); ++i) tokens.SetInt(i, call.Draw(-2, v));
   }
 }
 
 const OpTest kPenalties{
     .op = "penalties",
     .tolerance = Exact(),
+    .row_invariant = true,
+    .row_variable = "b",
     .sizes = {"b = 3, v = 5000, p = 64, o = 40", "b = 2, v = 3, p = 20, o = 20"},
     .ranges = {{"repetition", {0.5, 2}}},
     .prepare = MakeTokens,

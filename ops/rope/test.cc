@@ -7,6 +7,8 @@ namespace {
 const OpTest kRope{
     .op = "rope",
     .tolerance = [](const Element& e) { return RotationAllowance(e, e.call.array("x")); },
+    .row_invariant = true,
+    .row_variable = "t",
     .sizes = {"t = 1, h = 9, d = 64, p = 100, r = 64, offset = 0",
               "t = 5, h = 4, d = 192, p = 33, r = 64, offset = 128",
               "t = 3, h = 2, d = 96, p = 3, r = 70, offset = 13"},

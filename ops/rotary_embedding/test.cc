@@ -9,6 +9,8 @@ namespace {
 const OpTest kRotaryEmbedding{
     .op = "rotary_embedding",
     .tolerance = [](const Element& e) { return RotationAllowance(e, e.call.array(e.result)); },
+    .row_invariant = true,
+    .row_variable = "t",
     .sizes = {"t = 1, hq = 9, hkv = 3, d = 64, p = 100, r = 64, offset = 0",
               "t = 5, hq = 4, hkv = 1, d = 128, p = 33, r = 128, offset = 0",
               "t = 3, hq = 2, hkv = 2, d = 96, p = 3, r = 70, offset = 13",
