@@ -51,7 +51,8 @@ void Check(const Context&, const Tensor& input_tokens, const Tensor&, const Tens
              ", but must be at most " + std::to_string(longest) +
              ", because input_positions and seq_lens hold no more.");
     }
-    if (!slots.Fits(pos, Limit(slot_mapping))) RefuseSlot(i, "block_tables", slot_mapping.type());
+    if (!slots.Fits(pos, Limit(slot_mapping)))
+      RefuseSlot(i, i, "block_tables", slot_mapping.type());
   }
 }
 

@@ -79,8 +79,29 @@ TEST(AdvanceStep, RefusesASlotThatDoesNotFitItsDtype) {
   blocks.SetInt(0, std::int64_t{1} << 29);
   call.Set("block_tables", blocks).Set("seq_lens", Array(DType::kI32, {4}, {3, 0, 0, 0}));
   EXPECT_EQ(call.Refusal(),
-            "advance_step: slot_mapping[0] would not fit i32, because the block in row 0 of "
-            "block_tables is too large. Try a wider slot_mapping.");
+            "advance_step: slot_mapping[0] would not fit i32, because a block in row 0 of "
+            "block_tables is too large.");
+}
+
+TEST(AdvanceStep, RefusesASlotThatIsTooLargeByItsOffset) {
+  // The first slot of the block is 2^31 - 3: offsets 0 to 2 fit, 3 does not.
+  Call call = FourRows(DType::kI32);
+  Array blocks(DType::kI64, {4, 2}, {429496729});
+  call.Set("block_tables", blocks).Set("block_size", 5);
+  call.Set("seq_lens", Array(DType::kI32, {4}, {2, 0, 0, 0}));
+  EXPECT_EQ(call.Run()["slot_mapping"].GetInt(0), INT32_MAX);
+  call.Set("seq_lens", Array(DType::kI32, {4}, {3, 0, 0, 0}));
+  EXPECT_NE(call.Refusal().find("slot_mapping[0] would not fit i32"), std::string::npos);
+}
+
+TEST(AdvanceStep, RefusesALengthThatItsDtypeCannotHold) {
+  Call call = FourRows();
+  call.Set("block_size", Argument(std::int64_t{1} << 40));
+  call.Set("seq_lens", Array(DType::kI32, {4}, {INT32_MAX - 1, 0, 0, 0}));
+  EXPECT_EQ(call.Run()["seq_lens"].GetInt(0), INT32_MAX);
+  EXPECT_EQ(call.Refusal(),
+            "advance_step: seq_lens[0] is 2147483647, but must be at most 2147483646, because "
+            "input_positions and seq_lens hold no more.");
 }
 
 }  // namespace

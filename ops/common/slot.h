@@ -59,10 +59,11 @@ class SlotTable {
          table + ").");
 }
 
-[[noreturn]] inline void RefuseSlot(std::int64_t i, const char* table, DType dtype) {
+// i: the token; row: of the block table.
+[[noreturn]] inline void RefuseSlot(std::int64_t i, std::int64_t row, const char* table,
+                                    DType dtype) {
   Refuse("slot_mapping[" + std::to_string(i) + "] would not fit " + std::string(Name(dtype)) +
-         ", because the block in row " + std::to_string(i) + " of " + table +
-         " is too large. Try a wider slot_mapping.");
+         ", because a block in row " + std::to_string(row) + " of " + table + " is too large.");
 }
 
 }  // namespace ANYOP_ISA

@@ -32,7 +32,7 @@ void Check(const Context&, const Tensor& query_start_loc, const Tensor& position
       if (!slots.Seek(pos)) {
         RefusePosition("positions", i, pos, block_table.dim(1), block_size, "block_table");
       }
-      if (!slots.Fits(pos, kLargest)) RefuseSlot(i, "block_table", DType::kI64);
+      if (!slots.Fits(pos, kLargest)) RefuseSlot(i, s, "block_table", DType::kI64);
     }
   }
 }

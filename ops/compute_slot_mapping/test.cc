@@ -65,5 +65,15 @@ TEST(ComputeSlotMapping, DoesNotLookAtPositionsBeyondTheSequences) {
   EXPECT_EQ(call.Run()["slot_mapping"].GetInt(5), -1);
 }
 
+TEST(ComputeSlotMapping, RefusesASlotBeyond64Bits) {
+  Call call = ThreeSequences({0, 1, 2, 3, 3, 0});
+  Array blocks(DType::kI64, {3, 2}, {1});
+  blocks.SetInt(1, std::int64_t{1} << 62);
+  call.Set("block_table", blocks);
+  EXPECT_EQ(call.Refusal(),
+            "compute_slot_mapping: slot_mapping[2] would not fit i64, because a block in row 0 "
+            "of block_table is too large.");
+}
+
 }  // namespace
 }  // namespace anyop::optest

@@ -48,8 +48,8 @@ TEST(CopyBlocks, MayCopyABlockOntoItself) {
 TEST(CopyBlocks, RefusesABlockOutOfRangeAndNamesIt) {
   EXPECT_EQ(TwoCaches({0, 1, 3, 0}).Refusal(),
             "copy_blocks: mapping[1, 0] is 3, but must be less than 3 (blocks of every cache).");
-  EXPECT_EQ(TwoCaches({0, 70000}).Refusal(),
-            "copy_blocks: mapping[0, 1] is 70000, but must be less than 3 (blocks of every "
+  EXPECT_EQ(TwoCaches({0, 3}).Refusal(),
+            "copy_blocks: mapping[0, 1] is 3, but must be less than 3 (blocks of every "
             "cache).");
 }
 
