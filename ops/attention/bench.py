@@ -1,11 +1,12 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
+# SPDX - License - Identifier : Apache - 2.0
 from collections.abc import Iterator
 
 import anyop
 import numpy as np
 from opbench import BF16, Case
 
-#queries and keys, query heads, key heads, width
+# queries and keys, query heads, key heads, width
 SIZES = [(512, 9, 3, 64), (1024, 32, 8, 128)]
 
 

@@ -1,11 +1,12 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
+# SPDX - License - Identifier : Apache - 2.0
 from collections.abc import Iterator
 
 import anyop
 import numpy as np
 from opbench import BF16, Case
 
-#sequences, keys, query heads, key heads, width
+# sequences, keys, query heads, key heads, width
 SIZES = [(1, 256, 9, 3, 64), (1, 2048, 32, 8, 128), (8, 1024, 32, 8, 128)]
 BLOCK = 16
 

@@ -1,4 +1,5 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
+# SPDX - License - Identifier : Apache - 2.0
 from collections.abc import Iterator
 
 import anyop
