@@ -73,8 +73,19 @@ typedef struct {
 
 /* The numbers of dtypes, in this order: f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool. */
 enum {
-  ANYOP_F64, ANYOP_F32, ANYOP_F16, ANYOP_BF16, ANYOP_F8E4M3, ANYOP_F8E5M2,
-  ANYOP_I64, ANYOP_I32, ANYOP_I16, ANYOP_I8, ANYOP_U8, ANYOP_BOOL8, ANYOP_DTYPES
+  ANYOP_F64,
+  ANYOP_F32,
+  ANYOP_F16,
+  ANYOP_BF16,
+  ANYOP_F8E4M3,
+  ANYOP_F8E5M2,
+  ANYOP_I64,
+  ANYOP_I32,
+  ANYOP_I16,
+  ANYOP_I8,
+  ANYOP_U8,
+  ANYOP_BOOL8,
+  ANYOP_DTYPES
 };
 
 /* ---- Errors: a code, and a text set through the host table. */
@@ -153,7 +164,8 @@ typedef struct {
   const char* commutes; /* "x, y" */
   uint64_t n_kernels;
   const anyop_kernel* const* kernels; /* best first; NULL: not built for this machine */
-  anyop_run check; /* refuses what no signature can say, before anything is written; NULL for none */
+  anyop_run
+      check; /* refuses what no signature can say, before anything is written; NULL for none */
   const char* check_params;
   int32_t checked; /* 1: the compiler has compared the kernels with the signature */
 } anyop_op;
@@ -177,7 +189,8 @@ typedef struct {
   const anyop_op* const* ops;
   const char* const* docs;  /* per operator: its opening comment, or "" */
   const char* const* files; /* per operator: the source, relative to the library's folder */
-  const char* const* kernel_lists; /* per operator: the C++ names of `kernels`, separated by commas */
+  const char* const*
+      kernel_lists; /* per operator: the C++ names of `kernels`, separated by commas */
   const anyop_reference* const* references;
 } anyop_library_info;
 

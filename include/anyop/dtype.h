@@ -10,7 +10,18 @@
 namespace anyop {
 
 enum class DType : std::uint8_t {
-  kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI64, kI32, kI16, kI8, kU8, kBool
+  kF64,
+  kF32,
+  kF16,
+  kBF16,
+  kF8E4M3,
+  kF8E5M2,
+  kI64,
+  kI32,
+  kI16,
+  kI8,
+  kU8,
+  kBool
 };
 inline constexpr int kDTypes = 12;
 inline constexpr std::string_view kDTypeNames[kDTypes] = {
@@ -27,9 +38,9 @@ constexpr int FindDType(std::string_view name) {
   return -1;
 }
 
-inline constexpr DLDataType kDLDataTypes[kDTypes] = {
-    {2, 64, 1}, {2, 32, 1}, {2, 16, 1}, {4, 16, 1}, {10, 8, 1}, {12, 8, 1},
-    {0, 64, 1}, {0, 32, 1}, {0, 16, 1}, {0, 8, 1},  {1, 8, 1},  {6, 8, 1}};
+inline constexpr DLDataType kDLDataTypes[kDTypes] = {{2, 64, 1}, {2, 32, 1}, {2, 16, 1}, {4, 16, 1},
+                                                     {10, 8, 1}, {12, 8, 1}, {0, 64, 1}, {0, 32, 1},
+                                                     {0, 16, 1}, {0, 8, 1},  {1, 8, 1},  {6, 8, 1}};
 constexpr DLDataType ToDL(DType d) { return kDLDataTypes[int(d)]; }
 // -1 for what anyop has no name for.
 constexpr int FromDL(DLDataType t) {
@@ -138,35 +149,59 @@ static_assert(sizeof(BF16) == 2 && sizeof(F16) == 2 && sizeof(F8E4M3) == 1 && si
 
 template <class T>
 inline constexpr int kDTypeOf = -1;
-template <> inline constexpr int kDTypeOf<double> = ANYOP_F64;
-template <> inline constexpr int kDTypeOf<float> = ANYOP_F32;
-template <> inline constexpr int kDTypeOf<F16> = ANYOP_F16;
-template <> inline constexpr int kDTypeOf<BF16> = ANYOP_BF16;
-template <> inline constexpr int kDTypeOf<F8E4M3> = ANYOP_F8E4M3;
-template <> inline constexpr int kDTypeOf<F8E5M2> = ANYOP_F8E5M2;
-template <> inline constexpr int kDTypeOf<std::int64_t> = ANYOP_I64;
-template <> inline constexpr int kDTypeOf<std::int32_t> = ANYOP_I32;
-template <> inline constexpr int kDTypeOf<std::int16_t> = ANYOP_I16;
-template <> inline constexpr int kDTypeOf<std::int8_t> = ANYOP_I8;
-template <> inline constexpr int kDTypeOf<std::uint8_t> = ANYOP_U8;
-template <> inline constexpr int kDTypeOf<bool> = ANYOP_BOOL8;
+template <>
+inline constexpr int kDTypeOf<double> = ANYOP_F64;
+template <>
+inline constexpr int kDTypeOf<float> = ANYOP_F32;
+template <>
+inline constexpr int kDTypeOf<F16> = ANYOP_F16;
+template <>
+inline constexpr int kDTypeOf<BF16> = ANYOP_BF16;
+template <>
+inline constexpr int kDTypeOf<F8E4M3> = ANYOP_F8E4M3;
+template <>
+inline constexpr int kDTypeOf<F8E5M2> = ANYOP_F8E5M2;
+template <>
+inline constexpr int kDTypeOf<std::int64_t> = ANYOP_I64;
+template <>
+inline constexpr int kDTypeOf<std::int32_t> = ANYOP_I32;
+template <>
+inline constexpr int kDTypeOf<std::int16_t> = ANYOP_I16;
+template <>
+inline constexpr int kDTypeOf<std::int8_t> = ANYOP_I8;
+template <>
+inline constexpr int kDTypeOf<std::uint8_t> = ANYOP_U8;
+template <>
+inline constexpr int kDTypeOf<bool> = ANYOP_BOOL8;
 
 // Calls f with a value of the C++ type behind `d`: the visitor for storage and index dtypes.
 template <class F>
 [[gnu::always_inline]] inline decltype(auto) Visit(DType d, F&& f) {
   switch (d) {
-    case DType::kF64: return f(double{});
-    case DType::kF32: return f(float{});
-    case DType::kF16: return f(F16{});
-    case DType::kBF16: return f(BF16{});
-    case DType::kF8E4M3: return f(F8E4M3{});
-    case DType::kF8E5M2: return f(F8E5M2{});
-    case DType::kI64: return f(std::int64_t{});
-    case DType::kI32: return f(std::int32_t{});
-    case DType::kI16: return f(std::int16_t{});
-    case DType::kI8: return f(std::int8_t{});
-    case DType::kU8: return f(std::uint8_t{});
-    default: return f(bool{});
+    case DType::kF64:
+      return f(double{});
+    case DType::kF32:
+      return f(float{});
+    case DType::kF16:
+      return f(F16{});
+    case DType::kBF16:
+      return f(BF16{});
+    case DType::kF8E4M3:
+      return f(F8E4M3{});
+    case DType::kF8E5M2:
+      return f(F8E5M2{});
+    case DType::kI64:
+      return f(std::int64_t{});
+    case DType::kI32:
+      return f(std::int32_t{});
+    case DType::kI16:
+      return f(std::int16_t{});
+    case DType::kI8:
+      return f(std::int8_t{});
+    case DType::kU8:
+      return f(std::uint8_t{});
+    default:
+      return f(bool{});
   }
 }
 // The same for an index tensor (i32 or i64).

@@ -80,12 +80,10 @@ template <class A, char kLetter>
 struct Letter {
   static constexpr char letter = kLetter;
 };
-#define ANYOP_ARG(type, letter, expression)                                  \
-  template <>                                                                \
-  struct Arg<type> : Letter<type, letter> {                                  \
-    [[gnu::always_inline]] static type Get(const anyop_value& v) {           \
-      return expression;                                                     \
-    }                                                                        \
+#define ANYOP_ARG(type, letter, expression)                                             \
+  template <>                                                                           \
+  struct Arg<type> : Letter<type, letter> {                                             \
+    [[gnu::always_inline]] static type Get(const anyop_value& v) { return expression; } \
   };
 ANYOP_ARG(const Tensor&, 't', *static_cast<const Tensor*>(v.t))
 ANYOP_ARG(const Tensor*, 'T', v.tag ? static_cast<const Tensor*>(v.t) : nullptr)

@@ -30,8 +30,9 @@ constexpr const Kernel* kKernels[] = {&kF32, &kBF16};  // best first
 }  // namespace
 
 extern constinit const Op scale{
-    .signature = "scale(x: T[..., d], factor: f32[..., 1]) -> (y: T[..., d] over x) "
-                 "where T in f32 | bf16",
+    .signature =
+        "scale(x: T[..., d], factor: f32[..., 1]) -> (y: T[..., d] over x) "
+        "where T in f32 | bf16",
     .flops = "size(y)",
     .kernels = kKernels,
 };

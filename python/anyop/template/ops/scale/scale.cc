@@ -30,8 +30,9 @@ constexpr const Kernel* kKernels[] = {&kF32, &kF16, &kBF16};  // best first
 }  // namespace
 
 extern constinit const Op scale{
-    .signature = "scale(x: T[..., d], factor: float = 2.0) -> (y: T[..., d] over x) "
-                 "where T in f32 | f16 | bf16",
+    .signature =
+        "scale(x: T[..., d], factor: float = 2.0) -> (y: T[..., d] over x) "
+        "where T in f32 | f16 | bf16",
     .flops = "size(x)",
     .kernels = kKernels,
 };

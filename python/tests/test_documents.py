@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents say what is true: messages of the FAQ, code of the README."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import anyop
+import ml_dtypes
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+ENTRIES = re.findall(
+    r"^### (.*?)\n\n```python\n(.*?)```", (ROOT / "docs/faq.md").read_text(), re.M | re.S
+)
+
+
+def test_the_faq_has_entries() -> None:
+    assert len(ENTRIES) == (ROOT / "docs/faq.md").read_text().count("### ") > 5
+
+
+@pytest.mark.parametrize(("message", "code"), ENTRIES, ids=[m[:40] for m, _ in ENTRIES])
+def test_the_faq_quotes_the_message(
+    message: str, code: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"anyop": anyop, "np": np, "bfloat16": ml_dtypes.bfloat16}
+    with pytest.raises(anyop.Error) as caught:
+        exec(code, names)
+    assert str(caught.value).removeprefix(f"{tmp_path}/") == message
+
+
+def test_the_readme_holds_the_code_of_the_examples() -> None:
+    command = [sys.executable, str(ROOT / "tools/readme.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_example_runs_from_numpy_and_from_cpp() -> None:
+    tests = ROOT / "build/release/tests"
+    if not (tests / "my_ops.so").exists():
+        pytest.skip("the C++ tests are not built")
+    lines = {}
+    for command in ([sys.executable, str(ROOT / "examples/hello.py")], [str(tests / "hello")]):
+        out = subprocess.run(
+            [*command, str(tests / "my_ops.so")], capture_output=True, text=True, check=True
+        ).stdout
+        lines[command[0]] = out.splitlines()
+    python, cpp = lines.values()
+    assert cpp == ["0.5000 0.5000", "1.0000"]
+    assert python[:2] == cpp
+    assert python[-1] == (
+        "rms_norm: weight is f32[63], but must be f32[64] because x is f32[2, 64]."
+    )
