@@ -51,7 +51,7 @@ function(_anyop_module target name version folder what)
   target_include_directories(${target} PRIVATE ${ANYOP_INCLUDE_DIR} ${folder} ${folder}/..)
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE ${ANYOP_KERNEL_OPTIONS})
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ANYOP_SANITIZE)
     target_compile_options(${target} PRIVATE -O3)
   endif()
   set_target_properties(${target} PROPERTIES PREFIX "" CXX_EXTENSIONS OFF

@@ -70,7 +70,8 @@ foreach(source ${optest_tests})
   endif()
 endforeach()
 
-if(TARGET anyop_optest)
+# The thread sanitizer is for the runtime: kernels share nothing but their chunks.
+if(TARGET anyop_optest AND NOT ANYOP_SANITIZE STREQUAL "thread")
   file(GLOB op_tests CONFIGURE_DEPENDS ops/*/test.cc ops/*/*_test.cc)
   foreach(source ${op_tests})
     get_filename_component(folder ${source} DIRECTORY)
@@ -81,7 +82,7 @@ if(TARGET anyop_optest)
 endif()
 
 # simd.h is tested once per instruction set.
-if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/tests/isa/simd_test.cc)
+if(NOT ANYOP_SANITIZE)
   foreach(isa portable ${ANYOP_ISAS})
     anyop_add_test(simd_${isa}_test simd tests/isa/simd_test.cc GTest::gtest_main)
     target_compile_options(simd_${isa}_test PRIVATE ${ANYOP_FLAGS_${isa}} -ffp-contract=off
@@ -100,7 +101,7 @@ target_link_libraries(hello PRIVATE anyop)
 set_target_properties(hello PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
 add_dependencies(hello my_ops anyop_ops)
 
-if(benchmark_FOUND)
+if(benchmark_FOUND AND NOT ANYOP_SANITIZE)
   file(GLOB benches CONFIGURE_DEPENDS src/*/*_bench.cc ops/*/bench.cc)
   foreach(source ${benches})
     get_filename_component(folder ${source} DIRECTORY)
