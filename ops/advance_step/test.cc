@@ -10,7 +10,8 @@ void MakeTable(Call& call) {
   Array& lengths = call.array("seq_lens");
   for (std::int64_t i = 0; i < lengths.size(); ++i) lengths.SetInt(i, call.Draw(-1, longest));
   Array& table = call.array("block_tables");
-  for (std::int64_t i = 0; i < table.size(); ++i) table.SetInt(i, call.Draw(-2, 1000));
+  for (std::int64_t i = 0; i < table.size(); ++i)
+    table.SetInt(i, call.Draw(0, 4) ? call.Draw(0, 1000) : -call.Draw(1, 3));
 }
 
 const OpTest kAdvanceStep{

@@ -45,7 +45,7 @@ class Selection {
   // left into up to 1024 bins of equal width, and goes on with the bin that reaches the target.
   Boundary<Sum> Find(Sum target) {
     Sum above = 0;
-    while (low_ != high_) {
+    while (low_ < high_) {
       const int bits = std::clamp(int(std::bit_width(std::uint64_t(n_))), 4, kMostBits);
       const int shift = std::max(0, int(std::bit_width(high_ - low_)) - bits);
       Fill(shift);

@@ -14,7 +14,8 @@ void MakePositions(Call& call) {
     positions.SetInt(i, pos);
   }
   Array& table = call.array("block_table");
-  for (std::int64_t i = 0; i < table.size(); ++i) table.SetInt(i, call.Draw(-2, 1000));
+  for (std::int64_t i = 0; i < table.size(); ++i)
+    table.SetInt(i, call.Draw(0, 4) ? call.Draw(0, 1000) : -call.Draw(1, 3));
 }
 
 const OpTest kComputeSlotMapping{
@@ -42,7 +43,7 @@ TEST(ComputeSlotMapping, FollowsTheBlockTableOfEachSequence) {
 }
 
 TEST(ComputeSlotMapping, GivesNoneForNoPositionNoBlockAndTokensBeyond) {
-  Call call = ThreeSequences({-1, 0, -5, 1, 2, 3});
+  Call call = ThreeSequences({-1, 0, -5, 0, 2, 3});
   EXPECT_EQ(call.Run()["slot_mapping"], Array(DType::kI64, {6}, {-1, 20, -1, -1, 120, -1}));
 }
 

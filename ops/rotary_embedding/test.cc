@@ -80,6 +80,18 @@ TEST(RotaryEmbedding, DoesNotRoundTheTableToTheDtypeOfQuery) {
   }
 }
 
+TEST(RotaryEmbedding, RoundsHalfToEven) {
+  Call call("rotary_embedding");
+  call.Set("query", Array(DType::kBF16, {1, 1, 128}, {1}));
+  Array table(DType::kF32, {1, 128}, {1 + 0x1p-8});  // between 1 and 1 + 2^-7
+  for (int j = 64; j < 128; ++j) table.Set(j, 0);
+  call.Set("cos_sin_cache", table);
+  for (const char* style : {"neox", "gptj"}) {
+    call.Set("style", style);
+    ExpectQuery(call, Array(DType::kBF16, {1, 1, 128}, {1}));
+  }
+}
+
 TEST(RotaryEmbedding, KeepsSubnormals) {
   const double tiny = Ulp(DType::kBF16, 0);
   Call call("rotary_embedding");

@@ -89,6 +89,10 @@ TEST(Sample, WalksTheProbabilitiesByRisingIndex) {
   EXPECT_EQ(row.At(0.999), 3);
 }
 
+TEST(Sample, WantsTheRunningSumToExceed) {
+  EXPECT_EQ(OneRow({0, 0, 0, 0}).At(0.5), 2);
+}
+
 TEST(Sample, ClampsTheRandomNumber) {
   OneRow row(kTenths);
   EXPECT_EQ(row.At(-3), 0);
@@ -121,6 +125,13 @@ TEST(Sample, KeepsAllEqualsOfTheKthLargest) {
   row.Set("top_k", 4);  // the two of logit 1 are both fourth
   EXPECT_EQ(row.At(0), 0);
   EXPECT_EQ(row.At(0.999), 5);
+}
+
+TEST(Sample, ComparesQuotientsNotLogits) {
+  OneRow row({0x1.e9aa5ap0, 0x1.e9aa5cp0});  // a third of both is the same f32
+  row.Set("temperature", 3).Set("top_k", 1);
+  EXPECT_EQ(row.At(0), 0);
+  EXPECT_EQ(row.At(0.999), 1);
 }
 
 TEST(Sample, SwitchesStepsOffOutsideTheirRange) {
@@ -160,6 +171,19 @@ TEST(Sample, KeepsEqualsOfTopPByRisingIndex) {
   EXPECT_EQ(row.At(0.999), 2);
   EXPECT_EQ(row.At(0.32), 0);
   EXPECT_EQ(row.At(0.35), 1);
+}
+
+TEST(Sample, StopsTopPWhereTheSumBeforeEqualsIt) {
+  OneRow row({0, 0, 0, 0});
+  row.Set("top_p", 0.5);  // before the third exactly half
+  EXPECT_EQ(row.At(0.999), 1);
+}
+
+TEST(Sample, CountsTheLargerBeforeEqualsOfTopP) {
+  OneRow row({0, 0, 0.6931472, 0, 0});  // weights 0.5, 0.5, 1, 0.5, 0.5
+  row.Set("top_p", 0.6);                // of 3: before them 1, 1.5, 0, 2, 2.5
+  EXPECT_EQ(row.At(0.999), 2);
+  EXPECT_EQ(row.At(0.3), 1);
 }
 
 TEST(Sample, MeasuresTopPAfterTopK) {
