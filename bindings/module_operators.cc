@@ -4,6 +4,8 @@
 #include "call.h"
 #include "module.h"
 #include "signature/owned_call.h"
+#include "signature/schema.h"
+#include "signature/symbolic.h"
 
 namespace anyop::python {
 namespace {
@@ -42,6 +44,20 @@ PyObject* OpObjectOf(PyObject*, PyObject* op) {
 
 PyObject* GetInfoJson(PyObject*, PyObject* op) {
   return Guarded([&] { return ToPython(InfoJson(*ToOperator(op).op)).release(); });
+}
+
+PyObject* GetContractJson(PyObject*, PyObject* op) {
+  return Guarded([&] { return ToPython(ContractJson(*ToOperator(op).op->contract)).release(); });
+}
+
+// (functional, out, in place); "" where there is no such variant.
+PyObject* GetSchemas(PyObject*, PyObject* op) {
+  return Guarded([&] {
+    const Contract& contract = *ToOperator(op).op->contract;
+    return Py_BuildValue("(sss)", TorchSchema(contract).c_str(),
+                         TorchSchema(contract, SchemaKind::kOut).c_str(),
+                         TorchSchema(contract, SchemaKind::kInPlace).c_str());
+  });
 }
 
 PyObject* GetInfoText(PyObject*, PyObject* op) {
@@ -175,6 +191,8 @@ PyMethodDef g_methods[] = {
     {"libraries", ListLibraries, METH_NOARGS, "(name, version, file) of each loaded library."},
     {"op_object", OpObjectOf, METH_O, "The `self` of an operator's function."},
     {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
+    {"contract_json", GetContractJson, METH_O, "What symbolic.infer evaluates, as JSON."},
+    {"schemas", GetSchemas, METH_O, "The schemas of an operator in PyTorch's language."},
     {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},
     {"explain", Cast(&ExplainCall), METH_FASTCALL | METH_KEYWORDS, "The fields of an Explanation."},
     {"explain_text", Cast(&ExplainText), METH_FASTCALL, "explain, of a call written as text."},

@@ -189,6 +189,25 @@ def info(op: Operator | str) -> dict[str, Any]:
     return contract
 
 
+def contract(op: Operator | str) -> dict[str, Any]:
+    """The signature of an operator as expression trees, which `anyop.symbolic.infer` evaluates.
+
+    A host infers result shapes over its own symbolic integers, and the conditions to assert.
+    """
+    import json
+
+    trees: dict[str, Any] = json.loads(_anyop.contract_json(op))
+    return trees
+
+
+def schemas(op: Operator | str) -> tuple[str, str, str]:
+    """The operator in PyTorch's schema language: functional, `.out` and in-place variant.
+
+    "" where there is no such variant.
+    """
+    return _anyop.schemas(op)
+
+
 def specs() -> list[dict[str, Any]]:
     """`info` of every operator, by full name: what `anyop list --json` prints."""
     return [info(name) for name in sorted(_anyop.functions())]
@@ -226,6 +245,7 @@ __all__ = [
     "Unsupported",
     "WrongType",
     "batch_invariant",
+    "contract",
     "counters",
     "explain",
     "get_num_threads",
@@ -236,6 +256,7 @@ __all__ = [
     "ops",
     "policy",
     "reset_counters",
+    "schemas",
     "set_num_threads",
     "set_policy",
     "specs",

@@ -146,3 +146,21 @@ def test_measures_are_of_parameters_and_results() -> None:
     c = contract([[D]], [D], [["==", ["size", 1], 7]])
     with pytest.raises(ValueError, match="must hold"):
         run(c, (6,))
+
+
+def test_a_registered_operator_gives_its_contract_to_a_symbolic_host() -> None:
+    anyop = pytest.importorskip("anyop")
+    rows, width = Symbol("rows"), Symbol("width")
+    args = [TensorType("bf16", (rows, width)), None, 1e-6, 0.0]
+    got = infer(anyop.contract("rms_norm"), args, SymbolHost())
+    assert [(r.dtype, r.shape) for r in got.results] == [("bf16", (rows, width))]
+    assert [text(a.holds) for a in got.assertions] == ["(width >= 1)"]
+
+
+def test_a_registered_operator_gives_its_torch_schemas() -> None:
+    anyop = pytest.importorskip("anyop")
+    plain, out, in_place = anyop.schemas("rms_norm")
+    parameters = "Tensor? weight, float eps=1e-06, float weight_offset=0.0"
+    assert plain == f"rms_norm(Tensor x, {parameters}) -> Tensor"
+    assert out == f"rms_norm.out(Tensor x, {parameters}, *, Tensor(a!) y) -> Tensor(a!)"
+    assert in_place.startswith("rms_norm_(Tensor(a!) x, ")
