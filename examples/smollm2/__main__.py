@@ -34,9 +34,9 @@ def main(
     top_k: int, top_p: float, seed: int, model: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Answers PROMPT, streaming the text."""
-    if threads is not None:
-        anyop.set_num_threads(threads)
     try:
+        if threads is not None:
+            anyop.set_num_threads(threads)
         file = load(model)
         sampling = Sampling(temperature, top_k, top_p, seed)
 
