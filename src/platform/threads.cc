@@ -22,7 +22,6 @@ constexpr int kChunksPerThread = 4;     // 8 for two threads: claims even out no
 
 // Never destroyed: its workers outlive main. A forked child has no workers, so it starts afresh.
 std::atomic<Pool*> g_pool{nullptr};
-std::atomic<int> g_threads{0};
 std::atomic<std::uint64_t> g_inline_calls{0};
 
 struct HostPool {
@@ -91,12 +90,11 @@ void ParallelFor(int threads, std::int64_t n, std::int64_t grain, RangeFunction 
   fn(arg, 0, n);
 }
 
-int NumThreads() {
-  int threads = g_threads.load(std::memory_order_relaxed);
-  if (threads == 0) [[unlikely]] {
-    threads = DefaultThreads();
-    g_threads.store(threads, std::memory_order_relaxed);
-  }
+std::atomic<int> detail::num_threads{0};
+
+int detail::ChooseNumThreads() {
+  const int threads = DefaultThreads();
+  num_threads.store(threads, std::memory_order_relaxed);
   return threads;
 }
 
@@ -105,7 +103,7 @@ void SetNumThreads(int threads) {
     Fail(ANYOP_INVALID_ARGUMENT, "the number of threads is " + std::to_string(threads) +
                                      ", but must be 1 to " + std::to_string(kMaxThreads) + ".");
   }
-  g_threads.store(threads, std::memory_order_relaxed);
+  detail::num_threads.store(threads, std::memory_order_relaxed);
 }
 
 void SetHostPool(HostParallelFor parallel_for, void* pool) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who runs the parts of a parallel region: the caller alone, our pool, or the host's pool.
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 namespace anyop {
@@ -20,7 +21,7 @@ void ParallelFor(int threads, std::int64_t n, std::int64_t grain, RangeFunction 
 
 // Threads of a region when nobody says otherwise: SetNumThreads, else ANYOP_THREADS, else
 // AvailableCores().
-int NumThreads();
+inline int NumThreads();
 // 1 .. kMaxThreads, process-wide; throws InvalidArgument for other values.
 void SetNumThreads(int threads);
 
@@ -28,6 +29,16 @@ void SetNumThreads(int threads);
 using HostParallelFor = void (*)(void* pool, int threads, std::int64_t n, std::int64_t grain,
                                  RangeFunction fn, void* arg);
 void SetHostPool(HostParallelFor parallel_for, void* pool);
+
+namespace detail {
+extern std::atomic<int> num_threads;  // 0 until chosen
+int ChooseNumThreads();
+}  // namespace detail
+
+inline int NumThreads() {
+  const int threads = detail::num_threads.load(std::memory_order_relaxed);
+  return threads ? threads : detail::ChooseNumThreads();
+}
 
 // Counts since the process started, for `anyop doctor` and tests.
 struct PoolCounters {

@@ -20,14 +20,17 @@ namespace {
 [[gnu::noinline]] Plan* FindOrMakePlan(Operator& op, anyop_value* frame) {
   OperatorSlot* slot = &SlotFor(op);
   const ScopeState scope = thread_state->scope;
-  const std::uint64_t word = ScopeWord(*thread_state);
+  // One reading of the policy for key and plan: another thread may set it in between.
+  const Policy& policy = *CurrentPolicy();
+  const std::uint64_t word = std::uint32_t(ScopeWord(*thread_state)) | std::uint64_t(policy.number)
+                                                                           << kPolicyShift;
   if (slot->last && SameKey(slot->last->key.data(), op, frame, word)) return slot->last;
   const KeyBuilder key(op, frame, word);
   const std::uint64_t hash = key.hash();
   Plan* plan = op.plans->Find(key, hash);
   if (!plan) {
     auto made = std::make_unique<Plan>();
-    MakePlan(op, frame, scope, *CurrentPolicy(), made.get());
+    MakePlan(op, frame, scope, policy, made.get());
     made->hash = hash;
     made->key.assign(key.data(), key.data() + key.size());
     plan = op.plans->Insert(made.release());
@@ -61,13 +64,29 @@ bool Holds(const ScalarCheck& c, const anyop_value& v) {
   return compare(v.i, c.i);
 }
 
-struct Range {
-  std::uintptr_t begin, end;
-};
+std::uintptr_t Begin(const DLTensor& t) {
+  return reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
+}
+
+// MemoryIsSimple where one tensor is written and all are contiguous.
+inline bool OneWriteIsSimple(const Plan& plan, const anyop_value* frame) {
+  const TensorSlot& written = plan.slots[plan.only_written];
+  const std::uintptr_t begin = Begin(*frame[written.index].t);
+  const std::uintptr_t bytes = std::uintptr_t(written.bytes);
+  std::uint64_t over = written.over;
+  std::uintptr_t bad = 0;
+  const TensorSlot* end = plan.slots + plan.n_slots;
+  for (const TensorSlot* s = plan.slots; s != end; ++s, over >>= 1) {
+    const std::uintptr_t at = Begin(*frame[s->index].t), distance = at - begin;
+    const bool meets = (distance < bytes) | (0 - distance < std::uintptr_t(s->bytes));
+    bad |= (at & s->align_mask) | (meets & !((distance == 0) & (over & 1)));
+  }
+  return !bad;
+}
 
 // Whether the call's memory is beyond doubt: no written range meets another, all is aligned.
 inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
-  Range ranges[kMaxParams + kMaxResults];
+  Extent ranges[kMaxParams + kMaxResults];
   std::uintptr_t misaligned = 0;
   const int n = plan.n_slots;
   for (int i = 0; i < n; ++i) {
@@ -77,23 +96,22 @@ inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
       ranges[i] = {0, 0};
       continue;
     }
-    const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(v.t->data) + v.t->byte_offset;
+    const std::uintptr_t at = Begin(*v.t);
     misaligned |= at & s.align_mask;
     if (s.is_contiguous) {
       ranges[i] = {at, at + std::uintptr_t(s.bytes)};
     } else {
-      const Extent e = ExtentOf(*v.t);
-      ranges[i] = {e.begin, e.end};
+      ranges[i] = ExtentOf(*v.t);
       if (s.is_written) return false;  // it may meet itself
     }
   }
   bool meets = false;
   for (std::uint64_t left = plan.written_slots; left; left &= left - 1) {
     const int w = std::countr_zero(left);
-    const Range mine = ranges[w];
+    const Extent mine = ranges[w];
     for (int i = 0; i < n; ++i) {
       const bool is_over = plan.slots[w].over >> i & 1 && mine.begin == ranges[i].begin;
-      meets |= (i != w) & !is_over & (mine.begin < ranges[i].end) & (ranges[i].begin < mine.end);
+      meets |= !is_over & Meet(mine, ranges[i]);
     }
   }
   return !(misaligned | std::uintptr_t(meets));
@@ -119,11 +137,14 @@ void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
       FailScalars(op, plan, frame);
     }
   }
-  if (plan.needs_slow_run || !MemoryIsSimple(plan, frame)) [[unlikely]] {
+  const bool is_simple =
+      plan.only_written >= 0 ? OneWriteIsSimple(plan, frame) : MemoryIsSimple(plan, frame);
+  if (plan.needs_slow_run || !is_simple) [[unlikely]] {
     return RunSlow(op, plan, frame);
   }
   if (plan.is_empty) return;
-  RunKernel(op, plan, frame);
+  if (plan.workspace_bytes) return RunKernel(op, plan, frame);
+  RunKernelIn(nullptr, op, plan, frame);
 }
 
 }  // namespace anyop

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/host.h"
 
+#include <utility>
+
 #include "anyop/tensor.h"
 #include "platform/threads.h"
 #include "runtime/error.h"
@@ -11,11 +13,13 @@ namespace {
 
 void RunParallel(const anyop_context* c, std::int64_t n, std::int64_t grain, RangeFunction fn,
                  void* arg) {
-  ParallelFor(c->threads, n, grain, fn, arg, static_cast<CallState*>(c->runtime)->estimated_ns);
+  ParallelFor(c->threads, n, grain, fn, arg, static_cast<RunState*>(c->runtime)->estimated_ns);
 }
 
 int SetError(const anyop_context* c, int code, const char* text) {
-  static_cast<CallState*>(c->runtime)->error_text = text;
+  auto* state = static_cast<RunState*>(c->runtime);
+  delete std::exchange(state->error, nullptr);
+  state->error = new std::string(text);
   return code;
 }
 
@@ -23,7 +27,8 @@ int SetError(const anyop_context* c, int code, const char* text) {
 
 const anyop_host kHost = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunParallel, &SetError, &Log};
 
-void FailCall(const Operator& op, int code, const std::string& text) {
+void FailCall(const Operator& op, int code, const RunState& state) {
+  const std::string text = state.error ? *state.error : "";
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
   std::string full = op.display_name() + ": " + (text.empty() ? "the call failed." : text);
   if (code == ANYOP_INTERNAL) {

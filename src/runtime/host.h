@@ -8,21 +8,28 @@
 namespace anyop {
 
 // What a call keeps beside its context.
-struct CallState {
-  std::string error_text;
+struct RunState {
   double estimated_ns = 0;
+  std::string* error = nullptr;  // made when there is one, by set_error
+
+  explicit RunState(const Plan& plan) : estimated_ns(plan.estimated_ns) {}
+  ~RunState() {
+    if (error) [[unlikely]]
+      delete error;
+  }
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
 };
 
 extern const anyop_host kHost;
 
-inline anyop_context MakeContext(const Plan& plan, void* workspace, CallState* state) {
-  state->estimated_ns = plan.estimated_ns;
+inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* state) {
   return {sizeof(anyop_context), plan.flags,  &kHost,       nullptr, workspace,
           plan.workspace_bytes,  plan.tiling, plan.threads, 0,       state};
 }
 
 // Raises what a kernel, check or plan function reported.
-[[noreturn]] void FailCall(const Operator& op, int code, const std::string& text);
+[[noreturn]] void FailCall(const Operator& op, int code, const RunState& state);
 
 // "[4, 1]"
 std::string ShowStrides(const DLTensor& tensor);

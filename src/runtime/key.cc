@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/key.h"
 
-#include <cstring>
-
 namespace anyop {
+
 void MakeKeyParts(Operator& op) {
   std::uint64_t used = op.contract->key_params;
   const Form& form = op.contract->forms[0];
@@ -14,71 +13,68 @@ void MakeKeyParts(Operator& op) {
       if (p >= 0) used |= 1ull << p;
     }
   }
+  KeyParts& parts = op.key_parts;
+  parts.n_values = std::uint8_t(op.n_params + op.n_results);
+  const auto add = [](std::uint8_t* list, std::uint8_t& n, int i) { list[n++] = std::uint8_t(i); };
   for (int i = 0; i < op.n_params; ++i) {
     const ParamKind kind = form.params[std::size_t(i)].kind;
-    KeyPart part{std::uint8_t(i), KeyPart::kSmall};
-    if (kind == ParamKind::kTensor) part.kind = KeyPart::kTensor;
-    if (kind == ParamKind::kTensors || IsNumberList(kind)) part.kind = KeyPart::kList;
-    if (kind == ParamKind::kInt || kind == ParamKind::kFloat) {
-      part.kind = used >> i & 1 ? KeyPart::kNumber : KeyPart::kFree;
+    if (kind == ParamKind::kWord) continue;
+    if (kind == ParamKind::kTensor) {
+      add(parts.tensors, parts.n_tensors, i);
+    } else if (kind == ParamKind::kTensors || IsNumberList(kind)) {
+      add(parts.lists, parts.n_lists, i);
+    } else if ((kind != ParamKind::kInt && kind != ParamKind::kFloat) || (used >> i & 1)) {
+      add(parts.numbers, parts.n_numbers, i);
     }
-    op.key_parts.push_back(part);
   }
-  for (int r = 0; r < op.n_results; ++r) {
-    op.key_parts.push_back({std::uint8_t(op.n_params + r), KeyPart::kTensor});
-  }
+  for (int r = 0; r < op.n_results; ++r) add(parts.tensors, parts.n_tensors, op.n_params + r);
 }
 
-bool SameList(const std::uint64_t*& key, const anyop_value& v) {
-  if (*key++ != ListHead(v)) return false;
-  if (v.tag == ANYOP_TENSORS) {
-    for (std::uint32_t i = 0; i < v.count; ++i) {
-      if (!SameTensor(key, *v.ts[i])) return false;
-    }
-    return true;
+std::uint64_t ClassOfStrides(const DLTensor& t) {
+  std::int64_t run = 1;
+  bool is_contiguous = true;
+  std::uint64_t c = kRows;
+  for (int i = t.ndim - 1; i >= 0; --i) {
+    const std::int64_t n = t.shape[i], s = t.strides[i];
+    if (n == 0) return kContiguous;
+    if (n == 1) continue;
+    is_contiguous &= s == run;
+    run *= n;
+    if (s < 0 || (i == t.ndim - 1 && s != 1)) c = (c & kRepeated) | kScattered;
+    if (s == 0) c |= kRepeated;
   }
-  if (v.tag != ANYOP_INTS && v.tag != ANYOP_FLOATS) return true;
-  const bool same = std::memcmp(key, v.is, v.count * sizeof(std::int64_t)) == 0;
-  key += v.count;
-  return same;
+  return is_contiguous ? std::uint64_t(kContiguous) : c;
+}
+
+const std::uint64_t* SameList(const std::uint64_t* key, const anyop_value& v) {
+  if (v.tag == ANYOP_TENSORS) {
+    for (std::uint32_t i = 0; i < v.count && key; ++i) key = SameTensor(key, *v.ts[i]);
+    return key;
+  }
+  if (v.tag != ANYOP_INTS && v.tag != ANYOP_FLOATS) return key;
+  return std::memcmp(key, v.is, v.count * sizeof(std::int64_t)) ? nullptr : key + v.count;
 }
 
 KeyBuilder::KeyBuilder(const Operator& op, const anyop_value* frame, std::uint64_t scope) {
+  const KeyParts& parts = op.key_parts;
   Push(scope);
-  for (const KeyPart part : op.key_parts) {
-    const anyop_value& v = frame[part.index];
-    switch (part.kind) {
-      case KeyPart::kTensor:
-        if (v.tag == ANYOP_TENSOR) {
-          PushTensor(*v.t);
-        } else {
-          Push(v.tag);
-        }
-        break;
-      case KeyPart::kNumber:
-        Push(v.tag);
-        Push(std::uint64_t(v.i));
-        break;
-      case KeyPart::kSmall:
-        Push(SmallWord(v));
-        break;
-      case KeyPart::kFree:
-        Push(v.tag);
-        break;
-      case KeyPart::kList:
-        PushList(v);
-        break;
-    }
+  for (int i = 0; i < parts.n_values; ++i) Push(Head(frame[i]));
+  for (int i = 0; i < parts.n_numbers; ++i) Push(std::uint64_t(frame[parts.numbers[i]].i));
+  for (int i = 0; i < parts.n_tensors; ++i) {
+    const anyop_value& v = frame[parts.tensors[i]];
+    if (v.tag == ANYOP_TENSOR) PushTensor(*v.t);
   }
+  for (int i = 0; i < parts.n_lists; ++i) PushList(frame[parts.lists[i]]);
 }
 
 void KeyBuilder::PushTensor(const DLTensor& t) {
-  Push(Head(t));
+  Push(RankAndDType(t));
+  Push(Device(t));
+  Push(ClassOf(t));
   for (int i = 0; i < t.ndim; ++i) Push(std::uint64_t(t.shape[i]));
 }
 
 void KeyBuilder::PushList(const anyop_value& v) {
-  Push(ListHead(v));
   for (std::uint32_t i = 0; i < v.count; ++i) {
     if (v.tag == ANYOP_TENSORS) {
       PushTensor(*v.ts[i]);

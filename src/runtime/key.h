@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key of a call: 64-bit words, prefix-free, without addresses. Parts of a frame follow each
-// other in a fixed order, and each part's first word says how many words it has.
+// The key of a call: 64-bit words, prefix-free, without addresses. First the scope, then what each
+// value is (its tag, word and count), then numbers, tensors and lists, whose lengths follow.
 #pragma once
-#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "anyop/abi.h"
@@ -20,83 +21,61 @@ enum StrideClass : std::uint64_t {
   kRepeated = 4,   // added: a dimension of several entries has stride 0
 };
 
+std::uint64_t ClassOfStrides(const DLTensor& t);
 inline std::uint64_t ClassOf(const DLTensor& t) {
-  if (!t.strides) return kContiguous;
-  std::int64_t run = 1;
-  bool is_contiguous = true;
-  std::uint64_t c = kRows;
-  for (int i = t.ndim - 1; i >= 0; --i) {
-    const std::int64_t n = t.shape[i], s = t.strides[i];
-    if (n == 0) return kContiguous;
-    if (n == 1) continue;
-    is_contiguous &= s == run;
-    run *= n;
-    if (s < 0 || (i == t.ndim - 1 && s != 1)) c = (c & kRepeated) | kScattered;
-    if (s == 0) c |= kRepeated;
-  }
-  return is_contiguous ? std::uint64_t(kContiguous) : c;
+  return t.strides ? ClassOfStrides(t) : std::uint64_t(kContiguous);
 }
 
-// dtype, rank, stride class, device. Never 0, which stands for an absent tensor.
-inline std::uint64_t HeadWithoutClass(const DLTensor& t) {
-  static_assert(sizeof t.dtype == 4 && sizeof t.device == 8);
-  return std::uint64_t(std::bit_cast<std::uint32_t>(t.dtype)) |
-         std::uint64_t(std::uint8_t(t.ndim)) << 32 |
-         std::uint64_t(std::uint8_t(t.device.device_type)) << 48 |
-         std::uint64_t(std::uint8_t(t.device.device_id)) << 56;
+// Eight bytes at once: the rank and dtype, the device, or what a value is without its content.
+inline std::uint64_t WordAt(const void* at) {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
 }
-constexpr int kClassShift = 40;
-inline std::uint64_t Head(const DLTensor& t) {
-  return HeadWithoutClass(t) | ClassOf(t) << kClassShift;
+inline std::uint64_t Head(const anyop_value& v) {
+  static_assert(offsetof(anyop_value, tag) == 0 && offsetof(anyop_value, count) == 4 &&
+                offsetof(anyop_value, i) == 8);
+  return WordAt(&v);
 }
-inline std::uint64_t ClassOfHead(std::uint64_t head) { return head >> kClassShift & 0xff; }
+inline std::uint64_t RankAndDType(const DLTensor& t) {
+  static_assert(offsetof(DLTensor, dtype) == offsetof(DLTensor, ndim) + 4);
+  return WordAt(reinterpret_cast<const char*>(&t) + offsetof(DLTensor, ndim));
+}
+inline std::uint64_t Device(const DLTensor& t) { return WordAt(&t.device); }
 
-inline std::uint64_t ListHead(const anyop_value& v) {
-  return std::uint64_t(v.tag) | std::uint64_t(v.count) << 32;
-}
-// Of a bool, word, dtype, or a number that no plan depends on.
-inline std::uint64_t SmallWord(const anyop_value& v) {
-  const std::uint64_t value = v.tag == ANYOP_WORD ? v.index : v.tag == ANYOP_NONE ? 0 : v.i;
-  return std::uint64_t(v.tag) | value << 16;
-}
-
-inline bool SameTensor(const std::uint64_t*& key, const DLTensor& t) {
-  if (*key++ != Head(t)) return false;
+// Each returns where the key goes on, null if it differs here.
+// The words of a tensor: rank and dtype, device, stride class, sizes.
+inline const std::uint64_t* SameTensor(const std::uint64_t* key, const DLTensor& t) {
+  if ((key[0] ^ RankAndDType(t)) | (key[1] ^ Device(t)) | (key[2] ^ ClassOf(t))) return nullptr;
+  key += 3;
+  const int n = t.ndim;
+  const std::int64_t* shape = t.shape;
   std::uint64_t difference = 0;  // one branch for all dimensions
-  for (int i = 0; i < t.ndim; ++i) difference |= *key++ ^ std::uint64_t(t.shape[i]);
-  return difference == 0;
+  for (int i = 0; i < n; ++i) difference |= key[i] ^ std::uint64_t(shape[i]);
+  return difference ? nullptr : key + n;
 }
-bool SameList(const std::uint64_t*& key, const anyop_value& v);
+const std::uint64_t* SameList(const std::uint64_t* key, const anyop_value& v);
 
 // Whether the key of `frame` is `key`, without building it. Reads no word
 // beyond the tensor in which they differ.
-inline bool SameKey(const std::uint64_t* key, const Operator& op, const anyop_value* frame,
-                    std::uint64_t scope) {
-  if (*key++ != scope) return false;
-  for (const KeyPart part : op.key_parts) {
-    const anyop_value& v = frame[part.index];
-    switch (part.kind) {
-      case KeyPart::kTensor:
-        if (v.tag != ANYOP_TENSOR) {
-          if (*key++ != v.tag) return false;
-        } else if (!SameTensor(key, *v.t)) {
-          return false;
-        }
-        break;
-      case KeyPart::kNumber:
-        if (key[0] != v.tag || key[1] != std::uint64_t(v.i)) return false;
-        key += 2;
-        break;
-      case KeyPart::kSmall:
-        if (*key++ != SmallWord(v)) return false;
-        break;
-      case KeyPart::kFree:
-        if (*key++ != v.tag) return false;
-        break;
-      case KeyPart::kList:
-        if (!SameList(key, v)) return false;
-        break;
-    }
+[[gnu::always_inline]] inline bool SameKey(const std::uint64_t* key, const Operator& op,
+                                           const anyop_value* frame, std::uint64_t scope) {
+  const KeyParts& parts = op.key_parts;
+  std::uint64_t difference = *key++ ^ scope;
+  for (int i = 0; i < parts.n_values; ++i) difference |= *key++ ^ Head(frame[i]);
+  for (int i = 0; i < parts.n_numbers; ++i) {
+    difference |= *key++ ^ std::uint64_t(frame[parts.numbers[i]].i);
+  }
+  if (difference) return false;  // below, every value is of the kind that the key has
+  for (int i = 0; i < parts.n_tensors; ++i) {
+    const anyop_value& v = frame[parts.tensors[i]];
+    if (v.tag != ANYOP_TENSOR) continue;
+    key = SameTensor(key, *v.t);
+    if (!key) return false;
+  }
+  for (int i = 0; i < parts.n_lists; ++i) {
+    key = SameList(key, frame[parts.lists[i]]);
+    if (!key) return false;
   }
   return true;
 }

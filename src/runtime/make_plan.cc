@@ -49,6 +49,8 @@ class Planner {
     if (plan_.kernel >= 0) Tile(op_.kernels[std::size_t(plan_.kernel)]);
     plan_.needs_slow_run = plan_.kernel < 0 || plan_.has_lists || plan_.copied ||
                            !plan_.index_checks.empty() || op_.data->check;
+    plan_.counters = plan_.kernel >= 0 ? plan_.kernel : int(op_.kernels.size());
+    FindOnlyWritten();
   }
 
  private:
@@ -152,8 +154,19 @@ class Planner {
     TensorSlot slot{
         std::uint8_t(i), is_contiguous, is_written, std::uint8_t(dtype.bits / 8 - 1), bytes, 0};
     if (i >= op_.n_params && is_contiguous) slot.over = OverSlots(i - op_.n_params);
+    slot.over |= 1ull << plan_.n_slots;
     plan_.written_slots |= std::uint64_t(is_written) << plan_.n_slots;
     plan_.slots[plan_.n_slots++] = slot;
+  }
+  void FindOnlyWritten() {
+    if (std::popcount(plan_.written_slots) != 1) return;
+    for (const Result& r : form_->results) {
+      if (r.is_optional) return;
+    }
+    for (int k = 0; k < plan_.n_slots; ++k) {
+      if (!plan_.slots[k].is_contiguous) return;
+    }
+    plan_.only_written = std::countr_zero(plan_.written_slots);
   }
   // Contiguous arguments of the result's shape and element size that it may lie on.
   std::uint64_t OverSlots(int result) const {
@@ -231,10 +244,10 @@ class Planner {
     std::int64_t values[kMaxVars + kMaxParams];
     int n = 0;
     for (const std::string& name : k.plan_values) values[n++] = PlanValue(name);
-    CallState state;
+    RunState state(plan_);
     const anyop_context context = MakeContext(plan_, nullptr, &state);
     const int code = k.data.plan(&context, values, plan_.tiling_storage.get());
-    if (code) FailCall(op_, code, state.error_text);
+    if (code) FailCall(op_, code, state);
   }
   // -1 for what this call does not bind.
   std::int64_t PlanValue(const std::string& name) const {

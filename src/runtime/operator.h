@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "anyop/abi.h"
+#include "anyop/signature.h"
 #include "runtime/composition.h"
 #include "signature/contract.h"
 #include "signature/expression.h"
@@ -21,13 +22,13 @@ class PlanCache;
 // Performs a call. The runtime's own by default; observers swap it.
 using Entry = void (*)(Operator&, Plan&, anyop_value* frame);
 
-// How a part of the frame enters the key of a call.
-struct KeyPart {
-  // kNumber: int and float. kSmall: bool, word, dtype. kFree: a number of which only the presence
-  // matters.
-  enum Kind : std::uint8_t { kTensor, kNumber, kSmall, kList, kFree };
-  std::uint8_t index;  // in the frame
-  Kind kind;
+// What enters the key of a call, by place in the frame. Of every value, what it is; for a word that
+// is all, and for a number of which only the presence matters.
+struct KeyParts {
+  std::uint8_t n_values = 0, n_numbers = 0, n_tensors = 0, n_lists = 0;
+  std::uint8_t numbers[kMaxParams];  // bools and dtypes too
+  std::uint8_t tensors[kMaxParams + kMaxResults];
+  std::uint8_t lists[kMaxParams];
 };
 
 struct OperatorKernel {
@@ -62,7 +63,7 @@ struct Operator {
   std::vector<OperatorKernel> kernels;
   Expression flops, bytes;
 
-  std::vector<KeyPart> key_parts;
+  KeyParts key_parts;
   std::atomic<Entry> entry;
   std::unique_ptr<PlanCache> plans;
   std::vector<Composition> compositions;  // .means: none, one for all forms, or one per form

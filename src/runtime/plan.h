@@ -26,7 +26,7 @@ struct TensorSlot {
   std::uint8_t is_written;
   std::uint8_t align_mask;  // element bytes - 1
   std::int64_t bytes;
-  std::uint64_t over;  // slots whose memory this result may be, by bit
+  std::uint64_t over;  // slots whose memory this one may be, by bit; its own is set
 };
 
 struct Plan {
@@ -50,7 +50,9 @@ struct Plan {
   bool has_lists = false;       // lists of tensors take part in overlap
   bool needs_slow_run = false;  // index checks, .check, copies, lists or .means
   std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel
+  int counters = 0;             // index of the kernel's
   int n_slots = 0;
+  int only_written = -1;  // the slot of the one written tensor, where all are there and contiguous
   std::uint64_t written_slots = 0;  // by bit
   TensorSlot slots[kMaxParams + kMaxResults];
   int n_scalar_checks = 0;

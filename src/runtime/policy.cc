@@ -159,7 +159,7 @@ const Policy* Combine(const Policy* outer, const Policy* inner) {
 }
 
 void CheckProcessPolicy(std::string_view library) {
-  const Policy* policy = ProcessPolicyOrNull();
+  const Policy* policy = process_policy.load(std::memory_order_acquire);
   if (!policy) return;
   for (const PolicyItem& i : policy->items) {
     if (i.op.substr(0, i.op.find('.')) == library) CheckItem(policy->text, i);

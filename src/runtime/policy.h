@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernels a call may take: `all,-op1` · `none,+op1,+op2` · `rms_norm=cpu_avx2`.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "anyop/scope.h"
+#include "platform/threads.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {
@@ -37,19 +39,28 @@ const Policy* ParsePolicy(std::string_view text);
 // `inner` laid over `outer`.
 const Policy* Combine(const Policy* outer, const Policy* inner);
 
+// The policy set for the process; null before ANYOP_POLICY was read.
+extern std::atomic<const Policy*> process_policy;
+const Policy* ReadProcessPolicy();
 // The policy of calls on this thread.
 const Policy* CurrentPolicy();
+
+inline constexpr int kThreadsShift = 8, kPolicyShift = 32;
 // Threads, policy, strict and batch-invariant mode as one word of the key: what the process says,
 // under what a thread's scope says.
-std::uint64_t ProcessWord();
+inline std::uint64_t ProcessWord() {
+  const Policy* p = process_policy.load(std::memory_order_acquire);
+  if (!p) [[unlikely]] {
+    p = ReadProcessPolicy();
+  }
+  return std::uint64_t(p->number) << kPolicyShift | std::uint64_t(NumThreads()) << kThreadsShift;
+}
 inline std::uint64_t ScopeWord(const ThreadState& state) {
   return (ProcessWord() & state.process_mask) | state.scope_word;
 }
 
 // Throws if the process policy names an operator or kernel that this library lacks. Called when a
 // library is loaded, because ANYOP_POLICY may name libraries before they are.
-// The policy set for the process; null before ANYOP_POLICY was read.
-const Policy* ProcessPolicyOrNull();
 void CheckProcessPolicy(std::string_view library);
 
 // Whether a kernel of this name answers to `wanted`: equal, or longer by "_...".

@@ -139,7 +139,7 @@ class ProbedKernel {
   // In nanoseconds, or a huge number if the kernel refused.
   double Time() {
     using Clock = std::chrono::steady_clock;
-    CallState state;
+    RunState state(plan_);
     const anyop_context context = MakeContext(plan_, workspace_->data(), &state);
     const auto begin = Clock::now();
     const int code = plan_.run(&context, call_.frame());

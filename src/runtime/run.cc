@@ -116,10 +116,10 @@ void CheckIndices(const Operator& op, const Plan& plan, const anyop_value* frame
 
 void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame) {
   if (!op.data->check) return;
-  CallState state;
+  RunState state(plan);
   const anyop_context context = MakeContext(plan, nullptr, &state);
   const int code = op.data->check(&context, frame);
-  if (code) FailCall(op, code, state.error_text);
+  if (code) FailCall(op, code, state);
 }
 
 }  // namespace

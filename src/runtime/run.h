@@ -18,29 +18,28 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* frame);
 void RunComposition(Operator& op, const Plan& plan, const anyop_value* frame);
 
 inline KernelCounters& CountersOf(const Operator& op, const Plan& plan) {
-  const int k = plan.kernel >= 0 ? plan.kernel : int(op.kernels.size());
   ThreadState* state = thread_state;
   if (state && op.index < state->n_slots && state->slots[op.index].counters) [[likely]] {
-    return state->slots[op.index].counters[k];
+    return state->slots[op.index].counters[plan.counters];
   }
-  return SlotFor(op).counters[k];
+  return SlotFor(op).counters[plan.counters];
+}
+
+// Runs the kernel as the plan says; workspace: of plan.workspace_bytes.
+inline void RunKernelIn(void* workspace, const Operator& op, const Plan& plan,
+                        const anyop_value* frame) {
+  CountersOf(op, plan).calls.Add();
+  RunState state(plan);
+  const anyop_context context = MakeContext(plan, workspace, &state);
+  if (const int code = plan.run(&context, frame)) [[unlikely]] {
+    FailCall(op, code, state);
+  }
 }
 
 inline void RunKernel(const Operator& op, const Plan& plan, const anyop_value* frame) {
-  CountersOf(op, plan).calls.Add();
-  CallState state;
-  int code;
-  if (plan.workspace_bytes) {
-    const Workspace workspace(plan.workspace_bytes);
-    const anyop_context context = MakeContext(plan, workspace.data(), &state);
-    code = plan.run(&context, frame);
-  } else {
-    const anyop_context context = MakeContext(plan, nullptr, &state);
-    code = plan.run(&context, frame);
-  }
-  if (code) [[unlikely]] {
-    FailCall(op, code, state.error_text);
-  }
+  if (!plan.workspace_bytes) return RunKernelIn(nullptr, op, plan, frame);
+  const Workspace workspace(plan.workspace_bytes);
+  RunKernelIn(workspace.data(), op, plan, frame);
 }
 
 }  // namespace anyop

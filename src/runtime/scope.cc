@@ -11,45 +11,27 @@
 #include "runtime/thread_state.h"
 
 namespace anyop {
-namespace {
-
-constexpr int kThreadsShift = 8;
 
 std::atomic<const Policy*> process_policy{nullptr};
 
 // ANYOP_POLICY is read once, when a call first needs a policy.
-const Policy* InitialPolicy() {
+const Policy* ReadProcessPolicy() {
+  if (const Policy* set = process_policy.load(std::memory_order_acquire)) return set;
   static const Policy* policy = ParsePolicy(Environment("ANYOP_POLICY"));
   const Policy* none = nullptr;
   process_policy.compare_exchange_strong(none, policy);
   return process_policy.load();
 }
 
-}  // namespace
-
-const Policy* ProcessPolicyOrNull() { return process_policy.load(std::memory_order_acquire); }
-
 void SetProcessPolicy(std::string_view text) {
   process_policy.store(ParsePolicy(text), std::memory_order_release);
 }
 
-std::string ProcessPolicy() {
-  const Policy* p = ProcessPolicyOrNull();
-  return (p ? p : InitialPolicy())->text;
-}
+std::string ProcessPolicy() { return ReadProcessPolicy()->text; }
 
 const Policy* CurrentPolicy() {
   if (thread_state && thread_state->scope.policy) return thread_state->scope.policy;
-  const Policy* p = ProcessPolicyOrNull();
-  return p ? p : InitialPolicy();
-}
-
-std::uint64_t ProcessWord() {
-  const Policy* p = process_policy.load(std::memory_order_relaxed);
-  if (!p) [[unlikely]] {
-    p = InitialPolicy();
-  }
-  return std::uint64_t(p->number) << 32 | std::uint64_t(NumThreads()) << kThreadsShift;
+  return ReadProcessPolicy();
 }
 
 ScopeState CurrentScope() { return State().scope; }
@@ -59,9 +41,9 @@ void SetScope(const ScopeState& scope) {
   state.scope = scope;
   state.scope_word = std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1 |
                      std::uint64_t(scope.threads) << kThreadsShift;
-  if (scope.policy) state.scope_word |= std::uint64_t(scope.policy->number) << 32;
+  if (scope.policy) state.scope_word |= std::uint64_t(scope.policy->number) << kPolicyShift;
   state.process_mask =
-      (scope.policy ? 0 : ~0ull << 32) | (scope.threads ? 0 : 0xffffull << kThreadsShift);
+      (scope.policy ? 0 : ~0ull << kPolicyShift) | (scope.threads ? 0 : 0xffffull << kThreadsShift);
 }
 
 Scope& Scope::policy(std::string_view text) {
