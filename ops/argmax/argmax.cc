@@ -12,7 +12,7 @@ namespace anyop::ops {
 
 extern const Kernel argmax_avx512 [[gnu::weak]];
 extern const Kernel argmax_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&RunArgmax>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&RunArgmax>()};
 constexpr const Kernel* kKernels[] = {&argmax_avx512, &argmax_avx2, &kCpu};
 
 extern constinit const Op argmax{

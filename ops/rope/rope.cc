@@ -21,7 +21,7 @@ namespace anyop::ops {
 extern const Kernel rope_avx512_bf16 [[gnu::weak]];
 extern const Kernel rope_avx512 [[gnu::weak]];
 extern const Kernel rope_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&RunRope>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&RunRope>()};
 constexpr const Kernel* kKernels[] = {&rope_avx512_bf16, &rope_avx512, &rope_avx2, &kCpu};
 
 extern constinit const Op rope{

@@ -141,6 +141,20 @@ TEST(RotaryCache, RoundsTheRampOutwardsForTruncatedYarn) {
                     2 * (0.05 * std::log(4.0) + 1) / (0.2 * std::log(4.0) + 1));
 }
 
+TEST(RotaryCache, KeepsTheRampOfYarnWithinTheTable) {
+  const auto beta = [](double pair) { return 62832 / (2 * kPi * std::pow(10, pair)); };
+  const auto mix = [](double w) { return (1 - w) / 4 + w; };
+  const double m = 0.1 * std::log(4.0) + 1;
+  Call call = Kind("yarn");
+  call.Set("factor", 4).Set("original_max_position", 62832).Set("truncate", false);
+  call.Set("beta_fast", beta(-2)).Set("beta_slow", beta(2));  // from 0, not -2
+  ExpectFrequencies(RowOf(call), {1, 0.1 * mix(0.5), 0.01 / 4, 0.001 / 4}, m);
+  call.Set("beta_fast", beta(1)).Set("beta_slow", beta(20));  // to 7, not 20
+  ExpectFrequencies(RowOf(call), {1, 0.1, 0.01 * mix(5.0 / 6), 0.001 * mix(4.0 / 6)}, m);
+  call.Set("beta_fast", beta(-2)).Set("beta_slow", 62832 / (2 * kPi));  // both 0: a step
+  ExpectFrequencies(RowOf(call), {1, 0.1 / 4, 0.01 / 4, 0.001 / 4}, m);
+}
+
 TEST(RotaryCache, BlendsLongWavesForLlama3) {
   // turns = L f / (2 pi) = 1000, 100, 10, 1 with L = 2 pi * 1000.
   Call call = Kind("llama3");

@@ -22,7 +22,7 @@ namespace anyop::ops {
 extern const Kernel rotary_embedding_avx512_bf16 [[gnu::weak]];
 extern const Kernel rotary_embedding_avx512 [[gnu::weak]];
 extern const Kernel rotary_embedding_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&RunRotaryEmbedding>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&RunRotaryEmbedding>()};
 constexpr const Kernel* kKernels[] = {&rotary_embedding_avx512_bf16, &rotary_embedding_avx512,
                                       &rotary_embedding_avx2, &kCpu};
 

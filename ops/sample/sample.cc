@@ -24,7 +24,7 @@ namespace anyop::ops {
 
 extern const Kernel sample_avx512 [[gnu::weak]];
 extern const Kernel sample_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{.name = "cpu",
+constexpr Kernel kCpu{.name = "cpu_portable",
                       .when = "v < 2147483648",
                       .workspace = "(20 * v + 320) * min(b, threads)",
                       .run = Bind<&RunSample>()};

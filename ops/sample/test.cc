@@ -89,9 +89,7 @@ TEST(Sample, WalksTheProbabilitiesByRisingIndex) {
   EXPECT_EQ(row.At(0.999), 3);
 }
 
-TEST(Sample, WantsTheRunningSumToExceed) {
-  EXPECT_EQ(OneRow({0, 0, 0, 0}).At(0.5), 2);
-}
+TEST(Sample, WantsTheRunningSumToExceed) { EXPECT_EQ(OneRow({0, 0, 0, 0}).At(0.5), 2); }
 
 TEST(Sample, ClampsTheRandomNumber) {
   OneRow row(kTenths);
@@ -99,6 +97,7 @@ TEST(Sample, ClampsTheRandomNumber) {
   EXPECT_EQ(row.At(NAN), 0);
   EXPECT_EQ(row.At(1), 3);
   EXPECT_EQ(row.At(7), 3);
+  EXPECT_EQ(OneRow({0, -20}).At(1), 0);  // below 1 by more than the second weighs
 }
 
 TEST(Sample, TakesTheArgmaxAtTemperatureZero) {
@@ -202,6 +201,23 @@ TEST(Sample, MeasuresMinPAgainstTheLargest) {
   EXPECT_EQ(row.At(0.999), 2);
   row.Set("min_p", 1);
   EXPECT_EQ(row.At(0.999), 0);
+}
+
+TEST(Sample, WeighsTheExactDifferenceOfLogits) {
+  // l - m rounded to f32 is off by up to 8 ulp of the weight at -20: min_p falls between the two.
+  const float m = 3.3f;
+  for (int i = 0; i < 50; ++i) {
+    const float l = -17.0f + 0.0123f * float(i);
+    const double exact = std::exp(double(l) - double(m)), rounded = std::exp(double(l - m));
+    if (std::abs(exact - rounded) < 4e-7 * exact) continue;
+    OneRow row({l, m});
+    row.Set("min_p", (exact + rounded) / 2);
+    EXPECT_EQ(row.At(0), exact > rounded ? 0 : 1) << l;
+  }
+}
+
+TEST(Sample, KeepsTheLargestWhateverMinP) {
+  EXPECT_EQ(OneRow(kTenths).Set("min_p", 7).At(0.999), 0);
 }
 
 TEST(Sample, TakesTheLargestRatioToExponentialNoise) {
