@@ -14,12 +14,20 @@ namespace {
   ThrowTypeError(info.name + ": unknown argument '" + text + "'." + DidYouMean(text, known));
 }
 
-[[noreturn]] void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args) {
+}  // namespace
+
+void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args) {
   ThrowTypeError(info.name + ": " + std::to_string(n_args) +
                  " positional arguments are given, but " + "at most " +
                  std::to_string(info.n_params) + " are taken. Try help(anyop." + info.python_name +
                  ").");
 }
+
+void RefuseMissing(const OperatorInfo& info, const Parameter& param) {
+  ThrowTypeError(info.name + ": " + ToText(param.name, "a name") + " is missing.");
+}
+
+namespace {
 
 [[noreturn]] void RefuseTwice(const OperatorInfo& info, PyObject* keyword) {
   ThrowTypeError(info.name + ": " + ToText(keyword, "a keyword") + " is given twice.");
@@ -56,14 +64,11 @@ void CheckLike(const OperatorInfo& info, PyObject* like) {
   ThrowTypeError(info.name + ": like is " + Repr(like) + ", but must be a NumPy array or numpy.");
 }
 
-// The arrays that the caller gives for results: borrowed; null to allocate, False to leave out.
+}  // namespace
+
 void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   const int n = info.n_results;
   if (n == 0) ThrowTypeError(info.name + ": out is given, but the operator has no result.");
-  if (n == 1) {
-    given[0] = out;
-    return;
-  }
   if (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != n) {
     std::string names;
     for (PyObject* name : info.result_names) {
@@ -82,34 +87,14 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   }
 }
 
-void GatherResults(const OperatorInfo& info, PyObject* out, CallMemory& memory, anyop_value* frame,
-                   PyObject** given) {
-  for (int r = 0; r < info.n_results; ++r) given[r] = nullptr;
-  if (out) Spread(info, out, given);
-  for (int r = 0; r < info.n_results; ++r) {
-    anyop_value& value = frame[info.n_params + r];
-    if (given[r] && given[r] != Py_False) {
-      ConvertTensor(info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite, given[r],
-                    memory, value);
-    } else {
-      value = {};
-    }
-  }
-}
-
-}  // namespace
-
 // Without a call of memset for the few places that keywords may fill.
-[[gnu::optimize("no-tree-loop-distribute-patterns")]] void Sort(const OperatorInfo& info,
-                                                                PyObject* const* args,
-                                                                Py_ssize_t n_args,
-                                                                PyObject* keywords, Slots& slots) {
+[[gnu::optimize("no-tree-loop-distribute-patterns")]] void SortKeywords(const OperatorInfo& info,
+                                                                        PyObject* const* args,
+                                                                        Py_ssize_t n_args,
+                                                                        PyObject* keywords,
+                                                                        Slots& slots) {
   const int n = info.n_params;
-  if (n_args > n) RefuseCount(info, n_args);
-  slots.args = args;
-  slots.n_args = int(n_args);
-  slots.has_keywords = keywords != nullptr;
-  if (!keywords) return;
+  slots.has_keywords = true;
   for (int i = int(n_args); i < n + kHostKeywords; ++i) slots.named[i] = nullptr;
   int next = int(n_args);
   const Py_ssize_t n_keywords = PyTuple_GET_SIZE(keywords);
@@ -124,21 +109,6 @@ void GatherResults(const OperatorInfo& info, PyObject* out, CallMemory& memory, 
   if (host[kOut] && host[kOut] != Py_None) slots.out = host[kOut];
   if (host[kPolicy] && host[kPolicy] != Py_None) slots.policy = host[kPolicy];
   if (host[kLike]) CheckLike(info, host[kLike]);
-}
-
-void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& memory, anyop_value* frame,
-            PyObject** given) {
-  for (int i = 0; i < info.n_params; ++i) {
-    const Parameter& param = info.params[std::size_t(i)];
-    if (PyObject* object = slots[i]) {
-      Convert(info, param, object, memory, frame[i]);
-    } else if (param.is_required) [[unlikely]] {
-      ThrowTypeError(info.name + ": " + ToText(param.name, "a name") + " is missing.");
-    } else {
-      frame[i] = param.default_value;
-    }
-  }
-  GatherResults(info, slots.out, memory, frame, given);
 }
 
 }  // namespace anyop::python

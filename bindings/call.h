@@ -24,12 +24,57 @@ struct Slots {
     return i < n_args ? args[i] : has_keywords ? named[i] : nullptr;
   }
 };
+[[noreturn]] void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args);
+[[noreturn]] void RefuseMissing(const OperatorInfo& info, const Parameter& param);
+void SortKeywords(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                  PyObject* keywords, Slots& slots);
+// The arrays that the caller gives for results, which are not one: borrowed; null to allocate, False
+// to leave out.
+void Spread(const OperatorInfo& info, PyObject* out, PyObject** given);
+
 // Sorts positional and keyword arguments. Throws ErrorSet: too many, unknown, given twice.
-void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
-          Slots& slots);
+inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                 PyObject* keywords, Slots& slots) {
+  if (n_args > info.n_params) RefuseCount(info, n_args);
+  slots.args = args;
+  slots.n_args = int(n_args);
+  slots.has_keywords = false;
+  if (!keywords) return;
+  if (PyTuple_GET_SIZE(keywords) == 1 && PyTuple_GET_ITEM(keywords, 0) == g_host_keywords[kOut]) {
+    if (args[n_args] != Py_None) slots.out = args[n_args];
+    return;
+  }
+  SortKeywords(info, args, n_args, keywords, slots);
+}
 
 // Fills the frame's parameters and given results. given[r]: the caller's array, null to allocate.
-void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& memory, anyop_value* frame,
-            PyObject** given);
+inline void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& memory,
+                   anyop_value* frame, PyObject** given) {
+  const int n = info.n_params;
+  for (int i = 0; i < n; ++i) {
+    const Parameter& param = info.params[std::size_t(i)];
+    if (PyObject* object = slots[i]) {
+      Convert(info, param, object, memory, frame[i]);
+    } else if (param.is_required) [[unlikely]] {
+      RefuseMissing(info, param);
+    } else {
+      frame[i] = param.default_value;
+    }
+  }
+  for (int r = 0; r < info.n_results; ++r) given[r] = nullptr;
+  if (slots.out && info.n_results == 1) {
+    given[0] = slots.out;
+  } else if (slots.out) {
+    Spread(info, slots.out, given);
+  }
+  for (int r = 0; r < info.n_results; ++r) {
+    if (given[r] && given[r] != Py_False) {
+      ConvertTensor(info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite, given[r],
+                    memory, frame[n + r]);
+    } else {
+      frame[n + r] = {};
+    }
+  }
+}
 
 }  // namespace anyop::python

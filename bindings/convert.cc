@@ -185,6 +185,14 @@ void* CallMemory::FromHeap(std::size_t bytes) {
   return more_->heap.back().get();
 }
 
+void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject* object,
+                        CallMemory& memory, View& view) {
+  Ref copy;
+  ViewOther(object, access, {op, name}, view, copy);
+  if (copy) memory.set_has_copies();
+  memory.Keep(std::move(copy));
+}
+
 void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
                   CallMemory& memory, anyop_value& value) {
   const Site site{info, param};

@@ -61,14 +61,16 @@ class CallMemory {
 void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
                   CallMemory& memory, anyop_value& value);
 
-inline void ConvertTensor(const char* op, PyObject* name, Access access, PyObject* object,
-                          CallMemory& memory, anyop_value& value) {
+// An array that no plain view describes.
+void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject* object,
+                        CallMemory& memory, View& view);
+
+[[gnu::always_inline]] inline void ConvertTensor(const char* op, PyObject* name, Access access,
+                                                 PyObject* object, CallMemory& memory,
+                                                 anyop_value& value) {
   View& view = memory.NextView();
-  Ref copy;
-  ViewArray(object, access, {op, name}, view, copy);
-  if (copy) [[unlikely]] {
-    memory.Keep(std::move(copy));
-    memory.set_has_copies();
+  if (!ViewDense(object, access, view.tensor)) [[unlikely]] {
+    ConvertOtherTensor(op, name, access, object, memory, view);
   }
   value.tag = ANYOP_TENSOR;
   value.index = 0;
@@ -76,11 +78,12 @@ inline void ConvertTensor(const char* op, PyObject* name, Access access, PyObjec
   value.t = &view.tensor;
 }
 
-inline void Convert(const OperatorInfo& info, const Parameter& param, PyObject* object,
-                    CallMemory& memory, anyop_value& value) {
+[[gnu::always_inline]] inline void Convert(const OperatorInfo& info, const Parameter& param,
+                                           PyObject* object, CallMemory& memory,
+                                           anyop_value& value) {
   if (object == Py_None && param.is_optional) {
     value = {};
-  } else if (param.kind == ParamKind::kTensor) {
+  } else if (param.kind == ParamKind::kTensor) [[likely]] {
     ConvertTensor(info.name.c_str(), param.name, param.is_mut ? Access::kWrite : Access::kRead,
                   object, memory, value);
   } else {
