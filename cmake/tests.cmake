@@ -115,3 +115,16 @@ if(benchmark_FOUND AND NOT ANYOP_SANITIZE)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
   endforeach()
 endif()
+
+# Code that must not compile, each for the reason that the compiler has to give.
+set(compile_only ${CMAKE_CXX_COMPILER} -std=c++20 -fsyntax-only
+                 -I${CMAKE_CURRENT_SOURCE_DIR}/include)
+set(compile_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests/compile)
+add_test(NAME compile_fits COMMAND ${compile_only} ${compile_dir}/fits.cc)
+function(anyop_must_not_compile name reason)
+  add_test(NAME compile_${name} COMMAND ${compile_only} ${compile_dir}/${name}.cc)
+  set_tests_properties(compile_${name} PROPERTIES PASS_REGULAR_EXPRESSION "${reason}")
+endfunction()
+anyop_must_not_compile(kernel_does_not_fit "a_kernel_does_not_fit_the_signature")
+anyop_must_not_compile(check_does_not_fit "the_check_does_not_fit_the_signature")
+anyop_must_not_compile(signature_is_wrong "kUnknownName")

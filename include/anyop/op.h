@@ -148,7 +148,7 @@ constexpr Thunk<kFunction, R, A...> MakeThunk(R (*)(const Context&, A...)) {
 // A function bound to the frame: run, and one letter per parameter.
 struct Bound {
   anyop_run run = nullptr;
-  const char* params = nullptr;
+  const char* params = "";  // never null: no constant expression could ask
 };
 // kFunction: void (or int) f(const Context&, the operator's parameters, then its results).
 template <auto kFunction>
@@ -195,10 +195,11 @@ constexpr std::int32_t CheckOp(std::string_view signature, const KernelList& ker
   const auto forms = ParseForms(signature);
   const std::string all = KernelLetters(forms[0]);
   for (std::uint64_t k = 0; k < kernels.n; ++k) {
-    if (!__builtin_constant_p(kernels.first[k]->run.params)) continue;
+    if (!__builtin_constant_p(kernels.first[k]->run.params[0])) continue;
     if (kernels.first[k]->run.params != all) a_kernel_does_not_fit_the_signature();
   }
-  if (check.params && check.params != all.substr(0, forms[0].params.size())) {
+  const std::string_view params = check.params;
+  if (!params.empty() && params != all.substr(0, forms[0].params.size())) {
     the_check_does_not_fit_the_signature();
   }
   return 1;
