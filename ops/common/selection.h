@@ -98,13 +98,15 @@ class Selection {
 // lane of a group of vectors is a set of elements: the k-th largest of the sets' largest will do.
 inline float LowerBoundOfLargest(const float* x, std::int64_t n, std::int64_t k,
                                  std::uint32_t* keys) {
-  constexpr int kGroup = 16;
-  const std::int64_t sets = n / (kGroup * kLanes) * kLanes;
-  if (k * 4 > sets) return kMinusInfinity;
+  const std::int64_t group = std::min<std::int64_t>(16, n / (4 * k));
+  if (group < 2) return kMinusInfinity;
+  const std::int64_t sets = n / (group * kLanes) * kLanes;
+  if (sets < k) return kMinusInfinity;
   alignas(64) float largest[kLanes];
   for (std::int64_t i = 0; i < sets; i += kLanes) {
     F32 best = Set(kMinusInfinity);
-    for (int j = 0; j < kGroup; ++j) best = Max(Load(x + kGroup * i + j * kLanes), best);
+    const float* const first = x + group * i;
+    for (std::int64_t j = 0; j < group; ++j) best = Max(Load(first + j * kLanes), best);
     Store(largest, best);
     for (int lane = 0; lane < kLanes; ++lane) keys[i + lane] = OrderedKey(largest[lane]);
   }
