@@ -28,8 +28,8 @@ struct Slots {
 [[noreturn]] void RefuseMissing(const OperatorInfo& info, const Parameter& param);
 void SortKeywords(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
                   PyObject* keywords, Slots& slots);
-// The arrays that the caller gives for results, which are not one: borrowed; null to allocate, False
-// to leave out.
+// The arrays that the caller gives for results, which are not one: borrowed; null to allocate,
+// False to leave out.
 void Spread(const OperatorInfo& info, PyObject* out, PyObject** given);
 
 // Sorts positional and keyword arguments. Throws ErrorSet: too many, unknown, given twice.
@@ -40,8 +40,14 @@ inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_a
   slots.n_args = int(n_args);
   slots.has_keywords = false;
   if (!keywords) return;
-  if (PyTuple_GET_SIZE(keywords) == 1 && PyTuple_GET_ITEM(keywords, 0) == g_host_keywords[kOut]) {
-    if (args[n_args] != Py_None) slots.out = args[n_args];
+  // Keywords in signature order, as most calls have them, lie where positional arguments would.
+  const int n_all = int(n_args + PyTuple_GET_SIZE(keywords));
+  const auto keyword = [&](int i) { return PyTuple_GET_ITEM(keywords, i - n_args); };
+  int i = int(n_args);
+  while (i < n_all && i < info.n_params && keyword(i) == info.params[std::size_t(i)].name) ++i;
+  if (i == n_all || (i + 1 == n_all && keyword(i) == g_host_keywords[kOut])) {
+    slots.n_args = i;
+    if (i < n_all && args[i] != Py_None) slots.out = args[i];
     return;
   }
   SortKeywords(info, args, n_args, keywords, slots);
@@ -61,11 +67,11 @@ inline void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& mem
       frame[i] = param.default_value;
     }
   }
-  for (int r = 0; r < info.n_results; ++r) given[r] = nullptr;
-  if (slots.out && info.n_results == 1) {
+  if (info.n_results == 1) {
     given[0] = slots.out;
-  } else if (slots.out) {
-    Spread(info, slots.out, given);
+  } else {
+    for (int r = 0; r < info.n_results; ++r) given[r] = nullptr;
+    if (slots.out) Spread(info, slots.out, given);
   }
   for (int r = 0; r < info.n_results; ++r) {
     if (given[r] && given[r] != Py_False) {

@@ -127,8 +127,7 @@ void ConvertInts(PyObject* object, const Site& site, CallMemory& memory, anyop_v
   for (Py_ssize_t i = 0; i < n; ++i) {
     list[i] = ToInt(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
   }
-  value.tag = ANYOP_INTS;
-  value.count = std::uint32_t(n);
+  SetHead(value, ANYOP_INTS, std::uint64_t(n));
   value.is = list;
 }
 
@@ -139,8 +138,7 @@ void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop
   for (Py_ssize_t i = 0; i < n; ++i) {
     list[i] = ToFloat(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
   }
-  value.tag = ANYOP_FLOATS;
-  value.count = std::uint32_t(n);
+  SetHead(value, ANYOP_FLOATS, std::uint64_t(n));
   value.fs = list;
 }
 
@@ -159,8 +157,7 @@ void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyo
     list[i] = &views[i].tensor;
   }
   memory.KeepViews(views, int(n));
-  value.tag = ANYOP_TENSORS;
-  value.count = std::uint32_t(n);
+  SetHead(value, ANYOP_TENSORS, std::uint64_t(n));
   value.ts = list;
 }
 
@@ -196,25 +193,24 @@ void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject*
 void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
                   CallMemory& memory, anyop_value& value) {
   const Site site{info, param};
-  value = {};
   switch (param.kind) {
     case ParamKind::kFloat:
-      value.tag = ANYOP_FLOAT;
+      SetHead(value, ANYOP_FLOAT);
       value.f = ToFloat(object, site);
       break;
     case ParamKind::kInt:
-      value.tag = ANYOP_INT;
+      SetHead(value, ANYOP_INT);
       value.i = ToInt(object, site);
       break;
     case ParamKind::kBool:
-      value.tag = ANYOP_BOOL;
+      SetHead(value, ANYOP_BOOL);
       value.i = ToBool(object, site);
       break;
     case ParamKind::kWord:
       value = ToWord(object, site);
       break;
     case ParamKind::kDType:
-      value.tag = ANYOP_DTYPE;
+      SetHead(value, ANYOP_DTYPE);
       value.i = int(ToDTypeArgument(object, site));
       break;
     case ParamKind::kInts:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python objects to values of a call's frame.
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -61,6 +63,14 @@ class CallMemory {
 void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
                   CallMemory& memory, anyop_value& value);
 
+// Writes tag, index and count as the one word that the key of a call reads.
+[[gnu::always_inline]] inline void SetHead(anyop_value& value, std::uint64_t tag,
+                                           std::uint64_t count = 0) {
+  static_assert(std::endian::native == std::endian::little && offsetof(anyop_value, count) == 4);
+  const std::uint64_t head = tag | count << 32;
+  std::memcpy(&value, &head, sizeof head);
+}
+
 // An array that no plain view describes.
 void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject* object,
                         CallMemory& memory, View& view);
@@ -72,9 +82,7 @@ void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject*
   if (!ViewDense(object, access, view.tensor)) [[unlikely]] {
     ConvertOtherTensor(op, name, access, object, memory, view);
   }
-  value.tag = ANYOP_TENSOR;
-  value.index = 0;
-  value.count = 0;
+  SetHead(value, ANYOP_TENSOR);
   value.t = &view.tensor;
 }
 
