@@ -40,7 +40,8 @@ namespace {
   return plan;
 }
 
-bool Holds(const ScalarCheck& c, const anyop_value& v) {
+inline bool Holds(const ScalarCheck& c, const anyop_value& v) {
+  if (v.tag == ANYOP_FLOAT && c.op == NodeOp::kGe) return v.f >= c.f;  // the frequent one
   if (v.tag == ANYOP_NONE) return true;
   const auto compare = [&](auto x, auto y) {
     switch (c.op) {
@@ -139,12 +140,11 @@ void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
   }
   const bool is_simple =
       plan.only_written >= 0 ? OneWriteIsSimple(plan, frame) : MemoryIsSimple(plan, frame);
-  if (plan.needs_slow_run || !is_simple) [[unlikely]] {
-    return RunSlow(op, plan, frame);
+  if (plan.is_direct && is_simple) [[likely]] {
+    return RunKernelIn(nullptr, op, plan, frame);
   }
-  if (plan.is_empty) return;
-  if (plan.workspace_bytes) return RunKernel(op, plan, frame);
-  RunKernelIn(nullptr, op, plan, frame);
+  if (plan.needs_slow_run || !is_simple) return RunSlow(op, plan, frame);
+  if (!plan.is_empty) RunKernel(op, plan, frame);
 }
 
 }  // namespace anyop

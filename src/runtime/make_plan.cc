@@ -51,6 +51,8 @@ class Planner {
                            !plan_.index_checks.empty() || op_.data->check;
     plan_.counters = plan_.kernel >= 0 ? plan_.kernel : int(op_.kernels.size());
     FindOnlyWritten();
+    plan_.is_direct = !plan_.needs_slow_run && !plan_.is_empty && !plan_.workspace_bytes;
+    plan_.context = MakeContext(plan_, nullptr, nullptr);
   }
 
  private:
@@ -155,7 +157,7 @@ class Planner {
         std::uint8_t(i), is_contiguous, is_written, std::uint8_t(dtype.bits / 8 - 1), bytes, 0};
     if (i >= op_.n_params && is_contiguous) slot.over = OverSlots(i - op_.n_params);
     slot.over |= 1ull << plan_.n_slots;
-    plan_.written_slots |= std::uint64_t(is_written) << plan_.n_slots;
+    plan_.written_slots |= std::uint64_t(is_written && bytes > 0) << plan_.n_slots;
     plan_.slots[plan_.n_slots++] = slot;
   }
   void FindOnlyWritten() {

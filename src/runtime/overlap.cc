@@ -65,7 +65,7 @@ Extent ExtentOf(const DLTensor& t) {
 
 bool MayShareMemory(const DLTensor& a, const DLTensor& b) {
   const Extent ea = ExtentOf(a), eb = ExtentOf(b);
-  if (!Meet(ea, eb)) return false;
+  if (ea.begin == ea.end || eb.begin == eb.end || !Meet(ea, eb)) return false;
   const Runs ra = RunsOf(a), rb = RunsOf(b);
   if (ra.pitch < 0 || rb.pitch < 0) return true;
   const std::int64_t pitch = ra.pitch ? ra.pitch : rb.pitch;

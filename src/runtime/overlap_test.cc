@@ -79,6 +79,13 @@ TEST(Overlap, KnowsTheSameMemory) {
   EXPECT_FALSE(MayMeetItself(x.Transpose(0, 1).tensor()));
 }
 
+TEST(Overlap, LetsAnEmptyTensorLieAnywhere) {
+  const Array x = Array::Zeros({8}, DType::kF32);
+  const Array empty = x.Slice(0, 4, 4);
+  EXPECT_FALSE(MayShareMemory(empty.tensor(), x.tensor()));
+  EXPECT_FALSE(MayShareMemory(x.tensor(), empty.tensor()));
+}
+
 TEST(Overlap, HandlesNegativeStrides) {
   const Array x = Array::Zeros({8}, DType::kF32);
   const std::int64_t shape[] = {4}, strides[] = {-1};

@@ -52,11 +52,13 @@ struct Plan {
   std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel
   int counters = 0;             // index of the kernel's
   int n_slots = 0;
-  int only_written = -1;  // the slot of the one written tensor, where all are there and contiguous
-  std::uint64_t written_slots = 0;  // by bit
+  int only_written = -1;   // the slot of the one written tensor, where all are there and contiguous
+  bool is_direct = false;  // nothing comes between the memory check and the kernel
+  std::uint64_t written_slots = 0;  // by bit; those of no bytes meet nothing
   TensorSlot slots[kMaxParams + kMaxResults];
   int n_scalar_checks = 0;
   const ScalarCheck* scalar_checks = nullptr;  // of the contract
+  anyop_context context{};                     // of a call without workspace, but for `runtime`
   std::vector<IndexCheck> index_checks;
   std::unique_ptr<std::uint64_t[]> tiling_storage;
   Bindings bindings;

@@ -30,7 +30,9 @@ inline void RunKernelIn(void* workspace, const Operator& op, const Plan& plan,
                         const anyop_value* frame) {
   CountersOf(op, plan).calls.Add();
   RunState state(plan);
-  const anyop_context context = MakeContext(plan, workspace, &state);
+  anyop_context context = plan.context;
+  context.workspace = workspace;
+  context.runtime = &state;
   if (const int code = plan.run(&context, frame)) [[unlikely]] {
     FailCall(op, code, state);
   }
