@@ -160,7 +160,7 @@ def test_a_registered_operator_gives_its_contract_to_a_symbolic_host() -> None:
 def test_a_registered_operator_gives_its_torch_schemas() -> None:
     anyop = pytest.importorskip("anyop")
     plain, out, in_place = anyop.schemas("rms_norm")
-    parameters = "Tensor? weight, float eps=1e-06, float weight_offset=0.0"
+    parameters = "Tensor? weight=None, float eps=1e-6, float weight_offset=0.0"
     assert plain == f"rms_norm(Tensor x, {parameters}) -> Tensor"
     assert out == f"rms_norm.out(Tensor x, {parameters}, *, Tensor(a!) y) -> Tensor(a!)"
     assert in_place.startswith("rms_norm_(Tensor(a!) x, ")
