@@ -47,7 +47,8 @@ template <class F>
 template <class Op>
 [[gnu::always_inline]] inline void RunBinary(const Context& ctx, const Tensor& x, const Tensor& y,
                                              const Tensor& z, Op op) {
-  const auto run = [&](auto zero) {
+  // Inline: passing its captures through memory costs as much as the sum of a hundred elements.
+  const auto run = [&](auto zero) __attribute__((always_inline)) {
     using T = decltype(zero);
     const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iz, std::int64_t iy) {
       const T* a = x.base<const T>() + ix;
