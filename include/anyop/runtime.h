@@ -191,7 +191,8 @@ std::string ExplainCall(Operator& op, std::span<const Argument> args);
 template <std::size_t N>
 class [[nodiscard]] PendingCall {
  public:
-  PendingCall(Operator& op, std::array<Argument, N> args) : op_(op), args_(std::move(args)) {}
+  template <class... A>
+  explicit PendingCall(Operator& op, const A&... args) : op_(op), args_{Argument(args)...} {}
 
   // Writes the results into these arrays, in signature order; a none declines an optional result.
   template <class... A>
@@ -222,7 +223,7 @@ class [[nodiscard]] PendingCall {
 // Arguments in signature order, then Named ones; what is left out has its default.
 template <class... A>
 PendingCall<sizeof...(A)> Call(Operator* op, const A&... args) {
-  return {*op, std::array<Argument, sizeof...(A)>{Argument(args)...}};
+  return PendingCall<sizeof...(A)>(*op, args...);
 }
 template <class... A>
 PendingCall<sizeof...(A)> Call(std::string_view op, const A&... args) {

@@ -16,8 +16,8 @@ namespace detail {
 namespace {
 
 // What arrives as a whole number where a float is meant, and the like.
-anyop_value Fitted(const Operator& op, int i, anyop_value v) {
-  const Param& p = op.contract->forms[0].params[std::size_t(i)];
+inline anyop_value Fitted(const Operator& op, const Param& p, int i, anyop_value v) {
+  if (v.tag == ANYOP_TENSOR) return v;
   if (p.kind == ParamKind::kFloat && v.tag == ANYOP_INT) {
     v.f = double(v.i);
     v.tag = ANYOP_FLOAT;
@@ -60,7 +60,7 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
                                        " is given twice.");
     }
     given |= 1ull << place;
-    frame[place] = Fitted(op, place, args[k].value());
+    frame[place] = Fitted(op, form.params[std::size_t(place)], place, args[k].value());
   }
   for (int i = 0; i < op.n_params; ++i) {
     if (given >> i & 1 || DefaultValue(op, i, &frame[i])) continue;
