@@ -158,6 +158,26 @@ TEST(Call, StrictRefusesCopies) {
   EXPECT_EQ(code, ANYOP_UNSUPPORTED);
 }
 
+TEST(Call, HasAPlanOfItsOwnForEachKindOfTensor) {
+  Operator& op = *Find("testing.axpy");
+  const auto plan = [&](double a, const Array& x, const Array& z) {
+    anyop_value frame[] = {Argument(a).value(), Argument(x).value(), Argument(x).value(),
+                           Argument(z).value()};
+    return GetPlan(op, frame);
+  };
+  const Array none, x = Array::Zeros({4, 8}, DType::kF32);
+  const Plan* first = plan(2.0, x, none);
+  EXPECT_EQ(plan(3.0, x, none), first);  // a number that is compared with nothing
+  const Array others[] = {Array::Zeros({4, 8}, DType::kF64), x.Reshape({8, 4}), x.Reshape({32}),
+                          x.Reshape({4, 8, 1}), Array::Zeros({4, 16}, DType::kF32).Slice(1, 0, 8)};
+  for (const Array& other : others) {
+    EXPECT_NE(plan(2.0, other, none), first);
+    EXPECT_EQ(plan(2.0, x, none), first);
+  }
+  EXPECT_NE(plan(2.0, x, Array::Zeros({4, 8}, DType::kF32)), first);
+  EXPECT_EQ(plan(2.0, x, none), first);
+}
+
 TEST(Call, RefusesOverlapBeforeAnythingIsWritten) {
   const Array buffer = Counting({6});
   const Array x = buffer.Slice(0, 0, 4), y = buffer.Slice(0, 2, 6);
@@ -166,6 +186,7 @@ TEST(Call, RefusesOverlapBeforeAnythingIsWritten) {
       "testing.scale: y overlaps x in memory, but must be exactly it (the same address, shape "
       "and strides) or apart. Try a tensor of its own.");
   EXPECT_EQ(Values(buffer), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_NE(ErrorOf([&] { Call("testing.scale", y, 2.0).into(x); }), "");
   Call("testing.scale", x, 2.0).into(x);
   EXPECT_EQ(Values(buffer), (std::vector<float>{0, 2, 4, 6, 4, 5}));
   EXPECT_EQ(ErrorOf([&] { (void)Call("testing.accumulate", x, x).run(); }),
