@@ -40,11 +40,13 @@ endfunction()
 
 function(_anyop_module target name version folder what)
   set(table ${CMAKE_CURRENT_BINARY_DIR}/${target}_table.cc)
+  # A file that is gone makes nothing newer; the list of files does.
+  file(CONFIGURE OUTPUT ${table}.sources CONTENT "${ARGN}\n" @ONLY)
   add_custom_command(
     OUTPUT ${table}
     COMMAND Python3::Interpreter ${ANYOP_LIST_OPS} --name ${name} --library-version ${version}
             --folder ${folder} --what ${what} --output ${table}
-    DEPENDS ${ARGN} ${ANYOP_LIST_OPS}
+    DEPENDS ${ARGN} ${table}.sources ${ANYOP_LIST_OPS}
     COMMENT "Listing the ${what} of ${name}"
     VERBATIM)
   add_library(${target} MODULE ${ARGN} ${table})
