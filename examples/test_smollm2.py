@@ -153,6 +153,7 @@ def test_a_sequence_longer_than_the_cache_is_refused(file: ModelFile) -> None:
         model.forward(np.zeros(33, np.int64))
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     whole = find_model().read_bytes()
     for name, data in {

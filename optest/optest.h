@@ -34,7 +34,7 @@
 //
 // optest's main() takes GoogleTest's flags, and: --exhaustive (many more calls, and large ones),
 // --seed=N (other calls), --call=N (one call alone; a failure prints its N), --kernel=NAME (only
-// kernels of that name or prefix).
+// kernels of that name or prefix). Where OPTEST_QUICK is set, large calls are left out.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 #include "optest/session.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "optest/exact.h"
@@ -11,7 +12,13 @@
 namespace anyop::optest {
 namespace {
 
-constexpr double kMostOperations = 2e7;  // of a call, unless --exhaustive: 0.1 s in the reference
+constexpr double kMostOperations = 2e7;   // of a call, unless --exhaustive: 0.1 s in the reference
+constexpr double kQuickOperations = 5e5;  // where OPTEST_QUICK is set
+
+double MostOperations() {
+  static const bool is_quick = std::getenv("OPTEST_QUICK") != nullptr;
+  return is_quick ? kQuickOperations : kMostOperations;
+}
 
 double Operations(const Call& call) {
   const Operator& op = call.op();
@@ -80,7 +87,7 @@ void ForEachCall(const OpTest& test, bool has_special_values,
                            << "it\n"
                            << Reproduce(*call);
     ++made[form];
-    if (!session.seeds.is_exhaustive && Operations(*call) > kMostOperations) {
+    if (!session.seeds.is_exhaustive && Operations(*call) > MostOperations()) {
       ++session.tally.left_out;
       continue;
     }

@@ -194,7 +194,7 @@ def main() -> int:
         run("ruff --fix", [PYTHON, "-m", "ruff", "check", "--fix", ROOT])
     tally = Tally()
     lint(tally)
-    ctest(tally, "C++ tests", BUILD)
+    ctest(tally, "C++ tests", BUILD, env={"OPTEST_QUICK": "1"} if tier == FAST else None)
     slow = ["-m", "not slow and not bench"] if tier == FAST else []
     pytest(tally, "Python tests", *slow, ROOT / "python/tests")
     pytest(tally, "examples", *slow, ROOT / "examples")
