@@ -13,6 +13,7 @@
 #include "runtime/policy.h"
 #include "runtime/run.h"
 #include "runtime/thread_state.h"
+#include "signature/comparison.h"
 
 namespace anyop {
 namespace {
@@ -40,29 +41,13 @@ namespace {
   return plan;
 }
 
-inline bool Holds(const ScalarCheck& c, const anyop_value& v) {
+inline bool Passes(const ScalarCheck& c, const anyop_value& v) {
   if (v.tag == ANYOP_FLOAT && c.op == NodeOp::kGe) return v.f >= c.f;  // the frequent one
   if (v.tag == ANYOP_NONE) return true;
-  const auto compare = [&](auto x, auto y) {
-    switch (c.op) {
-      case NodeOp::kEq:
-        return x == y;
-      case NodeOp::kNe:
-        return x != y;
-      case NodeOp::kLt:
-        return x < y;
-      case NodeOp::kLe:
-        return x <= y;
-      case NodeOp::kGt:
-        return x > y;
-      default:
-        return x >= y;
-    }
-  };
   if (v.tag == ANYOP_FLOAT || c.is_float) {
-    return compare(v.tag == ANYOP_FLOAT ? v.f : double(v.i), c.f);
+    return Holds(c.op, v.tag == ANYOP_FLOAT ? v.f : double(v.i), c.f);
   }
-  return compare(v.i, c.i);
+  return Holds(c.op, v.i, c.i);
 }
 
 std::uintptr_t Begin(const DLTensor& t) {
@@ -134,7 +119,7 @@ Plan* GetPlan(Operator& op, anyop_value* frame) {
 void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
   for (int i = 0; i < plan.n_scalar_checks; ++i) {
     const ScalarCheck& c = plan.scalar_checks[i];
-    if (!Holds(c, frame[c.param])) [[unlikely]] {
+    if (!Passes(c, frame[c.param])) [[unlikely]] {
       FailScalars(op, plan, frame);
     }
   }

@@ -3,28 +3,10 @@
 #pragma once
 #include <string>
 
+#include "signature/comparison.h"
 #include "signature/expression.h"
 
 namespace anyop {
-
-// A comparison of two numbers; with a NaN only != holds.
-template <class T>
-bool Holds(NodeOp op, T x, T y) {
-  switch (op) {
-    case NodeOp::kEq:
-      return x == y;
-    case NodeOp::kNe:
-      return x != y;
-    case NodeOp::kLt:
-      return x < y;
-    case NodeOp::kLe:
-      return x <= y;
-    case NodeOp::kGt:
-      return x > y;
-    default:
-      return x >= y;
-  }
-}
 
 // Whether every argument is of its parameter's kind, and present unless optional.
 bool CheckKinds(const Contract& contract, const anyop_value* frame, std::string* error);

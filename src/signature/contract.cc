@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "runtime/error.h"
+#include "signature/comparison.h"
 
 namespace anyop {
 namespace {
@@ -74,21 +75,6 @@ bool IsPlainNumber(const Form& form, int node) {
   if (n.op != NodeOp::kParam) return false;
   const ParamKind kind = form.params[std::size_t(n.i)].kind;
   return kind == ParamKind::kInt || kind == ParamKind::kFloat;
-}
-
-NodeOp Mirrored(NodeOp op) {
-  switch (op) {
-    case NodeOp::kLt:
-      return NodeOp::kGt;
-    case NodeOp::kLe:
-      return NodeOp::kGe;
-    case NodeOp::kGt:
-      return NodeOp::kLt;
-    case NodeOp::kGe:
-      return NodeOp::kLe;
-    default:
-      return op;
-  }
 }
 
 bool IsScalarCheck(const Form& form, int node, ScalarCheck* check) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "signature/comparison.h"
+
 namespace anyop {
 namespace {
 
@@ -99,20 +101,6 @@ class Repairer {
         return NodeOp::kLe;
       default:
         return NodeOp::kLt;
-    }
-  }
-  static NodeOp Mirrored(NodeOp op) {
-    switch (op) {
-      case NodeOp::kLt:
-        return NodeOp::kGt;
-      case NodeOp::kLe:
-        return NodeOp::kGe;
-      case NodeOp::kGt:
-        return NodeOp::kLt;
-      case NodeOp::kGe:
-        return NodeOp::kLe;
-      default:
-        return op;
     }
   }
   bool MakeComparison(const Node& n, bool truth) {
