@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "runtime/call.h"
+#include "runtime/gradient.h"
 #include "runtime/json.h"
 
 namespace anyop {
@@ -25,6 +26,39 @@ std::string KernelLine(const OperatorKernel& k) {
   return line;
 }
 
+std::string GradientText(const Operator& op) {
+  const GradientWiring* wiring = GradientOf(op);
+  if (!wiring) return "";
+  std::string text = wiring->op->display_name() + ", of";
+  for (int target : wiring->targets) {
+    text += (text.ends_with("of") ? " " : ", ");
+    text += op.contract->forms[0].params[std::size_t(target)].name;
+  }
+  return text;
+}
+
+// {"op": its full name, "sources": [[kind, name], ...], "targets": [parameter, ...]}, or null.
+void WriteGradient(const Operator& op, JsonWriter& json) {
+  const GradientWiring* wiring = GradientOf(op);
+  if (!wiring) {
+    json.Null("gradient");
+    return;
+  }
+  const Form& form = op.contract->forms[0];
+  // By GradientSource::Kind.
+  constexpr const char* kKinds[] = {"result_gradient", "param", "result"};
+  json.Key("gradient").Begin('{').Field("op", wiring->op->name).Key("sources").Begin('[');
+  for (const GradientSource& s : wiring->sources) {
+    const auto index = std::size_t(s.index);
+    const bool is_param = s.kind == GradientSource::kParam;
+    json.Begin('[').Value(kKinds[s.kind]);
+    json.Value(is_param ? form.params[index].name : form.results[index].name).End(']');
+  }
+  json.End(']').Key("targets").Begin('[');
+  for (int target : wiring->targets) json.Value(form.params[std::size_t(target)].name);
+  json.End(']').End('}');
+}
+
 }  // namespace
 
 std::string InfoText(const Operator& op) {
@@ -33,15 +67,15 @@ std::string InfoText(const Operator& op) {
   text += "\nKernels, best first:\n";
   for (const OperatorKernel& k : op.kernels) text += KernelLine(k) + "\n";
   if (op.kernels.empty()) text += "  none\n";
-  const std::pair<const char*, const char*> facts[] = {
+  const std::pair<const char*, std::string> facts[] = {
       {"Means:    ", op.data->means},
-      {"Gradient: ", op.data->gradient},
+      {"Gradient: ", GradientText(op)},
       {"Flops:    ", op.data->flops},
       {"Bytes:    ", op.data->bytes},
   };
   text += "\n";
   for (const auto& [label, value] : facts) {
-    if (*value) text += std::string(label) + value + "\n";
+    if (!value.empty()) text += label + value + "\n";
   }
   return text + "Library:  " + op.file + "\n";
 }
@@ -53,7 +87,8 @@ std::string InfoJson(const Operator& op) {
   json.Field("name", op.name).Field("library", op.library).Field("file", op.file);
   json.Field("source", op.source).Field("doc", op.doc);
   json.Field("signature", op.contract->text).Field("hash", op.contract->hash);
-  json.Field("gradient", op.data->gradient).Field("means", op.data->means);
+  json.Field("means", op.data->means);
+  WriteGradient(op, json);
   json.Key("params").Begin('[');
   for (const Param& p : first.params) {
     json.Begin('{').Field("name", p.name).Field("kind", kKindNames[int(p.kind)]);

@@ -44,6 +44,12 @@ class JsonWriter {
     needs_comma_ = true;
     return *this;
   }
+  JsonWriter& Null(std::string_view key) {
+    Key(key);
+    text_ += "null";
+    needs_comma_ = true;
+    return *this;
+  }
   const std::string& text() const { return text_; }
 
  private:

@@ -15,6 +15,7 @@
 
 namespace anyop {
 
+struct GradientWiring;
 struct Operator;
 struct Plan;
 class PlanCache;
@@ -67,6 +68,7 @@ struct Operator {
   std::atomic<Entry> entry;
   std::unique_ptr<PlanCache> plans;
   std::vector<Composition> compositions;  // .means: none, one for all forms, or one per form
+  std::unique_ptr<const GradientWiring> gradient;  // see GradientOf
   std::unique_ptr<anyop_op> data_storage;
 
   // The name as texts give it: without "anyop.", with any other library's name.

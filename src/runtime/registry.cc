@@ -11,6 +11,7 @@
 #include "platform/env.h"
 #include "runtime/call.h"
 #include "runtime/error.h"
+#include "runtime/gradient.h"
 #include "runtime/library.h"
 #include "runtime/plan_cache.h"
 #include "runtime/policy.h"
@@ -33,6 +34,33 @@ Registry& TheRegistry() {
 
 bool SameContract(const Operator& a, const Operator& b) {
   return a.contract->hash == b.contract->hash;
+}
+
+// The gradient's operator: one that is registered already, else one that comes with this library.
+Operator& FindGradient(const Registry& r, const NewLibrary& library, const Operator& op) {
+  const std::string full = library.name + "." + op.data->gradient;
+  const auto known = r.operators.find(full);
+  if (known != r.operators.end()) return *known->second;
+  std::vector<std::string> names;
+  for (const auto& other : library.operators) {
+    if (other->name == full) return *other;
+    names.push_back(other->contract->name);
+  }
+  Fail(ANYOP_INVALID_ARGUMENT, op.name + ": its gradient is '" + op.data->gradient +
+                                   "', but the library has no such operator." +
+                                   DidYouMean(op.data->gradient, names));
+}
+
+void WireGradients(const Registry& r, NewLibrary& library) {
+  for (const auto& op : library.operators) {
+    if (!*op->data->gradient) continue;
+    try {
+      op->gradient =
+          std::make_unique<GradientWiring>(WireGradient(*op, FindGradient(r, library, *op)));
+    } catch (const Error& e) {
+      throw Error(e.code, library.file + ": " + e.what());
+    }
+  }
 }
 
 std::string BuiltInPath() {
@@ -104,6 +132,7 @@ void Register(NewLibrary library) {
                                      "\nbut " + known->second->file +
                                      " has already registered\n  " + known->second->contract->text);
   }
+  WireGradients(r, library);
   for (auto& op : library.operators) {
     op->index = int(r.operators.size());
     op->entry = &RunPlan;

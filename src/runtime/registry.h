@@ -25,7 +25,7 @@ struct NewLibrary {
   std::vector<std::pair<std::string, const anyop_reference*>> references;  // full name
 };
 // Skips operators that are registered with the same contract; throws InvalidArgument, naming both
-// files, if one has another.
+// files, if one has another, and if an operator and its gradient do not fit.
 void Register(NewLibrary library);
 
 }  // namespace anyop

@@ -52,8 +52,9 @@ def block(text: str) -> str:
 
 def facts(spec: dict[str, Any]) -> list[str]:
     lines = []
-    if spec.get("gradient"):
-        lines.append(f"- Gradient: `{spec['gradient']}`")
+    gradient = spec.get("gradient")
+    if gradient:
+        lines.append(f"- Gradient: `{gradient['op']}`, of {', '.join(gradient['targets'])}")
     if spec.get("means"):
         lines.append(f"- Means: `{spec['means']}`")
     if spec.get("source"):

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/gradient.h"
+
+#include <algorithm>
+
+#include "runtime/error.h"
+
+namespace anyop {
+namespace {
+
+class Wiring {
+ public:
+  Wiring(const Operator& op, Operator& gradient)
+      : op_(op),
+        gradient_(gradient),
+        forward_(op.contract->forms[0]),
+        backward_(gradient.contract->forms[0]) {}
+
+  GradientWiring Wire() const {
+    for (const Param& p : forward_.params) {
+      if (p.is_mut) Refuse(op_.name + " writes " + Quoted(p.name) + ", which nothing can undo");
+    }
+    GradientWiring wiring{&gradient_, {}, {}};
+    for (int i = 0; i < gradient_.n_params; ++i) wiring.sources.push_back(Source(i));
+    for (const Result& r : backward_.results) wiring.targets.push_back(Target(r));
+    const auto is_used = [](GradientSource s) { return s.kind == GradientSource::kResultGradient; };
+    if (std::ranges::none_of(wiring.sources, is_used)) {
+      Refuse("it takes the gradient of no result");
+    }
+    if (wiring.targets.empty()) Refuse("it has no result");
+    return wiring;
+  }
+
+ private:
+  static std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+
+  [[noreturn]] void Refuse(const std::string& why, const std::string& hint = "") const {
+    Fail(ANYOP_INVALID_ARGUMENT, op_.name + ": " + gradient_.name +
+                                     " cannot be its gradient: " + why + "." + hint + "\n  " +
+                                     op_.contract->text + "\n  " + gradient_.contract->text);
+  }
+
+  GradientSource Source(int index) const {
+    const Param& p = backward_.params[std::size_t(index)];
+    if (p.is_mut) Refuse("it writes its parameter " + Quoted(p.name));
+    const int own = forward_.param(p.name), result = forward_.result(p.name);
+    const int of = p.name.starts_with('d') ? forward_.result(p.name.substr(1)) : -1;
+    if (of >= 0 && (own >= 0 || result >= 0)) {
+      Refuse("its parameter " + Quoted(p.name) + " could be the gradient of " +
+             Quoted(p.name.substr(1)) + " or what " + op_.name + " itself calls so");
+    }
+    if (own >= 0) {
+      CheckPassed(p, index, own);
+      return {GradientSource::kParam, own};
+    }
+    if (of < 0 && result < 0) {
+      Refuse("its parameter " + Quoted(p.name) + " is no parameter or result of " + op_.name +
+             ", and no 'd' with a result's name");
+    }
+    if (p.kind != ParamKind::kTensor) {
+      Refuse("its parameter " + Quoted(p.name) + " is a tensor of " + op_.name + ", but no tensor");
+    }
+    if (of >= 0) return {GradientSource::kResultGradient, of};
+    return {GradientSource::kResult, result};
+  }
+
+  // A parameter of the forward is passed on: whatever was given there must be taken here.
+  void CheckPassed(const Param& p, int index, int own) const {
+    const Param& from = forward_.params[std::size_t(own)];
+    if (p.kind != from.kind) {
+      Refuse("its parameter " + Quoted(p.name) + " is of another kind than that of " + op_.name);
+    }
+    if (from.is_optional && !p.is_optional) {
+      Refuse("its parameter " + Quoted(p.name) + " must be given, but may be absent in " +
+             op_.name);
+    }
+    const auto& known = op_.contract->words[std::size_t(own)];
+    for (const std::string& word : gradient_.contract->words[std::size_t(index)]) {
+      if (std::ranges::find(known, word) != known.end()) continue;
+      Refuse("its parameter " + Quoted(p.name) + " may be " + Quoted(word) + ", a word that " +
+                 op_.name + " does not know",
+             DidYouMean(word, known));
+    }
+  }
+
+  int Target(const Result& r) const {
+    const int target = r.name.starts_with('d') ? forward_.param(r.name.substr(1)) : -1;
+    if (target < 0) {
+      Refuse("its result " + Quoted(r.name) + " is no 'd' with the name of a parameter of " +
+             op_.name);
+    }
+    if (forward_.params[std::size_t(target)].kind != ParamKind::kTensor) {
+      Refuse("its result " + Quoted(r.name) + " is the gradient of a parameter that is no tensor");
+    }
+    if (!r.is_optional) {
+      Refuse("its result " + Quoted(r.name) +
+             " must be one that a caller may decline: end its type with '?'");
+    }
+    return target;
+  }
+
+  const Operator& op_;
+  Operator& gradient_;
+  const Form &forward_, &backward_;
+};
+
+}  // namespace
+
+GradientWiring WireGradient(const Operator& op, Operator& gradient) {
+  return Wiring(op, gradient).Wire();
+}
+
+}  // namespace anyop

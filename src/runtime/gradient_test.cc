@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/gradient.h"
+
+#include "runtime/library.h"
+#include "runtime/registry.h"
+#include "runtime/testing/testing.h"
+
+namespace anyop {
+namespace {
+
+// A library of operators without kernels, made by hand; each must have a name of its own.
+struct Pair {
+  Pair(const char* forward, const char* gradient, const char* backward) {
+    op[0].signature = forward;
+    op[0].gradient = gradient;
+    op[1].signature = backward;
+    for (anyop_op& o : op) o.size = sizeof o;
+    info.size = sizeof info;
+    info.abi_version = ANYOP_ABI_VERSION;
+    info.name = "pair";
+    info.n_ops = *backward ? 2 : 1;
+    info.ops = ops;
+  }
+  anyop_op op[2] = {};
+  const anyop_op* ops[2] = {&op[0], &op[1]};
+  anyop_library_info info{};
+};
+
+std::string RegisterError(const Pair& pair) {
+  int code = ANYOP_INVALID_ARGUMENT;
+  std::string text = ErrorOf([&] { Register(ReadLibrary(pair.info, "pair.so")); }, &code);
+  EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
+  return text;
+}
+
+// Why a gradient is refused, between the two names and the signatures.
+std::string Refusal(const char* forward, const char* backward) {
+  const std::string text = RegisterError(Pair(forward, "b", backward));
+  const std::string start = "pair.so: pair.f: pair.b cannot be its gradient: ";
+  const std::string end = std::string("\n  ") + forward + "\n  " + backward;
+  EXPECT_TRUE(text.starts_with(start) && text.ends_with(end)) << text;
+  if (text.size() < start.size() + end.size()) return text;
+  return text.substr(start.size(), text.size() - start.size() - end.size());
+}
+
+TEST(Gradient, IsWiredByNames) {
+  const Operator& op = *Find("testing.affine");
+  const GradientWiring& wiring = *GradientOf(op);
+  EXPECT_EQ(wiring.op, Find("testing.affine_backward"));
+  ASSERT_EQ(wiring.sources.size(), 4u);
+  const GradientSource expected[] = {{GradientSource::kResultGradient, 0},
+                                     {GradientSource::kParam, 1},
+                                     {GradientSource::kParam, 2},
+                                     {GradientSource::kResult, 0}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(wiring.sources[i].kind, expected[i].kind) << i;
+    EXPECT_EQ(wiring.sources[i].index, expected[i].index) << i;
+  }
+  EXPECT_EQ(wiring.targets, (std::vector<int>{0, 2}));
+  EXPECT_EQ(GradientOf(*wiring.op), nullptr);
+}
+
+TEST(Gradient, IsPartOfTheInformation) {
+  EXPECT_NE(InfoJson(*Find("testing.affine"))
+                .find("\"gradient\": {\"op\": \"testing.affine_backward\", \"sources\": "
+                      "[[\"result_gradient\", \"y\"], [\"param\", \"s\"], [\"param\", \"b\"], "
+                      "[\"result\", \"y\"]], \"targets\": [\"x\", \"b\"]}, \"params\""),
+            std::string::npos);
+  EXPECT_NE(InfoJson(*Find("testing.axpy")).find("\"gradient\": null, \"params\""),
+            std::string::npos);
+  EXPECT_NE(InfoText(*Find("testing.affine")).find("Gradient: testing.affine_backward, of x, b\n"),
+            std::string::npos);
+}
+
+TEST(Gradient, AFirstRegistrationIsTheOneThatIsWired) {
+  const Pair pair("twice(x: f32[n]) -> (y: f32[n])", "twice_b",
+                  "twice_b(dy: f32[n]) -> (dx: f32[n]?)");
+  EXPECT_EQ(RegisterError(pair), "");
+  EXPECT_EQ(RegisterError(pair), "");
+  EXPECT_EQ(GradientOf(*Find("pair.twice"))->op, Find("pair.twice_b"));
+  // Another file of the same library may lack what the first one brought.
+  const Pair more("thrice(x: f32[n]) -> (y: f32[n])", "twice_b", "");
+  EXPECT_EQ(RegisterError(more), "");
+  EXPECT_EQ(GradientOf(*Find("pair.thrice"))->op, Find("pair.twice_b"));
+}
+
+TEST(Gradient, MustBeAnOperatorOfTheLibrary) {
+  EXPECT_EQ(RegisterError(Pair("f(x: f32[n]) -> (y: f32[n])", "f_bakward",
+                               "f_backward(dy: f32[n]) -> (dx: f32[n]?)")),
+            "pair.so: pair.f: its gradient is 'f_bakward', but the library has no such operator. "
+            "Did you mean 'f_backward'?");
+}
+
+TEST(Gradient, RegistersNothingIfItDoesNotFit) {
+  RegisterError(Pair("half(x: f32[n]) -> (y: f32[n])", "half_b", "half_b(q: int) -> ()"));
+  EXPECT_EQ(FindRegistered("pair.half"), nullptr);
+  EXPECT_EQ(FindRegistered("pair.half_b"), nullptr);
+}
+
+TEST(Gradient, TakesOnlyWhatTheForwardHas) {
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: f32[n], z: f32[n]) -> (dx: f32[n]?)"),
+            "its parameter 'z' is no parameter or result of pair.f, and no 'd' with a result's "
+            "name.");
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(x: f32[n]) -> (dx: f32[n]?)"),
+            "it takes the gradient of no result.");
+  EXPECT_EQ(Refusal("f(dy: f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> (ddy: f32[n]?)"),
+            "its parameter 'dy' could be the gradient of 'y' or what pair.f itself calls so.");
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: float) -> (dx: f32[1]?)"),
+            "its parameter 'dy' is a tensor of pair.f, but no tensor.");
+}
+
+TEST(Gradient, TakesWhateverTheForwardTook) {
+  EXPECT_EQ(
+      Refusal("f(x: f32[n], k: int) -> (y: f32[n])", "b(dy: f32[n], k: float) -> (dx: f32[n]?)"),
+      "its parameter 'k' is of another kind than that of pair.f.");
+  EXPECT_EQ(Refusal("f(x: f32[n], w: f32[n]?) -> (y: f32[n])",
+                    "b(dy: f32[n], w: f32[n]) -> (dx: f32[n]?)"),
+            "its parameter 'w' must be given, but may be absent in pair.f.");
+  EXPECT_EQ(Refusal("f(x: f32[n], k: 'relu' | 'none') -> (y: f32[n])",
+                    "b(dy: f32[n], k: 'nine') -> (dx: f32[n]?)"),
+            "its parameter 'k' may be 'nine', a word that pair.f does not know. Did you mean "
+            "'none'?");
+}
+
+TEST(Gradient, ResultsAreOptionalAndOfTensors) {
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> (dx: f32[n])"),
+            "its result 'dx' must be one that a caller may decline: end its type with '?'.");
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> (dz: f32[n]?)"),
+            "its result 'dz' is no 'd' with the name of a parameter of pair.f.");
+  EXPECT_EQ(Refusal("f(x: f32[n], s: float) -> (y: f32[n])", "b(dy: f32[n]) -> (ds: f32[n]?)"),
+            "its result 'ds' is the gradient of a parameter that is no tensor.");
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> ()"), "it has no result.");
+}
+
+TEST(Gradient, NeitherSideWritesItsArguments) {
+  EXPECT_EQ(Refusal("f(x: mut f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> (dx: f32[n]?)"),
+            "pair.f writes 'x', which nothing can undo.");
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: mut f32[n]) -> (dx: f32[n]?)"),
+            "it writes its parameter 'dy'.");
+}
+
+}  // namespace
+}  // namespace anyop
