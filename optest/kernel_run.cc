@@ -90,6 +90,7 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
     options.workspace_bytes = n.known ? std::uint64_t(n.is_float ? n.f : double(n.i)) : 0;
   }
   options.tiling_bytes = kernel.data.tiling_bytes;
+  options.kernel_data = kernel.data.data;
   options.poison = arrangement.poison;
   Services services(options);
   int code = ANYOP_OK;

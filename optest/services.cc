@@ -27,6 +27,7 @@ Services::Services(const ServicesOptions& options) : cut_(options.cut) {
   context_.tiling = tiling_.data();
   context_.threads = options.threads;
   context_.runtime = this;
+  context_.data = options.kernel_data;
 }
 
 std::string Services::FindUndeclaredWrite() const {

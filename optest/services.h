@@ -25,6 +25,7 @@ struct ServicesOptions {
   std::uint64_t workspace_bytes = 0;
   unsigned char poison = kGuard;  // of the workspace
   std::uint32_t tiling_bytes = 0;
+  const void* kernel_data = nullptr;
 };
 
 class Services {

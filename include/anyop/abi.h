@@ -126,7 +126,8 @@ struct anyop_context {
   const void* tiling; /* what the kernel's plan function wrote */
   int32_t threads;    /* the most threads that parallel_for uses for this call */
   int32_t reserved;
-  void* runtime; /* the runtime's own */
+  void* runtime;    /* the runtime's own */
+  const void* data; /* the kernel's own: anyop_kernel.data */
 };
 
 /* A frame: the parameters in signature order, then the results. */
@@ -150,6 +151,7 @@ typedef struct {
   anyop_plan plan;
   const char* plan_values; /* variables and number parameters, separated by commas */
   const char* probe;       /* sizes to measure this kernel at: "d = 1024, rows = 8"; "" for never */
+  const void* data;        /* handed to `run` in its context: one function for many kernels */
 } anyop_kernel;
 
 typedef struct {

@@ -169,11 +169,13 @@ struct Kernel {
   anyop_plan plan = nullptr;
   const char* plan_values = "";
   const char* probe = "";
+  const void* data = nullptr;
 };
 static_assert(sizeof(Kernel) == sizeof(anyop_kernel) &&
               offsetof(Kernel, run) == offsetof(anyop_kernel, run) &&
               offsetof(Kernel, accepts) == offsetof(anyop_kernel, accepts) &&
-              offsetof(Kernel, probe) == offsetof(anyop_kernel, probe));
+              offsetof(Kernel, probe) == offsetof(anyop_kernel, probe) &&
+              offsetof(Kernel, data) == offsetof(anyop_kernel, data));
 
 // The kernels of an operator, best first: an array of pointers.
 struct KernelList {

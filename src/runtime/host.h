@@ -25,7 +25,8 @@ extern const anyop_host kHost;
 
 inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* state) {
   return {sizeof(anyop_context), plan.flags,  &kHost,       nullptr, workspace,
-          plan.workspace_bytes,  plan.tiling, plan.threads, 0,       state};
+          plan.workspace_bytes,  plan.tiling, plan.threads, 0,       state,
+          plan.kernel_data};
 }
 
 // Raises what a kernel, check or plan function reported.

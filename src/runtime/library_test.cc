@@ -88,13 +88,34 @@ TEST(Library, AnOlderOneLoadsWithoutTheFieldsThatItLacks) {
   library.op.check = &DoNothing;  // beyond its size: not read
   library.kernel.size = offsetof(anyop_kernel, accepts);
   library.kernel.probe = reinterpret_cast<const char*>(1);
+  library.kernel.data = &library;
   EXPECT_EQ(RegisterError(library, "old.so"), "");
   const Operator& op = *Find("handmade.older");
   EXPECT_EQ(op.data->check, nullptr);
   EXPECT_STREQ(op.kernels[0].data.probe, "");
+  EXPECT_EQ(op.kernels[0].data.data, nullptr);
   library.op.size = 8;
   EXPECT_EQ(RegisterError(library, "old.so"),
             "old.so: an operator's table is too short. Build it again with this version of anyop.");
+}
+
+TEST(Library, AKernelGetsItsOwnData) {
+  static const float factors[] = {2, 3};
+  const anyop_run multiply = [](const anyop_context* c, const anyop_value* frame) -> int {
+    const float factor = *static_cast<const float*>(c->data);
+    static_cast<float*>(frame[1].t->data)[0] = static_cast<float*>(frame[0].t->data)[0] * factor;
+    return ANYOP_OK;
+  };
+  HandMade twice("times_two(x: f32[1]) -> (y: f32[1])"),
+      thrice("times_three(x: f32[1]) -> (y: f32[1])");
+  twice.kernel.data = &factors[0];
+  thrice.kernel.data = &factors[1];
+  for (HandMade* library : {&twice, &thrice}) {
+    library->kernel.run = multiply;
+    EXPECT_EQ(RegisterError(*library, "data.so"), "");
+  }
+  EXPECT_EQ(Values(Call("handmade.times_two", Floats({1}, {5}))), std::vector<float>{10});
+  EXPECT_EQ(Values(Call("handmade.times_three", Floats({1}, {5}))), std::vector<float>{15});
 }
 
 TEST(Library, AnotherContractOfTheSameNameNamesBothFiles) {

@@ -231,6 +231,7 @@ class Planner {
 
   void Tile(const OperatorKernel& k) {
     plan_.run = k.data.run;
+    plan_.kernel_data = k.data.data;
     if (!k.workspace.node.empty() && k.workspace.node[std::size_t(plan_.form)] >= 0) {
       const Number n = Evaluate(contract_, plan_.form, k.workspace.node[std::size_t(plan_.form)],
                                 plan_.bindings, frame_, plan_.threads);

@@ -40,6 +40,7 @@ struct Plan {
   const Operator* op = nullptr;
   int kernel = -1;  // index in op->kernels; -1: .means
   anyop_run run = nullptr;
+  const void* kernel_data = nullptr;
   std::uint64_t workspace_bytes = 0;
   const void* tiling = nullptr;  // into tiling_storage
   int threads = 1;
