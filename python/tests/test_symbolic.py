@@ -162,5 +162,5 @@ def test_a_registered_operator_gives_its_torch_schemas() -> None:
     plain, out, in_place = anyop.schemas("rms_norm")
     parameters = "Tensor? weight=None, float eps=1e-6, float weight_offset=0.0"
     assert plain == f"rms_norm(Tensor x, {parameters}) -> Tensor"
-    assert out == f"rms_norm.out(Tensor x, {parameters}, *, Tensor(a!) y) -> Tensor(a!)"
+    assert out == f"rms_norm.out(Tensor x, {parameters}, *, Tensor(a!) out) -> Tensor(a!)"
     assert in_place.startswith("rms_norm_(Tensor(a!) x, ")

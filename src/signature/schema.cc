@@ -18,37 +18,52 @@ class Writer {
     if (kind_ == SchemaKind::kOut && form.results.empty()) return "";
     if (kind_ == SchemaKind::kInPlace && !MayBeInPlace()) return "";
     std::string args;
-    for (int i = 0; i < contract_.n_params(); ++i) args += (i ? ", " : "") + Parameter(i);
-    std::string returns;
-    if (kind_ == SchemaKind::kOut) args += args.empty() ? "*" : ", *";
-    for (const Result& r : form.results) {
-      std::string type = "Tensor";
-      if (kind_ == SchemaKind::kOut) {
-        type += Alias();
-        args += ", " + type + " " + std::string(r.name);
-      } else if (kind_ == SchemaKind::kInPlace) {
-        type += "(a!)";
-      }
-      returns += (returns.empty() ? "" : ", ") + type;
-      if (kind_ == SchemaKind::kFunctional && form.results.size() > 1) {
-        returns += " " + std::string(r.name);
+    for (int i = 0; i < contract_.n_params(); ++i) Add(args, Parameter(i));
+    if (kind_ != SchemaKind::kInPlace && HasOutputMask(contract_)) {
+      Add(args, "bool[" + std::to_string(contract_.n_results()) + "]? output_mask=None");
+    }
+    if (kind_ == SchemaKind::kOut) {
+      Add(args, "*");
+      for (const Result& r : form.results) {
+        const std::string suffix = form.results.size() == 1 ? "" : "_" + std::string(r.name);
+        Add(args, "Tensor" + Alias() + " out" + suffix);
       }
     }
-    if (form.results.size() != 1) returns = "(" + returns + ")";
     const char* suffix[] = {"", ".out", "_"};
-    return contract_.name + suffix[int(kind_)] + "(" + args + ") -> " + returns;
+    return contract_.name + suffix[int(kind_)] + "(" + args + ") -> " + Returns();
   }
 
  private:
+  static void Add(std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ", ") + item;
+  }
+  bool HasMut() const {
+    for (const Param& p : contract_.forms[0].params) {
+      if (p.is_mut) return true;
+    }
+    return false;
+  }
   bool MayBeInPlace() const {
-    if (contract_.n_results() != 1 || contract_.n_params() == 0) return false;
+    if (contract_.n_results() != 1 || contract_.n_params() == 0 || HasMut()) return false;
+    const Form& first = contract_.forms[0];
+    if (first.results[0].is_optional || first.params[0].kind != ParamKind::kTensor) return false;
     for (const Form& form : contract_.forms) {
       if (!(form.results[0].over & 1)) return false;
-      for (const Param& p : form.params) {
-        if (p.is_mut) return false;
-      }
     }
     return true;
+  }
+  // torch.compile refuses results that alias arguments, except the one of an operator that writes
+  // nothing else.
+  std::string Returns() const {
+    const std::vector<Result>& results = contract_.forms[0].results;
+    if (kind_ == SchemaKind::kInPlace) return "Tensor(a!)";
+    if (kind_ == SchemaKind::kOut) {
+      return results.size() == 1 && !HasMut() ? "Tensor(a!)" : "()";
+    }
+    if (results.size() == 1) return "Tensor";
+    std::string list;
+    for (const Result& r : results) Add(list, "Tensor " + std::string(r.name));
+    return "(" + list + ")";
   }
   std::string Alias() { return std::string("(") + letter_++ + "!)"; }
 
@@ -107,6 +122,13 @@ class Writer {
 };
 
 }  // namespace
+
+bool HasOutputMask(const Contract& contract) {
+  for (const Result& r : contract.forms[0].results) {
+    if (r.is_optional) return true;
+  }
+  return false;
+}
 
 std::string TorchSchema(const Contract& contract, SchemaKind kind) {
   return Writer(contract, kind).Write();

@@ -22,20 +22,21 @@ TEST(Schema, SpellsEveryKind) {
              "T[n], z: "
              "to[n]?)"),
       "f(Tensor(a!) a, Tensor(b!)? b, Tensor(c!)[] l, Tensor[] m, SymInt i, SymInt? o, SymInt[] t, "
-      "SymInt[2] s=[1, 1], float[]? g=None, bool h=True, str w=\"y\", ScalarType to=bfloat16) -> "
-      "(Tensor y, "
-      "Tensor z)");
+      "SymInt[2] s=[1, 1], float[]? g=None, bool h=True, str w=\"y\", ScalarType to=bfloat16, "
+      "bool[2]? output_mask=None) -> (Tensor y, Tensor z)");
   EXPECT_EQ(Schema("f(a: mut T[n]) -> ()"), "f(Tensor(a!) a) -> ()");
 }
 
 TEST(Schema, OutVariantsTakeTheResults) {
-  EXPECT_EQ(
-      Schema(kRmsNorm, SchemaKind::kOut),
-      "rms_norm.out(Tensor x, Tensor? weight=None, float eps=1e-6, *, Tensor(a!) y) -> Tensor(a!)");
-  EXPECT_EQ(Schema("f(a: mut T[n]) -> (y: T[n], z: T[n])", SchemaKind::kOut),
-            "f.out(Tensor(a!) a, *, Tensor(b!) y, Tensor(c!) z) -> (Tensor(b!), Tensor(c!))");
+  EXPECT_EQ(Schema(kRmsNorm, SchemaKind::kOut),
+            "rms_norm.out(Tensor x, Tensor? weight=None, float eps=1e-6, *, Tensor(a!) out) -> "
+            "Tensor(a!)");
+  EXPECT_EQ(Schema("f(x: T[n]) -> (y: T[n], z: T[n])", SchemaKind::kOut),
+            "f.out(Tensor x, *, Tensor(a!) out_y, Tensor(b!) out_z) -> ()");
+  EXPECT_EQ(Schema("f(a: mut T[n]) -> (y: T[n])", SchemaKind::kOut),
+            "f.out(Tensor(a!) a, *, Tensor(b!) out) -> ()");
   EXPECT_EQ(Schema("f(n: int) -> (y: f32[n])", SchemaKind::kOut),
-            "f.out(SymInt n, *, Tensor(a!) y) -> Tensor(a!)");
+            "f.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)");
   EXPECT_EQ(Schema("f(a: mut T[n]) -> ()", SchemaKind::kOut), "");
 }
 
@@ -45,6 +46,18 @@ TEST(Schema, InPlaceVariantsNeedOver) {
   EXPECT_EQ(Schema("f(x: T[n]) -> (y: T[n])", SchemaKind::kInPlace), "");
   EXPECT_EQ(Schema("f(x: T[n], y: T[n]) -> (z: T[n] over y)", SchemaKind::kInPlace), "");
   EXPECT_EQ(Schema("f(x: T[n], y: mut T[n]) -> (z: T[n] over x)", SchemaKind::kInPlace), "");
+  EXPECT_EQ(Schema("f(x: T[n]) -> (z: T[n]? over x)", SchemaKind::kInPlace), "");
+}
+
+TEST(Schema, ResultsThatMayBeDeclinedHaveAMask) {
+  constexpr const char* text = "g(dy: T[n], w: T[n]?) -> (dx: T[n]?, dw: T[n]?)";
+  EXPECT_EQ(Schema(text),
+            "g(Tensor dy, Tensor? w=None, bool[2]? output_mask=None) -> (Tensor dx, Tensor dw)");
+  EXPECT_EQ(Schema(text, SchemaKind::kOut),
+            "g.out(Tensor dy, Tensor? w=None, bool[2]? output_mask=None, *, Tensor(a!) out_dx, "
+            "Tensor(b!) out_dw) -> ()");
+  EXPECT_EQ(Schema("g(dy: T[n]) -> (dx: T[n]?)", SchemaKind::kOut),
+            "g.out(Tensor dy, bool[1]? output_mask=None, *, Tensor(a!) out) -> Tensor(a!)");
 }
 
 TEST(Schema, IsTheUnionOfTheForms) {
