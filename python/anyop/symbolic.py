@@ -366,7 +366,15 @@ def infer(contract: dict[str, Any], args: Sequence[Any], host: Host | None = Non
     argument, UNKNOWN for a value that is not known. Raises ValueError for what is surely wrong.
     """
     args = list(args)
-    for i, form in enumerate(contract["forms"]):
-        if _fits(contract, form, args):
-            return _Call(contract, form, args, host or Host()).run(i)
+    form = choose_form(contract, args)
+    number = contract["forms"].index(form)
+    return _Call(contract, form, args, host or Host()).run(number)
+
+
+def choose_form(contract: dict[str, Any], args: Sequence[Any]) -> dict[str, Any]:
+    """The first form that takes these words and ranks. Raises ValueError where none does."""
+    for form in contract["forms"]:
+        if _fits(contract, form, list(args)):
+            chosen: dict[str, Any] = form
+            return chosen
     raise ValueError(f"{contract['name']}: no form takes these words and ranks.")

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torch operators without a compiled adapter: kernels and gradients in Python.
+
+The same behaviour as bindings/torch, some microseconds more a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import _C
+from torch.autograd import forward_ad
+
+from anyop import _anyop
+from anyop.torch import _autocast
+from anyop.torch._fake import describe_all
+from anyop.torch._operators import (
+    TORCH_DTYPES,
+    Call,
+    Operator,
+    dtype_name,
+    tensors_of,
+)
+
+Implement = Callable[..., None]  # (torch name, dispatch key, function, with_keyset)
+
+
+def register(op: Operator, implement: Implement) -> None:
+    """Implements every overload of an operator."""
+    for overload, schema in op.schemas.items():
+        if not schema:
+            continue
+        name = op.torch_name(overload)
+        kernel = _Kernel(op, overload)
+        implement(name, "CPU", kernel)
+        if not any(p["kind"] in ("tensor", "tensors") for p in op.params):
+            implement(name, "CompositeExplicitAutograd", kernel)
+        if overload or any(p.get("mut") for p in op.params):
+            implement(name, "ADInplaceOrView", _BumpVersions(op, overload), True)
+            implement(name, "Autograd", _RefuseGradients(op, overload), True)
+        else:
+            implement(name, "Autograd", _Differentiate(op), True)
+        if not overload and _autocast.groups(op):
+            implement(name, "AutocastCPU", _autocast.Autocast(op), True)
+
+
+class _Kernel:
+    """Runs a call on the tensors' memory."""
+
+    def __init__(self, op: Operator, overload: str) -> None:
+        self.op, self.overload = op, overload
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        op = self.op
+        call = op.bind(self.overload, args, kwargs)
+        arguments = tuple(describe_all(op, call.values, self.describe))
+        given: list[Any] = [False if d else None for d in op.declined(call)]
+        for i, out in enumerate(call.outs):
+            if given[i] is None:
+                given[i] = self.describe(op.out_names[i], out)
+        made = _anyop.call_memory(op.name, arguments, tuple(given), self.allocate)
+        return op.returned(self.overload, made, call.outs)
+
+    def allocate(self, dtype: str, shape: tuple[int, ...]) -> Any:
+        t = torch.empty(shape, dtype=TORCH_DTYPES[dtype])
+        return t, self.describe("", t)
+
+    def describe(self, name: str, t: torch.Tensor) -> Any:
+        op = self.op.display_name
+        if t.device.type != "cpu":
+            raise _anyop.InvalidArgument(
+                f"{op}: {name} is on {t.device}, but must be on cpu. Try {name}.to('cpu')."
+            )
+        if t.layout != torch.strided:
+            raise _anyop.InvalidArgument(
+                f"{op}: {name} has the layout {t.layout}, but must be strided. "
+                f"Try {name}.to_dense()."
+            )
+        address, shape = t.data_ptr(), tuple(t.shape)
+        if not address and t.numel():
+            raise _anyop.InvalidArgument(f"{op}: the storage of {name} was resized to nothing.")
+        return address, dtype_name(op, name, t), shape, t.stride()
+
+
+class _BumpVersions:
+    """Tells autograd which tensors were written."""
+
+    def __init__(self, op: Operator, overload: str) -> None:
+        self.op, self.overload = op, overload
+
+    def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        call = self.op.bind(self.overload, args, kwargs)
+        overload = self.op.torch_op(self.overload)
+        with _C._AutoDispatchBelowADInplaceOrView():
+            result = overload.redispatch(keys & _C._after_ADInplaceOrView_keyset, *args, **kwargs)
+        for _, t in self.op.written(self.overload, call):
+            torch.autograd.graph.increment_version(t)
+        return result
+
+
+def _inputs(op: Operator, call: Call) -> list[tuple[str, torch.Tensor]]:
+    pairs = zip(op.params, call.values, strict=True)
+    return [found for p, value in pairs for found in tensors_of(p["name"], value)]
+
+
+def _refuse_tangents(op: Operator, tensors: list[tuple[str, torch.Tensor]]) -> None:
+    if forward_ad._current_level < 0:
+        return
+    for name, t in tensors:
+        if forward_ad.unpack_dual(t).tangent is not None:
+            raise NotImplementedError(
+                f"{op.display_name}: {name} has a tangent, but anyop's operators have no "
+                "forward-mode derivative. Try torch.func.vjp."
+            )
+
+
+class _RefuseGradients:
+    """What writes into tensors cannot be differentiated."""
+
+    def __init__(self, op: Operator, overload: str) -> None:
+        self.op, self.overload = op, overload
+
+    def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        op = self.op
+        call = op.bind(self.overload, args, kwargs)
+        tensors = _inputs(op, call)
+        if self.overload == "out":
+            tensors += op.written(self.overload, call)
+        _refuse_tangents(op, tensors)
+        for name, t in tensors if torch.is_grad_enabled() else []:
+            if t.requires_grad:
+                raise NotImplementedError(
+                    f"{op.display_name}: {name} requires grad, but this call writes into its "
+                    "arguments, which cannot be differentiated. Try torch.no_grad() or detach()."
+                )
+        overload = op.torch_op(self.overload)
+        with _C._AutoDispatchBelowAutograd():
+            return overload.redispatch(keys & _C._after_autograd_keyset, *args, **kwargs)
+
+
+class _Differentiate:
+    """Records the gradient where one is needed."""
+
+    def __init__(self, op: Operator) -> None:
+        self.op = op
+
+    def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        op = self.op
+        call = op.bind("", args, kwargs)
+        tensors = _inputs(op, call)
+        _refuse_tangents(op, tensors)
+        if torch.is_grad_enabled():
+            targets = op.gradient["targets"] if op.gradient else None
+            if any(t.requires_grad and (targets is None or n in targets) for n, t in tensors):
+                made = _Function.apply(op, keys, call, [n for n, _ in tensors],
+                                       *[t for _, t in tensors])  # fmt: skip
+                return op.returned("", made, [])
+        overload = op.torch_op("")
+        with _C._AutoDispatchBelowAutograd():
+            return overload.redispatch(keys & _C._after_autograd_keyset, *args, **kwargs)
+
+
+class _Function(torch.autograd.Function):
+    """The gradient of any operator, as `.gradient` wires it."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, op: Operator, keys: Any, call: Call, names: list[str], *tensors: torch.Tensor
+    ) -> Any:
+        mask = () if call.mask is None else (call.mask,)
+        with _C._AutoDispatchBelowAutograd():
+            results = op.torch_op("").redispatch(
+                keys & _C._after_autograd_keyset, *call.values, *mask
+            )
+        made = results if isinstance(results, tuple) else (results,)
+        ctx.op, ctx.names = op, names
+        ctx.set_materialize_grads(False)
+        ctx.kinds = [None if r is None else (r.shape, r.dtype, r.device) for r in made]
+        if op.gradient:
+            _save(ctx, call, made)
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        op = ctx.op
+        if not op.gradient:
+            raise NotImplementedError(
+                f"{op.display_name}: it has no gradient, but one was asked for. "
+                "Try torch.no_grad() around the call, or detach() its arguments."
+            )
+        gradient = Operator(op.gradient["op"])
+        arguments = _gradient_arguments(ctx, gradient, grads)
+        targets = op.gradient["targets"]
+        needed = dict(zip(ctx.names, ctx.needs_input_grad[4:], strict=True))
+        mask = [needed.get(name, False) for name in targets]
+        results = gradient.torch_op("")(*arguments, mask)
+        made = results if isinstance(results, tuple) else (results,)
+        by_name = dict(zip(targets, made, strict=True))
+        return (None, None, None, None, *[by_name.get(name) for name in ctx.names])
+
+
+def _save(ctx: Any, call: Call, made: Any) -> None:
+    """Keeps what the gradient reads, and nothing else."""
+    op = ctx.op
+    values = dict(zip([p["name"] for p in op.params], call.values, strict=True))
+    results = dict(zip([r["name"] for r in op.results], made, strict=True))
+    sources = op.gradient["sources"]
+    ctx.numbers, ctx.saved, tensors = {}, {}, []
+    for kind, name in sources:
+        value = values[name] if kind == "param" else results[name] if kind == "result" else None
+        if isinstance(value, torch.Tensor):
+            ctx.saved[name] = len(tensors)
+            tensors.append(value)
+        elif kind == "param":
+            ctx.numbers[name] = value
+    ctx.save_for_backward(*tensors)
+    used = {name for kind, name in sources if kind == "result_gradient"}
+    other = [r for name, r in results.items() if r is not None and name not in used]
+    ctx.mark_non_differentiable(*other)
+
+
+def _gradient_arguments(ctx: Any, gradient: Operator, grads: Any) -> list[Any]:
+    op, saved = ctx.op, ctx.saved_tensors
+    names = [r["name"] for r in op.results]
+    arguments: list[Any] = []
+    for (kind, name), param in zip(op.gradient["sources"], gradient.params, strict=True):
+        if kind != "result_gradient":
+            at = ctx.saved.get(name)
+            arguments.append(ctx.numbers.get(name) if at is None else saved[at])
+            continue
+        i = names.index(name)
+        if grads[i] is None and not param.get("optional") and ctx.kinds[i] is not None:
+            shape, dtype, device = ctx.kinds[i]
+            arguments.append(torch.zeros(shape, dtype=dtype, device=device))
+        else:
+            arguments.append(grads[i])
+    return arguments
