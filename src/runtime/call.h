@@ -34,6 +34,9 @@ std::vector<Operator*> Operators();
 // (no such file, no operator library, built for a newer boundary), InvalidArgument (a contract that
 // contradicts a registered one, a signature or expression that does not parse).
 void Load(const std::string& path);
+// Registers the operators of a table in memory, which stays there, as Load does those of a file.
+// file: where messages say that they are from.
+void Define(const anyop_library_info& info, const std::string& file);
 // Loads double-precision references for tests and the check observer.
 void LoadReferences(const std::string& path);
 const anyop_reference* FindReference(const Operator& op);  // null if there is none

@@ -5,10 +5,14 @@
 
 #include "anyop/tensor.h"
 #include "platform/threads.h"
+#include "runtime/calling_host.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
 namespace anyop {
+
+constinit thread_local HostKind calling_host = HostKind::kUnknown;
+
 namespace {
 
 void RunParallel(const anyop_context* c, std::int64_t n, std::int64_t grain, RangeFunction fn,

@@ -118,6 +118,17 @@ TEST(Library, AKernelGetsItsOwnData) {
   EXPECT_EQ(Values(Call("handmade.times_three", Floats({1}, {5}))), std::vector<float>{15});
 }
 
+TEST(Library, OperatorsInMemoryAreRegisteredOneByOne) {
+  static HandMade first("one(x: f32[n]) -> (y: f32[n])"), second("one(x: f32[n]) -> (y: f32[n])");
+  second.info.name = "handmade_too";
+  Define(first.info, "memory");
+  Define(second.info, "memory");
+  EXPECT_EQ(Find("handmade_too.one")->file, "memory");
+  int listed = 0;
+  for (const LoadedLibrary& l : Libraries()) listed += l.file == "memory";
+  EXPECT_EQ(listed, 2);
+}
+
 TEST(Library, AnotherContractOfTheSameNameNamesBothFiles) {
   const HandMade first("twice(x: f32[n]) -> (y: f32[n])");
   const HandMade second("twice(x: f64[n]) -> (y: f64[n])");

@@ -162,7 +162,7 @@ void CheckProcessPolicy(std::string_view library) {
   const Policy* policy = process_policy.load(std::memory_order_acquire);
   if (!policy) return;
   for (const PolicyItem& i : policy->items) {
-    if (i.op.substr(0, i.op.find('.')) == library) CheckItem(policy->text, i);
+    if (i.op == library || i.op.substr(0, i.op.find('.')) == library) CheckItem(policy->text, i);
   }
 }
 

@@ -59,8 +59,9 @@ inline std::uint64_t ScopeWord(const ThreadState& state) {
   return (ProcessWord() & state.process_mask) | state.scope_word;
 }
 
-// Throws if the process policy names an operator or kernel that this library lacks. Called when a
-// library is loaded, because ANYOP_POLICY may name libraries before they are.
+// Throws if the process policy names an operator or kernel that this library (or operator, by its
+// full name) lacks. Called when it is loaded, because ANYOP_POLICY may name libraries before they
+// are.
 void CheckProcessPolicy(std::string_view library);
 
 // Whether a kernel of this name answers to `wanted`: equal, or longer by "_...".

@@ -140,7 +140,7 @@ void Register(NewLibrary library) {
   }
   for (const auto& [name, reference] : library.references) r.references.emplace(name, reference);
   for (const LoadedLibrary& l : r.libraries) {
-    if (l.file == library.file) return;
+    if (l.file == library.file && l.name == library.name) return;
   }
   r.libraries.push_back({library.name, library.version, library.file});
 }
@@ -173,6 +173,16 @@ void Load(const std::string& path) {
   const std::string name = library.name;
   Register(std::move(library));
   CheckProcessPolicy(name);
+}
+
+void Define(const anyop_library_info& info, const std::string& file) {
+  LoadBuiltIn();
+  CheckInfo(&info, file);
+  NewLibrary library = ReadLibrary(info, file);
+  std::vector<std::string> names;
+  for (const auto& op : library.operators) names.push_back(op->name);
+  Register(std::move(library));
+  for (const std::string& name : names) CheckProcessPolicy(name);
 }
 
 void LoadReferences(const std::string& path) {
