@@ -23,6 +23,7 @@ extern constinit const Op add{
         "where T in f32 | f16 | bf16 | i32 | i64\n"
         "add(x: T[..., d], y: T[d]) -> (z: T[..., d] over x) "
         "where T in f32 | f16 | bf16 | i32 | i64",
+    .gradient = "add_backward",
     .flops = "size(z)",
     .commutes = "x, y",
     .kernels = kKernels,

@@ -28,6 +28,7 @@ extern constinit const Op add_rms_norm{
         "eps: float = 1e-6, weight_offset: float = 0.0) "
         "-> (y: T[..., d] over x, sum: T[..., d] over residual) "
         "where T in f32 | f16 | bf16, d >= 1, eps >= 0",
+    .gradient = "add_rms_norm_backward",
     .flops = "5 * size(y)",
     .means = "sum = add(x, residual); y = rms_norm(sum, weight, eps, weight_offset)",
     .kernels = kKernels,

@@ -58,8 +58,14 @@ void Run(const Context&, const Tensor& x, DType to, bool saturate, const Tensor&
   }
 }
 
+void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor* dx) {
+  if (dx) Run(ctx, dy, x.type(), /*saturate=*/true, *dx);
+}
+
 }  // namespace
 
 extern constinit const Reference cast_reference{.op = "cast", .run = Bind<&Run>()};
+extern constinit const Reference cast_backward_reference{.op = "cast_backward",
+                                                         .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

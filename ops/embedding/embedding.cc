@@ -62,6 +62,7 @@ extern constinit const Op embedding{
     .signature =
         "embedding(ids: I[...] below v, weight: T[v, d], padding_idx: int = -1) -> "
         "(y: T[..., d]) where T in f32 | f16 | bf16, I in i32 | i64",
+    .gradient = "embedding_backward",
     .bytes = "2 * size(y) * bytes(T) + bytes(ids)",
     .kernels = kKernels,
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/rms_norm/backward.h"
 #include "ops/rms_norm/kernel.h"
 
 namespace anyop::ops {
 
 extern constinit const Kernel rms_norm_avx512{.name = "cpu_avx512", .run = Bind<&Run>()};
+extern constinit const Kernel rms_norm_backward_avx512{
+    .name = "cpu_avx512", .workspace = ANYOP_ROW_SUMS_WORKSPACE("x"), .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "anyop/op.h"
+#include "ops/common/rms_norm_reference.h"
 
 namespace anyop::ops {
 namespace {
@@ -21,8 +21,15 @@ void Run(const Context&, const Tensor& x, const Tensor* weight, double eps, doub
   }
 }
 
+void RunBackward(const Context&, const Tensor& dy, const Tensor& x, const Tensor* weight,
+                 double eps, double weight_offset, const Tensor* dx, const Tensor* dweight) {
+  RmsNormBackwardReference(&dy, nullptr, x, weight, eps, weight_offset, dx, dweight);
+}
+
 }  // namespace
 
 extern constinit const Reference rms_norm_reference{.op = "rms_norm", .run = Bind<&Run>()};
+extern constinit const Reference rms_norm_backward_reference{.op = "rms_norm_backward",
+                                                             .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

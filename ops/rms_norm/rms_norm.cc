@@ -26,6 +26,7 @@ extern constinit const Op rms_norm{
         "rms_norm(x: T[..., d], weight: T[d]?, eps: float = 1e-6, "
         "weight_offset: float = 0.0) -> (y: T[..., d] over x) "
         "where T in f32 | f16 | bf16, d >= 1, eps >= 0",
+    .gradient = "rms_norm_backward",
     .flops = "4 * size(y)",
     .kernels = kKernels,
 };

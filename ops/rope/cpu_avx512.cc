@@ -4,5 +4,7 @@
 namespace anyop::ops {
 
 extern constinit const Kernel rope_avx512{.name = "cpu_avx512", .run = Bind<&RunRope>()};
+extern constinit const Kernel rope_backward_avx512{.name = "cpu_avx512",
+                                                   .run = Bind<&RunRopeBackward>()};
 
 }  // namespace anyop::ops

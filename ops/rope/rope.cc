@@ -30,6 +30,7 @@ extern constinit const Op rope{
         "style: 'neox' | 'gptj' = 'neox', inverse: bool = False) -> (y: T[t, h, d] over x) "
         "where T in f32 | f16 | bf16, C in f32 | f16 | bf16, I in i32 | i64, r % 2 == 0, "
         "offset >= 0, offset + r <= d, given(positions) or p == t",
+    .gradient = "rope_backward",
     .flops = "3 * r * t * h",
     .bytes = "bytes(x) + bytes(y) + t * r * bytes(C)",
     .kernels = kKernels,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of rope, compiled once per instruction set.
+// The kernels of rope and its gradient, compiled once per instruction set.
 #pragma once
 #include "ops/common/rotation.h"
 
@@ -47,6 +47,13 @@ inline void RunRope(const Context& ctx, const Tensor& x, const Tensor* positions
     default:
       return RopeTokens<BF16>(ctx, rotation, x, y);
   }
+}
+
+// The transpose of a rotation is the rotation back.
+inline void RunRopeBackward(const Context& ctx, const Tensor& dy, const Tensor* positions,
+                            const Tensor& cos_sin_cache, std::int64_t offset,
+                            std::string_view style, bool inverse, const Tensor* dx) {
+  if (dx) RunRope(ctx, dy, positions, cos_sin_cache, offset, style, !inverse, *dx);
 }
 
 }  // namespace ANYOP_ISA

@@ -18,6 +18,7 @@ constexpr const Kernel* kKernels[] = {&sigmoid_avx512, &sigmoid_avx2, &kPortable
 
 extern constinit const Op sigmoid{
     .signature = "sigmoid(x: T[...]) -> (y: T[...] over x) where T in f32 | f16 | bf16",
+    .gradient = "sigmoid_backward",
     .flops = "12 * size(y)",
     .kernels = kKernels,
 };

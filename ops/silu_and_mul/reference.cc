@@ -16,8 +16,24 @@ void Run(const Context&, const Tensor& x, const Tensor& y) {
   }
 }
 
+void RunBackward(const Context&, const Tensor& dy, const Tensor& x, const Tensor* dx) {
+  const std::int64_t d = dy.row_size();
+  for (std::int64_t r = 0; dx && r < dy.rows(); ++r) {
+    for (std::int64_t j = 0; j < d; ++j) {
+      const double g = Read(x, x.row_offset(r) + j), u = Read(x, x.row_offset(r) + d + j);
+      const double w = Read(dy, dy.row_offset(r) + j);
+      const double s = 1 / (1 + std::exp(-g)), rest = 1 / (1 + std::exp(g));
+      double* to = dx->base<double>() + dx->row_offset(r) + j;
+      to[0] = w * u * s * (1 + g * rest);
+      to[d] = w * g * s;
+    }
+  }
+}
+
 }  // namespace
 
 extern constinit const Reference silu_and_mul_reference{.op = "silu_and_mul", .run = Bind<&Run>()};
+extern constinit const Reference silu_and_mul_backward_reference{.op = "silu_and_mul_backward",
+                                                                 .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -19,6 +19,7 @@ constexpr const Kernel* kKernels[] = {&silu_and_mul_avx512, &silu_and_mul_avx2, 
 
 extern constinit const Op silu_and_mul{
     .signature = "silu_and_mul(x: T[..., 2*d]) -> (y: T[..., d]) where T in f32 | f16 | bf16",
+    .gradient = "silu_and_mul_backward",
     .flops = "15 * size(y)",
     .kernels = kKernels,
 };

@@ -23,6 +23,7 @@ extern constinit const Op softmax{
     .signature =
         "softmax(x: T[..., d], scale: float = 1.0) -> (y: T[..., d] over x) "
         "where T in f32 | f16 | bf16, d >= 1",
+    .gradient = "softmax_backward",
     .flops = "15 * size(y)",
     .kernels = kKernels,
 };

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "ops/common/binary_backward.h"
+
+namespace anyop::ops {
+namespace {
+
+void RunBackward(const Context& ctx, const Tensor& dz, const Tensor& y, const Tensor* dx,
+                 const Tensor* dy) {
+  const auto pass = [](F32 gradient, F32) { return gradient; };
+  VisitFloat(dz.type(), [&](auto zero) {
+    BinaryBackward<decltype(zero)>(ctx, dz, dz, y, dx, dy, pass, pass);
+  });
+}
+
+}  // namespace
+}  // namespace anyop::ops

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstring>
+
+#include "ops/common/elementwise.h"
+
+#define ANYOP_EMBEDDING_BACKWARD_WORKSPACE "8 * v + 16 * size(ids)"
+
+namespace anyop::ops {
+namespace {
+
+// The uses of every id, in rising order, as lists: a sum over them is in that order on any number
+// of threads.
+class Uses {
+ public:
+  Uses(const Context& ctx, const Tensor& dy, const Tensor& ids, std::int64_t v,
+       std::int64_t padding_idx)
+      : first_(ctx.Workspace<std::int64_t>()), uses_(ctx.Workspace<Use>(std::size_t(v) * 8)) {
+    std::memset(first_, 0xff, std::size_t(v) * 8);  // -1
+    const std::int64_t per_row = ids.row_size();
+    for (std::int64_t i = ids.size() - 1; i >= 0; --i) {
+      const std::int64_t id = ReadIndex(ids, ids.row_offset(i / per_row) + i % per_row);
+      if (id < 0 || id == padding_idx) continue;
+      uses_[i] = {first_[id], dy.row_offset(i)};
+      first_[id] = i;
+    }
+  }
+
+  bool has(std::int64_t id) const { return first_[id] >= 0; }
+
+  // to[d] = the sum of the rows of dy that use the id.
+  template <class T>
+  void Sum(std::int64_t id, const T* dy, T* to, std::int64_t d) const {
+    const Use first = uses_[first_[id]];
+    ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+      F32 sum[block], more[block];
+      LoadBlock(sum, dy + first.offset + i, count);
+      for (std::int64_t use = first.next; use >= 0; use = uses_[use].next) {
+        LoadBlock(more, dy + uses_[use].offset + i, count);
+        for (int k = 0; k < block; ++k) sum[k] += more[k];
+      }
+      StoreBlock(to + i, sum, count);
+    });
+  }
+
+ private:
+  struct Use {
+    std::int64_t next;    // of the same id; -1: none
+    std::int64_t offset;  // of the row of dy
+  };
+  std::int64_t* first_;  // [v]; -1: none
+  Use* uses_;            // [ids]
+};
+
+void ClearRows(const Tensor& y, std::int64_t begin, std::int64_t end) {
+  const std::int64_t element = Bytes(y.type()), row = y.dim(1) * element;
+  char* base = y.base<char>();
+  if (y.stride(0) == y.dim(1)) {
+    std::memset(base + begin * row, 0, std::size_t((end - begin) * row));
+    return;
+  }
+  for (std::int64_t r = begin; r < end; ++r) {
+    std::memset(base + r * y.stride(0) * element, 0, std::size_t(row));
+  }
+}
+
+void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& ids, const Tensor& weight,
+                 std::int64_t padding_idx, const Tensor* dweight) {
+  if (!dweight) return;
+  const std::int64_t v = weight.dim(0), d = weight.dim(1);
+  const Uses uses(ctx, dy, ids, v, padding_idx);
+  const std::int64_t row_bytes = d * Bytes(weight.type());
+  VisitFloat(weight.type(), [&](auto zero) {
+    using T = decltype(zero);
+    ctx.ParallelFor(v, 40000 / (row_bytes + 20) + 1, [&](std::int64_t begin, std::int64_t end) {
+      while (begin < end) {
+        std::int64_t next = begin;
+        while (next < end && !uses.has(next)) ++next;
+        ClearRows(*dweight, begin, next);
+        for (; next < end && uses.has(next); ++next) {
+          uses.Sum(next, dy.base<const T>(), dweight->row<T>(next).data(), d);
+        }
+        begin = next;
+      }
+    });
+  });
+}
+
+}  // namespace
+}  // namespace anyop::ops

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding/backward.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel embedding_backward_avx2{
+    .name = "cpu_avx2",
+    .workspace = ANYOP_EMBEDDING_BACKWARD_WORKSPACE,
+    .run = Bind<&RunBackward>()};
+
+}  // namespace anyop::ops

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// embedding_backward: the gradient of embedding: rows of dy, added up by id.
+//
+//   dweight[r] = sum of dy[i] over all i with ids[i] = r; 0 where there is none
+//
+//   ids          a negative one has no gradient
+//   weight       looked at for its shape only
+//   padding_idx  the row that gets no gradient, -1 for none
+//
+// Numerics  Rows are added in rising order of i, in f32, rounded once.
+// Source    the definition of embedding.
+
+#include "ops/embedding/backward.h"
+
+namespace anyop::ops {
+
+extern const Kernel embedding_backward_avx512 [[gnu::weak]];
+extern const Kernel embedding_backward_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable",
+                           .workspace = ANYOP_EMBEDDING_BACKWARD_WORKSPACE,
+                           .run = Bind<&RunBackward>()};
+constexpr const Kernel* kKernels[] = {&embedding_backward_avx512, &embedding_backward_avx2,
+                                      &kPortable};
+
+extern constinit const Op embedding_backward{
+    .signature =
+        "embedding_backward(dy: T[..., d], ids: I[...] below v, weight: T[v, d], "
+        "padding_idx: int) -> (dweight: T[v, d]?) where T in f32 | f16 | bf16, I in i32 | i64",
+    .flops = "size(dy)",
+    .bytes = "bytes(dy) + bytes(ids) + bytes(dweight)",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

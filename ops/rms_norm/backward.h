@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "ops/common/rms_norm_backward.h"
+
+namespace anyop::ops {
+namespace {
+
+void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor* weight,
+                 float eps, float weight_offset, const Tensor* dx, const Tensor* dweight) {
+  const NormTensors tensors{dy, x, weight, nullptr, dx, nullptr, dweight};
+  VisitFloat(x.type(),
+             [&](auto zero) { RmsNormBackward<decltype(zero)>(ctx, tensors, eps, weight_offset); });
+}
+
+}  // namespace
+}  // namespace anyop::ops

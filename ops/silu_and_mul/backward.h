@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "ops/common/elementwise.h"
+
+namespace anyop::ops {
+namespace {
+
+// s = sigma(g) and t = 1 - s, neither of which loses bits where the other is near 1.
+template <class T, int N>
+void SigmoidAndRest(const F32 (&g)[N], F32 (&s)[N], F32 (&t)[N]) {
+  for (int k = 0; k < N; ++k) s[k] = Zero() - Abs(g[k]);
+  ExpAll<T>(s);
+  for (int k = 0; k < N; ++k) {
+    const F32 large = Reciprocal(s[k] + Set(1.0f)), small = s[k] * large;
+    const Mask is_negative = g[k] < Zero();
+    s[k] = Select(is_negative, small, large);
+    t[k] = Select(is_negative, large, small);
+  }
+}
+
+void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor* dx) {
+  if (!dx) return;
+  VisitFloat(x.type(), [&](auto zero) {
+    using T = decltype(zero);
+    const std::int64_t d = dy.row_size();
+    ctx.ForRows(
+        dy,
+        [&](std::int64_t r) {
+          const T* gradient = dy.row<const T>(r).data();  // [d]
+          const T* gate = x.row<const T>(r).data();       // [d]
+          const T* up = gate + d;                         // [d]
+          T* to_gate = dx->row<T>(r).data();              // [d]
+          T* to_up = to_gate + d;                         // [d]
+          ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+            F32 g[block], u[block], w[block], s[block], t[block];
+            LoadBlock(g, gate + i, count);
+            LoadBlock(u, up + i, count);
+            LoadBlock(w, gradient + i, count);
+            SigmoidAndRest<T>(g, s, t);
+            for (int k = 0; k < block; ++k) {
+              s[k] = s[k] * w[k];
+              u[k] = s[k] * u[k] * Fma(g[k], t[k], Set(1.0f));
+              s[k] = s[k] * g[k];
+            }
+            StoreBlock(to_gate + i, u, count);
+            StoreBlock(to_up + i, s, count);
+          });
+        },
+        0.3);
+  });
+}
+
+}  // namespace
+}  // namespace anyop::ops
