@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from anyop.torch._register import register_new
 from anyop.torch._route import status
+from anyop.torch.custom_op import direct_register_custom_op
 
-__all__ = ["register_new", "status"]
+__all__ = ["direct_register_custom_op", "register_new", "status"]
 
 register_new()
