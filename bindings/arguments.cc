@@ -53,6 +53,10 @@ int FindSlot(const OperatorInfo& info, PyObject* keyword, int first) {
   RefuseKeyword(info, keyword);
 }
 
+bool IsModule(PyObject* object, std::string_view name) {
+  return PyModule_Check(object) && PyModule_GetName(object) == name;
+}
+
 void CheckLike(const OperatorInfo& info, PyObject* like) {
   if (!info.takes_like) {
     ThrowTypeError(info.name +
@@ -60,11 +64,38 @@ void CheckLike(const OperatorInfo& info, PyObject* like) {
                    "belong. Leave it out.");
   }
   if (like == Py_None || PyArray_Check(like)) return;
-  if (PyModule_Check(like) && std::string_view(PyModule_GetName(like)) == "numpy") return;
-  ThrowTypeError(info.name + ": like is " + Repr(like) + ", but must be a NumPy array or numpy.");
+  if (IsModule(like, "numpy") || IsModule(like, "torch")) return;
+  if (g_torch.is_known && IsTorchTensor(like)) return;
+  ThrowTypeError(info.name + ": like is " + Repr(like) +
+                 ", but must be numpy, torch, or an array or tensor of theirs.");
+}
+
+// Imports anyop's torch host if torch is there and it is not yet.
+bool StartTorch() {
+  PyObject* modules = PyImport_GetModuleDict();  // borrowed
+  if (g_torch.is_known || !PyDict_GetItemString(modules, "torch")) return g_torch.is_known;
+  const Ref host = Checked(PyImport_ImportModule("anyop.torch"));
+  return g_torch.is_known;
+}
+
+bool IsTorchObject(PyObject* object) {
+  if (!object || object == Py_None || PyArray_Check(object)) return false;
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+    return n > 0 && IsTorchObject(PySequence_Fast_GET_ITEM(object, 0));
+  }
+  return StartTorch() && (IsTorchTensor(object) || IsModule(object, "torch"));
 }
 
 }  // namespace
+
+bool FindsTorch(const OperatorInfo& info, const Slots& slots) {
+  for (int i = 0; i < info.n_params; ++i) {
+    PyObject* object = IsTensor(info.params[std::size_t(i)].kind) ? slots[i] : nullptr;
+    if (object && object != Py_None) return IsTorchObject(object);
+  }
+  return IsTorchObject(slots.like) || IsTorchObject(slots.out);
+}
 
 void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   const int n = info.n_results;
@@ -109,6 +140,7 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   if (host[kOut] && host[kOut] != Py_None) slots.out = host[kOut];
   if (host[kPolicy] && host[kPolicy] != Py_None) slots.policy = host[kPolicy];
   if (host[kLike]) CheckLike(info, host[kLike]);
+  if (host[kLike] != Py_None) slots.like = host[kLike];
 }
 
 }  // namespace anyop::python

@@ -27,8 +27,9 @@ class Results {
   Results& operator=(const Results&) = delete;
 
   // Allocates what the caller did not give and did not decline.
-  void Allocate(const OperatorInfo& info, const Plan& plan, CallMemory& memory, anyop_value* frame,
-                PyObject* const* given);
+  template <class Host>
+  void Allocate(Host& host, const OperatorInfo& info, const Plan& plan, CallMemory& memory,
+                anyop_value* frame, PyObject* const* given);
   // None, the array, or the named tuple. Gives up ownership.
   PyObject* Return(OperatorInfo& info);
 
@@ -37,7 +38,8 @@ class Results {
   PyObject* object_[kMaxResults] = {};
 };
 
-void Results::Allocate(const OperatorInfo& info, const Plan& plan, CallMemory& memory,
+template <class Host>
+void Results::Allocate(Host& host, const OperatorInfo& info, const Plan& plan, CallMemory& memory,
                        anyop_value* frame, PyObject* const* given) {
   for (int r = 0; r < n_; ++r) {
     anyop_value& value = frame[info.n_params + r];
@@ -50,7 +52,7 @@ void Results::Allocate(const OperatorInfo& info, const Plan& plan, CallMemory& m
     } else {
       const ResultShape& shape = plan.results[r];
       View& view = memory.NextView();
-      object_[r] = python::Allocate(shape.dtype, shape.rank, shape.shape, view).release();
+      object_[r] = host.Allocate(shape.dtype, shape.rank, shape.shape, view).release();
       value.tag = ANYOP_TENSOR;
       value.t = &view.tensor;
     }
@@ -85,11 +87,15 @@ void RunWithoutLock(Operator& op, Plan& plan, CallMemory& memory, anyop_value* f
   Run(op, plan, frame);
 }
 
-PyObject* Call(OperatorInfo& info, const Slots& slots) {
+template <class Host>
+PyObject* CallWith(Host& host, TorchCall* torch, OperatorInfo& info, const Slots& slots) {
   anyop_value frame[kMaxParams + kMaxResults];
-  CallMemory memory;
+  CallMemory memory(torch);
   PyObject* given[kMaxResults];
-  Gather(info, slots, memory, frame, given);
+  Gather(host, info, slots, memory, frame, given);
+  if constexpr (Host::kIsTorch) {
+    if (host.route() != TorchRoute::kFast) return CallTorchOperator(info, slots);
+  }
   Plan& plan = *GetPlan(*info.op, frame);
   if (memory.has_copies() && plan.is_strict) [[unlikely]] {
     ThrowValueError(info.name +
@@ -97,13 +103,23 @@ PyObject* Call(OperatorInfo& info, const Slots& slots) {
                     "but strict mode allows no copies. Try numpy.ascontiguousarray.");
   }
   Results results(info.n_results);
-  results.Allocate(info, plan, memory, frame, given);
+  results.Allocate(host, info, plan, memory, frame, given);
   if (plan.estimated_ns > kReleaseNs) {
     RunWithoutLock(*info.op, plan, memory, frame);
   } else {
     Run(*info.op, plan, frame);
   }
+  if constexpr (Host::kIsTorch) host.Finish();
   return results.Return(info);
+}
+
+PyObject* Call(OperatorInfo& info, const Slots& slots) {
+  if (IsForTorch(info, slots)) {
+    TorchCall host;
+    return CallWith(host, &host, info, slots);
+  }
+  NumpyCall host;
+  return CallWith(host, nullptr, info, slots);
 }
 
 PyObject* CallWithPolicy(OperatorInfo& info, const Slots& slots) {

@@ -17,6 +17,7 @@ struct Slots {
   bool has_keywords;
   PyObject* out = nullptr;
   PyObject* policy = nullptr;
+  PyObject* like = nullptr;
   PyObject* named[kMaxParams + kHostKeywords];  // from n_args on, if there are keywords
 
   // Parameter i, null if it is not given.
@@ -53,14 +54,27 @@ inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_a
   SortKeywords(info, args, n_args, keywords, slots);
 }
 
+// Whether the first tensor of the call, or `like`, is torch's. Starts the torch host if torch was
+// imported without anyop noticing.
+bool FindsTorch(const OperatorInfo& info, const Slots& slots);
+inline bool IsForTorch(const OperatorInfo& info, const Slots& slots) {
+  if (info.first_tensor >= 0) [[likely]] {
+    PyObject* first = slots[info.first_tensor];
+    if (first && Py_TYPE(first) == &PyArray_Type) return false;
+    if (first && Py_TYPE(first) == g_torch.tensor) return true;
+  }
+  return FindsTorch(info, slots);
+}
+
 // Fills the frame's parameters and given results. given[r]: the caller's array, null to allocate.
-inline void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& memory,
+template <class Host>
+inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, CallMemory& memory,
                    anyop_value* frame, PyObject** given) {
   const int n = info.n_params;
   for (int i = 0; i < n; ++i) {
     const Parameter& param = info.params[std::size_t(i)];
     if (PyObject* object = slots[i]) {
-      Convert(info, param, object, memory, frame[i]);
+      Convert(host, info, param, object, memory, frame[i]);
     } else if (param.is_required) [[unlikely]] {
       RefuseMissing(info, param);
     } else {
@@ -75,12 +89,15 @@ inline void Gather(const OperatorInfo& info, const Slots& slots, CallMemory& mem
   }
   for (int r = 0; r < info.n_results; ++r) {
     if (given[r] && given[r] != Py_False) {
-      ConvertTensor(info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite, given[r],
-                    memory, frame[n + r]);
+      ConvertTensor(host, info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite,
+                    given[r], memory, frame[n + r]);
     } else {
       frame[n + r] = {};
     }
   }
 }
+
+// Calls the torch operator of the same signature, through torch's dispatcher. A new reference.
+PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots);
 
 }  // namespace anyop::python

@@ -94,6 +94,7 @@ anyop_value ToWord(PyObject* object, const Site& site) {
 DType ToDTypeArgument(PyObject* object, const Site& site) {
   const int dtype = ToDType(object);
   if (dtype >= 0) return DType(dtype);
+  if (const int of_torch = TorchDType(object); of_torch >= 0) return DType(of_torch);
   std::string names;
   for (const std::string_view name : kDTypeNames) {
     names += std::string(names.empty() ? "" : ", ") + std::string(name);
@@ -143,18 +144,27 @@ void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop
 }
 
 void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
-  if (PyArray_Check(object)) site.Refuse(object, "a list of NumPy arrays");
-  PyObject* tuple = ToTuple(object, site, "a list of NumPy arrays", memory);
+  const char* wanted = memory.torch() ? "a list of torch tensors" : "a list of NumPy arrays";
+  if (PyArray_Check(object) || (g_torch.is_known && IsTorchTensor(object))) {
+    site.Refuse(object, wanted);
+  }
+  PyObject* tuple = ToTuple(object, site, wanted, memory);
   const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
   auto* views = memory.Array<View>(std::size_t(n));
   auto* list = memory.Array<const DLTensor*>(std::size_t(n));
+  const Access access = site.param.is_mut ? Access::kWrite : Access::kRead;
+  const char* op = site.info.name.c_str();
   for (Py_ssize_t i = 0; i < n; ++i) {
+    list[i] = &views[i].tensor;
+    PyObject* element = PyTuple_GET_ITEM(tuple, i);
+    if (memory.torch()) {
+      memory.torch()->Convert(op, site.param.name, access, element, views[i], i);
+      continue;
+    }
     Ref copy;
-    ViewArray(PyTuple_GET_ITEM(tuple, i), site.param.is_mut ? Access::kWrite : Access::kRead,
-              {site.info.name.c_str(), site.param.name, i}, views[i], copy);
+    ViewArray(element, access, {op, site.param.name, i}, views[i], copy);
     if (copy) memory.set_has_copies();
     memory.Keep(std::move(copy));
-    list[i] = &views[i].tensor;
   }
   memory.KeepViews(views, int(n));
   SetHead(value, ANYOP_TENSORS, std::uint64_t(n));

@@ -10,6 +10,7 @@
 
 #include "numpy_view.h"
 #include "op_object.h"
+#include "torch_api.h"
 
 namespace anyop::python {
 
@@ -17,7 +18,10 @@ namespace anyop::python {
 // heap.
 class CallMemory {
  public:
-  CallMemory() {}  // leaves the arrays uninitialized
+  // torch: the call's view of torch, null where tensors are NumPy arrays. Arrays stay
+  // uninitialized.
+  explicit CallMemory(TorchCall* torch) : torch_(torch) {}
+  TorchCall* torch() const { return torch_; }
   View& NextView() { return views_[n_views_++]; }
   template <class T>
   T* Array(std::size_t n) {
@@ -51,6 +55,7 @@ class CallMemory {
   }
   void* FromHeap(std::size_t bytes);
 
+  TorchCall* const torch_;
   int n_views_ = 0;
   bool has_copies_ = false;
   std::size_t used_ = 0;
@@ -75,25 +80,38 @@ void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* ob
 void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject* object,
                         CallMemory& memory, View& view);
 
-[[gnu::always_inline]] inline void ConvertTensor(const char* op, PyObject* name, Access access,
-                                                 PyObject* object, CallMemory& memory,
-                                                 anyop_value& value) {
+// The host of a call whose tensors are NumPy arrays; its sibling is TorchCall.
+class NumpyCall {
+ public:
+  static constexpr bool kIsTorch = false;
+  Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view) {
+    return python::Allocate(dtype, rank, shape, view);
+  }
+};
+
+template <class Host>
+[[gnu::always_inline]] inline void ConvertTensor(Host& host, const char* op, PyObject* name,
+                                                 Access access, PyObject* object,
+                                                 CallMemory& memory, anyop_value& value) {
   View& view = memory.NextView();
-  if (!ViewDense(object, access, view.tensor)) [[unlikely]] {
+  if constexpr (Host::kIsTorch) {
+    host.Convert(op, name, access, object, view);
+  } else if (!ViewDense(object, access, view.tensor)) [[unlikely]] {
     ConvertOtherTensor(op, name, access, object, memory, view);
   }
   SetHead(value, ANYOP_TENSOR);
   value.t = &view.tensor;
 }
 
-[[gnu::always_inline]] inline void Convert(const OperatorInfo& info, const Parameter& param,
-                                           PyObject* object, CallMemory& memory,
-                                           anyop_value& value) {
+template <class Host>
+[[gnu::always_inline]] inline void Convert(Host& host, const OperatorInfo& info,
+                                           const Parameter& param, PyObject* object,
+                                           CallMemory& memory, anyop_value& value) {
   if (object == Py_None && param.is_optional) {
     value = {};
   } else if (param.kind == ParamKind::kTensor) [[likely]] {
-    ConvertTensor(info.name.c_str(), param.name, param.is_mut ? Access::kWrite : Access::kRead,
-                  object, memory, value);
+    ConvertTensor(host, info.name.c_str(), param.name,
+                  param.is_mut ? Access::kWrite : Access::kRead, object, memory, value);
   } else {
     ConvertOther(info, param, object, memory, value);
   }

@@ -5,8 +5,10 @@
 
 namespace anyop::python {
 
-void AddOperatorFunctions(PyObject* module);  // load, functions, explain, info_json, counters
-void AddScopeFunctions(PyObject* module);     // policy, strict, threads
-void AddMachineFunctions(PyObject* module);   // what `anyop doctor` prints
+void AddOperatorFunctions(PyObject* module);    // load, functions, explain, info_json, counters
+void AddScopeFunctions(PyObject* module);       // policy, strict, threads
+void AddTorchFunctions(PyObject* module);       // what anyop.torch needs of the fast path
+void AddTorchRouteFunctions(PyObject* module);  // which torch operator stands behind a function
+void AddMachineFunctions(PyObject* module);     // what `anyop doctor` prints
 
 }  // namespace anyop::python

@@ -81,6 +81,29 @@ Ref ExplanationToPython(const Explanation& e) {
                                e.threads, e.text().c_str()));
 }
 
+// The frame of a call that is looked at, on either host.
+struct GatheredCall {
+  TorchCall torch;
+  const bool is_torch;
+  CallMemory memory;
+  anyop_value frame[kMaxParams + kMaxResults];
+  PyObject* given[kMaxResults];
+
+  GatheredCall(const OperatorInfo& info, const Slots& slots)
+      : is_torch(IsForTorch(info, slots)), memory(is_torch ? &torch : nullptr) {
+    if (!is_torch) {
+      NumpyCall numpy;
+      Gather(numpy, info, slots, memory, frame, given);
+      return;
+    }
+    Gather(torch, info, slots, memory, frame, given);
+    if (torch.route() != TorchRoute::kFast) {
+      ThrowValueError(info.name + ": this call goes through torch's dispatcher: " +
+                      Describe(torch.route()) + ". Try detached CPU tensors.");
+    }
+  }
+};
+
 // explain(op, *args, **kwargs): the arguments of a call that is not made.
 PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords) {
   return Guarded([&] {
@@ -90,11 +113,8 @@ PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObj
     Sort(info, args + 1, n_args - 1, keywords, slots);
     Scope scope;
     if (slots.policy) scope.policy(ToText(slots.policy, "policy"));
-    anyop_value frame[kMaxParams + kMaxResults];
-    CallMemory memory;
-    PyObject* given[kMaxResults];
-    Gather(info, slots, memory, frame, given);
-    return ExplanationToPython(Explain(*info.op, frame)).release();
+    GatheredCall call(info, slots);
+    return ExplanationToPython(Explain(*info.op, call.frame)).release();
   });
 }
 
@@ -119,15 +139,12 @@ PyObject* TimeCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject
     OperatorInfo& info = ToOperator(args[1]);
     Slots slots;
     Sort(info, args + 2, n_args - 2, keywords, slots);
-    anyop_value frame[kMaxParams + kMaxResults];
-    CallMemory memory;
-    PyObject* given[kMaxResults];
-    Gather(info, slots, memory, frame, given);
+    GatheredCall call(info, slots);
     for (int r = 0; r < info.n_results; ++r) {
-      if (!given[r]) ThrowTypeError("time_call: out is missing.");
+      if (!call.given[r]) ThrowTypeError("time_call: out is missing.");
     }
     const auto start = std::chrono::steady_clock::now();
-    for (long i = 0; i < n; ++i) Run(*info.op, *GetPlan(*info.op, frame), frame);
+    for (long i = 0; i < n; ++i) Run(*info.op, *GetPlan(*info.op, call.frame), call.frame);
     const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
     return PyFloat_FromDouble(spent.count() / double(n));
   });

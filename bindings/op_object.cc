@@ -53,12 +53,14 @@ OperatorInfo* MakeInfo(Operator& op) {
     info->params.push_back(MakeParameter(*op.contract, i));
     Parameter& p = info->params.back();
     p.is_required = !DefaultValue(op, i, &p.default_value);
+    if (p.kind == ParamKind::kTensor && info->first_tensor < 0) info->first_tensor = i;
     if (IsTensor(p.kind) && !p.is_optional) info->takes_like = false;
   }
   for (int r = 0; r < op.n_results; ++r) {
     const Result& result = form.results[std::size_t(r)];
     info->result_names.push_back(Intern(result.name));
     info->is_declinable[r] = result.is_optional;
+    info->takes_mask |= result.is_optional;
     info->declines[r] = DeclinedWithout(form, result);
   }
   info->python_name = op.contract->name;

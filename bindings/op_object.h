@@ -34,11 +34,15 @@ struct OperatorInfo {
   Operator* op = nullptr;
   std::string name;  // as messages begin
   int n_params = 0, n_results = 0;
+  int first_tensor = -1;    // the first parameter that is a tensor
   bool takes_like = false;  // no tensor is required, so a call may not say which host it is for
   std::vector<Parameter> params;
   std::vector<PyObject*> result_names;  // interned
   bool is_declinable[kMaxResults];
   std::uint32_t declines[kMaxResults];  // bit p: left out if parameter p is absent (result `dp`)
+  bool takes_mask = false;  // its torch operator has output_mask: some result is declinable
+  PyObject* torch_default = nullptr;  // the overloads of its torch operator, once registered
+  PyObject* torch_out = nullptr;
   PyTypeObject* result_type = nullptr;  // the named tuple of several results; made at first use
   PyMethodDef method{};
   std::string python_name, doc;

@@ -33,6 +33,8 @@ PyObject* MakeModule() {
   AddErrorClasses(module.get());
   AddOperatorFunctions(module.get());
   AddScopeFunctions(module.get());
+  AddTorchFunctions(module.get());
+  AddTorchRouteFunctions(module.get());
   AddMachineFunctions(module.get());
   return module.release();
 }

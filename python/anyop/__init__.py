@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anyop import _anyop
+from anyop import _anyop, _hosts
 from anyop._anyop import (
     Error,
     Internal,
@@ -145,6 +145,7 @@ def load(path: str | os.PathLike[str]) -> Library:
     """
     file = os.path.realpath(path)
     _anyop.load(file)
+    _hosts.operators_changed()
     for name, _, loaded_from in _anyop.libraries():
         if os.path.realpath(loaded_from) == file:
             return ops[name]
@@ -266,3 +267,6 @@ __all__ = [
 
 # An operator that has the name of a function above stays reachable as anyop.ops.anyop.<name>.
 globals().update({n: f for n, f in Library("anyop").items() if n not in globals()})
+
+# Last: a host that starts at once finds the module complete.
+_hosts.start()

@@ -13,10 +13,12 @@ given; only float tensors that must share a dtype and do not are cast, to autoca
 
 from __future__ import annotations
 
+from anyop.torch import _fast
 from anyop.torch._register import register_new
 from anyop.torch._route import status
 from anyop.torch.custom_op import direct_register_custom_op
 
 __all__ = ["direct_register_custom_op", "register_new", "status"]
 
+_fast.start()
 register_new()

@@ -11,7 +11,7 @@ import torch
 from torch._library import simple_registry
 
 from anyop import _anyop
-from anyop.torch import _route
+from anyop.torch import _fast, _route
 from anyop.torch._operators import Operator
 
 _registered: set[str] = set()
@@ -41,6 +41,7 @@ def register_new() -> None:
             _registered.add(op.name)
             out = op.torch_op("out") if op.schemas["out"] else None
             _anyop.torch_route(op.function, op.torch_op(""), out)
+            _fast.trace_as(op.function, op.torch_op(""), out)
 
 
 def _fragment(namespace: str) -> Any:

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that torch's dispatcher must see: the same arguments, given to the torch operator that was
+// registered from the same signature.
+#include "call.h"
+#include "module.h"
+
+namespace anyop::python {
+namespace {
+
+// The value of a parameter that the caller left out, as torch takes it.
+Ref DefaultObject(const Parameter& param) {
+  const anyop_value& v = param.default_value;
+  switch (v.tag) {
+    case ANYOP_BOOL:
+      return Ref(PyBool_FromLong(long(v.i)));
+    case ANYOP_INT:
+      return Checked(PyLong_FromLongLong(v.i));
+    case ANYOP_FLOAT:
+      return Checked(PyFloat_FromDouble(v.f));
+    case ANYOP_WORD:
+      return Ref::Borrow(param.words[v.index].text);
+    case ANYOP_DTYPE:
+      return Ref::Borrow(g_torch.dtype_objects[v.i]);
+    case ANYOP_INTS:
+    case ANYOP_FLOATS: {
+      Ref list = Checked(PyList_New(Py_ssize_t(v.count)));
+      for (std::uint32_t i = 0; i < v.count; ++i) {
+        PyObject* one =
+            v.tag == ANYOP_INTS ? PyLong_FromLongLong(v.is[i]) : PyFloat_FromDouble(v.fs[i]);
+        PyList_SET_ITEM(list.get(), Py_ssize_t(i), Checked(one).release());
+      }
+      return list;
+    }
+    default:
+      return Ref::Borrow(Py_None);
+  }
+}
+
+Ref Argument(const Parameter& param, PyObject* object) {
+  if (!object) return DefaultObject(param);
+  if (param.kind != ParamKind::kDType || object == Py_None) return Ref::Borrow(object);
+  int dtype = TorchDType(object);
+  if (dtype < 0) dtype = ToDType(object);
+  return Ref::Borrow(dtype < 0 || !g_torch.dtype_objects[dtype] ? object
+                                                                : g_torch.dtype_objects[dtype]);
+}
+
+// The torch operator, registered now if its library was loaded a moment ago.
+PyObject* Overload(OperatorInfo& info) {
+  if (info.torch_default) return info.torch_default;
+  const Ref host = Checked(PyImport_ImportModule("anyop.torch"));
+  const Ref done = Checked(PyObject_CallMethod(host.get(), "register_new", nullptr));
+  if (!info.torch_default) {
+    Fail(ANYOP_NOT_AVAILABLE, info.name +
+                                  ": it has no torch operator. Try anyop doctor, which says what "
+                                  "keeps the torch host from working.");
+  }
+  return info.torch_default;
+}
+
+// Which results are wanted, as torch's operator takes it. Null if all are.
+Ref OutputMask(const OperatorInfo& info, PyObject* const* given) {
+  bool all = true;
+  for (int r = 0; r < info.n_results; ++r) all &= given[r] != Py_False;
+  if (all || !info.takes_mask) return Ref();
+  Ref mask = Checked(PyList_New(info.n_results));
+  for (int r = 0; r < info.n_results; ++r) {
+    PyList_SET_ITEM(mask.get(), r, Py_NewRef(given[r] == Py_False ? Py_False : Py_True));
+  }
+  return mask;
+}
+
+// Copies what was computed into the tensors that the caller gave for some of the results.
+Ref CopyInto(const OperatorInfo& info, Ref results, PyObject* const* given) {
+  Ref made = Checked(PyTuple_New(info.n_results));
+  for (int r = 0; r < info.n_results; ++r) {
+    PyObject* one = info.n_results == 1 ? results.get() : PyTuple_GET_ITEM(results.get(), r);
+    Ref kept = Ref::Borrow(one);
+    if (given[r] && given[r] != Py_False && one != Py_None) {
+      kept = Checked(PyObject_CallMethod(given[r], "copy_", "O", one));
+    }
+    PyTuple_SET_ITEM(made.get(), r, kept.release());
+  }
+  return made;
+}
+
+PyObject* Named(OperatorInfo& info, Ref results) {
+  if (info.n_results < 2) return results.release();
+  const Ref tuple = Checked(PySequence_Tuple(results.get()));
+  PyTypeObject* type = ResultType(info);
+  PyObject* named = type->tp_alloc(type, info.n_results);
+  if (!named) throw ErrorSet{};
+  for (int r = 0; r < info.n_results; ++r) {
+    PyTuple_SET_ITEM(named, r, Py_NewRef(PyTuple_GET_ITEM(tuple.get(), r)));
+  }
+  return named;
+}
+
+// torch_route(function, default overload, out overload or None)
+PyObject* SetRoute(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    PyObject *function, *overload, *out;
+    if (!PyArg_ParseTuple(args, "OOO", &function, &overload, &out)) throw ErrorSet{};
+    OperatorInfo& info = ToOperator(function);
+    info.torch_default = Py_NewRef(overload);
+    info.torch_out = out == Py_None ? nullptr : Py_NewRef(out);
+    return Py_NewRef(Py_None);
+  });
+}
+
+// result_type(function): the named tuple that an operator with several results returns.
+PyObject* GetResultType(PyObject*, PyObject* function) {
+  return Guarded([&] {
+    OperatorInfo& info = ToOperator(function);
+    if (info.n_results < 2) return Py_NewRef(Py_None);
+    return Py_NewRef(reinterpret_cast<PyObject*>(ResultType(info)));
+  });
+}
+
+PyMethodDef g_methods[] = {
+    {"torch_route", SetRoute, METH_VARARGS, "Sets the torch operator behind a function."},
+    {"result_type", GetResultType, METH_O, "The named tuple of several results, or None."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
+  PyObject* given[kMaxResults] = {};
+  if (info.n_results == 1) {
+    given[0] = slots.out;
+  } else if (slots.out) {
+    Spread(info, slots.out, given);
+  }
+  int n_given = 0;
+  for (int r = 0; r < info.n_results; ++r) n_given += given[r] && given[r] != Py_False;
+  PyObject* overload = Overload(info);
+  Ref arguments = Checked(PyTuple_New(info.n_params));
+  for (int i = 0; i < info.n_params; ++i) {
+    const Parameter& param = info.params[std::size_t(i)];
+    if (!slots[i] && param.is_required) RefuseMissing(info, param);
+    PyTuple_SET_ITEM(arguments.get(), i, Argument(param, slots[i]).release());
+  }
+  Ref keywords = Checked(PyDict_New());
+  if (n_given && n_given == info.n_results && info.torch_out) {
+    for (int r = 0; r < info.n_results; ++r) {
+      const std::string name =
+          info.n_results == 1 ? "out" : "out_" + ToText(info.result_names[std::size_t(r)], "out");
+      if (PyDict_SetItemString(keywords.get(), name.c_str(), given[r]) < 0) throw ErrorSet{};
+    }
+    return Named(info, Checked(PyObject_Call(info.torch_out, arguments.get(), keywords.get())));
+  }
+  const Ref mask = OutputMask(info, given);
+  if (mask && PyDict_SetItemString(keywords.get(), "output_mask", mask.get()) < 0) throw ErrorSet{};
+  Ref results = Checked(PyObject_Call(overload, arguments.get(), keywords.get()));
+  if (n_given) results = CopyInto(info, std::move(results), given);
+  if (n_given && info.n_results == 1) return Py_NewRef(PyTuple_GET_ITEM(results.get(), 0));
+  return Named(info, std::move(results));
+}
+
+void AddTorchRouteFunctions(PyObject* module) {
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python

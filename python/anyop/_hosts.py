@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that start when their framework is imported, whichever of the two comes first."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class _WhenImported:
+    """A finder that finds nothing itself: it calls back after a module was imported."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
+
+    def add(self, name: str, action: Callable[[], None]) -> None:
+        if not self._waiting and self not in sys.meta_path:
+            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        self._waiting.setdefault(name, []).append(action)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in self._waiting:
+            return None
+        actions = self._waiting.pop(name)
+        if not self._waiting:
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                break
+        else:
+            for action in actions:
+                self.add(name, action)
+            return None
+        if spec.loader is not None:
+            spec.loader = _CallAfter(spec.loader, actions)  # type: ignore[assignment]
+        return spec
+
+
+class _CallAfter:
+    """The loader of a module, and what to do when it has run."""
+
+    def __init__(self, loader: Any, actions: list[Callable[[], None]]) -> None:
+        self._loader, self._actions = loader, actions
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        for action in self._actions:
+            action()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+_when_imported = _WhenImported()
+
+
+def when_imported(name: str, action: Callable[[], None]) -> None:
+    """Calls `action` once module `name` is imported; at once if it is already."""
+    if name in sys.modules and not _is_initializing(sys.modules[name]):
+        action()
+    else:
+        _when_imported.add(name, action)
+
+
+def _is_initializing(module: ModuleType) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+def operators_changed() -> None:
+    """Tells the hosts that are running of operators that were loaded a moment ago."""
+    host = sys.modules.get("anyop.torch")
+    register_new = getattr(host, "register_new", None)
+    if register_new is not None:
+        register_new()
+
+
+def _start_torch() -> None:
+    try:
+        importlib.import_module("anyop.torch")
+    except Exception as error:  # importing torch must not fail because of us
+        warnings.warn(
+            f"anyop's torch host does not start: {type(error).__name__}: {error}. "
+            "Try `python -m anyop doctor`.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def start() -> None:
+    """Waits for the frameworks; starts the hosts of those that are here."""
+    when_imported("torch", _start_torch)
