@@ -10,7 +10,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]
 
 import anyop  # noqa: E402
-import numpy as np  # noqa: E402
+import modelbench  # noqa: E402
 import opbench  # noqa: E402
-import threadpoolctl  # noqa: E402
 from anyop import _anyop  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 console = Console(highlight=False, width=120)
-PROMPT = "Explain in a few sentences how a bicycle stays upright."
-MODEL_TOKENS = 64
-MODEL_ROUNDS = 3
 
 
 def call_costs() -> dict[str, float]:
@@ -80,68 +75,6 @@ def show_operators(rows: list[opbench.Row]) -> None:
     console.print(table)
 
 
-def decode_rate(model: Any, ids: list[int], threads: int) -> float:
-    """Tokens per second of MODEL_TOKENS greedy steps after the prompt; median step."""
-    anyop.set_num_threads(threads)
-    model.reset()
-    logits = model.forward(np.array(ids))
-    steps = []
-    for _ in range(MODEL_TOKENS):
-        token = np.array([int(np.argmax(logits[0].astype(np.float32)))])
-        start = time.perf_counter()
-        logits = model.forward(token)
-        steps.append(time.perf_counter() - start)
-    return 1 / float(np.median(steps))
-
-
-def model_rows(ceilings: dict[str, Any]) -> list[dict[str, Any]]:
-    from examples.smollm2.model import Model
-    from examples.smollm2.numpy_model import NumpyModel
-    from examples.smollm2.weights import load
-
-    file = load()
-    ids = file.tokenizer.encode(file.chat(PROMPT), add_special_tokens=False).ids
-    models = {"f32": Model(file, "f32"), "bf16": Model(file, "bf16"), "numpy": NumpyModel(file)}
-    cores = anyop.get_num_threads()
-    plans = [("anyop f32", "f32", 1), ("anyop f32", "f32", cores), ("anyop bf16", "bf16", 1)]
-    plans += [("anyop bf16", "bf16", cores)]
-    plans += [("plain NumPy f32", "numpy", n) for n in sorted({1, cores})]
-    best: dict[tuple[str, str, int], float] = {}
-    with console.status("model"):
-        for _ in range(MODEL_ROUNDS):
-            for plan in plans:
-                with threadpoolctl.threadpool_limits(plan[2]):
-                    rate = decode_rate(models[plan[1]], ids, plan[2])
-                best[plan] = max(best.get(plan, 0.0), rate)
-    anyop.set_num_threads(cores)
-    weights = sum(t.size for t in file.tensors.values())
-    dram = {b["threads"]: b["read_gbs"] for b in ceilings["bandwidths"] if b["level"] == "DRAM"}
-    rows = []
-    for (name, dtype, threads), rate in best.items():
-        size = weights * (2 if dtype == "bf16" else 4)
-        rows.append(
-            {
-                "what": name,
-                "threads": threads,
-                "tokens_per_s": rate,
-                "read_limit_share": rate * size / dram[threads] / 1e9,
-            }
-        )
-    return rows
-
-
-def show_model(rows: list[dict[str, Any]]) -> None:
-    table = Table(title="SmolLM2-135M decode, greedy, median step, best of 3 rounds")
-    for column in ("what", "threads", "tokens/s", "of the read limit", "x NumPy"):
-        table.add_column(column, justify="left" if column == "what" else "right")
-    base = max(r["tokens_per_s"] for r in rows if "NumPy" in r["what"])
-    for r in rows:
-        share = f"{r['read_limit_share']:.0%}"
-        ratio = f"{r['tokens_per_s'] / base:.2f}"
-        table.add_row(r["what"], str(r["threads"]), f"{r['tokens_per_s']:.1f}", share, ratio)
-    console.print(table)
-
-
 def import_ms() -> dict[str, float]:
     """Milliseconds to import NumPy alone and NumPy and anyop, best of five processes."""
 
@@ -159,10 +92,12 @@ def import_ms() -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", help="calls, operators, model, import, or an operator")
+    parser.add_argument(
+        "what", nargs="*", help="calls, operators, model, compiled, import, or an operator"
+    )
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     args = parser.parse_args()
-    parts = ("calls", "operators", "model", "import")
+    parts = ("calls", "operators", "model", "compiled", "import")
     only = [w for w in args.what if w not in parts]
     wanted = [w for w in args.what if w in parts] or (["operators"] if only else list(parts))
     found: dict[str, Any] = {}
@@ -176,9 +111,10 @@ def main() -> int:
         rows = operators(only, ceilings)
         found["operators"] = [asdict(r) for r in rows]
         show_operators(rows)
-    if "model" in wanted:
-        found["model"] = model_rows(ceilings)
-        show_model(found["model"])
+    if "model" in wanted or "compiled" in wanted:
+        decode = modelbench.rows(ceilings, "compiled" in wanted, console)
+        found["model"] = [row.facts() for row in decode]
+        modelbench.show(decode, console)
     if "import" in wanted:
         found["import_ms"] = import_ms()
         console.print(
