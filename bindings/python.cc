@@ -35,6 +35,7 @@ PyObject* MakeModule() {
   AddScopeFunctions(module.get());
   AddTorchFunctions(module.get());
   AddTorchRouteFunctions(module.get());
+  AddDefineFunctions(module.get());
   AddMachineFunctions(module.get());
   return module.release();
 }

@@ -29,6 +29,7 @@ from anyop._anyop import (
     set_num_threads,
     set_policy,
 )
+from anyop._define import define
 from anyop._libraries import Libraries, Library, builtin_names
 
 if TYPE_CHECKING:
@@ -248,6 +249,7 @@ __all__ = [
     "batch_invariant",
     "contract",
     "counters",
+    "define",
     "explain",
     "get_num_threads",
     "get_policy",

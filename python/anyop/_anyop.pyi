@@ -27,6 +27,24 @@ def info_text(op: _Function | str) -> str: ...
 
 _Row = tuple[str, str, str, list[tuple[str, bool, str, float]], list[str], int, float, int, str]
 
+_Defined = tuple[_Function, bool, bool]  # function, takes torch tensors, takes out
+
+def define(
+    library: str,
+    signature: str,
+    gradient: str,
+    flops: str,
+    bytes: str,
+    doc: str,
+    file: str,
+    source: str,
+    for_numpy: _Defined,
+    for_torch: _Defined,
+    accept: Callable[[_Function, bool, Any, tuple[Any, ...]], None],
+    /,
+) -> tuple[_Function, bool]: ...
+def parse(signature: str, /) -> str: ...
+def dtype_name(dtype: object, /) -> str: ...
 def explain(op: _Function | str, /, *args: Any, **kwargs: Any) -> _Row: ...
 def explain_text(op: _Function | str, text: str, /) -> _Row: ...
 def time_call(n: int, op: _Function, /, *args: Any, **kwargs: Any) -> float: ...

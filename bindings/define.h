@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators whose kernel is a function of Python.
+#pragma once
+#include <string>
+
+#include "call.h"
+#include "lend.h"
+
+namespace anyop::python {
+
+// What callers of one host get: the function, what it takes, and whether it writes `out` itself.
+struct DefinedFunction {
+  PyObject* function = nullptr;
+  ObjectKind kind = ObjectKind::kNumpy;
+  bool takes_out = false;
+};
+
+// The data of a kernel that is a function of Python. Never freed: plans point to it.
+struct Definition {
+  DefinedFunction functions[2];  // for callers with NumPy arrays, with torch tensors
+  PyObject* accept = nullptr;    // accept(function, is_torch, returned, results)
+  OperatorInfo* info = nullptr;
+
+  std::string library, signature, gradient, doc, source, flops, bytes;
+  anyop_kernel kernel{};
+  anyop_op op{};
+  anyop_library_info table{};
+  const anyop_kernel* kernels[1] = {&kernel};
+  const anyop_op* ops[1] = {&op};
+  const char* docs[1] = {};
+  const char* files[1] = {};
+};
+
+// The kernel: runs the function of the Definition that the context holds.
+int RunFunction(const anyop_context* context, const anyop_value* frame);
+
+// A call from Python of such an operator: its own objects can be handed on to the function, and
+// what the function raises reaches the caller as it was.
+PyObject* CallDefined(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords);
+
+}  // namespace anyop::python

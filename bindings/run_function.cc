@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of operators that are functions of Python: frame to objects, call, results back.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "anyop/tensor.h"
+#include "define.h"
+#include "runtime/calling_host.h"
+
+namespace anyop::python {
+namespace {
+
+// An exception on its way around C++.
+struct Raised {
+  Ref type, value, trace;
+  static Raised Take() {
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace && value) PyException_SetTraceback(value, trace);
+    return {Ref(type), Ref(value), Ref(trace)};
+  }
+  void Restore() { PyErr_Restore(type.release(), value.release(), trace.release()); }
+};
+
+struct DirectCall {
+  const OperatorInfo& info;
+  PyObject* const* args;
+  Py_ssize_t n_args;
+  PyObject* keywords;
+  bool is_torch;
+  DirectCall* outer;
+  std::optional<Raised> raised{};  // by the function
+};
+thread_local DirectCall* t_call = nullptr;
+
+bool IsTorchCall(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                 PyObject* keywords) {
+  Slots slots;
+  Sort(info, args, n_args, keywords, slots);
+  return IsForTorch(info, slots);
+}
+
+PyObject* CallWhileKnown(PyObject* self, DirectCall& call) {
+  t_call = &call;
+  PyObject* result = CallOperator(self, call.args, call.n_args, call.keywords);
+  t_call = call.outer;
+  if (!result && call.raised) call.raised->Restore();
+  return result;
+}
+
+// Which of anyop's errors an exception is, for callers that cannot get it as it is.
+int CodeOf(PyObject* error) {
+  const std::pair<PyObject*, int> codes[] = {{g_errors.not_available, ANYOP_NOT_AVAILABLE},
+                                             {PyExc_ValueError, ANYOP_INVALID_ARGUMENT},
+                                             {PyExc_TypeError, ANYOP_INVALID_ARGUMENT},
+                                             {PyExc_NotImplementedError, ANYOP_UNSUPPORTED},
+                                             {PyExc_MemoryError, ANYOP_OUT_OF_MEMORY}};
+  for (const auto& [type, code] : codes) {
+    if (PyErr_GivenExceptionMatches(error, type)) return code;
+  }
+  return ANYOP_INTERNAL;
+}
+
+std::string TextOf(PyObject* object) {
+  const Ref text(PyObject_Str(object));
+  const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!s) PyErr_Clear();
+  return s ? s : "?";
+}
+
+// One run of a function.
+class FunctionRun {
+ public:
+  FunctionRun(const Definition& definition, const anyop_context* context, const anyop_value* frame)
+      : info_(*definition.info), definition_(definition), context_(context), frame_(frame) {
+    // Calls that the function makes are no part of the direct one.
+    direct_ = t_call && &t_call->info == &info_ ? t_call : nullptr;
+    const bool is_torch = direct_ ? direct_->is_torch : calling_host == HostKind::kTorch;
+    by_ = &definition.functions[is_torch];
+    kind_ = by_->kind;
+    outer_ = t_call;
+    t_call = nullptr;
+  }
+  ~FunctionRun() { t_call = outer_; }
+  FunctionRun(const FunctionRun&) = delete;
+  FunctionRun& operator=(const FunctionRun&) = delete;
+
+  int Run() {
+    try {
+      Call();
+    } catch (const ErrorSet&) {
+      return Report(Raised::Take());
+    } catch (const Error& e) {
+      return context_->host->set_error(context_, e.code, e.what());
+    }
+    if (!lender_.has_open()) return ANYOP_OK;
+    PyGC_Collect();  // a cycle may hold what nobody reaches
+    if (!lender_.has_open()) return ANYOP_OK;
+    const std::string text = NameOf(by_->function) +
+                             "() keeps an argument, or a view of one, beyond its call, but the "
+                             "memory is the caller's. Try a copy of what it keeps.";
+    return context_->host->set_error(context_, ANYOP_INTERNAL, text.c_str());
+  }
+
+ private:
+  void Call() {
+    const int n = info_.n_params;
+    std::optional<Slots> own;
+    if (direct_) Sort(info_, direct_->args, direct_->n_args, direct_->keywords, own.emplace());
+    Ref objects[kMaxParams + 1];
+    PyObject* arguments[kMaxParams + 1];
+    for (int i = 0; i < n; ++i) {
+      objects[i] = ToObject(info_.params[std::size_t(i)], frame_[i], own ? (*own)[i] : nullptr);
+      arguments[i] = objects[i].get();
+    }
+    Ref results, keywords;
+    if (by_->takes_out) {
+      results = LendResults();
+      objects[n] = info_.n_results == 1 ? Ref::Borrow(PyTuple_GET_ITEM(results.get(), 0))
+                                        : Ref::Borrow(results.get());
+      arguments[n] = objects[n].get();
+      keywords = Checked(PyTuple_Pack(1, g_host_keywords[kOut]));
+    }
+    Ref returned =
+        Checked(PyObject_Vectorcall(by_->function, arguments, std::size_t(n), keywords.get()));
+    if (by_->takes_out && returned.get() == Py_None) return;
+    if (!results && CopyPlain(returned.get())) return;
+    if (!results) results = LendResults();
+    const Ref done = Checked(PyObject_CallFunctionObjArgs(
+        definition_.accept, by_->function, kind_ == ObjectKind::kTorch ? Py_True : Py_False,
+        returned.get(), results.get(), nullptr));
+  }
+
+  // The frequent case of what `accept` does: contiguous tensors of what was promised.
+  bool CopyPlain(PyObject* returned) {
+    const int n = info_.n_results;
+    if (n > 1 && !(PyTuple_Check(returned) && PyTuple_GET_SIZE(returned) == n)) return false;
+    DLTensor from[kMaxResults];
+    for (int r = 0; r < n; ++r) {
+      const anyop_value& v = frame_[info_.n_params + r];
+      PyObject* one = n == 1 ? returned : PyTuple_GET_ITEM(returned, r);
+      if (v.tag != ANYOP_TENSOR || !ViewPlain(kind_, one, from[r])) return false;
+      if (!IsAlike(from[r], *v.t)) return false;
+    }
+    for (int r = 0; r < n; ++r) {
+      const auto& to = static_cast<const Tensor&>(*frame_[info_.n_params + r].t);
+      const std::size_t bytes = std::size_t(to.size() * to.dtype.bits / 8);
+      std::memmove(to.base<char>(), static_cast<const Tensor&>(from[r]).base<char>(), bytes);
+    }
+    return n > 0;
+  }
+  static bool IsAlike(const DLTensor& a, const DLTensor& b) {
+    const bool is_alike = a.ndim == b.ndim && a.dtype.code == b.dtype.code &&
+                          a.dtype.bits == b.dtype.bits &&
+                          std::equal(a.shape, a.shape + a.ndim, b.shape);
+    return is_alike && static_cast<const Tensor&>(a).is_contiguous() &&
+           static_cast<const Tensor&>(b).is_contiguous();
+  }
+
+  Ref LendResults() {
+    Ref results = Checked(PyTuple_New(info_.n_results));
+    for (int r = 0; r < info_.n_results; ++r) {
+      const anyop_value& v = frame_[info_.n_params + r];
+      PyObject* one = v.tag == ANYOP_TENSOR ? lender_.Lend(kind_, *v.t, Access::kWrite).release()
+                                            : Py_NewRef(Py_None);
+      PyTuple_SET_ITEM(results.get(), r, one);
+    }
+    return results;
+  }
+
+  // The caller's own object where the frame still points into it: it may be kept for good.
+  Ref ToTensor(const DLTensor& t, PyObject* own, Access access) {
+    const bool is_own =
+        own && t.data && DataOf(kind_, own) == static_cast<char*>(t.data) + t.byte_offset;
+    if (!is_own) return lender_.Lend(kind_, t, access);
+    if (kind_ == ObjectKind::kTorch || access == Access::kWrite) return Ref::Borrow(own);
+    return ViewAsArray(t, access, Ref::Borrow(own));
+  }
+
+  Ref TensorList(const anyop_value& v, PyObject* own, Access access) {
+    const bool has_own = own && PySequence_Check(own) && PySequence_Size(own) == v.count;
+    if (PyErr_Occurred()) PyErr_Clear();
+    Ref list = Checked(PyList_New(v.count));
+    for (Py_ssize_t i = 0; i < Py_ssize_t(v.count); ++i) {
+      const Ref element(has_own ? PySequence_GetItem(own, i) : nullptr);
+      if (PyErr_Occurred()) PyErr_Clear();
+      PyList_SET_ITEM(list.get(), i, ToTensor(*v.ts[i], element.get(), access).release());
+    }
+    return list;
+  }
+
+  template <class F>
+  static Ref List(const anyop_value& v, F&& element) {
+    Ref list = Checked(PyList_New(v.count));
+    for (std::uint32_t i = 0; i < v.count; ++i) {
+      PyList_SET_ITEM(list.get(), Py_ssize_t(i), Checked(element(i)).release());
+    }
+    return list;
+  }
+
+  Ref ToObject(const Parameter& param, const anyop_value& v, PyObject* own) {
+    const Access access = param.is_mut ? Access::kWrite : Access::kRead;
+    switch (v.tag) {
+      case ANYOP_BOOL:
+        return Ref::Borrow(v.i ? Py_True : Py_False);
+      case ANYOP_INT:
+        return Checked(PyLong_FromLongLong(v.i));
+      case ANYOP_FLOAT:
+        return Checked(PyFloat_FromDouble(v.f));
+      case ANYOP_WORD:
+        return ToPython(std::string_view(v.s, v.count));
+      case ANYOP_DTYPE:
+        return DTypeObject(kind_, DType(v.i));
+      case ANYOP_TENSOR:
+        return ToTensor(*v.t, own, access);
+      case ANYOP_TENSORS:
+        return TensorList(v, own, access);
+      case ANYOP_INTS:
+        return List(v, [&](std::uint32_t i) { return PyLong_FromLongLong(v.is[i]); });
+      case ANYOP_FLOATS:
+        return List(v, [&](std::uint32_t i) { return PyFloat_FromDouble(v.fs[i]); });
+      default:
+        return Ref::Borrow(Py_None);
+    }
+  }
+
+  static std::string NameOf(PyObject* function) {
+    const Ref name(PyObject_GetAttrString(function, "__name__"));
+    if (!name) PyErr_Clear();
+    return name ? TextOf(name.get()) : "its function";
+  }
+
+  // " (ops.py, line 12)": where the exception came from.
+  static std::string PlaceOf(PyObject* trace) {
+    auto* last = reinterpret_cast<PyTracebackObject*>(trace);
+    if (!last) return "";
+    while (last->tb_next) last = last->tb_next;
+    const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(last->tb_frame)));
+    const Ref file(PyObject_GetAttrString(code.get(), "co_filename"));
+    const std::string path = TextOf(file.get());
+    return " (" + path.substr(path.rfind('/') + 1) + ", line " +
+           std::to_string(PyFrame_GetLineNumber(last->tb_frame)) + ")";
+  }
+
+  int Report(Raised raised) {
+    const int code = CodeOf(raised.value.get());
+    std::string text = TextOf(raised.value.get());
+    if (PyErr_GivenExceptionMatches(raised.value.get(), g_errors.error)) {
+      const std::string prefix = info_.name + ": ";
+      if (text.starts_with(prefix)) text = text.substr(prefix.size());
+    } else {
+      const Ref type(PyObject_GetAttrString(raised.type.get(), "__name__"));
+      text = NameOf(by_->function) + "() raised " + TextOf(type.get()) + ": " + text +
+             PlaceOf(raised.trace.get()) + ".";
+    }
+    if (lender_.has_open()) ClearFrames(raised.trace.get());
+    if (direct_) direct_->raised = std::move(raised);
+    return context_->host->set_error(context_, code, text.c_str());
+  }
+
+  // The traceback's frames hold what was lent, and may outlive the caller's memory.
+  static void ClearFrames(PyObject* trace) {
+    if (!trace) return;
+    const Ref module(PyImport_ImportModule("traceback"));
+    const Ref done(module ? PyObject_CallMethod(module.get(), "clear_frames", "O", trace)
+                          : nullptr);
+    if (!done) PyErr_Clear();
+  }
+
+  const OperatorInfo& info_;
+  const Definition& definition_;
+  const anyop_context* context_;
+  const anyop_value* frame_;
+  DirectCall *direct_, *outer_;
+  const DefinedFunction* by_;
+  ObjectKind kind_;
+  Lender lender_;
+};
+
+}  // namespace
+
+int RunFunction(const anyop_context* context, const anyop_value* frame) {
+  if (!Py_IsInitialized()) {
+    return context->host->set_error(context, ANYOP_NOT_AVAILABLE,
+                                    "its kernel is a function of Python, which has ended.");
+  }
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const auto& definition = *static_cast<const Definition*>(context->data);
+  const int code = FunctionRun(definition, context, frame).Run();
+  PyGILState_Release(state);
+  return code;
+}
+
+PyObject* CallDefined(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
+                      PyObject* keywords) {
+  const OperatorInfo& info = *reinterpret_cast<OpObject*>(self)->info;
+  return Guarded([&] {
+    const bool is_torch = IsTorchCall(info, args, n_args, keywords);
+    DirectCall call{info, args, n_args, keywords, is_torch, t_call};
+    return CallWhileKnown(self, call);
+  });
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a defined function returns: compared with what its signature promises, then copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anyop import _anyop
+
+Function = Callable[..., Any]
+
+
+def name_of(function: Function) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+class Acceptor:
+    """Takes the results of one operator's function. Its errors are the operator's."""
+
+    def __init__(self, op: str, names: Sequence[str]) -> None:
+        self._op, self._names = op, names
+
+    def __call__(
+        self, function: Function, is_torch: bool, returned: Any, results: tuple[Any, ...]
+    ) -> None:
+        """results: the caller's memory; None for a result that was declined."""
+        copy = _copy_tensor if is_torch else _copy_array
+        for name, value, result in zip(
+            self._names, self._spread(function, returned, len(results)), results, strict=True
+        ):
+            if result is None or value is result:
+                continue
+            wrong = copy(value, result)
+            if wrong:
+                raise _anyop.InvalidArgument(
+                    f"{self._op}: {name_of(function)}() returned {wrong[0]} for {name}, but the "
+                    f"signature promises {_show(result)}.{wrong[1]}"
+                )
+
+    def _spread(self, function: Function, returned: Any, n: int) -> Sequence[Any]:
+        if n == 1:
+            return (returned,)
+        if n == 0 and returned is None:
+            return ()
+        if isinstance(returned, (tuple, list)) and len(returned) == n:
+            return returned
+        many = isinstance(returned, (tuple, list))
+        shown = f"{len(returned)} values" if many else _show(returned)
+        wanted = f"a tuple of {n} ({', '.join(self._names)})" if n else "None, as it has no result"
+        raise _anyop.InvalidArgument(
+            f"{self._op}: {name_of(function)}() returned {shown}, but must return {wanted}."
+        )
+
+
+def _show(value: Any) -> str:
+    """f32[2, 3], or what else it is."""
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        return "None" if value is None else f"a {type(value).__name__}"
+    return f"{_anyop.dtype_name(value.dtype)}{list(value.shape)}"
+
+
+def _foreign(value: Any, advice: str) -> tuple[str, str]:
+    return (f"a {type(value).__name__}", advice) if hasattr(value, "dtype") else (_show(value), "")
+
+
+def _copy_array(value: Any, result: Any) -> tuple[str, str] | None:
+    """Copies value into result; what value is, and what to try, where it does not fit."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return _foreign(value, " Try a NumPy array.")
+    if value.dtype != result.dtype or value.shape != result.shape:
+        cast = f" Try .astype({result.dtype})." if value.dtype != result.dtype else ""
+        return _show(value), cast
+    result[...] = value
+    return None
+
+
+def _copy_tensor(value: Any, result: Any) -> tuple[str, str] | None:
+    if not isinstance(value, type(result)):
+        return _foreign(value, " Try a torch tensor.")
+    if value.dtype != result.dtype or value.shape != result.shape:
+        cast = f" Try .to({result.dtype})." if value.dtype != result.dtype else ""
+        return _show(value), cast
+    if value.device != result.device:
+        return f"{_show(value)} on {value.device}", " Try .cpu()."
+    result.copy_(value.detach() if value.requires_grad else value)
+    return None

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators written in Python: `anyop.define`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyop import _anyop, _hosts
+from anyop._accept import Acceptor, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Function = Callable[..., Any]
+
+_defined: dict[str, Function] = {}  # by full name: what the first definition bound
+
+
+def define(
+    signature: str,
+    function: Function | None = None,
+    *,
+    library: str = "user",
+    gradient: str = "",
+    numpy: Function | None = None,
+    torch: Function | None = None,
+    flops: str = "",
+    bytes: str = "",
+) -> Any:
+    """Makes a Python function an operator of `library`, and returns the operator.
+
+        @anyop.define("twice(x: T[...]) -> (y: T[...]) where T in f32 | f64")
+        def twice(x):
+            return x + x
+
+    It is an operator like those in C++: the signature checks arguments and allocates results,
+    `anyop.explain`, counters and policies know it, and torch has it as `torch.ops.<library>.twice`,
+    with a fake and, where `gradient` names an operator, autograd.
+
+    The function takes the parameters of the signature, in order: NumPy arrays from a caller with
+    NumPy arrays, torch tensors from a caller with those; `numpy=` and `torch=` give a function that
+    always takes that kind, whoever calls. Nothing is copied for it. It returns the results, in
+    order, of exactly the promised dtypes and shapes, and they are copied to the caller's; where it
+    has a parameter `out`, it may write there itself. It changes nothing but `mut` arguments, and
+    keeps no argument beyond its call. It is not called where there is nothing to write.
+
+    gradient      an operator of the same library that is defined already; names wire it, as in C++
+    flops, bytes  costs, as expressions of the signature's language
+
+    What the function raises reaches a caller in Python as it is. Defining the same contract again
+    changes nothing and returns the first operator (with a RuntimeWarning if the function differs).
+
+    Errors, InvalidArgument: the signature does not parse; another contract has the name; the
+    library is `anyop`; the function does not take the signature's parameters; the gradient is not
+    defined or does not fit.
+    """
+
+    def make(function: Function | None) -> Function:
+        functions = _for_each_host(function, numpy, torch)
+        return _define(signature, library, gradient, flops, bytes, functions)
+
+    if function is None and numpy is None and torch is None:
+        return make
+    return make(function)
+
+
+def _for_each_host(
+    function: Function | None, numpy: Function | None, torch: Function | None
+) -> list[tuple[Function, bool]]:
+    """For callers with NumPy arrays, with torch tensors: what runs, whether it takes tensors."""
+    for_numpy = [(numpy, False), (function, False), (torch, True)]
+    for_torch = [(torch, True), (function, True), (numpy, False)]
+    return [
+        next((f, takes) for f, takes in choices if f is not None)
+        for choices in (for_numpy, for_torch)
+    ]
+
+
+def _define(
+    signature: str,
+    library: str,
+    gradient: str,
+    flops: str,
+    bytes: str,
+    functions: list[tuple[Function, bool]],
+) -> Function:
+    contract = json.loads(_anyop.parse(signature))
+    name = f"{library}.{contract['name']}"
+    _check_library(name, library)
+    _check_gradient(name, library, gradient)
+    rows = [(f, takes, _takes_out(name, f, contract["params"])) for f, takes in functions]
+    first = functions[0][0]
+    file, line = _place(first)
+    operator, is_new = _anyop.define(
+        library, signature, gradient, flops, bytes,
+        inspect.getdoc(first) or "", file, f"{Path(file).name}:{line}",
+        rows[0], rows[1], Acceptor(name, [r["name"] for r in contract["results"]]),
+    )  # fmt: skip
+    if is_new:
+        _defined[name] = first
+        _hosts.operators_changed()
+    elif not _is_same(first, _defined.get(name)):
+        warnings.warn(
+            f"{name} is defined already, with the same signature: the function at {file}, line "
+            f"{line}, is not bound. Try another name, or a new process.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return operator
+
+
+def _check_library(name: str, library: str) -> None:
+    if library == "anyop":
+        raise _anyop.InvalidArgument(
+            f"{name}: the library anyop holds built-in operators only. Try library='user'."
+        )
+    if not library.isidentifier():
+        raise _anyop.InvalidArgument(
+            f"{name}: the library is {library!r}, but must be a name: letters, digits and _."
+        )
+
+
+def _check_gradient(name: str, library: str, gradient: str) -> None:
+    known = [n.partition(".")[2] for n in _anyop.functions() if n.startswith(f"{library}.")]
+    if gradient and gradient not in known:
+        raise _anyop.InvalidArgument(
+            f"{name}: its gradient is '{gradient}', but the library {library} has no such operator "
+            f"yet.{_anyop.did_you_mean(gradient, known)} Try defining the gradient first."
+        )
+
+
+def _takes_out(name: str, function: Function, params: list[dict[str, Any]]) -> bool:
+    """Whether the function has a parameter `out`. It must take all others by position."""
+    try:
+        own = dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        raise _anyop.InvalidArgument(
+            f"{name}: the parameters of {function!r} cannot be read. Try a def around it."
+        ) from None
+    out = own.pop("out", None)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    wanted = [p["name"] for p in params]
+    if list(own) != wanted or any(p.kind not in kinds for p in own.values()):
+        empty = inspect.Parameter.empty
+        shown = ", ".join(str(p.replace(annotation=empty, default=empty)) for p in own.values())
+        raise _anyop.InvalidArgument(
+            f"{name}: {name_of(function)}({shown}) must take the parameters of the signature, in "
+            f"order: ({', '.join(wanted)})."
+        )
+    for param in params:
+        _check_default(name, function, own[param["name"]], param)
+    return out is not None
+
+
+def _check_default(
+    name: str, function: Function, own: inspect.Parameter, param: dict[str, Any]
+) -> None:
+    if own.default is inspect.Parameter.empty:
+        return
+    default = list(own.default) if isinstance(own.default, tuple) else own.default
+    if param["kind"] == "dtype" and default is not None:
+        default = _anyop.dtype_name(default)
+    implied = {"default": None} if param.get("optional") else {}
+    promised = {**implied, **param}
+    if "default" in promised and default == promised["default"]:
+        return
+    says = f"has {promised['default']!r}" if "default" in promised else "has none"
+    raise _anyop.InvalidArgument(
+        f"{name}: {name_of(function)}() has the default {own.name}={own.default!r}, but the "
+        f"signature, whose defaults hold, {says}. Leave it out of the function."
+    )
+
+
+def _place(function: Function) -> tuple[str, int]:
+    """File and line of a function, for messages."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return f"<{type(function).__name__}>", 0
+    return code.co_filename, code.co_firstlineno
+
+
+def _is_same(function: Function, other: Function | None) -> bool:
+    code = getattr(function, "__code__", function)
+    return code == getattr(other, "__code__", other)
