@@ -36,6 +36,7 @@ PyObject* MakeModule() {
   AddTorchFunctions(module.get());
   AddTorchRouteFunctions(module.get());
   AddDefineFunctions(module.get());
+  AddMemoryCallFunctions(module.get());
   AddMachineFunctions(module.get());
   return module.release();
 }

@@ -84,6 +84,17 @@ Ref CopyInto(const OperatorInfo& info, Ref results, PyObject* const* given) {
   return made;
 }
 
+// An out overload of several results returns nothing: what aliases its arguments could not be
+// compiled.
+Ref GivenResults(const OperatorInfo& info, PyObject* const* given) {
+  if (info.n_results == 1) return Ref::Borrow(given[0]);
+  Ref tuple = Checked(PyTuple_New(info.n_results));
+  for (int r = 0; r < info.n_results; ++r) {
+    PyTuple_SET_ITEM(tuple.get(), r, Py_NewRef(given[r]));
+  }
+  return tuple;
+}
+
 PyObject* Named(OperatorInfo& info, Ref results) {
   if (info.n_results < 2) return results.release();
   const Ref tuple = Checked(PySequence_Tuple(results.get()));
@@ -147,7 +158,9 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
           info.n_results == 1 ? "out" : "out_" + ToText(info.result_names[std::size_t(r)], "out");
       if (PyDict_SetItemString(keywords.get(), name.c_str(), given[r]) < 0) throw ErrorSet{};
     }
-    return Named(info, Checked(PyObject_Call(info.torch_out, arguments.get(), keywords.get())));
+    Ref made = Checked(PyObject_Call(info.torch_out, arguments.get(), keywords.get()));
+    if (made.get() == Py_None) made = GivenResults(info, given);
+    return Named(info, std::move(made));
   }
   const Ref mask = OutputMask(info, given);
   if (mask && PyDict_SetItemString(keywords.get(), "output_mask", mask.get()) < 0) throw ErrorSet{};

@@ -17,16 +17,22 @@ install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN
 install(FILES cmake/anyop.cmake cmake/isa.cmake DESTINATION anyop/cmake)
 install(FILES tools/list_ops.py DESTINATION anyop/tools)
 
+include(cmake/torch.cmake)
+
 # The package as it will be installed, made of links, and the stubs that it gives of itself.
 set(package ${CMAKE_BINARY_DIR}/package/anyop)
+set(package_libraries anyop anyop_ops anyop_ops_reference _anyop)
+if(TARGET torch_adapter)
+  list(APPEND package_libraries torch_adapter)
+endif()
+list(TRANSFORM package_libraries REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE library_files)
 file(GLOB_RECURSE package_files CONFIGURE_DEPENDS python/anyop/*.py)
 add_custom_command(
   OUTPUT ${package}/__init__.pyi
   COMMAND Python::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
           --source ${CMAKE_CURRENT_SOURCE_DIR}/python/anyop --output ${package}
-          $<TARGET_FILE:anyop> $<TARGET_FILE:anyop_ops> $<TARGET_FILE:anyop_ops_reference>
-          $<TARGET_FILE:_anyop>
-  DEPENDS anyop anyop_ops anyop_ops_reference _anyop ${package_files}
+          ${library_files}
+  DEPENDS ${package_libraries} ${package_files}
           ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
   COMMENT "Writing the stubs of the Python package"
   VERBATIM)

@@ -23,6 +23,10 @@ constexpr EnvironmentVariable kVariables[] = {
     {"ANYOP_STRICT", "0", "Makes every silent slow path (a copy, a fallback) an error.", kFlag},
     {"ANYOP_LIBRARY", "", "Path of the library of built-in operators.", ""},
     {"ANYOP_PLAN_CACHE", "256", "Plans kept per operator.", kFrom0},
+    {"ANYOP_CACHE", "", "Folder of what anyop builds; by default anyop in the user's cache folder.",
+     ""},
+    {"ANYOP_TORCH", "auto", "How torch's calls reach kernels: compiled adapter or Python.",
+     "auto | adapter | python"},
     {"ANYOP_LOG", "warning", "The least important messages that reach standard error.",
      "debug | info | warning | none"},
 };

@@ -1,13 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How torch calls reach the kernels: the compiled adapter, or Python."""
+"""How torch's calls reach the kernels: through the compiled adapter, or through Python."""
 
 from __future__ import annotations
-from typing import Any
+
+import ctypes
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from anyop import _anyop
 
 
-def adapter() -> Any:
-    return None
+@dataclass
+class Status:
+    """route: "compiled adapter" or "python route", and why. file: the adapter's, "" without one."""
+
+    route: str
+    why: str
+    file: str
+    torch: str
 
 
-def status() -> dict[str, Any]:
-    return {"route": "python route", "why": "no adapter yet"}
+class Adapter:
+    """The functions of a loaded adapter."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        library = ctypes.PyDLL(str(file))  # keeps Python's lock
+        self._register = library.anyop_torch_register_new
+        self._register.restype = ctypes.c_char_p
+        library.anyop_torch_version.restype = ctypes.c_char_p
+        self.torch = library.anyop_torch_version().decode()
+
+    def register_new(self) -> None:
+        """Implements the operators whose schemas were defined since the last call."""
+        error = self._register()
+        if error:
+            raise _anyop.Internal(f"torch adapter: {error.decode()}. Please report it.")
+
+
+@functools.cache
+def adapter() -> Adapter | None:
+    """The adapter, None where calls go through Python."""
+    return _find()[0]
+
+
+def status() -> Status:
+    """Which route is active, and why."""
+    found, why = _find()
+    route = "compiled adapter" if found else "python route"
+    return Status(route, why, str(found.file) if found else "", torch.__version__)
+
+
+@functools.cache
+def _find() -> tuple[Adapter | None, str]:
+    wanted = _environment("ANYOP_TORCH")
+    if wanted == "python":
+        return None, "ANYOP_TORCH is python"
+    try:
+        return _load()
+    except Exception as error:
+        if wanted == "adapter":
+            raise _anyop.NotAvailable(f"anyop.torch: ANYOP_TORCH is adapter, but {error}.") from None
+        return None, str(error)
+
+
+def _load() -> tuple[Adapter, str]:
+    from anyop.torch import _build
+
+    version = str(torch.__version__)
+    file = _build.prebuilt(version)
+    if file.exists():
+        return _checked(Adapter(file)), "built with anyop"
+    folder = Path(torch.__file__).parent
+    new_abi = torch.compiled_with_cxx11_abi()
+    file = _build.build(folder, version, new_abi, _environment("ANYOP_CACHE"))
+    try:
+        return _checked(Adapter(file)), "built on first use"
+    except OSError:  # not what was built: damaged since
+        file.unlink(missing_ok=True)
+        file = _build.build(folder, version, new_abi, _environment("ANYOP_CACHE"))
+        return _checked(Adapter(file)), "built on first use"
+
+
+def _checked(adapter: Adapter) -> Adapter:
+    if adapter.torch != torch.__version__.partition("+")[0]:
+        raise RuntimeError(f"{adapter.file} is for torch {adapter.torch}, not {torch.__version__}")
+    return adapter
+
+
+def _environment(name: str) -> str:
+    values = {row[0]: row[4] for row in _anyop.environment()}
+    return values[name]

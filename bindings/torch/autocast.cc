@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/autocast_mode.h>
+
+#include "kernels.h"
+
+namespace anyop::torch_host {
+namespace {
+
+bool IsCastable(const c10::IValue& v) {
+  if (!v.isTensor() || !v.toTensor().defined()) return false;
+  const auto type = v.toTensor().scalar_type();
+  return type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+}
+
+void MakeAgree(const std::vector<int>& group, c10::IValue* arguments, at::ScalarType to) {
+  std::optional<at::ScalarType> first;
+  bool differ = false;
+  for (const int i : group) {
+    if (!IsCastable(arguments[i])) continue;
+    const auto type = arguments[i].toTensor().scalar_type();
+    differ |= first && *first != type;
+    first = type;
+  }
+  for (const int i : group) {
+    if (differ && IsCastable(arguments[i])) {
+      arguments[i] = at::autocast::cached_cast(to, arguments[i].toTensor(), at::kCPU);
+    }
+  }
+}
+
+}  // namespace
+
+void AutocastKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
+                                torch::jit::Stack* stack) const {
+  const c10::impl::ExcludeDispatchKeyGuard without(c10::DispatchKey::AutocastCPU);
+  const at::ScalarType to = at::autocast::get_autocast_dtype(at::kCPU);
+  c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  for (const std::vector<int>& group : op->dtype_groups) MakeAgree(group, arguments, to);
+  handle.callBoxed(stack);
+}
+
+}  // namespace anyop::torch_host

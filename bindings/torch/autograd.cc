@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/VariableTypeUtils.h>
+
+#include "gradient_node.h"
+#include "kernels.h"
+
+namespace anyop::torch_host {
+namespace {
+
+[[noreturn, gnu::cold]] void RefuseTangent(const TorchOperator& op, int param) {
+  const std::string name(op.param(param).name);
+  RaiseTorchError(ANYOP_UNSUPPORTED,
+                  op.name + ": " + name +
+                      " has a tangent, but anyop's operators have no forward-mode derivative. "
+                      "Try torch.func.vjp.");
+}
+
+[[noreturn, gnu::cold]] void RefuseGradient(const TorchOperator& op, const std::string& name) {
+  RaiseTorchError(ANYOP_UNSUPPORTED,
+                  op.name + ": " + name +
+                      " requires grad, but this call writes into its arguments, which cannot be "
+                      "differentiated. Try torch.no_grad() or detach().");
+}
+
+// Whether a gradient must be recorded.
+bool NeedsGradient(const TorchOperator& op, const c10::IValue* arguments) {
+  const bool enabled = c10::GradMode::is_enabled();
+  bool needs = false;
+  ForTensors(op, arguments, [&](const at::Tensor& t, int i) {
+    const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+    needs |= enabled && (op.differentiable_params >> i & 1) && impl->requires_grad();
+    if (t._fw_grad(0).defined()) RefuseTangent(op, i);
+  });
+  return needs;
+}
+
+void CheckNothingNeedsGradient(const TorchOperator& op, Variant variant,
+                               const c10::IValue* arguments) {
+  const bool enabled = c10::GradMode::is_enabled();
+  ForTensors(op, arguments, [&](const at::Tensor& t, int i) {
+    if (enabled && t.requires_grad()) RefuseGradient(op, std::string(op.param(i).name));
+    if (t._fw_grad(0).defined()) RefuseTangent(op, i);
+  });
+  for (int r = 0; enabled && variant == Variant::kOut && r < op.n_results; ++r) {
+    const at::Tensor& out = arguments[op.out_argument(r)].toTensor();
+    if (out.defined() && out.requires_grad()) RefuseGradient(op, op.out_name(r));
+  }
+}
+
+}  // namespace
+
+void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                                torch::jit::Stack* stack) const {
+  const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  if (op->writes(variant)) {
+    CheckNothingNeedsGradient(*op, variant, arguments);
+    const at::AutoDispatchBelowAutograd below;
+    return handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+  if (!NeedsGradient(*op, arguments)) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  }
+  const auto node = c10::make_intrusive<GradientNode>(*op);
+  node->SetEdges(arguments);
+  node->SaveArguments(arguments);
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  }
+  node->SetHistory(node, Arguments(*stack, op->n_results));
+}
+
+void BumpVersionsKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                                    torch::jit::Stack* stack) const {
+  const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  c10::SmallVector<at::Tensor, 4> written;
+  ForTensors(*op, arguments, [&](const at::Tensor& t, int i) {
+    const bool is_first = i == 0 && variant == Variant::kInPlace;
+    if (is_first || (op->mut_params >> i & 1)) written.push_back(t);
+  });
+  for (int r = 0; variant == Variant::kOut && r < op->n_results; ++r) {
+    written.push_back(arguments[op->out_argument(r)].toTensor());
+  }
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+  }
+  for (const at::Tensor& t : written) {
+    if (t.defined() && !t.is_inference()) torch::autograd::increment_version(t);
+  }
+}
+
+}  // namespace anyop::torch_host

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frame.h"
+
+#include <string>
+
+#include "signature/check.h"
+
+namespace anyop::torch_host {
+namespace {
+
+constexpr at::ScalarType kTorchDTypes[kDTypes] = {
+    at::kDouble, at::kFloat, at::kHalf,  at::kBFloat16, at::kFloat8_e4m3fn, at::kFloat8_e5m2,
+    at::kLong,   at::kInt,   at::kShort, at::kChar,     at::kByte,          at::kBool};
+
+struct DTypeTable {
+  std::int8_t number[256];
+  constexpr DTypeTable() : number() {
+    for (std::int8_t& n : number) n = -1;
+    for (int d = 0; d < kDTypes; ++d) number[int(kTorchDTypes[d])] = std::int8_t(d);
+  }
+};
+constexpr DTypeTable kNumbers;
+
+[[noreturn, gnu::cold]] void Refuse(const TorchOperator& op, const std::string& name,
+                                    const std::string& rest) {
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op.name + ": " + name + " " + rest);
+}
+
+// False for a tensor that no kernel can read.
+bool View(const at::Tensor& t, bool is_written, DLTensor& view) {
+  c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  if (!t.defined() || !impl->is_cpu() || impl->dim() > kMaxRank) return false;
+  const int dtype = DTypeOf(t.scalar_type());
+  if (dtype < 0) return false;
+  const auto sizes = impl->sizes();
+  // A tensor that copies when it is first written must do so now.
+  view.data = is_written ? impl->mutable_data() : const_cast<void*>(impl->data());
+  if (!view.data && impl->numel() != 0) return false;
+  view.device = {1, 0};
+  view.ndim = std::int32_t(sizes.size());
+  view.dtype = ToDL(DType(dtype));
+  view.shape = const_cast<std::int64_t*>(sizes.data());
+  view.strides =
+      impl->is_contiguous() ? nullptr : const_cast<std::int64_t*>(impl->strides().data());
+  view.byte_offset = 0;
+  return true;
+}
+
+double ToDouble(const c10::IValue& v) {
+  if (v.isDouble()) return v.toDouble();
+  if (v.isInt()) return double(v.toInt());
+  return v.toSymFloat().guard_float(__FILE__, __LINE__);
+}
+std::int64_t ToInt(const c10::IValue& v) {
+  return v.isInt() ? v.toInt() : v.toSymInt().guard_int(__FILE__, __LINE__);
+}
+
+}  // namespace
+
+int DTypeOf(at::ScalarType type) { return kNumbers.number[std::uint8_t(type)]; }
+at::ScalarType ToTorch(DType dtype) { return kTorchDTypes[int(dtype)]; }
+
+[[gnu::cold]] void RefuseTensor(const TorchOperator& op, const std::string& name,
+                                const at::Tensor& t) {
+  if (!t.defined()) Refuse(op, name, "is undefined, but must be a tensor.");
+  if (!t.device().is_cpu()) {
+    Refuse(op, name,
+           "is on " + t.device().str() + ", but must be on cpu. Try " + name + ".to('cpu').");
+  }
+  if (DTypeOf(t.scalar_type()) < 0) {
+    std::string shape;
+    for (const auto size : t.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+    Refuse(op, name,
+           "is " + std::string(at::toString(t.scalar_type())) + "[" + shape +
+               "], but anyop has no such dtype. Try a cast to f32 or i64.");
+  }
+  if (t.dim() > kMaxRank) {
+    Refuse(op, name, "has " + std::to_string(t.dim()) + " dimensions, but must have at most 8.");
+  }
+  Refuse(op, name, "has no memory: its storage was resized to nothing.");
+}
+
+bool Frame::SetTensor(int i, const at::Tensor& t, bool is_written) {
+  if (!View(t, is_written, tensors_[i])) return false;
+  values_[i] = anyop_value{};
+  values_[i].tag = ANYOP_TENSOR;
+  values_[i].t = &tensors_[i];
+  return true;
+}
+
+void Frame::SetTensors(int i, const c10::IValue& value) {
+  const auto list = value.toListRef();
+  auto* views = Array<DLTensor>(list.size());
+  auto* pointers = Array<const DLTensor*>(list.size());
+  const bool is_written = op_.mut_params >> i & 1;
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    if (!View(list[k].toTensor(), is_written, views[k])) {
+      const std::string name(op_.param(i).name);
+      RefuseTensor(op_, name + "[" + std::to_string(k) + "]", list[k].toTensor());
+    }
+    pointers[k] = &views[k];
+  }
+  values_[i].tag = ANYOP_TENSORS;
+  values_[i].count = std::uint32_t(list.size());
+  values_[i].ts = pointers;
+}
+
+void Frame::SetNumbers(int i, const c10::IValue& value) {
+  const auto list = value.toListRef();
+  values_[i].count = std::uint32_t(list.size());
+  if (op_.param(i).kind == ParamKind::kInts) {
+    auto* numbers = Array<std::int64_t>(list.size());
+    for (std::size_t k = 0; k < list.size(); ++k) numbers[k] = ToInt(list[k]);
+    values_[i].tag = ANYOP_INTS;
+    values_[i].is = numbers;
+  } else {
+    auto* numbers = Array<double>(list.size());
+    for (std::size_t k = 0; k < list.size(); ++k) numbers[k] = ToDouble(list[k]);
+    values_[i].tag = ANYOP_FLOATS;
+    values_[i].fs = numbers;
+  }
+}
+
+void Frame::SetWord(int i, const c10::IValue& value) {
+  const std::vector<std::string>& words = op_.op->contract->words[std::size_t(i)];
+  const std::string& text = value.toStringRef();
+  for (std::size_t k = 0; k < words.size(); ++k) {
+    if (words[k] != text) continue;
+    values_[i].tag = ANYOP_WORD;
+    values_[i].index = std::uint16_t(k);
+    values_[i].count = std::uint32_t(text.size());
+    values_[i].s = words[k].c_str();
+    return;
+  }
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op_.name + ": " + WordError(*op_.op->contract, i, text));
+}
+
+void Frame::SetOther(int i, const c10::IValue& value) {
+  values_[i] = anyop_value{};
+  switch (op_.param(i).kind) {
+    case ParamKind::kTensors:
+      return SetTensors(i, value);
+    case ParamKind::kInt:
+      values_[i].tag = ANYOP_INT;
+      values_[i].i = ToInt(value);
+      return;
+    case ParamKind::kFloat:
+      values_[i].tag = ANYOP_FLOAT;
+      values_[i].f = ToDouble(value);
+      return;
+    case ParamKind::kBool:
+      values_[i].tag = ANYOP_BOOL;
+      values_[i].i = value.toBool();
+      return;
+    case ParamKind::kWord:
+      return SetWord(i, value);
+    case ParamKind::kDType:
+      values_[i].tag = ANYOP_DTYPE;
+      values_[i].i = DTypeOf(value.toScalarType());
+      if (values_[i].i < 0) {
+        Refuse(op_, std::string(op_.param(i).name),
+               std::string("is ") + at::toString(value.toScalarType()) +
+                   ", but anyop has no such dtype.");
+      }
+      return;
+    default:
+      return SetNumbers(i, value);
+  }
+}
+
+void Frame::FillParams(const c10::IValue* arguments, bool writes_first) {
+  for (int i = 0; i < op_.n_params; ++i) {
+    const c10::IValue& value = arguments[i];
+    if (value.isTensor()) {
+      const at::Tensor& t = value.toTensor();
+      if (!t.defined() && op_.param(i).is_optional) {
+        SetNone(i);
+        continue;
+      }
+      const bool is_written = (op_.mut_params >> i & 1) || (writes_first && i == 0);
+      if (!SetTensor(i, t, is_written)) RefuseTensor(op_, std::string(op_.param(i).name), t);
+    } else if (value.isNone()) {
+      SetNone(i);
+    } else {
+      SetOther(i, value);
+    }
+  }
+}
+
+}  // namespace anyop::torch_host

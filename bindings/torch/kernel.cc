@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of every torch operator on CPU tensors.
+#include <ATen/EmptyTensor.h>
+
+#include "frame.h"
+#include "kernels.h"
+
+namespace anyop::torch_host {
+namespace {
+
+// A result that nobody wants, or that belongs to an absent argument.
+bool IsDeclined(const TorchOperator& op, const c10::IValue* arguments, const anyop_value* frame,
+                int r) {
+  if (!op.result(r).is_optional) return false;
+  const c10::IValue& mask = arguments[op.n_params];
+  if (op.has_mask && mask.isList() && !mask.toListRef()[std::size_t(r)].toBool()) return true;
+  const int p = op.absent_declines[r];
+  return p >= 0 && frame[p].tag == ANYOP_NONE;
+}
+
+void CheckMask(const TorchOperator& op, const c10::IValue* arguments) {
+  if (!op.has_mask || !arguments[op.n_params].isList()) return;
+  const std::size_t n = arguments[op.n_params].toListRef().size();
+  if (n == std::size_t(op.n_results)) return;
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op.name + ": output_mask has " + std::to_string(n) +
+                                              " elements, but there are " +
+                                              std::to_string(op.n_results) + " results.");
+}
+
+}  // namespace
+
+void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
+                           torch::jit::Stack* stack) const try {
+  const TorchOperator& t = *op;
+  const int n = t.n_arguments(variant);
+  const c10::IValue* arguments = Arguments(*stack, n);
+  Frame frame(t);
+  frame.FillParams(arguments, variant == Variant::kInPlace);
+  at::Tensor results[kMaxResults];
+  bool is_wanted[kMaxResults];
+  if (t.has_mask && variant != Variant::kInPlace) CheckMask(t, arguments);
+  for (int r = 0; r < t.n_results; ++r) {
+    frame.SetNone(t.n_params + r);
+    is_wanted[r] = !IsDeclined(t, arguments, frame.values(), r);
+    if (variant == Variant::kInPlace) {
+      frame.SetResultToParam(r, 0);
+    } else if (variant == Variant::kOut && is_wanted[r]) {
+      frame.SetResult(r, arguments[t.out_argument(r)].toTensor());
+    }
+  }
+  Plan& plan = *GetPlan(*t.op, frame.values());
+  for (int r = 0; variant == Variant::kFunctional && r < t.n_results; ++r) {
+    if (!is_wanted[r]) continue;
+    const ResultShape& shape = plan.results[r];
+    results[r] = at::detail::empty_cpu(at::IntArrayRef(shape.shape, std::size_t(shape.rank)),
+                                       ToTorch(shape.dtype));
+    frame.SetResult(r, results[r]);
+  }
+  Run(*t.op, plan, frame.values());
+  if (variant == Variant::kFunctional) {
+    torch::jit::drop(*stack, std::size_t(n));
+    for (int r = 0; r < t.n_results; ++r) stack->emplace_back(std::move(results[r]));
+    return;
+  }
+  c10::IValue returned;
+  const bool returns = variant == Variant::kInPlace || (t.n_results == 1 && !t.mut_params);
+  if (returns) returned = arguments[variant == Variant::kInPlace ? 0 : t.out_argument(0)];
+  torch::jit::drop(*stack, std::size_t(n));
+  if (returns) stack->emplace_back(std::move(returned));
+} catch (const Error& e) {
+  RaiseTorchError(e.code, e.what());
+}
+
+void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
+                                   torch::jit::Stack* stack) const {
+  const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  std::string text = "a tensor has a layout that anyop does not read. Try a dense one.";
+  ForTensors(*op, arguments, [&](const at::Tensor& t, int i) {
+    if (t.layout() == at::kStrided && !t.is_quantized() && !t.is_nested()) return;
+    const std::string name(op->param(i).name);
+    const std::string layout = t.is_quantized() ? "quantized"
+                               : t.is_nested()  ? "nested"
+                               : t.is_mkldnn()  ? "mkldnn"
+                                                : "sparse";
+    text = name + " is " + layout + ", but must be a strided tensor. Try " + name +
+           (t.is_quantized() ? ".dequantize()."
+            : t.is_nested()  ? ".to_padded_tensor(0.0)."
+                             : ".to_dense().");
+  });
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op->name + ": " + text);
+}
+
+}  // namespace anyop::torch_host

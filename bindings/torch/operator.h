@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's view of an operator: what its kernels need at hand, computed once at registration.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/call.h"
+#include "runtime/gradient.h"
+
+namespace anyop::torch_host {
+
+// The three torch operators of an operator; see signature/schema.h.
+enum class Variant : std::uint8_t { kFunctional, kOut, kInPlace };
+
+struct TorchOperator {
+  Operator* op;
+  std::string name;  // as messages begin
+  int n_params, n_results;
+  bool has_mask;             // the schema ends with output_mask
+  std::uint64_t mut_params;  // by bit
+  bool has_tensor;           // some tensor is required, so that one chooses the dispatch key
+  int absent_declines[kMaxResults];  // the parameter whose absence declines a result; -1: none
+  // Parameters of one dtype variable, which autocast makes agree.
+  std::vector<std::vector<int>> dtype_groups;
+
+  // The gradient. Without one, every result leads to an error in backward.
+  const GradientWiring* wiring;
+  std::optional<c10::OperatorHandle> gradient;
+  std::uint64_t differentiable_params = 0;   // by bit
+  std::uint64_t differentiable_results = 0;  // by bit
+
+  explicit TorchOperator(Operator& op);
+  const Param& param(int i) const { return op->contract->forms[0].params[std::size_t(i)]; }
+  const Result& result(int r) const { return op->contract->forms[0].results[std::size_t(r)]; }
+  int n_arguments(Variant v) const {
+    return n_params + (has_mask && v != Variant::kInPlace) + (v == Variant::kOut ? n_results : 0);
+  }
+  // Of an out argument, in the arguments.
+  int out_argument(int r) const { return n_params + has_mask + r; }
+  std::string out_name(int r) const {
+    return n_results == 1 ? "out" : "out_" + std::string(result(r).name);
+  }
+  bool writes(Variant v) const { return v != Variant::kFunctional || mut_params; }
+};
+
+// The arguments of a call: the last n of the stack.
+inline c10::IValue* Arguments(torch::jit::Stack& stack, int n) {
+  return stack.data() + stack.size() - std::size_t(n);
+}
+
+// Calls f(tensor, parameter) for each defined tensor of the parameters, list elements included.
+template <class F>
+void ForTensors(const TorchOperator& op, const c10::IValue* arguments, F&& f) {
+  for (int i = 0; i < op.n_params; ++i) {
+    const c10::IValue& value = arguments[i];
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) f(value.toTensor(), i);
+    } else if (value.isList() && op.param(i).kind == ParamKind::kTensors) {
+      for (const c10::IValue& element : value.toListRef()) f(element.toTensor(), i);
+    }
+  }
+}
+
+// Raises what torch turns into the Python exception of an error's code, with its text.
+[[noreturn]] void RaiseTorchError(int code, const std::string& text);
+
+}  // namespace anyop::torch_host
