@@ -4,6 +4,7 @@
 
 #include "frame.h"
 #include "kernels.h"
+#include "runtime/calling_host.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -56,6 +57,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
                                        ToTorch(shape.dtype));
     frame.SetResult(r, results[r]);
   }
+  const CallingHost host(HostKind::kTorch);
   Run(*t.op, plan, frame.values());
   if (variant == Variant::kFunctional) {
     torch::jit::drop(*stack, std::size_t(n));
