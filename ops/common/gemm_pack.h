@@ -5,48 +5,12 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "ops/common/gemm_packed.h"
+#include "ops/common/transpose.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
-
-// Transposes a square of pairs: log2(kCount) rounds of interleaving the first half of the vectors
-// with the second.
-template <class Pair>
-struct PairBlock {
-  static constexpr int kBytes = kLanes * 4;
-  static constexpr int kCount = kBytes / int(sizeof(Pair));
-  typedef Pair Vector [[gnu::vector_size(kBytes)]];
-
-  template <int... kI>
-  [[gnu::always_inline]] static void Zip(Vector a, Vector b, Vector& low, Vector& high,
-                                         std::integer_sequence<int, kI...>) {
-    constexpr Pair kHalf = kCount / 2;
-    low = __builtin_shuffle(a, b, Vector{Pair(kI % 2 * kCount + kI / 2)...});
-    high = __builtin_shuffle(a, b, Vector{Pair(kI % 2 * kCount + kI / 2 + kHalf)...});
-  }
-  // to[i][j] = from[j][i] for i, j < kCount; strides in bytes.
-  [[gnu::always_inline]] static void Transpose(const char* from, std::int64_t from_stride, char* to,
-                                               std::int64_t to_stride) {
-    Vector v[kCount], u[kCount];
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) std::memcpy(&v[i], from + i * from_stride, kBytes);
-#pragma GCC unroll 4
-    for (int round = kCount; round > 1; round /= 2) {
-#pragma GCC unroll 8
-      for (int i = 0; i < kCount / 2; ++i) {
-        Zip(v[i], v[i + kCount / 2], u[2 * i], u[2 * i + 1],
-            std::make_integer_sequence<int, kCount>{});
-      }
-#pragma GCC unroll 16
-      for (int i = 0; i < kCount; ++i) v[i] = u[i];
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) std::memcpy(to + i * to_stride, &v[i], kBytes);
-  }
-};
 
 // out[z][j][w] = weight[j][2 z + w] for j < 32, z < ceil(k / 2); zero from row `rows` on and where
 // k is odd.
@@ -54,7 +18,7 @@ template <class T>
 inline void PackPanel(const T* weight, std::int64_t stride, std::int64_t rows, std::int64_t k,
                       T* out) {
   using Pair = std::conditional_t<sizeof(T) == 4, std::int64_t, std::int32_t>;
-  using Block = PairBlock<Pair>;
+  using Block = Square<Pair>;
   constexpr std::int64_t kBlock = 2 * Block::kCount;  // elements of a row
   std::int64_t l = 0;
   for (; rows == kPanel && l + kBlock <= k; l += kBlock) {
@@ -122,7 +86,7 @@ inline void MultiplyPacking(const Context& ctx, const Product& p, const typename
       const std::int64_t rows = left < kPanel ? left : kPanel;
       if (held != at) PackPanel(weight + at * kPanel * stride, stride, rows, p.k, panel);
       held = at;
-      part.Multiply(panel, weight + (at + 1) * kPanel * stride, at, i % part.groups());
+      part.MultiplyAndStore(panel, weight + (at + 1) * kPanel * stride, at, i % part.groups());
     }
     buffers.Return(panel);
   };

@@ -15,16 +15,12 @@ inline constexpr std::int64_t kPackedRows = 512;
 // Packed rows that stay in the second level of cache while all panels pass.
 inline constexpr std::int64_t kGroupBytes = 256 << 10;
 
-// Packs kR rows of x from `first` on: [k2][kR][2], zero where k is odd.
-template <class M, int kR>
-[[gnu::noinline]] void PackRows(const Product& p, std::int64_t first, typename M::Left* out) {
-  using Left = typename M::Left;
-  using T = typename M::Weight;
-  const T* x[kR];
-  for (int i = 0; i < kR; ++i) x[i] = p.x.base<const T>() + p.x.row_offset(first + i);
+// Packs k elements of kR rows: [k2][kR][2], zero where k is odd.
+template <class Left, class T, int kR>
+[[gnu::noinline]] void PackRows(const T* const (&x)[kR], std::int64_t k, Left* out) {
   std::int64_t l = 0;
   if constexpr (std::is_same_v<T, F16>) {  // slow to convert one by one
-    for (; l + kLanes <= p.k; l += kLanes) {
+    for (; l + kLanes <= k; l += kLanes) {
       for (int i = 0; i < kR; ++i) {
         float row[kLanes];
         Store(row, Load(x[i] + l));
@@ -34,14 +30,14 @@ template <class M, int kR>
       }
     }
   }
-  for (; l + 2 <= p.k; l += 2) {
+  for (; l + 2 <= k; l += 2) {
 #pragma GCC unroll 8
     for (int i = 0; i < kR; ++i) {
       const Left pair[2] = {Left(x[i][l]), Left(x[i][l + 1])};
       std::memcpy(out + l * kR + i * 2, pair, sizeof(pair));
     }
   }
-  for (int i = 0; i < kR && l < p.k; ++i) {
+  for (int i = 0; i < kR && l < k; ++i) {
     out[l * kR + i * 2] = Left(x[i][l]);
     out[l * kR + i * 2 + 1] = Left{};
   }
@@ -63,14 +59,31 @@ struct PackedProduct {
   std::int64_t groups() const { return (rows + group - 1) / group; }
   Left* Row(std::int64_t row) const { return left + row * p.pairs() * 2; }
 
-  void Pack(const Context& ctx) const {
+  // Calls pack(i, end), on several threads where that pays, for packed rows [i, end): whole blocks.
+  template <class F>
+  void Pack(const Context& ctx, F&& pack) const {
     const std::int64_t blocks = (rows + block - 1) / block;
     const std::int64_t grain = 20000 / (block * p.k + 1) + 1;
-    ctx.ParallelFor(blocks, grain, [&](std::int64_t b, std::int64_t e) {
-      for (std::int64_t i = b * block; i < e * block && i < rows; i += block) {
-        VisitRows<M::kRows>(Min(block, rows - i),
-                            [&](auto r) { PackRows<M, r.value>(p, first + i, Row(i)); });
-      }
+    ctx.ParallelFor(blocks, grain,
+                    [&](std::int64_t b, std::int64_t e) { pack(b * block, Min(e * block, rows)); });
+  }
+  // Calls f(i, count) for each block of packed rows [i, end), count a constant.
+  template <class F>
+  [[gnu::always_inline]] void ForBlocksOf(std::int64_t i, std::int64_t end, F&& f) const {
+    for (; i < end; i += block) {
+      VisitRows<M::kRows>(Min(block, end - i), [&](auto count) { f(i, count); });
+    }
+  }
+  // Packs rows of x, elements [l, l + p.k); row(r) points to the first element of row r.
+  template <class F>
+  void PackRowsOf(const Context& ctx, std::int64_t l, F&& row) const {
+    Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
+      ForBlocksOf(begin, end, [&](std::int64_t i, auto count) {
+        using T = std::remove_cvref_t<decltype(*row(i))>;
+        const T* x[count.value];
+        for (int r = 0; r < count.value; ++r) x[r] = row(first + i + r) + l;
+        PackRows(x, p.k, Row(i));
+      });
     });
   }
 
@@ -96,25 +109,32 @@ struct PackedProduct {
   }
 
   // One panel, whose weights are at `weight`, by the row blocks of group g. `next`: as many bytes
-  // as a panel has, wanted soon.
-  void Multiply(const Weight* weight, const Weight* next, std::int64_t panel,
-                std::int64_t g) const {
+  // as a panel has, wanted soon, or null. store(sums [rows][32], i, rows) takes the sums of the
+  // packed rows from i on.
+  template <class F>
+  void Multiply(const Weight* weight, const Weight* next, std::int64_t g, F&& store) const {
     const std::int64_t begin = g * group, end = Min(rows, begin + group);
     // The blocks share the prefetch in whole lines for each pair of k: all, a half, a quarter.
     const std::int64_t blocks = (end - begin + block - 1) / block;
     std::int64_t step = kPairBytes<M>;
     for (std::int64_t share = 2; share <= blocks && step > 64; share *= 2) step /= 2;
-    const char* ahead = reinterpret_cast<const char*>(next);
+    if (!next) step = 0;
+    const char* ahead = reinterpret_cast<const char*>(next ? next : weight);
     const char* ahead_end = ahead + p.pairs() * kPairBytes<M>;
     alignas(64) float sums[M::kRows * kPanel];
-    for (std::int64_t i = begin; i < end; i += block) {
-      VisitRows<M::kRows>(Min(block, end - i), [&](auto r) {
-        MultiplyPanel<M, r.value>(Row(i), weight, p.pairs(), ahead, step, sums);
-        StorePanel<Weight>(p, sums, first + i, r.value, panel);
-      });
+    ForBlocksOf(begin, end, [&](std::int64_t i, auto r) {
+      MultiplyPanel<M, r.value>(Row(i), weight, p.pairs(), ahead, step, sums);
+      store(sums, i, r.value);
       ahead += p.pairs() * step;
       if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(weight);
-    }
+    });
+  }
+  // The same, stored to y.
+  void MultiplyAndStore(const Weight* weight, const Weight* next, std::int64_t panel,
+                        std::int64_t g) const {
+    Multiply(weight, next, g, [&](const float* sums, std::int64_t i, std::int64_t count) {
+      StorePanel<Weight>(p, sums, first + i, count, panel);
+    });
   }
 
   static std::int64_t Min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
@@ -136,16 +156,23 @@ inline std::int64_t GroupRows(const Context& ctx, const Product& p, std::int64_t
   return (group + block - 1) / block * block;
 }
 
-// Calls f(PackedProduct) for each run of at most kPackedRows rows, packed into the workspace.
+// The product of the rows from `first` on, at most kPackedRows, to be packed into the workspace.
+template <class M>
+inline PackedProduct<M> PartOf(const Context& ctx, const Product& p, std::int64_t first) {
+  const std::int64_t rows = p.rows - first < kPackedRows ? p.rows - first : kPackedRows;
+  const std::int64_t blocks = (rows + M::kRows - 1) / M::kRows;
+  const std::int64_t block = (rows + blocks - 1) / blocks;
+  return {p,     ctx.Workspace<typename M::Left>(), first, rows,
+          block, GroupRows<M>(ctx, p, rows, block)};
+}
+
+// Calls f(PackedProduct) for each run of at most kPackedRows rows of x, packed.
 template <class M, class F>
 inline void ForPackedRows(const Context& ctx, const Product& p, F&& f) {
+  const auto* x = p.x.base<const typename M::Weight>();
   for (std::int64_t first = 0; first < p.rows; first += kPackedRows) {
-    const std::int64_t rows = p.rows - first < kPackedRows ? p.rows - first : kPackedRows;
-    const std::int64_t blocks = (rows + M::kRows - 1) / M::kRows;
-    const std::int64_t block = (rows + blocks - 1) / blocks;
-    const PackedProduct<M> part{p,     ctx.Workspace<typename M::Left>(), first, rows,
-                                block, GroupRows<M>(ctx, p, rows, block)};
-    part.Pack(ctx);
+    const PackedProduct<M> part = PartOf<M>(ctx, p, first);
+    part.PackRowsOf(ctx, 0, [&](std::int64_t r) { return x + p.x.row_offset(r); });
     f(part);
   }
 }
@@ -164,7 +191,7 @@ inline void MultiplyPacked(const Context& ctx, const Product& p, const typename 
                       for (std::int64_t i = b; i < e; ++i) {
                         const std::int64_t panel = i % p.panels();
                         const auto* w = weight + panel * stride;
-                        part.Multiply(w, w + stride, panel, i / p.panels());
+                        part.MultiplyAndStore(w, w + stride, panel, i / p.panels());
                       }
                     });
   });

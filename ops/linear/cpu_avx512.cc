@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear and linear_packed with 16 lanes. Whether splitting bf16 into two FMAs beats the dot
-// instruction depends on the machine, so both state a size to measure at.
+// linear, linear_packed and linear_backward with 16 lanes. Whether splitting bf16 into two FMAs
+// beats the dot instruction depends on the machine, so both state a size to measure at.
 
+#include "linear/backward.h"
 #include "linear/linear.h"
 
 namespace anyop::ops {
@@ -40,5 +41,24 @@ extern constinit const Kernel linear_packed_avx512_split{
     .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
     .run = Bind<&RunLinearPacked<SplitMath>>(),
     .probe = "rows = 8, k = 256, k2 = 128, features = 256, n32 = 8"};
+
+extern constinit const Kernel linear_backward_avx512_f32{
+    .name = "cpu_avx512_f32",
+    .when = "T == f32",
+    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunLinearBackward<PairMath<float>>>()};
+
+extern constinit const Kernel linear_backward_avx512_f16{
+    .name = "cpu_avx512_f16",
+    .when = "T == f16",
+    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunLinearBackward<PairMath<F16>>>()};
+
+extern constinit const Kernel linear_backward_avx512_split{
+    .name = "cpu_avx512_split_bf16",
+    .when = "T == bf16",
+    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunLinearBackward<SplitMath>>(),
+    .probe = "rows = 48, k = 256, n = 64"};
 
 }  // namespace anyop::ops

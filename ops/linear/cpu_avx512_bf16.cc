@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear and linear_packed with bf16 dot instructions.
+// linear, linear_packed and linear_backward with bf16 dot instructions.
 
+#include "linear/backward.h"
 #include "linear/linear.h"
 
 namespace anyop::ops {
@@ -17,5 +18,12 @@ extern constinit const Kernel linear_packed_avx512_dot{
     .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(2),
     .run = Bind<&RunLinearPacked<DotMath>>(),
     .probe = "rows = 8, k = 256, k2 = 128, features = 256, n32 = 8"};
+
+extern constinit const Kernel linear_backward_avx512_dot{
+    .name = "cpu_avx512_dot_bf16",
+    .when = "T == bf16 and U == bf16",
+    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(2),
+    .run = Bind<&RunLinearBackward<DotMath>>(),
+    .probe = "rows = 48, k = 256, n = 64"};
 
 }  // namespace anyop::ops

@@ -60,6 +60,7 @@ extern constinit const Op linear{
         "linear(x: T[..., k], weight: T[n, k], bias: T[n]?, activation: 'none' | 'relu' | 'relu2' "
         "| 'silu' | 'gelu' | 'gelu_tanh' | 'sigmoid' = 'none', output: 'f32') "
         "-> (y: f32[..., n]) where T in f32 | f16 | bf16",
+    .gradient = "linear_backward",
     .flops = "2 * rows(x) * n * k",
     .prepack = "packed = pack_weight(weight); y = linear_packed(x, packed, n, bias, activation)\n",
     .kernels = kKernels,

@@ -62,11 +62,38 @@ void PackWeight(const Context&, const Tensor& weight, const Tensor& packed) {
   }
 }
 
+void LinearBackward(const Context&, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                    std::string_view, const Tensor* dx, const Tensor* dweight,
+                    const Tensor* dbias) {
+  const std::int64_t n = weight.dim(0), k = weight.dim(1);
+  for (std::int64_t i = 0; i < x.rows(); ++i) {
+    for (std::int64_t l = 0; dx && l < k; ++l) dx->base<double>()[dx->row_offset(i) + l] = 0;
+  }
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t l = 0; dweight && l < k; ++l) *dweight->at<double>(j, l) = 0;
+    if (dbias) *dbias->at<double>(j) = 0;
+  }
+  for (std::int64_t i = 0; i < x.rows(); ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      const double d = Read(dy, dy.row_offset(i) + j);
+      if (dbias) *dbias->at<double>(j) += d;
+      for (std::int64_t l = 0; l < k; ++l) {
+        if (dx) {
+          dx->base<double>()[dx->row_offset(i) + l] += d * Read(weight, weight.row_offset(j) + l);
+        }
+        if (dweight) *dweight->at<double>(j, l) += d * Read(x, x.row_offset(i) + l);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 extern constinit const Reference linear_reference{.op = "linear", .run = Bind<&Linear>()};
 extern constinit const Reference linear_packed_reference{.op = "linear_packed",
                                                          .run = Bind<&LinearPacked>()};
+extern constinit const Reference linear_backward_reference{.op = "linear_backward",
+                                                           .run = Bind<&LinearBackward>()};
 extern constinit const Reference pack_weight_reference{.op = "pack_weight",
                                                        .run = Bind<&PackWeight>()};
 

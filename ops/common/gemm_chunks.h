@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = left right for a matrix right [inner, columns] as it lies, and a left side that is packed
+// from rows or from columns. Long sums are cut into chunks of kInner terms.
+//
+// A sum is a chain of additions in ascending order for each chunk, and the chunks are added in
+// order: its bits depend on the number of its terms only.
+#pragma once
+#include <cstdint>
+
+#include "ops/common/gemm_pack.h"
+
+// Workspace of MultiplyChunks in bytes, for products of at most `rows` rows, `inner` >= 1 terms and
+// `columns` columns: left sides of `left` bytes an element, a panel for each thread, f32 sums.
+#define ANYOP_CHUNKS_WORKSPACE(rows, inner, columns, left, bytes)         \
+  "64 + min(" rows ", 512) * 2*ceil_div(min(" inner ", 1024), 2) * " left \
+  " + threads * (64 * ceil_div(min(" inner ", 1024), 2) * " bytes         \
+  ") + 64*ceil_div(threads,64)"                                           \
+  " + 64 + min(1, (" inner ") / 1025) * min(" rows ", 512) * 128 * ceil_div(" columns ", 32)"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// Terms of a chunk: a panel of them in f32, and a block of rows, fit the second level of cache.
+inline constexpr std::int64_t kInner = 1024;
+
+// The rows of a tensor; most have one stride, which saves the divisions of row_offset.
+template <class T>
+class Rows {
+ public:
+  explicit Rows(const Tensor& x) : x_(x), base_(x.base<const T>()) {
+    stride_ = x.rank() > 1 ? x.stride(-2) : 0;
+    std::int64_t next = stride_;
+    for (int i = x.rank() - 2; i >= 0; --i) {
+      if (x.dim(i) != 1 && x.stride(i) != next) has_one_stride_ = x.dim(i) == 0;
+      next = x.stride(i) * x.dim(i);
+    }
+  }
+  const T* operator[](std::int64_t r) const {
+    return base_ + (has_one_stride_ ? r * stride_ : x_.row_offset(r));
+  }
+
+ private:
+  const Tensor& x_;
+  const T* base_;
+  std::int64_t stride_;
+  bool has_one_stride_ = true;
+};
+
+// out[2 i] = a[i], out[2 i + 1] = b[i] for the first kCount places of whole vectors of kBytes;
+// returns how many those are.
+template <int kBytes, int kCount, class T>
+[[gnu::always_inline]] inline int InterleaveVectors(const T* a, const T* b, T* out) {
+  using Element = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int16_t>;
+  using Block = Square<Element, kBytes>;
+  int i = 0;
+#pragma GCC unroll 8
+  for (; i + Block::kCount <= kCount; i += Block::kCount) {
+    typename Block::Vector v, w, low, high;
+    std::memcpy(&v, a + i, kBytes);
+    std::memcpy(&w, b + i, kBytes);
+    Block::Zip(v, w, low, high, std::make_integer_sequence<int, Block::kCount>{});
+    std::memcpy(out + 2 * i, &low, kBytes);
+    std::memcpy(out + 2 * i + Block::kCount, &high, kBytes);
+  }
+  return i;
+}
+// The same for all kCount places.
+template <int kCount, class T>
+[[gnu::always_inline]] inline void Interleave(const T* a, const T* b, T* out) {
+  constexpr int kWide = kCount * int(sizeof(T)) >= kLanes * 4 ? kLanes * 4 : 16;
+  int i = InterleaveVectors<kWide, kCount>(a, b, out);
+#pragma GCC unroll 8
+  for (; i < kCount; ++i) {
+    const T pair[2] = {a[i], b[i]};
+    std::memcpy(out + 2 * i, pair, sizeof(pair));
+  }
+}
+
+// out[z][j][w] = right[first + 2 z + w][column + j] for j < 32, 2 z + w < count; zero elsewhere.
+template <class T>
+inline void PackColumns(const Rows<T>& right, std::int64_t first, std::int64_t count,
+                        std::int64_t column, std::int64_t columns, T* out) {
+  constexpr std::int64_t kAhead = 16;  // rows: each is a line or two of its own
+  const T zeros[kPanel] = {};
+  T edge[2][kPanel] = {};
+  const std::size_t bytes = std::size_t(columns) * sizeof(T);
+  for (std::int64_t l = 0; l < count; l += 2, out += 2 * kPanel) {
+    Prefetch(right[first + (l + kAhead < count ? l + kAhead : l)] + column);
+    Prefetch(right[first + (l + kAhead < count ? l + kAhead + 1 : l)] + column);
+    const T* a = right[first + l] + column;
+    const T* b = l + 1 < count ? right[first + l + 1] + column : zeros;
+    if (columns < kPanel) {
+      std::memcpy(edge[0], a, bytes);
+      std::memcpy(edge[1], b, bytes);
+      a = edge[0], b = edge[1];
+    }
+    Interleave<kPanel>(a, b, out);
+  }
+}
+
+// A left side whose row r is row r of a matrix.
+template <class T>
+struct LeftRows {
+  Rows<T> x;
+  template <class M>
+  void Pack(const Context& ctx, const PackedProduct<M>& part, std::int64_t inner) const {
+    part.PackRowsOf(ctx, inner, [&](std::int64_t r) { return x[r]; });
+  }
+};
+
+// A left side whose row r is column r of a matrix.
+template <class T>
+struct LeftColumns {
+  Rows<T> x;
+  template <class M>
+  void Pack(const Context& ctx, const PackedProduct<M>& part, std::int64_t inner) const {
+    using Left = typename M::Left;
+    part.Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
+      Left buffer[2][kPackedRows] = {};
+      for (std::int64_t l = 0; l < part.p.k; l += 2) {
+        const Left* pair[2] = {buffer[0], buffer[1]};
+        for (int w = 0; w < 2; ++w) {
+          const bool is_zero = l + w >= part.p.k;
+          if (is_zero) std::memset(buffer[w], 0, sizeof(buffer[w]));
+          if (!is_zero) {
+            pair[w] = AsLeft(x[inner + l + w] + part.first + begin, end - begin, buffer[w]);
+          }
+        }
+        part.ForBlocksOf(begin, end, [&](std::int64_t i, auto n) [[gnu::always_inline]] {
+          Left* out = part.Row(i) + l * n.value;
+          Interleave<n.value>(pair[0] + (i - begin), pair[1] + (i - begin), out);
+        });
+      }
+    });
+  }
+
+ private:
+  static const T* AsLeft(const T* from, std::int64_t, T*) { return from; }
+  template <class Left>
+  static const Left* AsLeft(const T* from, std::int64_t n, Left* to) {
+    ForLanes(n, [&](std::int64_t i, auto count)
+                    [[gnu::always_inline]] { StoreN(to + i, LoadN(from + i, count), count); });
+    return to;
+  }
+};
+
+// The product of some rows and one chunk: sums of earlier chunks wait in `sums` [panels][rows][32].
+template <class M, class T = typename M::Weight>
+struct ChunkProduct {
+  const PackedProduct<M>& part;
+  const Rows<T>& right;
+  const PanelBuffers<T>& buffers;
+  float* sums;
+  std::int64_t first;  // of the chunk
+  bool is_last;
+
+  void Run(const Context& ctx) const {
+    const Product& p = part.p;
+    ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<T>(part.group, p.k),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      T* panel = buffers.Take();
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        const std::int64_t at = i / part.groups();
+                        if (i == begin || i % part.groups() == 0) Pack(at, panel);
+                        Multiply(panel, at, i % part.groups());
+                      }
+                      buffers.Return(panel);
+                    });
+  }
+
+ private:
+  void Pack(std::int64_t at, T* panel) const {
+    const std::int64_t left = part.p.n - at * kPanel;
+    PackColumns(right, first, part.p.k, at * kPanel, left < kPanel ? left : kPanel, panel);
+  }
+  void Multiply(const T* panel, std::int64_t at, std::int64_t group) const {
+    part.Multiply(panel, nullptr, group, [&](float* tile, std::int64_t i, std::int64_t rows) {
+      float* row = sums + (at * part.rows + i) * kPanel;
+      if (first > 0) {
+        for (std::int64_t e = 0; e < rows * kPanel; e += kLanes) {
+          Store(tile + e, Load(row + e) + Load(tile + e));
+        }
+      }
+      if (is_last) return StorePanel<T>(part.p, tile, part.first + i, rows, at);
+      std::memcpy(row, tile, std::size_t(rows * kPanel) * sizeof(float));
+    });
+  }
+};
+
+// y [rows, columns] = left right; p: the sizes, y, no bias; p.x is not read.
+template <class M, class Left>
+inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& left,
+                           const Rows<typename M::Weight>& right) {
+  using T = typename M::Weight;
+  const std::int64_t chunks = p.k > kInner ? (p.k + kInner - 1) / kInner : 1;
+  const std::int64_t terms = p.k > 0 ? ((p.k + chunks - 1) / chunks + 1) / 2 * 2 : 2;
+  const auto round_up = [](std::int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  const std::int64_t rows = p.rows < kPackedRows ? p.rows : kPackedRows;
+  const std::int64_t panels_at = round_up(rows * terms * std::int64_t(sizeof(typename M::Left)));
+  const int threads = ctx.threads > 1 ? ctx.threads : 1;
+  const PanelBuffers<T> buffers(ctx.Workspace<char>(std::size_t(panels_at)), terms / 2, threads);
+  const std::int64_t panels = threads * (kPanel * terms * std::int64_t(sizeof(T)) + 1);
+  float* sums = ctx.Workspace<float>(std::size_t(panels_at + round_up(panels)));
+  for (std::int64_t i = 0; i < p.rows; i += kPackedRows) {
+    for (std::int64_t c = 0; c < chunks; ++c) {
+      const std::int64_t first = c * terms;
+      const std::int64_t k = p.k - first < terms ? p.k - first : terms;
+      const Product chunk{p.x, p.bias, p.y, p.activation, p.rows, k, p.n};
+      const PackedProduct<M> part = PartOf<M>(ctx, chunk, i);
+      left.Pack(ctx, part, first);
+      ChunkProduct<M>{part, right, buffers, sums, first, c + 1 == chunks}.Run(ctx);
+    }
+  }
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of linear_backward, for one math type each.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "anyop/op.h"
+#include "ops/common/gemm_chunks.h"
+
+// Workspace of linear_backward: the larger of its two products, dy weight and dy^T x.
+#define ANYOP_LINEAR_BACKWARD_WORKSPACE(left) \
+  ANYOP_CHUNKS_WORKSPACE("max(rows(x), n)", "max(rows(x), n)", "k", #left, "bytes(T)")
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// dbias[j] = sum over the rows of dy, in ascending order.
+template <class U, class T>
+inline void SumRows(const Context& ctx, const Tensor& dy, const Tensor& dbias) {
+  constexpr int kWide = 8;  // vectors: a line or more of each row at a time
+  const Rows<U> rows(dy);
+  const std::int64_t n = dy.rows();
+  const auto sum = [&](std::int64_t j, auto count, auto vectors) [[gnu::always_inline]] {
+    F32 sums[vectors.value];
+    for (F32& s : sums) s = Zero();
+    for (std::int64_t i = 0; i < n; ++i) {
+      F32 row[vectors.value];
+      LoadAll(row, rows[i] + j, count);
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors.value; ++v) sums[v] += row[v];
+    }
+    StoreAll(dbias.base<T>() + j, sums, count);
+  };
+  const std::int64_t columns = dy.row_size(), blocks = columns / (kWide * kLanes);
+  const std::int64_t grain = 2000 / (n * kWide / 4 + 1) + 1;
+  ctx.ParallelFor(blocks, grain, [&](std::int64_t b, std::int64_t e) {
+    for (std::int64_t i = b; i < e; ++i) {
+      sum(i * kWide * kLanes, kFull, std::integral_constant<int, kWide>{});
+    }
+  });
+  const std::int64_t done = blocks * kWide * kLanes;
+  ForLanes(columns - done, [&](std::int64_t j, auto count) {
+    sum(done + j, count, std::integral_constant<int, 1>{});
+  });
+}
+
+template <class M, class U>
+inline void LinearGradients(const Context& ctx, const Tensor& dy, const Tensor& x,
+                            const Tensor& weight, const Tensor* dx, const Tensor* dweight,
+                            const Tensor* dbias) {
+  using T = typename M::Weight;
+  const std::int64_t rows = x.rows(), n = weight.dim(0), k = weight.dim(1);
+  if (dx && rows && k) {
+    const Product p{dy, nullptr, *dx, Activation::kNone, rows, n, k};
+    MultiplyChunks<M>(ctx, p, LeftRows<U>{Rows<U>(dy)}, Rows<T>(weight));
+  }
+  if (dweight && n && k) {
+    const Product p{dy, nullptr, *dweight, Activation::kNone, n, rows, k};
+    MultiplyChunks<M>(ctx, p, LeftColumns<U>{Rows<U>(dy)}, Rows<T>(x));
+  }
+  if (dbias && n) SumRows<U, T>(ctx, dy, *dbias);
+}
+
+template <class M>
+void RunLinearBackward(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                       std::string_view, const Tensor* dx, const Tensor* dweight,
+                       const Tensor* dbias) {
+  if constexpr (std::is_same_v<typename M::Left, float>) {
+    if (dy.type() == DType::kF32) {
+      return LinearGradients<M, float>(ctx, dy, x, weight, dx, dweight, dbias);
+    }
+    if (dy.type() == DType::kF16) {
+      return LinearGradients<M, F16>(ctx, dy, x, weight, dx, dweight, dbias);
+    }
+  }
+  LinearGradients<M, BF16>(ctx, dy, x, weight, dx, dweight, dbias);
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear_backward: the gradients of a dense layer without an activation.
+//
+//   dx[i, l] = sum_j dy[i, j] * weight[j, l]
+//   dweight[j, l] = sum_i dy[i, j] * x[i, l]
+//   dbias[j] = sum_i dy[i, j]
+//
+//   dy          rows may coincide (stride 0)
+//   activation  linear with another one has no gradient
+//
+// Numerics  Products and sums in f32 for every T, one rounding on the store. Sums are added in
+//           ascending order in chunks of a fixed size, so they do not depend on threads. A sum
+//           over no terms is 0.
+// Source    definition.
+
+#include "linear/backward.h"
+
+namespace anyop::ops {
+
+extern const Kernel linear_backward_avx512_dot [[gnu::weak]];
+extern const Kernel linear_backward_avx512_split [[gnu::weak]];
+extern const Kernel linear_backward_avx512_f32 [[gnu::weak]];
+extern const Kernel linear_backward_avx512_f16 [[gnu::weak]];
+extern const Kernel linear_backward_avx2_f32 [[gnu::weak]];
+extern const Kernel linear_backward_avx2_f16 [[gnu::weak]];
+extern const Kernel linear_backward_avx2_bf16 [[gnu::weak]];
+
+namespace {
+
+constexpr Kernel kF32{.name = "cpu_f32",
+                      .when = "T == f32",
+                      .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+                      .run = Bind<&RunLinearBackward<PairMath<float>>>()};
+constexpr Kernel kF16{.name = "cpu_f16",
+                      .when = "T == f16",
+                      .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+                      .run = Bind<&RunLinearBackward<PairMath<F16>>>()};
+constexpr Kernel kBF16{.name = "cpu_bf16",
+                       .when = "T == bf16",
+                       .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+                       .run = Bind<&RunLinearBackward<SplitMath>>()};
+constexpr const Kernel* kKernels[] = {&linear_backward_avx512_dot,
+                                      &linear_backward_avx512_split,
+                                      &linear_backward_avx512_f32,
+                                      &linear_backward_avx512_f16,
+                                      &linear_backward_avx2_f32,
+                                      &linear_backward_avx2_f16,
+                                      &linear_backward_avx2_bf16,
+                                      &kF32,
+                                      &kF16,
+                                      &kBF16};
+
+}  // namespace
+
+extern constinit const Op linear_backward{
+    .signature =
+        "linear_backward(dy: U[..., n], x: T[..., k], weight: T[n, k], activation: 'none') "
+        "-> (dx: T[..., k]?, dweight: T[n, k]?, dbias: T[n]?) "
+        "where T in f32 | f16 | bf16, U in f32 | f16 | bf16",
+    .flops = "4 * rows(x) * n * k",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops
