@@ -116,18 +116,12 @@ const void* DataOf(ObjectKind kind, PyObject* object) {
 
 bool ViewPlain(ObjectKind kind, PyObject* object, DLTensor& t) {
   if (kind == ObjectKind::kNumpy) return ViewDense(object, Access::kRead, t);
-  if (!g_torch.is_known || !IsTorchTensor(object)) return false;
-  TorchCall torch;
-  View view;
-  static PyObject* const name = PyUnicode_InternFromString("y");
-  try {
-    torch.Convert("", name, Access::kRead, object, view);
-  } catch (const ErrorSet&) {  // a dtype that anyop does not know
-    PyErr_Clear();
-    return false;
-  }
-  t = view.tensor;
-  return torch.route() == TorchRoute::kFast;
+  const PyTypeObject* type = Py_TYPE(object);
+  if (!g_torch.is_fast || (type != g_torch.tensor && type != g_torch.parameter)) return false;
+  auto* const impl = static_cast<char*>(TorchImpl(object));
+  std::int64_t size;
+  const bool is_plain = !(TorchField<std::uint64_t>(impl, g_torch.at.keys) & g_torch.other_keys);
+  return is_plain && ViewTorch(impl, t, size) && (t.data || !size);
 }
 
 }  // namespace anyop::python

@@ -140,26 +140,14 @@ class TorchCall {
 // No torch tensor in a call of torch tensors.
 [[noreturn]] void RefuseBesideTorch(PyObject* object, const ArgumentName& name);
 
-inline void TorchCall::Convert(const char* op, PyObject* name, Access access, PyObject* object,
-                               View& view, Py_ssize_t element) {
-  PyTypeObject* type = Py_TYPE(object);
-  if (type != g_torch.tensor && type != g_torch.parameter) [[unlikely]] {
-    if (!IsTorchTensor(object)) RefuseBesideTorch(object, {op, name, element});
-    return Leave(TorchRoute::kSubclass);
-  }
-  if (route_ != TorchRoute::kFast) return;
-  char* const impl = static_cast<char*>(TorchImpl(object));
+// The memory of a TensorImpl that has some of its own, with its number of elements. False for a
+// dtype or rank that anyop does not know.
+[[gnu::always_inline]] inline bool ViewTorch(char* impl, DLTensor& t, std::int64_t& size) {
   const TorchApi::Offsets& at = g_torch.at;
-  const auto keys = TorchField<std::uint64_t>(impl, at.keys);
-  if (keys & g_torch.other_keys) return Leave(TorchRoute::kKeys);
-  if (is_grad_enabled_ && TorchField<void*>(impl, at.autograd) && g_torch.requires_grad(impl)) {
-    return Leave(TorchRoute::kGrad);
-  }
   const DLDataType dtype = g_torch.dtypes[TorchField<std::uint8_t>(impl, at.dtype) % 64];
   const auto rank = TorchField<std::uint64_t>(impl, at.rank);
   if (!dtype.lanes || rank > kMaxRank) [[unlikely]]
-    RefuseTorchTensor(object, {op, name, element});
-  DLTensor& t = view.tensor;
+    return false;
   // Rank and dtype as the one word that a call's key reads, as in ViewDense.
   const std::uint64_t rank_and_dtype =
       std::uint64_t(std::bit_cast<std::uint32_t>(dtype)) << 32 | rank;
@@ -172,7 +160,7 @@ inline void TorchCall::Convert(const char* op, PyObject* name, Access access, Py
     std::memcpy(&t.shape, impl + at.rank + 8, sizeof t.shape);
     t.strides = t.shape + rank;
   }
-  std::int64_t size = 1;  // of a contiguous tensor, the product of sizes is the next stride
+  size = 1;  // of a contiguous tensor, the product of sizes is the next stride
   bool is_contiguous = true;
   for (std::int64_t i = std::int64_t(rank) - 1; i >= 0; --i) {
     is_contiguous &= t.strides[i] == size || t.shape[i] == 1;
@@ -182,6 +170,28 @@ inline void TorchCall::Convert(const char* op, PyObject* name, Access access, Py
   const auto storage = TorchField<const void*>(impl, at.storage);
   const auto start = TorchField<std::int64_t>(impl, at.start);
   t.data = TorchField<char*>(storage, at.storage_data) + start * (dtype.bits / 8);
+  return true;
+}
+
+inline void TorchCall::Convert(const char* op, PyObject* name, Access access, PyObject* object,
+                               View& view, Py_ssize_t element) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type != g_torch.tensor && type != g_torch.parameter) [[unlikely]] {
+    if (!IsTorchTensor(object)) RefuseBesideTorch(object, {op, name, element});
+    return Leave(TorchRoute::kSubclass);
+  }
+  if (route_ != TorchRoute::kFast) return;
+  char* const impl = static_cast<char*>(TorchImpl(object));
+  const auto keys = TorchField<std::uint64_t>(impl, g_torch.at.keys);
+  if (keys & g_torch.other_keys) return Leave(TorchRoute::kKeys);
+  if (is_grad_enabled_ && TorchField<void*>(impl, g_torch.at.autograd) &&
+      g_torch.requires_grad(impl)) {
+    return Leave(TorchRoute::kGrad);
+  }
+  DLTensor& t = view.tensor;
+  std::int64_t size;
+  if (!ViewTorch(impl, t, size)) [[unlikely]]
+    RefuseTorchTensor(object, {op, name, element});
   if (access == Access::kWrite) MarkWritten(object, keys, t);
   if (!t.data && size) [[unlikely]]
     Leave(TorchRoute::kNoMemory);
