@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "torch_api.h"
+
 namespace anyop::python {
 
 static_assert(std::endian::native == std::endian::little);
@@ -105,6 +107,12 @@ std::string ShowForeign(PyArrayObject* array) {
 }
 
 [[noreturn]] void RefuseObject(PyObject* object, const ArgumentName& name) {
+  if (g_torch.is_known && IsTorchTensor(object)) {
+    ThrowTypeError(Start(name) +
+                   " is a torch tensor, but the call has NumPy arrays, and all must come from one "
+                   "host. Try " +
+                   name.text() + ".numpy().");
+  }
   const bool none = object == Py_None;
   ThrowTypeError(Start(name) + " is " + (none ? "None" : Repr(object)) +
                  ", but must be a NumPy array." +

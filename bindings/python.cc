@@ -35,6 +35,7 @@ PyObject* MakeModule() {
   AddScopeFunctions(module.get());
   AddTorchFunctions(module.get());
   AddTorchRouteFunctions(module.get());
+  AddTorchThreadFunctions(module.get());
   AddDefineFunctions(module.get());
   AddMemoryCallFunctions(module.get());
   AddMachineFunctions(module.get());

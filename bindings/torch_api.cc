@@ -367,8 +367,6 @@ const char* Describe(TorchRoute route) {
       return "a gradient is needed";
     case TorchRoute::kNoMemory:
       return "the tensor has no memory";
-    case TorchRoute::kInference:
-      return "an inference tensor is written";
   }
   return "";
 }
@@ -420,6 +418,11 @@ void RefuseTorchTensor(PyObject* object, const ArgumentName& name) {
   PyErr_Clear();
   ThrowValueError(Start(name) + " is " + ShowForeign(object) +
                   ", but anyop has no such dtype. Try a cast to f32 or i64.");
+}
+
+void RefuseInference(const ArgumentName& name) {
+  ThrowValueError(Start(name) +
+                  " is an inference tensor, but is written outside inference mode. Try a clone().");
 }
 
 void RefuseBesideTorch(PyObject* object, const ArgumentName& name) {

@@ -76,8 +76,7 @@ enum class TorchRoute : std::uint8_t {
   kSubclass,
   kKeys,  // another device or layout, a conjugate, negative, quantized or wrapped tensor
   kGrad,
-  kNoMemory,   // storage that was resized to nothing
-  kInference,  // an inference tensor is written outside inference mode
+  kNoMemory,  // storage that was resized to nothing
 };
 const char* Describe(TorchRoute route);
 
@@ -101,6 +100,9 @@ inline bool IsTorchTensor(PyObject* object) {
          PyType_IsSubtype(type, g_torch.base);
 }
 
+// A tensor of inference mode that is written outside of it.
+[[noreturn]] void RefuseInference(const ArgumentName& name);
+
 // One call's view of torch: what holds for the thread, and what its tensors added up to.
 class TorchCall {
  public:
@@ -121,10 +123,10 @@ class TorchCall {
     if (route_ == TorchRoute::kFast) route_ = route;
   }
   TorchRoute ThreadRoute();
-  void MarkWritten(PyObject* object, std::uint64_t keys, DLTensor& t) {
+  void MarkWritten(PyObject* object, const ArgumentName& name, std::uint64_t keys, DLTensor& t) {
     const void* handle = TorchHandle(object);
     const bool is_inference = (keys & g_torch.training_keys) != g_torch.training_keys;
-    if (is_inference && !is_inference_) return Leave(TorchRoute::kInference);
+    if (is_inference && !is_inference_) RefuseInference(name);
     if (!is_inference) written_[n_written_++] = handle;
     if (g_torch.data_ptr(handle, &t.data)) [[unlikely]]
       Leave(TorchRoute::kNoMemory);
@@ -192,7 +194,7 @@ inline void TorchCall::Convert(const char* op, PyObject* name, Access access, Py
   std::int64_t size;
   if (!ViewTorch(impl, t, size)) [[unlikely]]
     RefuseTorchTensor(object, {op, name, element});
-  if (access == Access::kWrite) MarkWritten(object, keys, t);
+  if (access == Access::kWrite) MarkWritten(object, {op, name, element}, keys, t);
   if (!t.data && size) [[unlikely]]
     Leave(TorchRoute::kNoMemory);
 }

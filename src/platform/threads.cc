@@ -24,11 +24,7 @@ constexpr int kChunksPerThread = 4;     // 8 for two threads: claims even out no
 std::atomic<Pool*> g_pool{nullptr};
 std::atomic<std::uint64_t> g_inline_calls{0};
 
-struct HostPool {
-  HostParallelFor parallel_for;
-  void* pool;
-};
-std::atomic<const HostPool*> g_host{nullptr};
+std::atomic<const HostThreads*> g_host{nullptr};
 
 thread_local bool t_in_region = false;
 
@@ -77,14 +73,19 @@ void ParallelFor(int threads, std::int64_t n, std::int64_t grain, RangeFunction 
   threads = std::min(threads, kMaxThreads);
   if (estimated_ns <= 0) estimated_ns = double(n) / double(grain) * kGrainNs;
   if (threads > 1 && n > grain && estimated_ns >= kWorthSharing && !t_in_region) {
-    Marked marked{fn, arg};
-    if (const HostPool* host = g_host.load(std::memory_order_acquire)) {
-      return host->parallel_for(host->pool, threads, n, grain, &Marked::Run, &marked);
+    const HostThreads* host = g_host.load(std::memory_order_acquire);
+    const int bound = host && host->count ? host->count() : 0;
+    if (bound > 0) threads = std::min(threads, bound);
+    if (threads > 1) {
+      Marked marked{fn, arg};
+      if (host && host->parallel_for) {
+        return host->parallel_for(host->pool, threads, n, grain, &Marked::Run, &marked);
+      }
+      const std::int64_t chunks =
+          std::min<std::int64_t>((n + grain - 1) / grain, std::int64_t(kChunksPerThread) * threads);
+      const Pool::Region region{&Marked::Run, &marked, n, int(chunks), threads};
+      if (OurPool().Run(region, estimated_ns)) return;
     }
-    const std::int64_t chunks =
-        std::min<std::int64_t>((n + grain - 1) / grain, std::int64_t(kChunksPerThread) * threads);
-    const Pool::Region region{&Marked::Run, &marked, n, int(chunks), threads};
-    if (OurPool().Run(region, estimated_ns)) return;
   }
   g_inline_calls.fetch_add(1, std::memory_order_relaxed);
   fn(arg, 0, n);
@@ -106,10 +107,9 @@ void SetNumThreads(int threads) {
   detail::num_threads.store(threads, std::memory_order_relaxed);
 }
 
-void SetHostPool(HostParallelFor parallel_for, void* pool) {
+void SetHostThreads(const HostThreads& host) {
   // The old one stays: a region may be reading it. Hosts set this once or twice.
-  g_host.store(parallel_for ? new HostPool{parallel_for, pool} : nullptr,
-               std::memory_order_release);
+  g_host.store(new HostThreads(host), std::memory_order_release);
 }
 
 PoolCounters ReadPoolCounters() {

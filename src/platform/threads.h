@@ -25,10 +25,17 @@ inline int NumThreads();
 // 1 .. kMaxThreads, process-wide; throws InvalidArgument for other values.
 void SetNumThreads(int threads);
 
-// A host's pool, used instead of ours from the next region on (ours then sleeps); null: ours again.
+// The threads of a host that has its own, from the next region on. `count`: the most that it allows
+// now (0: no bound); looked at in each region, so that the host's own setting holds.
+// `parallel_for`: its pool, used instead of ours, which then sleeps; null: ours.
 using HostParallelFor = void (*)(void* pool, int threads, std::int64_t n, std::int64_t grain,
                                  RangeFunction fn, void* arg);
-void SetHostPool(HostParallelFor parallel_for, void* pool);
+struct HostThreads {
+  int (*count)() = nullptr;
+  HostParallelFor parallel_for = nullptr;
+  void* pool = nullptr;
+};
+void SetHostThreads(const HostThreads& host);
 
 namespace detail {
 extern std::atomic<int> num_threads;  // 0 until chosen

@@ -184,17 +184,31 @@ TEST(ParallelFor, UsesTheHostsPoolWhenThereIsOne) {
       for (std::int64_t i = n; i-- > 0;) fn(arg, i, i + 1);
     }
   } host;
-  SetHostPool(&Host::Run, &host);
+  SetHostThreads({.parallel_for = &Host::Run, .pool = &host});
   int sum = 0;
   For(2, 8, 1, [&](std::int64_t b, std::int64_t e) {
     For(2, 8, 1, [&](std::int64_t, std::int64_t) { ++sum; });  // nested: not the host's affair
     EXPECT_EQ(e, b + 1);
   });
-  SetHostPool(nullptr, nullptr);
+  SetHostThreads({});
   EXPECT_EQ(host.calls, 1);
   EXPECT_EQ(sum, 8);
   For(2, 8, 1, [](auto, auto) {});
   EXPECT_EQ(host.calls, 1);
+}
+
+TEST(ParallelFor, KeepsToTheNumberThatItsHostAllowsNow) {
+  static int allowed;
+  SetHostThreads({.count = [] { return allowed; }});
+  const auto regions_with = [](int threads) {
+    allowed = threads;
+    const std::uint64_t before = ReadPoolCounters().inline_calls;
+    For(2, 8, 1, [](auto, auto) {});
+    return ReadPoolCounters().inline_calls - before;
+  };
+  EXPECT_EQ(regions_with(1), 1);  // the caller alone
+  EXPECT_LE(regions_with(2), 1);  // the pool, unless it sleeps or backs off
+  SetHostThreads({});
 }
 
 TEST(NumThreads, RefusesWhatIsNoNumberOfThreads) {

@@ -104,6 +104,7 @@ def start() -> str:
     """Turns the fast path on if this torch is what it expects. Returns why not, or ""."""
     global _reason
     _anyop.torch_know(torch)
+    _anyop.torch_threads("own")
     _anyop.torch_enable(False, 0, 0)
     try:
         _reason = _calibrate()
