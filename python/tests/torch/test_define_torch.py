@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators written in Python, called from torch: directly, by the dispatcher, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyop
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import anyop.torch  # noqa: E402
+
+X = torch.linspace(-2, 2, 6).reshape(2, 3)
+FLOATS = "T in f64 | f32 | f16 | bf16"
+_number = iter(range(10**6))
+
+
+def define(signature: str, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """anyop.define under a name that no other test has; `f` in the signature stands for it."""
+    name = f"torch_f{next(_number)}"
+    return anyop.define(signature.replace("f(", f"{name}(", 1), function, **options)
+
+
+def of_torch(op: Any) -> Any:
+    return getattr(torch.ops.user, anyop.info(op)["name"].removeprefix("user."))
+
+
+@anyop.define(f"sig_backward(dy: T[...], y: T[...]) -> (dx: T[...]?) where {FLOATS}")
+def sig_backward(dy: Any, y: Any) -> Any:
+    return dy * y * (1 - y)
+
+
+@anyop.define(f"sig(x: T[...]) -> (y: T[...]) where {FLOATS}", gradient="sig_backward")
+def sig(x: Any) -> Any:
+    return torch.sigmoid(x) if isinstance(x, torch.Tensor) else 1 / (1 + np.exp(-x))
+
+
+def test_is_an_operator_of_torch() -> None:
+    torch.testing.assert_close(sig(X), torch.sigmoid(X))
+    torch.testing.assert_close(torch.ops.user.sig(X), torch.sigmoid(X))
+    out = torch.empty_like(X)
+    assert sig(X, out=out) is out
+    torch.testing.assert_close(out, torch.sigmoid(X))
+    torch.testing.assert_close(torch.ops.user.sig.out(X, out=torch.empty_like(X)), torch.sigmoid(X))
+    np.testing.assert_allclose(sig(X.numpy()), torch.sigmoid(X), rtol=1e-6)
+
+
+def test_passes_opcheck_with_and_without_gradient() -> None:
+    for x in (X, X.double().requires_grad_(), X.bfloat16()):
+        torch.library.opcheck(torch.ops.user.sig.default, (x,))
+
+
+def test_gradients_are_those_that_central_differences_give() -> None:
+    x = X.double().requires_grad_()
+    for f in (sig, torch.ops.user.sig):
+        assert torch.autograd.gradcheck(f, (x,))
+
+
+def test_a_second_derivative_that_nobody_defined_is_an_error() -> None:
+    x = X.clone().requires_grad_()
+    (dx,) = torch.autograd.grad(sig(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(dx.sum(), x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiles_in_one_graph_and_trains(dynamic: bool) -> None:
+    f = torch.compile(lambda x: (sig(x * 2) + 1).sum(), fullgraph=True, dynamic=dynamic)
+    for n in (2, 5):
+        x = torch.randn(n, 3, requires_grad=True)
+        expected = torch.autograd.grad((torch.sigmoid(x * 2) + 1).sum(), x)
+        torch.testing.assert_close(torch.autograd.grad(f(x), x), expected)
+
+
+def test_traces_through_aot_autograd() -> None:
+    f = torch.compile(lambda x: sig(x) * 2, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(f(X), torch.sigmoid(X) * 2)
+
+
+DTYPES = [
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn,
+    torch.float8_e5m2, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sees_each_dtype_and_layout_in_place(dtype: torch.dtype) -> None:
+    seen: list[Any] = []
+    every = "f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool"
+
+    @define(f"f(x: T[..., d], to: dtype) -> (y: T[..., d]) where T in {every}")
+    def f(x: Any, to: Any) -> Any:
+        seen[:] = [x.data_ptr(), x.dtype, tuple(x.shape), x.stride(), to]
+        return x
+
+    base = torch.arange(24).reshape(4, 6).to(dtype)
+    for x in (base, base[::2, 1:3], base[1]):
+        wanted = [x.data_ptr(), dtype, tuple(x.shape), x.stride(), dtype]
+        for call in (f, of_torch(f)):
+            seen.clear()
+            y = call(x, dtype)
+            torch.testing.assert_close(y.view(torch.uint8), x.contiguous().view(torch.uint8))
+            assert seen == wanted
+
+
+def test_a_function_may_be_of_one_host_only() -> None:
+    seen: list[type] = []
+
+    def note(x: Any) -> Any:
+        seen.append(type(x))
+        return x
+
+    by_numpy = define("f(x: f32[...]) -> (y: f32[...])", numpy=note)
+    by_torch = define("f(x: f32[...]) -> (y: f32[...])", torch=note)
+    both = define("f(x: f32[...]) -> (y: f32[...])", note, torch=lambda x: x + 1)
+    for op in (by_numpy, of_torch(by_numpy)):
+        assert torch.equal(op(X), X)
+    assert np.array_equal(by_numpy(X.numpy()), X)
+    assert set(seen) == {np.ndarray}
+    seen.clear()
+    assert np.array_equal(by_torch(X.numpy()), X)
+    assert torch.equal(by_torch(X), X)
+    assert set(seen) == {torch.Tensor}
+    assert torch.equal(both(X), X + 1)
+    assert np.array_equal(both(X.numpy()), X)
+
+
+def test_writes_mut_arguments_in_place() -> None:
+    @define("f(x: mut f32[n], more: mut f32[m]*) -> ()")
+    def f(x: Any, more: list[Any]) -> None:
+        x += 1
+        for one in more:
+            one *= 2
+
+    for call in (f, of_torch(f)):
+        x, more = torch.zeros(3), [torch.ones(2), torch.full((2, 2), 3.0)[1]]
+        version = x._version
+        assert call(x, more) is None
+        assert x.tolist() == [1, 1, 1]
+        assert [t.tolist() for t in more] == [[2, 2], [6, 6]]
+        assert x._version > version
+
+
+def test_several_results_and_those_left_out() -> None:
+    seen: list[Any] = []
+
+    @define("f(x: f32[n]) -> (y: f32[n], z: f32[n]?)")
+    def f(x: Any, out: Any) -> None:
+        seen.append(out[1] is None)
+        out[0].copy_(x)
+        if out[1] is not None:
+            out[1].copy_(-x)
+
+    assert torch.equal(f(X[0]).z, -X[0])
+    assert f(X[0], out=(None, False)).z is None
+    assert of_torch(f)(X[0], [True, False])[1] is None
+    assert seen == [False, True, True]
+
+
+def test_what_a_function_raises_arrives_as_it_is_or_as_text() -> None:
+    class Mine(Exception):
+        pass
+
+    def fails(x: Any) -> Any:
+        raise Mine("no") if x.ndim == 2 else ValueError("bad value")
+
+    op = define("f(x: f32[...]) -> (y: f32[...])", fails)
+    name = anyop.info(op)["name"]
+    with pytest.raises(Mine) as caught:
+        op(X)
+    assert caught.traceback[-1].name == "fails"
+    with pytest.raises(Mine):
+        op(X.clone().requires_grad_())  # through the dispatcher, and still
+    with pytest.raises(RuntimeError) as text:
+        of_torch(op)(X)
+    place = rf"(test_define_torch.py, line {fails.__code__.co_firstlineno + 1})"
+    assert f"{name}: fails() raised Mine: no {place}." in str(text.value)
+    with pytest.raises(ValueError, match=f"{name}: fails\\(\\) raised ValueError: bad value"):
+        of_torch(op)(X[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: x.double(), "returned f64[2, 3] for y, but the signature promises f32[2, 3]. "
+         "Try .to(torch.float32)."),
+        (lambda x: x[1:], "returned f32[1, 3] for y, but the signature promises f32[2, 3]."),
+        (lambda x: x.numpy(), "returned a ndarray for y, but the signature promises f32[2, 3]. "
+         "Try a torch tensor."),
+        (lambda x: x.to("meta"), "returned f32[2, 3] on meta for y, but the signature promises "
+         "f32[2, 3]. Try .cpu()."),
+        (lambda x: None, "returned None for y, but the signature promises f32[2, 3]."),
+    ],
+)  # fmt: skip
+def test_what_is_returned_must_be_what_was_promised(function: Any, text: str) -> None:
+    op = define("f(x: f32[...]) -> (y: f32[...])", function)
+    for call in (op, of_torch(op)):
+        with pytest.raises(ValueError) as caught:
+            call(X)
+        assert f"{anyop.info(op)['name']}: <lambda>() {text}" in str(caught.value)
+
+
+def test_results_carry_no_graph_of_the_functions_own() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    op = define("f(x: f32[..., d]) -> (y: f32[..., d])", lambda x: x.t().contiguous().t() * weight)
+    for call in (op, of_torch(op)):
+        y = call(X)
+        assert torch.equal(y, X)
+        assert not y.requires_grad
+
+
+def test_memory_that_is_lent_may_not_be_kept() -> None:
+    kept: list[Any] = []
+
+    def keep(x: Any) -> Any:
+        kept.append(x.view(-1)[1:])
+        return x
+
+    op = define("f(x: f32[...]) -> (y: f32[...])", keep)
+    op(X.clone())  # the caller's own tensor
+    assert kept[0].tolist() == X.flatten()[1:].tolist()
+    with pytest.raises(RuntimeError, match=r"keep\(\) keeps an argument.*Try a copy"):
+        of_torch(op)(X.clone())
+
+
+def test_batches_under_vmap() -> None:
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(torch.func.vmap(sig)(x), torch.sigmoid(x))
+
+
+def test_names_are_looked_up_like_those_of_other_operators() -> None:
+    with pytest.raises(ValueError, match=r"x is i64\[2\], but T must be"):
+        torch.ops.user.sig(torch.ones(2, dtype=torch.int64))
+    with pytest.raises(TypeError, match="NumPy|torch"):
+        define("f(x: f32[n], y: f32[n]) -> (z: f32[n])", lambda x, y: x)(X[0], X[0].numpy())
