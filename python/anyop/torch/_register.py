@@ -18,7 +18,9 @@ _registered: set[str] = set()
 _fragments: dict[str, Any] = {}
 _lock = threading.RLock()
 _PT2 = torch.Tag.pt2_compliant_tag
-_TAGS = {"": (_PT2,), "out": (_PT2, torch.Tag.out), "_": (_PT2, torch.Tag.inplace)}
+# Without a stride order of its own, Inductor 2.13 passes defaulted arguments twice to an `op.out`.
+_FUNCTIONAL = (_PT2, torch.Tag.needs_fixed_stride_order)
+_TAGS = {"": _FUNCTIONAL, "out": (_PT2, torch.Tag.out), "_": (_PT2, torch.Tag.inplace)}
 
 
 def register_new() -> None:
