@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <ostream>
 #include <type_traits>
@@ -40,6 +41,18 @@ E Saturate(double value) {
   if (value <= double(std::numeric_limits<E>::min())) return std::numeric_limits<E>::min();
   return E(value);
 }
+
+// The slices along a dimension: `outer` groups of n neighbours of so many bytes.
+struct Slices {
+  Slices(const Array& array, int dim) : n(array.dim(dim)), bytes(Bytes(array.dtype())) {
+    const auto& shape = array.shape();
+    for (int i = 0; i < int(shape.size()); ++i) {
+      if (i < dim) outer *= shape[std::size_t(i)];
+      if (i > dim) bytes *= shape[std::size_t(i)];
+    }
+  }
+  std::int64_t outer = 1, n, bytes;
+};
 
 }  // namespace
 
@@ -151,6 +164,16 @@ std::int64_t Array::Offset(const std::vector<std::int64_t>& index) const {
   return offset;
 }
 
+void Array::Repeat(int dim) {
+  const Slices s(*this, dim);
+  for (std::int64_t i = 0; i < s.outer; ++i) {
+    unsigned char* first = bytes_.data() + i * s.n * s.bytes;
+    for (std::int64_t k = 1; k < s.n; ++k) {
+      std::memcpy(first + k * s.bytes, first, std::size_t(s.bytes));
+    }
+  }
+}
+
 std::string Array::IndexText(std::int64_t i) const {
   std::string text;
   for (std::size_t k = shape_.size(); k-- > 0;) {
@@ -158,6 +181,21 @@ std::string Array::IndexText(std::int64_t i) const {
     i /= shape_[k];
   }
   return "[" + text + "]";
+}
+
+std::vector<bool> RepeatedDims(const Array& array) {
+  std::vector<bool> repeated;
+  for (int dim = 0; dim + 1 < int(array.shape().size()); ++dim) {
+    const Slices s(array, dim);
+    bool all_alike = s.n > 1;
+    for (std::int64_t i = 0; all_alike && i < s.outer; ++i) {
+      const char* first = array.data<char>() + i * s.n * s.bytes;
+      // Each slice is the one before it.
+      all_alike = std::memcmp(first, first + s.bytes, std::size_t((s.n - 1) * s.bytes)) == 0;
+    }
+    repeated.push_back(all_alike);
+  }
+  return repeated;
 }
 
 DLTensor Array::View() {

@@ -34,6 +34,8 @@ class Array {
   std::int64_t GetInt(std::int64_t i) const;  // exact beyond 2^53
   void SetInt(std::int64_t i, std::int64_t value);
   std::int64_t Offset(const std::vector<std::int64_t>& index) const;
+  // Makes all slices along a dimension like the first one.
+  void Repeat(int dim);
   // "[2, 0, 7]" for element i.
   std::string IndexText(std::int64_t i) const;
 
@@ -60,6 +62,9 @@ class Array {
   std::int64_t size_ = 0;
   std::vector<unsigned char> bytes_;
 };
+
+// Of every leading dimension, whether it has several slices, all alike bit for bit.
+std::vector<bool> RepeatedDims(const Array& array);
 
 std::ostream& operator<<(std::ostream& out, const Array& array);
 

@@ -65,6 +65,23 @@ TEST(Memory, HoldsTheValuesInEveryLayout) {
   }
 }
 
+TEST(Memory, ExpandsDimensionsWhoseSlicesAreAlike) {
+  Array a(DType::kF32, {4, 3, 2},
+          {1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(RepeatedDims(a), (std::vector<bool>{false, false}));
+  a.Repeat(0);
+  EXPECT_EQ(RepeatedDims(a), (std::vector<bool>{true, false}));
+  EXPECT_EQ(a.Get({3, 2, 1}), 6);
+  Memory m(a, Layout::kExpanded);
+  const Tensor& t = static_cast<const Tensor&>(m.tensor());
+  EXPECT_EQ(t.stride(0), 0);
+  EXPECT_EQ(t.stride(1), 2);
+  EXPECT_EQ(m.Read(), a);
+  a.Repeat(1);
+  EXPECT_EQ(RepeatedDims(a), (std::vector<bool>{true, true}));
+  EXPECT_EQ(Memory(a, Layout::kExpanded).Read(), a);
+}
+
 TEST(Memory, FindsWhatWasWritten) {
   for (const Layout layout : {Layout::kDense, Layout::kGapped, Layout::kMisaligned}) {
     Memory m(Array(DType::kF32, {2, 3}), layout);

@@ -112,7 +112,7 @@ void CheckRowInvariance(const OpTest& test) {
   if (!test.row_invariant) return;
   int compared = 0;
   const auto kernels = Kernels(*Find(test.op));
-  ForEachCall(test, false, [&](Call& call) {
+  ForEachCall(test, Purpose::kValues, [&](Call& call) {
     for (const OperatorKernel* kernel : kernels) compared += CheckRows(test, call, *kernel);
   });
   if (testing::Test::HasFailure() || kernels.empty() || TheSession().only_call) return;
@@ -126,7 +126,7 @@ void CheckThreadInvariance(const OpTest& test) {
     Cut cut;
   };
   const auto kernels = Kernels(*Find(test.op));
-  ForEachCall(test, false, [&](Call& call) {
+  ForEachCall(test, Purpose::kValues, [&](Call& call) {
     for (const OperatorKernel* kernel : kernels) {
       const KernelRun one = RunKernel(call.op(), *kernel, call.arguments());
       if (!one.is_taken) continue;

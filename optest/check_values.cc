@@ -29,6 +29,12 @@ class KernelCheck {
     const Arrangement mixed = Mixed();
     RunAndCompare("strided and misaligned memory", mixed);
     if (Arrangement shared; Shares(&shared)) RunAndCompare("results over inputs", shared);
+    if (HasRepeatedDims()) {
+      Arrangement expanded;
+      expanded.layout = [](int) { return Layout::kExpanded; };
+      RunAndCompare("inputs with stride 0", expanded);
+    }
+    if (Arrangement fewer; Declines(&fewer)) RunAndCompare("some results declined", fewer);
   }
 
  private:
@@ -70,6 +76,30 @@ class KernelCheck {
     return arrangement;
   }
 
+  bool HasRepeatedDims() const {
+    for (const Argument& argument : call_.arguments()) {
+      const auto* array = std::get_if<Array>(&argument);
+      if (!array) continue;
+      const std::vector<bool> repeated = RepeatedDims(*array);
+      if (std::find(repeated.begin(), repeated.end(), true) != repeated.end()) return true;
+    }
+    return false;
+  }
+
+  // Declines some results that may be declined, but not all results.
+  bool Declines(Arrangement* arrangement) {
+    const auto& results = call_.op().contract->forms[0].results;
+    std::uint64_t all = (std::uint64_t(1) << results.size()) - 1, may = 0;
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      may |= std::uint64_t(results[r].is_optional) << r;
+    }
+    if (may == 0 || all == 1) return false;
+    while (arrangement->declined == 0 || arrangement->declined == all) {
+      arrangement->declined = may & std::uint64_t(call_.Draw(1, std::int64_t(all)));
+    }
+    return true;
+  }
+
   // Gives each result the memory of an input that its `over` names and that has its shape.
   bool Shares(Arrangement* arrangement) {
     const Operator& op = call_.op();
@@ -100,10 +130,10 @@ class KernelCheck {
   Results first_;
 };
 
-void CheckCalls(const OpTest& test, bool has_special_values) {
+void CheckCalls(const OpTest& test, Purpose purpose) {
   const std::vector<const OperatorKernel*> kernels = Kernels(*Find(test.op));
   const Tally before = TheSession().tally;
-  ForEachCall(test, has_special_values, [&](Call& call) {
+  ForEachCall(test, purpose, [&](Call& call) {
     const Results exact = call.Exact();
     const LazyTerms terms(call);
     for (const OperatorKernel* kernel : kernels) {
@@ -113,7 +143,8 @@ void CheckCalls(const OpTest& test, bool has_special_values) {
   const Tally& after = TheSession().tally;
   if (kernels.empty()) return;  // .means alone: CheckDispatch runs it
   EXPECT_GT(after.elements, before.elements) << "nothing was compared";
-  if (TheSession().only_call || testing::Test::HasFailure() || has_special_values) return;
+  if (TheSession().only_call || testing::Test::HasFailure()) return;
+  if (purpose == Purpose::kSpecialValues) return;
   for (const OperatorKernel* kernel : kernels) {
     const std::string name = Find(test.op)->display_name() + " " + kernel->name;
     const auto ran = after.ran.find(name), ran_before = before.ran.find(name);
@@ -125,15 +156,15 @@ void CheckCalls(const OpTest& test, bool has_special_values) {
 
 }  // namespace
 
-void CheckValues(const OpTest& test) { CheckCalls(test, false); }
+void CheckValues(const OpTest& test) { CheckCalls(test, Purpose::kValues); }
 
 void CheckSpecialValues(const OpTest& test) {
-  if (!test.special.empty()) CheckCalls(test, true);
+  if (!test.special.empty()) CheckCalls(test, Purpose::kSpecialValues);
 }
 
 void CheckDispatch(const OpTest& test) {
   int n = 0;
-  ForEachCall(test, false, [&](Call& call) {
+  ForEachCall(test, Purpose::kValues, [&](Call& call) {
     if (++n % 4 && !TheSession().seeds.is_exhaustive) return;
     const Results exact = call.Exact();
     const LazyTerms terms(call);
@@ -149,9 +180,9 @@ void CheckDispatch(const OpTest& test) {
 }
 
 void CheckAll(const OpTest& test) {
-  void (*const checks[])(const OpTest&) = {CheckValues,        CheckSpecialValues,
-                                           CheckRowInvariance, CheckThreadInvariance,
-                                           CheckDispatch,      CheckWrongCalls};
+  void (*const checks[])(const OpTest&) = {
+      CheckValues,   CheckSpecialValues, CheckRowInvariance, CheckThreadInvariance,
+      CheckDispatch, CheckWrongCalls,    CheckGradient};
   for (const auto check : checks) {
     check(test);
     if (testing::Test::HasFailure()) return;

@@ -129,7 +129,7 @@ bool CheckMutation(Call& call, const Mutation& m) {
 void CheckWrongCalls(const OpTest& test) {
   constexpr int kCallsEach = 6;
   int calls = 0, refused = 0, made = 0;
-  ForEachCall(test, false, [&](Call& call) {
+  ForEachCall(test, Purpose::kValues, [&](Call& call) {
     if (++calls > kCallsEach && !TheSession().seeds.is_exhaustive) return;
     const Mutations mutations(call);
     for (const Mutation& m : mutations.all()) {

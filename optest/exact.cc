@@ -35,19 +35,23 @@ void ForEachArray(Argument& argument, F f) {
   }
 }
 
+// Checks `arguments`, and computes with `values`.
 Results RunReference(const anyop_reference& reference, const Operator& op,
-                     std::vector<Argument> arguments) {
+                     const std::vector<Argument>& arguments, std::vector<Argument> values,
+                     std::uint64_t declined = 0) {
   const CheckedCall call = CheckArguments(op, arguments);
   const Form& form = op.contract->forms[std::size_t(call.form)];
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     if (!form.params[i].is_mut) continue;
-    ForEachArray(arguments[i], [](Array& array) { array = ToF64(array); });
+    ForEachArray(values[i], [](Array& array) { array = ToF64(array); });
   }
-  Frame frame(op, arguments);
+  Arrangement arrangement;
+  arrangement.declined = declined;
+  Frame frame(op, values, arrangement);
   for (int r = 0; r < op.n_results; ++r) {
     const ResultShape& s = call.results[r];
     const DType dtype = IsFloat(s.dtype) ? DType::kF64 : s.dtype;
-    frame.AddResult(r, dtype, {s.shape, s.shape + s.rank}, {});
+    frame.AddResult(r, dtype, {s.shape, s.shape + s.rank}, arrangement);
   }
   Services services({.threads = 1});
   if (reference.run(services.context(), frame.values()) != ANYOP_OK) {
@@ -59,15 +63,18 @@ Results RunReference(const anyop_reference& reference, const Operator& op,
 }
 
 // Runs the statements of a composition one by one. A result that a later statement reads has been
-// rounded to its dtype, as in memory; what is compared has not.
+// rounded to its dtype, as in memory, unless `wide` is given; what is compared has not.
 class CompositionRun {
  public:
-  CompositionRun(const Operator& op, const std::vector<Argument>& arguments)
-      : op_(op), arguments_(arguments), call_(CheckArguments(op, arguments)) {
+  CompositionRun(const Operator& op, const std::vector<Argument>& arguments,
+                 const std::vector<Argument>* wide = nullptr)
+      : op_(op), call_(CheckArguments(op, arguments)), is_wide_(wide) {
     const std::size_t n = op.compositions.size();
     composition_ = &op.compositions[n == 1 ? 0 : std::size_t(call_.form)];
-    locals_.resize(composition_->locals.size());
-    results_.resize(std::size_t(op.n_results));
+    narrow_ = {arguments, std::vector<Argument>(composition_->locals.size()),
+               std::vector<Argument>(std::size_t(op.n_results))};
+    wide_ = narrow_;
+    if (wide) wide_.arguments = *wide;
   }
 
   Results Run() {
@@ -75,7 +82,7 @@ class CompositionRun {
     const auto& params = op_.contract->forms[0].params;
     for (std::size_t i = 0; i < params.size(); ++i) {
       if (!params[i].is_mut) continue;
-      if (const auto* array = std::get_if<Array>(&arguments_[i])) {
+      if (const auto* array = std::get_if<Array>(&Source().arguments[i])) {
         exact_.emplace(params[i].name, ToF64(*array));
       }
     }
@@ -83,33 +90,38 @@ class CompositionRun {
   }
 
  private:
+  // What the names of a composition hold, by index.
+  struct Values {
+    std::vector<Argument> arguments, locals, results;
+  };
+  const Values& Source() const { return is_wide_ ? wide_ : narrow_; }
+
   void RunStatement(const Statement& statement) {
     Operator& op = *Find(FullName(statement.op));
     Call call(op.name);
-    std::vector<Argument> arguments = call.arguments();
+    std::vector<Argument> arguments = call.arguments(), wide = arguments;
     for (std::size_t k = 0; k < statement.arguments.size(); ++k) {
       const StatementArgument& a = statement.arguments[k];
       const int i = a.keyword.empty() ? int(k) : op.contract->param(a.keyword);
-      Argument value = Value(a);
+      Argument value = Value(a, narrow_);
       if (std::holds_alternative<std::monostate>(value)) {
         if (!op.contract->forms[0].params[std::size_t(i)].is_optional) return;  // skipped
       }
+      if (is_wide_) wide[std::size_t(i)] = Value(a, wide_);
       arguments[std::size_t(i)] = std::move(value);
     }
-    const Results exact = ExactResults(op, arguments);
+    const Results exact = is_wide_ ? WideResults(op, arguments, wide) : ExactResults(op, arguments);
     TakeMut(op, statement, exact);
     const CheckedCall checked = CheckArguments(op, arguments);
     for (std::size_t r = 0; r < statement.results.size(); ++r) {
       const StatementResult& target = statement.results[r];
       const Array& value = exact.find(op.contract->forms[0].results[r].name)->second;
       const Array rounded = RoundedTo(checked.results[r].dtype, value);
-      if (!target.is_result) {
-        locals_[std::size_t(target.index)] = rounded;
-        continue;
-      }
-      results_[std::size_t(target.index)] = rounded;
-      exact_.insert_or_assign(
-          std::string(op_.contract->forms[0].results[std::size_t(target.index)].name), value);
+      const auto index = std::size_t(target.index);
+      (target.is_result ? narrow_.results : narrow_.locals)[index] = rounded;
+      (target.is_result ? wide_.results : wide_.locals)[index] = value;
+      if (!target.is_result) continue;
+      exact_.insert_or_assign(std::string(op_.contract->forms[0].results[index].name), value);
     }
   }
 
@@ -121,9 +133,10 @@ class CompositionRun {
       const Param& p = op.contract->forms[0].params[std::size_t(i)];
       const auto written = exact.find(p.name);
       if (!p.is_mut || a.kind != StatementArgument::kParameter || written == exact.end()) continue;
-      auto* array = std::get_if<Array>(&arguments_[std::size_t(a.index)]);
+      auto* array = std::get_if<Array>(&narrow_.arguments[std::size_t(a.index)]);
       if (!array) continue;
       *array = RoundedTo(array->dtype(), written->second);
+      wide_.arguments[std::size_t(a.index)] = written->second;
       exact_.insert_or_assign(std::string(op_.contract->forms[0].params[std::size_t(a.index)].name),
                               written->second);
     }
@@ -133,17 +146,17 @@ class CompositionRun {
     return name.find('.') == std::string::npos ? op_.library + "." + name : name;
   }
 
-  Argument Value(const StatementArgument& a) const {
+  Argument Value(const StatementArgument& a, const Values& values) const {
     const std::size_t i = a.index < 0 ? 0 : std::size_t(a.index);
     switch (a.kind) {
       case StatementArgument::kNone:
         return {};
       case StatementArgument::kParameter:
-        return arguments_[i];
+        return values.arguments[i];
       case StatementArgument::kResult:
-        return results_[i];
+        return values.results[i];
       case StatementArgument::kLocal:
-        return locals_[i];
+        return values.locals[i];
       case StatementArgument::kDType:
         return DType(a.index);
       case StatementArgument::kDTypeVar:
@@ -155,7 +168,7 @@ class CompositionRun {
       case StatementArgument::kExpression:
         break;
     }
-    Frame frame(op_, arguments_);
+    Frame frame(op_, narrow_.arguments);
     const int node = a.expression.node[std::size_t(call_.form)];
     const Number n = Evaluate(*op_.contract, call_.form, node, call_.bindings, frame.values());
     if (!n.known) return {};
@@ -163,10 +176,10 @@ class CompositionRun {
   }
 
   const Operator& op_;
-  std::vector<Argument> arguments_;
   CheckedCall call_;
+  bool is_wide_;
   const Composition* composition_;
-  std::vector<Argument> locals_, results_;
+  Values narrow_, wide_;
   Results exact_;
 };
 
@@ -186,12 +199,34 @@ CheckedCall CheckArguments(const Operator& op, const std::vector<Argument>& argu
 
 Results ExactResults(const Operator& op, const std::vector<Argument>& arguments) {
   if (const anyop_reference* reference = FindReference(op)) {
-    return RunReference(*reference, op, arguments);
+    return RunReference(*reference, op, arguments, arguments);
   }
   if (op.compositions.empty()) {
     throw std::runtime_error(op.name + " has neither a reference nor .means to compare with");
   }
   return CompositionRun(op, arguments).Run();
+}
+
+Results WideResults(const Operator& op, const std::vector<Argument>& arguments,
+                    const std::vector<Argument>& wide, std::uint64_t declined) {
+  if (const anyop_reference* reference = FindReference(op)) {
+    return RunReference(*reference, op, arguments, wide, declined);
+  }
+  if (op.compositions.empty()) {
+    throw std::runtime_error(op.name + " has neither a reference nor .means to compare with");
+  }
+  Results results = CompositionRun(op, arguments, &wide).Run();
+  for (int r = 0; r < op.n_results; ++r) {
+    if (declined >> r & 1) results.erase(std::string(op.contract->forms[0].results[r].name));
+  }
+  return results;
+}
+
+std::vector<Argument> WideArguments(std::vector<Argument> arguments) {
+  for (Argument& argument : arguments) {
+    ForEachArray(argument, [](Array& array) { array = ToF64(array); });
+  }
+  return arguments;
 }
 
 std::vector<Argument> AbsoluteArguments(const std::vector<Argument>& arguments) {

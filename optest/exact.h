@@ -24,6 +24,14 @@ CheckedCall CheckArguments(const Operator& op, const std::vector<Argument>& argu
 // Throws std::runtime_error where the operator has neither a reference nor a composition.
 Results ExactResults(const Operator& op, const std::vector<Argument>& arguments);
 
+// The same in f64 throughout, nothing rounded on the way. The signature is checked with
+// `arguments`; what is computed with are the values of `wide`, floats as f64. declined: results to
+// leave out, by bit.
+Results WideResults(const Operator& op, const std::vector<Argument>& arguments,
+                    const std::vector<Argument>& wide, std::uint64_t declined = 0);
+// Every float array as f64.
+std::vector<Argument> WideArguments(std::vector<Argument> arguments);
+
 // The arguments with every float made absolute: the call whose results are the S of sums.
 std::vector<Argument> AbsoluteArguments(const std::vector<Argument>& arguments);
 

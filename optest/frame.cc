@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/frame.h"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace anyop::optest {
@@ -17,9 +18,11 @@ Layout Frame::LayoutOf(int index, const Arrangement& arrangement) const {
   if (!arrangement.layout) return Layout::kDense;
   const Layout layout = arrangement.layout(index);
   const bool must_be_dense = index < op_.n_params && form_.params[std::size_t(index)].is_dense;
-  const bool has_gaps =
-      layout == Layout::kGapped || layout == Layout::kPacked || layout == Layout::kTransposed;
-  return must_be_dense && has_gaps ? Layout::kMisaligned : layout;
+  const bool has_gaps = layout == Layout::kGapped || layout == Layout::kPacked ||
+                        layout == Layout::kTransposed || layout == Layout::kExpanded;
+  if (must_be_dense && has_gaps) return Layout::kMisaligned;
+  const bool is_written = index >= op_.n_params || form_.params[std::size_t(index)].is_mut;
+  return is_written && layout == Layout::kExpanded ? Layout::kGapped : layout;
 }
 
 const DLTensor* Frame::AddTensor(int index, const std::string& name, const Array& array,
@@ -78,6 +81,7 @@ void Frame::SetArgument(int index, const Argument& argument, const Arrangement& 
 
 void Frame::AddResult(int result, DType dtype, const std::vector<std::int64_t>& shape,
                       const Arrangement& arrangement) {
+  if (arrangement.declined >> result & 1) return;
   const int index = op_.n_params + result;
   const std::string name(form_.results[std::size_t(result)].name);
   anyop_value& v = values_[std::size_t(index)];
@@ -95,6 +99,12 @@ void Frame::AddResult(int result, DType dtype, const std::vector<std::int64_t>& 
   slots_.push_back(
       {index, name, std::make_shared<Memory>(dtype, shape, layout, arrangement.poison), true});
   v.t = &slots_.back().memory->tensor();
+}
+
+bool Frame::HasSomethingToWrite() const {
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.is_written && static_cast<const Tensor&>(slot.memory->tensor()).size() > 0;
+  });
 }
 
 Results Frame::Read() const {

@@ -18,6 +18,7 @@ struct Arrangement {
   std::function<Layout(int)> layout;
   // For each result the parameter whose memory it takes (`over`); -1 or absent: its own.
   std::vector<int> over;
+  std::uint64_t declined = 0;     // results that the caller does not want, by bit
   unsigned char poison = kGuard;  // what results and workspace hold before the run
 };
 
@@ -27,10 +28,12 @@ class Frame {
   explicit Frame(const Operator& op, const std::vector<Argument>& arguments,
                  const Arrangement& arrangement = {});
 
-  // Makes memory for a result.
+  // Makes memory for a result, unless it is declined.
   void AddResult(int result, DType dtype, const std::vector<std::int64_t>& shape,
                  const Arrangement& arrangement);
 
+  // Whether a result or a `mut` tensor has an element.
+  bool HasSomethingToWrite() const;
   anyop_value* values() { return values_.data(); }
   // Results and `mut` tensors, by name; an element of a list as "name[2]".
   Results Read() const;

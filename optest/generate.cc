@@ -49,6 +49,8 @@ void ForEachDTypeSet(const Form& form, int node, F f) {
   }
 }
 
+constexpr std::uint32_t kDifferentiable = 1u << ANYOP_F32 | 1u << ANYOP_F16 | 1u << ANYOP_BF16;
+
 // The dtypes that a dtype variable, or a dtype parameter, of a form may be, by bit.
 struct DTypeChoice {
   std::string name;
@@ -56,7 +58,7 @@ struct DTypeChoice {
   int index;
   std::uint32_t mask = (1u << ANYOP_DTYPES) - 1;
 };
-std::vector<DTypeChoice> DTypeChoices(const Form& form) {
+std::vector<DTypeChoice> DTypeChoices(const Form& form, Purpose purpose) {
   std::vector<DTypeChoice> choices;
   for (std::size_t v = 0; v < form.dtype_vars.size(); ++v) {
     choices.push_back({std::string(form.dtype_vars[v]), NodeOp::kDTypeVar, int(v)});
@@ -71,6 +73,10 @@ std::vector<DTypeChoice> DTypeChoices(const Form& form) {
         if (what.op == choice.op && what.i == choice.index) choice.mask &= set;
       }
     });
+  }
+  for (DTypeChoice& choice : choices) {
+    const std::uint32_t floats = choice.mask & kDifferentiable;
+    if (purpose == Purpose::kGradient && floats) choice.mask = floats;
   }
   return choices;
 }
@@ -95,9 +101,9 @@ Fixed ParseSizes(std::string_view text) {
   return fixed;
 }
 
-int CountDTypes(const Form& form) {
+int CountDTypes(const Form& form, Purpose purpose) {
   std::int64_t n = 1;
-  for (const DTypeChoice& c : DTypeChoices(form)) n *= std::max(1, std::popcount(c.mask));
+  for (const DTypeChoice& c : DTypeChoices(form, purpose)) n *= std::max(1, std::popcount(c.mask));
   return int(std::min<std::int64_t>(n, 1 << 12));
 }
 
@@ -110,7 +116,7 @@ bool FitsForm(const Operator& op, int form, const Fixed& fixed) {
 
 // What the recipe asks the generator of signatures for.
 anyop::GenerateOptions OptionsOf(const OpTest& test, const Form& form, const Recipe& recipe,
-                                 const Fixed& fixed, Call& call) {
+                                 const Fixed& fixed, Purpose purpose, Call& call) {
   anyop::GenerateOptions options;
   options.form = recipe.form;
   options.numbers = fixed;
@@ -119,7 +125,7 @@ anyop::GenerateOptions OptionsOf(const OpTest& test, const Form& form, const Rec
     options.numbers.erase(rows);
   }
   int dtypes = recipe.dtypes;
-  for (const DTypeChoice& c : DTypeChoices(form)) {
+  for (const DTypeChoice& c : DTypeChoices(form, purpose)) {
     const int n = std::max(1, std::popcount(c.mask));
     options.dtypes[c.name] = DType(NthBit(c.mask, dtypes % n));
     dtypes /= n;
@@ -175,6 +181,17 @@ Argument ToArgument(const anyop_value& v) {
   }
 }
 
+// Slices all alike, now and then, so that the tensor may be expanded: one dimension or all leading
+// ones.
+void MayRepeat(Array& array, Call& call) {
+  const int leading = int(array.shape().size()) - 1;
+  if (leading < 1 || !IsFloat(array.dtype()) || call.Draw(0, 5) != 0) return;
+  const int dim = int(call.Draw(0, leading));
+  for (int i = 0; i < leading; ++i) {
+    if (i == dim || dim == leading) array.Repeat(i);
+  }
+}
+
 void Fill(const OpTest& test, const GeneratedCall& generated, bool has_special_values, Call& call) {
   const Contract& contract = *call.op().contract;
   const Form& form = contract.forms[std::size_t(generated.form)];
@@ -192,6 +209,7 @@ void Fill(const OpTest& test, const GeneratedCall& generated, bool has_special_v
         has_special_values && std::count(test.special.begin(), test.special.end(), p.name) > 0;
     if (p.kind == ParamKind::kTensor) {
       FillArray(call.array(p.name), rule, call);
+      MayRepeat(call.array(p.name), call);
     } else {
       for (Array& array : call.arrays(p.name)) FillArray(array, rule, call);
     }
@@ -211,13 +229,13 @@ bool IsTooLarge(const Operator& op, const GeneratedCall& generated) {
 
 }  // namespace
 
-std::vector<std::uint64_t> Seeds(const OpTest& test, const SeedOptions& options) {
+std::vector<std::uint64_t> Seeds(const OpTest& test, Purpose purpose, const SeedOptions& options) {
   const Operator& op = *Find(test.op);
   std::mt19937 random(std::uint32_t(options.seed * 2654435761u + 1));
   std::vector<std::uint64_t> seeds;
   const int n_forms = int(op.contract->forms.size());
   for (int form = 0; form < n_forms; ++form) {
-    const int all = CountDTypes(op.contract->forms[std::size_t(form)]);
+    const int all = CountDTypes(op.contract->forms[std::size_t(form)], purpose);
     const int used = options.is_exhaustive ? all : std::min(all, kMostDTypes);
     const int rounds = options.is_exhaustive ? 64 : std::clamp(64 / (used * n_forms), 6, 24);
     for (int d = 0; d < used; ++d) {
@@ -235,7 +253,7 @@ std::vector<std::uint64_t> Seeds(const OpTest& test, const SeedOptions& options)
   return seeds;
 }
 
-std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, bool has_special_values) {
+std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, Purpose purpose) {
   const Recipe recipe = Recipe::Unpack(seed);
   Call call(test.op, seed);
   const Fixed fixed =
@@ -243,7 +261,7 @@ std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, bool has_sp
   const Operator& op = call.op();
   const Form& form = op.contract->forms[std::size_t(recipe.form)];
   anyop::Random random(seed);
-  anyop::GenerateOptions asked = OptionsOf(test, form, recipe, fixed, call);
+  anyop::GenerateOptions asked = OptionsOf(test, form, recipe, fixed, purpose, call);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     if (attempt == kTries / 2) asked.optional_chance = 0.5;  // one argument may need another
     const auto generated = anyop::Generate(*op.contract, random, asked);
@@ -254,8 +272,9 @@ std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, bool has_sp
     std::vector<Argument> arguments;
     for (int i = 0; i < op.n_params; ++i) arguments.push_back(ToArgument(generated->call[i]));
     call.set_arguments(std::move(arguments));
-    Fill(test, *generated, has_special_values, call);
+    Fill(test, *generated, purpose == Purpose::kSpecialValues, call);
     if (test.prepare) test.prepare(call);
+    if (purpose == Purpose::kGradient && test.prepare_gradient) test.prepare_gradient(call);
     return call;
   }
   return std::nullopt;

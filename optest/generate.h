@@ -10,6 +10,9 @@
 
 namespace anyop::optest {
 
+// What calls are made for. kGradient: small ones, of dtypes that have gradients.
+enum class Purpose : std::uint8_t { kValues, kSpecialValues, kGradient };
+
 struct SeedOptions {
   std::uint64_t seed = 1;
   bool is_exhaustive = false;
@@ -17,10 +20,9 @@ struct SeedOptions {
 
 // The seeds of all calls to make for a test. A seed holds everything: the form, the dtypes, which
 // of the stated sizes, and the data, so that one printed with a failure brings that call back.
-std::vector<std::uint64_t> Seeds(const OpTest& test, const SeedOptions& options);
+std::vector<std::uint64_t> Seeds(const OpTest& test, Purpose purpose, const SeedOptions& options);
 
 // The call of a seed; nothing if no sizes were found that the signature allows.
-// has_special_values: in the parameters of OpTest::special.
-std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, bool has_special_values);
+std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, Purpose purpose);
 
 }  // namespace anyop::optest

@@ -35,15 +35,6 @@ std::int64_t PlanValue(const Operator& op, const CheckedCall& checked, Frame& fr
   return v.tag == ANYOP_FLOAT ? std::int64_t(v.f) : v.i;
 }
 
-bool HasSomethingToWrite(const Operator& op, const CheckedCall& checked, const Frame& frame) {
-  for (int r = 0; r < op.n_results; ++r) {
-    if (checked.results[r].bytes > 0) return true;
-  }
-  const Results written = frame.Read();
-  return std::any_of(written.begin(), written.end(),
-                     [](const auto& entry) { return entry.second.size() > 0; });
-}
-
 }  // namespace
 
 void NoteRunning(const std::string& text) {
@@ -101,7 +92,7 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
     }
     code = kernel.data.plan(services.context(), values.data(), services.tiling());
   }
-  if (code == ANYOP_OK && HasSomethingToWrite(op, checked, frame)) {
+  if (code == ANYOP_OK && frame.HasSomethingToWrite()) {
     code = kernel.data.run(services.context(), frame.values());
   }
   if (code != ANYOP_OK) run.defect = "it fails: " + services.error();

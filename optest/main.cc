@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   const anyop::optest::Tally& tally = anyop::optest::ReadTally();
   std::printf("%d kernel runs, %lld elements compared", tally.calls, (long long)tally.elements);
   if (tally.left_out) std::printf("; %d large calls left out (--exhaustive)", tally.left_out);
+  if (tally.directions) std::printf("; gradients along %d directions", tally.directions);
   std::printf("\n");
   for (const auto& [kernel, calls] : tally.ran) std::printf("  %s: %d\n", kernel.c_str(), calls);
   for (const auto& [kernel, reason] : tally.skipped) {

@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kGuardBytes = 256, kAlignment = 64;
 
 // Strides in elements; the last one is 1.
-std::vector<std::int64_t> Strides(const std::vector<std::int64_t>& shape, Layout layout) {
+std::vector<std::int64_t> Strides(const std::vector<std::int64_t>& shape, Layout layout,
+                                  const std::vector<bool>& repeated) {
   const int rank = int(shape.size());
   std::vector<std::int64_t> strides(std::size_t(rank), 1);
   if (rank < 2) return strides;
@@ -22,6 +23,11 @@ std::vector<std::int64_t> Strides(const std::vector<std::int64_t>& shape, Layout
   std::int64_t pitch = layout == Layout::kGapped ? d + 3 : layout == Layout::kPacked ? 3 * d : d;
   for (int i = 1; i < rank; ++i) {
     const int dim = layout == Layout::kTransposed ? i - 1 : rank - 1 - i;
+    if (layout == Layout::kExpanded && std::size_t(dim) < repeated.size() &&
+        repeated[std::size_t(dim)]) {
+      strides[std::size_t(dim)] = 0;
+      continue;
+    }
     strides[std::size_t(dim)] = pitch;
     pitch *= shape[std::size_t(dim)];
     if (layout == Layout::kGapped && i == 1) pitch += 5;
@@ -32,7 +38,9 @@ std::vector<std::int64_t> Strides(const std::vector<std::int64_t>& shape, Layout
 }  // namespace
 
 Memory::Memory(const Array& values, Layout layout) {
-  Place(values.dtype(), values.shape(), layout);
+  const bool is_expanded = layout == Layout::kExpanded;
+  Place(values.dtype(), values.shape(), layout,
+        is_expanded ? RepeatedDims(values) : std::vector<bool>());
   const std::int64_t element = Bytes(values.dtype());
   for (std::int64_t i = 0; i < size_; ++i) {
     std::memcpy(first_ + ByteOf(i), values.data<char>() + i * element, std::size_t(element));
@@ -58,9 +66,10 @@ Memory::~Memory() {
   }
 }
 
-void Memory::Place(DType dtype, const std::vector<std::int64_t>& shape, Layout layout) {
+void Memory::Place(DType dtype, const std::vector<std::int64_t>& shape, Layout layout,
+                   const std::vector<bool>& repeated) {
   shape_ = shape;
-  strides_ = Strides(shape, layout);
+  strides_ = Strides(shape, layout, repeated);
   size_ = 1;
   for (const std::int64_t n : shape) size_ *= n;
   const std::int64_t element = Bytes(dtype);
@@ -102,6 +111,7 @@ void Memory::Reserve(std::int64_t data_bytes, std::int64_t element_bytes, Layout
 }
 
 std::int64_t Memory::ByteOf(std::int64_t element) const {
+  if (shape_.size() == 1) return element * strides_[0] * (tensor_.dtype.bits / 8);  // no division
   std::int64_t offset = 0;
   for (std::size_t k = shape_.size(); k-- > 0;) {
     offset += element % shape_[k] * strides_[k];

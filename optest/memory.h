@@ -18,11 +18,12 @@ enum class Layout : std::uint8_t {
   kGapped,      // rows further apart than they are long: a view of wider rows
   kPacked,      // the same, three rows apart: a slice of a packed qkv
   kTransposed,  // leading dimensions in the opposite order in memory
-  kPageEnd      // the last byte is the last of a page, and the next page cannot be touched
+  kPageEnd,     // the last byte is the last of a page, and the next page cannot be touched
+  kExpanded     // stride 0 along leading dimensions whose slices are all alike
 };
-inline constexpr int kLayouts = 6;
+inline constexpr int kLayouts = 7;
 inline constexpr std::string_view kLayoutNames[kLayouts] = {
-    "dense", "misaligned", "gapped", "packed", "transposed", "at the end of a page"};
+    "dense", "misaligned", "gapped", "packed", "transposed", "at the end of a page", "expanded"};
 
 // What fills guard zones, gaps and results before a run: NaN in every float dtype, -1 in integers.
 inline constexpr unsigned char kGuard = 0xff;
@@ -44,7 +45,8 @@ class Memory {
   std::string FindChange(bool elements_too) const;
 
  private:
-  void Place(DType dtype, const std::vector<std::int64_t>& shape, Layout layout);
+  void Place(DType dtype, const std::vector<std::int64_t>& shape, Layout layout,
+             const std::vector<bool>& repeated = {});
   void Reserve(std::int64_t data_bytes, std::int64_t element_bytes, Layout layout);
   std::int64_t ByteOf(std::int64_t element) const;  // from first_
 

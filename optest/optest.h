@@ -77,6 +77,9 @@ struct OpTest {
   std::vector<std::string_view> special = {};
   // Repairs what no signature can say (block tables, lengths), before references and kernels run.
   std::function<void(Call&)> prepare = {};
+  // The same for CheckGradient alone: puts aside what makes a gradient differ from the derivative
+  // on purpose (a padding row).
+  std::function<void(Call&)> prepare_gradient = {};
   // A looser look at a result than element by element (ids as sets up to near ties): returns what
   // is wrong, or "". Called instead of the comparison for the results that it names.
   std::map<std::string_view,
@@ -90,7 +93,7 @@ void CheckAll(const OpTest& test);
 // Every kernel that this machine can run, on every generated call, against the reference in double
 // (or the composition of .means where there is none): values within the tolerance, every element of
 // every result written, nothing else. Memory is contiguous, gapped, transposed, packed, misaligned,
-// or, where the signature says `over`, shared.
+// expanded (stride 0) or, where the signature says `over`, shared; results may be declined.
 void CheckValues(const OpTest& test);
 // The same with special values in the parameters of `special`.
 void CheckSpecialValues(const OpTest& test);
@@ -103,12 +106,17 @@ void CheckDispatch(const OpTest& test);
 // Wrong ranks, sizes, dtypes and numbers, made from right calls, are refused with InvalidArgument
 // in the documented form, and nothing is written.
 void CheckWrongCalls(const OpTest& test);
+// The reference of the operator's .gradient gives what central differences of the operator's own
+// reference give, along random directions, all in f64: for every form, whatever is absent, and for
+// every result declined. The gradient takes every call with floats that its operator takes.
+void CheckGradient(const OpTest& test);
 
 // What ran and what did not, over the whole program; printed by optest's main().
 struct Tally {
   int calls = 0;                               // kernel runs compared
   int left_out = 0;                            // calls that take long, without --exhaustive
   std::int64_t elements = 0;                   // result elements compared
+  int directions = 0;                          // along which gradients were compared
   std::map<std::string, int> ran;              // kernel -> calls
   std::map<std::string, std::string> skipped;  // kernel -> why
 };

@@ -83,6 +83,16 @@ constexpr Case kCases[] = {
     {"reads_beyond_row", CheckValues, "elements are wrong"},
     {"assumes_dense", CheckValues, "strided and misaligned memory"},
     {"fails", CheckValues, "it fails: on purpose"},
+    {"forgets_stride_0", CheckValues, "inputs with stride 0"},
+    {"needs_both", CheckValues, "some results declined"},
+    {"wrong_factor", CheckGradient, ", but differences of the operator give "},
+    {"wrong_element", CheckGradient, "dx[1, 0] is "},
+    {"forgets_row", CheckGradient, "dweight[0] is "},
+    {"sees_absence", CheckGradient, "but differences of the operator give "},
+    {"sees_declined", CheckGradient, "with another result declined, dx[0"},
+    {"too_strict", CheckGradient,
+     "the gradient refuses what its operator takes: broken.too_strict"},
+    {"other_dtype", CheckGradient, "dx is f32["},
 };
 INSTANTIATE_TEST_SUITE_P(Optest, Catches, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.op); });
@@ -92,6 +102,24 @@ TEST(Optest, LetsOnlyTheDefectsOwnCheckFail) {
   EXPECT_EQ(FailuresOf("sees_threads", CheckValues), "");
   EXPECT_EQ(FailuresOf("swallows_nan", CheckValues), "");
   EXPECT_EQ(FailuresOf("truncates", CheckWrongCalls), "");
+}
+
+TEST(Optest, PassesARightGradient) {
+  LoadBroken();
+  const int before = ReadTally().directions;
+  CheckGradient(TestOf("broken.square"));
+  EXPECT_GT(ReadTally().directions, before + 20);
+}
+
+TEST(Optest, FailsWhereNoGradientIsCompared) {
+  const auto failures = FailuresOf("square", [](const OpTest& test) {
+    OpTest integers = test;
+    integers.prepare = [](Call& call) {
+      call.Set("x", Array(DType::kI32, {1, 3})).Remove("weight");
+    };
+    CheckGradient(integers);
+  });
+  EXPECT_TRUE(Contains(failures, "no gradient was compared")) << failures;
 }
 
 TEST(Optest, FailsWhenNothingIsCompared) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kMostOperations = 2e7;   // of a call, unless --exhaustive: 0.1 s in the reference
 constexpr double kQuickOperations = 5e5;  // where OPTEST_QUICK is set
+constexpr double kGradientOperations = 1e5;  // of a forward pass that is repeated for differences
 
 double MostOperations() {
   static const bool is_quick = std::getenv("OPTEST_QUICK") != nullptr;
@@ -72,14 +73,13 @@ void ReadFlags(int* argc, char** argv) {
   *argc = kept;
 }
 
-void ForEachCall(const OpTest& test, bool has_special_values,
-                 const std::function<void(Call&)>& body) {
+void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(Call&)>& body) {
   Session& session = TheSession();
   const std::vector<std::uint64_t> seeds =
-      session.only_call ? std::vector{*session.only_call} : Seeds(test, session.seeds);
+      session.only_call ? std::vector{*session.only_call} : Seeds(test, purpose, session.seeds);
   std::map<int, int> made;  // form -> calls
   for (const std::uint64_t seed : seeds) {
-    std::optional<Call> call = Generate(test, seed, has_special_values);
+    std::optional<Call> call = Generate(test, seed, purpose);
     if (!call) continue;
     const int form = CheckArguments(call->op(), call->arguments()).form;
     const std::string refusal = CheckRefusal(call->op(), call->arguments());
@@ -87,8 +87,10 @@ void ForEachCall(const OpTest& test, bool has_special_values,
                            << "it\n"
                            << Reproduce(*call);
     ++made[form];
-    if (!session.seeds.is_exhaustive && Operations(*call) > MostOperations()) {
-      ++session.tally.left_out;
+    const bool is_gradient = purpose == Purpose::kGradient;
+    const double most = is_gradient ? kGradientOperations : MostOperations();
+    if ((is_gradient || !session.seeds.is_exhaustive) && Operations(*call) > most) {
+      session.tally.left_out += !is_gradient;
       continue;
     }
     NoteRunning(Reproduce(*call));

@@ -23,8 +23,7 @@ void ReadFlags(int* argc, char** argv);
 
 // Calls body for every generated call until one has failed. Calls that take long are left out, and
 // counted, unless --exhaustive.
-void ForEachCall(const OpTest& test, bool has_special_values,
-                 const std::function<void(Call&)>& body);
+void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(Call&)>& body);
 
 // The kernels of the operator that --kernel and this machine leave; the others are counted.
 std::vector<const OperatorKernel*> Kernels(const Operator& op);

@@ -38,6 +38,8 @@ extern constinit const Reference reads_beyond_row_reference{.op = "reads_beyond_
                                                             .run = Bind<&Run>()};
 extern constinit const Reference assumes_dense_reference{.op = "assumes_dense",
                                                          .run = Bind<&Run>()};
+extern constinit const Reference forgets_stride_0_reference{.op = "forgets_stride_0",
+                                                            .run = Bind<&Run>()};
 extern constinit const Reference fails_reference{.op = "fails", .run = Bind<&Run>()};
 
 }  // namespace anyop::ops

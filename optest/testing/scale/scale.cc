@@ -33,6 +33,7 @@ enum class Defect {
   kReadsAfterWriting,
   kReadsBeyondRow,
   kAssumesDense,
+  kForgetsStride0,
   kFails
 };
 
@@ -60,6 +61,7 @@ void ScaleRow(const Context& ctx, const Tensor& x, const Tensor* weight, float f
     float value = float(xr[j]) * (w ? float(w[j]) : 1) * factor;
     if (kDefect == Defect::kWrongTail && j >= d / 16 * 16 && d > 16) value *= 1.01f;
     if (kDefect == Defect::kSeesNextRow && r + 1 < x.rows() && j == 0) value += 1e-6f;
+    if (kDefect == Defect::kForgetsStride0 && r > 0 && x.stride(-2) == 0) value += 1;
     if (kDefect == Defect::kSwallowsNan && std::isnan(value)) value = 0;
     if (kDefect == Defect::kSeesWorkspace && ctx.Workspace<const unsigned char>()[0] != 255) {
       value += 1;
@@ -130,6 +132,8 @@ extern constinit const Op reads_beyond_row{.signature = SCALE_SIGNATURE("reads_b
                                            .kernels = Kernels<Defect::kReadsBeyondRow>::kAll};
 extern constinit const Op assumes_dense{.signature = SCALE_SIGNATURE("assumes_dense"),
                                         .kernels = Kernels<Defect::kAssumesDense>::kAll};
+extern constinit const Op forgets_stride_0{.signature = SCALE_SIGNATURE("forgets_stride_0"),
+                                           .kernels = Kernels<Defect::kForgetsStride0>::kAll};
 extern constinit const Op fails{.signature = SCALE_SIGNATURE("fails"),
                                 .kernels = Kernels<Defect::kFails>::kAll};
 
