@@ -12,6 +12,7 @@ void AddTorchRouteFunctions(PyObject* module);   // which torch operator stands 
 void AddTorchThreadFunctions(PyObject* module);  // whose threads run parallel regions
 void AddDefineFunctions(PyObject* module);       // operators that are functions of Python
 void AddMemoryCallFunctions(PyObject* module);   // call_memory
+void AddExampleFunctions(PyObject* module);      // example_call, for tests
 void AddMachineFunctions(PyObject* module);      // what `anyop doctor` prints
 
 }  // namespace anyop::python

@@ -38,6 +38,7 @@ PyObject* MakeModule() {
   AddTorchThreadFunctions(module.get());
   AddDefineFunctions(module.get());
   AddMemoryCallFunctions(module.get());
+  AddExampleFunctions(module.get());
   AddMachineFunctions(module.get());
   return module.release();
 }

@@ -28,8 +28,8 @@ bool NeedsGradient(const TorchOperator& op, const c10::IValue* arguments) {
   const bool enabled = c10::GradMode::is_enabled();
   bool needs = false;
   ForTensors(op, arguments, [&](const at::Tensor& t, int i) {
-    const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-    needs |= enabled && (op.differentiable_params >> i & 1) && impl->requires_grad();
+    if (!t.unsafeGetTensorImpl()->autograd_meta()) return;  // neither gradient nor tangent
+    needs |= enabled && (op.differentiable_params >> i & 1) && t.requires_grad();
     if (t._fw_grad(0).defined()) RefuseTangent(op, i);
   });
   return needs;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "runtime/key.h"
 #include "signature/check.h"
 
 namespace anyop::torch_host {
@@ -14,12 +15,17 @@ constexpr at::ScalarType kTorchDTypes[kDTypes] = {
 
 struct DTypeTable {
   std::int8_t number[256];
-  constexpr DTypeTable() : number() {
+  DLDataType dl[256];  // lanes 0: none of anyop's
+  constexpr DTypeTable() : number(), dl() {
     for (std::int8_t& n : number) n = -1;
-    for (int d = 0; d < kDTypes; ++d) number[int(kTorchDTypes[d])] = std::int8_t(d);
+    for (DLDataType& d : dl) d = {0, 0, 0};
+    for (int d = 0; d < kDTypes; ++d) {
+      number[int(kTorchDTypes[d])] = std::int8_t(d);
+      dl[int(kTorchDTypes[d])] = ToDL(DType(d));
+    }
   }
 };
-constexpr DTypeTable kNumbers;
+constexpr DTypeTable kTable;
 
 [[noreturn, gnu::cold]] void Refuse(const TorchOperator& op, const std::string& name,
                                     const std::string& rest) {
@@ -27,18 +33,17 @@ constexpr DTypeTable kNumbers;
 }
 
 // False for a tensor that no kernel can read.
-bool View(const at::Tensor& t, bool is_written, DLTensor& view) {
+[[gnu::always_inline]] inline bool View(const at::Tensor& t, bool is_written, DLTensor& view) {
   c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   if (!t.defined() || !impl->is_cpu() || impl->dim() > kMaxRank) return false;
-  const int dtype = DTypeOf(t.scalar_type());
-  if (dtype < 0) return false;
+  const DLDataType dtype = kTable.dl[std::uint8_t(t.scalar_type())];
+  if (!dtype.lanes) return false;
   const auto sizes = impl->sizes();
   // A tensor that copies when it is first written must do so now.
   view.data = is_written ? impl->mutable_data() : const_cast<void*>(impl->data());
   if (!view.data && impl->numel() != 0) return false;
   view.device = {1, 0};
-  view.ndim = std::int32_t(sizes.size());
-  view.dtype = ToDL(DType(dtype));
+  SetRankAndDType(&view, sizes.size(), dtype);
   view.shape = const_cast<std::int64_t*>(sizes.data());
   view.strides =
       impl->is_contiguous() ? nullptr : const_cast<std::int64_t*>(impl->strides().data());
@@ -57,7 +62,7 @@ std::int64_t ToInt(const c10::IValue& v) {
 
 }  // namespace
 
-int DTypeOf(at::ScalarType type) { return kNumbers.number[std::uint8_t(type)]; }
+int DTypeOf(at::ScalarType type) { return kTable.number[std::uint8_t(type)]; }
 at::ScalarType ToTorch(DType dtype) { return kTorchDTypes[int(dtype)]; }
 
 [[gnu::cold]] void RefuseTensor(const TorchOperator& op, const std::string& name,
@@ -82,8 +87,7 @@ at::ScalarType ToTorch(DType dtype) { return kTorchDTypes[int(dtype)]; }
 
 bool Frame::SetTensor(int i, const at::Tensor& t, bool is_written) {
   if (!View(t, is_written, tensors_[i])) return false;
-  values_[i] = anyop_value{};
-  values_[i].tag = ANYOP_TENSOR;
+  SetHead(&values_[i], ANYOP_TENSOR);
   values_[i].t = &tensors_[i];
   return true;
 }
@@ -100,23 +104,21 @@ void Frame::SetTensors(int i, const c10::IValue& value) {
     }
     pointers[k] = &views[k];
   }
-  values_[i].tag = ANYOP_TENSORS;
-  values_[i].count = std::uint32_t(list.size());
+  SetHead(&values_[i], ANYOP_TENSORS, 0, list.size());
   values_[i].ts = pointers;
 }
 
 void Frame::SetNumbers(int i, const c10::IValue& value) {
   const auto list = value.toListRef();
-  values_[i].count = std::uint32_t(list.size());
-  if (op_.param(i).kind == ParamKind::kInts) {
+  if (op_.kinds[i] == ParamKind::kInts) {
     auto* numbers = Array<std::int64_t>(list.size());
     for (std::size_t k = 0; k < list.size(); ++k) numbers[k] = ToInt(list[k]);
-    values_[i].tag = ANYOP_INTS;
+    SetHead(&values_[i], ANYOP_INTS, 0, list.size());
     values_[i].is = numbers;
   } else {
     auto* numbers = Array<double>(list.size());
     for (std::size_t k = 0; k < list.size(); ++k) numbers[k] = ToDouble(list[k]);
-    values_[i].tag = ANYOP_FLOATS;
+    SetHead(&values_[i], ANYOP_FLOATS, 0, list.size());
     values_[i].fs = numbers;
   }
 }
@@ -126,9 +128,7 @@ void Frame::SetWord(int i, const c10::IValue& value) {
   const std::string& text = value.toStringRef();
   for (std::size_t k = 0; k < words.size(); ++k) {
     if (words[k] != text) continue;
-    values_[i].tag = ANYOP_WORD;
-    values_[i].index = std::uint16_t(k);
-    values_[i].count = std::uint32_t(text.size());
+    SetHead(&values_[i], ANYOP_WORD, k, text.size());
     values_[i].s = words[k].c_str();
     return;
   }
@@ -136,26 +136,25 @@ void Frame::SetWord(int i, const c10::IValue& value) {
 }
 
 void Frame::SetOther(int i, const c10::IValue& value) {
-  values_[i] = anyop_value{};
-  switch (op_.param(i).kind) {
+  switch (op_.kinds[i]) {
     case ParamKind::kTensors:
       return SetTensors(i, value);
     case ParamKind::kInt:
-      values_[i].tag = ANYOP_INT;
+      SetHead(&values_[i], ANYOP_INT);
       values_[i].i = ToInt(value);
       return;
     case ParamKind::kFloat:
-      values_[i].tag = ANYOP_FLOAT;
+      SetHead(&values_[i], ANYOP_FLOAT);
       values_[i].f = ToDouble(value);
       return;
     case ParamKind::kBool:
-      values_[i].tag = ANYOP_BOOL;
+      SetHead(&values_[i], ANYOP_BOOL);
       values_[i].i = value.toBool();
       return;
     case ParamKind::kWord:
       return SetWord(i, value);
     case ParamKind::kDType:
-      values_[i].tag = ANYOP_DTYPE;
+      SetHead(&values_[i], ANYOP_DTYPE);
       values_[i].i = DTypeOf(value.toScalarType());
       if (values_[i].i < 0) {
         Refuse(op_, std::string(op_.param(i).name),
@@ -173,7 +172,7 @@ void Frame::FillParams(const c10::IValue* arguments, bool writes_first) {
     const c10::IValue& value = arguments[i];
     if (value.isTensor()) {
       const at::Tensor& t = value.toTensor();
-      if (!t.defined() && op_.param(i).is_optional) {
+      if (!t.defined() && (op_.optional_params >> i & 1)) {
         SetNone(i);
         continue;
       }

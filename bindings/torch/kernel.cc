@@ -12,7 +12,8 @@ namespace {
 // A result that nobody wants, or that belongs to an absent argument.
 bool IsDeclined(const TorchOperator& op, const c10::IValue* arguments, const anyop_value* frame,
                 int r) {
-  if (!op.result(r).is_optional) return false;
+  if (!(op.declinable_results >> r & 1)) [[likely]]
+    return false;
   const c10::IValue& mask = arguments[op.n_params];
   if (op.has_mask && mask.isList() && !mask.toListRef()[std::size_t(r)].toBool()) return true;
   const int p = op.absent_declines[r];
@@ -37,7 +38,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
   const c10::IValue* arguments = Arguments(*stack, n);
   Frame frame(t);
   frame.FillParams(arguments, variant == Variant::kInPlace);
-  at::Tensor results[kMaxResults];
+  c10::SmallVector<at::Tensor, kMaxResults> results;
   bool is_wanted[kMaxResults];
   if (t.has_mask && variant != Variant::kInPlace) CheckMask(t, arguments);
   for (int r = 0; r < t.n_results; ++r) {
@@ -51,17 +52,19 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
   }
   Plan& plan = *GetPlan(*t.op, frame.values());
   for (int r = 0; variant == Variant::kFunctional && r < t.n_results; ++r) {
-    if (!is_wanted[r]) continue;
+    if (!is_wanted[r]) {
+      results.emplace_back();
+      continue;
+    }
     const ResultShape& shape = plan.results[r];
-    results[r] = at::detail::empty_cpu(at::IntArrayRef(shape.shape, std::size_t(shape.rank)),
-                                       ToTorch(shape.dtype));
-    frame.SetResult(r, results[r]);
+    const at::IntArrayRef sizes(shape.shape, std::size_t(shape.rank));
+    results.emplace_back(at::detail::empty_cpu(sizes, ToTorch(shape.dtype)));
+    frame.SetResult(r, results.back());
   }
-  const CallingHost host(HostKind::kTorch);
   Run(*t.op, plan, frame.values());
   if (variant == Variant::kFunctional) {
     torch::jit::drop(*stack, std::size_t(n));
-    for (int r = 0; r < t.n_results; ++r) stack->emplace_back(std::move(results[r]));
+    for (at::Tensor& result : results) stack->emplace_back(std::move(result));
     return;
   }
   c10::IValue returned;

@@ -40,19 +40,24 @@ std::vector<std::vector<int>> DTypeGroups(const Form& form) {
 
 TorchOperator::TorchOperator(Operator& the_op)
     : op(&the_op),
-      name(the_op.display_name()),
       n_params(the_op.n_params),
       n_results(the_op.n_results),
+      name(the_op.display_name()),
       has_mask(HasOutputMask(*the_op.contract)),
       mut_params(0),
       has_tensor(false),
       dtype_groups(DTypeGroups(the_op.contract->forms[0])),
       wiring(GradientOf(the_op)) {
   for (int i = 0; i < n_params; ++i) {
+    kinds[i] = param(i).kind;
+    if (param(i).is_optional) optional_params |= 1ull << i;
     if (param(i).is_mut) mut_params |= 1ull << i;
     if (IsTensor(param(i).kind) && !param(i).is_optional) has_tensor = true;
   }
-  for (int r = 0; r < n_results; ++r) absent_declines[r] = ParamDeclining(*op->contract, r);
+  for (int r = 0; r < n_results; ++r) {
+    absent_declines[r] = ParamDeclining(*op->contract, r);
+    if (result(r).is_optional) declinable_results |= 1ull << r;
+  }
   if (!wiring) {
     differentiable_params = differentiable_results = ~0ull;
     return;

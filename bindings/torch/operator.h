@@ -21,11 +21,14 @@ enum class Variant : std::uint8_t { kFunctional, kOut, kInPlace };
 
 struct TorchOperator {
   Operator* op;
-  std::string name;  // as messages begin
   int n_params, n_results;
-  bool has_mask;             // the schema ends with output_mask
-  std::uint64_t mut_params;  // by bit
-  bool has_tensor;           // some tensor is required, so that one chooses the dispatch key
+  ParamKind kinds[kMaxParams];
+  std::uint64_t optional_params = 0;     // by bit
+  std::uint64_t declinable_results = 0;  // by bit
+  std::string name;                      // as messages begin
+  bool has_mask;                         // the schema ends with output_mask
+  std::uint64_t mut_params;              // by bit
+  bool has_tensor;  // some tensor is required, so that one chooses the dispatch key
   int absent_declines[kMaxResults];  // the parameter whose absence declines a result; -1: none
   // Parameters of one dtype variable, which autocast makes agree.
   std::vector<std::vector<int>> dtype_groups;
@@ -62,7 +65,7 @@ void ForTensors(const TorchOperator& op, const c10::IValue* arguments, F&& f) {
     const c10::IValue& value = arguments[i];
     if (value.isTensor()) {
       if (value.toTensor().defined()) f(value.toTensor(), i);
-    } else if (value.isList() && op.param(i).kind == ParamKind::kTensors) {
+    } else if (value.isList() && op.kinds[i] == ParamKind::kTensors) {
       for (const c10::IValue& element : value.toListRef()) f(element.toTensor(), i);
     }
   }

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.library.opcheck, and the compilers, on every operator and form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+from generated import (  # noqa: E402
+    FORMS,
+    IDS,
+    Example,
+    contract,
+    example,
+    listed,
+    operators,
+    torch_op,
+)
+
+
+def differentiable(op: str) -> bool:
+    return bool(anyop.info(op)["gradient"])
+
+
+def trained(op: str, form: int) -> Example:
+    """A call whose float tensors require grad, if the operator has a gradient."""
+    call = example(op, form, dtype="f32")
+    if differentiable(op):
+        for i in call.floats:
+            call.values[i] = call.values[i].requires_grad_()
+    return call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
+def test_opcheck(op: str, form: int) -> None:
+    torch.library.opcheck(torch_op(op), tuple(trained(op, form).torch_values))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
+def test_opcheck_of_the_out_and_in_place_variants(op: str, form: int) -> None:
+    _, out, in_place = anyop.schemas(op)
+    call = example(op, form, dtype="f32")
+    if in_place:
+        torch.library.opcheck(torch_op(op + "_"), tuple(call.copy().torch_values))
+    if not out:
+        return
+    results = listed(torch_op(op)(*call.copy().torch_values))
+    if any(r is None for r in results):
+        return
+    names = ["out"] if len(results) == 1 else [f"out_{r['name']}" for r in contract(op)["results"]]
+    outs = dict(zip(names, map(torch.empty_like, results), strict=True))
+    torch.library.opcheck(torch_op(op, "out"), tuple(call.torch_values), outs)
+
+
+@pytest.mark.parametrize("op", operators())
+def test_opcheck_of_the_schema(op: str) -> None:
+    args: tuple[Any, ...] = tuple(example(op, dtype="f32").torch_values)
+    torch.library.opcheck(torch_op(op), args, test_utils=("test_schema", "test_faketensor"))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator and form through torch.ops, beside the NumPy host."""
+
+from __future__ import annotations
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+from generated import (  # noqa: E402
+    FORMS,
+    IDS,
+    assert_equal,
+    contract,
+    example,
+    listed,
+    on_numpy,
+    operators,
+    torch_op,
+)
+
+
+@pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
+def test_results_and_writes_equal_those_on_numpy(op: str, form: int) -> None:
+    for present in (True, False):
+        call = example(op, form, present=present)
+        results, after = on_numpy(call)
+        made = listed(torch_op(op)(*call.torch_values))
+        assert len(made) == len(results)
+        for ours, numpy in zip(made, results, strict=True):
+            assert_equal(ours, numpy)
+        for p, value, numpy in zip(contract(op)["params"], call.values, after, strict=True):
+            if p.get("mut"):
+                pairs = (
+                    zip(value, numpy, strict=True) if isinstance(value, list) else [(value, numpy)]
+                )
+                for ours, one in pairs:
+                    assert_equal(ours, one)
+
+
+@pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
+def test_out_is_written_and_counted_as_a_write(op: str, form: int) -> None:
+    if not anyop.schemas(op)[1]:
+        pytest.skip("no results")
+    call = example(op, form)
+    results = listed(torch_op(op)(*call.copy().torch_values))
+    if any(r is None for r in results):
+        pytest.skip("a result is of an absent argument")
+    outs = [torch.empty_like(r) for r in results]
+    names = ["out"] if len(outs) == 1 else [f"out_{r['name']}" for r in contract(op)["results"]]
+    versions = [o._version for o in outs]
+    returned = torch_op(op, "out")(*call.torch_values, **dict(zip(names, outs, strict=True)))
+    assert [o._version for o in outs] == [v + 1 for v in versions]
+    for out, expected in zip(outs, results, strict=True):
+        assert torch.equal(out, expected)
+    if len(outs) == 1 and returned is not None:
+        assert returned is outs[0]
+
+
+IN_PLACE = [op for op in operators() if anyop.schemas(op)[2]]
+
+
+@pytest.mark.parametrize("op", IN_PLACE)
+def test_in_place_variants_write_their_first_argument(op: str) -> None:
+    call = example(op)
+    expected = torch_op(op)(*call.copy().torch_values)
+    x, version = call.values[0], call.values[0]._version
+    assert torch_op(op + "_")(*call.torch_values) is x
+    assert x._version == version + 1
+    assert torch.equal(x, expected)
+
+
+WRITERS = [op for op in operators() if any(p.get("mut") for p in contract(op)["params"])]
+
+
+@pytest.mark.parametrize("op", WRITERS)
+def test_mut_arguments_are_counted_as_written(op: str) -> None:
+    call = example(op)
+    watched = []
+    for p, value in zip(contract(op)["params"], call.values, strict=True):
+        for t in value if isinstance(value, list) else [value]:
+            if isinstance(t, torch.Tensor):
+                watched.append((t, t._version + bool(p.get("mut"))))
+    torch_op(op)(*call.torch_values)
+    assert [t._version for t, _ in watched] == [v for _, v in watched]
+
+
+def test_views_and_repeated_rows_are_read_in_place() -> None:
+    wide = torch.randn(4, 32)
+    view = wide[:, 8:24]
+    assert torch.equal(torch.ops.anyop.sigmoid(view), torch.ops.anyop.sigmoid(view.clone()))
+    row = torch.randn(1, 16).expand(4, 16)
+    assert torch.equal(torch.ops.anyop.sigmoid(row), torch.ops.anyop.sigmoid(row.clone()))
+    assert torch.equal(torch.ops.anyop.sigmoid(wide.t()), torch.ops.anyop.sigmoid(wide).t())
+
+
+def test_results_of_no_tensor_are_on_the_cpu() -> None:
+    makers = [
+        op for op in operators() if all("ensor" not in p["kind"] for p in contract(op)["params"])
+    ]
+    for op in makers:
+        assert torch_op(op)(*example(op).torch_values).device.type == "cpu"
