@@ -24,12 +24,6 @@ const std::uint64_t* ThreadKeys() {
   return keys;
 }
 
-bool ForwardADIsOn() {
-  static PyObject* key = PyUnicode_InternFromString("_current_level");
-  static PyObject* off = PyLong_FromLong(-1);  // small ints are single objects
-  return PyDict_GetItem(g_torch.forward_ad, key) != off;
-}
-
 template <class F>
 bool FindIn(void* library, const char* name, F*& function) {
   function = library ? reinterpret_cast<F*>(dlsym(library, name)) : nullptr;
@@ -371,21 +365,24 @@ const char* Describe(TorchRoute route) {
   return "";
 }
 
+bool ForwardADIsOn() {
+  static PyObject* key = PyUnicode_InternFromString("_current_level");
+  static PyObject* off = PyLong_FromLong(-1);  // small ints are single objects
+  return PyDict_GetItem(g_torch.forward_ad, key) != off;
+}
+
 TorchCall::TorchCall() : route_(ThreadRoute()) {}
 
-// What holds for all calls of this thread. Also learns what Convert needs to know of it.
+// What holds for all calls of this thread now.
 TorchRoute TorchCall::ThreadRoute() {
   if (!g_torch.is_fast) return TorchRoute::kNotCalibrated;
-  is_grad_enabled_ = g_torch.is_grad_enabled();
   const std::uint64_t* keys = ThreadKeys();
-  is_inference_ = false;
   if (keys[0] | keys[1]) {
     is_inference_ = keys[0] == g_torch.inference[0] && keys[1] == g_torch.inference[1];
     if (!is_inference_) return TorchRoute::kModes;
   }
   if (g_torch.function_modes()) return TorchRoute::kFunctionMode;
-  if (g_torch.is_profiling()) return TorchRoute::kProfiler;
-  return ForwardADIsOn() ? TorchRoute::kForwardAD : TorchRoute::kFast;
+  return g_torch.is_profiling() ? TorchRoute::kProfiler : TorchRoute::kFast;
 }
 
 Ref TorchCall::Allocate(DType dtype, int rank, const std::int64_t* shape, View& view) {

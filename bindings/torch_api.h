@@ -103,6 +103,8 @@ inline bool IsTorchTensor(PyObject* object) {
 // A tensor of inference mode that is written outside of it.
 [[noreturn]] void RefuseInference(const ArgumentName& name);
 
+bool ForwardADIsOn();
+
 // One call's view of torch: what holds for the thread, and what its tensors added up to.
 class TorchCall {
  public:
@@ -131,7 +133,7 @@ class TorchCall {
     if (g_torch.data_ptr(handle, &t.data)) [[unlikely]]
       Leave(TorchRoute::kNoMemory);
   }
-  bool is_grad_enabled_, is_inference_;
+  bool is_inference_ = false;
   TorchRoute route_;
   int n_written_ = 0;
   const void* written_[kMaxParams + kMaxResults];
@@ -186,9 +188,9 @@ inline void TorchCall::Convert(const char* op, PyObject* name, Access access, Py
   char* const impl = static_cast<char*>(TorchImpl(object));
   const auto keys = TorchField<std::uint64_t>(impl, g_torch.at.keys);
   if (keys & g_torch.other_keys) return Leave(TorchRoute::kKeys);
-  if (is_grad_enabled_ && TorchField<void*>(impl, g_torch.at.autograd) &&
-      g_torch.requires_grad(impl)) {
-    return Leave(TorchRoute::kGrad);
+  if (TorchField<void*>(impl, g_torch.at.autograd)) {  // most tensors have nothing of autograd's
+    if (g_torch.requires_grad(impl) && g_torch.is_grad_enabled()) return Leave(TorchRoute::kGrad);
+    if (ForwardADIsOn()) return Leave(TorchRoute::kForwardAD);
   }
   DLTensor& t = view.tensor;
   std::int64_t size;

@@ -8,6 +8,7 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -18,39 +19,40 @@ class _WhenImported:
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._searching = False
 
     def add(self, name: str, action: Callable[[], None]) -> None:
-        if not self._waiting and self not in sys.meta_path:
-            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
         self._waiting.setdefault(name, []).append(action)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in self._waiting:
+        """The module as the other finders find it, with a loader that calls back."""
+        if name not in self._waiting or self._searching:
             return None
-        actions = self._waiting.pop(name)
-        if not self._waiting:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find and finder is not self else None
-            if spec is not None:
-                break
-        else:
-            for action in actions:
-                self.add(name, action)
-            return None
-        if spec.loader is not None:
-            spec.loader = _CallAfter(spec.loader, actions)  # type: ignore[assignment]
+        self._searching = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._searching = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _CallAfter(spec.loader, self)
         return spec
 
+    def was_imported(self, name: str) -> None:
+        for action in self._waiting.pop(name, []):
+            action()
+        if not self._waiting and self in sys.meta_path:
+            sys.meta_path.remove(self)
 
-class _CallAfter:
-    """The loader of a module, and what to do when it has run."""
 
-    def __init__(self, loader: Any, actions: list[Callable[[], None]]) -> None:
-        self._loader, self._actions = loader, actions
+class _CallAfter(Loader):
+    """The loader of a module, which tells when it has run."""
+
+    def __init__(self, loader: Any, watcher: _WhenImported) -> None:
+        self._loader, self._watcher = loader, watcher
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._loader.create_module(spec)
@@ -60,8 +62,7 @@ class _CallAfter:
         if module.__spec__ is not None:
             module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        for action in self._actions:
-            action()
+        self._watcher.was_imported(module.__name__)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib.util
 import json
-import timeit
 from typing import Any
 
 import click
@@ -10,8 +10,7 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
-
-ROUNDS, CALLS = 40, 2000
+from anyop.cli.interleave import Row, interleave
 
 
 @click.group("bench")
@@ -21,56 +20,48 @@ def command() -> None:
 
 @command.command("calls")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def calls(as_json: bool) -> None:
-    """What a call costs, beside numpy.add on the same arrays of 4 floats."""
-    rows = measure()
+@click.option("--host", type=click.Choice(["numpy", "torch"]), help="Only this host's rows.")
+@click.option("--compiled", is_flag=True, help="Also calls inside torch.compile (a minute).")
+def calls(as_json: bool, host: str | None, compiled: bool) -> None:
+    """What a call costs on arrays of 4 floats, beside what the framework offers."""
+    rows = measure() if host != "torch" else []
+    if host != "numpy":
+        rows += measure_torch(compiled)
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        click.echo(json.dumps([row._asdict() for row in rows], indent=1))
         return
     for row in rows:
-        ratio = f"{row['ratio']:.2f} of {row['beside']}" if row["beside"] else ""
-        click.echo(f"{row['what']:<44} {row['ns']:7.1f} ns   {ratio}")
+        ratio = f"{row.ratio:6.3f} of {row.beside}" if row.ratio is not None else ""
+        aim = f" (aim {row.aim:.3g})" if row.aim is not None else ""
+        click.echo(f"{row.what:<46} {row.ns:8.1f} ns  {ratio}{aim}")
 
 
-def measure() -> list[dict[str, Any]]:
+def measure() -> list[Row]:
     """Minimum over interleaved rounds; each row beside the NumPy call that does as much."""
     a, b = np.ones(4, np.float32), np.full(4, 2, np.float32)
     c = np.empty_like(a)
     add = anyop.ops.anyop.add
     given, fresh = "numpy.add(a, b, out=c)", "numpy.add(a, b)"
-    statements = [
-        given,
-        fresh,
-        "anyop.add(a, b, out=c)",
-        "anyop.add(x=a, y=b, out=c)",
-        "anyop.add(a, b)",
-    ]
-    names = {"numpy.add": np.add, "anyop.add": add, "a": a, "b": b, "c": c}
-    times = interleave(statements, names)
-    beside = {"anyop.add(a, b)": fresh, given: "", fresh: ""}
-    rows = [
-        {
-            "what": name,
-            "ns": round(ns, 1),
-            "beside": beside.get(name, given),
-            "ratio": round(ns / times[beside.get(name) or given], 3),
-        }
-        for name, ns in times.items()
-    ]
-    cpp = min(_anyop.time_call(20000, add, a, b, out=c) for _ in range(10))
-    rows.append(
-        {"what": "C++: plan found, checked, run", "ns": round(cpp, 1), "beside": "", "ratio": 0}
+    names: dict[str, Any] = {"numpy_add": np.add, "anyop_add": add, "a": a, "b": b, "c": c}
+    rows = interleave(
+        [
+            (given, "numpy_add(a, b, out=c)", "", None),
+            (fresh, "numpy_add(a, b)", "", None),
+            ("anyop.add(a, b, out=c)", "anyop_add(a, b, out=c)", given, 0.25),
+            ("anyop.add(x=a, y=b, out=c)", "anyop_add(x=a, y=b, out=c)", given, 0.25),
+            ("anyop.add(a, b)", "anyop_add(a, b)", fresh, 0.5),
+        ],
+        names,
     )
-    return rows
+    cpp = min(_anyop.time_call(20000, add, a, b, out=c) for _ in range(10))
+    return [*rows, Row("C++: plan found, checked, run", round(cpp, 1), "", None, None)]
 
 
-def interleave(calls: list[str], names: dict[str, Any]) -> dict[str, float]:
-    """The least time of each call in ns, all taking turns; the loop's own time taken off."""
-    plain = {name.replace(".", "_"): value for name, value in names.items()}
-    timers = {c: timeit.Timer(c.replace(".", "_"), globals=plain) for c in [*calls, "None"]}
-    best = dict.fromkeys(timers, float("inf"))
-    for _ in range(ROUNDS):
-        for call, timer in timers.items():
-            best[call] = min(best[call], timer.timeit(CALLS) / CALLS * 1e9)
-    loop = best.pop("None")
-    return {call: ns - loop for call, ns in best.items()}
+def measure_torch(compiled: bool) -> list[Row]:
+    if importlib.util.find_spec("torch") is None:
+        click.echo("torch is not installed: no rows of its calls.", err=True)
+        return []
+    from anyop.cli import bench_torch
+
+    rows = bench_torch.measure()
+    return rows + (bench_torch.measure_compiled() if compiled else [])

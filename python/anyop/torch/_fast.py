@@ -89,7 +89,7 @@ def _refuses_rightly() -> str:
         "requires_grad": torch.zeros(2, requires_grad=True),
         "negative": torch._neg_view(plain),
         "meta": torch.empty(2, device="meta"),
-        "sparse": torch.sparse_coo_tensor(size=(2, 2), check_invariants=False),
+        "sparse": torch.zeros(2, 2).to_sparse(),
         "conjugate": torch.zeros(2, dtype=torch.complex64).conj(),
     }
     for name, t in cases.items():
@@ -166,6 +166,6 @@ def _traced(function: Callable[..., Any], default: Any, out_overload: Any) -> Ca
         else:
             given = {f"out_{name}": t for name, t in zip(names, out, strict=True)}
             result = out_overload(*args, **given, **kwargs)
-        return named(*result) if names else result
+        return named(*result) if named else result
 
     return traced

@@ -16,9 +16,10 @@ import pytest
 from anyop import _anyop
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(
-    not anyop.torch._fast.status()["active"], reason="the fast path is off on this torch"
-)
+
+
+def test_the_fast_path_is_on() -> None:
+    assert anyop.torch._fast.status() == {"active": True, "reason": ""}
 
 
 @pytest.fixture
@@ -89,14 +90,6 @@ class Sub(torch.Tensor):
     pass
 
 
-@contextlib.contextmanager
-def dual_level() -> Iterator[None]:
-    from torch.autograd import forward_ad
-
-    with forward_ad.dual_level():
-        yield
-
-
 def fake_mode() -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -149,7 +142,6 @@ MODES = {
     "default device": lambda: torch.device("cpu"),
     "fake mode": fake_mode,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-    "forward AD": dual_level,
     "profiler": lambda: torch.profiler.profile(),
 }
 
@@ -176,6 +168,19 @@ TRANSFORMS = {
 def test_transforms_go_through_the_dispatcher(transform: Any, dispatched: list[Any]) -> None:
     transform(lambda t: anyop.add(t, t), ones(2, 3))
     assert dispatched
+
+
+def test_dual_tensors_go_through_the_dispatcher(dispatched: list[Any]) -> None:
+    from torch.autograd import forward_ad
+
+    x = ones()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, ones())
+        anyop.add(x, x)
+        assert not dispatched
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            anyop.add(dual, x)
+    assert len(dispatched) == 1
 
 
 def test_the_profiler_sees_the_operator() -> None:
@@ -359,6 +364,8 @@ def test_the_order_of_imports_does_not_matter() -> None:
     expected = "<class 'torch.Tensor'> True"
     assert run("import torch, anyop" + tell) == expected
     assert run("import anyop, torch" + tell) == expected
+    find = "import anyop, importlib.util; importlib.util.find_spec('torch'); import torch"
+    assert run(find + tell) == expected
 
 
 def test_importing_anyop_does_not_import_torch() -> None:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times calls in turns, so that all of them meet the same machine."""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+ROUNDS, CALLS = 40, 2000
+
+
+class Row(NamedTuple):
+    """A call, its least time, and the row that it is compared with ("": with none)."""
+
+    what: str
+    ns: float
+    beside: str
+    ratio: float | None
+    aim: float | None  # the ratio to reach
+
+
+# What is shown, the Python statement, the row that it is compared with, the aim.
+Statement = tuple[str, str, str, "float | None"]
+
+
+def interleave(
+    statements: Sequence[Statement], names: dict[str, Any], calls: int = CALLS
+) -> list[Row]:
+    """Minimum over rounds; the loop's own time is taken off."""
+    timers = {what: timeit.Timer(code, globals=names) for what, code, _, _ in statements}
+    loop = timeit.Timer("None")
+    best = dict.fromkeys(timers, float("inf"))
+    empty = float("inf")
+    for _ in range(ROUNDS):
+        empty = min(empty, loop.timeit(calls))
+        for what, timer in timers.items():
+            best[what] = min(best[what], timer.timeit(calls))
+    ns = {what: (seconds - empty) / calls * 1e9 for what, seconds in best.items()}
+    return [
+        Row(
+            what,
+            round(ns[what], 1),
+            beside,
+            round(ns[what] / ns[beside], 3) if beside else None,
+            aim,
+        )
+        for what, _, beside, aim in statements
+    ]
