@@ -131,6 +131,8 @@ Probe ToProbe(PyObject* row) {
           has_autograd};
 }
 
+constexpr std::size_t kEnd = 176;  // bytes of a TensorImpl; what lies behind is not its own
+
 // The one offset below `end` that fits all probes; 0 if there is none, or several.
 template <class F>
 std::size_t FindOffset(const std::vector<Probe>& probes, std::size_t end, std::size_t step,
@@ -152,7 +154,7 @@ bool HoldsSizes(const Probe& p, std::size_t offset) {
   if (!is_inline) return true;  // a pointer follows, which is not safe to read yet
   for (std::size_t i = 0; i < rank; ++i) {
     const std::size_t size = offset + 8 * (i + 1), stride = size + 8 * TorchApi::kInline;
-    if (stride + 8 > 200 || TorchField<std::int64_t>(p.impl, size) != p.sizes[i]) return false;
+    if (stride + 8 > kEnd || TorchField<std::int64_t>(p.impl, size) != p.sizes[i]) return false;
     if (TorchField<std::int64_t>(p.impl, stride) != p.strides[i]) return false;
   }
   return true;
@@ -160,7 +162,6 @@ bool HoldsSizes(const Probe& p, std::size_t offset) {
 
 // What was not found, "" if all was.
 std::string FindOffsets(const std::vector<Probe>& probes) {
-  constexpr std::size_t kEnd = 200;  // bytes of a TensorImpl
   TorchApi::Offsets& at = g_torch.at;
   const auto pointer = [](const void* object, std::size_t offset) {
     return TorchField<const void*>(object, offset);

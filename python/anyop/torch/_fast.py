@@ -33,6 +33,8 @@ def _probes() -> list[tuple[object, ...]]:
         torch.zeros(3, 5, dtype=torch.bfloat16)[1:],
         torch.zeros(17, dtype=torch.int64)[5:],
         torch.zeros(2, requires_grad=True),
+        torch.zeros(4, 9, dtype=torch.float64, requires_grad=True),
+        torch.zeros(6, dtype=torch.int32),
         torch.zeros(2, dtype=torch.float16)[:1],
         torch._neg_view(plain),
         torch.frombuffer(bytearray(12), dtype=torch.float32),  # memory of another owner
