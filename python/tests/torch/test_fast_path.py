@@ -360,6 +360,7 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_order_of_imports_does_not_matter() -> None:
     tell = "; print(type(anyop.add(torch.ones(2), torch.ones(2))), hasattr(torch.ops.anyop, 'add'))"
     expected = "<class 'torch.Tensor'> True"
@@ -369,6 +370,7 @@ def test_the_order_of_imports_does_not_matter() -> None:
     assert run(find + tell) == expected
 
 
+@pytest.mark.slow
 def test_importing_anyop_does_not_import_torch() -> None:
     assert run("import sys, anyop; print('torch' in sys.modules)") == "False"
     assert run("import torch, anyop, sys; print('torch._dynamo' in sys.modules)") == "False"
