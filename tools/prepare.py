@@ -162,6 +162,15 @@ def ensure_requirements(name: str) -> None:
     stamp.write_text(file.read_text())
 
 
+def ensure_frameworks() -> None:
+    """The frameworks that anyop has a host for. One that cannot be installed is left out."""
+    for name in ("torch",):
+        try:
+            ensure_requirements(name)
+        except StepFailed as failure:
+            print(f"  {name} cannot be installed: {str(failure).splitlines()[-1]}")
+
+
 def install_anyop(tests: bool) -> None:
     """Builds in build/release and installs into the virtual environment."""
     arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]

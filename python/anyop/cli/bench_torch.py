@@ -102,7 +102,8 @@ def _rows(no_opponent: str) -> list[Row]:
         names["typed"] = torch.ops.anyop_opponents.add.default
         names["differentiable"] = torch.ops.anyop_opponents.differentiable_add.default
         typed, differentiable = "C++ operator by hand", "autograd::Function by hand, (g, b)"
-        rows += [(typed, "typed(a, b)", "", None), (differentiable, "differentiable(g, b)", "", None)]
+        rows.append((typed, "typed(a, b)", "", None))
+        rows.append((differentiable, "differentiable(g, b)", "", None))
         aims = {"torch.ops.anyop.add(a, b)": (typed, 1.05)}
         aims["torch.ops.anyop.add(g, b)"] = (differentiable, 0.8)
         rows = [(w, s, *aims.get(w, (beside, aim))) for w, s, beside, aim in rows]

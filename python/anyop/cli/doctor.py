@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -32,12 +33,14 @@ FRAMEWORKS = {
 def command(as_json: bool, quick: bool) -> None:
     """Show what anyop sees of this machine, and what it cannot use."""
     load_libraries()
+    hosts = torch_host()  # first: what torch brings along is part of the rest
     report = {
         "anyop": anyop.__version__,
         "python": platform.python_version(),
         "machine": _anyop.machine(),
         "openmp": openmp_libraries(),
         "frameworks": [framework(name) for name in FRAMEWORKS],
+        "torch": hosts,
         "libraries": libraries(),
         "environment": environment(),
         "policy": anyop.get_policy(),
@@ -73,6 +76,31 @@ def framework(name: str) -> dict[str, str]:
     if adapter and importlib.util.find_spec(adapter) is None:
         return {"name": name, "version": version, "status": "this anyop has no adapter for it"}
     return {"name": name, "version": version, "status": "ok"}
+
+
+def torch_host() -> list[dict[str, str]]:
+    """How calls with torch tensors reach the kernels, and what keeps them from the best way."""
+    if importlib.util.find_spec("torch") is None:
+        return []
+    try:
+        import torch
+
+        host = importlib.import_module("anyop.torch")
+    except Exception as error:  # a broken torch is something to report
+        reason = f"{type(error).__name__}: {error}"
+        return [{"what": "torch host", "state": "not working", "why": reason}]
+    fast, route = host._fast.status(), host.status()
+    threads = f"at most {torch.get_num_threads()}, by torch.set_num_threads"
+    return [
+        {
+            "what": "eager calls",
+            "state": "straight to the kernel" if fast["active"] else "through the dispatcher",
+            "why": fast["reason"],
+        },
+        {"what": "torch.ops", "state": route.route, "why": route.why},
+        {"what": "adapter", "state": route.file or "none", "why": ""},
+        {"what": "threads", "state": f"anyop's own pool, {threads}", "why": ""},
+    ]
 
 
 def libraries() -> list[dict[str, Any]]:
@@ -126,7 +154,7 @@ def show(report: dict[str, Any]) -> None:
         if text:
             console.print(f"[bold]{name:<12}[/]", end="")
             console.print(text, markup=False)
-    for section in (show_ceilings, show_frameworks, show_libraries, show_environment):
+    for section in (show_ceilings, show_frameworks, show_torch, show_libraries, show_environment):
         section(console, report)
 
 
@@ -165,6 +193,12 @@ def show_ceilings(console: Any, report: dict[str, Any]) -> None:
 def show_frameworks(console: Any, report: dict[str, Any]) -> None:
     rows = [[f["name"], f["version"], f["status"]] for f in report["frameworks"]]
     add_table(console, "Frameworks", ["package", "version", "status"], rows)
+
+
+def show_torch(console: Any, report: dict[str, Any]) -> None:
+    rows = [[r["what"], r["state"], r["why"]] for r in report["torch"]]
+    if rows:
+        add_table(console, "PyTorch host", ["what", "state", "why"], rows)
 
 
 def show_libraries(console: Any, report: dict[str, Any]) -> None:
