@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "call.h"
-#include "runtime/defaults.h"
+#include "signature/defaults.h"
 
 namespace anyop::python {
 
@@ -52,7 +52,7 @@ OperatorInfo* MakeInfo(Operator& op) {
   for (int i = 0; i < op.n_params; ++i) {
     info->params.push_back(MakeParameter(*op.contract, i));
     Parameter& p = info->params.back();
-    p.is_required = !DefaultValue(op, i, &p.default_value);
+    p.is_required = !DefaultValue(*op.contract, i, &p.default_value);
     if (p.kind == ParamKind::kTensor && info->first_tensor < 0) info->first_tensor = i;
     if (IsTensor(p.kind) && !p.is_optional) info->takes_like = false;
   }

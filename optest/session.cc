@@ -111,7 +111,7 @@ std::vector<const OperatorKernel*> Kernels(const Operator& op) {
       session.tally.skipped[name] = "not built for this machine";
     } else if (!k.has_features) {
       session.tally.skipped[name] = "this machine has no " + k.missing;
-    } else if (session.kernel.empty() || NameMatches(k.name, session.kernel)) {
+    } else if (session.kernel.empty() || NameMatches(op, k.name, session.kernel)) {
       kernels.push_back(&k);
     } else {
       session.tally.skipped[name] = "--kernel asks for others";

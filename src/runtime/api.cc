@@ -2,7 +2,7 @@
 // Calls of the C++ API: arguments become a frame.
 #include "anyop/runtime.h"
 #include "runtime/call.h"
-#include "runtime/defaults.h"
+#include "signature/defaults.h"
 
 namespace anyop {
 
@@ -63,7 +63,7 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
     frame[place] = Fitted(op, form.params[std::size_t(place)], place, args[k].value());
   }
   for (int i = 0; i < op.n_params; ++i) {
-    if (given >> i & 1 || DefaultValue(op, i, &frame[i])) continue;
+    if (given >> i & 1 || DefaultValue(*op.contract, i, &frame[i])) continue;
     if (form.params[std::size_t(i)].is_optional) {
       frame[i] = {};
       continue;

@@ -24,7 +24,7 @@ bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const
   if (!k.has_features) {
     return decline([&] { return "this machine has no " + k.missing + ", or ANYOP_ISA hides it"; });
   }
-  if (item && item->choice == PolicyItem::kPinned && !NameMatches(k.name, item->kernel)) {
+  if (item && item->choice == PolicyItem::kPinned && !NameMatches(r.op, k.name, item->kernel)) {
     return decline([&] { return "the policy takes " + item->kernel; });
   }
   if (!is_enabled && !k.is_portable) {

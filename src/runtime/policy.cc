@@ -41,7 +41,7 @@ void CheckItem(std::string_view text, const PolicyItem& item) {
   if (item.choice != PolicyItem::kPinned) return;
   std::vector<std::string> names;
   for (const OperatorKernel& k : op->kernels) {
-    if (NameMatches(k.name, item.kernel)) return;
+    if (NameMatches(*op, k.name, item.kernel)) return;
     names.push_back(k.name);
   }
   std::string list;
@@ -166,9 +166,12 @@ void CheckProcessPolicy(std::string_view library) {
   }
 }
 
-bool NameMatches(std::string_view kernel, std::string_view wanted) {
-  if (!kernel.starts_with(wanted)) return false;
-  return kernel.size() == wanted.size() || kernel[wanted.size()] == '_';
+bool NameMatches(const Operator& op, std::string_view kernel, std::string_view wanted) {
+  const bool is_a_name = std::any_of(op.kernels.begin(), op.kernels.end(),
+                                     [&](const OperatorKernel& k) { return k.name == wanted; });
+  if (is_a_name) return kernel == wanted;
+  return kernel.size() > wanted.size() && kernel.starts_with(wanted) &&
+         kernel[wanted.size()] == '_';
 }
 
 }  // namespace anyop

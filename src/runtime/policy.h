@@ -9,6 +9,7 @@
 
 #include "anyop/scope.h"
 #include "platform/threads.h"
+#include "runtime/operator.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {
@@ -19,7 +20,7 @@ struct PolicyItem {
   enum Choice : std::uint8_t { kEnabled, kDisabled, kPinned };
   std::string op;  // full name
   Choice choice;
-  std::string kernel;  // pinned: a kernel's name, or its beginning up to a "_"
+  std::string kernel;  // pinned: a kernel's name, or, where none has it, its beginning up to a "_"
 };
 
 // Kept for the life of the process: keys hold the number.
@@ -64,7 +65,8 @@ inline std::uint64_t ScopeWord(const ThreadState& state) {
 // are.
 void CheckProcessPolicy(std::string_view library);
 
-// Whether a kernel of this name answers to `wanted`: equal, or longer by "_...".
-bool NameMatches(std::string_view kernel, std::string_view wanted);
+// Whether a kernel answers to `wanted`: equal, or longer by "_..." where no kernel of the operator
+// has that very name.
+bool NameMatches(const Operator& op, std::string_view kernel, std::string_view wanted);
 
 }  // namespace anyop

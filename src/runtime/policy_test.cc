@@ -47,9 +47,17 @@ TEST(Policy, InnerScopesGoOverOuterOnes) {
 }
 
 TEST(Policy, MatchesNamesAndTheirBeginnings) {
-  EXPECT_TRUE(NameMatches("cpu_avx512_bf16", "cpu_avx512"));
-  EXPECT_TRUE(NameMatches("cpu_f32", "cpu_f32"));
-  EXPECT_FALSE(NameMatches("cpu_avx512", "cpu_avx5"));
+  Operator op;
+  op.kernels.resize(3);
+  op.kernels[0].name = "cpu_avx512_bf16";
+  op.kernels[1].name = "cpu_avx512_vnni_i8";
+  op.kernels[2].name = "cpu_f32";
+  EXPECT_TRUE(NameMatches(op, "cpu_avx512_bf16", "cpu_avx512"));
+  EXPECT_TRUE(NameMatches(op, "cpu_f32", "cpu_f32"));
+  EXPECT_FALSE(NameMatches(op, "cpu_f32", "cpu_f3"));
+  op.kernels[2].name = "cpu_avx512";  // a name of its own is no beginning
+  EXPECT_TRUE(NameMatches(op, "cpu_avx512", "cpu_avx512"));
+  EXPECT_FALSE(NameMatches(op, "cpu_avx512_bf16", "cpu_avx512"));
 }
 
 TEST(Policy, EndsWithItsScope) {

@@ -8,7 +8,7 @@
 #include "anyop/tensor.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
-#include "runtime/defaults.h"
+#include "signature/defaults.h"
 #include "runtime/overlap.h"
 #include "runtime/registry.h"
 #include "runtime/run.h"
@@ -117,7 +117,7 @@ class CompositionRun {
 
   static anyop_value Default(const Operator& op, int i) {
     anyop_value v;
-    if (!DefaultValue(op, i, &v)) v = {};
+    if (!DefaultValue(*op.contract, i, &v)) v = {};
     return v;
   }
 

@@ -2,6 +2,7 @@
 #include "signature/owned_call.h"
 
 #include "runtime/error.h"
+#include "signature/defaults.h"
 #include "signature/expression.h"
 
 namespace anyop {
@@ -82,29 +83,7 @@ void OwnedCall::SetFloats(int i, std::vector<double> values) {
   v.fs = list.data();
   frame_[std::size_t(i)] = v;
 }
-void OwnedCall::SetDefault(int i) {
-  const Param& p = contract_->forms[0].params[std::size_t(i)];
-  Clear(i);
-  if (!p.has_default || p.default_is_none) return;
-  switch (p.kind) {
-    case ParamKind::kInt:
-      return SetInt(i, p.default_int);
-    case ParamKind::kFloat:
-      return SetFloat(i, p.default_float);
-    case ParamKind::kBool:
-      return SetBool(i, p.default_int);
-    case ParamKind::kWord:
-      return SetWord(i, p.words[std::size_t(p.default_int)]);
-    case ParamKind::kDType:
-      return SetDType(i, DType(p.default_int));
-    case ParamKind::kInts:
-      return SetInts(i, p.default_ints);
-    case ParamKind::kFloats:
-      return SetFloats(i, p.default_floats);
-    default:
-      return;
-  }
-}
+void OwnedCall::SetDefault(int i) { DefaultValue(*contract_, i, &frame_[std::size_t(i)]); }
 
 std::string OwnedCall::Text() const {
   std::string out;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/defaults.h"
+#include "signature/defaults.h"
 
 namespace anyop {
 
-bool DefaultValue(const Operator& op, int i, anyop_value* value) {
-  const Param& p = op.contract->forms[0].params[std::size_t(i)];
+bool DefaultValue(const Contract& contract, int i, anyop_value* value) {
+  const Param& p = contract.forms[0].params[std::size_t(i)];
   *value = {};
   if (!p.has_default) return false;
   if (p.default_is_none) return true;
@@ -18,7 +18,7 @@ bool DefaultValue(const Operator& op, int i, anyop_value* value) {
       value->tag = ANYOP_WORD;
       value->s = word.data();
       value->count = std::uint32_t(word.size());
-      value->index = std::uint16_t(op.contract->word(i, word));
+      value->index = std::uint16_t(contract.word(i, word));
       break;
     }
     case ParamKind::kInts:
