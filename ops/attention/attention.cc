@@ -39,6 +39,7 @@ extern constinit const Op attention{
         "return_lse: bool = False) -> (y: T[tq, hq, dv], lse: f32[hq, tq*return_lse]) "
         "where T in f32 | f16 | bf16, I in i32 | i64, hkv >= 1, hq % hkv == 0, dk >= 1, "
         "softcap >= 0",
+    .gradient = "attention_backward",
     .flops = "2 * (dk + dv) * hq * tq * ceil_div(tk, max(b, 1))",
     .kernels = kKernels,
 };

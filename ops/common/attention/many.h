@@ -183,23 +183,10 @@ class ManyRows {
     }
   }
 
-  // sums_ [rows, v_row] += weights * values, each row over the keys that it sees: a key hidden from
-  // a row may hold NaN, which a weight of 0 would not stop.
+  // sums_ [rows, v_row] += weights * values, each row over the keys that it sees.
   void AddValues(const Tile& tile) {
-    for (int r = 0; r < rows_; r += kProductRows) {
-      const int n = std::min(kProductRows, rows_ - r);
-      Tile::Run every = lane_[r];
-      for (int i = 1; i < n; ++i) {
-        every = {std::max(every.begin, lane_[r + i].begin), std::min(every.end, lane_[r + i].end)};
-      }
-      if (every.begin >= every.end) {
-        for (int i = r; i < r + n; ++i) AddValues(tile, lane_[i], i, 1);
-        continue;
-      }
-      for (int i = r; i < r + n; ++i) AddValues(tile, {lane_[i].begin, every.begin}, i, 1);
-      AddValues(tile, every, r, n);
-      for (int i = r; i < r + n; ++i) AddValues(tile, {every.end, lane_[i].end}, i, 1);
-    }
+    ForSharedRanges(lane_, rows_,
+                    [&](int row, int rows, Tile::Run lanes) { AddValues(tile, lanes, row, rows); });
   }
   void AddValues(const Tile& tile, Tile::Run lanes, int row, int rows) {
     tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small matrix product in registers, f32, each sum in rising order of k.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -90,6 +91,28 @@ inline void Multiply(const Product& p, std::int64_t i, std::int64_t rows, std::i
     MultiplyColumns<kProductVectors>(p, i, rows, j);
   }
   for (; j < columns; j += kLanes) MultiplyColumns<1>(p, i, rows, j);
+}
+
+// Where rows [0, rows) of c have ranges of k of their own: calls f(i, count, range) so that each
+// row gets its range in rising order, neighbours together where they share it. What lies outside
+// may hold NaN, which a factor of 0 would not stop.
+template <class Range, class F>
+[[gnu::always_inline]] inline void ForSharedRanges(const Range* range, int rows, F&& f) {
+  for (int first = 0; first < rows; first += kProductRows) {
+    const int n = std::min(kProductRows, rows - first);
+    Range every = range[first];
+    for (int i = 1; i < n; ++i) {
+      every = {std::max(every.begin, range[first + i].begin),
+               std::min(every.end, range[first + i].end)};
+    }
+    if (every.begin >= every.end) {
+      for (int i = first; i < first + n; ++i) f(i, 1, range[i]);
+      continue;
+    }
+    for (int i = first; i < first + n; ++i) f(i, 1, Range{range[i].begin, every.begin});
+    f(first, n, every);
+    for (int i = first; i < first + n; ++i) f(i, 1, Range{every.end, range[i].end});
+  }
 }
 
 }  // namespace ANYOP_ISA

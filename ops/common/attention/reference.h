@@ -32,49 +32,78 @@ inline double ReadScaled(const Tensor& t, std::int64_t offset, const Tensor* sca
   return Read(t, offset) * (scale ? Read(*scale, head) : 1.0);
 }
 
-// key(j), value(j): the offset of the row of key j for this head, or -1 for none.
-template <class Key, class Value>
-void AttendRow(const Options& o, const Row& row, const Tensor& query, const Tensor& keys,
-               const Tensor& values, Key key, Value value, const Tensor& y, const Tensor* lse) {
-  const std::int64_t dk = query.dim(2), dv = y.dim(2);
-  const std::int64_t head = row.head / (query.dim(1) / keys.dim(-2));
+struct Score {
+  std::int64_t key;
+  double value, derivative;  // derivative: by the dot product
+};
+
+// The scores of the visible keys. key(j): the offset of the row of key j for this head, or -1 for
+// none.
+template <class Key>
+std::vector<Score> VisibleScores(const Options& o, const Row& row, const Tensor& query,
+                                 const Tensor& keys, Key key) {
+  const std::int64_t dk = query.dim(2), head = row.head / (query.dim(1) / keys.dim(-2));
   const double scale = o.scale ? *o.scale : 1 / std::sqrt(double(dk));
-  const double infinity = std::numeric_limits<double>::infinity();
-  std::vector<std::pair<std::int64_t, double>> scores;  // visible keys
-  double largest = -infinity;
+  std::vector<Score> scores;
   for (std::int64_t j = 0; j < row.keys; ++j) {
     const std::int64_t distance = j - row.position;
     if (o.causal && distance > 0) continue;
     if (o.window_left >= 0 && -distance > o.window_left) continue;
     if (o.window_right >= 0 && distance > o.window_right) continue;
     if (key(j) < 0) continue;
-    double s = 0;
+    double s = 0, derivative = scale;
     for (std::int64_t e = 0; e < dk; ++e) {
       s += Read(query, row.token * query.stride(0) + row.head * query.stride(1) + e) *
            ReadScaled(keys, key(j) + e, o.k_scale, head);
     }
     s *= scale;
-    if (o.softcap > 0) s = o.softcap * std::tanh(s / o.softcap);
+    if (o.softcap > 0) {
+      const double capped = std::tanh(s / o.softcap);
+      s = o.softcap * capped;
+      derivative *= 1 - capped * capped;
+    }
     if (o.slopes) s += Read(*o.slopes, row.head) * double(distance);
-    scores.emplace_back(j, s);
-    largest = std::max(largest, s);
+    scores.push_back({j, s, derivative});
   }
+  return scores;
+}
+
+// Z = exp(base) * sum, the sink included.
+struct Total {
+  double base, sum;
+  double lse() const { return base + std::log(sum); }
+};
+inline Total SumScores(const Options& o, const Row& row, const std::vector<Score>& scores) {
+  const double infinity = std::numeric_limits<double>::infinity();
   const double sink = o.sinks ? Read(*o.sinks, row.head) : -infinity;
-  const double most = std::max(largest, sink), base = most == -infinity ? 0 : most;
+  double most = sink;
+  for (const Score& s : scores) most = std::max(most, s.value);
+  const double base = most == -infinity ? 0 : most;
   double sum = std::exp(sink - base);
-  for (const auto& [j, s] : scores) sum += std::exp(s - base);
+  for (const Score& s : scores) sum += std::exp(s.value - base);
+  return {base, sum};
+}
+
+// value(j): as key(j).
+template <class Key, class Value>
+void AttendRow(const Options& o, const Row& row, const Tensor& query, const Tensor& keys,
+               const Tensor& values, Key key, Value value, const Tensor& y, const Tensor* lse) {
+  const std::int64_t dv = y.dim(2), head = row.head / (query.dim(1) / keys.dim(-2));
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<Score> scores = VisibleScores(o, row, query, keys, key);
+  const Total total = SumScores(o, row, scores);
   double* out = y.at<double>(row.token, row.head);
   std::fill(out, out + dv, 0.0);
   bool any = false;
-  for (const auto& [j, s] : scores) any |= s != -infinity;
-  for (const auto& [j, s] : scores) {
+  for (const Score& s : scores) any |= s.value != -infinity;
+  for (const Score& s : scores) {
     if (!any) break;
-    const double p = std::exp(s - base) / sum;
+    const double p = std::exp(s.value - total.base) / total.sum;
     for (std::int64_t e = 0; e < dv; ++e) {
-      out[e] += p * ReadScaled(values, value(j) + e, o.v_scale, head);
+      out[e] += p * ReadScaled(values, value(s.key) + e, o.v_scale, head);
     }
   }
-  if (lse) *lse->at<double>(row.head, row.token) = base + std::log(sum);
+  if (lse) *lse->at<double>(row.head, row.token) = total.lse();
 }
 
 // A token that belongs to no sequence.

@@ -22,10 +22,16 @@ struct ScoreRule {
         softcap(call.options.softcap),
         has_slopes(call.options.slopes) {}
 
-  // distance: key position minus query position
-  [[gnu::always_inline]] F32 operator()(F32 dot, F32 slope, F32 distance) const {
+  // distance: key position minus query position. derivative: of the score by the dot product.
+  [[gnu::always_inline]] F32 operator()(F32 dot, F32 slope, F32 distance,
+                                        F32* derivative = nullptr) const {
     F32 s = dot * Set(scale);
-    if (softcap > 0) s = Set(softcap) * Tanh(s / Set(softcap));
+    if (derivative) *derivative = Set(scale);
+    if (softcap > 0) {
+      const F32 capped = Tanh(s / Set(softcap));
+      s = Set(softcap) * capped;
+      if (derivative) *derivative = Set(scale) * (Set(1.0f) - capped * capped);
+    }
     if (has_slopes) s = s + slope * distance;
     return s;
   }
@@ -83,15 +89,19 @@ inline void FinishRow(const AttentionCall& call, std::int64_t token, std::int64_
   });
 }
 
-// The query row of one head as f32, padded with zeros to a multiple of 16.
+// A row of one token and head as f32; lanes up to the next whole vector become 0.
+template <class T>
+[[gnu::always_inline]] inline void LoadRow(const Tensor& x, std::int64_t token, std::int64_t head,
+                                           float* row) {
+  const T* from = x.at<const T>(token, head);
+  ForLanes(x.dim(2), [&](std::int64_t e, auto n)
+                         [[gnu::always_inline]] { Store(row + e, LoadN(from + e, n)); });
+}
 inline void LoadQuery(const AttentionCall& call, std::int64_t token, std::int64_t head, float* q) {
-  const std::int64_t width = call.query.dim(2);
   Visit(call.query.type(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BF16> || std::is_same_v<T, F16>) {
-      const T* x = call.query.at<const T>(token, head);
-      ForLanes(width, [&](std::int64_t e, auto n)
-                          [[gnu::always_inline]] { Store(q + e, LoadN(x + e, n)); });
+      LoadRow<T>(call.query, token, head, q);
     }
   });
 }

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts attention_backward into items and runs them.
+//
+// An item is a chunk of the keys of one sequence and one key head, by all rows: it owns dkey and
+// dvalue of its keys, and writes one part of dquery. The number of chunks depends on the sizes
+// alone, and parts are added in order, so results do not depend on the number of threads.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "ops/attention/backward_rows.h"
+#include "ops/common/attention/run.h"
+
+// The most chunks of a sequence's keys: 12 items for each sequence where heads allow.
+#define ANYOP_BACKWARD_CHUNKS "min(4, ceil_div(12, hkv))"
+
+// Workspace in bytes: the counter, the first item of each sequence, scratch for each thread, parts
+// of dquery; without lse those of the forward, its result and lse.
+#define ANYOP_ATTENTION_BACKWARD_WORKSPACE                                                         \
+  "64 + 64*ceil_div(8*(b + 1), 64)"                                                                \
+  " + threads*4*((128*min(4, ceil_div(tk, 64)) + 128)*16*(ceil_div(dk, 16) + ceil_div(dv, 16)) + " \
+  "1024*ceil_div(dk, 16)"                                                                          \
+  " + 8704) + 4*" ANYOP_BACKWARD_CHUNKS                                                            \
+  "*tq*hq*16*ceil_div(dk, 16) + max(0, 1 - l)*(128 + 4*hq*tq + bytes(T)*tq*hq*dv "                 \
+  "+ " ANYOP_ATTENTION_WORKSPACE("tq", "tk") ")"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+inline std::int64_t MostChunks(std::int64_t heads) {
+  return std::min<std::int64_t>(4, (12 + heads - 1) / heads);
+}
+
+template <class T>
+class BackwardRun {
+ public:
+  BackwardRun(const Context& ctx, const AttentionCall& forward, const Tensor& dy,
+              const Tensor* dquery, const Tensor* dkey, const Tensor* dvalue)
+      : ctx_(ctx),
+        call_{forward, dy, dquery, dkey, dvalue, nullptr},
+        starts_(ctx.Workspace<std::int64_t>(64)) {
+    const std::int64_t starts_bytes = (8 * (forward.sequences + 1) + 63) / 64 * 64;
+    scratch_ = ctx.Workspace<float>(std::size_t(64 + starts_bytes));
+    scratch_floats_ =
+        BackwardScratchFloats(forward.store.keys.dim(0), forward.query.dim(2), dy.dim(2));
+    call_.parts = scratch_ + std::max(ctx.threads, 1) * scratch_floats_;
+    PlanItems();
+  }
+  // The end of what is used of the workspace, for the forward's results.
+  char* end() const { return reinterpret_cast<char*>(call_.Part(MostChunks(heads()), 0, 0)); }
+
+  void Run() {
+    const std::int64_t items = starts_[call_.forward.sequences];
+    std::atomic_ref<std::int64_t> next(*ctx_.Workspace<std::int64_t>());
+    next.store(0, std::memory_order_relaxed);
+    const auto work = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot) {
+        for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
+          RunItem(i, scratch_ + slot * scratch_floats_);
+        }
+      }
+    };
+    const std::int64_t slots = std::min<std::int64_t>(ctx_.threads, items);
+    if (slots <= 1 || work_ns_ < kInlineNs) {
+      work(0, 1);
+    } else {
+      ctx_.ParallelFor(slots, 1, work);
+    }
+    ClearPadding();
+    if (call_.dquery) AddParts();
+  }
+
+ private:
+  static constexpr double kInlineNs = 4000;
+
+  std::int64_t heads() const { return call_.forward.store.heads(); }
+
+  // Keys of a chunk, a multiple of 64.
+  std::int64_t ChunkKeys(const Sequence& s) const {
+    const std::int64_t tiles = (s.keys + kTile - 1) / kTile, most = MostChunks(heads());
+    return std::max<std::int64_t>((tiles + most - 1) / most, 1) * kTile;
+  }
+  std::int64_t Chunks(const Sequence& s) const {
+    return (s.keys + ChunkKeys(s) - 1) / ChunkKeys(s);
+  }
+  Range Chunk(const Sequence& s, std::int64_t chunk) const {
+    return {chunk * ChunkKeys(s), std::min((chunk + 1) * ChunkKeys(s), s.keys)};
+  }
+
+  // starts_[s] is the first item of sequence s.
+  void PlanItems() {
+    std::int64_t items = 0;
+    const double width = double(call_.forward.query.dim(2) + call_.dy.dim(2));
+    for (std::int64_t i = 0; i < call_.forward.sequences; ++i) {
+      const Sequence s = call_.forward.sequence(i);
+      starts_[i] = items;
+      items += Chunks(s) * heads();
+      // Per pair: 5 flops per element at 50 a ns, for each query head.
+      work_ns_ += double(s.keys) * width * (double(s.queries * call_.forward.heads()) * 0.1 + 1);
+    }
+    starts_[call_.forward.sequences] = items;
+  }
+
+  void RunItem(std::int64_t index, float* scratch) const {
+    const std::int64_t *first = starts_, *end = first + call_.forward.sequences + 1;
+    const std::int64_t s = std::upper_bound(first, end, index) - first - 1;
+    const Sequence sequence = call_.forward.sequence(s);
+    // The first keys are seen by the most rows: they go first.
+    const std::int64_t chunk = (index - starts_[s]) / heads();
+    BackwardRows<T>(call_, sequence, (index - starts_[s]) % heads(), scratch)
+        .Run(Chunk(sequence, chunk), chunk);
+  }
+
+  // Keys that belong to no sequence have no gradient.
+  void ClearPadding() const {
+    const KeyStore& store = call_.forward.store;
+    for (const Tensor* t : {call_.dkey, call_.dvalue}) {
+      if (!t) continue;
+      const std::int64_t begin = ReadIndex(store.extent, call_.forward.sequences);
+      for (std::int64_t token = begin; token < t->dim(0); ++token) {
+        for (std::int64_t h = 0; h < t->dim(1); ++h) {
+          std::fill_n(t->at<T>(token, h), t->dim(2), T{});
+        }
+      }
+    }
+  }
+
+  // dquery is the sum of the parts of the chunks that a row's block saw; 0 beyond the sequences.
+  void AddParts() const {
+    const AttentionCall& forward = call_.forward;
+    const std::int64_t width = forward.heads() * Padded(forward.query.dim(2));
+    ctx_.ParallelFor(
+        forward.query.dim(0), 8000 / (width + 1) + 1, [&](std::int64_t b, std::int64_t e) {
+          std::int64_t s = 0;
+          for (std::int64_t token = b; token < e; ++token) {
+            while (s < forward.sequences && ReadIndex(*forward.query_start_loc, s + 1) <= token)
+              ++s;
+            for (std::int64_t h = 0; h < forward.heads(); ++h) AddParts(s, token, h);
+          }
+        });
+  }
+  void AddParts(std::int64_t s, std::int64_t token, std::int64_t head) const {
+    const AttentionCall& forward = call_.forward;
+    const float* part[4];
+    int parts = 0;
+    if (s < forward.sequences) {
+      const Sequence sequence = forward.sequence(s);
+      const std::int64_t group = forward.group(), rows = sequence.queries * group;
+      const std::int64_t row = (token - sequence.query_begin) * group + head % group;
+      const std::int64_t block = row / kBackwardRows * kBackwardRows;
+      const Range seen = call_.Seen(sequence, block, std::min(block + kBackwardRows, rows));
+      for (std::int64_t c = 0; c < Chunks(sequence); ++c) {
+        if (Intersect(seen, Chunk(sequence, c)).size()) part[parts++] = call_.Part(c, token, head);
+      }
+    }
+    T* to = call_.dquery->at<T>(token, head);
+    ForLanes(forward.query.dim(2), [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+      F32 sum = Zero();
+      for (int c = 0; c < parts; ++c) sum += Load(part[c] + e);
+      StoreN(to + e, sum, n);
+    });
+  }
+
+  const Context& ctx_;
+  BackwardCall call_;
+  std::int64_t* starts_;  // [sequences + 1]
+  float* scratch_;
+  std::int64_t scratch_floats_;
+  double work_ns_ = 0;
+};
+
+// dsinks[h] = -sum over the tokens of exp(sinks[h] - lse) D, in rising order.
+template <class T>
+inline void SumSinks(const Context& ctx, const BackwardCall& call, const Tensor& dsinks) {
+  const AttentionCall& forward = call.forward;
+  const std::int64_t tokens = forward.tokens();
+  const std::int64_t grain = 2000 / (tokens * (call.dy.dim(2) / 8 + 20) + 1) + 1;
+  ctx.ParallelFor(forward.heads(), grain, [&](std::int64_t b, std::int64_t e) {
+    for (std::int64_t h = b; h < e; ++h) {
+      float sum = 0;
+      for (std::int64_t t = 0; forward.options.sinks && t < tokens; ++t) {
+        const float lse = *forward.lse->at<const float>(h, t);
+        const float p = lse == kNoScore ? 0.0f : std::exp(forward.options.sinks[h] - lse);
+        sum -= p * DotWithResult<T>(call, t, h);
+      }
+      *dsinks.at<float>(h) = sum;
+    }
+  });
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradients of one key head over some of its keys, 256 keys by 64 query rows at a time.
+//
+// Scores and their gradients are kept transposed, [key, row], as the forward does: a query row is a
+// lane. Sums over the rows grow in rising order; dquery is one part of a sum over the keys.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "ops/common/attention/few.h"
+#include "ops/common/attention/multiply.h"
+#include "ops/common/attention/score.h"
+#include "ops/common/attention/tile.h"
+#include "ops/common/transpose.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+inline constexpr int kBackwardRows = 64;
+inline constexpr std::int64_t kPassKeys = 256;  // whose keys, values and gradients stay in cache
+
+struct BackwardCall {
+  const AttentionCall& forward;          // y and lse are those that the forward gave
+  const Tensor& dy;                      // [tq, hq, dv]
+  const Tensor *dquery, *dkey, *dvalue;  // or null
+  float* parts;                          // [chunks][tq][hq][padded dk]: of dquery
+
+  float* Part(std::int64_t chunk, std::int64_t token, std::int64_t head) const {
+    const Tensor& q = forward.query;
+    return parts + ((chunk * q.dim(0) + token) * q.dim(1) + head) * Padded(q.dim(2));
+  }
+  // The keys that any of rows [first, end) of a sequence may see; row r is query r / group.
+  Range Seen(const Sequence& s, std::int64_t first, std::int64_t end) const {
+    const auto visible = [&](std::int64_t row) {
+      return forward.options.Visible(s.Position(row / forward.group()), s.keys);
+    };
+    return {visible(first).begin, visible(end - 1).end};
+  }
+};
+
+// Keys of a pass where no sequence has more than `keys`.
+inline std::int64_t PassKeys(std::int64_t keys) {
+  return std::min(kPassKeys, (keys + kTile - 1) / kTile * kTile);
+}
+inline std::int64_t BackwardScratchFloats(std::int64_t keys, std::int64_t dk, std::int64_t dv) {
+  return (2 * PassKeys(keys) + 2 * kBackwardRows) * (Padded(dk) + Padded(dv)) +
+         kBackwardRows * Padded(dk) + 2 * kTile * kBackwardRows + 8 * kBackwardRows;
+}
+
+// sum_e dy[e] * y[e], the part of every score's gradient that its row shares.
+template <class T>
+inline float DotWithResult(const BackwardCall& call, std::int64_t token, std::int64_t head) {
+  const T* dy = call.dy.at<const T>(token, head);
+  const T* y = call.forward.y.at<const T>(token, head);
+  F32 sum = Zero();
+  ForLanes(call.dy.dim(2), [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+    sum = Fma(LoadN(dy + e, n), LoadN(y + e, n), sum);
+  });
+  return ReduceAdd(sum);
+}
+
+template <class T>
+class BackwardRows {
+ public:
+  BackwardRows(const BackwardCall& call, const Sequence& sequence, std::int64_t head,
+               float* scratch)
+      : call_(call),
+        sequence_(sequence),
+        head_(head),
+        key_begin_(ReadIndex(call.forward.store.extent, sequence.index)),
+        group_(call.forward.group()),
+        rule_(call.forward, head),
+        dk_(call.forward.query.dim(2)),
+        dv_(call.dy.dim(2)),
+        k_row_(Padded(dk_)),
+        v_row_(Padded(dv_)),
+        most_keys_(PassKeys(call.forward.store.keys.dim(0))),
+        keys_(scratch),
+        values_(keys_ + most_keys_ * k_row_),
+        dkeys_(values_ + most_keys_ * v_row_),
+        dvalues_(dkeys_ + most_keys_ * k_row_),
+        queries_(dvalues_ + most_keys_ * v_row_),
+        queries_t_(queries_ + kBackwardRows * k_row_),
+        dys_(queries_t_ + kBackwardRows * k_row_),
+        dys_t_(dys_ + kBackwardRows * v_row_),
+        dqueries_(dys_t_ + kBackwardRows * v_row_),
+        p_(dqueries_ + kBackwardRows * k_row_),
+        ds_(p_ + kTile * kBackwardRows),
+        lse_(ds_ + kTile * kBackwardRows),
+        shared_(lse_ + kBackwardRows),
+        slope_(shared_ + kBackwardRows),
+        begin_(slope_ + kBackwardRows),
+        end_(begin_ + kBackwardRows),
+        distance_(end_ + kBackwardRows),
+        needs_scores_(call.dquery || call.dkey) {
+    if (dk_ < k_row_ || dv_ < v_row_) std::fill(keys_, p_, 0.0f);
+  }
+
+  // Keys [keys.begin, keys.end), begin a multiple of 64, by all rows; dquery's part is number
+  // `chunk`.
+  void Run(Range keys, std::int64_t chunk) {
+    const std::int64_t rows = sequence_.queries * group_;
+    for (std::int64_t k = keys.begin; k < keys.end; k += kPassKeys) {
+      pass_ = {k, std::min(keys.end, k + kPassKeys)};
+      LoadKeys();
+      for (first_ = 0; first_ < rows; first_ += kBackwardRows) {
+        rows_ = int(std::min<std::int64_t>(rows - first_, kBackwardRows));
+        const Range any = Intersect(call_.Seen(sequence_, first_, first_ + rows_), keys);
+        const Range seen = Intersect(any, pass_);
+        if (seen.size() == 0) continue;
+        LoadRows();
+        for (std::int64_t p = seen.begin / kTile * kTile; p < seen.end; p += kTile) {
+          RunTile(p, Intersect(seen, {p, p + kTile}));
+        }
+        if (call_.dquery) StoreQueries(chunk, any.begin >= pass_.begin);
+      }
+      StoreKeys();
+    }
+  }
+
+ private:
+  using Lanes = Tile::Run;
+
+  std::int64_t Token(int r) const { return sequence_.query_begin + (first_ + r) / group_; }
+  std::int64_t Head(int r) const { return head_ * group_ + (first_ + r) % group_; }
+
+  void LoadKeys() {
+    const KeyStore& store = call_.forward.store;
+    for (std::int64_t j = 0; j < pass_.size(); ++j) {
+      LoadRow<T>(store.keys, key_begin_ + pass_.begin + j, head_, keys_ + j * k_row_);
+      LoadRow<T>(store.values, key_begin_ + pass_.begin + j, head_, values_ + j * v_row_);
+    }
+    std::fill(dkeys_, queries_, 0.0f);
+  }
+
+  // The rows from first_ on, both as they are and transposed; rows beyond weigh nothing.
+  void LoadRows() {
+    const AttentionCall& forward = call_.forward;
+    lanes_ = (rows_ + kLanes - 1) / kLanes * kLanes;
+    for (int r = 0; r < rows_; ++r) {
+      const std::int64_t token = Token(r), head = Head(r);
+      LoadRow<T>(forward.query, token, head, queries_ + r * k_row_);
+      LoadRow<T>(call_.dy, token, head, dys_ + r * v_row_);
+      const float lse = *forward.lse->at<const float>(head, token);
+      lse_[r] = lse == kNoScore ? -kNoScore : lse;
+      shared_[r] = DotWithResult<T>(call_, token, head);
+      slope_[r] = forward.options.slopes ? forward.options.slopes[head] : 0.0f;
+      position_[r] = sequence_.Position((first_ + r) / group_);
+      seen_[r] = forward.options.Visible(position_[r], sequence_.keys);
+    }
+    for (int r = rows_; r < lanes_; ++r) lse_[r] = -kNoScore, shared_[r] = slope_[r] = 0;
+    std::fill(queries_ + rows_ * k_row_, queries_ + lanes_ * k_row_, 0.0f);
+    std::fill(dys_ + rows_ * v_row_, dys_ + lanes_ * v_row_, 0.0f);
+    std::fill(dqueries_, dqueries_ + rows_ * k_row_, 0.0f);
+    Transpose(queries_, k_row_, queries_t_);
+    Transpose(dys_, v_row_, dys_t_);
+  }
+  // to [width, 64] = from [lanes_, width], width a multiple of 16.
+  void Transpose(const float* from, std::int64_t width, float* to) const {
+    for (int r = 0; r < lanes_; r += kLanes) {
+      for (std::int64_t e = 0; e < width; e += kLanes) {
+        Square<std::int32_t>::Transpose(
+            reinterpret_cast<const char*>(from + r * width + e), width * 4,
+            reinterpret_cast<char*>(to + e * kBackwardRows + r), kBackwardRows * 4);
+      }
+    }
+  }
+
+  // The tile of positions p ... p + 63, of which some row may see those in `seen`.
+  void RunTile(std::int64_t p, Range seen) {
+    const int a = int(seen.begin - p), b = int(seen.end - p);
+    const std::int64_t at = p - pass_.begin;
+    Multiply(Scores(keys_ + at * k_row_, k_row_, queries_t_, dk_, p_), a, b - a, lanes_);
+    if (needs_scores_) {
+      Multiply(Scores(values_ + at * v_row_, v_row_, dys_t_, dv_, ds_), a, b - a, lanes_);
+    }
+    const bool some_hidden = Bounds(p, a, b);
+    int r = 0;
+    for (; r + 4 * kLanes <= lanes_; r += 4 * kLanes) Weigh<4>(r, a, b, some_hidden);
+    for (; r < lanes_; r += kLanes) Weigh<1>(r, a, b, some_hidden);
+    if (call_.dvalue) AddToKeys(p_, dys_, v_row_, dvalues_ + at * v_row_, a, b);
+    if (call_.dkey) AddToKeys(ds_, queries_, k_row_, dkeys_ + at * k_row_, a, b);
+    if (!call_.dquery) return;
+    ForSharedRanges(lane_, rows_, [&](int row, int rows, Lanes lanes) {
+      Multiply({.a = {ds_, 1, kBackwardRows},
+                .b = keys_ + at * k_row_,
+                .b_row = k_row_,
+                .k0 = lanes.begin,
+                .k1 = lanes.end,
+                .c = dqueries_,
+                .c_row = k_row_,
+                .add = true},
+               row, rows, k_row_);
+    });
+  }
+  Product Scores(const float* keys, std::int64_t row, const float* rows_t, std::int64_t width,
+                 float* to) const {
+    return {.a = {keys, row, 1},
+            .b = rows_t,
+            .b_row = kBackwardRows,
+            .k0 = 0,
+            .k1 = width,
+            .c = to,
+            .c_row = kBackwardRows,
+            .add = false};
+  }
+  // sums [64, width] += weights * rows, each key over the rows that see it.
+  void AddToKeys(const float* weights, const float* rows, std::int64_t width, float* sums, int a,
+                 int b) const {
+    ForSharedRanges(key_rows_ + a, b - a, [&](int key, int keys, Lanes run) {
+      Multiply({.a = {weights, kBackwardRows, 1},
+                .b = rows,
+                .b_row = width,
+                .k0 = run.begin,
+                .k1 = run.end,
+                .c = sums,
+                .c_row = width,
+                .add = true},
+               a + key, keys, width);
+    });
+  }
+
+  // The visible lanes of each row among [a, b), and the rows that see each lane: ranges that rise
+  // with the row. True if any lane is hidden from any row.
+  bool Bounds(std::int64_t p, int a, int b) {
+    bool some_hidden = false;
+    for (int r = 0; r < rows_; ++r) {
+      const auto lane = [&](std::int64_t position) {
+        return int(std::clamp<std::int64_t>(position - p, a, b));
+      };
+      lane_[r] = {lane(seen_[r].begin), lane(seen_[r].end)};
+      some_hidden |= lane_[r].begin > a || lane_[r].end < b;
+      begin_[r] = float(lane_[r].begin);
+      end_[r] = float(lane_[r].end);
+      distance_[r] = float(p - position_[r]);
+    }
+    for (int r = rows_; r < lanes_; ++r) begin_[r] = 0, end_[r] = float(kTile), distance_[r] = 0;
+    int first = 0, end = 0;
+    for (int t = a; t < b; ++t) {
+      while (first < rows_ && lane_[first].end <= t) ++first;
+      while (end < rows_ && lane_[end].begin <= t) ++end;
+      key_rows_[t] = {first, std::max(first, end)};
+    }
+    return some_hidden;
+  }
+
+  // Scores of kN vectors of rows become probabilities, and the gradients of probabilities those of
+  // dot products; what is hidden from a row gets probability 0.
+  template <int kN>
+  void Weigh(int r, int a, int b, bool some_hidden) {
+    F32 lse[kN], shared[kN], slope[kN], distance[kN], begin[kN], end[kN];
+    LoadAll(lse, lse_ + r, kFull);
+    LoadAll(shared, shared_ + r, kFull);
+    LoadAll(slope, slope_ + r, kFull);
+    LoadAll(distance, distance_ + r, kFull);
+    LoadAll(begin, begin_ + r, kFull);
+    LoadAll(end, end_ + r, kFull);
+    for (int t = a; t < b; ++t) {
+      float *p = p_ + t * kBackwardRows + r, *ds = ds_ + t * kBackwardRows + r;
+      const F32 lane = Set(float(t));
+      F32 s[kN], derivative[kN];
+#pragma GCC unroll 4
+      for (int v = 0; v < kN; ++v) {
+        s[v] = rule_(Load(p + v * kLanes), slope[v], distance[v] + lane, &derivative[v]) - lse[v];
+        if (some_hidden) {
+          s[v] = Select((lane >= begin[v]) & (lane < end[v]), s[v], Set(kNoScore));
+        }
+      }
+      ExpAll(s);
+      StoreAll(p, s, kFull);
+      if (!needs_scores_) continue;
+#pragma GCC unroll 4
+      for (int v = 0; v < kN; ++v) {
+        const F32 dp = Load(ds + v * kLanes);
+        Store(ds + v * kLanes, s[v] * (dp - shared[v]) * derivative[v]);
+      }
+    }
+  }
+
+  // A chunk's first pass over a row overwrites its part; later ones add.
+  void StoreQueries(std::int64_t chunk, bool is_first) const {
+    for (int r = 0; r < rows_; ++r) {
+      const float* from = dqueries_ + r * k_row_;
+      float* to = call_.Part(chunk, Token(r), Head(r));
+      for (std::int64_t e = 0; e < k_row_; e += kLanes) {
+        Store(to + e, is_first ? Load(from + e) : Load(to + e) + Load(from + e));
+      }
+    }
+  }
+  void StoreKeys() const {
+    for (std::int64_t j = 0; j < pass_.size(); ++j) {
+      const std::int64_t token = key_begin_ + pass_.begin + j;
+      if (call_.dkey) StoreRow(*call_.dkey, token, head_, dkeys_ + j * k_row_);
+      if (call_.dvalue) StoreRow(*call_.dvalue, token, head_, dvalues_ + j * v_row_);
+    }
+  }
+  static void StoreRow(const Tensor& to, std::int64_t token, std::int64_t head, const float* row) {
+    T* y = to.at<T>(token, head);
+    ForLanes(to.dim(2), [&](std::int64_t e, auto n)
+                            [[gnu::always_inline]] { StoreN(y + e, Load(row + e), n); });
+  }
+
+  const BackwardCall& call_;
+  const Sequence sequence_;
+  const std::int64_t head_, key_begin_, group_;
+  const ScoreRule rule_;
+  const std::int64_t dk_, dv_, k_row_, v_row_, most_keys_;
+  float *keys_, *values_, *dkeys_, *dvalues_;                  // [256, dk or dv]
+  float *queries_, *queries_t_, *dys_, *dys_t_;                // [64, d], and transposed
+  float *dqueries_, *p_, *ds_;                                 // [64, dk] [64, 64] [64, 64]
+  float *lse_, *shared_, *slope_, *begin_, *end_, *distance_;  // [64]
+  const bool needs_scores_;
+  Range pass_{0, 0};
+  std::int64_t first_ = 0;  // row
+  int rows_ = 0, lanes_ = 0;
+  Range seen_[kBackwardRows];
+  std::int64_t position_[kBackwardRows];
+  Lanes lane_[kBackwardRows], key_rows_[kTile];
+};
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops
