@@ -44,7 +44,7 @@ class NormBackward {
     const float square = Add(squares), product = Add(products);
     const float s = 1 / std::sqrt(square / float(d_) + eps_);
     // s^3 / d * product, in an order that overflows only if the gradient does.
-    Write(row, Set(s), Set(product / float(d_) * s * s));
+    Write(row, Set(s), Set(-(product / float(d_) * s * s * s)));
   }
 
  private:
@@ -58,7 +58,7 @@ class NormBackward {
     for (int k = 0; k < N; ++k) g[k] *= gain[k] + offset_;
   }
 
-  // dx = s * (g - x * pull) + dsum
+  // dx = s * g + x * pull + dsum
   void Write(const NormRow<T>& row, F32 s, F32 pull) const {
     ForBlocks<4>(d_, [&](std::int64_t i, auto count, auto block) {
       F32 x[block], g[block], more[block];
@@ -71,7 +71,7 @@ class NormBackward {
       }
       if (!row.dx && !row.copy) return;
       ApplyGain(g, row.weight, i, count);
-      for (int k = 0; k < block; ++k) g[k] = s * (g[k] - x[k] * pull);
+      for (int k = 0; k < block; ++k) g[k] = Fma(x[k], pull, s * g[k]);
       if (row.dsum) {
         LoadBlock(more, row.dsum + i, count);
         for (int k = 0; k < block; ++k) g[k] += more[k];
