@@ -102,8 +102,11 @@ def models(file: Any, compiled: bool, note: Callable[[str], None]) -> list[tuple
 
     for dtype in ("f32", "bf16"):
         note(f"PyTorch, {dtype}")
+        found.append(("anyop, torch eager", dtype, Model(file, dtype, host="torch")))
         found.append(("PyTorch eager", dtype, TorchModel(file, dtype)))
         if compiled:
+            ours = Model(file, dtype, host="torch", compiled=True)
+            found.append(("anyop, torch compiled", dtype, ours))
             found.append(("PyTorch compiled", dtype, TorchModel(file, dtype, compiled=True)))
     return found
 

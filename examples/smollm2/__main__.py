@@ -11,14 +11,17 @@ import anyop
 import click
 
 from .generate import Sampling, generate
-from .model import DTYPES, Model
+from .hosts import DTYPES, HOSTS
+from .model import Model
 from .weights import ModelFileError, load
 
 
 @click.command()
 @click.argument("prompt")
 @click.option("--raw", is_flag=True, help="Take the prompt as it is; special tokens are parsed.")
-@click.option("--dtype", type=click.Choice(list(DTYPES)), default="bf16", show_default=True)
+@click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True)
+@click.option("--host", type=click.Choice(list(HOSTS)), default="numpy", show_default=True)
+@click.option("--compile", "compiled", is_flag=True, help="Decode in a graph of torch.compile.")
 @click.option("--tokens", default=128, show_default=True, help="The most tokens to generate.")
 @click.option("--threads", type=int, help="Threads to use; all cores if not given.")
 @click.option("--temperature", default=0.0, show_default=True, help="0 takes the likeliest token.")
@@ -30,8 +33,9 @@ from .weights import ModelFileError, load
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
 def main(
-    prompt: str, raw: bool, dtype: str, tokens: int, threads: int | None, temperature: float,
-    top_k: int, top_p: float, seed: int, model: Path | None, as_json: bool,
+    prompt: str, raw: bool, dtype: str, host: str, compiled: bool, tokens: int,
+    threads: int | None, temperature: float, top_k: int, top_p: float, seed: int,
+    model: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Answers PROMPT, streaming the text."""
     try:
@@ -43,10 +47,10 @@ def main(
         def show(text: str) -> None:
             print(text, end="", flush=True)
 
-        decoder = Model(file, dtype)
+        decoder = Model(file, dtype, host=host, compiled=compiled)
         limit = max(0, min(tokens, decoder.max_tokens))
         result = generate(file, decoder, prompt, limit, sampling, raw, show)
-    except (ModelFileError, ValueError) as error:
+    except (ModelFileError, ValueError, ModuleNotFoundError) as error:
         raise click.ClickException(str(error)) from error
     print()
     if as_json:

@@ -45,6 +45,7 @@ class Result:
 def _choose(logits: Any, sampling: Sampling, random: np.random.Generator) -> int:
     if sampling.temperature == 0:
         return int(anyop.argmax(logits)[0])
+    logits = np.asarray(logits)  # of any host, without a copy
     one = np.ones(1, np.float32)
     ids = anyop.sample(
         logits,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama decoder on anyop's operators, with a paged key/value cache, from NumPy."""
+"""A Llama decoder on anyop's operators, with a paged key/value cache, over any host's tensors."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyop
-import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
+from .hosts import HOSTS
 from .weights import ModelFile
 
-Array = NDArray[Any]
-DTYPES = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16)}
+Array = Any  # of the host: numpy.ndarray or torch.Tensor
 BLOCK = 16  # tokens of a cache block
 
 
@@ -36,47 +34,81 @@ class Layer:
     value_cache: Array
 
 
-class Scratch:
+class Fresh:
+    """Results are new tensors, as a compiler wants it: it plans their memory itself."""
+
+    hidden: Array = None
+    normed: Array = None
+    added: Array = None  # of add_rms_norm: what is normed and hidden then
+    qkv: Array = None
+    attended: Array = None
+    delta: Array = None
+    gate_up: Array = None
+    act: Array = None
+
+    def __init__(self, model: Model) -> None:
+        self.c = model.config
+
+    def heads(self, qkv: Array) -> list[Array]:
+        """Views of queries, keys and values [t, heads, head_dim]."""
+        c, kv = self.c, self.c.kv_heads * self.c.head_dim
+        parts = (qkv[:, : -2 * kv], qkv[:, -2 * kv : -kv], qkv[:, -kv:])
+        return [part.reshape(len(qkv), -1, c.head_dim) for part in parts]
+
+    def rows(self, attended: Array) -> Array:
+        return attended.reshape(-1, self.c.hidden)
+
+
+class Scratch(Fresh):
     """The activations of a step of t tokens, made once per t and written in place."""
 
     def __init__(self, model: Model, t: int) -> None:
-        c, dtype = model.config, model.dtype
-        d, kv = c.hidden, c.kv_heads * c.head_dim
-        self.hidden = np.empty((t, d), dtype)
-        self.normed = np.empty((t, d), dtype)
-        self.qkv = np.empty((t, d + 2 * kv), dtype)
-        self.q = self.qkv[:, :d].reshape(t, c.heads, c.head_dim)
-        self.k = self.qkv[:, d : d + kv].reshape(t, c.kv_heads, c.head_dim)
-        self.v = self.qkv[:, d + kv :].reshape(t, c.kv_heads, c.head_dim)
-        self.attended = np.empty((t, c.heads, c.head_dim), dtype)
-        self.attended2d = self.attended.reshape(t, d)
-        self.delta = np.empty((t, d), dtype)
-        self.gate_up = np.empty((t, 2 * c.ffn), dtype)
-        self.act = np.empty((t, c.ffn), dtype)
-        self.lse = np.empty((c.heads, 0), np.float32)
+        super().__init__(model)
+        c = self.c
+
+        def empty(*shape: int) -> Array:
+            return model.host.empty((t, *shape), model.dtype)
+
+        self.hidden, self.normed, self.delta = empty(c.hidden), empty(c.hidden), empty(c.hidden)
+        self.added = (self.normed, self.hidden)
+        self.qkv = empty(c.hidden + 2 * c.kv_heads * c.head_dim)
+        self.views = super().heads(self.qkv)
+        self.attended = (empty(c.heads, c.head_dim), model.host.empty((c.heads, 0), "f32"))
+        self.attended_rows = super().rows(self.attended[0])
+        self.gate_up, self.act = empty(2 * c.ffn), empty(c.ffn)
+
+    def heads(self, qkv: Array) -> list[Array]:
+        return self.views
+
+    def rows(self, attended: Array) -> Array:
+        return self.attended_rows
 
 
 class Model:
-    """One sequence at a time; `ops` is where the operators come from (anyop, or a profiler)."""
+    """One sequence at a time; `ops` is where the operators come from (anyop, or a profiler).
+
+    host: 'numpy' or 'torch'. compiled: decode steps are one graph of the host's compiler.
+    """
 
     def __init__(
-        self, file: ModelFile, dtype: str = "bf16", max_tokens: int = 2048, ops: Any = anyop
-    ) -> None:
+        self, file: ModelFile, dtype: str = "bf16", max_tokens: int = 2048, ops: Any = anyop,
+        host: str = "numpy", compiled: bool = False,
+    ) -> None:  # fmt: skip
         c = self.config = file.config
-        self.ops, self.dtype = ops, DTYPES[dtype]
+        self.ops, self.dtype, self.host = ops, dtype, HOSTS[host]()
         self.max_tokens = min(max_tokens, c.context)
         blocks = -(-self.max_tokens // BLOCK)
         w = file.tensors
 
         def cast(name: str) -> Array:
-            return w[name].astype(self.dtype)
+            return self.host.tensor(w[name], dtype)
 
         def pack(*names: str) -> Linear:
-            weight = np.concatenate([w[n] for n in names]).astype(self.dtype)
+            weight = self.host.tensor(np.concatenate([w[n] for n in names]), dtype)
             return Linear(anyop.pack_weight(weight), len(weight))
 
         def cache() -> Array:
-            return np.zeros((blocks, BLOCK, c.kv_heads, c.head_dim), self.dtype)
+            return self.host.tensor(np.zeros((blocks, BLOCK, c.kv_heads, c.head_dim)), dtype)
 
         def layer(i: int) -> Layer:
             p = f"blk.{i}."
@@ -96,16 +128,18 @@ class Model:
         self.head = self.embedding if tied else cast("output.weight")
         self.norm = cast("output_norm.weight")
         self.layers = [layer(i) for i in range(c.layers)]
-        self.cos_sin = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base)
+        angles = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base)
+        self.cos_sin = self.host.tensor(angles)
         # A real server hands out blocks as sequences come and go; one sequence owns them in order.
-        self.block_table = np.arange(blocks, dtype=np.int32)[None]
+        self.block_table = self.host.tensor(np.arange(blocks, dtype=np.int32)[None])
         self.length = 0
         self._scratch: dict[int, Scratch] = {}
+        self._decode = self.host.compile(self._run) if compiled else None
 
     def reset(self) -> None:
         self.length = 0
 
-    def forward(self, ids: Array, all_logits: bool = False) -> Array:
+    def forward(self, ids: Any, all_logits: bool = False) -> Array:
         """Appends the tokens ids[t] to the sequence. Returns logits [1, vocab], or [t, vocab]."""
         t, start = len(ids), self.length
         if start + t > self.max_tokens:
@@ -113,32 +147,47 @@ class Model:
                 f"The sequence would be {start + t} tokens long, but the cache holds "
                 f"{self.max_tokens}. Try a larger max_tokens."
             )
-        o, c = self.ops, self.config
-        s = self._scratch.get(t) or self._scratch.setdefault(t, Scratch(self, t))
-        positions = np.arange(start, start + t, dtype=np.int64)
-        starts = np.array([0, t], np.int32)
-        seq_lens = np.array([start + t], np.int32)
-        slots = o.compute_slot_mapping(starts, positions, self.block_table, BLOCK)
-        o.embedding(ids, self.embedding, out=s.hidden)
-        o.rms_norm(s.hidden, self.layers[0].attn_norm, c.eps, out=s.normed)
-        for i, layer in enumerate(self.layers):
-            o.linear_packed(s.normed, layer.qkv.packed, layer.qkv.features, out=s.qkv)
-            o.rotary_embedding(positions, s.q, s.k, self.cos_sin, 0, "gptj")
-            o.reshape_and_cache(s.k, s.v, layer.key_cache, layer.value_cache, slots)
-            o.paged_attention(
-                s.q, layer.key_cache, layer.value_cache, self.block_table, seq_lens, starts,
-                out=(s.attended, s.lse),
-            )  # fmt: skip
-            o.linear_packed(s.attended2d, layer.output.packed, layer.output.features, out=s.delta)
-            o.add_rms_norm(s.delta, s.hidden, layer.ffn_norm, c.eps, out=(s.normed, s.hidden))
-            o.linear_packed(s.normed, layer.gate_up.packed, layer.gate_up.features, out=s.gate_up)
-            o.silu_and_mul(s.gate_up, out=s.act)
-            o.linear_packed(s.act, layer.down.packed, layer.down.features, out=s.delta)
-            last = i + 1 == c.layers
-            norm = self.norm if last else self.layers[i + 1].attn_norm
-            o.add_rms_norm(s.delta, s.hidden, norm, c.eps, out=(s.normed, s.hidden))
+        tensor = self.host.tensor
+        where = (
+            tensor(np.asarray(ids, np.int64)),
+            tensor(np.arange(start, start + t)),
+            tensor(np.array([0, t], np.int32)),
+            tensor(np.array([start + t], np.int32)),
+        )
+        if self._decode and t == 1:
+            logits = self._decode(Fresh(self), *where)
+        else:
+            s = self._scratch.get(t) or self._scratch.setdefault(t, Scratch(self, t))
+            logits = self._run(s, *where, all_logits)
         self.length = start + t
-        rows = s.normed if all_logits else s.normed[-1:]
-        # In float32: bf16 has 8 bits, and the best tokens would tie.
-        logits: Array = o.linear(rows, self.head, output="f32")
         return logits
+
+    def _run(
+        self, s: Fresh, ids: Array, positions: Array, starts: Array, seq_lens: Array,
+        all_logits: bool = False,
+    ) -> Array:  # fmt: skip
+        o, c = self.ops, self.config
+        slots = o.compute_slot_mapping(starts, positions, self.block_table, BLOCK)
+        hidden = o.embedding(ids, self.embedding, out=s.hidden)
+        normed = o.rms_norm(hidden, self.layers[0].attn_norm, c.eps, out=s.normed)
+        for i, layer in enumerate(self.layers):
+            qkv = o.linear_packed(normed, layer.qkv.packed, layer.qkv.features, out=s.qkv)
+            q, k, v = s.heads(qkv)
+            o.rotary_embedding(positions, q, k, self.cos_sin, 0, "gptj")
+            o.reshape_and_cache(k, v, layer.key_cache, layer.value_cache, slots)
+            attended, _ = o.paged_attention(
+                q, layer.key_cache, layer.value_cache, self.block_table, seq_lens, starts,
+                out=s.attended,
+            )  # fmt: skip
+            rows = s.rows(attended)
+            delta = o.linear_packed(rows, layer.output.packed, layer.output.features, out=s.delta)
+            normed, hidden = o.add_rms_norm(delta, hidden, layer.ffn_norm, c.eps, out=s.added)
+            gate_up = o.linear_packed(
+                normed, layer.gate_up.packed, layer.gate_up.features, out=s.gate_up
+            )
+            act = o.silu_and_mul(gate_up, out=s.act)
+            delta = o.linear_packed(act, layer.down.packed, layer.down.features, out=s.delta)
+            norm = self.norm if layer is self.layers[-1] else self.layers[i + 1].attn_norm
+            normed, hidden = o.add_rms_norm(delta, hidden, norm, c.eps, out=s.added)
+        # In float32: bf16 has 8 bits, and the best tokens would tie.
+        return o.linear(normed if all_logits else normed[-1:], self.head, output="f32")

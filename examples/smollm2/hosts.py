@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the model needs of its host beside anyop's operators: tensors of its own kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+
+DTYPES = ("f32", "bf16")
+Function = Callable[..., Any]
+
+
+class Host(Protocol):
+    """dtypes are "f32" and "bf16"; `array` is a NumPy array."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any: ...
+
+    def tensor(self, array: Any, dtype: str | None = None) -> Any:
+        """A tensor of the same numbers, cast if a dtype is given; may share the array's memory."""
+
+    def compile(self, function: Function) -> Function: ...
+
+
+class NumpyHost:
+    _dtypes = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return np.empty(shape, self._dtypes[dtype])
+
+    def tensor(self, array: Any, dtype: str | None = None) -> Any:
+        return np.asarray(array) if dtype is None else array.astype(self._dtypes[dtype])
+
+    def compile(self, function: Function) -> Function:
+        raise ValueError("NumPy has no compiler. Try host torch.")
+
+
+class TorchHost:
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+        self._dtypes = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return self._torch.empty(shape, dtype=self._dtypes[dtype])
+
+    def tensor(self, array: Any, dtype: str | None = None) -> Any:
+        if dtype is None:
+            return self._torch.from_numpy(np.asarray(array))
+        return self._torch.tensor(array, dtype=self._dtypes[dtype])
+
+    def compile(self, function: Function) -> Function:
+        return self._torch.compile(function, fullgraph=True, dynamic=False)
+
+
+HOSTS: dict[str, Callable[[], Host]] = {"numpy": NumpyHost, "torch": TorchHost}
