@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the ops/<name>/bench.py files are written with, and how they are timed.
 
-A file defines `cases()`, which yields Case objects; each runs anyop and NumPy on the same inputs.
+A file defines `cases()`, which yields Case objects; each runs anyop and NumPy on the same inputs,
+a gradient anyop and torch.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyop
 import ml_dtypes
 import numpy as np
 
@@ -70,7 +72,44 @@ class Timer:
         self.best = min(self.best, (time.perf_counter() - start) / self.inner)
 
 
+def gradient_case(
+    sizes: str,
+    ours: Callable[[], Any],
+    forward: Callable[..., Any],
+    inputs: Sequence[np.ndarray],
+    dy: np.ndarray,
+    moved: int,
+    flops: int,
+) -> Case:
+    """A gradient beside torch's: of forward(torch.nn.functional, *inputs). ours returns the first.
+
+    Without torch the row has anyop alone.
+    """
+    if not importlib.util.find_spec("torch"):
+        return Case(f"gradient, {sizes}", ours, None, moved, flops)
+    import torch
+
+    def tensor(a: np.ndarray) -> torch.Tensor:
+        if a.dtype == BF16:
+            return torch.from_numpy(a.view(np.uint16)).view(torch.bfloat16)
+        return torch.from_numpy(a)
+
+    torch.set_num_threads(anyop.get_num_threads())
+    tensors = [tensor(a) for a in inputs]
+    wanted = [t.requires_grad_() for t in tensors if t.is_floating_point()]
+    y, gradient = forward(torch.nn.functional, *tensors), tensor(dy)
+    return Case(
+        f"gradient, {sizes}, beside torch",
+        ours,
+        lambda: torch.autograd.grad(y, wanted, gradient, retain_graph=True)[0],
+        moved,
+        flops,
+    )
+
+
 def agree(ours: Any, theirs: Any, tolerance: float) -> bool:
+    if hasattr(theirs, "detach"):
+        theirs = theirs.detach().double().numpy()
     a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     if a.shape != b.shape or a.size == 0:
         return False

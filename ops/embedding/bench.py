@@ -3,9 +3,25 @@ from collections.abc import Iterator
 
 import anyop
 import numpy as np
-from opbench import BF16, Case
+from opbench import BF16, Case, gradient_case
 
 ROWS = [1, 16, 512]
+
+
+def gradient(rows: int, table: np.ndarray, name: str) -> Case:
+    random = np.random.default_rng(0)
+    ids = random.integers(0, len(table), rows)
+    dy = random.standard_normal((rows, table.shape[1]), np.float32).astype(table.dtype)
+    dweight = np.empty_like(table)
+    return gradient_case(
+        f"{name} [{rows}] of {list(table.shape)}",
+        lambda: anyop.embedding_backward(dy, ids, table, -1, out=dweight),
+        lambda functional, ids, weight: functional.embedding(ids, weight),
+        (ids, table),
+        dy,
+        moved=table.nbytes + dy.nbytes,
+        flops=dy.size,
+    )
 
 
 def cases() -> Iterator[Case]:
@@ -23,3 +39,4 @@ def cases() -> Iterator[Case]:
                 moved=2 * y.nbytes,
                 tolerance=0,
             )
+        yield gradient(2048, table, name)

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# SPDX - License - Identifier : Apache - 2.0
 from collections.abc import Iterator
 
 import anyop

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# SPDX - License - Identifier : Apache - 2.0
 from collections.abc import Iterator
+from typing import Any
 
 import anyop
 import numpy as np
-from opbench import BF16, Case
+from opbench import BF16, Case, gradient_case
 
 SIZES = [(1, 3072), (16, 3072), (512, 3072), (1, 28672), (256, 28672)]
 
@@ -12,6 +12,26 @@ SIZES = [(1, 3072), (16, 3072), (512, 3072), (1, 28672), (256, 28672)]
 def plain(x: np.ndarray) -> np.ndarray:
     gate, up = np.split(x, 2, axis=-1)
     return gate / (1 + np.exp(-gate)) * up
+
+
+def gradient(shape: tuple[int, int], dtype: np.dtype, name: str) -> Case:
+    random = np.random.default_rng(0)
+    x, dx = (random.standard_normal(shape, np.float32).astype(dtype) for _ in range(2))
+    dy = x[:, : shape[1] // 2].copy()
+
+    def forward(functional: Any, x: Any) -> Any:
+        gate, up = x.chunk(2, -1)
+        return functional.silu(gate) * up
+
+    return gradient_case(
+        f"{name}{list(shape)}",
+        lambda: anyop.silu_and_mul_backward(dy, x, out=dx),
+        forward,
+        (x,),
+        dy,
+        moved=2 * x.nbytes + dy.nbytes,
+        flops=20 * dy.size,
+    )
 
 
 def cases() -> Iterator[Case]:
@@ -27,3 +47,6 @@ def cases() -> Iterator[Case]:
                 moved=x.nbytes + y.nbytes,
                 flops=15 * y.size,
             )
+    for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
+        for shape in SIZES[2:]:
+            yield gradient(shape, dtype, name)
