@@ -4,7 +4,9 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/dynamo/compiled_autograd.h>
 
-#include <algorithm>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
 
 namespace anyop::torch_host {
 namespace {
@@ -89,16 +91,55 @@ void GradientNode::SetHistory(const c10::intrusive_ptr<GradientNode>& self,
   }
 }
 
-// What arrives for a result that nothing used is undefined.
-c10::IValue GradientNode::ResultGradient(int param, int result, const at::Tensor& gradient) const {
-  if (gradient.defined()) return gradient;
-  const Param& p = op_.wiring->op->contract->forms[0].params[std::size_t(param)];
-  if (p.is_optional) return {};
-  return input_metadata(std::size_t(result)).zeros_like();
+variable_list CallGradient(const GradientShape& shape, const variable_list& gradients,
+                           std::vector<c10::IValue> arguments, const std::vector<bool>& mask,
+                           const std::function<at::Tensor(int)>& zeros) {
+  const GradientWiring& wiring = *shape.op->wiring;
+  torch::jit::Stack stack(std::move(arguments));
+  for (std::size_t i = 0; i < wiring.sources.size(); ++i) {
+    const GradientSource& source = wiring.sources[i];
+    if (source.kind != GradientSource::kResultGradient) continue;
+    const at::Tensor& gradient = gradients[std::size_t(source.index)];
+    const Param& p = wiring.op->contract->forms[0].params[i];
+    if (gradient.defined()) {
+      stack[i] = gradient;
+    } else if (!p.is_optional) {
+      stack[i] = zeros(source.index);
+    }
+  }
+  c10::List<bool> output_mask;
+  for (const bool is_wanted : mask) output_mask.push_back(is_wanted);
+  stack.emplace_back(std::move(output_mask));
+  shape.op->gradient->callBoxed(stack);
+  variable_list made(std::size_t(shape.n_edges));
+  for (std::size_t r = 0; r < shape.edge_of_target.size(); ++r) {
+    const int edge = shape.edge_of_target[r];
+    if (edge >= 0) made[std::size_t(edge)] = std::move(stack[r]).toTensor();
+  }
+  return made;
 }
 
-c10::List<bool> GradientNode::Mask() {
-  c10::List<bool> mask;
+std::vector<c10::IValue> GradientNode::Arguments() {
+  if (!op_.wiring) {
+    RaiseTorchError(ANYOP_UNSUPPORTED,
+                    op_.name +
+                        ": it has no gradient, but one was asked for. Try torch.no_grad() "
+                        "around the call, or detach() its arguments.");
+  }
+  const auto self = c10::intrusive_ptr<Node>::unsafe_reclaim_from_nonowning(this);
+  std::vector<c10::IValue> arguments(kept_.size());
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    if (kept_[i].tensor >= 0) {
+      arguments[i] = tensors_[std::size_t(kept_[i].tensor)].unpack(self);
+    } else {
+      arguments[i] = kept_[i].value;
+    }
+  }
+  return arguments;
+}
+
+std::vector<bool> GradientNode::Mask() {
+  std::vector<bool> mask;
   for (const int edge : edge_of_target_) {
     mask.push_back(edge >= 0 && task_should_compute_output(std::size_t(edge)));
   }
@@ -106,38 +147,9 @@ c10::List<bool> GradientNode::Mask() {
 }
 
 variable_list GradientNode::apply(variable_list&& gradients) {
-  if (!op_.wiring) {
-    RaiseTorchError(ANYOP_UNSUPPORTED,
-                    op_.name +
-                        ": it has no gradient, but one was asked for. Try torch.no_grad() "
-                        "around the call, or detach() its arguments.");
-  }
-  variable_list made(num_outputs());
-  if (std::none_of(gradients.begin(), gradients.end(),
-                   [](const at::Tensor& g) { return g.defined(); })) {
-    return made;
-  }
-  const auto self = c10::intrusive_ptr<Node>::unsafe_reclaim_from_nonowning(this);
-  torch::jit::Stack stack;
-  stack.reserve(kept_.size() + 1);
-  for (std::size_t i = 0; i < kept_.size(); ++i) {
-    const GradientSource& source = op_.wiring->sources[i];
-    if (source.kind == GradientSource::kResultGradient) {
-      const at::Tensor& gradient = gradients[std::size_t(source.index)];
-      stack.push_back(ResultGradient(int(i), source.index, gradient));
-    } else if (kept_[i].tensor >= 0) {
-      stack.push_back(tensors_[std::size_t(kept_[i].tensor)].unpack(self));
-    } else {
-      stack.push_back(kept_[i].value);
-    }
-  }
-  stack.push_back(Mask());
-  op_.gradient->callBoxed(stack);
-  for (std::size_t r = 0; r < edge_of_target_.size(); ++r) {
-    const int edge = edge_of_target_[r];
-    if (edge >= 0) made[std::size_t(edge)] = std::move(stack[r]).toTensor();
-  }
-  return made;
+  std::vector<c10::IValue> arguments = Arguments();
+  const auto zeros = [&](int r) { return input_metadata(std::size_t(r)).zeros_like(); };
+  return CallGradient(shape(), gradients, std::move(arguments), Mask(), zeros);
 }
 
 void GradientNode::release_variables() {
@@ -146,7 +158,6 @@ void GradientNode::release_variables() {
 
 void GradientNode::compiled_args(torch::autograd::CompiledNodeArgs& args) const {
   args.collect(op_.op->name);
-  args.collect(std::int64_t(kept_.size()));
   for (const Kept& k : kept_) {
     args.collect(k.is_result);
     if (k.tensor >= 0) {
@@ -156,14 +167,60 @@ void GradientNode::compiled_args(torch::autograd::CompiledNodeArgs& args) const 
     }
   }
   for (const int edge : edge_of_target_) args.collect(std::int64_t(edge));
+  // Zeros may be made of these sizes.
+  for (std::uint32_t r = 0; r < num_inputs(); ++r) {
+    for (const std::int64_t size : Sizes(r)) args.collect(size);
+  }
 }
 
+std::vector<std::int64_t> GradientNode::Sizes(std::uint32_t r) const {
+  std::vector<std::int64_t> sizes;
+  const bool is_used = op_.wiring && (op_.differentiable_results >> r & 1);
+  if (!is_used || op_.differentiable_results == 1ull << r) return sizes;
+  for (const c10::SymInt& s : input_metadata(r).shape_as_dim_vector()) {
+    sizes.push_back(s.guard_int(__FILE__, __LINE__));
+  }
+  return sizes;
+}
+
+// Compiled autograd traces a function of tensors; everything else is part of the function.
 variable_list GradientNode::apply_with_saved(const variable_list& gradients,
                                              torch::autograd::SwapSavedVariables& saved) {
+  namespace compiled = torch::dynamo::autograd;
   for (SavedVariable& t : tensors_) saved.before(t);
-  variable_list made = apply(variable_list(gradients));
+  std::vector<c10::IValue> arguments = Arguments();
   for (SavedVariable& t : tensors_) saved.after(t);
-  return made;
+  std::vector<c10::IValue> tensors;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].isTensor() || !arguments[i].toTensor().defined()) continue;
+    places.push_back(i);
+    tensors.push_back(std::exchange(arguments[i], c10::IValue()));
+  }
+  std::vector<std::pair<std::vector<std::int64_t>, at::TensorOptions>> zeros;
+  for (std::uint32_t r = 0; r < num_inputs(); ++r) {
+    const bool has_sizes = !Sizes(r).empty();
+    zeros.emplace_back(Sizes(r), has_sizes ? input_metadata(r).options() : at::TensorOptions());
+  }
+  const auto call = [shape = shape(), mask = Mask(), arguments, places, zeros](
+                        const variable_list& inputs, const std::vector<c10::IValue>& given) {
+    std::vector<c10::IValue> all = arguments;
+    for (std::size_t i = 0; i < places.size(); ++i) all[places[i]] = given[i];
+    const auto make_zeros = [&](int r) {
+      const auto& [sizes, options] = zeros[std::size_t(r)];
+      return at::zeros(sizes, options);
+    };
+    return CallGradient(shape, inputs, std::move(all), mask, make_zeros);
+  };
+  const auto& python = compiled::getPyCompilerInterface();
+  const std::vector<at::TypePtr> types(tensors.size(), at::TensorType::get());
+  const std::string bound = python->bind_function(saved.get_py_compiler(), name(), call, types,
+                                                  /*is_custom_function=*/true,
+                                                  /*is_traceable=*/true);
+  using Metadata = std::vector<std::optional<torch::autograd::InputMetadata>>;
+  return python->call_function(
+      saved.get_py_compiler(), "apply_functional", bound, gradients, tensors,
+      compiled::IValuePacker<Metadata>::pack(compiled::get_input_metadata(next_edges())));
 }
 
 }  // namespace anyop::torch_host

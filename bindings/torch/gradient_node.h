@@ -4,11 +4,26 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <functional>
 #include <vector>
 
 #include "operator.h"
 
 namespace anyop::torch_host {
+
+// How one call of a gradient is wired.
+struct GradientShape {
+  const TorchOperator* op;
+  std::vector<int> edge_of_target;  // per result of the gradient; -1: no tensor was given
+  int n_edges;
+};
+// Calls the gradient. arguments: per parameter; those that are gradients of results are filled in.
+// zeros(r): what stands for the gradient of result r where nothing used it.
+torch::autograd::variable_list CallGradient(const GradientShape& shape,
+                                            const torch::autograd::variable_list& gradients,
+                                            std::vector<c10::IValue> arguments,
+                                            const std::vector<bool>& mask,
+                                            const std::function<at::Tensor(int)>& zeros);
 
 class GradientNode final : public torch::autograd::Node {
  public:
@@ -36,8 +51,12 @@ class GradientNode final : public torch::autograd::Node {
     bool is_result = false;
     c10::IValue value;
   };
-  c10::IValue ResultGradient(int param, int result, const at::Tensor& gradient) const;
-  c10::List<bool> Mask();
+  // The saved tensors among the gradient's arguments; null for others.
+  std::vector<c10::IValue> Arguments();
+  std::vector<bool> Mask();
+  // The sizes of result r, if its gradient may be missing; else none.
+  std::vector<std::int64_t> Sizes(std::uint32_t r) const;
+  GradientShape shape() const { return {&op_, edge_of_target_, int(next_edges().size())}; }
 
   const TorchOperator& op_;
   std::vector<torch::autograd::SavedVariable> tensors_;

@@ -13,7 +13,7 @@ given; only float tensors that must share a dtype and do not are cast, to autoca
 
 from __future__ import annotations
 
-from anyop.torch import _fast
+from anyop.torch import _fast, _inductor
 from anyop.torch._register import register_new
 from anyop.torch._route import status
 from anyop.torch.custom_op import direct_register_custom_op
@@ -21,4 +21,5 @@ from anyop.torch.custom_op import direct_register_custom_op
 __all__ = ["direct_register_custom_op", "register_new", "status"]
 
 _fast.start()
+_inductor.start()
 register_new()

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -53,8 +54,9 @@ def _build_in(folder: Path, name: str, command: list[str]) -> Path:
         return file
     if failure.exists():
         raise CannotBuildError(f"{failure.read_text()} (remove {failure} to try again)")
-    for left in folder.glob(f"{name}.*.tmp*"):  # of a process that was killed
-        left.unlink(missing_ok=True)
+    for left in folder.glob("torch_adapter-*.tmp*"):  # of a process that was killed
+        if left.name.startswith(name) or time.time() - left.stat().st_mtime > _TIMEOUT_S:
+            left.unlink(missing_ok=True)
     version = name.split("-")[1]
     print(
         f"anyop: building its adapter for torch {version}, once, about half a minute ...",

@@ -50,7 +50,7 @@ class Fake:
         device = self.device(call)
         declined = op.declined(call)
         types = self.infer_symbolic(call) if self.is_symbolic(call) else self.infer(call, declined)
-        made = []
+        made: list[Any] = []
         for (dtype, shape), is_declined in zip(types, declined, strict=True):
             if self.overload or is_declined:
                 made.append(None)
@@ -59,7 +59,7 @@ class Fake:
         return op.returned(self.overload, made, call.outs)
 
     def tensors(self, call: Call) -> list[tuple[str, torch.Tensor]]:
-        found = []
+        found: list[tuple[str, torch.Tensor]] = []
         for p, value in zip(self.op.params, call.values, strict=True):
             found += tensors_of(p["name"], value)
         if self.overload == "out":
@@ -105,7 +105,7 @@ class Fake:
         arguments = describe_all(self.op, call.values, described)
         inference = symbolic.infer(self.op.contract, arguments, _TorchHost())
         for assertion in inference.assertions:
-            torch._check_value(assertion.holds, lambda a=assertion: a.text)  # type: ignore[misc]
+            torch._check_value(assertion.holds, lambda a=assertion: a.text)
         for i, out in enumerate(call.outs):
             self.check_out(i, out, inference.results[i])
         types = []
@@ -143,7 +143,7 @@ def _has_symbols(value: Any) -> bool:
 
 def describe_all(op: Operator, values: list[Any], described: Any) -> list[Any]:
     """The arguments of a call, with tensors described and dtypes by name."""
-    arguments = []
+    arguments: list[Any] = []
     for p, value in zip(op.params, values, strict=True):
         if value is None:
             arguments.append(None)

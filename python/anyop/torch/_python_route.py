@@ -154,8 +154,8 @@ class _Differentiate:
         if torch.is_grad_enabled():
             targets = op.gradient["targets"] if op.gradient else None
             if any(t.requires_grad and (targets is None or n in targets) for n, t in tensors):
-                made = _Function.apply(op, keys, call, [n for n, _ in tensors],
-                                       *[t for _, t in tensors])  # fmt: skip
+                names, given = [n for n, _ in tensors], [t for _, t in tensors]
+                made = _Function.apply(op, keys, call, names, *given)  # type: ignore[no-untyped-call]
                 return op.returned("", made, [])
         overload = op.torch_op("")
         with _C._AutoDispatchBelowAutograd():
@@ -166,7 +166,7 @@ class _Function(torch.autograd.Function):
     """The gradient of any operator, as `.gradient` wires it."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, op: Operator, keys: Any, call: Call, names: list[str], *tensors: torch.Tensor
     ) -> Any:
         mask = () if call.mask is None else (call.mask,)
@@ -207,7 +207,8 @@ def _save(ctx: Any, call: Call, made: Any) -> None:
     values = dict(zip([p["name"] for p in op.params], call.values, strict=True))
     results = dict(zip([r["name"] for r in op.results], made, strict=True))
     sources = op.gradient["sources"]
-    ctx.numbers, ctx.saved, tensors = {}, {}, []
+    tensors: list[torch.Tensor] = []
+    ctx.numbers, ctx.saved = {}, {}
     for kind, name in sources:
         value = values[name] if kind == "param" else results[name] if kind == "result" else None
         if isinstance(value, torch.Tensor):

@@ -80,7 +80,8 @@ class _LazyFake:
     """Imports what it needs when it is first called."""
 
     def __init__(self, op: Operator, overload: str) -> None:
-        self.op, self.overload, self.fake = op, overload, None
+        self.op, self.overload = op, overload
+        self.fake: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fake is None:
@@ -94,7 +95,8 @@ class _LazyBatched:
     """The same for the batching rule."""
 
     def __init__(self, op: Operator) -> None:
-        self.op, self.batched = op, None
+        self.op = op
+        self.batched: Any = None
 
     def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
         if self.batched is None:

@@ -63,7 +63,8 @@ def _find() -> tuple[Adapter | None, str]:
         return _load()
     except Exception as error:
         if wanted == "adapter":
-            raise _anyop.NotAvailable(f"anyop.torch: ANYOP_TORCH is adapter, but {error}.") from None
+            text = f"anyop.torch: ANYOP_TORCH is adapter, but {error}."
+            raise _anyop.NotAvailable(text) from None
         return None, str(error)
 
 

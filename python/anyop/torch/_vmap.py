@@ -27,7 +27,8 @@ class Batched:
 
         interpreter = retrieve_current_functorch_interpreter()
         overload = self.op.torch_op("")
-        return custom_function_call_vmap_helper(interpreter, self.rule, overload, *args, **kwargs)  # type: ignore[no-untyped-call]
+        run: Any = custom_function_call_vmap_helper
+        return run(interpreter, self.rule, overload, *args, **kwargs)
 
     def rule(self, info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
         """As torch.library.register_vmap wants it."""

@@ -92,9 +92,29 @@ def example(op: str, form: int = -1, dtype: str = "", present: bool = True) -> E
     raise LookupError(f"{op}: no generated call is accepted")
 
 
+def differentiable(op: str) -> bool:
+    return bool(anyop.info(op)["gradient"])
+
+
+def trained(op: str, form: int = -1) -> Example:
+    """A call in f32 that the gradient takes too; its float tensors require grad."""
+    call = example(op, form, dtype="f32")
+    wiring = anyop.info(op)["gradient"]
+    if not wiring:
+        return call
+    words = {p["name"]: p.get("words") for p in contract(wiring["op"])["params"]}
+    for i, p in enumerate(contract(op)["params"]):
+        known = words.get(p["name"])
+        if known and call.values[i] not in known:
+            call.values[i] = known[0]
+    for i in call.floats:
+        call.values[i] = call.values[i].requires_grad_()
+    return call
+
+
 def variables_of(op: str, dtype: str) -> list[str]:
-    """The dtype variables that may be this dtype."""
-    found = []
+    """The dtype variables and parameters that may be this dtype."""
+    found = [p["name"] for p in contract(op)["params"] if p["kind"] == "dtype" and dtype]
     for form in contract(op)["forms"]:
         for condition in form["conditions"]:
             e = condition["expr"]

@@ -12,26 +12,13 @@ torch = pytest.importorskip("torch")
 from generated import (  # noqa: E402
     FORMS,
     IDS,
-    Example,
     contract,
     example,
     listed,
     operators,
     torch_op,
+    trained,
 )
-
-
-def differentiable(op: str) -> bool:
-    return bool(anyop.info(op)["gradient"])
-
-
-def trained(op: str, form: int) -> Example:
-    """A call whose float tensors require grad, if the operator has a gradient."""
-    call = example(op, form, dtype="f32")
-    if differentiable(op):
-        for i in call.floats:
-            call.values[i] = call.values[i].requires_grad_()
-    return call
 
 
 @pytest.mark.slow

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When Inductor may call `op.out` instead of `op`, so that it plans our results' memory.
+
+Inductor 2.13 lowers a functional operator to its overload `out` on its own, but then loses symbolic
+sizes, lists, and the order of arguments where a tensor comes after something else; and it has no
+C++ for such calls (AOTInductor). Those stay with `op`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from anyop import _anyop, _hosts
+
+
+def start() -> None:
+    """Takes effect when Inductor is imported."""
+    _hosts.when_imported("torch._inductor.ir", _guard)
+
+
+def _is_ours(kernel: Any) -> bool:
+    name = kernel._schema.name if isinstance(kernel, torch._ops.OpOverload) else ""
+    return name.replace("::", ".") in _anyop.functions()
+
+
+def _guard() -> None:
+    ir = sys.modules["torch._inductor.ir"]
+    plain = ir.FallbackKernel.create.__func__
+
+    def create(cls: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_ours(kernel) or _may_use_out(kernel, args, kwargs):
+            return plain(cls, kernel, *args, **kwargs)
+        with _without_out():
+            return plain(cls, kernel, *args, **kwargs)
+
+    ir.FallbackKernel.create = classmethod(create)
+
+
+def _may_use_out(kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    if sys.modules["torch._inductor.virtualized"].V.graph.cpp_wrapper:
+        return False
+    if any(_is_symbolic(leaf) for leaf in pytree.tree_leaves((args, kwargs))):
+        return False
+    if len(kernel._schema.returns) != 1:
+        return True
+    # Here tensors are passed first, then all else, one by one.
+    is_tensor = [hasattr(a, "get_size") for a in args]
+    has_list = any(isinstance(a, (list, tuple)) for a in args)
+    return not kwargs and not has_list and is_tensor == sorted(is_tensor, reverse=True)
+
+
+def _is_symbolic(value: Any) -> bool:
+    sizes = value.get_size() if hasattr(value, "get_size") else [value]
+    if any(isinstance(s, (torch.SymInt, torch.SymFloat, torch.SymBool)) for s in sizes):
+        return True
+    return any(getattr(s, "free_symbols", None) for s in sizes)
+
+
+@contextlib.contextmanager
+def _without_out() -> Iterator[None]:
+    """Compilation holds a lock, so nobody else lowers meanwhile."""
+    module = sys.modules["torch._library._out_variant"]
+    find = module.to_out_variant
+    module.to_out_variant = lambda kernel: None  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        module.to_out_variant = find  # type: ignore[attr-defined]

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients: every operator that has one, and what torch does with them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+from generated import (  # noqa: E402
+    Example,
+    contract,
+    differentiable,
+    example,
+    listed,
+    operators,
+    torch_op,
+    trained,
+)
+
+WITH = [op for op in operators() if differentiable(op)]
+WITHOUT = [op for op in operators() if not differentiable(op)]
+READERS = [
+    op
+    for op in WITHOUT
+    if contract(op)["results"] and not any(p.get("mut") for p in contract(op)["params"])
+]
+
+
+def differentiable_results(op: str, results: list[Any]) -> list[Any]:
+    wiring = anyop.info(op)["gradient"]
+    taken = {name for kind, name in wiring["sources"] if kind == "result_gradient"}
+    named = zip([r["name"] for r in contract(op)["results"]], results, strict=True)
+    return [r for name, r in named if name in taken]
+
+
+def directly(call: Example, results: list[Any], gradients: dict[str, Any]) -> dict[str, Any]:
+    """The gradients of parameters, by calling the operator that `.gradient` names."""
+    wiring = anyop.info(call.op)["gradient"]
+    values = dict(zip([p["name"] for p in contract(call.op)["params"]], call.values, strict=True))
+    made = dict(zip([r["name"] for r in contract(call.op)["results"]], results, strict=True))
+    sources = {"result_gradient": gradients, "param": values, "result": made}
+    arguments = [sources[kind][name] for kind, name in wiring["sources"]]
+    with torch.no_grad():
+        found = listed(torch_op(wiring["op"])(*arguments))
+    return dict(zip(wiring["targets"], found, strict=True))
+
+
+@pytest.mark.parametrize("op", WITH)
+def test_backward_calls_the_gradient(op: str) -> None:
+    for form in range(len(contract(op)["forms"])):
+        call = trained(op, form)
+        results = listed(torch_op(op)(*call.torch_values))
+        used = differentiable_results(op, results)
+        for r in results:
+            assert r.requires_grad == any(r is u for u in used)
+        ones = [torch.randn_like(r) for r in used]
+        torch.autograd.backward(used, ones, retain_graph=True)
+        wiring = anyop.info(op)["gradient"]
+        names = [n for kind, n in wiring["sources"] if kind == "result_gradient"]
+        order = [r["name"] for r in contract(op)["results"] if r["name"] in names]
+        expected = directly(call, results, dict(zip(order, ones, strict=True)))
+        for p, value in zip(contract(op)["params"], call.values, strict=True):
+            if p["name"] in expected and expected[p["name"]] is not None:
+                torch.testing.assert_close(value.grad, expected[p["name"]], rtol=0, atol=0)
+            elif isinstance(value, torch.Tensor):
+                assert value.grad is None
+
+
+@pytest.mark.parametrize("op", WITH)
+def test_gradients_may_repeat_one_number(op: str) -> None:
+    """sum() hands back an expanded tensor, whose strides are 0."""
+    a, b = trained(op), trained(op)
+    differentiable_results(op, listed(torch_op(op)(*a.torch_values)))[0].sum().backward()
+    result = differentiable_results(op, listed(torch_op(op)(*b.torch_values)))[0]
+    result.backward(torch.ones_like(result))
+    for x, y in zip(a.values, b.values, strict=True):
+        if isinstance(x, torch.Tensor) and x.grad is not None:
+            torch.testing.assert_close(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("op", WITH)
+def test_a_gradient_that_nobody_wants_is_not_computed(op: str) -> None:
+    targets = anyop.info(op)["gradient"]["targets"]
+    call = trained(op)
+    for p, value in zip(contract(op)["params"], call.values, strict=True):
+        if isinstance(value, torch.Tensor) and value.requires_grad and p["name"] != targets[0]:
+            value.requires_grad_(False)
+    used = differentiable_results(op, listed(torch_op(op)(*call.torch_values)))
+    used[0].sum().backward()
+    grads = [isinstance(v, torch.Tensor) and v.grad is not None for v in call.values]
+    assert sum(grads) == 1
+
+
+@pytest.mark.parametrize("op", WITH)
+def test_a_gradient_has_no_gradient(op: str) -> None:
+    call = trained(op)
+    used = differentiable_results(op, listed(torch_op(op)(*call.torch_values)))
+    inputs = [v for v in call.values if isinstance(v, torch.Tensor) and v.requires_grad]
+    first = torch.autograd.grad(
+        sum(u.sin().sum() for u in used), inputs, create_graph=True, allow_unused=True
+    )
+    wiring = anyop.info(op)["gradient"]
+    name = wiring["op"].removeprefix("anyop.")
+    text = f"{name}: it has no gradient, but one was asked for. Try torch.no_grad() around the call"
+    with pytest.raises(NotImplementedError) as error:
+        sum(f.sum() for f in first if f is not None).backward()
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize("op", READERS)
+def test_what_has_no_gradient_says_so_in_backward(op: str) -> None:
+    call = example(op, dtype="f32")
+    if not call.floats:
+        pytest.skip("nothing to differentiate by")
+    for i in call.floats:
+        call.values[i].requires_grad_()
+    floats = [r for r in listed(torch_op(op)(*call.torch_values)) if r.is_floating_point()]
+    if not floats:
+        pytest.skip("its results are integers")
+    assert all(r.requires_grad for r in floats)
+    name = op.removeprefix("anyop.")
+    with pytest.raises(NotImplementedError, match=f"{name}: it has no gradient, but one was asked"):
+        floats[0].sum().backward()
+
+
+WRITERS = [op for op in WITHOUT if any(p.get("mut") for p in contract(op)["params"])]
+
+
+@pytest.mark.parametrize("op", WRITERS)
+def test_writing_where_a_gradient_is_needed_is_refused(op: str) -> None:
+    call = example(op, dtype="f32")
+    for p, value in zip(contract(op)["params"], call.values, strict=True):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            value.requires_grad_()
+            name = p["name"]
+            break
+    else:
+        pytest.skip("no float tensor")
+    text = (
+        f"{op.removeprefix('anyop.')}: {name} requires grad, but this call writes into its "
+        "arguments, which cannot be differentiated. Try torch.no_grad() or detach()."
+    )
+    with pytest.raises(NotImplementedError) as error:
+        torch_op(op)(*call.torch_values)
+    assert str(error.value) == text
+    with torch.no_grad():
+        torch_op(op)(*call.torch_values)
+
+
+def norm(*shape: int) -> tuple[Any, Any]:
+    torch.manual_seed(0)
+    return torch.randn(*shape, requires_grad=True), torch.randn(shape[-1], requires_grad=True)
+
+
+OPS = torch.ops.anyop
+
+
+def test_in_place_on_a_leaf_that_requires_grad_is_refused() -> None:
+    x, w = norm(2, 8)
+    text = (
+        "rms_norm: x requires grad, but this call writes into its arguments, which cannot be "
+        "differentiated. Try torch.no_grad() or detach()."
+    )
+    with pytest.raises(NotImplementedError) as error:
+        OPS.rms_norm_(x, w)
+    assert str(error.value) == text
+    out = torch.empty(2, 8, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="rms_norm: out requires grad"):
+        OPS.rms_norm.out(x.detach(), w.detach(), out=out)
+
+
+def test_a_saved_tensor_that_was_written_is_noticed() -> None:
+    x, w = norm(2, 8)
+    middle = x * 1
+    y = OPS.rms_norm(middle, w)
+    middle.detach().add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_backward_twice_needs_retain_graph() -> None:
+    x, w = norm(2, 8)
+    y = OPS.rms_norm(x, w).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+def test_nothing_is_recorded_without_grad_mode() -> None:
+    x, w = norm(2, 8)
+    with torch.no_grad():
+        assert OPS.rms_norm(x, w).grad_fn is None
+    with torch.inference_mode():
+        assert not OPS.rms_norm(x, w).requires_grad
+
+
+def test_unused_results_give_zeros_or_nothing() -> None:
+    x, w = norm(2, 8)
+    residual = torch.randn(2, 8, requires_grad=True)
+    y, total = OPS.add_rms_norm(x, residual, w)
+    total.sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones(2, 8))
+    torch.testing.assert_close(residual.grad, torch.ones(2, 8))
+
+
+def test_functional_transforms() -> None:
+    x, w = (t.detach() for t in norm(3, 8))
+
+    def loss(x: Any) -> Any:
+        return OPS.rms_norm(x, w).pow(2).sum()
+
+    reference = x.clone().requires_grad_()
+    loss(reference).backward()
+    torch.testing.assert_close(torch.func.grad(loss)(x), reference.grad)
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(x), reference.grad)
+    jacobian = torch.func.jacrev(lambda x: OPS.rms_norm(x, w))(x)
+    torch.testing.assert_close(
+        torch.einsum("abcd,ab->cd", jacobian, 2 * OPS.rms_norm(x, w)), reference.grad
+    )
+
+
+def test_forward_mode_is_refused() -> None:
+    x, w = (t.detach() for t in norm(3, 8))
+    with pytest.raises(NotImplementedError, match="x has a tangent, but anyop's operators have no"):
+        torch.func.jvp(lambda x: OPS.rms_norm(x, w), (x,), (x,))
+
+
+def test_checkpoints() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    x, w = norm(3, 8)
+    checkpoint(lambda x, w: OPS.rms_norm(x, w).sum(), x, w, use_reentrant=False).backward()
+    kept = x.grad.clone()
+    x.grad = None
+    OPS.rms_norm(x, w).sum().backward()
+    torch.testing.assert_close(x.grad, kept)
+
+
+@pytest.mark.slow
+def test_compiled_autograd() -> None:
+    import torch._dynamo
+
+    for shape in ((3, 8), (5, 8)):
+        x, w = norm(*shape)
+        residual = torch.randn(*shape, requires_grad=True)
+        grads = []
+        for compiled in (False, True):
+            x.grad = w.grad = residual.grad = None
+            y, total = OPS.add_rms_norm(x, residual, w, 1e-4)
+            z = OPS.silu_and_mul(y) + OPS.rms_norm(total, w, 1e-3)[:, :4]
+            if compiled:
+                backend = torch.compile(backend="aot_eager", fullgraph=True)
+                with torch._dynamo.compiled_autograd._enable(backend):
+                    z.pow(2).sum().backward()
+            else:
+                z.pow(2).sum().backward()
+            grads.append([t.grad.clone() for t in (x, w, residual)])
+        for eager, ours in zip(*grads, strict=True):
+            torch.testing.assert_close(ours, eager)
+
+
+def test_no_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x, w = norm(3, 8)
+        OPS.rms_norm(x, w).sum().backward()
+        torch.vmap(OPS.rms_norm, in_dims=(0, None))(x.detach(), w.detach())
