@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a graph call by call; each is checked by the operator's signature as it is made.
+//
+//   GraphBuilder b;
+//   const int x = b.Input("x", "f32[n, 64]"), w = b.State("w", weight, /*is_frozen=*/true);
+//   const int y = b.Call(*Find("rms_norm"), {Value(x), Value(w)})[0];
+//   b.Output(y);
+//   Graph graph = b.Finish();
+//
+// Every function throws Error; a wrong call reads as it does anywhere, with the place behind it.
+#pragma once
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace anyop {
+
+// Arguments of GraphBuilder::Call.
+GraphArgument ValueArgument(int value);
+GraphArgument ValuesArgument(std::vector<int> values);
+GraphArgument BoolArgument(bool b);
+GraphArgument IntArgument(std::int64_t i);
+GraphArgument FloatArgument(double f);
+GraphArgument WordArgument(std::string_view word);
+GraphArgument DTypeArgument(DType dtype);
+GraphArgument IntsArgument(std::vector<std::int64_t> ints);
+GraphArgument FloatsArgument(std::vector<double> floats);
+GraphArgument SizeArgument(Size size);
+
+class GraphBuilder {
+ public:
+  GraphBuilder();
+  ~GraphBuilder();
+
+  // The symbol of this name, made if it is new.
+  Size Symbol(std::string_view name);
+  // "2*n + 1": sums, differences and products of whole numbers and symbols; new symbols are made.
+  Size ParseSize(std::string_view text);
+
+  // A tensor of each call. Every free symbol must be the whole size of some input's dimension, or
+  // occur alone and linearly in one ("2*n + 1").
+  int Input(std::string_view name, DType dtype, std::vector<Size> shape);
+  int Input(std::string_view name, std::string_view type);  // "bf16[n, 576]"
+  // A number of each call: kInt, kFloat or kBool. A whole number is a symbol too.
+  int Scalar(std::string_view name, ParamKind kind);
+  // Memory of the caller, read and written at its own address for as long as the graph lives.
+  // is_frozen: nobody changes it, so that it may be packed or folded.
+  int State(std::string_view name, const Array& array, bool is_frozen = false);
+  // A contiguous copy, made now.
+  int Constant(std::string_view name, const Array& array);
+
+  // Views. A size may be any over the symbols; a reshape that needs a copy is refused. end: at most
+  // the dimension's size.
+  int Slice(int value, int dimension, const Size& begin, const Size& end);
+  int Reshape(int value, std::vector<Size> shape);
+  int Transpose(int value, int a, int b);
+
+  struct CallOptions {
+    std::uint32_t declined = 0;  // optional results that are not computed, by bit
+    std::vector<int> into;       // per result: a value to write, or -1 for a new one; may be short
+    std::string name;            // of the first result; "" for v0, v1, ...
+  };
+  // Arguments in signature order; those left out have their defaults. Returns a value per result,
+  // -1 for a declined one. A `mut` argument is changed in place: an input, a state, or a result.
+  std::vector<int> Call(Operator& op, std::vector<GraphArgument> arguments,
+                        const CallOptions& options);
+  std::vector<int> Call(Operator& op, std::vector<GraphArgument> arguments) {
+    return Call(op, std::move(arguments), CallOptions());
+  }
+  std::vector<int> Call(std::string_view op, std::vector<GraphArgument> arguments) {
+    return Call(*Find(op), std::move(arguments), CallOptions());
+  }
+
+  // What a call returns, in order; name "" takes the value's. Any tensor; it is returned in memory
+  // of its own.
+  void Output(int value, std::string_view name = "");
+
+  // The user's place for the nodes that follow: "model.py:31".
+  void SetPlace(std::string place) { place_ = std::move(place); }
+
+  // What is known so far; shapes of values are here.
+  const Graph& graph() const { return graph_; }
+  std::vector<std::string> symbol_names() const;
+  Graph Finish();  // the builder is empty after it
+
+ private:
+  struct Points;
+
+  int Add(GraphValue value, std::string_view name);
+  int AddView(int base, GraphView view);
+  int NewSymbol(std::string name, int value, int dimension);
+  Size FittedSize(int value, int dimension);
+  void CheckValue(int value, const char* what) const;
+  void FillDefaults(const Operator& op, std::vector<GraphArgument>* arguments) const;
+  [[noreturn]] void Refuse(const std::string& text) const;
+
+  Graph graph_;
+  std::map<std::string, int, std::less<>> names_;
+  std::string place_;
+  std::unique_ptr<Points> points_;  // concrete sizes at which everything is inferred
+};
+
+}  // namespace anyop

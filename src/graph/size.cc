@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/size.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/error.h"
+
+namespace anyop {
+
+void Size::Add(SizeTerm term) {
+  const auto at =
+      std::lower_bound(terms_.begin(), terms_.end(), term,
+                       [](const SizeTerm& a, const SizeTerm& b) { return a.symbols < b.symbols; });
+  if (at == terms_.end() || at->symbols != term.symbols) {
+    if (term.factor) terms_.insert(at, std::move(term));
+    return;
+  }
+  at->factor += term.factor;
+  if (!at->factor) terms_.erase(at);
+}
+
+Size operator+(const Size& a, const Size& b) {
+  Size sum = a;
+  for (const SizeTerm& t : b.terms_) sum.Add(t);
+  return sum;
+}
+
+Size operator*(const Size& a, const Size& b) {
+  Size product;
+  for (const SizeTerm& x : a.terms_) {
+    for (const SizeTerm& y : b.terms_) {
+      SizeTerm t{x.factor * y.factor, {}};
+      std::merge(x.symbols.begin(), x.symbols.end(), y.symbols.begin(), y.symbols.end(),
+                 std::back_inserter(t.symbols));
+      product.Add(std::move(t));
+    }
+  }
+  return product;
+}
+
+std::int64_t Size::At(std::span<const std::int64_t> symbols) const {
+  std::int64_t sum = 0;
+  bool overflows = false;
+  for (const SizeTerm& t : terms_) {
+    std::int64_t product = t.factor;
+    for (const int s : t.symbols) {
+      overflows |= __builtin_mul_overflow(product, symbols[std::size_t(s)], &product);
+    }
+    overflows |= __builtin_add_overflow(sum, product, &sum);
+  }
+  if (overflows) Fail(ANYOP_INVALID_ARGUMENT, "a size of the graph is beyond 63 bits.");
+  return sum;
+}
+
+std::string Show(const Size& size, std::span<const std::string> names) {
+  if (size.is_constant()) return std::to_string(size.constant());
+  std::string text;
+  const auto add = [&](const SizeTerm& t) {
+    const bool is_negative = t.factor < 0;
+    if (!text.empty()) text += is_negative ? " - " : " + ";
+    if (text.empty() && is_negative) text += "-";
+    const std::uint64_t factor =
+        is_negative ? 0 - std::uint64_t(t.factor) : std::uint64_t(t.factor);
+    std::string product = factor == 1 && !t.symbols.empty() ? "" : std::to_string(factor);
+    for (const int s : t.symbols) {
+      product += (product.empty() ? "" : "*") + names[std::size_t(s)];
+    }
+    text += product;
+  };
+  for (const SizeTerm& t : size.terms()) {
+    if (!t.symbols.empty()) add(t);
+  }
+  for (const SizeTerm& t : size.terms()) {
+    if (t.symbols.empty()) add(t);
+  }
+  return text;
+}
+
+}  // namespace anyop
