@@ -76,7 +76,7 @@ at::ScalarType ToTorch(DType dtype) { return kTorchDTypes[int(dtype)]; }
     std::string shape;
     for (const auto size : t.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
     Refuse(op, name,
-           "is " + std::string(at::toString(t.scalar_type())) + "[" + shape +
+           "is " + std::string(c10::getDtypeNames(t.scalar_type()).first) + "[" + shape +
                "], but anyop has no such dtype. Try a cast to f32 or i64.");
   }
   if (t.dim() > kMaxRank) {
@@ -158,7 +158,7 @@ void Frame::SetOther(int i, const c10::IValue& value) {
       values_[i].i = DTypeOf(value.toScalarType());
       if (values_[i].i < 0) {
         Refuse(op_, std::string(op_.param(i).name),
-               std::string("is ") + at::toString(value.toScalarType()) +
+               "is " + std::string(c10::getDtypeNames(value.toScalarType()).first) +
                    ", but anyop has no such dtype.");
       }
       return;

@@ -99,6 +99,11 @@ class Operator:
 
     def declined(self, call: Call) -> list[bool]:
         """Which results are not computed: masked ones, and gradients of absent arguments."""
+        if call.mask is not None and len(call.mask) != len(self.results):
+            raise _anyop.InvalidArgument(
+                f"{self.display_name}: output_mask has {len(call.mask)} elements, but there are "
+                f"{len(self.results)} results."
+            )
         given = {p["name"]: v is not None for p, v in zip(self.params, call.values, strict=True)}
         flags = []
         for i, r in enumerate(self.results):

@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 from torch import _C
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
 from anyop import _anyop
 from anyop.torch import _autocast
@@ -24,6 +26,7 @@ from anyop.torch._operators import (
     tensors_of,
 )
 
+_WRONG_LAYOUTS = ("SparseCPU", "SparseCsrCPU", "MkldnnCPU", "QuantizedCPU", "NestedTensorCPU")
 Implement = Callable[..., None]  # (torch name, dispatch key, function, with_keyset)
 
 
@@ -35,6 +38,8 @@ def register(op: Operator, implement: Implement) -> None:
         name = op.torch_name(overload)
         kernel = _Kernel(op, overload)
         implement(name, "CPU", kernel)
+        for key in _WRONG_LAYOUTS:
+            implement(name, key, _WrongLayout(op, overload))
         if not any(p["kind"] in ("tensor", "tensors") for p in op.params):
             implement(name, "CompositeExplicitAutograd", kernel)
         if overload or any(p.get("mut") for p in op.params):
@@ -69,19 +74,42 @@ class _Kernel:
 
     def describe(self, name: str, t: torch.Tensor) -> Any:
         op = self.op.display_name
+        wrong = ""
+        address, shape = 0, tuple(t.shape)
         if t.device.type != "cpu":
-            raise _anyop.InvalidArgument(
-                f"{op}: {name} is on {t.device}, but must be on cpu. Try {name}.to('cpu')."
-            )
-        if t.layout != torch.strided:
-            raise _anyop.InvalidArgument(
-                f"{op}: {name} has the layout {t.layout}, but must be strided. "
-                f"Try {name}.to_dense()."
-            )
-        address, shape = t.data_ptr(), tuple(t.shape)
-        if not address and t.numel():
-            raise _anyop.InvalidArgument(f"{op}: the storage of {name} was resized to nothing.")
-        return address, dtype_name(op, name, t), shape, t.stride()
+            wrong = f"is on {t.device}, but must be on cpu. Try {name}.to('cpu')."
+        elif len(shape) > 8:
+            wrong = f"has {len(shape)} dimensions, but must have at most 8."
+        else:
+            dtype = dtype_name(op, name, t)
+            address = t.data_ptr()
+            if not address and t.numel():
+                wrong = "has no memory: its storage was resized to nothing."
+        if wrong:
+            raise _anyop.InvalidArgument(f"{op}: {name} {wrong}")
+        return address, dtype, shape, t.stride()
+
+
+class _WrongLayout:
+    """Names the tensor whose layout no kernel reads."""
+
+    def __init__(self, op: Operator, overload: str) -> None:
+        self.op, self.overload = op, overload
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = "a tensor has a layout that anyop does not read. Try a dense one."
+        for name, t in _inputs(self.op, self.op.bind(self.overload, args, kwargs)):
+            if t.is_quantized:
+                found = (
+                    f"{name} is quantized, but must be a strided tensor. Try {name}.dequantize()."
+                )
+            elif t.is_nested:
+                call = f"{name}.to_padded_tensor(0.0)"
+                found = f"{name} is nested, but must be a strided tensor. Try {call}."
+            elif t.layout != torch.strided:
+                layout = "mkldnn" if t.is_mkldnn else "sparse"
+                found = f"{name} is {layout}, but must be a strided tensor. Try {name}.to_dense()."
+        raise _anyop.InvalidArgument(f"{self.op.display_name}: {found}")
 
 
 class _BumpVersions:
@@ -155,15 +183,18 @@ class _Differentiate:
             targets = op.gradient["targets"] if op.gradient else None
             if any(t.requires_grad and (targets is None or n in targets) for n, t in tensors):
                 names, given = [n for n, _ in tensors], [t for _, t in tensors]
-                made = _Function.apply(op, keys, call, names, *given)  # type: ignore[no-untyped-call]
+                with enable_single_level_autograd_function():
+                    made = _Function.apply(  # type: ignore[attr-defined]
+                        op, keys, call, names, *given
+                    )
                 return op.returned("", made, [])
         overload = op.torch_op("")
         with _C._AutoDispatchBelowAutograd():
             return overload.redispatch(keys & _C._after_autograd_keyset, *args, **kwargs)
 
 
-class _Function(torch.autograd.Function):
-    """The gradient of any operator, as `.gradient` wires it."""
+class _Function(_SingleLevelFunction):
+    """The gradient of any operator, as `.gradient` wires it. Transforms have chosen the level."""
 
     @staticmethod
     def forward(

@@ -28,7 +28,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a dtype of torch's own": (
         lambda: OPS.sigmoid(ones(3, dtype=torch.complex64)),
-        "sigmoid: x is ComplexFloat[3], but anyop has no such dtype. Try a cast to f32 or i64.",
+        "sigmoid: x is complex64[3], but anyop has no such dtype. Try a cast to f32 or i64.",
     ),
     "word": (
         lambda: OPS.linear(ones(2, 3), ones(4, 3), activation="sillu"),

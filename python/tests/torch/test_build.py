@@ -57,10 +57,18 @@ class Process:
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """The package as a wheel has it that was built without torch."""
+    from anyop.torch import _build
+
     package = tmp_path / "site" / "anyop"
-    package.mkdir(parents=True)
+    for folder, suffixes in (("bindings/torch", "ch"), ("src", "h"), ("include", "h")):
+        for file in (_build._root() / folder).rglob("*.*"):
+            if file.suffix in (".h", ".cc") and (file.suffix == ".h" or "c" in suffixes):
+                place = package / file.relative_to(_build._root())
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, place)
+    shutil.copytree(PACKAGE / "torch", package / "torch")
     for entry in PACKAGE.iterdir():
-        if not entry.name.startswith("torch_adapter"):
+        if not entry.name.startswith("torch") and not (package / entry.name).exists():
             (package / entry.name).symlink_to(entry.resolve())
     return package
 
