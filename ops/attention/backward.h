@@ -21,7 +21,7 @@
   "64 + 64*ceil_div(8*(b + 1), 64)"                                                                \
   " + threads*4*((128*min(4, ceil_div(tk, 64)) + 128)*16*(ceil_div(dk, 16) + ceil_div(dv, 16)) + " \
   "1024*ceil_div(dk, 16)"                                                                          \
-  " + 8704) + 4*" ANYOP_BACKWARD_CHUNKS                                                            \
+  " + 8448) + 4*" ANYOP_BACKWARD_CHUNKS                                                            \
   "*tq*hq*16*ceil_div(dk, 16) + max(0, 1 - l)*(128 + 4*hq*tq + bytes(T)*tq*hq*dv "                 \
   "+ " ANYOP_ATTENTION_WORKSPACE("tq", "tk") ")"
 

@@ -45,7 +45,7 @@ inline std::int64_t PassKeys(std::int64_t keys) {
 }
 inline std::int64_t BackwardScratchFloats(std::int64_t keys, std::int64_t dk, std::int64_t dv) {
   return (2 * PassKeys(keys) + 2 * kBackwardRows) * (Padded(dk) + Padded(dv)) +
-         kBackwardRows * Padded(dk) + 2 * kTile * kBackwardRows + 8 * kBackwardRows;
+         kBackwardRows * Padded(dk) + 2 * kTile * kBackwardRows + 4 * kBackwardRows;
 }
 
 // sum_e dy[e] * y[e], the part of every score's gradient that its row shares.
@@ -90,9 +90,7 @@ class BackwardRows {
         lse_(ds_ + kTile * kBackwardRows),
         shared_(lse_ + kBackwardRows),
         slope_(shared_ + kBackwardRows),
-        begin_(slope_ + kBackwardRows),
-        end_(begin_ + kBackwardRows),
-        distance_(end_ + kBackwardRows),
+        distance_(slope_ + kBackwardRows),
         needs_scores_(call.dquery || call.dkey) {
     if (dk_ < k_row_ || dv_ < v_row_) std::fill(keys_, p_, 0.0f);
   }
@@ -134,27 +132,36 @@ class BackwardRows {
     std::fill(dkeys_, queries_, 0.0f);
   }
 
-  // The rows from first_ on, both as they are and transposed; rows beyond weigh nothing.
+  // The rows from first_ on, both as they are and transposed.
   void LoadRows() {
     const AttentionCall& forward = call_.forward;
     lanes_ = (rows_ + kLanes - 1) / kLanes * kLanes;
     for (int r = 0; r < rows_; ++r) {
       const std::int64_t token = Token(r), head = Head(r);
-      LoadRow<T>(forward.query, token, head, queries_ + r * k_row_);
-      LoadRow<T>(call_.dy, token, head, dys_ + r * v_row_);
-      const float lse = *forward.lse->at<const float>(head, token);
-      lse_[r] = lse == kNoScore ? -kNoScore : lse;
-      shared_[r] = DotWithResult<T>(call_, token, head);
-      slope_[r] = forward.options.slopes ? forward.options.slopes[head] : 0.0f;
+      lse_[r] = *forward.lse->at<const float>(head, token);
       position_[r] = sequence_.Position((first_ + r) / group_);
       seen_[r] = forward.options.Visible(position_[r], sequence_.keys);
+      if (lse_[r] == kNoScore) {
+        ClearRow(r);
+        continue;
+      }
+      LoadRow<T>(forward.query, token, head, queries_ + r * k_row_);
+      LoadRow<T>(call_.dy, token, head, dys_ + r * v_row_);
+      shared_[r] = DotWithResult<T>(call_, token, head);
+      slope_[r] = forward.options.slopes ? forward.options.slopes[head] : 0.0f;
     }
-    for (int r = rows_; r < lanes_; ++r) lse_[r] = -kNoScore, shared_[r] = slope_[r] = 0;
-    std::fill(queries_ + rows_ * k_row_, queries_ + lanes_ * k_row_, 0.0f);
-    std::fill(dys_ + rows_ * v_row_, dys_ + lanes_ * v_row_, 0.0f);
+    for (int r = rows_; r < lanes_; ++r) ClearRow(r);
     std::fill(dqueries_, dqueries_ + rows_ * k_row_, 0.0f);
     Transpose(queries_, k_row_, queries_t_);
     Transpose(dys_, v_row_, dys_t_);
+  }
+  // Row r sees no key: probabilities exp(0 - infinity), and zeros for what they meet.
+  void ClearRow(int r) {
+    std::fill_n(queries_ + r * k_row_, k_row_, 0.0f);
+    std::fill_n(dys_ + r * v_row_, v_row_, 0.0f);
+    lse_[r] = -kNoScore;
+    shared_[r] = slope_[r] = 0;
+    seen_[r] = {0, 0};
   }
   // to [width, 64] = from [lanes_, width], width a multiple of 16.
   void Transpose(const float* from, std::int64_t width, float* to) const {
@@ -175,10 +182,10 @@ class BackwardRows {
     if (needs_scores_) {
       Multiply(Scores(values_ + at * v_row_, v_row_, dys_t_, dv_, ds_), a, b - a, lanes_);
     }
-    const bool some_hidden = Bounds(p, a, b);
+    FindVisible(p, a, b);
     int r = 0;
-    for (; r + 4 * kLanes <= lanes_; r += 4 * kLanes) Weigh<4>(r, a, b, some_hidden);
-    for (; r < lanes_; r += kLanes) Weigh<1>(r, a, b, some_hidden);
+    for (; r + 4 * kLanes <= lanes_; r += 4 * kLanes) Weigh<4>(r, a, b);
+    for (; r < lanes_; r += kLanes) Weigh<1>(r, a, b);
     if (call_.dvalue) AddToKeys(p_, dys_, v_row_, dvalues_ + at * v_row_, a, b);
     if (call_.dkey) AddToKeys(ds_, queries_, k_row_, dkeys_ + at * k_row_, a, b);
     if (!call_.dquery) return;
@@ -221,41 +228,34 @@ class BackwardRows {
     });
   }
 
-  // The visible lanes of each row among [a, b), and the rows that see each lane: ranges that rise
-  // with the row. True if any lane is hidden from any row.
-  bool Bounds(std::int64_t p, int a, int b) {
-    bool some_hidden = false;
+  // The visible lanes of each row among [a, b), and the rows that see each lane. Both ends rise
+  // with the row, so those rows are a range; one between them without lse has probabilities of 0.
+  void FindVisible(std::int64_t p, int a, int b) {
     for (int r = 0; r < rows_; ++r) {
       const auto lane = [&](std::int64_t position) {
         return int(std::clamp<std::int64_t>(position - p, a, b));
       };
       lane_[r] = {lane(seen_[r].begin), lane(seen_[r].end)};
-      some_hidden |= lane_[r].begin > a || lane_[r].end < b;
-      begin_[r] = float(lane_[r].begin);
-      end_[r] = float(lane_[r].end);
       distance_[r] = float(p - position_[r]);
     }
-    for (int r = rows_; r < lanes_; ++r) begin_[r] = 0, end_[r] = float(kTile), distance_[r] = 0;
+    std::fill(distance_ + rows_, distance_ + lanes_, 0.0f);
     int first = 0, end = 0;
     for (int t = a; t < b; ++t) {
       while (first < rows_ && lane_[first].end <= t) ++first;
       while (end < rows_ && lane_[end].begin <= t) ++end;
       key_rows_[t] = {first, std::max(first, end)};
     }
-    return some_hidden;
   }
 
   // Scores of kN vectors of rows become probabilities, and the gradients of probabilities those of
-  // dot products; what is hidden from a row gets probability 0.
+  // dot products. Nobody reads those of hidden pairs.
   template <int kN>
-  void Weigh(int r, int a, int b, bool some_hidden) {
-    F32 lse[kN], shared[kN], slope[kN], distance[kN], begin[kN], end[kN];
+  void Weigh(int r, int a, int b) {
+    F32 lse[kN], shared[kN], slope[kN], distance[kN];
     LoadAll(lse, lse_ + r, kFull);
     LoadAll(shared, shared_ + r, kFull);
     LoadAll(slope, slope_ + r, kFull);
     LoadAll(distance, distance_ + r, kFull);
-    LoadAll(begin, begin_ + r, kFull);
-    LoadAll(end, end_ + r, kFull);
     for (int t = a; t < b; ++t) {
       float *p = p_ + t * kBackwardRows + r, *ds = ds_ + t * kBackwardRows + r;
       const F32 lane = Set(float(t));
@@ -263,9 +263,6 @@ class BackwardRows {
 #pragma GCC unroll 4
       for (int v = 0; v < kN; ++v) {
         s[v] = rule_(Load(p + v * kLanes), slope[v], distance[v] + lane, &derivative[v]) - lse[v];
-        if (some_hidden) {
-          s[v] = Select((lane >= begin[v]) & (lane < end[v]), s[v], Set(kNoScore));
-        }
       }
       ExpAll(s);
       StoreAll(p, s, kFull);
@@ -306,10 +303,10 @@ class BackwardRows {
   const std::int64_t head_, key_begin_, group_;
   const ScoreRule rule_;
   const std::int64_t dk_, dv_, k_row_, v_row_, most_keys_;
-  float *keys_, *values_, *dkeys_, *dvalues_;                  // [256, dk or dv]
-  float *queries_, *queries_t_, *dys_, *dys_t_;                // [64, d], and transposed
-  float *dqueries_, *p_, *ds_;                                 // [64, dk] [64, 64] [64, 64]
-  float *lse_, *shared_, *slope_, *begin_, *end_, *distance_;  // [64]
+  float *keys_, *values_, *dkeys_, *dvalues_;    // [256, dk or dv]
+  float *queries_, *queries_t_, *dys_, *dys_t_;  // [64, d], and transposed
+  float *dqueries_, *p_, *ds_;                   // [64, dk] [64, 64] [64, 64]
+  float *lse_, *shared_, *slope_, *distance_;    // [64]
   const bool needs_scores_;
   Range pass_{0, 0};
   std::int64_t first_ = 0;  // row

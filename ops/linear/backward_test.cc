@@ -14,7 +14,8 @@ const OpTest kLinearBackward{
     .sizes = {"rows = 16, n = 50, k = 100", "rows = 70, n = 65, k = 33", "rows = 5, n = 520, k = 3",
               "rows = 520, n = 3, k = 5",                                  // 520: two runs of rows
               "rows = 3, n = 1030, k = 33", "rows = 1030, n = 5, k = 35",  // 1030: two chunks
-              "rows = 0, n = 5, k = 3", "rows = 2, n = 0, k = 3", "rows = 2, n = 3, k = 0"},
+              "rows = 4, n = 127, k = 2", "rows = 0, n = 5, k = 3", "rows = 2, n = 0, k = 3",
+              "rows = 2, n = 3, k = 0"},
 };
 TEST(LinearBackward, MatchesItsReference) { CheckAll(kLinearBackward); }
 
