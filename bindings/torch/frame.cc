@@ -35,10 +35,10 @@ constexpr DTypeTable kTable;
 // False for a tensor that no kernel can read.
 [[gnu::always_inline]] inline bool View(const at::Tensor& t, bool is_written, DLTensor& view) {
   c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  if (!t.defined() || !impl->is_cpu() || impl->dim() > kMaxRank) return false;
+  if (!t.defined() || !impl->is_cpu()) return false;
   const DLDataType dtype = kTable.dl[std::uint8_t(t.scalar_type())];
-  if (!dtype.lanes) return false;
   const auto sizes = impl->sizes();
+  if (!dtype.lanes || sizes.size() > std::size_t(kMaxRank)) return false;
   // A tensor that copies when it is first written must do so now.
   view.data = is_written ? impl->mutable_data() : const_cast<void*>(impl->data());
   if (!view.data && impl->numel() != 0) return false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "operator.h"
+#include "runtime/key.h"
 
 namespace anyop::torch_host {
 
@@ -18,9 +19,22 @@ class Frame {
 
   // The parameters, from op.n_params arguments. `writes_first`: the first one is written too.
   void FillParams(const c10::IValue* arguments, bool writes_first);
-  // A result that the caller gives or that was allocated.
+  // A result that the caller gives.
   void SetResult(int r, const at::Tensor& t) {
     if (!SetTensor(op_.n_params + r, t, true)) RefuseTensor(op_, op_.out_name(r), t);
+  }
+  // A result that was allocated as the plan says; the plan outlives the frame.
+  void SetFresh(int r, const at::Tensor& t, const ResultShape& shape) {
+    const int i = op_.n_params + r;
+    DLTensor& view = tensors_[i];
+    view.data = t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->mutable_data();
+    view.device = {1, 0};
+    SetRankAndDType(&view, std::uint64_t(shape.rank), ToDL(shape.dtype));
+    view.shape = const_cast<std::int64_t*>(shape.shape);
+    view.strides = nullptr;
+    view.byte_offset = 0;
+    SetHead(&values_[i], ANYOP_TENSOR);
+    values_[i].t = &view;
   }
   void SetResultToParam(int r, int param) { values_[op_.n_params + r] = values_[param]; }
   void SetNone(int i) { values_[i] = anyop_value{}; }
