@@ -5,7 +5,6 @@
 #include "frame.h"
 #include "kernels.h"
 #include "runtime/calling_host.h"
-#include "runtime/calling_host.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -60,7 +59,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
     const ResultShape& shape = plan.results[r];
     const at::IntArrayRef sizes(shape.shape, std::size_t(shape.rank));
     results.emplace_back(at::detail::empty_cpu(sizes, ToTorch(shape.dtype)));
-    frame.SetFresh(r, results.back(), shape);
+    frame.SetResult(r, results.back());
   }
   const CallingHost host(HostKind::kTorch);  // a kernel in Python gets torch tensors
   Run(*t.op, plan, frame.values());
