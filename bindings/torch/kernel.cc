@@ -59,7 +59,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
     const ResultShape& shape = plan.results[r];
     const at::IntArrayRef sizes(shape.shape, std::size_t(shape.rank));
     results.emplace_back(at::detail::empty_cpu(sizes, ToTorch(shape.dtype)));
-    frame.SetResult(r, results.back());
+    frame.SetFresh(r, results.back(), shape);
   }
   const CallingHost host(HostKind::kTorch);  // a kernel in Python gets torch tensors
   Run(*t.op, plan, frame.values());
