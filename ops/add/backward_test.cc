@@ -25,6 +25,13 @@ TEST(AddBackward, AddsTheRowsForOneRow) {
   }
 }
 
+// So large that the columns of the last sum are cut as well.
+TEST(AddBackward, HasTheSameBitsForManyRowsOnAnyThreads) {
+  OpTest test = kAddBackward;
+  test.sizes = {"rows = 33, d = 4100"};
+  CheckThreadInvariance(test);
+}
+
 TEST(AddBackward, GivesZerosForNoRows) {
   Call call("add_backward");
   call.Set("dz", Array(DType::kBF16, {0, 3})).Set("y", Array(DType::kBF16, {3}, {1, 2, 3}));

@@ -40,7 +40,7 @@ void StoreSums(const Context& ctx, std::int64_t rows, std::int64_t d, T* y) {
   constexpr std::int64_t kPiece = 256;  // whole blocks
   const float* sums = ctx.Workspace<float>();
   const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
-  const std::int64_t grain = 40000 / (kPiece * (chunks + 1)) + 1;
+  const std::int64_t grain = 10000 / (kPiece * (chunks + 1)) + 1;  // sums of other cores
   ctx.ParallelFor((d + kPiece - 1) / kPiece, grain, [&](std::int64_t first, std::int64_t last) {
     const std::int64_t begin = first * kPiece, end = std::min(d, last * kPiece);
     ForBlocks<4>(end - begin, [&](std::int64_t i, auto count, auto block) {
