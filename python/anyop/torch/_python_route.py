@@ -13,7 +13,6 @@ import torch
 from torch import _C
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
-from torch.autograd.function import _SingleLevelFunction
 
 from anyop import _anyop
 from anyop.torch import _autocast
@@ -183,18 +182,21 @@ class _Differentiate:
             targets = op.gradient["targets"] if op.gradient else None
             if any(t.requires_grad and (targets is None or n in targets) for n, t in tensors):
                 names, given = [n for n, _ in tensors], [t for _, t in tensors]
-                with enable_single_level_autograd_function():
-                    made = _Function.apply(  # type: ignore[attr-defined]
-                        op, keys, call, names, *given
-                    )
+                made = _Function.record(op, keys, call, names, *given)
                 return op.returned("", made, [])
         overload = op.torch_op("")
         with _C._AutoDispatchBelowAutograd():
             return overload.redispatch(keys & _C._after_autograd_keyset, *args, **kwargs)
 
 
-class _Function(_SingleLevelFunction):
-    """The gradient of any operator, as `.gradient` wires it. Transforms have chosen the level."""
+class _Function(torch.autograd.Function):
+    """The gradient of any operator, as `.gradient` wires it."""
+
+    @classmethod
+    def record(cls, *args: Any) -> Any:
+        """apply, where a transform of torch.func has chosen the level already."""
+        with enable_single_level_autograd_function():
+            return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
 
     @staticmethod
     def forward(

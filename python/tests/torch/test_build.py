@@ -83,7 +83,6 @@ def slow_compiler(tmp_path: Path) -> Path:
     script.parent.mkdir()
     script.write_text(
         f"""#!/bin/sh
-case "$1" in --version) echo cxx 1; exit 0;; esac
 echo start >> {tmp_path}/log
 while [ $# -gt 1 ]; do if [ "$1" = -o ]; then out=$2; fi; shift; done
 head -c 1000 {built[0].resolve()} > "$out"
@@ -204,8 +203,7 @@ def test_a_compiler_that_fails_is_asked_once(bare: Path, tmp_path: Path) -> None
         status, _ = Process(bare, env).report()
         assert status["route"] == "python route"
         assert "x.cc:1: error: too old" in status["why"]
-    asked = (tmp_path / "cxx.log").read_text().count("run")
-    assert asked == 3  # its version twice, a build once
+    assert (tmp_path / "cxx.log").read_text() == "run\n"
 
 
 @pytest.mark.slow
