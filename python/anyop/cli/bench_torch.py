@@ -99,8 +99,8 @@ def _rows(no_opponent: str) -> list[Row]:
     if no_opponent:
         click.echo(f"Without the hand-written operator: {no_opponent}", err=True)
     else:
-        names["typed"] = torch.ops.anyop_opponents.add.default
-        names["differentiable"] = torch.ops.anyop_opponents.differentiable_add.default
+        names["typed"] = torch.ops.anyop_opponents.sum.default
+        names["differentiable"] = torch.ops.anyop_opponents.differentiable_sum.default
         typed, differentiable = "C++ operator by hand", "autograd::Function by hand, (g, b)"
         rows.append((typed, "typed(a, b)", "", None))
         rows.append((differentiable, "differentiable(g, b)", "", None))

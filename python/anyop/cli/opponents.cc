@@ -24,7 +24,7 @@ struct Differentiable : torch::autograd::Function<Differentiable> {
                             const at::Tensor& y) {
     const at::AutoDispatchBelowADInplaceOrView guard;
     static const auto op = c10::Dispatcher::singleton()
-                               .findSchemaOrThrow("anyop_opponents::add", "")
+                               .findSchemaOrThrow("anyop_opponents::sum", "")
                                .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
     return op.call(x, y);
   }
@@ -41,8 +41,8 @@ at::Tensor AddWithGradient(const at::Tensor& x, const at::Tensor& y) {
 }  // namespace
 
 TORCH_LIBRARY(anyop_opponents, m) {
-  m.def("add(Tensor x, Tensor y) -> Tensor");
-  m.def("differentiable_add(Tensor x, Tensor y) -> Tensor");
+  m.def("sum(Tensor x, Tensor y) -> Tensor");
+  m.def("differentiable_sum(Tensor x, Tensor y) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(anyop_opponents, CPU, m) { m.impl("add", &Add); }
-TORCH_LIBRARY_IMPL(anyop_opponents, Autograd, m) { m.impl("differentiable_add", &AddWithGradient); }
+TORCH_LIBRARY_IMPL(anyop_opponents, CPU, m) { m.impl("sum", &Add); }
+TORCH_LIBRARY_IMPL(anyop_opponents, Autograd, m) { m.impl("differentiable_sum", &AddWithGradient); }
