@@ -57,6 +57,11 @@ class Operator:
         wiring: dict[str, Any] | None = json.loads(_anyop.info_json(self.name))["gradient"]
         return wiring or None
 
+    @functools.cached_property
+    def gradient_operator(self) -> Operator:
+        assert self.gradient
+        return Operator(self.gradient["op"])
+
     @property
     def params(self) -> list[dict[str, Any]]:
         params: list[dict[str, Any]] = self.contract["params"]

@@ -7,6 +7,7 @@ The same behaviour as bindings/torch, some microseconds more a call.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -210,64 +211,70 @@ class _Function(torch.autograd.Function):
         made = results if isinstance(results, tuple) else (results,)
         ctx.op, ctx.names = op, names
         ctx.set_materialize_grads(False)
-        ctx.kinds = [None if r is None else (r.shape, r.dtype, r.device) for r in made]
-        if op.gradient:
-            _save(ctx, call, made)
+        ctx.shapes = [None if r is None else (r.shape, r.dtype, r.device) for r in made]
+        ctx.refusal = (
+            f"{op.display_name}: it has no gradient, but one was asked for. "
+            "Try torch.no_grad() around the call, or detach() its arguments."
+        )
+        ctx.wiring = _save(ctx, call, made) if op.gradient else None
         return made
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        op = ctx.op
-        if not op.gradient:
-            raise NotImplementedError(
-                f"{op.display_name}: it has no gradient, but one was asked for. "
-                "Try torch.no_grad() around the call, or detach() its arguments."
-            )
-        gradient = Operator(op.gradient["op"])
-        arguments = _gradient_arguments(ctx, gradient, grads)
-        targets = op.gradient["targets"]
+        """Compiled autograd traces it: it reads nothing but ctx."""
+        if ctx.wiring is None:
+            raise NotImplementedError(ctx.refusal)
+        saved = ctx.saved_tensors
+        arguments: list[Any] = []
+        for kind, at, value, is_optional in ctx.wiring.sources:
+            if kind == "result_gradient":
+                grad = grads[at]
+                if grad is None and not is_optional and ctx.shapes[at] is not None:
+                    shape, dtype, device = ctx.shapes[at]
+                    grad = torch.zeros(shape, dtype=dtype, device=device)
+                arguments.append(grad)
+            else:
+                arguments.append(value if at is None else saved[at])
         needed = dict(zip(ctx.names, ctx.needs_input_grad[4:], strict=True))
-        mask = [needed.get(name, False) for name in targets]
-        results = gradient.torch_op("")(*arguments, mask)
+        mask = [needed.get(name, False) for name in ctx.wiring.targets]
+        results = ctx.wiring.overload(*arguments, mask)
         made = results if isinstance(results, tuple) else (results,)
-        by_name = dict(zip(targets, made, strict=True))
+        by_name = dict(zip(ctx.wiring.targets, made, strict=True))
         return (None, None, None, None, *[by_name.get(name) for name in ctx.names])
 
 
-def _save(ctx: Any, call: Call, made: Any) -> None:
+@dataclass
+class _Wiring:
+    """How backward calls the gradient."""
+
+    overload: Any
+    targets: list[str]
+    # (kind, which result's gradient or saved tensor, a value that is no tensor, is optional)
+    sources: list[tuple[str, int | None, Any, bool]]
+
+
+def _save(ctx: Any, call: Call, made: Any) -> _Wiring:
     """Keeps what the gradient reads, and nothing else."""
     op = ctx.op
+    gradient = op.gradient_operator
     values = dict(zip([p["name"] for p in op.params], call.values, strict=True))
-    results = dict(zip([r["name"] for r in op.results], made, strict=True))
-    sources = op.gradient["sources"]
+    names = [r["name"] for r in op.results]
+    results = dict(zip(names, made, strict=True))
     tensors: list[torch.Tensor] = []
-    ctx.numbers, ctx.saved = {}, {}
-    for kind, name in sources:
-        value = values[name] if kind == "param" else results[name] if kind == "result" else None
+    sources: list[tuple[str, int | None, Any, bool]] = []
+    for (kind, name), param in zip(op.gradient["sources"], gradient.params, strict=True):
+        is_optional = bool(param.get("optional"))
+        if kind == "result_gradient":
+            sources.append((kind, names.index(name), None, is_optional))
+            continue
+        value = values[name] if kind == "param" else results[name]
         if isinstance(value, torch.Tensor):
-            ctx.saved[name] = len(tensors)
+            sources.append((kind, len(tensors), None, is_optional))
             tensors.append(value)
-        elif kind == "param":
-            ctx.numbers[name] = value
+        else:
+            sources.append((kind, None, value, is_optional))
     ctx.save_for_backward(*tensors)
-    used = {name for kind, name in sources if kind == "result_gradient"}
+    used = {name for kind, name in op.gradient["sources"] if kind == "result_gradient"}
     other = [r for name, r in results.items() if r is not None and name not in used]
     ctx.mark_non_differentiable(*other)
-
-
-def _gradient_arguments(ctx: Any, gradient: Operator, grads: Any) -> list[Any]:
-    op, saved = ctx.op, ctx.saved_tensors
-    names = [r["name"] for r in op.results]
-    arguments: list[Any] = []
-    for (kind, name), param in zip(op.gradient["sources"], gradient.params, strict=True):
-        if kind != "result_gradient":
-            at = ctx.saved.get(name)
-            arguments.append(ctx.numbers.get(name) if at is None else saved[at])
-            continue
-        i = names.index(name)
-        if grads[i] is None and not param.get("optional") and ctx.kinds[i] is not None:
-            shape, dtype, device = ctx.kinds[i]
-            arguments.append(torch.zeros(shape, dtype=dtype, device=device))
-        else:
-            arguments.append(grads[i])
-    return arguments
+    return _Wiring(gradient.torch_op(""), op.gradient["targets"], sources)

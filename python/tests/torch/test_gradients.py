@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from typing import Any
 
 import anyop
@@ -20,6 +22,7 @@ from generated import (  # noqa: E402
     torch_op,
     trained,
 )
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 WITH = [op for op in operators() if differentiable(op)]
 WITHOUT = [op for op in operators() if not differentiable(op)]
@@ -82,6 +85,19 @@ def test_gradients_may_repeat_one_number(op: str) -> None:
             torch.testing.assert_close(x.grad, y.grad)
 
 
+class Calls(TorchDispatchMode):
+    """The calls of anyop's operators that reach the kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "anyop":
+            self.seen.append((func._opname, args))
+        return func(*args, **(kwargs or {}))
+
+
 @pytest.mark.parametrize("op", WITH)
 def test_a_gradient_that_nobody_wants_is_not_computed(op: str) -> None:
     targets = anyop.info(op)["gradient"]["targets"]
@@ -90,9 +106,28 @@ def test_a_gradient_that_nobody_wants_is_not_computed(op: str) -> None:
         if isinstance(value, torch.Tensor) and value.requires_grad and p["name"] != targets[0]:
             value.requires_grad_(False)
     used = differentiable_results(op, listed(torch_op(op)(*call.torch_values)))
-    used[0].sum().backward()
+    with Calls() as calls:
+        torch.autograd.backward(used[0], torch.ones_like(used[0]))
+    (name, args), *more = calls.seen
+    assert not more
+    assert f"anyop.{name}" == anyop.info(op)["gradient"]["op"]
+    assert list(args[-1]) == [target == targets[0] for target in targets]
     grads = [isinstance(v, torch.Tensor) and v.grad is not None for v in call.values]
     assert sum(grads) == 1
+
+
+@pytest.mark.parametrize("op", WITH)
+def test_results_and_their_graph_are_freed_at_once(op: str) -> None:
+    """A node that keeps a result as an argument would keep itself."""
+    call = trained(op)
+    results = listed(torch_op(op)(*call.torch_values))
+    alive = [weakref.ref(r) for r in results]
+    gc.disable()
+    try:
+        del results
+        assert [ref() for ref in alive] == [None] * len(alive)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("op", WITH)
