@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code of docs/torch.md runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "torch.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
+
+
+def test_the_guide_has_code() -> None:
+    assert len(BLOCKS) >= 2
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+def test_the_code_of_the_guide_runs(code: str) -> None:
+    names = {"anyop": anyop, "torch": torch, "x": torch.randn(2, 8), "w": torch.randn(8)}
+    exec(code, names)
