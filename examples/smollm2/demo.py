@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from .model import Model
 from .numpy_model import NumpyModel
 from .weights import ModelFile, ModelFileError, load
 
-NUMPY_TOKENS = 24
+PLAIN_TOKENS = 24  # of the slower rows
 
 
 class Timed:
@@ -81,10 +82,38 @@ def operator_table(timed: Timed, total: float) -> Table:
     return table
 
 
+def torch_rows(
+    file: ModelFile, prompt: str, answer: Result, compiled: bool, console: Console
+) -> dict[str, Result]:
+    """anyop over torch tensors gives the very answer; plain PyTorch its first tokens."""
+    if not importlib.util.find_spec("torch"):
+        console.print("No rows for PyTorch: torch is not installed.")
+        return {}
+    from .torch_model import TorchModel
+
+    rows = {}
+    limit = min(PLAIN_TOKENS, len(answer.ids))
+    for how in ("eager", "compiled") if compiled else ("eager",):
+        graph = how != "eager"
+        for dtype in ("bf16", "f32"):
+            with console.status(f"anyop, torch {how}, {dtype}"):
+                ours = Model(file, dtype, host="torch", compiled=graph)
+                generate(file, ours, prompt, 3)  # compiles
+                result = generate(file, ours, prompt, len(answer.ids))
+                rows[f"anyop, torch {how}, {dtype}"] = result
+            assert dtype != "bf16" or result.ids == answer.ids
+            with console.status(f"plain PyTorch {how}, {dtype}"):
+                plain = TorchModel(file, dtype, compiled=graph)
+                generate(file, plain, prompt, 3)
+                rows[f"plain PyTorch {how}, {dtype}"] = generate(file, plain, prompt, limit)
+    return rows
+
+
 @click.command()
 @click.argument("prompt", default="Why is the sky blue? Answer in two sentences.")
 @click.option("--tokens", default=96, show_default=True, help="The most tokens to generate.")
-def main(prompt: str, tokens: int) -> None:
+@click.option("--compiled", is_flag=True, help="Rows for torch.compile too; takes some minutes.")
+def main(prompt: str, tokens: int, compiled: bool) -> None:
     """Answers PROMPT with SmolLM2 and shows what ran."""
     console = Console(highlight=False)
     try:
@@ -110,11 +139,12 @@ def main(prompt: str, tokens: int) -> None:
     with console.status("the same with f32 weights"):
         rows["anyop, NumPy, f32"] = generate(file, Model(file, "f32"), prompt, len(answer.ids))
     plain = NumpyModel(file)
-    limit = min(NUMPY_TOKENS, len(answer.ids))
+    limit = min(PLAIN_TOKENS, len(answer.ids))
     for threads in sorted({1, anyop.get_num_threads()}):
-        name = f"plain NumPy (BLAS, {threads} thread{'s' * (threads > 1)}), f32"
+        name = f"plain NumPy (threads: {threads}), f32"
         with console.status(name), threadpoolctl.threadpool_limits(threads):
             rows[name] = generate(file, plain, prompt, limit)
+    rows |= torch_rows(file, prompt, answer, compiled, console)
     console.print(speed_table(rows))
     console.print(profile)
 
