@@ -57,7 +57,7 @@ def tell(found: dict[str, Any], picture: Path) -> None:
 @click.option("--learning-rate", type=float, help="1e-3 for low rank, 1e-5 for all weights.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--threads", type=int, help="Threads to use; all cores if not given.")
-@click.option("--picture", type=click.Path(path_type=Path), default=Path("finetune.png"))
+@click.option("--picture", type=click.Path(path_type=Path), default=Path("build/finetune.png"))
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
 def main(
     steps: int, sequences: int, length: int, rank: int, all_weights: bool,

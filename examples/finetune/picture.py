@@ -34,5 +34,6 @@ def draw(runs: dict[str, Run], title: str, path: Path) -> None:
     above.set(title=title, ylabel="cross entropy")
     below.set(ylabel="anyop - torch", xlabel="step")
     above.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     plt.close(figure)
