@@ -131,7 +131,7 @@ def sanitizers(tally: Tally, tier: int) -> None:
             "thread",
             "tsan",
             "runtime_tests",
-            "platform|runtime",
+            "platform|runtime|graph",
             {"TSAN_OPTIONS": "halt_on_error=1"},
         ),
     ]

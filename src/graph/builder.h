@@ -21,9 +21,12 @@
 
 namespace anyop {
 
+class GraphPoints;
+
 // Arguments of GraphBuilder::Call.
 GraphArgument ValueArgument(int value);
-GraphArgument ValuesArgument(std::vector<int> values);
+GraphArgument ValuesArgument(std::vector<int> values,
+                             GraphArgument::Kind kind = GraphArgument::kValues);
 GraphArgument BoolArgument(bool b);
 GraphArgument IntArgument(std::int64_t i);
 GraphArgument FloatArgument(double f);
@@ -84,26 +87,32 @@ class GraphBuilder {
   // The user's place for the nodes that follow: "model.py:31".
   void SetPlace(std::string place) { place_ = std::move(place); }
 
+  // What parameter i has where it is left out. Refuses if it must be given.
+  GraphArgument Default(const Operator& op, int i) const;
+  // Another name for a view or result, where it is free.
+  void Rename(int value, std::string_view name);
+
   // What is known so far; shapes of values are here.
   const Graph& graph() const { return graph_; }
   std::vector<std::string> symbol_names() const;
   Graph Finish();  // the builder is empty after it
 
  private:
-  struct Points;
-
   int Add(GraphValue value, std::string_view name);
   int AddView(int base, GraphView view);
+  int AddResult(const GraphNode& node, int number, int result, std::string_view name);
   int NewSymbol(std::string name, int value, int dimension);
-  Size FittedSize(int value, int dimension);
+  void Complete(const Operator& op, std::vector<GraphArgument>* arguments) const;
   void CheckValue(int value, const char* what) const;
-  void FillDefaults(const Operator& op, std::vector<GraphArgument>* arguments) const;
+  void CheckDimension(int value, int dimension) const;
+  void CheckKind(const Operator& op, int param, const GraphArgument& argument) const;
+  void CheckWritten(const Operator& op, std::string_view what, int value) const;
   [[noreturn]] void Refuse(const std::string& text) const;
 
   Graph graph_;
   std::map<std::string, int, std::less<>> names_;
   std::string place_;
-  std::unique_ptr<Points> points_;  // concrete sizes at which everything is inferred
+  std::unique_ptr<GraphPoints> points_;  // concrete sizes at which everything is inferred
 };
 
 }  // namespace anyop

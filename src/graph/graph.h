@@ -39,6 +39,8 @@ struct GraphView {
   int a = 0, b = 0;         // kSlice: dimension a; kTranspose: dimensions a and b
   Size begin, end;          // kSlice
   std::vector<Size> shape;  // kReshape
+
+  bool operator==(const GraphView&) const = default;
 };
 
 // An argument of a node. Numbers of the call (kScalar) are kValue; whole ones kSize.
@@ -80,7 +82,9 @@ struct GraphNode {
 // result that no polynomial over earlier symbols expresses.
 struct GraphSymbol {
   std::string name;
-  int value = -1, dimension = -1;  // of a size; -1: free
+  int value = kFree, dimension = -1;
+
+  static constexpr int kFree = -1, kGone = -2;  // gone: its value was removed
 };
 
 struct GraphOutput {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <string>
 
+#include "platform/pages.h"
 #include "runtime/error.h"
 
 namespace anyop {
@@ -19,7 +18,7 @@ struct alignas(64) ArenaBlock {
 
 namespace {
 
-constexpr std::uint64_t kHugePage = 2 << 20, kFirstBlock = 256 << 10, kAlignment = 64;
+constexpr std::uint64_t kFirstBlock = 256 << 10, kAlignment = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t(1) << 46;
 
 constexpr std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t unit) {
@@ -30,23 +29,6 @@ char* Start(ArenaBlock* block) { return reinterpret_cast<char*>(block) + sizeof(
 [[noreturn]] void FailToAllocate(std::uint64_t bytes) {
   Fail(ANYOP_OUT_OF_MEMORY, "no memory for a workspace of " + std::to_string(bytes) +
                                 " bytes. Try smaller tensors, or fewer threads.");
-}
-
-void* Map(std::uint64_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
-}
-
-// Large blocks begin at a huge page: mapped with one page to spare, which is cut off.
-void* MapAligned(std::uint64_t bytes) {
-  if (bytes < kHugePage) return Map(bytes);
-  char* p = static_cast<char*>(Map(bytes + kHugePage));
-  if (!p) return nullptr;
-  char* begin = reinterpret_cast<char*>(RoundUp(reinterpret_cast<std::uint64_t>(p), kHugePage));
-  if (begin > p) munmap(p, std::uint64_t(begin - p));
-  munmap(begin + bytes, kHugePage - std::uint64_t(begin - p));
-  madvise(begin, bytes, MADV_HUGEPAGE);
-  return begin;
 }
 
 struct Arena {
@@ -61,8 +43,8 @@ struct Arena {
     std::uint64_t total = 0;
     void* memory = nullptr;
     for (const std::uint64_t c : {capacity, bytes}) {  // then no more than is needed
-      total = RoundUp(c + sizeof(ArenaBlock), c >= kHugePage ? kHugePage : 4096);
-      if ((memory = MapAligned(total))) break;
+      total = PageBytes(c + sizeof(ArenaBlock));
+      if ((memory = MapPages(total))) break;
     }
     if (!memory) FailToAllocate(bytes);
     top = new (memory) ArenaBlock{top, total - sizeof(ArenaBlock), 0};
@@ -72,7 +54,7 @@ struct Arena {
     ArenaBlock* block = top;
     top = block->below;
     held -= block->capacity + sizeof(ArenaBlock);
-    munmap(block, block->capacity + sizeof(ArenaBlock));
+    UnmapPages(block, block->capacity + sizeof(ArenaBlock));
   }
   void Release() {
     while (top && top->used == 0) Pop();

@@ -107,8 +107,11 @@ class Copies {
                               "strict mode refuses. Try contiguous tensors.");
 }
 
-void CheckIndices(const Operator& op, const Plan& plan, const anyop_value* frame) {
-  for (const IndexCheck& c : plan.index_checks) {
+}  // namespace
+
+void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,
+                  const anyop_value* frame) {
+  for (const IndexCheck& c : checks) {
     if (IndicesHold(c, frame[c.param])) continue;
     Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + IndexError(c, plan, frame));
   }
@@ -121,8 +124,6 @@ void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame) {
   const int code = op.data->check(&context, frame);
   if (code) FailCall(op, code, state);
 }
-
-}  // namespace
 
 void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame) {
   std::string error;
@@ -141,7 +142,7 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given) {
     if (plan.is_strict) FailStrict(op, plan, given);
     CountersOf(op, plan).copies.Add(std::uint64_t(copies.count()));
   }
-  CheckIndices(op, plan, frame);
+  CheckIndices(op, plan, plan.index_checks, frame);
   CallCheck(op, plan, frame);
   if (plan.is_empty) return;
   if (plan.kernel >= 0) return RunKernel(op, plan, frame);

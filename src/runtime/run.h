@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a call after its plan.
 #pragma once
+#include <span>
+
 #include "platform/arena.h"
 #include "runtime/host.h"
 #include "runtime/plan.h"
@@ -10,6 +12,11 @@ namespace anyop {
 
 // With everything: copies, index checks, the operator's check, lists, compositions.
 void RunSlow(Operator& op, Plan& plan, anyop_value* frame);
+
+// What a call checks of its data before anything is written: indices, then the operator's check.
+void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,
+                  const anyop_value* frame);
+void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame);
 
 // Raises the condition on a number that does not hold.
 [[noreturn]] void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame);

@@ -69,6 +69,14 @@ void Flatten(const Context&, const Tensor& x, const Tensor& y) {
 constexpr Kernel kFlatten{.name = "cpu_f32", .run = Bind<&Flatten>()};
 constexpr const Kernel* kFlattenKernels[] = {&kFlatten};
 
+void EveryOther(const Context&, const Tensor& x, const Tensor& y) {
+  for (std::int64_t i = 0; i < x.size(); i += 2) {
+    y.base<float>()[i / 2] = x.base<const float>()[i];
+  }
+}
+constexpr Kernel kEveryOther{.name = "cpu_f32", .run = Bind<&EveryOther>()};
+constexpr const Kernel* kEveryOtherKernels[] = {&kEveryOther};
+
 }  // namespace
 
 extern constinit const Op axpy{
@@ -101,6 +109,10 @@ extern constinit const Op pick{
 extern constinit const Op flatten{
     .signature = "flatten(x: dense f32[a, b]) -> (y: f32[a*b])",
     .kernels = kFlattenKernels,
+};
+extern constinit const Op every_other{
+    .signature = "every_other(x: dense f32[n]) -> (y: f32[ceil_div(n, 2)])",
+    .kernels = kEveryOtherKernels,
 };
 // No kernel of its own.
 extern constinit const Op scaled_sum{

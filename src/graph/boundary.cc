@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/boundary.h"
+
+#include <algorithm>
+
+#include "graph/alias.h"
+#include "graph/inputs.h"
+#include "runtime/error.h"
+#include "signature/expression.h"
+
+namespace anyop {
+namespace {
+
+[[noreturn]] void Refuse(const std::string& text) {
+  Fail(ANYOP_INVALID_ARGUMENT, "graph: " + text);
+}
+
+}  // namespace
+
+Boundary::Boundary(const Graph& graph) : graph_(graph) {
+  std::vector<bool> written(graph.values.size());
+  for (const GraphNode& node : graph.nodes) {
+    for (const int v : WrittenValues(node)) written[std::size_t(graph.Root(v))] = true;
+  }
+  for (const int i : graph.inputs) is_written_.push_back(written[std::size_t(i)]);
+  for (int v = 0; v < int(graph.values.size()); ++v) {
+    const GraphValue& value = graph.value(v);
+    if (value.array.is_none()) continue;
+    const Extent e = ExtentOf(value.array.tensor());
+    if (e.begin == e.end) continue;
+    states_.push_back({e, v});
+    if (written[std::size_t(v)]) written_states_.push_back({e, v});
+  }
+  states_ = Merged(std::move(states_));
+  written_states_ = Merged(std::move(written_states_));
+}
+
+std::vector<Boundary::Bound> Boundary::Merged(std::vector<Bound> bounds) {
+  std::sort(bounds.begin(), bounds.end(),
+            [](const Bound& a, const Bound& b) { return a.extent.begin < b.extent.begin; });
+  std::vector<Bound> merged;
+  for (const Bound& b : bounds) {
+    if (!merged.empty() && b.extent.begin < merged.back().extent.end) {
+      merged.back().extent.end = std::max(merged.back().extent.end, b.extent.end);
+    } else {
+      merged.push_back(b);
+    }
+  }
+  return merged;
+}
+
+void Boundary::CheckApart(const Extent& e, const std::vector<Bound>& from, const Name& what) const {
+  const auto after =
+      std::upper_bound(from.begin(), from.end(), e.begin,
+                       [](std::uintptr_t at, const Bound& b) { return at < b.extent.end; });
+  if (e.begin == e.end || after == from.end() || after->extent.begin >= e.end) return;
+  Refuse(NameOf(what) + " overlaps the state " + graph_.value(after->value).name +
+         " in memory, but must be apart, because one of them is written. Try a tensor of its own.");
+}
+
+void Boundary::CheckPair(const Extent& a, const Extent& b, const Name& what,
+                         const Name& other) const {
+  if (a.begin == a.end || b.begin == b.end || !Meet(a, b)) return;
+  Refuse(NameOf(what) + " overlaps " + NameOf(other) +
+         " in memory, but must be apart, because it is written. Try a tensor of its own.");
+}
+
+std::string Boundary::NameOf(const Name& name) const {
+  const std::size_t k = std::size_t(name.index);
+  return name.is_output ? "output " + graph_.outputs[k].name : graph_.value(graph_.inputs[k]).name;
+}
+
+void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) const {
+  const ResultShape& want = s.outputs[std::size_t(k)];
+  const DLDataType dtype = ToDL(want.dtype);
+  bool fits = t.dtype.code == dtype.code && t.dtype.bits == dtype.bits && t.ndim == want.rank &&
+              t.device.device_type == 1;
+  for (int d = 0; fits && d < want.rank; ++d) fits = t.shape[d] == want.shape[d];
+  if (!fits) {
+    const Layout l = ContiguousLayout(want.dtype, {want.shape, std::size_t(want.rank)});
+    Refuse(NameOf({true, k}) + " is " + Show(t) + ", but must be " + Show(TensorOf(l, nullptr)) +
+           " in CPU memory.");
+  }
+  if (!GraphInputs::NeedsCopy(t)) return;
+  Refuse(NameOf({true, k}) + " is " + Show(t) +
+         " with gaps or at a misaligned address, but must be contiguous. Try a new tensor.");
+}
+
+void Boundary::CheckInput(int k, std::span<const anyop_value> inputs) const {
+  const DLTensor& t = *inputs[std::size_t(k)].t;
+  const Extent e = ExtentOf(t);
+  const bool is_written = is_written_[std::size_t(k)];
+  CheckApart(e, is_written ? states_ : written_states_, {false, k});
+  if (!is_written) return;
+  if (GraphInputs::NeedsCopy(t)) {
+    Refuse(NameOf({false, k}) + " is " + Show(t) +
+           " with gaps or at a misaligned address, but is written. Try a contiguous tensor.");
+  }
+  for (int j = 0; j < int(inputs.size()); ++j) {
+    const anyop_value& other = inputs[std::size_t(j)];
+    if (j != k && other.tag == ANYOP_TENSOR) {
+      CheckPair(e, ExtentOf(*other.t), {false, k}, {false, j});
+    }
+  }
+}
+
+void Boundary::Check(const Specialisation& s, std::span<const anyop_value> inputs,
+                     std::span<const DLTensor* const> outputs) const {
+  if (inputs.size() != graph_.inputs.size() || outputs.size() != graph_.outputs.size()) {
+    Refuse(std::to_string(inputs.size()) + " arguments and " + std::to_string(outputs.size()) +
+           " outputs are given, but there are " + std::to_string(graph_.inputs.size()) + " and " +
+           std::to_string(graph_.outputs.size()) + ".");
+  }
+  for (int k = 0; k < int(inputs.size()); ++k) {
+    if (inputs[std::size_t(k)].tag == ANYOP_TENSOR) CheckInput(k, inputs);
+  }
+  for (int k = 0; k < int(outputs.size()); ++k) {
+    const DLTensor& t = *outputs[std::size_t(k)];
+    CheckOutput(s, k, t);
+    const Extent e = ExtentOf(t);
+    CheckApart(e, states_, {true, k});
+    for (int j = 0; j < int(inputs.size()); ++j) {
+      const anyop_value& other = inputs[std::size_t(j)];
+      if (other.tag == ANYOP_TENSOR) CheckPair(e, ExtentOf(*other.t), {true, k}, {false, j});
+    }
+    for (int j = 0; j < k; ++j) {
+      CheckPair(e, ExtentOf(*outputs[std::size_t(j)]), {true, k}, {true, j});
+    }
+  }
+}
+
+}  // namespace anyop

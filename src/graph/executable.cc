@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/executable.h"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+#include "graph/boundary.h"
+#include "graph/inputs.h"
+#include "graph/instance.h"
+#include "graph/passes.h"
+#include "graph/specialisation.h"
+#include "runtime/error.h"
+#include "runtime/policy.h"
+#include "runtime/thread_state.h"
+
+namespace anyop {
+namespace {
+
+using Key = std::vector<std::uint64_t>;
+
+std::shared_ptr<const Graph> Compiled(Graph graph, const CompileOptions& options) {
+  if (options.optimize) Optimize(&graph, options.log);
+  return std::make_shared<const Graph>(std::move(graph));
+}
+
+}  // namespace
+
+Specialisation::~Specialisation() {
+  for (PlannedCall& c : calls) Release(c.plan);
+}
+
+class Executable::Impl {
+ public:
+  Impl(Graph g, const CompileOptions& options)
+      : graph(Compiled(std::move(g), options)),
+        inputs_(*graph),
+        boundary_(*graph),
+        capacity_(std::max<std::size_t>(options.specialisations, 1)) {}
+
+  std::shared_ptr<Specialisation> Prepare(std::span<const anyop_value> inputs) {
+    static thread_local std::vector<std::int64_t> symbols;
+    static thread_local Key key;
+    symbols.assign(graph->symbols.size(), 0);
+    inputs_.Bind(inputs, symbols.data());
+    MakeKey(inputs, symbols, &key);
+    if (auto found = Find(key)) return found;
+    auto made = std::make_shared<Specialisation>(graph, symbols, inputs);
+    std::lock_guard lock(mutex_);
+    if (auto found = FindLocked(key)) return found;  // another thread was first
+    entries_.insert(entries_.begin(), {key, made});
+    if (entries_.size() > capacity_) entries_.pop_back();
+    return made;
+  }
+
+  void Replay(Specialisation& s, std::span<const anyop_value> inputs,
+              std::span<const DLTensor* const> outputs) {
+    if (s.graph != graph) {
+      Fail(ANYOP_INVALID_ARGUMENT, "graph: this specialisation is another graph's.");
+    }
+    boundary_.Check(s, inputs, outputs);
+    static thread_local std::vector<std::int64_t> symbols;
+    if (!s.numbers.empty()) {
+      symbols.assign(graph->symbols.size(), 0);
+      inputs_.Bind(inputs, symbols.data());
+    }
+    Loan loan(this, &s);
+    loan.instance->Bind(loan.arena->data(), symbols, inputs, outputs);
+    if (loan.is_new) loan.instance->CheckMemory();
+    loan.instance->Run();
+  }
+
+  const std::shared_ptr<const Graph> graph;
+
+ private:
+  // An instance and an arena for one replay; both go back to where the next one finds them.
+  struct Loan {
+    Loan(Impl* owner, Specialisation* from) : impl(owner), s(from) {
+      {
+        std::lock_guard lock(impl->mutex_);
+        Take(&s->idle, &instance);
+        Take(&impl->arenas_, &arena);
+      }
+      if (!arena) arena = std::make_unique<GraphArena>();
+      arena->Reserve(s->memory.peak_bytes);
+      is_new = !instance;
+      if (is_new) instance = std::make_unique<Instance>(*s);
+    }
+    ~Loan() {
+      std::lock_guard lock(impl->mutex_);
+      if (instance) s->idle.push_back(std::move(instance));
+      impl->arenas_.push_back(std::move(arena));
+    }
+    template <class T>
+    static void Take(std::vector<std::unique_ptr<T>>* from, std::unique_ptr<T>* to) {
+      if (from->empty()) return;
+      *to = std::move(from->back());
+      from->pop_back();
+    }
+    Impl* impl;
+    Specialisation* s;
+    std::unique_ptr<Instance> instance;
+    std::unique_ptr<GraphArena> arena;
+    bool is_new = false;
+  };
+
+  struct Entry {
+    Key key;
+    std::shared_ptr<Specialisation> specialisation;
+  };
+
+  // Scope, which inputs are copied, then the sizes and numbers that decide about plans.
+  void MakeKey(std::span<const anyop_value> inputs, const std::vector<std::int64_t>& symbols,
+               Key* key) const {
+    const ThreadState& state = State();
+    key->assign(1, ScopeWord(state));
+    std::uint64_t copied = 0;
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k].tag == ANYOP_TENSOR && GraphInputs::NeedsCopy(*inputs[k].t)) {
+        if (state.scope.is_strict) FailStrict(int(k));
+        copied |= 1ull << k % 64;
+      }
+      if (k % 64 == 63 || k + 1 == inputs.size()) {
+        key->push_back(copied);
+        copied = 0;
+      }
+    }
+    for (std::size_t k = 0; k < symbols.size(); ++k) {
+      if (inputs_.IsInKey(int(k))) key->push_back(std::uint64_t(symbols[k]));
+    }
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (!inputs_.IsNumberInKey(int(k))) continue;
+      const anyop_value& v = inputs[k];
+      const double f = v.tag == ANYOP_FLOAT ? v.f : double(v.i);
+      key->push_back(std::bit_cast<std::uint64_t>(f));
+    }
+  }
+  [[noreturn]] void FailStrict(int k) const {
+    Fail(ANYOP_UNSUPPORTED, "graph: " + graph->value(graph->inputs[std::size_t(k)]).name +
+                                " is not contiguous or misaligned and would be copied, which "
+                                "strict mode refuses. Try a contiguous tensor.");
+  }
+
+  std::shared_ptr<Specialisation> Find(const Key& key) {
+    std::lock_guard lock(mutex_);
+    return FindLocked(key);
+  }
+  std::shared_ptr<Specialisation> FindLocked(const Key& key) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].key != key) continue;
+      std::rotate(entries_.begin(), entries_.begin() + std::ptrdiff_t(i),
+                  entries_.begin() + std::ptrdiff_t(i) + 1);
+      return entries_.front().specialisation;
+    }
+    return nullptr;
+  }
+
+  const GraphInputs inputs_;
+  const Boundary boundary_;
+  const std::size_t capacity_;
+  std::mutex mutex_;            // of what follows, and of every Specialisation::idle
+  std::vector<Entry> entries_;  // the last used first
+  std::vector<std::unique_ptr<GraphArena>> arenas_;
+};
+
+Executable::Executable(Graph graph, const CompileOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(graph), options)) {}
+Executable::~Executable() = default;
+
+const Graph& Executable::graph() const { return *impl_->graph; }
+
+std::shared_ptr<Specialisation> Executable::Prepare(std::span<const anyop_value> inputs) {
+  return impl_->Prepare(inputs);
+}
+
+void Executable::Replay(Specialisation& s, std::span<const anyop_value> inputs,
+                        std::span<const DLTensor* const> outputs) {
+  impl_->Replay(s, inputs, outputs);
+}
+
+std::span<const ResultShape> OutputsOf(const Specialisation& s) { return s.outputs; }
+double EstimatedNs(const Specialisation& s) { return s.estimated_ns; }
+
+MemoryReport ReportOf(const Specialisation& s) {
+  MemoryReport r{s.memory.peak_bytes, s.memory.bound_bytes, s.unshared_bytes, int(s.calls.size()),
+                 0};
+  for (const PlannedCall& c : s.calls) r.kernels_checked += c.mode != PlannedCall::kDirect;
+  return r;
+}
+
+}  // namespace anyop

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/place_memory.h"
+
+#include <algorithm>
+
+#include "graph/alias.h"
+#include "runtime/error.h"
+
+namespace anyop {
+namespace {
+
+constexpr int kRounds = 50;  // of the search for a smaller arena
+
+// Steps: 0 copies inputs, i + 1 runs node i, the last copies outputs.
+class Placer {
+ public:
+  explicit Placer(Specialisation* s)
+      : s_(*s),
+        graph_(*s->graph),
+        last_step_(int(graph_.nodes.size()) + 1),
+        last_use_(graph_.values.size(), -1),
+        buffer_(graph_.values.size(), -1) {
+    s_.places.resize(graph_.values.size());
+  }
+
+  void Run() {
+    FindLastUses();
+    PlaceGiven();
+    PlaceOutputs();
+    for (PlannedCall& call : s_.calls) PlaceCall(&call);
+    s_.memory = PlanMemory(s_.buffers, kRounds);
+    for (std::size_t v = 0; v < buffer_.size(); ++v) {
+      if (buffer_[v] < 0) continue;
+      s_.places[v] = {MemoryPlace::kArena, -1, s_.memory.offsets[std::size_t(buffer_[v])]};
+    }
+    for (PlannedCall& call : s_.calls) {
+      if (call.workspace >= 0) call.workspace = s_.memory.offsets[std::size_t(call.workspace)];
+    }
+    for (std::size_t v = 0; v < s_.places.size(); ++v) {
+      s_.places[v] = s_.places[std::size_t(graph_.Root(int(v)))];
+    }
+  }
+
+ private:
+  const Layout& layout(int value) const { return s_.layouts[std::size_t(value)]; }
+  MemoryPlace& place(int value) { return s_.places[std::size_t(value)]; }
+
+  void FindLastUses() {
+    for (int i = 0; i < int(graph_.nodes.size()); ++i) {
+      const GraphNode& node = graph_.nodes[std::size_t(i)];
+      const auto use = [&](int v) { last_use_[std::size_t(graph_.Root(v))] = i + 1; };
+      ForArguments(node, use);
+      for (const int v : node.results) {
+        if (v >= 0) use(v);
+      }
+    }
+    for (const GraphOutput& o : graph_.outputs) {
+      last_use_[std::size_t(graph_.Root(o.value))] = last_step_;
+    }
+  }
+
+  int AddBuffer(std::int64_t bytes, int first, int last) {
+    s_.buffers.push_back({bytes, first, last});
+    s_.unshared_bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    return int(s_.buffers.size()) - 1;
+  }
+
+  void PlaceGiven() {
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      if (!graph_.values[v].array.is_none()) s_.places[v].kind = MemoryPlace::kFixed;
+    }
+    for (std::size_t k = 0; k < graph_.inputs.size(); ++k) {
+      place(graph_.inputs[k]) = {MemoryPlace::kInput, int(k), 0};
+    }
+    for (const BoundaryCopy& c : s_.copies_in) {
+      place(c.value).kind = MemoryPlace::kNowhere;
+      const int last = std::max(0, last_use_[std::size_t(c.value)]);
+      buffer_[std::size_t(c.value)] = AddBuffer(layout(c.value).bytes(), 0, last);
+    }
+  }
+
+  bool CoversRoot(int value) const {
+    const Layout& l = layout(value);
+    return l.offset == 0 && l.is_contiguous() && l.bytes() == layout(graph_.Root(value)).bytes();
+  }
+
+  // A result that is returned whole is computed in the caller's memory; the rest is copied there.
+  void PlaceOutputs() {
+    for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
+      const int value = graph_.outputs[k].value, root = graph_.Root(value);
+      const bool is_result = graph_.value(root).kind == GraphValue::kResult;
+      if (is_result && place(root).kind == MemoryPlace::kNowhere && CoversRoot(value)) {
+        place(root) = {MemoryPlace::kOutput, int(k), 0};
+      } else {
+        s_.copies_out.push_back({value, int(k)});
+      }
+    }
+  }
+
+  void PlaceCall(PlannedCall* call) {
+    const GraphNode& node = graph_.nodes[std::size_t(call->node)];
+    const int step = call->node + 1;
+    for (int r = 0; r < int(node.results.size()); ++r) {
+      const int value = node.results[std::size_t(r)];
+      if (value < 0 || IsInto(node, r) || place(value).kind != MemoryPlace::kNowhere) continue;
+      int& buffer = buffer_[std::size_t(value)];
+      const int over = FindOver(*call, node, r);
+      const int last = std::max(step, last_use_[std::size_t(value)]);
+      if (over >= 0) {
+        buffer = buffer_[std::size_t(over)];
+        s_.buffers[std::size_t(buffer)].last = last;
+        last_use_[std::size_t(over)] = -1;  // nobody else takes it
+      } else {
+        buffer = AddBuffer(layout(value).bytes(), step, last);
+      }
+    }
+    const std::uint64_t workspace = call->plan->workspace_bytes;
+    if (!workspace || call->mode == PlannedCall::kGeneral) return;
+    if (workspace > std::uint64_t(1) << 46) {
+      Fail(ANYOP_OUT_OF_MEMORY, InNode(graph_, call->node, "no memory for a workspace."));
+    }
+    call->workspace = AddBuffer(std::int64_t(workspace), step, step);
+  }
+
+  // The root of an argument that result r may take the memory of; -1: none.
+  int FindOver(const PlannedCall& call, const GraphNode& node, int r) const {
+    const Plan& plan = *call.plan;
+    const int n_params = node.op->n_params;
+    const TensorSlot* slots = plan.slots;
+    const auto mine = std::find_if(slots, slots + plan.n_slots,
+                                   [&](const TensorSlot& s) { return s.index == n_params + r; });
+    if (mine == slots + plan.n_slots) return -1;
+    for (int k = 0; k < plan.n_slots; ++k) {
+      if (slots[k].index >= n_params || !(mine->over >> k & 1)) continue;
+      const int value = node.arguments[slots[k].index].values[0], root = graph_.Root(value);
+      const bool dies = last_use_[std::size_t(root)] == call.node + 1;
+      if (dies && buffer_[std::size_t(root)] >= 0 && CoversRoot(value) &&
+          IsAloneOrOver(call, node, mine->over, root)) {
+        return root;
+      }
+    }
+    return -1;
+  }
+  // Whether every tensor of the node in this root's memory is an argument that the result may lie
+  // on.
+  bool IsAloneOrOver(const PlannedCall& call, const GraphNode& node, std::uint64_t over,
+                     int root) const {
+    std::uint64_t allowed = 0;  // parameters
+    for (int k = 0; k < call.plan->n_slots; ++k) {
+      if (over >> k & 1) allowed |= 1ull << call.plan->slots[k].index;
+    }
+    for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+      for (const int v : node.arguments[i].values) {
+        if (graph_.Root(v) != root) continue;
+        if (!(allowed >> i & 1) || !CoversRoot(v)) return false;
+      }
+    }
+    for (std::size_t r = 0; r < node.results.size(); ++r) {
+      if (node.results[r] >= 0 && graph_.Root(node.results[r]) == root) return false;
+    }
+    return true;
+  }
+
+  Specialisation& s_;
+  const Graph& graph_;
+  const int last_step_;
+  std::vector<int> last_use_;  // by root: the step
+  std::vector<int> buffer_;    // by root; -1: not in the arena
+};
+
+}  // namespace
+
+void PlaceMemory(Specialisation* s) { Placer(s).Run(); }
+
+}  // namespace anyop

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Concrete sizes at which a graph under construction is inferred: a signature knows every rule
+// about sizes, and says of a call with numbers whether it is right and what it returns.
+#pragma once
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "graph/fit.h"
+#include "graph/frame.h"
+#include "graph/layout.h"
+#include "signature/check.h"
+
+namespace anyop {
+
+// Each point gives every symbol a number. A call that is right at fewer than two points that were
+// right so far is refused; points at which it is wrong are given up (a size of 64 may be too large
+// for it, or no multiple of 16).
+class GraphPoints {
+ public:
+  GraphPoints();
+
+  void AddSymbol(const Graph& graph);  // the graph's last one
+  void AddTensor(const Graph& graph, int value);
+  void AddScalar(const Graph& graph, int value);
+
+  // What is wrong with a view or call at all points but one; "" if it is right.
+  std::string TryView(const Graph& graph, int base, const GraphView& view);
+  std::string TryNode(const Graph& graph, const GraphNode& node);
+  // Makes what was tried, result `result` of it, the layout of a value.
+  void AddTried(const Graph& graph, int value, int result);
+  const ResultShape& tried(int result) const;
+  // The size of a result that was tried as a polynomial over sizes of the graph; false: none found.
+  bool Fit(const Graph& graph, const GraphNode& node, int result, int dimension, Size* size) const;
+
+ private:
+  struct Point {
+    std::vector<std::int64_t> symbols;
+    std::deque<Layout> layouts;  // by value; tensors point into it
+    std::deque<DLTensor> tensors;
+    std::vector<const DLTensor*> places;  // by value, null for numbers
+    std::vector<anyop_value> scalars;
+    std::vector<Layout> tried;  // of the last view or node
+    ResultShape results[kMaxResults];
+    bool is_alive = true;
+    std::string error;
+  };
+
+  template <class F>
+  std::string Try(const Graph& graph, F&& f);
+  void AddLayout(Point* point, int value, const Layout& layout);
+  std::vector<KnownSize> Known(const Graph& graph, const GraphNode& node) const;
+
+  std::vector<Point> points_;
+};
+
+}  // namespace anyop
