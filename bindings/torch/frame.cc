@@ -39,9 +39,12 @@ constexpr DTypeTable kTable;
   const DLDataType dtype = kTable.dl[std::uint8_t(t.scalar_type())];
   const auto sizes = impl->sizes();
   if (!dtype.lanes || sizes.size() > std::size_t(kMaxRank)) return false;
+  c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  if (!storage) return false;
   // A tensor that copies when it is first written must do so now.
-  view.data = is_written ? impl->mutable_data() : const_cast<void*>(impl->data());
-  if (!view.data && impl->numel() != 0) return false;
+  void* begin = is_written ? storage->mutable_data() : const_cast<void*>(storage->data());
+  if (!begin && impl->numel() != 0) return false;
+  view.data = static_cast<char*>(begin) + impl->storage_offset() * (dtype.bits / 8);
   view.device = {1, 0};
   SetRankAndDType(&view, sizes.size(), dtype);
   view.shape = const_cast<std::int64_t*>(sizes.data());

@@ -100,3 +100,14 @@ def test_results_of_no_tensor_are_on_the_cpu() -> None:
     ]
     for op in makers:
         assert torch_op(op)(*example(op).torch_values).device.type == "cpu"
+
+
+def test_every_dtype_has_its_counterpart() -> None:
+    from anyop.torch._operators import TORCH_DTYPES
+
+    x = torch.tensor([0.0, 1.0])
+    for dtype in TORCH_DTYPES.values():
+        made = torch.ops.anyop.cast(x, dtype)
+        assert made.dtype == dtype
+        assert torch.equal(made.float(), x)
+        assert torch.equal(torch.ops.anyop.cast(made, torch.float32), x)
