@@ -36,7 +36,8 @@ class Executable::Impl {
       : graph(Compiled(std::move(g), options)),
         inputs_(*graph),
         boundary_(*graph),
-        capacity_(std::max<std::size_t>(options.specialisations, 1)) {}
+        capacity_(std::max<std::size_t>(options.specialisations, 1)),
+        share_memory_(options.share_memory) {}
 
   std::shared_ptr<Specialisation> Prepare(std::span<const anyop_value> inputs) {
     static thread_local std::vector<std::int64_t> symbols;
@@ -45,7 +46,7 @@ class Executable::Impl {
     inputs_.Bind(inputs, symbols.data());
     MakeKey(inputs, symbols, &key);
     if (auto found = Find(key)) return found;
-    auto made = std::make_shared<Specialisation>(graph, symbols, inputs);
+    auto made = std::make_shared<Specialisation>(graph, symbols, inputs, share_memory_);
     std::lock_guard lock(mutex_);
     if (auto found = FindLocked(key)) return found;  // another thread was first
     entries_.insert(entries_.begin(), {key, made});
@@ -158,6 +159,7 @@ class Executable::Impl {
   const GraphInputs inputs_;
   const Boundary boundary_;
   const std::size_t capacity_;
+  const bool share_memory_;
   std::mutex mutex_;            // of what follows, and of every Specialisation::idle
   std::vector<Entry> entries_;  // the last used first
   std::vector<std::unique_ptr<GraphArena>> arenas_;

@@ -26,6 +26,7 @@ class Specialisation;
 struct CompileOptions {
   std::size_t specialisations = 64;  // kept at most; the one that was not used for longest goes
   bool optimize = true;              // false: no passes, for tests and comparisons
+  bool share_memory = true;          // false: every value has memory of its own
   bool log = false;                  // the graph before and after each pass, to the debug log
 };
 

@@ -44,18 +44,27 @@ class GraphParser : parse::Lexer {
     return at >= text.size() || Peek() == '\n' || Peek() == '#';
   }
 
+  // A word before a name: values may be called as keywords are.
+  bool EatKeyword(std::string_view word) {
+    const std::size_t begin = at;
+    if (EatName(word) && Peek() == ' ' && !PeekName().empty()) return true;
+    at = begin;
+    return false;
+  }
+
   void ParseLine() {
-    if (EatName("input")) {
+    if (EatKeyword("input")) {
       ParseInput();
-    } else if (EatName("state")) {
+    } else if (EatKeyword("state")) {
       ParseState(false, false);
-    } else if (EatName("frozen")) {
+    } else if (EatKeyword("frozen")) {
       ParseState(true, false);
-    } else if (EatName("constant")) {
+    } else if (EatKeyword("constant")) {
       ParseState(false, true);
-    } else if (EatName("output")) {
+    } else if (EatKeyword("output")) {
       const int value = Value();
-      builder_.Output(value, EatName("as") ? Name("expected the output's name") : "");
+      builder_.Output(value,
+                      !AtLineEnd() && EatName("as") ? Name("expected the output's name") : "");
     } else {
       ParseStatement();
     }
@@ -131,7 +140,7 @@ class GraphParser : parse::Lexer {
   void ParseStatement() {
     std::vector<TypedName> left;
     const std::size_t begin = at;
-    if (EatName("into") || (Skip(), PeekName() == "_") || IsTyped()) {
+    if (EatKeyword("into") || (Skip(), PeekName() == "_") || IsTyped()) {
       at = begin;
       do left.push_back(ParseLeft());
       while (Eat(","));
@@ -162,7 +171,7 @@ class GraphParser : parse::Lexer {
     t.at = at;
     if (EatName("_")) {
       t.is_declined = true;
-    } else if (EatName("into")) {
+    } else if (EatKeyword("into")) {
       t.is_into = true;
       t.name = Name("expected a value");
     } else {

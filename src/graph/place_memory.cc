@@ -14,9 +14,10 @@ constexpr int kRounds = 50;  // of the search for a smaller arena
 // Steps: 0 copies inputs, i + 1 runs node i, the last copies outputs.
 class Placer {
  public:
-  explicit Placer(Specialisation* s)
+  Placer(Specialisation* s, bool share)
       : s_(*s),
         graph_(*s->graph),
+        share_(share),
         last_step_(int(graph_.nodes.size()) + 1),
         last_use_(graph_.values.size(), -1),
         buffer_(graph_.values.size(), -1) {
@@ -60,7 +61,7 @@ class Placer {
   }
 
   int AddBuffer(std::int64_t bytes, int first, int last) {
-    s_.buffers.push_back({bytes, first, last});
+    s_.buffers.push_back({bytes, share_ ? first : 0, share_ ? last : last_step_});
     s_.unshared_bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
     return int(s_.buffers.size()) - 1;
   }
@@ -104,7 +105,7 @@ class Placer {
       const int value = node.results[std::size_t(r)];
       if (value < 0 || IsInto(node, r) || place(value).kind != MemoryPlace::kNowhere) continue;
       int& buffer = buffer_[std::size_t(value)];
-      const int over = FindOver(*call, node, r);
+      const int over = share_ ? FindOver(*call, node, r) : -1;
       const int last = std::max(step, last_use_[std::size_t(value)]);
       if (over >= 0) {
         buffer = buffer_[std::size_t(over)];
@@ -163,6 +164,7 @@ class Placer {
 
   Specialisation& s_;
   const Graph& graph_;
+  const bool share_;
   const int last_step_;
   std::vector<int> last_use_;  // by root: the step
   std::vector<int> buffer_;    // by root; -1: not in the arena
@@ -170,6 +172,6 @@ class Placer {
 
 }  // namespace
 
-void PlaceMemory(Specialisation* s) { Placer(s).Run(); }
+void PlaceMemory(Specialisation* s, bool share) { Placer(s, share).Run(); }
 
 }  // namespace anyop

@@ -6,7 +6,8 @@
 
 namespace anyop {
 
-// Sets places, buffers, memory and copies_out, and the workspaces of calls.
-void PlaceMemory(Specialisation* s);
+// Sets places, buffers, memory and copies_out, and the workspaces of calls. share: false gives
+// every value memory of its own, for comparisons.
+void PlaceMemory(Specialisation* s, bool share);
 
 }  // namespace anyop

@@ -164,6 +164,11 @@ std::vector<KnownSize> GraphPoints::Known(const Graph& graph, const GraphNode& n
     }
     known.push_back(std::move(k));
   };
+  const auto add_symbols = [&](const Size& size) {
+    for (const SizeTerm& t : size.terms()) {
+      for (const int s : t.symbols) add(Size::Symbol(s));
+    }
+  };
   for (const GraphArgument& a : node.arguments) {
     if (a.kind == GraphArgument::kSize) add(a.size);
     for (const int value : a.values) {
@@ -172,6 +177,7 @@ std::vector<KnownSize> GraphPoints::Known(const Graph& graph, const GraphNode& n
       for (const Size& s : v.shape) add(s);
     }
   }
+  for (std::size_t i = 0, n = known.size(); i < n; ++i) add_symbols(Size(known[i].size));
   return known;
 }
 

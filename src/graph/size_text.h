@@ -11,7 +11,7 @@
 namespace anyop {
 
 inline bool IsGraphName(std::string_view name) {
-  return parse::Lexer{name}.PeekName() == name && !name.empty();
+  return parse::Lexer{name}.PeekName() == name && !name.empty() && name != "_";
 }
 
 // Throws SignatureError.

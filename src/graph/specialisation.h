@@ -56,7 +56,7 @@ class Specialisation {
   // symbols: the free ones set. Plans are those of the calling thread's scope. Throws what the
   // operators throw, with the place of the node.
   Specialisation(std::shared_ptr<const Graph> graph, std::vector<std::int64_t> symbols,
-                 std::span<const anyop_value> inputs);
+                 std::span<const anyop_value> inputs, bool share_memory = true);
   ~Specialisation();
   Specialisation(const Specialisation&) = delete;
   Specialisation& operator=(const Specialisation&) = delete;

@@ -203,11 +203,11 @@ std::string InNode(const Graph& graph, int node, const std::string& text) {
 }
 
 Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::int64_t> numbers,
-                               std::span<const anyop_value> inputs)
+                               std::span<const anyop_value> inputs, bool share_memory)
     : graph(std::move(g)), symbols(std::move(numbers)) {
   try {
     Specialiser(this, inputs).Run();
-    PlaceMemory(this);
+    PlaceMemory(this, share_memory);
   } catch (...) {
     for (PlannedCall& c : calls) Release(c.plan);
     throw;
