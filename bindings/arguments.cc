@@ -19,8 +19,8 @@ namespace {
 void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args) {
   ThrowTypeError(info.name + ": " + std::to_string(n_args) +
                  " positional arguments are given, but " + "at most " +
-                 std::to_string(info.n_params) + " are taken. Try help(anyop." + info.python_name +
-                 ").");
+                 std::to_string(info.n_params) + " are taken. Try " +
+                 (info.op ? "help(anyop." + info.python_name + ")." : "repr() of the graph."));
 }
 
 void RefuseMissing(const OperatorInfo& info, const Parameter& param) {

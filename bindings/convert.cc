@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "traced.h"
+
 namespace anyop::python {
 namespace {
 
@@ -19,6 +21,7 @@ struct Site {
   Py_ssize_t element = -1;
 
   [[noreturn]] void Refuse(PyObject* object, const std::string& wanted) const {
+    ThrowIfTraced(object);
     ThrowTypeError(Start(info, param, element) + " is " + Repr(object) + ", but must be " + wanted +
                    ".");
   }

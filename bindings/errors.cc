@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <new>
 
-#include "python.h"
+#include "traced.h"
 
 namespace anyop::python {
 
@@ -56,6 +56,10 @@ PyObject* SetPythonError() {
   try {
     throw;
   } catch (const ErrorSet&) {
+  } catch (const FoundTraced&) {
+    PyErr_SetString(g_errors.wrong_type,
+                    "a value of a graph under construction is given, but only operators take "
+                    "these. Try it outside of the graph's function.");
   } catch (const Error& e) {
     PyErr_SetString(ClassOf(e.code), e.what());
   } catch (const std::bad_alloc&) {

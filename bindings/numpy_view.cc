@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "torch_api.h"
+#include "traced.h"
 
 namespace anyop::python {
 
@@ -107,6 +108,7 @@ std::string ShowForeign(PyArrayObject* array) {
 }
 
 [[noreturn]] void RefuseObject(PyObject* object, const ArgumentName& name) {
+  ThrowIfTraced(object);
   if (g_torch.is_known && IsTorchTensor(object)) {
     ThrowTypeError(Start(name) +
                    " is a torch tensor, but the call has NumPy arrays, and all must come from one "

@@ -3,6 +3,7 @@
 #define ANYOP_IMPORTS_NUMPY
 #include "python.h"
 
+#include "compiled_graph.h"
 #include "module.h"
 #include "numpy_view.h"
 #include "op_object.h"
@@ -40,6 +41,8 @@ PyObject* MakeModule() {
   AddMemoryCallFunctions(module.get());
   AddExampleFunctions(module.get());
   AddMachineFunctions(module.get());
+  InitTracedTypes(module.get());
+  InitGraphTypes(module.get());
   return module.release();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "module.h"
+#include "traced.h"
 
 namespace anyop::python {
 
@@ -424,6 +425,7 @@ void RefuseInference(const ArgumentName& name) {
 }
 
 void RefuseBesideTorch(PyObject* object, const ArgumentName& name) {
+  ThrowIfTraced(object);
   if (PyArray_Check(object)) {
     ThrowTypeError(Start(name) +
                    " is a NumPy array, but the call has torch tensors, and all must "

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anyop import _anyop, _hosts
 from anyop._anyop import (
     Error,
+    Graph,
     Internal,
     InvalidArgument,
     NotAvailable,
@@ -30,6 +31,7 @@ from anyop._anyop import (
     set_policy,
 )
 from anyop._define import define
+from anyop._graph import graph
 from anyop._libraries import Libraries, Library, builtin_names
 
 if TYPE_CHECKING:
@@ -236,6 +238,7 @@ __all__ = [
     "Counter",
     "Error",
     "Explanation",
+    "Graph",
     "Internal",
     "InvalidArgument",
     "KernelChoice",
@@ -253,6 +256,7 @@ __all__ = [
     "explain",
     "get_num_threads",
     "get_policy",
+    "graph",
     "info",
     "load",
     "load_installed",

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiled_graph.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+#include "graph/text.h"
+#include "torch_api.h"
+
+namespace anyop::python {
+namespace {
+
+PyTypeObject* g_graph_type = nullptr;
+PyTypeObject* g_memory_type = nullptr;
+PyTypeObject* g_stats_type = nullptr;
+
+CompiledGraph& Self(PyObject* self) { return *reinterpret_cast<GraphObject*>(self)->graph; }
+const Graph& GraphOf(PyObject* self) { return Self(self).executable->graph(); }
+
+// Inputs that some node changes, by value.
+std::vector<bool> Written(const Graph& graph) {
+  std::vector<bool> written(graph.values.size());
+  for (const GraphNode& node : graph.nodes) {
+    for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+      if (!node.op->contract->forms[0].params[i].is_mut) continue;
+      for (const int v : node.arguments[i].values) written[std::size_t(graph.Root(v))] = true;
+    }
+    for (std::size_t r = 0; r < node.results.size(); ++r) {
+      if (node.into >> r & 1) written[std::size_t(graph.Root(node.results[r]))] = true;
+    }
+  }
+  return written;
+}
+
+PyObject* Intern(const std::string& text) {
+  PyObject* made = ToPython(text).release();
+  PyUnicode_InternInPlace(&made);
+  return made;
+}
+
+void DescribeCall(const std::string& name, const Graph& graph, OperatorInfo& info) {
+  if (graph.inputs.size() > std::size_t(kMaxParams)) {
+    ThrowValueError(name + ": a graph has at most " + std::to_string(kMaxParams) + " inputs.");
+  }
+  const std::vector<bool> written = Written(graph);
+  info.name = info.python_name = name;
+  info.n_params = int(graph.inputs.size());
+  info.n_results = int(graph.outputs.size());
+  for (const int id : graph.inputs) {
+    const GraphValue& v = graph.value(id);
+    const ParamKind kind = v.kind == GraphValue::kScalar ? v.scalar : ParamKind::kTensor;
+    if (kind == ParamKind::kTensor && info.first_tensor < 0) {
+      info.first_tensor = int(info.params.size());
+    }
+    info.params.push_back({Intern(v.name), kind, false, true, written[std::size_t(id)], {}, {}});
+  }
+  info.takes_like = info.first_tensor < 0;
+  for (int r = 0; r < info.n_results; ++r) {
+    info.result_names.push_back(Intern(graph.outputs[std::size_t(r)].name));
+    info.is_declinable[r] = false;
+    info.declines[r] = 0;
+  }
+}
+
+std::vector<Extent> StateOf(const Graph& graph) {
+  std::vector<Extent> all, apart;
+  for (const GraphValue& v : graph.values) {
+    if (v.kind == GraphValue::kState) all.push_back(ExtentOf(v.array.tensor()));
+  }
+  std::sort(all.begin(), all.end(), [](Extent a, Extent b) { return a.begin < b.begin; });
+  for (const Extent& e : all) {
+    if (!apart.empty() && e.begin <= apart.back().end) {
+      apart.back().end = std::max(apart.back().end, e.end);
+    } else {
+      apart.push_back(e);
+    }
+  }
+  return apart;
+}
+
+void FreeGraph(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  CompiledGraph* graph = reinterpret_cast<GraphObject*>(self)->graph;
+  if (graph) {
+    for (const Parameter& p : graph->info.params) Py_DECREF(p.name);
+    for (PyObject* name : graph->info.result_names) Py_DECREF(name);
+    delete graph;
+  }
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* Text(PyObject* self, void*) {
+  return Guarded([&] { return ToPython(Print(GraphOf(self))).release(); });
+}
+PyObject* Str(PyObject* self) { return Text(self, nullptr); }
+
+PyObject* NameOf(PyObject* self, void*) {
+  return Guarded([&] { return ToPython(Self(self).info.name).release(); });
+}
+
+// "f32[n, 64]" by input, or by output.
+PyObject* Types(PyObject* self, bool is_output) {
+  return Guarded([&] {
+    const Graph& graph = GraphOf(self);
+    Ref types = Checked(PyDict_New());
+    const auto add = [&](const std::string& name, int value) {
+      const Ref type = ToPython(ShowType(graph, value));
+      if (PyDict_SetItemString(types.get(), name.c_str(), type.get()) < 0) throw ErrorSet{};
+    };
+    if (is_output) {
+      for (const GraphOutput& o : graph.outputs) add(o.name, o.value);
+    } else {
+      for (const int id : graph.inputs) add(graph.value(id).name, id);
+    }
+    return types.release();
+  });
+}
+PyObject* Inputs(PyObject* self, void*) { return Types(self, false); }
+PyObject* Outputs(PyObject* self, void*) { return Types(self, true); }
+
+PyObject* ShowGraph(PyObject* self) {
+  return Guarded([&] {
+    const Graph& graph = GraphOf(self);
+    std::string text;
+    for (const int id : graph.inputs) {
+      text += (text.empty() ? "" : ", ") + graph.value(id).name + ": " + ShowType(graph, id);
+    }
+    return ToPython("<graph " + Self(self).info.name + "(" + text + "), " +
+                    std::to_string(graph.nodes.size()) + " nodes>")
+        .release();
+  });
+}
+
+// The number of every free symbol, from keywords.
+std::vector<std::int64_t> Symbols(PyObject* self, PyObject* keywords) {
+  const Graph& graph = GraphOf(self);
+  std::vector<std::int64_t> symbols;
+  std::string names;
+  for (const GraphSymbol& s : graph.symbols) {
+    PyObject* size = keywords ? PyDict_GetItemString(keywords, s.name.c_str()) : nullptr;
+    const bool is_free = s.value == GraphSymbol::kFree;
+    if (is_free) names += (names.empty() ? "" : ", ") + s.name;
+    if (is_free && !size) {
+      ThrowTypeError(Self(self).info.name + ": " + s.name + " is missing. Try memory(" + s.name +
+                     "=1).");
+    }
+    const long long n = size ? PyLong_AsLongLong(size) : 0;
+    if (n == -1 && PyErr_Occurred()) throw ErrorSet{};
+    symbols.push_back(n);
+  }
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
+    const std::string name = ToText(key, "a symbol");
+    const auto is_it = [&](const GraphSymbol& s) {
+      return s.value == GraphSymbol::kFree && s.name == name;
+    };
+    if (std::any_of(graph.symbols.begin(), graph.symbols.end(), is_it)) continue;
+    ThrowTypeError(Self(self).info.name + ": unknown size '" + name + "'. " +
+                   (names.empty() ? "The graph has none." : "The graph has " + names + "."));
+  }
+  return symbols;
+}
+
+// Inputs of these sizes, without memory.
+struct PretendedInputs {
+  std::vector<std::vector<std::int64_t>> shapes;
+  std::vector<DLTensor> tensors;
+  std::vector<anyop_value> values;
+
+  PretendedInputs(const Graph& graph, const std::vector<std::int64_t>& symbols)
+      : shapes(graph.inputs.size()), tensors(graph.inputs.size()), values(graph.inputs.size()) {
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      const GraphValue& v = graph.value(graph.inputs[i]);
+      if (v.kind == GraphValue::kScalar) {
+        values[i].tag = v.scalar == ParamKind::kFloat  ? ANYOP_FLOAT
+                        : v.scalar == ParamKind::kBool ? ANYOP_BOOL
+                                                       : ANYOP_INT;
+        if (v.symbol >= 0) values[i].i = symbols[std::size_t(v.symbol)];
+        continue;
+      }
+      for (const Size& size : v.shape) shapes[i].push_back(size.At(symbols));
+      DLTensor& t = tensors[i];
+      t.device = {1, 0};
+      t.ndim = int(shapes[i].size());
+      t.dtype = ToDL(v.dtype);
+      t.shape = shapes[i].data();
+      values[i].tag = ANYOP_TENSOR;
+      values[i].t = &t;
+    }
+  }
+};
+
+// memory(**sizes): what the arena of a replay holds.
+PyObject* Memory(PyObject* self, PyObject* args, PyObject* keywords) {
+  return Guarded([&] {
+    if (PyTuple_GET_SIZE(args)) ThrowTypeError("memory takes sizes by name: memory(n=16).");
+    const PretendedInputs inputs(GraphOf(self), Symbols(self, keywords));
+    const MemoryReport report = ReportOf(*Self(self).executable->Prepare(inputs.values));
+    Ref row = Checked(PyStructSequence_New(g_memory_type));
+    const long long bytes[] = {report.arena_bytes, report.bound_bytes, report.unshared_bytes};
+    for (int i = 0; i < 3; ++i) {
+      PyStructSequence_SET_ITEM(row.get(), i, Checked(PyLong_FromLongLong(bytes[i])).release());
+    }
+    return row.release();
+  });
+}
+
+PyObject* Stats(PyObject* self, PyObject*) {
+  return Guarded([&] {
+    const Graph& graph = GraphOf(self);
+    long long state_bytes = 0;
+    for (const Extent& e : Self(self).state) state_bytes += (long long)(e.end - e.begin);
+    const long long numbers[] = {(long long)(graph.nodes.size()), state_bytes,
+                                 (long long)(Self(self).calls)};
+    Ref row = Checked(PyStructSequence_New(g_stats_type));
+    for (int i = 0; i < 3; ++i) {
+      PyStructSequence_SET_ITEM(row.get(), i, Checked(PyLong_FromLongLong(numbers[i])).release());
+    }
+    return row.release();
+  });
+}
+
+PyMethodDef g_methods[] = {
+    {"memory", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Memory)),
+     METH_VARARGS | METH_KEYWORDS,
+     "memory($self, /, **sizes)\n--\n\nBytes of the memory that a replay at these sizes needs "
+     "beside inputs, outputs and state."},
+    {"stats", Stats, METH_NOARGS,
+     "stats($self, /)\n--\n\nNodes after compilation, bytes of bound state, calls so far."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef g_fields[] = {
+    {"text", Text, nullptr, "The graph after compilation, as str() gives it.", nullptr},
+    {"name", NameOf, nullptr, "The function's name.", nullptr},
+    {"inputs", Inputs, nullptr, "The type of each input, by name.", nullptr},
+    {"outputs", Outputs, nullptr, "The type of each output, by name.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMemberDef g_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(GraphObject, call), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyStructSequence_Field g_memory_fields[] = {
+    {"peak_bytes", "of the arena"},
+    {"bound_bytes", "no plan needs less: most bytes alive at one step"},
+    {"unshared_bytes", "if nothing shared memory"},
+    {nullptr, nullptr}};
+PyStructSequence_Field g_stats_fields[] = {{"nodes", "operator calls after compilation"},
+                                           {"state_bytes", "memory bound by reference"},
+                                           {"calls", "replays so far"},
+                                           {nullptr, nullptr}};
+
+PyTypeObject* MakeSequence(const char* name, const char* doc, PyStructSequence_Field* fields) {
+  PyStructSequence_Desc desc{name, doc, fields, 3};
+  PyTypeObject* type = PyStructSequence_NewType(&desc);
+  if (!type) throw ErrorSet{};
+  return type;
+}
+
+}  // namespace
+
+void InitGraphTypes(PyObject* module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_doc, const_cast<char*>(
+                      "What anyop.graph makes: call it with arrays, and out= for given results.\n\n"
+                      "Several threads may call one graph at once; state that it changes is theirs "
+                      "to guard.")},
+      {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(&FreeGraph)},
+      {Py_tp_str, reinterpret_cast<void*>(&Str)},
+      {Py_tp_repr, reinterpret_cast<void*>(&ShowGraph)},
+      {Py_tp_methods, g_methods},
+      {Py_tp_members, g_members},
+      {Py_tp_getset, g_fields},
+      {0, nullptr}};
+  static PyType_Spec spec = {"anyop.Graph", sizeof(GraphObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                 Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+                             slots};
+  g_graph_type = reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&spec)).release());
+  g_memory_type = MakeSequence("anyop.GraphMemory", "Memory of a replay.", g_memory_fields);
+  g_stats_type = MakeSequence("anyop.GraphStats", "A compiled graph.", g_stats_fields);
+  if (PyModule_AddObjectRef(module, "Graph", reinterpret_cast<PyObject*>(g_graph_type)) < 0) {
+    throw ErrorSet{};
+  }
+}
+
+PyObject* MakeCompiledGraph(Trace& trace, PyObject* returns) {
+  auto made = std::make_unique<CompiledGraph>();
+  made->executable = std::make_unique<Executable>(trace.builder.Finish());
+  const Graph& graph = made->executable->graph();
+  DescribeCall(trace.name, graph, made->info);
+  made->state = StateOf(graph);
+  made->is_torch = made->info.first_tensor < 0 && trace.has_torch_state;
+  if (returns != Py_None) {
+    made->tuple = reinterpret_cast<PyTypeObject*>(Py_NewRef(returns));
+  }
+  GraphObject* self = PyObject_New(GraphObject, g_graph_type);
+  if (!self) throw ErrorSet{};
+  self->call = CallGraph;
+  self->graph = made.release();
+  return reinterpret_cast<PyObject*>(self);
+}
+
+}  // namespace anyop::python

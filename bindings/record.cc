@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of operators on traced values.
+#include "call.h"
+#include "results.h"
+#include "traced.h"
+
+namespace anyop::python {
+namespace {
+
+// A converted number, word or list.
+GraphArgument Literal(const anyop_value& v) {
+  switch (v.tag) {
+    case ANYOP_BOOL:
+      return BoolArgument(v.i);
+    case ANYOP_INT:
+      return IntArgument(v.i);
+    case ANYOP_FLOAT:
+      return FloatArgument(v.f);
+    case ANYOP_WORD:
+      return WordArgument({v.s, v.count});
+    case ANYOP_DTYPE:
+      return DTypeArgument(DType(v.i));
+    case ANYOP_INTS:
+      return IntsArgument({v.is, v.is + v.count});
+    case ANYOP_FLOATS:
+      return FloatsArgument({v.fs, v.fs + v.count});
+    default:
+      return {};
+  }
+}
+
+class Recorder {
+ public:
+  Recorder(OperatorInfo& info, const Slots& slots) : info_(info), slots_(slots) {
+    if (slots.policy) {
+      ThrowValueError(info.name +
+                      ": policy is given, but a graph follows the policy of its calls. Try "
+                      "anyop.policy() around these.");
+    }
+    for (int i = 0; i < info.n_params && !tracer_; ++i) Find(slots[i]);
+    if (!tracer_) Find(slots.out);
+    trace_ = &TraceOf(tracer_);
+  }
+
+  PyObject* Record() {
+    GraphBuilder::CallOptions options;
+    std::vector<GraphArgument> arguments;
+    for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
+    PyObject* given[kMaxResults] = {};
+    if (info_.n_results == 1) {
+      given[0] = slots_.out;
+    } else if (slots_.out) {
+      Spread(info_, slots_.out, given);
+    }
+    for (int r = 0; r < info_.n_results; ++r) {
+      const bool is_array = given[r] && given[r] != Py_False;
+      const bool is_declined = given[r] == Py_False || IsWithoutParameter(r, arguments);
+      if (is_declined && !is_array) options.declined |= 1u << r;
+      PyObject* name = info_.result_names[std::size_t(r)];
+      options.into.push_back(is_array ? Tensor(name, given[r], true) : -1);
+    }
+    trace_->builder.SetPlace(UserPlace());
+    const std::vector<int> ids = trace_->builder.Call(*info_.op, std::move(arguments), options);
+    return Return(ids, given);
+  }
+
+ private:
+  void Find(PyObject* object) {
+    if (!object || tracer_) return;
+    if (IsTraced(object)) {
+      tracer_ = reinterpret_cast<TracedObject*>(object)->tracer;
+    } else if (PyTuple_Check(object) || PyList_Check(object)) {
+      const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+      for (Py_ssize_t i = 0; i < n; ++i) Find(PySequence_Fast_GET_ITEM(object, i));
+    }
+  }
+
+  bool IsWithoutParameter(int r, const std::vector<GraphArgument>& arguments) const {
+    const std::uint32_t params = info_.declines[r];
+    return params && arguments[std::size_t(std::countr_zero(params))].kind == GraphArgument::kNone;
+  }
+
+  void CheckTracer(PyObject* name, PyObject* object) const {
+    if (reinterpret_cast<TracedObject*>(object)->tracer == tracer_) return;
+    ThrowValueError(info_.name + ": " + ToText(name, "a name") +
+                    " belongs to another graph. Try one graph around both.");
+  }
+
+  int Tensor(PyObject* name, PyObject* object, bool is_written) {
+    if (!IsTraced(object)) return BindState(*trace_, info_.name.c_str(), name, object, is_written);
+    CheckTracer(name, object);
+    const int id = reinterpret_cast<TracedObject*>(object)->id;
+    if (id >= 0) return id;
+    ThrowTypeError(info_.name + ": " + ToText(name, "a name") + " is " + Repr(object) +
+                   ", a number, but must be a tensor.");
+  }
+
+  GraphArgument Argument(int i) {
+    const Parameter& param = info_.params[std::size_t(i)];
+    PyObject* object = slots_[i];
+    if (!object && param.is_required) RefuseMissing(info_, param);
+    if (!object) return Literal(param.default_value);
+    if (object == Py_None && param.is_optional) return {};
+    if (param.kind == ParamKind::kTensor) {
+      return ValueArgument(Tensor(param.name, object, param.is_mut));
+    }
+    if (param.kind == ParamKind::kTensors) return Tensors(param, object);
+    if (IsTraced(object)) return Number(param, object);
+    return Other(param, object);
+  }
+
+  GraphArgument Tensors(const Parameter& param, PyObject* object) {
+    if (!PyTuple_Check(object) && !PyList_Check(object)) {
+      ThrowTypeError(info_.name + ": " + ToText(param.name, "a name") + " is " + Repr(object) +
+                     ", but must be a list of tensors.");
+    }
+    std::vector<int> ids;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(object); ++k) {
+      ids.push_back(Tensor(param.name, PySequence_Fast_GET_ITEM(object, k), param.is_mut));
+    }
+    return ValuesArgument(std::move(ids));
+  }
+
+  GraphArgument Number(const Parameter& param, PyObject* object) {
+    CheckTracer(param.name, object);
+    const int id = reinterpret_cast<TracedObject*>(object)->id;
+    const bool is_number = param.kind == ParamKind::kInt || param.kind == ParamKind::kFloat ||
+                           param.kind == ParamKind::kBool;
+    if (!is_number) RefuseTraced(param);
+    return id >= 0 ? ValueArgument(id) : SizeArgument(ToSize(*trace_, object));
+  }
+
+  GraphArgument Other(const Parameter& param, PyObject* object) {
+    CallMemory memory(nullptr);
+    anyop_value value{};
+    try {
+      ConvertOther(info_, param, object, memory, value);
+    } catch (const FoundTraced&) {
+      RefuseTraced(param);
+    }
+    return Literal(value);
+  }
+
+  [[noreturn]] void RefuseTraced(const Parameter& param) const {
+    ThrowValueError(info_.name + ": " + ToText(param.name, "a name") +
+                    " depends on what only a call of the graph knows, but must be part of the "
+                    "graph. Try fixed numbers.");
+  }
+
+  PyObject* Return(const std::vector<int>& ids, PyObject* const* given) {
+    if (info_.n_results == 0) Py_RETURN_NONE;
+    const auto result = [&](int r) {
+      if (given[r] && given[r] != Py_False) return Ref::Borrow(given[r]);
+      const int id = ids[std::size_t(r)];
+      return id < 0 ? Ref::Borrow(Py_None) : MakeTraced(tracer_, id);
+    };
+    if (info_.n_results == 1) return result(0).release();
+    PyTypeObject* type = ResultType(info_);
+    Ref tuple = Checked(type->tp_alloc(type, info_.n_results));
+    for (int r = 0; r < info_.n_results; ++r) {
+      PyTuple_SET_ITEM(tuple.get(), r, result(r).release());
+    }
+    return tuple.release();
+  }
+
+  OperatorInfo& info_;
+  const Slots& slots_;
+  PyObject* tracer_ = nullptr;  // borrowed
+  Trace* trace_ = nullptr;
+};
+
+}  // namespace
+
+PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                     PyObject* keywords) {
+  return Guarded([&] {
+    Slots slots;
+    Sort(info, args, n_args, keywords, slots);
+    return Recorder(info, slots).Record();
+  });
+}
+
+}  // namespace anyop::python

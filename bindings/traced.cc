@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traced.h"
+
+#include <cstddef>
+#include <memory>
+
+#include <structmember.h>
+
+#include "torch_api.h"
+
+namespace anyop::python {
+
+PyTypeObject* g_traced_type = nullptr;
+
+namespace {
+
+PyTypeObject* g_tracer_type = nullptr;
+PyObject* g_value_class = nullptr;  // of traced tensors
+std::string g_package;              // the folder of anyop's own Python
+
+int InitTraced(PyObject* self, PyObject* args, PyObject*) {
+  auto* object = reinterpret_cast<TracedObject*>(self);
+  PyObject* tracer;
+  int id = -1;
+  if (!PyArg_ParseTuple(args, "O!|i", g_tracer_type, &tracer, &id)) return -1;
+  Py_XSETREF(object->tracer, Py_NewRef(tracer));
+  object->id = id;
+  return 0;
+}
+
+void FreeTraced(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  Py_XDECREF(reinterpret_cast<TracedObject*>(self)->tracer);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef g_traced_members[] = {
+    {"_tracer", T_OBJECT_EX, offsetof(TracedObject, tracer), READONLY, nullptr},
+    {"_id", T_INT, offsetof(TracedObject, id), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+// Keeps an object alive from C++, whoever drops it and whenever.
+std::shared_ptr<void> Keep(PyObject* object) {
+  return {Py_NewRef(object), [](void* kept) {
+            if (!Py_IsInitialized()) return;
+            const PyGILState_STATE state = PyGILState_Ensure();
+            Py_DECREF(static_cast<PyObject*>(kept));
+            PyGILState_Release(state);
+          }};
+}
+
+template <class T>
+void Append(std::string* key, const T* items, std::size_t n) {
+  key->append(reinterpret_cast<const char*>(items), n * sizeof(T));
+}
+
+std::string KeyOf(const Array& a) {
+  const void* data = a.data();
+  const int dtype = int(a.dtype());
+  std::string key;
+  Append(&key, &data, 1);
+  Append(&key, &dtype, 1);
+  Append(&key, a.shape().data(), a.shape().size());
+  Append(&key, a.strides().data(), a.strides().size());
+  return key;
+}
+
+// The memory of an array or tensor; nothing is copied.
+Array Bound(const char* op, PyObject* name, PyObject* object, Access access, bool* is_torch) {
+  View view;
+  *is_torch = g_torch.is_known && IsTorchTensor(object);
+  if (*is_torch) {
+    TorchCall torch;
+    torch.Convert(op, name, access, object, view);
+    if (torch.route() != TorchRoute::kFast) {
+      ThrowValueError(std::string(op) + ": " + ToText(name, "a name") +
+                      " cannot be bound to a graph: " + Describe(torch.route()) +
+                      ". Try a detached CPU tensor.");
+    }
+    return Array::Wrap(view.tensor, Keep(object));
+  }
+  Ref copy;
+  ViewArray(object, access, {op, name}, view, copy);
+  if (copy) {
+    ThrowValueError(std::string(op) + ": " + ToText(name, "a name") +
+                    " has a stride that is no multiple of its element, so that it cannot be bound "
+                    "to a graph. Try numpy.ascontiguousarray.");
+  }
+  return Array::Wrap(view.tensor, Keep(object));
+}
+
+std::string Unique(Trace& trace, std::string name) {
+  const int count = ++trace.names[name];
+  return count == 1 ? name : Unique(trace, name + "_" + std::to_string(count));
+}
+
+}  // namespace
+
+Trace& TraceOf(PyObject* tracer) {
+  Trace& trace = *reinterpret_cast<TracerObject*>(tracer)->trace;
+  if (!trace.is_done) return trace;
+  ThrowValueError(trace.name +
+                  ": a value of this graph is used after its function returned, but it was never "
+                  "computed. Try returning it from the function.");
+}
+
+int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
+              bool is_frozen) {
+  bool is_torch = false;
+  const Array array =
+      Bound(op, name, object, is_written ? Access::kWrite : Access::kRead, &is_torch);
+  trace.has_torch_state |= is_torch;
+  const auto [found, is_new] = trace.states.emplace(KeyOf(array), -1);
+  if (is_new) {
+    found->second = trace.builder.State(Unique(trace, ToText(name, "a name")), array, is_frozen);
+  }
+  return found->second;
+}
+
+Size ToSize(Trace& trace, PyObject* object) {
+  if (PyLong_Check(object)) {
+    const long long n = PyLong_AsLongLong(object);
+    if (n == -1 && PyErr_Occurred()) throw ErrorSet{};
+    return Size(n);
+  }
+  const Ref text = Checked(PyObject_Str(object));
+  return trace.builder.ParseSize(ToText(text.get(), "a size"));
+}
+
+Ref MakeTraced(PyObject* tracer, int id) {
+  return Checked(PyObject_CallFunction(g_value_class, "Oi", tracer, id));
+}
+
+std::string UserPlace() {
+  Ref frame = Ref::Borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame) {
+    auto* at = reinterpret_cast<PyFrameObject*>(frame.get());
+    const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
+    const Ref file = Checked(PyObject_GetAttrString(code.get(), "co_filename"));
+    const std::string path = ToText(file.get(), "co_filename");
+    if (!path.starts_with(g_package)) {
+      return path.substr(path.rfind('/') + 1) + ":" + std::to_string(PyFrame_GetLineNumber(at));
+    }
+    frame = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
+  }
+  return "";
+}
+
+namespace {
+
+// graph_classes(Value, folder): the class of traced tensors, and where anyop's own Python lies.
+PyObject* SetClasses(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    PyObject* value;
+    const char* folder;
+    if (!PyArg_ParseTuple(args, "Os", &value, &folder)) throw ErrorSet{};
+    g_value_class = Py_NewRef(value);
+    g_package = folder;
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyMethodDef g_functions[] = {
+    {"graph_classes", SetClasses, METH_VARARGS, "Sets what traced tensors are made of."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void InitTracedTypes(PyObject* module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_doc, const_cast<char*>("What only a call of a graph knows.")},
+      {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
+      {Py_tp_init, reinterpret_cast<void*>(&InitTraced)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(&FreeTraced)},
+      {Py_tp_members, g_traced_members},
+      {0, nullptr}};
+  static PyType_Spec spec = {"anyop._anyop.Traced", sizeof(TracedObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  g_traced_type = reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&spec)).release());
+  if (PyModule_AddObjectRef(module, "Traced", reinterpret_cast<PyObject*>(g_traced_type)) < 0 ||
+      PyModule_AddFunctions(module, g_functions) < 0) {
+    throw ErrorSet{};
+  }
+  g_tracer_type = MakeTracerType(module);
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs: `anyop.graph`."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyop import _anyop
+from anyop._graph.number import Number
+from anyop._graph.size import Size
+from anyop._graph.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_anyop.graph_classes(Value, str(Path(__file__).parents[1]))
+NUMBERS = ("int", "float", "bool")
+
+
+def graph(
+    function: Callable[..., Any],
+    *specs: Any,
+    state: Mapping[str, Any] | None = None,
+    frozen: Mapping[str, Any] | None = None,
+    name: str = "",
+) -> _anyop.Graph:
+    """Calls `function` once with values that stand for its arguments, and compiles what it did.
+
+        g = anyop.graph(lambda x: anyop.rms_norm(x, weight), "f32[n, 64]")
+        y = g(x)                                     # any n; planned once per n
+
+    specs   one per argument: a type `"bf16[n, 576]"`, whose sizes are numbers or names; `"int"`,
+            `"float"` or `"bool"` for a number of each call; or an array or tensor of that type
+    state   names for arrays that the function uses beside its arguments
+    frozen  the same for arrays that nobody will change
+    name    of the graph, in messages; the function's if it is not given
+
+    Calls of operators on such values are recorded. Arrays and tensors beside them are bound by
+    reference: a replay reads them as they are then, and changes them where an operator writes. All
+    else that the function does, calls of operators on arrays alone included, happens once, now.
+    It returns a tensor, a tuple or list of tensors, or None.
+
+    Errors: InvalidArgument where an operator refuses its arguments, or the function asks for what
+    only a call knows, with the line; WrongType where it hands a value to other code.
+    """
+    shown = name or getattr(function, "__name__", "graph").strip("<>")
+    names = _argument_names(shown, function, len(specs))
+    tracer = _anyop.Tracer(shown)
+    arguments = [_input(tracer, n, spec) for n, spec in zip(names, specs, strict=True)]
+    for arrays, is_frozen in ((state, False), (frozen, True)):
+        for key, array in (arrays or {}).items():
+            tracer.state(key, array, is_frozen)
+    returned = function(*arguments)
+    outputs, kind = _outputs(shown, returned)
+    fields = getattr(kind, "_fields", [f"out{i}" for i in range(len(outputs))])
+    for key, output in zip(fields if kind else ["out"], outputs, strict=False):
+        tracer.output(output, key)
+    return tracer.compile(kind)
+
+
+def _argument_names(name: str, function: Callable[..., Any], n: int) -> list[str]:
+    """The names of the first n positional parameters."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return [f"x{i}" for i in range(n)]
+    kinds = inspect.Parameter
+    names = [
+        p.name for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    needed = [
+        p.name
+        for p in parameters
+        if p.default is kinds.empty and p.kind is not kinds.VAR_POSITIONAL
+        and p.kind is not kinds.VAR_KEYWORD
+    ]  # fmt: skip
+    takes_more = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
+    if takes_more:
+        names += [f"x{i}" for i in range(len(names), n)]
+    if n > len(names) or any(p not in names[:n] for p in needed):
+        raise _anyop.InvalidArgument(
+            f"{name}: {n} types are given, but the function takes ({', '.join(names)}). "
+            "Try one per argument."
+        )
+    return names[:n]
+
+
+def _input(tracer: _anyop.Tracer, name: str, spec: Any) -> Any:
+    if not isinstance(spec, str):
+        spec = _type_of(name, spec)
+    number = tracer.input(name, spec.strip())
+    if spec.strip() == "int":
+        return Size(tracer, name)
+    return Number(tracer, number) if spec.strip() in NUMBERS else Value(tracer, number)
+
+
+def _type_of(name: str, array: Any) -> str:
+    """The type of an example."""
+    dtype, shape = getattr(array, "dtype", None), getattr(array, "shape", None)
+    if dtype is None or shape is None:
+        raise _anyop.WrongType(
+            f"graph: the type of {name} is {array!r}, but must be a str like 'f32[n, 64]', 'int', "
+            "'float' or 'bool', or an array."
+        )
+    return f"{_anyop.dtype_name(dtype)}[{', '.join(str(int(n)) for n in shape)}]"
+
+
+def _outputs(name: str, returned: Any) -> tuple[list[Any], type[Any] | None]:
+    """The tensors that were returned, and the tuple that a call returns them in."""
+    if returned is None:
+        return [], None
+    if isinstance(returned, tuple):
+        return list(returned), type(returned)
+    if isinstance(returned, list):
+        return returned, tuple
+    if isinstance(returned, (dict, set, str)):
+        raise _anyop.WrongType(
+            f"{name}: the function returns a {type(returned).__name__}, but must return a tensor "
+            "or a tuple of tensors."
+        )
+    return [returned], None

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What anyop.graph and graphs refuse, word for word, with the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyop
+import numpy as np
+import pytest
+
+X = np.ones((6, 64), np.float32)
+WEIGHT = np.ones(64, np.float32)
+UNKNOWN = (
+    ", but a graph is made before there are numbers: if, while, int() and range() cannot depend on "
+    "them. Try an operator, a fixed size, or do it outside of the graph."
+)
+FOREIGN = ", but a graph holds operators of anyop only."
+OUTSIDE = " Try an operator, or do it outside of the graph."
+
+
+def scaled(x: Any, eps: Any) -> Any:
+    return anyop.rms_norm(x, WEIGHT, eps)
+
+
+def check(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == text
+    assert isinstance(caught.value, anyop.Error)
+
+
+def branch(x: Any) -> Any:
+    if x:
+        return x
+    return None
+
+
+def count(x: Any) -> Any:
+    total = 0
+    for i in range(x.shape[0]):
+        total += i
+    return x
+
+
+def grow(x: Any) -> Any:
+    while x.shape[0] > 4:
+        x = x[1:]
+    return x
+
+
+CONTROL = [
+    (branch, 1, "asks whether x, f32[n, 64] is true"),
+    (count, 2, "asks for the number n"),
+    (grow, 1, "asks whether n > 4"),
+    (lambda x: int(x[0, 0]), 0, "asks for the number v3, f32[]"),
+    (lambda x: float(x[0, 0]), 0, "asks for the number v3, f32[]"),
+    (lambda x: [row for row in x], 0, "iterates over x, f32[n, 64]"),  # noqa: C416
+    (lambda x: len(x), 0, "asks for the len() of x, f32[n, 64]"),
+    (lambda x: x.tolist(), 0, "asks for the elements of x, f32[n, 64]"),
+    (lambda x: 1 in x, 0, "asks for the elements of x, f32[n, 64]"),
+    (lambda x: x.shape[0] // 2, 0, "asks for n // 2"),
+    (lambda x: x.shape[0] == 3, 0, "asks whether n == 3"),
+]
+
+
+@pytest.mark.parametrize(("function", "line", "text"), CONTROL)
+def test_control_flow_on_values_names_the_line(
+    function: Callable[..., Any], line: int, text: str
+) -> None:
+    place = f"test_graph_errors.py:{function.__code__.co_firstlineno + line}"
+    check(
+        lambda: anyop.graph(function, "f32[n, 64]"),
+        ValueError,
+        f"anyop.graph: {place} {text}{UNKNOWN}",
+    )
+
+
+CODE = [
+    (lambda x: np.exp(x), "numpy.exp", OUTSIDE),
+    (lambda x: np.concatenate([x, x]), "numpy.concatenate", OUTSIDE),
+    (lambda x: np.asarray(x), "NumPy", OUTSIDE),
+    (lambda x: np.add(X, x), "numpy.add", " Try anyop.add."),
+    (lambda x: x + 1, "Python's +", " Try anyop.add."),
+    (lambda x: 2 * x, "Python's *", " Try anyop.mul."),
+    (lambda x: X * x, "numpy.multiply", OUTSIDE),
+    (lambda x: x.astype(np.float64), ".astype", OUTSIDE),
+    (lambda x: x[:, ::2], "a slice with step 2", OUTSIDE),
+    (lambda x: x[np.array([1, 2])], "indexing", OUTSIDE),
+]
+
+
+@pytest.mark.parametrize(("function", "code", "hint"), CODE)
+def test_code_that_is_not_anyops_is_refused(
+    function: Callable[..., Any], code: str, hint: str
+) -> None:
+    place = f"test_graph_errors.py:{function.__code__.co_firstlineno}"
+    check(
+        lambda: anyop.graph(function, "f32[n, 64]"),
+        TypeError,
+        f"anyop.graph: {place} calls {code} on x, f32[n, 64]{FOREIGN}{hint}",
+    )
+
+
+def test_a_number_goes_to_operators_only() -> None:
+    function = lambda x, eps: scaled(x, eps * 2)  # noqa: E731
+    line = function.__code__.co_firstlineno
+    check(
+        lambda: anyop.graph(function, "f32[n, 64]", "float"),
+        ValueError,
+        f"anyop.graph: test_graph_errors.py:{line} computes with eps, a float (*){UNKNOWN}",
+    )
+
+
+def test_an_operators_refusal_names_the_line() -> None:
+    line = scaled.__code__.co_firstlineno + 1
+    check(
+        lambda: anyop.graph(scaled, "f32[n, 63]", "float"),
+        ValueError,
+        "rms_norm: weight is f32[64], but must be f32[63] because x is f32[384, 63].\n"
+        f"  tried with n = 384\n  at test_graph_errors.py:{line}",
+    )
+
+
+def leaked() -> Any:
+    kept = []
+    anyop.graph(lambda x: kept.append(x) or anyop.softmax(x), "f32[4]")
+    return anyop.softmax(kept[0])
+
+
+def nested() -> Any:
+    inner = anyop.graph(anyop.softmax, "f32[n]", name="inner")
+    return anyop.graph(lambda x: inner(x), "f32[n]")
+
+
+def mixed() -> Any:
+    return anyop.graph(
+        lambda x: anyop.graph(lambda y: anyop.add(x, y), "f32[4]", name="in"), "f32[4]"
+    )
+
+
+def read_only() -> Any:
+    fixed = np.zeros(4, np.float32)
+    fixed.flags.writeable = False
+    return anyop.graph(lambda x: anyop.softmax(x, out=fixed), "f32[4]")
+
+
+MAKING: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: anyop.graph(scaled, "f32[n, 64]"),
+        ValueError,
+        "scaled: 1 types are given, but the function takes (x, eps). Try one per argument.",
+    ),
+    (
+        lambda: anyop.graph(scaled, "f32[n, 64]", 3.0),
+        TypeError,
+        "graph: the type of eps is 3.0, but must be a str like 'f32[n, 64]', 'int', 'float' or "
+        "'bool', or an array.",
+    ),
+    (
+        lambda: anyop.graph(lambda x: {"y": x}, "f32[n]"),
+        TypeError,
+        "lambda: the function returns a dict, but must return a tensor or a tuple of tensors.",
+    ),
+    (
+        lambda: anyop.graph(lambda x: x.shape[0], "f32[n]"),
+        TypeError,
+        "lambda: the function returns n, but must return tensors of its graph.",
+    ),
+    (
+        lambda: anyop.graph(lambda x: x.reshape(-1, 7), "f32[n, 64]"),
+        ValueError,
+        "anyop.graph: test_graph_errors.py:{line} reshapes x, f32[n, 64] to [-1, 7], but 64*n "
+        "elements are no multiple of 7.",
+    ),
+    (
+        lambda: anyop.graph(lambda x: anyop.softmax(x, policy="none"), "f32[n]"),
+        ValueError,
+        "softmax: policy is given, but a graph follows the policy of its calls. Try "
+        "anyop.policy() around these.",
+    ),
+    (
+        leaked,
+        ValueError,
+        "lambda: a value of this graph is used after its function returned, but it was never "
+        "computed. Try returning it from the function.",
+    ),
+    (
+        nested,
+        TypeError,
+        "inner: a graph is called while another is made of it, but graphs hold operators only. "
+        "Try its function instead.",
+    ),
+    (mixed, ValueError, "add: y belongs to another graph. Try one graph around both."),
+    (read_only, ValueError, "softmax: y is read-only, but is written. Try a copy."),
+    (
+        lambda: anyop.graph(lambda x: anyop.explain(anyop.softmax, x), "f32[n]"),
+        TypeError,
+        "a value of a graph under construction is given, but only operators take these. Try it "
+        "outside of the graph's function.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), MAKING)
+def test_what_cannot_become_a_graph(
+    call: Callable[[], Any], kind: type[Exception], text: str
+) -> None:
+    check(call, kind, text.replace("{line}", str(call.__code__.co_firstlineno)))
+
+
+GRAPH = anyop.graph(scaled, "f32[n, 64]", "float")
+PAIR = anyop.graph(lambda x: (anyop.softmax(x), x), "f32[n, 64]", name="pair")
+
+CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: GRAPH(X), TypeError, "scaled: eps is missing."),
+    (
+        lambda: GRAPH(X, 1.0, 2),
+        TypeError,
+        "scaled: 3 positional arguments are given, but at most 2 are taken. Try repr() of the "
+        "graph.",
+    ),
+    (
+        lambda: GRAPH(X, 1.0, esp=2),
+        TypeError,
+        "scaled: unknown argument 'esp'. Did you mean 'eps'?",
+    ),
+    (lambda: GRAPH(X, 1.0, eps=2), TypeError, "scaled: eps is given twice."),
+    (lambda: GRAPH(X, "a"), TypeError, "scaled: eps is 'a', but must be a number."),
+    (lambda: GRAPH([1.0], 1.0), TypeError, "scaled: x is [1.0], but must be a NumPy array. Try numpy.asarray(x)."),  # noqa: E501
+    (lambda: GRAPH(X.astype("f8"), 1.0), ValueError, "scaled: x is f64[6, 64], but must be f32[n, 64]."),  # noqa: E501
+    (lambda: GRAPH(X[:, :3], 1.0), ValueError, "scaled: x is f32[6, 3], but must be f32[n, 64]."),
+    (lambda: GRAPH(X[0], 1.0), ValueError, "scaled: x is f32[64], but must be f32[n, 64]."),
+    (
+        lambda: GRAPH(X, 1.0, out=X),
+        ValueError,
+        "scaled: out is f32[6, 64] and shares memory with x, but a graph writes results into "
+        "memory of their own.",
+    ),
+    (
+        lambda: GRAPH(X[:1], 1.0, out=WEIGHT.reshape(1, 64)),
+        ValueError,
+        "scaled: out is f32[1, 64] and shares memory with state of the graph, but a graph writes "
+        "results into memory of their own.",
+    ),
+    (
+        lambda: GRAPH(X, 1.0, out=np.empty((5, 64), "f4")),
+        ValueError,
+        "scaled: out is f32[5, 64], but must be f32[6, 64].",
+    ),
+    (
+        lambda: GRAPH(X, 1.0, out=np.empty((64, 6), "f4").T),
+        ValueError,
+        "scaled: out is f32[6, 64] and has gaps or another order, but must be contiguous. Try a "
+        "new array.",
+    ),
+    (
+        lambda: PAIR(X, out=X),
+        TypeError,
+        "pair: out is array([[1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., ..., but must be "
+        "a tuple of 2 (out0, out1). Try None for those to allocate.",
+    ),
+    (
+        lambda: GRAPH(X, 1.0, policy="none"),
+        TypeError,
+        "scaled: policy is given, but a graph takes its inputs and out only. Try anyop.policy() "
+        "around the call.",
+    ),
+    (
+        lambda: GRAPH(X, -1.0),
+        ValueError,
+        "rms_norm: eps >= 0 must hold, but eps is -1.0.\n"
+        "  in v3 = anyop.rms_norm(x, weight, eps), at test_graph_errors.py:{scaled}",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), CALLS)
+def test_wrong_calls_of_a_graph(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
+    check(call, kind, text.replace("{scaled}", str(scaled.__code__.co_firstlineno + 1)))
+
+
+def test_a_graph_works_on_after_it_refused_a_call() -> None:
+    with pytest.raises(ValueError, match="eps"):
+        GRAPH(X, -1.0)
+    np.testing.assert_array_equal(GRAPH(X, 1.0), scaled(X, 1.0))
+
+
+def test_eager_calls_refuse_other_objects_as_before() -> None:
+    class Other:
+        def __repr__(self) -> str:
+            return "other"
+
+    other: Any = Other()
+    check(
+        lambda: anyop.softmax(other),
+        TypeError,
+        "softmax: x is other, but must be a NumPy array. Try numpy.asarray(x).",
+    )
