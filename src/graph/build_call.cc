@@ -169,6 +169,15 @@ std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arg
   return node.results;
 }
 
+GraphArgument GraphBuilder::Evaluated(const Contract& contract, const GraphNode& call,
+                                      const Expression& expression) const {
+  Size size;
+  if (!points_->Evaluate(graph_, contract, call, expression, &size)) {
+    Refuse(contract.name + ": " + expression.text + " has no value here.");
+  }
+  return SizeArgument(size);
+}
+
 int GraphBuilder::AddResult(const GraphNode& node, int number, int r, std::string_view name) {
   const ResultShape& shape = points_->tried(r);
   GraphValue v;

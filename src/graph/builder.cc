@@ -77,6 +77,12 @@ int GraphBuilder::Add(GraphValue value, std::string_view name) {
   return id;
 }
 
+std::string GraphBuilder::FreeName(std::string_view name) const {
+  std::string free(name);
+  for (int k = 0; names_.contains(free); ++k) free = std::string(name) + "_" + std::to_string(k);
+  return free;
+}
+
 int GraphBuilder::Input(std::string_view name, DType dtype, std::vector<Size> shape) {
   if (shape.size() > std::size_t(kMaxRank)) {
     Refuse(std::string(name) + " has " + std::to_string(shape.size()) +
@@ -133,7 +139,7 @@ int GraphBuilder::State(std::string_view name, const Array& array, bool is_froze
 
 int GraphBuilder::Constant(std::string_view name, const Array& array) {
   const int id = State(name, array.Clone());
-  graph_.value(id).kind = GraphValue::kConstant;
+  MakeConstant(id);
   return id;
 }
 

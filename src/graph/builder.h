@@ -21,6 +21,8 @@
 
 namespace anyop {
 
+struct Contract;
+struct Expression;
 class GraphPoints;
 
 // Arguments of GraphBuilder::Call.
@@ -91,6 +93,15 @@ class GraphBuilder {
   GraphArgument Default(const Operator& op, int i) const;
   // Another name for a view or result, where it is free.
   void Rename(int value, std::string_view name);
+
+  // This name, or one after it that no value has.
+  std::string FreeName(std::string_view name) const;
+  // Makes a state that was just added a constant, without a copy.
+  void MakeConstant(int state) { graph_.value(state).kind = GraphValue::kConstant; }
+  // An expression over the sizes of a call; contract: that it was compiled for. Throws Error where
+  // it has no whole value, or no polynomial.
+  GraphArgument Evaluated(const Contract& contract, const GraphNode& call,
+                          const Expression& expression) const;
 
   // What is known so far; shapes of values are here.
   const Graph& graph() const { return graph_; }

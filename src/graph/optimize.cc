@@ -11,6 +11,7 @@ struct Pass {
   void (*run)(Graph*);
 };
 constexpr Pass kPasses[] = {
+    {"fold what is known", &FoldKnown},
     {"remove duplicates", &RemoveDuplicates},
     {"remove dead", &RemoveDead},
 };

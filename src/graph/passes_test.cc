@@ -105,6 +105,71 @@ TEST(RemoveDuplicates, KeepsCopiesThatAreChangedApart) {
   EXPECT_EQ(Values(r[1]), (std::vector<float>{1, 2}));
 }
 
+TEST(FoldKnown, RunsWhatDependsOnFrozenStateOnce) {
+  GraphBuilder b;
+  const int x = b.Input("x", "f32[4]"), w = b.State("w", Counting({2, 4}), true);
+  const int row = b.Reshape(b.Slice(w, 0, 1, 2), {4});
+  b.Output(Add(b, x, Scale(b, Scale(b, row, 2), 3)));
+  Executable e(b.Finish());
+  EXPECT_EQ(Print(e.graph()),
+            "input x: f32[4]\n"
+            "frozen v5: f32[4]\n"
+            "v6: f32[4] = testing.axpy(a=1.0, x=x, y=v5)\n"
+            "output v6\n");
+  ResetCounters();
+  EXPECT_EQ(Values(Replay(e, {Floats({4}, {1, 1, 1, 1})})[0]),
+            (std::vector<float>{25, 31, 37, 43}));
+  EXPECT_EQ(CountersFor("testing.scale", "cpu_f32").calls, 0u);
+}
+
+TEST(FoldKnown, LeavesWhatMayChange) {
+  GraphBuilder b;
+  const int x = b.Input("x", "f32[2]"), s = b.State("s", Floats({2}, {1, 2}));
+  const int f = b.State("f", Floats({2}, {1, 2}), true);
+  b.Output(Scale(b, s, 2));
+  const int copy = Scale(b, f, 2);  // frozen, but the copy is changed
+  Accumulate(b, x, copy);
+  b.Output(copy);
+  Executable e(b.Finish());
+  for (int k = 0; k < 2; ++k) {
+    EXPECT_EQ(Values(Replay(e, {Floats({2}, {1, 1})})[1]), (std::vector<float>{3, 5}));
+  }
+  EXPECT_EQ(e.graph().nodes.size(), 3u);
+}
+
+TEST(FoldKnown, PacksFrozenWeights) {
+  for (const bool is_frozen : {true, false}) {
+    GraphBuilder b;
+    const Array weight = Floats({2}, {3, 5});
+    const int x = b.Input("x", "f32[m, 2]"), w = b.State("w", weight, is_frozen);
+    b.SetPlace("model.py:9");
+    b.Output(b.Call("testing.weigh", {ValueArgument(x), ValueArgument(w)})[0], "y");
+    Executable e(b.Finish());
+    EXPECT_EQ(Values(Replay(e, {Counting({2, 2})})[0]), (std::vector<float>{0, 5, 6, 15}));
+    const std::string text = Print(e.graph());
+    EXPECT_EQ(text, is_frozen ? "input x: f32[m, 2]\n"
+                                "frozen packed: f32[2, 2]\n"
+                                "v2: f32[m, 2] = testing.weigh_packed(x, packed, n_weights=2)  "
+                                "# model.py:9\n"
+                                "output v2 as y\n"
+                              : "input x: f32[m, 2]\n"
+                                "state w: f32[2]\n"
+                                "v2: f32[m, 2] = testing.weigh(x, w)  # model.py:9\n"
+                                "output v2 as y\n");
+  }
+}
+
+TEST(FoldKnown, FindsFreeNames) {
+  GraphBuilder b;
+  const int x = b.Input("x", "f32[m, 2]"), w = b.State("w", Floats({2}, {3, 5}), true);
+  const int packed = b.State("packed", Floats({2}, {1, 1}));
+  const int y = b.Call("testing.weigh", {ValueArgument(x), ValueArgument(w)})[0];
+  b.Output(b.Call("testing.weigh", {ValueArgument(y), ValueArgument(packed)})[0]);
+  Executable e(b.Finish());
+  EXPECT_EQ(Values(Replay(e, {Counting({1, 2})})[0]), (std::vector<float>{0, 5}));
+  EXPECT_NE(Print(e.graph()).find("weigh_packed(x, packed_1, "), std::string::npos);
+}
+
 // Random programs of calls, changes in place and views of values, inputs and a state.
 class RandomGraph {
  public:

@@ -181,6 +181,27 @@ std::vector<KnownSize> GraphPoints::Known(const Graph& graph, const GraphNode& n
   return known;
 }
 
+bool GraphPoints::Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
+                           const Expression& expression, Size* size) const {
+  std::vector<const DLTensor*> lists(ListElements(node) + 1);
+  std::vector<std::int64_t> at;
+  for (const Point& p : points_) {
+    if (!p.is_alive) continue;
+    anyop_value frame[kMaxParams + kMaxResults];
+    FillFrame({graph, p.symbols, p.places, p.scalars}, node, frame, lists.data());
+    Bindings bindings;
+    std::string error;
+    const int form = Check(contract, frame, &bindings, &error, ScalarParams(graph, node));
+    if (form < 0) return false;
+    const int root = expression.node[std::size_t(form)];
+    if (root < 0) return false;
+    const Number n = anyop::Evaluate(contract, form, root, bindings, frame);
+    if (!n.known || n.is_float) return false;
+    at.push_back(n.i);
+  }
+  return FitSize(at, Known(graph, node), size);
+}
+
 bool GraphPoints::Fit(const Graph& graph, const GraphNode& node, int result, int dimension,
                       Size* size) const {
   std::vector<std::int64_t> at;

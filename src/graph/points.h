@@ -32,6 +32,9 @@ class GraphPoints {
   const ResultShape& tried(int result) const;
   // The size of a result that was tried as a polynomial over sizes of the graph; false: none found.
   bool Fit(const Graph& graph, const GraphNode& node, int result, int dimension, Size* size) const;
+  // Likewise a whole-numbered expression over the sizes of a call. contract: the expression's.
+  bool Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
+                const Expression& expression, Size* size) const;
 
  private:
   struct Point {

@@ -77,8 +77,46 @@ void EveryOther(const Context&, const Tensor& x, const Tensor& y) {
 constexpr Kernel kEveryOther{.name = "cpu_f32", .run = Bind<&EveryOther>()};
 constexpr const Kernel* kEveryOtherKernels[] = {&kEveryOther};
 
+// weigh: y = x * w; packed weights are w twice over, so that a test sees which of the two ran.
+void Weigh(const Context&, const Tensor& x, const Tensor& w, const Tensor& y) {
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    y.base<float>()[i] = x.base<const float>()[i] * w.base<const float>()[i % w.size()];
+  }
+}
+void PackWeight(const Context&, const Tensor& w, const Tensor& packed) {
+  for (int k = 0; k < 2; ++k)
+    std::copy_n(w.base<const float>(), w.size(), packed.base<float>() + k * w.size());
+}
+void WeighPacked(const Context&, const Tensor& x, const Tensor& packed, std::int64_t n,
+                 const Tensor& y) {
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    y.base<float>()[i] = x.base<const float>()[i] * packed.base<const float>()[n + i % n];
+  }
+}
+constexpr Kernel kWeigh{.name = "cpu_f32", .run = Bind<&Weigh>()};
+constexpr const Kernel* kWeighKernels[] = {&kWeigh};
+constexpr Kernel kPackWeight{.name = "cpu_f32", .run = Bind<&PackWeight>()};
+constexpr const Kernel* kPackWeightKernels[] = {&kPackWeight};
+constexpr Kernel kWeighPacked{.name = "cpu_f32", .run = Bind<&WeighPacked>()};
+constexpr const Kernel* kWeighPackedKernels[] = {&kWeighPacked};
+
 }  // namespace
 
+extern constinit const Op weigh{
+    .signature = "weigh(x: dense f32[m, n], w: dense f32[n]) -> (y: f32[m, n])",
+    .prepack = "packed = pack_weight(w); y = weigh_packed(x, packed, n)",
+    .kernels = kWeighKernels,
+};
+extern constinit const Op pack_weight{
+    .signature = "pack_weight(w: dense f32[n]) -> (packed: f32[2, n])",
+    .kernels = kPackWeightKernels,
+};
+extern constinit const Op weigh_packed{
+    .signature =
+        "weigh_packed(x: dense f32[m, n], packed: dense f32[2, n], n_weights: int) "
+        "-> (y: f32[m, n]) where n_weights == n",
+    .kernels = kWeighPackedKernels,
+};
 extern constinit const Op axpy{
     .signature =
         "axpy(a: float, x: T[..., d], y: T[..., d]) -> (z: T[..., d] over x | y) "
