@@ -20,21 +20,6 @@ PyTypeObject* g_stats_type = nullptr;
 CompiledGraph& Self(PyObject* self) { return *reinterpret_cast<GraphObject*>(self)->graph; }
 const Graph& GraphOf(PyObject* self) { return Self(self).executable->graph(); }
 
-// Inputs that some node changes, by value.
-std::vector<bool> Written(const Graph& graph) {
-  std::vector<bool> written(graph.values.size());
-  for (const GraphNode& node : graph.nodes) {
-    for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-      if (!node.op->contract->forms[0].params[i].is_mut) continue;
-      for (const int v : node.arguments[i].values) written[std::size_t(graph.Root(v))] = true;
-    }
-    for (std::size_t r = 0; r < node.results.size(); ++r) {
-      if (node.into >> r & 1) written[std::size_t(graph.Root(node.results[r]))] = true;
-    }
-  }
-  return written;
-}
-
 PyObject* Intern(const std::string& text) {
   PyObject* made = ToPython(text).release();
   PyUnicode_InternInPlace(&made);
@@ -45,7 +30,7 @@ void DescribeCall(const std::string& name, const Graph& graph, OperatorInfo& inf
   if (graph.inputs.size() > std::size_t(kMaxParams)) {
     ThrowValueError(name + ": a graph has at most " + std::to_string(kMaxParams) + " inputs.");
   }
-  const std::vector<bool> written = Written(graph);
+  const std::vector<bool> written = WrittenRoots(graph);
   info.name = info.python_name = name;
   info.n_params = int(graph.inputs.size());
   info.n_results = int(graph.outputs.size());
@@ -135,72 +120,11 @@ PyObject* ShowGraph(PyObject* self) {
   });
 }
 
-// The number of every free symbol, from keywords.
-std::vector<std::int64_t> Symbols(PyObject* self, PyObject* keywords) {
-  const Graph& graph = GraphOf(self);
-  std::vector<std::int64_t> symbols;
-  std::string names;
-  for (const GraphSymbol& s : graph.symbols) {
-    PyObject* size = keywords ? PyDict_GetItemString(keywords, s.name.c_str()) : nullptr;
-    const bool is_free = s.value == GraphSymbol::kFree;
-    if (is_free) names += (names.empty() ? "" : ", ") + s.name;
-    if (is_free && !size) {
-      ThrowTypeError(Self(self).info.name + ": " + s.name + " is missing. Try memory(" + s.name +
-                     "=1).");
-    }
-    const long long n = size ? PyLong_AsLongLong(size) : 0;
-    if (n == -1 && PyErr_Occurred()) throw ErrorSet{};
-    symbols.push_back(n);
-  }
-  PyObject *key, *value;
-  Py_ssize_t at = 0;
-  while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
-    const std::string name = ToText(key, "a symbol");
-    const auto is_it = [&](const GraphSymbol& s) {
-      return s.value == GraphSymbol::kFree && s.name == name;
-    };
-    if (std::any_of(graph.symbols.begin(), graph.symbols.end(), is_it)) continue;
-    ThrowTypeError(Self(self).info.name + ": unknown size '" + name + "'. " +
-                   (names.empty() ? "The graph has none." : "The graph has " + names + "."));
-  }
-  return symbols;
-}
-
-// Inputs of these sizes, without memory.
-struct PretendedInputs {
-  std::vector<std::vector<std::int64_t>> shapes;
-  std::vector<DLTensor> tensors;
-  std::vector<anyop_value> values;
-
-  PretendedInputs(const Graph& graph, const std::vector<std::int64_t>& symbols)
-      : shapes(graph.inputs.size()), tensors(graph.inputs.size()), values(graph.inputs.size()) {
-    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-      const GraphValue& v = graph.value(graph.inputs[i]);
-      if (v.kind == GraphValue::kScalar) {
-        values[i].tag = v.scalar == ParamKind::kFloat  ? ANYOP_FLOAT
-                        : v.scalar == ParamKind::kBool ? ANYOP_BOOL
-                                                       : ANYOP_INT;
-        if (v.symbol >= 0) values[i].i = symbols[std::size_t(v.symbol)];
-        continue;
-      }
-      for (const Size& size : v.shape) shapes[i].push_back(size.At(symbols));
-      DLTensor& t = tensors[i];
-      t.device = {1, 0};
-      t.ndim = int(shapes[i].size());
-      t.dtype = ToDL(v.dtype);
-      t.shape = shapes[i].data();
-      values[i].tag = ANYOP_TENSOR;
-      values[i].t = &t;
-    }
-  }
-};
-
 // memory(**sizes): what the arena of a replay holds.
 PyObject* Memory(PyObject* self, PyObject* args, PyObject* keywords) {
   return Guarded([&] {
     if (PyTuple_GET_SIZE(args)) ThrowTypeError("memory takes sizes by name: memory(n=16).");
-    const PretendedInputs inputs(GraphOf(self), Symbols(self, keywords));
-    const MemoryReport report = ReportOf(*Self(self).executable->Prepare(inputs.values));
+    const MemoryReport report = ReportOf(*PrepareAt(Self(self), keywords));
     Ref row = Checked(PyStructSequence_New(g_memory_type));
     const long long bytes[] = {report.arena_bytes, report.bound_bytes, report.unshared_bytes};
     for (int i = 0; i < 3; ++i) {
@@ -230,6 +154,14 @@ PyMethodDef g_methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "memory($self, /, **sizes)\n--\n\nBytes of the memory that a replay at these sizes needs "
      "beside inputs, outputs and state."},
+    {"parse", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&ParseText)),
+     METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+     "parse($type, /, text, state={}, name='graph')\n--\n\nThe graph whose str() is `text`. "
+     "state: arrays for its state and constants, by name, bound by reference."},
+    {"buffers", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Buffers)),
+     METH_VARARGS | METH_KEYWORDS,
+     "buffers($self, /, **sizes)\n--\n\nWhere values lie in the memory of a replay: (offset, "
+     "bytes, first node, last node)."},
     {"stats", Stats, METH_NOARGS,
      "stats($self, /)\n--\n\nNodes after compilation, bytes of bound state, calls so far."},
     {nullptr, nullptr, 0, nullptr}};
@@ -237,6 +169,7 @@ PyMethodDef g_methods[] = {
 PyGetSetDef g_fields[] = {
     {"text", Text, nullptr, "The graph after compilation, as str() gives it.", nullptr},
     {"name", NameOf, nullptr, "The function's name.", nullptr},
+    {"state", StateArrays, nullptr, "Bound arrays and constants, by name; no copies.", nullptr},
     {"inputs", Inputs, nullptr, "The type of each input, by name.", nullptr},
     {"outputs", Outputs, nullptr, "The type of each output, by name.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -264,6 +197,20 @@ PyTypeObject* MakeSequence(const char* name, const char* doc, PyStructSequence_F
 
 }  // namespace
 
+std::vector<bool> WrittenRoots(const Graph& graph) {
+  std::vector<bool> written(graph.values.size());
+  for (const GraphNode& node : graph.nodes) {
+    for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+      if (!node.op->contract->forms[0].params[i].is_mut) continue;
+      for (const int v : node.arguments[i].values) written[std::size_t(graph.Root(v))] = true;
+    }
+    for (std::size_t r = 0; r < node.results.size(); ++r) {
+      if (node.into >> r & 1) written[std::size_t(graph.Root(node.results[r]))] = true;
+    }
+  }
+  return written;
+}
+
 void InitGraphTypes(PyObject* module) {
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>(
@@ -290,16 +237,15 @@ void InitGraphTypes(PyObject* module) {
   }
 }
 
-PyObject* MakeCompiledGraph(Trace& trace, PyObject* returns) {
+PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject* tuple,
+                            bool has_torch_state) {
   auto made = std::make_unique<CompiledGraph>();
-  made->executable = std::make_unique<Executable>(trace.builder.Finish());
+  made->executable = std::make_unique<Executable>(std::move(traced));
   const Graph& graph = made->executable->graph();
-  DescribeCall(trace.name, graph, made->info);
+  DescribeCall(name, graph, made->info);
   made->state = StateOf(graph);
-  made->is_torch = made->info.first_tensor < 0 && trace.has_torch_state;
-  if (returns != Py_None) {
-    made->tuple = reinterpret_cast<PyTypeObject*>(Py_NewRef(returns));
-  }
+  made->is_torch = made->info.first_tensor < 0 && has_torch_state;
+  made->tuple = reinterpret_cast<PyTypeObject*>(Py_XNewRef(tuple));
   GraphObject* self = PyObject_New(GraphObject, g_graph_type);
   if (!self) throw ErrorSet{};
   self->call = CallGraph;

@@ -28,8 +28,18 @@ struct GraphObject {
 };
 
 void InitGraphTypes(PyObject* module);
-// returns: None, or the type of the tuple that holds the outputs.
-PyObject* MakeCompiledGraph(Trace& trace, PyObject* returns);
+// tuple: of what holds the outputs; null where there is one or none. Takes the graph over.
+PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
+                            bool has_torch_state);
+// Values that nodes write, by number of their root.
+std::vector<bool> WrittenRoots(const Graph& graph);
+// The number of every free symbol, from keywords; those that are missing are an error.
+std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes);
 PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords);
+
+// Methods of anyop.Graph in graph_text.cc.
+PyObject* ParseText(PyObject* type, PyObject* args, PyObject* keywords);  // parse(text, state)
+PyObject* StateArrays(PyObject* self, void*);                             // state
+PyObject* Buffers(PyObject* self, PyObject* args, PyObject* keywords);    // buffers(**sizes)
 
 }  // namespace anyop::python

@@ -5,7 +5,6 @@
 #include "anyop/tensor.h"
 #include "call.h"
 #include "compiled_graph.h"
-#include "graph/specialisation.h"
 #include "results.h"
 #include "runtime/calling_host.h"
 #include "signature/expression.h"
@@ -96,7 +95,7 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
   }
   ++graph.calls;
   const std::span<const DLTensor* const> out(outputs, std::size_t(info.n_results));
-  if (s->estimated_ns > kReleaseNs) {
+  if (EstimatedNs(*s) > kReleaseNs) {
     memory.CopyShapes();
     const CallingHost calling(Host::kIsTorch ? HostKind::kTorch : HostKind::kNumpy);
     const WithoutLock released;

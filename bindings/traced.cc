@@ -66,8 +66,16 @@ std::string KeyOf(const Array& a) {
   return key;
 }
 
-// The memory of an array or tensor; nothing is copied.
-Array Bound(const char* op, PyObject* name, PyObject* object, Access access, bool* is_torch) {
+std::string Unique(Trace& trace, std::string name) {
+  const int count = ++trace.names[name];
+  return count == 1 ? name : Unique(trace, name + "_" + std::to_string(count));
+}
+
+}  // namespace
+
+Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
+                 bool* is_torch) {
+  const Access access = is_written ? Access::kWrite : Access::kRead;
   View view;
   *is_torch = g_torch.is_known && IsTorchTensor(object);
   if (*is_torch) {
@@ -90,13 +98,6 @@ Array Bound(const char* op, PyObject* name, PyObject* object, Access access, boo
   return Array::Wrap(view.tensor, Keep(object));
 }
 
-std::string Unique(Trace& trace, std::string name) {
-  const int count = ++trace.names[name];
-  return count == 1 ? name : Unique(trace, name + "_" + std::to_string(count));
-}
-
-}  // namespace
-
 Trace& TraceOf(PyObject* tracer) {
   Trace& trace = *reinterpret_cast<TracerObject*>(tracer)->trace;
   if (!trace.is_done) return trace;
@@ -108,8 +109,7 @@ Trace& TraceOf(PyObject* tracer) {
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen) {
   bool is_torch = false;
-  const Array array =
-      Bound(op, name, object, is_written ? Access::kWrite : Access::kRead, &is_torch);
+  const Array array = BoundArray(op, name, object, is_written, &is_torch);
   trace.has_torch_state |= is_torch;
   const auto [found, is_new] = trace.states.emplace(KeyOf(array), -1);
   if (is_new) {

@@ -47,6 +47,8 @@ PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_arg
 
 // The graph of a traced object. Throws ErrorSet if it is compiled already.
 Trace& TraceOf(PyObject* tracer);
+// The memory of an array or tensor, which is kept alive; nothing is copied.
+Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written, bool* is_torch);
 // The value of an array or tensor, bound by reference. name: of the argument, in messages and text.
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen = false);

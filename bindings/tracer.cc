@@ -178,7 +178,8 @@ PyObject* Compile(PyObject* self, PyObject* returns) {
   return Guarded([&] {
     Trace& trace = Self(self);
     trace.is_done = true;
-    return MakeCompiledGraph(trace, returns);
+    PyTypeObject* tuple = returns == Py_None ? nullptr : reinterpret_cast<PyTypeObject*>(returns);
+    return MakeCompiledGraph(trace.name, trace.builder.Finish(), tuple, trace.has_torch_state);
   });
 }
 

@@ -257,7 +257,7 @@ def test_memory_is_told_by_size() -> None:
     assert g.memory(n=32).peak_bytes > report.peak_bytes
     with pytest.raises(anyop.WrongType) as caught:
         g.memory()
-    assert str(caught.value) == "chain: n is missing. Try memory(n=1)."
+    assert str(caught.value) == "chain: n is missing. Try n=1."
     with pytest.raises(anyop.WrongType) as caught:
         g.memory(n=1, m=2)
     assert str(caught.value) == "chain: unknown size 'm'. The graph has n."
@@ -318,3 +318,39 @@ def test_memory_does_not_grow_over_replays_or_graphs() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     work(1000)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4000  # KB
+
+
+def test_a_graph_is_read_back_from_its_text() -> None:
+    keys, table = np.zeros((4, 64), "f4"), array(9, D)
+
+    def f(x: Any, eps: Any) -> Any:
+        y = anyop.rms_norm(x, WEIGHT, eps)
+        anyop.softmax(y[:4], out=keys)
+        return anyop.add(y, x), anyop.add(table[:1], y[:1])
+
+    g = anyop.graph(f, "f32[n, 64]", "float", state={"keys": keys})
+    again = anyop.Graph.parse(str(g), g.state, name="again")
+    assert str(again) == str(g)
+    assert again.name == "again"
+    assert np.shares_memory(again.state["keys"], keys)
+    x = array(N, D)
+    for got, want in zip(again(x, 0.5), g(x, 0.5), strict=True):
+        same(got, want)
+    fixed = {**g.state, "keys": keys.copy()}
+    fixed["keys"].flags.writeable = False
+    with pytest.raises(anyop.InvalidArgument) as caught:
+        anyop.Graph.parse(str(g), fixed)
+    assert str(caught.value) == "graph: keys is read-only, but is written. Try a copy."
+    with pytest.raises(anyop.InvalidArgument, match="line 1, column"):
+        anyop.Graph.parse("input x f32[n]")
+    with pytest.raises(anyop.InvalidArgument, match="keys"):
+        anyop.Graph.parse(str(g))
+
+
+def test_buffers_tell_where_values_lie() -> None:
+    g = anyop.graph(lambda x: anyop.linear(anyop.linear(x, SQUARE), SQUARE), "f32[n, 64]")
+    buffers = g.buffers(n=16)
+    between = [b for b in buffers if b[1] == 16 * D * 4]
+    assert [b[3] - b[2] for b in between] == [1]  # from the first operator to the second
+    peak = g.memory(n=16).peak_bytes
+    assert 0 <= peak - max(offset + size for offset, size, _, _ in buffers) < 64
