@@ -20,6 +20,14 @@ void Scatter(const Context&, const Tensor& x, const Tensor& slots, const Tensor&
 constexpr Kernel kScatter{.name = "cpu_f32", .run = Bind<&Scatter>()};
 constexpr const Kernel* kScatterKernels[] = {&kScatter};
 
+void AddIndex(const Context&, const Tensor& x, const Tensor& into) {
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    into.base<std::int64_t>()[i] += x.base<const std::int64_t>()[i];
+  }
+}
+constexpr Kernel kAddIndex{.name = "cpu_i64", .run = Bind<&AddIndex>()};
+constexpr const Kernel* kAddIndexKernels[] = {&kAddIndex};
+
 void SegmentSum(const Context&, const Tensor& x, const Tensor& starts, const Tensor& y) {
   for (std::int64_t b = 0; b < y.size(); ++b) {
     float sum = 0;
@@ -125,6 +133,10 @@ extern constinit const Op scatter{
         "scatter(x: f32[t, d], slots: I[t] below nb*bs, cache: mut f32[nb, bs, d]) -> () "
         "where I in i32 | i64",
     .kernels = kScatterKernels,
+};
+extern constinit const Op add_index{
+    .signature = "add_index(x: dense i64[n], into: mut dense i64[n]) -> ()",
+    .kernels = kAddIndexKernels,
 };
 extern constinit const Op segment_sum{
     .signature =
