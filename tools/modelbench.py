@@ -95,6 +95,7 @@ def models(file: Any, compiled: bool, note: Callable[[str], None]) -> list[tuple
     for dtype in ("f32", "bf16"):
         note(f"anyop, {dtype}")
         found.append(("anyop, NumPy", dtype, Model(file, dtype)))
+        found.append(("anyop, NumPy, captured", dtype, Model(file, dtype, captured=True)))
     found.append(("plain NumPy", "f32", NumpyModel(file)))
     if without_torch():
         return found

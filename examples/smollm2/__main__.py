@@ -22,6 +22,7 @@ from .weights import ModelFileError, load
 @click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True)
 @click.option("--host", type=click.Choice(list(HOSTS)), default="numpy", show_default=True)
 @click.option("--compile", "compiled", is_flag=True, help="Decode in a graph of torch.compile.")
+@click.option("--capture", "captured", is_flag=True, help="Run all steps as a graph of anyop's.")
 @click.option("--tokens", default=128, show_default=True, help="The most tokens to generate.")
 @click.option("--threads", type=int, help="Threads to use; all cores if not given.")
 @click.option("--temperature", default=0.0, show_default=True, help="0 takes the likeliest token.")
@@ -33,8 +34,8 @@ from .weights import ModelFileError, load
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
 def main(
-    prompt: str, raw: bool, dtype: str, host: str, compiled: bool, tokens: int,
-    threads: int | None, temperature: float, top_k: int, top_p: float, seed: int,
+    prompt: str, raw: bool, dtype: str, host: str, compiled: bool, captured: bool,
+    tokens: int, threads: int | None, temperature: float, top_k: int, top_p: float, seed: int,
     model: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Answers PROMPT, streaming the text."""
@@ -47,7 +48,7 @@ def main(
         def show(text: str) -> None:
             print(text, end="", flush=True)
 
-        decoder = Model(file, dtype, host=host, compiled=compiled)
+        decoder = Model(file, dtype, host=host, compiled=compiled, captured=captured)
         limit = max(0, min(tokens, decoder.max_tokens))
         result = generate(file, decoder, prompt, limit, sampling, raw, show)
     except (ModelFileError, ValueError, ModuleNotFoundError) as error:

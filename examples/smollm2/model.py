@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyop
@@ -53,7 +54,7 @@ class Fresh:
         """Views of queries, keys and values [t, heads, head_dim]."""
         c, kv = self.c, self.c.kv_heads * self.c.head_dim
         parts = (qkv[:, : -2 * kv], qkv[:, -2 * kv : -kv], qkv[:, -kv:])
-        return [part.reshape(len(qkv), -1, c.head_dim) for part in parts]
+        return [part.reshape(qkv.shape[0], -1, c.head_dim) for part in parts]
 
     def rows(self, attended: Array) -> Array:
         return attended.reshape(-1, self.c.hidden)
@@ -88,11 +89,12 @@ class Model:
     """One sequence at a time; `ops` is where the operators come from (anyop, or a profiler).
 
     host: 'numpy' or 'torch'. compiled: decode steps are one graph of the host's compiler.
+    captured: all steps are one graph of anyop's, for any number of tokens.
     """
 
     def __init__(
         self, file: ModelFile, dtype: str = "bf16", max_tokens: int = 2048, ops: Any = anyop,
-        host: str = "numpy", compiled: bool = False,
+        host: str = "numpy", compiled: bool = False, captured: bool = False,
     ) -> None:  # fmt: skip
         c = self.config = file.config
         self.ops, self.dtype, self.host = ops, dtype, HOSTS[host]()
@@ -135,6 +137,9 @@ class Model:
         self.length = 0
         self._scratch: dict[int, Scratch] = {}
         self._decode = self.host.compile(self._run) if compiled else None
+        step = partial(self._run, Fresh(self))
+        types = ("i64[t]", "i64[t]", "i32[2]", "i32[1]")
+        self.graph = anyop.graph(step, *types, name="step") if captured else None
 
     def reset(self) -> None:
         self.length = 0
@@ -154,7 +159,9 @@ class Model:
             tensor(np.array([0, t], np.int32)),
             tensor(np.array([start + t], np.int32)),
         )
-        if self._decode and t == 1:
+        if self.graph and not all_logits:
+            logits = self.graph(*where)
+        elif self._decode and t == 1:
             logits = self._decode(Fresh(self), *where)
         else:
             s = self._scratch.get(t) or self._scratch.setdefault(t, Scratch(self, t))
