@@ -46,10 +46,11 @@ class Executable::Impl {
     inputs_.Bind(inputs, symbols.data());
     MakeKey(inputs, symbols, &key);
     if (auto found = Find(key)) return found;
+    const Key mine = key;  // what plans may call may come here again
     auto made = std::make_shared<Specialisation>(graph, symbols, inputs, share_memory_);
     std::lock_guard lock(mutex_);
-    if (auto found = FindLocked(key)) return found;  // another thread was first
-    entries_.insert(entries_.begin(), {key, made});
+    if (auto found = FindLocked(mine)) return found;  // another thread was first
+    entries_.insert(entries_.begin(), {mine, made});
     if (entries_.size() > capacity_) entries_.pop_back();
     return made;
   }
@@ -68,6 +69,7 @@ class Executable::Impl {
     Loan loan(this, &s);
     loan.instance->Bind(loan.arena->data(), symbols, inputs, outputs);
     if (loan.is_new) loan.instance->CheckMemory();
+    loan.is_new = false;
     loan.instance->Run();
   }
 
@@ -89,7 +91,7 @@ class Executable::Impl {
     }
     ~Loan() {
       std::lock_guard lock(impl->mutex_);
-      if (instance) s->idle.push_back(std::move(instance));
+      if (!is_new) s->idle.push_back(std::move(instance));  // else its memory was refused
       impl->arenas_.push_back(std::move(arena));
     }
     template <class T>

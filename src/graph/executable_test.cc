@@ -341,6 +341,20 @@ TEST(Executable, RefusesMemoryThatMeetsWhatIsWritten) {
             "graph: output y is f32[5], but must be f32[4] in CPU memory.");
 }
 
+TEST(Executable, RefusesStatesThatOverlapInANode) {
+  GraphBuilder b;
+  const Array all = Counting({6});
+  const int x = b.State("x", all.Slice(0, 0, 4)), s = b.State("s", all.Slice(0, 2, 6));
+  b.Call("testing.accumulate", {ValueArgument(x), ValueArgument(s)});
+  Executable e(b.Finish());
+  for (int k = 0; k < 2; ++k) {
+    EXPECT_EQ(ErrorOf([&] { Replay(e, {}); }),
+              "testing.accumulate: into overlaps x in memory, but must be apart, because it is "
+              "written. Try a tensor of its own.\n  in testing.accumulate(x, s)");
+  }
+  EXPECT_EQ(Values(all), Values(Counting({6})));
+}
+
 TEST(Executable, KeepsAFewSpecialisations) {
   CompileOptions options;
   options.specialisations = 2;

@@ -84,7 +84,7 @@ struct GraphSymbol {
   std::string name;
   int value = kFree, dimension = -1;
 
-  static constexpr int kFree = -1, kGone = -2;  // gone: its value was removed
+  static constexpr int kFree = -1;
 };
 
 struct GraphOutput {

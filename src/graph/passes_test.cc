@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/passes.h"
 
+#include <cstdlib>
 #include <random>
 
 #include "graph/testing.h"
 #include "graph/text.h"
+#include "runtime/log.h"
 
 namespace anyop {
 namespace {
@@ -168,6 +170,24 @@ TEST(FoldKnown, FindsFreeNames) {
   Executable e(b.Finish());
   EXPECT_EQ(Values(Replay(e, {Counting({1, 2})})[0]), (std::vector<float>{0, 5}));
   EXPECT_NE(Print(e.graph()).find("weigh_packed(x, packed_1, "), std::string::npos);
+}
+
+TEST(Optimize, ShowsTheGraphBeforeAndAfterEachPass) {
+  setenv("ANYOP_LOG", "debug", 1);  // read at the first message
+  static std::string logged;
+  SetLogSink([](int, const char* text) { logged += std::string(text) + "|"; });
+  GraphBuilder b;
+  const int x = b.Input("x", "f32[2]");
+  Scale(b, x, 2);
+  b.Output(x);
+  Graph g = b.Finish();
+  Optimize(&g, true);
+  SetLogSink(nullptr);
+  EXPECT_EQ(logged,
+            "graph:\ninput x: f32[2]\nv1: f32[2] = testing.scale(x, s=2.0)\noutput x\n|"
+            "graph, fold what is known: nothing changed|"
+            "graph, remove duplicates: nothing changed|"
+            "graph, remove dead:\ninput x: f32[2]\noutput x\n|");
 }
 
 // Random programs of calls, changes in place and views of values, inputs and a state.

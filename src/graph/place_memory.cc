@@ -135,8 +135,7 @@ class Placer {
       if (slots[k].index >= n_params || !(mine->over >> k & 1)) continue;
       const int value = node.arguments[slots[k].index].values[0], root = graph_.Root(value);
       const bool dies = last_use_[std::size_t(root)] == call.node + 1;
-      if (dies && buffer_[std::size_t(root)] >= 0 && CoversRoot(value) &&
-          IsAloneOrOver(call, node, mine->over, root)) {
+      if (dies && buffer_[std::size_t(root)] >= 0 && IsAloneOrOver(call, node, mine->over, root)) {
         return root;
       }
     }
