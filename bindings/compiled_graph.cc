@@ -104,6 +104,19 @@ PyObject* Types(PyObject* self, bool is_output) {
     return types.release();
   });
 }
+PyObject* SymbolsOf(PyObject* self, void*) {
+  return Guarded([&] {
+    Ref names = Checked(PyList_New(0));
+    for (const GraphSymbol& s : GraphOf(self).symbols) {
+      const Ref name = ToPython(s.name);
+      if (s.value == GraphSymbol::kFree && PyList_Append(names.get(), name.get()) < 0) {
+        throw ErrorSet{};
+      }
+    }
+    return PyList_AsTuple(names.get());
+  });
+}
+
 PyObject* Inputs(PyObject* self, void*) { return Types(self, false); }
 PyObject* Outputs(PyObject* self, void*) { return Types(self, true); }
 
@@ -170,6 +183,7 @@ PyGetSetDef g_fields[] = {
     {"text", Text, nullptr, "The graph after compilation, as str() gives it.", nullptr},
     {"name", NameOf, nullptr, "The function's name.", nullptr},
     {"state", StateArrays, nullptr, "Bound arrays and constants, by name; no copies.", nullptr},
+    {"symbols", SymbolsOf, nullptr, "The sizes that a call decides, by name.", nullptr},
     {"inputs", Inputs, nullptr, "The type of each input, by name.", nullptr},
     {"outputs", Outputs, nullptr, "The type of each output, by name.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -29,8 +29,9 @@ class Results {
 
   // Allocates what the caller did not give and did not decline.
   template <class Host>
-  void Allocate(Host& host, const OperatorInfo& info, const ResultShape* shapes, CallMemory& memory,
-                anyop_value* frame, PyObject* const* given) {
+  [[gnu::always_inline]] void Allocate(Host& host, const OperatorInfo& info,
+                                       const ResultShape* shapes, CallMemory& memory,
+                                       anyop_value* frame, PyObject* const* given) {
     for (int r = 0; r < n_; ++r) {
       anyop_value& value = frame[info.n_params + r];
       if (given[r] && given[r] != Py_False) {
@@ -50,7 +51,7 @@ class Results {
   }
 
   // None, the array, or the named tuple. Gives up ownership.
-  PyObject* Return(OperatorInfo& info) {
+  [[gnu::always_inline]] PyObject* Return(OperatorInfo& info) {
     if (n_ == 1) return std::exchange(object_[0], nullptr);
     if (n_ == 0) Py_RETURN_NONE;
     return Tuple(ResultType(info));

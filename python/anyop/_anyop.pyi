@@ -143,6 +143,7 @@ class Graph:
     text: str
     name: str
     state: dict[str, Any]
+    symbols: tuple[str, ...]
     inputs: dict[str, str]
     outputs: dict[str, str]
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...

@@ -242,6 +242,7 @@ def test_the_text_names_the_users_lines() -> None:
     assert g.text.startswith("input x: f32[n, 64]\ninput eps: float\n")
     assert repr(g) == "<graph block(x: f32[n, 64], eps: float), 4 nodes>"
     assert g.outputs == {"out": "f32[n, 64]"}
+    assert g.symbols == ("n",)
     assert g.name == "block"
 
 

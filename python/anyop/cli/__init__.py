@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: `anyop list | explain | doctor | new | docs | stubs | bench`."""
+"""The command line: `anyop list | explain | graph | doctor | new | docs | stubs | bench`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 COMMANDS = {
     "list": "cli.listing",
     "explain": "cli.explain",
+    "graph": "cli.graph",
     "doctor": "cli.doctor",
     "new": "cli.new",
     "docs": "cli.docs",
