@@ -84,3 +84,11 @@ def test_what_the_function_may_not_do_is_told(run: Any) -> None:
     result = run("graph_probe:branch", "f32[n]")
     assert isinstance(result.exception, anyop.InvalidArgument)
     assert "graph_probe.py:14 asks whether x, f32[n] is true" in str(result.exception)
+
+
+def test_the_document_holds_the_code_of_the_example() -> None:
+    root = Path(__file__).resolve().parents[2]
+    example = (root / "examples/graph.py").read_text()
+    code = example.split("# ---8<---\n")[1].split("# --->8---")[0]
+    assert f"```python\n{code}```" in (root / "docs/graphs.md").read_text()
+    exec(compile(example, "graph.py", "exec"), {})
