@@ -139,8 +139,8 @@ def main(prompt: str, tokens: int, compiled: bool) -> None:
     with console.status("the same as one graph"):
         captured = Model(file, "bf16", captured=True)
         generate(file, captured, prompt, 3)
-        rows["anyop, NumPy, captured, bf16"] = generate(file, captured, prompt, len(answer.ids))
-    assert rows["anyop, NumPy, captured, bf16"].ids == answer.ids
+        rows["anyop, one graph, bf16"] = generate(file, captured, prompt, len(answer.ids))
+    assert rows["anyop, one graph, bf16"].ids == answer.ids
     with console.status("the same with f32 weights"):
         rows["anyop, NumPy, f32"] = generate(file, Model(file, "f32"), prompt, len(answer.ids))
     plain = NumpyModel(file)

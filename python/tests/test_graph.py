@@ -355,3 +355,16 @@ def test_buffers_tell_where_values_lie() -> None:
     assert [b[3] - b[2] for b in between] == [1]  # from the first operator to the second
     peak = g.memory(n=16).peak_bytes
     assert 0 <= peak - max(offset + size for offset, size, _, _ in buffers) < 64
+
+
+def test_views_of_one_array_are_bound_apart() -> None:
+    table = array(9, D)
+
+    def f(x: Any) -> Any:
+        return anyop.rms_norm(x, table[0]), anyop.linear(x, table), anyop.linear(x, table[:4])
+
+    x = array(N, D)
+    g = anyop.graph(f, "f32[n, 64]")
+    for got, want in zip(g(x), f(x), strict=True):
+        same(got, want)
+    assert g.stats().state_bytes == table.nbytes
