@@ -235,25 +235,25 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: GRAPH(X, 1.0, out=X),
         ValueError,
-        "scaled: out is f32[6, 64] and shares memory with x, but a graph writes results into "
-        "memory of their own.",
+        "scaled: output out overlaps x in memory, but must be apart, because it is written. Try a "
+        "tensor of its own.",
     ),
     (
         lambda: GRAPH(X[:1], 1.0, out=WEIGHT.reshape(1, 64)),
         ValueError,
-        "scaled: out is f32[1, 64] and shares memory with state of the graph, but a graph writes "
-        "results into memory of their own.",
+        "scaled: output out overlaps the state weight in memory, but must be apart, because one of "
+        "them is written. Try a tensor of its own.",
     ),
     (
         lambda: GRAPH(X, 1.0, out=np.empty((5, 64), "f4")),
         ValueError,
-        "scaled: out is f32[5, 64], but must be f32[6, 64].",
+        "scaled: output out is f32[5, 64], but must be f32[6, 64] in CPU memory.",
     ),
     (
         lambda: GRAPH(X, 1.0, out=np.empty((64, 6), "f4").T),
         ValueError,
-        "scaled: out is f32[6, 64] and has gaps or another order, but must be contiguous. Try a "
-        "new array.",
+        "scaled: output out is f32[6, 64] with gaps or at a misaligned address, but must be "
+        "contiguous. Try a new tensor.",
     ),
     (
         lambda: PAIR(X, out=X),
