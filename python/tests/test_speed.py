@@ -12,12 +12,12 @@ from anyop.cli.bench import measure
 
 @pytest.mark.bench
 def test_calls_cost_a_fraction_of_numpys() -> None:
-    rows = {row["what"]: row for row in measure()}
+    rows = {row.what: row for row in measure()}
     for row in rows.values():
         print(row)
-    assert rows["anyop.add(a, b, out=c)"]["ratio"] < 0.6
-    assert rows["anyop.add(x=a, y=b, out=c)"]["ratio"] < 0.6
-    assert rows["anyop.add(a, b)"]["ratio"] < 0.9
+    assert (rows["anyop.add(a, b, out=c)"].ratio or 9) < 0.6
+    assert (rows["anyop.add(x=a, y=b, out=c)"].ratio or 9) < 0.6
+    assert (rows["anyop.add(a, b)"].ratio or 9) < 0.9
 
 
 @pytest.mark.bench
