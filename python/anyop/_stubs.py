@@ -13,11 +13,15 @@ import anyop
 HEADER = """# SPDX-License-Identifier: Apache-2.0
 # Made by `anyop stubs`; do not edit.
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy
+import torch  # unresolved, and so Any, where torch is not installed
 
-_Array = numpy.ndarray[Any, Any]
+from anyop._anyop import Traced
+
+# All tensors of a call come from one host, which also makes the results.
+_Array = TypeVar("_Array", numpy.ndarray[Any, Any], torch.Tensor, Traced)
 """
 TYPES = {
     "tensor": "_Array",
@@ -87,12 +91,14 @@ def function_stub(spec: dict[str, Any]) -> str:
     keywords = ["policy: str | None = None"]
     if results:
         keywords.insert(0, f"out: {out_type(len(results))} = None")
-    if not any(p["kind"] == "tensor" and not p["optional"] for p in spec["params"]):
+    # Without a tensor that must be there, nothing in the call's types may say what comes back.
+    takes_like = not any(p["kind"] == "tensor" and not p["optional"] for p in spec["params"])
+    if takes_like:
         keywords.append("like: Any = None")
-    head, returned = "", "None" if not results else "_Array"
+    head, returned = "", "None" if not results else "Any" if takes_like else "_Array"
     if len(results) > 1:
-        returned = f"{name}_results"
-        head = f"class {returned}(NamedTuple):\n" + "".join(
+        returned = f"{name}_results[{'Any' if takes_like else '_Array'}]"
+        head = f"class {name}_results(NamedTuple, Generic[_Array]):\n" + "".join(
             f"    {r['name']}: _Array{' | None' if r['optional'] else ''}\n" for r in results
         )
     arguments = ",\n    ".join([*params, "*", *keywords])
