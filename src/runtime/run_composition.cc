@@ -8,10 +8,10 @@
 #include "anyop/tensor.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
-#include "signature/defaults.h"
 #include "runtime/overlap.h"
 #include "runtime/registry.h"
 #include "runtime/run.h"
+#include "signature/defaults.h"
 
 namespace anyop {
 namespace {
