@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of linear_backward, for one math type each.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -15,20 +16,27 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// dbias[j] = sum over the rows of dy, in ascending order.
+// dbias[j] = sum over the rows of dy, in ascending order, in chunks: a long sum of equal terms
+// would round in one direction at every step.
 template <class U, class T>
 inline void SumRows(const Context& ctx, const Tensor& dy, const Tensor& dbias) {
   constexpr int kWide = 8;  // vectors: a line or more of each row at a time
+  constexpr std::int64_t kChunk = 64;
   const Rows<U> rows(dy);
   const std::int64_t n = dy.rows();
   const auto sum = [&](std::int64_t j, auto count, auto vectors) [[gnu::always_inline]] {
     F32 sums[vectors.value];
     for (F32& s : sums) s = Zero();
-    for (std::int64_t i = 0; i < n; ++i) {
-      F32 row[vectors.value];
-      LoadAll(row, rows[i] + j, count);
+    for (std::int64_t chunk = 0; chunk < n; chunk += kChunk) {
+      F32 part[vectors.value];
+      for (F32& s : part) s = Zero();
+      for (std::int64_t i = chunk; i < std::min(n, chunk + kChunk); ++i) {
+        F32 row[vectors.value];
+        LoadAll(row, rows[i] + j, count);
 #pragma GCC unroll 8
-      for (int v = 0; v < vectors.value; ++v) sums[v] += row[v];
+        for (int v = 0; v < vectors.value; ++v) part[v] += row[v];
+      }
+      for (int v = 0; v < vectors.value; ++v) sums[v] += part[v];
     }
     StoreAll(dbias.base<T>() + j, sums, count);
   };
