@@ -108,6 +108,16 @@ void SetNumThreads(int threads) {
 }
 
 void SetHostThreads(const HostThreads& host) {
+  // A forked child has none of the host's threads, and OpenMP would wait for them for ever.
+  static std::once_flag at_fork;
+  std::call_once(at_fork, [] {
+    pthread_atfork(nullptr, nullptr, [] {
+      const HostThreads* parents = g_host.load(std::memory_order_acquire);
+      if (parents && parents->parallel_for) {
+        g_host.store(new HostThreads{.count = parents->count}, std::memory_order_release);
+      }
+    });
+  });
   // The old one stays: a region may be reading it. Hosts set this once or twice.
   g_host.store(new HostThreads(host), std::memory_order_release);
 }

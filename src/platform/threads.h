@@ -27,7 +27,8 @@ void SetNumThreads(int threads);
 
 // The threads of a host that has its own, from the next region on. `count`: the most that it allows
 // now (0: no bound); looked at in each region, so that the host's own setting holds.
-// `parallel_for`: its pool, used instead of ours, which then sleeps; null: ours.
+// `parallel_for`: its pool, used instead of ours, which then sleeps; null: ours, as in forked
+// children.
 using HostParallelFor = void (*)(void* pool, int threads, std::int64_t n, std::int64_t grain,
                                  RangeFunction fn, void* arg);
 struct HostThreads {

@@ -90,7 +90,7 @@ def torch_host() -> list[dict[str, str]]:
         reason = f"{type(error).__name__}: {error}"
         return [{"what": "torch host", "state": "not working", "why": reason}]
     fast, route = host._fast.status(), host.status()
-    threads = f"at most {torch.get_num_threads()}, by torch.set_num_threads"
+    threads = f"torch's pool, at most {torch.get_num_threads()} by torch.set_num_threads"
     return [
         {
             "what": "eager calls",
@@ -99,7 +99,7 @@ def torch_host() -> list[dict[str, str]]:
         },
         {"what": "torch.ops", "state": route.route, "why": route.why},
         {"what": "adapter", "state": route.file or "none", "why": ""},
-        {"what": "threads", "state": f"anyop's own pool, {threads}", "why": ""},
+        {"what": "threads", "state": threads, "why": ""},
     ]
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -268,17 +271,43 @@ def test_explain_takes_torch_tensors() -> None:
     assert anyop.explain(anyop.add, ones(), ones()).kernel is not None
 
 
-def test_threads_follow_torch() -> None:
+def serial_regions(calls: int) -> int:
     x = ones(512, 512)
+    before = _anyop.pool_counters()["inline_calls"]
+    for _ in range(calls):
+        anyop.add(x, x)
+    return _anyop.pool_counters()["inline_calls"] - before
+
+
+@pytest.mark.skipif(anyop.get_num_threads() < 2, reason="this process has one core")
+def test_threads_follow_torch() -> None:
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        regions = _anyop.pool_counters()["regions"]
-        for _ in range(20):
-            anyop.add(x, x)
-        assert _anyop.pool_counters()["regions"] == regions
+        torch.set_num_threads(2)
+        assert serial_regions(20) == 0
+        torch.set_num_threads(1)
+        assert serial_regions(20) == 20
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_forked_child_computes_without_the_parents_threads() -> None:
+    x = ones(512, 1024)
+    anyop.silu_and_mul(x)  # in torch's pool, whose threads the child does not have
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if torch.isfinite(anyop.silu_and_mul(x)[0, 0]) else 1)
+    for _ in range(200):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.05)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child waits for threads that it does not have")
+    assert status == 0
 
 
 WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
