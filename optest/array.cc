@@ -166,6 +166,7 @@ std::int64_t Array::Offset(const std::vector<std::int64_t>& index) const {
 
 void Array::Repeat(int dim) {
   const Slices s(*this, dim);
+  if (!s.bytes) return;  // no memory, perhaps no address
   for (std::int64_t i = 0; i < s.outer; ++i) {
     unsigned char* first = bytes_.data() + i * s.n * s.bytes;
     for (std::int64_t k = 1; k < s.n; ++k) {
@@ -187,7 +188,7 @@ std::vector<bool> RepeatedDims(const Array& array) {
   std::vector<bool> repeated;
   for (int dim = 0; dim + 1 < int(array.shape().size()); ++dim) {
     const Slices s(array, dim);
-    bool all_alike = s.n > 1;
+    bool all_alike = s.n > 1 && s.bytes > 0;
     for (std::int64_t i = 0; all_alike && i < s.outer; ++i) {
       const char* first = array.data<char>() + i * s.n * s.bytes;
       // Each slice is the one before it.
