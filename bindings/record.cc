@@ -7,28 +7,6 @@
 namespace anyop::python {
 namespace {
 
-// A converted number, word or list.
-GraphArgument Literal(const anyop_value& v) {
-  switch (v.tag) {
-    case ANYOP_BOOL:
-      return BoolArgument(v.i);
-    case ANYOP_INT:
-      return IntArgument(v.i);
-    case ANYOP_FLOAT:
-      return FloatArgument(v.f);
-    case ANYOP_WORD:
-      return WordArgument({v.s, v.count});
-    case ANYOP_DTYPE:
-      return DTypeArgument(DType(v.i));
-    case ANYOP_INTS:
-      return IntsArgument({v.is, v.is + v.count});
-    case ANYOP_FLOATS:
-      return FloatsArgument({v.fs, v.fs + v.count});
-    default:
-      return {};
-  }
-}
-
 class Recorder {
  public:
   Recorder(OperatorInfo& info, const Slots& slots) : info_(info), slots_(slots) {
@@ -99,7 +77,7 @@ class Recorder {
     const Parameter& param = info_.params[std::size_t(i)];
     PyObject* object = slots_[i];
     if (!object && param.is_required) RefuseMissing(info_, param);
-    if (!object) return Literal(param.default_value);
+    if (!object) return LiteralArgument(param.default_value);
     if (object == Py_None && param.is_optional) return {};
     if (param.kind == ParamKind::kTensor) {
       return ValueArgument(Tensor(param.name, object, param.is_mut));
@@ -138,7 +116,7 @@ class Recorder {
     } catch (const FoundTraced&) {
       RefuseTraced(param);
     }
-    return Literal(value);
+    return LiteralArgument(value);
   }
 
   [[noreturn]] void RefuseTraced(const Parameter& param) const {

@@ -16,8 +16,9 @@ GraphArgument Of(GraphArgument::Kind kind, std::int64_t i = 0) {
   return a;
 }
 
-// What a literal of a signature is as an argument.
-GraphArgument FromValue(const anyop_value& v) {
+}  // namespace
+
+GraphArgument LiteralArgument(const anyop_value& v) {
   switch (v.tag) {
     case ANYOP_BOOL:
       return BoolArgument(v.i);
@@ -37,8 +38,6 @@ GraphArgument FromValue(const anyop_value& v) {
       return {};
   }
 }
-
-}  // namespace
 
 GraphArgument ValueArgument(int value) { return ValuesArgument({value}, GraphArgument::kValue); }
 GraphArgument ValuesArgument(std::vector<int> values, GraphArgument::Kind kind) {
@@ -82,7 +81,7 @@ GraphArgument GraphBuilder::Default(const Operator& op, int i) const {
   if (!DefaultValue(*op.contract, i, &v) && !p.is_optional) {
     Refuse(op.display_name() + ": " + std::string(p.name) + " is missing.");
   }
-  return FromValue(v);
+  return LiteralArgument(v);
 }
 
 // As many arguments as parameters, each as its parameter wants it.

@@ -36,6 +36,8 @@ GraphArgument WordArgument(std::string_view word);
 GraphArgument DTypeArgument(DType dtype);
 GraphArgument IntsArgument(std::vector<std::int64_t> ints);
 GraphArgument FloatsArgument(std::vector<double> floats);
+// The number, word, dtype or list of a frame; none for other values.
+GraphArgument LiteralArgument(const anyop_value& value);
 GraphArgument SizeArgument(Size size);
 
 class GraphBuilder {
