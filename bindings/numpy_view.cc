@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "signature/dtype_names.h"
 #include "torch_api.h"
 #include "traced.h"
 
@@ -23,22 +24,6 @@ struct ForeignType {
 };
 constexpr ForeignType kForeignTypes[] = {
     {DType::kBF16, "bfloat16"}, {DType::kF8E4M3, "float8_e4m3fn"}, {DType::kF8E5M2, "float8_e5m2"}};
-
-struct LongName {
-  std::string_view name;
-  DType dtype;
-};
-constexpr LongName kLongNames[] = {{"float64", DType::kF64},
-                                   {"float32", DType::kF32},
-                                   {"float16", DType::kF16},
-                                   {"bfloat16", DType::kBF16},
-                                   {"float8_e4m3fn", DType::kF8E4M3},
-                                   {"float8_e5m2", DType::kF8E5M2},
-                                   {"int64", DType::kI64},
-                                   {"int32", DType::kI32},
-                                   {"int16", DType::kI16},
-                                   {"int8", DType::kI8},
-                                   {"uint8", DType::kU8}};
 
 void SetType(int number, DType dtype) {
   if (number < 0 || number >= kTypeNumbers) return;
@@ -228,8 +213,8 @@ int ToDType(PyObject* object) {
       return -1;
     }
     const std::string_view name(s, std::size_t(n));
-    for (const LongName& known : kLongNames) {
-      if (known.name == name) return int(known.dtype);
+    for (int d = 0; d < kDTypes; ++d) {
+      if (kLongDTypeNames[d] == name) return d;
     }
     return FindDType(name);
   }

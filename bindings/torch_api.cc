@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "module.h"
+#include "signature/dtype_names.h"
 #include "traced.h"
 
 namespace anyop::python {
@@ -57,39 +58,23 @@ std::string FindFunctions() {
   return missing;
 }
 
-struct ForeignDType {
-  DType dtype;
-  const char* name;  // torch.<name>, and of the shim's function that tells its number
-};
-constexpr ForeignDType kTorchDTypes[] = {{DType::kF64, "float64"},
-                                         {DType::kF32, "float32"},
-                                         {DType::kF16, "float16"},
-                                         {DType::kBF16, "bfloat16"},
-                                         {DType::kF8E4M3, "float8_e4m3fn"},
-                                         {DType::kF8E5M2, "float8_e5m2"},
-                                         {DType::kI64, "int64"},
-                                         {DType::kI32, "int32"},
-                                         {DType::kI16, "int16"},
-                                         {DType::kI8, "int8"},
-                                         {DType::kU8, "uint8"},
-                                         {DType::kBool, "bool"}};
-
 void LearnDTypes(PyObject* torch) {
   void* const cpu = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
   for (std::int8_t& number : g_torch.numbers) number = -1;
-  for (const ForeignDType& known : kTorchDTypes) {
-    Ref object(PyObject_GetAttrString(torch, known.name));
+  for (int d = 0; d < kDTypes; ++d) {
+    Ref object(PyObject_GetAttrString(torch, kLongDTypeNames[d]));
     if (!object) {
       PyErr_Clear();
       continue;
     }
-    g_torch.dtype_objects[int(known.dtype)] = object.release();
+    g_torch.dtype_objects[d] = object.release();
     std::int32_t (*number)() = nullptr;
-    if (!FindIn(cpu, (std::string("aoti_torch_dtype_") + known.name).c_str(), number)) continue;
+    const std::string function = std::string("aoti_torch_dtype_") + kLongDTypeNames[d];
+    if (!FindIn(cpu, function.c_str(), number)) continue;
     const std::int32_t n = number();
     if (n < 0 || n >= 64) continue;
-    g_torch.numbers[int(known.dtype)] = std::int8_t(n);
-    g_torch.dtypes[n] = ToDL(known.dtype);
+    g_torch.numbers[d] = std::int8_t(n);
+    g_torch.dtypes[n] = ToDL(DType(d));
   }
 }
 

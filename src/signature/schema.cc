@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/schema.h"
 
+#include "signature/dtype_names.h"
+
 namespace anyop {
 namespace {
-
-// Names that torch's own schema parser reads as defaults of a ScalarType.
-constexpr const char* kTorchDTypes[kDTypes] = {
-    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",
-    "int64",   "int32",   "int16",   "int8",     "uint8",         "bool"};
 
 class Writer {
  public:
@@ -107,7 +104,8 @@ class Writer {
     if (p.default_is_none) return "None";
     if (p.kind == ParamKind::kWord)
       return "\"" + std::string(p.words[std::size_t(p.default_int)]) + "\"";
-    if (p.kind == ParamKind::kDType) return kTorchDTypes[p.default_int];
+    if (p.kind == ParamKind::kDType)
+      return kLongDTypeNames[p.default_int];  // torch reads these as a ScalarType
     return std::string(p.default_text);
   }
   std::string Parameter(int i) {
