@@ -6,10 +6,10 @@
 // alone, and parts are added in order, so results do not depend on the number of threads.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
 #include "ops/attention/backward_rows.h"
+#include "ops/common/attention/claim.h"
 #include "ops/common/attention/run.h"
 
 // The most chunks of a sequence's keys: 12 items for each sequence where heads allow.
@@ -51,29 +51,14 @@ class BackwardRun {
   char* end() const { return reinterpret_cast<char*>(call_.Part(MostChunks(heads()), 0, 0)); }
 
   void Run() {
-    const std::int64_t items = starts_[call_.forward.sequences];
-    std::atomic_ref<std::int64_t> next(*ctx_.Workspace<std::int64_t>());
-    next.store(0, std::memory_order_relaxed);
-    const auto work = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t slot = begin; slot < end; ++slot) {
-        for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
-          RunItem(i, scratch_ + slot * scratch_floats_);
-        }
-      }
-    };
-    const std::int64_t slots = std::min<std::int64_t>(ctx_.threads, items);
-    if (slots <= 1 || work_ns_ < kInlineNs) {
-      work(0, 1);
-    } else {
-      ctx_.ParallelFor(slots, 1, work);
-    }
+    ClaimItems(
+        ctx_, starts_[call_.forward.sequences], work_ns_,
+        [&](std::int64_t i, std::int64_t slot) { RunItem(i, scratch_ + slot * scratch_floats_); });
     ClearPadding();
     if (call_.dquery) AddParts();
   }
 
  private:
-  static constexpr double kInlineNs = 4000;
-
   std::int64_t heads() const { return call_.forward.store.heads(); }
 
   // Keys of a chunk, a multiple of 64.

@@ -6,9 +6,9 @@
 // sequence alone, so results do not depend on the number of threads.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 
+#include "ops/common/attention/claim.h"
 #include "ops/common/attention/few.h"
 #include "ops/common/attention/many.h"
 
@@ -50,28 +50,13 @@ class AttentionRun {
 
   void Run() {
     ClearPadding();
-    const std::int64_t items = starts_[call_.sequences];
-    std::atomic_ref<std::int64_t> next(*ctx_.Workspace<std::int64_t>());
-    next.store(0, std::memory_order_relaxed);
-    const auto work = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t slot = begin; slot < end; ++slot) {
-        for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
-          RunItem(i, scratch_ + slot * scratch_floats_);
-        }
-      }
-    };
-    const std::int64_t slots = std::min<std::int64_t>(ctx_.threads, items);
-    if (slots <= 1 || work_ns_ < kInlineNs) {
-      work(0, 1);
-    } else {
-      ctx_.ParallelFor(slots, 1, work);
-    }
+    ClaimItems(ctx_, starts_[call_.sequences], work_ns_, [&](std::int64_t i, std::int64_t slot) {
+      RunItem(i, scratch_ + slot * scratch_floats_);
+    });
     if (is_split_) MergeParts();
   }
 
  private:
-  static constexpr double kInlineNs = 4000;
-
   struct Item {
     QueryRows rows;
     bool is_few;

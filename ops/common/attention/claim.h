@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work whose items differ much in cost: threads claim one item at a time.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+inline constexpr double kInlineNs = 4000;  // less work than this is not worth a second thread
+
+// Calls run(item, slot) for every item; no two calls of one slot run at once, and there are at most
+// ctx.threads slots. The workspace begins with an int64 for the next item.
+template <class F>
+[[gnu::always_inline]] inline void ClaimItems(const Context& ctx, std::int64_t items,
+                                              double work_ns, F&& run) {
+  std::atomic_ref<std::int64_t> next(*ctx.Workspace<std::int64_t>());
+  next.store(0, std::memory_order_relaxed);
+  const auto work = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot) {
+      for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
+        run(i, slot);
+      }
+    }
+  };
+  const std::int64_t slots = std::min<std::int64_t>(ctx.threads, items);
+  if (slots <= 1 || work_ns < kInlineNs) {
+    work(0, 1);
+  } else {
+    ctx.ParallelFor(slots, 1, work);
+  }
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops
