@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "signature/defaults.h"
+#include "signature/schema.h"
 
 namespace anyop::python {
 
@@ -56,11 +57,11 @@ OperatorInfo* MakeInfo(Operator& op) {
     if (p.kind == ParamKind::kTensor && info->first_tensor < 0) info->first_tensor = i;
     if (IsTensor(p.kind) && !p.is_optional) info->takes_like = false;
   }
+  info->takes_mask = HasOutputMask(*op.contract);
   for (int r = 0; r < op.n_results; ++r) {
     const Result& result = form.results[std::size_t(r)];
     info->result_names.push_back(Intern(result.name));
     info->is_declinable[r] = result.is_optional;
-    info->takes_mask |= result.is_optional;
     info->declines[r] = DeclinedWithout(form, result);
   }
   info->python_name = op.contract->name;

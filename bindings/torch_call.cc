@@ -165,6 +165,7 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
   const Ref mask = OutputMask(info, given);
   if (mask && PyDict_SetItemString(keywords.get(), "output_mask", mask.get()) < 0) throw ErrorSet{};
   Ref results = Checked(PyObject_Call(overload, arguments.get(), keywords.get()));
+  if (info.n_results == 1 && given[0] == Py_False) return Py_NewRef(Py_None);
   if (n_given) results = CopyInto(info, std::move(results), given);
   if (n_given && info.n_results == 1) return Py_NewRef(PyTuple_GET_ITEM(results.get(), 0));
   return Named(info, std::move(results));

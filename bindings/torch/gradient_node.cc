@@ -8,6 +8,8 @@
 
 #include <utility>
 
+#include "signature/schema.h"
+
 namespace anyop::torch_host {
 namespace {
 
@@ -107,9 +109,11 @@ variable_list CallGradient(const GradientShape& shape, const variable_list& grad
       stack[i] = zeros(source.index);
     }
   }
-  c10::List<bool> output_mask;
-  for (const bool is_wanted : mask) output_mask.push_back(is_wanted);
-  stack.emplace_back(std::move(output_mask));
+  if (HasOutputMask(*wiring.op->contract)) {
+    c10::List<bool> output_mask;
+    for (const bool is_wanted : mask) output_mask.push_back(is_wanted);
+    stack.emplace_back(std::move(output_mask));
+  }
   shape.op->gradient->callBoxed(stack);
   variable_list made(std::size_t(shape.n_edges));
   for (std::size_t r = 0; r < shape.edge_of_target.size(); ++r) {

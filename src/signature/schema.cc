@@ -122,6 +122,7 @@ class Writer {
 }  // namespace
 
 bool HasOutputMask(const Contract& contract) {
+  if (contract.n_results() < 2) return false;  // a call without its only result does nothing
   for (const Result& r : contract.forms[0].results) {
     if (r.is_optional) return true;
   }

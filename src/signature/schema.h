@@ -16,11 +16,11 @@ enum class SchemaKind {
 // Without a namespace. "" where there is no such variant: kOut needs a result, kInPlace a single
 // one that may take the first parameter's memory in every form, and no mut argument.
 // kOut names its arguments `out`, or `out_<result>` of several; it returns them only where the
-// operator writes nothing else. Results with `?` add the argument `bool[n]? output_mask=None`,
-// as torch's own gradients have it.
+// operator writes nothing else. Several results, some with `?`, add the argument
+// `bool[n]? output_mask=None`, as torch's own gradients have it.
 std::string TorchSchema(const Contract& contract, SchemaKind kind = SchemaKind::kFunctional);
 
-// Whether a result may be declined: the schema then ends with output_mask.
+// Whether the schema ends with output_mask: one of several results may be declined.
 bool HasOutputMask(const Contract& contract);
 
 }  // namespace anyop

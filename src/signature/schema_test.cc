@@ -57,7 +57,7 @@ TEST(Schema, ResultsThatMayBeDeclinedHaveAMask) {
             "g.out(Tensor dy, Tensor? w=None, bool[2]? output_mask=None, *, Tensor(a!) out_dx, "
             "Tensor(b!) out_dw) -> ()");
   EXPECT_EQ(Schema("g(dy: T[n]) -> (dx: T[n]?)", SchemaKind::kOut),
-            "g.out(Tensor dy, bool[1]? output_mask=None, *, Tensor(a!) out) -> Tensor(a!)");
+            "g.out(Tensor dy, *, Tensor(a!) out) -> Tensor(a!)");
 }
 
 TEST(Schema, IsTheUnionOfTheForms) {

@@ -237,7 +237,7 @@ class _Function(torch.autograd.Function):
                 arguments.append(value if at is None else saved[at])
         needed = dict(zip(ctx.names, ctx.needs_input_grad[4:], strict=True))
         mask = [needed.get(name, False) for name in ctx.wiring.targets]
-        results = ctx.wiring.overload(*arguments, mask)
+        results = ctx.wiring.overload(*arguments, *([mask] if ctx.wiring.takes_mask else []))
         made = results if isinstance(results, tuple) else (results,)
         by_name = dict(zip(ctx.wiring.targets, made, strict=True))
         return (None, None, None, None, *[by_name.get(name) for name in ctx.names])
@@ -248,6 +248,7 @@ class _Wiring:
     """How backward calls the gradient."""
 
     overload: Any
+    takes_mask: bool
     targets: list[str]
     # (kind, which result's gradient or saved tensor, a value that is no tensor, is optional)
     sources: list[tuple[str, int | None, Any, bool]]
@@ -277,4 +278,5 @@ def _save(ctx: Any, call: Call, made: Any) -> _Wiring:
     used = {name for kind, name in op.gradient["sources"] if kind == "result_gradient"}
     other = [r for name, r in results.items() if r is not None and name not in used]
     ctx.mark_non_differentiable(*other)
-    return _Wiring(gradient.torch_op(""), op.gradient["targets"], sources)
+    takes_mask = "output_mask" in gradient.schemas[""]
+    return _Wiring(gradient.torch_op(""), takes_mask, op.gradient["targets"], sources)

@@ -111,7 +111,8 @@ def test_a_gradient_that_nobody_wants_is_not_computed(op: str) -> None:
     (name, args), *more = calls.seen
     assert not more
     assert f"anyop.{name}" == anyop.info(op)["gradient"]["op"]
-    assert list(args[-1]) == [target == targets[0] for target in targets]
+    if len(targets) > 1:
+        assert list(args[-1]) == [target == targets[0] for target in targets]
     grads = [isinstance(v, torch.Tensor) and v.grad is not None for v in call.values]
     assert sum(grads) == 1
 
