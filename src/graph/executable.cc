@@ -55,8 +55,10 @@ class Executable::Impl {
     return made;
   }
 
+  // run(instance) with everything bound.
+  template <class F>
   void Replay(Specialisation& s, std::span<const anyop_value> inputs,
-              std::span<const DLTensor* const> outputs) {
+              std::span<const DLTensor* const> outputs, F&& run) {
     if (s.graph != graph) {
       Fail(ANYOP_INVALID_ARGUMENT, "graph: this specialisation is another graph's.");
     }
@@ -70,7 +72,7 @@ class Executable::Impl {
     loan.instance->Bind(loan.arena->data(), symbols, inputs, outputs);
     if (loan.is_new) loan.instance->CheckMemory();
     loan.is_new = false;
-    loan.instance->Run();
+    run(*loan.instance);
   }
 
   const std::shared_ptr<const Graph> graph;
@@ -179,7 +181,12 @@ std::shared_ptr<Specialisation> Executable::Prepare(std::span<const anyop_value>
 
 void Executable::Replay(Specialisation& s, std::span<const anyop_value> inputs,
                         std::span<const DLTensor* const> outputs) {
-  impl_->Replay(s, inputs, outputs);
+  impl_->Replay(s, inputs, outputs, [](Instance& instance) { instance.Run(); });
+}
+
+void Executable::ReplayTimed(Specialisation& s, std::span<const anyop_value> inputs,
+                             std::span<const DLTensor* const> outputs, std::span<double> ns) {
+  impl_->Replay(s, inputs, outputs, [&](Instance& instance) { instance.RunTimed(ns); });
 }
 
 std::span<const ResultShape> OutputsOf(const Specialisation& s) { return s.outputs; }

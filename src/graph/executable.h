@@ -57,6 +57,10 @@ class Executable {
   // refuses at its turn, what ran before it stays done.
   void Replay(Specialisation& s, std::span<const anyop_value> inputs,
               std::span<const DLTensor* const> outputs);
+  // The same, one node after the other. ns: per node of graph(), the time of its kernel with what
+  // is checked at its turn.
+  void ReplayTimed(Specialisation& s, std::span<const anyop_value> inputs,
+                   std::span<const DLTensor* const> outputs, std::span<double> ns);
 
  private:
   class Impl;

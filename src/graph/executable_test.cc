@@ -63,6 +63,18 @@ TEST(Executable, ComputesWhatSingleCallsDo) {
   }
 }
 
+TEST(Executable, TimesEachNode) {
+  Executable e(Chain(3));
+  const Array x = Counting({4, 8}), y = Array::Empty({4, 8}, DType::kF32);
+  const anyop_value inputs[] = {Argument(x).value(), Argument(x).value(), Argument(2.0).value()};
+  const DLTensor* outputs[] = {&y.tensor()};
+  const auto s = e.Prepare(inputs);
+  std::vector<double> ns(e.graph().nodes.size(), -1);
+  e.ReplayTimed(*s, inputs, outputs, ns);
+  EXPECT_EQ(Values(y), Values(ChainByCalls(3, x, x, 2.0)));
+  for (const double t : ns) EXPECT_GT(t, 0);
+}
+
 TEST(Executable, TakesMemoryOfArgumentsThatDie) {
   Executable e(Chain(5));
   const Array x = Counting({4, 8});

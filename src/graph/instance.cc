@@ -2,6 +2,7 @@
 #include "graph/instance.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "platform/pages.h"
@@ -168,26 +169,49 @@ bool Instance::IsObserved() const {
   return is_observed;
 }
 
-void Instance::Run() {
+void Instance::CopyIn() const {
   for (const BoundaryCopy& c : s_.copies_in) {
     CopyToPacked(*given_[std::size_t(c.index)].t, tensors_[std::size_t(c.value)].data);
   }
+}
+
+void Instance::CopyOut() const {
+  for (const BoundaryCopy& c : s_.copies_out) {
+    CopyToPacked(tensors_[std::size_t(c.value)], outputs_[std::size_t(c.index)]);
+  }
+}
+
+inline void Instance::RunCall(std::size_t i, bool is_observed) {
+  const BoundCall& call = calls_[i];
+  if (!call.is_direct || is_observed) [[unlikely]] {
+    if (RunSpecially(i, is_observed)) return;
+  }
+  if (const int code = call.run(&call.context, call.frame)) [[unlikely]] {
+    FailAt(i, code);
+  }
+}
+
+void Instance::Run() {
+  CopyIn();
   const bool is_observed = IsObserved();
   const std::size_t n = calls_.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    const BoundCall& call = calls_[i];
-    if (!call.is_direct || is_observed) [[unlikely]] {
-      if (RunSpecially(i, is_observed)) continue;
-    }
-    if (const int code = call.run(&call.context, call.frame)) [[unlikely]] {
-      FailAt(i, code);
-    }
+  for (std::size_t i = 0; i < n; ++i) RunCall(i, is_observed);
+  if (!is_observed) Count();
+  CopyOut();
+}
+
+void Instance::RunTimed(std::span<double> ns) {
+  CopyIn();
+  const bool is_observed = IsObserved();
+  std::fill(ns.begin(), ns.end(), 0.0);
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    RunCall(i, is_observed);
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    ns[std::size_t(calls_[i].planned->node)] += took.count();
   }
   if (!is_observed) Count();
-  for (const BoundaryCopy& c : s_.copies_out) {
-    const DLTensor& t = tensors_[std::size_t(c.value)];
-    CopyToPacked(t, outputs_[std::size_t(c.index)]);
-  }
+  CopyOut();
 }
 
 // Everything but a bare kernel. Returns whether the node is done.

@@ -38,6 +38,9 @@ class Instance {
             std::span<const DLTensor* const> outputs);
   // Runs the nodes. Throws with the place of the node.
   void Run();
+  // The same, one node after the other. ns: per node of the graph, the time of its call; 0 for
+  // those that are not called.
+  void RunTimed(std::span<double> ns);
 
   // Before the first run: whether any node's tensors overlap against its operator's rule.
   void CheckMemory();
@@ -65,6 +68,9 @@ class Instance {
   void MoveTo(const std::vector<Moved>& moved, char* base);
   void SetNumbers(std::span<const std::int64_t> symbols, std::span<const anyop_value> inputs);
   void Check(const BoundCall& call) const;
+  void CopyIn() const;
+  void CopyOut() const;
+  void RunCall(std::size_t call, bool is_observed);
   bool IsObserved() const;
   bool RunSpecially(std::size_t call, bool is_observed);
   void Count() const;
