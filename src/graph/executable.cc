@@ -8,7 +8,6 @@
 #include "graph/boundary.h"
 #include "graph/inputs.h"
 #include "graph/instance.h"
-#include "graph/passes.h"
 #include "graph/specialisation.h"
 #include "runtime/error.h"
 #include "runtime/policy.h"
@@ -20,7 +19,7 @@ namespace {
 using Key = std::vector<std::uint64_t>;
 
 std::shared_ptr<const Graph> Compiled(Graph graph, const CompileOptions& options) {
-  if (options.optimize) Optimize(&graph, options.log);
+  if (options.optimize) Optimize(&graph, options.on_pass);
   return std::make_shared<const Graph>(std::move(graph));
 }
 

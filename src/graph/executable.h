@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/passes.h"
 #include "signature/check.h"
 
 namespace anyop {
@@ -27,7 +28,7 @@ struct CompileOptions {
   std::size_t specialisations = 64;  // kept at most; the one that was not used for longest goes
   bool optimize = true;              // false: no passes, for tests and comparisons
   bool share_memory = true;          // false: every value has memory of its own
-  bool log = false;                  // the graph before and after each pass, to the debug log
+  PassListener on_pass;              // told what each pass changed
 };
 
 // What a specialisation came to.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "graph/diff.h"
 #include "graph/passes.h"
 #include "graph/text.h"
 #include "runtime/log.h"
@@ -15,21 +16,24 @@ constexpr Pass kPasses[] = {
     {"remove duplicates", &RemoveDuplicates},
     {"remove dead", &RemoveDead},
 };
-constexpr int kDebug = 0;
+
+void LogPass(std::string_view pass, const std::string& diff) {
+  LogGraph("graph, " + std::string(pass) + (diff.empty() ? ": nothing changed" : ":\n" + diff));
+}
 
 }  // namespace
 
-void Optimize(Graph* graph, bool log) {
-  std::string before = log ? Print(*graph) : "";
-  if (log) Log(kDebug, ("graph:\n" + before).c_str());
+void Optimize(Graph* graph, const PassListener& listener) {
+  const bool is_logged = LogsGraphs(), is_shown = is_logged || listener;
+  std::string before = is_shown ? Print(*graph) : "";
+  if (is_logged) LogGraph("graph:\n" + before);
   for (const Pass& pass : kPasses) {
     pass.run(graph);
-    if (!log) continue;
+    if (!is_shown) continue;
     std::string after = Print(*graph);
-    const bool is_same = after == before;
-    Log(kDebug,
-        (std::string("graph, ") + pass.name + (is_same ? ": nothing changed" : ":\n" + after))
-            .c_str());
+    const std::string diff = UnifiedDiff(before, after);
+    if (is_logged) LogPass(pass.name, diff);
+    if (listener) listener(pass.name, diff);
     before = std::move(after);
   }
 }

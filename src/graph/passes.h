@@ -2,6 +2,10 @@
 // Rewrites of graphs. Each keeps what a replay returns and leaves in state: bit for bit, but for
 // .prepack, whose kernels may sum in another order.
 #pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+
 #include "graph/graph.h"
 
 namespace anyop {
@@ -17,7 +21,11 @@ void RemoveDuplicates(Graph* graph);
 // that does; the results are frozen state.
 void FoldKnown(Graph* graph);
 
-// All of them. log: the graph before and after each that changed it, to the debug log.
-void Optimize(Graph* graph, bool log);
+// Told of each pass in turn. diff: of the graph as text before and after it; "": nothing changed.
+using PassListener = std::function<void(std::string_view pass, const std::string& diff)>;
+
+// All of them. Where ANYOP_LOG is graph or debug, the log gets the graph and what each pass
+// changed.
+void Optimize(Graph* graph, const PassListener& listener = nullptr);
 
 }  // namespace anyop

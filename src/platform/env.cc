@@ -27,8 +27,10 @@ constexpr EnvironmentVariable kVariables[] = {
      ""},
     {"ANYOP_TORCH", "auto", "How torch's calls reach kernels: compiled adapter or Python.",
      "auto | adapter | python"},
-    {"ANYOP_LOG", "warning", "The least important messages that reach standard error.",
-     "debug | info | warning | none"},
+    {"ANYOP_LOG", "warning",
+     "The least important messages that reach standard error; graph: also what passes do to "
+     "graphs.",
+     "debug | info | warning | none | graph"},
 };
 
 const EnvironmentVariable* FindVariable(std::string_view name) {

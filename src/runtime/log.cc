@@ -19,7 +19,7 @@ std::atomic<LogSink> sink{&Print};
 
 int LeastLevel() {
   const std::string level = Environment("ANYOP_LOG");
-  return level == "debug" ? 0 : level == "info" ? 1 : level == "warning" ? 2 : 3;
+  return level == "debug" ? 0 : level == "info" ? 1 : level == "none" ? 3 : 2;
 }
 
 }  // namespace
@@ -28,6 +28,15 @@ void Log(int level, const char* text) {
   static const int least = LeastLevel();
   const LogSink to = sink.load();
   if (to && level >= least) to(level, text);
+}
+
+bool LogsGraphs() {
+  const std::string level = Environment("ANYOP_LOG");
+  return level == "graph" || level == "debug";
+}
+
+void LogGraph(const std::string& text) {
+  if (const LogSink to = sink.load()) to(0, text.c_str());
 }
 
 void SetLogSink(LogSink to) { sink = to; }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of operators. A library never prints by itself: where they go is the program's choice.
 #pragma once
+#include <string>
 
 namespace anyop {
 
 // level: 0 debug, 1 info, 2 warning. Goes to the sink if ANYOP_LOG lets it.
 void Log(int level, const char* text);
+
+// What passes do to graphs: debug messages, which ANYOP_LOG=graph shows alone.
+bool LogsGraphs();
+void LogGraph(const std::string& text);
 
 using LogSink = void (*)(int level, const char* text);
 // Standard error at first. Null drops everything.
