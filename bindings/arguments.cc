@@ -111,7 +111,7 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   for (int r = 0; r < n; ++r) {
     PyObject* array = PyTuple_GET_ITEM(out, r);
     given[r] = array == Py_None ? nullptr : array;
-    if (array == Py_False && !info.is_declinable[r]) {
+    if (array == Py_False && !(info.op && info.is_declinable[r])) {
       ThrowTypeError(info.name + ": " + ToText(info.result_names[std::size_t(r)], "a name") +
                      " is False in out, but only results with '?' can be left out.");
     }
@@ -126,6 +126,11 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
                                                                         Slots& slots) {
   const int n = info.n_params;
   slots.has_keywords = true;
+  slots.named = slots.few;
+  if (n > kMaxParams) {
+    slots.many = std::make_unique_for_overwrite<PyObject*[]>(std::size_t(n + kHostKeywords));
+    slots.named = slots.many.get();
+  }
   for (int i = int(n_args); i < n + kHostKeywords; ++i) slots.named[i] = nullptr;
   int next = int(n_args);
   const Py_ssize_t n_keywords = PyTuple_GET_SIZE(keywords);

@@ -2,6 +2,7 @@
 // A call of an operator from Python.
 #pragma once
 #include "convert.h"
+#include "room.h"
 
 namespace anyop::python {
 
@@ -18,7 +19,9 @@ struct Slots {
   PyObject* out = nullptr;
   PyObject* policy = nullptr;
   PyObject* like = nullptr;
-  PyObject* named[kMaxParams + kHostKeywords];  // from n_args on, if there are keywords
+  PyObject** named;  // from n_args on, if there are keywords
+  PyObject* few[kMaxParams + kHostKeywords];
+  std::unique_ptr<PyObject*[]> many;
 
   // Parameter i, null if it is not given.
   PyObject* operator[](int i) const {

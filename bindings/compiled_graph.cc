@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 
+#include "graph/alias.h"
 #include "graph/text.h"
 #include "torch_api.h"
 
@@ -27,9 +28,6 @@ PyObject* Intern(const std::string& text) {
 }
 
 void DescribeCall(const std::string& name, const Graph& graph, OperatorInfo& info) {
-  if (graph.inputs.size() > std::size_t(kMaxParams)) {
-    ThrowValueError(name + ": a graph has at most " + std::to_string(kMaxParams) + " inputs.");
-  }
   const std::vector<bool> written = WrittenRoots(graph);
   info.name = info.python_name = name;
   info.n_params = int(graph.inputs.size());
@@ -45,8 +43,6 @@ void DescribeCall(const std::string& name, const Graph& graph, OperatorInfo& inf
   info.takes_like = info.first_tensor < 0;
   for (int r = 0; r < info.n_results; ++r) {
     info.result_names.push_back(Intern(graph.outputs[std::size_t(r)].name));
-    info.is_declinable[r] = false;
-    info.declines[r] = 0;
   }
 }
 
@@ -210,20 +206,6 @@ PyTypeObject* MakeSequence(const char* name, const char* doc, PyStructSequence_F
 }
 
 }  // namespace
-
-std::vector<bool> WrittenRoots(const Graph& graph) {
-  std::vector<bool> written(graph.values.size());
-  for (const GraphNode& node : graph.nodes) {
-    for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-      if (!node.op->contract->forms[0].params[i].is_mut) continue;
-      for (const int v : node.arguments[i].values) written[std::size_t(graph.Root(v))] = true;
-    }
-    for (std::size_t r = 0; r < node.results.size(); ++r) {
-      if (node.into >> r & 1) written[std::size_t(graph.Root(node.results[r]))] = true;
-    }
-  }
-  return written;
-}
 
 void InitGraphTypes(PyObject* module) {
   static PyType_Slot slots[] = {

@@ -31,8 +31,6 @@ void InitGraphTypes(PyObject* module);
 // tuple: of what holds the outputs; null where there is one or none. Takes the graph over.
 PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
                             bool has_torch_state);
-// Values that nodes write, by number of their root.
-std::vector<bool> WrittenRoots(const Graph& graph);
 // The number of every free symbol, from keywords; those that are missing are an error.
 std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes);
 PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -22,7 +23,11 @@ class CallMemory {
   // uninitialized.
   explicit CallMemory(TorchCall* torch) : torch_(torch) {}
   TorchCall* torch() const { return torch_; }
-  View& NextView() { return views_[n_views_++]; }
+  View& NextView() {
+    if (n_views_ == kFewViews) [[unlikely]]
+      return more().views.emplace_back();
+    return views_[n_views_++];
+  }
   template <class T>
   T* Array(std::size_t n) {
     const std::size_t bytes = (n * sizeof(T) + 15) & ~std::size_t{15};
@@ -43,11 +48,14 @@ class CallMemory {
   void set_has_copies() { has_copies_ = true; }
 
  private:
+  static constexpr int kFewViews = kMaxParams + kMaxResults;
+
   // What few calls need.
   struct More {
     std::vector<Ref> kept;
     std::vector<std::unique_ptr<char[]>> heap;
     std::vector<std::pair<View*, int>> lists;
+    std::deque<View> views;  // of a graph's call
   };
   More& more() {
     if (!more_) more_ = std::make_unique<More>();
@@ -60,7 +68,7 @@ class CallMemory {
   bool has_copies_ = false;
   std::size_t used_ = 0;
   std::unique_ptr<More> more_;
-  View views_[kMaxParams + kMaxResults];
+  View views_[kFewViews];
   alignas(16) char buffer_[2048];
 };
 

@@ -24,28 +24,28 @@ auto Named(const CompiledGraph& graph, F&& f) {
 template <class Host>
 PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slots& slots) {
   OperatorInfo& info = graph.info;
-  anyop_value frame[kMaxParams + kMaxResults];
+  const std::size_t n_inputs = std::size_t(info.n_params), n_outputs = std::size_t(info.n_results);
+  Room<anyop_value, kMaxParams + kMaxResults> values(n_inputs + n_outputs);
+  anyop_value* frame = values.data();
   CallMemory memory(torch);
-  PyObject* given[kMaxResults];
-  Gather(host, info, slots, memory, frame, given);
+  Room<PyObject*, kMaxResults> given(n_outputs);
+  Gather(host, info, slots, memory, frame, given.data());
   if constexpr (Host::kIsTorch) {
     if (host.route() != TorchRoute::kFast) {
       ThrowValueError(info.name + ": a graph cannot take these tensors: " + Describe(host.route()) +
                       ". Try detached CPU tensors.");
     }
   }
-  const std::span<const anyop_value> inputs(frame, std::size_t(info.n_params));
+  const std::span<const anyop_value> inputs(frame, n_inputs);
   const std::shared_ptr<Specialisation> s =
       Named(graph, [&] { return graph.executable->Prepare(inputs); });
   const ResultShape* shapes = OutputsOf(*s).data();
-  const DLTensor* outputs[kMaxResults];
+  Room<const DLTensor*, kMaxResults> outputs(n_outputs);
   Results results(info.n_results);
-  results.Allocate(host, info, shapes, memory, frame, given);
-  for (int r = 0; r < info.n_results; ++r) {
-    outputs[r] = frame[info.n_params + r].t;
-  }
+  results.Allocate(host, info, shapes, memory, frame, given.data());
+  for (std::size_t r = 0; r < n_outputs; ++r) outputs[r] = frame[n_inputs + r].t;
   ++graph.calls;
-  const std::span<const DLTensor* const> out(outputs, std::size_t(info.n_results));
+  const std::span<const DLTensor* const> out(outputs.data(), n_outputs);
   Named(graph, [&] {
     const CallingHost calling(Host::kIsTorch ? HostKind::kTorch : HostKind::kNumpy);
     if (EstimatedNs(*s) <= kReleaseNs) return graph.executable->Replay(*s, inputs, out);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiled_graph.h"
+#include "graph/alias.h"
 #include "graph/specialisation.h"
 #include "graph/text.h"
 #include "lend.h"

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results of one call, as Python gets them.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "convert.h"
+#include "room.h"
 #include "signature/check.h"
 
 namespace anyop::python {
@@ -13,16 +15,18 @@ inline constexpr double kReleaseNs = 5000;  // giving the lock back and taking i
 
 // Gradients of absent arguments are left out. The caller leaves out others by writing False.
 inline bool IsDeclined(const OperatorInfo& info, int result, const anyop_value* frame) {
-  const std::uint32_t params = info.declines[result];
+  const std::uint32_t params = info.op ? info.declines[result] : 0;  // a graph computes all
   return params && frame[std::countr_zero(params)].tag == ANYOP_NONE;
 }
 
 // The result arrays of one call, owned.
 class Results {
  public:
-  explicit Results(int n) : n_(n) {}
+  explicit Results(int n) : n_(n), object_(std::size_t(n)) {
+    std::fill_n(object_.data(), n, nullptr);
+  }
   ~Results() {
-    for (int r = 0; r < n_; ++r) Py_XDECREF(object_[r]);
+    for (int r = 0; r < n_; ++r) Py_XDECREF(object(r));
   }
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -36,14 +40,14 @@ class Results {
       anyop_value& value = frame[info.n_params + r];
       if (given[r] && given[r] != Py_False) {
         Py_INCREF(given[r]);
-        object_[r] = given[r];
+        object(r) = given[r];
       } else if (given[r] || IsDeclined(info, r, frame)) {
         Py_INCREF(Py_None);
-        object_[r] = Py_None;
+        object(r) = Py_None;
       } else {
         const ResultShape& shape = shapes[r];
         View& view = memory.NextView();
-        object_[r] = host.Allocate(shape.dtype, shape.rank, shape.shape, view).release();
+        object(r) = host.Allocate(shape.dtype, shape.rank, shape.shape, view).release();
         value.tag = ANYOP_TENSOR;
         value.t = &view.tensor;
       }
@@ -52,7 +56,7 @@ class Results {
 
   // None, the array, or the named tuple. Gives up ownership.
   [[gnu::always_inline]] PyObject* Return(OperatorInfo& info) {
-    if (n_ == 1) return std::exchange(object_[0], nullptr);
+    if (n_ == 1) return std::exchange(object(0), nullptr);
     if (n_ == 0) Py_RETURN_NONE;
     return Tuple(ResultType(info));
   }
@@ -60,13 +64,15 @@ class Results {
   PyObject* Tuple(PyTypeObject* type) {
     PyObject* tuple = type->tp_alloc(type, n_);
     if (!tuple) throw ErrorSet{};
-    for (int r = 0; r < n_; ++r) PyTuple_SET_ITEM(tuple, r, std::exchange(object_[r], nullptr));
+    for (int r = 0; r < n_; ++r) PyTuple_SET_ITEM(tuple, r, std::exchange(object(r), nullptr));
     return tuple;
   }
 
  private:
+  PyObject*& object(int r) { return object_[std::size_t(r)]; }
+
   int n_;
-  PyObject* object_[kMaxResults] = {};
+  Room<PyObject*, kMaxResults> object_;
 };
 
 // Python's lock, given back while in scope.

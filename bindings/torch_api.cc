@@ -391,6 +391,7 @@ Ref TorchCall::Allocate(DType dtype, int rank, const std::int64_t* shape, View& 
 
 void TorchCall::Finish() {
   for (int i = 0; i < n_written_; ++i) g_torch.bump_version(written_[i]);
+  for (const void* handle : more_written_) g_torch.bump_version(handle);
 }
 
 void RefuseTorchTensor(PyObject* object, const ArgumentName& name) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "anyop/dtype.h"
 #include "anyop/signature.h"
@@ -129,14 +130,24 @@ class TorchCall {
     const void* handle = TorchHandle(object);
     const bool is_inference = (keys & g_torch.training_keys) != g_torch.training_keys;
     if (is_inference && !is_inference_) RefuseInference(name);
-    if (!is_inference) written_[n_written_++] = handle;
+    if (!is_inference) AddWritten(handle);
     if (g_torch.data_ptr(handle, &t.data)) [[unlikely]]
       Leave(TorchRoute::kNoMemory);
   }
+  void AddWritten(const void* handle) {
+    if (n_written_ < kFewWritten) [[likely]] {
+      written_[n_written_++] = handle;
+    } else {
+      more_written_.push_back(handle);
+    }
+  }
+
+  static constexpr int kFewWritten = kMaxParams + kMaxResults;
   bool is_inference_ = false;
   TorchRoute route_;
   int n_written_ = 0;
-  const void* written_[kMaxParams + kMaxResults];
+  const void* written_[kFewWritten];
+  std::vector<const void*> more_written_;  // of a graph's call
 };
 
 // A tensor that has no plain view: a dtype of torch's own, too many dimensions.

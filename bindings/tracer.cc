@@ -108,10 +108,6 @@ PyObject* Output(PyObject* self, PyObject* args) {
   return Adding(self, [&](Trace& trace) {
     PyObject *object, *name;
     if (!PyArg_ParseTuple(args, "OU", &object, &name)) throw ErrorSet{};
-    if (int(GraphOf(trace).outputs.size()) == kMaxResults) {
-      ThrowValueError(trace.name + ": a graph returns at most " + std::to_string(kMaxResults) +
-                      " tensors.");
-    }
     const auto* traced = reinterpret_cast<TracedObject*>(object);
     if (IsTraced(object) && (traced->tracer != self || traced->id < 0)) {
       ThrowTypeError(trace.name + ": the function returns " + Repr(object) +

@@ -52,4 +52,12 @@ std::vector<int> WrittenValues(const GraphNode& node) {
   return written;
 }
 
+std::vector<bool> WrittenRoots(const Graph& graph) {
+  std::vector<bool> written(graph.values.size());
+  for (const GraphNode& node : graph.nodes) {
+    for (const int v : WrittenValues(node)) written[std::size_t(graph.Root(v))] = true;
+  }
+  return written;
+}
+
 }  // namespace anyop

@@ -21,5 +21,7 @@ void ForArguments(const GraphNode& node, F&& f) {
 
 // What a node changes in place: `mut` arguments and results written into values.
 std::vector<int> WrittenValues(const GraphNode& node);
+// Values whose memory some node changes, by number of their root.
+std::vector<bool> WrittenRoots(const Graph& graph);
 
 }  // namespace anyop

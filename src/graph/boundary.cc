@@ -18,10 +18,7 @@ namespace {
 }  // namespace
 
 Boundary::Boundary(const Graph& graph) : graph_(graph) {
-  std::vector<bool> written(graph.values.size());
-  for (const GraphNode& node : graph.nodes) {
-    for (const int v : WrittenValues(node)) written[std::size_t(graph.Root(v))] = true;
-  }
+  const std::vector<bool> written = WrittenRoots(graph);
   for (const int i : graph.inputs) is_written_.push_back(written[std::size_t(i)]);
   for (int v = 0; v < int(graph.values.size()); ++v) {
     const GraphValue& value = graph.value(v);
@@ -58,10 +55,9 @@ void Boundary::CheckApart(const Extent& e, const std::vector<Bound>& from, const
          " in memory, but must be apart, because one of them is written. Try a tensor of its own.");
 }
 
-void Boundary::CheckPair(const Extent& a, const Extent& b, const Name& what,
-                         const Name& other) const {
-  if (a.begin == a.end || b.begin == b.end || !Meet(a, b)) return;
-  Refuse(NameOf(what) + " overlaps " + NameOf(other) +
+void Boundary::RefusePair(const Given& a, const Given& b) const {
+  const bool is_a_first = a.is_written && (a.name.is_output || !b.is_written);
+  Refuse(NameOf((is_a_first ? a : b).name) + " overlaps " + NameOf((is_a_first ? b : a).name) +
          " in memory, but must be apart, because it is written. Try a tensor of its own.");
 }
 
@@ -86,21 +82,28 @@ void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) co
          " with gaps or at a misaligned address, but must be contiguous. Try a new tensor.");
 }
 
-void Boundary::CheckInput(int k, std::span<const anyop_value> inputs) const {
-  const DLTensor& t = *inputs[std::size_t(k)].t;
-  const Extent e = ExtentOf(t);
+void Boundary::CheckInput(int k, const DLTensor& t, const Extent& e) const {
   const bool is_written = is_written_[std::size_t(k)];
   CheckApart(e, is_written ? states_ : written_states_, {false, k});
-  if (!is_written) return;
-  if (GraphInputs::NeedsCopy(t)) {
+  if (is_written && GraphInputs::NeedsCopy(t)) {
     Refuse(NameOf({false, k}) + " is " + Show(t) +
            " with gaps or at a misaligned address, but is written. Try a contiguous tensor.");
   }
-  for (int j = 0; j < int(inputs.size()); ++j) {
-    const anyop_value& other = inputs[std::size_t(j)];
-    if (j != k && other.tag == ANYOP_TENSOR) {
-      CheckPair(e, ExtentOf(*other.t), {false, k}, {false, j});
-    }
+}
+
+// In the order of memory, each must begin behind all that are written before it, and what is
+// written behind all before it.
+void Boundary::CheckGiven(std::span<Given> given) const {
+  std::sort(given.begin(), given.end(),
+            [](const Given& a, const Given& b) { return a.extent.begin < b.extent.begin; });
+  const Given *furthest = nullptr, *furthest_written = nullptr;
+  for (const Given& g : given) {
+    if (g.extent.begin == g.extent.end) continue;
+    const Given* before = g.is_written ? furthest : furthest_written;
+    if (before && g.extent.begin < before->extent.end) RefusePair(g, *before);
+    const auto reaches = [&](const Given* f) { return !f || g.extent.end > f->extent.end; };
+    if (reaches(furthest)) furthest = &g;
+    if (g.is_written && reaches(furthest_written)) furthest_written = &g;
   }
 }
 
@@ -111,22 +114,23 @@ void Boundary::Check(const Specialisation& s, std::span<const anyop_value> input
            " outputs are given, but there are " + std::to_string(graph_.inputs.size()) + " and " +
            std::to_string(graph_.outputs.size()) + ".");
   }
+  static thread_local std::vector<Given> given;
+  given.clear();
   for (int k = 0; k < int(inputs.size()); ++k) {
-    if (inputs[std::size_t(k)].tag == ANYOP_TENSOR) CheckInput(k, inputs);
+    if (inputs[std::size_t(k)].tag != ANYOP_TENSOR) continue;
+    const DLTensor& t = *inputs[std::size_t(k)].t;
+    const Extent e = ExtentOf(t);
+    CheckInput(k, t, e);
+    given.push_back({e, {false, k}, is_written_[std::size_t(k)]});
   }
   for (int k = 0; k < int(outputs.size()); ++k) {
     const DLTensor& t = *outputs[std::size_t(k)];
     CheckOutput(s, k, t);
     const Extent e = ExtentOf(t);
     CheckApart(e, states_, {true, k});
-    for (int j = 0; j < int(inputs.size()); ++j) {
-      const anyop_value& other = inputs[std::size_t(j)];
-      if (other.tag == ANYOP_TENSOR) CheckPair(e, ExtentOf(*other.t), {true, k}, {false, j});
-    }
-    for (int j = 0; j < k; ++j) {
-      CheckPair(e, ExtentOf(*outputs[std::size_t(j)]), {true, k}, {true, j});
-    }
+    given.push_back({e, {true, k}, true});
   }
+  CheckGiven(given);
 }
 
 }  // namespace anyop

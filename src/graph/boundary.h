@@ -29,11 +29,17 @@ class Boundary {
     bool is_output;
     int index;
   };
+  struct Given {
+    Extent extent;
+    Name name;
+    bool is_written;
+  };
   static std::vector<Bound> Merged(std::vector<Bound> bounds);
   void CheckOutput(const Specialisation& s, int k, const DLTensor& t) const;
-  void CheckInput(int k, std::span<const anyop_value> inputs) const;
+  void CheckInput(int k, const DLTensor& t, const Extent& e) const;
   void CheckApart(const Extent& e, const std::vector<Bound>& from, const Name& what) const;
-  void CheckPair(const Extent& a, const Extent& b, const Name& what, const Name& other) const;
+  void CheckGiven(std::span<Given> given) const;
+  [[noreturn]] void RefusePair(const Given& a, const Given& b) const;
   std::string NameOf(const Name& name) const;
 
   const Graph& graph_;

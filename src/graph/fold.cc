@@ -214,12 +214,7 @@ class Folder {
   }
 
   bool IsWrittenLater(const GraphNode& node) {
-    if (is_written_.empty()) {
-      is_written_.resize(graph_.values.size() + 1);
-      for (const GraphNode& n : graph_.nodes) {
-        for (const int v : WrittenValues(n)) is_written_[std::size_t(graph_.Root(v))] = true;
-      }
-    }
+    if (is_written_.empty()) is_written_ = WrittenRoots(graph_);
     return std::any_of(node.results.begin(), node.results.end(),
                        [&](int v) { return v >= 0 && is_written_[std::size_t(v)]; });
   }
