@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = left right for a matrix right [inner, columns] as it lies, and a left side that is packed
-// from rows or from columns. Long sums are cut into chunks of kInner terms.
+// y = left right, each packed from the rows or from the columns of a matrix as it lies. Long sums
+// are cut into chunks of kInner terms.
 //
 // A sum is a chain of additions in ascending order for each chunk, and the chunks are added in
 // order: its bits depend on the number of its terms only.
@@ -11,10 +11,13 @@
 
 // Workspace of MultiplyChunks in bytes, for products of at most `rows` rows, `inner` >= 1 terms and
 // `columns` columns: left sides of `left` bytes an element, a panel for each thread, f32 sums.
-#define ANYOP_CHUNKS_WORKSPACE(rows, inner, columns, left, bytes)         \
-  "64 + min(" rows ", 512) * 2*ceil_div(min(" inner ", 1024), 2) * " left \
-  " + threads * (64 * ceil_div(min(" inner ", 1024), 2) * " bytes         \
-  ") + 64*ceil_div(threads,64)"                                           \
+#define ANYOP_CHUNKS_WORKSPACE(rows, inner, columns, left, bytes) \
+  ANYOP_CHUNKS_WORKSPACE_WITH("threads", rows, inner, columns, left, bytes)
+#define ANYOP_CHUNKS_WORKSPACE_WITH(threads, rows, inner, columns, left, bytes) \
+  "64 + min(" rows ", 512) * 2*ceil_div(min(" inner ", 1024), 2) * " left       \
+  " + " threads " * (64 * ceil_div(min(" inner ", 1024), 2) * " bytes           \
+  ") + 64*ceil_div(" threads                                                    \
+  ",64)"                                                                        \
   " + 64 + min(1, (" inner ") / 1025) * min(" rows ", 512) * 128 * ceil_div(" columns ", 32)"
 
 namespace anyop::ops {
@@ -144,11 +147,33 @@ struct LeftColumns {
   }
 };
 
+// A right side [inner, columns] as it lies: row l of a matrix holds term l of every column.
+template <class T>
+struct RightRows {
+  Rows<T> x;
+  void Pack(std::int64_t first, std::int64_t count, std::int64_t column, std::int64_t columns,
+            T* out) const {
+    PackColumns(x, first, count, column, columns, out);
+  }
+};
+
+// A right side whose column j is row j of a matrix.
+template <class T>
+struct RightColumns {
+  const T* x;
+  std::int64_t stride;
+  void Pack(std::int64_t first, std::int64_t count, std::int64_t column, std::int64_t columns,
+            T* out) const {
+    PackPanel(x + column * stride + first, stride, columns, count, out);
+  }
+};
+
 // The product of some rows and one chunk: sums of earlier chunks wait in `sums` [panels][rows][32].
-template <class M, class T = typename M::Weight>
+template <class M, class Right>
 struct ChunkProduct {
+  using T = typename M::Weight;
   const PackedProduct<M>& part;
-  const Rows<T>& right;
+  const Right& right;
   const PanelBuffers<T>& buffers;
   float* sums;
   std::int64_t first;  // of the chunk
@@ -171,7 +196,7 @@ struct ChunkProduct {
  private:
   void Pack(std::int64_t at, T* panel) const {
     const std::int64_t left = part.p.n - at * kPanel;
-    PackColumns(right, first, part.p.k, at * kPanel, left < kPanel ? left : kPanel, panel);
+    right.Pack(first, part.p.k, at * kPanel, left < kPanel ? left : kPanel, panel);
   }
   void Multiply(const T* panel, std::int64_t at, std::int64_t group) const {
     part.Multiply(panel, nullptr, group, [&](float* tile, std::int64_t i, std::int64_t rows) {
@@ -188,9 +213,9 @@ struct ChunkProduct {
 };
 
 // y [rows, columns] = left right; p: the sizes, y, no bias; p.x is not read.
-template <class M, class Left>
+template <class M, class Left, class Right>
 inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& left,
-                           const Rows<typename M::Weight>& right) {
+                           const Right& right) {
   using T = typename M::Weight;
   const std::int64_t chunks = p.k > kInner ? (p.k + kInner - 1) / kInner : 1;
   const std::int64_t terms = p.k > 0 ? ((p.k + chunks - 1) / chunks + 1) / 2 * 2 : 2;
@@ -208,7 +233,7 @@ inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& lef
       const Product chunk{p.x, p.bias, p.y, p.activation, p.rows, k, p.n};
       const PackedProduct<M> part = PartOf<M>(ctx, chunk, i);
       left.Pack(ctx, part, first);
-      ChunkProduct<M>{part, right, buffers, sums, first, c + 1 == chunks}.Run(ctx);
+      ChunkProduct<M, Right>{part, right, buffers, sums, first, c + 1 == chunks}.Run(ctx);
     }
   }
 }

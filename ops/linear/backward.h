@@ -61,11 +61,11 @@ inline void LinearGradients(const Context& ctx, const Tensor& dy, const Tensor& 
   const std::int64_t rows = x.rows(), n = weight.dim(0), k = weight.dim(1);
   if (dx && rows && k) {
     const Product p{dy, nullptr, *dx, Activation::kNone, rows, n, k};
-    MultiplyChunks<M>(ctx, p, LeftRows<U>{Rows<U>(dy)}, Rows<T>(weight));
+    MultiplyChunks<M>(ctx, p, LeftRows<U>{Rows<U>(dy)}, RightRows<T>{Rows<T>(weight)});
   }
   if (dweight && n && k) {
     const Product p{dy, nullptr, *dweight, Activation::kNone, n, rows, k};
-    MultiplyChunks<M>(ctx, p, LeftColumns<U>{Rows<U>(dy)}, Rows<T>(x));
+    MultiplyChunks<M>(ctx, p, LeftColumns<U>{Rows<U>(dy)}, RightRows<T>{Rows<T>(x)});
   }
   if (dbias && n) SumRows<U, T>(ctx, dy, *dbias);
 }

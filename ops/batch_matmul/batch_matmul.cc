@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// batch_matmul: the product of each pair of matrices of two batches.
+//
+//   z[b] = X[b] Y[b], X and Y the matrices after transposing where form says t
+//
+//   x     X, [m, k], for form 'nn' and 'nt'; its transpose for 'tn'. Strides are free along the
+//         batch and the rows; a batch that is the same matrix again has stride 0
+//   y     Y, [k, n], for form 'nn' and 'tn'; its transpose for 'nt'
+//   form  which factor lies in memory as its transpose: none, the second or the first
+//
+// Numerics  Sums in f32 for every T, one rounding on the store. The order of a sum does not depend
+//           on threads; in batch-invariant mode it depends on k alone. A sum over no terms is 0.
+// Source    definition.
+
+#include "batch_matmul/batch_matmul.h"
+
+namespace anyop::ops {
+
+extern const Kernel batch_matmul_avx512_dot [[gnu::weak]];
+extern const Kernel batch_matmul_avx512_split [[gnu::weak]];
+extern const Kernel batch_matmul_avx512_f32 [[gnu::weak]];
+extern const Kernel batch_matmul_avx512_f16 [[gnu::weak]];
+extern const Kernel batch_matmul_avx2_f32 [[gnu::weak]];
+extern const Kernel batch_matmul_avx2_f16 [[gnu::weak]];
+extern const Kernel batch_matmul_avx2_bf16 [[gnu::weak]];
+
+namespace {
+
+constexpr Kernel kF32{.name = "cpu_f32",
+                      .when = "T == f32",
+                      .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                      .run = Bind<&RunBatchMatmul<PairMath<float>>>()};
+constexpr Kernel kF16{.name = "cpu_f16",
+                      .when = "T == f16",
+                      .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                      .run = Bind<&RunBatchMatmul<PairMath<F16>>>()};
+constexpr Kernel kBF16{.name = "cpu_bf16",
+                       .when = "T == bf16",
+                       .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                       .run = Bind<&RunBatchMatmul<SplitMath>>()};
+constexpr const Kernel* kKernels[] = {&batch_matmul_avx512_dot,
+                                      &batch_matmul_avx512_split,
+                                      &batch_matmul_avx512_f32,
+                                      &batch_matmul_avx512_f16,
+                                      &batch_matmul_avx2_f32,
+                                      &batch_matmul_avx2_f16,
+                                      &batch_matmul_avx2_bf16,
+                                      &kF32,
+                                      &kF16,
+                                      &kBF16};
+
+}  // namespace
+
+extern constinit const Op batch_matmul{
+    .signature =
+        "batch_matmul(x: T[b, m, k], y: T[b, k, n], form: 'nn' = 'nn') -> (z: T[b, m, n]) "
+        "where T in f32 | f16 | bf16\n"
+        "batch_matmul(x: T[b, m, k], y: T[b, n, k], form: 'nt') -> (z: T[b, m, n]) "
+        "where T in f32 | f16 | bf16\n"
+        "batch_matmul(x: T[b, k, m], y: T[b, k, n], form: 'tn') -> (z: T[b, m, n]) "
+        "where T in f32 | f16 | bf16",
+    .gradient = "batch_matmul_backward",
+    .flops = "2 * b * m * n * k",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

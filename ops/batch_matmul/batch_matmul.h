@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of batch_matmul and batch_matmul_backward, for one math type each.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "anyop/op.h"
+#include "ops/common/attention/claim.h"
+#include "ops/common/gemm_chunks.h"
+#include "ops/common/gemm_rows.h"
+
+// Products of fewer multiply-adds than this, about 80 us, are not shared by threads.
+#define ANYOP_SMALL_PRODUCT 8388608
+#define ANYOP_QUOTE_(x) #x
+#define ANYOP_QUOTE(x) ANYOP_QUOTE_(x)
+// Workspace: that of one product by all threads; for small products, of one product for each
+// thread, after the claims.
+#define ANYOP_BATCH_WORKSPACE(rows, inner, columns, left) \
+  "64 + max(" ANYOP_CHUNKS_WORKSPACE(rows, inner, columns, left, "bytes(T)")     \
+  ", (1 - min(1, m*n*k / " ANYOP_QUOTE(ANYOP_SMALL_PRODUCT) ")) * threads * (64 + " \
+  ANYOP_CHUNKS_WORKSPACE_WITH("1", rows, inner, columns, left, "bytes(T)") "))"
+#define ANYOP_BATCH_MATMUL_WORKSPACE(left) ANYOP_BATCH_WORKSPACE("m", "max(k, 1)", "n", #left)
+#define ANYOP_LARGEST_SIZE "max(max(m, n), max(k, 1))"
+#define ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(left) \
+  ANYOP_BATCH_WORKSPACE(ANYOP_LARGEST_SIZE, ANYOP_LARGEST_SIZE, ANYOP_LARGEST_SIZE, #left)
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// Which factor is transposed: z = x y, x y^T or x^T y.
+enum class Form { kNN, kNT, kTN };
+
+inline Form ParseForm(std::string_view form) {
+  return form == "nn" ? Form::kNN : form == "nt" ? Form::kNT : Form::kTN;
+}
+
+// Matrix i of a batch.
+inline Tensor MatrixOf(const Tensor& batch, std::int64_t i) {
+  Tensor matrix = batch;
+  matrix.byte_offset += std::uint64_t(i * batch.stride(0) * Bytes(batch.type()));
+  matrix.ndim = 2;
+  ++matrix.shape;
+  if (matrix.strides) ++matrix.strides;
+  return matrix;
+}
+
+// z = x y for matrices, z not empty.
+template <class M>
+[[gnu::noinline]] void MultiplyMatrices(const Context& ctx, Form form, const Tensor& x,
+                                        const Tensor& y, const Tensor& z) {
+  using T = typename M::Weight;
+  const std::int64_t k = form == Form::kTN ? x.dim(0) : x.dim(1);
+  const Product p{x, nullptr, z, Activation::kNone, z.dim(0), k, z.dim(1)};
+  if (form == Form::kNN) {
+    return MultiplyChunks<M>(ctx, p, LeftRows<T>{Rows<T>(x)}, RightRows<T>{Rows<T>(y)});
+  }
+  if (form == Form::kTN) {
+    return MultiplyChunks<M>(ctx, p, LeftColumns<T>{Rows<T>(x)}, RightRows<T>{Rows<T>(y)});
+  }
+  // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
+  if (p.rows <= kMaxRows && !ctx.batch_invariant()) return MultiplyByRows<M>(ctx, p, y);
+  MultiplyChunks<M>(ctx, p, LeftRows<T>{Rows<T>(x)},
+                    RightColumns<T>{y.base<const T>(), y.stride(0)});
+}
+
+// z = x y for batches of matrices. Small products run whole, several at once.
+template <class M>
+inline void MultiplyBatch(const Context& ctx, Form form, const Tensor& x, const Tensor& y,
+                          const Tensor& z) {
+  if (z.size() == 0) return;
+  const std::int64_t batch = z.dim(0), k = form == Form::kTN ? x.dim(1) : x.dim(2);
+  const std::int64_t work = z.dim(1) * z.dim(2) * k;
+  const auto multiply = [&](const Context& inner, std::int64_t i) {
+    MultiplyMatrices<M>(inner, form, MatrixOf(x, i), MatrixOf(y, i), MatrixOf(z, i));
+  };
+  if (batch == 1 || work >= ANYOP_SMALL_PRODUCT) {
+    for (std::int64_t i = 0; i < batch; ++i) multiply(ctx, i);
+    return;
+  }
+  const int threads = ctx.threads > 1 ? ctx.threads : 1;
+  Context inner = ctx;
+  inner.threads = 1;
+  inner.workspace_bytes = (ctx.workspace_bytes - 64) / std::size_t(threads) / 64 * 64;
+  const double ns = double(batch) * (double(work) / 50 + 100);
+  ClaimItems(ctx, batch, ns, [&](std::int64_t i, std::int64_t slot) {
+    Context own = inner;
+    own.workspace = ctx.Workspace<char>(64 + std::size_t(slot) * inner.workspace_bytes);
+    multiply(own, i);
+  });
+}
+
+template <class M>
+void RunBatchMatmul(const Context& ctx, const Tensor& x, const Tensor& y, std::string_view form,
+                    const Tensor& z) {
+  MultiplyBatch<M>(ctx, ParseForm(form), x, y, z);
+}
+
+template <class M>
+void RunBatchMatmulBackward(const Context& ctx, const Tensor& dz, const Tensor& x, const Tensor& y,
+                            std::string_view word, const Tensor* dx, const Tensor* dy) {
+  const Form form = ParseForm(word);
+  if (form == Form::kNN) {
+    if (dx) MultiplyBatch<M>(ctx, Form::kNT, dz, y, *dx);
+    if (dy) MultiplyBatch<M>(ctx, Form::kTN, x, dz, *dy);
+  } else if (form == Form::kNT) {
+    if (dx) MultiplyBatch<M>(ctx, Form::kNN, dz, y, *dx);
+    if (dy) MultiplyBatch<M>(ctx, Form::kTN, dz, x, *dy);
+  } else {
+    if (dx) MultiplyBatch<M>(ctx, Form::kNT, y, dz, *dx);
+    if (dy) MultiplyBatch<M>(ctx, Form::kNN, x, dz, *dy);
+  }
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

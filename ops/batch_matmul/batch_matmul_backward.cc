@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// batch_matmul_backward: the gradients of the products of two batches of matrices.
+//
+//   nn  dx[b] = dz[b] y[b]^T    dy[b] = x[b]^T dz[b]
+//   nt  dx[b] = dz[b] y[b]      dy[b] = dz[b]^T x[b]
+//   tn  dx[b] = y[b] dz[b]^T    dy[b] = x[b] dz[b]
+//
+//   dz        rows and matrices may coincide (stride 0)
+//   x, y      the factors as batch_matmul took them, in the same form
+//
+// Numerics  as batch_matmul.
+// Source    definition.
+
+#include "batch_matmul/batch_matmul.h"
+
+namespace anyop::ops {
+
+extern const Kernel batch_matmul_backward_avx512_dot [[gnu::weak]];
+extern const Kernel batch_matmul_backward_avx512_split [[gnu::weak]];
+extern const Kernel batch_matmul_backward_avx512_f32 [[gnu::weak]];
+extern const Kernel batch_matmul_backward_avx512_f16 [[gnu::weak]];
+extern const Kernel batch_matmul_backward_avx2_f32 [[gnu::weak]];
+extern const Kernel batch_matmul_backward_avx2_f16 [[gnu::weak]];
+extern const Kernel batch_matmul_backward_avx2_bf16 [[gnu::weak]];
+
+namespace {
+
+constexpr Kernel kF32{.name = "cpu_f32",
+                      .when = "T == f32",
+                      .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+                      .run = Bind<&RunBatchMatmulBackward<PairMath<float>>>()};
+constexpr Kernel kF16{.name = "cpu_f16",
+                      .when = "T == f16",
+                      .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+                      .run = Bind<&RunBatchMatmulBackward<PairMath<F16>>>()};
+constexpr Kernel kBF16{.name = "cpu_bf16",
+                       .when = "T == bf16",
+                       .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+                       .run = Bind<&RunBatchMatmulBackward<SplitMath>>()};
+constexpr const Kernel* kKernels[] = {&batch_matmul_backward_avx512_dot,
+                                      &batch_matmul_backward_avx512_split,
+                                      &batch_matmul_backward_avx512_f32,
+                                      &batch_matmul_backward_avx512_f16,
+                                      &batch_matmul_backward_avx2_f32,
+                                      &batch_matmul_backward_avx2_f16,
+                                      &batch_matmul_backward_avx2_bf16,
+                                      &kF32,
+                                      &kF16,
+                                      &kBF16};
+
+}  // namespace
+
+extern constinit const Op batch_matmul_backward{
+    .signature =
+        "batch_matmul_backward(dz: T[b, m, n], x: T[b, m, k], y: T[b, k, n], form: 'nn') "
+        "-> (dx: T[b, m, k]?, dy: T[b, k, n]?) where T in f32 | f16 | bf16\n"
+        "batch_matmul_backward(dz: T[b, m, n], x: T[b, m, k], y: T[b, n, k], form: 'nt') "
+        "-> (dx: T[b, m, k]?, dy: T[b, n, k]?) where T in f32 | f16 | bf16\n"
+        "batch_matmul_backward(dz: T[b, m, n], x: T[b, k, m], y: T[b, k, n], form: 'tn') "
+        "-> (dx: T[b, k, m]?, dy: T[b, k, n]?) where T in f32 | f16 | bf16",
+    .flops = "4 * b * m * n * k",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

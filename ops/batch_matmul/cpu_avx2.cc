@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// batch_matmul and batch_matmul_backward with 8 lanes.
+
+#include "batch_matmul/batch_matmul.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel batch_matmul_avx2_f32{
+    .name = "cpu_avx2_f32",
+    .when = "T == f32",
+    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmul<PairMath<float>>>()};
+
+extern constinit const Kernel batch_matmul_avx2_f16{.name = "cpu_avx2_f16",
+                                                    .when = "T == f16",
+                                                    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                                                    .run = Bind<&RunBatchMatmul<PairMath<F16>>>()};
+
+extern constinit const Kernel batch_matmul_avx2_bf16{.name = "cpu_avx2_bf16",
+                                                     .when = "T == bf16",
+                                                     .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                                                     .run = Bind<&RunBatchMatmul<SplitMath>>()};
+
+extern constinit const Kernel batch_matmul_backward_avx2_f32{
+    .name = "cpu_avx2_f32",
+    .when = "T == f32",
+    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmulBackward<PairMath<float>>>()};
+
+extern constinit const Kernel batch_matmul_backward_avx2_f16{
+    .name = "cpu_avx2_f16",
+    .when = "T == f16",
+    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmulBackward<PairMath<F16>>>()};
+
+extern constinit const Kernel batch_matmul_backward_avx2_bf16{
+    .name = "cpu_avx2_bf16",
+    .when = "T == bf16",
+    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmulBackward<SplitMath>>()};
+
+}  // namespace anyop::ops

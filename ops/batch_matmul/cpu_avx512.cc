@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// batch_matmul and batch_matmul_backward with 16 lanes. Whether splitting bf16 into two FMAs beats
+// the dot instruction depends on the machine, so both state a size to measure at.
+
+#include "batch_matmul/batch_matmul.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel batch_matmul_avx512_f32{
+    .name = "cpu_avx512_f32",
+    .when = "T == f32",
+    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmul<PairMath<float>>>()};
+
+extern constinit const Kernel batch_matmul_avx512_f16{
+    .name = "cpu_avx512_f16",
+    .when = "T == f16",
+    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmul<PairMath<F16>>>()};
+
+extern constinit const Kernel batch_matmul_avx512_split{
+    .name = "cpu_avx512_split_bf16",
+    .when = "T == bf16",
+    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmul<SplitMath>>(),
+    .probe = "b = 1, m = 48, k = 256, n = 64"};
+
+extern constinit const Kernel batch_matmul_backward_avx512_f32{
+    .name = "cpu_avx512_f32",
+    .when = "T == f32",
+    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmulBackward<PairMath<float>>>()};
+
+extern constinit const Kernel batch_matmul_backward_avx512_f16{
+    .name = "cpu_avx512_f16",
+    .when = "T == f16",
+    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmulBackward<PairMath<F16>>>()};
+
+extern constinit const Kernel batch_matmul_backward_avx512_split{
+    .name = "cpu_avx512_split_bf16",
+    .when = "T == bf16",
+    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .run = Bind<&RunBatchMatmulBackward<SplitMath>>(),
+    .probe = "b = 1, m = 48, k = 256, n = 64"};
+
+}  // namespace anyop::ops
