@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When Inductor may call `op.out` instead of `op`, so that it plans our results' memory.
+"""What Inductor must know of our operators beyond their schemas.
 
-Inductor 2.13 lowers a functional operator to its overload `out` on its own, but then loses symbolic
-sizes, lists, and the order of arguments where a tensor comes after something else; and it has no
-C++ for such calls (AOTInductor). Those stay with `op`.
+When it may call `op.out` instead of `op`, so that it plans our results' memory: Inductor 2.13
+lowers a functional operator to its overload `out` on its own, but then loses symbolic sizes, lists,
+and the order of arguments where a tensor comes after something else; and it has no C++ for such
+calls (AOTInductor). Those stay with `op`.
+
+What an operator was when a graph was compiled: the caches on disk know its name only, and would
+give a graph of another version of its library, or of its gradient, back.
 """
 
 from __future__ import annotations
@@ -16,17 +20,60 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+import anyop
 from anyop import _anyop, _hosts
 
 
 def start() -> None:
     """Takes effect when Inductor is imported."""
     _hosts.when_imported("torch._inductor.ir", _guard)
+    _hosts.when_imported("torch._inductor.codecache", _key_by_contract)
+
+
+def _name_of(kernel: Any) -> str:
+    """The full name of our operator; "" of everything else."""
+    name = ""
+    if isinstance(kernel, torch._ops.OpOverload):
+        name = kernel._schema.name
+    elif isinstance(kernel, torch._ops.OpOverloadPacket):
+        name = kernel._qualified_op_name
+    name = name.replace("::", ".")
+    for known in (name, name.removesuffix("_")):  # in-place variants
+        if known in _anyop.functions():
+            return known
+    return ""
 
 
 def _is_ours(kernel: Any) -> bool:
-    name = kernel._schema.name if isinstance(kernel, torch._ops.OpOverload) else ""
-    return name.replace("::", ".") in _anyop.functions()
+    return bool(_name_of(kernel))
+
+
+def _key_by_contract() -> None:
+    """Adds the operators' contracts to the keys of FxGraphCache and AOTAutogradCache."""
+    details = sys.modules["torch._inductor.codecache"].FxGraphHashDetails
+    plain = details.__init__
+
+    def init(self: Any, gm: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, gm, *args, **kwargs)
+        if found := contracts(gm):
+            self.anyop_contracts = found
+
+    details.__init__ = init
+
+
+def contracts(gm: torch.fx.GraphModule | None) -> list[str]:
+    """Schemas and hashes of our operators in a graph, and of their gradients."""
+    names = set()
+    for module in gm.modules() if gm is not None else ():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            names.update(_name_of(x) for x in (node.target, *pytree.tree_leaves(node.args)))
+    found = set()
+    for name in names - {""}:
+        info = anyop.info(name)
+        gradient = [info["gradient"]["op"]] if info["gradient"] else []
+        for known in (name, *gradient):
+            found.add(f"{known} {anyop.info(known)['hash']} {_anyop.schemas(known)}")
+    return sorted(found)
 
 
 def _guard() -> None:
