@@ -63,11 +63,11 @@ def _key_by_contract() -> None:
 
 def contracts(gm: torch.fx.GraphModule | None) -> list[str]:
     """Schemas and hashes of our operators in a graph, and of their gradients."""
-    names = set()
+    names: set[str] = set()
     for module in gm.modules() if gm is not None else ():
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             names.update(_name_of(x) for x in (node.target, *pytree.tree_leaves(node.args)))
-    found = set()
+    found: set[str] = set()
     for name in names - {""}:
         info = anyop.info(name)
         gradient = [info["gradient"]["op"]] if info["gradient"] else []
