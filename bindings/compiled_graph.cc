@@ -171,6 +171,19 @@ PyMethodDef g_methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "buffers($self, /, **sizes)\n--\n\nWhere values lie in the memory of a replay: (offset, "
      "bytes, first node, last node)."},
+    {"describe", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&DescribeAt)),
+     METH_VARARGS | METH_KEYWORDS,
+     "describe($self, /, **sizes)\n--\n\nThe graph as JSON; with sizes also shapes, kernels, costs "
+     "and memory."},
+    {"profile", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Profile)),
+     METH_VARARGS | METH_KEYWORDS,
+     "profile($self, /, *inputs, repeats=20, **keywords)\n--\n\nThe time of each node over replays "
+     "with these inputs, which change state as calls do."},
+    {"save", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&SaveMethod)),
+     METH_VARARGS | METH_KEYWORDS,
+     "save($self, path, /, *, metadata=None, files=None, progress=None)\n--\n\nWrites a folder "
+     "that "
+     "anyop.load_graph reads: as anyop.save_graphs, of this graph."},
     {"stats", Stats, METH_NOARGS,
      "stats($self, /)\n--\n\nNodes after compilation, bytes of bound state, calls so far."},
     {nullptr, nullptr, 0, nullptr}};
@@ -207,6 +220,10 @@ PyTypeObject* MakeSequence(const char* name, const char* doc, PyStructSequence_F
 
 }  // namespace
 
+CompiledGraph* AsGraph(PyObject* object) {
+  return Py_TYPE(object) == g_graph_type ? &Self(object) : nullptr;
+}
+
 void InitGraphTypes(PyObject* module) {
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>(
@@ -228,15 +245,17 @@ void InitGraphTypes(PyObject* module) {
   g_graph_type = reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&spec)).release());
   g_memory_type = MakeSequence("anyop.GraphMemory", "Memory of a replay.", g_memory_fields);
   g_stats_type = MakeSequence("anyop.GraphStats", "A compiled graph.", g_stats_fields);
+  InitProfile(module);
   if (PyModule_AddObjectRef(module, "Graph", reinterpret_cast<PyObject*>(g_graph_type)) < 0) {
     throw ErrorSet{};
   }
 }
 
 PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject* tuple,
-                            bool has_torch_state) {
+                            bool has_torch_state, CompileOptions options) {
   auto made = std::make_unique<CompiledGraph>();
-  made->executable = std::make_unique<Executable>(std::move(traced));
+  options.on_pass = ListenerToPasses();
+  made->executable = std::make_unique<Executable>(std::move(traced), options);
   const Graph& graph = made->executable->graph();
   DescribeCall(name, graph, made->info);
   made->state = StateOf(graph);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A compiled graph as a callable of Python: anyop.Graph.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,10 +31,29 @@ struct GraphObject {
 void InitGraphTypes(PyObject* module);
 // tuple: of what holds the outputs; null where there is one or none. Takes the graph over.
 PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
-                            bool has_torch_state);
+                            bool has_torch_state, CompileOptions options = {});
 // The number of every free symbol, from keywords; those that are missing are an error.
 std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes);
 PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords);
+// The same, replayed in another way.
+using GraphReplay = std::function<void(Executable& executable, Specialisation& s,
+                                       std::span<const anyop_value> inputs,
+                                       std::span<const DLTensor* const> outputs)>;
+PyObject* CallGraphAs(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
+                      const GraphReplay& replay);
+
+// Methods of anyop.Graph in graph_profile.cc.
+PyObject* DescribeAt(PyObject* self, PyObject* args, PyObject* keywords);  // describe(**sizes)
+PyObject* Profile(PyObject* self, PyObject* args, PyObject* keywords);     // profile(*inputs)
+void InitProfile(PyObject* module);
+// What every graph compiled from now on tells of its passes; null: nobody listens.
+PassListener ListenerToPasses();
+
+// Of an anyop.Graph; null for any other object.
+CompiledGraph* AsGraph(PyObject* object);
+
+// A method of anyop.Graph in graph_save.cc.
+PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords);  // save(path)
 
 // Methods of anyop.Graph in graph_text.cc.
 PyObject* ParseText(PyObject* type, PyObject* args, PyObject* keywords);  // parse(text, state)

@@ -21,8 +21,10 @@ auto Named(const CompiledGraph& graph, F&& f) {
   }
 }
 
-template <class Host>
-PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slots& slots) {
+// replay(executable, specialisation, inputs, outputs)
+template <class Host, class F>
+PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slots& slots,
+                   F&& replay) {
   OperatorInfo& info = graph.info;
   const std::size_t n_inputs = std::size_t(info.n_params), n_outputs = std::size_t(info.n_results);
   Room<anyop_value, kMaxParams + kMaxResults> values(n_inputs + n_outputs);
@@ -48,10 +50,10 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
   const std::span<const DLTensor* const> out(outputs.data(), n_outputs);
   Named(graph, [&] {
     const CallingHost calling(Host::kIsTorch ? HostKind::kTorch : HostKind::kNumpy);
-    if (EstimatedNs(*s) <= kReleaseNs) return graph.executable->Replay(*s, inputs, out);
+    if (EstimatedNs(*s) <= kReleaseNs) return replay(*graph.executable, *s, inputs, out);
     memory.CopyShapes();
     const WithoutLock released;
-    graph.executable->Replay(*s, inputs, out);
+    replay(*graph.executable, *s, inputs, out);
   });
   if constexpr (Host::kIsTorch) host.Finish();
   return graph.tuple ? results.Tuple(graph.tuple) : results.Return(info);
@@ -64,20 +66,20 @@ void CheckKeywords(const OperatorInfo& info, const Slots& slots) {
                  "the call.");
 }
 
-}  // namespace
-
-PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords) {
+template <class F>
+PyObject* Call(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
+               F&& replay) {
   CompiledGraph& graph = *reinterpret_cast<GraphObject*>(self)->graph;
   try {
     Slots slots;
-    Sort(graph.info, args, PyVectorcall_NARGS(n_args), keywords, slots);
+    Sort(graph.info, args, n_args, keywords, slots);
     CheckKeywords(graph.info, slots);
     if (IsForTorch(graph.info, slots) || (graph.is_torch && !slots.out)) {
       TorchCall host;
-      return CallWith(host, &host, graph, slots);
+      return CallWith(host, &host, graph, slots, replay);
     }
     NumpyCall host;
-    return CallWith(host, nullptr, graph, slots);
+    return CallWith(host, nullptr, graph, slots, replay);
   } catch (const FoundTraced&) {
     PyErr_SetString(g_errors.wrong_type,
                     (graph.info.name + ": a graph is called while another is made of it, but "
@@ -87,6 +89,20 @@ PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, P
   } catch (...) {
     return SetPythonError();
   }
+}
+
+}  // namespace
+
+PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords) {
+  return Call(self, args, PyVectorcall_NARGS(n_args), keywords,
+              [](Executable& e, Specialisation& s, auto inputs, auto outputs) {
+                e.Replay(s, inputs, outputs);
+              });
+}
+
+PyObject* CallGraphAs(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
+                      const GraphReplay& replay) {
+  return Call(self, args, n_args, keywords, replay);
 }
 
 }  // namespace anyop::python

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -127,6 +127,8 @@ class Tracer:
     def size(self, text: str, /) -> int | str: ...
     def terms(self, size: object, /) -> list[tuple[int, list[str]]]: ...
     def place(self) -> str: ...
+    # The place of what is added from now on; "" takes the user's line.
+    def at(self, place: str, /) -> None: ...
     def compile(self, returns: type[Any] | None, /) -> Graph: ...
 
 class GraphMemory(tuple[int, int, int]):
@@ -139,6 +141,17 @@ class GraphStats(tuple[int, int, int]):
     state_bytes: int
     calls: int
 
+class GraphNodeTime(tuple[Any, ...]):
+    name: str
+    op: str
+    place: str
+    kernel: str
+    ns_min: float
+    ns_median: float
+    flops: float
+    bytes: float
+    share: float
+
 class Graph:
     text: str
     name: str
@@ -150,7 +163,50 @@ class Graph:
     def memory(self, **sizes: int) -> GraphMemory: ...
     def buffers(self, **sizes: int) -> list[tuple[int, int, int, int]]: ...
     def stats(self) -> GraphStats: ...
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        /,
+        *,
+        metadata: Any = None,
+        files: Mapping[str, bytes | str] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> None: ...
+    def describe(self, **sizes: int) -> str: ...
+    def profile(self, *inputs: Any, repeats: int = 20, **keywords: Any) -> list[GraphNodeTime]: ...
     @classmethod
     def parse(cls, text: str, state: dict[str, Any] = {}, name: str = "graph") -> Graph: ...
 
+# Told of each pass of each graph that is compiled: its name and a unified diff. Returns the last one.
+_Listener = Callable[[str, str], None]
+
+def listen_to_passes(listener: _Listener | None, /) -> _Listener | None: ...
+def save_graphs(
+    path: str,
+    graphs: list[tuple[str, Graph]],
+    metadata: str,
+    files: list[tuple[str, bytes]],
+    progress: Callable[[int, int], object] | None,
+    /,
+) -> None: ...
+def load_graphs(path: str, name: str | None, /) -> tuple[dict[str, Graph], str]: ...
 def graph_classes(value: type[Traced], folder: str, /) -> None: ...
+
+# Torch programs as graphs: see anyop/torch/_capture.py.
+_Bound = tuple[int, Any, bool]  # place among a call's arguments or -1, tensor, is frozen
+
+class BoundTensors:
+    def __new__(cls, rows: Sequence[_Bound], /) -> BoundTensors: ...
+    # Whether all lie where they lay, and frozen ones were not written since.
+    def hold(self, arguments: list[Any] | tuple[Any, ...], /) -> bool: ...
+
+class Captured:
+    graph: Graph
+    details: Any
+    # details.refresh() -> (graph, rows) where a bound tensor changed; details.check(*args) where
+    # sizes are new and has_conditions.
+    def __new__(
+        cls, graph: Graph, details: Any, rows: Sequence[_Bound], has_conditions: bool, /
+    ) -> Captured: ...
+    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import anyop
+import numpy as np
 import pytest
 from anyop.cli import app
 from click.testing import CliRunner, Result
@@ -24,6 +29,14 @@ def step(x, eps):
 
 def branch(x):
     return x if x else None
+
+def take(ids):
+    return anyop.embedding(ids, WEIGHT[:4])
+
+def twice(x):
+    return anyop.add(anyop.softmax(x), anyop.softmax(x))
+
+GRAPH = anyop.graph(lambda x: anyop.softmax(x), "f32[4]")
 """
 
 
@@ -55,20 +68,86 @@ def test_sizes_give_the_memory_of_a_replay(run: Any) -> None:
     assert "memory of a replay: " in fixed.output
 
 
-def test_the_picture_shows_every_buffer(run: Any, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    result = run("graph_probe:step", "f32[n, 64]", "float", "--at", "n=32", "--svg", "m.svg")
+def test_pictures_are_written(run: Any, tmp_path: Path) -> None:
+    step = ("graph_probe:step", "f32[n, 64]", "float", "--at", "n=32")
+    result = run(*step, "--svg", "m.svg", "--html", "m.html")
     assert result.exit_code == 0
     ElementTree.parse(tmp_path / "m.svg")
     text = (tmp_path / "m.svg").read_text()
-    assert text.count('id="PolyCollection_') >= 2  # two values take turns
-    assert "step at n = 32" in text
+    assert "n = 32" in text
+    assert "graph_probe.py:10" in text
+    assert "GFLOP/s" not in text
+    assert (tmp_path / "m.html").read_text().startswith("<!DOCTYPE html>")
+    assert "memory of a replay: " in result.output
+    assert "input x" not in result.output  # the text is for a call without pictures
+
+
+def test_a_profile_is_a_table_and_part_of_the_picture(run: Any, tmp_path: Path) -> None:
+    step = ("graph_probe:step", "f32[n, 64]", "float", "--at", "n=32", "--at", "eps=0.5")
+    result = run(*step, "--profile", "--repeats", "2", "--svg", "m.svg")
+    assert result.exit_code == 0, result.output
+    assert "by operator" in result.output
+    assert "anyop.linear " in result.output
+    assert "GFLOP/s" in (tmp_path / "m.svg").read_text()
+    missing = run("graph_probe:step", "f32[n, 64]", "float", "--profile")
+    assert isinstance(missing.exception, anyop.WrongType)
+    assert str(missing.exception) == "step: n is missing. Try n=1."
+
+
+def test_a_profile_takes_arrays_from_files(run: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "ids.npy", np.array([7]))
+    take = ("graph_probe:take", "i64[n]", "--at", "n=1", "--profile")
+    wrong = run(*take, "--input", "ids=ids.npy")
+    assert isinstance(wrong.exception, anyop.InvalidArgument)
+    assert "ids[0] is 7" in str(wrong.exception)
+    assert run(*take).exit_code == 0  # zeros
+    named = run(*take, "--input", "idx=ids.npy")
+    assert "take has no input 'idx'. Did you mean 'ids'?" in " ".join(named.output.split())
+
+
+def test_passes_tell_what_they_change(run: Any) -> None:
+    result = run("graph_probe:twice", "f32[n]", "--passes")
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("remove duplicates:"))
+    assert lines[at + 1].startswith("@@ -1,")
+    assert sum(line.startswith("-v") for line in lines[at:]) == 2
+    assert "fold what is known: nothing changed" in lines
+
+
+def test_json_holds_everything(run: Any) -> None:
+    step = ("graph_probe:step", "f32[n, 64]", "float", "--at", "n=32", "--json")
+    told = json.loads(run(*step, "--passes", "--profile", "--repeats", "2").output)
+    assert told["name"] == "step"
+    assert told["sizes"] == {"n": 32}
+    assert told["memory"]["spans"]
+    assert {p["pass"] for p in told["passes"]} >= {"remove dead", "remove duplicates"}
+    assert all(node["ns_min"] > 0 for node in told["nodes"])
+    plain = json.loads(run("graph_probe:step", "f32[n, 64]", "float", "--json").output)
+    assert "memory" not in plain
+    assert "passes" not in plain
+
+
+def test_the_log_tells_of_passes(tmp_path: Path) -> None:
+    (tmp_path / "graph_probe.py").write_text(MODULE)
+    code = "import anyop, graph_probe; anyop.graph(graph_probe.twice, 'f32[n]')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={**os.environ, "ANYOP_LOG": "graph"},
+    )  # fmt: skip
+    assert "graph:\ninput x: f32[n]\n" in done.stderr
+    assert "graph, remove duplicates:\n@@ -1," in done.stderr
+
+
+def test_a_graph_of_a_module_is_shown(run: Any) -> None:
+    result = run("graph_probe:GRAPH")
+    assert result.output.startswith("input x: f32[4]\n")
 
 
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["graph_probe"], "'graph_probe' is not MODULE:FUNCTION."),
+        (["graph_probe"], "'graph_probe' is no saved graph, and not MODULE:FUNCTION."),
         (["graph_probe:stop"], "graph_probe:stop: module 'graph_probe' has no attribute 'stop'."),
         (["graph_none:step"], "graph_none:step: No module named 'graph_none'."),
         (["graph_probe:step", "f32[n, 64]", "float", "--at", "n"], "'n' is not NAME=NUMBER."),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Just enough JSON to be written.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,13 @@ class JsonWriter {
     needs_comma_ = true;
     return *this;
   }
+  JsonWriter& Number(std::int64_t value) {
+    Separate();
+    text_ += std::to_string(value);
+    needs_comma_ = true;
+    return *this;
+  }
+  JsonWriter& Number(std::string_view key, std::int64_t value) { return Key(key).Number(value); }
   JsonWriter& Flag(std::string_view key, bool value) {
     Key(key);
     text_ += value ? "true" : "false";

@@ -2,53 +2,92 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 import anyop
+from anyop import _anyop
 from anyop.cli import load_libraries
 
 
 @click.command("graph")
-@click.argument("function", metavar="MODULE:FUNCTION")
+@click.argument("target", metavar="MODULE:FUNCTION")
 @click.argument("types", nargs=-1, metavar="[TYPE]...")
+@click.option("--at", "sizes", multiple=True, metavar="NAME=NUMBER", help="A size, or a number.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Draw it into this file.")
+@click.option("--html", type=click.Path(path_type=Path), help="The same as a page.")
+@click.option("--passes", is_flag=True, help="What each pass of the compilation changes.")
+@click.option("--profile", is_flag=True, help="The time of each node, also in pictures.")
+@click.option("--repeats", default=20, show_default=True, help="Replays of a profile.")
 @click.option(
-    "--at", "sizes", multiple=True, metavar="NAME=NUMBER", help="A size, for the memory report."
-)
-@click.option(
-    "--svg", type=click.Path(path_type=Path), help="Draw the memory of a replay into this file."
-)
+    "--input", "files", multiple=True, metavar="NAME=FILE.npy",
+    help="An array for the profile; random numbers and zeros where none is given.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
 def command(
-    function: str, types: tuple[str, ...], sizes: tuple[str, ...], svg: Path | None
-) -> None:
-    """Show the graph of MODULE:FUNCTION, called with a TYPE for each argument.
+    target: str, types: tuple[str, ...], sizes: tuple[str, ...], svg: Path | None,
+    html: Path | None, passes: bool, profile: bool, repeats: int, files: tuple[str, ...],
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Show the graph of MODULE:FUNCTION, called with a TYPE for each argument, or a saved graph.
 
     A TYPE is 'bf16[n, 576]', 'int', 'float' or 'bool': anyop graph my.model:step 'f32[n, 64]' float
     """
     load_libraries()
-    graph = anyop.graph(_find(function), *types)
-    click.echo(graph.text, nl=False)
-    at = dict(_size(s) for s in sizes)
-    if svg is None and not at and graph.symbols:
-        return
-    memory = graph.memory(**at)
-    click.echo(
-        f"memory of a replay: {_bytes(memory.peak_bytes)}, lower bound "
-        f"{_bytes(memory.bound_bytes)}, without sharing {_bytes(memory.unshared_bytes)}; state "
-        f"{_bytes(graph.stats().state_bytes)}"
-    )
-    if svg is not None:
-        draw(graph, at, svg)
+    changes: list[tuple[str, str]] = []
+    graph = make(target, types, changes)
+    numbers = dict(_number(s) for s in sizes)
+    at = {n: int(x) for n, x in numbers.items() if graph.inputs.get(n) not in ("float", "bool")}
+    times: Sequence[Any] = []
+    if profile:
+        arrays = dict(_file(f) for f in files)
+        times = graph.profile(*inputs(graph, at, numbers, arrays), repeats=repeats)
+    if as_json:
+        click.echo(json.dumps(facts(graph, at, changes if passes else None, times), indent=1))
+    elif passes:
+        show_passes(changes)
+    elif not (svg or html or profile):
+        click.echo(graph.text, nl=False)
+    if not as_json:
+        show_memory(graph, at)
+    if svg or html or (profile and not as_json):
+        from anyop.cli import graph_page
+        from anyop.cli.graph_rows import make_picture
+
+        picture = make_picture(graph, at, times)
+        if svg:
+            svg.write_text(graph_page.svg(picture), encoding="utf-8")
+        if html:
+            html.write_text(graph_page.html(picture), encoding="utf-8")
+        if profile and not as_json:
+            from anyop.cli.graph_times import show
+
+            show(picture)
+
+
+def make(target: str, types: Sequence[str], changes: list[tuple[str, str]]) -> anyop.Graph:
+    """changes: gets the name and diff of each pass."""
+    last = _anyop.listen_to_passes(lambda name, diff: changes.append((name, diff)))
+    try:
+        if ":" not in target and Path(target).exists():
+            loaded: anyop.Graph = anyop.load_graph(target)
+            return loaded
+        found = _find(target)
+        return found if isinstance(found, anyop.Graph) else anyop.graph(found, *types)
+    finally:
+        _anyop.listen_to_passes(last)
 
 
 def _find(path: str) -> Any:
     """What 'module:name.name' stands for; modules of the current folder are found too."""
     module, colon, names = path.partition(":")
     if not colon or not names:
-        raise click.BadParameter(f"'{path}' is not MODULE:FUNCTION.")
+        raise click.BadParameter(f"'{path}' is no saved graph, and not MODULE:FUNCTION.")
     sys.path.insert(0, "")
     try:
         found: Any = importlib.import_module(module)
@@ -61,45 +100,91 @@ def _find(path: str) -> Any:
     return found
 
 
-def _size(text: str) -> tuple[str, int]:
+def _number(text: str) -> tuple[str, float]:
     name, equals, number = (part.strip() for part in text.partition("="))
-    if not equals or not number.isdecimal():
-        raise click.BadParameter(f"'{text}' is not NAME=NUMBER.", param_hint="--at")
-    return name, int(number)
-
-
-def _bytes(n: float) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if n < 1024:
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} GiB"
-
-
-def draw(graph: anyop.Graph, sizes: dict[str, int], path: Path) -> None:
-    """Offset by time: a box for each value and workspace, from the node that writes it on."""
     try:
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise anyop.NotAvailable(
-            f"anyop graph --svg: {error}. Try: pip install matplotlib."
-        ) from error
+        if not equals or not name:
+            raise ValueError
+        return name, int(number) if number.isdecimal() else float(number)
+    except ValueError as error:
+        raise click.BadParameter(f"'{text}' is not NAME=NUMBER.", param_hint="--at") from error
+
+
+def _file(text: str) -> tuple[str, Any]:
+    import numpy as np
+
+    name, equals, path = text.partition("=")
+    try:
+        if not equals:
+            raise ValueError(f"'{text}' is not NAME=FILE.npy")
+        return name, np.load(path)
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(f"{error}.", param_hint="--input") from error
+
+
+def inputs(
+    graph: anyop.Graph, sizes: dict[str, int], numbers: dict[str, float], arrays: dict[str, Any]
+) -> list[Any]:
+    """Something for each input: normal numbers, zeros where they are whole, 1.0 for a float."""
+    import numpy as np
+
+    for name in arrays:
+        if name not in graph.inputs:
+            raise click.BadParameter(
+                f"{graph.name} has no input '{name}'."
+                f"{_anyop.did_you_mean(name, list(graph.inputs))}",
+                param_hint="--input",
+            )
+    graph.memory(**sizes)  # names the sizes that are missing
+    random = np.random.default_rng(0)
+    found: list[Any] = []
+    for value in json.loads(graph.describe(**sizes))["values"]:
+        name, kind = value["name"], value["kind"]
+        if kind == "number":
+            number = numbers.get(name, 1.0)
+            found.append(number if value["type"] == "float" else int(number))
+        elif kind == "input" and name in arrays:
+            found.append(arrays[name])
+        elif kind == "input":
+            dtype, _, shape = value["at"].rstrip("]").partition("[")
+            size = [int(n) for n in shape.split(",") if n.strip()]
+            is_float = dtype[0] in "fb" and dtype != "bool"
+            array = random.standard_normal(size, np.float32) if is_float else np.zeros(size)
+            found.append(array.astype(_anyop.numpy_dtype(dtype)))
+    return found
+
+
+def facts(
+    graph: anyop.Graph, sizes: dict[str, int], changes: Any, times: Sequence[Any]
+) -> dict[str, Any]:
+    """What --json prints."""
+    told: dict[str, Any] = {"name": graph.name, "text": graph.text, "sizes": sizes}
+    told.update(json.loads(graph.describe(**sizes)))
+    told["state_bytes"] = graph.stats().state_bytes
+    if changes is not None:
+        told["passes"] = [{"pass": name, "diff": diff} for name, diff in changes]
+    fields = ("ns_min", "ns_median", "share")
+    for node, time in zip(told["nodes"], times, strict=False):
+        node.update({f: getattr(time, f) for f in fields})
+    return told
+
+
+def show_passes(changes: Sequence[tuple[str, str]]) -> None:
+    for name, diff in changes:
+        click.secho(f"{name}: {'' if diff else 'nothing changed'}", bold=True)
+        for line in diff.splitlines():
+            colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[0])
+            click.secho(line, fg=colour)
+
+
+def show_memory(graph: anyop.Graph, sizes: dict[str, int]) -> None:
+    if not sizes and graph.symbols:
+        return
+    from anyop.cli.graph_draw import shown_bytes
+
     memory = graph.memory(**sizes)
-    figure = Figure(figsize=(12, 5), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes = figure.subplots()
-    for k, (offset, size, first, last) in enumerate(graph.buffers(**sizes)):
-        axes.broken_barh(
-            [(first, last - first + 1)], (offset / 1024, size / 1024),
-            facecolor=f"C{k % 10}", edgecolor="black", linewidth=0.3, alpha=0.8,
-        )  # fmt: skip
-    bound = memory.bound_bytes / 1024
-    axes.axhline(bound, color="black", linestyle="--", linewidth=0.8, label="lower bound")
-    at = ", ".join(f"{name} = {number}" for name, number in sizes.items())
-    axes.set(
-        xlabel="node", ylabel="KiB", ylim=(0, max(memory.peak_bytes / 1024 * 1.05, 1)),
-        title=f"{graph.name}{' at ' + at if at else ''}: {_bytes(memory.peak_bytes)}",
-    )  # fmt: skip
-    axes.legend(loc="upper right")
-    figure.savefig(path, format="svg")
+    click.echo(
+        f"memory of a replay: {shown_bytes(memory.peak_bytes)}, lower bound "
+        f"{shown_bytes(memory.bound_bytes)}, without sharing {shown_bytes(memory.unshared_bytes)}; "
+        f"state {shown_bytes(graph.stats().state_bytes)}"
+    )
