@@ -6,9 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
-#include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -21,13 +19,7 @@ constexpr std::int64_t kSpin = 50 * kMicrosecond;      // then a worker yields b
 constexpr std::int64_t kStayAwake = 1 * kMillisecond;  // then it sleeps
 constexpr double kWorthWaking = 100.0 * kMicrosecond;  // waking costs the caller 25 us
 constexpr std::int64_t kSteady = 200 * kMicrosecond;   // small regions closer than this add up
-constexpr std::int64_t kStall = 300 * kMicrosecond;    // a worker lost its core
-constexpr std::int64_t kFirstBackOff = 30 * kMillisecond, kLongestBackOff = 500 * kMillisecond;
 constexpr int kPausesPerLook = 64;
-
-std::int64_t Now() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
 
 void Pause() {
 #if defined(__x86_64__)
@@ -97,13 +89,13 @@ bool Pool::Run(const Region& region, double estimated_ns) {
     std::atomic<bool>& busy;
     ~Release() { busy.store(false, std::memory_order_release); }
   } release{busy_};
-  if (IsBackingOff()) return false;
+  if (back_off_.IsOn()) return false;
   const int sleepers = CountSleepers(region.threads);
   const bool must_wake = sleepers > 0 && IsWorthWaking(estimated_ns);
   if (!must_wake && sleepers >= region.threads - 1) return false;
   region_ = region;
   done_.store(0, std::memory_order_relaxed);
-  const std::int64_t start = Now();
+  const std::int64_t start = NowNs();
   word_.store(Publish(word_.load(std::memory_order_relaxed), region.threads, region.chunks),
               std::memory_order_seq_cst);
   if (must_wake) Wake(region.threads);
@@ -120,35 +112,16 @@ bool Pool::Run(const Region& region, double estimated_ns) {
   return true;
 }
 
-// A worker whose core was taken holds its chunk for a time slice. The caller cannot help, but it
-// can stop asking for a while. Long chunks are told apart by the time that the caller's own took.
 void Pool::AwaitWorkers(int claimed, std::int64_t start_ns, int mine) {
-  const std::int64_t begin = Now();
-  const std::int64_t chunk_ns = mine > 0 ? (begin - start_ns) / mine : 0;
-  const std::int64_t stall = mine > 0 ? std::max(kStall, 4 * chunk_ns) : kLongestBackOff;
+  const std::int64_t begin = NowNs();
   std::int64_t now = begin;
   for (int i = 1; done_.load(std::memory_order_acquire) != claimed; ++i) {
     Pause();
     if (i % kPausesPerLook) continue;
-    now = Now();
+    now = NowNs();
     if (now - begin > kSpin) sched_yield();
   }
-  if (now - begin > stall) BackOff(now);
-}
-
-void Pool::BackOff(std::int64_t now_ns) {
-  const bool is_repeated = now_ns < alone_until_ns_ + 4 * back_off_ns_;
-  back_off_ns_ = is_repeated ? std::min(2 * back_off_ns_, kLongestBackOff) : kFirstBackOff;
-  alone_until_ns_ = now_ns + back_off_ns_;
-  stalls_.fetch_add(1, std::memory_order_relaxed);
-}
-
-bool Pool::IsBackingOff() {
-  if (alone_until_ns_ == 0) return false;
-  const std::int64_t now = Now();
-  if (now < alone_until_ns_) return true;
-  if (now > alone_until_ns_ + 4 * back_off_ns_) alone_until_ns_ = 0;
-  return false;
+  back_off_.Waited(start_ns, begin, now, mine);
 }
 
 // Workers of a region that sleep or do not exist yet.
@@ -165,7 +138,7 @@ int Pool::CountSleepers(int threads) const {
 // Regions that are small but follow one another closely are worth it together.
 bool Pool::IsWorthWaking(double estimated_ns) {
   if (estimated_ns < kWorthWaking) {
-    const std::int64_t now = Now();
+    const std::int64_t now = NowNs();
     const bool is_steady = now - last_request_ns_ < kSteady;
     small_work_ns_ = (is_steady ? small_work_ns_ : 0) + estimated_ns;
     last_request_ns_ = now + std::int64_t(estimated_ns);
@@ -208,7 +181,7 @@ void Pool::Work(int id) {
     }
     Pause();
     if (++pauses % kPausesPerLook) continue;
-    const std::int64_t now = Now();
+    const std::int64_t now = NowNs();
     if (idle_since == 0) idle_since = now;
     if (now - idle_since > kStayAwake) {
       Sleep(id);
@@ -233,7 +206,7 @@ PoolCounters Pool::Read() const {
   c.regions = regions_.load(std::memory_order_relaxed);
   c.worker_chunks = worker_chunks_.load(std::memory_order_relaxed);
   c.wakes = wakes_.load(std::memory_order_relaxed);
-  c.stalls = stalls_.load(std::memory_order_relaxed);
+  c.stalls = back_off_.stalls();
   return c;
 }
 

@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 
+#include "platform/back_off.h"
 #include "platform/threads.h"
 
 namespace anyop {
@@ -29,7 +30,6 @@ class Pool {
   PoolCounters Read() const;
 
  private:
-  bool IsBackingOff();
   int CountSleepers(int threads) const;
   bool IsWorthWaking(double estimated_ns);
   void Wake(int threads);
@@ -40,7 +40,6 @@ class Pool {
   void RunChunk(int chunk);
   int TakeChunks();
   void AwaitWorkers(int claimed, std::int64_t start_ns, int mine);
-  void BackOff(std::int64_t now_ns);
 
   // One word publishes a region: {epoch : 28 | threads : 12 | chunks : 12 | next chunk : 12}.
   alignas(128) std::atomic<std::uint64_t> word_{0};
@@ -54,11 +53,10 @@ class Pool {
   alignas(128) std::atomic<bool> busy_{false};
   Region region_;
   int workers_ = 0;
-  std::int64_t alone_until_ns_ = 0;
-  std::int64_t back_off_ns_ = 0;
+  BackOff back_off_;
   std::int64_t last_request_ns_ = 0;  // of a region that found its workers asleep
   double small_work_ns_ = 0;          // of such regions, close after one another
-  std::atomic<std::uint64_t> regions_{0}, worker_chunks_{0}, wakes_{0}, stalls_{0};
+  std::atomic<std::uint64_t> regions_{0}, worker_chunks_{0}, wakes_{0};
 };
 
 }  // namespace anyop

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "platform/back_off.h"
 #include "platform/cpu.h"
 #include "platform/env.h"
 #include "platform/pool.h"
@@ -24,7 +25,11 @@ constexpr int kChunksPerThread = 4;     // 8 for two threads: claims even out no
 std::atomic<Pool*> g_pool{nullptr};
 std::atomic<std::uint64_t> g_inline_calls{0};
 
-std::atomic<const HostThreads*> g_host{nullptr};
+struct Host {
+  HostThreads threads;
+  BackOff back_off;
+};
+std::atomic<Host*> g_host{nullptr};
 
 thread_local bool t_in_region = false;
 
@@ -45,19 +50,36 @@ Pool& OurPool() {
   return *pool;
 }
 
-// Marks the parts that workers run as nested too.
+// Marks the parts that workers run as nested too, and knows when the caller had no more to do.
 struct Marked {
   RangeFunction fn;
   void* arg;
+  const bool* caller = &t_in_region;
+  std::int64_t caller_end_ns = 0;
+  int caller_chunks = 0;
+
   static void Run(void* self, std::int64_t begin, std::int64_t end) {
-    const Marked& m = *static_cast<const Marked*>(self);
+    Marked& m = *static_cast<Marked*>(self);
     t_in_region = true;
     struct Leave {
       ~Leave() { t_in_region = false; }
     } leave;
     m.fn(m.arg, begin, end);
+    if (m.caller != &t_in_region) return;
+    m.caller_end_ns = NowNs();
+    ++m.caller_chunks;
   }
 };
+
+// In the host's pool, unless it stalled a moment ago.
+bool RunInHost(Host& host, int threads, std::int64_t n, std::int64_t grain, Marked* marked) {
+  if (host.back_off.IsOn()) return false;
+  const std::int64_t start = NowNs();
+  host.threads.parallel_for(host.threads.pool, threads, n, grain, &Marked::Run, marked);
+  const std::int64_t end = marked->caller_chunks ? marked->caller_end_ns : start;
+  host.back_off.Waited(start, end, NowNs(), marked->caller_chunks);
+  return true;
+}
 
 int DefaultThreads() {
   const std::int64_t asked = EnvironmentInteger("ANYOP_THREADS");
@@ -73,18 +95,19 @@ void ParallelFor(int threads, std::int64_t n, std::int64_t grain, RangeFunction 
   threads = std::min(threads, kMaxThreads);
   if (estimated_ns <= 0) estimated_ns = double(n) / double(grain) * kGrainNs;
   if (threads > 1 && n > grain && estimated_ns >= kWorthSharing && !t_in_region) {
-    const HostThreads* host = g_host.load(std::memory_order_acquire);
-    const int bound = host && host->count ? host->count() : 0;
+    Host* host = g_host.load(std::memory_order_acquire);
+    const int bound = host && host->threads.count ? host->threads.count() : 0;
     if (bound > 0) threads = std::min(threads, bound);
     if (threads > 1) {
       Marked marked{fn, arg};
-      if (host && host->parallel_for) {
-        return host->parallel_for(host->pool, threads, n, grain, &Marked::Run, &marked);
+      if (host && host->threads.parallel_for) {
+        if (RunInHost(*host, threads, n, grain, &marked)) return;
+      } else {
+        const std::int64_t chunks = std::min<std::int64_t>(
+            (n + grain - 1) / grain, std::int64_t(kChunksPerThread) * threads);
+        const Pool::Region region{&Marked::Run, &marked, n, int(chunks), threads};
+        if (OurPool().Run(region, estimated_ns)) return;
       }
-      const std::int64_t chunks =
-          std::min<std::int64_t>((n + grain - 1) / grain, std::int64_t(kChunksPerThread) * threads);
-      const Pool::Region region{&Marked::Run, &marked, n, int(chunks), threads};
-      if (OurPool().Run(region, estimated_ns)) return;
     }
   }
   g_inline_calls.fetch_add(1, std::memory_order_relaxed);
@@ -112,19 +135,21 @@ void SetHostThreads(const HostThreads& host) {
   static std::once_flag at_fork;
   std::call_once(at_fork, [] {
     pthread_atfork(nullptr, nullptr, [] {
-      const HostThreads* parents = g_host.load(std::memory_order_acquire);
-      if (parents && parents->parallel_for) {
-        g_host.store(new HostThreads{.count = parents->count}, std::memory_order_release);
+      const Host* parents = g_host.load(std::memory_order_acquire);
+      if (parents && parents->threads.parallel_for) {
+        g_host.store(new Host{{.count = parents->threads.count}, {}}, std::memory_order_release);
       }
     });
   });
   // The old one stays: a region may be reading it. Hosts set this once or twice.
-  g_host.store(new HostThreads(host), std::memory_order_release);
+  g_host.store(new Host{host, {}}, std::memory_order_release);
 }
 
 PoolCounters ReadPoolCounters() {
   const Pool* pool = g_pool.load(std::memory_order_acquire);
   PoolCounters c = pool ? pool->Read() : PoolCounters{};
+  if (const Host* host = g_host.load(std::memory_order_acquire))
+    c.stalls += host->back_off.stalls();
   c.inline_calls = g_inline_calls.load(std::memory_order_relaxed);
   return c;
 }

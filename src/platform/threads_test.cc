@@ -197,6 +197,40 @@ TEST(ParallelFor, UsesTheHostsPoolWhenThereIsOne) {
   EXPECT_EQ(host.calls, 1);
 }
 
+// A host whose other thread holds its barrier for `late` after the caller's part.
+struct LateHost {
+  std::chrono::microseconds part, late;
+  int calls = 0;
+  static void Run(void* self, int, std::int64_t n, std::int64_t, RangeFunction fn, void* arg) {
+    LateHost& host = *static_cast<LateHost*>(self);
+    ++host.calls;
+    fn(arg, 0, n);
+    std::this_thread::sleep_for(host.late);
+  }
+  // How many of n regions, one after another, the host is asked to run.
+  int CallsOf(int n) {
+    calls = 0;
+    SetHostThreads({.parallel_for = &LateHost::Run, .pool = this});
+    for (int i = 0; i < n; ++i) {
+      For(2, 8, 1, [&](auto, auto) { Burn(part); });
+    }
+    return calls;
+  }
+};
+
+TEST(ParallelFor, LeavesAHostAloneThatStalls) {
+  using std::chrono::microseconds;
+  LateHost stalls{microseconds(10), microseconds(2000)};
+  EXPECT_EQ(stalls.CallsOf(10), 1);
+  EXPECT_GT(ReadPoolCounters().stalls, 0u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(35));
+  For(2, 8, 1, [](auto, auto) {});
+  EXPECT_EQ(stalls.calls, 2);  // it is asked again
+  LateHost slow{microseconds(20000), microseconds(2000)};
+  EXPECT_EQ(slow.CallsOf(3), 3);  // long parts are no stalls
+  SetHostThreads({});
+}
+
 TEST(ParallelFor, KeepsToTheNumberThatItsHostAllowsNow) {
   static int allowed;
   SetHostThreads({.count = [] { return allowed; }});
