@@ -7,6 +7,7 @@
 #include "anyop/op.h"
 #include "ops/common/attention/claim.h"
 #include "ops/common/gemm_chunks.h"
+#include "ops/common/gemm_few.h"
 #include "ops/common/gemm_rows.h"
 
 // Products of fewer multiply-adds than this, about 80 us, are not shared by threads.
@@ -51,16 +52,22 @@ template <class M>
   using T = typename M::Weight;
   const std::int64_t k = form == Form::kTN ? x.dim(0) : x.dim(1);
   const Product p{x, nullptr, z, Activation::kNone, z.dim(0), k, z.dim(1)};
-  if (form == Form::kNN) {
-    return MultiplyChunks<M>(ctx, p, LeftRows<T>{Rows<T>(x)}, RightRows<T>{Rows<T>(y)});
+  // The ways differ in the order of their sums, so batch-invariant mode keeps to one.
+  const bool is_few = !ctx.batch_invariant() && p.rows <= (form == Form::kNT ? kMaxRows : kFewRows);
+  if (form == Form::kNT) {
+    if (is_few) return MultiplyByRows<M>(ctx, p, y);
+    const RightColumns<T> right{y.base<const T>(), y.stride(0)};
+    return MultiplyChunks<M>(ctx, p, LeftRows<T>{Rows<T>(x)}, right);
   }
-  if (form == Form::kTN) {
-    return MultiplyChunks<M>(ctx, p, LeftColumns<T>{Rows<T>(x)}, RightRows<T>{Rows<T>(y)});
+  if (is_few) {
+    const std::int64_t row = form == Form::kTN ? 1 : x.stride(0);
+    const std::int64_t step = form == Form::kTN ? x.stride(0) : 1;
+    const auto *left = x.base<const T>(), *right = y.base<const T>();
+    return MultiplyFewRows<T>(ctx, {p, left, row, step, right, y.stride(0)});
   }
-  // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
-  if (p.rows <= kMaxRows && !ctx.batch_invariant()) return MultiplyByRows<M>(ctx, p, y);
-  MultiplyChunks<M>(ctx, p, LeftRows<T>{Rows<T>(x)},
-                    RightColumns<T>{y.base<const T>(), y.stride(0)});
+  const RightRows<T> right{Rows<T>(y)};
+  if (form == Form::kTN) return MultiplyChunks<M>(ctx, p, LeftColumns<T>{Rows<T>(x)}, right);
+  MultiplyChunks<M>(ctx, p, LeftRows<T>{Rows<T>(x)}, right);
 }
 
 // z = x y for batches of matrices. Small products run whole, several at once.

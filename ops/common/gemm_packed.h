@@ -6,6 +6,7 @@
 
 #include "ops/common/gemm_call.h"
 #include "ops/common/gemm_tile.h"
+#include "ops/common/transpose.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -19,6 +20,13 @@ inline constexpr std::int64_t kGroupBytes = 256 << 10;
 template <class Left, class T, int kR>
 [[gnu::noinline]] void PackRows(const T* const (&x)[kR], std::int64_t k, Left* out) {
   std::int64_t l = 0;
+  if constexpr (kR == 8 && sizeof(Left) == 2 && std::is_same_v<T, Left>) {
+    for (; l + 16 <= k; l += 16) {
+      using Block = Square<std::int32_t, 32>;
+      Block::Transpose([&](int i) { return reinterpret_cast<const char*>(x[i] + l); },
+                       reinterpret_cast<char*>(out + l * kR), 32);
+    }
+  }
   if constexpr (std::is_same_v<T, F16>) {  // slow to convert one by one
     for (; l + kLanes <= k; l += kLanes) {
       for (int i = 0; i < kR; ++i) {

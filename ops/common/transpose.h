@@ -24,12 +24,12 @@ struct Square {
     low = __builtin_shuffle(a, b, Vector{Element(kI % 2 * kCount + kI / 2)...});
     high = __builtin_shuffle(a, b, Vector{Element(kI % 2 * kCount + kI / 2 + kHalf)...});
   }
-  // to[i][j] = from[j][i] for i, j < kCount; strides in bytes.
-  [[gnu::always_inline]] static void Transpose(const char* from, std::int64_t from_stride, char* to,
-                                               std::int64_t to_stride) {
+  // to[i][j] = element i of row j for i, j < kCount; row(j) points to its first element.
+  template <class Row>
+  [[gnu::always_inline]] static void Transpose(Row&& row, char* to, std::int64_t to_stride) {
     Vector v[kCount], u[kCount];
 #pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) std::memcpy(&v[i], from + i * from_stride, kBytes);
+    for (int i = 0; i < kCount; ++i) std::memcpy(&v[i], row(i), kBytes);
 #pragma GCC unroll 4
     for (int round = kCount; round > 1; round /= 2) {
 #pragma GCC unroll 8
@@ -42,6 +42,11 @@ struct Square {
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) std::memcpy(to + i * to_stride, &v[i], kBytes);
+  }
+  // to[i][j] = from[j][i] for i, j < kCount; strides in bytes.
+  [[gnu::always_inline]] static void Transpose(const char* from, std::int64_t from_stride, char* to,
+                                               std::int64_t to_stride) {
+    Transpose([&](int i) { return from + i * from_stride; }, to, to_stride);
   }
 };
 
