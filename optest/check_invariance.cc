@@ -109,9 +109,10 @@ int CheckRows(const OpTest& test, const Call& call, const OperatorKernel& kernel
 }  // namespace
 
 void CheckRowInvariance(const OpTest& test) {
-  if (!test.row_invariant) return;
+  const Operator& op = *Find(test.op);
+  if (!test.row_invariant && !op.data->rowwise) return;
   int compared = 0;
-  const auto kernels = Kernels(*Find(test.op));
+  const auto kernels = Kernels(op);
   ForEachCall(test, Purpose::kValues, [&](Call& call) {
     for (const OperatorKernel* kernel : kernels) compared += CheckRows(test, call, *kernel);
   });

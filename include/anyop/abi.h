@@ -170,6 +170,9 @@ typedef struct {
       check; /* refuses what no signature can say, before anything is written; NULL for none */
   const char* check_params;
   int32_t checked; /* 1: the compiler has compared the kernels with the signature */
+  /* 1: a row of what has the dimensions "..." depends on the same row of such arguments and on
+   * whole ones, bit for bit, however many rows the call has. Graphs cut such calls by rows. */
+  int32_t rowwise;
 } anyop_op;
 
 /* A plain implementation in double, for tests: floats are read and written as f64. */

@@ -222,12 +222,16 @@ struct Op {
   KernelList kernels{};
   Bound check{};  // void f(const Context&, the operator's parameters): calls Refuse
   std::int32_t checked = detail::CheckOp(signature, kernels, check);
+  // A row of what has the dimensions `...` depends on the same row of such arguments and on whole
+  // ones, bit for bit, however many rows the call has. Graphs cut such calls by rows.
+  std::int32_t rowwise = false;
 };
 static_assert(sizeof(Op) == sizeof(anyop_op) &&
               offsetof(Op, signature) == offsetof(anyop_op, signature) &&
               offsetof(Op, kernels) == offsetof(anyop_op, n_kernels) &&
               offsetof(Op, check) == offsetof(anyop_op, check) &&
-              offsetof(Op, checked) == offsetof(anyop_op, checked));
+              offsetof(Op, checked) == offsetof(anyop_op, checked) &&
+              offsetof(Op, rowwise) == offsetof(anyop_op, rowwise));
 
 // The plain implementation that tests compare with: same parameters, every float read as f64
 // (Read), every float result and mut argument an f64 tensor. Lives in reference.cc.

@@ -30,6 +30,7 @@ extern constinit const Op add_backward{
     .flops = "size(dz) - size(dy)",
     .bytes = "bytes(dz) + bytes(dx) + bytes(dy)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

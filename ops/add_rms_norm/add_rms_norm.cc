@@ -32,6 +32,7 @@ extern constinit const Op add_rms_norm{
     .flops = "5 * size(y)",
     .means = "sum = add(x, residual); y = rms_norm(sum, weight, eps, weight_offset)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

@@ -19,6 +19,7 @@ extern constinit const Op argmax{
     .signature = "argmax(x: T[..., d]) -> (index: i64[...]) where T in f32 | f16 | bf16, d >= 1",
     .flops = "size(x)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

@@ -26,6 +26,7 @@ extern constinit const Op cast{
         "f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool",
     .gradient = "cast_backward",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

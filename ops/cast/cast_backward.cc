@@ -23,6 +23,7 @@ extern constinit const Op cast_backward{
         "where T in f32 | f16 | bf16, U in f32 | f16 | bf16",
     .bytes = "bytes(dy) + bytes(dx)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

@@ -27,6 +27,7 @@ extern constinit const Op mul_backward{
         "-> (dx: T[..., d]? over dz, dy: T[d]?) where T in f32 | f16 | bf16",
     .flops = "3 * size(dz) - size(dy)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

@@ -29,6 +29,7 @@ extern constinit const Op rms_norm{
     .gradient = "rms_norm_backward",
     .flops = "4 * size(y)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

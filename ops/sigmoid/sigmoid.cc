@@ -21,6 +21,7 @@ extern constinit const Op sigmoid{
     .gradient = "sigmoid_backward",
     .flops = "12 * size(y)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

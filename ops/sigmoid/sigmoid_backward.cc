@@ -21,6 +21,7 @@ extern constinit const Op sigmoid_backward{
         "where T in f32 | f16 | bf16",
     .flops = "3 * size(dx)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

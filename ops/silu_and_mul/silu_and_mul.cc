@@ -22,6 +22,7 @@ extern constinit const Op silu_and_mul{
     .gradient = "silu_and_mul_backward",
     .flops = "15 * size(y)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

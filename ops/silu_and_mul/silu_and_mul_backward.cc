@@ -23,6 +23,7 @@ extern constinit const Op silu_and_mul_backward{
         "where T in f32 | f16 | bf16",
     .flops = "20 * size(dy)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

@@ -26,6 +26,7 @@ extern constinit const Op softmax{
     .gradient = "softmax_backward",
     .flops = "15 * size(y)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

@@ -21,6 +21,7 @@ extern constinit const Op softmax_backward{
         "-> (dx: T[..., d]? over dy) where T in f32 | f16 | bf16, d >= 1",
     .flops = "5 * size(dx)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

@@ -26,6 +26,7 @@ extern constinit const Op top_k{
         "where T in f32 | f16 | bf16, k >= 0, k <= d",
     .flops = "4 * size(x)",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops

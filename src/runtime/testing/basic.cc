@@ -123,10 +123,12 @@ extern constinit const Op axpy{
         "where T in f32 | f64",
     .flops = "2 * size(x)",
     .kernels = kAxpyKernels,
+    .rowwise = true,
 };
 extern constinit const Op scale{
     .signature = "scale(x: T[..., d], s: float) -> (y: T[..., d] over x) where T in f32, s < 1e30",
     .kernels = kScaleKernels,
+    .rowwise = true,
 };
 extern constinit const Op accumulate{
     .signature = "accumulate(x: dense f32[...], into: mut dense f32[...]) -> ()",
