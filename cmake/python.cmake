@@ -27,12 +27,20 @@ if(TARGET torch_adapter)
 endif()
 list(TRANSFORM package_libraries REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE library_files)
 file(GLOB_RECURSE package_files CONFIGURE_DEPENDS python/anyop/*.py)
+# What `anyop bench ops` times.
+file(GLOB bench_files CONFIGURE_DEPENDS ops/*/bench.py)
+foreach(file IN LISTS bench_files)
+  get_filename_component(folder ${file} DIRECTORY)
+  get_filename_component(operator ${folder} NAME)
+  install(FILES ${file} DESTINATION anyop/bench_cases RENAME ${operator}.py)
+endforeach()
 add_custom_command(
   OUTPUT ${package}/__init__.pyi
   COMMAND Python::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
           --source ${CMAKE_CURRENT_SOURCE_DIR}/python/anyop --output ${package}
+          --operators ${CMAKE_CURRENT_SOURCE_DIR}/ops
           ${library_files}
-  DEPENDS ${package_libraries} ${package_files}
+  DEPENDS ${package_libraries} ${package_files} ${bench_files}
           ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
   COMMENT "Writing the stubs of the Python package"
   VERBATIM)

@@ -15,6 +15,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--operators", type=Path, required=True)
     parser.add_argument("libraries", nargs="+", type=Path)
     args = parser.parse_args()
     shutil.rmtree(args.output, ignore_errors=True)
@@ -22,6 +23,9 @@ def main() -> None:
     for path in [*args.source.iterdir(), *args.libraries]:
         if path.name != "__pycache__" and path != args.source / "__init__.pyi":
             (args.output / path.name).symlink_to(path)
+    (args.output / "bench_cases").mkdir()
+    for path in args.operators.glob("*/bench.py"):
+        (args.output / "bench_cases" / f"{path.parent.name}.py").symlink_to(path)
     stubs = args.output / "__init__.pyi"
     env = {**os.environ, "PYTHONPATH": str(args.output.parent), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "anyop._stubs", str(stubs)]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import anyop
 import numpy as np
-from opbench import BF16, Case
+from anyop.bench import Case, TorchSide, each_dtype, normal
 
 SIZES = [(1, 576), (16, 576), (2048, 4096)]
 EPS = 1e-5
@@ -14,22 +16,31 @@ def plain(x: np.ndarray, residual: np.ndarray, weight: np.ndarray) -> np.ndarray
     return s / np.sqrt((s * s).mean(-1, keepdims=True) + np.float32(EPS)) * weight
 
 
+def of_torch(t: TorchSide, a: Any) -> Any:
+    def both(x: Any, residual: Any, weight: Any) -> Any:
+        s = x + residual
+        return t.F.rms_norm(s, weight.shape, weight, EPS), s
+
+    return t.call(both, a.x, a.residual, a.weight)
+
+
 def cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
-    for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
+    for name, dtype in each_dtype():
         for shape in SIZES:
-            x, residual = (random.standard_normal(shape, np.float32).astype(dtype) for _ in "ab")
-            weight = random.standard_normal(shape[-1], np.float32).astype(dtype)
-            out = np.empty_like(x), np.empty_like(x)
-            wide = [a.astype(np.float32) for a in (x, residual, weight)]
-
-            def ours(x=x, residual=residual, weight=weight, out=out):
-                return anyop.add_rms_norm(x, residual, weight, EPS, out=out)[0]
-
+            x = normal(shape, dtype, 0)
             yield Case(
                 f"{name}{list(shape)}",
-                ours,
-                lambda wide=wide: plain(*wide),
+                {
+                    "x": x,
+                    "residual": normal(shape, dtype, 1),
+                    "weight": normal(shape[-1:], dtype, 2),
+                    "out": (np.empty_like(x), np.empty_like(x)),
+                },
+                ours=lambda a: partial(
+                    anyop.add_rms_norm, a.x, a.residual, a.weight, EPS, out=a.out
+                ),
+                numpy=lambda a: partial(plain, a.x, a.residual, a.weight),
+                torch=of_torch,
                 moved=4 * x.nbytes,
                 flops=5 * x.size,
                 tolerance=3e-2,

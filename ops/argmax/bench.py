@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
 
 import anyop
-import numpy as np
-from opbench import BF16, Case
+from anyop.bench import Case, each_dtype, normal
 
 SIZES = [(1, 49152), (16, 128256)]
 
 
 def cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
-    for shape in SIZES:
-        wide = random.standard_normal(shape, np.float32)
-        for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
-            x = wide.astype(dtype)
-            twin = x.astype(np.float32)
+    for name, dtype in each_dtype():
+        for shape in SIZES:
+            x = normal(shape, dtype)
             yield Case(
                 f"{name}{list(shape)}",
-                lambda x=x: anyop.argmax(x),
-                lambda twin=twin: twin.argmax(-1),
+                {"x": x},
+                ours=lambda a: partial(anyop.argmax, a.x),
+                numpy=lambda a: partial(a.x.argmax, -1),
+                torch=lambda t, a: t.call(lambda v: v.argmax(-1), a.x),
                 moved=x.nbytes,
                 tolerance=0,
             )

@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import anyop
 import numpy as np
-from opbench import BF16, Case
+from anyop.bench import Case, TorchSide, each_dtype, normal
 
 # queries and keys, query heads, key heads, width
 SIZES = [(512, 9, 3, 64), (1024, 32, 8, 128)]
+RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}
+
+
+def heads_first(x: np.ndarray, n: int) -> np.ndarray:
+    """[t, h, d] as [n, t, d], key heads repeated."""
+    return np.repeat(x, n // x.shape[1], 1).swapaxes(0, 1).copy()
 
 
 def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """All [h, t, d], f32, causal."""
+    """All [h, t, d], f32, causal: the whole matrix."""
     t = q.shape[1]
     s = q @ k.swapaxes(-1, -2) * np.float32(q.shape[-1] ** -0.5)
     s += np.triu(np.full((t, t), -np.inf, np.float32), 1)
@@ -18,67 +26,59 @@ def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return ((e / e.sum(-1, keepdims=True)) @ v).swapaxes(0, 1)
 
 
-def plain_backward(
-    dy: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, y: np.ndarray, lse: np.ndarray
-) -> np.ndarray:
-    """dquery; all [h, t, d] but lse [h, t], f32, causal."""
-    scale = np.float32(q.shape[-1] ** -0.5)
-    s = q @ k.swapaxes(-1, -2) * scale
-    p = np.tril(np.exp(s - lse[..., None]))
-    ds = p * (dy @ v.swapaxes(-1, -2) - (dy * y).sum(-1, keepdims=True)) * scale
-    p.swapaxes(-1, -2) @ dy
-    ds.swapaxes(-1, -2) @ q
-    return (ds @ k).swapaxes(0, 1)
+def causal(t: TorchSide, q: Any, k: Any, v: Any) -> Any:
+    """[t, h, d] in and out."""
+    q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
+    y = t.F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return y[0].transpose(0, 1)
 
 
-def backward_cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
-    for t, hq, hkv, d in SIZES:
-        wide = [random.standard_normal((t, h, d), np.float32) for h in (hq, hq, hkv, hkv)]
-        starts = np.array([0, t], np.int32)
-        y, lse = anyop.attention(*wide[1:], starts, starts, return_lse=True)
-        heads = [
-            np.repeat(a, hq // a.shape[1], 1).swapaxes(0, 1).copy() for a in (*wide, np.array(y))
-        ]
-        for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
-            dy, q, k, v = (a.astype(dtype) for a in wide)
-            result = np.array(y).astype(dtype)
-            out = (np.empty_like(q), np.empty_like(k), np.empty_like(v), np.empty(hq, np.float32))
-            options = (None, True, -1, -1, 0.0, None, None)
+def gradient(a: Any) -> partial[Any]:
+    y, lse = anyop.attention(a.q, a.k, a.v, a.starts, a.starts, return_lse=True)
+    options = (None, True, -1, -1, 0.0, None, None)
+    return partial(
+        anyop.attention_backward, a.dy, a.q, a.k, a.v, np.asarray(y), np.asarray(lse), a.starts,
+        a.starts, *options, out=a.out,
+    )  # fmt: skip
 
-            def ours(a=(dy, q, k, v, result), starts=starts, lse=lse, options=options, out=out):
-                return anyop.attention_backward(*a, lse, starts, starts, *options, out=out)[0]
 
-            yield Case(
-                f"{name} causal backward {t}x{t}, {hq}/{hkv}x{d}",
-                ours,
-                lambda heads=heads, lse=lse: plain_backward(*heads, lse),
-                moved=4 * q.nbytes + 4 * k.nbytes,
-                flops=5 * hq * d * t * t,
-                tolerance=2e-2,
-                note="NumPy: whole matrix, f32",
-            )
+def numpy_of(a: Any) -> partial[Any]:
+    n = a.q.shape[1]
+    return partial(plain, *(heads_first(x, n) for x in (a.q, a.k, a.v)))
 
 
 def cases() -> Iterator[Case]:
-    yield from backward_cases()
-    random = np.random.default_rng(0)
     for t, hq, hkv, d in SIZES:
-        wide = [random.standard_normal((t, h, d), np.float32) for h in (hq, hkv, hkv)]
-        heads = [np.repeat(a, hq // a.shape[1], 1).swapaxes(0, 1).copy() for a in wide]
-        starts = np.array([0, t], np.int32)
-        for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
-            q, k, v = (a.astype(dtype) for a in wide)
-            y, lse = np.empty_like(q), np.empty((hq, 0), np.float32)
-
-            def ours(q=q, k=k, v=v, starts=starts, y=y, lse=lse):
-                return anyop.attention(q, k, v, starts, starts, out=(y, lse))[0]
-
+        for name, dtype in each_dtype():
+            q = normal((t, hq, d), dtype, 0)
+            k, v = normal((t, hkv, d), dtype, 1), normal((t, hkv, d), dtype, 2)
+            arrays = {"q": q, "k": k, "v": v, "starts": np.array([0, t], np.int32)}
+            sizes = f"{name} causal {t}x{t}, {hq}/{hkv}x{d}"
             yield Case(
-                f"{name} causal {t}x{t}, {hq}/{hkv}x{d}",
-                ours,
-                lambda heads=heads: plain(*heads),
+                sizes,
+                {**arrays, "out": (np.empty_like(q), np.empty((hq, 0), np.float32))},
+                ours=lambda a: partial(
+                    anyop.attention, a.q, a.k, a.v, a.starts, a.starts, out=a.out
+                ),
+                numpy=numpy_of,
+                torch=lambda t, a: t.call(partial(causal, t), a.q, a.k, a.v),
                 moved=2 * q.nbytes + k.nbytes + v.nbytes,
                 flops=2 * hq * d * t * t,
-                note="NumPy: whole matrix, f32",
+                rate=RATES[name],
+                note="NumPy computes the whole matrix",
             )
+            yield Case(
+                f"gradient, {sizes}",
+                {
+                    **arrays,
+                    "dy": normal((t, hq, d), dtype, 3),
+                    "out": (np.empty_like(q), np.empty_like(k), np.empty_like(v),
+                            np.empty(hq, np.float32)),
+                },
+                ours=gradient,
+                torch=lambda t, a: t.gradient(partial(causal, t), (a.q, a.k, a.v), a.dy),
+                moved=4 * q.nbytes + 4 * k.nbytes,
+                flops=5 * hq * d * t * t,
+                rate=RATES[name],
+                tolerance=2e-2,
+            )  # fmt: skip

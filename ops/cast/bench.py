@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
 
 import anyop
 import numpy as np
-from opbench import BF16, Case
+from anyop.bench import DTYPES, Case, normal
 
-F32, F16 = np.dtype(np.float32), np.dtype(np.float16)
 PAIRS = [
-    ("bf16 to f32", BF16, F32, (512, 576)),
-    ("f32 to bf16", F32, BF16, (16, 49152)),
-    ("f16 to f32", F16, F32, (4096, 4096)),
+    ("bf16", "f32", (512, 576)),
+    ("f32", "bf16", (16, 49152)),
+    ("f16", "f32", (4096, 4096)),
 ]
+TORCH = {"f32": "float32", "bf16": "bfloat16"}
 
 
 def cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
-    for name, source, target, shape in PAIRS:
-        x = random.standard_normal(shape, np.float32).astype(source)
-        y = np.empty(shape, target)
+    for source, target, shape in PAIRS:
+        x = normal(shape, DTYPES[source])
+        to = DTYPES[target]
+        y = np.empty(shape, to)
         yield Case(
-            f"{name} {list(shape)}",
-            lambda x=x, y=y, target=target: anyop.cast(x, target, out=y),
-            lambda x=x, target=target: x.astype(target),
+            f"{source} to {target} {list(shape)}",
+            {"x": x, "y": y},
+            ours=lambda a, to=to: partial(anyop.cast, a.x, to, out=a.y),
+            numpy=lambda a, to=to: partial(a.x.astype, to),
+            torch=lambda t, a, name=TORCH[target]: t.call(
+                lambda v: v.to(getattr(t.torch, name)), a.x
+            ),
             moved=x.nbytes + y.nbytes,
             tolerance=0,
+            widen=False,
         )

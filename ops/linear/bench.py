@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import anyop
 import numpy as np
-from opbench import BF16, Case
+from anyop.bench import Case, each_dtype, normal
 
 SIZES = [
     (1, 576, 960),
@@ -11,68 +13,63 @@ SIZES = [
     (16, 576, 3072),
     (512, 1536, 576),
     (1, 4096, 4096),
+    (16, 4096, 4096),
     (512, 4096, 4096),
 ]
-
 BACKWARD_SIZES = [(512, 576, 1536), (512, 1536, 576), (512, 576, 49152)]
+RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}
 
 
 def backward_cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
     for m, k, n in BACKWARD_SIZES:
-        dy = random.standard_normal((m, n), np.float32)
-        x = random.standard_normal((m, k), np.float32)
-        weight = random.standard_normal((n, k), np.float32)
-        for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
-            a, b, w = dy.astype(dtype), x.astype(dtype), weight.astype(dtype)
-            out = (np.empty_like(b), np.empty_like(w), np.empty(n, dtype))
-
-            def plain(dy=dy, x=x, weight=weight):
-                dy.sum(0)
-                dy.T @ x
-                return dy @ weight
-
+        for name, dtype in each_dtype():
+            x, weight = normal((m, k), dtype, 1), normal((n, k), dtype, 2)
+            dy = normal((m, n), dtype, 3)
             yield Case(
-                f"{name} backward of [{m},{k}]x[{n},{k}]",
-                lambda a=a, b=b, w=w, out=out: anyop.linear_backward(a, b, w, "none", out=out)[0],
-                plain,
-                moved=2 * (a.nbytes + b.nbytes + w.nbytes),
+                f"gradient, {name} [{m},{k}]x[{n},{k}]",
+                {
+                    "dy": dy,
+                    "x": x,
+                    "weight": weight,
+                    "bias": normal((n,), dtype, 4),
+                    "out": (np.empty_like(x), np.empty_like(weight), np.empty(n, dtype)),
+                },
+                ours=lambda a: partial(
+                    anyop.linear_backward, a.dy, a.x, a.weight, "none", out=a.out
+                ),
+                torch=lambda t, a: t.gradient(t.F.linear, (a.x, a.weight, a.bias), a.dy),
+                moved=2 * (x.nbytes + weight.nbytes + dy.nbytes),
                 flops=4 * m * n * k,
+                rate=RATES[name],
                 tolerance=2e-2,
-                note="NumPy in f32" if name == "bf16" else "",
             )
+
+
+def packed(a: Any) -> partial[Any]:
+    return partial(
+        anyop.linear_packed, a.x, np.asarray(anyop.pack_weight(a.weight)), len(a.weight), out=a.y
+    )
+
+
+def unpacked(a: Any) -> partial[Any]:
+    return partial(anyop.linear, a.x, a.weight, out=a.y)
 
 
 def cases() -> Iterator[Case]:
-    yield from backward_cases()
-    random = np.random.default_rng(0)
     for m, k, n in SIZES:
-        x = random.standard_normal((m, k), np.float32)
-        weight = random.standard_normal((n, k), np.float32) / np.float32(k**0.5)
-        reference = np.empty((m, n), np.float32)
-        for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
-            a, w, y = x.astype(dtype), weight.astype(dtype), np.empty((m, n), dtype)
-            packed = anyop.pack_weight(w)
-            work = {"moved": a.nbytes + w.nbytes + y.nbytes, "flops": 2 * m * n * k}
-            sizes = f"{name} [{m},{k}]x[{n},{k}]"
-
-            def plain(x=x, weight=weight, reference=reference):
-                return np.matmul(x, weight.T, out=reference)
-
-            note = "NumPy in f32" if name == "bf16" else ""
-            yield Case(
-                sizes + " packed",
-                lambda a=a, p=packed, n=n, y=y: anyop.linear_packed(a, p, n, out=y),
-                plain,
-                tolerance=2e-2,
-                note=note,
-                **work,
-            )
-            yield Case(
-                sizes,
-                lambda a=a, w=w, y=y: anyop.linear(a, w, out=y),
-                plain,
-                tolerance=2e-2,
-                note=note,
-                **work,
-            )
+        for name, dtype in each_dtype():
+            x, weight = normal((m, k), dtype, 0), normal((n, k), dtype, 1, scale=k**-0.5)
+            y = np.empty((m, n), dtype)
+            for how, ours in (("packed", packed), ("as it is", unpacked)):
+                yield Case(
+                    f"{name} [{m},{k}]x[{n},{k}] {how}",
+                    {"x": x, "weight": weight, "y": y},
+                    ours=ours,
+                    numpy=lambda a: partial(np.matmul, a.x, a.weight.T),
+                    torch=lambda t, a: t.call(t.F.linear, a.x, a.weight),
+                    moved=x.nbytes + weight.nbytes + y.nbytes,
+                    flops=2 * m * n * k,
+                    rate=RATES[name],
+                    tolerance=2e-2,
+                )
+    yield from backward_cases()

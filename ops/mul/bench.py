@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
 
 import anyop
 import numpy as np
-from opbench import Case
+from anyop.bench import Case, each_dtype, normal
 
 SIZES = [(1, 576), (16, 576), (512, 576), (2048, 4096)]
 
 
 def cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
-    for shape in SIZES:
-        x, y = (random.standard_normal(shape, np.float32) for _ in range(2))
-        z, w = np.empty_like(x), np.empty_like(x)
-        yield Case(
-            f"f32{list(shape)}",
-            lambda x=x, y=y, z=z: anyop.mul(x, y, out=z),
-            lambda x=x, y=y, w=w: np.multiply(x, y, out=w),
-            moved=3 * x.nbytes,
-            flops=x.size,
-            tolerance=0,
-        )
+    for name, dtype in each_dtype():
+        for shape in SIZES:
+            x, y = normal(shape, dtype, 0), normal(shape, dtype, 1)
+            yield Case(
+                f"{name}{list(shape)}",
+                {"x": x, "y": y, "z": np.empty_like(x)},
+                ours=lambda a: partial(anyop.mul, a.x, a.y, out=a.z),
+                numpy=lambda a: partial(np.multiply, a.x, a.y, out=a.z),
+                torch=lambda t, a: t.call(t.torch.mul, a.x, a.y),
+                moved=3 * x.nbytes,
+                flops=x.size,
+            )

@@ -1,48 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
 
 import anyop
 import numpy as np
-from opbench import BF16, Case, gradient_case
+from anyop.bench import Case, each_dtype, normal
 
 SIZES = [(1, 576), (16, 576), (512, 576), (1, 4096), (2048, 4096)]
 EPS = 1e-5
 
 
 def plain(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    x = x.astype(np.float32, copy=False)
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPS)) * weight
 
 
 def gradient(shape: tuple[int, int], dtype: np.dtype, name: str) -> Case:
-    random = np.random.default_rng(0)
-    x, dy, dx = (random.standard_normal(shape, np.float32).astype(dtype) for _ in range(3))
-    weight, dweight = (random.standard_normal(shape[1], np.float32).astype(dtype) for _ in range(2))
-    return gradient_case(
-        f"{name}{list(shape)}",
-        lambda: anyop.rms_norm_backward(dy, x, weight, EPS, 0.0, out=(dx, dweight))[0],
-        lambda functional, x, weight: functional.rms_norm(x, shape[1:], weight, EPS),
-        (x, weight),
-        dy,
+    x, weight = normal(shape, dtype, 0), normal(shape[1:], dtype, 1)
+    return Case(
+        f"gradient, {name}{list(shape)}",
+        {
+            "x": x,
+            "weight": weight,
+            "dy": normal(shape, dtype, 2),
+            "out": (np.empty_like(x), np.empty_like(weight)),
+        },
+        ours=lambda a: partial(anyop.rms_norm_backward, a.dy, a.x, a.weight, EPS, 0.0, out=a.out),
+        torch=lambda t, a: t.gradient(
+            lambda x, w: t.F.rms_norm(x, shape[1:], w, EPS), (a.x, a.weight), a.dy
+        ),
         moved=3 * x.nbytes,
         flops=13 * x.size,
+        tolerance=2e-2,
     )
 
 
 def cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
-    for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
+    for name, dtype in each_dtype():
         for shape in SIZES:
-            x = random.standard_normal(shape, np.float32).astype(dtype)
-            weight = random.standard_normal(shape[-1], np.float32).astype(dtype)
-            wide, y = weight.astype(np.float32), np.empty_like(x)
+            x = normal(shape, dtype)
             yield Case(
                 f"{name}{list(shape)}",
-                lambda x=x, weight=weight, y=y: anyop.rms_norm(x, weight, EPS, out=y),
-                lambda x=x, wide=wide: plain(x, wide),
+                {"x": x, "weight": normal(shape[1:], dtype, 1), "y": np.empty_like(x)},
+                ours=lambda a: partial(anyop.rms_norm, a.x, a.weight, EPS, out=a.y),
+                numpy=lambda a: partial(plain, a.x, a.weight),
+                torch=lambda t, a: t.call(
+                    lambda v, w: t.F.rms_norm(v, w.shape, w, EPS), a.x, a.weight
+                ),
                 moved=2 * x.nbytes,
                 flops=4 * x.size,
             )
-    for dtype, name in ((np.dtype(np.float32), "f32"), (BF16, "bf16")):
+    for name, dtype in each_dtype():
         for shape in SIZES[2:]:
             yield gradient(shape, dtype, name)

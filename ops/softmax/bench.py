@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
+from functools import partial
 
 import anyop
 import numpy as np
-from opbench import Case, gradient_case
+from anyop.bench import Case, each_dtype, normal
 
 SIZES = [(9, 2048), (32, 512), (2048, 128), (16, 49152)]
 
@@ -14,31 +15,31 @@ def plain(x: np.ndarray) -> np.ndarray:
 
 
 def gradient(shape: tuple[int, int]) -> Case:
-    random = np.random.default_rng(0)
-    x, dy, dx = (random.standard_normal(shape, np.float32) for _ in range(3))
-    y = np.asarray(anyop.softmax(x))
-    return gradient_case(
-        f"f32{list(shape)}",
-        lambda: anyop.softmax_backward(dy, y, 1.0, out=dx),
-        lambda functional, x: functional.softmax(x, -1),
-        (x,),
-        dy,
+    x = normal(shape)
+    return Case(
+        f"gradient, f32{list(shape)}",
+        {"x": x, "dy": normal(shape, seed=1), "dx": np.empty_like(x)},
+        ours=lambda a: partial(
+            anyop.softmax_backward, a.dy, np.asarray(anyop.softmax(a.x)), 1.0, out=a.dx
+        ),
+        torch=lambda t, a: t.gradient(lambda x: t.F.softmax(x, -1), (a.x,), a.dy),
         moved=3 * x.nbytes,
         flops=5 * x.size,
     )
 
 
 def cases() -> Iterator[Case]:
-    random = np.random.default_rng(0)
-    for shape in SIZES:
-        x = random.standard_normal(shape, np.float32)
-        y = np.empty_like(x)
-        yield Case(
-            f"f32{list(shape)}",
-            lambda x=x, y=y: anyop.softmax(x, out=y),
-            lambda x=x: plain(x),
-            moved=2 * x.nbytes,
-            flops=15 * x.size,
-        )
+    for name, dtype in each_dtype():
+        for shape in SIZES:
+            x = normal(shape, dtype)
+            yield Case(
+                f"{name}{list(shape)}",
+                {"x": x, "y": np.empty_like(x)},
+                ours=lambda a: partial(anyop.softmax, a.x, out=a.y),
+                numpy=lambda a: partial(plain, a.x),
+                torch=lambda t, a: t.call(lambda v: t.F.softmax(v, -1), a.x),
+                moved=2 * x.nbytes,
+                flops=15 * x.size,
+            )
     for shape in SIZES:
         yield gradient(shape)

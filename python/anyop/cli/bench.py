@@ -10,12 +10,17 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
+from anyop.cli import bench_ops
 from anyop.cli.interleave import Row, interleave
 
 
 @click.group("bench")
 def command() -> None:
-    """Measure anyop itself. Kernels have their own benches."""
+    """Measure calls and operators beside what frameworks offer, and compare saved runs."""
+
+
+for _command in (bench_ops.ops, bench_ops.compare, bench_ops.plot_command):
+    command.add_command(_command)
 
 
 @command.command("calls")

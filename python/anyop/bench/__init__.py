@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator's `bench.py` is written with.
+
+A file defines `cases()`, which yields a Case per size:
+
+    def cases():
+        for d in (576, 4096):
+            x = normal((16, d))
+            yield Case(
+                f"f32[16, {d}]",
+                {"x": x, "y": np.empty_like(x)},
+                ours=lambda a: partial(anyop.sigmoid, a.x, out=a.y),
+                numpy=lambda a: lambda: 1 / (1 + np.exp(-a.x)),
+                torch=lambda t, a: t.call(t.torch.sigmoid, a.x),
+                moved=2 * x.nbytes,
+                flops=12 * x.size,
+            )
+
+`anyop bench ops` runs the built-in ones, `anyop bench ops --folder ops` those of a library's own
+folder.
+"""
+
+from anyop.bench._case import BF16, DTYPES, F16, F32, Case, each_dtype, normal
+from anyop.bench._torch import TorchSide
+
+__all__ = ["BF16", "DTYPES", "F16", "F32", "Case", "TorchSide", "each_dtype", "normal"]

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator at one size, for every contender."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+if TYPE_CHECKING:
+    from anyop.bench._torch import TorchSide
+
+F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+DTYPES = {"f32": F32, "f16": F16, "bf16": BF16}
+Call = Callable[[], Any]
+
+
+@dataclass
+class Case:
+    """A contender is a function that gets copies of the arrays, prepares what a user prepares once
+    (packed weights, a graph), and returns the call that is timed.
+
+    sizes      as people read it: "bf16[512, 576]"
+    arrays     what the call reads and writes, by name; lists and tuples of arrays too
+    ours       ours(a) -> functools.partial of an operator, so that it can be timed from C++ too
+    numpy      numpy(a) -> a call, on floats as f32 (NumPy computes in nothing smaller), or None
+    torch      torch(t, a) -> a call by `t.call` or `t.gradient` (see TorchSide), or None
+    moved      bytes that are read and written at least once
+    flops      operations of the formula
+    rate       what computes them: "f32 fma", "bf16 dot" or "int8 dot"
+    tolerance  of another contender's result, relative to the largest element
+    result     result(a) -> what is compared, where the call returns nothing
+    widen      False: NumPy gets the arrays as they are
+    note       what a reader must know of the row
+    """
+
+    sizes: str
+    arrays: Mapping[str, Any]
+    ours: Callable[[SimpleNamespace], partial[Any]]
+    numpy: Callable[[SimpleNamespace], Call] | None = None
+    torch: Callable[[TorchSide, SimpleNamespace], Call] | None = None
+    moved: int = 0
+    flops: int = 0
+    rate: str = "f32 fma"
+    tolerance: float = 1e-2
+    result: Callable[[SimpleNamespace], Any] | None = None
+    widen: bool = True
+    note: str = ""
+
+    @property
+    def array_bytes(self) -> int:
+        return sum(a.nbytes for a in _leaves(list(self.arrays.values())))
+
+    def copies(self, convert: Callable[[np.ndarray], Any] = np.copy) -> SimpleNamespace:
+        """Arrays of a contender's own."""
+        return SimpleNamespace(**{k: _map(v, convert) for k, v in self.arrays.items()})
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """A copy, of small floats as f32."""
+    return array.astype(F32) if array.dtype in (BF16, F16) else array.copy()
+
+
+def normal(
+    shape: Sequence[int], dtype: np.dtype = F32, seed: int = 0, scale: float = 1.0
+) -> np.ndarray:
+    """Standard normal numbers times `scale`."""
+    values = np.random.default_rng(seed).standard_normal(shape, np.float32) * np.float32(scale)
+    converted: np.ndarray = values.astype(dtype)
+    return converted
+
+
+def each_dtype(*names: str) -> Iterator[tuple[str, np.dtype]]:
+    """(name, dtype) of f32 and bf16, or of the names."""
+    for name in names or ("f32", "bf16"):
+        yield name, DTYPES[name]
+
+
+def _map(value: Any, convert: Callable[[np.ndarray], Any]) -> Any:
+    if isinstance(value, np.ndarray):
+        return convert(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_map(v, convert) for v in value)
+    return value
+
+
+def _leaves(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _leaves(v)

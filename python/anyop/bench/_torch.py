@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch as a contender: eager, or compiled by Inductor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch._functorch.config as functorch_config
+
+from anyop.bench._case import BF16
+
+
+class TorchSide:
+    """What a case's `torch` function makes its call with.
+
+    torch, F   the modules
+    compiled   whether Inductor compiles the call
+    """
+
+    def __init__(self, compiled: bool) -> None:
+        self.torch, self.F = torch, torch.nn.functional
+        self.compiled = compiled
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+        """function(*args) without gradients."""
+        run = self._wrapped(function)
+
+        def timed() -> Any:
+            with torch.no_grad():
+                return run(*args)
+
+        return timed
+
+    def gradient(
+        self, function: Callable[..., Any], args: Sequence[Any], dy: Any
+    ) -> Callable[[], Any]:
+        """The gradients of function(*args) for all floating-point tensors among args; returns the
+        first."""
+        wanted = [a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
+        for a in wanted:
+            a.requires_grad_()
+        y = self._wrapped(function)(*args)
+        return lambda: torch.autograd.grad(y, wanted, dy, retain_graph=True)[0]
+
+    def _wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if not self.compiled:
+            return function
+        functorch_config.donated_buffer = False  # gradients are asked for many times
+        return torch.compile(lambda *args: function(*args), dynamic=False)
+
+
+def tensor_of(array: np.ndarray) -> Any:
+    """A tensor of its own memory."""
+    if array.dtype == BF16:
+        return torch.from_numpy(array.copy().view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def to_numpy(value: Any) -> Any:
+    return value.detach().double().numpy() if isinstance(value, torch.Tensor) else value
+
+
+def set_threads(n: int) -> None:
+    torch.set_num_threads(n)
+
+
+def reset() -> None:
+    """Between cases, so that none meets another's recompile limit."""
+    torch._dynamo.reset()

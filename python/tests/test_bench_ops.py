@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`anyop bench ops | compare | plot`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyop
+import pytest
+from anyop.bench import _measure, _runs
+from anyop.cli import app, bench_ops
+from click.testing import CliRunner, Result
+
+CASES = """
+from functools import partial
+import anyop, numpy as np
+from anyop.bench import Case, each_dtype, normal
+
+def cases():
+    for name, dtype in each_dtype():
+        x = normal((4, 64), dtype)
+        yield Case(
+            f"{name}[4, 64]",
+            {"x": x, "y": np.empty_like(x)},
+            ours=lambda a: partial(anyop.sigmoid, a.x, out=a.y),
+            numpy=lambda a: lambda: (1 / (1 + np.exp(-a.x))) * FACTOR,
+            moved=2 * x.nbytes,
+            flops=12 * x.size,
+        )
+"""
+BUILT_IN = dict(bench_ops.case_files(None, ()))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "right").mkdir()
+    (tmp_path / "right" / "bench.py").write_text(CASES.replace("FACTOR", "1"))
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "bench.py").write_text(CASES.replace("FACTOR", "1.5"))
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_measure, "ROUNDS", 2)
+    monkeypatch.setattr(_measure, "ROUND_S", 1e-5)
+
+
+def bench(*args: str | Path) -> Result:
+    return CliRunner().invoke(app, ["bench", *map(str, args)])
+
+
+def test_rows_tell_times_kernel_ceiling_and_match(folder: Path) -> None:
+    done = bench("ops", "right", "--folder", folder, "--against", "numpy", "--json")
+    assert done.exit_code == 0, done.output
+    f32, bf16 = json.loads(done.stdout)["rows"]
+    assert (f32["operator"], f32["sizes"], f32["cache"]) == ("right", "f32[4, 64]", "warm")
+    assert (
+        f32["kernel"].startswith("cpu") and 0 < f32["bound_us"] < f32["timings"]["anyop"]["best_us"]
+    )
+    for row in (f32, bf16):
+        ours, theirs = row["timings"]["anyop"], row["timings"]["numpy"]
+        assert 0 < ours["best_us"] <= ours["median_us"] and theirs["matches"]
+        assert ours["from_cpp_us"] < 1.5 * ours["best_us"]
+
+
+def test_another_result_voids_the_row_and_fails(folder: Path) -> None:
+    done = bench("ops", "wrong", "--folder", folder, "--against", "numpy")
+    assert done.exit_code == 1
+    assert "void" in done.output and "NO" in done.output
+
+
+def test_cold_caches_take_copies_that_no_cache_holds(folder: Path) -> None:
+    done = bench("ops", "right", "--folder", folder, "--against", "", "--cache", "both", "--json")
+    rows = json.loads(done.stdout)["rows"]
+    assert [r["cache"] for r in rows] == ["warm", "cold"] * 2
+    assert all(r["bound_by"] == "DRAM" for r in rows if r["cache"] == "cold")
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("wrnog",), "no operator here has a bench called 'wrnog'. Did you mean 'wrong'?"),
+        (("--against", "pytorch"), "no opponent is called 'pytorch'"),
+        (("--threads", "0"), "0 is not in the range"),
+    ],
+)
+def test_wrong_arguments(folder: Path, args: tuple[str, ...], text: str) -> None:
+    done = bench("ops", "--folder", folder, *args)
+    assert done.exit_code != 0
+    assert text in done.output + str(done.exception)
+
+
+def slower(run: dict[str, Any], factor: float, others: float = 1.0) -> dict[str, Any]:
+    changed: dict[str, Any] = json.loads(json.dumps(run))
+    for row in changed["rows"]:
+        row["timings"]["anyop"]["best_us"] *= factor
+        row["timings"]["numpy"]["best_us"] *= others
+    return changed
+
+
+def test_runs_are_compared_beside_their_opponents(folder: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    assert (
+        bench("ops", "right", "--folder", folder, "--against", "numpy", "--save", old).exit_code
+        == 0
+    )
+    run = json.loads(old.read_text())
+    new.write_text(json.dumps(slower(run, 3)))
+    assert bench("compare", old, new).exit_code == 0
+    failed = bench("compare", old, new, "--fail", "10")
+    assert failed.exit_code == 1 and "2 operators are more than 10 % slower" in failed.output
+    assert "3.00" in failed.output
+    new.write_text(json.dumps(slower(run, 3, 3)))  # a machine of a third of the speed
+    assert bench("compare", old, new, "--fail", "10").exit_code == 0
+    run["rows"].pop()
+    new.write_text(json.dumps(run))
+    assert "only in one run: right bf16[4, 64] warm" in bench("compare", old, new).output
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 7}', "\x00\xff"])
+def test_what_is_no_run_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(anyop.InvalidArgument, match=r"bench: .*run\.json"):
+        _runs.load(path)
+
+
+def test_a_run_becomes_pictures(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    saved, pictures = tmp_path / "run.json", tmp_path / "pictures"
+    bench("ops", "right", "--folder", folder, "--against", "numpy", "--save", saved)
+    done = bench("plot", saved, pictures)
+    assert done.exit_code == 0, done.output
+    assert {p.name for p in pictures.iterdir()} == {"bars.png", "bound.png"}
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in pictures.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_contender_of_a_built_in_bench_agrees(name: str) -> None:
+    """The smaller sizes; large ones are for benches."""
+    cases = sorted(bench_ops.load_cases(name, BUILT_IN[name]), key=lambda c: c.array_bytes)
+    for case in [c for c in cases if c.array_bytes < 1 << 24] or cases[:1]:
+        first, *others = _measure.contenders(case, ("numpy", "torch"), 1)
+        ours = first.result()
+        for other in others:
+            assert _measure.agree(ours, other.result(), case.tolerance), (case.sizes, other.label)
