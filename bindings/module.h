@@ -13,6 +13,7 @@ void AddTorchThreadFunctions(PyObject* module);  // whose threads run parallel r
 void AddDefineFunctions(PyObject* module);       // operators that are functions of Python
 void AddMemoryCallFunctions(PyObject* module);   // call_memory
 void AddExampleFunctions(PyObject* module);      // example_call, for tests
+void AddSavedGraphFunctions(PyObject* module);   // save_graphs, load_graphs
 void AddMachineFunctions(PyObject* module);      // what `anyop doctor` prints
 
 }  // namespace anyop::python

@@ -40,6 +40,7 @@ PyObject* MakeModule() {
   AddDefineFunctions(module.get());
   AddMemoryCallFunctions(module.get());
   AddExampleFunctions(module.get());
+  AddSavedGraphFunctions(module.get());
   AddMachineFunctions(module.get());
   InitTracedTypes(module.get());
   InitGraphTypes(module.get());

@@ -12,6 +12,7 @@ set_target_properties(_anyop PROPERTIES INSTALL_RPATH "$ORIGIN"
                                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 install(TARGETS anyop anyop_ops anyop_ops_reference _anyop LIBRARY DESTINATION anyop)
+install(TARGETS anyop_run RUNTIME DESTINATION anyop/bin)
 # What `anyop new` copies into a package, so that it builds with no anyop installed.
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/isa.cmake DESTINATION anyop/cmake)
@@ -39,8 +40,8 @@ add_custom_command(
   COMMAND Python::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
           --source ${CMAKE_CURRENT_SOURCE_DIR}/python/anyop --output ${package}
           --operators ${CMAKE_CURRENT_SOURCE_DIR}/ops
-          ${library_files}
-  DEPENDS ${package_libraries} ${package_files} ${bench_files}
+          --program $<TARGET_FILE:anyop_run> ${library_files}
+  DEPENDS ${package_libraries} anyop_run ${package_files} ${bench_files}
           ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
   COMMENT "Writing the stubs of the Python package"
   VERBATIM)

@@ -103,10 +103,13 @@ endif()
 anyop_add_library(my_ops NAME my_ops FOLDER ${CMAKE_CURRENT_SOURCE_DIR}/examples/my_ops/ops
                   VERSION 0.1.0)
 set_target_properties(my_ops my_ops_reference PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
-add_executable(hello examples/hello.cc)
-target_link_libraries(hello PRIVATE anyop)
-set_target_properties(hello PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
-add_dependencies(hello my_ops anyop_ops)
+foreach(example hello graph)
+  add_executable(example_${example} examples/${example}.cc)
+  target_link_libraries(example_${example} PRIVATE anyop)
+  set_target_properties(example_${example} PROPERTIES OUTPUT_NAME ${example}
+                                                      RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+  add_dependencies(example_${example} my_ops anyop_ops)
+endforeach()
 
 if(benchmark_FOUND AND NOT ANYOP_SANITIZE)
   file(GLOB benches CONFIGURE_DEPENDS src/*/*_bench.cc ops/*/bench.cc)

@@ -16,6 +16,7 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--operators", type=Path, required=True)
+    parser.add_argument("--program", type=Path, action="append", default=[])
     parser.add_argument("libraries", nargs="+", type=Path)
     args = parser.parse_args()
     shutil.rmtree(args.output, ignore_errors=True)
@@ -26,6 +27,9 @@ def main() -> None:
     (args.output / "bench_cases").mkdir()
     for path in args.operators.glob("*/bench.py"):
         (args.output / "bench_cases" / f"{path.parent.name}.py").symlink_to(path)
+    (args.output / "bin").mkdir()
+    for path in args.program:
+        (args.output / "bin" / path.name).symlink_to(path)
     stubs = args.output / "__init__.pyi"
     env = {**os.environ, "PYTHONPATH": str(args.output.parent), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "anyop._stubs", str(stubs)]

@@ -28,6 +28,7 @@ BUILD_TOOLS = [
     ("g++", "g++"),
     ("cmake", "cmake"),
     ("ninja", "ninja-build"),
+    ("/usr/include/nlohmann/json.hpp", "nlohmann-json3-dev"),
 ]
 TEST_TOOLS = [
     ("/usr/include/gtest/gtest.h", "libgtest-dev"),

@@ -13,11 +13,12 @@ import click
 from .generate import Sampling, generate
 from .hosts import DTYPES, HOSTS
 from .model import Model
+from .save import save
 from .weights import ModelFileError, load
 
 
 @click.command()
-@click.argument("prompt")
+@click.argument("prompt", default="")
 @click.option("--raw", is_flag=True, help="Take the prompt as it is; special tokens are parsed.")
 @click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True)
 @click.option("--host", type=click.Choice(list(HOSTS)), default="numpy", show_default=True)
@@ -33,16 +34,27 @@ from .weights import ModelFileError, load
     "--model", type=click.Path(path_type=Path), help="Another GGUF file of a Llama model."
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
+@click.option(
+    "--save",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Instead of answering, write the model for anyop-run and anyop generate.",
+)
 def main(
     prompt: str, raw: bool, dtype: str, host: str, compiled: bool, captured: bool,
     tokens: int, threads: int | None, temperature: float, top_k: int, top_p: float, seed: int,
-    model: Path | None, as_json: bool,
+    model: Path | None, as_json: bool, folder: Path | None,
 ) -> None:  # fmt: skip
     """Answers PROMPT, streaming the text."""
+    if not prompt and folder is None:
+        raise click.UsageError("Missing argument 'PROMPT'.")
     try:
         if threads is not None:
             anyop.set_num_threads(threads)
         file = load(model)
+        if folder is not None:
+            save(file, folder, dtype)
+            return
         sampling = Sampling(temperature, top_k, top_p, seed)
 
         def show(text: str) -> None:

@@ -32,6 +32,7 @@ from anyop._anyop import (
 )
 from anyop._define import define
 from anyop._graph import graph
+from anyop._graph.saved import SavedGraphs, load_graph, load_graphs, save_graphs
 from anyop._libraries import Libraries, Library, builtin_names
 
 if TYPE_CHECKING:
@@ -246,6 +247,7 @@ __all__ = [
     "Library",
     "NotAvailable",
     "OutOfMemory",
+    "SavedGraphs",
     "Scope",
     "Unsupported",
     "WrongType",
@@ -259,10 +261,13 @@ __all__ = [
     "graph",
     "info",
     "load",
+    "load_graph",
+    "load_graphs",
     "load_installed",
     "ops",
     "policy",
     "reset_counters",
+    "save_graphs",
     "schemas",
     "set_num_threads",
     "set_policy",

@@ -336,7 +336,9 @@ Graph ParseGraph(std::string_view text, const GraphData& data) {
   } catch (const SignatureError& e) {
     Fail(ANYOP_INVALID_ARGUMENT, "graph, " + PointAt(text, e));
   } catch (const Error& e) {
-    const SignatureError here{e.what(), parser.at_error()};
+    std::string what = e.what();
+    if (what.ends_with('.')) what.pop_back();  // PointAt ends the sentence
+    const SignatureError here{what.c_str(), parser.at_error()};
     Fail(e.code, "graph, " + PointAt(text, here));
   }
 }

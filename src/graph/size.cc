@@ -7,6 +7,13 @@
 #include "runtime/error.h"
 
 namespace anyop {
+namespace {
+
+[[noreturn]] void FailBeyond() {
+  Fail(ANYOP_INVALID_ARGUMENT, "a size of the graph is beyond 63 bits.");
+}
+
+}  // namespace
 
 void Size::Add(SizeTerm term) {
   const auto at =
@@ -16,7 +23,7 @@ void Size::Add(SizeTerm term) {
     if (term.factor) terms_.insert(at, std::move(term));
     return;
   }
-  at->factor += term.factor;
+  if (__builtin_add_overflow(at->factor, term.factor, &at->factor)) FailBeyond();
   if (!at->factor) terms_.erase(at);
 }
 
@@ -30,7 +37,8 @@ Size operator*(const Size& a, const Size& b) {
   Size product;
   for (const SizeTerm& x : a.terms_) {
     for (const SizeTerm& y : b.terms_) {
-      SizeTerm t{x.factor * y.factor, {}};
+      SizeTerm t;
+      if (__builtin_mul_overflow(x.factor, y.factor, &t.factor)) FailBeyond();
       std::merge(x.symbols.begin(), x.symbols.end(), y.symbols.begin(), y.symbols.end(),
                  std::back_inserter(t.symbols));
       product.Add(std::move(t));
@@ -49,7 +57,7 @@ std::int64_t Size::At(std::span<const std::int64_t> symbols) const {
     }
     overflows |= __builtin_add_overflow(sum, product, &sum);
   }
-  if (overflows) Fail(ANYOP_INVALID_ARGUMENT, "a size of the graph is beyond 63 bits.");
+  if (overflows) FailBeyond();
   return sum;
 }
 

@@ -18,6 +18,8 @@ inline bool IsGraphName(std::string_view name) {
 struct SizeParser {
   parse::Lexer lexer;
   std::function<Size(std::string_view)> symbol;
+  static constexpr int kDeepest = 100;
+  int depth = 0;
 
   Size Sum() {
     Size sum = lexer.Eat("-") ? Size(-1) * Product() : Product();
@@ -38,7 +40,9 @@ struct SizeParser {
   }
   Size Factor() {
     if (lexer.Eat("(")) {
+      if (++depth > kDeepest) lexer.FailHere("this size is nested too deeply");
       const Size inner = Sum();
+      --depth;
       lexer.Need(")", "expected )");
       return inner;
     }

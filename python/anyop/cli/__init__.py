@@ -13,6 +13,7 @@ COMMANDS = {
     "list": "cli.listing",
     "explain": "cli.explain",
     "graph": "cli.graph",
+    "generate": "cli.generate",
     "doctor": "cli.doctor",
     "new": "cli.new",
     "docs": "cli.docs",

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and writing whole files and folders, with errors that name the path.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace anyop {
+
+// Throws NotAvailable with errno's text: "weights.bin cannot be read: No such file or directory."
+[[noreturn]] void FailFile(const std::string& path, const std::string& what);
+
+// A file that must not exist yet.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  void Write(const void* data, std::size_t bytes);
+  void Close();  // what was written is on the disk
+
+ private:
+  const std::string path_;
+  int file_;
+};
+
+void WriteText(const std::string& path, std::string_view text);
+// Throws NotAvailable where it cannot be read, InvalidArgument beyond 64 MiB.
+std::string ReadText(const std::string& path);
+
+// A folder that takes its final place whole, or is removed.
+class NewFolder {
+ public:
+  // Beside `path`, which ends with no slash, on the same disk.
+  explicit NewFolder(const std::string& path);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  const std::string& path() const { return path_; }
+  // Takes the place of `path`, and of what is there, in one step; that is removed.
+  void Commit();
+
+ private:
+  const std::string target_;
+  std::string path_;
+};
+
+}  // namespace anyop

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON of files that may be damaged.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "runtime/error.h"
+
+namespace anyop {
+
+using Json = nlohmann::ordered_json;
+
+// Throws InvalidArgument that begins with `what` and says where the text stops being JSON. Values
+// are nested at most 64 deep: what is written from them is written by recursion.
+inline Json ParseJson(std::string_view text, const std::string& what) {
+  constexpr int kDeepest = 64;
+  const auto check = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kDeepest) {
+      Fail(ANYOP_INVALID_ARGUMENT,
+           what + " is nested deeper than " + std::to_string(kDeepest) + " values.");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), check);
+  } catch (const Json::exception& e) {
+    std::string why = e.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+    if (const std::size_t end = why.find("] "); end != why.npos) why = why.substr(end + 2);
+    Fail(ANYOP_INVALID_ARGUMENT, what + " is damaged: " + why + ".");
+  }
+}
+
+// A member of an object, as T. Throws InvalidArgument where it is missing or of another kind.
+template <class T>
+T JsonField(const Json& object, const char* key, const std::string& what) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end()) {
+    Fail(ANYOP_INVALID_ARGUMENT, what + " lacks \"" + key + "\".");
+  }
+  try {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      // Floats and numbers out of range convert silently otherwise.
+      if (!found->is_number_integer()) throw Json::type_error::create(302, "", &*found);
+      if (found->is_number_unsigned() && found->template get<std::uint64_t>() >> 63) {
+        throw Json::type_error::create(302, "", &*found);
+      }
+    }
+    return found->template get<T>();
+  } catch (const Json::exception&) {
+    Fail(ANYOP_INVALID_ARGUMENT, what + ": \"" + key + "\" is of another kind than expected.");
+  }
+}
+
+// Likewise a list of whole numbers.
+inline std::vector<std::int64_t> JsonNumbers(const Json& object, const char* key,
+                                             const std::string& what) {
+  std::vector<std::int64_t> numbers;
+  for (const Json& n : JsonField<Json>(object, key, what)) {
+    const bool fits =
+        n.is_number_integer() && !(n.is_number_unsigned() && n.get<std::uint64_t>() >> 63);
+    if (!fits) {
+      Fail(ANYOP_INVALID_ARGUMENT, what + ": \"" + key + "\" must hold whole numbers.");
+    }
+    numbers.push_back(n.get<std::int64_t>());
+  }
+  return numbers;
+}
+
+}  // namespace anyop

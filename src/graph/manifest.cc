@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/manifest.h"
+
+#include <cctype>
+
+#include "graph/json_text.h"
+#include "runtime/error.h"
+
+namespace anyop {
+namespace {
+
+constexpr const char* kFormat = "anyop graphs";
+
+Json ToJson(const SavedValue& v) {
+  if (!v.is_view) return v.tensor;
+  return {{"memory", v.tensor},
+          {"offset", v.offset},
+          {"dtype", Name(v.dtype)},
+          {"shape", v.shape},
+          {"strides", v.strides}};
+}
+
+// Reads a damaged text piece by piece: every message says where.
+class Reader {
+ public:
+  Reader(const Json& json, const std::string& path) : json_(json), path_(path) {}
+
+  Manifest Read() {
+    CheckVersion();
+    Manifest m;
+    m.anyop = JsonField<std::string>(json_, "anyop", path_);
+    m.metadata = JsonField<Json>(json_, "metadata", path_).dump();
+    for (const auto& [name, row] : Members("operators")) {
+      const std::string what = path_ + ": operator " + name;
+      m.operators.push_back({name, JsonField<std::string>(row, "hash", what),
+                             JsonField<std::string>(row, "signature", what)});
+    }
+    for (const auto& [name, row] : Members("zeros")) {
+      const std::string what = path_ + ": zeros " + name;
+      m.zeros[name] = {DTypeOf(row, what), JsonNumbers(row, "shape", what)};
+    }
+    for (const auto& [name, row] : Members("graphs")) m.graphs.push_back(ReadGraph(name, row));
+    return m;
+  }
+
+ private:
+  void CheckVersion() {
+    if (JsonField<std::string>(json_, "format", path_) != kFormat) {
+      Fail(ANYOP_INVALID_ARGUMENT, path_ + " is no manifest of saved graphs.");
+    }
+    const auto version = JsonField<std::int64_t>(json_, "version", path_);
+    if (version >= 1 && version <= kSavedVersion) return;
+    Fail(ANYOP_NOT_AVAILABLE, path_ + " is of format version " + std::to_string(version) +
+                                  ", but this anyop reads versions 1 to " +
+                                  std::to_string(kSavedVersion) + ". Try a newer anyop.");
+  }
+  // Of a member that is an object.
+  nlohmann::detail::iteration_proxy<Json::const_iterator> Members(const char* key) {
+    const auto found = json_.find(key);
+    if (found == json_.end() || !found->is_object()) {
+      Fail(ANYOP_INVALID_ARGUMENT, path_ + ": \"" + key + "\" must be an object.");
+    }
+    return found->items();
+  }
+  static DType DTypeOf(const Json& row, const std::string& what) {
+    const auto name = JsonField<std::string>(row, "dtype", what);
+    const int number = FindDType(name);
+    if (number >= 0) return DType(number);
+    Fail(ANYOP_INVALID_ARGUMENT, what + " has the dtype '" + name + "', which is unknown.");
+  }
+
+  SavedGraph ReadGraph(const std::string& name, const Json& row) {
+    const std::string what = path_ + ": graph " + name;
+    if (!IsSavedName(name)) Fail(ANYOP_INVALID_ARGUMENT, what + " cannot be called so.");
+    SavedGraph g{name, JsonField<std::string>(row, "returns", what) == "tuple", {}};
+    const auto values = JsonField<Json>(row, "values", what);
+    if (!values.is_object()) {
+      Fail(ANYOP_INVALID_ARGUMENT, what + ": \"values\" must be an object.");
+    }
+    for (const auto& [value, where] : values.items()) {
+      g.values[value] = ReadValue(where, what + ", " + value);
+    }
+    return g;
+  }
+  static SavedValue ReadValue(const Json& row, const std::string& what) {
+    SavedValue v;
+    v.is_view = !row.is_string();
+    if (!v.is_view) {
+      v.tensor = row.get<std::string>();
+      return v;
+    }
+    v.tensor = JsonField<std::string>(row, "memory", what);
+    v.dtype = DTypeOf(row, what);
+    v.offset = JsonField<std::int64_t>(row, "offset", what);
+    v.shape = JsonNumbers(row, "shape", what);
+    v.strides = JsonNumbers(row, "strides", what);
+    return v;
+  }
+
+  const Json& json_;
+  const std::string& path_;
+};
+
+}  // namespace
+
+bool IsSavedName(const std::string& name) {
+  if (name.empty() || name.front() == '.' || name.size() > 100) return false;
+  for (const unsigned char c : name) {
+    if (!std::isalnum(c) && c != '_' && c != '-' && c != '.') return false;
+  }
+  return true;
+}
+
+std::string ShowManifest(const Manifest& m) {
+  Json json;
+  json["format"] = kFormat;
+  json["version"] = kSavedVersion;
+  json["anyop"] = m.anyop;
+  json["operators"] = Json::object();
+  for (const SavedOperator& op : m.operators) {
+    json["operators"][op.name] = {{"hash", op.hash}, {"signature", op.signature}};
+  }
+  json["graphs"] = Json::object();
+  for (const SavedGraph& g : m.graphs) {
+    Json& row = json["graphs"][g.name];
+    row["returns"] = g.returns_tuple ? "tuple" : "tensor";
+    row["values"] = Json::object();
+    for (const auto& [name, value] : g.values) row["values"][name] = ToJson(value);
+  }
+  json["zeros"] = Json::object();
+  for (const auto& [name, z] : m.zeros) {
+    json["zeros"][name] = {{"dtype", Name(z.dtype)}, {"shape", z.shape}};
+  }
+  json["metadata"] = ParseJson(m.metadata, "the metadata");
+  return json.dump(1) + "\n";
+}
+
+Manifest ReadManifest(const std::string& text, const std::string& path) {
+  const Json json = ParseJson(text, path);
+  return Reader(json, path).Read();
+}
+
+}  // namespace anyop
