@@ -81,11 +81,7 @@ PyObject* Call(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObjec
     NumpyCall host;
     return CallWith(host, nullptr, graph, slots, replay);
   } catch (const FoundTraced&) {
-    PyErr_SetString(g_errors.wrong_type,
-                    (graph.info.name + ": a graph is called while another is made of it, but "
-                                       "graphs hold operators only. Try its function instead.")
-                        .c_str());
-    return nullptr;
+    return RecordGraph(graph, args, n_args, keywords);
   } catch (...) {
     return SetPythonError();
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of operators on traced values.
 #include "call.h"
+#include "compiled_graph.h"
+#include "graph/copy_graph.h"
 #include "results.h"
 #include "traced.h"
 
@@ -37,12 +39,63 @@ class Recorder {
       PyObject* name = info_.result_names[std::size_t(r)];
       options.into.push_back(is_array ? Tensor(name, given[r], true) : -1);
     }
-    trace_->builder.SetPlace(UserPlace());
+    trace_->builder.SetPlace(PlaceIn(*trace_));
     const std::vector<int> ids = trace_->builder.Call(*info_.op, std::move(arguments), options);
     return Return(ids, given);
   }
 
+  // The nodes of a compiled graph, with their own places.
+  PyObject* Inline(const CompiledGraph& compiled) {
+    if (slots_.out) {
+      ThrowValueError(info_.name +
+                      ": out is given, but a graph inside of another makes its results anew. Try "
+                      "an operator with out, or leave it away.");
+    }
+    const Graph& graph = compiled.executable->graph();
+    CheckOutputs(graph);
+    std::vector<GraphArgument> arguments;
+    for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
+    trace_->has_torch_state |= compiled.is_torch;
+    GraphCopy copy(graph, &trace_->builder, [&](const GraphValue& v) {
+      if (v.kind != GraphValue::kConstant) {
+        return BindArray(*trace_, v.name, v.array, v.is_frozen);
+      }
+      const int id = trace_->builder.State(trace_->builder.FreeName(v.name), v.array);
+      trace_->builder.MakeConstant(id);
+      return id;
+    });
+    copy.BindInputs(arguments, info_.name);
+    for (const GraphNode& node : graph.nodes) copy.CopyNode(node);
+    std::vector<Ref> outputs;
+    for (const GraphOutput& o : graph.outputs) {
+      outputs.push_back(MakeTraced(tracer_, copy.Value(o.value)));
+    }
+    if (outputs.empty()) Py_RETURN_NONE;
+    if (!compiled.tuple) return outputs[0].release();
+    Ref tuple = Checked(compiled.tuple->tp_alloc(compiled.tuple, Py_ssize_t(outputs.size())));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), outputs[i].release());
+    }
+    return tuple.release();
+  }
+
  private:
+  // A call returns each output in memory of its own; a value can stand for it where it is new and
+  // nobody else's.
+  void CheckOutputs(const Graph& graph) const {
+    std::vector<bool> taken(graph.values.size());
+    for (const GraphOutput& o : graph.outputs) {
+      const int root = graph.Root(o.value);
+      if (graph.value(root).kind == GraphValue::kResult && !taken[std::size_t(root)]) {
+        taken[std::size_t(root)] = true;
+        continue;
+      }
+      ThrowValueError(info_.name + ": output " + o.name +
+                      " is an input, a state or part of another output, which a graph inside of "
+                      "another cannot copy. Try to leave it out.");
+    }
+  }
+
   void Find(PyObject* object) {
     if (!object || tracer_) return;
     if (IsTraced(object)) {
@@ -148,6 +201,15 @@ class Recorder {
 };
 
 }  // namespace
+
+PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_args,
+                      PyObject* keywords) {
+  return Guarded([&] {
+    Slots slots;
+    Sort(graph.info, args, n_args, keywords, slots);
+    return Recorder(graph.info, slots).Inline(graph);
+  });
+}
 
 PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
                      PyObject* keywords) {

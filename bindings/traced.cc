@@ -111,10 +111,12 @@ int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bo
   bool is_torch = false;
   const Array array = BoundArray(op, name, object, is_written, &is_torch);
   trace.has_torch_state |= is_torch;
+  return BindArray(trace, ToText(name, "a name"), array, is_frozen);
+}
+
+int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen) {
   const auto [found, is_new] = trace.states.emplace(KeyOf(array), -1);
-  if (is_new) {
-    found->second = trace.builder.State(Unique(trace, ToText(name, "a name")), array, is_frozen);
-  }
+  if (is_new) found->second = trace.builder.State(Unique(trace, name), array, is_frozen);
   return found->second;
 }
 

@@ -16,6 +16,7 @@ struct Trace {
   GraphBuilder builder;
   std::map<std::string, int> states;  // by memory, dtype, shape and strides
   std::map<std::string, int> names;   // of inputs and states: how often they were asked for
+  std::string place;                  // of what is added; "" where it is the user's line
   bool has_torch_state = false;
   bool is_done = false;
 };
@@ -45,6 +46,11 @@ inline void ThrowIfTraced(PyObject* object) {
 PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
                      PyObject* keywords);
 
+// The same for a compiled graph, whose calls become part of the graph of its traced arguments.
+struct CompiledGraph;
+PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_args,
+                      PyObject* keywords);
+
 // The graph of a traced object. Throws ErrorSet if it is compiled already.
 Trace& TraceOf(PyObject* tracer);
 // The memory of an array or tensor, which is kept alive; nothing is copied.
@@ -52,11 +58,17 @@ Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_writt
 // The value of an array or tensor, bound by reference. name: of the argument, in messages and text.
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen = false);
+// The same of memory that something keeps alive.
+int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen);
 // A number, a traced size, or the text of one.
 Size ToSize(Trace& trace, PyObject* object);
 // Traced value `id` as an object of Python.
 Ref MakeTraced(PyObject* tracer, int id);
 // "model.py:31": the innermost line of Python that is not anyop's own. "" if there is none.
 std::string UserPlace();
+// What is said to be the place of what is added now, else the user's line.
+inline std::string PlaceIn(const Trace& trace) {
+  return trace.place.empty() ? UserPlace() : trace.place;
+}
 
 }  // namespace anyop::python

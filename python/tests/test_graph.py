@@ -76,6 +76,56 @@ def test_a_whole_number_is_a_size_too() -> None:
         g(10, x)
 
 
+def test_bounds_of_a_slice_come_in_any_order() -> None:
+    def f(x: Any, b: Any, a: Any) -> Any:
+        return anyop.softmax(x[a:b]), anyop.softmax(x[b:])
+
+    g = anyop.graph(f, "f32[n, 8]", "int", "int")
+    x = array(9, 8)
+    for a, b in ((0, 9), (2, 5), (4, 4)):
+        for got, want in zip(g(x, b, a), f(x, b, a), strict=True):
+            same(got, want)
+
+
+def test_a_graph_becomes_part_of_another() -> None:
+    def first(x: Any, eps: Any, k: Any) -> Any:
+        return anyop.rms_norm(anyop.linear(x, SQUARE), WEIGHT, eps), anyop.softmax(x[:k])
+
+    inner = anyop.graph(first, "f32[m, 64]", "float", "int", state={"square": SQUARE})
+
+    def f(x: Any, e: Any) -> Any:
+        a, b = inner(x, e, x.shape[0] - 1)
+        c, _ = inner(a, k=2, eps=1)
+        return anyop.add(a[1:], b), anyop.linear(c, SQUARE)
+
+    g = anyop.graph(f, "f32[n, 64]", "float")
+    assert str(g).count("64] = anyop.linear(") == 3
+    assert g.stats().state_bytes == SQUARE.nbytes + WEIGHT.nbytes  # bound once
+    line = first.__code__.co_firstlineno + 1
+    assert f"# test_graph.py:{line}" in str(g)
+    for n in (3, 8):
+        x = array(n, D)
+        for got, want in zip(g(x, 0.25), f(x, 0.25), strict=True):
+            same(got, want)
+    pair = type(anyop.add_rms_norm(array(N, D), array(N, D), WEIGHT))
+    named = anyop.graph(lambda x: anyop.add_rms_norm(x, x, WEIGHT), "f32[n, 64]")
+    seen: list[Any] = []
+    anyop.graph(lambda x: seen.append(named(x)) or seen[0].y, "f32[n, 64]")
+    assert type(seen[0]) is pair
+
+
+def test_a_graph_inside_of_another_changes_its_state() -> None:
+    total = np.zeros(4, np.float32)
+
+    def add(x: Any) -> None:
+        anyop.add(total, x, out=total)
+
+    count = anyop.graph(add, "f32[4]")
+    both = anyop.graph(lambda x: (count(x), count(x)) and anyop.softmax(x), "f32[4]")
+    both(np.ones(4, np.float32))
+    assert total.tolist() == [2.0] * 4
+
+
 def test_inputs_come_by_position_or_name_and_may_be_strided() -> None:
     g = anyop.graph(block, "f32[n, 64]", "float")
     x = array(D, N).T

@@ -129,9 +129,10 @@ def leaked() -> Any:
     return anyop.softmax(kept[0])
 
 
-def nested() -> Any:
-    inner = anyop.graph(anyop.softmax, "f32[n]", name="inner")
-    return anyop.graph(lambda x: inner(x), "f32[n]")
+SAME = anyop.graph(lambda x: x, "f32[n, 4]", name="same")
+INNER = anyop.graph(
+    lambda x, y: (anyop.softmax(x), anyop.softmax(y)), "f32[m, 4]", "f32[2*m, 4]", name="inner"
+)
 
 
 def mixed() -> Any:
@@ -187,10 +188,26 @@ MAKING: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "computed. Try returning it from the function.",
     ),
     (
-        nested,
-        TypeError,
-        "inner: a graph is called while another is made of it, but graphs hold operators only. "
-        "Try its function instead.",
+        lambda: anyop.graph(lambda x: INNER(x, x), "f32[n, 4]"),
+        ValueError,
+        "inner: y is f32[n, 4], but must be f32[2*m, 4] at all sizes of the graph that is made.",
+    ),
+    (
+        lambda: anyop.graph(lambda x, e: INNER(x, e), "f32[n, 4]", "float"),
+        ValueError,
+        "inner: y is float, but must be f32[2*m, 4] at all sizes of the graph that is made.",
+    ),
+    (
+        lambda: anyop.graph(lambda x: INNER(x, X, out=x), "f32[n, 4]"),
+        ValueError,
+        "inner: out is given, but a graph inside of another makes its results anew. Try an "
+        "operator with out, or leave it away.",
+    ),
+    (
+        lambda: anyop.graph(lambda x: SAME(x), "f32[n, 4]"),
+        ValueError,
+        "same: output out is an input, a state or part of another output, which a graph inside of "
+        "another cannot copy. Try to leave it out.",
     ),
     (mixed, ValueError, "add: y belongs to another graph. Try one graph around both."),
     (read_only, ValueError, "softmax: y is read-only, but is written. Try a copy."),

@@ -109,6 +109,35 @@ TEST(GraphBuilder, ChecksViewsAtSomeSizes) {
   EXPECT_EQ(ShowType(b.graph(), b.Reshape(s, {b.ParseSize("n"), 1, 2})), "f32[n, 1, 2]");
 }
 
+TEST(GraphBuilder, TakesSizesInAnyOrder) {
+  const char* const orders[][3] = {{"n", "b", "a"}, {"b", "a", "n"}, {"n", "a", "b"},
+                                   {"a", "n", "b"}, {"a", "b", "n"}, {"b", "n", "a"}};
+  for (const auto& order : orders) {
+    GraphBuilder b;
+    for (const char* name : order) b.Symbol(name);
+    const int x = b.Input("x", "f32[n, 8]");
+    const int part = b.Slice(x, 0, b.Symbol("a"), b.Symbol("b"));
+    const int rest = b.Slice(x, 0, b.Symbol("b"), b.Symbol("n"));
+    const int y = b.Call("testing.scale", {ValueArgument(part), FloatArgument(2)})[0];
+    const int z = b.Call("testing.scale", {ValueArgument(rest), FloatArgument(2)})[0];
+    EXPECT_EQ(ShowType(b.graph(), y), ShowType(b.graph(), part));
+    EXPECT_EQ(ShowType(b.graph(), z), ShowType(b.graph(), rest));
+  }
+}
+
+TEST(GraphBuilder, RefusesSizesThatOnlyHappenToFit) {
+  GraphBuilder b;
+  const int x = b.Input("x", "f32[n, 8]"), y = b.Input("y", "f32[m, 8]");
+  const int part = b.Slice(x, 0, 0, b.Symbol("m"));
+  EXPECT_EQ(ShowType(b.graph(), part), "f32[m, 8]");
+  b.Call("testing.axpy", {FloatArgument(1), ValueArgument(part), ValueArgument(y)});
+  EXPECT_THROW(b.Call("testing.axpy", {FloatArgument(1), ValueArgument(x), ValueArgument(y)}),
+               Error);
+  const int one_less = b.Slice(x, 0, 1, b.Symbol("n"));
+  EXPECT_THROW(
+      b.Call("testing.axpy", {FloatArgument(1), ValueArgument(one_less), ValueArgument(y)}), Error);
+}
+
 TEST(GraphBuilder, RefusesToWriteConstantsAndFrozenState) {
   GraphBuilder b;
   const Array data = Counting({4});

@@ -8,7 +8,22 @@
 namespace anyop {
 
 GraphCopy::GraphCopy(const Graph& from)
-    : from_(from), copy_of_(from.values.size(), -1), symbols_(from.symbols.size()) {}
+    : own_(std::make_unique<GraphBuilder>()),
+      builder(*own_),
+      from_(from),
+      copy_of_(from.values.size(), -1),
+      symbols_(from.symbols.size()),
+      is_bound_(from.symbols.size()),
+      numbers_(from.values.size()) {}
+
+GraphCopy::GraphCopy(const Graph& from, GraphBuilder* into, BindData data)
+    : builder(*into),
+      from_(from),
+      data_(std::move(data)),
+      copy_of_(from.values.size(), -1),
+      symbols_(from.symbols.size()),
+      is_bound_(from.symbols.size()),
+      numbers_(from.values.size()) {}
 
 // A free symbol is made where it is used first.
 Size GraphCopy::Mapped(const Size& size) {
@@ -18,7 +33,8 @@ Size GraphCopy::Mapped(const Size& size) {
     for (const int s : t.symbols) {
       Size& symbol = symbols_[std::size_t(s)];
       const GraphSymbol& from = from_.symbols[std::size_t(s)];
-      if (from.value == GraphSymbol::kFree) symbol = builder.Symbol(from.name);
+      const bool is_free = from.value == GraphSymbol::kFree;
+      if (is_free && !is_bound_[std::size_t(s)]) symbol = builder.Symbol(from.name);
       product = product * symbol;
     }
     mapped = mapped + product;
@@ -60,6 +76,8 @@ int GraphCopy::Value(int value) {
            : view.kind == GraphView::kReshape ? builder.Reshape(base, Mapped(view.shape))
                                               : builder.Transpose(base, view.a, view.b);
     builder.Rename(copy, v.name);
+  } else if (data_) {
+    copy = data_(v);
   } else {
     copy = builder.State(v.name, v.array, v.is_frozen);
     if (v.kind == GraphValue::kConstant) builder.MakeConstant(copy);
@@ -71,6 +89,12 @@ int GraphCopy::Value(int value) {
 std::vector<GraphArgument> GraphCopy::Arguments(const GraphNode& node) {
   std::vector<GraphArgument> arguments = node.arguments;
   for (GraphArgument& a : arguments) {
+    const bool is_number = a.kind == GraphArgument::kValue &&
+                           numbers_[std::size_t(a.values[0])].kind != GraphArgument::kNone;
+    if (is_number) {
+      a = numbers_[std::size_t(a.values[0])];
+      continue;
+    }
     for (int& v : a.values) v = Value(v);
     if (a.kind == GraphArgument::kSize) a = SizeArgument(Mapped(a.size));
   }

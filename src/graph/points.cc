@@ -10,6 +10,7 @@ namespace anyop {
 namespace {
 
 constexpr int kLarge = 6, kSmall = 4;
+constexpr int kFew = 4;  // points: with fewer, sizes are hardly told apart
 
 // No two symbols are equal, or one apart, at two points. Large ones are multiples of 128, which
 // satisfies what asks for whole blocks; small ones satisfy upper limits.
@@ -44,7 +45,7 @@ void GraphPoints::AddSymbol(const Graph& graph) {
   }
 }
 
-void GraphPoints::AddLayout(Point* point, int value, const Layout& layout) {
+void GraphPoints::AddLayout(Point* point, int value, const Layout& layout) const {
   point->layouts.resize(std::size_t(value));
   point->tensors.resize(std::size_t(value));
   point->places.resize(std::size_t(value), nullptr);
@@ -55,37 +56,40 @@ void GraphPoints::AddLayout(Point* point, int value, const Layout& layout) {
   point->places.push_back(&point->tensors.back());
 }
 
-void GraphPoints::AddTensor(const Graph& graph, int value) {
+void GraphPoints::AddTensorAt(const Graph& graph, int value, Point* point) const {
   const GraphValue& v = graph.value(value);
-  for (Point& point : points_) {
-    Layout layout;
-    if (!v.array.is_none()) {
-      layout = LayoutOf(v.array.tensor());
-    } else {
-      std::vector<std::int64_t> shape;
-      for (const Size& s : v.shape) shape.push_back(std::max<std::int64_t>(s.At(point.symbols), 0));
-      layout = ContiguousLayout(v.dtype, shape);
-    }
-    AddLayout(&point, value, layout);
+  Layout layout;
+  if (!v.array.is_none()) {
+    layout = LayoutOf(v.array.tensor());
+  } else {
+    std::vector<std::int64_t> shape;
+    for (const Size& s : v.shape) shape.push_back(std::max<std::int64_t>(s.At(point->symbols), 0));
+    layout = ContiguousLayout(v.dtype, shape);
   }
+  AddLayout(point, value, layout);
+}
+
+void GraphPoints::AddTensor(const Graph& graph, int value) {
+  for (Point& point : points_) AddTensorAt(graph, value, &point);
+}
+
+void GraphPoints::AddScalarAt(const Graph& graph, int value, Point* point) const {
+  const GraphValue& v = graph.value(value);
+  AddLayout(point, value, {});
+  point->places.back() = nullptr;
+  anyop_value& number = point->scalars[std::size_t(value)];
+  number = {};
+  number.tag = v.scalar == ParamKind::kInt     ? ANYOP_INT
+               : v.scalar == ParamKind::kFloat ? ANYOP_FLOAT
+                                               : ANYOP_BOOL;
+  if (v.scalar == ParamKind::kInt) number.i = point->symbols[std::size_t(v.symbol)];
 }
 
 void GraphPoints::AddScalar(const Graph& graph, int value) {
-  const GraphValue& v = graph.value(value);
-  for (Point& point : points_) {
-    AddLayout(&point, value, {});
-    point.places.back() = nullptr;
-    anyop_value& number = point.scalars[std::size_t(value)];
-    number = {};
-    number.tag = v.scalar == ParamKind::kInt     ? ANYOP_INT
-                 : v.scalar == ParamKind::kFloat ? ANYOP_FLOAT
-                                                 : ANYOP_BOOL;
-    if (v.scalar == ParamKind::kInt) number.i = point.symbols[std::size_t(v.symbol)];
-  }
+  for (Point& point : points_) AddScalarAt(graph, value, &point);
 }
 
-template <class F>
-std::string GraphPoints::Try(const Graph& graph, F&& f) {
+std::string GraphPoints::Try(const Graph& graph, const Attempt& f) {
   int right = 0;
   const Point* wrong = nullptr;
   for (Point& point : points_) {
@@ -99,6 +103,11 @@ std::string GraphPoints::Try(const Graph& graph, F&& f) {
       point.error = e.what();
       if (!wrong) wrong = &point;
     }
+  }
+  if (wrong && right < kFew) {
+    const std::size_t before = points_.size();
+    Search(graph, f);
+    right += int(points_.size() - before);
   }
   if (right < 2) {
     std::string with;
@@ -119,23 +128,25 @@ std::string GraphPoints::TryView(const Graph& graph, int base, const GraphView& 
   });
 }
 
-std::string GraphPoints::TryNode(const Graph& graph, const GraphNode& node) {
+void GraphPoints::Infer(const Graph& graph, const GraphNode& node, Point* p) const {
   const Operator& op = *node.op;
   std::vector<const DLTensor*> lists(ListElements(node) + 1);
-  return Try(graph, [&](Point& p) {
-    anyop_value frame[kMaxParams + kMaxResults];
-    FillFrame({graph, p.symbols, p.places, p.scalars}, node, frame, lists.data());
-    Bindings bindings;
-    std::string error;
-    const int form = Check(*op.contract, frame, &bindings, &error, ScalarParams(graph, node));
-    if (form < 0 || !InferResults(*op.contract, form, bindings, frame, p.results, &error)) {
-      Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
-    }
-    for (int r = 0; r < op.n_results; ++r) {
-      const ResultShape& s = p.results[r];
-      p.tried.push_back(ContiguousLayout(s.dtype, {s.shape, std::size_t(s.rank)}));
-    }
-  });
+  anyop_value frame[kMaxParams + kMaxResults];
+  FillFrame({graph, p->symbols, p->places, p->scalars}, node, frame, lists.data());
+  Bindings bindings;
+  std::string error;
+  const int form = Check(*op.contract, frame, &bindings, &error, ScalarParams(graph, node));
+  if (form < 0 || !InferResults(*op.contract, form, bindings, frame, p->results, &error)) {
+    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+  }
+  for (int r = 0; r < op.n_results; ++r) {
+    const ResultShape& s = p->results[r];
+    p->tried.push_back(ContiguousLayout(s.dtype, {s.shape, std::size_t(s.rank)}));
+  }
+}
+
+std::string GraphPoints::TryNode(const Graph& graph, const GraphNode& node) {
+  return Try(graph, [&](Point& p) { Infer(graph, node, &p); });
 }
 
 void GraphPoints::AddTried(const Graph&, int value, int result) {
@@ -181,25 +192,38 @@ std::vector<KnownSize> GraphPoints::Known(const Graph& graph, const GraphNode& n
   return known;
 }
 
-bool GraphPoints::Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
-                           const Expression& expression, Size* size) const {
+bool GraphPoints::Holds(const Graph& graph, const Contract& contract, const GraphNode& node,
+                        const std::function<bool(const Tried&)>& f) const {
   std::vector<const DLTensor*> lists(ListElements(node) + 1);
-  std::vector<std::int64_t> at;
   for (const Point& p : points_) {
     if (!p.is_alive) continue;
     anyop_value frame[kMaxParams + kMaxResults];
-    FillFrame({graph, p.symbols, p.places, p.scalars}, node, frame, lists.data());
+    const FrameSource source{graph, p.symbols, p.places, p.scalars};
+    FillFrame(source, node, frame, lists.data());
     Bindings bindings;
     std::string error;
     const int form = Check(contract, frame, &bindings, &error, ScalarParams(graph, node));
-    if (form < 0) return false;
-    const int root = expression.node[std::size_t(form)];
-    if (root < 0) return false;
-    const Number n = anyop::Evaluate(contract, form, root, bindings, frame);
-    if (!n.known || n.is_float) return false;
-    at.push_back(n.i);
+    if (form < 0 || !f({source, form, bindings, frame})) return false;
   }
-  return FitSize(at, Known(graph, node), size);
+  return true;
+}
+
+int GraphPoints::alive() const {
+  return int(
+      std::count_if(points_.begin(), points_.end(), [](const Point& p) { return p.is_alive; }));
+}
+
+bool GraphPoints::Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
+                           const Expression& expression, Size* size) const {
+  std::vector<std::int64_t> at;
+  const bool holds = Holds(graph, contract, node, [&](const Tried& t) {
+    const int root = expression.node[std::size_t(t.form)];
+    if (root < 0) return false;
+    const Number n = anyop::Evaluate(contract, t.form, root, t.bindings, t.frame);
+    at.push_back(n.i);
+    return n.known && !n.is_float;
+  });
+  return holds && FitSize(at, Known(graph, node), size);
 }
 
 bool GraphPoints::Fit(const Graph& graph, const GraphNode& node, int result, int dimension,

@@ -3,6 +3,7 @@
 // about sizes, and says of a call with numbers whether it is right and what it returns.
 #pragma once
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,17 @@ namespace anyop {
 
 // Each point gives every symbol a number. A call that is right at fewer than two points that were
 // right so far is refused; points at which it is wrong are given up (a size of 64 may be too large
-// for it, or no multiple of 16).
+// for it, or no multiple of 16). Where few are left, others are searched (search_points.cc).
 class GraphPoints {
  public:
+  // A call at one point.
+  struct Tried {
+    FrameSource source;
+    int form;
+    const Bindings& bindings;
+    const anyop_value* frame;
+  };
+
   GraphPoints();
 
   void AddSymbol(const Graph& graph);  // the graph's last one
@@ -32,6 +41,12 @@ class GraphPoints {
   const ResultShape& tried(int result) const;
   // The size of a result that was tried as a polynomial over sizes of the graph; false: none found.
   bool Fit(const Graph& graph, const GraphNode& node, int result, int dimension, Size* size) const;
+  // Whether the signature takes a call at each point that is left and f holds there. contract: that
+  // the call is read by.
+  bool Holds(const Graph& graph, const Contract& contract, const GraphNode& node,
+             const std::function<bool(const Tried&)>& f) const;
+  // How many points are left.
+  int alive() const;
   // Likewise a whole-numbered expression over the sizes of a call. contract: the expression's.
   bool Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
                 const Expression& expression, Size* size) const;
@@ -49,12 +64,20 @@ class GraphPoints {
     std::string error;
   };
 
-  template <class F>
-  std::string Try(const Graph& graph, F&& f);
-  void AddLayout(Point* point, int value, const Layout& layout);
+  using Attempt = std::function<void(Point&)>;  // throws Error
+
+  std::string Try(const Graph& graph, const Attempt& f);
+  void AddLayout(Point* point, int value, const Layout& layout) const;
+  void AddTensorAt(const Graph& graph, int value, Point* point) const;
+  void AddScalarAt(const Graph& graph, int value, Point* point) const;
+  void Infer(const Graph& graph, const GraphNode& node, Point* point) const;
+  // Everything so far at the sizes of a point's free symbols. Throws Error where it is wrong there.
+  void Rebuild(const Graph& graph, Point* point) const;
+  // Adds points at which the graph so far and f are right, other orders of the sizes first.
+  void Search(const Graph& graph, const Attempt& f);
   std::vector<KnownSize> Known(const Graph& graph, const GraphNode& node) const;
 
-  std::vector<Point> points_;
+  std::deque<Point> points_;  // tensors of a point point into it
 };
 
 }  // namespace anyop
