@@ -3,6 +3,7 @@
 #define ANYOP_IMPORTS_NUMPY
 #include "python.h"
 
+#include "bound_tensors.h"
 #include "compiled_graph.h"
 #include "module.h"
 #include "numpy_view.h"
@@ -44,6 +45,7 @@ PyObject* MakeModule() {
   AddMachineFunctions(module.get());
   InitTracedTypes(module.get());
   InitGraphTypes(module.get());
+  InitCapturedTypes(module.get());
   return module.release();
 }
 

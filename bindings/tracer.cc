@@ -14,7 +14,7 @@ template <class F>
 PyObject* Adding(PyObject* self, F&& f) {
   return Guarded([&] {
     Trace& trace = Self(self);
-    trace.builder.SetPlace(UserPlace());
+    trace.builder.SetPlace(PlaceIn(trace));
     return f(trace);
   });
 }
@@ -165,8 +165,17 @@ PyObject* Terms(PyObject* self, PyObject* object) {
   });
 }
 
-PyObject* Place(PyObject*, PyObject*) {
-  return Guarded([] { return ToPython(UserPlace()).release(); });
+PyObject* Place(PyObject* self, PyObject*) {
+  return Guarded(
+      [&] { return ToPython(PlaceIn(*reinterpret_cast<TracerObject*>(self)->trace)).release(); });
+}
+
+// at("model.py:31"): the place of what is added from now on; "" takes the line that adds it.
+PyObject* At(PyObject* self, PyObject* place) {
+  return Guarded([&] {
+    Self(self).place = ToText(place, "a place");
+    return Py_NewRef(Py_None);
+  });
 }
 
 // compile(type of what is returned, or None for the only tensor or nothing): the graph.
@@ -189,6 +198,7 @@ PyMethodDef g_methods[] = {{"input", Input, METH_VARARGS, nullptr},
                            {"size", MakeSize, METH_O, nullptr},
                            {"terms", Terms, METH_O, nullptr},
                            {"place", Place, METH_NOARGS, nullptr},
+                           {"at", At, METH_O, nullptr},
                            {"compile", Compile, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 

@@ -201,12 +201,12 @@ class BoundTensors:
     def hold(self, arguments: list[Any] | tuple[Any, ...], /) -> bool: ...
 
 class Captured:
-    graph: Graph
+    graph: Any  # anyop.Graph, or what calls it
     details: Any
     # details.refresh() -> (graph, rows) where a bound tensor changed; details.check(*args) where
     # sizes are new and has_conditions.
     def __new__(
-        cls, graph: Graph, details: Any, rows: Sequence[_Bound], has_conditions: bool, /
+        cls, graph: Callable[..., Any], details: Any, rows: Sequence[_Bound], has_conditions: bool, /
     ) -> Captured: ...
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
     def __getattr__(self, name: str) -> Any: ...

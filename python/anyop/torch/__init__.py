@@ -13,13 +13,99 @@ given; only float tensors that must share a dtype and do not are cast, to autoca
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from anyop._hosts import when_imported
 from anyop.torch import _fast, _inductor
 from anyop.torch._register import register_new
 from anyop.torch._route import status
 from anyop.torch.custom_op import direct_register_custom_op
 
-__all__ = ["direct_register_custom_op", "register_new", "status"]
+__all__ = [
+    "backend",
+    "capture",
+    "converter",
+    "direct_register_custom_op",
+    "register_new",
+    "report",
+    "status",
+]
+
+
+def backend(module: Any, examples: Any, **kwargs: Any) -> Any:
+    """The backend of `torch.compile(model, backend="anyop")`.
+
+    options={"freeze": True} packs the weights of graphs without gradients ahead of time; they are
+    packed again where one was written since.
+    """
+    from anyop.torch._backend import backend
+
+    return backend(module, examples, **kwargs)
+
+
+def converter(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers how a torch operator, one overload of it, is made part of a graph.
+
+        @anyop.torch.converter(torch.ops.my.twice.default)
+        def twice(x):
+            return anyop.add(x, x)
+
+    The function gets what the torch operator is called with, with values of the graph for tensors,
+    and calls operators of anyop on them. What it does not take it refuses with NotImplemented, or
+    by an error of an operator that it calls: then the torch operator runs as a host node, as
+    operators without a converter do. The last converter of an operator counts.
+
+    Errors: WrongType for what is no OpOverload.
+    """
+    from anyop.torch._converters import converter
+
+    return converter(op)
+
+
+def capture(program: Any, *args: Any, **kwargs: Any) -> Any:
+    """A torch function, module or exported program as one graph that is called directly.
+
+        step = anyop.torch.capture(model, x, dynamic={"x": {0: "n"}})
+        y = step(x)                                     # no Dynamo, no guards, one call into C++
+
+    *args    an example of each argument; keyword arguments of the program as keywords. Tensors
+             become inputs of the graph, everything else is part of it
+    dynamic  which dimensions vary: None for none, True for all, or by argument (a dict by name, or
+             a tuple) {dimension: name}; dimensions of one name are equal
+    freeze   weights are packed ahead of time; they are packed again where one was written since
+    name     of the graph, in messages
+
+    Tensors that the program uses beside its arguments are bound by reference: a call reads them as
+    they are then, and writes them where the program does. The graph has no gradient.
+
+    Errors: InvalidArgument where the program asks for what only a call knows, with its line;
+    at a call, where an argument does not fit.
+    """
+    from anyop.torch._capture import capture
+
+    return capture(program, *args, **kwargs)
+
+
+def report(compiled: Any = None) -> Any:
+    """Which operators of a program became anyop's, which run through torch, why, and their cost.
+
+    compiled: what `capture` returned; without it, all that torch.compile made with the backend
+    anyop. A list of dicts whose str() is a table.
+    """
+    from anyop.torch._backend import report
+
+    return report(compiled)
+
+
+def _register_backend() -> None:
+    from torch._dynamo.backends.registry import _COMPILER_FNS, register_backend
+
+    if "anyop" not in _COMPILER_FNS:
+        register_backend(backend, name="anyop")
+
 
 _fast.start()
 _inductor.start()
 register_new()
+when_imported("torch._dynamo.backends.registry", _register_backend)

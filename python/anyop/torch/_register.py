@@ -25,7 +25,7 @@ _TAGS = {"": _FUNCTIONAL, "out": (_PT2, torch.Tag.out), "_": (_PT2, torch.Tag.in
 
 def register_new() -> None:
     """Registers what has been loaded since the last call. Does nothing if that is nothing."""
-    functions = _anyop.functions()
+    functions = [name for name in _anyop.functions() if not name.startswith("torch_host.")]
     if len(functions) == len(_registered):
         return
     with _lock:

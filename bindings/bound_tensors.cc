@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bound_tensors.h"
+
+#include <dlfcn.h>
+
+#include "torch_api.h"
+
+namespace anyop::python {
+namespace {
+
+// How often a tensor was written; 0 where nobody counts, as in inference mode.
+std::int64_t VersionOf(PyObject* tensor) {
+  using Function = std::int64_t (*)(const void* handle);
+  static const auto version = reinterpret_cast<Function>(
+      dlsym(dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY), "_ZNK2at10TensorBase8_versionEv"));
+  const auto keys = TorchField<std::uint64_t>(TorchImpl(tensor), g_torch.at.keys);
+  if ((keys & g_torch.training_keys) != g_torch.training_keys) return 0;
+  if (version) return version(TorchHandle(tensor));
+  const Ref number = Checked(PyObject_GetAttrString(tensor, "_version"));
+  return PyLong_AsLongLong(number.get());
+}
+
+void* DataOf(PyObject* tensor) {
+  void* data = nullptr;
+  if (g_torch.data_ptr(TorchHandle(tensor), &data)) return nullptr;
+  return data;
+}
+
+void CheckTensor(PyObject* object) {
+  if (g_torch.is_fast && IsTorchTensor(object)) return;
+  ThrowTypeError("BoundTensors: " + Repr(object) + " is given, but must be a torch tensor.");
+}
+
+}  // namespace
+
+BoundTensors::~BoundTensors() { Clear(); }
+
+void BoundTensors::Clear() {
+  for (const Row& row : rows_) Py_DECREF(row.tensor);
+  rows_.clear();
+}
+
+void BoundTensors::Set(PyObject* rows) {
+  Clear();
+  const Ref all = Checked(PySequence_Fast(rows, "BoundTensors takes rows"));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all.get()); ++i) {
+    Py_ssize_t place;
+    PyObject* tensor;
+    int is_frozen;
+    PyObject* row = PySequence_Fast_GET_ITEM(all.get(), i);
+    if (!PyArg_ParseTuple(row, "nOp", &place, &tensor, &is_frozen)) throw ErrorSet{};
+    CheckTensor(tensor);
+    const std::int64_t version = is_frozen ? VersionOf(tensor) : -1;
+    rows_.push_back({place, Py_NewRef(tensor), DataOf(tensor), version});
+  }
+}
+
+bool BoundTensors::Hold(PyObject* arguments) const {
+  const Py_ssize_t n = arguments ? PySequence_Fast_GET_SIZE(arguments) : 0;
+  PyObject** const given = arguments ? PySequence_Fast_ITEMS(arguments) : nullptr;
+  for (const Row& row : rows_) {
+    PyObject* tensor = row.tensor;
+    if (given && row.place >= 0) {
+      if (row.place >= n || !IsTorchTensor(given[row.place])) return false;
+      tensor = given[row.place];
+    }
+    if (DataOf(tensor) != row.data) return false;
+    if (row.version >= 0 && VersionOf(tensor) != row.version) return false;
+  }
+  return true;
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`anyop.torch.capture`: a torch program as a graph that is called without Dynamo."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule
+from torch.fx import traceback as fx_traceback
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from anyop import _anyop
+from anyop.torch._in_place import lower_mutation
+from anyop.torch._lower import Fatal, Lowered, Lowering, is_users
+from anyop.torch._program import copy_of
+from anyop.torch._sizes import Unconverted, evaluator, expression
+from anyop.torch.names import aten_patterns
+
+
+def capture(
+    program: Any, *args: Any, dynamic: Any = None, freeze: bool = False, name: str = "",
+    **kwargs: Any,
+) -> Any:  # fmt: skip
+    """See anyop.torch.capture."""
+    if isinstance(program, torch.export.ExportedProgram):
+        return _exported(program, freeze, name)
+    shown = name or getattr(program, "__name__", type(program).__name__).strip("<>")
+    with torch.no_grad():
+        captured = _Capture(shown, program, args, kwargs, dynamic)
+        return captured.made(freeze)
+
+
+def _exported(program: Any, freeze: bool, name: str) -> Any:
+    args, kwargs = program.example_inputs or ((), {})
+    users = set(program.graph_signature.user_inputs)
+    values = [n.meta.get("val") for n in program.graph.nodes if n.name in users]
+    dynamic = [
+        {d: str(n) for d, n in enumerate(v.shape) if isinstance(n, torch.SymInt)}
+        if isinstance(v, torch.Tensor)
+        else None
+        for v in values
+    ]
+    functional = program.run_decompositions({})
+    with torch.no_grad():
+        module = functional.module()
+        captured = _Capture(name or "program", module, args, kwargs, dynamic)
+        return captured.made(freeze)
+
+
+class _Shapes(ShapeEnv):
+    """Keeps the user's line of each decision about sizes."""
+
+    def __init__(self) -> None:
+        super().__init__(duck_shape=False, specialize_zero_one=False)
+        self.places: dict[int, str] = {}  # by id of the guard
+
+    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
+        known = len(self.guards)
+        result = super().evaluate_expr(*args, **kwargs)
+        for guard in self.guards[known:]:
+            self.places[id(guard)] = _shown_place(_user_frames())
+        return result
+
+
+class _Lines(TorchDispatchMode):
+    """Tells the tracer the user's line of each operator."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        frames = _user_frames()[-1:]
+        fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
+        return func(*args, **(kwargs or {}))
+
+
+class _Capture:
+    """One program with examples of its arguments."""
+
+    def __init__(
+        self, name: str, program: Callable[..., Any], args: tuple[Any, ...],
+        kwargs: dict[str, Any], dynamic: Any,
+    ) -> None:  # fmt: skip
+        self.name, self.program = name, program
+        self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
+        self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.leaves]
+        self.names = _leaf_names(program, args, kwargs)
+        self.is_flat = all(isinstance(a, torch.Tensor) for a in (*args, *kwargs.values()))
+        self.symbols: dict[Any, str] = {}
+        self.shapes = _Shapes()
+        self.fakes = self.fake_inputs(_dynamic_dims(name, dynamic, self, args, kwargs))
+        self.module = self.trace()
+        self.check_dynamic()
+
+    def fake_inputs(self, dims: list[dict[int, str]]) -> list[Any]:
+        self.mode = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
+        first: dict[str, Any] = {}
+        fakes = []
+        self.wanted: list[tuple[int, int, str]] = []  # tensor, dimension, its name
+        for i, tensor in enumerate(self.tensors(self.leaves)):
+            mine = dims[i]
+            kinds = [DimDynamic.DYNAMIC if d in mine else DimDynamic.STATIC
+                     for d in range(tensor.dim())]  # fmt: skip
+            fake = self.mode.from_tensor(
+                tensor.detach(),
+                symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds),
+                source=ConstantSource(self.names[i]),
+            )
+            for d, name in mine.items():
+                self.wanted.append((i, d, name))
+                if name in first:
+                    torch._check(fake.shape[d] == first[name])
+                else:
+                    first[name] = fake.shape[d]
+                    self.symbols[expression(fake.shape[d])] = name
+            fakes.append(fake)
+        return fakes
+
+    def tensors(self, leaves: list[Any]) -> list[Any]:
+        return [leaf for leaf, is_tensor in zip(leaves, self.is_tensor, strict=True) if is_tensor]
+
+    def flat(self, *tensors: Any) -> list[Any]:
+        """The program, from tensors to tensors."""
+        given = iter(tensors)
+        leaves = [
+            next(given) if is_tensor else leaf
+            for leaf, is_tensor in zip(self.leaves, self.is_tensor, strict=True)
+        ]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        with fx_traceback.preserve_node_meta(), _Lines():
+            returned, self.out_spec = pytree.tree_flatten(self.program(*args, **kwargs))
+        return returned
+
+    def trace(self) -> GraphModule:
+        before = len(self.shapes.guards)
+        try:
+            with self.mode:
+                trace = make_fx(self.flat, _allow_non_fake_inputs=True)
+                module: GraphModule = trace(*self.fakes)
+        except _anyop.Error:
+            raise
+        except Exception as error:
+            raise self.refusal(error) from error
+        self.guards = self.shapes.guards[before:]
+        return module
+
+    def refusal(self, error: Exception) -> Exception:
+        """What the program did that a graph cannot hold, with its line."""
+        from torch._subclasses.fake_tensor import (
+            DataDependentOutputException,
+            DynamicOutputShapeException,
+        )
+
+        data = (DataDependentOutputException, DynamicOutputShapeException,
+                GuardOnDataDependentSymNode)  # fmt: skip
+        if not isinstance(error, data):
+            return error
+        place = _user_place(error)
+        return _anyop.InvalidArgument(
+            f"{self.name}: {place} asks for the elements of a tensor, but a graph is made before "
+            "there are numbers: if, while, int() and .item() cannot depend on them. Try "
+            "torch.where, or do it outside of the graph."
+        )
+
+    def check_dynamic(self) -> None:
+        """Refuses a program for which a size that is said to vary does not."""
+        placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        for i, d, name in self.wanted:
+            size = expression(placeholders[i].meta["val"].shape[d])
+            if not isinstance(size, int):
+                continue
+            raise _anyop.InvalidArgument(
+                f"{self.name}: {name} varies, but the program works for {name} = {size} only"
+                f"{self.why_fixed()}. Try a fixed size."
+            )
+
+    def why_fixed(self) -> str:
+        equal_first = sorted(self.guards, key=lambda g: not isinstance(g.expr, sympy.Eq))
+        for guard in equal_first:
+            place = self.shapes.places.get(id(guard))
+            if place:
+                return f", as {self.shown(guard.expr)} is asked for at {place}"
+        return ""
+
+    def shown(self, expr: Any) -> str:
+        """A condition with the names of sizes, as Python has it."""
+        from torch.utils._sympy.printers import PythonPrinter
+
+        text = PythonPrinter().doprint(expr)
+        for symbol, name in sorted(self.symbols.items(), key=lambda row: -len(str(row[0]))):
+            text = text.replace(str(symbol), name)
+        return str(text)
+
+    def conditions(self) -> list[tuple[Any, str, str]]:
+        """(function of the call's tensors, text, place) of what was decided about sizes."""
+        sources: dict[Any, str] = {}
+        for i, node in enumerate(n for n in self.module.graph.nodes if n.op == "placeholder"):
+            for d, n in enumerate(node.meta["val"].shape):
+                if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol:
+                    sources.setdefault(n.node.expr, f"args[{i}].shape[{d}]")
+        rows = []
+        for guard in self.guards:
+            expr = self.shapes.replace(guard.expr)
+            if not expr.free_symbols:
+                continue
+            place = self.shapes.places.get(id(guard), "")
+            rows.append((evaluator(expr, sources), self.shown(expr), place))
+        return rows
+
+    def made(self, freeze: bool) -> Any:
+        details = Details(self, freeze)
+        conditions = bool(details.conditions)
+        is_direct = self.is_flat and details.is_plain and self.out_spec.is_leaf()
+        if self.is_flat and details.is_plain and self.out_spec.type is tuple:
+            is_direct = all(s.is_leaf() for s in self.out_spec.children())
+        if is_direct:
+            return _anyop.Captured(details.lowered.graph, details, details.rows, conditions)
+        return _anyop.Captured(_Spread(details), details, details.rows, False)
+
+
+class Details:
+    """What a captured graph was made of. Names of Program, which reports read."""
+
+    def __init__(self, source: _Capture, freeze: bool) -> None:
+        self.source, self.freeze, self.name = source, freeze, source.name
+        self.why_not = ""
+        self.spread: _Spread | None = None
+        self.conditions = source.conditions()
+        self.lower()
+
+    @property
+    def program(self) -> Details:
+        return self
+
+    def lower(self) -> None:
+        module = copy_of(self.source.module)
+        try:
+            lower_mutation(module, lambda node: True)
+            aten_patterns.fuse(module.graph)
+            returns = None if self.source.out_spec.is_leaf() else tuple
+            placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+            for node, name in zip(placeholders, self.source.names, strict=True):
+                node.name = name
+            lowering = Lowering(module, {}, self.freeze, self.name, self.source.symbols)
+            self.lowered: Lowered = lowering.run(returns)
+        except (Unconverted, Fatal) as error:
+            raise _anyop.InvalidArgument(f"{self.name}: {error}, so that it is no graph.") from None
+        self.kept = [lowering.made_tensors, lowering.token, module]
+        self.rows = self.lowered.bound
+        rows = [row for _, row in self.lowered.outputs]
+        kinds = {kind for kind, _ in self.lowered.outputs}
+        n_inputs = len(self.source.fakes)
+        takes_all = self.lowered.inputs == list(range(n_inputs))
+        self.is_plain = kinds <= {"graph"} and rows == list(range(len(rows))) and takes_all
+
+    def refresh(self) -> tuple[Any, Any]:
+        """The graph of what the bound tensors are now, and the rows of BoundTensors."""
+        with torch.no_grad():
+            self.lower()
+        return (self.spread or self.lowered.graph), self.rows
+
+    def check(self, *args: Any, **_: Any) -> None:
+        """Refuses sizes for which the program would have done something else."""
+        if not all(isinstance(a, torch.Tensor) for a in args):
+            return
+        for holds, text, place in self.conditions:
+            if holds(args):
+                continue
+            shown = ", ".join(
+                f"{n} is {list(a.shape)}" for n, a in zip(self.source.names, args, strict=False)
+            )
+            at = f" at {place}" if place else ""
+            raise _anyop.InvalidArgument(
+                f"{self.name}: {text} must hold, as the program asks for it{at}, but {shown}. Try "
+                "another graph for such sizes."
+            )
+
+    def report(self) -> Any:
+        from anyop.torch._report import report_of
+
+        return report_of([self])  # type: ignore[list-item]
+
+
+class _Spread:
+    """A call whose arguments or results are more than a row of tensors."""
+
+    def __init__(self, details: Details) -> None:
+        self.details = details
+        details.spread = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        details, source = self.details, self.details.source
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        if spec != source.spec:
+            raise _anyop.InvalidArgument(
+                f"{source.name}: the arguments are {spec}, but the graph was made of {source.spec}."
+            )
+        for given, made, is_tensor in zip(leaves, source.leaves, source.is_tensor, strict=True):
+            if not is_tensor and given != made:
+                raise _anyop.InvalidArgument(
+                    f"{source.name}: an argument is {given!r}, but is part of the graph as "
+                    f"{made!r}. Try a tensor, or another graph."
+                )
+        tensors = source.tensors(leaves)
+        details.check(*tensors)
+        lowered = details.lowered
+        outs = lowered.graph(*[tensors[i] for i in lowered.inputs])
+        outs = outs if isinstance(outs, tuple) else (outs,)
+        made = [outs[r] if kind == "graph" else r(tensors, outs) for kind, r in lowered.outputs]
+        return pytree.tree_unflatten(made, source.out_spec)
+
+
+def _leaf_names(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """A name per tensor, that of its parameter where it is one."""
+    function = program.forward if isinstance(program, torch.nn.Module) else program
+    try:
+        parameters = [
+            p.name if p.kind is not inspect.Parameter.VAR_POSITIONAL else ""
+            for p in inspect.signature(function).parameters.values()
+        ]
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    rows = [(parameters[i] if i < len(parameters) else "", a) for i, a in enumerate(args)]
+    for name, value in (*rows, *kwargs.items()):
+        tensors = [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
+        for k in range(len(tensors)):
+            base = name or "x"
+            full = base if len(tensors) == 1 and name else f"{base}{k if name else len(names)}"
+            names.append(full if full not in names else f"{full}_{len(names)}")
+    return names
+
+
+def _dynamic_dims(
+    shown: str, dynamic: Any, capture: _Capture, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[dict[int, str]]:
+    """Per tensor: names of its dimensions that vary."""
+    tensors, names = capture.tensors(capture.leaves), capture.names
+    if not dynamic:
+        return [{} for _ in tensors]
+    if dynamic is True:
+        return [{d: f"{n}_{d}" for d in range(t.dim())}
+                for n, t in zip(names, tensors, strict=True)]  # fmt: skip
+    if isinstance(dynamic, Mapping):
+        unknown = [key for key in dynamic if key not in names]
+        if unknown:
+            raise _anyop.InvalidArgument(
+                f"{shown}: dynamic names {unknown[0]!r}, but the tensors are {', '.join(names)}."
+            )
+        rows = [dynamic.get(name) for name in names]
+    else:
+        rows = list(dynamic)
+    if len(rows) != len(tensors):
+        raise _anyop.InvalidArgument(
+            f"{shown}: dynamic has {len(rows)} elements, but there are {len(tensors)} tensors: "
+            f"{', '.join(names)}."
+        )
+    return [
+        {int(d) % max(t.dim(), 1): str(n) for d, n in (row or {}).items()}
+        for row, t in zip(rows, tensors, strict=True)
+    ]
+
+
+def _user_frames() -> list[traceback.FrameSummary]:
+    stack = traceback.StackSummary.extract(
+        traceback.walk_stack(sys._getframe(1)), lookup_lines=False
+    )
+    return [f for f in reversed(stack) if is_users(f.filename)]
+
+
+def _user_place(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
+    return _shown_place(frames) or "it"
+
+
+def _shown_place(frames: Sequence[traceback.FrameSummary]) -> str:
+    """The innermost: "model.py:31"."""
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""

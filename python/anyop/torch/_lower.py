@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An FX graph of ATen and anyop operators as a graph of anyop's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+import anyop
+from anyop import _anyop
+from anyop._graph.value import Value
+from anyop.torch import _converters
+from anyop.torch._host_call import Part, operator
+from anyop.torch._host_part import HostPart
+from anyop.torch._memory import Roots, is_in_place, is_random, viewed_by, written_by
+from anyop.torch._operators import DTYPES
+from anyop.torch._sizes import Sizes, Unconverted, expression, symbols_of
+from anyop.torch.names import aten, aten_views  # noqa: F401  registers its converters
+
+_FOREIGN = (str(Path(torch.__file__).parent), str(Path(anyop.__file__).parent), "<")
+
+
+class Fatal(Exception):
+    """What keeps a whole program from being a graph."""
+
+
+@dataclass
+class Row:
+    """What became of a node."""
+
+    node: str
+    operator: str
+    kind: str  # "operator", "view", "host"
+    why: str = ""  # of a host node
+    place: str = ""
+    part: Any = None  # of a host node: the Part that runs it
+
+
+@dataclass
+class Lowered:
+    """inputs: the places of the arguments that the graph takes. outputs: (graph, k) and others."""
+
+    graph: Any
+    inputs: list[int]
+    outputs: list[tuple[str, Any]]
+    rows: list[Row] = field(default_factory=list)
+    parts: list[Any] = field(default_factory=list)
+    bound: list[tuple[int, torch.Tensor, bool]] = field(default_factory=list)
+
+
+def tensor_type(value: torch.Tensor, sizes: Sizes) -> str:
+    """ "f32[s0, 4]"; throws Unconverted where a graph cannot hold such a tensor."""
+    return f"{graph_dtype(value)}[{', '.join(str(sizes(n)) for n in value.shape)}]"
+
+
+def graph_dtype(value: Any) -> str:
+    if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
+        raise Unconverted(f"a tensor on {value.device}, {value.layout}")
+    if value.dtype not in DTYPES or value.dim() > 8:
+        raise Unconverted(f"a tensor of {value.dtype} with {value.dim()} dimensions")
+    return DTYPES[value.dtype]
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is of the user's program."""
+    return not file.startswith(_FOREIGN)
+
+
+def place_of(node: Node) -> str:
+    """ "model.py:31", the innermost line of the user's program."""
+    found = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    own = [row for row in found if is_users(row[0])]
+    path, line = own[-1] if own else ("", "")
+    return f"{path.rpartition('/')[2]}:{line}" if path else "torch"
+
+
+def attribute(module: Any, path: str) -> Any:
+    for part in path.split("."):
+        module = getattr(module, part)
+    return module
+
+
+class Lowering:
+    """One program. bound: tensors that stay what they are, by placeholder; others are inputs."""
+
+    def __init__(
+        self, module: GraphModule, bound: dict[Node, torch.Tensor], frozen: bool, name: str,
+        symbols: Mapping[Any, str] | None = None,
+    ) -> None:  # fmt: skip
+        self.module, self.bound, self.frozen = module, bound, frozen
+        self.tracer = _anyop.Tracer(name)
+        self.sizes = Sizes(self.tracer, symbols or {})
+        self.roots = Roots(module.graph)
+        self.written = {
+            self.roots[n] for node in module.graph.nodes for n in written_by(node)
+        }  # roots
+        self.values: dict[Node, Any] = {}
+        self.host = HostPart(self)
+        self.inputs: list[int] = []
+        self.rows: dict[Node, Row] = {}
+        self.parts: list[Any] = []
+        self.constants: dict[Node, torch.Tensor] = {}
+        self.made_outputs: list[Node] = []
+        self.made_tensors: list[torch.Tensor] = []
+        self.made_starts: dict[Any, Value] = {}
+        self.token = torch.zeros(1, dtype=torch.uint8)  # random parts write it, which orders them
+        self.token_value = Value(self.tracer, self.tracer.state("token", self.token, False))
+
+    def run(self, returns: type[tuple[Any, ...]] | None = tuple) -> Lowered:
+        """returns: what holds the outputs of the graph; None where there is only one."""
+        placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        for i, node in enumerate(placeholders):
+            self.add_input(i, node)
+        returned: Any = ()
+        for node in self.module.graph.nodes:
+            if node.op == "call_function":
+                self.tracer.at(place_of(node))
+                self.add(node)
+            elif node.op == "output":
+                returned = node.args[0]
+            elif node.op not in ("placeholder", "get_attr"):
+                raise Unconverted(f"{node.format_node()}")
+        self.host.flush()
+        outputs = self.add_outputs(returned, placeholders)
+        rows = list(self.rows.values())
+        if len(self.made_outputs) != 1 or any(kind != "graph" for kind, _ in outputs):
+            returns = tuple
+        graph = self.tracer.compile(returns)
+        return Lowered(graph, self.inputs, outputs, rows, self.parts, self.rows_of_bound())
+
+    def add_input(self, place: int, node: Node) -> None:
+        if node in self.bound:
+            state = self.tracer.state(self.unique(node), self.bound[node], self.is_frozen(node))
+            self.values[node] = Value(self.tracer, state)
+            return
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            symbols_of(value.shape)
+            type_ = tensor_type(value, self.sizes)
+        elif isinstance(value, torch.SymInt):
+            if not expression(value).is_Symbol:
+                return  # computed from sizes that tensors have
+            type_ = "int"
+        elif value is None or isinstance(value, int):
+            return
+        else:
+            raise Unconverted(f"an argument is a {type(value).__name__}")
+        name = self.sizes.name(expression(value)) if type_ == "int" else self.unique(node)
+        number = self.tracer.input(name, type_)
+        if type_ != "int":
+            self.values[node] = Value(self.tracer, number)
+        self.inputs.append(place)
+
+    def unique(self, node: Node) -> str:
+        return re.sub(r"\W", "_", node.name)
+
+    def add(self, node: Node) -> None:
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)):
+            return  # computed where it is needed
+        if self.is_lazy(node):
+            self.rows[node] = Row(node.name, _name(node), "view", place=place_of(node))
+            return
+        why = self.convert(node)
+        if why:
+            self.host.add(node)
+            self.rows[node] = Row(node.name, _name(node), "host", why, place_of(node))
+        else:
+            self.rows[node] = Row(node.name, _name(node), "operator", place=place_of(node))
+
+    def is_lazy(self, node: Node) -> bool:
+        """Views and elements of what several are returned in are made where they are used."""
+        return _converters.find_view(node) is not None
+
+    def convert(self, node: Node) -> str:
+        """Makes a node part of the graph; "" if that went well, else why not."""
+        found = _converters.find(node, self)
+        if found is None:
+            return "no converter"
+        is_written = False
+        if self.host.would_grow(node):
+            return "integers between host nodes"
+        try:
+            for tensor in _tensors(node.meta.get("val")):
+                graph_dtype(tensor)
+            args, kwargs = map_arg((node.args, node.kwargs), self.check)
+            if written_by(node):
+                self.host.flush()
+            args, kwargs = map_arg((node.args, node.kwargs), self.argument)
+            made = found(*args, **kwargs)
+            if made is NotImplemented:
+                return "its converter does not take these arguments"
+            if written_by(node):
+                is_written = True
+            self.accept(node, made)
+        except (Unconverted, _anyop.Error, TypeError, ValueError, IndexError, KeyError) as error:
+            why = str(error).partition("\n")[0] or type(error).__name__
+            if is_written:
+                raise Fatal(f"{_name(node)}: {why}") from error
+            return why
+        return ""
+
+    def check(self, node: Node) -> Node:
+        """Refuses what no graph can hold, before anything is moved for it."""
+        for tensor in _tensors(node.meta.get("val")):
+            graph_dtype(tensor)
+        return node
+
+    def argument(self, node: Node) -> Any:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return self.sizes(value)
+        if isinstance(value, (torch.SymBool, torch.SymFloat)):
+            raise Unconverted("a number that depends on sizes")
+        return value if isinstance(value, (int, float, bool)) else self.fetch(node)
+
+    def fetch(self, node: Node) -> Any:
+        """A node's value in the graph, made now where it is a view or still waits for the host."""
+        if self.host.writes(self.roots[node]) or self.host.holds(node):
+            self.host.flush()
+        if node in self.values:
+            return self.values[node]
+        if node.op == "get_attr":
+            self.values[node] = self.constant(node)
+        elif is_in_place(node):
+            source = viewed_by(node)
+            assert source is not None
+            return self.fetch(source)
+        else:
+            self.values[node] = self.view(node)
+        return self.values[node]
+
+    def view(self, node: Node) -> Any:
+        """A view in the graph; where it has no such view, a copy that the host makes."""
+        found = _converters.find_view(node)
+        if found is None:
+            raise Unconverted(f"{node.format_node()} is not computed")
+        source: Any = node.args[0]
+        base = self.fetch(source)
+        try:
+            made = found(node, base, self.sizes)
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                self.compare(node.meta["val"], made)
+            return made
+        except (Unconverted, _anyop.Error) as error:
+            if self.roots[node] in self.written:
+                raise Fatal(f"{_name(node)} of what is written: {error}") from error
+            why = str(error).partition("\n")[0]
+        self.host.flush()
+        self.host.add(node)
+        self.rows[node] = Row(node.name, _name(node), "host", why, place_of(node))
+        self.host.flush()
+        return self.values[node]
+
+    def constant(self, node: Node) -> Any:
+        tensor = attribute(self.module, str(node.target))
+        if not isinstance(tensor, torch.Tensor):
+            raise Unconverted(f"{node.target} is a {type(tensor).__name__}")
+        same = [n for n, t in self.constants.items() if t is tensor]
+        if same:
+            return self.values[same[0]]
+        self.constants[node] = tensor
+        state = self.tracer.state(self.unique(node), tensor.detach(), self.is_frozen(node))
+        return Value(self.tracer, state)
+
+    def constant_state(self, name: str, tensor: torch.Tensor) -> int:
+        """A tensor that belongs to the graph."""
+        self.made_tensors.append(tensor)
+        return self.tracer.state(f"{name}{len(self.made_tensors)}", tensor, True)
+
+    def starts(self, batch: int, length: Any) -> Value:
+        """i32[batch + 1]: where each sequence of so many tokens begins, and where the last ends."""
+        key = (batch, str(length))
+        found = self.made_starts.get(key)
+        if found is not None:
+            return found
+        if isinstance(length, int):
+            starts = torch.arange(batch + 1, dtype=torch.int32) * length
+            made = Value(self.tracer, self.constant_state("starts", starts))
+        else:
+
+            def run(n: int) -> torch.Tensor:
+                return torch.arange(batch + 1, dtype=torch.int32) * n
+
+            part = Part(run, ["arange"], "")
+            self.parts.append(part)
+            made = operator(["n: int"], [f"y0: i32[{batch + 1}]"])(part.number, length)
+        self.made_starts[key] = made
+        return made
+
+    def accept(self, node: Node, made: Any) -> None:
+        """Takes what a converter made, if it is what torch would have made."""
+        value = node.meta.get("val")
+        if written_by(node) and (value is None or is_in_place(node)):
+            return
+        expected = list(value) if isinstance(value, (tuple, list)) else [value]
+        many = list(made) if isinstance(made, (tuple, list)) else [made]
+        if not expected and made is None:
+            return
+        if len(expected) != len(many):
+            raise Unconverted(f"its converter made {len(many)} results of {len(expected)}")
+        for want, got in zip(expected, many, strict=True):
+            if isinstance(want, torch.Tensor) and got is not None:
+                self.compare(want, got)
+        self.values[node] = tuple(many) if isinstance(value, (tuple, list)) else made
+
+    def compare(self, want: torch.Tensor, got: Any) -> None:
+        _, shown, dtype, shape = self.tracer.describe(got._id)
+        is_alike = dtype == DTYPES.get(want.dtype) and len(shape) == want.dim()
+        if not is_alike or any(
+            str(self.sizes(n)) != str(m) for n, m in zip(want.shape, shape, strict=True)
+        ):
+            raise Unconverted(f"its converter made {shown}, but torch {want.dtype}{[*want.shape]}")
+
+    def add_outputs(self, returned: Any, placeholders: Sequence[Node]) -> list[tuple[str, Any]]:
+        from anyop.torch._outputs import Outputs
+
+        made = Outputs(self, placeholders)
+        outputs = made.add(returned)
+        self.made_outputs = list(made.numbers)
+        return outputs
+
+    def rows_of_bound(self) -> list[tuple[int, torch.Tensor, bool]]:
+        """Rows of BoundTensors."""
+        nodes = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        rows = [(nodes.index(n), t, self.is_frozen(n)) for n, t in self.bound.items()]
+        return rows + [(-1, t, self.is_frozen(n)) for n, t in self.constants.items()]
+
+    def is_frozen(self, node: Node) -> bool:
+        tensor = self.bound.get(node, self.constants.get(node))
+        is_counted = tensor is not None and not tensor.is_inference()
+        return self.frozen and node not in self.written and is_counted
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    many = value if isinstance(value, (tuple, list)) else [value]
+    return [v for v in many if isinstance(v, torch.Tensor)]
+
+
+def _name(node: Node) -> str:
+    target = node.target
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(
+        target, "__name__", str(target)
+    )  # fmt: skip
+
+
+def random_or_effect(node: Node) -> bool:
+    """Whether a node does more than to compute its results from its arguments."""
+    if is_random(node):
+        return True
+    value = node.meta.get("val")
+    return not written_by(node) and not _tensors(value)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the nodes of an FX graph do with memory: which write their arguments, which are views."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+from torch.utils import _pytree as pytree
+
+# Shares memory though its schema does not say so: what it is a view of is not used again.
+_UNSAFE_VIEWS = frozenset({torch.ops.aten._unsafe_view.default})
+
+
+def schema_of(node: Node) -> Any:
+    """The schema of a torch operator, None for other code."""
+    return node.target._schema if isinstance(node.target, torch._ops.OpOverload) else None
+
+
+def arguments_of(node: Node) -> Iterator[tuple[Any, Any]]:
+    """(parameter of the schema, what is passed) for all that is passed."""
+    for i, parameter in enumerate(schema_of(node).arguments):
+        if i < len(node.args) and not parameter.kwarg_only:
+            yield parameter, node.args[i]
+        elif parameter.name in node.kwargs:
+            yield parameter, node.kwargs[parameter.name]
+
+
+def nodes_in(argument: Any) -> list[Node]:
+    return [leaf for leaf in pytree.tree_leaves(argument) if isinstance(leaf, Node)]
+
+
+def written_by(node: Node) -> list[Node]:
+    """The arguments that a node writes."""
+    if schema_of(node) is None:
+        return []
+    return [
+        n
+        for parameter, value in arguments_of(node)
+        if parameter.alias_info is not None and parameter.alias_info.is_write
+        for n in nodes_in(value)
+    ]
+
+
+def viewed_by(node: Node) -> Node | None:
+    """The argument whose memory a node's result shares; None if it has memory of its own."""
+    if node.target is operator.getitem:
+        source = node.args[0]
+        assert isinstance(source, Node)
+        return _shared(source, int(node.args[1]))  # type: ignore[arg-type]
+    if node.target in _UNSAFE_VIEWS:
+        return nodes_in(node.args[0])[0]
+    return _shared(node, 0)
+
+
+def _shared(node: Node, result: int) -> Node | None:
+    schema = schema_of(node)
+    if schema is None or not schema.returns:
+        return None
+    returned = schema.returns[result if result < len(schema.returns) else 0].alias_info
+    if returned is None:
+        return None
+    names = returned.before_set | returned.after_set
+    for parameter, value in arguments_of(node):
+        alias = parameter.alias_info
+        if alias is not None and (alias.before_set | alias.after_set) & names:
+            found = nodes_in(value)
+            return found[0] if found else None
+    return None
+
+
+def is_in_place(node: Node) -> bool:
+    """Whether a node returns what it wrote."""
+    source = viewed_by(node)
+    made_by = node.args[0] if node.target is operator.getitem else node
+    return source is not None and isinstance(made_by, Node) and source in written_by(made_by)
+
+
+def is_random(node: Node) -> bool:
+    """Whether a node must run once per call, at its place, whatever its arguments are."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return torch.Tag.nondeterministic_seeded in node.target.tags
+    return False
+
+
+class Roots:
+    """Whose memory each node's value lies in."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._root: dict[Node, Node] = {}
+        for node in graph.nodes:
+            self.add(node)
+
+    def add(self, node: Node) -> None:
+        source = viewed_by(node) if node.op == "call_function" else None
+        self._root[node] = node if source is None else self._root[source]
+
+    def join(self, node: Node, root: Node) -> None:
+        """From now on node's value lies in root's memory."""
+        self._root[node] = self._root[root]
+
+    def __getitem__(self, node: Node) -> Node:
+        return self._root[node]

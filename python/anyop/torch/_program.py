@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A torch program that runs as a graph of anyop's: made at its first call, from real tensors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import (
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+)
+
+from anyop import _anyop
+from anyop.torch import _fast
+from anyop.torch._host_call import take_raised
+from anyop.torch._in_place import lower_mutation
+from anyop.torch._lower import Fatal, Lowered, Lowering, attribute
+from anyop.torch._sizes import Unconverted
+from anyop.torch.names import aten_patterns
+
+
+class Program:
+    """A graph of functional ATen operators. Called with all of its arguments, in a list or tuple.
+
+    bound: places of arguments that stay the same tensors from call to call: the graph reads them
+    where they lie and is made anew if one moves, or, where they are frozen, is written.
+    """
+
+    def __init__(
+        self, module: GraphModule, bound: Sequence[int] = (), frozen: bool = False, name: str = ""
+    ) -> None:
+        self.module, self.bound_places, self.frozen = module, list(bound), frozen
+        self.name = name or "program"
+        self.lowered: Lowered | None = None
+        self.bound: Any = None  # BoundTensors
+        self.kept: list[Any] = []  # what the bound tensors are
+        self.why_not = ""  # why all of it runs through torch
+        self.calls = self.ns = 0
+        self._lock = threading.Lock()
+        self._call: Callable[[Any], Any] | None = None
+
+    def __call__(self, args: Any) -> Any:
+        call, bound = self._call, self.bound
+        if call is None or (bound is not None and not bound.hold(args)):
+            call = self.make(args)
+        return call(args)
+
+    def make(self, args: Any) -> Callable[[Any], Any]:
+        """The graph of these arguments' types."""
+        with self._lock, torch.no_grad(), _disable_current_modes():
+            if self._call is not None and (self.bound is None or self.bound.hold(args)):
+                return self._call
+            self._call = self._made(list(args))
+            return self._call
+
+    def _made(self, args: list[Any]) -> Callable[[Any], Any]:
+        self.why_not = "" if _fast.status()["active"] else str(_fast.status()["reason"])
+        if not self.why_not:
+            try:
+                return self._lower(args)
+            except (Unconverted, Fatal, _anyop.Error) as error:
+                self.why_not = str(error)
+        self.lowered, self.bound = None, None
+        self._log()
+        return lambda args: self.module(*args)
+
+    def _lower(self, args: list[Any]) -> Callable[[Any], Any]:
+        module = copy_of(self.module)
+        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        bound = {
+            placeholders[i]: args[i].detach()
+            for i in self.bound_places
+            if isinstance(args[i], torch.Tensor)
+        }
+
+        def is_writable(node: Node) -> bool:
+            return node in bound or node.meta["val"].is_contiguous()
+
+        left = lower_mutation(module, is_writable)
+        aten_patterns.fuse(module.graph)
+        returned = next(n for n in module.graph.nodes if n.op == "output")
+        n_outputs = len(returned.args[0])
+        returned.args = ((*returned.args[0], *(source for _, source in left)),)
+        lowering = Lowering(module, bound, self.frozen, self.name)
+        lowered = self.lowered = lowering.run()
+        self.kept = [lowering.made_tensors, lowering.token]
+        self.bound = _anyop.BoundTensors(lowered.bound) if lowered.bound else None
+        self._log()
+        targets = [placeholders.index(target) for target, _ in left]
+        return _caller(lowered, n_outputs, targets, self.module)
+
+    def _log(self) -> None:
+        if "graph" not in os.environ.get("ANYOP_LOG", "").split(","):
+            return
+        from anyop.torch._report import report_of
+
+        print(report_of([self]), file=sys.stderr)
+
+
+def copy_of(module: GraphModule) -> GraphModule:
+    """With a graph of its own, and the same tensors, detached."""
+    graph = torch.fx.Graph()
+    values: dict[Node, Node] = {}
+    returned = graph.graph_copy(module.graph, values)
+    for old, new in values.items():
+        new.meta = dict(old.meta)
+    graph.output(returned)
+    first: dict[int, Node] = {}  # one node per tensor
+    for node in list(graph.nodes):
+        if node.op == "get_attr":
+            same = first.setdefault(id(attribute(module, str(node.target))), node)
+            if same is not node:
+                node.replace_all_uses_with(same)
+                graph.erase_node(node)
+    return GraphModule(module, graph)
+
+
+def _is_first_call() -> bool:
+    """Whether the only mode is the one in which AOTAutograd makes a program's first call."""
+    modes = _get_current_dispatch_mode_stack()
+    first = "_AnalyzeCustomOpInputOutputMode"
+    return bool(modes) and all(type(mode).__name__ == first for mode in modes)
+
+
+def _caller(
+    lowered: Lowered, n_outputs: int, targets: list[int], module: GraphModule
+) -> Callable[[Any], Any]:
+    """What runs per call: arguments for the graph, the graph, outputs of what it returned."""
+    graph, inputs = lowered.graph, lowered.inputs
+    kinds = [kind for kind, _ in lowered.outputs]
+    rows = [row for _, row in lowered.outputs]
+    is_plain = not targets and set(kinds) <= {"graph"} and rows == list(range(len(rows)))
+    reason, probe = _anyop.torch_reason, torch.zeros(1)
+
+    def run(args: Any) -> Any:
+        given = [args[i] for i in inputs]
+        try:
+            if reason(probe):  # a profiler, a mode: torch itself must see the calls
+                if not _is_first_call():
+                    return module(*args)
+                with _disable_current_modes():
+                    outs = graph(*given)
+            else:
+                outs = graph(*given)
+        except _anyop.Error:
+            raised = take_raised()
+            if raised is not None:
+                raise raised from None
+            raise
+        if is_plain:
+            return outs
+        made = [
+            outs[row] if kind == "graph" else row(args, outs)
+            for kind, row in zip(kinds, rows, strict=True)
+        ]
+        for at, value in zip(targets, made[n_outputs:], strict=True):
+            args[at].copy_(value)
+        return made[:n_outputs]
+
+    return run

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of ATen and the operators of anyop that compute the same.
+
+What is not the same stays with torch: argmax and topk (the order of NaN), a mask of attention,
+casts between floats and whole numbers, broadcasting that repeats rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+import anyop
+from anyop._graph.value import Value
+from anyop.torch._converters import internal
+from anyop.torch._operators import DTYPES, TORCH_DTYPES
+from anyop.torch._sizes import Unconverted, is_same
+
+_aten = torch.ops.aten
+
+# One tensor in, one out, nothing else. A row whose operator is not there is skipped.
+REGULAR = {"sigmoid": "sigmoid"}
+
+# Tensors of one type, or a row [d] for the second.
+BINARY = {"add": "add", "mul": "mul"}
+
+_FLOATS = ("f16", "bf16", "f32", "f64")
+_EXACT = {  # casts between other types in which torch and we cannot differ
+    ("bool", "f32"), ("bool", "f64"), ("bool", "i64"), ("bool", "i32"), ("i32", "i64"),
+    ("u8", "i64"), ("u8", "i32"), ("i32", "f64"), ("i32", "f32"), ("i64", "f32"), ("i64", "f64"),
+}  # fmt: skip
+
+
+def operator(name: str) -> Any:
+    """An operator of anyop; Unconverted where there is none of this name."""
+    found = getattr(anyop, name, None)
+    if found is None:
+        raise Unconverted(f"anyop has no operator {name}")
+    return found
+
+
+def _regular(name: str) -> Callable[..., Any]:
+    return lambda node, lowering, x: operator(name)(x)
+
+
+for _aten_name, _name in REGULAR.items():
+    internal(getattr(_aten, _aten_name).default)(_regular(_name))
+
+
+def _dims(shape: Any) -> list[str]:
+    """Sizes other than 1, as text."""
+    return [str(n) for n in shape if str(n) != "1"]
+
+
+def _binary(name: str, node: Node, lowering: Any, x: Any, y: Any) -> Any:
+    shape = [lowering.sizes(n) for n in node.meta["val"].shape]
+    if not isinstance(y, Value):
+        y = _filled(y, x, lowering)
+    for a, b in ((x, y), (y, x)):
+        if _dims(a.shape) != _dims(shape):
+            continue
+        if _dims(b.shape) == _dims(shape):
+            full = shape or [1]
+            return operator(name)(a.reshape(full), b.reshape(full)).reshape(shape)
+        if b.shape and _dims(b.shape) == [str(b.shape[-1])] == [str(n) for n in shape[-1:]]:
+            return operator(name)(a.reshape(shape), b.reshape([b.shape[-1]]))
+    raise Unconverted("broadcasting that repeats rows")
+
+
+def _filled(number: Any, x: Value, lowering: Any) -> Value:
+    """A row of one number. In 16 bits torch would compute with the number as it was written."""
+    _, _, dtype, shape = lowering.tracer.describe(x._id)
+    d = shape[-1] if shape else 1
+    exact = (dtype == "f32" and isinstance(number, (int, float))) or (
+        dtype in ("i32", "i64") and isinstance(number, int)
+    )
+    if not exact or isinstance(number, bool) or not isinstance(d, int):
+        raise Unconverted(f"a number with {dtype}")
+    row = torch.full((d,), number, dtype=TORCH_DTYPES[dtype])
+    return Value(lowering.tracer, lowering.constant_state("number", row))
+
+
+def _add(name: str) -> Callable[..., Any]:
+    def convert(node: Node, lowering: Any, x: Any, y: Any, alpha: Any = 1) -> Any:
+        if alpha != 1 or not isinstance(x, Value):
+            return NotImplemented
+        return _binary(name, node, lowering, x, y)
+
+    return convert
+
+
+for _aten_name, _name in BINARY.items():
+    for _overload in ("Tensor", "Scalar"):
+        internal(getattr(getattr(_aten, _aten_name), _overload))(_add(_name))
+
+
+@internal(_aten.silu.default)
+def silu(node: Node, lowering: Any, x: Value) -> Any:
+    flat = x.reshape(x.shape or [1])
+    return operator("mul")(flat, operator("sigmoid")(flat)).reshape(x.shape)
+
+
+@internal(_aten._softmax.default)
+def softmax(node: Node, lowering: Any, x: Value, dim: int, half_to_float: bool) -> Any:
+    if half_to_float or not x.ndim or dim % x.ndim != x.ndim - 1:
+        return NotImplemented
+    return operator("softmax")(x)
+
+
+@internal(_aten.embedding.default)
+def embedding(
+    node: Node, lowering: Any, weight: Value, ids: Value, padding_idx: int = -1,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Any:  # fmt: skip
+    return operator("embedding")(ids, weight)
+
+
+@internal(_aten.rms_norm.default)
+def rms_norm(
+    node: Node, lowering: Any, x: Value, normalized_shape: Any, weight: Any = None, eps: Any = None
+) -> Any:
+    if len(normalized_shape) != 1 or eps is None:
+        return NotImplemented
+    return operator("rms_norm")(x, weight, eps)
+
+
+@internal(_aten.linear.default)
+def linear(node: Node, lowering: Any, x: Value, weight: Value, bias: Any = None) -> Any:
+    return operator("linear")(x, weight, bias) if weight.ndim == 2 else NotImplemented
+
+
+def _is_transposed(node: Any) -> bool:
+    """Whether the last two dimensions lie in memory the other way round."""
+    value = node.meta["val"]
+    return is_same(value.stride(-2), 1) and not is_same(value.stride(-1), 1)
+
+
+def _product(nodes: Any, x: Value, y: Value) -> Any:
+    """x [b, m, k] times y [b, k, n]; nodes: theirs."""
+    x_node, y_node = nodes
+    multiply = operator("batch_matmul")
+    if _is_transposed(x_node) and not _is_transposed(y_node):
+        return multiply(x.swapaxes(1, 2), y, "tn")
+    if _is_transposed(y_node):
+        return multiply(x, y.swapaxes(1, 2), "nt")
+    return multiply(x, y)
+
+
+@internal(_aten.mm.default)
+def mm(node: Node, lowering: Any, x: Value, y: Value) -> Any:
+    if _is_transposed(node.args[1]):
+        return operator("linear")(x, y.swapaxes(0, 1))
+    made = _product(node.args, x.reshape([1, *x.shape]), y.reshape([1, *y.shape]))
+    return made.reshape(made.shape[1:])
+
+
+@internal(_aten.addmm.default)
+def addmm(
+    node: Node, lowering: Any, bias: Value, x: Value, y: Value, beta: Any = 1, alpha: Any = 1
+) -> Any:
+    if beta != 1 or alpha != 1 or bias.ndim != 1:
+        return NotImplemented
+    if _is_transposed(node.args[2]):
+        return operator("linear")(x, y.swapaxes(0, 1), bias)
+    product = _product(node.args[1:3], x.reshape([1, *x.shape]), y.reshape([1, *y.shape]))
+    return operator("add")(product.reshape(product.shape[1:]), bias)
+
+
+@internal(_aten.bmm.default)
+def bmm(node: Node, lowering: Any, x: Value, y: Value) -> Any:
+    return _product(node.args, x, y)
+
+
+def _cast(lowering: Any, x: Value, to: torch.dtype, out: Value | None = None) -> Any:
+    source, target = lowering.tracer.describe(x._id)[2], DTYPES.get(to, "")
+    both_float = source in _FLOATS and target in _FLOATS
+    if source != target and not both_float and (source, target) not in _EXACT:
+        raise Unconverted(f"a cast from {source} to {target or to}")
+    return operator("cast")(x, target, False, out=out)
+
+
+@internal(_aten._to_copy.default)
+def to_copy(
+    node: Node, lowering: Any, x: Value, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: Any = None, non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Any:  # fmt: skip
+    return _cast(lowering, x, node.meta["val"].dtype)
+
+
+@internal(torch.ops.prims.convert_element_type.default)
+def convert_element_type(node: Node, lowering: Any, x: Value, dtype: torch.dtype) -> Any:
+    return _cast(lowering, x, dtype)
+
+
+@internal(_aten.clone.default)
+def clone(node: Node, lowering: Any, x: Value, memory_format: Any = None) -> Any:
+    """Nothing is copied where neither is written and the elements lie in order already."""
+    source: Any = node.args[0]
+    is_read_only = not {lowering.roots[source], lowering.roots[node]} & lowering.written
+    if is_read_only and source.meta["val"].is_contiguous():
+        return x
+    return _cast(lowering, x, node.meta["val"].dtype)
+
+
+@internal(_aten.copy_.default)
+def copy_(node: Node, lowering: Any, x: Value, y: Value, non_blocking: bool = False) -> Any:
+    if _dims(x.shape) != _dims(y.shape):
+        return NotImplemented
+    target: Any = node.args[0]
+    return _cast(lowering, y.reshape(x.shape), target.meta["val"].dtype, out=x)
+
+
+@internal(_aten._scaled_dot_product_flash_attention_for_cpu.default)
+def attention(
+    node: Node, lowering: Any, q: Value, k: Value, v: Value, dropout_p: float = 0.0,
+    is_causal: bool = False, *, attn_mask: Any = None, scale: Any = None,
+) -> Any:  # fmt: skip
+    """q [b, hq, s, d], k and v [b, hkv, t, d]; torch's causal mask begins at the first key."""
+    if dropout_p or attn_mask is not None or (is_causal and str(q.shape[2]) != str(k.shape[2])):
+        return NotImplemented
+    if any(user.args[1] == 1 and user.users for user in node.users):
+        return NotImplemented  # the sums of exponentials, in another layout
+    batch = q.shape[0]
+    if not isinstance(batch, int):
+        return NotImplemented
+
+    def rows(x: Value) -> Value:  # [b*t, h, d]
+        x = x.swapaxes(1, 2)
+        return x.reshape([x.shape[0] * x.shape[1], *x.shape[2:]])
+
+    starts = [lowering.starts(batch, x.shape[2]) for x in (q, k)]
+    y, _ = operator("attention")(rows(q), rows(k), rows(v), *starts, scale, is_causal)
+    return y.reshape([batch, q.shape[2], q.shape[1], v.shape[3]]).swapaxes(1, 2), None

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several operators of ATen that are one of anyop's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+_aten = torch.ops.aten
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
+
+
+def fuse(graph: Graph) -> None:
+    """Replaces patterns whose intermediate values nobody else reads."""
+    for node in list(graph.nodes):
+        if node.target is _aten.rsqrt.default:
+            _rms_norm(graph, node)
+    graph.eliminate_dead_code(is_impure_node=_is_impure)
+
+
+def _is_impure(node: Node) -> bool:
+    from anyop.torch._memory import written_by
+
+    return bool(written_by(node)) or node.is_impure()
+
+
+def _only_user(node: Node) -> Node | None:
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def _argument(node: Any, target: Any, i: int = 0) -> Any:
+    """Argument i of a call of target that has one user; None for another node."""
+    is_call = isinstance(node, Node) and node.target is target and len(node.users) == 1
+    return node.args[i] if is_call else None
+
+
+def _source(node: Any) -> Any:
+    """What is cast to f32."""
+    is_cast = isinstance(node, Node) and node.target in _CASTS
+    return node.args[0] if is_cast else node
+
+
+def _rms_norm(graph: Graph, rsqrt: Node) -> None:
+    """x * rsqrt(mean(x^2) + eps) [* weight], with casts to f32 before and back after."""
+    add: Any = rsqrt.args[0]
+    is_add = isinstance(add, Node) and add.target in (_aten.add.Scalar, _aten.add.Tensor)
+    if not is_add or not isinstance(add.args[1], float) or len(add.users) != 1 or add.kwargs:
+        return
+    mean, eps = add.args[0], add.args[1]
+    power = _argument(mean, _aten.mean.dim)
+    if (
+        power is None
+        or not _is_over_last(mean)
+        or _argument(power, _aten.pow.Tensor_Scalar) is None
+    ):
+        return
+    wide, exponent = power.args
+    scaled = _only_user(rsqrt)
+    if exponent != 2 or wide.meta["val"].dtype != torch.float32 or scaled is None:
+        return
+    if scaled.target is not _aten.mul.Tensor or set(scaled.args) != {wide, rsqrt}:
+        return
+    x = _source(wide)
+    if x.meta["val"].dtype not in _FLOATS:
+        return
+    last = _cast_back(scaled, x.meta["val"].dtype)
+    if last is None:
+        return
+    product, weight = _weighted(last, x)
+    with graph.inserting_before(product):
+        made = graph.call_function(torch.ops.anyop.rms_norm.default, (x, weight, eps))
+    made.meta = dict(product.meta)
+    product.replace_all_uses_with(made)
+
+
+def _is_over_last(mean: Node) -> bool:
+    dims: Any = mean.args[1]
+    source: Any = mean.args[0]
+    keeps = len(mean.args) > 2 and mean.args[2] is True
+    return keeps and [d % source.meta["val"].dim() for d in dims] == [source.meta["val"].dim() - 1]
+
+
+def _cast_back(scaled: Node, dtype: torch.dtype) -> Node | None:
+    """The node whose value is the normed x in its own dtype."""
+    if dtype == torch.float32:
+        return scaled
+    user = _only_user(scaled)
+    if user is not None and user.target in _CASTS and user.meta["val"].dtype == dtype:
+        return user
+    return None
+
+
+def _weighted(last: Node, x: Node) -> tuple[Node, Any]:
+    """The node that multiplies by a weight [d], and the weight."""
+    user = _only_user(last)
+    if user is None or user.target is not _aten.mul.Tensor:
+        return last, None
+    weight: Any = user.args[0] if user.args[1] is last else user.args[1]
+    value = weight.meta["val"] if isinstance(weight, Node) else None
+    if not isinstance(value, torch.Tensor) or value.dim() != 1 or weight is last:
+        return last, None
+    if value.dtype != x.meta["val"].dtype:
+        return last, None
+    return user, weight
