@@ -53,7 +53,13 @@ def main(
             anyop.set_num_threads(threads)
         file = load(model)
         if folder is not None:
-            save(file, folder, dtype)
+            with click.progressbar(length=1, label=f"writing {folder}") as bar:
+
+                def written(done: int, every: int) -> None:
+                    bar.length = every
+                    bar.update(done - bar.pos)
+
+                save(file, folder, dtype, progress=written)
             return
         sampling = Sampling(temperature, top_k, top_p, seed)
 

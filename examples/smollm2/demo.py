@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyop
 import click
 import threadpoolctl
+from anyop.cli.generate import run
 from rich.console import Console
 from rich.table import Table
 
 from .generate import Result, generate
 from .model import Model
 from .numpy_model import NumpyModel
+from .save import save
 from .weights import ModelFile, ModelFileError, load
 
 PLAIN_TOKENS = 24  # of the slower rows
@@ -82,6 +86,20 @@ def operator_table(timed: Timed, total: float) -> Table:
     return table
 
 
+def saved_row(file: ModelFile, answer: Result) -> Result:
+    """The model as a folder, run by a program without Python: the very answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "smollm2.anyop"
+        save(file, path, "bf16")
+        result = Result(prompt_ids=answer.prompt_ids)
+        *ids, facts = run(path, answer.prompt_ids, ["--tokens", str(len(answer.ids))])
+    assert isinstance(facts, dict)
+    assert ids == answer.ids
+    result.ids, result.first_token_s = facts["ids"], facts["first_token_s"]
+    result.decode_s = (len(ids) - 1) / facts["tokens_per_s"] if len(ids) > 1 else 0.0
+    return result
+
+
 def torch_rows(
     file: ModelFile, prompt: str, answer: Result, compiled: bool, console: Console
 ) -> dict[str, Result]:
@@ -141,6 +159,8 @@ def main(prompt: str, tokens: int, compiled: bool) -> None:
         generate(file, captured, prompt, 3)
         rows["anyop, one graph, bf16"] = generate(file, captured, prompt, len(answer.ids))
     assert rows["anyop, one graph, bf16"].ids == answer.ids
+    with console.status("the same saved, in a program without Python"):
+        rows["saved, C++ (anyop-run), bf16"] = saved_row(file, answer)
     with console.status("the same with f32 weights"):
         rows["anyop, NumPy, f32"] = generate(file, Model(file, "f32"), prompt, len(answer.ids))
     plain = NumpyModel(file)

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyop
-import click
 
 from .generate import PREFILL_CHUNK
 from .model import Fresh, Model
@@ -57,8 +57,11 @@ def step_graph(model: Model) -> anyop.Graph:
     return anyop.graph(step, *types, state=caches(model), frozen=weights(model))
 
 
-def save(file: ModelFile, path: Path, dtype: str, max_tokens: int = 2048) -> None:
-    """Writes all that generating needs to the folder `path`."""
+def save(
+    file: ModelFile, path: Path, dtype: str, max_tokens: int = 2048,
+    progress: Callable[[int, int], object] | None = None,
+) -> None:  # fmt: skip
+    """Writes all that generating needs to the folder `path`; tells how many bytes of how many."""
     model = Model(file, dtype, max_tokens)
     decoder = {
         "prefill": "step", "decode": "step", "token": "out",
@@ -68,13 +71,7 @@ def save(file: ModelFile, path: Path, dtype: str, max_tokens: int = 2048) -> Non
     metadata = {
         "decoder": decoder, "tokenizer": "tokenizer.json", "chat_template": file.chat_template,
     }  # fmt: skip
-    with click.progressbar(length=1, label=f"writing {path}") as bar:
-
-        def show(written: int, all_bytes: int) -> None:
-            bar.length = all_bytes
-            bar.update(written - bar.pos)
-
-        anyop.save_graphs(
-            path, {"step": step_graph(model)}, metadata=metadata,
-            files={"tokenizer.json": file.tokenizer.to_str()}, progress=show,
-        )  # fmt: skip
+    anyop.save_graphs(
+        path, {"step": step_graph(model)}, metadata=metadata,
+        files={"tokenizer.json": file.tokenizer.to_str()}, progress=progress,
+    )  # fmt: skip
