@@ -66,6 +66,13 @@ def test_rows_tell_times_kernel_ceiling_and_match(folder: Path) -> None:
         assert ours["from_cpp_us"] < 1.5 * ours["best_us"]
 
 
+def test_a_call_that_makes_its_result_has_no_time_from_cpp(folder: Path) -> None:
+    file = folder / "right" / "bench.py"
+    file.write_text(file.read_text().replace(", out=a.y", ""))
+    done = bench("ops", "right", "--folder", folder, "--against", "", "--json")
+    assert json.loads(done.stdout)["rows"][0]["timings"]["anyop"]["from_cpp_us"] is None
+
+
 def test_another_result_voids_the_row_and_fails(folder: Path) -> None:
     done = bench("ops", "wrong", "--folder", folder, "--against", "numpy")
     assert done.exit_code == 1
