@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) try {
   // ---8<---
-  using anyop::Array, anyop::DType, anyop::Named;
+  using anyop::Array, anyop::DType;
   const Array weight = Array::Full({64}, DType::kF32, 0.5);
   anyop::GraphRecorder r("step");
   const auto x = r.Input("x", "f32[n, 64]"), eps = r.Input("eps", "float");

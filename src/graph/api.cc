@@ -40,9 +40,9 @@ GraphOperand::GraphOperand(const GraphSize& size) : size_(size.text()) {}
 GraphOperand::GraphOperand(const Array& array) : argument_(Share({})), array_(array) {}
 GraphOperand::GraphOperand(const Named& literal) : name_(literal.name()) {
   const anyop_value& v = literal.value();
-  if (v.tag == ANYOP_TENSOR) array_ = Array::Wrap(*v.t);
-  if (v.tag == ANYOP_TENSORS) {
-    Fail(ANYOP_INVALID_ARGUMENT, "a list of arrays is no argument of a graph's call. Try State().");
+  if (v.tag == ANYOP_TENSOR || v.tag == ANYOP_TENSORS) {  // which it does not keep alive
+    Fail(ANYOP_INVALID_ARGUMENT,
+         name_ + " is named, but an array of a graph's call becomes state. Try NamedOperand.");
   }
   argument_ = Share(LiteralArgument(v));
 }
