@@ -252,12 +252,14 @@ void InitGraphTypes(PyObject* module) {
 }
 
 PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject* tuple,
-                            bool has_torch_state, CompileOptions options) {
+                            bool has_torch_state, CompileOptions options, BoundState bound) {
   auto made = std::make_unique<CompiledGraph>();
   options.on_pass = ListenerToPasses();
   made->executable = std::make_unique<Executable>(std::move(traced), options);
   const Graph& graph = made->executable->graph();
   DescribeCall(name, graph, made->info);
+  made->bound = std::move(bound);
+  made->bound.KeepOnly(graph);
   made->state = StateOf(graph);
   made->is_torch = made->info.first_tensor < 0 && has_torch_state;
   made->tuple = reinterpret_cast<PyTypeObject*>(Py_XNewRef(tuple));

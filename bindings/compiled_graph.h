@@ -15,6 +15,7 @@ namespace anyop::python {
 struct CompiledGraph {
   OperatorInfo info;  // its inputs and outputs as parameters and results; without an operator
   std::unique_ptr<Executable> executable;
+  BoundState bound;
   std::vector<Extent> state;      // in ascending order, none of which meet
   PyTypeObject* tuple = nullptr;  // of what is returned; null for the only tensor, or nothing
   bool is_torch = false;          // where no tensor of a call says: whether the state is torch's
@@ -29,9 +30,11 @@ struct GraphObject {
 };
 
 void InitGraphTypes(PyObject* module);
-// tuple: of what holds the outputs; null where there is one or none. Takes the graph over.
+// tuple: of what holds the outputs; null where there is one or none. bound: the objects whose
+// memory is its state. Takes the graph over.
 PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
-                            bool has_torch_state, CompileOptions options = {});
+                            bool has_torch_state, CompileOptions options = {},
+                            BoundState bound = {});
 // The number of every free symbol, from keywords; those that are missing are an error.
 std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes);
 PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords);

@@ -38,6 +38,7 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
                       ". Try detached CPU tensors.");
     }
   }
+  graph.bound.Check(info.name);
   const std::span<const anyop_value> inputs(frame, n_inputs);
   const std::shared_ptr<Specialisation> s =
       Named(graph, [&] { return graph.executable->Prepare(inputs); });

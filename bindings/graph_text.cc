@@ -78,6 +78,7 @@ struct GivenData {
   PyObject* arrays;  // a dict, or null
   std::vector<std::string> read_only;
   bool has_torch = false;
+  BoundState bound;
 
   Array operator()(const std::string& key) {
     PyObject* object = arrays ? PyDict_GetItemString(arrays, key.c_str()) : nullptr;
@@ -89,6 +90,7 @@ struct GivenData {
     }
     Array array = BoundArray(name.c_str(), shown.get(), object, false, &is_torch);
     has_torch |= is_torch;
+    bound.Add(key, object);
     return array;
   }
 };
@@ -110,7 +112,7 @@ PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
       throw ErrorSet{};
     }
     const std::string name(given_name);
-    GivenData data{name, arrays, {}};
+    GivenData data{name, arrays, {}, false, {}};
     Graph graph = ParseGraph(text, std::ref(data));
     const std::vector<bool> written = WrittenRoots(graph);
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
@@ -120,7 +122,8 @@ PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
       ThrowValueError(name + ": " + value + " is read-only, but is written. Try a copy.");
     }
     PyTypeObject* tuple = graph.outputs.size() > 1 ? &PyTuple_Type : nullptr;
-    return MakeCompiledGraph(name, std::move(graph), tuple, data.has_torch);
+    return MakeCompiledGraph(name, std::move(graph), tuple, data.has_torch, {},
+                             std::move(data.bound));
   });
 }
 

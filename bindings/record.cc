@@ -56,6 +56,7 @@ class Recorder {
     std::vector<GraphArgument> arguments;
     for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
     trace_->has_torch_state |= compiled.is_torch;
+    trace_->bound.Add(compiled.bound);
     GraphCopy copy(graph, &trace_->builder, [&](const GraphValue& v) {
       if (v.kind != GraphValue::kConstant) {
         return BindArray(*trace_, v.name, v.array, v.is_frozen);

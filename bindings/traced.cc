@@ -111,7 +111,10 @@ int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bo
   bool is_torch = false;
   const Array array = BoundArray(op, name, object, is_written, &is_torch);
   trace.has_torch_state |= is_torch;
-  return BindArray(trace, ToText(name, "a name"), array, is_frozen);
+  const std::size_t before = trace.builder.graph().values.size();
+  const int id = BindArray(trace, ToText(name, "a name"), array, is_frozen);
+  if (std::size_t(id) == before) trace.bound.Add(trace.builder.graph().value(id).name, object);
+  return id;
 }
 
 int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen) {

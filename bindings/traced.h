@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "bound_state.h"
 #include "graph/builder.h"
 #include "op_object.h"
 
@@ -15,8 +16,9 @@ struct Trace {
   std::string name;  // of the function, as messages begin
   GraphBuilder builder;
   std::map<std::string, int> states;  // by memory, dtype, shape and strides
-  std::map<std::string, int> names;   // of inputs and states: how often they were asked for
-  std::string place;                  // of what is added; "" where it is the user's line
+  BoundState bound;
+  std::map<std::string, int> names;  // of inputs and states: how often they were asked for
+  std::string place;                 // of what is added; "" where it is the user's line
   bool has_torch_state = false;
   bool is_done = false;
 };

@@ -184,7 +184,8 @@ PyObject* Compile(PyObject* self, PyObject* returns) {
     Trace& trace = Self(self);
     trace.is_done = true;
     PyTypeObject* tuple = returns == Py_None ? nullptr : reinterpret_cast<PyTypeObject*>(returns);
-    return MakeCompiledGraph(trace.name, trace.builder.Finish(), tuple, trace.has_torch_state);
+    return MakeCompiledGraph(trace.name, trace.builder.Finish(), tuple, trace.has_torch_state, {},
+                             std::move(trace.bound));
   });
 }
 

@@ -264,6 +264,7 @@ def test_sizes_print_and_compute() -> None:
         seen.update(
             shape=x.shape, size=x.size, sum=2 * n + m - 1, product=(n - 1) * (n + 1), minus=-n + 3,
             half=(6 * n + 4) // 2, known=n - n + 5, rest=(4 * n) % 2, rank=x.ndim, dtype=x.dtype,
+            square=n**2, quotient=divmod(4 * n, 2),
             facts=(n + 1 > n, n == n, n != n + 2, m - 1 <= m), text=repr(x), rows=len(x[:3]),
         )  # fmt: skip
         return x
@@ -276,6 +277,8 @@ def test_sizes_print_and_compute() -> None:
     assert str(seen["minus"]) == "-n + 3"
     assert str(seen["half"]) == "3*n + 2"
     assert seen["known"] == 5
+    assert str(seen["square"]) == "n*n"
+    assert str(seen["quotient"]) == "(2*n, 0)"
     assert seen["rest"] == 0
     assert seen["rank"] == 2
     assert seen["dtype"] == array(1, dtype="bf16").dtype

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,15 @@ CONTROL = [
     (lambda x: 1 in x, 0, "asks for the elements of x, f32[n, 64]"),
     (lambda x: x.shape[0] // 2, 0, "asks for n // 2"),
     (lambda x: x.shape[0] == 3, 0, "asks whether n == 3"),
+    (lambda x: x.shape[0] / 2, 0, "asks for n / 2"),
+    (lambda x: 0.5 * x.shape[0], 0, "asks for 0.5 * n"),
+    (lambda x: 2 ** x.shape[0], 0, "asks for 2 ** n"),
+    (lambda x: abs(x.shape[0]), 0, "asks for abs(n)"),
+    (lambda x: divmod(x.shape[0], 3), 0, "asks for n // 3"),
+    (lambda x: min(x.shape[0], 3), 0, "asks whether n > 3"),
+    (lambda x: np.zeros((x.shape[0], 4)), 0, "asks for the number n"),
+    (lambda x: [0] * x.shape[0], 0, "asks for the number n"),
+    (lambda x: [row for row in range(9) if row < x.shape[0]], 0, "asks whether n > 0"),
 ]
 
 
@@ -88,6 +98,11 @@ CODE = [
     (lambda x: x.astype(np.float64), ".astype", OUTSIDE),
     (lambda x: x[:, ::2], "a slice with step 2", OUTSIDE),
     (lambda x: x[np.array([1, 2])], "indexing", OUTSIDE),
+    (lambda x: np.float32(2) * x, "numpy.multiply", OUTSIDE),
+    (lambda x: x.__iadd__(1), "Python's +", " Try anyop.add."),
+    (lambda x: x @ x, "Python's @", OUTSIDE),
+    (lambda x: x.mean(), ".mean", OUTSIDE),
+    (lambda x: x.__setitem__(0, 1), "Python's [] =", OUTSIDE),
 ]
 
 
@@ -139,6 +154,10 @@ def mixed() -> Any:
     return anyop.graph(
         lambda x: anyop.graph(lambda y: anyop.add(x, y), "f32[4]", name="in"), "f32[4]"
     )
+
+
+def endless(x: Any) -> Any:
+    return anyop.graph(endless, "f32[n]")(x)
 
 
 def read_only() -> Any:
@@ -210,6 +229,12 @@ MAKING: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "another cannot copy. Try to leave it out.",
     ),
     (mixed, ValueError, "add: y belongs to another graph. Try one graph around both."),
+    (
+        lambda: anyop.graph(endless, "f32[n]"),
+        ValueError,
+        "endless: the function makes this graph of itself while it is called to make it, which "
+        "would never end. Try to make the graph outside of it.",
+    ),
     (read_only, ValueError, "softmax: y is read-only, but is written. Try a copy."),
     (
         lambda: anyop.graph(lambda x: anyop.explain(anyop.softmax, x), "f32[n]"),
@@ -296,6 +321,100 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 @pytest.mark.parametrize(("call", "kind", "text"), CALLS)
 def test_wrong_calls_of_a_graph(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
     check(call, kind, text.replace("{scaled}", str(scaled.__code__.co_firstlineno + 1)))
+
+
+def first_rows(x: Any, k: Any) -> Any:
+    y = x[:k]
+    return anyop.softmax(y)
+
+
+def test_a_view_that_does_not_fit_names_its_line_and_its_sizes() -> None:
+    line = first_rows.__code__.co_firstlineno
+    rows = anyop.graph(first_rows, "f32[n, 64]", "int")
+    check(
+        lambda: rows(X, 7),
+        ValueError,
+        "first_rows: the slice 0 to 7 of dimension 0 does not lie within f32[6, 64].\n"
+        f"  in v2 = slice(x, 0, 0, k), at test_graph_errors.py:{line + 1}\n"
+        f"  in v3 = anyop.softmax(v2), at test_graph_errors.py:{line + 2}",
+    )
+    five: Any = lambda x: x[:5]  # noqa: E731
+    view = anyop.graph(five, "f32[n, 64]", name="view")
+    check(
+        lambda: view(X[:3]),
+        ValueError,
+        "view: the slice 0 to 5 of dimension 0 does not lie within f32[3, 64].\n"
+        f"  in v1 = slice(x, 0, 0, 5), at test_graph_errors.py:{five.__code__.co_firstlineno}",
+    )
+    assert rows(X, 6).shape == (6, 64)
+
+
+def test_sizes_that_depend_on_each_other_are_told() -> None:
+    pair = anyop.graph(lambda x, y: anyop.add(x[1:], y), "f32[n + 1]", "f32[n]", name="pair")
+    check(
+        lambda: pair(X[0], X[0]),
+        ValueError,
+        "pair: x is f32[64], but must be f32[n + 1], and n + 1 is 65 because y is f32[64].",
+    )
+
+
+MOVED = (
+    ": the state {} was resized or given other memory, but a graph keeps what it was made with. "
+    "Try making the graph again."
+)
+
+
+def test_state_that_is_resized_is_noticed() -> None:
+    base = np.ones(64, np.float32)
+    view = base[:4]
+    g = anyop.graph(lambda x: anyop.add(x, view), "f32[4]", state={"v": view}, name="g")
+    g(np.ones(4, np.float32))
+    with pytest.raises(ValueError, match="cannot resize an array that references"):
+        base.resize(1 << 20)
+    again = anyop.Graph.parse(str(g), {"v": view}, name="again")
+    outer = anyop.graph(lambda x: g(x), "f32[4]", name="outer")
+    base.resize(1 << 20, refcheck=False)
+    for graph in (g, again, outer):
+        name = graph.name
+        check(lambda g=graph: g(np.ones(4, np.float32)), ValueError, name + MOVED.format("v"))
+
+
+def test_a_state_that_is_dropped_lives_on() -> None:
+    weights = [np.full(4, 2, np.float32)]
+    g = anyop.graph(lambda x: anyop.add(x, weights[0]), "f32[4]")
+    weights.clear()
+    np.testing.assert_array_equal(g(np.ones(4, np.float32)), np.full(4, 3, np.float32))
+
+
+def test_too_little_memory_is_an_error_of_the_call() -> None:
+    g = anyop.graph(lambda x: anyop.argmax(x), "f32[n]", name="g")
+    huge = np.broadcast_to(np.float32(1), (1 << 42,))  # copied, as it is not contiguous
+    with pytest.raises(anyop.OutOfMemory) as caught:
+        g(huge)
+    assert str(caught.value) == (
+        "g: no memory for an arena of 17592186044416 bytes. Try smaller inputs, or fewer calls at "
+        "once."
+    )
+    assert isinstance(caught.value, MemoryError)
+    assert g(np.arange(5, dtype=np.float32)) == 4
+
+
+def test_threads_make_graphs_at_once() -> None:
+    failures: list[str] = []
+
+    def work(k: int) -> None:
+        weight = np.full(64, k, np.float32)
+        for _ in range(20):
+            g = anyop.graph(lambda x: anyop.rms_norm(x, weight), "f32[n, 64]")
+            if g(X).tobytes() != anyop.rms_norm(X, weight).tobytes():
+                failures.append(f"thread {k}")
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
 
 
 def test_a_graph_works_on_after_it_refused_a_call() -> None:

@@ -17,7 +17,7 @@ from anyop.cli.graph_rows import Picture, loops, make_picture
 
 D, TURNS = 64, 6
 RANDOM = np.random.default_rng(4)
-WEIGHTS = [RANDOM.standard_normal((D, D), np.float32) for _ in range(TURNS)]
+WEIGHTS = [RANDOM.standard_normal((2 * D, D), np.float32) for _ in range(TURNS)]
 SHARED = np.ones(D, np.float32)
 
 
@@ -25,7 +25,7 @@ def layers(x: Any, eps: Any) -> Any:
     first = anyop.softmax(x)
     for weight in WEIGHTS:
         y = anyop.rms_norm(x, SHARED, eps)
-        x = anyop.add(anyop.linear(y, weight), x)
+        x = anyop.silu_and_mul(anyop.linear(y, weight))
     return anyop.add(x, first), x
 
 
@@ -170,8 +170,8 @@ def test_a_profile_tells_time_kernel_and_costs_of_each_node() -> None:
     assert all(0 < r.ns_min <= r.ns_median for r in rows)
     assert sum(r.share for r in rows) == pytest.approx(1)
     linear = next(r for r in rows if r.op == "anyop.linear")
-    assert linear.flops == 2 * 16 * D * D
-    assert linear.bytes >= 4 * (D * D + 2 * 16 * D)
+    assert linear.flops == 2 * 16 * D * 2 * D
+    assert linear.bytes >= 4 * (2 * D * D + 3 * 16 * D)
     assert linear.kernel in {k.kernel for k in anyop.explain("linear", SHARED, WEIGHTS[0]).kernels}
     assert linear.place.startswith("test_graph_pictures.py:")
     with pytest.raises(ValueError, match="layers: repeats is 0, but must be a whole number from 1"):

@@ -94,7 +94,7 @@ void GraphCopy::BindTensor(int input, const GraphArgument& given, const std::str
   }
   for (std::size_t d = 0; d < v.shape.size(); ++d) {
     int symbol;
-    std::int64_t a;
+    std::int64_t a = 0;
     Size b, quotient;
     if (!IsLinear(v.shape[d], is_bound_, &symbol, &a, &b)) continue;
     if (!Divide(outer.shape[d] - b, a, &quotient)) continue;

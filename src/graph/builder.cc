@@ -206,6 +206,7 @@ int GraphBuilder::AddView(int base, GraphView view) {
   v.dtype = graph_.value(base).dtype;
   v.base = base;
   v.view = int(graph_.views.size());
+  v.place = place_;
   const std::string error = points_->TryView(graph_, base, view);
   if (!error.empty()) Refuse(graph_.value(base).name + ": " + error);
   const std::vector<Size>& from = graph_.value(base).shape;

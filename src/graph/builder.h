@@ -88,8 +88,9 @@ class GraphBuilder {
   // of its own.
   void Output(int value, std::string_view name = "");
 
-  // The user's place for the nodes that follow: "model.py:31".
+  // The user's place for the nodes and views that follow: "model.py:31".
   void SetPlace(std::string place) { place_ = std::move(place); }
+  void SetPlaceOfView(int view, std::string place) { graph_.value(view).place = std::move(place); }
 
   // What parameter i has where it is left out. Refuses if it must be given.
   GraphArgument Default(const Operator& op, int i) const;
@@ -104,6 +105,9 @@ class GraphBuilder {
   // it has no whole value, or no polynomial.
   GraphArgument Evaluated(const Contract& contract, const GraphNode& call,
                           const Expression& expression) const;
+
+  // The concrete sizes at which everything so far is right.
+  const GraphPoints& points() const { return *points_; }
 
   // What is known so far; shapes of values are here.
   const Graph& graph() const { return graph_; }

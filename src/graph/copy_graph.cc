@@ -71,6 +71,7 @@ int GraphCopy::Value(int value) {
   if (v.kind == GraphValue::kView) {
     const int base = Value(v.base);
     const GraphView& view = from_.views[std::size_t(v.view)];
+    builder.SetPlace(v.place);
     copy = view.kind == GraphView::kSlice
                ? builder.Slice(base, view.a, Mapped(view.begin), Mapped(view.end))
            : view.kind == GraphView::kReshape ? builder.Reshape(base, Mapped(view.shape))
@@ -108,8 +109,9 @@ void GraphCopy::CopyNode(const GraphNode& node) {
     options.declined |= std::uint32_t(v < 0) << r;
     options.into.push_back(IsInto(node, r) ? Value(v) : -1);
   }
+  std::vector<GraphArgument> arguments = Arguments(node);  // may copy views, with their places
   builder.SetPlace(node.place);
-  SetResults(node, builder.Call(*node.op, Arguments(node), options));
+  SetResults(node, builder.Call(*node.op, std::move(arguments), options));
 }
 
 void GraphCopy::SetResults(const GraphNode& node, const std::vector<int>& copies) {

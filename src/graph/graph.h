@@ -30,6 +30,7 @@ struct GraphValue {
   int symbol = -1;                     // of a whole number: the symbol that it is
   int node = -1, result = -1;          // kResult
   int base = -1, view = -1;            // kView: a value, and a number of Graph::views
+  std::string place;                   // kView: of the user's program, as GraphNode::place
   Array array;                         // kState, kConstant
 };
 

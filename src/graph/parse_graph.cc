@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
 #include <map>
 
 #include "graph/builder.h"
@@ -156,6 +157,7 @@ class GraphParser : parse::Lexer {
     }
     if (left.size() != 1) parse::Fail("a view has one result", call);
     const int id = ParseView(name, call);
+    builder_.SetPlaceOfView(id, Place());
     Assign(left[0], id);
   }
   bool IsTyped() {
@@ -292,7 +294,8 @@ class GraphParser : parse::Lexer {
     const bool is_symbol =
         value == values_.end() || builder_.graph().value(value->second).symbol >= 0;
     if (!name.empty() && !is_symbol) return ValueArgument(Value());
-    if (kind == ParamKind::kFloat && name.empty()) return FloatArgument(Number().f);
+    const bool is_float = name.empty() || name == "inf" || name == "nan";
+    if (kind == ParamKind::kFloat && is_float) return FloatArgument(Float());
     if (kind == ParamKind::kInt && name.empty() && Peek() == '-' && IsDigit(Peek(1))) {
       const std::size_t begin = at;
       const std::int64_t i64 = Number().i;
@@ -302,6 +305,16 @@ class GraphParser : parse::Lexer {
     return SizeArgument(ParseSum());
   }
   static bool IsDigit(char c) { return parse::IsDigit(c); }
+  // As Print writes them: "1e+30", "-inf" too.
+  double Float() {
+    Skip();
+    double f = 0;
+    const char* begin = text.data() + at;
+    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), f);
+    if (error != std::errc()) FailHere("expected a number");
+    at += std::size_t(end - begin);
+    return f;
+  }
   GraphArgument List(ParamKind kind) {
     Need("[", "expected [");
     std::vector<int> values;
@@ -310,9 +323,10 @@ class GraphParser : parse::Lexer {
     while (!Eat("]")) {
       if (kind == ParamKind::kTensors) {
         values.push_back(Value());
+      } else if (kind == ParamKind::kFloats) {
+        floats.push_back(Float());
       } else {
-        const parse::Literal n = Number();
-        ints.push_back(n.i), floats.push_back(n.f);
+        ints.push_back(Number().i);
       }
       if (!At("]")) Need(",", "expected , or ]");
     }

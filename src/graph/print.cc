@@ -27,6 +27,9 @@ class Printer {
   }
 
  private:
+  static std::string Comment(const std::string& place) {
+    return place.empty() ? "" : "  # " + place;
+  }
   std::string Typed(int v) const { return graph_.value(v).name + ": " + ShowType(graph_, v); }
   void Declare(int v, const char* what) {
     text_ += std::string(what) + " " + Typed(v) + "\n";
@@ -36,7 +39,7 @@ class Printer {
     const GraphValue& value = graph_.value(v);
     if (is_printed_[std::size_t(v)] || value.kind != GraphValue::kView) return;
     Ensure(value.base);
-    text_ += Typed(v) + " = " + ShowView(graph_, value) + "\n";
+    text_ += Typed(v) + " = " + ShowView(graph_, value) + Comment(value.place) + "\n";
     is_printed_[std::size_t(v)] = true;
   }
   void PrintNode(const GraphNode& node) {
@@ -52,7 +55,7 @@ class Printer {
                                                          : Typed(v));
     }
     text_ += results + (results.empty() ? "" : " = ") + ShowCall(graph_, node) +
-             (node.place.empty() ? "" : "  # " + node.place) + "\n";
+             Comment(node.place) + "\n";
   }
 
   const Graph& graph_;

@@ -9,6 +9,7 @@
 #include "graph/instance.h"
 #include "graph/place_memory.h"
 #include "graph/specialisation.h"
+#include "graph/text.h"
 #include "runtime/error.h"
 #include "runtime/thread_state.h"
 
@@ -72,10 +73,18 @@ class Specialiser {
     if (s_.tensor_at[std::size_t(value)] || v.kind == GraphValue::kScalar) return;
     if (v.kind == GraphValue::kView) {
       Ensure(v.base);
-      const GraphView& view = graph_.views[std::size_t(v.view)];
-      SetLayout(value, Viewed(s_.layouts[std::size_t(v.base)], view, s_.symbols));
+      SetLayout(value, ViewedAt(v));
     } else {
       SetLayout(value, LayoutOf(v.array.tensor()));
+    }
+  }
+
+  Layout ViewedAt(const GraphValue& v) const {
+    try {
+      return Viewed(s_.layouts[std::size_t(v.base)], graph_.views[std::size_t(v.view)], s_.symbols);
+    } catch (const Error& e) {
+      Fail(e.code, "graph: " + std::string(e.what()) + "\n  in " + v.name + " = " +
+                       ShowView(graph_, v) + (v.place.empty() ? "" : ", at " + v.place));
     }
   }
 

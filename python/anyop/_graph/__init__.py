@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import inspect
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,11 @@ from anyop._graph.size import Size
 from anyop._graph.value import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _anyop.graph_classes(Value, str(Path(__file__).parents[1]))
 NUMBERS = ("int", "float", "bool")
+_TRACING = threading.local()  # .calls: what this thread makes graphs of
 
 
 def graph(
@@ -52,12 +55,29 @@ def graph(
     for arrays, is_frozen in ((state, False), (frozen, True)):
         for key, array in (arrays or {}).items():
             tracer.state(key, array, is_frozen)
-    returned = function(*arguments)
+    with _once(shown, (function, str(specs))):
+        returned = function(*arguments)
     outputs, kind = _outputs(shown, returned)
     fields = getattr(kind, "_fields", [f"out{i}" for i in range(len(outputs))])
     for key, output in zip(fields if kind else ["out"], outputs, strict=False):
         tracer.output(output, key)
     return tracer.compile(kind)
+
+
+@contextmanager
+def _once(name: str, call: tuple[Any, str]) -> Iterator[None]:
+    """Refuses a function that makes the same graph of itself, which would never end."""
+    calls: list[tuple[Any, str]] = _TRACING.__dict__.setdefault("calls", [])
+    if any(f is call[0] and specs == call[1] for f, specs in calls):
+        raise _anyop.InvalidArgument(
+            f"{name}: the function makes this graph of itself while it is called to make it, which "
+            "would never end. Try to make the graph outside of it."
+        )
+    calls.append(call)
+    try:
+        yield
+    finally:
+        calls.pop()
 
 
 def _argument_names(name: str, function: Callable[..., Any], n: int) -> list[str]:

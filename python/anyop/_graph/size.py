@@ -56,6 +56,8 @@ class Size(Traced):
         return Size.of(self._tracer, self._tracer.size(text))
 
     def _with(self, symbol: str, left: Any, right: Any) -> Any:
+        if isinstance(left, float) or isinstance(right, float):
+            self._refuse(f"asks for {left} {symbol} {right}")
         if not all(isinstance(x, (int, Size)) for x in (left, right)):
             return NotImplemented
         return self._computed(f"({left}) {symbol} ({right})")
@@ -99,6 +101,32 @@ class Size(Traced):
         if divide(self._tracer, self, other) is None:
             self._refuse(f"asks for {self} % {other}")
         return 0
+
+    def __pow__(self, exponent: Any) -> Any:
+        if not isinstance(exponent, int) or exponent < 0:
+            self._refuse(f"asks for {self} ** {exponent}")
+        power: Any = 1
+        for _ in range(exponent):
+            power = power * self
+        return power
+
+    def __rpow__(self, base: Any) -> Any:
+        self._refuse(f"asks for {base} ** {self}")
+
+    def __truediv__(self, other: Any) -> Any:
+        self._refuse(f"asks for {self} / {other}")
+
+    def __rtruediv__(self, other: Any) -> Any:
+        self._refuse(f"asks for {other} / {self}")
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __abs__(self) -> Any:
+        self._refuse(f"asks for abs({self})")
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self
 
     def _compared(self, other: Any, symbol: str) -> Any:
         """Known only where the difference is a number."""

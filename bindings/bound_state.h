@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arrays and tensors whose memory a graph uses: whether they still have it. A reference keeps
+// each alive; but NumPy and torch may give it other memory.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "python.h"
+
+namespace anyop::python {
+
+class BoundState {
+ public:
+  // name: of the graph's value. object: an array or tensor.
+  void Add(const std::string& name, PyObject* object);
+  void Add(const BoundState& other);
+  // Forgets those that are no state of the graph.
+  void KeepOnly(const Graph& graph);
+  // Throws a ValueError where memory was exchanged. Cost: 2 ns each.
+  void Check(const std::string& graph) const {
+    for (const Row& row : rows_) {
+      if (!Holds(row)) Refuse(graph, row);
+    }
+  }
+
+ private:
+  struct Row {
+    std::string name;
+    Ref owner;  // of the memory, where it is an array of NumPy's
+    bool is_torch;
+    void* data;
+    Py_ssize_t bytes;  // of NumPy's
+  };
+  static bool Holds(const Row& row);
+  [[noreturn]] static void Refuse(const std::string& graph, const Row& row);
+
+  std::vector<Row> rows_;
+};
+
+}  // namespace anyop::python

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torch tensors that a graph is bound to: it notices when their memory is exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+
+CHANGES: list[Callable[[Any], Any]] = [
+    lambda w: w.resize_(100000),
+    lambda w: w.set_(torch.zeros(9)),
+    lambda w: setattr(w, "data", torch.zeros(4)),
+    lambda w: w.untyped_storage().resize_(0),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("is_view", [False, True])
+def test_state_of_other_memory_is_refused(change: Callable[[Any], Any], is_view: bool) -> None:
+    base = torch.ones(4)
+    weight = base[:4].view(4) if is_view else base
+    g = anyop.graph(lambda x: anyop.add(x, weight), "f32[4]", state={"w": weight}, name="g")
+    x = torch.ones(4)
+    assert g(x).tolist() == [2.0] * 4
+    change(weight)
+    with pytest.raises(ValueError) as caught:
+        g(x)
+    assert str(caught.value) == (
+        "g: the state w was resized or given other memory, but a graph keeps what it was made "
+        "with. Try making the graph again."
+    )
+
+
+def test_state_that_is_written_in_place_is_seen() -> None:
+    weight = torch.ones(4)
+    g = anyop.graph(lambda x: anyop.add(x, weight), "f32[4]")
+    weight.mul_(3)
+    assert g(torch.ones(4)).tolist() == [4.0] * 4
+
+
+def test_a_wrong_device_or_dtype_is_told() -> None:
+    g = anyop.graph(lambda x: anyop.softmax(x), "f32[n]", name="g")
+    with pytest.raises(ValueError, match="g: a graph cannot take these tensors: no plain CPU tens"):
+        g(torch.ones(4, device="meta"))
+    with pytest.raises(ValueError, match=r"g: x is f64\[4\], but must be f32\[n\]."):
+        g(torch.ones(4, dtype=torch.float64))
