@@ -207,10 +207,22 @@ class _PartGraph:
         arguments += [*self.numbers.values(), *self.tensors.values()]
         arguments += [lowering.token_value] if is_random else []
         lowering.tracer.at(part.place)
+        if not is_random and all(isinstance(a, int) for a in arguments):
+            self.compute(part, arguments)
+            return
         made = operator(self.parameters(is_random), self.results())(part.number, *arguments)
         values = made if len(self.exports) > 1 else (made,)
         for node, value in zip(self.exports, values, strict=len(self.exports) > 0):
             self.take(node, value)
+
+    def compute(self, part: Part, arguments: list[Any]) -> None:
+        """What depends on nothing is computed now, and belongs to the graph."""
+        made = part(*arguments)
+        many = made if len(self.exports) > 1 else (made,)
+        for node, tensor in zip(self.exports, many, strict=True):
+            is_written = self.lowering.roots[node] in self.lowering.written
+            value = self.lowering.constant_value(tensor.detach().contiguous(), not is_written)
+            self.lowering.values[node] = self.lowering.copied(value) if is_written else value
 
     def take(self, node: Node, value: Value) -> None:
         self.lowering.values[node] = value

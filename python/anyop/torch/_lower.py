@@ -252,12 +252,26 @@ class Lowering:
         except (Unconverted, _anyop.Error) as error:
             if self.roots[node] in self.written:
                 raise Fatal(f"{_name(node)} of what is written: {error}") from error
+            made = self.copied_view(node, found, base)
+            if made is not None:
+                return made
             why = str(error).partition("\n")[0]
         self.host.flush()
         self.host.add(node)
         self.rows[node] = Row(node.name, _name(node), "host", why, place_of(node))
         self.host.flush()
         return self.values[node]
+
+    def copied_view(self, node: Node, found: Any, base: Value) -> Any:
+        """A view of a copy whose elements lie in order; None where that is no such view either."""
+        try:
+            made = found(node, self.copied(base), self.sizes)
+            self.compare(node.meta["val"], made)
+        except (Unconverted, _anyop.Error):
+            return None
+        row = self.rows[node]
+        row.kind, row.why = "operator", "copied"
+        return made
 
     def constant(self, node: Node) -> Any:
         tensor = attribute(self.module, str(node.target))
@@ -270,10 +284,15 @@ class Lowering:
         state = self.tracer.state(self.unique(node), tensor.detach(), self.is_frozen(node))
         return Value(self.tracer, state)
 
-    def constant_state(self, name: str, tensor: torch.Tensor) -> int:
+    def constant_value(self, tensor: torch.Tensor, is_frozen: bool = True) -> Value:
         """A tensor that belongs to the graph."""
         self.made_tensors.append(tensor)
-        return self.tracer.state(f"{name}{len(self.made_tensors)}", tensor, True)
+        name = f"constant{len(self.made_tensors)}"
+        return Value(self.tracer, self.tracer.state(name, tensor, is_frozen))
+
+    def copied(self, value: Value) -> Value:
+        """Fresh memory in each call, with elements in order."""
+        return aten.contiguous(self, value)
 
     def starts(self, batch: int, length: Any) -> Value:
         """i32[batch + 1]: where each sequence of so many tokens begins, and where the last ends."""
@@ -283,7 +302,7 @@ class Lowering:
             return found
         if isinstance(length, int):
             starts = torch.arange(batch + 1, dtype=torch.int32) * length
-            made = Value(self.tracer, self.constant_state("starts", starts))
+            made = self.constant_value(starts)
         else:
 
             def run(n: int) -> torch.Tensor:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ def _rows(program: Program) -> list[dict[str, Any]]:
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     shares = Counter(id(r.part) for r in lowered.rows if r.part is not None)
     for r in lowered.rows:
-        key = (r.operator, r.kind, r.why)
+        key = (r.operator, r.kind, re.sub(r"\w+: \w+\[.*?\] ", "", r.why))
         if key not in found:
             found[key] = _row(program.name, r.operator, r.kind, r.why, r.place)
         else:

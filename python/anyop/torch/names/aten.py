@@ -74,13 +74,13 @@ def _filled(number: Any, x: Value, lowering: Any) -> Value:
     """A row of one number. In 16 bits torch would compute with the number as it was written."""
     _, _, dtype, shape = lowering.tracer.describe(x._id)
     d = shape[-1] if shape else 1
-    exact = (dtype == "f32" and isinstance(number, (int, float))) or (
-        dtype in ("i32", "i64") and isinstance(number, int)
-    )
+    is_exact = dtype == "f32" or number in (-1, 1, 2)
+    exact = (dtype in _FLOATS and is_exact) or (dtype[0] == "i" and isinstance(number, int))
     if not exact or isinstance(number, bool) or not isinstance(d, int):
         raise Unconverted(f"a number with {dtype}")
     row = torch.full((d,), number, dtype=TORCH_DTYPES[dtype])
-    return Value(lowering.tracer, lowering.constant_state("number", row))
+    made: Value = lowering.constant_value(row)
+    return made
 
 
 def _add(name: str) -> Callable[..., Any]:
@@ -90,6 +90,20 @@ def _add(name: str) -> Callable[..., Any]:
         return _binary(name, node, lowering, x, y)
 
     return convert
+
+
+@internal(_aten.neg.default)
+def neg(node: Node, lowering: Any, x: Value) -> Any:
+    flat = x.reshape(x.shape or [1])
+    return operator("mul")(flat, _filled(-1, flat, lowering)).reshape(x.shape)
+
+
+@internal(_aten.sub.Tensor)
+def sub(node: Node, lowering: Any, x: Any, y: Any, alpha: Any = 1) -> Any:
+    """x + (-1)*y, of the same bits."""
+    if alpha != 1 or not isinstance(x, Value) or not isinstance(y, Value):
+        return NotImplemented
+    return _binary("add", node, lowering, x, neg(node, lowering, y))
 
 
 for _aten_name, _name in BINARY.items():
@@ -180,6 +194,12 @@ def _cast(lowering: Any, x: Value, to: torch.dtype, out: Value | None = None) ->
     if source != target and not both_float and (source, target) not in _EXACT:
         raise Unconverted(f"a cast from {source} to {target or to}")
     return operator("cast")(x, target, False, out=out)
+
+
+def contiguous(lowering: Any, x: Value) -> Value:
+    """A copy whose elements lie in order."""
+    made: Value = operator("cast")(x, lowering.tracer.describe(x._id)[2], False)
+    return made
 
 
 @internal(_aten._to_copy.default)

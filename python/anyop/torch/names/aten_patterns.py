@@ -66,10 +66,10 @@ def _rms_norm(graph: Graph, rsqrt: Node) -> None:
     x = _source(wide)
     if x.meta["val"].dtype not in _FLOATS:
         return
-    last = _cast_back(scaled, x.meta["val"].dtype)
-    if last is None:
+    found = _weighted_before_cast(scaled, x) or _cast_back(scaled, x.meta["val"].dtype)
+    if found is None:
         return
-    product, weight = _weighted(last, x)
+    product, weight = found if isinstance(found, tuple) else _weighted(found, x)
     with graph.inserting_before(product):
         made = graph.call_function(torch.ops.anyop.rms_norm.default, (x, weight, eps))
     made.meta = dict(product.meta)
@@ -91,6 +91,20 @@ def _cast_back(scaled: Node, dtype: torch.dtype) -> Node | None:
     if user is not None and user.target in _CASTS and user.meta["val"].dtype == dtype:
         return user
     return None
+
+
+def _weighted_before_cast(scaled: Node, x: Node) -> tuple[Node, Any] | None:
+    """The same where x is cast back after it was multiplied by a weight of its own dtype."""
+    user = _only_user(scaled)
+    if x.meta["val"].dtype == torch.float32 or user is None or user.target is not _aten.mul.Tensor:
+        return None
+    weight = _source(user.args[0] if user.args[1] is scaled else user.args[1])
+    value = weight.meta["val"] if isinstance(weight, Node) else None
+    if not isinstance(value, torch.Tensor) or value.dim() != 1:
+        return None
+    last = _cast_back(user, x.meta["val"].dtype)
+    is_same = last is not None and value.dtype == x.meta["val"].dtype
+    return (last, weight) if last is not None and is_same else None
 
 
 def _weighted(last: Node, x: Node) -> tuple[Node, Any]:
