@@ -19,15 +19,11 @@ namespace {
 using Key = std::vector<std::uint64_t>;
 
 std::shared_ptr<const Graph> Compiled(Graph graph, const CompileOptions& options) {
-  if (options.optimize) Optimize(&graph, options.on_pass);
+  if (options.optimize) Optimize(&graph, options.on_pass, options.fuse);
   return std::make_shared<const Graph>(std::move(graph));
 }
 
 }  // namespace
-
-Specialisation::~Specialisation() {
-  for (PlannedCall& c : calls) Release(c.plan);
-}
 
 class Executable::Impl {
  public:
@@ -36,7 +32,7 @@ class Executable::Impl {
         inputs_(*graph),
         boundary_(*graph),
         capacity_(std::max<std::size_t>(options.specialisations, 1)),
-        share_memory_(options.share_memory) {}
+        options_{options.share_memory, options.regions, options.block_rows} {}
 
   std::shared_ptr<Specialisation> Prepare(std::span<const anyop_value> inputs) {
     static thread_local std::vector<std::int64_t> symbols;
@@ -46,7 +42,7 @@ class Executable::Impl {
     MakeKey(inputs, symbols, &key);
     if (auto found = Find(key)) return found;
     const Key mine = key;  // what plans may call may come here again
-    auto made = std::make_shared<Specialisation>(graph, symbols, inputs, share_memory_);
+    auto made = std::make_shared<Specialisation>(graph, symbols, inputs, options_);
     std::lock_guard lock(mutex_);
     if (auto found = FindLocked(mine)) return found;  // another thread was first
     entries_.insert(entries_.begin(), {mine, made});
@@ -162,7 +158,7 @@ class Executable::Impl {
   const GraphInputs inputs_;
   const Boundary boundary_;
   const std::size_t capacity_;
-  const bool share_memory_;
+  const SpecialiseOptions options_;
   std::mutex mutex_;            // of what follows, and of every Specialisation::idle
   std::vector<Entry> entries_;  // the last used first
   std::vector<std::unique_ptr<GraphArena>> arenas_;

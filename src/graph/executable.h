@@ -27,8 +27,11 @@ class Specialisation;
 struct CompileOptions {
   std::size_t specialisations = 64;  // kept at most; the one that was not used for longest goes
   bool optimize = true;              // false: no passes, for tests and comparisons
+  bool fuse = true;                  // nodes that are an operator's .means become it; see passes.h
   bool share_memory = true;          // false: every value has memory of its own
-  PassListener on_pass;              // told what each pass changed
+  bool regions = true;               // rows of several nodes in one pass over memory; see region.h
+  std::int64_t block_rows = 0;       // of these; 0: by the caches and the work, else for tests
+  PassListener on_pass = nullptr;    // told what each pass changed
 };
 
 // What a specialisation came to.

@@ -54,13 +54,16 @@ Instance::Instance(const Specialisation& s)
       t.data = static_cast<char*>(s.graph->value(s.graph->Root(v)).array.data()) + offset;
     } else if (place.kind == MemoryPlace::kArena) {
       in_arena_.push_back({v, offset});
-    } else if (place.kind != MemoryPlace::kNowhere) {
+    } else if (place.kind == MemoryPlace::kInput || place.kind == MemoryPlace::kOutput) {
       auto& moved = place.kind == MemoryPlace::kInput ? in_inputs_ : in_outputs_;
       moved[std::size_t(place.index)].push_back({v, offset});
     }
   }
   calls_.reserve(s.calls.size());
   for (const PlannedCall& planned : s.calls) AddCall(planned);
+  for (const Region& region : s.regions) {
+    regions_.emplace_back(s, region, tensors_, frames_.data());
+  }
 }
 
 void Instance::AddCall(const PlannedCall& planned) {
@@ -75,8 +78,8 @@ void Instance::AddCall(const PlannedCall& planned) {
     v.t = tensor_at_[std::size_t(node.results[r])];
   }
   RunState& state = states_.emplace_back(*planned.plan);
-  BoundCall call{planned.plan->run, frame, &planned, planned.mode == PlannedCall::kDirect,
-                 planned.plan->context};
+  const bool is_direct = planned.mode == PlannedCall::kDirect && planned.region < 0;
+  BoundCall call{planned.plan->run, frame, &planned, is_direct, planned.plan->context};
   call.context.runtime = &state;
   calls_.push_back(call);
   AddTally(planned);
@@ -105,6 +108,7 @@ void Instance::Bind(char* arena, std::span<const std::int64_t> symbols,
     for (BoundCall& call : calls_) {
       if (call.planned->workspace >= 0) call.context.workspace = arena + call.planned->workspace;
     }
+    for (BoundRegion& region : regions_) region.MoveTo(arena);
   }
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (inputs[k].tag != ANYOP_TENSOR) continue;
@@ -137,16 +141,20 @@ void Instance::SetNumbers(std::span<const std::int64_t> symbols,
     v.f = double(v.i);
     v.tag = ANYOP_FLOAT;
   }
+  for (BoundRegion& region : regions_) region.SetNumbers();
 }
 
 void Instance::CheckMemory() {
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
-    const PlannedCall& p = *calls_[i].planned;
-    try {
-      anyop::CheckMemory(*p.plan->op, *p.plan, calls_[i].frame);
-    } catch (const Error& e) {
-      Fail(e.code, InNode(*s_.graph, p.node, e.what()));
+  int call = 0;
+  try {
+    for (; call < int(calls_.size()); ++call) {
+      const BoundCall& c = calls_[std::size_t(call)];
+      if (c.planned->region >= 0) continue;
+      anyop::CheckMemory(*c.planned->plan->op, *c.planned->plan, c.frame);
     }
+    for (BoundRegion& region : regions_) region.CheckMemory(&call);
+  } catch (const Error& e) {
+    Fail(e.code, InNode(*s_.graph, calls_[std::size_t(call)].planned->node, e.what()));
   }
 }
 
@@ -181,13 +189,35 @@ void Instance::CopyOut() const {
   }
 }
 
-inline void Instance::RunCall(std::size_t i, bool is_observed) {
+// Returns the next call: a region is run as a whole.
+inline std::size_t Instance::RunCall(std::size_t i, bool is_observed) {
   const BoundCall& call = calls_[i];
   if (!call.is_direct || is_observed) [[unlikely]] {
-    if (RunSpecially(i, is_observed)) return;
+    if (call.planned->region >= 0) return RunRegion(i, is_observed, is_observed, {});
+    if (RunSpecially(i, is_observed)) return i + 1;
   }
   if (const int code = call.run(&call.context, call.frame)) [[unlikely]] {
-    FailAt(i, code);
+    FailAt(i, code, *static_cast<RunState*>(call.context.runtime));
+  }
+  return i + 1;
+}
+
+// is_alone: on this thread. ns: per node; may be empty.
+std::size_t Instance::RunRegion(std::size_t i, bool is_observed, bool is_alone,
+                                std::span<double> ns) {
+  const std::size_t number = std::size_t(calls_[i].planned->region);
+  BoundRegion& region = regions_[number];
+  int call = int(i);
+  try {
+    const BoundRegion::Failure f =
+        is_alone ? region.RunAlone(is_observed, ns, &call) : region.Run();
+    if (f.call < 0) [[likely]]
+      return std::size_t(s_.regions[number].last) + 1;
+    call = f.call;
+    FailAt(std::size_t(call), f.code, *f.state);
+  } catch (const Error& e) {
+    if (!is_observed) throw;
+    Fail(e.code, InNode(*s_.graph, calls_[std::size_t(call)].planned->node, e.what()));
   }
 }
 
@@ -195,7 +225,7 @@ void Instance::Run() {
   CopyIn();
   const bool is_observed = IsObserved();
   const std::size_t n = calls_.size();
-  for (std::size_t i = 0; i < n; ++i) RunCall(i, is_observed);
+  for (std::size_t i = 0; i < n;) i = RunCall(i, is_observed);
   if (!is_observed) Count();
   CopyOut();
 }
@@ -204,11 +234,16 @@ void Instance::RunTimed(std::span<double> ns) {
   CopyIn();
   const bool is_observed = IsObserved();
   std::fill(ns.begin(), ns.end(), 0.0);
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
+  for (std::size_t i = 0; i < calls_.size();) {
+    if (calls_[i].planned->region >= 0) {
+      i = RunRegion(i, is_observed, /*is_alone=*/true, ns);
+      continue;
+    }
     const auto start = std::chrono::steady_clock::now();
-    RunCall(i, is_observed);
+    const std::size_t next = RunCall(i, is_observed);
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
     ns[std::size_t(calls_[i].planned->node)] += took.count();
+    i = next;
   }
   if (!is_observed) Count();
   CopyOut();
@@ -243,9 +278,8 @@ void Instance::CountUpTo(std::size_t i) const {
   }
 }
 
-void Instance::FailAt(std::size_t i, int code) {
+void Instance::FailAt(std::size_t i, int code, RunState& state) {
   const PlannedCall& p = *calls_[i].planned;
-  RunState& state = *static_cast<RunState*>(calls_[i].context.runtime);
   CountUpTo(i + 1);
   try {
     FailCall(*p.plan->op, code, state);

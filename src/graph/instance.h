@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/bound_region.h"
 #include "graph/specialisation.h"
 #include "runtime/host.h"
 
@@ -70,12 +71,13 @@ class Instance {
   void Check(const BoundCall& call) const;
   void CopyIn() const;
   void CopyOut() const;
-  void RunCall(std::size_t call, bool is_observed);
+  std::size_t RunCall(std::size_t call, bool is_observed);
+  std::size_t RunRegion(std::size_t call, bool is_observed, bool is_alone, std::span<double> ns);
   bool IsObserved() const;
   bool RunSpecially(std::size_t call, bool is_observed);
   void Count() const;
   void CountUpTo(std::size_t call) const;
-  [[noreturn]] void FailAt(std::size_t call, int code);
+  [[noreturn]] void FailAt(std::size_t call, int code, RunState& state);
 
   const Specialisation& s_;
   std::vector<DLTensor> tensors_;  // by value
@@ -84,6 +86,7 @@ class Instance {
   std::vector<const DLTensor*> lists_;
   std::vector<BoundCall> calls_;
   std::deque<RunState> states_;  // of calls_
+  std::deque<BoundRegion> regions_;
   std::vector<Tally> tallies_;
   std::vector<Moved> in_arena_;
   std::vector<std::vector<Moved>> in_inputs_, in_outputs_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/diff.h"
+#include "graph/fuse.h"
 #include "graph/passes.h"
 #include "graph/text.h"
 #include "runtime/log.h"
@@ -12,6 +13,7 @@ struct Pass {
   void (*run)(Graph*);
 };
 constexpr Pass kPasses[] = {
+    {"fuse", &Fuse},
     {"fold what is known", &FoldKnown},
     {"remove duplicates", &RemoveDuplicates},
     {"remove dead", &RemoveDead},
@@ -23,11 +25,12 @@ void LogPass(std::string_view pass, const std::string& diff) {
 
 }  // namespace
 
-void Optimize(Graph* graph, const PassListener& listener) {
+void Optimize(Graph* graph, const PassListener& listener, bool fuse) {
   const bool is_logged = LogsGraphs(), is_shown = is_logged || listener;
   std::string before = is_shown ? Print(*graph) : "";
   if (is_logged) LogGraph("graph:\n" + before);
   for (const Pass& pass : kPasses) {
+    if (pass.run == &Fuse && !fuse) continue;
     pass.run(graph);
     if (!is_shown) continue;
     std::string after = Print(*graph);

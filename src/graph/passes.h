@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites of graphs. Each keeps what a replay returns and leaves in state: bit for bit, but for
-// .prepack, whose kernels may sum in another order.
+// .prepack, whose kernels may sum in another order, and for fusion, whose kernels may keep more
+// bits between the steps of a composition than its parts do. Both do what the operator's comment
+// promises; CompileOptions::fuse leaves the latter out.
 #pragma once
 #include <functional>
 #include <string>
@@ -26,6 +28,6 @@ using PassListener = std::function<void(std::string_view pass, const std::string
 
 // All of them. Where ANYOP_LOG is graph or debug, the log gets the graph and what each pass
 // changed.
-void Optimize(Graph* graph, const PassListener& listener = nullptr);
+void Optimize(Graph* graph, const PassListener& listener = nullptr, bool fuse = true);
 
 }  // namespace anyop

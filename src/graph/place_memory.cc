@@ -28,6 +28,7 @@ class Placer {
     FindLastUses();
     PlaceGiven();
     PlaceOutputs();
+    for (Region& region : s_.regions) PlaceRegion(&region);
     for (PlannedCall& call : s_.calls) PlaceCall(&call);
     s_.memory = PlanMemory(s_.buffers, kRounds);
     for (std::size_t v = 0; v < buffer_.size(); ++v) {
@@ -36,6 +37,9 @@ class Placer {
     }
     for (PlannedCall& call : s_.calls) {
       if (call.workspace >= 0) call.workspace = s_.memory.offsets[std::size_t(call.workspace)];
+    }
+    for (Region& region : s_.regions) {
+      if (region.memory >= 0) region.memory = s_.memory.offsets[std::size_t(region.memory)];
     }
     for (std::size_t v = 0; v < s_.places.size(); ++v) {
       s_.places[v] = s_.places[std::size_t(graph_.Root(int(v)))];
@@ -76,7 +80,7 @@ class Placer {
     for (const BoundaryCopy& c : s_.copies_in) {
       place(c.value).kind = MemoryPlace::kNowhere;
       const int last = std::max(0, last_use_[std::size_t(c.value)]);
-      buffer_[std::size_t(c.value)] = AddBuffer(layout(c.value).bytes(), 0, last);
+      buffer_[std::size_t(c.value)] = AddBuffer(layout(c.value).bytes(), 0, LastOf(last));
     }
   }
 
@@ -109,18 +113,70 @@ class Placer {
       const int last = std::max(step, last_use_[std::size_t(value)]);
       if (over >= 0) {
         buffer = buffer_[std::size_t(over)];
-        s_.buffers[std::size_t(buffer)].last = last;
+        s_.buffers[std::size_t(buffer)].last = LastOf(last);
         last_use_[std::size_t(over)] = -1;  // nobody else takes it
       } else {
-        buffer = AddBuffer(layout(value).bytes(), step, last);
+        buffer = AddBuffer(layout(value).bytes(), FirstOf(step), LastOf(last));
       }
     }
     const std::uint64_t workspace = call->plan->workspace_bytes;
-    if (!workspace || call->mode == PlannedCall::kGeneral) return;
+    if (!workspace || call->mode == PlannedCall::kGeneral || call->region >= 0) return;
     if (workspace > std::uint64_t(1) << 46) {
       Fail(ANYOP_OUT_OF_MEMORY, InNode(graph_, call->node, "no memory for a workspace."));
     }
     call->workspace = AddBuffer(std::int64_t(workspace), step, step);
+  }
+
+  // All calls of a region run at once, on other rows each.
+  const Region* RegionAt(int step) const {
+    if (step < 1 || step > int(s_.calls.size())) return nullptr;
+    const int region = s_.calls[std::size_t(step - 1)].region;
+    return region < 0 ? nullptr : &s_.regions[std::size_t(region)];
+  }
+  int FirstOf(int step) const {
+    const Region* region = RegionAt(step);
+    return region ? region->first + 1 : step;
+  }
+  int LastOf(int step) const {
+    const Region* region = RegionAt(step);
+    return region ? region->last + 1 : step;
+  }
+
+  // What only a region uses lies in the memory of its threads, a block each, with its workspaces.
+  void PlaceRegion(Region* region) {
+    std::vector<Lifetime> buffers;
+    std::vector<std::pair<int, int>> roots;  // with their buffers
+    for (RegionCall& c : region->calls) {
+      const GraphNode& node = graph_.nodes[std::size_t(s_.calls[std::size_t(c.call)].node)];
+      for (int r = 0; share_ && r < int(node.results.size()); ++r) {
+        const int root = node.results[std::size_t(r)];
+        if (root < 0 || IsInto(node, r) || place(root).kind != MemoryPlace::kNowhere) continue;
+        if (last_use_[std::size_t(root)] > region->last + 1) continue;
+        roots.emplace_back(root, int(buffers.size()));
+        buffers.push_back({layout(root).bytes() / region->rows * region->block, c.call + 1,
+                           std::max(c.call + 1, last_use_[std::size_t(root)])});
+      }
+      const std::uint64_t workspace =
+          std::max(c.block->workspace_bytes, c.rest ? c.rest->workspace_bytes : 0);
+      if (!workspace) continue;
+      c.workspace = std::int64_t(buffers.size());
+      buffers.push_back({std::int64_t(workspace), c.call + 1, c.call + 1});
+    }
+    if (buffers.empty()) return;
+    const MemoryPlan plan = PlanMemory(buffers, 0);
+    for (const auto& [root, buffer] : roots) {
+      const std::int64_t at = plan.offsets[std::size_t(buffer)];
+      place(root) = {MemoryPlace::kRegion, -1, at};
+      for (RegionTensor& t : region->tensors) {
+        if (graph_.Root(t.value) == root) t.local = at + layout(t.value).offset;
+      }
+    }
+    for (RegionCall& c : region->calls) {
+      if (c.workspace >= 0) c.workspace = plan.offsets[std::size_t(c.workspace)];
+    }
+    region->thread_bytes = std::max<std::int64_t>(plan.peak_bytes, kArenaAlignment);
+    region->memory =
+        AddBuffer(region->thread_bytes * region->threads, region->first + 1, region->last + 1);
   }
 
   // The root of an argument that result r may take the memory of; -1: none.
@@ -135,11 +191,35 @@ class Placer {
       if (slots[k].index >= n_params || !(mine->over >> k & 1)) continue;
       const int value = node.arguments[slots[k].index].values[0], root = graph_.Root(value);
       const bool dies = last_use_[std::size_t(root)] == call.node + 1;
-      if (dies && buffer_[std::size_t(root)] >= 0 && IsAloneOrOver(call, node, mine->over, root)) {
+      if (dies && buffer_[std::size_t(root)] >= 0 && IsAloneOrOver(call, node, mine->over, root) &&
+          IsCutAlike(call, root, node.results[std::size_t(r)])) {
         return root;
       }
     }
     return -1;
+  }
+  // Whether no block of a region writes to `value`, in the memory of `root`, what another reads.
+  bool IsCutAlike(const PlannedCall& call, int root, int value) const {
+    if (call.region < 0) return true;
+    const Region& region = s_.regions[std::size_t(call.region)];
+    std::int64_t pitch = 0;
+    for (const RegionTensor& t : region.tensors) {
+      if (t.value == value) pitch = t.pitch_bytes;
+    }
+    for (const RegionCall& c : region.calls) {
+      const GraphNode& node = graph_.nodes[std::size_t(s_.calls[std::size_t(c.call)].node)];
+      for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+        for (const int v : node.arguments[i].values) {
+          if (graph_.Root(v) != root) continue;
+          const int k = c.tensors[i];
+          const std::int64_t offset = layout(v).offset;
+          if (k < 0 || region.tensors[std::size_t(k)].pitch_bytes != pitch || offset >= pitch) {
+            return false;
+          }
+        }
+      }
+    }
+    return true;
   }
   // Whether every tensor of the node in this root's memory is an argument that the result may lie
   // on.

@@ -9,6 +9,7 @@
 #include "graph/frame.h"
 #include "graph/layout.h"
 #include "graph/memory_plan.h"
+#include "graph/region.h"
 #include "runtime/call.h"
 
 namespace anyop {
@@ -17,7 +18,14 @@ class Instance;
 
 // Where a value's memory comes from.
 struct MemoryPlace {
-  enum Kind : std::uint8_t { kNowhere, kFixed, kArena, kInput, kOutput } kind = kNowhere;
+  enum Kind : std::uint8_t {
+    kNowhere,
+    kFixed,
+    kArena,
+    kInput,
+    kOutput,
+    kRegion  // block by block, in the memory of a region's threads
+  } kind = kNowhere;
   int index = -1;           // of the input or output
   std::int64_t offset = 0;  // in the arena, of the root
 };
@@ -36,6 +44,7 @@ struct PlannedCall {
   std::vector<IndexCheck> index_checks;  // those that no earlier node has made
   std::size_t frame = 0, list = 0;       // where its frame and list elements begin
   std::int64_t workspace = -1;           // in the arena; -1: none
+  int region = -1;                       // that it is part of; -1: it runs by itself
 };
 
 // A number of the call in the frame of a node.
@@ -51,12 +60,17 @@ struct BoundaryCopy {
   int value, index;  // of the input or output
 };
 
+struct SpecialiseOptions {
+  bool share_memory = true, regions = true;
+  std::int64_t block_rows = 0;  // of regions; 0: by cost
+};
+
 class Specialisation {
  public:
   // symbols: the free ones set. Plans are those of the calling thread's scope. Throws what the
   // operators throw, with the place of the node.
   Specialisation(std::shared_ptr<const Graph> graph, std::vector<std::int64_t> symbols,
-                 std::span<const anyop_value> inputs, bool share_memory = true);
+                 std::span<const anyop_value> inputs, const SpecialiseOptions& options = {});
   ~Specialisation();
   Specialisation(const Specialisation&) = delete;
   Specialisation& operator=(const Specialisation&) = delete;
@@ -69,6 +83,7 @@ class Specialisation {
   std::vector<anyop_value> scalars;        // by value, of the first call
   std::vector<MemoryPlace> places;         // by value: that of its root
   std::vector<PlannedCall> calls;
+  std::vector<Region> regions;
   std::vector<NumberPlace> numbers;
   std::vector<BoundaryCopy> copies_in, copies_out;
   std::vector<ResultShape> outputs;
@@ -79,6 +94,9 @@ class Specialisation {
   double estimated_ns = 0;
 
   std::vector<std::unique_ptr<Instance>> idle;  // guarded by the executable
+
+ private:
+  void ReleasePlans();
 };
 
 // "...\n  in y = anyop.add(x, z), model.py:31"

@@ -212,15 +212,24 @@ std::string InNode(const Graph& graph, int node, const std::string& text) {
 }
 
 Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::int64_t> numbers,
-                               std::span<const anyop_value> inputs, bool share_memory)
+                               std::span<const anyop_value> inputs,
+                               const SpecialiseOptions& options)
     : graph(std::move(g)), symbols(std::move(numbers)) {
   try {
     Specialiser(this, inputs).Run();
-    PlaceMemory(this, share_memory);
+    if (options.regions) FindRegions(this, options.block_rows);
+    PlaceMemory(this, options.share_memory);
   } catch (...) {
-    for (PlannedCall& c : calls) Release(c.plan);
+    ReleasePlans();
     throw;
   }
+}
+
+Specialisation::~Specialisation() { ReleasePlans(); }
+
+void Specialisation::ReleasePlans() {
+  for (PlannedCall& c : calls) Release(c.plan);
+  for (Region& r : regions) anyop::ReleasePlans(r);
 }
 
 }  // namespace anyop
