@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
 #include <vector>
 
+#include "graph/builder.h"
 #include "graph/frame.h"
 #include "graph/text.h"
 #include "runtime/operator.h"
@@ -17,6 +19,13 @@ std::string List(const std::vector<T>& items, auto&& show) {
   return text;
 }
 
+// The shortest text that is read back as the same number.
+std::string ShowFloat(double f) {
+  char text[32];
+  const std::string shown(text, std::to_chars(text, text + sizeof text, f).ptr);
+  return shown + (shown.find_first_of(".en") == shown.npos ? ".0" : "");  // of inf and nan, too
+}
+
 std::string ShowArgument(const Graph& g, const GraphArgument& a) {
   const auto name = [&](int value) { return g.value(value).name; };
   switch (a.kind) {
@@ -26,6 +35,10 @@ std::string ShowArgument(const Graph& g, const GraphArgument& a) {
       return "[" + List(a.values, name) + "]";
     case GraphArgument::kSize:
       return ShowSize(g, a.size);
+    case GraphArgument::kFloat:
+      return ShowFloat(a.f);
+    case GraphArgument::kFloats:
+      return "[" + List(a.floats, ShowFloat) + "]";
     default:
       return Show(LiteralOf(a));
   }
@@ -39,7 +52,7 @@ bool IsDefault(const Operator& op, int i, const GraphArgument& a) {
     return a.kind == GraphArgument::kNone &&
            op.contract->forms[0].params[std::size_t(i)].is_optional;
   }
-  return a.kind != GraphArgument::kSize && Show(v) == Show(LiteralOf(a));
+  return a.kind != GraphArgument::kSize && LiteralArgument(v) == a;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/text.h"
 
+#include <limits>
 #include <map>
 
 #include "graph/testing.h"
@@ -109,6 +110,18 @@ TEST(GraphText, TakesKeywordsAsNames) {
       "output: f32[n] = testing.scale(into, s=2.0)\n"
       "output output\n";
   EXPECT_EQ(Print(ParseGraph(text)), text);
+}
+
+TEST(GraphText, KeepsEveryNumber) {
+  const double limit = std::numeric_limits<double>::infinity();
+  for (const double f : {1e-5, 1 / 3., -0.0, 5e-324, 1e22, 9.9e29, -1.7e308, -limit}) {
+    GraphBuilder b;
+    const int x = b.Input("x", "f32[n]");
+    b.Output(b.Call("testing.scale", {ValueArgument(x), FloatArgument(f)})[0]);
+    const std::string text = Print(b.Finish());
+    EXPECT_EQ(Print(ParseGraph(text)), text);
+    EXPECT_EQ(ParseGraph(text).nodes[0].arguments[1].f, f) << text;
+  }
 }
 
 TEST(GraphText, PointsToWhatIsWrong) {
