@@ -139,6 +139,23 @@ def test_the_log_tells_of_passes(tmp_path: Path) -> None:
     assert "graph, remove duplicates:\n@@ -1," in done.stderr
 
 
+def test_saved_graphs_are_shown(run: Any, tmp_path: Path) -> None:
+    ones = np.ones((64, 64), np.float32)
+    graphs = {
+        "wide": anyop.graph(lambda x: anyop.linear(x, ones), "f32[n, 64]"),
+        "soft": anyop.graph(lambda x: anyop.softmax(x), "f32[n]"),
+    }
+    anyop.save_graphs(tmp_path / "two.anyop", graphs)
+    assert "anyop.softmax(x)" in run("two.anyop:soft").output
+    profiled = run("two.anyop:wide", "--at", "n=8", "--profile", "--html", "wide.html")
+    assert profiled.exit_code == 0, profiled.output
+    assert "test_graph_command.py:" in (tmp_path / "wide.html").read_text()
+    graphs["soft"].save(tmp_path / "one.anyop")
+    assert "anyop.softmax(x)" in run("one.anyop").output
+    missing = run("two.anyop:sof")
+    assert isinstance(missing.exception, anyop.NotAvailable)
+
+
 def test_a_graph_of_a_module_is_shown(run: Any) -> None:
     result = run("graph_probe:GRAPH")
     assert result.output.startswith("input x: f32[4]\n")
@@ -147,7 +164,7 @@ def test_a_graph_of_a_module_is_shown(run: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["graph_probe"], "'graph_probe' is no saved graph, and not MODULE:FUNCTION."),
+        (["graph_probe"], "'graph_probe' is not MODULE:FUNCTION, and no folder"),
         (["graph_probe:stop"], "graph_probe:stop: module 'graph_probe' has no attribute 'stop'."),
         (["graph_none:step"], "graph_none:step: No module named 'graph_none'."),
         (["graph_probe:step", "f32[n, 64]", "float", "--at", "n"], "'n' is not NAME=NUMBER."),

@@ -34,9 +34,11 @@ def command(
     html: Path | None, passes: bool, profile: bool, repeats: int, files: tuple[str, ...],
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Show the graph of MODULE:FUNCTION, called with a TYPE for each argument, or a saved graph.
+    """Show the graph of MODULE:FUNCTION, called with a TYPE for each argument.
 
     A TYPE is 'bf16[n, 576]', 'int', 'float' or 'bool': anyop graph my.model:step 'f32[n, 64]' float
+
+    MODULE:NAME may be a graph too; and FOLDER, or FOLDER:NAME, graphs that were saved.
     """
     load_libraries()
     changes: list[tuple[str, str]] = []
@@ -74,9 +76,9 @@ def make(target: str, types: Sequence[str], changes: list[tuple[str, str]]) -> a
     """changes: gets the name and diff of each pass."""
     last = _anyop.listen_to_passes(lambda name, diff: changes.append((name, diff)))
     try:
-        if ":" not in target and Path(target).exists():
-            loaded: anyop.Graph = anyop.load_graph(target)
-            return loaded
+        folder, _, name = target.partition(":")
+        if Path(folder).is_dir():
+            return anyop.load_graph(folder, name or None)
         found = _find(target)
         return found if isinstance(found, anyop.Graph) else anyop.graph(found, *types)
     finally:
@@ -87,7 +89,7 @@ def _find(path: str) -> Any:
     """What 'module:name.name' stands for; modules of the current folder are found too."""
     module, colon, names = path.partition(":")
     if not colon or not names:
-        raise click.BadParameter(f"'{path}' is no saved graph, and not MODULE:FUNCTION.")
+        raise click.BadParameter(f"'{path}' is not MODULE:FUNCTION, and no folder of saved graphs.")
     sys.path.insert(0, "")
     try:
         found: Any = importlib.import_module(module)

@@ -122,7 +122,9 @@ class Drawing:
         into = sorted(roots - set(row.results))
         outputs = {row.arguments[0] for row in self.picture.rows if row.kind == "output"}
         for r in row.results:
-            parts += [(" → ", "dim"), (values[r]["name"], "out" if r in outputs else "")]
+            is_state = values[self.picture.root(r)]["kind"] == "state"
+            kind = "out" if r in outputs else "state" if is_state else ""
+            parts += [(" → ", "dim"), (values[r]["name"], kind)]
             parts.append((" " + values[r]["type"], "dim"))
         if into:
             parts.append((" ✎ " + ", ".join(values[i]["name"] for i in into), "state"))
