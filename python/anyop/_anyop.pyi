@@ -177,7 +177,7 @@ class Graph:
     @classmethod
     def parse(cls, text: str, state: dict[str, Any] = {}, name: str = "graph") -> Graph: ...
 
-# Told of each pass of each graph that is compiled: its name and a unified diff. Returns the last one.
+# Told of each pass of each graph that is compiled: its name and a diff. Returns the last one.
 _Listener = Callable[[str, str], None]
 
 def listen_to_passes(listener: _Listener | None, /) -> _Listener | None: ...

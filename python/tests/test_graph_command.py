@@ -87,6 +87,7 @@ def test_a_profile_is_a_table_and_part_of_the_picture(run: Any, tmp_path: Path) 
     result = run(*step, "--profile", "--repeats", "2", "--svg", "m.svg")
     assert result.exit_code == 0, result.output
     assert "by operator" in result.output
+    assert "in 4 nodes; a call " in result.output
     assert "anyop.linear " in result.output
     assert "GFLOP/s" in (tmp_path / "m.svg").read_text()
     missing = run("graph_probe:step", "f32[n, 64]", "float", "--profile")
@@ -123,6 +124,7 @@ def test_json_holds_everything(run: Any) -> None:
     assert told["memory"]["spans"]
     assert {p["pass"] for p in told["passes"]} >= {"remove dead", "remove duplicates"}
     assert all(node["ns_min"] > 0 for node in told["nodes"])
+    assert told["call_ns"] > 0
     plain = json.loads(run("graph_probe:step", "f32[n, 64]", "float", "--json").output)
     assert "memory" not in plain
     assert "passes" not in plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import timeit
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,15 @@ def command(
     numbers = dict(_number(s) for s in sizes)
     at = {n: int(x) for n, x in numbers.items() if graph.inputs.get(n) not in ("float", "bool")}
     times: Sequence[Any] = []
+    call_ns = 0.0
     if profile:
         arrays = dict(_file(f) for f in files)
-        times = graph.profile(*inputs(graph, at, numbers, arrays), repeats=repeats)
+        given = inputs(graph, at, numbers, arrays)
+        times = graph.profile(*given, repeats=repeats)
+        call_ns = 1e9 * min(timeit.repeat(lambda: graph(*given), number=1, repeat=repeats))
     if as_json:
-        click.echo(json.dumps(facts(graph, at, changes if passes else None, times), indent=1))
+        told = facts(graph, at, changes if passes else None, times)
+        click.echo(json.dumps({**told, "call_ns": call_ns} if profile else told, indent=1))
     elif passes:
         show_passes(changes)
     elif not (svg or html or profile):
@@ -61,7 +66,7 @@ def command(
         from anyop.cli import graph_page
         from anyop.cli.graph_rows import make_picture
 
-        picture = make_picture(graph, at, times)
+        picture = make_picture(graph, at, times, call_ns)
         if svg:
             svg.write_text(graph_page.svg(picture), encoding="utf-8")
         if html:
@@ -80,6 +85,8 @@ def make(target: str, types: Sequence[str], changes: list[tuple[str, str]]) -> a
         if Path(folder).is_dir():
             return anyop.load_graph(folder, name or None)
         found = _find(target)
+        if isinstance(found, _anyop.Captured) and isinstance(found.graph, anyop.Graph):
+            return found.graph
         return found if isinstance(found, anyop.Graph) else anyop.graph(found, *types)
     finally:
         _anyop.listen_to_passes(last)

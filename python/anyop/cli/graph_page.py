@@ -49,7 +49,9 @@ def subtitle(picture: Picture) -> str:
         )
     parts.append(f"state {shown_bytes(p.state_bytes)}")
     if p.ns:
-        parts.append(f"kernels of a replay {shown_ns(p.ns)}")
+        parts.append(f"kernels one by one {shown_ns(p.ns)}")
+    if p.call_ns:
+        parts.append(f"a call {shown_ns(p.call_ns)}")
     return " · ".join(parts)
 
 

@@ -77,7 +77,7 @@ class Picture:
     spans: list[Span]
     memory: dict[str, int]
     state_bytes: int
-    n_inputs: int
+    call_ns: float
 
     @property
     def columns(self) -> int:
@@ -104,8 +104,11 @@ class Picture:
         return (alive.index(most) if most else -1), most
 
 
-def make_picture(graph: Any, sizes: dict[str, int], profile: Sequence[Any] = ()) -> Picture:
-    """graph: compiled. sizes: of its symbols, {} for none. profile: what graph.profile gave."""
+def make_picture(
+    graph: Any, sizes: dict[str, int], profile: Sequence[Any] = (), call_ns: float = 0
+) -> Picture:
+    """graph: compiled. sizes: of its symbols, {} for none. profile: what graph.profile gave.
+    call_ns: of a whole call, 0 where it was not measured."""
     told = json.loads(graph.describe(**sizes))
     values, outputs = told["values"], told["outputs"]
     inputs = [i for i, v in enumerate(values) if v["kind"] in ("input", "number")]
@@ -139,7 +142,7 @@ def make_picture(graph: Any, sizes: dict[str, int], profile: Sequence[Any] = ())
     state_bytes = graph.stats().state_bytes
     lanes = make_lanes(values, rows)
     return Picture(
-        graph.name, sizes, values, rows, lanes, blocks, spans, memory, state_bytes, len(inputs)
+        graph.name, sizes, values, rows, lanes, blocks, spans, memory, state_bytes, call_ns
     )
 
 

@@ -21,7 +21,8 @@ def show(picture: Picture) -> None:
     nodes = sorted(picture.nodes, key=lambda row: -row.ns)
     if not nodes:
         return
-    table = _table(f"{picture.name}: {shown_ns(picture.ns)} in {len(nodes)} nodes")
+    call = f"; a call {shown_ns(picture.call_ns)}" if picture.call_ns else ""
+    table = _table(f"{picture.name}: {shown_ns(picture.ns)} in {len(nodes)} nodes{call}")
     table.add_column("line", no_wrap=True, min_width=max(len(r.place) for r in nodes[:MOST_NODES]))
     table.add_column("operator, result", no_wrap=True, overflow="ellipsis")
     for name, width in (("time", 7), ("share", 5), ("rate", 11)):
