@@ -99,16 +99,27 @@ def models(file: Any, compiled: bool, note: Callable[[str], None]) -> list[tuple
     found.append(("plain NumPy", "f32", NumpyModel(file)))
     if without_torch():
         return found
+    import torch_opponents
+
     from examples.smollm2.torch_model import TorchModel
 
     for dtype in ("f32", "bf16"):
         note(f"PyTorch, {dtype}")
         found.append(("anyop, torch eager", dtype, Model(file, dtype, host="torch")))
+        captured = Model(file, dtype, host="torch", captured=True)
+        found.append(("anyop, torch captured", dtype, captured))
         found.append(("PyTorch eager", dtype, TorchModel(file, dtype)))
+        if not torch_opponents.without_transformers():
+            theirs = torch_opponents.TransformersModel(file, dtype)
+            found.append(("transformers eager", dtype, theirs))
         if compiled:
             ours = Model(file, dtype, host="torch", compiled=True)
             found.append(("anyop, torch compiled", dtype, ours))
             found.append(("PyTorch compiled", dtype, TorchModel(file, dtype, compiled=True)))
+            plain = torch_opponents.through_anyop(file, dtype)
+            found.append(("PyTorch, backend anyop", dtype, plain))
+            tuned = torch_opponents.max_autotune(file, dtype)
+            found.append(("PyTorch max-autotune", dtype, tuned))
     return found
 
 
@@ -159,3 +170,8 @@ def show(made: list[Row], console: Console) -> None:
     console.print(table)
     if without_torch():
         console.print(without_torch())
+        return
+    import torch_opponents
+
+    if torch_opponents.without_transformers():
+        console.print(torch_opponents.without_transformers())
