@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every *_test.cc and every ops/<name>/test.cc is one program; every *_bench.cc too.
-find_package(GTest REQUIRED)
+if(CMAKE_CROSSCOMPILING)
+  # Debian has libraries for its own machine only, and the sources in package googletest.
+  if(NOT EXISTS /usr/src/googletest/CMakeLists.txt)
+    message(FATAL_ERROR "/usr/src/googletest is missing. Try: apt-get install googletest")
+  endif()
+  set(BUILD_GMOCK OFF CACHE BOOL "")
+  set(INSTALL_GTEST OFF CACHE BOOL "")
+  add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+else()
+  find_package(GTest REQUIRED)
+endif()
 find_package(benchmark QUIET)
 set(tests_dir ${CMAKE_BINARY_DIR}/tests)
 
@@ -25,6 +35,9 @@ set(test_definitions
     ANYOP_TEST_LIBRARY="$<TARGET_FILE:anyop_ops>"
     ANYOP_TEST_REFERENCE="$<TARGET_FILE:anyop_ops_reference>"
     ANYOP_TESTING_DIR="${tests_dir}" ANYOP_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+  list(APPEND test_definitions ANYOP_EMULATED)
+endif()
 
 file(GLOB optest_sources CONFIGURE_DEPENDS optest/*.cc)
 list(FILTER optest_sources EXCLUDE REGEX "_test\\.cc$")
@@ -88,9 +101,13 @@ if(TARGET anyop_optest)
   endforeach()
 endif()
 
-# simd.h is tested once per instruction set.
+# simd.h is tested once per instruction set. Files without one are NEON on Arm.
 if(NOT ANYOP_SANITIZE)
-  foreach(isa portable ${ANYOP_ISAS})
+  set(simd_isas portable ${ANYOP_ISAS})
+  if("neon" IN_LIST simd_isas)
+    list(REMOVE_ITEM simd_isas portable)
+  endif()
+  foreach(isa ${simd_isas})
     anyop_add_test(simd_${isa}_test simd tests/isa/simd_test.cc GTest::gtest_main)
     target_compile_options(simd_${isa}_test PRIVATE ${ANYOP_FLAGS_${isa}} -ffp-contract=off
                                                     -fno-math-errno -fno-trapping-math)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A thin vector layer: f32 lanes as wide as the file is compiled for, with 16-bit storage.
 //
-// One templated source, included by <name>.cc, cpu_avx2.cc and cpu_avx512.cc, becomes one kernel
-// each. Everything lives in the namespace of the file's instruction set and is always inlined, so
-// that the linker never picks a copy compiled for a wider one.
+// One source, included by <name>.cc (NEON on 64-bit Arm), cpu_avx2.cc and cpu_avx512.cc, becomes a
+// kernel each. All is inlined, in the file's namespace: the linker never picks a wider file's copy.
 //
 //   kLanes                           f32 lanes of a vector: 16, 8 or 4
 //   F32, Mask                        the vector, and what a comparison gives
@@ -16,8 +15,7 @@
 //   FmaExact(a, b, c)                the same with an exact product on every machine, slower there
 //   Max(a, b) Min(a, b)              b where either is NaN
 //   Abs Sqrt Round IsNan             Round: to the nearest whole, half to even, |x| < 2^22
-//   Select(m, a, b)                  a where m, else b
-//   Bits(m)                          bit i is lane i of the mask
+//   Select(m, a, b) Bits(m)          a where m, else b; bit i is lane i of the mask
 //   FirstLanes(n)                    true in the first n lanes
 //   KeepFirst(v, n, rest)            the first n lanes of v, the others of rest
 //   ScaleByPowerOf2(a, n)            a * 2^n, n whole and -252 <= n <= 254
@@ -49,6 +47,8 @@
 #include "anyop/simd/avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "anyop/simd/avx2.h"
+#elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+#include "anyop/simd/neon.h"
 #else
 #include "anyop/simd/portable.h"
 #endif

@@ -58,6 +58,16 @@ ANYOP_LANE_FN __m128 FoldLanes(F32 a) {
   return _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
 }
 
+#elif defined(__aarch64__)
+
+ANYOP_LANE_FN F32 LoadPair(const float* p) {
+  std::uint64_t pair;
+  std::memcpy(&pair, p, sizeof(pair));
+  return {vreinterpretq_f32_u64(vdupq_n_u64(pair))};
+}
+ANYOP_LANE_FN void LoadSplit(const BF16* p, F32& even, F32& odd) { LoadEvenOdd(p, even, odd); }
+ANYOP_LANE_FN F32 SumPairs(F32 a, F32 b) { return {vpaddq_f32(a.v, b.v)}; }
+
 #else
 
 ANYOP_LANE_FN F32 LoadPair(const float* p) { return {lanes::V{p[0], p[1], p[0], p[1]}}; }
@@ -82,6 +92,10 @@ ANYOP_LANE_FN void SumLanes(const F32 (&a)[4], float* out) {
   __m128 s0 = FoldLanes(a[0]), s1 = FoldLanes(a[1]), s2 = FoldLanes(a[2]), s3 = FoldLanes(a[3]);
   _MM_TRANSPOSE4_PS(s0, s1, s2, s3);
   _mm_storeu_ps(out, _mm_add_ps(_mm_add_ps(s0, s1), _mm_add_ps(s2, s3)));
+}
+#elif defined(__aarch64__)
+ANYOP_LANE_FN void SumLanes(const F32 (&a)[4], float* out) {
+  Store(out, {vpaddq_f32(vpaddq_f32(a[0].v, a[1].v), vpaddq_f32(a[2].v, a[3].v))});
 }
 #else
 ANYOP_LANE_FN void SumLanes(const F32 (&a)[4], float* out) {

@@ -14,14 +14,15 @@
 #pragma once
 #include "anyop/simd.h"
 #include "ops/common/gemm_lanes.h"
+#include "ops/common/registers.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 inline constexpr int kPanel = 32;  // columns of a packed panel
 
-// Registers: 32, 16 or 16; a tile keeps two vectors of weights and one of x beside its sums.
-inline constexpr int kSums = kLanes == 16 ? 24 : kLanes == 8 ? 12 : 8;
+// A tile keeps vectors of weights and one of x beside its sums.
+inline constexpr int kSums = kVectorRegisters == 32 ? 24 : kLanes == 8 ? 12 : 8;
 
 // f32 and f16 (bf16 too, but Split halves the work): every element becomes f32.
 template <class T>
@@ -31,7 +32,7 @@ struct PairMath {
   using Operand = F32;
   static constexpr int kElements = kLanes;
   static constexpr bool kPairwise = true;
-  static constexpr int kRows = kLanes == 16 ? 6 : kLanes == 8 ? 6 : 4;
+  static constexpr int kRows = kVectorRegisters == 32 || kLanes == 8 ? 6 : 4;
   static constexpr int kAccumulators = kSums;
   [[gnu::always_inline]] static Operand LoadWeight(const T* p) { return Load(p); }
   [[gnu::always_inline]] static Operand LoadLeft(const float* p) { return LoadPair(p); }
@@ -48,7 +49,7 @@ struct SplitMath {
   static constexpr int kElements = 2 * kLanes;
   static constexpr bool kPairwise = false;
   static constexpr int kRows = kLanes == 16 ? 8 : 4;
-  static constexpr int kAccumulators = kLanes == 16 ? 16 : 8;
+  static constexpr int kAccumulators = kVectorRegisters / 2;
   [[gnu::always_inline]] static Operand LoadWeight(const BF16* p) {
     Operand r;
     LoadSplit(p, r.even, r.odd);

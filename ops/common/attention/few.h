@@ -11,6 +11,7 @@
 
 #include "ops/common/attention/score.h"
 #include "ops/common/attention/tile.h"
+#include "ops/common/registers.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -86,11 +87,7 @@ class FewRows {
   const float* sums(int row) const { return sums_ + row * v_row_; }
 
  private:
-#if defined(__AVX512F__)
-  static constexpr int kVectors = 4;  // 4 rows x 4 vectors of sums, of 32 registers
-#else
-  static constexpr int kVectors = 2;  // 4 x 2 of 16
-#endif
+  static constexpr int kVectors = kVectorRegisters / 8;  // by 4 rows of sums: half the registers
   template <int kN>
   using Int = std::integral_constant<int, kN>;
 

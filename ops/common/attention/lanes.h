@@ -18,12 +18,17 @@ typedef std::uint32_t U32 [[gnu::vector_size(4 * kLanes)]];
 typedef std::int32_t I32 [[gnu::vector_size(4 * kLanes)]];
 typedef float V [[gnu::vector_size(4 * kLanes)]];
 
-// The compiler turns this conversion into scalar code on x86.
+// The compiler turns this conversion into scalar code.
 #if defined(__AVX512F__)
 ANYOP_LANE_FN U32 ToU32(U8 b) { return U32(_mm512_cvtepu8_epi32(std::bit_cast<__m128i>(b))); }
 #elif defined(__AVX2__)
 ANYOP_LANE_FN U32 ToU32(U8 b) {
   return U32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(std::bit_cast<std::int64_t>(b))));
+}
+#elif defined(__aarch64__)
+ANYOP_LANE_FN U32 ToU32(U8 b) {
+  const uint8x8_t bytes = vcreate_u8(std::bit_cast<std::uint32_t>(b));
+  return U32(vmovl_u16(vget_low_u16(vmovl_u8(bytes))));
 }
 #else
 ANYOP_LANE_FN U32 ToU32(U8 b) { return __builtin_convertvector(b, U32); }
@@ -90,6 +95,10 @@ ANYOP_LANE_FN void SumFour(F32 a, F32 b, F32 c, F32 d, float* out) {
   const __m256 all =
       _mm256_add_ps(_mm256_shuffle_ps(xy, zw, 0x44), _mm256_shuffle_ps(xy, zw, 0xee));
   _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+}
+#elif defined(__aarch64__)
+ANYOP_LANE_FN void SumFour(F32 a, F32 b, F32 c, F32 d, float* out) {
+  Store(out, {vpaddq_f32(vpaddq_f32(a.v, b.v), vpaddq_f32(c.v, d.v))});
 }
 #else
 ANYOP_LANE_FN void SumFour(F32 a, F32 b, F32 c, F32 d, float* out) {

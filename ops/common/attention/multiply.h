@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "anyop/simd.h"
+#include "ops/common/registers.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -57,11 +58,9 @@ template <int kRows, int kVectors>
   }
 }
 
-#if defined(__AVX512F__)
-inline constexpr int kProductRows = 6, kProductVectors = 4;  // 24 sums of 32 registers
-#else
-inline constexpr int kProductRows = 4, kProductVectors = 2;  // 8 sums of 16 registers
-#endif
+// 24 sums of 32 registers, 8 of 16.
+inline constexpr int kProductRows = kVectorRegisters == 32 ? 6 : 4;
+inline constexpr int kProductVectors = kVectorRegisters == 32 ? 4 : 2;
 
 template <int kVectors>
 inline void MultiplyColumns(const Product& p, std::int64_t i, std::int64_t rows, std::int64_t j) {
