@@ -115,7 +115,8 @@ void GraphCopy::CopyNode(const GraphNode& node) {
 }
 
 void GraphCopy::SetResults(const GraphNode& node, const std::vector<int>& copies) {
-  for (int r = 0; r < int(node.results.size()); ++r) {
+  // From the last one: a name may be a later result's until that has its own.
+  for (int r = int(node.results.size()); r-- > 0;) {
     const int v = node.results[std::size_t(r)];
     if (v < 0 || IsInto(node, r)) continue;
     builder.Rename(copies[std::size_t(r)], from_.value(v).name);

@@ -16,6 +16,7 @@ namespace anyop {
 namespace {
 
 constexpr double kWorthwhileNs = 20000;  // less is not cut
+constexpr double kForcedNs = 200000;     // of regions of given blocks: all threads take part
 constexpr double kBlockNs = 2000;        // the least work of a block
 constexpr int kBlocksPerThread = 8;      // at least, so that claims even out noise
 constexpr std::int64_t kUnknownL2 = 1 << 20;
@@ -226,6 +227,7 @@ class RegionFinder {
   bool ChooseBlock(const std::vector<std::vector<Touch>>& members, Region* region) const {
     if (block_rows_) {
       region->block = std::min(block_rows_, region->rows);
+      region->estimated_ns = std::max(region->estimated_ns, kForcedNs);
       return region->block < region->rows;
     }
     if (region->estimated_ns < kWorthwhileNs) return false;

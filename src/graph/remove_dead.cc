@@ -37,7 +37,10 @@ class DeadRemover {
       for (const int v : node.results) is_live |= v >= 0 && needed[class_of(v)];
       for (const int v : WrittenValues(node)) is_live |= needed[class_of(v)];
       is_live_[i] = is_live;
-      if (is_live) ForArguments(node, [&](int v) { needed[class_of(v)] = true; });
+      if (!is_live) continue;
+      ForArguments(node, [&](int v) { needed[class_of(v)] = true; });
+      // What is written into must be there, though nobody may read it.
+      for (const int v : WrittenValues(node)) needed[class_of(v)] = true;
     }
   }
 

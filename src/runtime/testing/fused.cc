@@ -27,6 +27,17 @@ void Times(const Context& ctx, const Tensor& x, float s, const Tensor& y) {
 constexpr Kernel kTimes{.name = "cpu_f32", .run = Bind<&Times>()};
 constexpr const Kernel* kTimesKernels[] = {&kTimes};
 
+// A kernel that fails where its data is wrong.
+void Positive(const Context& ctx, const Tensor& x, const Tensor& y) {
+  ForElements(ctx, y, [&](std::int64_t r, std::size_t i) {
+    const float one = x.row<const float>(r)[i];
+    if (one < 0) Refuse("an element is negative.");
+    return one;
+  });
+}
+constexpr Kernel kPositive{.name = "cpu_f32", .run = Bind<&Positive>()};
+constexpr const Kernel* kPositiveKernels[] = {&kPositive};
+
 void PlusTimes(const Context& ctx, const Tensor& x, const Tensor& y, float s, const Tensor& z,
                const Tensor* sum) {
   ForElements(ctx, z, [&](std::int64_t r, std::size_t i) {
@@ -79,6 +90,11 @@ extern constinit const Op plus{
 extern constinit const Op times{
     .signature = "times(x: f32[..., d], s: float) -> (y: f32[..., d] over x)",
     .kernels = kTimesKernels,
+    .rowwise = true,
+};
+extern constinit const Op positive{
+    .signature = "positive(x: f32[..., d]) -> (y: f32[..., d] over x)",
+    .kernels = kPositiveKernels,
     .rowwise = true,
 };
 extern constinit const Op plus_times{
