@@ -57,6 +57,8 @@ class Drawing:
 
     def __init__(self, picture: Picture) -> None:
         self.picture = p = picture
+        self.lane_of = {lane.value: lane for lane in p.lanes}
+        self.outputs = {row.arguments[0] for row in p.rows if row.kind == "output"}
         self.has_times = p.ns > 0
         self.has_memory = bool(p.memory)
         places = max((len(row.place) for row in p.rows), default=0)
@@ -120,10 +122,9 @@ class Drawing:
         parts.append((rest[end:], "dim"))
         roots = {self.picture.root(i) for i in row.written}
         into = sorted(roots - set(row.results))
-        outputs = {row.arguments[0] for row in self.picture.rows if row.kind == "output"}
         for r in row.results:
             is_state = values[self.picture.root(r)]["kind"] == "state"
-            kind = "out" if r in outputs else "state" if is_state else ""
+            kind = "out" if r in self.outputs else "state" if is_state else ""
             parts += [(" → ", "dim"), (values[r]["name"], kind)]
             parts.append((" " + values[r]["type"], "dim"))
         if into:
@@ -145,7 +146,7 @@ class Drawing:
         """In the lane of what the node makes, or changes."""
         row = self.picture.rows[r]
         mine = [self.picture.root(v) for v in [*row.results, *row.written, *row.arguments]]
-        lanes = [n for v in mine for n in self.picture.lanes if n.value == v]
+        lanes = [self.lane_of[v] for v in mine if v in self.lane_of]
         return self.lane_x(lanes[0]) if lanes else self.lanes_x + self.step / 2
 
     def line(self, lane: Lane, path: str, is_edge: bool = False) -> str:
@@ -174,9 +175,9 @@ class Drawing:
         """From the lanes of a row's arguments to its node, and on to its results."""
         p, row = self.picture, self.picture.rows[r]
         x, middle, bottom = self.node_x(r), y + FULL / 2, y + FULL
-        used = {p.root(v) for v in [*row.arguments, *row.written]}
-        made = {p.root(v) for v in row.results} - used
-        for lane in p.lanes:
+        used = dict.fromkeys(p.root(v) for v in [*row.arguments, *row.written])
+        made = dict.fromkeys(p.root(v) for v in row.results)
+        for lane in (self.lane_of[v] for v in {**used, **made} if v in self.lane_of):
             at = self.lane_x(lane)
             if lane.value in used:
                 bend = f"M{at:.1f} {y:.1f}C{at:.1f} {middle:.1f} {at:.1f} {middle:.1f} "
@@ -189,7 +190,7 @@ class Drawing:
                         f'fill="{self.colour(lane.value)}"><title>'
                         f"{escape(self.value_tip(lane.value))}</title></rect>"
                     )
-            elif lane.value in made and lane.first == r:
+            elif lane.first == r:
                 bend = f"M{x:.1f} {middle:.1f}C{at:.1f} {middle:.1f} {at:.1f} {middle:.1f} "
                 yield self.line(lane, f"{bend}{at:.1f} {bottom:.1f}", True)
 
