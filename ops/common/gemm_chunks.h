@@ -169,7 +169,7 @@ struct RightColumns {
 };
 
 // The product of some rows and one chunk: sums of earlier chunks wait in `sums` [panels][rows][32].
-template <class M, class Right>
+template <class M, class Y, class Right>
 struct ChunkProduct {
   using T = typename M::Weight;
   const PackedProduct<M>& part;
@@ -206,14 +206,14 @@ struct ChunkProduct {
           Store(tile + e, Load(row + e) + Load(tile + e));
         }
       }
-      if (is_last) return StorePanel<T>(part.p, tile, part.first + i, rows, at);
+      if (is_last) return StorePanel<Y>(part.p, tile, part.first + i, rows, at);
       std::memcpy(row, tile, std::size_t(rows * kPanel) * sizeof(float));
     });
   }
 };
 
-// y [rows, columns] = left right; p: the sizes, y, no bias; p.x is not read.
-template <class M, class Left, class Right>
+// y [rows, columns] = left right; p: the sizes, bias and y, of f32 or Y; p.x is not read.
+template <class M, class Y = typename M::Weight, class Left, class Right>
 inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& left,
                            const Right& right) {
   using T = typename M::Weight;
@@ -233,7 +233,7 @@ inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& lef
       const Product chunk{p.x, p.bias, p.y, p.activation, p.rows, k, p.n};
       const PackedProduct<M> part = PartOf<M>(ctx, chunk, i);
       left.Pack(ctx, part, first);
-      ChunkProduct<M, Right>{part, right, buffers, sums, first, c + 1 == chunks}.Run(ctx);
+      ChunkProduct<M, Y, Right>{part, right, buffers, sums, first, c + 1 == chunks}.Run(ctx);
     }
   }
 }

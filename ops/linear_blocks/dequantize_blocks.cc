@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// dequantize_blocks: the numbers that rows of blocks stand for.
+//
+//   x[i, l] = d * q + m, with the d, m and q of the block of l
+//
+//   weight  rows of blocks, as linear_blocks takes them
+//   format  q4_0, q4_1 or q8_0
+//
+// Numerics  d * q is exact in f32; with an m one rounding.
+// Source    ggml block formats.
+
+#include "anyop/op.h"
+#include "linear_blocks/format.h"
+
+namespace anyop::ops {
+namespace {
+
+template <class F>
+void Decode(const Context& ctx, const Tensor& weight, const Tensor& x) {
+  const std::int64_t blocks = x.dim(1) / kBlock;
+  ctx.ForRows(x, [&](std::int64_t r) {
+    const auto* from = weight.base<const std::uint8_t>() + r * blocks * F::kBytes;
+    float* to = x.base<float>() + x.row_offset(r);
+    for (std::int64_t b = 0; b < blocks; ++b) DecodeBlock<F>(from + b * F::kBytes, to + b * kBlock);
+  });
+}
+
+void Run(const Context& ctx, const Tensor& weight, std::string_view format, const Tensor& x) {
+  VisitFormat(format, [&](auto f) { Decode<decltype(f)>(ctx, weight, x); });
+}
+
+constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&kCpu};
+
+}  // namespace
+
+extern constinit const Op dequantize_blocks{
+    .signature =
+        "dequantize_blocks(weight: dense u8[n, 18*g], format: 'q4_0') -> (x: f32[n, 32*g])\n"
+        "dequantize_blocks(weight: dense u8[n, 20*g], format: 'q4_1') -> (x: f32[n, 32*g])\n"
+        "dequantize_blocks(weight: dense u8[n, 34*g], format: 'q8_0') -> (x: f32[n, 32*g])",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear_blocks_packed: what linear_blocks computes with input 'q8', with a weight that pack_blocks
+// made.
+//
+//   y[i, j] = sum_l X[i, l] * W[j, l] + bias[j]
+//
+//   packed    groups of 16 rows of blocks of 32 along k
+//   features  the true n; packed is padded to a multiple of 16
+//   bias      added to the f32 sum
+//   format    of the weight before it was packed
+//
+// Numerics  as linear_blocks with input 'q8', bit for bit.
+// Source    ggml block formats, reordered.
+
+#include "linear_blocks/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel linear_blocks_packed_avx512_vnni [[gnu::weak]];
+extern const Kernel linear_blocks_packed_avx512 [[gnu::weak]];
+extern const Kernel linear_blocks_packed_avx2 [[gnu::weak]];
+
+namespace {
+
+constexpr Kernel kCpu{.name = "cpu",
+                      .workspace = ANYOP_BLOCKS_PACKED_WORKSPACE,
+                      .run = Bind<&RunLinearBlocksPacked>()};
+constexpr const Kernel* kKernels[] = {&linear_blocks_packed_avx512_vnni,
+                                      &linear_blocks_packed_avx512, &linear_blocks_packed_avx2,
+                                      &kCpu};
+
+}  // namespace
+
+extern constinit const Op linear_blocks_packed{
+    .signature =
+        "linear_blocks_packed(x: T[..., 32*g], packed: dense u8[n16, g, 288], features: int, "
+        "bias: T[features]?, format: 'q4_0' = 'q4_0') -> (y: T[..., features]) "
+        "where T in f32 | f16 | bf16, n16 == ceil_div(features, 16)\n"
+        "linear_blocks_packed(x: T[..., 32*g], packed: dense u8[n16, g, 320], features: int, "
+        "bias: T[features]?, format: 'q4_1') -> (y: T[..., features]) "
+        "where T in f32 | f16 | bf16, n16 == ceil_div(features, 16)\n"
+        "linear_blocks_packed(x: T[..., 32*g], packed: dense u8[n16, g, 544], features: int, "
+        "bias: T[features]?, format: 'q8_0') -> (y: T[..., features]) "
+        "where T in f32 | f16 | bf16, n16 == ceil_div(features, 16)",
+    .flops = "2 * rows(x) * features * 32 * g",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+double Half(const std::uint8_t* p) {
+  F16 h;
+  std::memcpy(&h, p, 2);
+  return double(float(h));
+}
+
+// Bytes of a block, and of the f16 numbers at its start.
+std::int64_t BlockBytes(std::string_view format) {
+  return format == "q4_0" ? 18 : format == "q4_1" ? 20 : 34;
+}
+std::int64_t NumberBytes(std::string_view format) { return format == "q4_1" ? 4 : 2; }
+
+// Element j of 32 of a block, split: its value is d * quant + m.
+struct Parts {
+  double d, quant, m;
+  double value() const { return d * quant + m; }
+};
+Parts PartsAt(const std::uint8_t* block, std::string_view format, int j) {
+  const double d = Half(block), none = -0.0;  // leaves every number as it is, -0 too
+  const double m = format == "q4_1" ? Half(block + 2) : none;
+  const std::uint8_t* q = block + NumberBytes(format);
+  if (format == "q8_0") return {d, double(std::int8_t(q[j])), none};
+  const int bits = j < 16 ? q[j] & 15 : q[j - 16] >> 4;
+  return {d, double(format == "q4_0" ? bits - 8 : bits), m};
+}
+
+// Row r of x as linear_blocks with input 'q8' takes it: quantized in f32, step by step.
+std::vector<double> RowOf(const Tensor& x, std::int64_t r, bool quantized) {
+  const std::int64_t k = x.row_size();
+  std::vector<double> row(std::size_t(k), 0.0);
+  for (std::int64_t l = 0; l < k; ++l) row[std::size_t(l)] = Read(x, x.row_offset(r) + l);
+  for (std::int64_t b = 0; quantized && b < k; b += 32) {
+    float largest = 0;
+    for (int j = 0; j < 32; ++j)
+      largest = std::fmax(largest, std::fabs(float(row[std::size_t(b + j)])));
+    const float d = largest / 127.0f, inverse = d != 0 ? 1.0f / d : 0.0f;
+    for (int j = 0; j < 32; ++j) {
+      double& element = row[std::size_t(b + j)];
+      const float v = float(element) * inverse;
+      element = double(d) * std::trunc(v + std::copysign(0.5f, v));
+    }
+  }
+  return row;
+}
+
+template <class Weight>
+void Multiply(const Tensor& x, bool quantized, std::int64_t n, const Tensor* bias, const Tensor& y,
+              Weight&& weight) {
+  for (std::int64_t i = 0; i < x.rows(); ++i) {
+    const std::vector<double> row = RowOf(x, i, quantized);
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = bias ? Read(*bias, j) : 0;
+      for (std::int64_t l = 0; l < x.row_size(); ++l) {
+        sum += row[std::size_t(l)] * weight(j, l / 32, int(l % 32));
+      }
+      y.base<double>()[y.row_offset(i) + j] = sum;
+    }
+  }
+}
+
+void LinearBlocks(const Context&, const Tensor& x, const Tensor& weight, const Tensor* bias,
+                  std::string_view input, std::string_view format, const Tensor& y) {
+  Multiply(x, input == "q8", weight.dim(0), bias, y, [&](std::int64_t j, std::int64_t b, int l) {
+    const auto* row = weight.base<const std::uint8_t>() + weight.row_offset(j);
+    return PartsAt(row + b * BlockBytes(format), format, l).value();
+  });
+}
+
+// Byte `at` of the packed block of `row` in the row format.
+std::int64_t PlaceInGroup(std::int64_t row, std::int64_t at, std::string_view format) {
+  const std::int64_t numbers = NumberBytes(format);
+  if (at < numbers) return at / 2 * 32 + 2 * row + at % 2;
+  return 16 * numbers + (at - numbers) / 4 * 64 + 4 * row + (at - numbers) % 4;
+}
+
+void LinearBlocksPacked(const Context&, const Tensor& x, const Tensor& packed,
+                        std::int64_t features, const Tensor* bias, std::string_view format,
+                        const Tensor& y) {
+  Multiply(x, true, features, bias, y, [&](std::int64_t j, std::int64_t b, int l) {
+    const auto* group = packed.at<const std::uint8_t>(j / 16, b);
+    std::uint8_t block[34];
+    for (std::int64_t i = 0; i < BlockBytes(format); ++i) {
+      block[i] = group[PlaceInGroup(j % 16, i, format)];
+    }
+    return PartsAt(block, format, l).value();
+  });
+}
+
+void PackBlocks(const Context&, const Tensor& weight, std::string_view format,
+                const Tensor& packed) {
+  const std::int64_t bytes = BlockBytes(format);
+  for (std::int64_t row = 0; row < 16 * packed.dim(0); ++row) {
+    for (std::int64_t b = 0; b < packed.dim(1); ++b) {
+      auto* group = packed.at<std::uint8_t>(row / 16, b);
+      for (std::int64_t i = 0; i < bytes; ++i) {
+        group[PlaceInGroup(row % 16, i, format)] =
+            row < weight.dim(0) ? *weight.at<const std::uint8_t>(row, b * bytes + i) : 0;
+      }
+    }
+  }
+}
+
+void DequantizeBlocks(const Context&, const Tensor& weight, std::string_view format,
+                      const Tensor& x) {
+  for (std::int64_t i = 0; i < x.dim(0); ++i) {
+    for (std::int64_t l = 0; l < x.dim(1); ++l) {
+      const auto* block = weight.at<const std::uint8_t>(i, l / 32 * BlockBytes(format));
+      *x.at<double>(i, l) = PartsAt(block, format, int(l % 32)).value();
+    }
+  }
+}
+
+// The numbers of a block and its quants from 32 floats.
+struct Quants {
+  float d, m;
+  int quant[32];
+};
+Quants QuantsOf(const float* x, std::string_view format) {
+  Quants r{};
+  float largest = x[0], low = x[0], high = x[0];
+  for (int j = 0; j < 32; ++j) {
+    if (std::fabs(x[j]) > std::fabs(largest)) largest = x[j];
+    low = std::min(low, x[j]);
+    high = std::max(high, x[j]);
+  }
+  if (format == "q4_0") r.d = largest / -8;
+  if (format == "q4_1") r.d = (high - low) / 15, r.m = low;
+  if (format == "q8_0") r.d = std::fabs(largest) / 127;
+  const float inverse = r.d != 0 ? 1 / r.d : 0;
+  for (int j = 0; j < 32; ++j) {
+    const float v = (x[j] - r.m) * inverse;
+    if (format == "q4_0") r.quant[j] = int(std::fmin(15, std::trunc(v + 8.5f)));
+    if (format == "q4_1") r.quant[j] = int(std::fmin(15, std::trunc(v + 0.5f)));
+    if (format == "q8_0") r.quant[j] = int(std::trunc(v + std::copysign(0.5f, v)));
+  }
+  return r;
+}
+
+void QuantizeBlocks(const Context&, const Tensor& x, std::string_view format,
+                    const Tensor& weight) {
+  for (std::int64_t i = 0; i < x.dim(0); ++i) {
+    for (std::int64_t b = 0; b < x.dim(1) / 32; ++b) {
+      float values[32];
+      for (int j = 0; j < 32; ++j) values[j] = float(Read(x, x.row_offset(i) + 32 * b + j));
+      const Quants r = QuantsOf(values, format);
+      auto* block = weight.at<std::uint8_t>(i, b * BlockBytes(format));
+      const F16 numbers[2] = {F16(r.d), F16(r.m)};
+      std::memcpy(block, numbers, std::size_t(NumberBytes(format)));
+      std::uint8_t* q = block + NumberBytes(format);
+      for (int j = 0; j < (format == "q8_0" ? 32 : 16); ++j) {
+        q[j] = std::uint8_t(format == "q8_0" ? r.quant[j] : r.quant[j] | r.quant[j + 16] << 4);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern constinit const Reference linear_blocks_reference{.op = "linear_blocks",
+                                                         .run = Bind<&LinearBlocks>()};
+extern constinit const Reference linear_blocks_packed_reference{.op = "linear_blocks_packed",
+                                                                .run = Bind<&LinearBlocksPacked>()};
+extern constinit const Reference pack_blocks_reference{.op = "pack_blocks",
+                                                       .run = Bind<&PackBlocks>()};
+extern constinit const Reference quantize_blocks_reference{.op = "quantize_blocks",
+                                                           .run = Bind<&QuantizeBlocks>()};
+extern constinit const Reference dequantize_blocks_reference{.op = "dequantize_blocks",
+                                                             .run = Bind<&DequantizeBlocks>()};
+
+}  // namespace anyop::ops

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optest/optest.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+namespace anyop::optest {
+namespace {
+
+// Where a format keeps what: f16 numbers first, then quants. A packed block is 16 times as long.
+struct Layout {
+  std::int64_t block, numbers;
+  bool nibbles, centered;
+};
+Layout LayoutOf(const Call& call) {
+  const std::string format(call.word("format"));
+  const Layout row = format == "q4_0"   ? Layout{18, 2, true, true}
+                     : format == "q4_1" ? Layout{20, 4, true, false}
+                                        : Layout{34, 2, false, false};
+  const bool packed = call.op().contract->param("packed") >= 0;
+  const std::int64_t rows = packed ? 16 : 1;
+  return {rows * row.block, rows * row.numbers, row.nibbles, row.centered};
+}
+Array& Blocks(Call& call) {
+  return call.array(call.op().contract->param("packed") >= 0 ? "packed" : "weight");
+}
+
+// Random bytes become blocks of moderate f16 numbers.
+void MakeNumbersModerate(Call& call) {
+  const Layout layout = LayoutOf(call);
+  Array& blocks = Blocks(call);
+  for (std::int64_t i = 0; i < blocks.size(); ++i) {
+    const std::int64_t at = i % layout.block;
+    if (at >= layout.numbers || at % 2 == 0) continue;
+    const int high = int(blocks.Get(i));
+    blocks.Set(i, (high & 0x83) | 0x28 | (high & 0xc));  // 2^-5 to 4, either sign
+  }
+}
+
+// The same call with every factor made positive: its result is the S of the sums. A 4-bit quant of
+// -8 becomes 7.
+double AbsoluteQuant(const Layout& layout, int byte) {
+  const auto nibble = [&](int q) {
+    return layout.centered ? std::min(15, 8 + std::abs(q - 8)) : q;
+  };
+  if (layout.nibbles) return nibble(byte & 15) | nibble(byte >> 4) << 4;
+  return byte < 128 ? byte : std::min(127, 256 - byte);
+}
+Array AbsoluteTerms(Call call) {
+  const Layout layout = LayoutOf(call);
+  Array& blocks = Blocks(call);
+  for (std::int64_t i = 0; i < blocks.size(); ++i) {
+    const int byte = int(blocks.Get(i));
+    const std::int64_t at = i % layout.block;
+    const bool has_sign = at < layout.numbers && at % 2 == 1;
+    if (has_sign) blocks.Set(i, byte & 0x7f);
+    if (at >= layout.numbers) blocks.Set(i, AbsoluteQuant(layout, byte));
+  }
+  for (const char* name : {"x", "bias"}) {
+    if (!call.given(name)) continue;
+    Array& a = call.array(name);
+    for (std::int64_t i = 0; i < a.size(); ++i) a.Set(i, std::fabs(a.Get(i)));
+  }
+  return call.Exact()["y"];
+}
+
+// D(k), or D(k / 32) where the products of a block are added exactly.
+Allowed OfBlocks(const Call& call) {
+  const auto terms = std::make_shared<Array>(AbsoluteTerms(call));
+  const bool is_exact = call.op().contract->param("input") >= 0 && call.word("input") == "exact";
+  const double k = double(call.array("x").dim(-1)) / (is_exact ? 1 : 32);
+  return [=](const Element& e) {
+    return 0.51 * e.ulp() + (4 + 2 * std::sqrt(k)) * kU * terms->Get(e.index) * 8 / 7;
+  };
+}
+
+const OpTest kLinearBlocks{
+    .op = "linear_blocks",
+    .tolerance = OfBlocks,
+    .row_invariant = true,
+    .sizes = {"rows = 1, n = 100, g = 18", "rows = 16, n = 33, g = 5", "rows = 7, n = 16, g = 1",
+              "rows = 130, n = 17, g = 3",  // 130: two runs of quantized rows
+              "rows = 9, n = 40, g = 33",   // 33 blocks: two chunks
+              "rows = 3, n = 5, g = 0"},
+    .prepare = MakeNumbersModerate,
+};
+TEST(LinearBlocks, MatchesItsReference) { CheckAll(kLinearBlocks); }
+
+const OpTest kLinearBlocksPacked{
+    .op = "linear_blocks_packed",
+    .tolerance = OfBlocks,
+    .row_invariant = true,
+    .sizes = {"rows = 1, features = 100, n16 = 7, g = 18",
+              "rows = 15, features = 33, n16 = 3, g = 5",
+              "rows = 130, features = 17, n16 = 2, g = 3",
+              "rows = 3, features = 5, n16 = 1, g = 0"},
+    .prepare = MakeNumbersModerate,
+};
+TEST(LinearBlocksPacked, MatchesItsReference) { CheckAll(kLinearBlocksPacked); }
+
+const OpTest kPackBlocks{.op = "pack_blocks", .sizes = {"n = 100, g = 18", "n = 32, g = 3"}};
+TEST(PackBlocks, MatchesItsReference) { CheckAll(kPackBlocks); }
+
+const OpTest kQuantizeBlocks{.op = "quantize_blocks", .sizes = {"n = 100, g = 18"}};
+TEST(QuantizeBlocks, MatchesItsReference) { CheckAll(kQuantizeBlocks); }
+
+const OpTest kDequantizeBlocks{
+    .op = "dequantize_blocks", .sizes = {"n = 100, g = 18"}, .prepare = MakeNumbersModerate};
+TEST(DequantizeBlocks, MatchesItsReference) { CheckAll(kDequantizeBlocks); }
+
+constexpr const char* kFormats[] = {"q4_0", "q4_1", "q8_0"};
+
+// f32 [rows, columns] of values that depend on every index.
+Array Waves(std::int64_t rows, std::int64_t columns) {
+  Array a(DType::kF32, {rows, columns});
+  for (std::int64_t i = 0; i < a.size(); ++i) a.Set(i, std::sin(double(i)));
+  return a;
+}
+Array Quantized(const Array& x, const char* format) {
+  Call call("quantize_blocks");
+  call.Set("x", x).Set("format", format);
+  return call.Run()["weight"];
+}
+
+TEST(LinearBlocksPacked, GivesTheBitsOfTheRows) {
+  for (const char* format : kFormats) {
+    for (std::int64_t rows : {1, 5, 20}) {
+      Call call("linear_blocks"), pack("pack_blocks"), packed("linear_blocks_packed");
+      const Array weight = Quantized(Waves(37, 96), format), x = Waves(rows, 96);
+      call.Set("x", x).Set("weight", weight).Set("input", "q8").Set("format", format);
+      pack.Set("weight", weight).Set("format", format);
+      packed.Set("x", x).Set("packed", pack.Run()["packed"]).Set("features", 37);
+      packed.Set("format", format);
+      EXPECT_EQ(packed.Run()["y"], call.Run()["y"]) << format << " " << rows;
+    }
+  }
+}
+
+TEST(LinearBlocks, DoesNotOverflowOnTheLargestQuants) {
+  Array weight(DType::kU8, {16, 34}), x(DType::kF32, {1, 32});
+  for (std::int64_t i = 0; i < weight.size(); ++i) {
+    weight.Set(i, i % 34 == 0 ? 0 : i % 34 == 1 ? 0x3c : 0x80);  // d is 1, quants are -128
+  }
+  for (double sign : {1, -1}) {
+    for (std::int64_t i = 0; i < 32; ++i) x.Set(i, sign * 127);
+    Call call("linear_blocks");
+    call.Set("x", x).Set("weight", weight).Set("input", "q8").Set("format", "q8_0");
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      EXPECT_EQ(results.find("y")->second.Get(15), -128 * 127 * 32 * sign) << kernel;
+    }
+  }
+}
+
+TEST(LinearBlocks, KeepsNaNInItsRow) {
+  for (const char* format : kFormats) {
+    for (const char* input : {"exact", "q8"}) {
+      Call call("linear_blocks");
+      Array x = Waves(3, 64);
+      x.Set({1, 40}, std::nan(""));
+      call.Set("x", x).Set("weight", Quantized(Waves(20, 64), format)).Set("input", input);
+      call.Set("format", format);
+      const bool is_exact = std::string_view(input) == "exact";
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        const Array& y = results.find("y")->second;
+        for (std::int64_t i = 0; i < y.size(); ++i) {
+          EXPECT_EQ(std::isfinite(y.Get(i)), !is_exact || i / 20 != 1) << kernel << format << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(LinearBlocks, LetsAnOddScaleReachItsOwnFeatureOnly) {
+  for (const int high : {0x7c, 0x7e}) {  // infinity, NaN
+    Array weight = Quantized(Waves(20, 64), "q4_1");
+    weight.Set({7, 20}, 0);
+    weight.Set({7, 21}, high);
+    for (const char* input : {"exact", "q8"}) {
+      Call call("linear_blocks");
+      call.Set("x", Waves(3, 64)).Set("weight", weight).Set("input", input).Set("format", "q4_1");
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        const Array& y = results.find("y")->second;
+        for (std::int64_t i = 0; i < y.size(); ++i) {
+          EXPECT_EQ(std::isfinite(y.Get(i)), i % 20 != 7) << kernel << input << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizeBlocks, GivesZerosForABlockOfZeros) {
+  for (const char* format : kFormats) {
+    const Array weight = Quantized(Array(DType::kF32, {1, 32}, {0}), format);
+    Call back("dequantize_blocks");
+    back.Set("weight", weight).Set("format", format);
+    const Array x = back.Run()["x"];
+    for (std::int64_t i = 0; i < x.size(); ++i) EXPECT_EQ(x.Get(i), 0) << format;
+  }
+}
+
+TEST(QuantizeBlocks, TakesAnyNumber) {
+  for (double odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    for (const char* format : kFormats) {
+      Array x = Waves(2, 32);
+      x.Set(3, odd);
+      const Array weight = Quantized(x, format), plain = Quantized(Waves(2, 32), format);
+      const std::int64_t bytes = weight.dim(1);
+      for (std::int64_t i = bytes; i < 2 * bytes; ++i) EXPECT_EQ(weight.Get(i), plain.Get(i));
+    }
+  }
+}
+
+TEST(LinearBlocks, RefusesRowsOfAnotherSize) {
+  Call call("linear_blocks");
+  call.Set("x", Array(DType::kF32, {2, 64})).Set("weight", Array(DType::kU8, {3, 38}));
+  EXPECT_EQ(call.Refusal(),
+            "linear_blocks: weight is u8[3, 38], but must be u8[3, 36] because x is f32[2, 64].");
+}
+
+TEST(LinearBlocks, RefusesRowsThatAreNoBlocks) {
+  Call call("linear_blocks");
+  call.Set("x", Array(DType::kF32, {2, 40})).Set("weight", Array(DType::kU8, {3, 18}));
+  EXPECT_EQ(call.Refusal(),
+            "linear_blocks: the last dimension of x is 40, but must be 32*g, a multiple of 32.");
+}
+
+}  // namespace
+}  // namespace anyop::optest
