@@ -2,6 +2,7 @@
 #include "graph/boundary.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "graph/alias.h"
 #include "graph/inputs.h"
@@ -94,8 +95,11 @@ void Boundary::CheckInput(int k, const DLTensor& t, const Extent& e) const {
 // In the order of memory, each must begin behind all that are written before it, and what is
 // written behind all before it.
 void Boundary::CheckGiven(std::span<Given> given) const {
+  const auto key = [](const Given& g) {
+    return std::tuple(g.extent.begin, g.name.is_output, -g.name.index);
+  };
   std::sort(given.begin(), given.end(),
-            [](const Given& a, const Given& b) { return a.extent.begin < b.extent.begin; });
+            [&](const Given& a, const Given& b) { return key(a) < key(b); });
   const Given *furthest = nullptr, *furthest_written = nullptr;
   for (const Given& g : given) {
     if (g.extent.begin == g.extent.end) continue;
