@@ -9,8 +9,12 @@ namespace {
 // Keeps `value` in a register and its computation alive.
 #if defined(__x86_64__)
 #define ANYOP_KEEP(value) asm volatile("" : "+x"(value))
+#define ANYOP_REGISTER "v"
+#define ANYOP_12_STEPS(instruction) ANYOP_12(instruction " %12, %12, %", "\n\t")
 #else
 #define ANYOP_KEEP(value) asm volatile("" : "+w"(value))
+#define ANYOP_REGISTER "w"
+#define ANYOP_12_STEPS(instruction) ANYOP_12(instruction " %", ".4s, %12.4s, %12.4s\n\t")
 #endif
 
 // A macro, because a template cannot carry a target, and a vector operation in a function without
@@ -48,16 +52,21 @@ namespace {
     using V [[gnu::vector_size(vector_bytes)]] = float;                                           \
     V x = {}, a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x, k = x, l = x; \
     for (; rounds > 0; --rounds) {                                                                \
-      asm volatile(ANYOP_12(instruction " %12, %12, %", "\n\t")                                   \
-                   : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h),      \
-                     "+v"(i), "+v"(j), "+v"(k), "+v"(l)                                           \
-                   : "v"(x));                                                                     \
+      asm volatile(ANYOP_12_STEPS(instruction)                                                    \
+                   : "+" ANYOP_REGISTER(a), "+" ANYOP_REGISTER(b), "+" ANYOP_REGISTER(c),         \
+                     "+" ANYOP_REGISTER(d), "+" ANYOP_REGISTER(e), "+" ANYOP_REGISTER(f),         \
+                     "+" ANYOP_REGISTER(g), "+" ANYOP_REGISTER(h), "+" ANYOP_REGISTER(i),         \
+                     "+" ANYOP_REGISTER(j), "+" ANYOP_REGISTER(k), "+" ANYOP_REGISTER(l)          \
+                   : ANYOP_REGISTER(x));                                                          \
     }                                                                                             \
   }
 
 #define ANYOP_NO_TARGET
 ANYOP_MEMORY_LOOPS(Portable, ANYOP_NO_TARGET, 16)
 
+#if defined(__aarch64__)
+ANYOP_RATE_LOOP(FmaPortable, ANYOP_NO_TARGET, 16, "fmla")
+#else
 // Multiply, then add: what code without flags compiles to.
 void FmaPortable(std::int64_t rounds) {
   using V [[gnu::vector_size(16)]] = float;
@@ -71,6 +80,7 @@ void FmaPortable(std::int64_t rounds) {
     step(g), step(h), step(i), step(j), step(k), step(l);
   }
 }
+#endif
 
 #if defined(__x86_64__)
 #define ANYOP_AVX2 [[gnu::target("avx2,fma")]]
