@@ -79,9 +79,12 @@ def report(compiled: Any = None) -> Report:
     torch.compile made with the backend anyop and that is still alive."""
     if compiled is not None:
         details = getattr(compiled, "details", compiled)
-        program = getattr(details, "program", None)
-        if isinstance(program, Program):
-            return report_of([program])
+        if not hasattr(details, "lowered"):
+            raise _anyop.WrongType(
+                f"anyop.torch.report: {compiled!r} is given, but must be what capture returned. "
+                "Try no argument, which reports on all that torch.compile made."
+            )
+        return report_of([details])
     alive = [program for ref in _programs if (program := ref()) is not None]
     _programs[:] = [weakref.ref(program) for program in alive]
     return report_of(alive)

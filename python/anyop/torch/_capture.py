@@ -27,9 +27,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from anyop import _anyop
 from anyop.torch._in_place import lower_mutation
-from anyop.torch._lower import Fatal, Lowered, Lowering, is_users
+from anyop.torch._lower import Lowered, Lowering, is_users
 from anyop.torch._program import copy_of
-from anyop.torch._sizes import Unconverted, evaluator, expression
+from anyop.torch._sizes import Fatal, Unconverted, evaluator, expression
 from anyop.torch.names import aten_patterns
 
 
@@ -243,10 +243,6 @@ class Details:
         self.spread: _Spread | None = None
         self.conditions = source.conditions()
         self.lower()
-
-    @property
-    def program(self) -> Details:
-        return self
 
     def lower(self) -> None:
         module = copy_of(self.source.module)

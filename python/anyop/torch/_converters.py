@@ -18,9 +18,12 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.utils import _pytree as pytree
 
 from anyop import _anyop
+from anyop._graph.value import Value
 from anyop.torch._operators import Operator
+from anyop.torch._sizes import Unconverted
 
 Converter = Callable[..., Any]
 
@@ -105,6 +108,8 @@ class _BySignature:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         op = self._operator
+        if not any(isinstance(leaf, Value) for leaf in pytree.tree_leaves((args, kwargs))):
+            raise Unconverted("no argument is a tensor, so that it runs once")
         call = op.bind(self._overload, args, kwargs)
         if not op.results:
             return op.function(*call.values)

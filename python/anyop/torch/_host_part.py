@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from anyop import _anyop
 from anyop._graph.value import Value
 from anyop.torch import _converters
 from anyop.torch._host_call import Part, operator
 from anyop.torch._memory import is_in_place, nodes_in, viewed_by, written_by
-from anyop.torch._sizes import Unconverted, expression, signature_text, symbols_of
+from anyop.torch._sizes import Fatal, Unconverted, expression, signature_text, symbols_of
 
 if TYPE_CHECKING:
     from anyop.torch._lower import Lowering
@@ -61,16 +62,21 @@ class HostPart:
             self._emit(nodes)
 
     def _emit(self, nodes: list[Node]) -> None:
-        part = _PartGraph(self.lowering, nodes)
-        n_parameters = len(part.tensors) + len(part.numbers) + len(part.symbols)
-        if len(part.exports) > _MAX_RESULTS or n_parameters > _MAX_PARAMETERS:
+        try:
+            part = _PartGraph(self.lowering, nodes)
+        except Unconverted as error:
+            raise Fatal(f"{nodes[0].target}: {error}") from error
+        if len(part.exports) > _MAX_RESULTS or part.n_parameters > _MAX_PARAMETERS:
             if len(nodes) == 1:
-                raise Unconverted(f"{nodes[0].target} has too many arguments or results")
+                raise Fatal(f"{nodes[0].target} has too many arguments or results")
             half = len(nodes) // 2
             self._emit(nodes[:half])
             self._emit(nodes[half:])
             return
-        part.call()
+        try:
+            part.call()
+        except (Unconverted, _anyop.Error) as error:
+            raise Fatal(f"{nodes[0].target}: {error}") from error
 
 
 def _is_element(node: Node) -> bool:
@@ -95,6 +101,26 @@ class _PartGraph:
         self.exports = list(self.exported())
         shapes = [n.meta["val"].shape for n in (*self.tensors, *self.exports)]
         self.symbols = sorted({s for shape in shapes for s in symbols_of(shape)}, key=str)
+        self.lists = self.grouped()
+        self.n_parameters = len(self.lists) + len(self.numbers) + len(self.symbols)
+
+    def grouped(self) -> list[list[Node]]:
+        """The tensors, one by one; in lists of one type where they are too many."""
+        if len(self.tensors) + len(self.numbers) + len(self.symbols) <= _MAX_PARAMETERS:
+            return [[n] for n in self.tensors]
+        lists: dict[str, list[Node]] = {}
+        for node in self.tensors:
+            key = self.type_of(node)
+            lists.setdefault(f"{key} {node.name}" if "mut" in key else key, []).append(node)
+        self.tensors = {n: self.tensors[n] for many in lists.values() for n in many}
+        return list(lists.values())
+
+    def type_of(self, node: Node) -> str:
+        from anyop.torch._lower import graph_dtype
+
+        value = node.meta["val"]
+        mut = "mut " if self.lowering.roots[node] in self.writes else ""
+        return f"{mut}{graph_dtype(value)}[{_dims(value.shape)}]"
 
     def place(self, node: Node) -> Node:
         """The node in the part's own graph."""
@@ -204,7 +230,9 @@ class _PartGraph:
                 lowering.rows[node].part = part
         is_random = any(random_or_effect(n) for n in self.nodes)
         arguments = [lowering.sizes(s) for s in self.symbols]
-        arguments += [*self.numbers.values(), *self.tensors.values()]
+        arguments += self.numbers.values()
+        given = [[self.tensors[n] for n in many] for many in self.lists]
+        arguments += [many if len(many) > 1 else many[0] for many in given]
         arguments += [lowering.token_value] if is_random else []
         lowering.tracer.at(part.place)
         if not is_random and all(isinstance(a, int) for a in arguments):
@@ -236,16 +264,10 @@ class _PartGraph:
         return [len(self.symbols) + given.index(n) for n in inputs]
 
     def parameters(self, is_random: bool) -> list[str]:
-        from anyop.torch._lower import graph_dtype
-
-        def tensor(i: int, node: Node) -> str:
-            value = node.meta["val"]
-            mut = "mut " if self.lowering.roots[node] in self.writes else ""
-            return f"x{i}: {mut}{graph_dtype(value)}[{_dims(value.shape)}]"
-
         rows = [f"{s}: int" for s in self.symbols]
         rows += [f"i{i}: int" for i in range(len(self.numbers))]
-        rows += [tensor(i, n) for i, n in enumerate(self.tensors)]
+        for i, many in enumerate(self.lists):
+            rows.append(f"x{i}: {self.type_of(many[0])}{'*' if len(many) > 1 else ''}")
         return rows + (["token: mut u8[1]"] if is_random else [])
 
     def results(self) -> list[str]:
@@ -261,12 +283,14 @@ def _dims(shape: Iterable[Any]) -> str:
 
 def _spread(function: Any, order: list[int], n_results: int) -> Any:
     """Calls a part's function with those of an operator's arguments that it takes."""
-    if n_results == 1:
-        return lambda *args: function(*[args[i] for i in order])[0]
-    if n_results:
-        return lambda *args: function(*[args[i] for i in order])
 
-    def run(*args: Any) -> None:
-        function(*[args[i] for i in order])
+    def run(*args: Any) -> Any:
+        flat = []
+        for a in args:
+            flat += a if isinstance(a, list) else [a]
+        made = function(*[flat[i] for i in order])
+        if n_results == 1:
+            return made[0]
+        return made if n_results else None
 
     return run

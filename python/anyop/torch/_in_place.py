@@ -26,7 +26,7 @@ from torch._higher_order_ops.auto_functionalize import (
 )
 from torch.fx import GraphModule, Node
 
-from anyop.torch._memory import Roots, nodes_in, schema_of, viewed_by, written_by
+from anyop.torch._memory import Roots, is_in_place, nodes_in, schema_of, viewed_by, written_by
 
 _aten = torch.ops.aten
 
@@ -41,6 +41,8 @@ _UPDATES: dict[Any, Any] = {
 }  # fmt: skip
 _OUTER = ("placeholder", "get_attr")  # what outlives a call
 _VIEWS = (_aten.slice.Tensor, _aten.select.int, _aten.as_strided.default)
+_ALIKE = (_aten.view.default, _aten._unsafe_view.default, _aten.alias.default,
+          _aten.detach.default, _aten.unsqueeze.default, _aten.squeeze.dim)  # fmt: skip
 # Those that replace a view of it: the operator that makes the view takes the same arguments.
 _REPLACES: dict[Any, Any] = {
     _aten.slice_scatter.default: _aten.slice.Tensor,
@@ -141,6 +143,7 @@ class _Lowering:
     def replace(self, node: Node, by: Node) -> None:
         node.replace_all_uses_with(by)
         self.graph.erase_node(node)
+        self.roots.join(node, by)
 
     def update(self, node: Node) -> None:
         base = self.base_to_write(nodes_in(node.args[0])[0], node, node.args[1:])
@@ -219,19 +222,25 @@ class _Lowering:
     def finish(self, copy: Node) -> Any:
         """An input's last write: nothing, if its memory holds the value already."""
         target, source = nodes_in(copy.args[0])[0], nodes_in(copy.args[1])[0]
-        if self.roots_of_chain(source) is target:
+        if _whole(source) is target:
             self.graph.erase_node(copy)
             return None
         if self.is_writable(target):
+            if self.roots[source] is self.roots[target]:  # its elements in another order
+                copy.replace_input_with(source, self.call(_aten.clone.default, (source,), copy))
             return None
         self.graph.erase_node(copy)
         return target, source
 
-    def roots_of_chain(self, node: Node) -> Node | None:
-        """The input that a chain of writes in place began with; None for views and other nodes."""
-        while node.op == "call_function" and node.target in _UPDATES.values():
-            node = nodes_in(node.args[0])[0]
-        return node if node.op in _OUTER else None
+
+def _whole(node: Node) -> Node:
+    """What a chain of writes in place, and of views of all elements in order, began with."""
+    while node.op == "call_function" and (node.target in _ALIKE or is_in_place(node)):
+        source = viewed_by(node)
+        if source is None:
+            break
+        node = source
+    return node
 
 
 def _is_impure(node: Node) -> bool:

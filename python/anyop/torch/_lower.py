@@ -21,14 +21,10 @@ from anyop.torch._host_call import Part, operator
 from anyop.torch._host_part import HostPart
 from anyop.torch._memory import Roots, is_in_place, is_random, viewed_by, written_by
 from anyop.torch._operators import DTYPES
-from anyop.torch._sizes import Sizes, Unconverted, expression, symbols_of
+from anyop.torch._sizes import Fatal, Sizes, Unconverted, expression, symbols_of
 from anyop.torch.names import aten, aten_views  # noqa: F401  registers its converters
 
 _FOREIGN = (str(Path(torch.__file__).parent), str(Path(anyop.__file__).parent), "<")
-
-
-class Fatal(Exception):
-    """What keeps a whole program from being a graph."""
 
 
 @dataclass

@@ -98,9 +98,10 @@ class Roots:
         source = viewed_by(node) if node.op == "call_function" else None
         self._root[node] = node if source is None else self._root[source]
 
-    def join(self, node: Node, root: Node) -> None:
-        """From now on node's value lies in root's memory."""
-        self._root[node] = self._root[root]
+    def join(self, node: Node, other: Node) -> None:
+        """What lay in node's memory lies in other's from now on."""
+        old, new = self._root[node], self._root[other]
+        self._root.update({n: new for n, root in self._root.items() if root is old})
 
     def __getitem__(self, node: Node) -> Node:
         return self._root[node]

@@ -20,8 +20,8 @@ from anyop import _anyop
 from anyop.torch import _fast
 from anyop.torch._host_call import take_raised
 from anyop.torch._in_place import lower_mutation
-from anyop.torch._lower import Fatal, Lowered, Lowering, attribute
-from anyop.torch._sizes import Unconverted
+from anyop.torch._lower import Lowered, Lowering, attribute
+from anyop.torch._sizes import Fatal, Unconverted
 from anyop.torch.names import aten_patterns
 
 

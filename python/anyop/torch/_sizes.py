@@ -18,6 +18,10 @@ class Unconverted(Exception):
     """What keeps a node, or a whole program, from being part of a graph."""
 
 
+class Fatal(Exception):
+    """What keeps a whole program from being a graph."""
+
+
 def expression(size: Any) -> Any:
     """A sympy expression, or an int, of an int, torch.SymInt or expression."""
     expr = size.node.expr if isinstance(size, torch.SymInt) else size

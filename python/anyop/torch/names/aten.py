@@ -250,7 +250,11 @@ def attention(
 
     def rows(x: Value) -> Value:  # [b*t, h, d]
         x = x.swapaxes(1, 2)
-        return x.reshape([x.shape[0] * x.shape[1], *x.shape[2:]])
+        shape = [x.shape[0] * x.shape[1], *x.shape[2:]]
+        try:
+            return x.reshape(shape)
+        except anyop.InvalidArgument:  # no view: its heads do not lie beside each other
+            return contiguous(lowering, x).reshape(shape)
 
     starts = [lowering.starts(batch, x.shape[2]) for x in (q, k)]
     y, _ = operator("attention")(rows(q), rows(k), rows(v), *starts, scale, is_causal)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from anyop.torch._memory import viewed_by, written_by
+
 _aten = torch.ops.aten
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
@@ -15,15 +17,32 @@ _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 
 def fuse(graph: Graph) -> None:
     """Replaces patterns whose intermediate values nobody else reads."""
+    for node in graph.nodes:
+        _functional(node)
     for node in list(graph.nodes):
         if node.target is _aten.rsqrt.default:
             _rms_norm(graph, node)
     graph.eliminate_dead_code(is_impure_node=_is_impure)
 
 
-def _is_impure(node: Node) -> bool:
-    from anyop.torch._memory import written_by
+def _functional(node: Node) -> None:
+    """A write to what was made only for it is a new value."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return
+    name = target._schema.name.partition("::")[2]
+    source = node.args[0] if node.args else None
+    if not name.endswith("_") or name == "copy_" or not isinstance(source, Node):
+        return
+    is_own = list(source.users) == [node] and source.op == "call_function"
+    if not is_own or viewed_by(source) is not None:
+        return
+    functional = getattr(getattr(_aten, name[:-1], None), target._overloadname, None)
+    if functional is not None and source.meta["val"].dtype == node.meta["val"].dtype:
+        node.target = functional
 
+
+def _is_impure(node: Node) -> bool:
     return bool(written_by(node)) or node.is_impure()
 
 
