@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import anyop
 import numpy as np
 import pytest
+from anyop import _anyop
 from anyop.cli import app
 from click.testing import CliRunner, Result
 
@@ -93,6 +94,14 @@ def test_a_profile_is_a_table_and_part_of_the_picture(run: Any, tmp_path: Path) 
     missing = run("graph_probe:step", "f32[n, 64]", "float", "--profile")
     assert isinstance(missing.exception, anyop.WrongType)
     assert str(missing.exception) == "step: n is missing. Try n=1."
+
+
+def test_numbers_of_a_profile_are_those_given(run: Any) -> None:
+    step = ("graph_probe:step", "f32[n, 64]", "float", "--at", "n=2", "--profile")
+    assert run(*step, "--at", "eps=0.5").exit_code == 0
+    refused = run(*step, "--at", "eps=-0.5")
+    assert "eps >= 0 must hold, but eps is -0.5" in str(refused.exception)
+    assert _anyop.listen_to_passes(None) is None  # nobody listens any more
 
 
 def test_a_profile_takes_arrays_from_files(run: Any, tmp_path: Path) -> None:

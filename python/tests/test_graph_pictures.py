@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import anyop
 import numpy as np
 import pytest
-from anyop.cli import graph_page
+from anyop.cli import graph_page, graph_times
+from anyop.cli.graph_draw import Drawing
 from anyop.cli.graph_rows import Picture, loops, make_picture
 
 D, TURNS = 64, 6
@@ -104,6 +105,43 @@ def test_the_svg_shows_every_node_line_shape_and_buffer() -> None:
     assert text.count('class="mem') >= len(p.spans)
     for s in p.spans:
         assert f"at offset {s.offset}" in text
+
+
+def test_boxes_of_memory_lie_at_their_offsets() -> None:
+    p = picture(n=32)
+    drawing = Drawing(p)
+    found: dict[tuple[int, int], tuple[float, float]] = {}
+    for b in p.blocks:
+        for text in drawing.memory(b.begin, b.end, 0, 1):
+            box = re.search(r'x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', text)
+            told = re.search(r"at offset (\d+), rows (\d+) to (\d+)", text)
+            if not box or not told:
+                continue
+            x, _, width, height = map(float, box.groups())
+            offset, first, last = map(int, told.groups())
+            assert 0 < height <= last - first + 1
+            found[offset, first] = x - drawing.memory_x, width
+    scale = drawing.memory_width / p.memory["peak_bytes"]
+    assert len(found) >= len(p.spans) - 1
+    for s in p.spans:
+        x, width = found[s.offset, s.first + 1]
+        assert x == pytest.approx(s.offset * scale, abs=0.02)
+        assert x + width <= drawing.memory_width + 0.5
+
+
+def test_times_are_those_of_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
+    g = anyop.graph(layers, "f32[n, 64]", "float")
+    times = g.profile(np.ones((8, D), np.float32), 0.5, repeats=3)
+    p = make_picture(g, {"n": 8}, times, 1234567.0)
+    assert [r.ns for r in p.nodes] == [t.ns_min for t in times]
+    assert sum(share for *_, share in graph_page.by_operator(p)) == pytest.approx(1)
+    for k, row in enumerate(p.nodes):
+        row.ns = 1000.0 * (k + 1)
+    graph_times.show(p)
+    shown = capsys.readouterr().out
+    assert "in 20 nodes; a call 1.23 ms" in shown
+    assert re.findall(r" (\d+) us ", shown)[:4] == ["210", "20", "19", "18"]  # the sum first
+    assert "8 more nodes: 36 us" in shown
 
 
 def test_without_sizes_there_is_no_memory() -> None:
