@@ -27,6 +27,7 @@ extern constinit const Op add{
     .flops = "size(z)",
     .commutes = "x, y",
     .kernels = kKernels,
+    .rowwise = true,
 };
 
 }  // namespace anyop::ops
