@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of floats as bytes with a scale: every step in f32, rounded on its own, so that the result
+// is the same bits everywhere.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "anyop/simd.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+// Lanes that hold whole numbers from -128 to 127 as bytes; n is kFull or an int.
+template <class N>
+[[gnu::always_inline]] inline void StoreBytes(std::int8_t* p, F32 a, N n) {
+#if defined(__AVX512F__)
+  const __m512i whole = _mm512_cvtps_epi32(a.v);
+  if constexpr (std::is_same_v<N, Full>) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(whole));
+  } else {
+    _mm512_mask_cvtepi32_storeu_epi8(p, lanes::First(n), whole);
+  }
+#elif defined(__AVX2__)
+  const __m256i whole = _mm256_cvtps_epi32(a.v);
+  const __m128i words =
+      _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+  const std::int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(words, words));
+  std::memcpy(p, &bytes, std::size_t(n));
+#else
+  for (int i = 0; i < int(n); ++i) p[i] = std::int8_t(a.v[i]);
+#endif
+}
+
+// q = rne(x * inverse), clamped to [-limit, limit], + zero_point, clamped to a byte. NaN:
+// zero_point.
+struct RowQuantization {
+  float scale, inverse, limit;
+  std::int32_t zero_point;
+};
+// Near enough for Round, and further than any byte is from a zero point up to half as far.
+inline constexpr float kFarLimit = 0x1p22f;
+
+// Zero points further than kFarLimit / 2: as exact, but slow.
+template <class T>
+[[gnu::noinline]] inline void QuantizeFar(const T* x, std::int64_t d, const RowQuantization& row,
+                                          std::int8_t* q) {
+  const float zero = float(row.zero_point);
+  for (std::int64_t i = 0; i < d; ++i) {
+    const float product = float(x[i]) * row.inverse;
+    const float whole = product == product ? std::nearbyint(product) + zero : zero;
+    q[i] = std::int8_t(whole < -128 ? -128 : whole > 127 ? 127 : whole);
+  }
+}
+
+// kHasZero is false where row.zero_point is 0 and row.limit is 127.
+template <bool kHasZero, class T>
+[[gnu::always_inline]] inline void QuantizeElements(const T* x, std::int64_t d,
+                                                    const RowQuantization& row, std::int8_t* q) {
+  const F32 inverse = Set(row.inverse), limit = Set(row.limit), zero = Set(float(row.zero_point));
+  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+    F32 v[block];
+    LoadAll(v, x + i, count);
+    for (int k = 0; k < block; ++k) {
+      v[k] *= inverse;
+      v[k] = Select(IsNan(v[k]), Zero(), v[k]);
+      v[k] = Round(Max(Min(v[k], limit), Zero() - limit));
+      if constexpr (kHasZero) v[k] = Max(Min(v[k] + zero, Set(127)), Set(-128));
+      StoreBytes(q + i + k * kLanes, v[k], count);
+    }
+  });
+}
+
+template <class T>
+[[gnu::noinline]] inline void QuantizeWith(const T* x, std::int64_t d, const RowQuantization& row,
+                                           std::int8_t* q) {
+  if (std::fabs(float(row.zero_point)) > kFarLimit / 2) return QuantizeFar(x, d, row, q);
+  if (row.zero_point == 0 && row.limit == 127) return QuantizeElements<false>(x, d, row, q);
+  QuantizeElements<true>(x, d, row, q);
+}
+
+// The smallest and the largest element and 0; NaN is ignored.
+template <class T>
+[[gnu::always_inline]] inline void FindExtremes(const T* x, std::int64_t d, float* low,
+                                                float* high) {
+  F32 lows[4] = {Zero(), Zero(), Zero(), Zero()}, highs[4] = {Zero(), Zero(), Zero(), Zero()};
+  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+    F32 v[block];
+    LoadBlock(v, x + i, count);
+    for (int k = 0; k < block; ++k) {
+      lows[k] = Min(v[k], lows[k]);
+      highs[k] = Max(v[k], highs[k]);
+    }
+  });
+  *low = ReduceMin(Min(Min(lows[0], lows[1]), Min(lows[2], lows[3])));
+  *high = ReduceMax(Max(Max(highs[0], highs[1]), Max(highs[2], highs[3])));
+}
+
+// scale = max |x| / 127; 1 for zeros, infinity with every q 0 where the row holds one.
+template <class T>
+[[gnu::noinline]] inline RowQuantization QuantizeSymmetric(const T* x, std::int64_t d,
+                                                           std::int8_t* q) {
+  float low, high;
+  FindExtremes(x, d, &low, &high);
+  const float largest = -low > high ? -low : high;
+  const RowQuantization row{largest == 0 ? 1 : largest / 127, 127 / largest, 127, 0};
+  QuantizeWith(x, d, row, q);
+  return row;
+}
+
+// scale = (high - low) / 255 and a zero point; both 1 and -128 for zeros, infinity and 0 with every
+// q 0 where the row holds an infinity.
+template <class T>
+[[gnu::noinline]] inline RowQuantization QuantizeAsymmetric(const T* x, std::int64_t d,
+                                                            std::int8_t* q) {
+  float low, high;
+  FindExtremes(x, d, &low, &high);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (low == -kInfinity || high == kInfinity) {
+    std::memset(q, 0, std::size_t(d));
+    return {kInfinity, 0, kFarLimit, 0};
+  }
+  const float range = high - low, inverse = 255 / range;
+  // A range below 2^-120 has no inverse: 0 * infinity stands for 0.
+  const float zero = -128 - (low == 0 ? 0 : low * inverse);
+  const auto zero_point = std::int32_t(zero < 127 ? std::nearbyint(zero) : 127);
+  const RowQuantization row{range == 0 ? 1 : range / 255, inverse, kFarLimit, zero_point};
+  QuantizeWith(x, d, row, q);
+  return row;
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantize_int8: floats as bytes, with one scale for the whole tensor.
+//
+//   q[i] = sat(rne(x[i] * r) + zero_point)     r = 1 / scale
+//
+//   scale       the step between two bytes; finite and not 0
+//   zero_point  the byte that stands for 0; 0 if absent
+//
+// Numerics  Exact in this order: r, x * r and the sum are each rounded to f32, rne rounds half to
+//           even, sat clamps to -128 ... 127. NaN gives zero_point, clamped.
+// Source    vLLM 0.27.1, static_scaled_int8_quant, which divides by scale: q may differ by 1 at
+//           ties.
+
+#include "ops/quantize_int8/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel quantize_int8_avx512 [[gnu::weak]];
+extern const Kernel quantize_int8_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunQuantizeInt8>()};
+constexpr const Kernel* kKernels[] = {&quantize_int8_avx512, &quantize_int8_avx2, &kPortable};
+
+extern constinit const Op quantize_int8{
+    .signature =
+        "quantize_int8(x: T[..., d], scale: f32[1], zero_point: i32[1]?) -> (q: i8[..., d]) "
+        "where T in f32 | f16 | bf16",
+    .flops = "3 * size(x)",
+    .kernels = kKernels,
+    .rowwise = true,
+};
+
+}  // namespace anyop::ops

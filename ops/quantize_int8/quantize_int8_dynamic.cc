@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantize_int8_dynamic: floats as bytes, with a scale for each row that its largest element sets.
+//
+//   symmetric   a = max_j |x[j]|, scale = a / 127, r = 127 / a, q[j] = rne(x[j] * r), clamped to
+//               -127 ... 127
+//   asymmetric  lo = min(x, 0), hi = max(x, 0) over the row, scale = (hi - lo) / 255,
+//               r = 255 / (hi - lo), zero_point = rne(-128 - lo * r),
+//               q[j] = sat(rne(x[j] * r) + zero_point)
+//
+//   asymmetric  whether rows have a zero point; the result zero_point is empty otherwise
+//
+// Numerics  Exact in this order, each step rounded to f32. A row of zeros: scale = 1, q is 0 or,
+//           asymmetric, q = zero_point = -128. NaN is ignored in the maxima and gives q =
+//           zero_point (0 if none). A row that holds an infinity: scale is infinite, q and
+//           zero_point are 0. Where lo = 0, lo * r is 0, even if the range is too small for a
+//           finite r.
+// Source    vLLM 0.27.1, dynamic_scaled_int8_quant, whose lo and hi leave out the 0.
+
+#include "ops/quantize_int8/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel quantize_int8_dynamic_avx512 [[gnu::weak]];
+extern const Kernel quantize_int8_dynamic_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunQuantizeInt8Dynamic>()};
+constexpr const Kernel* kKernels[] = {&quantize_int8_dynamic_avx512, &quantize_int8_dynamic_avx2,
+                                      &kPortable};
+
+extern constinit const Op quantize_int8_dynamic{
+    .signature =
+        "quantize_int8_dynamic(x: T[..., d], asymmetric: bool = False) -> (q: i8[..., d], "
+        "scale: f32[..., 1], zero_point: i32[..., asymmetric]) where T in f32 | f16 | bf16, d >= 1",
+    .flops = "3 * size(x)",
+    .kernels = kKernels,
+    .rowwise = true,
+};
+
+}  // namespace anyop::ops
