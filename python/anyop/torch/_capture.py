@@ -124,11 +124,8 @@ class _Capture:
             )
             for d, name in mine.items():
                 self.wanted.append((i, d, name))
-                if name in first:
-                    torch._check(fake.shape[d] == first[name])
-                else:
-                    first[name] = fake.shape[d]
-                    self.symbols[expression(fake.shape[d])] = name
+                self.symbols[expression(fake.shape[d])] = name
+                torch._check(fake.shape[d] == first.setdefault(name, fake.shape[d]))
             fakes.append(fake)
         return fakes
 

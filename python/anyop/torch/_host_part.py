@@ -134,7 +134,7 @@ class _PartGraph:
             return self.copy(node)
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self.number(node, value)
-        if node.op == "get_attr" and self.lowering.roots[node] not in self.writes:
+        if node.op == "get_attr" and not self.lowering.is_tensor(node):
             return self.copy(node)
         if node.op == "call_function":
             source = viewed_by(node)

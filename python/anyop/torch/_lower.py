@@ -269,6 +269,10 @@ class Lowering:
         row.kind, row.why = "operator", "copied"
         return made
 
+    def is_tensor(self, node: Node) -> bool:
+        """Whether an attribute is one: it may change between calls."""
+        return isinstance(attribute(self.module, str(node.target)), torch.Tensor)
+
     def constant(self, node: Node) -> Any:
         tensor = attribute(self.module, str(node.target))
         if not isinstance(tensor, torch.Tensor):

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""anyop.torch.capture: calls, sizes, errors, exported programs."""
+
+from __future__ import annotations
+
+import copy
+import re
+import threading
+from typing import Any
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+from backend_cases import X, Y, floats, kinds  # noqa: E402
+from torch import nn  # noqa: E402
+
+
+def line_of(text: str) -> str:
+    """ "test_backend_capture.py:31": where this file says so."""
+    lines = open(__file__).read().splitlines()  # noqa: PTH123, SIM115
+    return f"test_backend_capture.py:{next(i for i, s in enumerate(lines, 1) if s.endswith(text))}"
+
+
+def test_state_beside_the_arguments_is_used_where_it_lies() -> None:
+    weight, cache = floats(8), torch.zeros(4, 8)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = anyop.rms_norm(x, weight)
+        cache[1] = y[-1]
+        return y + cache.sum()
+
+    captured = anyop.torch.capture(step, X, dynamic={"x": {0: "n"}})
+    mine = cache
+    for n in (2, 5):
+        x = floats(n, 8)
+        made, after = captured(x), mine.clone()
+        mine.zero_()
+        torch.testing.assert_close(made, step(x))
+        torch.testing.assert_close(after, mine)
+        weight.mul_(2)
+    assert captured.graph.inputs == {"x": "f32[n, 8]"}
+
+
+def test_a_call_reads_like_one_of_a_graph() -> None:
+    captured = anyop.torch.capture(lambda x, y: x + y, X, Y, dynamic=({0: "n"}, {0: "n"}))
+    x = floats(6, 8)
+    torch.testing.assert_close(captured(x, y=x), x + x)
+    out = torch.empty(6, 8)
+    assert captured(x, x, out=out) is out
+    for wrong, text in [
+        ((floats(6, 7), x), "x is f32[6, 7], but must be f32[n, 8]"),
+        ((x.double(), x), "x is f64[6, 8], but must be f32[n, 8]"),
+        ((x, floats(5, 8)), "y is f32[5, 8], but must be f32[n, 8], and n is 6 because x is"),
+        ((x,), "y is missing"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=re.escape(text)):
+            captured(*wrong)
+
+
+def test_trees_of_arguments_and_results() -> None:
+    def program(x: torch.Tensor, rows: Any, *, scale: float, how: str = "up") -> Any:
+        y = x + rows["bias"][0]
+        return {"y": y * scale, "same": x, "parts": (y.t(), None, how, y.shape[0])}
+
+    rows = {"bias": [floats(8)]}
+    captured = anyop.torch.capture(program, X, rows, scale=2.0)
+    made, expected = (f(Y, rows, scale=2.0) for f in (captured, program))
+    assert made["same"] is Y and made["parts"][1:] == (None, "up", 3)
+    torch.testing.assert_close(made["y"], expected["y"])
+    torch.testing.assert_close(made["parts"][0], expected["parts"][0])
+    assert made["parts"][0].stride() == expected["parts"][0].stride()
+    with pytest.raises(ValueError, match="an argument is 3.0, but is part of the graph as 2.0"):
+        captured(Y, rows, scale=3.0)
+    with pytest.raises(ValueError, match="but the graph was made of"):
+        captured(Y, {"bias": []}, scale=2.0)
+
+
+def test_control_flow_that_depends_on_data_is_refused_with_its_line() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:  # here
+            return x + x
+        return x
+
+    with pytest.raises(ValueError, match="asks for the elements of a tensor") as error:
+        anyop.torch.capture(program, X)
+    assert line_of("# here") in str(error.value)
+
+
+def test_sizes_for_which_the_program_does_something_else_are_refused() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 2:  # a condition
+            return x + x
+        return x
+
+    captured = anyop.torch.capture(program, X, dynamic={"x": {0: "rows"}})
+    for _ in range(2):
+        assert captured(floats(5, 8)).shape == (5, 8)
+        text = f"rows > 2 must hold, as the program asks for it at {line_of('# a condition')}"
+        with pytest.raises(ValueError, match=re.escape(text)):
+            captured(floats(2, 8))
+
+
+def test_a_size_that_cannot_vary_is_refused() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + x if x.shape[0] == 3 else x  # fixed
+
+    with pytest.raises(ValueError, match="rows varies, but the program works for rows = 3 only"):
+        anyop.torch.capture(program, X, dynamic={"x": {0: "rows"}})
+    with pytest.raises(ValueError, match="dynamic names 'z', but the tensors are x"):
+        anyop.torch.capture(program, X, dynamic={"z": {0: "rows"}})
+
+
+def test_every_size_may_vary() -> None:
+    captured = anyop.torch.capture(lambda x, w: torch.softmax(x @ w.t(), -1), X, Y, dynamic=True)
+    for n, m in ((4, 2), (7, 5)):
+        x, w = floats(n, 16), floats(m, 16, seed=1)
+        torch.testing.assert_close(captured(x, w), torch.softmax(x @ w.t(), -1))
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_weights_that_are_written_or_moved_are_seen(freeze: bool) -> None:
+    layer = nn.Linear(8, 5)
+    captured = anyop.torch.capture(layer, X, freeze=freeze)
+    with torch.no_grad():
+        torch.testing.assert_close(captured(X), layer(X))
+        layer.weight.mul_(3)
+        torch.testing.assert_close(captured(X), layer(X))
+        layer.weight.data = floats(5, 8, seed=9)
+        torch.testing.assert_close(captured(X), layer(X))
+    assert ("linear_packed" in str(captured)) is freeze
+
+
+def test_exported_programs() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+            self.register_buffer("seen", torch.zeros(1))
+            self.register_buffer("cache", torch.zeros(4, 8))
+
+        def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(1)
+            self.cache.index_copy_(0, at, self.layer(x)[:1])
+            return torch.softmax(self.cache, -1) + anyop.rms_norm(x).sum()
+
+    model, at = Model(), torch.tensor([2])
+    plain = copy.deepcopy(model)
+    exported = torch.export.export(
+        model, (X, at), dynamic_shapes=({0: torch.export.Dim("n", min=2)}, None)
+    )
+    captured = anyop.torch.capture(exported)
+    for n in (2, 6):
+        x = floats(n, 8)
+        torch.testing.assert_close(captured(x, at), plain(x, at))
+    assert kinds(captured)["anyop.rms_norm.default"] == {"operator"}
+
+
+def test_models_of_tokens_keep_their_bits() -> None:
+    """The same operators in the same order."""
+    weight, table = floats(32, 16), floats(50, 16)
+
+    def program(ids: torch.Tensor) -> torch.Tensor:
+        x = anyop.embedding(ids, table)
+        return anyop.softmax(anyop.linear(anyop.rms_norm(x), weight))
+
+    captured = anyop.torch.capture(program, torch.arange(4), dynamic={"ids": {0: "t"}})
+    for t in (3, 11):
+        ids = torch.arange(t) * 3
+        assert torch.equal(captured(ids), program(ids))
+
+
+def test_threads_share_a_captured_program() -> None:
+    captured = anyop.torch.capture(lambda x: torch.sigmoid(x.cos()) + x, X, dynamic={"x": {0: "n"}})
+    wrong: list[Any] = []
+
+    def work(n: int) -> None:
+        x = floats(n, 8)
+        expected = torch.sigmoid(x.cos()) + x
+        for _ in range(50):
+            if not torch.allclose(captured(x), expected):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(2 + i % 3,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_tensors_that_require_a_gradient() -> None:
+    captured = anyop.torch.capture(lambda x: x + x, X)
+    x = floats(3, 8).requires_grad_()
+    with torch.no_grad():
+        torch.testing.assert_close(captured(x), x + x)
+    with pytest.raises(ValueError, match="a graph cannot take these tensors"):
+        captured(x)
+
+
+def test_reports_are_of_what_capture_made() -> None:
+    with pytest.raises(TypeError, match="must be what capture returned"):
+        anyop.torch.report(lambda x: x)
