@@ -144,6 +144,24 @@ def test_times_are_those_of_the_profile(capsys: pytest.CaptureFixture[str]) -> N
     assert "8 more nodes: 36 us" in shown
 
 
+def test_nodes_that_run_in_one_pass_have_a_bracket() -> None:
+    def rows(x: Any, y: Any) -> Any:
+        return anyop.add(anyop.sigmoid(anyop.mul(anyop.softmax(x), y)), x)
+
+    g = anyop.graph(rows, "f32[n, 512]", "f32[n, 512]")
+    assert not make_picture(g, {"n": 2}).regions
+    p = make_picture(g, {"n": 20000})
+    assert [p.rows[r].kind for region in p.regions for r in (region.first, region.last)] == [
+        "node", "node",
+    ]  # fmt: skip
+    text = graph_page.svg(p)
+    assert text.count('class="region"') == 1
+    assert f"{p.regions[0].last - p.regions[0].first + 1} nodes in one pass: 20000 rows, " in text
+    shared = [s for s in p.spans if s.value < 0 and s.first < s.last]
+    assert [(s.first, s.last) for s in shared] == [(r.first, r.last) for r in p.regions]
+    assert "memory of a region&#x27;s threads" in text or "memory of a region's threads" in text
+
+
 def test_without_sizes_there_is_no_memory() -> None:
     text = graph_page.svg(picture())
     assert 'class="mem' not in text

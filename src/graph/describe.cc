@@ -50,6 +50,7 @@ class Describer {
       json_.Begin('{').Field("name", o.name).Number("value", o.value).End('}');
     }
     json_.End(']');
+    if (at_) AddRegions();
     if (at_) AddMemory();
     json_.End('}');
     return json_.text();
@@ -98,6 +99,16 @@ class Describer {
       json_.Number("flops", std::int64_t(cost->flops)).Number("bytes", std::int64_t(cost->bytes));
     }
     json_.End('}');
+  }
+
+  void AddRegions() {
+    json_.Key("regions").Begin('[');
+    for (const Region& r : at_->regions) {
+      const auto node = [&](int call) { return at_->calls[std::size_t(call)].node; };
+      json_.Begin('{').Number("first", node(r.first)).Number("last", node(r.last));
+      json_.Number("rows", r.rows).Number("block", r.block).Number("threads", r.threads).End('}');
+    }
+    json_.End(']');
   }
 
   void AddMemory() {
@@ -162,6 +173,11 @@ std::vector<MemorySpan> MemorySpans(const Specialisation& s) {
   for (const PlannedCall& c : s.calls) {
     if (c.workspace < 0) continue;
     spans.push_back({-1, c.workspace, std::int64_t(c.plan->workspace_bytes), c.node, c.node});
+  }
+  for (const Region& r : s.regions) {
+    if (r.memory < 0) continue;
+    spans.push_back({-1, r.memory, r.thread_bytes * r.threads, s.calls[std::size_t(r.first)].node,
+                     s.calls[std::size_t(r.last)].node});
   }
   return spans;
 }

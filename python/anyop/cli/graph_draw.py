@@ -22,6 +22,7 @@ text{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 .op{font-weight:700}.dim{fill:#6b7280}.in{fill:#2563eb}.state{fill:#475569}.out{fill:#ea580c}
 .lane{fill:none;stroke-width:2}.bound{stroke-dasharray:4 2}.band{fill:#f3f4f6}
 .mem{stroke:#fff;stroke-width:.5}.work{fill:#d1d5db}.hot{stroke:#111827!important;stroke-width:3!important}
+.region{fill:none;stroke:#9333ea;stroke-width:3}
 .rule{stroke:#9ca3af;stroke-width:1}.limit{stroke:#dc2626;stroke-width:1;stroke-dasharray:5 3}
 h1{font:600 18px system-ui,sans-serif;margin:0 0 4px}
 """
@@ -252,7 +253,8 @@ class Drawing:
             if first > last:
                 continue
             nodes = f"rows {s.first + 1} to {s.last + 1}"
-            what = self.value_tip(s.value) if s.value >= 0 else "workspace"
+            work = "workspace" if s.first == s.last else "memory of a region's threads"
+            what = self.value_tip(s.value) if s.value >= 0 else work
             tip = f"{what}; {shown_bytes(s.bytes)} at offset {s.offset}, {nodes}"
             colour = f'fill="{self.colour(s.value)}" fill-opacity=".75"' if s.value >= 0 else ""
             yield (
@@ -273,6 +275,20 @@ class Drawing:
                 f"<title>{escape(tip)}</title></path>"
             )
 
+    def regions(self, begin: int, end: int, y: float, height: float) -> Iterator[str]:
+        """A bracket beside the calls."""
+        for region in self.picture.regions:
+            first, last = max(region.first, begin), min(region.last, end - 1)
+            if first > last:
+                continue
+            inset = 4 if height == FULL else 0
+            top = y + (first - begin) * height + (inset if first == region.first else 0)
+            bottom = y + (last + 1 - begin) * height - (inset if last == region.last else 0)
+            yield (
+                f'<path class="region" d="M{self.text_x - 5:.1f} {top:.1f}V{bottom:.1f}">'
+                f"<title>{escape(region.text)}</title></path>"
+            )
+
     # Blocks.
 
     def full(self, begin: int, end: int, y: float = 0) -> Iterator[str]:
@@ -287,6 +303,7 @@ class Drawing:
         if self.has_memory:
             yield from self.memory(begin, end, y, FULL)
         yield from self.lane_lines(begin, end, y, FULL)
+        yield from self.regions(begin, end, y, FULL)
         last = None
         for r in range(begin, end):
             at = y + (r - begin) * FULL
@@ -301,6 +318,7 @@ class Drawing:
         if self.has_memory:
             yield from self.memory(begin, end, y, THIN)
         yield from self.lane_lines(begin, end, y, THIN)
+        yield from self.regions(begin, end, y, THIN)
         rows = self.picture.rows[begin:end]
         for k, row in enumerate(rows):
             if row.ns:
@@ -316,7 +334,7 @@ class Drawing:
             ("● ", f"fill:{INPUT}"), ("input  ", ""), ("■ ", f"fill:{STATE}"), ("state  ", ""),
             ("○ ", "font-weight:700"), ("operator  ", ""), ("○ ", f"font-weight:700;fill:{HEAT}"),
             ("changes memory that was there before  ", ""), ("◉ ", f"fill:{OUTPUT}"),
-            ("output", ""),
+            ("output  ", ""), ("┃ ", "fill:#9333ea"), ("nodes in one pass over memory", ""),
         )  # fmt: skip
         spans = "".join(
             f'<tspan style="{style or f"fill:{MUTED}"}">{t}</tspan>' for t, style in parts

@@ -10,7 +10,7 @@ from html import escape
 from anyop.cli.graph_draw import FULL, STYLE, THIN, Drawing, shown_bytes, shown_ns
 from anyop.cli.graph_rows import Block, Picture
 
-HEAD = 82  # height of the title in an SVG
+HEAD = 96  # height of the title in an SVG
 PAGE = """
 body{margin:16px;background:#fff;color:#111827}svg{display:block}
 p,table{font:13px system-ui,sans-serif;margin:4px 0 10px}
@@ -104,7 +104,7 @@ def html(picture: Picture) -> str:
             f"<details{' open' if b.turn == 1 else ''}><summary>{thin}"
             f'<div class="opened">▾ {_label(b)}</div></summary>{full}</details>'
         )
-    head = drawn([d.legend(14), *d.head(32)], 38)
+    head = drawn([d.legend(14), *d.head(46)], 52)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{escape(picture.name)}</title><style>{STYLE}{PAGE}</style></head><body>"

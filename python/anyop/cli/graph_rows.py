@@ -25,6 +25,15 @@ class Span:
 
 
 @dataclass
+class Region:
+    """Rows [first, last] of the picture whose tensors' rows run block by block."""
+
+    first: int
+    last: int
+    text: str
+
+
+@dataclass
 class Lane:
     """A value from the row that makes it to the last that uses it."""
 
@@ -75,6 +84,7 @@ class Picture:
     lanes: list[Lane]
     blocks: list[Block]
     spans: list[Span]
+    regions: list[Region]
     memory: dict[str, int]
     state_bytes: int
     call_ns: float
@@ -133,6 +143,14 @@ def make_picture(
         )
         for s in memory.pop("spans", [])
     ]  # fmt: skip
+    regions = [
+        Region(
+            r["first"] + first_node, r["last"] + first_node,
+            f"{r['last'] - r['first'] + 1} nodes in one pass: {r['rows']} rows, {r['block']} at a "
+            f"time, up to {r['threads']} threads",
+        )
+        for r in told.get("regions", [])
+    ]  # fmt: skip
     turns = loops([(r.op, r.place) for r in rows[first_node:end]])
     blocks = [Block(b.begin + first_node, b.end + first_node, b.turn, b.turns) for b in turns]
     if first_node:
@@ -142,8 +160,9 @@ def make_picture(
     state_bytes = graph.stats().state_bytes
     lanes = make_lanes(values, rows)
     return Picture(
-        graph.name, sizes, values, rows, lanes, blocks, spans, memory, state_bytes, call_ns
-    )
+        graph.name, sizes, values, rows, lanes, blocks, spans, regions, memory, state_bytes,
+        call_ns,
+    )  # fmt: skip
 
 
 def make_lanes(values: list[dict[str, Any]], rows: list[Row]) -> list[Lane]:
