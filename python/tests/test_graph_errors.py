@@ -173,6 +173,11 @@ MAKING: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "scaled: 1 types are given, but the function takes (x, eps). Try one per argument.",
     ),
     (
+        lambda: anyop.graph("softmax", "f32[n]"),  # type: ignore[arg-type]
+        TypeError,
+        "graph: the function is 'softmax', but must be one that calls operators.",
+    ),
+    (
         lambda: anyop.graph(scaled, "f32[n, 64]", 3.0),
         TypeError,
         "graph: the type of eps is 3.0, but must be a str like 'f32[n, 64]', 'int', 'float' or "

@@ -48,6 +48,10 @@ def graph(
     Errors: InvalidArgument where an operator refuses its arguments, or the function asks for what
     only a call knows, with the line; WrongType where it hands a value to other code.
     """
+    if not callable(function):
+        raise _anyop.WrongType(
+            f"graph: the function is {function!r}, but must be one that calls operators."
+        )
     shown = name or getattr(function, "__name__", "graph").strip("<>")
     names = _argument_names(shown, function, len(specs))
     tracer = _anyop.Tracer(shown)

@@ -49,3 +49,11 @@ def test_a_wrong_device_or_dtype_is_told() -> None:
         g(torch.ones(4, device="meta"))
     with pytest.raises(ValueError, match=r"g: x is f64\[4\], but must be f32\[n\]."):
         g(torch.ones(4, dtype=torch.float64))
+
+
+def test_a_profile_takes_tensors() -> None:
+    weight = torch.full((64,), 2.0)
+    g = anyop.graph(lambda x: anyop.rms_norm(x, weight), "f32[n, 64]")
+    rows = g.profile(torch.ones(100, 64), repeats=3)
+    assert [row.op for row in rows] == ["anyop.rms_norm"]
+    assert rows[0].ns_min > 0
