@@ -113,3 +113,11 @@ def test_the_command_ends_with_an_error_that_says_why(folder: Path, tmp_path: Pa
     graph = anyop.graph(lambda x: anyop.softmax(x), "f32[n]", name="other")
     graph.save(tmp_path / "other.anyop")
     assert 'says nothing of a "decoder"' in run(tmp_path / "other.anyop", "--ids", 1, code=1).stderr
+
+
+def test_the_installed_command_is_the_program() -> None:
+    command = Path(sys.executable).parent / "anyop-run"
+    if not command.exists():
+        pytest.skip("anyop is not installed")
+    done = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: anyop-run MODEL")
