@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import ml_dtypes
 import numpy as np
 
-DTYPES = ("f32", "bf16")
+DTYPES = ("f32", "bf16", "q4", "q4-rows")  # q4: the blocks of the file
 Function = Callable[..., Any]
 
 
@@ -21,7 +21,7 @@ class Host(Protocol):
     def tensor(self, array: Any, dtype: str | None = None) -> Any:
         """A tensor of the same numbers, cast if a dtype is given; may share the array's memory."""
 
-    def compile(self, function: Function) -> Function: ...
+    def compile(self, function: Function, backend: str) -> Function: ...
 
 
 class NumpyHost:
@@ -33,7 +33,7 @@ class NumpyHost:
     def tensor(self, array: Any, dtype: str | None = None) -> Any:
         return np.asarray(array) if dtype is None else array.astype(self._dtypes[dtype])
 
-    def compile(self, function: Function) -> Function:
+    def compile(self, function: Function, backend: str) -> Function:
         raise ValueError("NumPy has no compiler. Try host torch.")
 
 
@@ -52,8 +52,8 @@ class TorchHost:
             return self._torch.from_numpy(np.asarray(array))
         return self._torch.tensor(array, dtype=self._dtypes[dtype])
 
-    def compile(self, function: Function) -> Function:
-        return self._torch.compile(function, fullgraph=True, dynamic=False)
+    def compile(self, function: Function, backend: str) -> Function:
+        return self._torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
 
 
 HOSTS: dict[str, Callable[[], Host]] = {"numpy": NumpyHost, "torch": TorchHost}

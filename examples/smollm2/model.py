@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,28 +10,11 @@ import anyop
 import numpy as np
 
 from .hosts import HOSTS
+from .layers import Arranged, Layer
 from .weights import ModelFile
 
 Array = Any  # of the host: numpy.ndarray or torch.Tensor
 BLOCK = 16  # tokens of a cache block
-
-
-@dataclass
-class Linear:
-    packed: Array
-    features: int
-
-
-@dataclass
-class Layer:
-    attn_norm: Array
-    qkv: Linear
-    output: Linear
-    ffn_norm: Array
-    gate_up: Linear
-    down: Linear
-    key_cache: Array  # [blocks, BLOCK, kv_heads, head_dim]
-    value_cache: Array
 
 
 class Fresh:
@@ -88,47 +70,47 @@ class Scratch(Fresh):
 class Model:
     """One sequence at a time; `ops` is where the operators come from (anyop, or a profiler).
 
-    host: 'numpy' or 'torch'. compiled: decode steps are one graph of the host's compiler.
+    host: 'numpy' or 'torch'. compiled: decode steps are one graph of the host's compiler; a str
+    names torch.compile's backend.
     captured: all steps are one graph of anyop's, for any number of tokens.
+    dtype: "f32", "bf16", or "q4": the file's blocks, packed ("q4-rows": as they lie).
     """
 
     def __init__(
         self, file: ModelFile, dtype: str = "bf16", max_tokens: int = 2048, ops: Any = anyop,
-        host: str = "numpy", compiled: bool = False, captured: bool = False,
+        host: str = "numpy", compiled: bool | str = False, captured: bool = False,
     ) -> None:  # fmt: skip
         c = self.config = file.config
-        self.ops, self.dtype, self.host = ops, dtype, HOSTS[host]()
+        self.ops, self.host = ops, HOSTS[host]()
+        w = Arranged(file, self.host, dtype)
+        self.dtype = w.dtype
         self.max_tokens = min(max_tokens, c.context)
         blocks = -(-self.max_tokens // BLOCK)
-        w = file.tensors
-
-        def cast(name: str) -> Array:
-            return self.host.tensor(w[name], dtype)
-
-        def pack(*names: str) -> Linear:
-            weight = self.host.tensor(np.concatenate([w[n] for n in names]), dtype)
-            return Linear(anyop.pack_weight(weight), len(weight))
 
         def cache() -> Array:
-            return self.host.tensor(np.zeros((blocks, BLOCK, c.kv_heads, c.head_dim)), dtype)
+            return self.host.tensor(np.zeros((blocks, BLOCK, c.kv_heads, c.head_dim)), w.dtype)
 
         def layer(i: int) -> Layer:
             p = f"blk.{i}."
             return Layer(
-                attn_norm=cast(p + "attn_norm.weight"),
-                qkv=pack(p + "attn_q.weight", p + "attn_k.weight", p + "attn_v.weight"),
-                output=pack(p + "attn_output.weight"),
-                ffn_norm=cast(p + "ffn_norm.weight"),
-                gate_up=pack(p + "ffn_gate.weight", p + "ffn_up.weight"),
-                down=pack(p + "ffn_down.weight"),
+                attn_norm=w.tensor(p + "attn_norm.weight"),
+                qkv=w.linear(p + "attn_q.weight", p + "attn_k.weight", p + "attn_v.weight"),
+                output=w.linear(p + "attn_output.weight"),
+                ffn_norm=w.tensor(p + "ffn_norm.weight"),
+                gate_up=w.linear(p + "ffn_gate.weight", p + "ffn_up.weight"),
+                down=w.linear(p + "ffn_down.weight"),
                 key_cache=cache(),
                 value_cache=cache(),
             )
 
-        self.embedding = cast("token_embd.weight")
-        tied = "output.weight" not in w
-        self.head = self.embedding if tied else cast("output.weight")
-        self.norm = cast("output_norm.weight")
+        self.embedding = w.tensor("token_embd.weight")
+        head = "output.weight" if "output.weight" in file.tensors else "token_embd.weight"
+        self.quantized_head = w.linear(head) if w.quantized else None
+        if self.quantized_head:
+            self.head = self.quantized_head.packed
+        else:
+            self.head = self.embedding if head == "token_embd.weight" else w.tensor(head)
+        self.norm = w.tensor("output_norm.weight")
         self.layers = [layer(i) for i in range(c.layers)]
         angles = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base)
         self.cos_sin = self.host.tensor(angles)
@@ -136,7 +118,8 @@ class Model:
         self.block_table = self.host.tensor(np.arange(blocks, dtype=np.int32)[None])
         self.length = 0
         self._scratch: dict[int, Scratch] = {}
-        self._decode = self.host.compile(self._run) if compiled else None
+        backend = compiled if isinstance(compiled, str) else "inductor"
+        self._decode = self.host.compile(self._run, backend) if compiled else None
         step = partial(self._run, Fresh(self))
         types = ("i64[t]", "i64[t]", "i32[2]", "i32[1]")
         self.graph = anyop.graph(step, *types, name="step") if captured else None
@@ -178,7 +161,7 @@ class Model:
         hidden = o.embedding(ids, self.embedding, out=s.hidden)
         normed = o.rms_norm(hidden, self.layers[0].attn_norm, c.eps, out=s.normed)
         for i, layer in enumerate(self.layers):
-            qkv = o.linear_packed(normed, layer.qkv.packed, layer.qkv.features, out=s.qkv)
+            qkv = layer.qkv(o, normed, s.qkv)
             q, k, v = s.heads(qkv)
             o.rotary_embedding(positions, q, k, self.cos_sin, 0, "gptj")
             o.reshape_and_cache(k, v, layer.key_cache, layer.value_cache, slots)
@@ -187,14 +170,15 @@ class Model:
                 out=s.attended,
             )  # fmt: skip
             rows = s.rows(attended)
-            delta = o.linear_packed(rows, layer.output.packed, layer.output.features, out=s.delta)
+            delta = layer.output(o, rows, s.delta)
             normed, hidden = o.add_rms_norm(delta, hidden, layer.ffn_norm, c.eps, out=s.added)
-            gate_up = o.linear_packed(
-                normed, layer.gate_up.packed, layer.gate_up.features, out=s.gate_up
-            )
+            gate_up = layer.gate_up(o, normed, s.gate_up)
             act = o.silu_and_mul(gate_up, out=s.act)
-            delta = o.linear_packed(act, layer.down.packed, layer.down.features, out=s.delta)
+            delta = layer.down(o, act, s.delta)
             norm = self.norm if layer is self.layers[-1] else self.layers[i + 1].attn_norm
             normed, hidden = o.add_rms_norm(delta, hidden, norm, c.eps, out=s.added)
         # In float32: bf16 has 8 bits, and the best tokens would tie.
-        return o.linear(normed if all_logits else normed[-1:], self.head, output="f32")
+        last = normed if all_logits else normed[-1:]
+        if self.quantized_head:
+            return self.quantized_head(o, o.cast(last, "f32"))
+        return o.linear(last, self.head, output="f32")

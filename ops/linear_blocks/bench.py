@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import anyop
+import numpy as np
+from anyop.bench import Case, each_dtype, normal
+
+SIZES = [
+    (1, 576, 1536, "q4_1"),
+    (1, 1536, 576, "q4_1"),
+    (1, 576, 49152, "q8_0"),
+    (16, 576, 49152, "q8_0"),
+    (1, 4096, 14336, "q4_1"),
+    (512, 4096, 4096, "q4_1"),
+]
+
+
+def packed(a: Any, kind: str) -> partial[Any]:
+    blocks = np.asarray(anyop.pack_blocks(a.blocks, kind))
+    return partial(anyop.linear_blocks_packed, a.x, blocks, len(a.blocks), None, kind, out=a.y)
+
+
+def in_rows(a: Any, kind: str) -> partial[Any]:
+    return partial(anyop.linear_blocks, a.x, a.blocks, None, "q8", kind, out=a.y)
+
+
+def cases() -> Iterator[Case]:
+    """The others multiply by the decoded weight, in the dtype of x."""
+    for m, k, n, kind in SIZES:
+        blocks = np.asarray(anyop.quantize_blocks(normal((n, k), seed=2), kind))
+        for name, dtype in each_dtype("bf16"):
+            x = normal((m, k), dtype, 1)
+            weight = np.asarray(anyop.dequantize_blocks(blocks, kind)).astype(dtype)
+            arrays = {"x": x, "blocks": blocks, "weight": weight, "y": np.empty((m, n), dtype)}
+            for what, ours in (("packed", packed), ("in rows", in_rows)):
+                yield Case(
+                    f"{kind} {what}, {name} [{m},{k}]x[{n},{k}]",
+                    arrays,
+                    ours=partial(ours, kind=kind),
+                    numpy=lambda a: lambda: a.x @ a.weight.T,
+                    torch=lambda t, a: t.call(t.F.linear, a.x, a.weight),
+                    moved=x.nbytes + blocks.nbytes + arrays["y"].nbytes,
+                    flops=2 * m * n * k,
+                    rate="int8 dot",
+                    tolerance=4e-2,
+                    note="others: the decoded weight",
+                )
