@@ -69,6 +69,31 @@ def test_a_compiled_decode_is_one_graph_with_the_same_bits(file: ModelFile) -> N
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
+@pytest.mark.slow
+def test_the_backend_anyop_compiles_a_decode_with_the_same_bits(file: ModelFile) -> None:
+    few = replace(file, config=replace(file.config, layers=2))
+    want = logits(Model(few, "bf16", max_tokens=64))
+    torch._dynamo.reset()
+    model = Model(few, "bf16", max_tokens=64, host="torch", compiled="anyop")
+    addresses = [layer.key_cache.data_ptr() for layer in model.layers]
+    np.testing.assert_array_equal(logits(model), want)
+    assert addresses == [layer.key_cache.data_ptr() for layer in model.layers]
+    assert {row["kind"] for row in anyop.torch.report()} == {"operator", "view"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_the_backend_anyop_compiles_plain_pytorch(file: ModelFile, dtype: str) -> None:
+    few = replace(file, config=replace(file.config, layers=2))
+    want = logits(TorchModel(few, dtype, max_tokens=64))
+    torch._dynamo.reset()
+    got = logits(TorchModel(few, dtype, max_tokens=64, compiled="anyop"))
+    assert np.abs(got - want).max() <= (LOGIT_BOUND if dtype == "f32" else 1.0)
+    np.testing.assert_array_equal(got.argmax(-1), want.argmax(-1))
+    kinds = {row["operator"]: row["kind"] for row in anyop.torch.report()}
+    assert kinds["aten.mm.default"] == kinds["anyop.rms_norm.default"] == "operator"
+
+
 def test_sampling_is_the_same_on_both_hosts(file: ModelFile) -> None:
     warm = Sampling(temperature=1.0, top_k=50, top_p=0.95, seed=5)
     numpy, torch_ = (

@@ -22,7 +22,10 @@ from .weights import ModelFileError, load
 @click.option("--raw", is_flag=True, help="Take the prompt as it is; special tokens are parsed.")
 @click.option("--dtype", type=click.Choice(DTYPES), default="bf16", show_default=True)
 @click.option("--host", type=click.Choice(list(HOSTS)), default="numpy", show_default=True)
-@click.option("--compile", "compiled", is_flag=True, help="Decode in a graph of torch.compile.")
+@click.option(
+    "--compile", "compiled", type=click.Choice(["inductor", "anyop"]), is_flag=False,
+    flag_value="inductor", help="Decode in a graph of torch.compile, by this backend [inductor].",
+)  # fmt: skip
 @click.option("--capture", "captured", is_flag=True, help="Run all steps as a graph of anyop's.")
 @click.option("--tokens", default=128, show_default=True, help="The most tokens to generate.")
 @click.option("--threads", type=int, help="Threads to use; all cores if not given.")
@@ -41,7 +44,7 @@ from .weights import ModelFileError, load
     help="Instead of answering, write the model for anyop-run and anyop generate.",
 )
 def main(
-    prompt: str, raw: bool, dtype: str, host: str, compiled: bool, captured: bool,
+    prompt: str, raw: bool, dtype: str, host: str, compiled: str | None, captured: bool,
     tokens: int, threads: int | None, temperature: float, top_k: int, top_p: float, seed: int,
     model: Path | None, as_json: bool, folder: Path | None,
 ) -> None:  # fmt: skip
@@ -66,7 +69,7 @@ def main(
         def show(text: str) -> None:
             print(text, end="", flush=True)
 
-        decoder = Model(file, dtype, host=host, compiled=compiled, captured=captured)
+        decoder = Model(file, dtype, host=host, compiled=compiled or False, captured=captured)
         limit = max(0, min(tokens, decoder.max_tokens))
         result = generate(file, decoder, prompt, limit, sampling, raw, show)
     except (ModelFileError, ValueError, ModuleNotFoundError) as error:

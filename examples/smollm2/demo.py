@@ -124,6 +124,12 @@ def torch_rows(
                 plain = TorchModel(file, dtype, compiled=graph)
                 generate(file, plain, prompt, 3)
                 rows[f"plain PyTorch {how}, {dtype}"] = generate(file, plain, prompt, limit)
+    with console.status("anyop, torch.compile backend anyop, bf16"):
+        ours = Model(file, "bf16", host="torch", compiled="anyop")
+        generate(file, ours, prompt, 3)
+        result = generate(file, ours, prompt, len(answer.ids))
+        rows["anyop, torch.compile backend anyop, bf16"] = result
+    assert result.ids == answer.ids
     return rows
 
 

@@ -86,13 +86,15 @@ def rotate(x: Tensor, turn: Tensor) -> Tensor:
 
 
 class TorchModel(nn.Module):
-    """One sequence at a time; with `compiled`, decode steps are one graph of torch.compile."""
+    """One sequence at a time; with `compiled`, decode steps are one graph of torch.compile,
+    by Inductor or the backend that it names."""
 
     turn: Tensor  # [max_tokens, head_dim / 2, 2]: cosine and sine of each position
 
     def __init__(
-        self, file: ModelFile, dtype: str = "bf16", max_tokens: int = 2048, compiled: bool = False
-    ) -> None:
+        self, file: ModelFile, dtype: str = "bf16", max_tokens: int = 2048,
+        compiled: bool | str = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         c = self.config = file.config
         self.max_tokens, self.length = max_tokens, 0
@@ -110,10 +112,12 @@ class TorchModel(nn.Module):
         powers = -torch.arange(0, c.head_dim, 2, dtype=torch.float64) / c.head_dim
         angle = torch.arange(max_tokens, dtype=torch.float64)[:, None] * c.rope_base**powers
         self.register_buffer("turn", torch.stack((angle.cos(), angle.sin()), -1).float())
+        backend = compiled if isinstance(compiled, str) else "inductor"
+        options = {"freeze" if backend == "anyop" else "freezing": True}
         self._decode = torch.compile(
-            self._run, dynamic=True, fullgraph=True, options={"freezing": True}
+            self._run, dynamic=True, fullgraph=True, backend=backend, options=options
         )
-        self._compiled = compiled
+        self._compiled = bool(compiled)
 
     def reset(self) -> None:
         self.length = 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from anyop import _anyop
 from anyop.torch._in_place import lower_mutation
-from anyop.torch._lower import Lowered, Lowering, is_users
+from anyop.torch._lower import Lowered, Lowering, attribute, is_users
 from anyop.torch._program import copy_of
 from anyop.torch._sizes import Fatal, Unconverted, evaluator, expression
 from anyop.torch.names import aten_patterns
@@ -102,6 +103,10 @@ class _Capture:
         self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.leaves]
         self.names = _leaf_names(program, args, kwargs)
         self.is_flat = all(isinstance(a, torch.Tensor) for a in (*args, *kwargs.values()))
+        self.known: dict[int, str] = {}  # names of a module's tensors, by id
+        if isinstance(program, torch.nn.Module):
+            for key, tensor in (*program.named_parameters(), *program.named_buffers()):
+                self.known[id(tensor)] = re.sub(r"\W", "_", key)
         self.symbols: dict[Any, str] = {}
         self.shapes = _Shapes()
         self.fakes = self.fake_inputs(_dynamic_dims(name, dynamic, self, args, kwargs))
@@ -250,6 +255,10 @@ class Details:
             placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
             for node, name in zip(placeholders, self.source.names, strict=True):
                 node.name = name
+            for node in module.graph.nodes:
+                if node.op == "get_attr":
+                    tensor = attribute(module, str(node.target))
+                    node.name = self.source.known.get(id(tensor), node.name)
             lowering = Lowering(module, {}, self.freeze, self.name, self.source.symbols)
             self.lowered: Lowered = lowering.run(returns)
         except (Unconverted, Fatal) as error:

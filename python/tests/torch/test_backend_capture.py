@@ -201,3 +201,14 @@ def test_tensors_that_require_a_gradient() -> None:
 def test_reports_are_of_what_capture_made() -> None:
     with pytest.raises(TypeError, match="must be what capture returned"):
         anyop.torch.report(lambda x: x)
+
+
+def test_the_example_of_the_guide_runs() -> None:
+    from conftest import ROOT
+
+    code = compile((ROOT / "examples/torch_graph.py").read_text(), "torch_graph.py", "exec")
+    with torch.no_grad():
+        try:
+            exec(code, {"__name__": "torch_graph"})
+        finally:
+            torch.set_grad_enabled(True)
