@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: `anyop list | explain | graph | generate | doctor | new | docs | stubs | bench`."""
+"""Commands: `anyop list | explain | graph | generate | doctor | new | docs | stubs | bench`."""
 
 from __future__ import annotations
 
