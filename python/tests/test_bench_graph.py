@@ -56,6 +56,7 @@ def test_rows_of_the_program_are_the_least_of_its_repetitions(tmp_path: Path) ->
             ("Replay1000Nodes", "iteration", 2.0, {"ns_per_node": 2.0}),
             ("Replay1000Nodes", "aggregate", 1.0, {"ns_per_node": 1.0}),
             ("Specialise1000Nodes", "iteration", 700.0, {}),
+            ("Plan/cut/100", "iteration", 9.0, {"worst_of_bound": 1.25}),
         )
     ]
     skipped: list[str] = []
@@ -63,6 +64,8 @@ def test_rows_of_the_program_are_the_least_of_its_repetitions(tmp_path: Path) ->
     assert [(r.what, r.value, r.unit, r.aim) for r in rows] == [
         ("Replay1000Nodes, per node", 2.0, "ns", 4.0),
         ("Specialise1000Nodes", 700.0, "us", 0),
+        ("Plan/cut/100, worst of bound", 1.25, "x", 0),
+        ("Plan/cut/100", 9.0, "us", 0),
     ]
     assert not skipped
 
@@ -71,14 +74,14 @@ def test_rows_that_are_left_out_say_why(tmp_path: Path) -> None:
     skipped: list[str] = []
     assert not list(bench_graph.cpp(tmp_path / "none", True, skipped))
     assert not list(bench_graph.cpp(program(tmp_path, "", 3), True, skipped))
-    assert "none does not exist. Try --program" in skipped[0]
+    assert "none does not exist. Try --programs" in skipped[0]
     assert "bench failed" in skipped[1]
 
 
 @pytest.mark.slow
 def test_the_command_prints_and_saves_its_rows(tmp_path: Path) -> None:
     saved = tmp_path / "run.json"
-    args = ["bench", "graph", "--quick", "--json", "--save", str(saved), "--program", "none"]
+    args = ["bench", "graph", "--quick", "--json", "--save", str(saved), "--programs", "none"]
     told = json.loads(CliRunner().invoke(app, args).stdout)
     assert told == json.loads(saved.read_text())
     assert told["machine"]["threads"] == anyop.get_num_threads()
