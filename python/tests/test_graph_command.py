@@ -83,6 +83,12 @@ def test_pictures_are_written(run: Any, tmp_path: Path) -> None:
     assert "input x" not in result.output  # the text is for a call without pictures
 
 
+def test_a_picture_without_sizes_says_what_it_lacks(run: Any) -> None:
+    result = run("graph_probe:step", "f32[n, 64]", "float", "--svg", "m.svg")
+    assert "The picture has no memory, which needs sizes. Try --at n=512." in result.output
+    assert run("graph_probe:GRAPH", "--svg", "m.svg").output.startswith("memory of a replay")
+
+
 def test_a_profile_is_a_table_and_part_of_the_picture(run: Any, tmp_path: Path) -> None:
     step = ("graph_probe:step", "f32[n, 64]", "float", "--at", "n=32", "--at", "eps=0.5")
     result = run(*step, "--profile", "--repeats", "2", "--svg", "m.svg")

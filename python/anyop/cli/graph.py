@@ -67,6 +67,9 @@ def command(
         from anyop.cli.graph_rows import make_picture
 
         picture = make_picture(graph, at, times, call_ns)
+        if not picture.memory:
+            names = " ".join(f"--at {name}=512" for name in graph.symbols)
+            click.echo(f"The picture has no memory, which needs sizes. Try {names}.", err=True)
         if svg:
             svg.write_text(graph_page.svg(picture), encoding="utf-8")
         if html:
