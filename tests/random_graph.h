@@ -10,6 +10,7 @@
 
 #include "graph/builder.h"
 #include "graph/layout.h"
+#include "graph/pattern.h"
 #include "runtime/call.h"
 #include "runtime/error.h"
 #include "signature/generate.h"
@@ -55,7 +56,9 @@ class GraphMaker {
  public:
   explicit GraphMaker(std::uint64_t seed) : random_(seed) {
     has_symbol_ = Chance(40);
+    is_dense_ = Chance(50);
     dtypes_ = {DType::kF32, Chance(50) ? DType::kBF16 : DType::kF16};
+    if (is_dense_) dtypes_.resize(1);
     n_ = 2 + Draw(6);
     for (Operator* op : Operators()) {
       if (op->library != "anyop" || op->data->check || op->kernels.empty()) continue;
@@ -64,11 +67,15 @@ class GraphMaker {
   }
 
   RandomGraph Make() {
-    const int nodes = 2 + int(Draw(12));
+    const int nodes = 2 + int(Draw(is_dense_ ? 20 : 12));
     for (int tries = 0; tries < 4 * nodes && int(graph().nodes.size()) < nodes; ++tries) {
-      const bool is_chained = Chance(60) && !made_.empty();
-      if (!AddCall(is_chained)) continue;
-      if (Chance(35)) AddView();
+      const bool is_chained = Chance(is_dense_ ? 90 : 60) && !made_.empty();
+      const int what = int(Draw(100));
+      const bool is_added = what < 8    ? AddRepeat()
+                            : what < 16 ? AddComposition(Pick(patterns_))
+                                        : AddCall(is_chained);
+      if (!is_added) continue;
+      if (Chance(is_dense_ ? 10 : 35)) AddView();
     }
     AddOutputs();
     RandomGraph made;
@@ -110,8 +117,54 @@ class GraphMaker {
 
   // ---- Calls.
 
+  // An earlier call once more.
+  bool AddRepeat() {
+    if (graph().nodes.empty()) return false;
+    const GraphNode node = Pick(graph().nodes);
+    const bool has_result = std::count(node.results.begin(), node.results.end(), -1) == 0;
+    if (node.into || node.results.empty() || !has_result) return false;
+    for (const int r : builder_.Call(*node.op, node.arguments)) made_.push_back(r);
+    return true;
+  }
+
+  // The parts of an operator, with other calls in between.
+  bool AddComposition(const Pattern& pattern) {
+    GenerateOptions options;
+    options.sizes = {1, 2, 3, 4, 6, 8};
+    options.lead = Shape{n_};
+    const Form& form = pattern.op->contract->forms[0];
+    for (const std::string_view v : form.dtype_vars) options.dtypes[std::string(v)] = dtypes_[0];
+    if (!made_.empty()) Follow(form, Pick(made_), &options);
+    const std::optional<GeneratedCall> call = Generate(*pattern.op->contract, random_, options);
+    if (!call || IsLarge(*pattern.op, *call)) return false;
+    const std::vector<GraphArgument> given = Arguments(*pattern.op, *call);
+    std::vector<int> values(std::size_t(pattern.n_variables), -1);
+    for (const PatternStatement& s : pattern.statements) {
+      std::vector<GraphArgument> arguments;
+      for (const PatternArgument& a : s.arguments) {
+        if (a.kind == PatternArgument::kComputed) return false;
+        arguments.push_back(a.kind == PatternArgument::kParameter ? given[std::size_t(a.index)]
+                            : a.kind == PatternArgument::kVariable
+                                ? ValueArgument(values[std::size_t(a.index)])
+                                : a.literal);
+      }
+      try {
+        const std::vector<int> results = builder_.Call(*s.op, std::move(arguments));
+        for (std::size_t r = 0; r < results.size(); ++r) {
+          values[std::size_t(s.results[r])] = results[r];
+          made_.push_back(results[r]);
+        }
+      } catch (const Error&) {
+        return false;
+      }
+      if (Chance(40)) AddCall(Chance(80));
+      if (Chance(15)) AddView();
+    }
+    return true;
+  }
+
   bool AddCall(bool is_chained) {
-    Operator& op = *(Chance(70) ? PickRowwise() : Pick(operators_));
+    Operator& op = *(Chance(is_dense_ ? 95 : 70) ? PickRowwise() : Pick(operators_));
     GenerateOptions options;
     options.sizes = {1, 2, 3, 4, 6, 8};
     options.tries = 20;
@@ -170,6 +223,25 @@ class GraphMaker {
   }
 
   bool Add(Operator& op, const GeneratedCall& generated) {
+    std::vector<GraphArgument> arguments = Arguments(op, generated);
+    GraphBuilder::CallOptions options = Options(op, generated, arguments);
+    std::vector<int> results;
+    try {
+      results = builder_.Call(op, arguments, options);
+    } catch (const Error&) {
+      try {
+        results = builder_.Call(op, std::move(arguments));
+      } catch (const Error&) {
+        return false;  // sizes that are equal now are not always
+      }
+    }
+    for (const int r : results) {
+      if (r >= 0) made_.push_back(r);
+    }
+    return true;
+  }
+
+  std::vector<GraphArgument> Arguments(const Operator& op, const GeneratedCall& generated) {
     const Form& form = op.contract->forms[std::size_t(generated.form)];
     std::vector<GraphArgument> arguments;
     given_.clear();
@@ -194,21 +266,7 @@ class GraphMaker {
         arguments.push_back(Number(v));
       }
     }
-    GraphBuilder::CallOptions options = Options(op, generated, arguments);
-    std::vector<int> results;
-    try {
-      results = builder_.Call(op, arguments, options);
-    } catch (const Error&) {
-      try {
-        results = builder_.Call(op, std::move(arguments));
-      } catch (const Error&) {
-        return false;  // sizes that are equal now are not always
-      }
-    }
-    for (const int r : results) {
-      if (r >= 0) made_.push_back(r);
-    }
-    return true;
+    return arguments;
   }
 
   // Results that are declined, or written into values.
@@ -351,7 +409,9 @@ class GraphMaker {
 
   Random random_;
   GraphBuilder builder_;
+  const std::vector<Pattern> patterns_ = FindPatterns();
   bool has_symbol_;
+  bool is_dense_;  // long chains of operators on rows, of one dtype
   std::int64_t n_;
   std::vector<DType> dtypes_;
   std::vector<Operator*> operators_;

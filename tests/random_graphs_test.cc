@@ -39,7 +39,7 @@ class Trial {
     options_.fuse = Chance(70);
     options_.share_memory = Chance(90);
     options_.block_rows = Chance(25) ? 0 : 1 + std::int64_t(random_() % 3);
-    threads_ = Chance(30) ? 2 : 1;
+    threads_ = Chance(2) ? 2 : 1;
   }
 
   const Graph& graph() const { return made_.graph; }

@@ -115,10 +115,14 @@ void GraphCopy::CopyNode(const GraphNode& node) {
 }
 
 void GraphCopy::SetResults(const GraphNode& node, const std::vector<int>& copies) {
-  // From the last one: a name may be a later result's until that has its own.
-  for (int r = int(node.results.size()); r-- > 0;) {
+  const auto is_made = [&](int r) { return node.results[std::size_t(r)] >= 0 && !IsInto(node, r); };
+  // Away from names that other results of this node are to have.
+  for (int r = 0; r < int(node.results.size()) && node.results.size() > 1; ++r) {
+    if (is_made(r)) builder.Rename(copies[std::size_t(r)], builder.FreeName("renamed"));
+  }
+  for (int r = 0; r < int(node.results.size()); ++r) {
     const int v = node.results[std::size_t(r)];
-    if (v < 0 || IsInto(node, r)) continue;
+    if (!is_made(r)) continue;
     builder.Rename(copies[std::size_t(r)], from_.value(v).name);
     SetValue(v, copies[std::size_t(r)]);
   }

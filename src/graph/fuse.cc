@@ -101,11 +101,11 @@ class MoveCheck {
                        [&](const GraphSymbol& s) { return s.value == v; });
   }
 
-  // What the operator is given is not what it makes, and what it writes is given once.
+  // What the operator makes lies apart, also from what it is given; what it writes is given once.
   bool ArgumentsAreApart(const PatternMatch& m) const {
     std::set<int> made, given, written;
     for (const int v : m.values) {
-      if (v >= 0) made.insert(class_of(v));
+      if (v >= 0 && !made.insert(class_of(v)).second) return false;
     }
     const std::vector<Param>& params = m.pattern->op->contract->forms[0].params;
     for (std::size_t i = 0; i < m.arguments.size(); ++i) {

@@ -119,6 +119,13 @@ TEST(Fuse, JoinsChangesInPlace) {
             std::string::npos);
 }
 
+TEST(Fuse, KeepsAResultThatIsWrittenOverAnIntermediate) {
+  EXPECT_EQ(Fused("input x: f32[4]\nsum: f32[4] = testing.plus(x, x)\n"
+                  "into sum = testing.times(sum, 3.0)\noutput sum\n")
+                .find("plus_times"),
+            std::string::npos);
+}
+
 TEST(Fuse, KeepsThePlacesOfAllParts) {
   Graph g = ParseGraph(
       "input x: f32[4]\nsum: f32[4] = testing.plus(x, x)  # a.py:1\n"

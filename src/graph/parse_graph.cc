@@ -244,9 +244,9 @@ class GraphParser : parse::Lexer {
     const std::vector<int> results = builder_.Call(op, std::move(arguments), options);
     builder_.SetPlace("");
     const auto is_made = [&](std::size_t r) { return !left[r].is_declined && !left[r].is_into; };
-    // From the last one: a name may be a later result's until that has its own.
-    for (std::size_t r = left.size(); r-- > 0;) {
-      if (is_made(r)) builder_.Rename(results[r], left[r].name);
+    // Away from names that other results of this call are to have.
+    for (std::size_t r = 0; r < left.size() && left.size() > 1; ++r) {
+      if (is_made(r)) builder_.Rename(results[r], builder_.FreeName("renamed"));
     }
     for (std::size_t r = 0; r < left.size(); ++r) {
       if (is_made(r)) Assign(left[r], results[r]);

@@ -119,7 +119,6 @@ TEST(Region, EndsWhereRowsAreNotTheSame) {
 }
 
 TEST(Region, RunsForSeveralCallersAtOnce) {
-  const Array x = Counting({64, 4}), y = Counting({64, 4});
   Executable e(ParseGraph(kChain), Blocks(3));
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;
@@ -127,6 +126,7 @@ TEST(Region, RunsForSeveralCallersAtOnce) {
     callers.emplace_back([&, k] {
       Scope scope;
       scope.threads(2);
+      const Array x = Counting({64, 4}), y = Counting({64, 4});
       for (int round = 0; round < 200; ++round) {
         const float s = float(k + round % 3);
         wrong += Values(Replay(e, {x, y, double(s)})[0]) != Expected(x, y, s);
