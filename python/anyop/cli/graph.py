@@ -39,7 +39,8 @@ def command(
 
     A TYPE is 'bf16[n, 576]', 'int', 'float' or 'bool': anyop graph my.model:step 'f32[n, 64]' float
 
-    MODULE:NAME may be a graph too; and FOLDER, or FOLDER:NAME, graphs that were saved.
+    MODULE:NAME may be a graph too, or a captured torch program; and FOLDER, or FOLDER:NAME, graphs
+    that were saved.
     """
     load_libraries()
     changes: list[tuple[str, str]] = []

@@ -57,3 +57,19 @@ def test_a_profile_takes_tensors() -> None:
     rows = g.profile(torch.ones(100, 64), repeats=3)
     assert [row.op for row in rows] == ["anyop.rms_norm"]
     assert rows[0].ns_min > 0
+
+
+def test_a_captured_program_is_shown(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anyop.cli import app
+    from click.testing import CliRunner
+
+    (tmp_path / "captured_probe.py").write_text(
+        "import anyop.torch, torch\n"
+        "LINEAR = torch.nn.Linear(8, 8, bias=False)\n"
+        "with torch.no_grad():\n"
+        "    STEP = anyop.torch.capture(LINEAR, torch.ones(2, 8))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(app, ["graph", "captured_probe:STEP", "--svg", "step.svg"])
+    assert shown.exit_code == 0, shown.output
+    assert "linear</tspan>" in (tmp_path / "step.svg").read_text()
