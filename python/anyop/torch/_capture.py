@@ -273,6 +273,7 @@ class Details:
 
     def refresh(self) -> tuple[Any, Any]:
         """The graph of what the bound tensors are now, and the rows of BoundTensors."""
+        self.previous = self.lowered  # another thread may be in a call
         with torch.no_grad():
             self.lower()
         return (self.spread or self.lowered.graph), self.rows

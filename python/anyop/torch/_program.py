@@ -132,13 +132,13 @@ def _caller(
     lowered: Lowered, n_outputs: int, targets: list[int], module: GraphModule
 ) -> Callable[[Any], Any]:
     """What runs per call: arguments for the graph, the graph, outputs of what it returned."""
-    graph, inputs = lowered.graph, lowered.inputs
+    graph, inputs, parts = lowered.graph, lowered.inputs, lowered.parts
     kinds = [kind for kind, _ in lowered.outputs]
     rows = [row for _, row in lowered.outputs]
     is_plain = not targets and set(kinds) <= {"graph"} and rows == list(range(len(rows)))
     reason, probe = _anyop.torch_reason, torch.zeros(1)
 
-    def run(args: Any) -> Any:
+    def run(args: Any, _keeps: Any = parts) -> Any:
         given = [args[i] for i in inputs]
         try:
             if reason(probe):  # a profiler, a mode: torch itself must see the calls

@@ -202,6 +202,22 @@ def test_what_is_read_after_a_write_is_what_was_there() -> None:
     assert compiled_last().why_not == ""
 
 
+def test_old_contents_that_are_read_later_are_kept() -> None:
+    def program(x: torch.Tensor, cache: torch.Tensor, at: torch.Tensor) -> Any:
+        new = cache.index_copy(0, at, x)
+        old = torch.sigmoid(cache)
+        cache.copy_(new)
+        return old, new.sum()
+
+    step = compiled(program)
+    mine, at = floats(4, 8), torch.tensor([3, 1])
+    plain = mine.clone()
+    for i in range(2):
+        x = floats(2, 8, seed=i)
+        torch.testing.assert_close(step(x, mine, at), program(x, plain, at))
+        torch.testing.assert_close(mine, plain)
+
+
 def test_an_input_with_gaps_is_written() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         x.index_fill_(0, torch.tensor([1]), 7.0)

@@ -212,3 +212,41 @@ def test_the_example_of_the_guide_runs() -> None:
             exec(code, {"__name__": "torch_graph"})
         finally:
             torch.set_grad_enabled(True)
+
+
+def test_what_torch_wrote_is_read_by_operators() -> None:
+    cache, at = torch.zeros(4, 8), torch.tensor([2, 0, 1])
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(0, at, x)
+        y = torch.softmax(cache, -1)
+        cache.index_fill_(0, at[:1], 3.0)
+        return y + torch.softmax(cache[1:], -1).sum()
+
+    captured = anyop.torch.capture(program, X)
+    made = captured(Y)
+    torch.testing.assert_close(made, program(Y))
+
+
+def test_memory_in_another_order_than_torchs() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x.t().cos()  # torch keeps the order of x
+        return torch.sigmoid(y).sum() + y.t().view(-1).cumsum(0)
+
+    captured = anyop.torch.capture(program, X)
+    torch.testing.assert_close(captured(Y), program(Y))
+
+
+def test_torch_reads_before_operators_write() -> None:
+    cache = floats(4, 8)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        old = cache.cos()
+        cache[1] = x[0]
+        return old + cache
+
+    captured = anyop.torch.capture(program, X)
+    before = cache.clone()
+    made = captured(Y)
+    torch.testing.assert_close(made, before.cos() + cache)
+    torch.testing.assert_close(cache[1], Y[0])
