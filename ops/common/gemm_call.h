@@ -11,6 +11,8 @@
 
 namespace anyop::ops {
 
+// Code that takes a type P of products also takes one that hides some of these members, and has
+// functions StorePanel, ForPackedRows and PackPanel of its own.
 struct Product {
   const Tensor& x;     // [rows, k]
   const Tensor* bias;  // [n]
@@ -18,6 +20,10 @@ struct Product {
   Activation activation;
   std::int64_t rows, k, n;
 
+  template <class T>
+  const T* row(std::int64_t r) const {
+    return x.base<const T>() + x.row_offset(r);
+  }
   std::int64_t pairs() const { return (k + 1) / 2; }
   std::int64_t panels() const { return (n + 31) / 32; }
 };

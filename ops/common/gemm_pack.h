@@ -56,7 +56,8 @@ class PanelBuffers {
     }
   }
   void Return(const T* panel) const {
-    std::atomic_ref<unsigned char> taken(taken_[(panel - panels_) / elements_]);
+    const std::int64_t i = elements_ ? (panel - panels_) / elements_ : 0;  // k = 0: all are one
+    std::atomic_ref<unsigned char> taken(taken_[i]);
     taken.store(0, std::memory_order_release);
   }
 
@@ -69,15 +70,14 @@ class PanelBuffers {
 
 // weight [n, k], rows `stride` apart, k >= 1. Workspace: that of MultiplyPacked, rounded up to 64,
 // and for each thread 64 * k2 * sizeof(T) + 1 bytes.
-template <class M>
-inline void MultiplyPacking(const Context& ctx, const Product& p, const typename M::Weight* weight,
-                            std::int64_t stride) {
+template <class M, class P, class W>
+inline void MultiplyPacking(const Context& ctx, const P& p, const W* weight, std::int64_t stride) {
   using T = typename M::Weight;
   const std::int64_t packed = p.rows < kPackedRows ? p.rows : kPackedRows;
   const std::int64_t bytes = packed * p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
   const PanelBuffers<T> buffers(ctx.Workspace<char>(std::size_t(bytes + 63) / 64 * 64), p.pairs(),
                                 ctx.threads > 1 ? ctx.threads : 1);
-  const auto multiply = [&](const PackedProduct<M>& part, std::int64_t begin, std::int64_t end) {
+  const auto multiply = [&](const auto& part, std::int64_t begin, std::int64_t end) {
     T* panel = buffers.Take();
     std::int64_t held = -1;  // the panel in the buffer
     for (std::int64_t i = begin; i < end; ++i) {
@@ -86,11 +86,12 @@ inline void MultiplyPacking(const Context& ctx, const Product& p, const typename
       const std::int64_t rows = left < kPanel ? left : kPanel;
       if (held != at) PackPanel(weight + at * kPanel * stride, stride, rows, p.k, panel);
       held = at;
-      part.MultiplyAndStore(panel, weight + (at + 1) * kPanel * stride, at, i % part.groups());
+      const W* next = weight + (at + 1) * kPanel * stride;
+      part.MultiplyAndStore(panel, reinterpret_cast<const T*>(next), at, i % part.groups());
     }
     buffers.Return(panel);
   };
-  ForPackedRows<M>(ctx, p, [&](const PackedProduct<M>& part) {
+  ForPackedRows<M>(ctx, p, [&](const auto& part) {
     ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<T>(part.group, p.k),
                     [&](std::int64_t b, std::int64_t e) { multiply(part, b, e); });
   });

@@ -52,12 +52,12 @@ template <class Left, class T, int kR>
 }
 
 // A piece of work is one panel by one group of row blocks; panels of a group are neighbours.
-template <class M>
+template <class M, class P = Product>
 struct PackedProduct {
   using Left = typename M::Left;
   using Weight = typename M::Weight;
 
-  const Product& p;
+  const P& p;
   Left* left;          // [blocks][k2][block][2], the last block narrower
   std::int64_t first;  // the first of the packed rows
   std::int64_t rows;   // how many
@@ -150,8 +150,8 @@ struct PackedProduct {
 
 // Rows of a group: what fits in cache, but no fewer than 64 (each group reads all weights), unless
 // that leaves too few pieces for the threads.
-template <class M>
-inline std::int64_t GroupRows(const Context& ctx, const Product& p, std::int64_t rows,
+template <class M, class P>
+inline std::int64_t GroupRows(const Context& ctx, const P& p, std::int64_t rows,
                               std::int64_t block) {
   const std::int64_t row_bytes = p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
   std::int64_t group = kGroupBytes / (row_bytes + 1);
@@ -165,8 +165,8 @@ inline std::int64_t GroupRows(const Context& ctx, const Product& p, std::int64_t
 }
 
 // The product of the rows from `first` on, at most kPackedRows, to be packed into the workspace.
-template <class M>
-inline PackedProduct<M> PartOf(const Context& ctx, const Product& p, std::int64_t first) {
+template <class M, class P>
+inline PackedProduct<M, P> PartOf(const Context& ctx, const P& p, std::int64_t first) {
   const std::int64_t rows = p.rows - first < kPackedRows ? p.rows - first : kPackedRows;
   const std::int64_t blocks = (rows + M::kRows - 1) / M::kRows;
   const std::int64_t block = (rows + blocks - 1) / blocks;
@@ -177,19 +177,18 @@ inline PackedProduct<M> PartOf(const Context& ctx, const Product& p, std::int64_
 // Calls f(PackedProduct) for each run of at most kPackedRows rows of x, packed.
 template <class M, class F>
 inline void ForPackedRows(const Context& ctx, const Product& p, F&& f) {
-  const auto* x = p.x.base<const typename M::Weight>();
   for (std::int64_t first = 0; first < p.rows; first += kPackedRows) {
     const PackedProduct<M> part = PartOf<M>(ctx, p, first);
-    part.PackRowsOf(ctx, 0, [&](std::int64_t r) { return x + p.x.row_offset(r); });
+    part.PackRowsOf(ctx, 0, [&](std::int64_t r) { return p.row<typename M::Weight>(r); });
     f(part);
   }
 }
 
 // weight [panels][k2][32][2]. Workspace: min(rows, 512) * k2 * 2 * sizeof(Left) bytes.
-template <class M>
-inline void MultiplyPacked(const Context& ctx, const Product& p, const typename M::Weight* weight) {
+template <class M, class P>
+inline void MultiplyPacked(const Context& ctx, const P& p, const typename M::Weight* weight) {
   const std::int64_t stride = p.pairs() * kPairElements<M>;
-  ForPackedRows<M>(ctx, p, [&](const PackedProduct<M>& part) {
+  ForPackedRows<M>(ctx, p, [&](const auto& part) {
     if (part.rows <= M::kRows) {
       return ctx.ParallelFor(p.panels(), PanelGrain<typename M::Weight>(part.rows, p.k),
                              [&](std::int64_t b, std::int64_t e) { part.Stream(weight, b, e); });

@@ -18,9 +18,10 @@ inline constexpr std::int64_t kMaxRows = 8;
 
 // Rows of x in a tile, by 4 rows of the weight: 24, 16 or 8 sums beside the operands.
 template <class M>
-inline constexpr int kRowsOfX = kLanes < 16                         ? 2
-                                : sizeof(typename M::Operand) == 64 ? 6
-                                                                    : 4;
+inline constexpr int kRowsOfX = [] {
+  if constexpr (requires { M::kRowsOfX; }) return M::kRowsOfX;
+  return kLanes < 16 ? 2 : sizeof(typename M::Operand) == 64 ? 6 : 4;
+}();
 
 // sums[i][j] for kR rows of x and 4 rows of the weight. Meanwhile as many bytes are brought from
 // `ahead` on, in order, into cache level kLevel: four short streams at once are too many for the
@@ -63,14 +64,20 @@ template <class M, int kR, int kLevel>
     step([&](int i) { return tail[i]; }, [&](int j) { return tail[kR + j]; });
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kR; ++i) SumLanes(sum[i], sums + i * kPanel);
+  for (int i = 0; i < kR; ++i) {
+    if constexpr (requires { M::SumLanes(sum[i], sums); }) {
+      M::SumLanes(sum[i], sums + i * kPanel);
+    } else {
+      SumLanes(sum[i], sums + i * kPanel);
+    }
+  }
 }
 
 // Rows of the weight by all rows of x, at most kMaxRows.
-template <class M>
+template <class M, class P>
 struct RowProduct {
   using T = typename M::Weight;
-  const Product& p;
+  const P& p;
   const T* weight;
   std::int64_t stride;  // of a row of the weight
 
@@ -95,7 +102,7 @@ struct RowProduct {
   template <int kR>
   void Tile(const T* const* w, std::int64_t first, float* sums) const {
     const T* x[kR];
-    for (int i = 0; i < kR; ++i) x[i] = p.x.base<const T>() + p.x.row_offset(first + i);
+    for (int i = 0; i < kR; ++i) x[i] = p.template row<T>(first + i);
     const char* ahead = reinterpret_cast<const char*>(w[0] + 4 * stride);
     if ((kR + 8) * p.k * std::int64_t(sizeof(T)) <= 32768) {
       MultiplyRows<M, kR, 1>(x, w, p.k, ahead, sums);
@@ -106,9 +113,9 @@ struct RowProduct {
 };
 
 // At most kMaxRows rows of x.
-template <class M>
-inline void MultiplyByRows(const Context& ctx, const Product& p, const Tensor& weight) {
-  const RowProduct<M> product{p, weight.base<const typename M::Weight>(), weight.stride(0)};
+template <class M, class P>
+inline void MultiplyByRows(const Context& ctx, const P& p, const Tensor& weight) {
+  const RowProduct<M, P> product{p, weight.base<const typename M::Weight>(), weight.stride(0)};
   ctx.ParallelFor(p.panels(), PanelGrain<typename M::Weight>(p.rows, p.k),
                   [&](std::int64_t b, std::int64_t e) {
                     for (std::int64_t i = b; i < e; ++i) product.Multiply(i);

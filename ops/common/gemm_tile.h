@@ -88,7 +88,11 @@ struct Tile {
         if constexpr (M::kPairwise) {
 #pragma GCC unroll 8
           for (int v = 0; v < kS; v += 2) {
-            anyop::Store(row + v / 2 * kLanes, SumPairs(s[v], s[v + 1]));
+            if constexpr (requires { M::SumPairs(s[v], s[v + 1]); }) {
+              anyop::Store(row + v / 2 * kLanes, M::SumPairs(s[v], s[v + 1]));
+            } else {
+              anyop::Store(row + v / 2 * kLanes, SumPairs(s[v], s[v + 1]));
+            }
           }
         } else {
 #pragma GCC unroll 8

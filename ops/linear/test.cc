@@ -40,7 +40,7 @@ const OpTest kLinear{
     .tolerance = ThroughActivation,
     .sizes = {"rows = 1, n = 960, k = 576", "rows = 16, n = 100, k = 576",
               "rows = 7, n = 33, k = 97", "rows = 13, n = 65, k = 130", "rows = 70, n = 40, k = 33",
-              "rows = 5, n = 3, k = 0", "rows = 520, n = 32, k = 5"},
+              "rows = 5, n = 3, k = 0", "rows = 12, n = 3, k = 0", "rows = 520, n = 32, k = 5"},
 };
 TEST(Linear, MatchesItsReference) { CheckAll(kLinear); }
 
