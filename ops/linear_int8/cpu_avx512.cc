@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/linear_int8/linear_int8.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel linear_int8_avx512{.name = "cpu_avx512",
+                                                 .workspace = ANYOP_INT8_WORKSPACE("2"),
+                                                 .run = Bind<&RunLinearInt8<WideBytesMath>>()};
+extern constinit const Kernel linear_int8_quantized_avx512{
+    .name = "cpu_avx512",
+    .workspace = ANYOP_INT8_WORKSPACE("2"),
+    .run = Bind<&RunLinearInt8Quantized<WideBytesMath>>()};
+extern constinit const Kernel linear_int8_packed_avx512{
+    .name = "cpu_avx512",
+    .workspace = ANYOP_INT8_PACKED_WORKSPACE("2"),
+    .run = Bind<&RunLinearInt8Packed<WideBytesMath>>()};
+
+}  // namespace anyop::ops

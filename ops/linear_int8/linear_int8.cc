@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear_int8: a dense layer with a weight of bytes; x is quantized on the way.
+//
+//   xq, x_scale = quantize_int8_dynamic(x)
+//   y[i, j] = f32(sum_l xq[i, l] * weight[j, l]) * weight_scale[j] * x_scale[i] + bias[j]
+//
+//   weight        one row per output feature; rows may be strided (a slice of a merged weight)
+//   weight_scale  of each row
+//   bias          added in f32
+//
+// Numerics  The sum is exact; then each step in f32 in the order of the formula, and one rounding,
+//           on the store to y. A row has the same bits alone and in a batch. NaN in x counts as 0;
+//           a row with an infinity gives NaN.
+// Source    vLLM 0.27.1, onednn_scaled_mm and int8_scaled_mm_with_quant.
+
+#include "ops/linear_int8/linear_int8.h"
+
+namespace anyop::ops {
+
+extern const Kernel linear_int8_avx512_vnni [[gnu::weak]];
+extern const Kernel linear_int8_avx512 [[gnu::weak]];
+extern const Kernel linear_int8_avx2 [[gnu::weak]];
+
+namespace {
+
+constexpr Kernel kPortable{.name = "cpu_portable",
+                           .workspace = ANYOP_INT8_WORKSPACE("2"),
+                           .run = Bind<&RunLinearInt8<WideBytesMath>>()};
+constexpr const Kernel* kKernels[] = {&linear_int8_avx512_vnni, &linear_int8_avx512,
+                                      &linear_int8_avx2, &kPortable};
+
+}  // namespace
+
+extern constinit const Op linear_int8{
+    .signature =
+        "linear_int8(x: T[..., k], weight: i8[n, k], weight_scale: f32[n], bias: T[n]?) "
+        "-> (y: T[..., n]) where T in f32 | f16 | bf16, k >= 1, k <= 131071",
+    .flops = "2 * rows(x) * n * k",
+    .prepack =
+        "packed = pack_weight_int8(weight)\n"
+        "y = linear_int8_packed(x, packed, n, weight_scale, bias)\n",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops
