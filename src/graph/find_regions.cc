@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <map>
 
 #include "graph/alias.h"
 #include "graph/frame.h"
@@ -18,6 +17,7 @@ namespace {
 constexpr double kWorthwhileNs = 20000;  // less is not cut
 constexpr double kForcedNs = 200000;     // of regions of given blocks: all threads take part
 constexpr double kBlockNs = 2000;        // the least work of a block
+constexpr std::size_t kMostCalls = 32;   // of a region
 constexpr int kBlocksPerThread = 8;      // at least, so that claims even out noise
 constexpr std::int64_t kUnknownL2 = 1 << 20;
 
@@ -38,9 +38,9 @@ class RegionFinder {
     for (std::size_t i = 0; i + 1 < s_.calls.size();) {
       const std::int64_t rows = RowsOf(i);
       std::vector<std::vector<Touch>> members;
-      accesses_.clear();
+      ++region_;
       std::size_t end = i;
-      while (rows > 1 && end < s_.calls.size()) {
+      while (rows > 1 && end < s_.calls.size() && end < i + kMostCalls) {
         std::vector<Touch> touches;
         if (!Describe(end, rows, &touches) || !Joins(touches)) break;
         members.push_back(std::move(touches));
@@ -136,34 +136,47 @@ class RegionFinder {
 
   // What calls do to one class of memory.
   struct ClassAccess {
+    int region = -1;  // that this is of
     int root = -1;
     std::int64_t pitch_bytes = 0;  // 0: no rows yet
     bool is_uniform = true, has_rows = false, has_whole = false, is_written = false;
   };
 
+  // Adds what a call does; undone where that does not fit the region.
   bool Joins(const std::vector<Touch>& touches) {
-    std::map<int, ClassAccess> now = accesses_;
+    std::vector<std::pair<std::size_t, ClassAccess>> before;
+    bool fits = true;
     for (const Touch& t : touches) {
-      const int root = graph_.Root(t.value);
-      const auto [at, is_new] = now.try_emplace(class_of(t.value));
-      ClassAccess& a = at->second;
-      if (is_new) a.root = root;
-      a.is_written |= t.is_written;
-      (t.is_row ? a.has_rows : a.has_whole) = true;
-      a.is_uniform &= a.root == root;
-      if (t.is_row) {
-        const std::int64_t offset = s_.layouts[std::size_t(t.value)].offset;
-        a.is_uniform &= (!a.pitch_bytes || a.pitch_bytes == t.pitch_bytes) &&
-                        offset + t.row_bytes <= t.pitch_bytes;
-        a.pitch_bytes = t.pitch_bytes;
-      }
-      if (a.is_written && (!a.is_uniform || a.has_whole)) return false;
+      const std::size_t c = std::size_t(class_of(t.value));
+      before.emplace_back(c, accesses_[c]);
+      fits = fits && Add(t, &accesses_[c]);
     }
-    accesses_ = std::move(now);
-    return true;
+    while (!fits && !before.empty()) {
+      accesses_[before.back().first] = before.back().second;
+      before.pop_back();
+    }
+    return fits;
+  }
+  bool Add(const Touch& t, ClassAccess* access) const {
+    ClassAccess& a = *access;
+    const int root = graph_.Root(t.value);
+    if (a.region != region_) a = {region_, root};
+    a.is_written |= t.is_written;
+    (t.is_row ? a.has_rows : a.has_whole) = true;
+    a.is_uniform &= a.root == root;
+    if (t.is_row) {
+      const std::int64_t offset = s_.layouts[std::size_t(t.value)].offset;
+      a.is_uniform &= (!a.pitch_bytes || a.pitch_bytes == t.pitch_bytes) &&
+                      offset + t.row_bytes <= t.pitch_bytes;
+      a.pitch_bytes = t.pitch_bytes;
+    }
+    return !a.is_written || (a.is_uniform && !a.has_whole);
   }
   int class_of(int value) {
-    if (classes_.empty()) classes_ = AliasClasses(graph_);
+    if (classes_.empty()) {
+      classes_ = AliasClasses(graph_);
+      accesses_.resize(graph_.values.size());
+    }
     return classes_[std::size_t(value)];
   }
 
@@ -175,6 +188,7 @@ class RegionFinder {
     for (int i = region.first; i <= region.last; ++i) {
       region.estimated_ns += s_.calls[std::size_t(i)].plan->estimated_ns;
     }
+    if (!block_rows_ && region.estimated_ns < kWorthwhileNs) return;
     const int most = State().scope.threads ? State().scope.threads : NumThreads();
     region.threads = int(std::min<std::int64_t>(most, rows));
     AddTensors(members, &region);
@@ -230,7 +244,6 @@ class RegionFinder {
       region->estimated_ns = std::max(region->estimated_ns, kForcedNs);
       return region->block < region->rows;
     }
-    if (region->estimated_ns < kWorthwhileNs) return false;
     std::int64_t whole_bytes = 0, row_bytes = 0;
     for (const auto& touches : members) {
       for (const Touch& t : touches) {
@@ -301,8 +314,9 @@ class RegionFinder {
   const Graph& graph_;
   const std::int64_t block_rows_;
   std::vector<int> classes_;
-  std::map<int, ClassAccess> accesses_;  // of the region so far
-  std::vector<const DLTensor*> at_;      // by value, cut where the region cuts
+  std::vector<ClassAccess> accesses_;  // by class
+  int region_ = 0;                     // that is looked at
+  std::vector<const DLTensor*> at_;    // by value, cut where the region cuts
 };
 
 }  // namespace

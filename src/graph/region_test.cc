@@ -118,6 +118,24 @@ TEST(Region, EndsWhereRowsAreNotTheSame) {
   }
 }
 
+// Rows of y are wider than those of x, which ends where y begins: the first block of y would lie on
+// what other blocks of x are still to be read.
+TEST(Region, KeepsWhatItReadsUntilItsEnd) {
+  const std::string text =
+      "input in: f32[8, 4]\nstate w: f32[4]\nstate v: f32[8]\n"
+      "x: f32[8, 4] = testing.weigh(in, w)\n"
+      "a: f32[8, 4] = testing.times(x, 2.0)\n"
+      "y: f32[8, 8] = testing.twice(a)\n"
+      "out: f32[8, 8] = testing.weigh(y, v)\noutput out\n";
+  const auto data = [](const std::string& name) {
+    return Array::Full({name == "w" ? 4 : 8}, DType::kF32, 1);
+  };
+  Executable e(ParseGraph(text, data), Blocks(1)), plain(ParseGraph(text, data), Blocks(8));
+  const Array x = Counting({8, 4});
+  EXPECT_EQ(Prepare(e, {x})->regions.size(), 1u);
+  EXPECT_EQ(Values(Replay(e, {x})[0]), Values(Replay(plain, {x})[0]));
+}
+
 TEST(Region, RunsForSeveralCallersAtOnce) {
   Executable e(ParseGraph(kChain), Blocks(3));
   std::atomic<int> wrong{0};

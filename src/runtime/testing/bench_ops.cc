@@ -9,6 +9,13 @@ void Nop3(const Context&, const Tensor&, const Tensor*, float, float, const Tens
 constexpr Kernel kNop3{.name = "cpu_f32", .when = "T == f32", .run = Bind<&Nop3>()};
 constexpr const Kernel* kNop3Kernels[] = {&kNop3};
 
+// As many parts as threads, each of which does nothing.
+void NopShared(const Context& ctx, const Tensor&, const Tensor&) {
+  ctx.ParallelFor(16, 1, [](std::int64_t, std::int64_t) {});
+}
+constexpr Kernel kNopShared{.name = "cpu_f32", .run = Bind<&NopShared>()};
+constexpr const Kernel* kNopSharedKernels[] = {&kNopShared};
+
 void Nop17(const Context&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
            const Tensor&, const Tensor*, std::optional<float>, bool, std::int64_t, std::int64_t,
            float, const Tensor*, const Tensor*, const Tensor*, const Tensor*, bool, const Tensor&,
@@ -23,6 +30,13 @@ extern constinit const Op nop3{
         "nop3(x: T[..., d], weight: T[d]?, eps: float = 1e-6, weight_offset: float = 0.0) "
         "-> (y: T[..., d] over x) where T in f32 | f16 | bf16, d >= 1, eps >= 0",
     .kernels = kNop3Kernels,
+    .rowwise = true,
+};
+// By its costs it is worth several threads.
+extern constinit const Op nop_shared{
+    .signature = "nop_shared(x: f32[..., d]) -> (y: f32[..., d] over x)",
+    .flops = "1000000",
+    .kernels = kNopSharedKernels,
 };
 extern constinit const Op nop17{
     .signature =

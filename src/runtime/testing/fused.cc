@@ -27,6 +27,15 @@ void Times(const Context& ctx, const Tensor& x, float s, const Tensor& y) {
 constexpr Kernel kTimes{.name = "cpu_f32", .run = Bind<&Times>()};
 constexpr const Kernel* kTimesKernels[] = {&kTimes};
 
+void Twice(const Context& ctx, const Tensor& x, const Tensor& y) {
+  ForElements(ctx, y, [&](std::int64_t r, std::size_t i) {
+    const auto row = x.row<const float>(r);
+    return row[i % row.size()];
+  });
+}
+constexpr Kernel kTwice{.name = "cpu_f32", .run = Bind<&Twice>()};
+constexpr const Kernel* kTwiceKernels[] = {&kTwice};
+
 // A kernel that fails where its data is wrong.
 void Positive(const Context& ctx, const Tensor& x, const Tensor& y) {
   ForElements(ctx, y, [&](std::int64_t r, std::size_t i) {
@@ -90,6 +99,11 @@ extern constinit const Op plus{
 extern constinit const Op times{
     .signature = "times(x: f32[..., d], s: float) -> (y: f32[..., d] over x)",
     .kernels = kTimesKernels,
+    .rowwise = true,
+};
+extern constinit const Op twice{
+    .signature = "twice(x: f32[..., d]) -> (y: f32[..., 2*d])",
+    .kernels = kTwiceKernels,
     .rowwise = true,
 };
 extern constinit const Op positive{
