@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from anyop.torch import _fast
 from anyop.torch._host_call import take_raised
 from anyop.torch._in_place import lower_mutation
 from anyop.torch._lower import Lowered, Lowering, attribute
+from anyop.torch._route import _environment
 from anyop.torch._sizes import Fatal, Unconverted
 from anyop.torch.names import aten_patterns
 
@@ -96,7 +96,7 @@ class Program:
         return _caller(lowered, n_outputs, targets, self.module)
 
     def _log(self) -> None:
-        if "graph" not in os.environ.get("ANYOP_LOG", "").split(","):
+        if _environment("ANYOP_LOG") != "graph":
             return
         from anyop.torch._report import report_of
 
