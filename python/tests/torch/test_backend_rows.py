@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from backend_cases import CONVERTED, HOST, VIEWS, X, Y, floats, kinds  # noqa: E402
 from generated import Example, example, operators, torch_op  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
 
 
 def named(rows: list[Any]) -> list[Any]:
@@ -65,13 +66,13 @@ def test_operators_of_anyop_convert_by_their_signature(op: str) -> None:
     def run(values: list[Any]) -> Any:
         return program(*values)
 
-    tensors = [v for v in mine.torch_values if isinstance(v, torch.Tensor)]
+    tensors = [v for v in pytree.tree_leaves(mine.torch_values) if isinstance(v, torch.Tensor)]
     captured = anyop.torch.capture(run, mine.torch_values)
     made = captured(mine.torch_values)
     expected = run(plain.torch_values)
     assert kinds(captured)[f"{op}.default"] == {"operator" if tensors else "host"}
     torch.testing.assert_close(made, expected, rtol=0, atol=0, equal_nan=True)
-    wanted = [v for v in plain.torch_values if isinstance(v, torch.Tensor)]
+    wanted = [v for v in pytree.tree_leaves(plain.torch_values) if isinstance(v, torch.Tensor)]
     torch.testing.assert_close(tensors, wanted, rtol=0, atol=0, equal_nan=True)
 
 
@@ -164,3 +165,29 @@ def test_the_report_tells_calls_reasons_and_places() -> None:
     assert rows["aten.cos.default"]["place"].startswith("test_backend_rows.py:")
     assert rows["aten.sigmoid.default"]["calls"] == 3
     assert "aten.cos.default" in str(captured.report())
+
+
+INF, NAN = float("inf"), float("nan")
+SPECIAL = torch.tensor([[-INF] * 4, [1, NAN, 2, 3], [INF, 1, 2, 3], [-INF, 0, 1, 2]])
+EDGES: list[tuple[str, Any, tuple[Any, ...]]] = [
+    ("softmax", lambda x: torch.softmax(x, -1), (SPECIAL,)),
+    ("softmax_bf16", lambda x: torch.softmax(x, -1), (SPECIAL.bfloat16(),)),
+    ("silu", torch.nn.functional.silu, (SPECIAL,)),
+    ("silu_far", torch.nn.functional.silu, (torch.linspace(-200, 200, 1001),)),
+    ("silu_f16", torch.nn.functional.silu, (torch.linspace(-200, 200, 1001).half(),)),
+    ("negative_zero", lambda x: 1 / -x, (torch.zeros(3),)),
+    ("sub", lambda x: x - x.flip(0), (SPECIAL,)),
+    ("to_f16", lambda x: x.half(), (torch.tensor([1e6, 65519.0, 65520.0, NAN, INF, 1e-8]),)),
+    ("to_f8", lambda x: x.to(torch.float8_e4m3fn).float(), (torch.tensor([1e6, 448.0, NAN]),)),
+    ("no_rows", lambda x: torch.softmax(x, -1) @ x.t(), (torch.zeros(0, 4),)),
+    ("no_terms", torch.mm, (torch.zeros(3, 0), torch.zeros(0, 5))),
+    ("wraps", lambda x: x + 1, (torch.tensor([2**31 - 1], dtype=torch.int32),)),
+    ("rms_of_zeros", lambda x: torch.nn.functional.rms_norm(x, (4,)), (torch.zeros(2, 4),)),
+    ("scalars", lambda x: x.sum() * 2.0 + x.mean(), (X,)),
+]
+
+
+@pytest.mark.parametrize(("program", "args"), named(EDGES))
+def test_special_values_are_as_torchs(program: Any, args: tuple[Any, ...]) -> None:
+    made = anyop.torch.capture(program, *args)(*args)
+    torch.testing.assert_close(made, program(*args), equal_nan=True)
