@@ -21,7 +21,7 @@ struct Product {
   std::int64_t rows, k, n;
 
   template <class T>
-  const T* row(std::int64_t r) const {
+  [[gnu::always_inline]] const T* row(std::int64_t r) const {
     return x.base<const T>() + x.row_offset(r);
   }
   std::int64_t pairs() const { return (k + 1) / 2; }
