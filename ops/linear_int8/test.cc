@@ -111,7 +111,8 @@ TEST(LinearInt8, GivesTheSameBitsHoweverItIsAskedFor) {
   for (std::int64_t j = 0; j < n; ++j) weight_scale.Set(j, 0.01 + 0.001 * double(j));
   for (std::int64_t j = 0; j < n; ++j) bias.Set(j, std::cos(double(j)));
   Array expected(DType::kBF16, {41, n}), all(DType::kBF16, {41, k});
-  for (std::int64_t i = 0; i < all.size(); ++i) all.Set(i, std::sin(double(i)));
+  for (std::int64_t i = 0; i < all.size(); ++i)
+    all.Set(i, std::sin(double(i)) * double(1 + i / k % 5));
   for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 16, 17, 24, 33, 41}) {
     Array x(DType::kBF16, {rows, k});
     for (std::int64_t i = 0; i < x.size(); ++i) x.Set(i, all.Get((41 - rows) * k + i));
