@@ -23,6 +23,7 @@ PROMPT = "Explain in a few sentences how a bicycle stays upright."
 STEPS = 48
 ROUNDS = 3
 BEFORE = 4  # steps that warm up each round
+WEIGHT_BYTES = {"f32": 4, "bf16": 2}
 
 
 @dataclass
@@ -96,6 +97,10 @@ def models(file: Any, compiled: bool, note: Callable[[str], None]) -> list[tuple
         note(f"anyop, {dtype}")
         found.append(("anyop, NumPy", dtype, Model(file, dtype)))
         found.append(("anyop, NumPy, captured", dtype, Model(file, dtype, captured=True)))
+    for dtype in ("q4", "q4-rows"):
+        note(f"anyop, {dtype}")
+        found.append(("anyop, NumPy", dtype, Model(file, dtype)))
+        found.append(("anyop, NumPy, captured", dtype, Model(file, dtype, captured=True)))
     found.append(("plain NumPy", "f32", NumpyModel(file)))
     if without_torch():
         return found
@@ -140,8 +145,9 @@ def rows(ceilings: dict[str, Any], compiled: bool, console: Console) -> list[Row
     _set_threads(cores)
     dram = {b["threads"]: b["read_gbs"] for b in ceilings["bandwidths"] if b["level"] == "DRAM"}
     weights = sum(t.size for t in file.tensors.values())
+    in_blocks = sum(b.rows.nbytes for b in file.blocks.values())
     for row in made:
-        moved = weights * (2 if row.dtype == "bf16" else 4)
+        moved = in_blocks if row.dtype.startswith("q4") else weights * WEIGHT_BYTES[row.dtype]
         row.read_limit_share = row.tokens_per_s * moved / dram[row.threads] / 1e9
     return sorted(made, key=lambda r: (r.dtype, r.threads, r.what))
 

@@ -165,6 +165,10 @@ def main(prompt: str, tokens: int, compiled: bool) -> None:
         generate(file, captured, prompt, 3)
         rows["anyop, one graph, bf16"] = generate(file, captured, prompt, len(answer.ids))
     assert rows["anyop, one graph, bf16"].ids == answer.ids
+    with console.status("the same with the blocks of the file"):
+        quantized = Model(file, "q4", captured=True)
+        generate(file, quantized, prompt, 3)
+        rows["anyop, one graph, q4"] = generate(file, quantized, prompt, len(answer.ids))
     with console.status("the same saved, in a program without Python"):
         rows["saved, C++ (anyop-run), bf16"] = saved_row(file, answer)
     with console.status("the same with f32 weights"):
