@@ -12,9 +12,15 @@
 namespace anyop::optest {
 namespace {
 
-constexpr double kMostOperations = 2e7;   // of a call, unless --exhaustive: 0.1 s in the reference
-constexpr double kQuickOperations = 5e5;  // where OPTEST_QUICK is set
-constexpr double kGradientOperations = 1e5;  // of a forward pass that is repeated for differences
+constexpr double kMostOperations = 2e7;  // of a call, unless --exhaustive: 0.1 s in the reference
+#ifdef ANYOP_EMULATED
+constexpr double kSlower = 10;
+#else
+constexpr double kSlower = 1;
+#endif
+constexpr double kQuickOperations = 5e5 / kSlower;  // where OPTEST_QUICK is set
+// Of a forward pass that is repeated for differences.
+constexpr double kGradientOperations = 1e5 / kSlower;
 
 double MostOperations() {
   static const bool is_quick = std::getenv("OPTEST_QUICK") != nullptr;
