@@ -65,7 +65,11 @@ TEST(Library, AFileOfAnotherKindIsNotAvailable) {
   int code = 0;
   EXPECT_NE(ErrorOf([&] { Load(path); }, &code).find("cannot be loaded"), std::string::npos);
   EXPECT_EQ(code, ANYOP_NOT_AVAILABLE);
+#ifdef __x86_64__
   const std::string other = "/lib/x86_64-linux-gnu/libm.so.6";
+#else
+  const std::string other = "/lib/aarch64-linux-gnu/libm.so.6";
+#endif
   if (std::ifstream(other)) {
     EXPECT_EQ(ErrorOf([&] { Load(other); }, &code),
               other + ": is no operator library, because it does not export anyop_library.");
