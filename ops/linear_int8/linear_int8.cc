@@ -37,8 +37,8 @@ extern constinit const Op linear_int8{
         "-> (y: T[..., n]) where T in f32 | f16 | bf16, k >= 1, k <= 131071",
     .flops = "2 * rows(x) * n * k",
     .prepack =
-        "packed = pack_weight_int8(weight)\n"
-        "y = linear_int8_packed(x, packed, n, weight_scale, bias)\n",
+        "packed = pack_weight_int8(weight); "
+        "y = linear_int8_packed(x, packed, n, weight_scale, bias)",
     .kernels = kKernels,
 };
 
