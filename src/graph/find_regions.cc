@@ -237,6 +237,12 @@ class RegionFinder {
     return int(region->tensors.size()) - 1;
   }
 
+  // What fits the last cache is as fast call by call. Measured on six calls with 32 MiB of it: on
+  // tensors of 4 MiB blocks take 1.05 times as long, on 64 MiB half as long.
+  static std::int64_t OuterCache() {
+    return Caches().l3 ? Caches().l3 : 8 * (Caches().l2 ? Caches().l2 : kUnknownL2);
+  }
+
   // Blocks whose rows stay in the second cache beside what is whole.
   bool ChooseBlock(const std::vector<std::vector<Touch>>& members, Region* region) const {
     if (block_rows_) {
@@ -252,7 +258,7 @@ class RegionFinder {
     }
     for (const RegionTensor& t : region->tensors) row_bytes += t.pitch_bytes;
     const std::int64_t l2 = Caches().l2 ? Caches().l2 : kUnknownL2;
-    if (whole_bytes > l2 / 4) return false;
+    if (whole_bytes > l2 / 4 || region->rows * row_bytes <= OuterCache()) return false;
     const double row_ns = region->estimated_ns / double(region->rows);
     const std::int64_t fits =
         std::max<std::int64_t>(l2 / 4 / std::max<std::int64_t>(row_bytes, 1), 1);

@@ -142,10 +142,10 @@ BENCHMARK(ReplayDecodeStep)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-// Six calls on 4 MiB each, in one pass over memory or call by call.
+// Six calls on 64 MiB each, in one pass over memory or call by call.
 void ReplayRows(benchmark::State& state) {
   LoadOnce();
-  const Array x = Array::Full({2048, 512}, DType::kF32, 0.5), y = x.Clone();
+  const Array x = Array::Full({32768, 512}, DType::kF32, 0.5), y = x.Clone();
   GraphBuilder b;
   const int in = b.Input("x", "f32[n, 512]");
   int h = in;
