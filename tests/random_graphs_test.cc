@@ -245,6 +245,22 @@ TEST(RandomGraphs, ReplayWhatTheirProgramsDo) {
   EXPECT_GT(g_regions, std::size_t(g_graphs) / 2);
 }
 
+// The two norms of a decoder layer, as a program without the joint operator writes them.
+TEST(RandomGraphs, FuseTheResidualIntoTheNorm) {
+  Load(ANYOP_TEST_LIBRARY);
+  const auto weight = [](const std::string&) { return Array::Zeros({64}, DType::kBF16); };
+  const Executable e(
+      ParseGraph("input h: bf16[n, 64]\ninput x: bf16[n, 64]\nstate w: bf16[64]\n"
+                 "sum: bf16[n, 64] = anyop.add(h, x)\n"
+                 "y: bf16[n, 64] = anyop.rms_norm(sum, w, eps=1e-05)\n"
+                 "next: bf16[n, 64] = anyop.add(y, sum)\n"
+                 "z: bf16[n, 64] = anyop.rms_norm(next, w, eps=1e-05)\n"
+                 "output z\noutput next\n",
+                 weight));
+  ASSERT_EQ(e.graph().nodes.size(), 2u);
+  for (const GraphNode& node : e.graph().nodes) EXPECT_EQ(node.op->name, "anyop.add_rms_norm");
+}
+
 }  // namespace
 }  // namespace anyop::testing
 
