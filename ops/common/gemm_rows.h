@@ -20,7 +20,7 @@ inline constexpr std::int64_t kMaxRows = 8;
 template <class M>
 inline constexpr int kRowsOfX = [] {
   if constexpr (requires { M::kRowsOfX; }) return M::kRowsOfX;
-  return kLanes < 16 ? 2 : sizeof(typename M::Operand) == 64 ? 6 : 4;
+  return kVectorRegisters < 32 ? 2 : sizeof(typename M::Operand) == 64 ? 6 : 4;
 }();
 
 // sums[i][j] for kR rows of x and 4 rows of the weight. Meanwhile as many bytes are brought from
