@@ -90,6 +90,10 @@ PyObject* ExampleCall(PyObject*, PyObject* args) {
     options.sizes = {1, 2, 3, 4, 5, 8};
     const OperatorInfo& info = ToOperator(function);
     const Contract& contract = *info.op->contract;
+    if (options.form >= int(contract.forms.size())) {
+      ThrowValueError(info.name + " has " + std::to_string(contract.forms.size()) +
+                      " forms, but form " + std::to_string(options.form) + " is asked for.");
+    }
     Random random(seed);
     const auto call = Generate(contract, random, options);
     if (!call) return Py_NewRef(Py_None);

@@ -3,7 +3,7 @@
 
 fast     format, lint, house rules, build, C++ and Python tests without the slow ones
 default  + slow Python tests, the model, address, undefined and thread sanitizers
---all    + clang-tidy, operators at every size under the sanitizers
+--all    + clang-tidy, operators at every size under the sanitizers, 64-bit Arm under qemu
 """
 
 from __future__ import annotations
@@ -176,6 +176,24 @@ def saved_model(tally: Tally, sanitizer: str, build: Path, env: dict[str, str]) 
     tally.step(f"anyop-run ({sanitizer})", compare)
 
 
+def emulated(tally: Tally) -> None:
+    """The C++ tests, built for 64-bit Arm."""
+    build = ROOT / "build" / "aarch64"
+    configure = [
+        "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/aarch64.cmake'}",
+        "-DANYOP_BUILD_TESTS=ON", "-DANYOP_BUILD_PYTHON=OFF",
+    ]  # fmt: skip
+    try:
+        prepare.ensure_system_packages(prepare.ARM_TOOLS)
+        run("configure (aarch64)", configure)
+        run("build (aarch64)", ["cmake", "--build", build])
+    except StepFailed as failure:
+        tally.fail("aarch64", failure)
+        return
+    ctest(tally, "C++ tests (aarch64)", build, env={"OPTEST_QUICK": "1"})
+
+
 def tidy() -> None:
     files = [f for f in tracked(".cc") if f.startswith(("src/", "ops/", "bindings/"))]
     run("clang-tidy", ["clang-tidy", "-p", BUILD, "--quiet", *files])
@@ -228,6 +246,7 @@ def main() -> int:
     if tier >= DEFAULT:
         sanitizers(tally, tier)
     if tier == ALL:
+        emulated(tally)
         tally.step("clang-tidy", tidy)
     if tally.broken:
         print(f"failed: {', '.join(tally.broken)}")

@@ -30,6 +30,11 @@ BUILD_TOOLS = [
     ("ninja", "ninja-build"),
     ("/usr/include/nlohmann/json.hpp", "nlohmann-json3-dev"),
 ]
+ARM_TOOLS = [
+    ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+    ("qemu-aarch64", "qemu-user"),
+    ("/usr/src/googletest/CMakeLists.txt", "googletest"),
+]
 TEST_TOOLS = [
     ("/usr/include/gtest/gtest.h", "libgtest-dev"),
     ("/usr/include/benchmark/benchmark.h", "libbenchmark-dev"),
