@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cuts the code in README.md out of the files that are built and run; --check only compares."""
+"""Cuts the code in README.md and docs/ out of files that are built and run; --check compares."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ def renew(text: str) -> str:
 
 
 def main() -> int:
-    path = ROOT / "README.md"
-    text = path.read_text(encoding="utf-8")
-    fresh = renew(text)
-    if fresh == text:
-        return 0
-    if "--check" in sys.argv:
-        print("README.md: its code differs from the files it names. Try: python3 tools/readme.py")
+    differ = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        fresh = renew(text)
+        if fresh == text:
+            continue
+        differ.append(path.name)
+        if "--check" not in sys.argv:
+            path.write_text(fresh, encoding="utf-8")
+    if differ and "--check" in sys.argv:
+        print(f"{', '.join(differ)}: the code differs from the files that are named.")
+        print("Try: python3 tools/readme.py")
         return 1
-    path.write_text(fresh, encoding="utf-8")
     return 0
 
 

@@ -34,7 +34,7 @@ def test_the_faq_quotes_the_message(
     assert str(caught.value).removeprefix(f"{tmp_path}/") == message
 
 
-def test_the_readme_holds_the_code_of_the_examples() -> None:
+def test_the_documents_hold_the_code_of_the_examples() -> None:
     command = [sys.executable, str(ROOT / "tools/readme.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
