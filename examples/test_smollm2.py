@@ -28,14 +28,6 @@ CLEAR_MARGIN = 2e-3
 
 
 @pytest.fixture(scope="module")
-def file() -> ModelFile:
-    try:
-        return load()
-    except ModelFileError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
 def f32_model(file: ModelFile) -> Model:
     return Model(file, "f32")
 

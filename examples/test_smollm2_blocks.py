@@ -13,18 +13,10 @@ gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
 
 from examples.smollm2.model import Model  # noqa: E402
-from examples.smollm2.weights import ModelFile, ModelFileError, load  # noqa: E402
+from examples.smollm2.weights import ModelFile, ModelFileError  # noqa: E402
 
 PROMPT = [1, 9690, 198, 2683, 359, 253]
 TEXT = "The sky is blue because the molecules of the air scatter blue light more than red light."
-
-
-@pytest.fixture(scope="module")
-def file() -> ModelFile:
-    try:
-        return load()
-    except ModelFileError as error:
-        pytest.skip(str(error))
 
 
 def log_probabilities(model: Model, ids: list[int]) -> np.ndarray:

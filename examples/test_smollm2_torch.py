@@ -20,19 +20,11 @@ pytest.importorskip("tokenizers")
 from examples.smollm2.generate import Sampling, tokens  # noqa: E402
 from examples.smollm2.model import Model  # noqa: E402
 from examples.smollm2.torch_model import TorchModel  # noqa: E402
-from examples.smollm2.weights import ModelFile, ModelFileError, load  # noqa: E402
+from examples.smollm2.weights import ModelFile  # noqa: E402
 
 PROMPT = [1, 9690, 198, 2683, 359, 253]
 LATER = [28, 105, 7, 28]
 LOGIT_BOUND = 1e-3
-
-
-@pytest.fixture(scope="module")
-def file() -> ModelFile:
-    try:
-        return load()
-    except ModelFileError as error:
-        pytest.skip(str(error))
 
 
 def logits(model: Model | TorchModel) -> NDArray[np.float32]:
