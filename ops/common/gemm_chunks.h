@@ -13,11 +13,10 @@
 // `columns` columns: left sides of `left` bytes an element, a panel for each thread, f32 sums.
 #define ANYOP_CHUNKS_WORKSPACE(rows, inner, columns, left, bytes) \
   ANYOP_CHUNKS_WORKSPACE_WITH("threads", rows, inner, columns, left, bytes)
-#define ANYOP_CHUNKS_WORKSPACE_WITH(threads, rows, inner, columns, left, bytes) \
-  "64 + min(" rows ", 512) * 2*ceil_div(min(" inner ", 1024), 2) * " left       \
-  " + " threads " * (64 * ceil_div(min(" inner ", 1024), 2) * " bytes           \
-  ") + 64*ceil_div(" threads                                                    \
-  ",64)"                                                                        \
+#define ANYOP_CHUNKS_WORKSPACE_WITH(threads, rows, inner, columns, left, bytes)         \
+  "64 + min(" rows ", 512) * 2*ceil_div(min(" inner ", 1024), 2) * " left " + " threads \
+  " * (64 * ceil_div(min(" inner ", 1024), 2) * " bytes ") + 64*ceil_div(" threads      \
+  ",64)"                                                                                \
   " + 64 + min(1, (" inner ") / 1025) * min(" rows ", 512) * 128 * ceil_div(" columns ", 32)"
 
 namespace anyop::ops {

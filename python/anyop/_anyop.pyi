@@ -206,7 +206,12 @@ class Captured:
     # details.refresh() -> (graph, rows) where a bound tensor changed; details.check(*args) where
     # sizes are new and has_conditions.
     def __new__(
-        cls, graph: Callable[..., Any], details: Any, rows: Sequence[_Bound], has_conditions: bool, /
+        cls,
+        graph: Callable[..., Any],
+        details: Any,
+        rows: Sequence[_Bound],
+        has_conditions: bool,
+        /,
     ) -> Captured: ...
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
     def __getattr__(self, name: str) -> Any: ...
