@@ -126,11 +126,6 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
                                                                         Slots& slots) {
   const int n = info.n_params;
   slots.has_keywords = true;
-  slots.named = slots.few;
-  if (n > kMaxParams) {
-    slots.many = std::make_unique_for_overwrite<PyObject*[]>(std::size_t(n + kHostKeywords));
-    slots.named = slots.many.get();
-  }
   for (int i = int(n_args); i < n + kHostKeywords; ++i) slots.named[i] = nullptr;
   int next = int(n_args);
   const Py_ssize_t n_keywords = PyTuple_GET_SIZE(keywords);

@@ -29,7 +29,8 @@ PyObject* CallWith(Host& host, TorchCall* torch, OperatorInfo& info, const Slots
                     ": an argument has a stride that is no multiple of its element, "
                     "but strict mode allows no copies. Try numpy.ascontiguousarray.");
   }
-  Results results(info.n_results);
+  PyObject* objects[kMaxResults];
+  Results results(info.n_results, objects);
   results.Allocate(host, info, plan.results, memory, frame, given);
   if (plan.estimated_ns > kReleaseNs) {
     RunWithoutLock(*info.op, plan, memory, frame);

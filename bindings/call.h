@@ -19,14 +19,20 @@ struct Slots {
   PyObject* out = nullptr;
   PyObject* policy = nullptr;
   PyObject* like = nullptr;
-  PyObject** named;  // from n_args on, if there are keywords
+  PyObject** named = few;  // from n_args on, if there are keywords; a graph's call has more places
   PyObject* few[kMaxParams + kHostKeywords];
-  std::unique_ptr<PyObject*[]> many;
 
   // Parameter i, null if it is not given.
   PyObject* operator[](int i) const {
     return i < n_args ? args[i] : has_keywords ? named[i] : nullptr;
   }
+};
+// Of a call of a graph, which may have any number of parameters.
+struct GraphSlots : Slots {
+  explicit GraphSlots(const OperatorInfo& info) : room(std::size_t(info.n_params) + kHostKeywords) {
+    named = room.data();
+  }
+  Room<PyObject*, kMaxParams + kHostKeywords> room;
 };
 [[noreturn]] void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args);
 [[noreturn]] void RefuseMissing(const OperatorInfo& info, const Parameter& param);

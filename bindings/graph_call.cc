@@ -44,7 +44,8 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
       Named(graph, [&] { return graph.executable->Prepare(inputs); });
   const ResultShape* shapes = OutputsOf(*s).data();
   Room<const DLTensor*, kMaxResults> outputs(n_outputs);
-  Results results(info.n_results);
+  Room<PyObject*, kMaxResults> objects(n_outputs);
+  Results results(info.n_results, objects.data());
   results.Allocate(host, info, shapes, memory, frame, given.data());
   for (std::size_t r = 0; r < n_outputs; ++r) outputs[r] = frame[n_inputs + r].t;
   ++graph.calls;
@@ -72,7 +73,7 @@ PyObject* Call(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObjec
                F&& replay) {
   CompiledGraph& graph = *reinterpret_cast<GraphObject*>(self)->graph;
   try {
-    Slots slots;
+    GraphSlots slots(graph.info);
     Sort(graph.info, args, n_args, keywords, slots);
     CheckKeywords(graph.info, slots);
     if (IsForTorch(graph.info, slots) || (graph.is_torch && !slots.out)) {

@@ -206,7 +206,7 @@ class Recorder {
 PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_args,
                       PyObject* keywords) {
   return Guarded([&] {
-    Slots slots;
+    GraphSlots slots(graph.info);
     Sort(graph.info, args, n_args, keywords, slots);
     return Recorder(graph.info, slots).Inline(graph);
   });

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results of one call, as Python gets them.
 #pragma once
-#include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "convert.h"
-#include "room.h"
 #include "signature/check.h"
 
 namespace anyop::python {
@@ -19,14 +17,14 @@ inline bool IsDeclined(const OperatorInfo& info, int result, const anyop_value* 
   return params && frame[std::countr_zero(params)].tag == ANYOP_NONE;
 }
 
-// The result arrays of one call, owned.
+// The result arrays of one call, owned. objects: places for n of them, the caller's.
 class Results {
  public:
-  explicit Results(int n) : n_(n), object_(std::size_t(n)) {
-    std::fill_n(object_.data(), n, nullptr);
+  Results(int n, PyObject** objects) : n_(n), objects_(objects) {
+    for (int r = 0; r < n; ++r) objects[r] = nullptr;
   }
   ~Results() {
-    for (int r = 0; r < n_; ++r) Py_XDECREF(object(r));
+    for (int r = 0; r < n_; ++r) Py_XDECREF(objects_[r]);
   }
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -40,14 +38,14 @@ class Results {
       anyop_value& value = frame[info.n_params + r];
       if (given[r] && given[r] != Py_False) {
         Py_INCREF(given[r]);
-        object(r) = given[r];
+        objects_[r] = given[r];
       } else if (given[r] || IsDeclined(info, r, frame)) {
         Py_INCREF(Py_None);
-        object(r) = Py_None;
+        objects_[r] = Py_None;
       } else {
         const ResultShape& shape = shapes[r];
         View& view = memory.NextView();
-        object(r) = host.Allocate(shape.dtype, shape.rank, shape.shape, view).release();
+        objects_[r] = host.Allocate(shape.dtype, shape.rank, shape.shape, view).release();
         value.tag = ANYOP_TENSOR;
         value.t = &view.tensor;
       }
@@ -56,7 +54,7 @@ class Results {
 
   // None, the array, or the named tuple. Gives up ownership.
   [[gnu::always_inline]] PyObject* Return(OperatorInfo& info) {
-    if (n_ == 1) return std::exchange(object(0), nullptr);
+    if (n_ == 1) return std::exchange(objects_[0], nullptr);
     if (n_ == 0) Py_RETURN_NONE;
     return Tuple(ResultType(info));
   }
@@ -64,15 +62,13 @@ class Results {
   PyObject* Tuple(PyTypeObject* type) {
     PyObject* tuple = type->tp_alloc(type, n_);
     if (!tuple) throw ErrorSet{};
-    for (int r = 0; r < n_; ++r) PyTuple_SET_ITEM(tuple, r, std::exchange(object(r), nullptr));
+    for (int r = 0; r < n_; ++r) PyTuple_SET_ITEM(tuple, r, std::exchange(objects_[r], nullptr));
     return tuple;
   }
 
  private:
-  PyObject*& object(int r) { return object_[std::size_t(r)]; }
-
   int n_;
-  Room<PyObject*, kMaxResults> object_;
+  PyObject** objects_;
 };
 
 // Python's lock, given back while in scope.
