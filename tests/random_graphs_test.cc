@@ -11,6 +11,7 @@
 
 #include "eager_graph.h"
 #include "graph/alias.h"
+#include "graph/dependences.h"
 #include "graph/specialisation.h"
 #include "graph/text.h"
 #include "random_graph.h"
@@ -40,6 +41,7 @@ class Trial {
     options_.share_memory = Chance(90);
     options_.block_rows = Chance(25) ? 0 : 1 + std::int64_t(random_() % 3);
     threads_ = Chance(2) ? 2 : 1;
+    is_shuffled_ = Chance(30);
   }
 
   const Graph& graph() const { return made_.graph; }
@@ -49,7 +51,7 @@ class Trial {
   bool Run() {
     Scope scope;
     scope.threads(threads_);
-    Executable e(graph(), options_);
+    Executable e(is_shuffled_ ? Shuffled() : graph(), options_);
     if (g_prints) std::printf("compiled:\n%s", Print(e.graph()).c_str());
     if (seed_ % 16 == 0) CheckText(e.graph());
     std::int64_t n = made_.n;
@@ -66,7 +68,8 @@ class Trial {
            ", optimize = " + std::to_string(options_.optimize) +
            ", fuse = " + std::to_string(options_.fuse) +
            ", share_memory = " + std::to_string(options_.share_memory) +
-           ", block_rows = " + std::to_string(options_.block_rows) + "\n" + Print(graph());
+           ", block_rows = " + std::to_string(options_.block_rows) +
+           ", shuffled = " + std::to_string(is_shuffled_) + "\n" + Print(graph());
   }
 
  private:
@@ -82,6 +85,24 @@ class Trial {
       const bool may_freeze = value.kind == GraphValue::kState && !written[v] && !has_prepack;
       value.is_frozen = may_freeze && Chance(40);
     }
+  }
+
+  // In any order that dependences leave open: what a pass may choose from.
+  Graph Shuffled() {
+    Graph shuffled = graph();
+    const std::vector<std::vector<int>> follows = NodeDependences(shuffled);
+    std::vector<int> order;
+    std::vector<bool> is_placed(follows.size());
+    while (order.size() < follows.size()) {
+      const std::size_t i = random_() % follows.size();
+      const bool may_come = std::all_of(follows[i].begin(), follows[i].end(),
+                                        [&](int f) { return is_placed[std::size_t(f)]; });
+      if (is_placed[i] || !may_come) continue;
+      is_placed[i] = true;
+      order.push_back(int(i));
+    }
+    PermuteNodes(&shuffled, order);
+    return shuffled;
   }
 
   Data MakeData(std::int64_t n) {
@@ -211,6 +232,7 @@ class Trial {
   RandomGraph made_;
   CompileOptions options_;
   int threads_ = 1;
+  bool is_shuffled_ = false;
 };
 
 TEST(RandomGraphs, ReplayWhatTheirProgramsDo) {

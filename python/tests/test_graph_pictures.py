@@ -23,7 +23,7 @@ SHARED = np.ones(D, np.float32)
 
 
 def layers(x: Any, eps: Any) -> Any:
-    first = anyop.softmax(x)
+    first = x = anyop.softmax(x)
     for weight in WEIGHTS:
         y = anyop.rms_norm(x, SHARED, eps)
         x = anyop.silu_and_mul(anyop.linear(y, weight))

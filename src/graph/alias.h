@@ -24,4 +24,7 @@ std::vector<int> WrittenValues(const GraphNode& node);
 // Values whose memory some node changes, by number of their root.
 std::vector<bool> WrittenRoots(const Graph& graph);
 
+// Whether an operator is a function of Python, which may do more than its signature says.
+bool CallsPython(const Operator& op);
+
 }  // namespace anyop

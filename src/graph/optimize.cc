@@ -17,6 +17,7 @@ constexpr Pass kPasses[] = {
     {"fold what is known", &FoldKnown},
     {"remove duplicates", &RemoveDuplicates},
     {"remove dead", &RemoveDead},
+    {"order", &OrderNodes},
 };
 
 void LogPass(std::string_view pass, const std::string& diff) {

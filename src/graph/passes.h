@@ -23,6 +23,10 @@ void RemoveDuplicates(Graph* graph);
 // that does; the results are frozen state.
 void FoldKnown(Graph* graph);
 
+// Puts the nodes into another order where clearly less memory is then alive at once, or more calls
+// can share a region; what depends on one another keeps its order (dependences.h).
+void OrderNodes(Graph* graph);
+
 // Told of each pass in turn. diff: of the graph as text before and after it; "": nothing changed.
 using PassListener = std::function<void(std::string_view pass, const std::string& diff)>;
 

@@ -21,9 +21,6 @@
 namespace anyop {
 namespace {
 
-// What bindings/define.cc calls the kernel of an operator that is a function of Python.
-constexpr const char* kPythonKernel = "cpu_python";
-
 // A state or constant of one of the graphs.
 struct Use {
   int graph;
@@ -199,13 +196,11 @@ void CheckGraphs(std::span<const GraphToSave> graphs) {
       Fail(ANYOP_INVALID_ARGUMENT, "save: two graphs are called " + g.name + ".");
     }
     for (const GraphNode& node : g.graph->nodes) {
-      for (const OperatorKernel& kernel : node.op->kernels) {
-        if (kernel.name != kPythonKernel) continue;
-        Fail(ANYOP_INVALID_ARGUMENT,
-             g.name + " cannot be saved: " + ShowNode(*g.graph, node) +
-                 (node.place.empty() ? "" : ", at " + node.place) +
-                 ", calls Python, which a saved graph does without. Try operators only.");
-      }
+      if (!CallsPython(*node.op)) continue;
+      Fail(ANYOP_INVALID_ARGUMENT,
+           g.name + " cannot be saved: " + ShowNode(*g.graph, node) +
+               (node.place.empty() ? "" : ", at " + node.place) +
+               ", calls Python, which a saved graph does without. Try operators only.");
     }
   }
 }
