@@ -29,11 +29,11 @@ endif()
 list(TRANSFORM package_libraries REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE library_files)
 file(GLOB_RECURSE package_files CONFIGURE_DEPENDS python/anyop/*.py)
 # What `anyop bench ops` times.
-file(GLOB bench_files CONFIGURE_DEPENDS ops/*/bench.py)
+file(GLOB bench_files CONFIGURE_DEPENDS ops/*/bench*.py)
 foreach(file IN LISTS bench_files)
   get_filename_component(folder ${file} DIRECTORY)
   get_filename_component(operator ${folder} NAME)
-  install(FILES ${file} DESTINATION anyop/bench_cases RENAME ${operator}.py)
+  install(FILES ${file} DESTINATION anyop/bench_cases/${operator})
 endforeach()
 add_custom_command(
   OUTPUT ${package}/__init__.pyi

@@ -24,9 +24,10 @@ def main() -> None:
     for path in [*args.source.iterdir(), *args.libraries]:
         if path.name != "__pycache__" and path != args.source / "__init__.pyi":
             (args.output / path.name).symlink_to(path)
-    (args.output / "bench_cases").mkdir()
-    for path in args.operators.glob("*/bench.py"):
-        (args.output / "bench_cases" / f"{path.parent.name}.py").symlink_to(path)
+    for path in args.operators.glob("*/bench*.py"):
+        folder = args.output / "bench_cases" / path.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / path.name).symlink_to(path)
     (args.output / "bin").mkdir()
     for path in args.program:
         (args.output / "bin" / path.name).symlink_to(path)

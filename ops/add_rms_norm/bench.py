@@ -45,3 +45,26 @@ def cases() -> Iterator[Case]:
                 flops=5 * x.size,
                 tolerance=3e-2,
             )
+    for name, dtype in each_dtype():
+        for shape in SIZES:
+            x = normal(shape, dtype, 0)
+            yield Case(
+                f"in place, {name}{list(shape)}",
+                {
+                    "x": x,
+                    "residual": normal(shape, dtype, 1),
+                    "weight": normal(shape[-1:], dtype, 2),
+                },
+                ours=lambda a: partial(
+                    anyop.add_rms_norm,
+                    a.x,
+                    a.residual,
+                    a.weight,
+                    EPS,
+                    out=(a.x, a.residual),
+                ),
+                others={"vllm": "both"},
+                moved=4 * x.nbytes,
+                flops=5 * x.size,
+                tolerance=3e-2,
+            )

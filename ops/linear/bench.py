@@ -63,10 +63,11 @@ def cases() -> Iterator[Case]:
             for how, ours in (("packed", packed), ("as it is", unpacked)):
                 yield Case(
                     f"{name} [{m},{k}]x[{n},{k}] {how}",
-                    {"x": x, "weight": weight, "y": y},
+                    {"x": x, "weight": weight, "y": y, "format": name},
                     ours=ours,
                     numpy=lambda a: partial(np.matmul, a.x, a.weight.T),
                     torch=lambda t, a: t.call(t.F.linear, a.x, a.weight),
+                    others={"vllm": "product", "llama": "product"},
                     moved=x.nbytes + weight.nbytes + y.nbytes,
                     flops=2 * m * n * k,
                     rate=RATES[name],

@@ -10,9 +10,13 @@ from anyop.bench import Case, each_dtype, normal
 SIZES = [
     (1, 576, 1536, "q4_1"),
     (1, 1536, 576, "q4_1"),
+    (1, 576, 1536, "q4_0"),
     (1, 576, 49152, "q8_0"),
     (16, 576, 49152, "q8_0"),
+    (1, 4096, 14336, "q4_0"),
     (1, 4096, 14336, "q4_1"),
+    (1, 4096, 14336, "q8_0"),
+    (512, 4096, 4096, "q4_0"),
     (512, 4096, 4096, "q4_1"),
 ]
 
@@ -33,7 +37,8 @@ def cases() -> Iterator[Case]:
         for name, dtype in each_dtype("bf16"):
             x = normal((m, k), dtype, 1)
             weight = np.asarray(anyop.dequantize_blocks(blocks, kind)).astype(dtype)
-            arrays = {"x": x, "blocks": blocks, "weight": weight, "y": np.empty((m, n), dtype)}
+            y = np.empty((m, n), dtype)
+            arrays = {"x": x, "blocks": blocks, "weight": weight, "y": y, "format": kind}
             for what, ours in (("packed", packed), ("in rows", in_rows)):
                 yield Case(
                     f"{kind} {what}, {name} [{m},{k}]x[{n},{k}]",
@@ -41,9 +46,10 @@ def cases() -> Iterator[Case]:
                     ours=partial(ours, kind=kind),
                     numpy=lambda a: lambda: a.x @ a.weight.T,
                     torch=lambda t, a: t.call(t.F.linear, a.x, a.weight),
-                    moved=x.nbytes + blocks.nbytes + arrays["y"].nbytes,
+                    others={"llama": ours.__name__},
+                    moved=x.nbytes + blocks.nbytes + y.nbytes,
                     flops=2 * m * n * k,
                     rate="int8 dot",
                     tolerance=4e-2,
-                    note="others: the decoded weight",
+                    note="NumPy and torch: the decoded weight; llama.cpp: x and y in f32",
                 )

@@ -63,6 +63,7 @@ def cases() -> Iterator[Case]:
                 ),
                 numpy=plain,
                 torch=of_torch,
+                others={"vllm": "attended"},
                 moved=k.nbytes + v.nbytes,
                 flops=4 * hq * d * length * b,
                 note="NumPy and torch get keys and values gathered beforehand",

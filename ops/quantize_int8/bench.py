@@ -55,6 +55,7 @@ def cases() -> Iterator[Case]:
                 ours=lambda a: partial(anyop.quantize_int8, a.x, a.scale, out=a.q),
                 numpy=numpy_static,
                 torch=torch_static,
+                others={"vllm": "static"},
                 moved=x.nbytes + q.nbytes,
                 flops=3 * x.size,
                 tolerance=0,
@@ -68,6 +69,8 @@ def cases() -> Iterator[Case]:
                 ours=lambda a: partial(anyop.quantize_int8_dynamic, a.x, out=a.out),
                 numpy=numpy_dynamic,
                 torch=torch_dynamic,
+                others={"vllm": "dynamic"},
+                others_tolerance=1 / 127,  # it multiplies by a rounded inverse
                 moved=x.nbytes + q.nbytes,
                 flops=3 * x.size,
                 tolerance=0,

@@ -46,6 +46,7 @@ def cases() -> Iterator[Case]:
                 torch=lambda t, a: t.call(
                     lambda v, w: t.F.rms_norm(v, w.shape, w, EPS), a.x, a.weight
                 ),
+                others={"vllm": "norm"},
                 moved=2 * x.nbytes,
                 flops=4 * x.size,
             )

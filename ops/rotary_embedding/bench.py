@@ -23,7 +23,30 @@ def of_torch(t: TorchSide, a: Any) -> Any:
     return t.call(rotate, a.x, a.cos.to(a.x.dtype), a.sin.to(a.x.dtype))
 
 
+def in_place(name: str, dtype: np.dtype, t: int, hq: int, hkv: int, d: int) -> Case:
+    """Queries and keys of a step, rotated where they are."""
+    query, key = normal((t, hq, d), dtype), normal((t, hkv, d), dtype, 1)
+    return Case(
+        f"in place, {name} {[t, hq, d]}, {[t, hkv, d]}",
+        {
+            "query": query,
+            "key": key,
+            "positions": np.arange(t),
+            "table": np.asarray(anyop.rotary_cache(max(t, 1), d)),
+        },
+        ours=lambda a: partial(anyop.rotary_embedding, a.positions, a.query, a.key, a.table),
+        others={"vllm": "rotated"},
+        moved=2 * (query.nbytes + key.nbytes),
+        flops=3 * (query.size + key.size),
+        tolerance=2e-2,
+        result=lambda a: a.query,
+    )
+
+
 def cases() -> Iterator[Case]:
+    for name, dtype in each_dtype():
+        for size in SIZES:
+            yield in_place(name, dtype, *size)
     for name, dtype in each_dtype():
         for t, hq, hkv, d in SIZES:
             x = normal((t, hq + hkv, d), dtype)

@@ -42,6 +42,7 @@ def cases() -> Iterator[Case]:
                 ours=lambda a: partial(anyop.silu_and_mul, a.x, out=a.y),
                 numpy=lambda a: partial(plain, a.x),
                 torch=lambda t, a: t.call(partial(of_torch, t), a.x),
+                others={"vllm": "product"},
                 moved=x.nbytes + y.nbytes,
                 flops=15 * y.size,
             )

@@ -18,6 +18,16 @@ A file defines `cases()`, which yields a Case per size:
 
 `anyop bench ops` runs the built-in ones, `anyop bench ops --folder ops` those of a library's own
 folder.
+
+An opponent that needs an environment of its own (`anyop bench opponents`) runs there: `others`
+names a function of a file beside bench.py, which gets the side (`elsewhere/NAME.py`) and arrays,
+and returns a call and what the call fills (None: the call returns it):
+
+    others={"vllm": "silu"},              # in bench.py
+
+    def silu(side, a):                    # in bench_vllm.py
+        out = side.torch.empty_like(a.x)
+        return partial(side.ops.silu, out, a.x), out
 """
 
 from anyop.bench._case import BF16, DTYPES, F16, F32, Case, each_dtype, normal

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ class Case:
     ours       ours(a) -> functools.partial of an operator, so that it can be timed from C++ too
     numpy      numpy(a) -> a call, on floats as f32 (NumPy computes in nothing smaller), or None
     torch      torch(t, a) -> a call by `t.call` or `t.gradient` (see TorchSide), or None
+    others     opponent in another interpreter -> function of bench_OPPONENT.py in `folder`
+    others_tolerance   of their results, where they round otherwise; tolerance's if None
     moved      bytes that are read and written at least once
     flops      operations of the formula
     rate       what computes them: "f32 fma", "bf16 dot" or "int8 dot"
@@ -51,6 +54,9 @@ class Case:
     result: Callable[[SimpleNamespace], Any] | None = None
     widen: bool = True
     note: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)
+    others_tolerance: float | None = None
+    folder: Path = Path()
 
     @property
     def array_bytes(self) -> int:

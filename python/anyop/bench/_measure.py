@@ -6,18 +6,22 @@ from __future__ import annotations
 import importlib.util
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import anyop
 from anyop import _anyop
+from anyop.bench import _opponents
 from anyop.bench._case import Call, Case, widened
+from anyop.bench.elsewhere.rounds import Rounds
+
+if TYPE_CHECKING:
+    from anyop.bench._elsewhere import RemoteContender
 
 ROUNDS = 15
 ROUND_S = 2e-3
@@ -25,7 +29,8 @@ WARM_COPIES = 4
 MAX_COPIES = 1024
 MAX_BYTES = 1 << 30  # of all copies of one contender
 OURS = "anyop"
-OPPONENTS = ("numpy", "torch", "inductor")
+IN_TORCH = ("torch", "inductor")
+OPPONENTS = ("numpy", "torch", "inductor")  # in this interpreter
 
 
 @dataclass
@@ -67,38 +72,49 @@ class Row:
 
 
 class Contender:
-    """Calls on several copies of the inputs, so that no round finds its answer in a register."""
+    """Calls on several copies of the inputs."""
 
     def __init__(self, label: str, make: Callable[[], tuple[Call, Call]], copies: int) -> None:
         self.label = label
         made = [make() for _ in range(copies)]
         self.calls = [call for call, _ in made]
         self.result = made[0][1]
-        self.inner, self.turn = 1, 0
         self.seconds: list[float] = []
+        self._rounds = Rounds(self.calls, ROUND_S)
+
+    @property
+    def inner(self) -> int:
+        return self._rounds.inner
 
     def warm_up(self, is_cold: bool) -> None:
-        for call in self.calls:
-            call()
-        start = time.perf_counter()
-        self.calls[0]()
-        once = max(time.perf_counter() - start, 1e-7)
-        self.inner = len(self.calls) if is_cold else max(1, int(ROUND_S / once))
+        self._rounds.warm_up(is_cold)
 
     def round(self, is_cold: bool) -> None:
-        self.turn = (self.turn + 1) % len(self.calls)
-        calls = self.calls if is_cold else [self.calls[self.turn]] * self.inner
-        start = time.perf_counter()
-        for call in calls:
-            call()
-        self.seconds.append((time.perf_counter() - start) / len(calls))
+        self.seconds.append(self._rounds.round(is_cold))
 
-    def timing(self) -> Timing:
-        return Timing(min(self.seconds) * 1e6, statistics.median(self.seconds) * 1e6)
+
+def remote_contenders(
+    case: Case, opponents: Sequence[str], copies: int
+) -> tuple[list[RemoteContender], list[str]]:
+    """Those in other interpreters that the case has; and why there are not more."""
+    found, missing = [], []
+    for name in opponents:
+        if name not in _opponents.OPPONENTS or name not in case.others:
+            continue
+        file = case.folder / f"bench_{name}.py"
+        from anyop.bench._elsewhere import RemoteContender
+
+        try:
+            found.append(
+                RemoteContender(name, file, case.others[name], case.arrays, copies, ROUND_S)
+            )
+        except anyop.NotAvailable as error:
+            missing.append(str(error).removeprefix("bench: "))
+    return found, missing
 
 
 def contenders(case: Case, opponents: Sequence[str], copies: int) -> list[Contender]:
-    """Ours first; those that the case and the machine have."""
+    """Ours first; those of this interpreter that the case and the machine have."""
 
     def make(build: Callable[[SimpleNamespace], Call], convert: Any) -> tuple[Call, Call]:
         arrays = case.copies(convert)
@@ -113,7 +129,7 @@ def contenders(case: Case, opponents: Sequence[str], copies: int) -> list[Conten
         if name == "numpy" and case.numpy:
             convert = widened if case.widen else np.copy
             found.append(Contender(name, partial(make, case.numpy, convert), copies))
-        elif name != "numpy" and case.torch and importlib.util.find_spec("torch"):
+        elif name in IN_TORCH and case.torch and importlib.util.find_spec("torch"):
             from anyop.bench import _torch
 
             side = _torch.TorchSide(compiled=name == "inductor")
@@ -138,10 +154,14 @@ def measure(
             return None
         copies = min(math.ceil(beyond_caches / max(1, case.array_bytes)), MAX_COPIES)
     copies = max(1, min(copies, MAX_BYTES // max(1, case.array_bytes)))
-    present = contenders(case, opponents, copies)
-    result = present[0].result()  # once: a call may change its arguments
-    matches = {c.label: agree(result, c.result(), case.tolerance) for c in present[1:]}
-    kernel = kernel_of(present[0].calls[0], operator)
+    ours, *others = contenders(case, opponents, copies)
+    remote, missing = remote_contenders(case, opponents, copies)
+    present: list[Contender | RemoteContender] = [ours, *others, *remote]
+    result = ours.result()  # once: a call may change its arguments
+    loose = case.tolerance if case.others_tolerance is None else case.others_tolerance
+    matches = {c.label: agree(result, c.result(), case.tolerance) for c in others}
+    matches |= {c.label: agree(result, c.result(), loose) for c in remote}
+    kernel = kernel_of(ours.calls[0], operator)
     for contender in present:
         contender.warm_up(is_cold)
     for _ in range(ROUNDS):
@@ -149,12 +169,14 @@ def measure(
             contender.round(is_cold)
     bound_us, bound_by = bound(case, ceilings, threads, is_cold)
     cache = "cold" if is_cold else "warm"
-    row = Row(operator, case.sizes, cache, threads, kernel, bound_us, bound_by, case.note)
+    note = "; ".join(filter(None, [case.note, *missing]))
+    row = Row(operator, case.sizes, cache, threads, kernel, bound_us, bound_by, note)
     for contender in present:
-        timing = row.timings[contender.label] = contender.timing()
-        timing.matches = matches.get(contender.label, True)
+        us = [1e6 * s for s in contender.seconds]
+        matched = matches.get(contender.label, True)
+        row.timings[contender.label] = Timing(min(us), statistics.median(us), matched)
     if not is_cold:
-        row.ours.from_cpp_us = from_cpp(present[0])
+        row.ours.from_cpp_us = from_cpp(ours)
     return row
 
 

@@ -11,7 +11,10 @@ import anyop
 from anyop.bench._measure import OURS, Row
 from anyop.bench._runs import Run
 
-COLOURS = {"numpy": "#8c8c8c", "torch": "#d9822b", "inductor": "#a3502a", OURS: "#1f6fb2"}
+COLOURS = {
+    "numpy": "#8c8c8c", "torch": "#d9822b", "inductor": "#a3502a", "vllm": "#7a5195",
+    "llama": "#3a8f5c", OURS: "#1f6fb2",
+}  # fmt: skip
 PER_PAGE = 36
 
 

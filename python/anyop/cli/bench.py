@@ -10,7 +10,7 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
-from anyop.cli import bench_graph, bench_ops
+from anyop.cli import bench_graph, bench_opponents, bench_ops
 from anyop.cli.interleave import Row, interleave
 
 
@@ -19,7 +19,10 @@ def command() -> None:
     """Measure calls and operators beside what frameworks offer, and compare saved runs."""
 
 
-for _command in (bench_ops.ops, bench_ops.compare, bench_ops.plot_command, bench_graph.graph):
+for _command in (
+    bench_ops.ops, bench_ops.compare, bench_ops.plot_command, bench_graph.graph,
+    bench_opponents.opponents,
+):  # fmt: skip
     command.add_command(_command)
 
 

@@ -19,11 +19,11 @@ from rich.table import Table
 
 import anyop
 from anyop import _anyop
-from anyop.bench import _measure, _runs
+from anyop.bench import _measure, _opponents, _runs
 from anyop.bench._case import Case
-from anyop.bench._measure import OPPONENTS, Row
+from anyop.bench._measure import IN_TORCH, OPPONENTS, Row
 
-WIDTH = 140  # a row is one line, also where the terminal wraps it
+WIDTH = 160  # a row is one line, also where the terminal wraps it
 BUILT_IN = Path(__file__).parents[1] / "bench_cases"
 
 
@@ -36,9 +36,9 @@ BUILT_IN = Path(__file__).parents[1] / "bench_cases"
 )
 @click.option(
     "--against",
-    default=",".join(OPPONENTS),
-    show_default=True,
-    help="Opponents, of those that are installed.",
+    default=lambda: ",".join([*OPPONENTS, *_opponents.installed()]),
+    show_default="all that are installed",
+    help="Opponents: numpy, torch, inductor, and those of `anyop bench opponents`.",
 )
 @click.option(
     "--cache",
@@ -59,11 +59,11 @@ def ops(
     names: tuple[str, ...], folder: Path | None, against: str, cache: str, threads: int | None,
     as_json: bool, save: Path | None, plot: Path | None,
 ) -> None:  # fmt: skip
-    """Time operators at real sizes beside NumPy, torch and Inductor, interleaved.
+    """Time operators at real sizes beside NumPy, torch, Inductor and others, interleaved.
 
     NAMES may have wildcards: anyop bench ops '*norm*' linear. Exits with 1 if a result differs.
     """
-    opponents = _opponents(against)
+    opponents = opponents_of(against)
     files = list(case_files(folder, names))
     _set_threads(threads or anyop.get_num_threads(), "torch" in opponents)
     # A terminal gets the table, a program the JSON; progress is for whoever waits.
@@ -139,19 +139,23 @@ def _plot(run: _runs.Run, folder: Path) -> None:
         click.echo(f"wrote {path}", err=True)
 
 
-def _opponents(against: str) -> list[str]:
+def opponents_of(against: str) -> list[str]:
+    """Refuses names that are none, and environments that are not there."""
     wanted = [name for name in against.replace(" ", "").split(",") if name]
+    known = [*OPPONENTS, *_opponents.OPPONENTS]
     for name in wanted:
-        if name not in OPPONENTS:
-            hint = _anyop.did_you_mean(name, list(OPPONENTS))
+        if name not in known:
+            hint = _anyop.did_you_mean(name, known)
             raise click.BadParameter(
                 f"no opponent is called '{name}'.{hint}", param_hint="--against"
             )
+        if name in _opponents.OPPONENTS:
+            _opponents.opponent(name)
     if importlib.util.find_spec("torch"):
         return wanted
-    if missing := [name for name in wanted if name != "numpy"]:
+    if missing := [name for name in wanted if name in IN_TORCH]:
         click.echo(f"torch is not installed: no rows of {' and '.join(missing)}.", err=True)
-    return [name for name in wanted if name == "numpy"]
+    return [name for name in wanted if name not in IN_TORCH]
 
 
 def _set_threads(n: int, has_torch: bool) -> None:
@@ -177,8 +181,7 @@ def _reset(opponents: Sequence[str]) -> None:
 
 def case_files(folder: Path | None, names: Sequence[str]) -> Iterator[tuple[str, Path]]:
     """(operator, file) of those that a name or wildcard selects. Refuses names that none has."""
-    paths = folder.glob("*/bench.py") if folder else BUILT_IN.glob("*.py")
-    found = {p.parent.name if folder else p.stem: p for p in sorted(paths)}
+    found = {p.parent.name: p for p in sorted((folder or BUILT_IN).glob("*/bench.py"))}
     for name in names:
         if not fnmatch.filter(found, name):
             hint = _anyop.did_you_mean(name, list(found))
@@ -197,7 +200,10 @@ def load_cases(name: str, path: Path) -> list[Case]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return list(module.cases())
+    cases = list(module.cases())
+    for case in cases:
+        case.folder = path.parent
+    return cases
 
 
 def show(rows: Sequence[Row], opponents: Sequence[str]) -> None:
@@ -205,6 +211,7 @@ def show(rows: Sequence[Row], opponents: Sequence[str]) -> None:
     title = f"Operators, {anyop.get_num_threads()} threads, us; best of interleaved rounds"
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     caches = len({row.cache for row in rows}) > 1
+    opponents = [name for name in opponents if any(name in row.timings for row in rows)]
     for column in ("operator", *(("cache",) if caches else ()), "kernel"):
         table.add_column(column, no_wrap=True)
     for column in ("best", "median", "C++", *(f"x {o}" for o in opponents), "of the ceiling"):

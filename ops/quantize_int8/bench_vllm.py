@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+from functools import partial
+from typing import Any
+
+
+def static(side: Any, a: Any) -> Any:
+    q = side.torch.empty_like(a.x, dtype=side.torch.int8)
+    return partial(side.ops.static_scaled_int8_quant, q, a.x, a.scale, None), q
+
+
+def dynamic(side: Any, a: Any) -> Any:
+    t = side.torch
+    q, scale = t.empty_like(a.x, dtype=t.int8), t.empty(len(a.x), 1)
+    return partial(side.ops.dynamic_scaled_int8_quant, q, a.x, scale, None), q
