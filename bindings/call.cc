@@ -17,7 +17,8 @@ void RunWithoutLock(Operator& op, Plan& plan, CallMemory& memory, anyop_value* f
 template <class Host>
 PyObject* CallWith(Host& host, TorchCall* torch, OperatorInfo& info, const Slots& slots) {
   anyop_value frame[kMaxParams + kMaxResults];
-  CallMemory memory(torch);
+  View views[kMaxParams + kMaxResults];
+  CallMemory memory(torch, views);
   PyObject* given[kMaxResults];
   Gather(host, info, slots, memory, frame, given);
   if constexpr (Host::kIsTorch) {

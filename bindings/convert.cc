@@ -183,9 +183,8 @@ void CopyShape(View& view, std::int64_t* to) {
 }  // namespace
 
 void CallMemory::CopyShapes() {
-  for (int i = 0; i < n_views_; ++i) CopyShape(views_[i], Array<std::int64_t>(kMaxRank));
+  for (View* v = first_view_; v != next_view_; ++v) CopyShape(*v, Array<std::int64_t>(kMaxRank));
   if (!more_) return;
-  for (View& view : more_->views) CopyShape(view, Array<std::int64_t>(kMaxRank));
   for (const auto& [views, n] : more_->lists) {
     for (int i = 0; i < n; ++i) CopyShape(views[i], Array<std::int64_t>(kMaxRank));
   }

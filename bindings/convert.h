@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -19,15 +18,12 @@ namespace anyop::python {
 // heap.
 class CallMemory {
  public:
-  // torch: the call's view of torch, null where tensors are NumPy arrays. Arrays stay
-  // uninitialized.
-  explicit CallMemory(TorchCall* torch) : torch_(torch) {}
+  // torch: the call's view of torch, null where tensors are NumPy arrays. views: one for each
+  // tensor that is an argument or result of its own. Both stay the caller's.
+  CallMemory(TorchCall* torch, View* views)
+      : torch_(torch), first_view_(views), next_view_(views) {}
   TorchCall* torch() const { return torch_; }
-  View& NextView() {
-    if (n_views_ == kFewViews) [[unlikely]]
-      return more().views.emplace_back();
-    return views_[n_views_++];
-  }
+  View& NextView() { return *next_view_++; }
   template <class T>
   T* Array(std::size_t n) {
     const std::size_t bytes = (n * sizeof(T) + 15) & ~std::size_t{15};
@@ -48,14 +44,11 @@ class CallMemory {
   void set_has_copies() { has_copies_ = true; }
 
  private:
-  static constexpr int kFewViews = kMaxParams + kMaxResults;
-
   // What few calls need.
   struct More {
     std::vector<Ref> kept;
     std::vector<std::unique_ptr<char[]>> heap;
     std::vector<std::pair<View*, int>> lists;
-    std::deque<View> views;  // of a graph's call
   };
   More& more() {
     if (!more_) more_ = std::make_unique<More>();
@@ -64,11 +57,11 @@ class CallMemory {
   void* FromHeap(std::size_t bytes);
 
   TorchCall* const torch_;
-  int n_views_ = 0;
+  View* const first_view_;
+  View* next_view_;
   bool has_copies_ = false;
   std::size_t used_ = 0;
   std::unique_ptr<More> more_;
-  View views_[kFewViews];
   alignas(16) char buffer_[2048];
 };
 

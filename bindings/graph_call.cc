@@ -29,7 +29,8 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
   const std::size_t n_inputs = std::size_t(info.n_params), n_outputs = std::size_t(info.n_results);
   Room<anyop_value, kMaxParams + kMaxResults> values(n_inputs + n_outputs);
   anyop_value* frame = values.data();
-  CallMemory memory(torch);
+  Room<View, kMaxParams + kMaxResults> views(n_inputs + n_outputs);
+  CallMemory memory(torch, views.data());
   Room<PyObject*, kMaxResults> given(n_outputs);
   Gather(host, info, slots, memory, frame, given.data());
   if constexpr (Host::kIsTorch) {

@@ -108,7 +108,7 @@ Ref AllocateResult(PyObject* allocate, const ResultShape& result, CallMemory& me
 // The frame of a described call.
 struct DescribedCall {
   const OperatorInfo& info;
-  CallMemory memory{nullptr};
+  CallMemory memory{nullptr, nullptr};
   anyop_value frame[kMaxParams + kMaxResults];
 
   DescribedCall(const OperatorInfo& op, PyObject* arguments, PyObject* given) : info(op) {

@@ -85,12 +85,13 @@ Ref ExplanationToPython(const Explanation& e) {
 struct GatheredCall {
   TorchCall torch;
   const bool is_torch;
+  View views[kMaxParams + kMaxResults];
   CallMemory memory;
   anyop_value frame[kMaxParams + kMaxResults];
   PyObject* given[kMaxResults];
 
   GatheredCall(const OperatorInfo& info, const Slots& slots)
-      : is_torch(IsForTorch(info, slots)), memory(is_torch ? &torch : nullptr) {
+      : is_torch(IsForTorch(info, slots)), memory(is_torch ? &torch : nullptr, views) {
     if (!is_torch) {
       NumpyCall numpy;
       Gather(numpy, info, slots, memory, frame, given);

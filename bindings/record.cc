@@ -163,7 +163,7 @@ class Recorder {
   }
 
   GraphArgument Other(const Parameter& param, PyObject* object) {
-    CallMemory memory(nullptr);
+    CallMemory memory(nullptr, nullptr);
     anyop_value value{};
     try {
       ConvertOther(info_, param, object, memory, value);

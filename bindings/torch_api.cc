@@ -223,6 +223,14 @@ PyObject* Calibrate(PyObject*, PyObject* args) {
   });
 }
 
+// torch_set_empty(address): what makes fresh results, in place of torch's own function.
+PyObject* SetEmpty(PyObject*, PyObject* address) {
+  void* function = PyLong_AsVoidPtr(address);
+  if (!function) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+  g_torch.empty = reinterpret_cast<decltype(g_torch.empty)>(function);
+  Py_RETURN_NONE;
+}
+
 // torch_thread_keys(): the two words of this thread's dispatch keys.
 PyObject* GetThreadKeys(PyObject*, PyObject*) {
   return Guarded([] {
@@ -296,6 +304,7 @@ PyObject* MakeEmpty(PyObject*, PyObject* args) {
 PyMethodDef g_methods[] = {
     {"torch_know", Know, METH_O, "Learns torch's types."},
     {"torch_calibrate", Calibrate, METH_VARARGS, "Measures the fast path's offsets."},
+    {"torch_set_empty", SetEmpty, METH_O, "Sets what makes fresh results."},
     {"torch_thread_keys", GetThreadKeys, METH_NOARGS, "This thread's dispatch keys."},
     {"torch_enable", Enable, METH_VARARGS, "Switches the fast path."},
     {"torch_reason", GetReason, METH_O, "Why a tensor does not take the fast path."},
@@ -391,7 +400,6 @@ Ref TorchCall::Allocate(DType dtype, int rank, const std::int64_t* shape, View& 
 
 void TorchCall::Finish() {
   for (int i = 0; i < n_written_; ++i) g_torch.bump_version(written_[i]);
-  for (const void* handle : more_written_) g_torch.bump_version(handle);
 }
 
 void RefuseTorchTensor(PyObject* object, const ArgumentName& name) {

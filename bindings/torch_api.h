@@ -134,11 +134,12 @@ class TorchCall {
     if (g_torch.data_ptr(handle, &t.data)) [[unlikely]]
       Leave(TorchRoute::kNoMemory);
   }
+  // Of a graph or a list, the last ones get their new version before they are written.
   void AddWritten(const void* handle) {
     if (n_written_ < kFewWritten) [[likely]] {
       written_[n_written_++] = handle;
     } else {
-      more_written_.push_back(handle);
+      g_torch.bump_version(handle);
     }
   }
 
@@ -147,7 +148,6 @@ class TorchCall {
   TorchRoute route_;
   int n_written_ = 0;
   const void* written_[kFewWritten];
-  std::vector<const void*> more_written_;  // of a graph's call
 };
 
 // A tensor that has no plain view: a dtype of torch's own, too many dimensions.

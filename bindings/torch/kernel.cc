@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of every torch operator on CPU tensors.
-#include <ATen/EmptyTensor.h>
-
+#include "allocate.h"
 #include "frame.h"
 #include "kernels.h"
 #include "runtime/calling_host.h"
@@ -58,7 +57,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
     }
     const ResultShape& shape = plan.results[r];
     const at::IntArrayRef sizes(shape.shape, std::size_t(shape.rank));
-    results.emplace_back(at::detail::empty_cpu(sizes, ToTorch(shape.dtype)));
+    results.emplace_back(EmptyCpu(sizes, ToTorch(shape.dtype)));
     frame.SetFresh(r, results.back(), shape);
   }
   const CallingHost host(HostKind::kTorch);  // a kernel in Python gets torch tensors

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "allocate.h"
 #include "kernels.h"
 #include "signature/schema.h"
 
@@ -78,4 +79,9 @@ ANYOP_EXPORT const char* anyop_torch_register_new() {
 }
 
 ANYOP_EXPORT const char* anyop_torch_version() { return TORCH_VERSION; }
+
+// What fresh results of direct calls are made with.
+ANYOP_EXPORT const void* anyop_torch_empty() {
+  return reinterpret_cast<const void*>(&anyop::torch_host::EmptyCpu);
+}
 }

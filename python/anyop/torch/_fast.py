@@ -15,6 +15,7 @@ import torch
 
 from anyop import _anyop
 from anyop._hosts import when_imported
+from anyop.torch import _route
 
 _reason = "not started"
 
@@ -110,9 +111,12 @@ def start() -> str:
     # a chain of both takes up to 1.7 times as long.
     _anyop.torch_threads("torch")
     _anyop.torch_enable(False, 0, 0)
+    adapter = _route.adapter()
     try:
         _reason = _calibrate()
         if not _reason:
+            if adapter:
+                _anyop.torch_set_empty(adapter.empty)
             with torch.inference_mode():
                 keys = _anyop.torch_thread_keys()
             _anyop.torch_enable(True, *keys)

@@ -33,6 +33,8 @@ class Adapter:
         self._register.restype = ctypes.c_char_p
         library.anyop_torch_version.restype = ctypes.c_char_p
         self.torch = library.anyop_torch_version().decode()
+        library.anyop_torch_empty.restype = ctypes.c_void_p
+        self.empty: int = library.anyop_torch_empty()
 
     def register_new(self) -> None:
         """Implements the operators whose schemas were defined since the last call."""
