@@ -13,6 +13,7 @@ import click
 from .generate import Sampling, generate
 from .hosts import DTYPES, HOSTS
 from .model import Model
+from .perplexity import show as show_perplexity
 from .save import save
 from .weights import ModelFileError, load
 
@@ -38,6 +39,11 @@ from .weights import ModelFileError, load
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
 @click.option(
+    "--perplexity", is_flag=False, flag_value="", metavar="[FILE]",
+    help="Instead of answering, how well each way to store the weights predicts a text [Python's "
+    "help], beside llama.cpp.",
+)  # fmt: skip
+@click.option(
     "--save",
     "folder",
     type=click.Path(path_type=Path),
@@ -46,14 +52,17 @@ from .weights import ModelFileError, load
 def main(
     prompt: str, raw: bool, dtype: str, host: str, compiled: str | None, captured: bool,
     tokens: int, threads: int | None, temperature: float, top_k: int, top_p: float, seed: int,
-    model: Path | None, as_json: bool, folder: Path | None,
+    model: Path | None, as_json: bool, folder: Path | None, perplexity: str | None,
 ) -> None:  # fmt: skip
     """Answers PROMPT, streaming the text."""
-    if not prompt and folder is None:
+    if not prompt and folder is None and perplexity is None:
         raise click.UsageError("Missing argument 'PROMPT'.")
     try:
         if threads is not None:
             anyop.set_num_threads(threads)
+        if perplexity is not None:
+            show_perplexity(perplexity, model, as_json)
+            return
         file = load(model)
         if folder is not None:
             with click.progressbar(length=1, label=f"writing {folder}") as bar:
@@ -72,7 +81,7 @@ def main(
         decoder = Model(file, dtype, host=host, compiled=compiled or False, captured=captured)
         limit = max(0, min(tokens, decoder.max_tokens))
         result = generate(file, decoder, prompt, limit, sampling, raw, show)
-    except (ModelFileError, ValueError, ModuleNotFoundError) as error:
+    except (ModelFileError, ValueError, ModuleNotFoundError, OSError) as error:
         raise click.ClickException(str(error)) from error
     print()
     if as_json:

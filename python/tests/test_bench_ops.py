@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,15 @@ def test_wrong_arguments(folder: Path, args: tuple[str, ...], text: str) -> None
     done = bench("ops", "--folder", folder, *args)
     assert done.exit_code != 0
     assert text in done.output + str(done.exception)
+
+
+def test_cases_are_read_where_torch_is_not_installed(folder: Path) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; from anyop.cli import bench_ops;"
+        "print(sum(len(bench_ops.load_cases(*c)) for c in bench_ops.case_files(None, ['add*'])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert int(done.stdout or 0) > 8, done.stderr
 
 
 def slower(run: dict[str, Any], factor: float, others: float = 1.0) -> dict[str, Any]:

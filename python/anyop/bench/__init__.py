@@ -31,6 +31,19 @@ and returns a call and what the call fills (None: the call returns it):
 """
 
 from anyop.bench._case import BF16, DTYPES, F16, F32, Case, each_dtype, normal
+from anyop.bench._elsewhere import Elsewhere
+from anyop.bench._opponents import installed
 from anyop.bench._torch import TorchSide
 
-__all__ = ["BF16", "DTYPES", "F16", "F32", "Case", "TorchSide", "each_dtype", "normal"]
+__all__ = [
+    "BF16",
+    "DTYPES",
+    "F16",
+    "F32",
+    "Case",
+    "Elsewhere",
+    "TorchSide",
+    "each_dtype",
+    "installed",
+    "normal",
+]

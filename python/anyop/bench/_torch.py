@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-import torch._functorch.config as functorch_config
 
 from anyop.bench._case import BF16
+
+try:
+    import torch
+    import torch._functorch.config as functorch_config
+except ImportError:  # without it TorchSide is a name in cases, and never made
+    pass
 
 
 class TorchSide:
