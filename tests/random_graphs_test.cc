@@ -11,10 +11,12 @@
 
 #include "eager_graph.h"
 #include "graph/alias.h"
+#include "graph/check_places.h"
 #include "graph/dependences.h"
 #include "graph/specialisation.h"
 #include "graph/text.h"
 #include "random_graph.h"
+#include "runtime/check_mode.h"
 
 namespace anyop::testing {
 namespace {
@@ -42,6 +44,7 @@ class Trial {
     options_.block_rows = Chance(25) ? 0 : 1 + std::int64_t(random_() % 3);
     threads_ = Chance(2) ? 2 : 1;
     is_shuffled_ = Chance(30);
+    is_checked_ = Chance(5);
   }
 
   const Graph& graph() const { return made_.graph; }
@@ -49,6 +52,10 @@ class Trial {
 
   // False: the program itself is refused.
   bool Run() {
+    struct CheckMode {
+      explicit CheckMode(bool on) { SetChecking(on); }
+      ~CheckMode() { SetChecking(false); }
+    } check_mode(is_checked_);
     Scope scope;
     scope.threads(threads_);
     Executable e(is_shuffled_ ? Shuffled() : graph(), options_);
@@ -69,7 +76,8 @@ class Trial {
            ", fuse = " + std::to_string(options_.fuse) +
            ", share_memory = " + std::to_string(options_.share_memory) +
            ", block_rows = " + std::to_string(options_.block_rows) +
-           ", shuffled = " + std::to_string(is_shuffled_) + "\n" + Print(graph());
+           ", shuffled = " + std::to_string(is_shuffled_) +
+           ", checked = " + std::to_string(is_checked_) + "\n" + Print(graph());
   }
 
  private:
@@ -195,6 +203,7 @@ class Trial {
   static std::vector<Array> Replay(Executable& e, const std::vector<anyop_value>& inputs) {
     const std::shared_ptr<Specialisation> s = e.Prepare(inputs);
     g_regions += s->regions.size();
+    EXPECT_EQ(CheckPlaces(*s), "");
     std::vector<Array> outputs;
     for (const ResultShape& r : OutputsOf(*s)) {
       outputs.push_back(Array::Empty({r.shape, std::size_t(r.rank)}, r.dtype));
@@ -232,7 +241,7 @@ class Trial {
   RandomGraph made_;
   CompileOptions options_;
   int threads_ = 1;
-  bool is_shuffled_ = false;
+  bool is_shuffled_ = false, is_checked_ = false;
 };
 
 TEST(RandomGraphs, ReplayWhatTheirProgramsDo) {

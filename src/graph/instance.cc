@@ -5,7 +5,9 @@
 #include <chrono>
 #include <utility>
 
+#include "graph/arena_watch.h"
 #include "platform/pages.h"
+#include "runtime/check_mode.h"
 #include "runtime/copy.h"
 #include "runtime/error.h"
 #include "runtime/memory_check.h"
@@ -222,11 +224,25 @@ std::size_t Instance::RunRegion(std::size_t i, bool is_observed, bool is_alone,
 }
 
 void Instance::Run() {
-  CopyIn();
   const bool is_observed = IsObserved();
+  if (is_observed && IsChecking()) return RunChecked();
+  CopyIn();
   const std::size_t n = calls_.size();
   for (std::size_t i = 0; i < n;) i = RunCall(i, is_observed);
   if (!is_observed) Count();
+  CopyOut();
+}
+
+// Node after node through the operators' entries, which check them, and with an eye on the arena.
+void Instance::RunChecked() {
+  ArenaWatch watch(s_, arena_);
+  CopyIn();
+  watch.Start();
+  for (std::size_t i = 0; i < calls_.size();) {
+    const std::size_t next = RunCall(i, /*is_observed=*/true);
+    watch.After(int(i), int(next) - 1);
+    i = next;
+  }
   CopyOut();
 }
 

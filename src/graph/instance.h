@@ -69,6 +69,7 @@ class Instance {
   void MoveTo(const std::vector<Moved>& moved, char* base);
   void SetNumbers(std::span<const std::int64_t> symbols, std::span<const anyop_value> inputs);
   void Check(const BoundCall& call) const;
+  void RunChecked();
   void CopyIn() const;
   void CopyOut() const;
   std::size_t RunCall(std::size_t call, bool is_observed);

@@ -15,6 +15,7 @@
 #include "graph/text.h"
 #include "runtime/call.h"
 #include "runtime/error.h"
+#include "runtime/hash_bytes.h"
 #include "runtime/operator.h"
 #include "runtime/overlap.h"
 
@@ -36,17 +37,7 @@ bool IsZero(const Array& a) {
   return n > 0 && bytes[0] == 0 && std::memcmp(bytes, bytes + 1, n - 1) == 0;
 }
 
-std::uint64_t Hash(const Array& a) {
-  const char* bytes = a.data<char>();
-  std::uint64_t hash = std::uint64_t(a.bytes());
-  for (std::int64_t i = 0; i + 8 <= a.bytes(); i += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes + i, sizeof word);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
+std::uint64_t Hash(const Array& a) { return HashBytes(a.data(), std::size_t(a.bytes())); }
 
 // Sorts the memory of all graphs into tensors.
 class Collector {

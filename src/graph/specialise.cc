@@ -5,11 +5,13 @@
 #include <tuple>
 
 #include "graph/alias.h"
+#include "graph/check_places.h"
 #include "graph/inputs.h"
 #include "graph/instance.h"
 #include "graph/place_memory.h"
 #include "graph/specialisation.h"
 #include "graph/text.h"
+#include "runtime/check_mode.h"
 #include "runtime/error.h"
 #include "runtime/thread_state.h"
 
@@ -204,6 +206,14 @@ class Specialiser {
   std::vector<int> classes_;
 };
 
+void CheckMemoryOf(const Specialisation& s) {
+  std::string defect = CheckMemoryPlan(s.buffers, s.memory);
+  if (defect.empty()) defect = CheckPlaces(s);
+  if (defect.empty()) return;
+  Fail(ANYOP_INTERNAL, "graph: in the memory that was planned, " + defect +
+                           ". This is a defect of anyop. Please report it.");
+}
+
 }  // namespace
 
 std::string InNode(const Graph& graph, int node, const std::string& text) {
@@ -219,6 +229,7 @@ Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::
     Specialiser(this, inputs).Run();
     if (options.regions) FindRegions(this, options.block_rows);
     PlaceMemory(this, options.share_memory);
+    if (IsChecking()) CheckMemoryOf(*this);
   } catch (...) {
     ReleasePlans();
     throw;

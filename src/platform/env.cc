@@ -21,6 +21,7 @@ constexpr EnvironmentVariable kVariables[] = {
      "portable | avx2 | avx512 | native"},
     {"ANYOP_THREADS", "", "Threads of a parallel region; by default the cores at hand.", kFrom1},
     {"ANYOP_STRICT", "0", "Makes every silent slow path (a copy, a fallback) an error.", kFlag},
+    {"ANYOP_CHECK", "0", "Watches what every kernel does to memory; slow.", kFlag},
     {"ANYOP_LIBRARY", "", "Path of the library of built-in operators.", ""},
     {"ANYOP_PLAN_CACHE", "256", "Plans kept per operator.", kFrom0},
     {"ANYOP_CACHE", "", "Folder of what anyop builds; by default anyop in the user's cache folder.",

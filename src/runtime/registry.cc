@@ -10,6 +10,7 @@
 
 #include "platform/env.h"
 #include "runtime/call.h"
+#include "runtime/check_mode.h"
 #include "runtime/error.h"
 #include "runtime/gradient.h"
 #include "runtime/library.h"
@@ -135,7 +136,7 @@ void Register(NewLibrary library) {
   WireGradients(r, library);
   for (auto& op : library.operators) {
     op->index = int(r.operators.size());
-    op->entry = &RunPlan;
+    op->entry = CurrentEntry();
     if (r.operators.emplace(op->name, op.get()).second) op.release();
   }
   for (const auto& [name, reference] : library.references) r.references.emplace(name, reference);

@@ -131,7 +131,7 @@ void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame)
   Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
 }
 
-void RunSlow(Operator& op, Plan& plan, anyop_value* given) {
+void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner run) {
   CheckMemory(op, plan, given);
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
@@ -145,7 +145,7 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given) {
   CheckIndices(op, plan, plan.index_checks, frame);
   CallCheck(op, plan, frame);
   if (plan.is_empty) return;
-  if (plan.kernel >= 0) return RunKernel(op, plan, frame);
+  if (plan.kernel >= 0) return (run ? run : &RunKernel)(op, plan, frame);
   CountersOf(op, plan).calls.Add();
   if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
   RunComposition(op, plan, frame);

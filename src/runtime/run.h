@@ -10,8 +10,11 @@
 
 namespace anyop {
 
-// With everything: copies, index checks, the operator's check, lists, compositions.
-void RunSlow(Operator& op, Plan& plan, anyop_value* frame);
+using KernelRunner = void (*)(const Operator& op, const Plan& plan, const anyop_value* frame);
+
+// With everything: copies, index checks, the operator's check, lists, compositions. run: how the
+// kernel is called; null: RunKernel.
+void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner run = nullptr);
 
 // What a call checks of its data before anything is written: indices, then the operator's check.
 void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,
