@@ -101,18 +101,22 @@ if(TARGET anyop_optest)
   endforeach()
 endif()
 
-# simd.h is tested once per instruction set. Files without one are NEON on Arm.
+# simd.h and its storage of bytes are tested once per instruction set. Files without one are NEON on
+# Arm.
 if(NOT ANYOP_SANITIZE)
   set(simd_isas portable ${ANYOP_ISAS})
   if("neon" IN_LIST simd_isas)
     list(REMOVE_ITEM simd_isas portable)
   endif()
   foreach(isa ${simd_isas})
-    anyop_add_test(simd_${isa}_test simd tests/isa/simd_test.cc GTest::gtest_main)
-    target_compile_options(simd_${isa}_test PRIVATE ${ANYOP_FLAGS_${isa}} -ffp-contract=off
-                                                    -fno-math-errno -fno-trapping-math)
-    target_compile_definitions(simd_${isa}_test PRIVATE ANYOP_ISA=${isa}
-                                                        "ANYOP_NEEDS=\"${ANYOP_NEEDS_${isa}}\"")
+    foreach(part simd bytes)
+      set(test ${part}_${isa}_test)
+      anyop_add_test(${test} simd tests/isa/${part}_test.cc GTest::gtest_main)
+      target_compile_options(${test} PRIVATE ${ANYOP_FLAGS_${isa}} -ffp-contract=off
+                                             -fno-math-errno -fno-trapping-math)
+      target_compile_definitions(${test} PRIVATE ANYOP_ISA=${isa}
+                                                 "ANYOP_NEEDS=\"${ANYOP_NEEDS_${isa}}\"")
+    endforeach()
   endforeach()
 endif()
 

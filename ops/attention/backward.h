@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "ops/attention/backward_rows.h"
-#include "ops/common/attention/claim.h"
 #include "ops/common/attention/run.h"
+#include "ops/common/claim.h"
 
 // The most chunks of a sequence's keys: 12 items for each sequence where heads allow.
 #define ANYOP_BACKWARD_CHUNKS "min(4, ceil_div(12, hkv))"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "anyop/op.h"
-#include "ops/common/attention/claim.h"
+#include "ops/common/claim.h"
 #include "ops/common/gemm_chunks.h"
 #include "ops/common/gemm_few.h"
 #include "ops/common/gemm_rows.h"

@@ -7,31 +7,10 @@
 #include <cstring>
 #include <limits>
 
-#include "anyop/simd.h"
+#include "anyop/simd/bytes.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
-
-// Lanes that hold whole numbers from -128 to 127 as bytes; n is kFull or an int.
-template <class N>
-[[gnu::always_inline]] inline void StoreBytes(std::int8_t* p, F32 a, N n) {
-#if defined(__AVX512F__)
-  const __m512i whole = _mm512_cvtps_epi32(a.v);
-  if constexpr (std::is_same_v<N, Full>) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(whole));
-  } else {
-    _mm512_mask_cvtepi32_storeu_epi8(p, lanes::First(n), whole);
-  }
-#elif defined(__AVX2__)
-  const __m256i whole = _mm256_cvtps_epi32(a.v);
-  const __m128i words =
-      _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
-  const std::int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(words, words));
-  std::memcpy(p, &bytes, std::size_t(n));
-#else
-  for (int i = 0; i < int(n); ++i) p[i] = std::int8_t(a.v[i]);
-#endif
-}
 
 // q = rne(x * inverse), clamped to [-limit, limit], + zero_point, clamped to a byte. NaN:
 // zero_point.

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "ops/common/attention/lanes.h"
 #include "ops/common/elementwise.h"
 #include "ops/common/quantize_int8.h"
 

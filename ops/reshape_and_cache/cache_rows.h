@@ -6,27 +6,24 @@
 #include <cstring>
 
 #include "anyop/op.h"
+#include "anyop/simd/bytes.h"
 
 namespace anyop::ops {
 namespace {
 
-// Half to even for |x| < 2^22: the addition leaves no room for a fraction.
-inline float RoundEven(float x) {
-  constexpr float kMagic = 0x1.8p23f;
-  return (x + kMagic) - kMagic;
+[[gnu::always_inline]] inline F32 Clamp(F32 x, std::int8_t) {
+  const F32 number = Select(IsNan(x), Zero(), x);
+  return Round(Max(Min(number, Set(127.0f)), Set(-128.0f)));
 }
-
-inline void StoreOne(float x, std::int8_t* q) {
-  const float clamped = x != x ? 0.0f : std::min(std::max(x, -128.0f), 127.0f);
-  *q = std::int8_t(RoundEven(clamped));
-}
-inline void StoreOne(float x, F8E4M3* q) { *q = F8E4M3(x); }
+[[gnu::always_inline]] inline F32 Clamp(F32 x, F8E4M3) { return x; }
 
 template <class From, class To>
 void QuantizeRun(const char* from, char* to, std::int64_t n, float factor) {
   const From* x = reinterpret_cast<const From*>(from);
   To* q = reinterpret_cast<To*>(to);
-  for (std::int64_t i = 0; i < n; ++i) StoreOne(float(x[i]) * factor, q + i);
+  ForLanes(n, [&](std::int64_t i, auto count) [[gnu::always_inline]] {
+    StoreBytes(q + i, Clamp(LoadN(x + i, count) * Set(factor), To{}), count);
+  });
 }
 
 using Quantizer = void (*)(const char* from, char* to, std::int64_t n, float factor);

@@ -15,45 +15,15 @@
 //           NaN is stored as 0 in i8. Every other byte of the caches is left alone.
 // Source    vLLM 0.27.1, reshape_and_cache_flash; ms_custom_ops 0.2.0 (NZ).
 
-#include <algorithm>
-#include <cstring>
-
-#include "anyop/op.h"
-#include "ops/reshape_and_cache/cache_rows.h"
+#include "ops/reshape_and_cache/kernel.h"
 
 namespace anyop::ops {
-namespace {
 
-// Parts of a row of `bytes`, so that one part is worth 2 us at 20 GB/s.
-std::int64_t Grain(std::int64_t bytes) { return 40000 / (bytes + 1) + 1; }
-
-void Run(const Context& ctx, const Tensor& key, const Tensor* value, const Tensor& key_cache,
-         const Tensor* value_cache, const Tensor& slot_mapping, const Tensor* k_scale,
-         const Tensor* v_scale, std::string_view layout) {
-  const bool nz = layout == "NZ";
-  const CacheRows keys(key, key_cache, k_scale, nz);
-  const std::int64_t tokens = slot_mapping.dim(0);
-  if (!value) {
-    ctx.ParallelFor(tokens, Grain(keys.bytes()), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) keys.Store(i, ReadIndex(slot_mapping, i));
-    });
-    return;
-  }
-  const CacheRows values(*value, *value_cache, v_scale, nz);
-  const std::int64_t grain = Grain(keys.bytes() + values.bytes());
-  ctx.ParallelFor(tokens, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t slot = ReadIndex(slot_mapping, i);
-      keys.Store(i, slot);
-      values.Store(i, slot);
-    }
-  });
-}
-
-}  // namespace
-
-constexpr Kernel kStore{.name = "cpu", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kStore};
+extern const Kernel reshape_and_cache_avx512 [[gnu::weak]];
+extern const Kernel reshape_and_cache_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&reshape_and_cache_avx512, &reshape_and_cache_avx2,
+                                      &kPortable};
 
 extern constinit const Op reshape_and_cache{
     .signature =

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts an attention call into items and runs them.
 //
-// An item is some rows of one sequence that share a key head: up to 16 (few) or 64 (many). Threads
-// claim items from a counter, each with its own scratch. Which kernel takes a row depends on its
-// sequence alone, so results do not depend on the number of threads.
+// An item is some rows of one sequence: up to 16 of some key heads (few), or 64 of one (many).
+// Threads claim items from a counter, each with its own scratch. Which kernel takes a row depends
+// on its sequence alone, so results do not depend on the number of threads.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/common/attention/claim.h"
-#include "ops/common/attention/few.h"
+#include "ops/common/attention/few_dot.h"
+#include "ops/common/attention/few_float.h"
 #include "ops/common/attention/many.h"
+#include "ops/common/claim.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
+// The storage of keys and values. With dot instructions queries are bf16, and so it is no other.
 template <class F>
 [[gnu::always_inline]] inline void VisitStorage(DType type, F&& f) {
   switch (type) {
+#if !defined(__AVX512BF16__)
     case DType::kF32:
       return f(float{});
     case DType::kF16:
       return f(F16{});
+#endif
     case DType::kBF16:
       return f(BF16{});
     case DType::kI8:
@@ -30,21 +34,31 @@ template <class F>
       return f(F8E4M3{});
   }
 }
+#if defined(__AVX512BF16__)
+template <class C>
+using FewOf = DotRows<C>;
+#else
+template <class C>
+using FewOf = FloatRows<C>;
+#endif
 
 class AttentionRun {
  public:
   AttentionRun(const Context& ctx, const AttentionCall& call)
       : ctx_(ctx),
         call_(call),
+        threads_(std::max(ctx.threads, 1)),
         dk_(call.query.dim(2)),
         dv_(call.y.dim(2)),
         part_rows_(std::min<std::int64_t>(kFewRows, call.query.dim(0) * call.group())),
-        part_row_(Padded(dv_) + kPad),
+        part_row_(FewRow(dv_) + kPad),
         starts_(ctx.Workspace<std::int64_t>(64)) {
     const std::int64_t starts_bytes = (8 * (call.sequences + 1) + 63) / 64 * 64;
+    const std::int64_t heads = std::min<std::int64_t>(call.store.heads(), kFewHeads);
     scratch_ = ctx.Workspace<float>(std::size_t(64 + starts_bytes));
-    scratch_floats_ = ManyScratchFloats(dk_, dv_);
-    parts_ = scratch_ + std::max(ctx.threads, 1) * scratch_floats_;
+    scratch_floats_ = std::max(ManyScratchFloats(dk_, dv_),
+                               FewScratchFloats(heads, (part_rows_ + 3) / 4 * 4, dk_, dv_));
+    parts_ = scratch_ + threads_ * scratch_floats_;
     PlanItems();
   }
 
@@ -60,7 +74,7 @@ class AttentionRun {
   struct Item {
     QueryRows rows;
     bool is_few;
-    std::int64_t split;
+    std::int64_t split, unit;  // unit: counts chunks and splits of all sequences
   };
 
   std::int64_t Rows(const Sequence& s) const { return s.queries * call_.group(); }
@@ -69,48 +83,71 @@ class AttentionRun {
     const std::int64_t rows = IsFew(s) ? kFewRows : kManyRows;
     return (Rows(s) + rows - 1) / rows;
   }
-  static std::int64_t Splits(const Sequence& s) {
-    return std::max<std::int64_t>((s.keys + kSplit - 1) / kSplit, 1);
+  std::int64_t Splits(const Sequence& s) const {
+    return is_split_ ? std::max<std::int64_t>((s.keys + kSplit - 1) / kSplit, 1) : 1;
+  }
+  // The parts that the key heads of a chunk of rows are cut into, and the heads of a part.
+  std::int64_t HeadParts(bool is_few) const {
+    const std::int64_t heads = is_few ? few_heads_ : 1;
+    return (call_.store.heads() + heads - 1) / heads;
+  }
+  double WorkNs(const Sequence& s) const {
+    // Per pair: 4 flops per element at 50 a ns for each query head, and reading the key.
+    return double(s.keys) * double(dk_ + dv_) * (double(Rows(s)) * 0.04 + 0.05);
   }
 
-  // starts_[s] is the first item of sequence s. Keys are split where heads and sequences alone do
-  // not occupy the threads.
-  void PlanItems() {
+  // starts_[s] is the first item of sequence s. Returns their number.
+  std::int64_t CountItems() {
     std::int64_t items = 0;
+    for (std::int64_t i = 0; i < call_.sequences; ++i) {
+      const Sequence s = call_.sequence(i);
+      starts_[i] = items;
+      items += Chunks(s) * HeadParts(IsFew(s)) * Splits(s);
+    }
+    return starts_[call_.sequences] = items;
+  }
+  // Few rows take as many heads together as leave every thread four items. Keys are split where
+  // sequences alone do not occupy the threads.
+  void PlanItems() {
     bool all_few = true;
+    double longest_ns = 0;
     for (std::int64_t i = 0; i < call_.sequences; ++i) {
       const Sequence s = call_.sequence(i);
-      starts_[i] = items;
-      items += Chunks(s) * call_.store.heads();
       all_few = all_few && IsFew(s);
-      // Per pair: 4 flops per element at 50 a ns for each query head, and reading the key.
-      work_ns_ += double(s.keys) * double(dk_ + dv_) * (double(Rows(s)) * 0.04 + 0.05);
+      work_ns_ += WorkNs(s);
+      if (IsFew(s))
+        longest_ns = std::max(longest_ns, WorkNs(s) / double(std::max(Chunks(s), std::int64_t{1})));
     }
-    starts_[call_.sequences] = items;
-    is_split_ = all_few && ctx_.threads > 1 && items < 4 * ctx_.threads && work_ns_ > kInlineNs;
-    if (!is_split_) return;
-    items = 0;
-    for (std::int64_t i = 0; i < call_.sequences; ++i) {
-      const Sequence s = call_.sequence(i);
-      starts_[i] = items;
-      items += Chunks(s) * call_.store.heads() * Splits(s);
+    few_heads_ = std::min<std::int64_t>(call_.store.heads(), kFewHeads);
+    const std::int64_t wanted = 4 * threads_;
+    std::int64_t items = CountItems();
+    if (threads_ == 1 || work_ns_ <= kInlineNs) return;
+    if (all_few && items < wanted) {
+      is_split_ = true;
+      items = CountItems();
     }
-    starts_[call_.sequences] = items;
+    const bool is_uneven = !is_split_ && longest_ns * double(wanted) > 2 * work_ns_;
+    if (items >= wanted && !is_uneven) return;
+    few_heads_ = is_uneven ? 1 : std::max<std::int64_t>(few_heads_ * items / wanted, 1);
+    CountItems();
   }
 
   Item At(std::int64_t index) const {
     const std::int64_t *first = starts_, *end = first + call_.sequences + 1;
     const std::int64_t s = std::upper_bound(first, end, index) - first - 1;
     const Sequence sequence = call_.sequence(s);
-    const std::int64_t splits = is_split_ ? Splits(sequence) : 1, chunks = Chunks(sequence);
-    index -= starts_[s];
-    const std::int64_t split = index % splits, head = index / splits / chunks;
-    // The last rows see the most keys: they go first.
-    const std::int64_t chunk = chunks - 1 - index / splits % chunks;
     const bool is_few = IsFew(sequence);
+    const std::int64_t splits = Splits(sequence), chunks = Chunks(sequence);
+    const std::int64_t head_parts = HeadParts(is_few), heads = is_few ? few_heads_ : 1;
+    index -= starts_[s];
+    const std::int64_t split = index % splits, part = index / splits % head_parts;
+    // The last rows see the most keys: they go first.
+    const std::int64_t chunk = chunks - 1 - index / splits / head_parts;
     const std::int64_t size = is_few ? kFewRows : kManyRows;
     const Range rows{chunk * size, std::min((chunk + 1) * size, Rows(sequence))};
-    return {{sequence, head, rows}, is_few, split};
+    const Range of_heads{part * heads, std::min((part + 1) * heads, call_.store.heads())};
+    const std::int64_t unit = starts_[s] / head_parts + chunk * splits + split;
+    return {{sequence, of_heads, rows}, is_few, split, unit};
   }
 
   void RunItem(std::int64_t index, float* scratch) {
@@ -118,63 +155,73 @@ class AttentionRun {
     VisitStorage(call_.store.keys.type(), [&](auto zero) {
       using C = decltype(zero);
       if (!item.is_few) return ManyRows<C>(call_, item.rows, scratch).Run();
-      FewRows<C> rows(call_, item.rows, scratch);
-      if (!is_split_) return RunSplits(item.rows, rows, scratch + FewScratchFloats(dk_, dv_));
-      rows.RunSplit(item.split);
-      for (int r = 0; r < item.rows.rows.size(); ++r) {
-        float* part = Part(index, r);
-        part[0] = rows.state(r).largest;
-        part[1] = rows.state(r).sum;
-        std::copy_n(rows.sums(r), Padded(dv_), part + kPad);
-      }
+      FewOf<C> few(call_, item.rows, scratch);
+      if (!is_split_) return RunSplits(item.rows, few);
+      few.RunSplit(item.split);
+      ForRows(item.rows, [&](int head, int row) {
+        float* part = Part(item.unit, item.rows.heads.begin + head, row);
+        part[0] = few.state(head, row).largest;
+        part[1] = few.state(head, row).sum;
+        std::copy_n(few.sums(head, row), FewRow(dv_), part + kPad);
+      });
     });
   }
 
+  template <class F>
+  static void ForRows(const QueryRows& rows, F&& f) {
+    for (int head = 0; head < int(rows.heads.size()); ++head) {
+      for (int row = 0; row < int(rows.rows.size()); ++row) f(head, row);
+    }
+  }
+
   // All splits of an item in turn.
-  template <class C>
-  void RunSplits(const QueryRows& item, FewRows<C>& rows, float* sums) const {
-    const Range all = rows.all();
-    const int n = int(item.rows.size());
+  template <class Few>
+  void RunSplits(const QueryRows& item, Few& few) const {
+    const Range all = few.all();
     if (all.end - all.begin / kSplit * kSplit <= kSplit) {
-      rows.RunSplit(all.begin / kSplit);
-      for (int r = 0; r < n; ++r) Finish(item, r, rows.state(r), rows.sums(r));
-      return;
+      few.RunSplit(all.begin / kSplit);
+      return ForRows(item, [&](int head, int row) {
+        Finish(item, head, row, few.state(head, row), few.sums(head, row));
+      });
     }
-    RowSum total[kFewRows];
+    RowSum total[kFewHeads * kFewRows];
     for (std::int64_t split = all.begin / kSplit; split * kSplit < all.end; ++split) {
-      rows.RunSplit(split);
-      for (int r = 0; r < n; ++r) {
-        Merge(rows.state(r), rows.sums(r), &total[r], sums + r * Padded(dv_), Padded(dv_));
-      }
+      few.RunSplit(split);
+      ForRows(item, [&](int head, int row) {
+        Merge(few.state(head, row), few.sums(head, row), &total[head * kFewRows + row],
+              few.total(head, row), FewRow(dv_));
+      });
     }
-    for (int r = 0; r < n; ++r) Finish(item, r, total[r], sums + r * Padded(dv_));
+    ForRows(item, [&](int head, int row) {
+      Finish(item, head, row, total[head * kFewRows + row], few.total(head, row));
+    });
   }
 
   void MergeParts() const {
     const std::int64_t items = starts_[call_.sequences];
+    float* sums = scratch_;
     for (std::int64_t i = 0; i < items;) {
       const Item item = At(i);
       const std::int64_t splits = Splits(item.rows.sequence);
-      for (int r = 0; r < item.rows.rows.size(); ++r) {
+      ForRows(item.rows, [&](int head, int row) {
         RowSum total;
-        float* sums = scratch_;
-        for (std::int64_t k = i; k < i + splits; ++k) {
-          const float* part = Part(k, r);
-          Merge(RowSum{part[0], part[1]}, part + kPad, &total, sums, Padded(dv_));
+        for (std::int64_t k = item.unit; k < item.unit + splits; ++k) {
+          const float* part = Part(k, item.rows.heads.begin + head, row);
+          Merge(RowSum{part[0], part[1]}, part + kPad, &total, sums, FewRow(dv_));
         }
-        Finish(item.rows, r, total, sums);
-      }
+        Finish(item.rows, head, row, total, sums);
+      });
       i += splits;
     }
   }
 
-  float* Part(std::int64_t item, int row) const {
-    return parts_ + (item * part_rows_ + row) * part_row_;
+  float* Part(std::int64_t unit, std::int64_t head, int row) const {
+    return parts_ + ((unit * call_.store.heads() + head) * part_rows_ + row) * part_row_;
   }
-  void Finish(const QueryRows& item, int r, const RowSum& row, const float* sums) const {
+  void Finish(const QueryRows& item, int head, int r, const RowSum& row, const float* sums) const {
     const std::int64_t group = call_.group(), at = item.rows.begin + r;
-    FinishRow(call_, item.sequence.query_begin + at / group, item.head * group + at % group, row,
-              sums);
+    FinishRow(call_, item.sequence.query_begin + at / group,
+              (item.heads.begin + head) * group + at % group, row, sums);
   }
 
   // Tokens that belong to no sequence: y is 0 and lse -inf.
@@ -191,6 +238,7 @@ class AttentionRun {
 
   const Context& ctx_;
   const AttentionCall& call_;
+  std::int64_t threads_;
   std::int64_t dk_, dv_;
   std::int64_t part_rows_, part_row_;
   std::int64_t* starts_;  // [sequences + 1]
@@ -198,6 +246,7 @@ class AttentionRun {
   std::int64_t scratch_floats_;
   double work_ns_ = 0;
   bool is_split_ = false;
+  std::int64_t few_heads_ = 1;  // key heads of an item of few rows
 };
 
 }  // namespace ANYOP_ISA

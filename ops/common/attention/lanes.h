@@ -1,66 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vector operations that attention needs beyond simd.h: 8-bit storage, tanh, sums of many vectors.
+// Vector operations that attention needs beyond simd.h: tanh, sums of many vectors.
 #pragma once
-#include <bit>
-#include <cstdint>
-#include <cstring>
-
-#include "anyop/simd.h"
+#include "anyop/simd/bytes.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 #define ANYOP_LANE_FN [[gnu::always_inline]] inline
-
-namespace lanes8 {
-typedef std::uint8_t U8 [[gnu::vector_size(kLanes)]];
-typedef std::uint32_t U32 [[gnu::vector_size(4 * kLanes)]];
-typedef std::int32_t I32 [[gnu::vector_size(4 * kLanes)]];
-typedef float V [[gnu::vector_size(4 * kLanes)]];
-
-// The compiler turns this conversion into scalar code.
-#if defined(__AVX512F__)
-ANYOP_LANE_FN U32 ToU32(U8 b) { return U32(_mm512_cvtepu8_epi32(std::bit_cast<__m128i>(b))); }
-#elif defined(__AVX2__)
-ANYOP_LANE_FN U32 ToU32(U8 b) {
-  return U32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(std::bit_cast<std::int64_t>(b))));
-}
-#elif defined(__aarch64__)
-ANYOP_LANE_FN U32 ToU32(U8 b) {
-  const uint8x8_t bytes = vcreate_u8(std::bit_cast<std::uint32_t>(b));
-  return U32(vmovl_u16(vget_low_u16(vmovl_u8(bytes))));
-}
-#else
-ANYOP_LANE_FN U32 ToU32(U8 b) { return __builtin_convertvector(b, U32); }
-#endif
-
-ANYOP_LANE_FN F32 Widen(U8 bytes, std::int8_t) {
-  const I32 q = I32(ToU32(bytes) << 24) >> 24;
-  return std::bit_cast<F32>(__builtin_convertvector(q, V));
-}
-// The vector form of F8E4M3's conversion in dtype.h.
-ANYOP_LANE_FN F32 Widen(U8 bytes, F8E4M3) {
-  const U32 u = ToU32(bytes);
-  const U32 m = u & 0x7f, sign = (u & 0x80) << 24;
-  const U32 normal = (m << 20) + 0x3c000000;
-  const U32 small = std::bit_cast<U32>(__builtin_convertvector(I32(m), V) * 0x1p-9f);
-  const U32 nan = U32{} + 0x7fc00000;
-  const U32 value = m >= 8 ? (m == 0x7f ? nan : normal) : small;
-  return std::bit_cast<F32>(sign | value);
-}
-}  // namespace lanes8
-
-// The first n elements of a row of any storage dtype; n is kFull or an int.
-template <class C, class N>
-ANYOP_LANE_FN F32 LoadAny(const C* p, N n) {
-  if constexpr (sizeof(C) == 1) {
-    lanes8::U8 bytes{};
-    std::memcpy(&bytes, p, std::size_t(n));
-    return lanes8::Widen(bytes, C{});
-  } else {
-    return LoadN(p, n);
-  }
-}
 
 // Cephes tanhf: a polynomial for |x| < 0.625, else by exp.
 ANYOP_LANE_FN F32 Tanh(F32 x) {

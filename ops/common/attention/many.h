@@ -27,8 +27,8 @@ class ManyRows {
   ManyRows(const AttentionCall& call, const QueryRows& item, float* scratch)
       : call_(call),
         item_(item),
-        reader_(call.store, item.sequence.index, item.head),
-        rule_(call, item.head),
+        reader_(call.store, item.sequence.index),
+        rule_(call, item.heads.begin),
         rows_(int(item.rows.size())),
         lanes_((rows_ + kLanes - 1) / kLanes * kLanes),
         dk_(call.query.dim(2)),
@@ -79,7 +79,7 @@ class ManyRows {
 
  private:
   std::int64_t Head(int r) const {
-    return item_.head * call_.group() + (item_.rows.begin + r) % call_.group();
+    return item_.heads.begin * call_.group() + (item_.rows.begin + r) % call_.group();
   }
   std::int64_t Token(int r) const {
     return item_.sequence.query_begin + (item_.rows.begin + r) / call_.group();
@@ -114,13 +114,17 @@ class ManyRows {
 
   // The existing keys and values of the tile in f32.
   void Widen(const Tile& tile) {
+    const KeyStore& store = call_.store;
+    const C* keys = store.keys.template base<const C>() + item_.heads.begin * store.keys.stride(-2);
+    const C* values =
+        store.values.template base<const C>() + item_.heads.begin * store.values.stride(-2);
     tile.ForRuns(0, kTile, [&](int a, int b) {
       for (int t = a; t < b; ++t) {
-        const C* k = call_.store.keys.template base<const C>() + tile.key[t];
+        const C* k = keys + tile.key[t];
         ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
           Store(keys_ + t * k_row_ + e, LoadAny(k + e, n));
         });
-        const C* v = call_.store.values.template base<const C>() + tile.value[t];
+        const C* v = values + tile.value[t];
         ForLanes(dv_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
           Store(values_ + t * v_row_ + e, LoadAny(v + e, n));
         });
@@ -203,7 +207,7 @@ class ManyRows {
   }
 
   const AttentionCall& call_;
-  const QueryRows item_;
+  const QueryRows item_;  // one key head
   TileReader reader_;
   ScoreRule rule_;
   int rows_, lanes_;

@@ -35,20 +35,21 @@ struct AttentionSizes {
   double key_sum, values;  // bounds of sum |q||k| and of |v|
 };
 
-// Probabilities are not rounded before the product with v, so no term in the dtype's epsilon. y is
-// |error| <= 0.51 ulp + (2 ds + (8 + 2 sqrt(lk)) u) sum p|v|; lse ds + (4 (1 + |lse|) + 2 sqrt(lk))
-// u.
+// |error| of y <= 0.51 ulp + (eT + 2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, with eT = 2^-8 for bf16,
+// whose probabilities dot instructions round before the product with v; of lse <= ds + (4 (1 +
+// |lse|) + 2 sqrt(lk)) u.
 inline Allowed AttentionAllowed(const Call& call, const AttentionSizes& n) {
   const double scale = call.given("scale") ? std::abs(call.number("scale")) : 1 / std::sqrt(n.dk);
   double ds = (8 + 2 * std::sqrt(n.dk)) * kU * scale * n.key_sum;
   ds += 4 * kU * call.number("softcap");
   if (call.given("alibi_slopes")) ds += 4 * kU * LargestOf(call, "alibi_slopes") * n.keys;
-  return [n, ds](const Element& e) {
+  const double rounding = call.array("query").dtype() == DType::kBF16 ? 0x1p-8 : 0;
+  return [n, ds, rounding](const Element& e) {
     if (e.result == "lse") {
       if (std::isinf(e.exact)) return 0.0;
       return ds + 4 * kU * (1 + std::abs(e.exact)) + 2 * std::sqrt(n.keys) * kU;
     }
-    return 0.51 * e.ulp() + (2 * ds + (8 + 2 * std::sqrt(n.keys)) * kU) * n.values;
+    return 0.51 * e.ulp() + (rounding + 2 * ds + (8 + 2 * std::sqrt(n.keys)) * kU) * n.values;
   };
 }
 

@@ -20,9 +20,19 @@ struct Tile {
   struct Run {
     int begin, end;
   } run[kTile / 2 + 1];
-  std::int64_t key[kTile], value[kTile];  // offsets in elements from the base of the tensor
+  std::int64_t key[kTile], value[kTile];  // offsets in elements of a row of head 0
 
   bool is_full() const { return runs == 1 && run[0].begin == 0 && run[0].end == kTile; }
+
+  // Bit i: whether lane i exists.
+  std::uint64_t Exists() const {
+    std::uint64_t lanes = 0;
+    for (int i = 0; i < runs; ++i) {
+      const int n = run[i].end - run[i].begin;
+      lanes |= (n == kTile ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1) << run[i].begin;
+    }
+    return lanes;
+  }
 
   // Calls f(begin, end) for the existing keys among lanes [begin, end).
   template <class F>
@@ -41,16 +51,14 @@ struct Tile {
   }
 };
 
-// Fills tiles with the rows of one sequence and one key head.
+// Fills tiles with the rows of one sequence.
 class TileReader {
  public:
-  TileReader(const KeyStore& store, std::int64_t sequence, std::int64_t head) : store_(store) {
+  TileReader(const KeyStore& store, std::int64_t sequence) : store_(store) {
     const Tensor &k = store.keys, &v = store.values;
     const int row = store.table ? 1 : 0;
     key_row_ = k.stride(row);
     value_row_ = v.stride(row);
-    key_base_ = head * k.stride(row + 1);
-    value_base_ = head * v.stride(row + 1);
     if (store.table) {
       table_row_ = sequence * store.table->stride(0);
       block_size_ = k.dim(1);
@@ -58,8 +66,8 @@ class TileReader {
       value_block_ = v.stride(0);
     } else {
       const std::int64_t begin = ReadIndex(store.extent, sequence);
-      key_base_ += begin * key_row_;
-      value_base_ += begin * value_row_;
+      key_base_ = begin * key_row_;
+      value_base_ = begin * value_row_;
     }
   }
 
@@ -100,7 +108,7 @@ class TileReader {
   }
 
   const KeyStore& store_;
-  std::int64_t key_row_, value_row_, key_base_, value_base_;
+  std::int64_t key_row_, value_row_, key_base_ = 0, value_base_ = 0;
   std::int64_t table_row_ = 0, block_size_ = 1, key_block_ = 0, value_block_ = 0;
 };
 

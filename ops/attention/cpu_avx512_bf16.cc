@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel attention_avx512_dot{.name = "cpu_avx512_dot_bf16",
+                                                   .when = "T == bf16",
+                                                   .workspace = kWorkspace,
+                                                   .run = Bind<&Run>()};
+
+}  // namespace anyop::ops

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decode in f32, for keys and values of any storage.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/common/attention/few.h"
+#include "ops/common/registers.h"
+
+namespace anyop::ops {
+inline namespace ANYOP_ISA {
+
+template <class C>
+class FloatRows : public FewRows<FloatRows<C>, C> {
+  using Few = FewRows<FloatRows<C>, C>;
+
+ public:
+  FloatRows(const AttentionCall& call, const QueryRows& item, float* scratch)
+      : Few(call, item, scratch) {
+    for (int h = 0; h < heads_; ++h) {
+      for (int r = 0; r < rows_; ++r) {
+        LoadQuery(call, this->Token(r), this->Head(h, r), q_ + (h * rows_ + r) * q_row_);
+      }
+    }
+  }
+
+  void RunHead(const Tile& tile, int head) {
+    const ScoreRule rule(call_, item_.heads.begin + head);
+    for (int r = 0; r < rows_; r += 4) {
+      switch (std::min(4, rows_ - r)) {
+        case 1:
+          RunRows(tile, rule, head, r, Int<1>{});
+          break;
+        case 2:
+          RunRows(tile, rule, head, r, Int<2>{});
+          break;
+        case 3:
+          RunRows(tile, rule, head, r, Int<3>{});
+          break;
+        default:
+          RunRows(tile, rule, head, r, Int<4>{});
+      }
+    }
+  }
+  void FinishSums() {}
+
+ private:
+  using Few::call_, Few::item_, Few::rows_, Few::heads_, Few::dk_, Few::dv_;
+  using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
+  using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_, Few::values_;
+  static constexpr int kVectors = kVectorRegisters / 8;  // by 4 rows of sums: half the registers
+  template <int kN>
+  using Int = std::integral_constant<int, kN>;
+
+  template <int kN>
+  void RunRows(const Tile& tile, const ScoreRule& rule, int head, int first, Int<kN> rows) {
+    const Tile::Run* lanes = lanes_ + first;
+    Tile::Run any{kTile, 0}, every{0, kTile};
+    for (int r = 0; r < kN; ++r) {
+      any = {std::min(any.begin, lanes[r].begin), std::max(any.end, lanes[r].end)};
+      every = {std::max(every.begin, lanes[r].begin), std::min(every.end, lanes[r].end)};
+    }
+    tile.ForRuns(any.begin, any.end, [&](int a, int b) { Dots(tile, a, b, head, first, rows); });
+    for (int r = 0; r < kN; ++r) Softmax(tile, rule, head, first + r);
+    if (every.begin >= every.end) {
+      for (int r = 0; r < kN; ++r) AddValues(tile, lanes[r], head, first + r, Int<1>{});
+      return;
+    }
+    // A key that one row sees and another does not may hold NaN: rows differ at the edges.
+    for (int r = 0; r < kN; ++r) {
+      AddValues(tile, {lanes[r].begin, every.begin}, head, first + r, Int<1>{});
+    }
+    AddValues(tile, every, head, first, rows);
+    for (int r = 0; r < kN; ++r) {
+      AddValues(tile, {every.end, lanes[r].end}, head, first + r, Int<1>{});
+    }
+  }
+
+  // Dot products of the keys in lanes [begin, end), four at a time, with kN rows.
+  template <int kN>
+  void Dots(const Tile& tile, int begin, int end, int head, int first, Int<kN>) {
+    const float* q = q_ + (head * rows_ + first) * q_row_;
+    for (int t = begin; t < end; t += 4) {
+      const C* k[4];
+      for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::min(t + i, end - 1)];
+      if (first == 0) ahead_.Prefetch(8);
+      F32 sum[4][kN];
+      for (auto& of_key : sum) {
+        for (auto& s : of_key) s = Zero();
+      }
+      ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+        F32 x[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) x[i] = LoadAny(k[i] + e, n);
+#pragma GCC unroll 4
+        for (int r = 0; r < kN; ++r) {
+          const F32 y = Load(q + r * q_row_ + e);
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) sum[i][r] = Fma(x[i], y, sum[i][r]);
+        }
+      });
+#pragma GCC unroll 4
+      for (int r = 0; r < kN; ++r) {
+        SumFour(sum[0][r], sum[1][r], sum[2][r], sum[3][r], scores_ + (first + r) * kScoreRow + t);
+      }
+    }
+  }
+
+  // Scores become weights exp(score - largest); the row's sums are rescaled if largest grew.
+  void Softmax(const Tile& tile, const ScoreRule& rule, int head, int row) {
+    float* s = scores_ + row * kScoreRow;
+    const F32 slope = Set(this->Slope(head, row));
+    for (int t = 0; t < kTile; t += kLanes) {
+      F32 distance = Zero();
+      if (rule.has_slopes) distance = Distances(tile.first + t - position_[row]);
+      Store(s + t, rule(Load(s + t), slope, distance));
+    }
+    const Tile::Run lanes = lanes_[row];
+    if (!tile.is_full() || lanes.begin > 0 || lanes.end < kTile) Hide(tile, lanes, s);
+    F32 most = Load(s);
+    for (int t = kLanes; t < kTile; t += kLanes) most = Max(most, Load(s + t));
+    RowSum& state = state_[head * kFewRows + row];
+    const float largest = std::max(state.largest, ReduceMax(most)), base = Base(largest);
+    F32 sum = Zero();
+    for (int t = 0; t < kTile; t += kLanes) {
+      const F32 p = Exp(Load(s + t) - Set(base));
+      Store(s + t, p);
+      sum += p;
+    }
+    const float tile_sum = ReduceAdd(sum);
+    if (largest == state.largest) {
+      state.sum += tile_sum;
+      return;
+    }
+    const float factor = state.is_empty() ? 0.0f : std::exp(state.largest - base);
+    state = {largest, state.sum * factor + tile_sum};
+    float* sums = this->Sums(head, row);
+    for (std::int64_t e = 0; e < v_row_; e += kLanes) Store(sums + e, Load(sums + e) * Set(factor));
+  }
+
+  static F32 Distances(std::int64_t first) {
+    float d[kLanes];
+    for (int i = 0; i < kLanes; ++i) d[i] = float(first + i);
+    return Load(d);
+  }
+  // Lanes that are not visible get no score.
+  static void Hide(const Tile& tile, Tile::Run lanes, float* s) {
+    int at = 0;
+    tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) {
+      std::fill(s + at, s + a, kNoScore);
+      at = b;
+    });
+    std::fill(s + at, s + kTile, kNoScore);
+  }
+
+  // Adds weight * value over some lanes to the sums of kN rows.
+  template <int kN>
+  void AddValues(const Tile& tile, Tile::Run lanes, int head, int first, Int<kN> rows) {
+    if (lanes.begin >= lanes.end) return;
+    std::int64_t e = 0;
+    for (; e + kVectors * kLanes <= dv_; e += kVectors * kLanes) {
+      AddColumns<kVectors>(tile, lanes, head, first, rows, e, kFull);
+    }
+    for (; e + kLanes <= dv_; e += kLanes) AddColumns<1>(tile, lanes, head, first, rows, e, kFull);
+    if (e < dv_) AddColumns<1>(tile, lanes, head, first, rows, e, int(dv_ - e));
+  }
+
+  template <int kWide, int kN, class Count>
+  [[gnu::always_inline]] void AddColumns(const Tile& tile, Tile::Run lanes, int head, int first,
+                                         Int<kN>, std::int64_t column, Count count) {
+    const float* p = scores_ + first * kScoreRow;
+    float* sums = this->Sums(head, first) + column;
+    F32 sum[kN][kWide];
+#pragma GCC unroll 4
+    for (int r = 0; r < kN; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kWide; ++j) sum[r][j] = Load(sums + r * v_row_ + j * kLanes);
+    }
+    tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) [[gnu::always_inline]] {
+      for (int t = a; t < b; ++t) {
+        const C* v = values_ + tile.value[t] + column;
+        F32 x[kWide];
+#pragma GCC unroll 4
+        for (int j = 0; j < kWide; ++j) x[j] = LoadAny(v + j * kLanes, count);
+#pragma GCC unroll 4
+        for (int r = 0; r < kN; ++r) {
+          const F32 w = Set(p[r * kScoreRow + t]);
+#pragma GCC unroll 4
+          for (int j = 0; j < kWide; ++j) sum[r][j] = Fma(w, x[j], sum[r][j]);
+        }
+      }
+    });
+#pragma GCC unroll 4
+    for (int r = 0; r < kN; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kWide; ++j) Store(sums + r * v_row_ + j * kLanes, sum[r][j]);
+    }
+  }
+};
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops
