@@ -35,10 +35,14 @@ template <class F>
 }
 
 // y[d] = the sum of all chunks, whose elements stand as LoadBlock of a T has them in ForBlocks<4>.
+// Where several such sums lie beside each other: width is that of all, first_element
+// where y's begins.
 template <class T>
-void StoreSums(const Context& ctx, std::int64_t rows, std::int64_t d, T* y) {
+void StoreSums(const Context& ctx, std::int64_t rows, std::int64_t d, T* y, std::int64_t width = 0,
+               std::int64_t first_element = 0) {
   constexpr std::int64_t kPiece = 256;  // whole blocks
-  const float* sums = ctx.Workspace<float>();
+  if (!width) width = d;
+  const float* sums = ctx.Workspace<float>() + first_element;
   const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
   const std::int64_t grain = 10000 / (kPiece * (chunks + 1)) + 1;  // sums of other cores
   ctx.ParallelFor((d + kPiece - 1) / kPiece, grain, [&](std::int64_t first, std::int64_t last) {
@@ -47,7 +51,7 @@ void StoreSums(const Context& ctx, std::int64_t rows, std::int64_t d, T* y) {
       F32 sum[block], more[block];
       for (int k = 0; k < block; ++k) sum[k] = Zero();
       for (std::int64_t c = 0; c < chunks; ++c) {
-        LoadAll(more, sums + c * d + begin + i, count);
+        LoadAll(more, sums + c * width + begin + i, count);
         for (int k = 0; k < block; ++k) sum[k] += more[k];
       }
       StoreBlock(y + begin + i, sum, count);

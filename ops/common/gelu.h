@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Gaussian error linear unit and its derivative, in f32 lanes.
+#pragma once
+#include <string_view>
+
+#include "ops/common/activation.h"
+
+namespace anyop::ops {
+enum class Gelu { kErf, kTanh, kQuick };
+
+inline namespace ANYOP_ISA {
+
+[[gnu::always_inline]] inline Gelu ParseGelu(std::string_view word) {
+  if (word == "tanh") return Gelu::kTanh;
+  return word == "quick" ? Gelu::kQuick : Gelu::kErf;
+}
+
+// Beyond +-100 the functions are 0, x and their derivatives 0, 1 in f32; infinities become finite,
+// so that no 0 * inf arises. NaN stays.
+[[gnu::always_inline]] inline F32 AtMost100(F32 x) {
+  return Min(Set(100.0f), Max(Set(-100.0f), x));
+}
+
+// v[k] = gelu(v[k]). T: what the result is rounded to.
+template <Gelu kKind, class T, int N>
+[[gnu::always_inline]] inline void GeluAll(F32 (&v)[N]) {
+  F32 x[N];
+  for (int k = 0; k < N; ++k) x[k] = Max(Set(-100.0f), v[k]);
+  if constexpr (kKind == Gelu::kErf) {
+    for (int k = 0; k < N; ++k) v[k] = Activate<Activation::kGelu>(x[k]);
+    return;
+  }
+  for (int k = 0; k < N; ++k) {
+    const F32 z = Set(1.5957691f) * Fma(Set(0.044715f) * x[k] * x[k], x[k], x[k]);
+    v[k] = kKind == Gelu::kTanh ? z : Set(1.702f) * x[k];
+  }
+  SigmoidAll<T>(v);
+  for (int k = 0; k < N; ++k) v[k] = v[k] * x[k];
+}
+
+// v[k] = gelu'(v[k]).
+template <Gelu kKind, class T, int N>
+[[gnu::always_inline]] inline void GeluDerivativeAll(F32 (&v)[N]) {
+  F32 x[N], s[N], rest[N];
+  for (int k = 0; k < N; ++k) x[k] = AtMost100(v[k]);
+  if constexpr (kKind == Gelu::kErf) {
+    for (int k = 0; k < N; ++k) {
+      const F32 density = Set(0.39894228f) * Exp(Set(-0.5f) * x[k] * x[k]);
+      v[k] = Fma(x[k], density, Set(0.5f) * OnePlusErf(x[k]));
+    }
+    return;
+  }
+  for (int k = 0; k < N; ++k) {
+    const F32 z = Set(1.5957691f) * Fma(Set(0.044715f) * x[k] * x[k], x[k], x[k]);
+    s[k] = kKind == Gelu::kTanh ? z : Set(1.702f) * x[k];
+    rest[k] = Zero() - s[k];
+  }
+  SigmoidAll<T>(s);
+  SigmoidAll<T>(rest);
+  for (int k = 0; k < N; ++k) {
+    const F32 slope = kKind == Gelu::kTanh
+                          ? Set(1.5957691f) * Fma(Set(0.134145f) * x[k], x[k], Set(1.0f))
+                          : Set(1.702f);
+    v[k] = Fma(x[k] * s[k] * rest[k], slope, s[k]);
+  }
+}
+
+// Calls f with the kind as a constant.
+template <class F>
+[[gnu::always_inline]] inline void VisitGelu(Gelu kind, F&& f) {
+  switch (kind) {
+    case Gelu::kErf:
+      return f(std::integral_constant<Gelu, Gelu::kErf>{});
+    case Gelu::kTanh:
+      return f(std::integral_constant<Gelu, Gelu::kTanh>{});
+    case Gelu::kQuick:
+      return f(std::integral_constant<Gelu, Gelu::kQuick>{});
+  }
+}
+
+}  // namespace ANYOP_ISA
+}  // namespace anyop::ops

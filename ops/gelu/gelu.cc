@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// gelu: the Gaussian error linear unit, element by element.
+//
+//   none   y = x/2 * (1 + erf(x / sqrt(2)))
+//   tanh   y = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x^3)))
+//   quick  y = x / (1 + exp(-1.702*x))
+//
+// Numerics  f32 for every T, rounded once. f32: 4 ulp where x > 0, else an absolute error of
+//           4 * 2^-24 * |x|. No finite x overflows; -inf gives -0, +inf gives +inf.
+// Source    Hendrycks and Gimpel 2016, arXiv:1606.08415.
+
+#include "ops/gelu/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel gelu_avx512 [[gnu::weak]];
+extern const Kernel gelu_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&gelu_avx512, &gelu_avx2, &kPortable};
+
+extern constinit const Op gelu{
+    .signature =
+        "gelu(x: T[...], kind: 'none' | 'tanh' | 'quick' = 'none') -> (y: T[...] over x) "
+        "where T in f32 | f16 | bf16",
+    .gradient = "gelu_backward",
+    .flops = "20 * size(y)",
+    .kernels = kKernels,
+    .rowwise = true,
+};
+
+}  // namespace anyop::ops

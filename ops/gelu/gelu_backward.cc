@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// gelu_backward: the gradient of gelu.
+//
+//   dx = dy * G'(x)
+//
+//   none   G' = Phi + x * phi, Phi = (1 + erf(x / sqrt(2))) / 2, phi = exp(-x^2 / 2) / sqrt(2*pi)
+//   tanh   G' = (1 + w) / 2 + x/2 * (1 - w^2) * a * (1 + 3*0.044715*x^2),
+//          w = tanh(a * (x + 0.044715*x^3)), a = sqrt(2/pi)
+//   quick  G' = q * (1 + 1.702*x * (1 - q)), q = 1 / (1 + exp(-1.702*x))
+//
+// Numerics  f32 for every T, rounded once.
+// Source    the derivative of Hendrycks and Gimpel 2016, arXiv:1606.08415.
+
+#include "ops/gelu/backward.h"
+
+namespace anyop::ops {
+
+extern const Kernel gelu_backward_avx512 [[gnu::weak]];
+extern const Kernel gelu_backward_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunBackward>()};
+constexpr const Kernel* kKernels[] = {&gelu_backward_avx512, &gelu_backward_avx2, &kPortable};
+
+extern constinit const Op gelu_backward{
+    .signature =
+        "gelu_backward(dy: T[...], x: T[...], kind: 'none' | 'tanh' | 'quick') "
+        "-> (dx: T[...]? over dy) where T in f32 | f16 | bf16",
+    .flops = "30 * size(dy)",
+    .kernels = kKernels,
+    .rowwise = true,
+};
+
+}  // namespace anyop::ops

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/layer_norm/backward.h"
+#include "ops/layer_norm/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel layer_norm_avx512{.name = "cpu_avx512", .run = Bind<&Run>()};
+extern constinit const Kernel layer_norm_backward_avx512{
+    .name = "cpu_avx512", .workspace = kBackwardWorkspace, .run = Bind<&RunBackward>()};
+
+}  // namespace anyop::ops

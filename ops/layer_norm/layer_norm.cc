@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// layer_norm: normalization of each row to mean 0 and variance 1.
+//
+//   y[r, i] = z[r, i] * weight[i] + bias[i]     z[r, i] = (x[r, i] - mu(r)) * s(r)
+//
+//   mu(r) = mean_i(x[r, i])     s(r) = 1 / sqrt(mean_i((x[r, i] - mu(r))^2) + eps)
+//
+//   weight, bias  one per channel, each with or without the other; absent: 1 and 0
+//   eps           in units of x^2; keeps s finite when a row is constant
+//
+// Numerics  f32 for every T, the mean first, then the squares; one rounding, on the store to y.
+//           A constant row gives bias, up to a rounding error of mu times s.
+// Source    Ba, Kiros and Hinton 2016, arXiv:1607.06450.
+
+#include "ops/layer_norm/kernel.h"
+
+namespace anyop::ops {
+
+extern const Kernel layer_norm_avx512 [[gnu::weak]];
+extern const Kernel layer_norm_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&layer_norm_avx512, &layer_norm_avx2, &kPortable};
+
+extern constinit const Op layer_norm{
+    .signature =
+        "layer_norm(x: T[..., d], weight: T[d]?, bias: T[d]?, eps: float = 1e-5) "
+        "-> (y: T[..., d] over x) where T in f32 | f16 | bf16, d >= 1, eps >= 0",
+    .gradient = "layer_norm_backward",
+    .flops = "8 * size(y)",
+    .kernels = kKernels,
+    .rowwise = true,
+};
+
+}  // namespace anyop::ops
