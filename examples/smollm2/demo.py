@@ -138,7 +138,8 @@ def torch_rows(
 @click.option("--tokens", default=96, show_default=True, help="The most tokens to generate.")
 @click.option("--compiled", is_flag=True, help="Rows for torch.compile too; takes some minutes.")
 def main(prompt: str, tokens: int, compiled: bool) -> None:
-    """Answers PROMPT with SmolLM2 and shows what ran."""
+    """Answers PROMPT with SmolLM2 and shows what ran. With --bench, ./demo measures the project's
+    goals instead."""
     console = Console(highlight=False)
     try:
         with console.status("reading the model file"):

@@ -19,6 +19,7 @@ def cases() -> Iterator[Case]:
                 ours=lambda a: partial(anyop.add, a.x, a.y, out=a.z),
                 numpy=lambda a: partial(np.add, a.x, a.y, out=a.z),
                 torch=lambda t, a: t.call(t.torch.add, a.x, a.y),
+                goal="movement",
                 moved=3 * x.nbytes,
                 flops=x.size,
             )

@@ -64,6 +64,7 @@ def cases() -> Iterator[Case]:
                     out=(a.x, a.residual),
                 ),
                 others={"vllm": "both"},
+                goal="small operator",
                 moved=4 * x.nbytes,
                 flops=5 * x.size,
                 tolerance=3e-2,

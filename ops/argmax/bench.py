@@ -19,6 +19,7 @@ def cases() -> Iterator[Case]:
                 numpy=lambda a: partial(a.x.argmax, -1),
                 torch=lambda t, a: t.call(lambda v: v.argmax(-1), a.x),
                 others={"vllm": "largest"} if name == "f32" else {},
+                goal="small operator",
                 moved=x.nbytes,
                 tolerance=0,
             )

@@ -40,6 +40,7 @@ def cases() -> Iterator[Case]:
                 ours=lambda a: partial(anyop.copy_blocks, a.caches, a.mapping),
                 numpy=plain,
                 torch=of_torch,
+                goal="movement",
                 moved=2 * caches * n * w * dtype.itemsize,
                 tolerance=0,
                 result=lambda a: a.caches[-1],

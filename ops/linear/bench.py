@@ -60,6 +60,7 @@ def cases() -> Iterator[Case]:
         for name, dtype in each_dtype():
             x, weight = normal((m, k), dtype, 0), normal((n, k), dtype, 1, scale=k**-0.5)
             y = np.empty((m, n), dtype)
+            goal = "one row" if m == 1 else "many rows"
             for how, ours in (("packed", packed), ("as it is", unpacked)):
                 yield Case(
                     f"{name} [{m},{k}]x[{n},{k}] {how}",
@@ -68,6 +69,7 @@ def cases() -> Iterator[Case]:
                     numpy=lambda a: partial(np.matmul, a.x, a.weight.T),
                     torch=lambda t, a: t.call(t.F.linear, a.x, a.weight),
                     others={"vllm": "product", "llama": "product"},
+                    goal=goal if ours is packed else "",
                     moved=x.nbytes + weight.nbytes + y.nbytes,
                     flops=2 * m * n * k,
                     rate=RATES[name],

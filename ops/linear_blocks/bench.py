@@ -39,6 +39,7 @@ def cases() -> Iterator[Case]:
             weight = np.asarray(anyop.dequantize_blocks(blocks, kind)).astype(dtype)
             y = np.empty((m, n), dtype)
             arrays = {"x": x, "blocks": blocks, "weight": weight, "y": y, "format": kind}
+            goal = "one row" if m == 1 else ""
             for what, ours in (("packed", packed), ("in rows", in_rows)):
                 yield Case(
                     f"{kind} {what}, {name} [{m},{k}]x[{n},{k}]",
@@ -47,6 +48,7 @@ def cases() -> Iterator[Case]:
                     numpy=lambda a: lambda: a.x @ a.weight.T,
                     torch=lambda t, a: t.call(t.F.linear, a.x, a.weight),
                     others={"llama": ours.__name__},
+                    goal="one row of blocks" if m == 1 and ours is in_rows else goal,
                     moved=x.nbytes + blocks.nbytes + y.nbytes,
                     flops=2 * m * n * k,
                     rate="int8 dot",

@@ -93,6 +93,7 @@ def cases() -> Iterator[Case]:
                 numpy=of_numpy,
                 torch=of_torch,
                 others={"vllm": "product"},
+                goal="many rows, int8" if ours is packed and m > 1 else "",
                 moved=x.nbytes + weight.nbytes + y.nbytes,
                 flops=2 * m * n * k,
                 rate="int8 dot",

@@ -19,6 +19,7 @@ def cases() -> Iterator[Case]:
                 ours=lambda a: partial(anyop.mul, a.x, a.y, out=a.z),
                 numpy=lambda a: partial(np.multiply, a.x, a.y, out=a.z),
                 torch=lambda t, a: t.call(t.torch.mul, a.x, a.y),
+                goal="movement",
                 moved=3 * x.nbytes,
                 flops=x.size,
             )

@@ -51,6 +51,7 @@ def cases() -> Iterator[Case]:
                 numpy=plain,
                 torch=of_torch,
                 others={"vllm": "stored"},
+                goal="movement",
                 moved=4 * key.nbytes,
                 tolerance=0,
                 result=lambda a: a.value_cache,

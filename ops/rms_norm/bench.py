@@ -47,6 +47,7 @@ def cases() -> Iterator[Case]:
                     lambda v, w: t.F.rms_norm(v, w.shape, w, EPS), a.x, a.weight
                 ),
                 others={"vllm": "norm"},
+                goal="small operator",
                 moved=2 * x.nbytes,
                 flops=4 * x.size,
             )

@@ -36,6 +36,7 @@ def in_place(name: str, dtype: np.dtype, t: int, hq: int, hkv: int, d: int) -> C
         },
         ours=lambda a: partial(anyop.rotary_embedding, a.positions, a.query, a.key, a.table),
         others={"vllm": "rotated"},
+        goal="small operator",
         moved=2 * (query.nbytes + key.nbytes),
         flops=3 * (query.size + key.size),
         tolerance=2e-2,

@@ -43,6 +43,7 @@ def cases() -> Iterator[Case]:
                 numpy=lambda a: partial(plain, a.x),
                 torch=lambda t, a: t.call(partial(of_torch, t), a.x),
                 others={"vllm": "product"},
+                goal="small operator",
                 moved=x.nbytes + y.nbytes,
                 flops=15 * y.size,
             )

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 DTYPES = {"f32": F32, "f16": F16, "bf16": BF16}
 Call = Callable[[], Any]
+GOALS = (
+    "movement", "small operator", "many rows", "many rows, int8", "one row", "one row of blocks",
+    "decode attention",
+)  # fmt: skip
 
 
 @dataclass
@@ -31,6 +35,7 @@ class Case:
     ours       ours(a) -> functools.partial of an operator, so that it can be timed from C++ too
     numpy      numpy(a) -> a call, on floats as f32 (NumPy computes in nothing smaller), or None
     torch      torch(t, a) -> a call by `t.call` or `t.gradient` (see TorchSide), or None
+    goal       the project's goal that this size is measured by (see GOALS), "": none
     others     opponent in another interpreter -> function of bench_OPPONENT.py in `folder`
     others_tolerance   of their results, where they round otherwise; tolerance's if None
     moved      bytes that are read and written at least once
@@ -54,9 +59,14 @@ class Case:
     result: Callable[[SimpleNamespace], Any] | None = None
     widen: bool = True
     note: str = ""
+    goal: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
     others_tolerance: float | None = None
     folder: Path = Path()
+
+    def __post_init__(self) -> None:
+        if self.goal and self.goal not in GOALS:
+            raise ValueError(f"{self.sizes}: no goal is '{self.goal}', but {', '.join(GOALS)}")
 
     @property
     def array_bytes(self) -> int:

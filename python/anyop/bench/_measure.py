@@ -217,7 +217,11 @@ def _array(value: Any) -> Any:
 
 
 def bound(
-    case: Case, ceilings: Mapping[str, Any], threads: int, is_cold: bool
+    case: Case,
+    ceilings: Mapping[str, Any],
+    threads: int,
+    is_cold: bool,
+    movements: Sequence[str] = ("copy_gbs", "read_gbs"),
 ) -> tuple[float, str]:
     """The least time in us: the larger of movement at the cache level it fits, and arithmetic."""
     most = max(b["threads"] for b in ceilings["bandwidths"])
@@ -228,6 +232,6 @@ def bound(
     rates = [r for r in ceilings["rates"] if r["threads"] == used]
     by_name = {r["name"]: r["gops"] for r in rates}
     gops = by_name.get(case.rate, by_name["f32 fma"])
-    bandwidth = max(level["copy_gbs"], level["read_gbs"])
+    bandwidth = max(level[kind] for kind in movements)
     move, arithmetic = case.moved / bandwidth / 1e3, case.flops / gops / 1e3
     return (move, level["level"]) if move >= arithmetic else (arithmetic, case.rate)

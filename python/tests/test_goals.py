@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of goals: what counts as met, and which sizes are measured."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from anyop.bench import Case
+from anyop.bench._measure import Row, Timing
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parents[2]
+LEVELS = [("L1", 16384), ("L2", 524288), ("L3", 8388608), ("DRAM", 1 << 27)]
+CEILINGS = {
+    "bandwidths": [
+        {"level": name, "bytes": size, "threads": 1, "read_gbs": 20.0, "copy_gbs": 10.0}
+        for name, size in LEVELS
+    ],
+    "rates": [{"name": "f32 fma", "threads": 1, "gops": 100.0}],
+}
+
+
+@pytest.fixture
+def goals(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("threadpoolctl")
+    monkeypatch.setattr(sys, "path", [str(ROOT / "tools"), str(ROOT), *sys.path])
+    return importlib.import_module("goals")
+
+
+def case(goal: str, elements: int = 1000) -> Case:
+    arrays = {"x": np.ones(elements, np.float32)}
+    return Case("[x]", arrays, ours=lambda a: None, moved=4 * elements, goal=goal)  # type: ignore
+
+
+def row(us: float, bound_us: float, **others: float) -> Row:
+    timings = {name: Timing(t, t) for name, t in {"anyop": us, **others}.items()}
+    return Row("op", "[x]", "warm", 1, "cpu", bound_us, "L1", "", timings)
+
+
+def test_most_and_least_are_met_on_their_own_sides(goals: ModuleType) -> None:
+    for reached, is_most, met in (
+        (1, False, False),
+        (3, False, True),
+        (1, True, True),
+        (3, True, False),
+    ):
+        goal = goals.Goal("part", "what", reached, 2, "", is_most)
+        assert goal.is_met is met and (goal.share >= 1) is met
+
+
+def test_a_case_is_compared_with_what_its_goal_names(goals: ModuleType) -> None:
+    small = list(
+        goals.case_goals(case("small operator"), row(1, 0.5, vllm=3, torch=3), CEILINGS, 1 << 23)
+    )
+    assert [(g.unit, g.reached, g.is_met) for g in small] == [
+        ("x vllm", 3, False),
+        ("x torch", 3, True),
+    ]
+    (movement,) = goals.case_goals(case("movement"), row(1, 0.2), CEILINGS, 1 << 23)
+    assert movement.reached == pytest.approx(0.4)  # 4000 bytes at the 10 GB/s of a copy
+
+
+def test_a_void_or_missing_opponent_gives_no_number(goals: ModuleType) -> None:
+    void = row(1, 0.5, vllm=9)
+    void.timings["vllm"].matches = False
+    assert list(goals.case_goals(case("small operator"), void, CEILINGS, 1 << 23)) == []
+
+
+def test_from_memory_the_aim_of_many_rows_is_lower(goals: ModuleType) -> None:
+    for elements, aim in ((1000, 0.85), (1 << 22, 0.6)):
+        found = goals.case_goals(case("many rows", elements), row(1, 0.7), CEILINGS, 1 << 23)
+        assert [g.aim for g in found] == [aim]
+
+
+def test_every_goal_of_a_case_has_an_aim_and_wrong_ones_are_refused(goals: ModuleType) -> None:
+    from anyop.bench._case import GOALS
+
+    assert set(GOALS) == set(goals.CASE_GOALS)
+    with pytest.raises(ValueError, match=r"\[x\]: no goal is 'fast', but movement, "):
+        case("fast")
+
+
+def test_the_short_table_shows_the_one_furthest_off(goals: ModuleType) -> None:
+    def shown(short: bool) -> str:
+        made: list[Any] = [goals.Goal("part", f"row {n}", n, 4) for n in (3, 5, 2)]
+        text = io.StringIO()
+        goals.show(made, ["no llama"], Console(file=text, width=120), short)
+        return text.getvalue()
+
+    assert "furthest: row 2" in shown(True) and "1 of 3" in shown(True)
+    assert "row 5" in shown(False) and "row 5" not in shown(True)
+    assert "no llama" in shown(True)

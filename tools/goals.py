@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's goals, each measured on this machine: what was reached, and whether that is it.
+
+Collected from the benches that exist; shares are of ceilings measured in the same run.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyop
+import llamabench
+import modelbench
+from anyop.bench import _measure, _opponents
+from anyop.cli import bench, bench_graph, bench_ops
+from rich.console import Console
+from rich.table import Table
+
+# Goal of a case -> (what of its row, the least that is wanted).
+CASE_GOALS: dict[str, tuple[tuple[str, float], ...]] = {
+    "movement": (("of copy bandwidth", 0.8),),
+    "small operator": (("x vllm", 4), ("x torch", 2.5)),
+    "many rows": (("of the ceiling", 0.85), ("x torch", 1)),
+    "many rows, int8": (("of the ceiling", 0.85),),
+    "one row": (("of the ceiling", 0.9),),
+    "one row of blocks": (("of the ceiling", 0.65),),
+    "decode attention": (("of the ceiling", 0.65), ("x vllm", 3)),
+}
+FROM_DRAM = {"many rows": 0.6}  # of the ceiling, where a weight does not fit the caches
+LLAMA_GOALS = {"anyop, packed": 2.5, "anyop, rows of the file": 2.0}
+# ns of a call from C++, by the bench's name.
+CALL_GOALS = {
+    "Cached3Tensors": 25, "Cached17Parameters": 60, "HitBeyondTheLastPlan": 80,
+    "Miss3Tensors": 1000, "Miss17Parameters": 1000,
+}  # fmt: skip
+IMPORT_MS = 40
+BUSY_STEPS, BUSY_ROUNDS = 24, 3
+QUICK_ROUNDS, QUICK_BYTES = 7, 1 << 26  # of a case's arrays
+Note = Callable[[str], None]
+
+
+@dataclass
+class Goal:
+    """aim: the least that is wanted, or the most where is_most."""
+
+    part: str
+    what: str
+    reached: float
+    aim: float
+    unit: str = ""
+    is_most: bool = False
+    note: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        return self.reached <= self.aim if self.is_most else self.reached >= self.aim
+
+    @property
+    def share(self) -> float:
+        """Of the aim: beyond 1 it is met."""
+        low, high = (self.reached, self.aim) if self.is_most else (self.aim, self.reached)
+        return high / low if low else float("inf")
+
+
+def calls(costs: dict[str, float], import_ms: float, with_torch: bool) -> Iterator[Goal]:
+    for name, aim in CALL_GOALS.items():
+        if name in costs:
+            yield Goal("call from C++", name, costs[name], aim, "ns", True)
+    rows = bench.measure() + (bench.measure_torch(compiled=False) if with_torch else [])
+    for row in rows:
+        if row.aim is not None and row.ratio is not None:
+            what = f"{row.what} ({row.ns:.0f} ns)"
+            yield Goal("call from Python", what, row.ratio, row.aim, f"of {row.beside}", True)
+    yield Goal("import anyop", "beyond NumPy", import_ms, IMPORT_MS, "ms", True)
+
+
+def graphs(programs: Path, quick: bool, skipped: list[str]) -> Iterator[Goal]:
+    rows = [*bench_graph.calls(quick), *bench_graph.overheads(quick), *bench_graph.making(quick)]
+    rows += bench_graph.memory()
+    for program in bench_graph.PROGRAMS:
+        rows += bench_graph.cpp(programs / program, quick, skipped)
+    for row in rows:
+        if row.aim:
+            aim = 1.02 if row.part.startswith("memory plan") else row.aim
+            yield Goal("graphs", f"{row.part}: {row.what}", row.value, aim, row.unit, True)
+
+
+def operators(
+    ceilings: dict[str, Any], opponents: list[str], quick: bool, note: Note
+) -> Iterator[Goal]:
+    """Cases that say which goal they are for, at the sizes that the goal is about."""
+    cores = anyop.get_num_threads()
+    level = {b["level"]: b["bytes"] for b in ceilings["bandwidths"] if b["threads"] == 1}
+    anyop.set_num_threads(1)
+    modelbench.set_threads(1)
+    try:
+        for name, path in bench_ops.case_files(None, ()):
+            for case in bench_ops.load_cases(name, path):
+                is_small = case.array_bytes <= level["L2"]
+                wanted = {"": False, "small operator": is_small,
+                          "movement": case.array_bytes > 2 * level["L1"]}  # fmt: skip
+                if not wanted.get(case.goal, True) or (quick and case.array_bytes > QUICK_BYTES):
+                    continue
+                note(f"{name} {case.sizes}")
+                row = _measure.measure(name, case, ceilings, opponents)
+                assert row
+                yield from case_goals(case, row, ceilings, level["L3"])
+    finally:
+        modelbench.set_threads(cores)
+
+
+def case_goals(
+    case: Any, row: _measure.Row, ceilings: dict[str, Any], cached: int
+) -> Iterator[Goal]:
+    best, what = row.ours.best_us, f"{row.operator} {row.sizes}"
+    for kind, aim in CASE_GOALS[case.goal]:
+        reached: float | None = row.bound_us / best
+        if kind.startswith("x "):
+            reached = row.ratio(kind[2:])
+        elif kind == "of copy bandwidth":
+            bound, _ = _measure.bound(case, ceilings, row.threads, False, ("copy_gbs",))
+            reached = bound / best
+        elif case.array_bytes > cached:
+            aim = FROM_DRAM.get(case.goal, aim)
+        if reached is not None:
+            unit = f"{kind} ({row.bound_by})" if kind == "of the ceiling" else kind
+            yield Goal(case.goal, what, reached, aim, unit, note=row.note)
+
+
+def model(ceilings: dict[str, Any], console: Console, quick: bool) -> Iterator[Goal]:
+    rows = llamabench.rows(ceilings, console, quick)
+    most = max(r.threads for r in rows)
+    for row in rows:
+        ours = row.what.startswith("anyop")
+        what = f"decode {row.dtype}, {row.what}, threads {row.threads} ({row.best_per_s:.0f}/s)"
+        if ours and row.dtype == "bf16" and row.threads == most:
+            yield Goal("model", what, row.read_limit_share, 0.85, "of the read limit")
+        beside = llamabench.best_of_llama(row, rows, "best_per_s")
+        if ours and row.dtype == "q4_1" and beside:
+            aim = LLAMA_GOALS[row.what]
+            yield Goal("model", what, row.best_per_s / beside, aim, "x llama.cpp")
+    decoder = next(r.model for r in rows if r.dtype == "bf16" and r.what.startswith("anyop"))
+    if most > 1:
+        yield busy_core(decoder, most)
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def busy_core(decoder: Any, threads: int) -> Goal:
+    """Decode while another process keeps one core: all threads against one."""
+    prompt, ids = list(range(100, 132)), [504] * BUSY_STEPS
+    other = multiprocessing.get_context("spawn").Process(target=spin, daemon=True)
+    other.start()
+    best: dict[int, float] = {}
+    try:
+        for _ in range(BUSY_ROUNDS):
+            for n in (1, threads):
+                modelbench.set_threads(n)
+                seconds, _ = modelbench.decode(decoder, prompt, ids)
+                best[n] = max(best.get(n, 0), 1 / statistics.median(seconds[4:]))
+    finally:
+        other.kill()
+        modelbench.set_threads(threads)
+    what = f"decode bf16, {threads} threads, one core taken ({best[threads]:.0f}/s)"
+    return Goal("model", what, best[threads] / best[1], 0.95, f"of 1 thread ({best[1]:.0f}/s)")
+
+
+def rows(
+    ceilings: dict[str, Any], costs: dict[str, float], import_ms: float, programs: Path,
+    console: Console, quick: bool, with_model: bool,
+) -> tuple[list[Goal], list[str]]:  # fmt: skip
+    """All goals, and what could not be measured. quick: fewer rounds, no compiled opponents."""
+    skipped = [] if costs else ["No calls from C++: build with tests, as ./check does."]
+    names = ["torch"] if not modelbench.without_torch() else []
+    for name, opponent in _opponents.OPPONENTS.items():
+        if opponent.is_installed:
+            names.append(name)
+        else:
+            skipped.append(f"No rows of {name}. Try: anyop bench opponents --install {name}")
+    if modelbench.without_torch():
+        skipped.append(modelbench.without_torch())
+    if quick:
+        _measure.ROUNDS = QUICK_ROUNDS
+    found: list[Goal] = []
+    with console.status("calls") as status:
+        found += calls(costs, import_ms, not quick and "torch" in names)
+        status.update("graphs")
+        found += graphs(programs, quick, skipped)
+        found += operators(ceilings, names, quick, status.update)
+    if with_model:
+        found += model(ceilings, console, quick)
+    return found, skipped
+
+
+def facts(found: Iterable[Goal]) -> list[dict[str, Any]]:
+    return [{**asdict(g), "is_met": g.is_met} for g in found]
+
+
+def show(found: list[Goal], skipped: list[str], console: Console, short: bool = False) -> None:
+    """A line for each goal; short: for each kind of goal, with the one that is furthest off."""
+    table = Table(title="Goals, one run; operators with 1 thread")
+    for name in ("goal", "what", "reached", "aim", "", "met"):
+        table.add_column(name, justify="right" if name in ("reached", "aim") else "left")
+    for part, unit in dict.fromkeys((g.part, kind_of(g)) for g in found):
+        mine = [g for g in found if (g.part, kind_of(g)) == (part, unit)]
+        worst = min(mine, key=lambda g: g.share)
+        for g in [worst] if short else mine:
+            sign = "<=" if g.is_most else ">="
+            met = "yes" if g.is_met else "NO"
+            if short:
+                met = f"{sum(g.is_met for g in mine)} of {len(mine)}"
+            what = f"furthest: {g.what}" if short and len(mine) > 1 else g.what
+            reached = f"{g.reached:.3g}" if g.reached < 1000 else f"{g.reached:.0f}"
+            table.add_row(part, what, reached, f"{sign} {g.aim:g}", g.unit, met)
+    console.print(table)
+    for reason in dict.fromkeys(skipped):
+        console.print(reason)
+
+
+def kind_of(goal: Goal) -> str:
+    """Goals of one kind are one line of the short table."""
+    return goal.unit.split(" (")[0] if goal.part in CASE_GOALS else goal.part
