@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "graph/skyline.h"
+
 namespace anyop {
 namespace {
 
@@ -21,43 +23,15 @@ class Planner {
   }
 
   MemoryPlan Plan(int rounds) {
-    std::vector<int> order(buffers_.size());
-    std::iota(order.begin(), order.end(), 0);
-    const auto by = [&](auto key) {
-      std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
-    };
-    by([&](int i) { return bytes_[std::size_t(i)]; });
-    MemoryPlan best{Place(order), peak_, bound_};
-    std::vector<int> best_order = order;
-    const auto consider = [&](const std::vector<int>& candidate) {
-      std::vector<std::int64_t> offsets = Place(candidate);
-      if (peak_ >= best.peak_bytes) return false;
-      best.offsets = std::move(offsets);
-      best.peak_bytes = peak_;
-      best_order = candidate;
-      return true;
-    };
-    if (best.peak_bytes > bound_ && rounds > 0) {
-      by([&](int i) { return bytes_[std::size_t(i)] * Length(i); });
-      consider(order);
-      by([&](int i) { return std::int64_t(Length(i)); });
-      consider(order);
-    }
-    std::uint64_t random = 0x9e3779b97f4a7c15;
-    for (int round = 0; round < rounds && best.peak_bytes > bound_; ++round) {
-      std::vector<int> next = best_order;
-      Promote(best, next, random);
-      consider(next);
-    }
-    return best;
+    MemoryPlan plan = PlaceBySize();
+    if (plan.peak_bytes == bound_ || rounds <= 0) return plan;
+    std::vector<Lifetime> aligned(buffers_.begin(), buffers_.end());
+    for (std::size_t i = 0; i < aligned.size(); ++i) aligned[i].bytes = bytes_[i];
+    ImprovePlan(aligned, rounds, &plan);
+    return plan;
   }
 
  private:
-  int Length(int i) const {
-    const Lifetime& b = buffers_[std::size_t(i)];
-    return b.last - b.first + 1;
-  }
-
   // Who is alive together with whom, and the most bytes at one step: one pass over the steps.
   void FindNeighbours() {
     const std::size_t n = buffers_.size();
@@ -86,23 +60,27 @@ class Planner {
     }
   }
 
-  // Places buffers in this order, each into the smallest gap between its neighbours that holds it,
-  // else as low as it can lie above. Sets peak_.
-  std::vector<std::int64_t> Place(const std::vector<int>& order) {
-    std::vector<std::int64_t> offsets(buffers_.size(), -1);
+  // The largest first, each into the smallest gap between its neighbours that holds it, else as low
+  // as it can lie above.
+  MemoryPlan PlaceBySize() const {
+    std::vector<int> order(buffers_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return bytes_[std::size_t(a)] > bytes_[std::size_t(b)]; });
+    MemoryPlan plan{std::vector<std::int64_t>(buffers_.size(), -1), 0, bound_};
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
-    peak_ = 0;
     for (const int i : order) {
       taken.clear();
       for (const int other : neighbours_[std::size_t(i)]) {
-        const std::int64_t at = offsets[std::size_t(other)];
+        const std::int64_t at = plan.offsets[std::size_t(other)];
         if (at >= 0) taken.emplace_back(at, at + bytes_[std::size_t(other)]);
       }
       std::sort(taken.begin(), taken.end());
-      offsets[std::size_t(i)] = TightestGap(taken, bytes_[std::size_t(i)]);
-      peak_ = std::max(peak_, offsets[std::size_t(i)] + bytes_[std::size_t(i)]);
+      std::int64_t& offset = plan.offsets[std::size_t(i)];
+      offset = TightestGap(taken, bytes_[std::size_t(i)]);
+      plan.peak_bytes = std::max(plan.peak_bytes, offset + bytes_[std::size_t(i)]);
     }
-    return offsets;
+    return plan;
   }
 
   static std::int64_t TightestGap(const std::vector<std::pair<std::int64_t, std::int64_t>>& taken,
@@ -119,31 +97,10 @@ class Planner {
     return best >= 0 ? best : end;
   }
 
-  // Moves the buffers that reach the peak towards the front, and one at random: a step of the
-  // search.
-  void Promote(const MemoryPlan& plan, std::vector<int>& order, std::uint64_t& random) const {
-    const auto next = [&random](std::size_t n) {
-      random ^= random << 13;
-      random ^= random >> 7;
-      random ^= random << 17;
-      return std::size_t(random % n);
-    };
-    const auto move = [&](std::size_t from) {
-      const std::size_t to = next(from + 1);
-      std::rotate(order.begin() + std::ptrdiff_t(to), order.begin() + std::ptrdiff_t(from),
-                  order.begin() + std::ptrdiff_t(from) + 1);
-    };
-    for (std::size_t k = 0; k < order.size(); ++k) {
-      const std::size_t i = std::size_t(order[k]);
-      if (plan.offsets[i] + bytes_[i] == plan.peak_bytes) move(k);
-    }
-    move(next(order.size()));
-  }
-
   std::span<const Lifetime> buffers_;
   std::vector<std::int64_t> bytes_;
   std::vector<std::vector<int>> neighbours_;
-  std::int64_t bound_ = 0, peak_ = 0;
+  std::int64_t bound_ = 0;
 };
 
 }  // namespace

@@ -23,10 +23,10 @@ struct MemoryPlan {
 
 inline constexpr std::int64_t kArenaAlignment = 64;
 
-// Buffers by size, each into the tightest gap; then up to `rounds` other orders, in which what
-// reaches highest comes earlier, for as long as the peak is above the bound. The same input gives
-// the same plan. Cost: 1000 buffers of a decoder 0.3 ms, and as much per round.
-MemoryPlan PlanMemory(std::span<const Lifetime> buffers, int rounds = 200);
+// Buffers by size, each into the tightest gap. Where that is above the bound, a search of at most
+// this many rounds (skyline.h). The same input gives the same plan. Cost: 1000 buffers of a decoder
+// 0.3 ms, a round of the search about a millisecond.
+MemoryPlan PlanMemory(std::span<const Lifetime> buffers, int rounds = 50);
 
 // The first defect of a plan: two buffers that are alive together and overlap, one that ends beyond
 // the arena, starts below it, or is not aligned. "" if there is none. Shares no code with

@@ -4,6 +4,7 @@
 //
 // Cut: a rectangle of memory by time, cut in two at a random place along a random side, again and
 // again, the largest part first. A perfect plan exists: the rectangle.
+// Pinwheel: likewise, but into five parts around the middle, no two of which are a rectangle.
 // Random: sizes from 64 bytes to 1 MiB, equally likely by their logarithm; lifetimes of 8 steps in
 // the mean, beginning anywhere. No plan need reach the bound.
 // Stack: lifetimes that lie within one another or apart, as calls of functions do.
@@ -28,26 +29,56 @@ std::int64_t RandomBytes(Random& random) {
   return std::int64_t(64 * std::exp2(std::uniform_real_distribution<>(0, 14)(random)));
 }
 
-Buffers Cut(int n, Random& random) {
+// A rectangle cut until there are n parts; cut(part, random, parts) changes one and adds others.
+template <class F>
+Buffers CutUntil(int n, Random& random, F&& cut) {
   Buffers parts = {{kArenaAlignment * 16384, 0, 1023}};
-  while (int(parts.size()) < n) {
+  for (int tries = 0; int(parts.size()) < n && tries < 10 * n; ++tries) {
     const auto area = [](const Lifetime& l) { return double(l.bytes) * (l.last - l.first + 1); };
     const auto largest = std::max_element(parts.begin(), parts.end(),
                                           [&](auto& a, auto& b) { return area(a) < area(b); });
-    Lifetime rest = *largest;
-    const std::int64_t units = largest->bytes / kArenaAlignment;
-    const int steps = largest->last - largest->first + 1;
-    if (units > 1 && (steps == 1 || random() % 2)) {
-      largest->bytes = (1 + Below(random, units - 1)) * kArenaAlignment;
-      rest.bytes -= largest->bytes;
-    } else if (steps > 1) {
-      rest.first = largest->first + 1 + Below(random, steps - 1);
-      largest->last = rest.first - 1;
-    }
-    parts.push_back(rest);
+    cut(std::size_t(largest - parts.begin()), &parts);
   }
   std::shuffle(parts.begin(), parts.end(), random);
   return parts;
+}
+
+Buffers Cut(int n, Random& random) {
+  return CutUntil(n, random, [&](std::size_t k, Buffers* parts) {
+    Lifetime &part = (*parts)[k], rest = part;
+    const std::int64_t units = part.bytes / kArenaAlignment;
+    const int steps = part.last - part.first + 1;
+    if (units > 1 && (steps == 1 || random() % 2)) {
+      part.bytes = (1 + Below(random, units - 1)) * kArenaAlignment;
+      rest.bytes -= part.bytes;
+    } else if (steps > 1) {
+      rest.first = part.first + 1 + Below(random, steps - 1);
+      part.last = rest.first - 1;
+    }
+    parts->push_back(rest);
+  });
+}
+
+Buffers Pinwheel(int n, Random& random) {
+  return CutUntil(n, random, [&](std::size_t k, Buffers* parts) {
+    const Lifetime whole = (*parts)[k];
+    const std::int64_t units = whole.bytes / kArenaAlignment;
+    const int steps = whole.last - whole.first + 1;
+    if (units < 3 || steps < 3) return;
+    // The middle begins and ends here.
+    const int from = whole.first + 1 + Below(random, steps - 2);
+    const int to = from + 1 + Below(random, whole.last - from);
+    const std::int64_t low = 1 + Below(random, units - 2);
+    const std::int64_t high = low + 1 + Below(random, units - 1 - low);
+    const auto part = [&](std::int64_t bottom, std::int64_t top, int first, int end) {
+      return Lifetime{(top - bottom) * kArenaAlignment, first, end - 1};
+    };
+    (*parts)[k] = part(low, high, from, to);
+    parts->push_back(part(0, low, whole.first, to));
+    parts->push_back(part(0, high, to, whole.last + 1));
+    parts->push_back(part(high, units, from, whole.last + 1));
+    parts->push_back(part(low, units, whole.first, from));
+  });
 }
 
 Buffers Anywhere(int n, Random& random) {
@@ -95,6 +126,7 @@ void Plan(benchmark::State& state, Buffers (*make)(int, Random&)) {
 }
 
 BENCHMARK_CAPTURE(Plan, cut, &Cut)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Plan, pinwheel, &Pinwheel)->Arg(101)->Arg(1001)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(Plan, random, &Anywhere)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(Plan, stack, &Stack)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond);
 
