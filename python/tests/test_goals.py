@@ -65,6 +65,11 @@ def test_a_case_is_compared_with_what_its_goal_names(goals: ModuleType) -> None:
     ]
     (movement,) = goals.case_goals(case("movement"), row(1, 0.2), CEILINGS, 1 << 23)
     assert movement.reached == pytest.approx(0.4)  # 4000 bytes at the 10 GB/s of a copy
+    assert movement.unit == "of copy bandwidth (L1)"
+    attention = case("decode attention")
+    attention.flops = 10**9  # its goal is about reading alone
+    (read, _) = goals.case_goals(attention, row(1, 0.2, vllm=3), CEILINGS, 1 << 23)
+    assert read.reached == pytest.approx(0.2)
 
 
 def test_a_void_or_missing_opponent_gives_no_number(goals: ModuleType) -> None:
@@ -77,6 +82,21 @@ def test_from_memory_the_aim_of_many_rows_is_lower(goals: ModuleType) -> None:
     for elements, aim in ((1000, 0.85), (1 << 22, 0.6)):
         found = goals.case_goals(case("many rows", elements), row(1, 0.7), CEILINGS, 1 << 23)
         assert [g.aim for g in found] == [aim]
+
+
+def test_sizes_are_those_that_the_goal_is_about(goals: ModuleType) -> None:
+    level = dict(LEVELS)
+    for goal, elements, wanted in (
+        ("", 1000, False),
+        ("small operator", 1000, True),
+        ("small operator", 1 << 20, False),
+        ("movement", 1000, False),
+        ("movement", 1 << 20, True),
+        ("one row", 1 << 20, False),
+        ("one row of blocks", 1 << 23, True),
+        ("many rows", 1000, True),
+    ):
+        assert goals.is_wanted(case(goal, elements), level) is wanted, (goal, elements)
 
 
 def test_every_goal_of_a_case_has_an_aim_and_wrong_ones_are_refused(goals: ModuleType) -> None:
@@ -97,3 +117,9 @@ def test_the_short_table_shows_the_one_furthest_off(goals: ModuleType) -> None:
     assert "furthest: row 2" in shown(True) and "1 of 3" in shown(True)
     assert "row 5" in shown(False) and "row 5" not in shown(True)
     assert "no llama" in shown(True)
+
+
+def test_a_ceiling_is_the_best_that_was_measured(goals: ModuleType) -> None:
+    first = {**CEILINGS, "rates": [{"name": "f32 fma", "threads": 1, "gops": 50.0}]}
+    both = goals.best_of(first, CEILINGS)
+    assert both["rates"] == CEILINGS["rates"] and both["bandwidths"] == CEILINGS["bandwidths"]
