@@ -44,17 +44,18 @@ struct Bound {
   const DLTensor* outputs[1] = {&y.tensor()};
 };
 
-void PerNode(benchmark::State& state, int nodes) {
-  state.counters["ns_per_node"] =
-      benchmark::Counter(double(nodes) * 1e-9, benchmark::Counter::kIsIterationInvariantRate |
-                                                   benchmark::Counter::kInvert);
+// Nanoseconds of each of n; what: "ns_per_node".
+void CountPer(benchmark::State& state, const char* what, int n) {
+  state.counters[what] =
+      benchmark::Counter(double(n) * 1e-9, benchmark::Counter::kIsIterationInvariantRate |
+                                               benchmark::Counter::kInvert);
 }
 
 void Replay1000Nodes(benchmark::State& state) {
   Bound b(kNodes);
   const auto s = b.executable.Prepare(b.inputs);
   for (auto _ : state) b.executable.Replay(*s, b.inputs, b.outputs);
-  PerNode(state, kNodes);
+  CountPer(state, "ns_per_node", kNodes);
 }
 BENCHMARK(Replay1000Nodes);
 
@@ -69,7 +70,7 @@ void Call1000Times(benchmark::State& state) {
   for (auto _ : state) {
     for (int i = 0; i < kNodes; ++i) Run(op, *GetPlan(op, frame), frame);
   }
-  PerNode(state, kNodes);
+  CountPer(state, "ns_per_node", kNodes);
 }
 BENCHMARK(Call1000Times);
 
@@ -96,14 +97,15 @@ void Specialise1000Nodes(benchmark::State& state) {
 }
 BENCHMARK(Specialise1000Nodes)->Unit(benchmark::kMicrosecond);
 
-// Eight calls on 64 rows, cut into 16 blocks for two threads.
+// Eight calls on 64 rows in one region, of 16 blocks or of a block for each of two threads: what is
+// left of the latter beside its 16 calls is the barrier.
 void ReplayRegion(benchmark::State& state) {
   LoadOnce();
   const Array w = Array::Zeros({64}, DType::kF32), x = Array::Zeros({64, 64}, DType::kF32),
               y = Array::Zeros({64, 64}, DType::kF32);
   CompileOptions options;
   options.regions = state.range(0) > 0;
-  options.block_rows = 4;
+  options.block_rows = 64 / std::max<std::int64_t>(state.range(1), 1);
   Scope scope;
   scope.threads(int(std::max<std::int64_t>(state.range(0), 1)));
   Executable executable(Chain(8, w), options);
@@ -112,7 +114,11 @@ void ReplayRegion(benchmark::State& state) {
   const auto s = executable.Prepare(inputs);
   for (auto _ : state) executable.Replay(*s, inputs, outputs);
 }
-BENCHMARK(ReplayRegion)->ArgName("threads")->Arg(0)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(ReplayRegion)
+    ->ArgNames({"threads", "blocks"})
+    ->Args({0, 1})
+    ->ArgsProduct({{1, 2}, {2, 16}})
+    ->UseRealTime();
 
 // 30 layers of 5 calls that share their work and 5 that do not, and a head.
 void ReplayDecodeStep(benchmark::State& state) {
@@ -122,7 +128,8 @@ void ReplayDecodeStep(benchmark::State& state) {
   GraphBuilder b;
   const int weight = b.State("w", w, true);
   int h = b.Input("x", "f32[n, 64]");
-  for (int i = 0; i < 151; ++i) {
+  constexpr int kShared = 151;
+  for (int i = 0; i < kShared; ++i) {
     h = b.Call("testing.nop_shared", {ValueArgument(h)})[0];
     h = b.Call("testing.nop3", {ValueArgument(h), ValueArgument(weight)})[0];
   }
@@ -134,6 +141,7 @@ void ReplayDecodeStep(benchmark::State& state) {
   const DLTensor* outputs[] = {&y.tensor()};
   const auto s = executable.Prepare(inputs);
   for (auto _ : state) executable.Replay(*s, inputs, outputs);
+  if (state.range(0) > 1) CountPer(state, "ns_per_region", kShared);
 }
 BENCHMARK(ReplayDecodeStep)
     ->ArgName("threads")
