@@ -11,7 +11,7 @@ from typing import Any
 
 import anyop
 import pytest
-from anyop.bench import _measure, _runs
+from anyop.bench import _measure, _opponents, _runs
 from anyop.cli import app, bench_ops
 from click.testing import CliRunner, Result
 
@@ -166,3 +166,8 @@ def test_every_contender_of_a_built_in_bench_agrees(name: str) -> None:
         ours = first.result()
         for other in others:
             assert _measure.agree(ours, other.result(), case.tolerance), (case.sizes, other.label)
+        elsewhere, missing = _measure.remote_contenders(case, _opponents.installed(), 1)
+        assert not missing
+        loose = case.tolerance if case.others_tolerance is None else case.others_tolerance
+        for remote in elsewhere:
+            assert _measure.agree(ours, remote.result(), loose), (case.sizes, remote.label)

@@ -61,7 +61,8 @@ class Side:
     def array(self, stored: np.ndarray, dtype: str) -> np.ndarray:
         """bf16 as f32: what ggml's activations are."""
         if dtype == "bf16":
-            return (stored.astype(np.uint32) << 16).view(np.float32)
+            widened: np.ndarray = (stored.astype(np.uint32) << 16).view(np.float32)
+            return widened
         return stored.copy()
 
     def to_numpy(self, value: Any) -> np.ndarray:
