@@ -39,6 +39,7 @@ void BoundState::Add(const BoundState& other) {
   for (const Row& r : other.rows_) {
     rows_.push_back({r.name, Ref::Borrow(r.owner.get()), r.is_torch, r.data, r.bytes});
   }
+  for (const Ref& object : other.kept_) Keep(object.get());
 }
 
 void BoundState::KeepOnly(const Graph& graph) {

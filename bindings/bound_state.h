@@ -15,6 +15,8 @@ class BoundState {
   // name: of the graph's value. object: an array or tensor.
   void Add(const std::string& name, PyObject* object);
   void Add(const BoundState& other);
+  // Keeps an object alive that is no memory of the graph.
+  void Keep(PyObject* object) { kept_.push_back(Ref::Borrow(object)); }
   // Forgets those that are no state of the graph.
   void KeepOnly(const Graph& graph);
   // Throws a ValueError where memory was exchanged. Cost: 2 ns each.
@@ -36,6 +38,7 @@ class BoundState {
   [[noreturn]] static void Refuse(const std::string& graph, const Row& row);
 
   std::vector<Row> rows_;
+  std::vector<Ref> kept_;
 };
 
 }  // namespace anyop::python

@@ -9,12 +9,15 @@
 namespace anyop::python {
 namespace {
 
-// (function, takes torch tensors, takes out) for callers of one host.
+// (function, takes torch tensors, takes out[, is trusted]) for callers of one host.
 DefinedFunction ToFunction(PyObject* row) {
   PyObject* function;
-  int is_torch, takes_out;
-  if (!PyArg_ParseTuple(row, "Opp", &function, &is_torch, &takes_out)) throw ErrorSet{};
-  return {Py_NewRef(function), is_torch ? ObjectKind::kTorch : ObjectKind::kNumpy, takes_out != 0};
+  int is_torch, takes_out, is_trusted = 0;
+  if (!PyArg_ParseTuple(row, "Opp|p", &function, &is_torch, &takes_out, &is_trusted)) {
+    throw ErrorSet{};
+  }
+  return {Py_NewRef(function), is_torch ? ObjectKind::kTorch : ObjectKind::kNumpy, takes_out != 0,
+          is_trusted != 0};
 }
 
 void FillTables(Definition& d) {

@@ -13,6 +13,7 @@ struct DefinedFunction {
   PyObject* function = nullptr;
   ObjectKind kind = ObjectKind::kNumpy;
   bool takes_out = false;
+  bool is_trusted = false;  // keeps no argument, so that tensors may be lent again
 };
 
 // The data of a kernel that is a function of Python. Never freed: plans point to it.

@@ -80,6 +80,37 @@ Ref Lender::Lend(ObjectKind kind, const DLTensor& t, Access access) {
                                     : ViewAsArray(t, access, MakeBase(ledger_));
 }
 
+namespace {
+
+bool IsSameLayout(const DLTensor& a, const DLTensor& b) {
+  const bool is_alike = AddressOf(a) == AddressOf(b) && a.ndim == b.ndim &&
+                        a.dtype.code == b.dtype.code && a.dtype.bits == b.dtype.bits;
+  for (int i = 0; is_alike && i < a.ndim; ++i) {
+    const auto stride = [i](const DLTensor& t) { return static_cast<const Tensor&>(t).stride(i); };
+    if (a.shape[i] != b.shape[i] || stride(a) != stride(b)) return false;
+  }
+  return is_alike;
+}
+
+}  // namespace
+
+// One tensor for each hash: what it points to may be gone by now, but then nobody asks for it.
+Ref LendAgain(const DLTensor& t) {
+  constexpr std::size_t kSlots = 4096;
+  static PyObject* slots[kSlots] = {};
+  static Ledger* const ledger = new Ledger;  // its loans never end
+  std::size_t hash = reinterpret_cast<std::uintptr_t>(AddressOf(t)) / 16 + t.dtype.bits;
+  for (int i = 0; i < t.ndim; ++i) hash = hash * 31 + std::size_t(t.shape[i]);
+  PyObject*& slot = slots[(hash ^ hash / kSlots) % kSlots];
+  DLTensor seen;
+  if (slot && ViewPlain(ObjectKind::kTorch, slot, seen) && IsSameLayout(seen, t)) {
+    return Ref::Borrow(slot);
+  }
+  Ref made = LendToTorch(t, ledger);
+  Py_XSETREF(slot, Py_NewRef(made.get()));
+  return made;
+}
+
 Ref ViewAsArray(const DLTensor& t, Access access, Ref base) {
   const auto& tensor = static_cast<const Tensor&>(t);
   const npy_intp item = t.dtype.bits / 8;

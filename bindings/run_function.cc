@@ -174,6 +174,7 @@ class FunctionRun {
   Ref ToTensor(const DLTensor& t, PyObject* own, Access access) {
     const bool is_own =
         own && t.data && DataOf(kind_, own) == static_cast<char*>(t.data) + t.byte_offset;
+    if (!is_own && by_->is_trusted && kind_ == ObjectKind::kTorch) return LendAgain(t);
     if (!is_own) return lender_.Lend(kind_, t, access);
     if (kind_ == ObjectKind::kTorch || access == Access::kWrite) return Ref::Borrow(own);
     return ViewAsArray(t, access, Ref::Borrow(own));

@@ -49,7 +49,6 @@ PyObject* Input(PyObject* self, PyObject* args) {
     Trace& trace = Self(self);
     const char *name, *type;
     if (!PyArg_ParseTuple(args, "ss", &name, &type)) throw ErrorSet{};
-    ++trace.names[name];
     const std::string_view text(type);
     const ParamKind kind = text == "int"     ? ParamKind::kInt
                            : text == "float" ? ParamKind::kFloat
@@ -178,6 +177,14 @@ PyObject* At(PyObject* self, PyObject* place) {
   });
 }
 
+// keep(object): alive for as long as the graph.
+PyObject* Keep(PyObject* self, PyObject* object) {
+  return Guarded([&] {
+    Self(self).bound.Keep(object);
+    return Py_NewRef(Py_None);
+  });
+}
+
 // compile(type of what is returned, or None for the only tensor or nothing): the graph.
 PyObject* Compile(PyObject* self, PyObject* returns) {
   return Guarded([&] {
@@ -200,6 +207,7 @@ PyMethodDef g_methods[] = {{"input", Input, METH_VARARGS, nullptr},
                            {"terms", Terms, METH_O, nullptr},
                            {"place", Place, METH_NOARGS, nullptr},
                            {"at", At, METH_O, nullptr},
+                           {"keep", Keep, METH_O, nullptr},
                            {"compile", Compile, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 

@@ -32,6 +32,7 @@ from anyop._anyop import (
 )
 from anyop._define import define
 from anyop._graph import graph
+from anyop._graph.host_call import host
 from anyop._graph.saved import SavedGraphs, load_graph, load_graphs, save_graphs
 from anyop._libraries import Libraries, Library, builtin_names
 
@@ -259,6 +260,7 @@ __all__ = [
     "get_num_threads",
     "get_policy",
     "graph",
+    "host",
     "info",
     "load",
     "load_graph",

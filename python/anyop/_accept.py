@@ -13,7 +13,10 @@ from anyop import _anyop
 Function = Callable[..., Any]
 
 
-def name_of(function: Function) -> str:
+def name_of(function: Any) -> str:
+    """Of a function, or the name itself."""
+    if isinstance(function, str):
+        return function.removesuffix("()")
     return getattr(function, "__name__", type(function).__name__)
 
 
@@ -24,7 +27,7 @@ class Acceptor:
         self._op, self._names = op, names
 
     def __call__(
-        self, function: Function, is_torch: bool, returned: Any, results: tuple[Any, ...]
+        self, function: Any, is_torch: bool, returned: Any, results: tuple[Any, ...]
     ) -> None:
         """results: the caller's memory; None for a result that was declined."""
         copy = _copy_tensor if is_torch else _copy_array
@@ -40,7 +43,7 @@ class Acceptor:
                     f"signature promises {_show(result)}.{wrong[1]}"
                 )
 
-    def _spread(self, function: Function, returned: Any, n: int) -> Sequence[Any]:
+    def _spread(self, function: Any, returned: Any, n: int) -> Sequence[Any]:
         if n == 1:
             return (returned,)
         if n == 0 and returned is None:

@@ -27,7 +27,8 @@ def info_text(op: _Function | str) -> str: ...
 
 _Row = tuple[str, str, str, list[tuple[str, bool, str, float]], list[str], int, float, int, str]
 
-_Defined = tuple[_Function, bool, bool]  # function, takes torch tensors, takes out
+# Function, takes torch tensors, takes out, keeps no tensor for sure.
+_Defined = tuple[_Function, bool, bool] | tuple[_Function, bool, bool, bool]
 
 def define(
     library: str,
@@ -130,6 +131,8 @@ class Tracer:
     def place(self) -> str: ...
     # The place of what is added from now on; "" takes the user's line.
     def at(self, place: str, /) -> None: ...
+    # Alive for as long as the graph.
+    def keep(self, kept: object, /) -> None: ...
     def compile(self, returns: type[Any] | None, /) -> Graph: ...
 
 class GraphMemory(tuple[int, int, int]):

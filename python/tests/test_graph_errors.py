@@ -18,7 +18,7 @@ UNKNOWN = (
     "them. Try an operator, a fixed size, or do it outside of the graph."
 )
 FOREIGN = ", but a graph holds operators of anyop only."
-OUTSIDE = " Try an operator, or do it outside of the graph."
+OUTSIDE = " Try an operator, anyop.host, or do it outside of the graph."
 
 
 def scaled(x: Any, eps: Any) -> Any:

@@ -38,9 +38,10 @@ class Traced(_anyop.Traced):
         hint = _anyop.did_you_mean(operator, names)
         if operator in names:
             hint = f" Try anyop.{operator}."
+        hint = hint or " Try an operator, anyop.host, or do it outside of the graph."
         raise _anyop.WrongType(
             f"anyop.graph: {_at(self)} calls {code} on {self._text()}, but a graph holds operators "
-            f"of anyop only.{hint or ' Try an operator, or do it outside of the graph.'}"
+            f"of anyop only.{hint}"
         )
 
     def __bool__(self) -> bool:

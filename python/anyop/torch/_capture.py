@@ -27,6 +27,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from anyop import _anyop
+from anyop.torch._fold import fold_constants
 from anyop.torch._in_place import lower_mutation
 from anyop.torch._lower import Lowered, Lowering, attribute, is_users
 from anyop.torch._program import copy_of
@@ -250,7 +251,8 @@ class Details:
         module = copy_of(self.source.module)
         try:
             lower_mutation(module, lambda node: True)
-            aten_patterns.fuse(module.graph)
+            fold_constants(module)
+            aten_patterns.fuse(module)
             returns = None if self.source.out_spec.is_leaf() else tuple
             placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
             for node, name in zip(placeholders, self.source.names, strict=True):

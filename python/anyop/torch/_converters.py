@@ -61,6 +61,12 @@ def find(node: Node, lowering: Any) -> Converter | None:
     return _BySignature(operator, overload) if operator else None
 
 
+def is_known(node: Node) -> bool:
+    """Whether a node has a converter, which may yet refuse it."""
+    is_given = node.target in _converters or node.target in _internal
+    return is_given or _ours(node.target)[0] is not None
+
+
 def find_view(node: Node) -> Converter | None:
     """Called with the node, the value that it is a view of, and a graph's sizes."""
     return _views.get(node.target)

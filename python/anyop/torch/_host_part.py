@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, Node
 
 from anyop import _anyop
+from anyop._graph.host import TORCH, Part, operator, run
 from anyop._graph.value import Value
 from anyop.torch import _converters
-from anyop.torch._host_call import Part, operator
+from anyop.torch._host_code import compiled
 from anyop.torch._memory import is_in_place, nodes_in, viewed_by, written_by
 from anyop.torch._sizes import Fatal, Unconverted, expression, signature_text, symbols_of
 
@@ -48,12 +49,19 @@ class HostPart:
         return root in self.written
 
     def would_grow(self, node: Node) -> bool:
-        """Whether all that a node computes, which is integers, comes from nodes that wait."""
+        """Whether a node stands between nodes that wait and others of the host."""
         value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor) or value.is_floating_point() or written_by(node):
+        if not isinstance(value, torch.Tensor) or written_by(node):
+            return False
+        if value.is_floating_point() and not all(map(self.is_hosts, node.users)):
             return False
         tensors = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
         return bool(tensors) and all(self.holds(self.lowering.roots[n]) for n in tensors)
+
+    def is_hosts(self, node: Node) -> bool:
+        """Whether a node is surely one of the host."""
+        is_call = node.op == "call_function"
+        return is_call and not self.lowering.is_lazy(node) and not _converters.is_known(node)
 
     def flush(self) -> None:
         """Makes what waits a call of the graph."""
@@ -218,12 +226,12 @@ class _PartGraph:
         from anyop.torch._lower import place_of, random_or_effect
 
         lowering = self.lowering
-        inputs = [n for n in self.graph.nodes if n.op == "placeholder"]
         self.graph.output(tuple(self.copies[n] for n in self.exports))
-        function = GraphModule(lowering.module, self.graph).forward
+        lists = [[self.copies[n] for n in many] for many in self.lists]
+        numbers = [self.copies[n] for n in self.numbers]
+        function = compiled(self.graph, lowering.module, len(self.symbols), numbers, lists)
         names = [str(n.target) for n in self.nodes]
-        part = Part(_spread(function, self.order(inputs), len(self.exports)), names,
-                    place_of(self.nodes[0]))  # fmt: skip
+        part = Part(function, names, place_of(self.nodes[0]))
         lowering.parts.append(part)
         for node in self.nodes:
             if node in lowering.rows:
@@ -238,14 +246,15 @@ class _PartGraph:
         if not is_random and all(isinstance(a, int) for a in arguments):
             self.compute(part, arguments)
             return
-        made = operator(self.parameters(is_random), self.results())(part.number, *arguments)
+        call = operator(self.parameters(is_random), self.results(), TORCH)
+        made = call(part.number, *arguments)
         values = made if len(self.exports) > 1 else (made,)
         for node, value in zip(self.exports, values, strict=len(self.exports) > 0):
             self.take(node, value)
 
     def compute(self, part: Part, arguments: list[Any]) -> None:
         """What depends on nothing is computed now, and belongs to the graph."""
-        made = part(*arguments)
+        made = run(part.number, *arguments)
         many = made if len(self.exports) > 1 else (made,)
         for node, tensor in zip(self.exports, many, strict=True):
             is_written = self.lowering.roots[node] in self.lowering.written
@@ -257,11 +266,6 @@ class _PartGraph:
         shown = self.lowering.tracer.describe(value._id)[3]
         for size, name in zip(node.meta["val"].shape, shown, strict=True):
             self.lowering.sizes.learn(size, name)
-
-    def order(self, inputs: list[Node]) -> list[int]:
-        """Where the function's arguments are among those of the operator, behind the symbols."""
-        given = [self.copies[n] for n in (*self.numbers, *self.tensors)]
-        return [len(self.symbols) + given.index(n) for n in inputs]
 
     def parameters(self, is_random: bool) -> list[str]:
         rows = [f"{s}: int" for s in self.symbols]
@@ -279,18 +283,3 @@ class _PartGraph:
 
 def _dims(shape: Iterable[Any]) -> str:
     return ", ".join(signature_text(n) for n in shape)
-
-
-def _spread(function: Any, order: list[int], n_results: int) -> Any:
-    """Calls a part's function with those of an operator's arguments that it takes."""
-
-    def run(*args: Any) -> Any:
-        flat = []
-        for a in args:
-            flat += a if isinstance(a, list) else [a]
-        made = function(*[flat[i] for i in order])
-        if n_results == 1:
-            return made[0]
-        return made if n_results else None
-
-    return run

@@ -75,7 +75,7 @@ class _Lowering:
                 continue
             if node.target is auto_functionalized_v2:
                 self.functionalized(node)
-            elif self.ends_in_an_input(node):
+            elif self.ends_in_an_input(node) or self.is_of_its_own(node):
                 if node.target in _UPDATES:
                     self.update(node)
                 elif node.target in _REPLACES:
@@ -91,6 +91,14 @@ class _Lowering:
             return False
         root = self.roots[nodes_in(node.args[0])[0]]
         return root in self.final and self.is_writable(root)
+
+    def is_of_its_own(self, node: Node) -> bool:
+        """Whether an update is all that is done with what was made for it."""
+        if node.target not in _UPDATES:
+            return False
+        base = nodes_in(node.args[0])[0]
+        is_new = base.op == "call_function" and self.roots[base] is base
+        return is_new and list(base.users) == [node]
 
     def may_overwrite(self, base: Node, update: Node) -> bool:
         """Whether nobody reads what was there before the update after it."""

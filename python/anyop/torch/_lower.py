@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ from torch.fx.node import map_arg
 
 import anyop
 from anyop import _anyop
+from anyop._graph.host import TORCH, Part, operator
 from anyop._graph.value import Value
 from anyop.torch import _converters
-from anyop.torch._host_call import Part, operator
+from anyop.torch._fold import folded
 from anyop.torch._host_part import HostPart
 from anyop.torch._memory import Roots, is_in_place, is_random, viewed_by, written_by
 from anyop.torch._operators import DTYPES
 from anyop.torch._sizes import Fatal, Sizes, Unconverted, expression, symbols_of
-from anyop.torch.names import aten, aten_views  # noqa: F401  registers its converters
+from anyop.torch.names import aten, aten_caches, aten_composites, aten_views  # noqa: F401
 
 _FOREIGN = (str(Path(torch.__file__).parent), str(Path(anyop.__file__).parent), "<")
 
@@ -106,6 +107,7 @@ class Lowering:
         self.made_outputs: list[Node] = []
         self.made_tensors: list[torch.Tensor] = []
         self.made_starts: dict[Any, Value] = {}
+        self.made_rows: dict[Any, Value] = {}
         self.token = torch.zeros(1, dtype=torch.uint8)  # random parts write it, which orders them
         self.token_value = Value(self.tracer, self.tracer.state("token", self.token, False))
 
@@ -182,7 +184,7 @@ class Lowering:
             return "no converter"
         is_written = False
         if self.host.would_grow(node):
-            return "integers between host nodes"
+            return "between host nodes"
         try:
             for tensor in _tensors(node.meta.get("val")):
                 graph_dtype(tensor)
@@ -274,6 +276,9 @@ class Lowering:
         return isinstance(attribute(self.module, str(node.target)), torch.Tensor)
 
     def constant(self, node: Node) -> Any:
+        known = folded(self.module, node)
+        if known is not None:
+            return self.constant_value(known)
         tensor = attribute(self.module, str(node.target))
         if not isinstance(tensor, torch.Tensor):
             raise Unconverted(f"{node.target} is a {type(tensor).__name__}")
@@ -290,6 +295,14 @@ class Lowering:
         name = f"constant{len(self.made_tensors)}"
         return Value(self.tracer, self.tracer.state(name, tensor, is_frozen))
 
+    def constant_row(self, numbers: Iterable[Any], dtype: torch.dtype) -> Value:
+        """Numbers that belong to the graph: one tensor for all who ask for the same."""
+        row = list(numbers)
+        key = (dtype, *map(repr, row))
+        if key not in self.made_rows:
+            self.made_rows[key] = self.constant_value(torch.tensor(row, dtype=dtype))
+        return self.made_rows[key]
+
     def copied(self, value: Value) -> Value:
         """Fresh memory in each call, with elements in order."""
         return aten.contiguous(self, value)
@@ -301,8 +314,8 @@ class Lowering:
         if found is not None:
             return found
         if isinstance(length, int):
-            starts = torch.arange(batch + 1, dtype=torch.int32) * length
-            made = self.constant_value(starts)
+            numbers = range(0, batch * length + 1, length) if length else [0] * (batch + 1)
+            made = self.constant_row(numbers, torch.int32)
         else:
 
             def run(n: int) -> torch.Tensor:
@@ -310,7 +323,7 @@ class Lowering:
 
             part = Part(run, ["arange"], "")
             self.parts.append(part)
-            made = operator(["n: int"], [f"y0: i32[{batch + 1}]"])(part.number, length)
+            made = operator(["n: int"], [f"y0: i32[{batch + 1}]"], TORCH)(part.number, length)
         self.made_starts[key] = made
         return made
 
@@ -364,6 +377,8 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _name(node: Node) -> str:
+    if "operator" in node.meta:  # what it stands for
+        return str(node.meta["operator"])
     target = node.target
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(
         target, "__name__", str(target)

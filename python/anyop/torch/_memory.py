@@ -79,6 +79,28 @@ def is_in_place(node: Node) -> bool:
     return source is not None and isinstance(made_by, Node) and source in written_by(made_by)
 
 
+def is_same_view(a: Any, b: Any) -> bool:
+    """Whether two nodes are the same elements of the same memory, as far as their calls tell."""
+    if not isinstance(a, Node) or not isinstance(b, Node):
+        return False
+    a, b = _written(a), _written(b)
+    if a is b:
+        return True
+    is_alike = a.op == b.op == "call_function" and a.target is b.target and a.kwargs == b.kwargs
+    if not is_alike or viewed_by(a) is None or a.args[1:] != b.args[1:]:
+        return False
+    return is_same_view(viewed_by(a), viewed_by(b))
+
+
+def _written(node: Node) -> Node:
+    """What a node that returns what it wrote has written."""
+    while node.op == "call_function" and is_in_place(node):
+        source = viewed_by(node)
+        assert source is not None
+        node = source
+    return node
+
+
 def is_random(node: Node) -> bool:
     """Whether a node must run once per call, at its place, whatever its arguments are."""
     if isinstance(node.target, torch._ops.OpOverload):

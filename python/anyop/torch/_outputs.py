@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from anyop.torch._memory import viewed_by
+from anyop.torch._memory import is_in_place, viewed_by
 from anyop.torch._sizes import Unconverted, evaluator, expression
 
 if TYPE_CHECKING:
@@ -92,6 +92,11 @@ class Outputs:
         graph = Graph()
         copies = {root: graph.placeholder("x")}
         for one in reversed(nodes):
+            if is_in_place(one):  # what it wrote
+                source = viewed_by(one)
+                assert source is not None
+                copies[one] = copies[source]
+                continue
             sources = [n for n in one.all_input_nodes if n not in copies]
             if sources:
                 raise Unconverted("a view that depends on sizes is returned")

@@ -16,8 +16,9 @@ from torch.utils._python_dispatch import (
 )
 
 from anyop import _anyop
+from anyop._graph.host import take_raised
 from anyop.torch import _fast
-from anyop.torch._host_call import take_raised
+from anyop.torch._fold import fold_constants
 from anyop.torch._in_place import lower_mutation
 from anyop.torch._lower import Lowered, Lowering, attribute
 from anyop.torch._route import _environment
@@ -83,7 +84,8 @@ class Program:
             return node in bound or node.meta["val"].is_contiguous()
 
         left = lower_mutation(module, is_writable)
-        aten_patterns.fuse(module.graph)
+        fold_constants(module)
+        aten_patterns.fuse(module)
         returned = next(n for n in module.graph.nodes if n.op == "output")
         n_outputs = len(returned.args[0])
         returned.args = ((*returned.args[0], *(source for _, source in left)),)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of ATen and the operators of anyop that compute the same.
 
-What is not the same stays with torch: argmax and topk (the order of NaN), a mask of attention,
-casts between floats and whole numbers, broadcasting that repeats rows.
+What is not the same stays with torch: argmax and topk (the order of NaN), masks of attention
+that say more than `causal`, casts between floats and whole numbers, broadcasting that repeats rows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch.fx import Node
 import anyop
 from anyop._graph.value import Value
 from anyop.torch._converters import internal
+from anyop.torch._memory import is_same_view
 from anyop.torch._operators import DTYPES, TORCH_DTYPES
 from anyop.torch._sizes import Unconverted, is_same
 
@@ -67,6 +68,9 @@ def _binary(name: str, node: Node, lowering: Any, x: Any, y: Any) -> Any:
             return operator(name)(a.reshape(full), b.reshape(full)).reshape(shape)
         if b.shape and _dims(b.shape) == [str(b.shape[-1])] == [str(n) for n in shape[-1:]]:
             return operator(name)(a.reshape(shape), b.reshape([b.shape[-1]]))
+        is_whole = lowering.tracer.describe(a._id)[2][0] == "i"
+        if is_whole and not _dims(b.shape):  # of positions, which are few
+            return operator(name)(a.reshape([*shape, 1]), b.reshape([1])).reshape(shape)
     raise Unconverted("broadcasting that repeats rows")
 
 
@@ -78,8 +82,7 @@ def _filled(number: Any, x: Value, lowering: Any) -> Value:
     exact = (dtype in _FLOATS and is_exact) or (dtype[0] == "i" and isinstance(number, int))
     if not exact or isinstance(number, bool) or not isinstance(d, int):
         raise Unconverted(f"a number with {dtype}")
-    row = torch.full((d,), number, dtype=TORCH_DTYPES[dtype])
-    made: Value = lowering.constant_value(row)
+    made: Value = lowering.constant_row([number] * d, TORCH_DTYPES[dtype])
     return made
 
 
@@ -139,6 +142,27 @@ def rms_norm(
     if len(normalized_shape) != 1 or eps is None:
         return NotImplemented
     return operator("rms_norm")(x, weight, eps)
+
+
+@internal(_aten.native_layer_norm.default)
+def layer_norm(
+    node: Node, lowering: Any, x: Value, normalized_shape: Any, weight: Any, bias: Any, eps: float
+) -> Any:
+    if len(normalized_shape) != 1 or any(u.args[1] != 0 and u.users for u in node.users):
+        return NotImplemented  # mean and deviation are read: training
+    return operator("layer_norm")(x, weight, bias, eps), None, None
+
+
+@internal(_aten.gelu.default)
+def gelu(node: Node, lowering: Any, x: Value, *, approximate: str = "none") -> Any:
+    return operator("gelu")(x, approximate)
+
+
+@internal(_aten.gelu_backward.default)
+def gelu_backward(
+    node: Node, lowering: Any, dy: Value, x: Value, *, approximate: str = "none"
+) -> Any:
+    return operator("gelu_backward")(dy, x, approximate)
 
 
 @internal(_aten.linear.default)
@@ -231,6 +255,8 @@ def copy_(node: Node, lowering: Any, x: Value, y: Value, non_blocking: bool = Fa
     if _dims(x.shape) != _dims(y.shape):
         return NotImplemented
     target: Any = node.args[0]
+    if is_same_view(target, node.args[1]):  # x[1:] += y ends with x[1:] = x[1:]
+        return x
     return _cast(lowering, y.reshape(x.shape), target.meta["val"].dtype, out=x)
 
 

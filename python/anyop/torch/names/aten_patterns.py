@@ -3,26 +3,47 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 
+from anyop.torch._fx import only_user as _only_user
 from anyop.torch._memory import viewed_by, written_by
+from anyop.torch.names import aten_attention, aten_rotary
 
 _aten = torch.ops.aten
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 
 
-def fuse(graph: Graph) -> None:
+def fuse(module: GraphModule) -> None:
     """Replaces patterns whose intermediate values nobody else reads."""
-    for node in graph.nodes:
+    graph = module.graph
+    for node in list(graph.nodes):
+        _identity(node)
         _functional(node)
     for node in list(graph.nodes):
         if node.target is _aten.rsqrt.default:
             _rms_norm(graph, node)
+        elif node.target is _aten.tanh.default:
+            _gelu(graph, node)
+    aten_rotary.fuse(graph)
+    aten_attention.fuse(module)
     graph.eliminate_dead_code(is_impure_node=_is_impure)
+
+
+def _identity(node: Node) -> None:
+    """x * 1.0 of a float tensor that nobody writes is x."""
+    if node.target not in (_aten.mul.Tensor, _aten.mul.Scalar) or len(node.args) != 2:
+        return
+    x, number = node.args
+    if not isinstance(x, Node) or not isinstance(number, (int, float)) or number != 1:
+        return
+    is_own = x.op == "call_function" and viewed_by(x) is None and not any(map(written_by, x.users))
+    if is_own and x.meta["val"].dtype == node.meta["val"].dtype:
+        node.replace_all_uses_with(x)
 
 
 def _functional(node: Node) -> None:
@@ -44,10 +65,6 @@ def _functional(node: Node) -> None:
 
 def _is_impure(node: Node) -> bool:
     return bool(written_by(node)) or node.is_impure()
-
-
-def _only_user(node: Node) -> Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None
 
 
 def _argument(node: Any, target: Any, i: int = 0) -> Any:
@@ -88,9 +105,13 @@ def _rms_norm(graph: Graph, rsqrt: Node) -> None:
     found = _weighted_before_cast(scaled, x) or _cast_back(scaled, x.meta["val"].dtype)
     if found is None:
         return
-    product, weight = found if isinstance(found, tuple) else _weighted(found, x)
+    product, gain = found if isinstance(found, tuple) else _weighted(found, x)
+    weight, offset = _offset(gain)
+    if weight is not None and weight.meta["val"].dtype != x.meta["val"].dtype:
+        return
     with graph.inserting_before(product):
-        made = graph.call_function(torch.ops.anyop.rms_norm.default, (x, weight, eps))
+        norm = torch.ops.anyop.rms_norm.default
+        made = graph.call_function(norm, (x, weight, eps, offset))
     made.meta = dict(product.meta)
     product.replace_all_uses_with(made)
 
@@ -118,12 +139,56 @@ def _weighted_before_cast(scaled: Node, x: Node) -> tuple[Node, Any] | None:
     if x.meta["val"].dtype == torch.float32 or user is None or user.target is not _aten.mul.Tensor:
         return None
     weight = _source(user.args[0] if user.args[1] is scaled else user.args[1])
-    value = weight.meta["val"] if isinstance(weight, Node) else None
+    gain = _offset(weight)[0]
+    value = gain.meta["val"] if isinstance(gain, Node) else None
     if not isinstance(value, torch.Tensor) or value.dim() != 1:
         return None
     last = _cast_back(user, x.meta["val"].dtype)
     is_same = last is not None and value.dtype == x.meta["val"].dtype
     return (last, weight) if last is not None and is_same else None
+
+
+def _offset(gain: Any) -> tuple[Any, float]:
+    """(weight, offset) of weight.float() + offset, which the norm adds itself; else (gain, 0)."""
+    if isinstance(gain, Node) and gain.target is _aten.add.Tensor and not gain.kwargs:
+        weight, number = gain.args
+        if isinstance(number, (int, float)) and isinstance(weight, Node):
+            return _source(weight), float(number)
+    return gain, 0.0
+
+
+def _gelu(graph: Graph, tanh: Node) -> None:
+    """0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))"""
+    inner = _times(tanh.args[0], math.sqrt(2 / math.pi))
+    add = _only_user(tanh)
+    product = _only_user(add) if add is not None and _plus(add, 1) is tanh else None
+    if inner is None or inner.target is not _aten.add.Tensor or product is None:
+        return
+    for x, cubic in (inner.args, inner.args[::-1]):
+        power = _times(cubic, 0.044715)
+        is_power = isinstance(power, Node) and power.target is _aten.pow.Tensor_Scalar
+        if not is_power or power.args[0] is not x or power.args[1] != 3:
+            continue
+        half = next((n for n in product.args if n is not add), None)
+        if product.target is _aten.mul.Tensor and _times(half, 0.5) is x:
+            with graph.inserting_before(product):
+                made = graph.call_function(_aten.gelu.default, (x,), {"approximate": "tanh"})
+            made.meta = dict(product.meta)
+            product.replace_all_uses_with(made)
+            return
+
+
+def _times(node: Any, factor: float) -> Any:
+    """What is multiplied by a number close to factor; None for another node."""
+    is_product = isinstance(node, Node) and node.target is _aten.mul.Tensor
+    if not is_product or not isinstance(node.args[1], (int, float)):
+        return None
+    return node.args[0] if math.isclose(node.args[1], factor, rel_tol=1e-5) else None
+
+
+def _plus(node: Node, number: float) -> Any:
+    is_sum = node.target is _aten.add.Tensor and not node.kwargs
+    return node.args[0] if is_sum and node.args[1] == number else None
 
 
 def _weighted(last: Node, x: Node) -> tuple[Node, Any]:
