@@ -10,12 +10,68 @@ from pathlib import Path
 import anyop
 import click
 
-from .generate import Sampling, generate
+from .batch import PROMPTS, BatchResult, generate_batch
+from .generate import PREFILL_CHUNK, Result, Sampling, generate
 from .hosts import DTYPES, HOSTS
 from .model import Model
 from .perplexity import show as show_perplexity
 from .save import save
-from .weights import ModelFileError, load
+from .weights import ModelFile, ModelFileError, load
+
+
+def batch_prompts(text: str) -> list[str]:
+    """The lines of a file, or as many built-in prompts, in turn."""
+    if text.isdecimal():
+        return [PROMPTS[i % len(PROMPTS)] for i in range(int(text))]
+    try:
+        lines = Path(text).read_text().splitlines()
+    except OSError as error:
+        raise click.ClickException(
+            f"--batch {text}: {error.strerror}. Give a file with a prompt on each line, or how "
+            "many of the built-in ones."
+        ) from error
+    return [line for line in lines if line.strip()]
+
+
+def show_batch(file: ModelFile, prompts: list[str], result: BatchResult, as_json: bool) -> None:
+    count = sum(len(r.ids) for r in result.requests)
+    for prompt, request in zip(prompts, result.requests, strict=True):
+        text = file.tokenizer.decode(request.ids, skip_special_tokens=True)
+        if as_json:
+            print(json.dumps({"prompt": prompt, "ids": request.ids, "text": text}))
+        else:
+            print(f"> {prompt}\n{text}\n")
+    if as_json:
+        total = {"requests": len(prompts), "tokens": count, "steps": result.steps}
+        print(json.dumps(total | {"tokens_per_s": round(result.tokens_per_s, 2)}))
+    else:
+        print(
+            f"[{count} tokens of {len(prompts)} requests in {result.steps} steps, "
+            f"{result.tokens_per_s:.1f} tokens/s]",
+            file=sys.stderr,
+        )
+
+
+def show_answer(result: Result, as_json: bool) -> None:
+    print()
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "prompt_ids": result.prompt_ids,
+                    "ids": result.ids,
+                    "text": result.text,
+                    "first_token_s": round(result.first_token_s, 4),
+                    "tokens_per_s": round(result.tokens_per_s, 2),
+                }
+            )
+        )
+    else:
+        print(
+            f"[{len(result.ids)} tokens, first after {result.first_token_s * 1e3:.0f} ms, "
+            f"then {result.tokens_per_s:.1f} tokens/s]",
+            file=sys.stderr,
+        )
 
 
 @click.command()
@@ -28,6 +84,21 @@ from .weights import ModelFileError, load
     flag_value="inductor", help="Decode in a graph of torch.compile, by this backend [inductor].",
 )  # fmt: skip
 @click.option("--capture", "captured", is_flag=True, help="Run all steps as a graph of anyop's.")
+@click.option(
+    "--batch", metavar="FILE|N", help="Answer the lines of a file, or N prompts, at once."
+)
+@click.option(
+    "--concurrent", type=click.IntRange(1), default=16, show_default=True,
+    help="Of a batch: the most requests at once.",
+)  # fmt: skip
+@click.option(
+    "--prefill-block", type=click.IntRange(1), default=PREFILL_CHUNK, show_default=True,
+    help="The most tokens of prompts in a step.",
+)  # fmt: skip
+@click.option(
+    "--cache", type=click.Choice(["f32", "bf16", "f8e4m3"]),
+    help="What keys and values are stored as; activations if not given.",
+)  # fmt: skip
 @click.option("--tokens", default=128, show_default=True, help="The most tokens to generate.")
 @click.option("--threads", type=int, help="Threads to use; all cores if not given.")
 @click.option("--temperature", default=0.0, show_default=True, help="0 takes the likeliest token.")
@@ -51,12 +122,15 @@ from .weights import ModelFileError, load
 )
 def main(
     prompt: str, raw: bool, dtype: str, host: str, compiled: str | None, captured: bool,
+    batch: str | None, concurrent: int, prefill_block: int, cache: str | None,
     tokens: int, threads: int | None, temperature: float, top_k: int, top_p: float, seed: int,
     model: Path | None, as_json: bool, folder: Path | None, perplexity: str | None,
 ) -> None:  # fmt: skip
     """Answers PROMPT, streaming the text."""
-    if not prompt and folder is None and perplexity is None:
+    if not prompt and folder is None and perplexity is None and batch is None:
         raise click.UsageError("Missing argument 'PROMPT'.")
+    if batch is not None and (compiled or prompt):
+        raise click.UsageError("--batch goes without a PROMPT and without --compile.")
     try:
         if threads is not None:
             anyop.set_num_threads(threads)
@@ -78,30 +152,25 @@ def main(
         def show(text: str) -> None:
             print(text, end="", flush=True)
 
-        decoder = Model(file, dtype, host=host, compiled=compiled or False, captured=captured)
-        limit = max(0, min(tokens, decoder.max_tokens))
-        result = generate(file, decoder, prompt, limit, sampling, raw, show)
-    except (ModelFileError, ValueError, ModuleNotFoundError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    print()
-    if as_json:
-        print(
-            json.dumps(
-                {
-                    "prompt_ids": result.prompt_ids,
-                    "ids": result.ids,
-                    "text": result.text,
-                    "first_token_s": round(result.first_token_s, 4),
-                    "tokens_per_s": round(result.tokens_per_s, 2),
-                }
+        if batch is not None:
+            prompts = batch_prompts(batch)
+            model_of_all = Model(
+                file, dtype, host=host, captured=captured, cache=cache,
+                cache_tokens=1024 * concurrent,
+            )  # fmt: skip
+            answers = generate_batch(
+                file, model_of_all, prompts, tokens, sampling, raw, concurrent, prefill_block
             )
+            show_batch(file, prompts, answers, as_json)
+            return
+        decoder = Model(
+            file, dtype, host=host, compiled=compiled or False, captured=captured, cache=cache
         )
-    else:
-        print(
-            f"[{len(result.ids)} tokens, first after {result.first_token_s * 1e3:.0f} ms, "
-            f"then {result.tokens_per_s:.1f} tokens/s]",
-            file=sys.stderr,
-        )
+        limit = max(0, min(tokens, decoder.max_tokens))
+        result = generate(file, decoder, prompt, limit, sampling, raw, show, prefill_block)
+    except (ModelFileError, ValueError, ModuleNotFoundError) as error:
+        raise click.ClickException(str(error)) from error
+    show_answer(result, as_json)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,8 @@ class Result:
         )
 
 
-def _choose(logits: Any, sampling: Sampling, random: np.random.Generator) -> int:
+def choose(logits: Any, sampling: Sampling, random: np.random.Generator) -> int:
+    """The token that follows logits [1, vocab]."""
     if sampling.temperature == 0:
         return int(anyop.argmax(logits)[0])
     logits = np.asarray(logits)  # of any host, without a copy
@@ -59,18 +60,19 @@ def _choose(logits: Any, sampling: Sampling, random: np.random.Generator) -> int
 
 
 def tokens(
-    model: Any, prompt_ids: list[int], limit: int, sampling: Sampling, end_ids: frozenset[int]
-) -> Iterator[int]:
+    model: Any, prompt_ids: list[int], limit: int, sampling: Sampling, end_ids: frozenset[int],
+    prefill_block: int = PREFILL_CHUNK,
+) -> Iterator[int]:  # fmt: skip
     """Yields new tokens; the end token is not yielded. The model is reset first."""
     if not prompt_ids:
         raise ValueError("The prompt is empty, but must hold at least one token.")
     model.reset()
     random = np.random.default_rng(sampling.seed)
     ids = np.array(prompt_ids, np.int64)
-    for start in range(0, len(ids), PREFILL_CHUNK):
-        logits = model.forward(ids[start : start + PREFILL_CHUNK])
+    for start in range(0, len(ids), prefill_block):
+        logits = model.forward(ids[start : start + prefill_block])
     for count in range(1, limit + 1):
-        token = _choose(logits, sampling, random)
+        token = choose(logits, sampling, random)
         if token in end_ids:
             return
         yield token
@@ -86,12 +88,16 @@ def generate(
     sampling: Sampling | None = None,
     raw: bool = False,
     show: Callable[[str], None] = lambda text: None,
+    prefill_block: int = PREFILL_CHUNK,
 ) -> Result:
     """Generates up to `limit` tokens; `show` gets the text piece by piece as it becomes whole."""
     text = prompt if raw else file.chat(prompt)
     result = Result(prompt_ids=file.tokenizer.encode(text, add_special_tokens=False).ids)
     start = last = time.perf_counter()
-    for token in tokens(model, result.prompt_ids, limit, sampling or Sampling(), file.end_ids):
+    new = tokens(
+        model, result.prompt_ids, limit, sampling or Sampling(), file.end_ids, prefill_block
+    )
+    for token in new:
         result.ids.append(token)
         last = time.perf_counter()
         if len(result.ids) == 1:

@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 
 
 class Host(Protocol):
-    """dtypes are "f32" and "bf16"; `array` is a NumPy array."""
+    """dtypes are "f32", "bf16", "i8" and "f8e4m3"; `array` is a NumPy array."""
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any: ...
 
@@ -25,7 +25,12 @@ class Host(Protocol):
 
 
 class NumpyHost:
-    _dtypes = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16)}
+    _dtypes = {
+        "f32": np.dtype(np.float32),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
+        "i8": np.dtype(np.int8),
+        "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    }
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         return np.empty(shape, self._dtypes[dtype])
@@ -42,7 +47,12 @@ class TorchHost:
         import torch
 
         self._torch = torch
-        self._dtypes = {"f32": torch.float32, "bf16": torch.bfloat16}
+        self._dtypes = {
+            "f32": torch.float32,
+            "bf16": torch.bfloat16,
+            "i8": torch.int8,
+            "f8e4m3": torch.float8_e4m3fn,
+        }
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         return self._torch.empty(shape, dtype=self._dtypes[dtype])

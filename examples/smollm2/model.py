@@ -68,17 +68,20 @@ class Scratch(Fresh):
 
 
 class Model:
-    """One sequence at a time; `ops` is where the operators come from (anyop, or a profiler).
+    """One sequence at a time, or several by `step`; `ops`: where operators come from.
 
     host: 'numpy' or 'torch'. compiled: decode steps are one graph of the host's compiler; a str
     names torch.compile's backend.
     captured: all steps are one graph of anyop's, for any number of tokens.
     dtype: "f32", "bf16", or "q4": the file's blocks, packed ("q4-rows": as they lie).
+    cache: what keys and values are stored as, "f32", "bf16" or "f8e4m3"; None: as activations.
+    cache_tokens: how many tokens all sequences together may have; None: max_tokens.
     """
 
     def __init__(
         self, file: ModelFile, dtype: str = "bf16", max_tokens: int = 2048, ops: Any = anyop,
         host: str = "numpy", compiled: bool | str = False, captured: bool = False,
+        cache: str | None = None, cache_tokens: int | None = None,
     ) -> None:  # fmt: skip
         c = self.config = file.config
         self.ops, self.host = ops, HOSTS[host]()
@@ -86,9 +89,14 @@ class Model:
         self.dtype = w.dtype
         self.max_tokens = min(max_tokens, c.context)
         blocks = -(-self.max_tokens // BLOCK)
+        self.cache_blocks = -(-(cache_tokens or self.max_tokens) // BLOCK)
+        stored = cache or w.dtype
+        if w.dtype != stored and stored not in ("i8", "f8e4m3"):
+            raise ValueError(f"A cache of {stored} is for activations of {stored}, not {w.dtype}.")
 
-        def cache() -> Array:
-            return self.host.tensor(np.zeros((blocks, BLOCK, c.kv_heads, c.head_dim)), w.dtype)
+        def empty_cache() -> Array:
+            shape = (self.cache_blocks, BLOCK, c.kv_heads, c.head_dim)
+            return self.host.tensor(np.zeros(shape, np.float32), stored)
 
         def layer(i: int) -> Layer:
             p = f"blk.{i}."
@@ -99,8 +107,8 @@ class Model:
                 ffn_norm=w.tensor(p + "ffn_norm.weight"),
                 gate_up=w.linear(p + "ffn_gate.weight", p + "ffn_up.weight"),
                 down=w.linear(p + "ffn_down.weight"),
-                key_cache=cache(),
-                value_cache=cache(),
+                key_cache=empty_cache(),
+                value_cache=empty_cache(),
             )
 
         self.embedding = w.tensor("token_embd.weight")
@@ -114,7 +122,7 @@ class Model:
         self.layers = [layer(i) for i in range(c.layers)]
         angles = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base)
         self.cos_sin = self.host.tensor(angles)
-        # A real server hands out blocks as sequences come and go; one sequence owns them in order.
+        # One sequence owns the blocks in order; a batch hands them out (batch.py).
         self.block_table = self.host.tensor(np.arange(blocks, dtype=np.int32)[None])
         self.length = 0
         self._scratch: dict[int, Scratch] = {}
@@ -122,7 +130,9 @@ class Model:
         self._decode = self.host.compile(self._run, backend) if compiled else None
         step = partial(self._run, Fresh(self))
         types = ("i64[t]", "i64[t]", "i32[2]", "i32[1]")
+        self.captured = captured
         self.graph = anyop.graph(step, *types, name="step") if captured else None
+        self._batch_graph: Any = None
 
     def reset(self) -> None:
         self.length = 0
@@ -152,12 +162,32 @@ class Model:
         self.length = start + t
         return logits
 
+    def step(self, *where: Any) -> Array:
+        """Appends tokens to several sequences: ids i64[t] and their positions, end to end.
+
+        starts [b+1]: where each sequence's tokens begin; seq_lens [b]: its length after them;
+        block_table [b, blocks of max_tokens]; last [n]: the tokens whose logits [n, vocab] come.
+        """
+
+        def run(ids: Any, positions: Any, starts: Any, lens: Any, table: Any, last: Any) -> Any:
+            return self._run(Fresh(self), ids, positions, starts, lens, False, table, last)
+
+        tensors = [self.host.tensor(x) for x in where]
+        if not self.captured:
+            return run(*tensors)
+        if self._batch_graph is None:
+            blocks = self.block_table.shape[1]
+            types = ("i64[t]", "i64[t]", "i32[b+1]", "i32[b]", f"i32[b, {blocks}]", "i64[n]")
+            self._batch_graph = anyop.graph(run, *types, name="step")
+        return self._batch_graph(*tensors)
+
     def _run(
         self, s: Fresh, ids: Array, positions: Array, starts: Array, seq_lens: Array,
-        all_logits: bool = False,
+        all_logits: bool = False, block_table: Array = None, last: Array = None,
     ) -> Array:  # fmt: skip
         o, c = self.ops, self.config
-        slots = o.compute_slot_mapping(starts, positions, self.block_table, BLOCK)
+        table = self.block_table if block_table is None else block_table
+        slots = o.compute_slot_mapping(starts, positions, table, BLOCK)
         hidden = o.embedding(ids, self.embedding, out=s.hidden)
         normed = o.rms_norm(hidden, self.layers[0].attn_norm, c.eps, out=s.normed)
         for i, layer in enumerate(self.layers):
@@ -166,7 +196,7 @@ class Model:
             o.rotary_embedding(positions, q, k, self.cos_sin, 0, "gptj")
             o.reshape_and_cache(k, v, layer.key_cache, layer.value_cache, slots)
             attended, _ = o.paged_attention(
-                q, layer.key_cache, layer.value_cache, self.block_table, seq_lens, starts,
+                q, layer.key_cache, layer.value_cache, table, seq_lens, starts,
                 out=s.attended,
             )  # fmt: skip
             rows = s.rows(attended)
@@ -178,7 +208,10 @@ class Model:
             norm = self.norm if layer is self.layers[-1] else self.layers[i + 1].attn_norm
             normed, hidden = o.add_rms_norm(delta, hidden, norm, c.eps, out=s.added)
         # In float32: bf16 has 8 bits, and the best tokens would tie.
-        last = normed if all_logits else normed[-1:]
+        if last is not None:
+            rows = o.embedding(last, normed)
+        else:
+            rows = normed if all_logits else normed[-1:]
         if self.quantized_head:
-            return self.quantized_head(o, o.cast(last, "f32"))
-        return o.linear(last, self.head, output="f32")
+            return self.quantized_head(o, o.cast(rows, "f32"))
+        return o.linear(rows, self.head, output="f32")
