@@ -66,11 +66,6 @@ std::string KeyOf(const Array& a) {
   return key;
 }
 
-std::string Unique(Trace& trace, std::string name) {
-  const int count = ++trace.names[name];
-  return count == 1 ? name : Unique(trace, name + "_" + std::to_string(count));
-}
-
 }  // namespace
 
 Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
@@ -119,7 +114,7 @@ int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bo
 
 int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen) {
   const auto [found, is_new] = trace.states.emplace(KeyOf(array), -1);
-  if (is_new) found->second = trace.builder.State(Unique(trace, name), array, is_frozen);
+  if (is_new) found->second = trace.builder.State(trace.builder.FreeName(name), array, is_frozen);
   return found->second;
 }
 

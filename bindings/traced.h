@@ -17,8 +17,7 @@ struct Trace {
   GraphBuilder builder;
   std::map<std::string, int> states;  // by memory, dtype, shape and strides
   BoundState bound;
-  std::map<std::string, int> names;  // of inputs and states: how often they were asked for
-  std::string place;                 // of what is added; "" where it is the user's line
+  std::string place;  // of what is added; "" where it is the user's line
   bool has_torch_state = false;
   bool is_done = false;
 };

@@ -421,3 +421,13 @@ def test_views_of_one_array_are_bound_apart() -> None:
     for got, want in zip(g(x), f(x), strict=True):
         same(got, want)
     assert g.stats().state_bytes == table.nbytes
+
+
+def test_state_may_be_called_what_a_result_is() -> None:
+    v1 = np.full(3, 2, np.float32)  # v1 is also what the first call's result is called
+
+    def step(x: Any) -> Any:
+        return anyop.mul(anyop.add(x, x), v1)
+
+    x = np.arange(3, dtype=np.float32)
+    assert (anyop.graph(step, "f32[3]")(x) == step(x)).all()

@@ -79,7 +79,7 @@ int GraphBuilder::Add(GraphValue value, std::string_view name) {
 
 std::string GraphBuilder::FreeName(std::string_view name) const {
   std::string free(name);
-  for (int k = 0; names_.contains(free); ++k) free = std::string(name) + "_" + std::to_string(k);
+  for (int k = 2; names_.contains(free); ++k) free = std::string(name) + "_" + std::to_string(k);
   return free;
 }
 

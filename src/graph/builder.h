@@ -97,7 +97,7 @@ class GraphBuilder {
   // Another name for a view or result, where it is free.
   void Rename(int value, std::string_view name);
 
-  // This name, or one after it that no value has.
+  // This name, or one after it that no value has: "w", "w_2", "w_3".
   std::string FreeName(std::string_view name) const;
   // Makes a state that was just added a constant, without a copy.
   void MakeConstant(int state) { graph_.value(state).kind = GraphValue::kConstant; }

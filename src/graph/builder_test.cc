@@ -156,5 +156,14 @@ TEST(GraphBuilder, RefusesToWriteConstantsAndFrozenState) {
             "");
 }
 
+TEST(GraphBuilder, FindsFreeNames) {
+  GraphBuilder b;
+  b.Input("w", "f32[n]");
+  EXPECT_EQ(b.FreeName("x"), "x");
+  EXPECT_EQ(b.FreeName("w"), "w_2");
+  b.Input("w_2", "f32[n]");
+  EXPECT_EQ(b.FreeName("w"), "w_3");
+}
+
 }  // namespace
 }  // namespace anyop

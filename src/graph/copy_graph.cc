@@ -129,11 +129,13 @@ void GraphCopy::SetResults(const GraphNode& node, const std::vector<int>& copies
 }
 
 std::string GraphCopy::FreeName(const std::string& name) const {
-  std::string free = builder.FreeName(name);
-  const auto is_taken = [&](const GraphValue& v) { return v.name == free; };
-  for (int k = 1; std::any_of(from_.values.begin(), from_.values.end(), is_taken); ++k) {
-    free = builder.FreeName(name + "_" + std::to_string(k));
-  }
+  const auto is_free = [&](const std::string& n) {
+    const auto has_it = [&](const GraphValue& v) { return v.name == n; };
+    return builder.FreeName(n) == n &&
+           std::none_of(from_.values.begin(), from_.values.end(), has_it);
+  };
+  std::string free = name;
+  for (int k = 2; !is_free(free); ++k) free = name + "_" + std::to_string(k);
   return free;
 }
 

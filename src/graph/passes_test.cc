@@ -170,7 +170,7 @@ TEST(FoldKnown, FindsFreeNames) {
   b.Output(b.Call("testing.weigh", {ValueArgument(y), ValueArgument(packed)})[0]);
   Executable e(b.Finish());
   EXPECT_EQ(Values(Replay(e, {Counting({1, 2})})[0]), (std::vector<float>{0, 5}));
-  EXPECT_NE(Print(e.graph()).find("weigh_packed(x, packed_1, "), std::string::npos);
+  EXPECT_NE(Print(e.graph()).find("weigh_packed(x, packed_2, "), std::string::npos);
 }
 
 Graph WithDeadNode() {
