@@ -17,7 +17,7 @@ ArenaWatch::ArenaWatch(const Specialisation& s, char* arena)
   std::memset(arena_, 0xff, before_.size());
 }
 
-void ArenaWatch::Start() { std::memcpy(before_.data(), arena_, before_.size()); }
+void ArenaWatch::Start() { std::copy_n(arena_, before_.size(), before_.begin()); }
 
 bool ArenaWatch::MayWrite(const ArenaBlock& block, int first, int last) const {
   if (block.root < 0) return block.first <= last && block.last >= first;

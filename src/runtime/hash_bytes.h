@@ -19,9 +19,11 @@ inline std::uint64_t HashBytes(const void* data, std::size_t bytes) {
     std::memcpy(&word, at, 8);
     add(word);
   }
-  std::uint64_t rest = 0;
-  std::memcpy(&rest, at, bytes);
-  if (bytes) add(rest);
+  if (bytes) {
+    std::uint64_t rest = 0;
+    std::memcpy(&rest, at, bytes);
+    add(rest);
+  }
   return hash;
 }
 
