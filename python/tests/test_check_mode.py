@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ANYOP_CHECK=1, which is read when the first operator is loaded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+CODE = """
+import ctypes
+import anyop
+import numpy as np
+
+@anyop.define("poke(x: f32[n]) -> (y: f32[n])")
+def poke(x):
+    ctypes.cast(x.ctypes.data, ctypes.POINTER(ctypes.c_float))[0] = 7
+    return x + 1
+
+ones = np.ones(4, np.float32)
+graph = anyop.graph(lambda x: anyop.add(poke(anyop.add(x, x)), x), "f32[n]")
+sound = anyop.graph(lambda x: anyop.softmax(anyop.add(x, x)), "f32[n]")
+assert (sound(ones) == 0.25).all()
+for call in (poke, graph):
+    try:
+        call(ones)
+        print("fine")
+    except anyop.Error as e:
+        print(e)
+"""
+
+
+def run(check: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, check=True,
+        env={**os.environ, "ANYOP_CHECK": check},
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def test_a_call_that_changes_its_argument_is_found() -> None:
+    error = (
+        "user.poke: the kernel cpu_python changed its argument x. "
+        "This is a defect of the operator. Please report it."
+    )
+    assert run("1") == [error, error, "  in v2 = user.poke(v1), at <string>:12"]
+
+
+def test_nothing_is_checked_otherwise() -> None:
+    assert run("0") == ["fine", "fine"]
