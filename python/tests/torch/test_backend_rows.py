@@ -84,6 +84,29 @@ def test_host_neighbours_are_one_call() -> None:
     assert str(captured).count("torch_host.") == 1
 
 
+def test_a_host_node_sees_the_memory_of_each_call() -> None:
+    """Tensors over the same address are made once."""
+    captured = anyop.torch.capture(lambda x: x.cos().tan(), X, dynamic={"x": {0: "n"}})
+    kept = [floats(n, 8, seed=n) for n in range(2, 9)]
+    for _ in range(3):
+        for x in kept:
+            torch.testing.assert_close(captured(x), x.cos().tan())
+            x.add_(1.0)
+    buffer = torch.zeros(64)
+    for n in (2, 8, 3):
+        x = buffer[: 8 * n].view(n, 8).copy_(floats(n, 8))
+        torch.testing.assert_close(captured(x), x.cos().tan())
+
+
+def test_host_nodes_with_lists_numbers_and_other_code() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
+        low, high = torch.aminmax(x, dim=1)
+        rows = torch.cat([x, y.flip(0)], 1).clamp(min=-0.5, max=float("inf"))
+        return low, rows[:, None].to(torch.int32), torch.logsumexp(rows, (0, 1)), high
+
+    assert_same(program, (X, Y))
+
+
 def test_parts_with_many_results_and_arguments() -> None:
     def many(x: torch.Tensor) -> Any:
         made = [x.cos() + float(i) for i in range(12)]
