@@ -31,7 +31,8 @@ const OpTest kPagedAttention{
               "t = 3, b = 3, hq = 8, hkv = 2, dk = 128, dv = 128, bs = 16, mb = 40, nb = 50",
               "t = 50, b = 2, hq = 4, hkv = 1, dk = 80, dv = 33, bs = 5, mb = 30, nb = 40",
               "t = 70, b = 1, hq = 2, hkv = 2, dk = 40, dv = 17, bs = 128, mb = 2, nb = 3",
-              "t = 2, b = 2, hq = 20, hkv = 1, dk = 24, dv = 48, bs = 1, mb = 100, nb = 90"},
+              "t = 2, b = 2, hq = 20, hkv = 1, dk = 24, dv = 48, bs = 1, mb = 100, nb = 90",
+              "t = 8, b = 8, hq = 12, hkv = 12, dk = 64, dv = 72, bs = 16, mb = 70, nb = 80"},
     .ranges = {{"k_scale", {0.01, 1}}, {"v_scale", {0.01, 1}}},
     .values = {{"window_left", {-1, 0, 7}}, {"window_right", {-1, 0, 3}}, {"softcap", {0, 2.5}}},
     .prepare = MakeTable,
@@ -226,6 +227,44 @@ TEST(PagedAttention, ChunkedPrefillEqualsWhole) {
     const Array &y = results.find("y")->second, &z = all.at(kernel).find("y")->second;
     for (std::int64_t i = 0; i < y.size(); ++i) {
       EXPECT_NEAR(y.Get(i), z.Get(z.size() - y.size() + i), 1e-5) << kernel;
+    }
+  }
+}
+
+// Sequences of these lengths, one query each, 4 rows of 3 key heads of width 24.
+Call Decode(std::initializer_list<std::int64_t> lengths, DType cache) {
+  Call call("paged_attention", 7);
+  const std::int64_t b = std::int64_t(lengths.size()), h = 3, d = 24, columns = 90;
+  Array q(DType::kBF16, {b, 4 * h, d}), keys(cache, {97, 16, h, d}), values = keys;
+  Array table(DType::kI32, {b, columns}), lens(DType::kI64, {b});
+  for (Array* x : {&q, &keys, &values}) {
+    for (std::int64_t i = 0; i < x->size(); ++i) x->Set(i, double(call.Draw(-100, 100)) / 4);
+  }
+  for (std::int64_t i = 0; i < table.size(); ++i) table.SetInt(i, (i * 31) % 97);
+  std::int64_t s = 0;
+  for (const std::int64_t length : lengths) lens.SetInt(s++, length);
+  call.Set("query", q).Set("key_cache", keys).Set("value_cache", values).Set("scale", 0.001);
+  call.Set("block_table", table).Set("seq_lens", lens).Set("return_lse", true);
+  return call;
+}
+
+TEST(PagedAttention, NoSequencesAndNoQueriesAreFine) {
+  for (const auto& [kernel, results] : Decode({}, DType::kI8).RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second.size(), 0) << kernel;
+  }
+}
+
+// A NaN in a cache of bytes reaches the rows that see it, and no others.
+TEST(PagedAttention, NaNInBytesStaysWithItsHead) {
+  Call call = Decode({40}, DType::kF8E4M3);
+  Array& values = call.array("value_cache");
+  values.Set({31, 3, 1, 5}, std::nan(""));  // key 19, head 1
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    const Array& y = results.find("y")->second;
+    for (std::int64_t h = 0; h < 12; ++h) {
+      for (std::int64_t e = 0; e < 24; ++e) {
+        EXPECT_EQ(std::isnan(y.Get({0, h, e})), h / 4 == 1 && e == 5) << kernel;
+      }
     }
   }
 }

@@ -42,48 +42,57 @@ template <class C>
 class Ahead {
  public:
   Ahead(const KeyStore& store, Range heads)
-      : keys_(store.keys), values_(store.values), heads_(heads) {}
+      : keys_(store.keys), values_(store.values), heads_(heads) {
+    pieces_ = HeadsTouch() ? kTile : kTile * int(heads.size());
+    lines_ = int((keys_.dim(-1) + values_.dim(-1)) * 4 * std::int64_t(sizeof(C)) / 64) + 1;
+  }
 
   void Start(const Tile& tile) {
     tile_ = &tile;
     exists_ = tile.Exists();
-    next_ = {};
+    next_ = 0;
+    line_ = end_ = nullptr;
   }
-  // The next `count` of 64 keys, then 64 values, of each head.
-  [[gnu::always_inline]] void Prefetch(int count) {
-    for (; count > 0 && next_.part < 2; --count) {
-      const Tensor& x = next_.part ? values_ : keys_;
-      const std::int64_t* offset = next_.part ? tile_->value : tile_->key;
-      const bool by_rows = x.stride(-3) >= x.stride(-2);
-      const int lane = by_rows ? next_.outer : next_.inner;
-      const int head = by_rows ? next_.inner : next_.outer, n = int(heads_.size());
-      if (exists_ >> lane & 1) PrefetchRow(x, offset[lane], heads_.begin + head);
-      if (++next_.inner < (by_rows ? n : kTile)) continue;
-      next_.inner = 0;
-      if (++next_.outer < (by_rows ? kTile : n)) continue;
-      next_.outer = 0;
-      ++next_.part;
-    }
-  }
+  // A sixteenth of what comes for one head: four keys and four values.
+  [[gnu::always_inline]] void Prefetch() { Prefetch(lines_); }
+  [[gnu::always_inline]] void PrefetchAll() { Prefetch(2 * kTile * kFewHeads * lines_); }
 
  private:
   // Inlined: a compiler takes a function that only prefetches for one without effect.
-  [[gnu::always_inline]] static void PrefetchRow(const Tensor& x, std::int64_t offset,
-                                                 std::int64_t head) {
-    const C* row = x.base<const C>() + offset + head * x.stride(-2);
-    for (std::int64_t e = 0; e < x.dim(-1); e += 64 / std::int64_t(sizeof(C))) {
-      __builtin_prefetch(row + e, 0, 2);
+  [[gnu::always_inline]] void Prefetch(int lines) {
+    for (; lines > 0; --lines, line_ += 64) {
+      while (line_ >= end_) {
+        if (next_ == 2 * pieces_) return;
+        NextPiece();
+      }
+      __builtin_prefetch(line_, 0, 2);
     }
+  }
+  // A piece is a row of a key, of all heads if they touch each other; keys, then values.
+  [[gnu::noinline]] void NextPiece() {
+    const bool is_key = next_ < pieces_;
+    const Tensor& x = is_key ? keys_ : values_;
+    const std::int64_t* offset = is_key ? tile_->key : tile_->value;
+    const int i = next_++ % pieces_, heads = pieces_ / kTile;
+    const bool by_rows = x.stride(-3) >= x.stride(-2);
+    const int lane = by_rows ? i / heads : i % kTile, head = by_rows ? i % heads : i / kTile;
+    if (!(exists_ >> lane & 1)) return;
+    const std::int64_t width = heads == 1 ? x.dim(-1) * heads_.size() : x.dim(-1);
+    const C* row = x.base<const C>() + offset[lane] + (heads_.begin + head) * x.stride(-2);
+    line_ = reinterpret_cast<const char*>(row);
+    end_ = reinterpret_cast<const char*>(row + width);
+  }
+  bool HeadsTouch() const {
+    return keys_.stride(-2) == keys_.dim(-1) && values_.stride(-2) == values_.dim(-1);
   }
 
   const Tensor &keys_, &values_;
   const Range heads_;
+  int pieces_, lines_;
   const Tile* tile_ = nullptr;
   std::uint64_t exists_ = 0;
-  // Rows and heads, the one that lies further apart outside.
-  struct {
-    int part = 0, outer = 0, inner = 0;  // part: keys, values, none
-  } next_;
+  int next_ = 0;
+  const char *line_ = nullptr, *end_ = nullptr;  // of the piece
 };
 
 // What the kernels of decode share. Self has RunHead(tile, lanes of each row, head): scores and
@@ -131,7 +140,7 @@ class FewRows {
     Tile *tile = &tiles[0], *next = &tiles[1];
     reader_.Read(part.begin / kTile * kTile, all_, tile);
     ahead_.Start(*tile);
-    if (std::exchange(is_first_, false)) ahead_.Prefetch(2 * kTile * kFewHeads);
+    if (std::exchange(is_first_, false)) ahead_.PrefetchAll();
     for (std::int64_t p = tile->first; p < part.end; p += kTile) {
       reader_.Read(p + kTile, all_, next);
       ahead_.Start(*next);

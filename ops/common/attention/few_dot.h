@@ -107,7 +107,7 @@ class DotRows : public FewRows<DotRows<C>, C> {
     for (int t = begin & ~3; t < end; t += 4) {
       const C* k[4];
       for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::clamp(t + i, begin, end - 1)];
-      if (first == 0) ahead_.Prefetch(8);
+      if (first == 0) ahead_.Prefetch();
       F32 sum[4][4];  // [row][key]
 #pragma GCC unroll 4
       for (int r = 0; r < 4; ++r) {

@@ -85,7 +85,7 @@ class FloatRows : public FewRows<FloatRows<C>, C> {
     for (int t = begin; t < end; t += 4) {
       const C* k[4];
       for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::min(t + i, end - 1)];
-      if (first == 0) ahead_.Prefetch(8);
+      if (first == 0) ahead_.Prefetch();
       F32 sum[4][kN];
       for (auto& of_key : sum) {
         for (auto& s : of_key) s = Zero();
