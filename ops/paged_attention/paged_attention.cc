@@ -17,8 +17,9 @@
 //   k_scale, v_scale  one per key head for i8 and f8e4m3: k = q * k_scale; absent: 1
 //   return_lse        whether lse is computed; it is empty otherwise
 //
-// Numerics  Scores, weights and sums in f32, one rounding on the store to y. Sums are relative to
-//           the largest score, sinks included. No visible key: y is 0, lse is -inf or the sink.
+// Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions
+//           take weights rounded to bf16. Sums are relative to the largest score, sinks included.
+//           No visible key: y is 0, lse is -inf or the sink.
 //           Hidden keys have no influence, NaN included. Tokens beyond the last sequence: y is 0,
 //           lse is -inf. The bits do not depend on the number of threads, nor on other sequences;
 //           in batch-invariant mode not on other queries of the sequence either.

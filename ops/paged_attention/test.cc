@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "anyop/scope.h"
 #include "ops/common/attention/testing.h"
 
 namespace anyop::optest {
@@ -264,6 +266,68 @@ TEST(PagedAttention, NaNInBytesStaysWithItsHead) {
     for (std::int64_t h = 0; h < 12; ++h) {
       for (std::int64_t e = 0; e < 24; ++e) {
         EXPECT_EQ(std::isnan(y.Get({0, h, e})), h / 4 == 1 && e == 5) << kernel;
+      }
+    }
+  }
+}
+
+// One key each with every byte: the values come out as they are, and the scores as lse.
+TEST(PagedAttention, DecodesEveryByte) {
+  for (const DType cache : {DType::kI8, DType::kF8E4M3}) {
+    const std::int64_t d = 80, n = 256;
+    Array q(DType::kBF16, {n, 1, d}), keys(cache, {n, 1, 1, d}), values = keys;
+    Array table(DType::kI32, {n, 1}), lens(DType::kI32, {n}, {1});
+    for (std::int64_t i = 0; i < n; ++i) {
+      table.SetInt(i, i);
+      q.Set({i, 0, i % d}, 1);
+      const auto byte = std::uint8_t(i);
+      const double x = cache == DType::kI8 ? double(std::int8_t(byte))
+                                           : double(float(std::bit_cast<F8E4M3>(byte)));
+      keys.Set({i, 0, 0, i % d}, x);
+      for (std::int64_t e = 0; e < d; ++e) values.Set({i, 0, 0, e}, x);
+    }
+    Call call("paged_attention");
+    call.Set("query", q).Set("key_cache", keys).Set("value_cache", values).Set("scale", 1.0);
+    call.Set("block_table", table).Set("seq_lens", lens).Set("return_lse", true);
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      const Array &y = results.find("y")->second, &lse = results.find("lse")->second;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double x = values.Get({i, 0, 0, 0});
+        if (std::isnan(x)) {
+          ASSERT_TRUE(std::isnan(y.Get({i, 0, 0}))) << kernel << ", byte " << i;
+          continue;
+        }
+        ASSERT_EQ(lse.Get({0, i}), x) << kernel << ", byte " << i;
+        for (std::int64_t e = 0; e < d; ++e) {
+          ASSERT_EQ(y.Get({i, 0, e}), x) << kernel << ", byte " << i;
+        }
+      }
+    }
+  }
+}
+
+// In batch-invariant mode the last queries have the same bits alone and behind others, at odd and
+// even positions, with and without a window.
+TEST(PagedAttention, BatchInvariantBitsDoNotDependOnOtherQueries) {
+  Scope scope;
+  scope.batch_invariant();
+  for (const std::int64_t window : {-1, 6}) {
+    for (const std::int64_t alone : {1, 2, 5}) {
+      Call whole = Decode({71}, DType::kBF16), part = whole;
+      Array q(DType::kBF16, {7, 6, 24}), tail(DType::kBF16, {alone, 6, 24});
+      for (std::int64_t i = 0; i < q.size(); ++i) q.Set(i, double(whole.Draw(-100, 100)) / 4);
+      for (std::int64_t i = 0; i < tail.size(); ++i) tail.Set(i, q.Get(q.size() - tail.size() + i));
+      Array starts(DType::kI64, {2}), tail_starts = starts;
+      starts.SetInt(1, 7);
+      tail_starts.SetInt(1, alone);
+      whole.Set("query", q).Set("query_start_loc", starts).Set("window_left", window);
+      part.Set("query", tail).Set("query_start_loc", tail_starts).Set("window_left", window);
+      const auto all = whole.RunEveryKernel();
+      for (const auto& [kernel, results] : part.RunEveryKernel()) {
+        const Array &y = results.find("y")->second, &z = all.at(kernel).find("y")->second;
+        for (std::int64_t i = 0; i < y.size(); ++i) {
+          ASSERT_EQ(y.Get(i), z.Get(z.size() - y.size() + i)) << kernel << ", " << alone;
+        }
       }
     }
   }
