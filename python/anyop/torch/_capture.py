@@ -13,7 +13,7 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch._dynamo.source import ConstantSource
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -24,7 +24,7 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
 )
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from anyop import _anyop
 from anyop.torch._fold import fold_constants
@@ -81,12 +81,31 @@ class _Shapes(ShapeEnv):
 
 
 class _Lines(TorchDispatchMode):
-    """Tells the tracer the user's line of each operator."""
+    """Tells the tracer the user's line of each operator.
+
+    torch computes with single numbers while it traces, writes included: these are taken back.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.numbers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # and their contents
+
+    def take_back(self) -> None:
+        with _disable_current_modes():
+            for tensor, before in self.numbers.values():
+                tensor.detach().copy_(before)
+
+    def keep(self, func: Any, args: Any) -> None:
+        if not func._schema.is_mutable:
+            return
+        for t in pytree.tree_leaves(args):
+            is_real = isinstance(t, torch.Tensor) and not isinstance(t, FakeTensor)
+            if is_real and t.numel() == 1 and id(t) not in self.numbers:
+                with _disable_current_modes():
+                    self.numbers[id(t)] = (t, t.detach().clone())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.keep(func, (args, kwargs))
         frames = _user_frames()[-1:]
         fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
         return func(*args, **(kwargs or {}))
@@ -146,8 +165,12 @@ class _Capture:
             for leaf, is_tensor in zip(self.leaves, self.is_tensor, strict=True)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        with fx_traceback.preserve_node_meta(), _Lines():
-            returned, self.out_spec = pytree.tree_flatten(self.program(*args, **kwargs))
+        lines = _Lines()
+        try:
+            with fx_traceback.preserve_node_meta(), lines:
+                returned, self.out_spec = pytree.tree_flatten(self.program(*args, **kwargs))
+        finally:
+            lines.take_back()
         return returned
 
     def trace(self) -> GraphModule:

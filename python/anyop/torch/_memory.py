@@ -127,3 +127,29 @@ class Roots:
 
     def __getitem__(self, node: Node) -> Node:
         return self._root[node]
+
+
+class Writes:
+    """What a graph writes, and where: for passes that read something later than it was."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._roots = Roots(graph)
+        self._place = {node: i for i, node in enumerate(graph.nodes)}
+        self._writes = [(self._place[node], self._roots[n]) for node in graph.nodes
+                        for n in written_by(node)]  # fmt: skip
+
+    def first(self, nodes: list[Node]) -> Node:
+        return min(nodes, key=self._place.__getitem__)
+
+    def last(self, nodes: list[Node]) -> Node:
+        return max(nodes, key=self._place.__getitem__)
+
+    def between(self, node: Node, first: Node, last: Node) -> bool:
+        """Whether a node's memory is written from first on and before last."""
+        root = self._roots[node]
+        begin, end = self._place[first], self._place[last]
+        return any(r is root and begin <= at < end for at, r in self._writes)
+
+    def at_all(self, node: Node) -> bool:
+        root = self._roots[node]
+        return any(r is root for _, r in self._writes)

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
-from backend_cases import floats, kinds  # noqa: E402
+from backend_cases import compiled_last, floats, kinds  # noqa: E402
 from decoders import Decoder, gelu_new, rotated  # noqa: E402
 
 KINDS = ("llama", "gemma", "phi")
@@ -161,6 +161,50 @@ def test_masks_that_depend_on_a_position(name: str, at: int) -> None:
     check(program, (Q, K, V, torch.tensor(at)), is_ours)
 
 
+def test_a_position_that_is_written_after_the_mask_was_made() -> None:
+    position, plain = torch.tensor(1), torch.tensor(1)
+
+    def program(q: Any, k: Any, v: Any, at: Any) -> Any:
+        i, j = indices()
+        mask = j <= i + at
+        at.add_(1)
+        return F.scaled_dot_product_attention(q, k, v, mask)
+
+    captured = anyop.torch.capture(lambda q, k, v: program(q, k, v, position), Q, K, V)
+    for _ in range(3):
+        torch.testing.assert_close(captured(Q, K, V), program(Q, K, V, plain))
+        assert position == plain
+    assert "anyop.paged_attention" in called(captured)
+
+
+def test_a_position_that_is_written_while_the_mask_is_made() -> None:
+    position, plain = torch.tensor(1), torch.tensor(1)
+
+    def program(q: Any, k: Any, v: Any, at: Any) -> Any:
+        i, j = indices()
+        mask = j <= i + at
+        at.add_(1)
+        return F.scaled_dot_product_attention(q, k, v, mask & (j > i + at - 4))
+
+    captured = anyop.torch.capture(lambda q, k, v: program(q, k, v, position), Q, K, V)
+    for _ in range(2):
+        torch.testing.assert_close(captured(Q, K, V), program(Q, K, V, plain))
+
+
+def test_keys_that_are_written_after_their_heads_were_repeated() -> None:
+    cache, plain = K.clone(), K.clone()
+
+    def program(q: Any, v: Any, cache: Any) -> Any:
+        k = cache[:, :2, None].expand(2, 2, 2, 9, 8).reshape(2, 4, 9, 8)
+        w = v[:, :2, None].expand(2, 2, 2, 9, 8).reshape(2, 4, 9, 8)
+        cache.index_copy_(2, torch.tensor([0]), v[:, :, :1])
+        return F.scaled_dot_product_attention(q, k, w)
+
+    captured = compiled(program)
+    for _ in range(2):
+        torch.testing.assert_close(captured(Q, V, cache), program(Q, V, plain))
+
+
 def test_a_mask_that_is_given_stays_a_mask() -> None:
     i, j = indices()
     mask = j <= i + 4
@@ -270,6 +314,29 @@ def test_what_depends_on_nothing_is_computed_once() -> None:
     captured = anyop.torch.capture(program, floats(3, 8))
     torch.testing.assert_close(captured(floats(3, 8)), program(floats(3, 8)))
     assert host_calls(captured) == 0 and "aten.cos.default" not in kinds(captured)
+
+
+@pytest.mark.parametrize("how", ["capture", "compile"])
+def test_a_cache_that_the_program_makes_is_written_once(how: str) -> None:
+    def program(x: torch.Tensor, at: torch.Tensor) -> Any:
+        cache = torch.zeros(2, 9, 8)
+        cache.index_copy_(1, at, x)
+        return torch.sigmoid(cache), cache
+
+    x, at = floats(2, 3, 8), torch.tensor([4, 0, 8])
+    captured = compiled(program) if how == "compile" else anyop.torch.capture(program, x, at)
+    first = captured(x, at)
+    for made in (first, captured(x + 1, at - 0)):
+        assert made[1].shape == (2, 9, 8)
+    torch.testing.assert_close(first, program(x, at))
+    torch.testing.assert_close(captured(x + 1, at), program(x + 1, at))
+    graph = compiled_last().lowered.graph if how == "compile" else captured
+    assert host_calls(graph) == 0 and str(graph).count("anyop.reshape_and_cache") == 2
+
+
+def compiled(program: Any) -> Any:
+    torch._dynamo.reset()
+    return torch.compile(program, backend="anyop")
 
 
 def test_constants_that_are_written_are_made_anew() -> None:

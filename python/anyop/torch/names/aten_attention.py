@@ -9,6 +9,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from anyop.torch._fx import call
+from anyop.torch._memory import Writes
 from anyop.torch._sizes import is_same
 from anyop.torch.names.aten_composites import attend
 from anyop.torch.names.aten_masks import Causal, causal
@@ -19,12 +20,13 @@ _RESHAPED = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.defau
 
 
 def fuse(module: GraphModule) -> None:
+    writes = Writes(module.graph)
     for node in list(module.graph.nodes):
         if node.target is _ATTENTION:
-            _attention(module, node)
+            _attention(module, node, writes)
 
 
-def _attention(module: GraphModule, node: Node) -> None:
+def _attention(module: GraphModule, node: Node, writes: Writes) -> None:
     names = ("query", "key", "value", "dropout_p", "is_causal")
     given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     q, k, v = given["query"], given["key"], given["value"]
@@ -35,8 +37,11 @@ def _attention(module: GraphModule, node: Node) -> None:
     form = _form(module, q, k, mask, is_causal)
     if form is None:
         return
-    k, v = _not_repeated(k, v)
-    args = (q, k, v, form.offset, form.shift, form.window, given.get("scale"))
+    offset = _as_read(module, form, node, writes)
+    if offset is None and form.offset is not None:
+        return
+    k, v = _not_repeated(k, v, node, writes)
+    args = (q, k, v, offset, form.shift, form.window, given.get("scale"))
     made = call(module.graph, attend, args, node)
     made.meta.update(val=used[0].meta["val"], operator=node.target)
     used[0].replace_all_uses_with(made)
@@ -53,13 +58,27 @@ def _form(module: GraphModule, q: Node, k: Node, mask: Any, is_causal: bool) -> 
     return causal(module, mask, s, t)
 
 
-def _not_repeated(k: Node, v: Node) -> tuple[Node, Node]:
+def _as_read(module: GraphModule, form: Causal, node: Node, writes: Writes) -> Any:
+    """A mask's number as it was when the mask was made; None where it was two."""
+    if not isinstance(form.offset, Node):
+        return form.offset
+    readers = list(form.readers)
+    first = writes.first(readers)
+    if not writes.between(form.offset, first, node):
+        return form.offset
+    if writes.between(form.offset, first, writes.last(readers)):
+        return None
+    return call(module.graph, _aten.clone.default, (form.offset,), first)
+
+
+def _not_repeated(k: Node, v: Node, node: Node, writes: Writes) -> tuple[Node, Node]:
     """Keys and values [b, h, t, d] from before each head was repeated."""
     keys, values = _repeated(k), _repeated(v)
     if keys is None or values is None:
         return k, v
     is_alike = is_same(keys.meta["val"].shape[1], values.meta["val"].shape[1])
-    return (keys, values) if is_alike else (k, v)
+    is_written = writes.between(keys, k, node) or writes.between(values, v, node)
+    return (keys, values) if is_alike and not is_written else (k, v)
 
 
 def _repeated(node: Node) -> Node | None:

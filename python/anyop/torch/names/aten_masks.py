@@ -15,6 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from anyop.torch._fold import folded
+from anyop.torch._memory import viewed_by
 from anyop.torch._sizes import is_same
 
 _aten = torch.ops.aten
@@ -31,6 +32,7 @@ class Causal:
     offset: Any
     shift: int = 0
     window: int = -1
+    readers: tuple[Node, ...] = ()  # what reads the number of the call
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,10 @@ def causal(module: GraphModule, mask: Any, s: Any, t: Any) -> Causal | None:
     condition = _where(module, mask)
     if condition is None:
         return None
-    found = _Reader(module).conditions(condition)
-    return None if found is None else _of_conditions(found, s, t)
+    reader = _Reader(module)
+    found = reader.conditions(condition)
+    made = None if found is None else _of_conditions(found, s, t)
+    return None if made is None else replace(made, readers=tuple(reader.readers))
 
 
 def _of_values(mask: torch.Tensor) -> Causal | None:
@@ -161,6 +165,7 @@ class _Reader:
 
     def __init__(self, module: GraphModule) -> None:
         self.module = module
+        self.readers: list[Node] = []  # of numbers of the call
 
     def conditions(self, node: Any) -> list[Condition] | None:
         """What must hold for an element to be true; None where that is something else."""
@@ -185,13 +190,14 @@ class _Reader:
 
     def compared(self, node: Node) -> list[Condition] | None:
         is_swapped, is_strict = _COMPARED[node.target]
-        sides = [self.affine(n) for n in node.args[:2]]
+        sides = [self.affine(n, node) for n in node.args[:2]]
         if sides[0] is None or sides[1] is None:
             return None
         first, second = (sides[1], sides[0]) if is_swapped else (sides[0], sides[1])
         return [(first, replace(second, const=second.const + is_strict))]
 
-    def affine(self, node: Any) -> Affine | None:
+    def affine(self, node: Any, reader: Node) -> Affine | None:
+        """reader: what computes with it."""
         if isinstance(node, int) and not isinstance(node, bool):
             return Affine(const=node)
         if not isinstance(node, Node) or not isinstance(node.meta.get("val"), torch.Tensor):
@@ -200,21 +206,22 @@ class _Reader:
         if value.dtype not in _WHOLE:
             return None
         known = folded(self.module, node)
-        found = _affine_values(known) if known is not None else self.computed(node)
+        found = _affine_values(known) if known is not None else self.computed(node, reader)
         if found is None and all(is_same(n, 1) for n in value.shape):
+            self.readers.append(reader)
             return Affine(data=node)
         return found
 
-    def computed(self, node: Node) -> Affine | None:
+    def computed(self, node: Node, reader: Node) -> Affine | None:
         if node.target in _MOVED:
             source: Any = node.args[0]
-            found = self.affine(source)
+            found = self.affine(source, node if viewed_by(node) is None else reader)
             return None if found is None else _moved(found, source, node)
         if node.target is _aten.arange.default:
             return Affine(((0, 1),))
         if node.target not in _SUMS or node.kwargs:
             return None
-        a, b = (self.affine(n) for n in node.args[:2])
+        a, b = (self.affine(n, node) for n in node.args[:2])
         if a is None or b is None:
             return None
         if _SUMS[node.target] < 0:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from anyop.torch._converters import is_known
 from anyop.torch._fx import only_user as _only_user
-from anyop.torch._memory import viewed_by, written_by
+from anyop.torch._memory import Writes, viewed_by, written_by
 from anyop.torch.names import aten_attention, aten_rotary
 
 _aten = torch.ops.aten
@@ -53,7 +54,7 @@ def _functional(node: Node) -> None:
         return
     name = target._schema.name.partition("::")[2]
     source = node.args[0] if node.args else None
-    if not name.endswith("_") or name == "copy_" or not isinstance(source, Node):
+    if not name.endswith("_") or is_known(node) or not isinstance(source, Node):
         return
     is_own = list(source.users) == [node] and source.op == "call_function"
     if not is_own or viewed_by(source) is not None:
@@ -170,7 +171,8 @@ def _gelu(graph: Graph, tanh: Node) -> None:
         if not is_power or power.args[0] is not x or power.args[1] != 3:
             continue
         half = next((n for n in product.args if n is not add), None)
-        if product.target is _aten.mul.Tensor and _times(half, 0.5) is x:
+        is_written = Writes(graph).at_all(x)
+        if product.target is _aten.mul.Tensor and _times(half, 0.5) is x and not is_written:
             with graph.inserting_before(product):
                 made = graph.call_function(_aten.gelu.default, (x,), {"approximate": "tanh"})
             made.meta = dict(product.meta)

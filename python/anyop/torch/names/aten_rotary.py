@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 from anyop.torch._fx import after, call, only_user, skip
-from anyop.torch._memory import nodes_in
+from anyop.torch._memory import Writes, nodes_in
 from anyop.torch._sizes import expression, is_same
 from anyop.torch.names.aten_composites import rotary_table, rotated
 
@@ -24,12 +24,13 @@ _SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default, _aten.chunk.defau
 
 def fuse(graph: Graph) -> None:
     tables: dict[Any, Node] = {}
+    writes = Writes(graph)
     for node in list(graph.nodes):
         if node.target is _aten.add.Tensor and not node.kwargs:
-            _rotation(graph, node, tables)
+            _rotation(graph, node, tables, writes)
 
 
-def _rotation(graph: Graph, add: Node, tables: dict[Any, Node]) -> None:
+def _rotation(graph: Graph, add: Node, tables: dict[Any, Node], writes: Writes) -> None:
     for straight, turned in (add.args, add.args[::-1]):
         found = _factors(straight, turned)
         if found is None:
@@ -40,7 +41,8 @@ def _rotation(graph: Graph, add: Node, tables: dict[Any, Node]) -> None:
         if not head or not isinstance(batch, int):
             continue
         cos, sin = nodes_in(cos.args[0])[0], nodes_in(sin.args[0])[0]
-        if not (_is_doubled(cos) and _is_doubled(sin)):
+        is_doubled = _is_doubled(cos) and _is_doubled(sin)
+        if not is_doubled or any(writes.at_all(n) for n in (x, cos, sin)):
             continue
         key = (cos, sin, batch)
         if key not in tables:
