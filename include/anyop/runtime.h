@@ -71,17 +71,17 @@ class Array {
   // Shares this memory; the caller runs the deleter.
   DLManagedTensor* ToDLPack() const;
 
-  bool is_none() const { return tensor_.ndim < 0; }
-  DType dtype() const { return tensor_.type(); }
-  int rank() const { return tensor_.ndim; }
-  std::int64_t dim(int i) const { return shape_[i < 0 ? rank() + i : i]; }
-  std::int64_t stride(int i) const { return strides_[i < 0 ? rank() + i : i]; }
-  Shape shape() const { return {shape_, std::size_t(rank())}; }
-  Shape strides() const { return {strides_, std::size_t(rank())}; }
+  bool is_none() const { return tensor().ndim < 0; }
+  DType dtype() const { return tensor().type(); }
+  int rank() const { return tensor().ndim; }
+  std::int64_t dim(int i) const { return layout_.shape[i < 0 ? rank() + i : i]; }
+  std::int64_t stride(int i) const { return layout_.strides[i < 0 ? rank() + i : i]; }
+  Shape shape() const { return {layout_.shape, std::size_t(rank())}; }
+  Shape strides() const { return {layout_.strides, std::size_t(rank())}; }
   std::int64_t size() const { return tensor().size(); }
   std::int64_t bytes() const { return size() * Bytes(dtype()); }
   bool is_contiguous() const { return tensor().is_contiguous(); }
-  void* data() const { return static_cast<char*>(tensor_.data) + tensor_.byte_offset; }
+  void* data() const { return static_cast<char*>(tensor().data) + tensor().byte_offset; }
   template <class T>
   T* data() const {
     return static_cast<T*>(data());
@@ -92,11 +92,7 @@ class Array {
     return *tensor().at<T>(index...);
   }
   // Valid as long as this object.
-  const Tensor& tensor() const {
-    tensor_.shape = const_cast<std::int64_t*>(shape_);
-    tensor_.strides = is_dense_ ? nullptr : const_cast<std::int64_t*>(strides_);
-    return tensor_;
-  }
+  const Tensor& tensor() const { return layout_.tensor; }
 
   // Views. Throw InvalidArgument where the range or shape does not fit.
   Array Slice(int dimension, std::int64_t begin, std::int64_t end) const;
@@ -108,12 +104,23 @@ class Array {
   Array Clone() const;  // a contiguous copy
 
  private:
+  // A tensor whose sizes and strides are its own, in a copy too. Reading changes nothing: threads
+  // may share a const Array.
+  struct Layout {
+    Tensor tensor{{nullptr, {1, 0}, -1, {}, nullptr, nullptr, 0}};
+    std::int64_t shape[kMaxRank]{};
+    std::int64_t strides[kMaxRank]{};
+
+    Layout() = default;
+    Layout(const Layout& other) { *this = other; }
+    Layout& operator=(const Layout& other);
+    // After a change of sizes or strides. Contiguous tensors have no strides.
+    void Connect();
+  };
+
   void SetLayout(Shape shape, Shape strides);
 
-  mutable Tensor tensor_{{nullptr, {1, 0}, -1, {}, nullptr, nullptr, 0}};
-  std::int64_t shape_[kMaxRank]{};
-  std::int64_t strides_[kMaxRank]{};
-  bool is_dense_ = true;
+  Layout layout_;
   std::shared_ptr<void> owner_;
 };
 

@@ -228,6 +228,8 @@ def __getattr__(name: str) -> Any:
     function = _anyop.functions().get(f"anyop.{name}")
     if function is None:
         hint = _anyop.did_you_mean(name, [*builtin_names(), *__all__])
+        if not hint and not builtin_names():
+            hint = " The file of its operators, anyop_ops.so, is missing. Try installing it again."
         raise AttributeError(f"anyop has no operator or attribute '{name}'.{hint}")
     return function
 

@@ -35,28 +35,42 @@ std::int64_t CheckedBytes(Array::Shape shape, DType dtype) {
 
 }  // namespace
 
+Array::Layout& Array::Layout::operator=(const Layout& other) {
+  tensor = other.tensor;
+  std::copy_n(other.shape, kMaxRank, shape);
+  std::copy_n(other.strides, kMaxRank, strides);
+  tensor.shape = shape;
+  if (other.tensor.strides) tensor.strides = strides;
+  return *this;
+}
+
+void Array::Layout::Connect() {
+  tensor.shape = shape;
+  tensor.strides = strides;
+  if (tensor.is_contiguous()) tensor.strides = nullptr;
+}
+
 void Array::SetLayout(Shape shape, Shape strides) {
   if (shape.size() > kMaxRank || (!strides.empty() && strides.size() != shape.size())) {
     Fail(ANYOP_INVALID_ARGUMENT,
          "an array has " + std::to_string(shape.size()) +
              " dimensions, but at most 8 are possible, each with a stride.");
   }
-  tensor_.ndim = int(shape.size());
+  layout_.tensor.ndim = int(shape.size());
   std::int64_t run = 1;
   for (int i = rank() - 1; i >= 0; --i) {
     const std::size_t k = std::size_t(i);
-    shape_[i] = shape[k];
-    strides_[i] = strides.empty() ? run : strides[k];
+    layout_.shape[i] = shape[k];
+    layout_.strides[i] = strides.empty() ? run : strides[k];
     run *= shape[k];
   }
-  is_dense_ = strides.empty();
-  if (!is_dense_) is_dense_ = tensor().is_contiguous();
+  layout_.Connect();
 }
 
 Array Array::Empty(Shape shape, DType dtype) {
   Array a = Wrap(nullptr, shape, dtype);
   a.owner_ = Allocate(CheckedBytes(shape, dtype));
-  a.tensor_.data = a.owner_.get();
+  a.layout_.tensor.data = a.owner_.get();
   return a;
 }
 
@@ -85,8 +99,8 @@ Array Array::Wrap(void* data, Shape shape, DType dtype, Shape strides,
                   std::shared_ptr<void> owner) {
   Array a;
   a.SetLayout(shape, strides);
-  a.tensor_.data = data;
-  a.tensor_.dtype = ToDL(dtype);
+  a.layout_.tensor.data = data;
+  a.layout_.tensor.dtype = ToDL(dtype);
   a.owner_ = std::move(owner);
   return a;
 }
@@ -119,7 +133,7 @@ DLManagedTensor* Array::ToDLPack() const {
   };
   auto* e = new Exported{{}, *this};
   e->managed.dl_tensor = e->array.tensor();
-  e->managed.dl_tensor.strides = e->array.strides_;  // older readers want them
+  e->managed.dl_tensor.strides = e->array.layout_.strides;  // older readers want them
   e->managed.manager_ctx = e;
   e->managed.deleter = [](DLManagedTensor* m) { delete static_cast<Exported*>(m->manager_ctx); };
   return &e->managed;
@@ -133,10 +147,9 @@ Array Array::Slice(int dimension, std::int64_t begin, std::int64_t end) const {
              std::to_string(dimension) + " does not lie within " + Show(tensor()) + ".");
   }
   Array a = *this;
-  a.shape_[dimension] = end - begin;
-  a.tensor_.byte_offset += std::uint64_t(begin * strides_[dimension] * Bytes(dtype()));
-  a.is_dense_ = false;
-  a.is_dense_ = a.tensor().is_contiguous();
+  a.layout_.shape[dimension] = end - begin;
+  a.layout_.tensor.byte_offset += std::uint64_t(begin * stride(dimension) * Bytes(dtype()));
+  a.layout_.Connect();
   return a;
 }
 
@@ -147,10 +160,9 @@ Array Array::Transpose(int x, int y) const {
     Fail(ANYOP_INVALID_ARGUMENT, Show(tensor()) + " has no such dimensions to transpose.");
   }
   Array a = *this;
-  std::swap(a.shape_[x], a.shape_[y]);
-  std::swap(a.strides_[x], a.strides_[y]);
-  a.is_dense_ = false;
-  a.is_dense_ = a.tensor().is_contiguous();
+  std::swap(a.layout_.shape[x], a.layout_.shape[y]);
+  std::swap(a.layout_.strides[x], a.layout_.strides[y]);
+  a.layout_.Connect();
   return a;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include "runtime/plan_cache.h"
 #include "runtime/testing/testing.h"
@@ -310,6 +311,37 @@ TEST(Call, AllocatesNothingInTheSteadyState) {
   const long before = allocations;
   for (int i = 0; i < 10; ++i) calls();
   EXPECT_EQ(allocations, before);
+}
+
+TEST(Array, CopiesAndViewsHaveSizesOfTheirOwn) {
+  Array copy;
+  {
+    const Array a = Array::Full({2, 3, 4}, DType::kF32, 5);
+    copy = a.Slice(1, 1, 3).Transpose(0, 2);
+    EXPECT_EQ(a.tensor().strides, nullptr);
+    EXPECT_EQ(a.dim(1), 3);
+  }
+  const std::vector<Array> moved{std::move(copy)};
+  const Tensor& t = moved[0].tensor();
+  EXPECT_EQ(std::vector<std::int64_t>(t.shape, t.shape + 3), (std::vector<std::int64_t>{4, 2, 2}));
+  EXPECT_EQ(std::vector<std::int64_t>(t.strides, t.strides + 3),
+            (std::vector<std::int64_t>{1, 4, 12}));
+  EXPECT_EQ(moved[0].at<float>(3, 1, 1), 5);
+  EXPECT_FALSE(moved[0].is_contiguous());
+  EXPECT_TRUE(moved[0].Transpose(0, 2).Slice(0, 0, 1).is_contiguous());
+}
+
+TEST(Array, IsReadByThreadsAtOnce) {
+  const Array x = Array::Full({64}, DType::kF32, 1);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&x] {
+      for (int k = 0; k < 100; ++k) {
+        const Array y = x;
+        EXPECT_EQ(y.at<float>(k % 64) + float(x.tensor().shape[0]), 65);
+      }
+    });
+  }
 }
 
 TEST(Call, ReachesAnObserverThroughTheEntry) {
