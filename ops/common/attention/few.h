@@ -16,7 +16,7 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-inline constexpr int kFewRows = 16;
+inline constexpr int kFewQueries = 16;
 inline constexpr int kFewHeads = 8;           // key heads of an item, at most
 inline constexpr int kScoreRow = kTile + 16;  // floats; a group of 4 keys may write beyond 64
 inline constexpr std::int64_t kSplit = 512;   // key positions
@@ -26,7 +26,7 @@ inline std::int64_t FewRow(std::int64_t width) { return (width + 63) / 64 * 64; 
 // Scratch of an item: queries, sums and totals of `rows` rows of each head, scores of one head.
 inline std::int64_t FewScratchFloats(std::int64_t heads, std::int64_t rows, std::int64_t dk,
                                      std::int64_t dv) {
-  return heads * rows * (FewRow(dk) + 2 * FewRow(dv)) + kFewRows * kScoreRow;
+  return heads * rows * (FewRow(dk) + 2 * FewRow(dv)) + kFewQueries * kScoreRow;
 }
 
 // The rows of one item: row r is query (first + r) / group of the sequence, head (first + r) %
@@ -98,9 +98,9 @@ class Ahead {
 // What the kernels of decode share. Self has RunHead(tile, lanes of each row, head): scores and
 // sums of the rows of one key head over one tile.
 template <class Self, class C>
-class FewRows {
+class FewQueries {
  public:
-  FewRows(const AttentionCall& call, const QueryRows& item, float* scratch)
+  FewQueries(const AttentionCall& call, const QueryRows& item, float* scratch)
       : call_(call),
         item_(item),
         reader_(call.store, item.sequence.index),
@@ -113,7 +113,7 @@ class FewRows {
         v_row_(FewRow(dv_)),
         q_(scratch),
         scores_(q_ + heads_ * PaddedRows() * q_row_),
-        sums_(scores_ + kFewRows * kScoreRow) {
+        sums_(scores_ + kFewQueries * kScoreRow) {
     const std::int64_t group = call.group();
     for (int r = 0; r < rows_; ++r) {
       position_[r] = item.sequence.Position((item.rows.begin + r) / group);
@@ -131,7 +131,7 @@ class FewRows {
   // Computes the part of the rows' results that comes from split `index`.
   void RunSplit(std::int64_t index) {
     Self& self = static_cast<Self&>(*this);
-    std::fill(state_, state_ + heads_ * kFewRows, RowSum{});
+    std::fill(state_, state_ + heads_ * kFewQueries, RowSum{});
     std::fill(sums_, sums_ + heads_ * PaddedRows() * v_row_, 0.0f);
     const Range part = Intersect(all_, {index * kSplit, (index + 1) * kSplit});
     if (part.size() == 0) return;
@@ -156,7 +156,7 @@ class FewRows {
     self.FinishSums();
   }
 
-  const RowSum& state(int head, int row) const { return state_[head * kFewRows + row]; }
+  const RowSum& state(int head, int row) const { return state_[head * kFewQueries + row]; }
   const float* sums(int head, int row) const { return Sums(head, row); }
   // Where the sums of a row over all splits may be kept.
   float* total(int head, int row) const { return Sums(head, row) + heads_ * PaddedRows() * v_row_; }
@@ -185,13 +185,13 @@ class FewRows {
   float* scores_;                                // [rows, kScoreRow]
   float* sums_;                                  // [heads, padded rows, v_row]
   const C *keys_ = nullptr, *values_ = nullptr;  // of the head that runs
-  Tile::Run lanes_[kFewRows];                    // of the tile that runs
-  std::int64_t position_[kFewRows];
-  RowSum state_[kFewHeads * kFewRows];
+  Tile::Run lanes_[kFewQueries];                 // of the tile that runs
+  std::int64_t position_[kFewQueries];
+  RowSum state_[kFewHeads * kFewQueries];
 
  private:
   Range all_{0, 0};
-  Range seen_[kFewRows];
+  Range seen_[kFewQueries];
   bool is_first_ = true;
 };
 

@@ -17,8 +17,8 @@ namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 template <class C>
-class DotRows : public FewRows<DotRows<C>, C> {
-  using Few = FewRows<DotRows<C>, C>;
+class DotRows : public FewQueries<DotRows<C>, C> {
+  using Few = FewQueries<DotRows<C>, C>;
 
  public:
   DotRows(const AttentionCall& call, const QueryRows& item, float* scratch)
@@ -176,7 +176,7 @@ class DotRows : public FewRows<DotRows<C>, C> {
       of.slope[i] = this->Slope(head, first + r);
       of.distance[i] = float(tile.first + i % 4 - position_[first + r]);
       of.begin[i] = float(lanes.begin - i % 4), of.end[i] = float(lanes.end - i % 4);
-      of.largest[i] = state_[head * kFewRows + first + r].largest;
+      of.largest[i] = state_[head * kFewQueries + first + r].largest;
       some_hidden |= lanes.begin > 0 || lanes.end < kTile;
     }
     const F32 slope = Load(of.slope), distance = Load(of.distance), old = Load(of.largest);
@@ -210,7 +210,7 @@ class DotRows : public FewRows<DotRows<C>, C> {
     for (int r = 0; r < kN; ++r) Update(head, first + r, mosts[4 * r], sums[4 * r]);
   }
   void Update(int head, int row, float largest, float tile_sum) {
-    RowSum& state = state_[head * kFewRows + row];
+    RowSum& state = state_[head * kFewQueries + row];
     if (largest == state.largest) {
       state.sum += tile_sum;
       return;

@@ -13,8 +13,8 @@ namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 template <class C>
-class FloatRows : public FewRows<FloatRows<C>, C> {
-  using Few = FewRows<FloatRows<C>, C>;
+class FloatRows : public FewQueries<FloatRows<C>, C> {
+  using Few = FewQueries<FloatRows<C>, C>;
 
  public:
   FloatRows(const AttentionCall& call, const QueryRows& item, float* scratch)
@@ -121,7 +121,7 @@ class FloatRows : public FewRows<FloatRows<C>, C> {
     if (!tile.is_full() || lanes.begin > 0 || lanes.end < kTile) Hide(tile, lanes, s);
     F32 most = Load(s);
     for (int t = kLanes; t < kTile; t += kLanes) most = Max(most, Load(s + t));
-    RowSum& state = state_[head * kFewRows + row];
+    RowSum& state = state_[head * kFewQueries + row];
     const float largest = std::max(state.largest, ReduceMax(most)), base = Base(largest);
     F32 sum = Zero();
     for (int t = 0; t < kTile; t += kLanes) {

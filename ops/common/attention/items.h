@@ -50,7 +50,7 @@ class AttentionRun {
         threads_(std::max(ctx.threads, 1)),
         dk_(call.query.dim(2)),
         dv_(call.y.dim(2)),
-        part_rows_(std::min<std::int64_t>(kFewRows, call.query.dim(0) * call.group())),
+        part_rows_(std::min<std::int64_t>(kFewQueries, call.query.dim(0) * call.group())),
         part_row_(FewRow(dv_) + kPad),
         starts_(ctx.Workspace<std::int64_t>(64)) {
     const std::int64_t starts_bytes = (8 * (call.sequences + 1) + 63) / 64 * 64;
@@ -78,9 +78,9 @@ class AttentionRun {
   };
 
   std::int64_t Rows(const Sequence& s) const { return s.queries * call_.group(); }
-  bool IsFew(const Sequence& s) const { return Rows(s) <= kFewRows || ctx_.batch_invariant(); }
+  bool IsFew(const Sequence& s) const { return Rows(s) <= kFewQueries || ctx_.batch_invariant(); }
   std::int64_t Chunks(const Sequence& s) const {
-    const std::int64_t rows = IsFew(s) ? kFewRows : kManyRows;
+    const std::int64_t rows = IsFew(s) ? kFewQueries : kManyRows;
     return (Rows(s) + rows - 1) / rows;
   }
   std::int64_t Splits(const Sequence& s) const {
@@ -143,7 +143,7 @@ class AttentionRun {
     const std::int64_t split = index % splits, part = index / splits % head_parts;
     // The last rows see the most keys: they go first.
     const std::int64_t chunk = chunks - 1 - index / splits / head_parts;
-    const std::int64_t size = is_few ? kFewRows : kManyRows;
+    const std::int64_t size = is_few ? kFewQueries : kManyRows;
     const Range rows{chunk * size, std::min((chunk + 1) * size, Rows(sequence))};
     const Range of_heads{part * heads, std::min((part + 1) * heads, call_.store.heads())};
     const std::int64_t unit = starts_[s] / head_parts + chunk * splits + split;
@@ -184,16 +184,16 @@ class AttentionRun {
         Finish(item, head, row, few.state(head, row), few.sums(head, row));
       });
     }
-    RowSum total[kFewHeads * kFewRows];
+    RowSum total[kFewHeads * kFewQueries];
     for (std::int64_t split = all.begin / kSplit; split * kSplit < all.end; ++split) {
       few.RunSplit(split);
       ForRows(item, [&](int head, int row) {
-        Merge(few.state(head, row), few.sums(head, row), &total[head * kFewRows + row],
+        Merge(few.state(head, row), few.sums(head, row), &total[head * kFewQueries + row],
               few.total(head, row), FewRow(dv_));
       });
     }
     ForRows(item, [&](int head, int row) {
-      Finish(item, head, row, total[head * kFewRows + row], few.total(head, row));
+      Finish(item, head, row, total[head * kFewQueries + row], few.total(head, row));
     });
   }
 
