@@ -37,8 +37,8 @@ class Lender {
   Ledger* ledger_ = new Ledger;
 };
 
-// A torch tensor over t's memory, for code that keeps none: the same object whenever a tensor of the
-// same address and layout is asked for again. Throws ErrorSet.
+// A torch tensor over t's memory, for code that keeps none: the same object whenever a tensor of
+// the same address and layout is asked for again. Throws ErrorSet.
 Ref LendAgain(const DLTensor& t);
 // A NumPy array over t's memory, which `base` keeps alive.
 Ref ViewAsArray(const DLTensor& t, Access access, Ref base);

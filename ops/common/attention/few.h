@@ -37,14 +37,20 @@ struct QueryRows {
   Range rows;
 };
 
+// Keys and values of a call that are not worth prefetching: in cache it doubles the time, and from
+// memory as few rows take as long either way.
+inline constexpr std::int64_t kFewBytes = 256 << 10;
+
 // Brings the rows of a tile into the second level of cache, in the order of memory.
 template <class C>
 class Ahead {
  public:
-  Ahead(const KeyStore& store, Range heads)
+  // keys: of all sequences.
+  Ahead(const KeyStore& store, Range heads, std::int64_t keys)
       : keys_(store.keys), values_(store.values), heads_(heads) {
     pieces_ = HeadsTouch() ? kTile : kTile * int(heads.size());
-    lines_ = int((keys_.dim(-1) + values_.dim(-1)) * 4 * std::int64_t(sizeof(C)) / 64) + 1;
+    const std::int64_t key_bytes = (keys_.dim(-1) + values_.dim(-1)) * std::int64_t(sizeof(C));
+    lines_ = keys * store.heads() * key_bytes < kFewBytes ? 0 : int(key_bytes * 4 / 64) + 1;
   }
 
   void Start(const Tile& tile) {
@@ -104,7 +110,7 @@ class FewQueries {
       : call_(call),
         item_(item),
         reader_(call.store, item.sequence.index),
-        ahead_(call.store, item.heads),
+        ahead_(call.store, item.heads, item.sequence.keys * call.sequences),
         rows_(int(item.rows.size())),
         heads_(int(item.heads.size())),
         dk_(call.query.dim(2)),

@@ -125,6 +125,10 @@ class Roots:
         old, new = self._root[node], self._root[other]
         self._root.update({n: new for n, root in self._root.items() if root is old})
 
+    def replace(self, node: Node, made: Node) -> None:
+        """Takes made for what node was."""
+        self._root[made] = self._root[node]
+
     def __getitem__(self, node: Node) -> Node:
         return self._root[node]
 
@@ -137,6 +141,11 @@ class Writes:
         self._place = {node: i for i, node in enumerate(graph.nodes)}
         self._writes = [(self._place[node], self._roots[n]) for node in graph.nodes
                         for n in written_by(node)]  # fmt: skip
+
+    def replace(self, node: Node, made: Node) -> None:
+        """Takes made for what node was: its uses are made's now."""
+        self._roots.replace(node, made)
+        self._place[made] = self._place[node]
 
     def first(self, nodes: list[Node]) -> Node:
         return min(nodes, key=self._place.__getitem__)

@@ -298,6 +298,18 @@ def test_norms_and_activations(dtype: torch.dtype) -> None:
     assert host_calls(captured) == 0 and str(captured).count("anyop.gelu(") == 2  # two are one
 
 
+def test_a_norm_whose_input_is_written_meanwhile() -> None:
+    def program(x: Any) -> Any:
+        hidden = x * 2
+        inverse = torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True) + 1e-5)
+        hidden.add_(1.0)
+        return hidden * inverse
+
+    x = torch.randn(3, 64)
+    captured = anyop.torch.capture(program, x)
+    torch.testing.assert_close(captured(x), program(x))
+
+
 def test_what_looks_like_gelu() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.05 * torch.pow(x, 3.0))))

@@ -63,7 +63,7 @@ class Side:
         if dtype == "bf16":
             widened: np.ndarray = (stored.astype(np.uint32) << 16).view(np.float32)
             return widened
-        return stored.copy()
+        return np.array(stored)
 
     def to_numpy(self, value: Any) -> np.ndarray:
         return np.asarray(value, np.float64)

@@ -25,11 +25,12 @@ def fuse(module: GraphModule) -> None:
     for node in list(graph.nodes):
         _identity(node)
         _functional(node)
+    writes = Writes(graph)
     for node in list(graph.nodes):
         if node.target is _aten.rsqrt.default:
-            _rms_norm(graph, node)
+            _rms_norm(graph, node, writes)
         elif node.target is _aten.tanh.default:
-            _gelu(graph, node)
+            _gelu(graph, node, writes)
     aten_rotary.fuse(graph)
     aten_attention.fuse(module)
     graph.eliminate_dead_code(is_impure_node=_is_impure)
@@ -80,7 +81,7 @@ def _source(node: Any) -> Any:
     return node.args[0] if is_cast else node
 
 
-def _rms_norm(graph: Graph, rsqrt: Node) -> None:
+def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
     """x * rsqrt(mean(x^2) + eps) [* weight], with casts to f32 before and back after."""
     add: Any = rsqrt.args[0]
     is_add = isinstance(add, Node) and add.target in (_aten.add.Scalar, _aten.add.Tensor)
@@ -110,11 +111,14 @@ def _rms_norm(graph: Graph, rsqrt: Node) -> None:
     weight, offset = _offset(gain)
     if weight is not None and weight.meta["val"].dtype != x.meta["val"].dtype:
         return
+    if writes.between(x, power if wide is x else wide, product):
+        return
     with graph.inserting_before(product):
         norm = torch.ops.anyop.rms_norm.default
         made = graph.call_function(norm, (x, weight, eps, offset))
     made.meta = dict(product.meta)
     product.replace_all_uses_with(made)
+    writes.replace(product, made)
 
 
 def _is_over_last(mean: Node) -> bool:
@@ -158,7 +162,7 @@ def _offset(gain: Any) -> tuple[Any, float]:
     return gain, 0.0
 
 
-def _gelu(graph: Graph, tanh: Node) -> None:
+def _gelu(graph: Graph, tanh: Node, writes: Writes) -> None:
     """0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))"""
     inner = _times(tanh.args[0], math.sqrt(2 / math.pi))
     add = _only_user(tanh)
@@ -171,12 +175,13 @@ def _gelu(graph: Graph, tanh: Node) -> None:
         if not is_power or power.args[0] is not x or power.args[1] != 3:
             continue
         half = next((n for n in product.args if n is not add), None)
-        is_written = Writes(graph).at_all(x)
+        is_written = writes.at_all(x)
         if product.target is _aten.mul.Tensor and _times(half, 0.5) is x and not is_written:
             with graph.inserting_before(product):
                 made = graph.call_function(_aten.gelu.default, (x,), {"approximate": "tanh"})
             made.meta = dict(product.meta)
             product.replace_all_uses_with(made)
+            writes.replace(product, made)
             return
 
 
