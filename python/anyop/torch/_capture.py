@@ -83,26 +83,28 @@ class _Shapes(ShapeEnv):
 class _Lines(TorchDispatchMode):
     """Tells the tracer the user's line of each operator.
 
-    torch computes with single numbers while it traces, writes included: these are taken back.
+    torch computes with single numbers, and where all tensors are real ones, while it traces, writes
+    included: these are taken back.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.numbers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # and their contents
+        self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # and their contents
 
     def take_back(self) -> None:
         with _disable_current_modes():
-            for tensor, before in self.numbers.values():
+            for tensor, before in self.written.values():
                 tensor.detach().copy_(before)
 
     def keep(self, func: Any, args: Any) -> None:
         if not func._schema.is_mutable:
             return
-        for t in pytree.tree_leaves(args):
-            is_real = isinstance(t, torch.Tensor) and not isinstance(t, FakeTensor)
-            if is_real and t.numel() == 1 and id(t) not in self.numbers:
+        tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
+        real = [t for t in tensors if not isinstance(t, FakeTensor)]
+        for t in real:
+            if (t.numel() == 1 or len(real) == len(tensors)) and id(t) not in self.written:
                 with _disable_current_modes():
-                    self.numbers[id(t)] = (t, t.detach().clone())
+                    self.written[id(t)] = (t, t.detach().clone())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.keep(func, (args, kwargs))

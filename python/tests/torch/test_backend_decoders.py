@@ -299,15 +299,18 @@ def test_norms_and_activations(dtype: torch.dtype) -> None:
 
 
 def test_a_norm_whose_input_is_written_meanwhile() -> None:
-    def program(x: Any) -> Any:
-        hidden = x * 2
+    def program(x: Any, hidden: Any) -> Any:
         inverse = torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True) + 1e-5)
         hidden.add_(1.0)
-        return hidden * inverse
+        return hidden * inverse + x
 
-    x = torch.randn(3, 64)
-    captured = anyop.torch.capture(program, x)
-    torch.testing.assert_close(captured(x), program(x))
+    x, state = floats(3, 64), floats(3, 64, seed=1)
+    expected = state.clone()
+    captured = anyop.torch.capture(lambda x: program(x, state), x)
+    torch.testing.assert_close(state, expected, rtol=0, atol=0)  # capturing wrote nothing
+    for _ in range(2):
+        torch.testing.assert_close(captured(x), program(x, expected))
+        torch.testing.assert_close(state, expected)
 
 
 def test_what_looks_like_gelu() -> None:
