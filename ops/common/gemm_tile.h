@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "ops/common/gemm_math.h"
+#include "ops/common/visit_rows.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -152,15 +153,6 @@ template <class M, int kR>
     });
     tile.Store(sums + strip * M::kElements / 2);
   }
-}
-
-// Calls f with min(rows, kMax) as a constant; rows >= 1.
-template <int kMax, class F>
-[[gnu::always_inline]] inline void VisitRows(std::int64_t rows, F&& f) {
-  if constexpr (kMax > 1) {
-    if (rows < kMax) return VisitRows<kMax - 1>(rows, f);
-  }
-  f(std::integral_constant<int, kMax>{});
 }
 
 }  // namespace ANYOP_ISA

@@ -12,6 +12,7 @@
 
 #include "ops/common/attention/score.h"
 #include "ops/common/attention/tile.h"
+#include "ops/common/visit_rows.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -101,8 +102,11 @@ class Ahead {
   const char *line_ = nullptr, *end_ = nullptr;  // of the piece
 };
 
-// What the kernels of decode share. Self has RunHead(tile, lanes of each row, head): scores and
-// sums of the rows of one key head over one tile.
+template <int kN>
+using Int = std::integral_constant<int, kN>;
+
+// What the kernels of decode share. Self has RunRows(tile, rule, head, first row, Int<rows>):
+// scores and sums of up to four rows of one key head over one tile.
 template <class Self, class C>
 class FewQueries {
  public:
@@ -155,7 +159,10 @@ class FewQueries {
         const std::int64_t head = item_.heads.begin + h;
         keys_ = k.base<const C>() + head * k.stride(-2);
         values_ = v.base<const C>() + head * v.stride(-2);
-        self.RunHead(*tile, h);
+        const ScoreRule rule(call_, head);
+        for (int r = 0; r < rows_; r += 4) {
+          VisitRows<4>(rows_ - r, [&](auto rows) { self.RunRows(*tile, rule, h, r, rows); });
+        }
       }
       std::swap(tile, next);
     }

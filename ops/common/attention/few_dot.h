@@ -31,46 +31,12 @@ class DotRows : public FewQueries<DotRows<C>, C> {
     }
   }
 
-  void RunHead(const Tile& tile, int head) {
-    const ScoreRule rule(call_, item_.heads.begin + head);
-    for (int r = 0; r < rows_; r += 4) {
-      switch (std::min(4, rows_ - r)) {
-        case 1:
-          RunRows(tile, rule, head, r, Int<1>{});
-          break;
-        case 2:
-          RunRows(tile, rule, head, r, Int<2>{});
-          break;
-        case 3:
-          RunRows(tile, rule, head, r, Int<3>{});
-          break;
-        default:
-          RunRows(tile, rule, head, r, Int<4>{});
-      }
-    }
-  }
-
   void FinishSums() {
     for (int h = 0; h < heads_; ++h) {
       for (int r = 0; r < rows_; ++r) {
         for (std::int64_t e = 0; e < v_row_; e += kWordBlock) OrderSums<C>(this->Sums(h, r) + e);
       }
     }
-  }
-
- private:
-  using Few::call_, Few::item_, Few::rows_, Few::heads_, Few::dk_, Few::dv_;
-  using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
-  using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_;
-  template <int kN>
-  using Int = std::integral_constant<int, kN>;
-
-  BF16* Query(int head, int row) const {
-    return reinterpret_cast<BF16*>(q_ + (head * rows_ + row) * q_row_);
-  }
-  // Weights of the pairs of keys: [key / 4][row][key % 4 / 2], behind the scores.
-  std::int32_t* weights() const {
-    return reinterpret_cast<std::int32_t*>(scores_ + 4 * (kTile + 16));
   }
 
   template <int kN>
@@ -91,6 +57,20 @@ class DotRows : public FewQueries<DotRows<C>, C> {
     AddValues(tile, every, head, first, 0, rows);
     AddEdges(tile, {every.end, any.end}, head, first, rows);
   }
+
+ private:
+  using Few::call_, Few::item_, Few::rows_, Few::heads_, Few::dk_, Few::dv_;
+  using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
+  using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_;
+
+  BF16* Query(int head, int row) const {
+    return reinterpret_cast<BF16*>(q_ + (head * rows_ + row) * q_row_);
+  }
+  // Weights of the pairs of keys: [key / 4][row][key % 4 / 2], behind the scores.
+  std::int32_t* weights() const {
+    return reinterpret_cast<std::int32_t*>(scores_ + 4 * (kTile + 16));
+  }
+
   template <int kN>
   void AddEdges(const Tile& tile, Tile::Run part, int head, int first, Int<kN>) {
     for (int r = 0; r < kN; ++r) {

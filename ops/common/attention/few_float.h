@@ -26,33 +26,7 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
     }
   }
 
-  void RunHead(const Tile& tile, int head) {
-    const ScoreRule rule(call_, item_.heads.begin + head);
-    for (int r = 0; r < rows_; r += 4) {
-      switch (std::min(4, rows_ - r)) {
-        case 1:
-          RunRows(tile, rule, head, r, Int<1>{});
-          break;
-        case 2:
-          RunRows(tile, rule, head, r, Int<2>{});
-          break;
-        case 3:
-          RunRows(tile, rule, head, r, Int<3>{});
-          break;
-        default:
-          RunRows(tile, rule, head, r, Int<4>{});
-      }
-    }
-  }
   void FinishSums() {}
-
- private:
-  using Few::call_, Few::item_, Few::rows_, Few::heads_, Few::dk_, Few::dv_;
-  using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
-  using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_, Few::values_;
-  static constexpr int kVectors = kVectorRegisters / 8;  // by 4 rows of sums: half the registers
-  template <int kN>
-  using Int = std::integral_constant<int, kN>;
 
   template <int kN>
   void RunRows(const Tile& tile, const ScoreRule& rule, int head, int first, Int<kN> rows) {
@@ -77,6 +51,12 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
       AddValues(tile, {every.end, lanes[r].end}, head, first + r, Int<1>{});
     }
   }
+
+ private:
+  using Few::call_, Few::item_, Few::rows_, Few::heads_, Few::dk_, Few::dv_;
+  using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
+  using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_, Few::values_;
+  static constexpr int kVectors = kVectorRegisters / 8;  // by 4 rows of sums: half the registers
 
   // Dot products of the keys in lanes [begin, end), four at a time, with kN rows.
   template <int kN>
