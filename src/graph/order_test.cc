@@ -207,6 +207,12 @@ TEST(LiveBytes, CountsWhatReplaysWouldPlan) {
       << "y keeps a";
 }
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr double kMilliseconds = 1000;  // every access is watched
+#else
+constexpr double kMilliseconds = 20;
+#endif
+
 TEST(Order, OfAThousandNodesTakesLittle) {
   GraphBuilder b;
   const int x = b.Input("x", "f32[n, 64]");
@@ -229,7 +235,7 @@ TEST(Order, OfAThousandNodesTakesLittle) {
         std::chrono::steady_clock::now() - start;
     best = std::min(best, spent.count());
   }
-  EXPECT_LT(best, 20) << "ms for " << graph.nodes.size() << " nodes";
+  EXPECT_LT(best, kMilliseconds) << "ms for " << graph.nodes.size() << " nodes";
   RecordProperty("milliseconds", std::to_string(best));
 }
 
