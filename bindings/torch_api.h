@@ -7,7 +7,6 @@
 #include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "anyop/dtype.h"
 #include "anyop/signature.h"

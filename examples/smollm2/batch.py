@@ -47,6 +47,11 @@ class Request:
         self.random = np.random.default_rng(self.sampling.seed)
 
     @property
+    def length(self) -> int:
+        """Tokens that are known."""
+        return len(self.prompt_ids) + len(self.ids)
+
+    @property
     def pending(self) -> list[int]:
         """Tokens that are known but not in the cache."""
         return (self.prompt_ids + self.ids)[self.cached :]
@@ -81,7 +86,7 @@ class Batch:
             self.waiting.append(request)
 
     def step(self) -> list[Request]:
-        """Runs one step. Returns the requests that got a token or ended; none: all is done."""
+        """Runs one step. Returns the requests that got a token or ended."""
         self._admit()
         if not self.running:
             return []
@@ -90,7 +95,7 @@ class Batch:
         row, changed = 0, []
         for request, tokens in parts:
             request.cached += len(tokens)
-            if request.pending:
+            if request.cached < request.length:
                 continue  # the rest of its prompt comes in a later step
             self._append(request, choose(logits[row : row + 1], request.sampling, request.random))
             changed.append(request)
@@ -127,7 +132,7 @@ class Batch:
         for row, (request, _) in zip(table, parts, strict=True):
             row[: len(request.blocks)] = request.blocks
         positions = [np.arange(r.cached, r.cached + len(tokens)) for r, tokens in parts]
-        whole = [len(r.pending) == len(tokens) for r, tokens in parts]
+        whole = [r.cached + len(tokens) == r.length for r, tokens in parts]
         return (
             np.concatenate([np.array(tokens, np.int64) for _, tokens in parts]),
             np.concatenate(positions),

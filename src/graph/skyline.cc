@@ -173,6 +173,12 @@ void Improve(const GluedBuffers& glued, int rounds, MemoryPlan* plan) {
   }
 }
 
+GluedBuffers Unglued(std::span<const Lifetime> buffers) {
+  GluedBuffers each{{buffers.begin(), buffers.end()}, {}};
+  for (int i = 0; i < int(buffers.size()); ++i) each.parts.push_back({{i, 0}});
+  return each;
+}
+
 // Appends what `from` is made of to `to`.
 void Append(GluedBuffers* glued, std::size_t to, std::size_t from, std::int64_t at) {
   for (const GluedBuffers::Part& p : glued->parts[from]) {
@@ -181,7 +187,7 @@ void Append(GluedBuffers* glued, std::size_t to, std::size_t from, std::int64_t 
   glued->parts[from].clear();
 }
 
-// Wholes by two keys; visits those of equal keys one after the other.
+// The wholes that are left, by a key of their lifetimes.
 template <class Key>
 std::vector<std::size_t> SortedBy(const GluedBuffers& glued, Key&& key) {
   std::vector<std::size_t> order;
@@ -235,8 +241,7 @@ bool GlueEqualBytes(GluedBuffers* glued) {
 }  // namespace
 
 GluedBuffers Glue(std::span<const Lifetime> buffers) {
-  GluedBuffers glued{{buffers.begin(), buffers.end()}, {}};
-  for (int i = 0; i < int(buffers.size()); ++i) glued.parts.push_back({{i, 0}});
+  GluedBuffers glued = Unglued(buffers);
   while (GlueEqualLifetimes(&glued) || GlueEqualBytes(&glued)) {
   }
   std::size_t k = 0;
@@ -249,9 +254,7 @@ void ImprovePlan(std::span<const Lifetime> buffers, int rounds, MemoryPlan* plan
   const GluedBuffers glued = Glue(buffers);
   if (glued.wholes.size() < buffers.size()) Improve(glued, rounds, plan);
   if (plan->peak_bytes == plan->bound_bytes) return;
-  GluedBuffers single{{buffers.begin(), buffers.end()}, {}};
-  for (int i = 0; i < int(buffers.size()); ++i) single.parts.push_back({{i, 0}});
-  Improve(single, rounds, plan);
+  Improve(Unglued(buffers), rounds, plan);
 }
 
 }  // namespace anyop

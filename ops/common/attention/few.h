@@ -8,6 +8,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 #include "ops/common/attention/score.h"
@@ -183,6 +185,16 @@ class FewQueries {
   // The query head of a row.
   std::int64_t Head(int head, int row) const {
     return (item_.heads.begin + head) * call_.group() + (item_.rows.begin + row) % call_.group();
+  }
+  // The lanes that any of kN rows sees, and those that all do; empty ones end before they begin.
+  template <int kN>
+  std::pair<Tile::Run, Tile::Run> SeenLanes(int first, Int<kN>) const {
+    Tile::Run any{kTile, 0}, every{0, kTile};
+    for (const Tile::Run& lanes : std::span(lanes_ + first, std::size_t(kN))) {
+      any = {std::min(any.begin, lanes.begin), std::max(any.end, lanes.end)};
+      every = {std::max(every.begin, lanes.begin), std::min(every.end, lanes.end)};
+    }
+    return {any, every};
   }
   float Slope(int head, int row) const {
     return call_.options.slopes ? call_.options.slopes[Head(head, row)] : 0.0f;

@@ -41,17 +41,12 @@ class DotRows : public FewQueries<DotRows<C>, C> {
 
   template <int kN>
   void RunRows(const Tile& tile, const ScoreRule& rule, int head, int first, Int<kN> rows) {
-    const Tile::Run* lanes = lanes_ + first;
-    Tile::Run any{kTile, 0}, every{0, kTile};
-    for (int r = 0; r < kN; ++r) {
-      any = {std::min(any.begin, lanes[r].begin), std::max(any.end, lanes[r].end)};
-      every = {std::max(every.begin, lanes[r].begin), std::min(every.end, lanes[r].end)};
-    }
+    const auto [any, shared] = this->SeenLanes(first, rows);
     if (any.begin >= any.end) return;
     tile.ForRuns(any.begin, any.end, [&](int a, int b) { Dots(tile, a, b, head, first, rows); });
     Softmax(tile, rule, head, first, rows);
     // A key that one row sees and another does not may hold NaN: rows differ at the edges.
-    every = {(every.begin + 1) & ~1, every.end & ~1};
+    Tile::Run every{(shared.begin + 1) & ~1, shared.end & ~1};
     if (every.begin >= every.end) every = {any.end, any.end};
     AddEdges(tile, {any.begin, every.begin}, head, first, rows);
     AddValues(tile, every, head, first, 0, rows);

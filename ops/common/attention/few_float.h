@@ -31,11 +31,7 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
   template <int kN>
   void RunRows(const Tile& tile, const ScoreRule& rule, int head, int first, Int<kN> rows) {
     const Tile::Run* lanes = lanes_ + first;
-    Tile::Run any{kTile, 0}, every{0, kTile};
-    for (int r = 0; r < kN; ++r) {
-      any = {std::min(any.begin, lanes[r].begin), std::max(any.end, lanes[r].end)};
-      every = {std::max(every.begin, lanes[r].begin), std::min(every.end, lanes[r].end)};
-    }
+    const auto [any, every] = this->SeenLanes(first, rows);
     tile.ForRuns(any.begin, any.end, [&](int a, int b) { Dots(tile, a, b, head, first, rows); });
     for (int r = 0; r < kN; ++r) Softmax(tile, rule, head, first + r);
     if (every.begin >= every.end) {
