@@ -35,7 +35,7 @@ class Planner {
   // Who is alive together with whom, and the most bytes at one step: one pass over the steps.
   void FindNeighbours() {
     const std::size_t n = buffers_.size();
-    neighbours_.resize(n);
+    std::vector<std::pair<int, int>> together;
     std::vector<int> starts(n);
     std::iota(starts.begin(), starts.end(), 0);
     std::sort(starts.begin(), starts.end(), [&](int a, int b) {
@@ -50,14 +50,31 @@ class Planner {
         if (ended) bytes -= bytes_[std::size_t(a)];
         return ended;
       });
-      for (const int a : alive) {
-        neighbours_[std::size_t(a)].push_back(i);
-        neighbours_[std::size_t(i)].push_back(a);
-      }
+      for (const int a : alive) together.emplace_back(a, i);
       alive.push_back(i);
       bytes += bytes_[std::size_t(i)];
       bound_ = std::max(bound_, bytes);
     }
+    SetNeighbours(together);
+  }
+  void SetNeighbours(const std::vector<std::pair<int, int>>& together) {
+    ends_.assign(buffers_.size(), 0);
+    for (const auto& [a, b] : together) {
+      ++ends_[std::size_t(a)];
+      ++ends_[std::size_t(b)];
+    }
+    // Each part is filled from its beginning, so that its beginning becomes its end.
+    std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), 0);
+    neighbours_.resize(2 * together.size());
+    for (const auto& [a, b] : together) {
+      neighbours_[std::size_t(ends_[std::size_t(a)]++)] = b;
+      neighbours_[std::size_t(ends_[std::size_t(b)]++)] = a;
+    }
+  }
+  std::span<const int> NeighboursOf(int buffer) const {
+    const int begin = buffer ? ends_[std::size_t(buffer) - 1] : 0;
+    return std::span(neighbours_)
+        .subspan(std::size_t(begin), std::size_t(ends_[std::size_t(buffer)] - begin));
   }
 
   // The largest first, each into the smallest gap between its neighbours that holds it, else as low
@@ -71,7 +88,7 @@ class Planner {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const int i : order) {
       taken.clear();
-      for (const int other : neighbours_[std::size_t(i)]) {
+      for (const int other : NeighboursOf(i)) {
         const std::int64_t at = plan.offsets[std::size_t(other)];
         if (at >= 0) taken.emplace_back(at, at + bytes_[std::size_t(other)]);
       }
@@ -99,7 +116,7 @@ class Planner {
 
   std::span<const Lifetime> buffers_;
   std::vector<std::int64_t> bytes_;
-  std::vector<std::vector<int>> neighbours_;
+  std::vector<int> neighbours_, ends_;  // of the first buffer, the second, ...; where each ends
   std::int64_t bound_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "graph/skyline.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <utility>
@@ -30,7 +31,8 @@ class Wall {
     const auto column = [&](int time) {
       return int(std::lower_bound(times.begin(), times.end(), time) - times.begin());
     };
-    starts_.resize(times.size());
+    starts_ = ends_ = Lists(times.size(), buffers.size());
+    last_ = int(times.size()) - 1;
     for (const Lifetime& b : buffers) {
       bricks_.push_back({column(b.first), column(b.last + 1), b.bytes, 0});
       bricks_.back().area = double(b.bytes) * (b.last + 1 - b.first);
@@ -39,26 +41,20 @@ class Wall {
 
   // Lays all bricks; returns how high the wall is. Each round is another one.
   std::int64_t Build(std::vector<std::int64_t>* offsets) {
+    Begin();
     offsets->assign(bricks_.size(), 0);
-    for (std::vector<int>& s : starts_) s.clear();
-    for (int i = 0; i < int(bricks_.size()); ++i) {
-      starts_[std::size_t(bricks_[std::size_t(i)].begin)].push_back(i);
-    }
-    edge_.assign(1, {0, int(starts_.size()) - 1, 0});
     std::int64_t peak = 0;
     for (std::size_t left = bricks_.size(); left;) {
-      const std::size_t k = std::size_t(
-          std::min_element(edge_.begin(), edge_.end(),
-                           [](const Stretch& a, const Stretch& b) { return a.height < b.height; }) -
-          edge_.begin());
-      const int brick = Choose(edge_[k]);
+      const int lowest = TakeLowest();
+      const std::int64_t height = stretch(lowest).height;
+      const int brick = Choose(lowest, stretch(lowest).end);
       if (brick < 0) {
-        Raise(k);
+        Raise(lowest);
         continue;
       }
-      (*offsets)[std::size_t(brick)] = edge_[k].height;
-      peak = std::max(peak, edge_[k].height + bricks_[std::size_t(brick)].bytes);
-      Lay(brick, k);
+      (*offsets)[std::size_t(brick)] = height;
+      peak = std::max(peak, height + bricks_[std::size_t(brick)].bytes);
+      Lay(brick, lowest);
       --left;
     }
     return peak;
@@ -72,71 +68,128 @@ class Wall {
   }
 
  private:
+  // A list of bricks for each column.
+  struct Lists {
+    Lists() = default;
+    Lists(std::size_t columns, std::size_t bricks) : first(columns, -1), next(bricks, -1) {}
+    void Clear() { std::fill(first.begin(), first.end(), -1); }
+    void Add(int column, int brick) {
+      next[std::size_t(brick)] = std::exchange(first[std::size_t(column)], brick);
+    }
+    std::vector<int> first, next;
+  };
   struct Brick {
     int begin, end;  // columns
     std::int64_t bytes;
     double area;
   };
+  // Of the skyline, from a column to `end`; 0 where none begins.
   struct Stretch {
-    int begin, end;
-    std::int64_t height;
+    int end = 0, before = -1;  // before: where its left neighbour begins
+    std::int64_t height = 0;
+  };
+  Stretch& stretch(int begin) { return edge_[std::size_t(begin)]; }
+
+  void Begin() {
+    is_laid_.assign(bricks_.size(), false);
+    starts_.Clear();
+    ends_.Clear();
+    for (int i = int(bricks_.size()) - 1; i >= 0; --i) {
+      starts_.Add(bricks_[std::size_t(i)].begin, i);
+      ends_.Add(bricks_[std::size_t(i)].end, i);
+    }
+    heights_.clear();
+    edge_.assign(std::size_t(last_), {});
+    Put(0, {last_, -1, 0});
+  }
+
+  struct Choice {
+    int brick = -1;
+    double worth = -1;
   };
 
-  // The brick for a stretch, -1 if none fits; it is taken away from those that are left.
-  int Choose(const Stretch& s) {
-    int best = -1, best_at = -1;
-    double most = -1;
-    for (int c = s.begin; c < s.end; ++c) {
-      const std::vector<int>& starts = starts_[std::size_t(c)];
-      for (std::size_t k = 0; k < starts.size(); ++k) {
-        const Brick& b = bricks_[std::size_t(starts[k])];
-        if (b.end > s.end) continue;
-        const bool is_left = c == s.begin, is_right = b.end == s.end;
-        const double fit = is_left && is_right   ? kFlushLeftAndRight
-                           : is_left || is_right ? kFlush
-                                                 : 0;
-        const double worth =
-            (fit + b.area) * weights_[std::size_t(starts[k])] * (1 + kNoise * NextRandom());
-        if (worth <= most) continue;
-        most = worth;
-        best = starts[k];
-        best_at = int(k);
+  // The brick for a stretch, -1 if none fits. The columns within are searched only where no brick
+  // is flush with an end: such a one is nearly always worth more, and stretches can be long.
+  int Choose(int begin, int end) {
+    Choice best;
+    ForLeft(&starts_, begin, [&](int i) {
+      const int its_end = bricks_[std::size_t(i)].end;
+      if (its_end <= end) Consider(i, its_end == end ? kFlushLeftAndRight : kFlush, &best);
+    });
+    ForLeft(&ends_, end, [&](int i) {
+      if (bricks_[std::size_t(i)].begin > begin) Consider(i, kFlush, &best);
+    });
+    const bool is_flush = best.brick >= 0;
+    for (int c = begin + 1; !is_flush && c < end; ++c) {
+      ForLeft(&starts_, c, [&](int i) {
+        if (bricks_[std::size_t(i)].end < end) Consider(i, 0, &best);
+      });
+    }
+    if (best.brick >= 0) is_laid_[std::size_t(best.brick)] = true;
+    return best.brick;
+  }
+  void Consider(int brick, double fit, Choice* best) {
+    const std::size_t i = std::size_t(brick);
+    const double worth = (fit + bricks_[i].area) * weights_[i] * (1 + kNoise * NextRandom());
+    if (worth > best->worth) *best = {brick, worth};
+  }
+  // Calls f(brick) for those that are not laid yet; drops the others from the list.
+  template <class F>
+  void ForLeft(Lists* lists, int column, F&& f) {
+    for (int* at = &lists->first[std::size_t(column)]; *at >= 0;) {
+      int& next = lists->next[std::size_t(*at)];
+      if (is_laid_[std::size_t(*at)]) {
+        *at = next;
+      } else {
+        f(*at);
+        at = &next;
       }
     }
-    if (best >= 0) {
-      std::vector<int>& starts = starts_[std::size_t(bricks_[std::size_t(best)].begin)];
-      std::swap(starts[std::size_t(best_at)], starts.back());
-      starts.pop_back();
-    }
-    return best;
   }
 
-  void Raise(std::size_t k) {
+  void Raise(int begin) {
+    Stretch s = stretch(begin);
     std::int64_t height = std::numeric_limits<std::int64_t>::max();
-    if (k > 0) height = edge_[k - 1].height;
-    if (k + 1 < edge_.size()) height = std::min(height, edge_[k + 1].height);
-    edge_[k].height = height;
-    Join(k);
+    if (s.before >= 0) height = stretch(s.before).height;
+    if (s.end < last_) height = std::min(height, stretch(s.end).height);
+    Put(begin, {s.end, s.before, height});
+    Join(begin);
   }
 
-  void Lay(int brick, std::size_t k) {
+  void Lay(int brick, int begin) {
     const Brick& b = bricks_[std::size_t(brick)];
-    const Stretch s = edge_[k];
-    edge_[k] = {b.begin, b.end, s.height + b.bytes};
-    const auto at = [&](std::size_t i) { return edge_.begin() + std::ptrdiff_t(i); };
-    if (b.end < s.end) edge_.insert(at(k + 1), {b.end, s.end, s.height});
-    if (s.begin < b.begin) edge_.insert(at(k++), {s.begin, b.begin, s.height});
-    Join(k);
+    const Stretch s = stretch(begin);
+    if (begin < b.begin) Put(begin, {b.begin, s.before, s.height});
+    if (b.end < s.end) Put(b.end, {s.end, b.begin, s.height});
+    Put(b.begin, {b.end, begin < b.begin ? begin : s.before, s.height + b.bytes});
+    Join(b.begin);
   }
   // A stretch with neighbours that are as high.
-  void Join(std::size_t k) {
-    if (k + 1 < edge_.size() && edge_[k + 1].height == edge_[k].height) {
-      edge_[k].end = edge_[k + 1].end;
-      edge_.erase(edge_.begin() + std::ptrdiff_t(k) + 1);
-    }
-    if (k > 0 && edge_[k - 1].height == edge_[k].height) {
-      edge_[k - 1].end = edge_[k].end;
-      edge_.erase(edge_.begin() + std::ptrdiff_t(k));
+  void Join(int begin) {
+    const Stretch s = stretch(begin);
+    if (s.end < last_ && stretch(s.end).height == s.height) Swallow(begin);
+    if (s.before >= 0 && stretch(s.before).height == s.height) Swallow(s.before);
+  }
+  void Swallow(int begin) {
+    Stretch &s = stretch(begin), &right = stretch(s.end);
+    s.end = right.end;
+    right.end = 0;
+    if (s.end < last_) stretch(s.end).before = begin;
+  }
+
+  void Put(int begin, const Stretch& s) {
+    stretch(begin) = s;
+    if (s.end < last_) stretch(s.end).before = begin;
+    heights_.emplace_back(s.height, begin);
+    std::push_heap(heights_.begin(), heights_.end(), std::greater<>());
+  }
+  // Where the lowest stretch begins, the first of these.
+  int TakeLowest() {
+    for (;;) {
+      std::pop_heap(heights_.begin(), heights_.end(), std::greater<>());
+      const auto [height, begin] = heights_.back();
+      heights_.pop_back();
+      if (stretch(begin).end && stretch(begin).height == height) return begin;
     }
   }
 
@@ -148,14 +201,20 @@ class Wall {
   }
 
   std::vector<Brick> bricks_;
-  std::vector<double> weights_;           // by brick
-  std::vector<std::vector<int>> starts_;  // by column: bricks that are left
-  std::vector<Stretch> edge_;             // from left to right
+  int last_ = 0;                 // column: where the wall ends
+  std::vector<double> weights_;  // by brick
+  std::vector<bool> is_laid_;    // by brick
+  Lists starts_, ends_;          // by where bricks begin and end; all that are left are among them
+  std::vector<Stretch> edge_;    // by column
+  // A heap of heights and columns of stretches, and of what they were before.
+  std::vector<std::pair<std::int64_t, int>> heights_;
   std::uint64_t random_ = 0x9e3779b97f4a7c15;
 };
 
-void Improve(const GluedBuffers& glued, int rounds, MemoryPlan* plan) {
-  Wall wall(glued.wholes);
+// Rounds of the search; `take` gets the offsets of each that wins. Whether the bound is reached.
+template <class F>
+bool Search(std::span<const Lifetime> buffers, int rounds, MemoryPlan* plan, F&& take) {
+  Wall wall(buffers);
   std::vector<std::int64_t> offsets;
   int last_won = 0;
   for (int round = 0; round < rounds && round < last_won + kPatience; ++round) {
@@ -164,13 +223,24 @@ void Improve(const GluedBuffers& glued, int rounds, MemoryPlan* plan) {
     if (peak >= plan->peak_bytes) continue;
     last_won = round;
     plan->peak_bytes = peak;
+    take(offsets);
+    if (peak == plan->bound_bytes) return true;
+  }
+  return false;
+}
+
+bool SearchEach(std::span<const Lifetime> buffers, int rounds, MemoryPlan* plan) {
+  return Search(buffers, rounds, plan, [&](auto& offsets) { plan->offsets = offsets; });
+}
+
+bool SearchGlued(const GluedBuffers& glued, int rounds, MemoryPlan* plan) {
+  return Search(glued.wholes, rounds, plan, [&](const std::vector<std::int64_t>& offsets) {
     for (std::size_t w = 0; w < offsets.size(); ++w) {
       for (const GluedBuffers::Part& p : glued.parts[w]) {
         plan->offsets[std::size_t(p.buffer)] = offsets[w] + p.at;
       }
     }
-    if (peak == plan->bound_bytes) return;
-  }
+  });
 }
 
 GluedBuffers Unglued(std::span<const Lifetime> buffers) {
@@ -251,10 +321,10 @@ GluedBuffers Glue(std::span<const Lifetime> buffers) {
 }
 
 void ImprovePlan(std::span<const Lifetime> buffers, int rounds, MemoryPlan* plan) {
+  if (SearchEach(buffers, std::min(rounds, 1), plan)) return;  // most: gluing costs as much
   const GluedBuffers glued = Glue(buffers);
-  if (glued.wholes.size() < buffers.size()) Improve(glued, rounds, plan);
-  if (plan->peak_bytes == plan->bound_bytes) return;
-  Improve(Unglued(buffers), rounds, plan);
+  if (glued.wholes.size() < buffers.size() && SearchGlued(glued, rounds, plan)) return;
+  SearchEach(buffers, rounds, plan);
 }
 
 }  // namespace anyop
