@@ -18,12 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]
 
 import goals  # noqa: E402
-import llamabench  # noqa: E402
-import modelbench  # noqa: E402
 from anyop import _anyop  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
+MODEL = "examples/smollm2"
 console = Console(highlight=False, width=120)
 
 
@@ -54,11 +53,15 @@ def show_calls(costs: dict[str, float]) -> None:
     console.print(table)
 
 
-def operators(names: list[str], folder: Path) -> dict[str, Any]:
-    """`anyop bench ops`, and its run."""
-    saved = folder / "operators.json"
-    command = [sys.executable, "-m", "anyop", "bench", "ops", *names, "--save", saved]
-    done = subprocess.run(command, check=False)
+def saved_run(*command: str | Path) -> dict[str, Any]:
+    """`anyop bench` with these arguments, and the run that it saves."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _saved_run(Path(folder) / "run.json", command)
+
+
+def _saved_run(saved: Path, command: tuple[str | Path, ...]) -> dict[str, Any]:
+    program = [sys.executable, "-m", "anyop", "bench", *command, "--save", saved]
+    done = subprocess.run(program, cwd=ROOT, check=False)
     if not saved.exists():
         sys.exit(done.returncode)
     return {**json.loads(saved.read_text()), "exit_status": done.returncode}
@@ -99,8 +102,7 @@ def main() -> int:
     parser.add_argument(
         "what",
         nargs="*",
-        help="calls, operators, model, compiled, llama, import, an operator; or goals: all that "
-        "the project aims at",
+        help="calls, operators, model, import, an operator; or goals: all that the project aims at",
     )
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
     parser.add_argument("--short", action="store_true", help="goals: a line for each kind")
@@ -113,29 +115,23 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     args = parser.parse_args()
-    parts = ("calls", "operators", "model", "compiled", "llama", "import")
+    parts = ("calls", "operators", "model", "import")
     if args.what == ["goals"]:
         return goals_table(args)
     only = [w for w in args.what if w not in parts]
     wanted = [w for w in args.what if w in parts] or (["operators"] if only else list(parts))
     found: dict[str, Any] = {}
     with console.status("the machine's ceilings"):
-        ceilings = found["ceilings"] = _anyop.ceilings()
+        found["ceilings"] = _anyop.ceilings()
     if "calls" in wanted:
         found["calls"] = call_costs(args.programs)
         show_calls(found["calls"])
         subprocess.run([sys.executable, "-m", "anyop", "bench", "calls"], check=True)
     if "operators" in wanted:
-        with tempfile.TemporaryDirectory() as folder:
-            found["operators"] = operators(only, Path(folder))
-    if "model" in wanted or "compiled" in wanted:
-        decode = modelbench.rows(ceilings, "compiled" in wanted, console)
-        found["model"] = [row.facts() for row in decode]
-        modelbench.show(decode, console)
-    if "llama" in wanted:
-        beside = llamabench.rows(ceilings, console, quick=args.quick)
-        found["llama"] = [row.facts() for row in beside]
-        llamabench.show(beside, console)
+        found["operators"] = saved_run("ops", *only)
+    if "model" in wanted:
+        quick = ("--rounds", "1", "--steps", "32") if args.quick else ()
+        found["model"] = saved_run("model", ROOT / MODEL, *quick)
     if "import" in wanted:
         found["import_ms"] = import_ms()
         console.print(

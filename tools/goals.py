@@ -6,6 +6,7 @@ Collected from the benches that exist; shares are of ceilings measured in the sa
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import multiprocessing
 import statistics
@@ -17,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import anyop
-import llamabench
-import modelbench
-from anyop.bench import _measure, _opponents
-from anyop.cli import bench, bench_graph, bench_ops
+from anyop.bench import _measure, _model, _opponents
+from anyop.cli import bench, bench_graph, bench_model, bench_ops
 from rich.console import Console
 from rich.table import Table
 
@@ -35,7 +34,9 @@ CASE_GOALS: dict[str, tuple[tuple[str, float], ...]] = {
     "decode attention": (("of read bandwidth", 0.65), ("x vllm", 3)),
 }
 FROM_DRAM = {"many rows": 0.6}  # of the ceiling, where a weight does not fit the caches
-LLAMA_GOALS = {"anyop, packed": 2.5, "anyop, rows of the file": 2.0}
+LLAMA_GOALS = {"captured, packed": 2.5, "captured, rows of the file": 2.0}
+READ_LIMIT = 0.85  # of bf16 weights
+MODEL = Path(__file__).resolve().parent.parent / "examples" / "smollm2"
 # ns of a call from C++, by the bench's name.
 CALL_GOALS = {
     "Cached3Tensors": 25, "Cached17Parameters": 60, "HitBeyondTheLastPlan": 80,
@@ -121,7 +122,7 @@ def operators(
     cores = anyop.get_num_threads()
     level = {b["level"]: b["bytes"] for b in ceilings["bandwidths"] if b["threads"] == 1}
     anyop.set_num_threads(1)
-    modelbench.set_threads(1)
+    _model.set_threads(1)
     try:
         for name, path in bench_ops.case_files(None, ()):
             for case in bench_ops.load_cases(name, path):
@@ -134,7 +135,7 @@ def operators(
                 assert row
                 found.append((case, row))
     finally:
-        modelbench.set_threads(cores)
+        _model.set_threads(cores)
     note("the machine's ceilings, again")
     ceilings.update(best_of(ceilings, measured_again()))
     for case, row in found:
@@ -172,21 +173,25 @@ def case_goals(
             yield Goal(case.goal, what, reached, aim, unit, note=row.note)
 
 
-def model(ceilings: dict[str, Any], console: Console, quick: bool) -> Iterator[Goal]:
-    rows = llamabench.rows(ceilings, console, quick)
-    most = max(r.threads for r in rows)
+def model(quick: bool, skipped: list[str]) -> Iterator[Goal]:
+    made = _model.load(MODEL)
+    most = anyop.get_num_threads()
+    plan = _model.Plan(sorted({1, most}), steps=32 if quick else 48, prefill=0,
+                       rounds=1 if quick else 3)  # fmt: skip
+    rows, reasons, _ = bench_model.run(made, plan, ["bf16", "q4_1"], ["captured"], ["llama"])
+    skipped += reasons
     for row in rows:
-        ours = row.what.startswith("anyop")
-        what = f"decode {row.dtype}, {row.what}, threads {row.threads} ({row.best_per_s:.0f}/s)"
-        if ours and row.dtype == "bf16" and row.threads == most:
-            yield Goal("model", what, row.read_limit_share, 0.85, "of the read limit")
-        beside = llamabench.best_of_llama(row, rows, "best_per_s")
-        if ours and row.dtype == "q4_1" and beside:
-            aim = LLAMA_GOALS[row.what]
-            yield Goal("model", what, row.best_per_s / beside, aim, "x llama.cpp")
-    decoder = next(r.model for r in rows if r.dtype == "bf16" and r.what.startswith("anyop"))
+        per_s = 1e6 / row.ours.best_us
+        what = f"{row.sizes}, threads {row.threads} ({per_s:.0f}/s)"
+        if row.sizes == _model.sizes_of(_model.DECODE, "bf16", "captured") and row.threads == most:
+            share = row.bound_us / row.ours.best_us
+            yield Goal("model", what, share, READ_LIMIT, "of the read limit")
+        ratio = row.ratio("llama")
+        for how, aim in LLAMA_GOALS.items():
+            if ratio and row.sizes == _model.sizes_of(_model.DECODE, "q4_1", how):
+                yield Goal("model", what, ratio, aim, "x llama.cpp")
     if most > 1:
-        yield busy_core(decoder, most)
+        yield busy_core(most)
 
 
 def spin() -> None:
@@ -194,8 +199,12 @@ def spin() -> None:
         pass
 
 
-def busy_core(decoder: Any, threads: int) -> Goal:
+def busy_core(threads: int) -> Goal:
     """Decode while another process keeps one core: all threads against one."""
+    from examples.smollm2.model import Model
+    from examples.smollm2.weights import load
+
+    decoder = Model(load(), "bf16", captured=True)
     prompt, ids = list(range(100, 132)), [504] * BUSY_STEPS
     other = multiprocessing.get_context("spawn").Process(target=spin, daemon=True)
     other.start()
@@ -203,12 +212,12 @@ def busy_core(decoder: Any, threads: int) -> Goal:
     try:
         for _ in range(BUSY_ROUNDS):
             for n in (1, threads):
-                modelbench.set_threads(n)
-                seconds, _ = modelbench.decode(decoder, prompt, ids)
+                _model.set_threads(n)
+                seconds, _ = _model.decode(decoder, prompt, ids)
                 best[n] = max(best.get(n, 0), 1 / statistics.median(seconds[4:]))
     finally:
         other.kill()
-        modelbench.set_threads(threads)
+        _model.set_threads(threads)
     what = f"decode bf16, {threads} threads, one core taken ({best[threads]:.0f}/s)"
     return Goal("model", what, best[threads] / best[1], 0.95, f"of 1 thread ({best[1]:.0f}/s)")
 
@@ -219,14 +228,14 @@ def rows(
 ) -> tuple[list[Goal], list[str]]:  # fmt: skip
     """All goals, and what could not be measured. quick: fewer rounds, no compiled opponents."""
     skipped = [] if costs else ["No calls from C++: build with tests, as ./check does."]
-    names = ["torch"] if not modelbench.without_torch() else []
+    names = ["torch"] if importlib.util.find_spec("torch") else []
+    if not names:
+        skipped.append("No rows of torch: it is not installed. Try: pip install torch")
     for name, opponent in _opponents.OPPONENTS.items():
         if opponent.is_installed:
             names.append(name)
         else:
             skipped.append(f"No rows of {name}. Try: anyop bench opponents --install {name}")
-    if modelbench.without_torch():
-        skipped.append(modelbench.without_torch())
     if quick:
         _measure.ROUNDS = QUICK_ROUNDS
     found: list[Goal] = []
@@ -236,7 +245,7 @@ def rows(
         found += graphs(programs, quick, skipped)
         found += operators(ceilings, names, quick, status.update)
     if with_model:
-        found += model(ceilings, console, quick)
+        found += model(quick, skipped)
     return found, skipped
 
 

@@ -16,7 +16,7 @@ def without_llama() -> str:
     """Why there are no rows for llama.cpp, "" if there are."""
     if NAME in installed():
         return ""
-    return f"No rows for llama.cpp. Try: anyop bench opponents --install {NAME} (15 minutes)"
+    return f"llama.cpp is not installed. Try: anyop bench opponents --install {NAME} (15 minutes)"
 
 
 class LlamaModel:

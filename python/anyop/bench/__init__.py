@@ -32,6 +32,7 @@ and returns a call and what the call fills (None: the call returns it):
 
 from anyop.bench._case import BF16, DTYPES, F16, F32, Case, each_dtype, normal
 from anyop.bench._elsewhere import Elsewhere
+from anyop.bench._model import Asked, ModelBench, Way
 from anyop.bench._opponents import installed
 from anyop.bench._torch import TorchSide
 
@@ -40,9 +41,12 @@ __all__ = [
     "DTYPES",
     "F16",
     "F32",
+    "Asked",
     "Case",
     "Elsewhere",
+    "ModelBench",
     "TorchSide",
+    "Way",
     "each_dtype",
     "installed",
     "normal",

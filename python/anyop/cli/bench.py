@@ -10,18 +10,18 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
-from anyop.cli import bench_graph, bench_opponents, bench_ops
+from anyop.cli import bench_graph, bench_model, bench_opponents, bench_ops
 from anyop.cli.interleave import Row, interleave
 
 
 @click.group("bench")
 def command() -> None:
-    """Measure calls and operators beside what frameworks offer, and compare saved runs."""
+    """Measure calls, operators and a model beside what frameworks offer, and compare saved runs."""
 
 
 for _command in (
-    bench_ops.ops, bench_ops.compare, bench_ops.plot_command, bench_graph.graph,
-    bench_opponents.opponents,
+    bench_ops.ops, bench_ops.compare, bench_ops.plot_command, bench_model.model,
+    bench_graph.graph, bench_opponents.opponents,
 ):  # fmt: skip
     command.add_command(_command)
 

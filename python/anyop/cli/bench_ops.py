@@ -87,7 +87,7 @@ def ops(
     else:
         show(rows, opponents)
     if plot:
-        _plot(run, plot)
+        write_pictures(run, plot)
     if any(not t.matches for row in rows for t in row.timings.values()):
         sys.exit(1)
 
@@ -129,10 +129,10 @@ def compare(old: Path, new: Path, fail: float | None, as_json: bool) -> None:  #
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def plot_command(run: Path, folder: Path) -> None:
     """Pictures of a saved run: bars beside the opponents, and shares of the ceilings."""
-    _plot(_runs.load(run), folder)
+    write_pictures(_runs.load(run), folder)
 
 
-def _plot(run: _runs.Run, folder: Path) -> None:
+def write_pictures(run: _runs.Run, folder: Path) -> None:
     from anyop.bench import _plot as pictures
 
     for path in pictures.plot(run, folder):
@@ -222,7 +222,7 @@ def show(rows: Sequence[Row], opponents: Sequence[str]) -> None:
         table.add_row(
             f"{row.operator} {row.sizes}", *((row.cache,) if caches else ()), row.kernel,
             _us(ours.best_us), _us(ours.median_us), _us(ours.from_cpp_us),
-            *(_ratio(row, name) for name in opponents),
+            *(show_ratio(row, name) for name in opponents),
             f"{row.bound_us / ours.best_us:.0%} {row.bound_by}",
             "yes" if all(t.matches for t in row.timings.values()) else "NO",
         )  # fmt: skip
@@ -237,7 +237,7 @@ def _us(us: float | None) -> str:
     return f"{us:.2f}" if us < 100 else f"{us:.0f}"
 
 
-def _ratio(row: Row, opponent: str) -> str:
+def show_ratio(row: Row, opponent: str) -> str:
     if opponent not in row.timings:
         return "-"
     ratio = row.ratio(opponent)

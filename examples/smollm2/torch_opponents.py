@@ -4,14 +4,13 @@ LlamaForCausalLM of transformers with the same weights."""
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
 import torch
 
-from examples.smollm2.torch_model import DTYPES, TorchModel
-from examples.smollm2.weights import ModelFile
+from .torch_model import DTYPES, TorchModel
+from .weights import ModelFile
 
 
 def compiled_by(file: ModelFile, dtype: str, **options: Any) -> TorchModel:
@@ -21,19 +20,16 @@ def compiled_by(file: ModelFile, dtype: str, **options: Any) -> TorchModel:
     return model
 
 
+def inductor(file: ModelFile, dtype: str) -> TorchModel:
+    return TorchModel(file, dtype, compiled=True)
+
+
 def max_autotune(file: ModelFile, dtype: str) -> TorchModel:
     return compiled_by(file, dtype, options={"freezing": True, "max_autotune": True})
 
 
 def through_anyop(file: ModelFile, dtype: str) -> TorchModel:
     return compiled_by(file, dtype, backend="anyop", options={"freeze": True})
-
-
-def without_transformers() -> str:
-    """Why there is no row for transformers, "" if there is."""
-    if importlib.util.find_spec("transformers"):
-        return ""
-    return "No rows for transformers: it is not installed. Try: pip install transformers"
 
 
 class TransformersModel:

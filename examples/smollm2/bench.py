@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `anyop bench model examples/smollm2` measures: SmolLM2-135M on anyop's hosts, in plain
+NumPy and PyTorch, in transformers and in llama.cpp, with the same weights."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from anyop.bench import Asked, ModelBench, Way
+
+from .gguf_file import write
+from .llama import LlamaModel, without_llama
+from .model import Model
+from .numpy_model import NumpyModel
+from .weights import ModelFile, find_model, load
+
+PROMPT = "Explain in a few sentences how a bicycle stays upright."
+BYTES = {"f32": 4, "bf16": 2}  # of a weight
+RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}  # of blocks: "int8 dot"
+
+
+def prompt() -> list[int]:
+    file = load()
+    ids: list[int] = file.tokenizer.encode(file.chat(PROMPT), add_special_tokens=False).ids
+    return ids
+
+
+def ways(asked: Asked) -> Iterator[Way]:
+    asked.note("reading the model")
+    file = load()
+    for weights in asked.weights:
+        yield from _ways(asked, weights, file)
+
+
+def _ways(asked: Asked, weights: str, file: ModelFile) -> Iterator[Way]:
+    path = asked.folder / f"{weights}.gguf"
+    is_other = weights not in BYTES and weights != file.blocks["blk.0.attn_q.weight"].format
+    if is_other or "llama" in asked.opponents:
+        asked.note(f"writing the weights as {weights}")
+        write(find_model(), path, weights)
+    if is_other:
+        file = load(path)
+    count = sum(t.size for t in file.tensors.values())
+    moved = count * BYTES[weights] if weights in BYTES else _bytes_of_blocks(file)
+
+    def way(label: str, how: str, make: Callable[[], Any]) -> Way:
+        asked.note(f"{weights}: {label}, {how}")
+        rate = RATES.get(weights, "int8 dot")
+        return Way(label, how, weights, make(), moved, 2 * count, rate)
+
+    for name in asked.ours:
+        for how, make in _ours(name, weights, file):
+            yield way("anyop", how, make)
+    for name in asked.opponents:
+        for how, make in _theirs(name, weights, file, path):
+            yield way(name, how, make)
+
+
+def _bytes_of_blocks(file: ModelFile) -> int:
+    return sum(b.rows.nbytes for b in file.blocks.values())
+
+
+def _ours(name: str, weights: str, file: ModelFile) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """(how, the model's maker); nothing where the weights are not for it."""
+    stored = [(weights, "")]
+    if weights not in BYTES:
+        stored = [("q4", ", packed"), ("q4-rows", ", rows of the file")]
+    for dtype, how in stored:
+        if name in ("captured", "eager"):
+            yield name + how, _maker(Model, file, dtype, captured=name == "captured")
+        elif name in ("torch-eager", "torch-captured"):
+            captured = name == "torch-captured"
+            yield name + how, _maker(Model, file, dtype, host="torch", captured=captured)
+    if weights in BYTES and name == "torch-compiled":
+        yield name, _maker(Model, file, weights, host="torch", compiled=True)
+    if weights in BYTES and name == "backend":
+        from . import torch_opponents
+
+        yield "the PyTorch model, backend", _maker(torch_opponents.through_anyop, file, weights)
+
+
+def _theirs(
+    name: str, weights: str, file: ModelFile, path: Path
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    if name == "llama":
+        for flash in (False, True):
+            how = "flash attention" if flash else "no flash attention"
+            yield how, _maker(LlamaModel, path, flash)
+    elif name == "numpy" and weights == "f32":
+        yield "plain", _maker(NumpyModel, file)
+    elif name != "numpy" and weights in BYTES:
+        from . import torch_opponents
+        from .torch_model import TorchModel
+
+        makers: dict[str, Callable[..., Any]] = {
+            "torch": TorchModel,
+            "inductor": torch_opponents.inductor,
+            "autotune": torch_opponents.max_autotune,
+            "transformers": torch_opponents.TransformersModel,
+        }
+        yield name, _maker(makers[name], file, weights)
+
+
+def _maker(make: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[], Any]:
+    return lambda: make(*arguments, **options)
+
+
+def _needs(*modules: str) -> str:
+    for module in modules:
+        if not importlib.util.find_spec(module):
+            return f"{module} is not installed. Try: pip install {module}"
+    return ""
+
+
+TORCH = _needs("torch")
+bench = ModelBench(
+    title="SmolLM2-135M",
+    prompt=prompt,
+    weights={"f32": "", "bf16": "", "q8_0": "", "q4_1": "", "q4_0": ""},
+    ours={
+        "captured": "", "eager": "", "torch-eager": TORCH, "torch-captured": TORCH,
+        "torch-compiled": TORCH, "backend": TORCH,
+    },
+    opponents={
+        "numpy": "", "torch": TORCH, "inductor": TORCH, "autotune": TORCH,
+        "transformers": _needs("torch", "transformers"), "llama": without_llama(),
+    },
+    usual=("bf16", "q4_1", "captured", "torch", "llama"),
+    ways=ways,
+)  # fmt: skip

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to run one model, timed in turns: a step of one token, and a prompt at once.
+
+The folder of a model has a bench.py that defines `bench`, a ModelBench. All ways decode the same
+tokens (those that the first one finds likeliest), so that all do the same work.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import anyop
+from anyop import _anyop
+from anyop.bench._measure import OURS, Row, Timing
+
+DECODE, PREFILL = "decode", "prefill"
+BEFORE = 4  # steps that warm up each round
+ENOUGH = 0.75  # of the steps with the same likeliest token: fewer, and it is another model
+Note = Callable[[str], None]
+
+
+@dataclass
+class Way:
+    """One way to run the model.
+
+    label    "anyop" of ours, else the opponent's name
+    how      which of the label's ways, as people read it: "captured", "flash attention"
+    weights  what they are stored as; ways of the same weights are beside each other
+    model    reset(); forward(ids i64[t]) -> logits [1, vocab] after the last token, an array of any
+             host. One in another process has instead decode(prompt, ids) -> (seconds of each step,
+             likeliest token after it) and prefill(prompt) -> seconds
+    moved    bytes of weights that a step reads
+    flops    of a token
+    rate     what computes them: "f32 fma", "bf16 dot" or "int8 dot"
+    """
+
+    label: str
+    how: str
+    weights: str
+    model: Any
+    moved: int = 0
+    flops: int = 0
+    rate: str = "f32 fma"
+
+
+@dataclass
+class Asked:
+    """weights, ours and opponents: what was asked for. folder: for files, gone afterwards."""
+
+    weights: Sequence[str]
+    ours: Sequence[str]
+    opponents: Sequence[str]
+    folder: Path
+    note: Note
+
+
+@dataclass
+class ModelBench:
+    """What a model's bench.py tells. Of names: the reason why that cannot be had here, "" if it
+    can. usual: those that run if nobody chooses.
+
+    ways     ours first; `asked` has only names that can be had
+    """
+
+    title: str
+    prompt: Callable[[], list[int]]
+    weights: Mapping[str, str]
+    ours: Mapping[str, str]
+    opponents: Mapping[str, str]
+    usual: Sequence[str]
+    ways: Callable[[Asked], Iterator[Way]]
+
+
+@dataclass
+class Plan:
+    threads: Sequence[int]
+    steps: int = 48
+    prefill: int = 512  # tokens; 0: none
+    rounds: int = 3
+
+
+@dataclass
+class _Timed:
+    """Of a way with a number of threads. seconds: of a token, in each round."""
+
+    way: Way
+    threads: int
+    best: dict[str, float] = field(default_factory=dict)
+    median: dict[str, float] = field(default_factory=dict)
+    same: float = 1.0  # of the steps: the likeliest token is the one that comes
+
+    def keep(self, phase: str, best: float, median: float) -> None:
+        self.best[phase] = min(best, self.best.get(phase, best))
+        self.median[phase] = min(median, self.median.get(phase, median))
+
+    def timing(self, phase: str) -> Timing:
+        us = 1e6 * self.best[phase], 1e6 * self.median[phase]
+        return Timing(*us, matches=self.same >= ENOUGH)
+
+
+def load(folder: Path) -> ModelBench:
+    """Throws InvalidArgument where there is none."""
+    path = folder / "bench.py" if folder.is_dir() else folder
+    if not path.is_file():
+        raise anyop.InvalidArgument(
+            f"bench: {folder} has no bench.py. Try the folder of a model, such as examples/smollm2."
+        )
+    # A part of its package, so that it can import its neighbours.
+    parts, root = [path.stem], path.resolve().parent
+    while (root / "__init__.py").exists():
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    bench = getattr(importlib.import_module(".".join(parts)), "bench", None)
+    if not isinstance(bench, ModelBench):
+        raise anyop.InvalidArgument(f"bench: {path} defines no `bench`, a ModelBench.")
+    return bench
+
+
+def set_threads(n: int) -> None:
+    """Of anyop, NumPy, and torch where something imported it."""
+    anyop.set_num_threads(n)
+    if importlib.util.find_spec("threadpoolctl"):
+        import threadpoolctl  # type: ignore[import-untyped]
+
+        threadpoolctl.threadpool_limits(n)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(n)
+
+
+def greedy(model: Any, prompt: Sequence[int], steps: int) -> list[int]:
+    """The likeliest token after the prompt, and each one after that: steps + 1."""
+    model.reset()
+    ids = [_likeliest(model.forward(np.array(prompt)))]
+    while len(ids) < steps + 1:
+        ids.append(_likeliest(model.forward(np.array(ids[-1:]))))
+    return ids
+
+
+def decode(model: Any, prompt: Sequence[int], ids: Sequence[int]) -> tuple[list[float], list[int]]:
+    """Decodes ids after the prompt: seconds of each step, and the likeliest token after it."""
+    if hasattr(model, "decode"):
+        told: tuple[list[float], list[int]] = model.decode(list(prompt), list(ids))
+        return told
+    model.reset()
+    model.forward(np.array(prompt))
+    seconds, likeliest = [], []
+    for token in ids:
+        one = np.array([token])
+        start = time.perf_counter()
+        logits = model.forward(one)
+        seconds.append(time.perf_counter() - start)
+        likeliest.append(_likeliest(logits))
+    return seconds, likeliest
+
+
+def prefill(model: Any, prompt: Sequence[int]) -> float:
+    """Seconds until the logits after the prompt."""
+    if hasattr(model, "prefill"):
+        seconds: float = model.prefill(list(prompt))
+        return seconds
+    model.reset()
+    start = time.perf_counter()
+    model.forward(np.array(prompt))
+    return time.perf_counter() - start
+
+
+def _likeliest(logits: Any) -> int:
+    return int(np.argmax(np.asarray(logits[0], np.float32)))
+
+
+def _round(timed: _Timed, prompt: Sequence[int], ids: Sequence[int], plan: Plan) -> None:
+    set_threads(timed.threads)
+    seconds, likeliest = decode(timed.way.model, prompt, ids[:-1])
+    seconds = seconds[BEFORE:] or seconds
+    timed.keep(DECODE, min(seconds), float(np.median(seconds)))
+    agreed = sum(a == b for a, b in zip(likeliest, ids[1:], strict=True))
+    timed.same = min(timed.same, agreed / len(likeliest))
+    if plan.prefill:
+        long = (list(prompt) * plan.prefill)[: plan.prefill]
+        token = prefill(timed.way.model, long) / plan.prefill
+        timed.keep(PREFILL, token, token)
+
+
+def measure(
+    bench: ModelBench, ways: Sequence[Way], plan: Plan, ceilings: Mapping[str, Any],
+    progress: Callable[[Iterable[Any]], Iterable[Any]] = iter, note: Note = lambda text: None,
+) -> list[Row]:  # fmt: skip
+    """A row for each of our ways, threads and phase; us of a token. progress wraps the rounds."""
+    before = anyop.get_num_threads()
+    prompt = bench.prompt()
+    made = [_Timed(way, n) for way in ways for n in plan.threads]
+    try:
+        set_threads(max(plan.threads))
+        ids = greedy(ways[0].model, prompt, plan.steps)
+        turns = [(turn, timed) for turn in range(plan.rounds) for timed in made]
+        for turn, timed in progress(turns):
+            way = timed.way
+            note(
+                f"round {turn + 1}: {way.label}, {way.how}, {way.weights}, {timed.threads} threads"
+            )
+            _round(timed, prompt, ids, plan)
+    finally:
+        set_threads(before)
+    phases = [DECODE, PREFILL] if plan.prefill else [DECODE]
+    ours = [t for t in made if t.way.label == OURS]
+    return [_row(bench.title, t, made, phase, ceilings) for phase in phases for t in ours]
+
+
+def sizes_of(phase: str, weights: str, how: str) -> str:
+    """A row's `sizes`."""
+    return f"{phase} {weights}, {how}"
+
+
+def _row(
+    title: str, timed: _Timed, made: Sequence[_Timed], phase: str, ceilings: Mapping[str, Any]
+) -> Row:
+    way = timed.way
+    us, by = _bound(way, phase, timed.threads, ceilings)
+    timings, notes = {OURS: timed.timing(phase)}, list[str]()
+    for other in made:
+        theirs = other.way
+        if theirs.label == OURS or (theirs.weights, other.threads) != (way.weights, timed.threads):
+            continue
+        known = timings.get(theirs.label)
+        if known is None or other.best[phase] * 1e6 < known.best_us:  # the best of its settings
+            timings[theirs.label] = other.timing(phase)
+        if other.same < 1:
+            notes.append(f"{theirs.label}, {theirs.how}: {other.same:.0%}")
+    if timed.same < 1:
+        notes.insert(0, f"anyop: {timed.same:.0%}")
+    sizes = sizes_of(phase, way.weights, way.how)
+    note = f"steps with the same likeliest token: {'; '.join(notes)}" if notes else ""
+    return Row(title, sizes, "warm", timed.threads, way.how, us, by, note, timings)
+
+
+def _bound(way: Way, phase: str, threads: int, ceilings: Mapping[str, Any]) -> tuple[float, str]:
+    """The least us of a token: its weights from DRAM, or its arithmetic."""
+    used = min(threads, max(b["threads"] for b in ceilings["bandwidths"]))
+    if phase == DECODE:
+        read = next(
+            b["read_gbs"] for b in ceilings["bandwidths"]
+            if (b["level"], b["threads"]) == ("DRAM", used)
+        )  # fmt: skip
+        return way.moved / read / 1e3, "DRAM"
+    rates = {r["name"]: r["gops"] for r in ceilings["rates"] if r["threads"] == used}
+    return way.flops / rates.get(way.rate, rates["f32 fma"]) / 1e3, way.rate
+
+
+def chosen(
+    known: Mapping[str, str], names: Sequence[str], usual: Sequence[str], what: str
+) -> tuple[list[str], list[str]]:
+    """The names that run, the usual ones if none are given; and why others cannot. Throws
+    InvalidArgument for names that are none."""
+    for name in names:
+        if name not in known:
+            raise anyop.InvalidArgument(
+                f"bench: no {what} is called '{name}'.{_anyop.did_you_mean(name, list(known))} "
+                f"There are {', '.join(known)}."
+            )
+    wanted = [n for n in names or known if names or n in usual]
+    return [n for n in wanted if not known[n]], [known[n] for n in wanted if known[n]]
+
+
+def default_folder() -> Path:
+    """Beside the checkout's root; what a user of the package alone does not have."""
+    return Path(os.curdir) / "examples" / "smollm2"

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`anyop bench model`: a whole model beside what else runs it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import anyop
+from anyop import _anyop
+from anyop.bench import _model, _runs
+from anyop.bench._measure import OURS, Row
+from anyop.cli.bench_ops import show_ratio, write_pictures
+
+WIDTH = 140
+
+
+def _names(context: click.Context, option: click.Parameter, value: str | None) -> list[str]:
+    return [name for name in (value or "").replace(" ", "").split(",") if name]
+
+
+@click.command("model")
+@click.argument("folder", type=click.Path(path_type=Path), default=_model.default_folder)
+@click.option("--weights", callback=_names, help="Such as bf16,q4_1.")
+@click.option("--ours", callback=_names, help="Ways of ours, such as captured,eager.")
+@click.option("--against", callback=_names, help="Opponents, such as llama,torch; or none.")
+@click.option("--threads", callback=_names, help="Such as 1,2. One and all cores if not given.")
+@click.option("--steps", type=click.IntRange(8), default=48, show_default=True, help="Of decode.")
+@click.option("--prefill", type=click.IntRange(0), default=512, show_default=True, help="Tokens.")
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--list", "listed", is_flag=True, help="What there is to choose from.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), help="Keep the run.")
+@click.option("--plot", type=click.Path(path_type=Path, file_okay=False), help="Write pictures.")
+def model(
+    folder: Path, weights: list[str], ours: list[str], against: list[str], threads: list[str],
+    steps: int, prefill: int, rounds: int, listed: bool, as_json: bool, save: Path | None,
+    plot: Path | None,
+) -> None:  # fmt: skip
+    """Tokens per second of a model beside other programs, with the same weights, in one run.
+
+    FOLDER has a bench.py; the default is examples/smollm2 of the checkout. Saved runs are for
+    `anyop bench compare` and `plot`. Exits with 1 where one finds other tokens likeliest.
+    """
+    bench = _model.load(folder)
+    if listed:
+        _list(bench)
+        return
+    plan = _model.Plan(_threads(threads), steps, prefill, rounds)
+    rows, reasons, ceilings = run(bench, plan, weights, ours, against)
+    made = _runs.Run(_runs.machine(), rows, ceilings)
+    if save:
+        made.save(save)
+    if as_json:
+        click.echo(json.dumps(made.to_json(), indent=1))
+    else:
+        show(rows, Console(highlight=False, width=max(Console().width, WIDTH)))
+        for reason in reasons:
+            click.echo(reason)
+    if plot:
+        write_pictures(made, plot)
+    if any(not t.matches for row in rows for t in row.timings.values()):
+        sys.exit(1)
+
+
+def run(
+    bench: _model.ModelBench, plan: _model.Plan, weights: Sequence[str], ours: Sequence[str],
+    against: Sequence[str],
+) -> tuple[list[Row], list[str], dict[str, Any]]:  # fmt: skip
+    """Rows, why others are missing, and the ceilings of the run; with progress on stderr."""
+    without = list(against) == ["none"]
+    chosen = [
+        _model.chosen(bench.weights, weights, bench.usual, "format of weights"),
+        _model.chosen(bench.ours, ours, bench.usual, "way of ours"),
+        _model.chosen(bench.opponents, [] if without else against, bench.usual, "opponent"),
+    ]
+    names = [found for found, _ in chosen]
+    reasons = [reason for _, missing in chosen[: 2 if without else 3] for reason in missing]
+    if not names[0] or not names[1]:
+        raise anyop.NotAvailable(f"bench: nothing to measure. {' '.join(reasons)}")
+    ceilings = dict(_anyop.ceilings())
+    columns = Progress.get_default_columns()
+    with (
+        Progress(*columns, console=Console(stderr=True), transient=True) as progress,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        task = progress.add_task("reading the model", total=None)
+
+        def note(text: str) -> None:
+            progress.update(task, description=text)
+
+        asked = _model.Asked(names[0], names[1], [] if without else names[2], Path(folder), note)
+        ways = list(bench.ways(asked))
+
+        def rounds(turns: Iterable[Any]) -> Iterable[Any]:
+            listed = list(turns)
+            progress.update(task, total=len(listed))
+            for turn in listed:
+                yield turn
+                progress.advance(task)
+
+        rows = _model.measure(bench, ways, plan, ceilings, rounds, note)
+    return rows, reasons, ceilings
+
+
+def _threads(given: Sequence[str]) -> list[int]:
+    cores = anyop.get_num_threads()
+    if not given:
+        return sorted({1, cores})
+    if not all(n.isdigit() and int(n) > 0 for n in given):
+        raise click.BadParameter("must be numbers from 1 on, such as 1,2", param_hint="--threads")
+    return sorted({int(n) for n in given})
+
+
+def _list(bench: _model.ModelBench) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("option", "name", "runs"):
+        table.add_column(column)
+    groups = [("--weights", bench.weights), ("--ours", bench.ours), ("--against", bench.opponents)]
+    for option, known in groups:
+        for name, reason in known.items():
+            state = "always" if name in bench.usual else "if it is named"
+            table.add_row(option, name, f"no. {reason}" if reason else state)
+    Console(highlight=False).print(table)
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """Tokens per second, ratios to the opponents, share of the ceiling."""
+    opponents = list(dict.fromkeys(n for row in rows for n in row.timings if n != OURS))
+    title = f"{rows[0].operator}, tokens per second" if rows else ""
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("anyop")
+    for column in ("threads", "median", "best", *(f"x {o}" for o in opponents), "of the ceiling"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("match")
+    for row in sorted(rows, key=lambda r: (r.sizes.split(",")[0], r.threads)):
+        ours = row.ours
+        table.add_row(
+            row.sizes, str(row.threads), f"{1e6 / ours.median_us:.1f}",
+            f"{1e6 / ours.best_us:.1f}", *(show_ratio(row, o) for o in opponents),
+            f"{row.bound_us / ours.best_us:.0%} {row.bound_by}",
+            "yes" if all(t.matches for t in row.timings.values()) else "NO",
+        )  # fmt: skip
+    console.print(table)
+    for note in sorted(
+        {f"{r.sizes}: {r.note}" for r in rows if r.note and r.sizes.startswith(_model.DECODE)}
+    ):
+        console.print(note, soft_wrap=True)
