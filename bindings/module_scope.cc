@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <string>
 
 #include "anyop/scope.h"
 #include "module.h"
 #include "platform/threads.h"
+#include "runtime/error.h"
 
 namespace anyop::python {
 namespace {
@@ -14,12 +16,18 @@ PyObject* Save(const ScopeState& state) {
 }
 
 int ToThreads(PyObject* object) {
-  const long n = PyLong_AsLong(object);
-  if (n == -1 && PyErr_Occurred()) {
+  const Ref number(PyNumber_Index(object));  // also of NumPy's integers
+  if (!number) {
     PyErr_Clear();
     ThrowTypeError("threads is " + Repr(object) + ", but must be an int.");
   }
-  return n < 1 || n > kMaxThreads ? 0 : int(n);
+  int overflow = 0;
+  const long n = PyLong_AsLongAndOverflow(number.get(), &overflow);
+  if (overflow || n < 1 || n > kMaxThreads) {
+    Fail(ANYOP_INVALID_ARGUMENT, "the number of threads is " + Repr(object) +
+                                     ", but must be 1 to " + std::to_string(kMaxThreads) + ".");
+  }
+  return int(n);
 }
 
 // enter_scope(policy, strict, batch_invariant, threads), None for "as it is"; returns what
