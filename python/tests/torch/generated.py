@@ -80,7 +80,7 @@ def example(op: str, form: int = -1, dtype: str = "", present: bool = True) -> E
         if drawn is None:
             continue
         torch.manual_seed(seed)
-        values = [_fill(value, rule) for value, rule in drawn]
+        values = [fill(value, rule) for value, rule in drawn]
         found = Example(op, form, seed, values)
         if any(0 in t.shape for v in values for t in _tensors(v)):
             continue
@@ -129,7 +129,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [t for v in value for t in _tensors(v)] if isinstance(value, list) else []
 
 
-def _fill(value: Any, rule: tuple[str, int] | None) -> Any:
+def fill(value: Any, rule: tuple[str, int] | None) -> Any:
     if isinstance(value, tuple):
         return _fill_tensor(*value, rule)
     if isinstance(value, list) and value and isinstance(value[0], tuple):
