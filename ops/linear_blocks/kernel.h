@@ -8,6 +8,7 @@
 #include "anyop/op.h"
 #include "linear_blocks/exact.h"
 #include "linear_blocks/pack.h"
+#include "linear_blocks/strips.h"
 #include "linear_blocks/tile.h"
 #include "ops/common/gemm_pack.h"
 
@@ -101,10 +102,37 @@ inline void MultiplyPackedBlocks(const Context& ctx, const BlocksProduct& p, con
   });
 }
 
+// One row of x by 16 rows or more. The last group begins earlier, so that it ends where the weight
+// does.
+template <class F>
+inline void MultiplyStripRows(const Context& ctx, const BlocksProduct& p, const char* weight) {
+  auto* x = ctx.Workspace<QuantizedBlock>();
+  VisitFloat(p.x.type(), [&](auto zero) { QuantizeRows<decltype(zero)>(ctx, p, 0, 1, x); });
+  auto* strips = ctx.Workspace<StripOfX>(std::size_t(p.blocks * 48 + 63) / 64 * 64);
+  ArrangeStrips<F>(x, p.blocks, strips);
+  const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
+  const auto multiply = bytes <= 16384 ? MultiplyStrips<F, 1> : MultiplyStrips<F, 2>;
+  const std::int64_t grain = std::int64_t(2000 / (double(bytes) / 25 + 20)) + 1;
+  ctx.ParallelFor(p.groups(), grain, [&](std::int64_t b, std::int64_t e) {
+    alignas(64) float sums[kGroup];
+    for (std::int64_t i = b; i < e; ++i) {
+      const std::int64_t row = std::min(i * kGroup, p.n - kGroup);
+      const char* w = weight + row * p.blocks * F::kBytes;
+      multiply(w, p.blocks, strips, w + bytes, sums);
+      VisitFloat(p.x.type(), [&](auto zero) {
+        StoreGroup<decltype(zero)>(p, sums + (i * kGroup - row), 0, 1, i);
+      });
+    }
+  });
+}
+
 // The 16 rows of a group follow each other in memory, and so do the groups: while one is packed the
 // next comes into cache.
 template <class F>
 inline void MultiplyBlockRows(const Context& ctx, const BlocksProduct& p, const char* weight) {
+  if (p.rows == 1 && p.n >= kGroup && p.blocks >= kParts) {
+    return MultiplyStripRows<F>(ctx, p, weight);
+  }
   const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
   const std::size_t quantized = std::size_t(std::min(p.rows, kQuantizedRows) * p.blocks) * 48;
   const PanelBuffers<char> buffers(ctx.Workspace<char>(quantized), bytes / 64 + 1,

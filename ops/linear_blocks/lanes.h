@@ -9,6 +9,8 @@
 //                          every lane. With kBytesOffset it gives kBytesOffset * (the sum of the
 //                          bytes of x) too much
 //   SetInts AddInts ToF32  a number in all lanes, a sum, the lanes as f32
+//   Keep(a)                a, loaded once: a compiler that reads memory again for each use of a
+//                          vector spends the loads that such a loop is bound by
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -31,6 +33,10 @@ ANYOP_LANE_FN I32 AddInts(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 ANYOP_LANE_FN F32 ToF32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 ANYOP_LANE_FN I32 LowBits(I32 a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
 ANYOP_LANE_FN I32 HighBits(I32 a) { return LowBits({_mm512_srli_epi16(a.v, 4)}); }
+ANYOP_LANE_FN I32 Keep(I32 a) {
+  asm volatile("" : "+v"(a.v));
+  return a;
+}
 
 #if defined(__AVX512VNNI__)
 inline constexpr int kBytesOffset = 128;  // the instruction wants one side unsigned
@@ -66,6 +72,10 @@ ANYOP_LANE_FN I32 AddInts(I32 a, I32 b) { return {_mm256_add_epi32(a.v, b.v)}; }
 ANYOP_LANE_FN F32 ToF32(I32 a) { return {_mm256_cvtepi32_ps(a.v)}; }
 ANYOP_LANE_FN I32 LowBits(I32 a) { return {_mm256_and_si256(a.v, _mm256_set1_epi8(15))}; }
 ANYOP_LANE_FN I32 HighBits(I32 a) { return LowBits({_mm256_srli_epi16(a.v, 4)}); }
+ANYOP_LANE_FN I32 Keep(I32 a) {
+  asm("" : "+x"(a.v));
+  return a;
+}
 // Two products of at most 128 * 127 fit 16 bits.
 ANYOP_LANE_FN I32 DotBits(I32 sum, I32 w, I32 x) {
   const __m256i pairs = _mm256_maddubs_epi16(w.v, x.v);
@@ -91,6 +101,7 @@ ANYOP_LANE_FN I32 AddInts(I32 a, I32 b) { return {a.v + b.v}; }
 ANYOP_LANE_FN F32 ToF32(I32 a) { return {__builtin_convertvector(a.v, lanes::V)}; }
 ANYOP_LANE_FN I32 LowBits(I32 a) { return {a.v & 0x0f0f0f0f}; }
 ANYOP_LANE_FN I32 HighBits(I32 a) { return LowBits({a.v >> 4}); }
+ANYOP_LANE_FN I32 Keep(I32 a) { return a; }
 ANYOP_LANE_FN I32 DotBytes(I32 sum, I32 w, I32 x) {
 #if defined(__aarch64__)
   const int8x16_t a = vreinterpretq_s8_s32(w.v), b = vreinterpretq_s8_s32(x.v);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of x as blocks of 32 bytes with a scale each.
 #pragma once
-#include <cmath>
+#include <bit>
 #include <cstdint>
 
-#include "anyop/simd.h"
+#include "anyop/simd/bytes.h"
 #include "linear_blocks/format.h"
+#include "linear_blocks/lanes.h"
 
 namespace anyop::ops {
 
@@ -21,37 +22,36 @@ static_assert(sizeof(QuantizedBlock) == 48);
 
 inline namespace ANYOP_ISA {
 
-// v rounded, half away from zero; NaN gives 0.
-inline std::int8_t RoundToByte(float v) {
-  v = v == v ? v : 0;
-  v = v + std::copysign(0.5f, v);
-  v = v < 127 ? v : 127;
-  v = v > -127 ? v : -127;
-  return std::int8_t(std::int32_t(v));
+// v rounded half away from zero, -127 to 127; NaN gives 0.
+[[gnu::always_inline]] inline lanes8::I32 RoundToBytes(F32 v) {
+  v = Select(IsNan(v), Zero(), v);
+  v += Select(v < Zero(), Set(-0.5f), Set(0.5f));
+  v = Max(Min(v, Set(127)), Set(-127));
+  return __builtin_convertvector(std::bit_cast<lanes8::V>(v), lanes8::I32);
 }
 
 // Block b goes to out[b * stride].
 template <class T>
 inline void QuantizeRow(const T* x, std::int64_t blocks, QuantizedBlock* out, std::int64_t stride) {
+  constexpr int kVectors = kBlock / kLanes;
   for (std::int64_t b = 0; b < blocks; ++b, x += kBlock, out += stride) {
-    float values[kBlock];
-    F32 largest = Zero();
+    F32 v[kVectors], largest = Zero();
 #pragma GCC unroll 8
-    for (int j = 0; j < kBlock; j += kLanes) {
-      const F32 v = Load(x + j);
-      largest = Max(Abs(v), largest);  // skips NaN
-      Store(values + j, v);
+    for (int i = 0; i < kVectors; ++i) {
+      v[i] = Load(x + i * kLanes);
+      largest = Max(Abs(v[i]), largest);  // skips NaN
     }
     const float d = ReduceMax(largest) / 127.0f, inverse = d != 0 ? 1.0f / d : 0.0f;
-    std::int32_t sum = 0;
-    for (int j = 0; j < kBlock; ++j) {
-      const std::int8_t q = RoundToByte(values[j] * inverse);
-      out->q[j] = q;
-      sum += q;
+    lanes8::I32 sums{};
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) {
+      const lanes8::I32 q = RoundToBytes(v[i] * Set(inverse));
+      lanes8::StoreLowBytes(out->q + i * kLanes, q, kFull);
+      sums += q;
     }
     out->d = d;
-    out->sum = sum;
-    out->d_sum = d * float(sum);
+    out->sum = std::int32_t(ReduceAdd(ToF32(std::bit_cast<I32>(sums))));
+    out->d_sum = d * float(out->sum);
     out->unused = 0;
   }
 }

@@ -125,14 +125,16 @@ Array Quantized(const Array& x, const char* format) {
 
 TEST(LinearBlocksPacked, GivesTheBitsOfTheRows) {
   for (const char* format : kFormats) {
-    for (std::int64_t rows : {1, 5, 20}) {
-      Call call("linear_blocks"), pack("pack_blocks"), packed("linear_blocks_packed");
-      const Array weight = Quantized(Waves(37, 96), format), x = Waves(rows, 96);
-      call.Set("x", x).Set("weight", weight).Set("input", "q8").Set("format", format);
-      pack.Set("weight", weight).Set("format", format);
-      packed.Set("x", x).Set("packed", pack.Run()["packed"]).Set("features", 37);
-      packed.Set("format", format);
-      EXPECT_EQ(packed.Run()["y"], call.Run()["y"]) << format << " " << rows;
+    for (std::int64_t rows : {1, 2, 5, 20}) {
+      for (std::int64_t k : {96, 32 * 4, 32 * 18, 32 * 19}) {
+        Call call("linear_blocks"), pack("pack_blocks"), packed("linear_blocks_packed");
+        const Array weight = Quantized(Waves(53, k), format), x = Waves(rows, k);
+        call.Set("x", x).Set("weight", weight).Set("input", "q8").Set("format", format);
+        pack.Set("weight", weight).Set("format", format);
+        packed.Set("x", x).Set("packed", pack.Run()["packed"]).Set("features", 53);
+        packed.Set("format", format);
+        EXPECT_EQ(packed.Run()["y"], call.Run()["y"]) << format << " " << rows << " " << k;
+      }
     }
   }
 }

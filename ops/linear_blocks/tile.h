@@ -28,7 +28,7 @@ template <class F>
   } else {
 #pragma GCC unroll 4
     for (int g = 0; g < 4; ++g) {
-      const I32 both = LoadInts(w + 64 * g);
+      const I32 both = Keep(LoadInts(w + 64 * g));
       q[g] = LowBits(both);
       q[g + 4] = HighBits(both);
     }
