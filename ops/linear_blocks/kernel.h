@@ -111,14 +111,13 @@ inline void MultiplyStripRows(const Context& ctx, const BlocksProduct& p, const 
   auto* strips = ctx.Workspace<StripOfX>(std::size_t(p.blocks * 48 + 63) / 64 * 64);
   ArrangeStrips<F>(x, p.blocks, strips);
   const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
-  const auto multiply = bytes <= 16384 ? MultiplyStrips<F, 1> : MultiplyStrips<F, 2>;
   const std::int64_t grain = std::int64_t(2000 / (double(bytes) / 25 + 20)) + 1;
   ctx.ParallelFor(p.groups(), grain, [&](std::int64_t b, std::int64_t e) {
     alignas(64) float sums[kGroup];
     for (std::int64_t i = b; i < e; ++i) {
       const std::int64_t row = std::min(i * kGroup, p.n - kGroup);
       const char* w = weight + row * p.blocks * F::kBytes;
-      multiply(w, p.blocks, strips, w + bytes, sums);
+      MultiplyStrips<F>(w, p.blocks, strips, w + bytes, sums);
       VisitFloat(p.x.type(), [&](auto zero) {
         StoreGroup<decltype(zero)>(p, sums + (i * kGroup - row), 0, 1, i);
       });
