@@ -113,11 +113,19 @@ class TorchModel(nn.Module):
         angle = torch.arange(max_tokens, dtype=torch.float64)[:, None] * c.rope_base**powers
         self.register_buffer("turn", torch.stack((angle.cos(), angle.sin()), -1).float())
         backend = compiled if isinstance(compiled, str) else "inductor"
-        options = {"freeze" if backend == "anyop" else "freezing": True}
-        self._decode = torch.compile(
+        self._compiled = bool(compiled)
+        if compiled:
+            self._decode = self.step_by(backend, {"freeze": True} if backend == "anyop" else {})
+
+    def step_by(self, backend: str, options: dict[str, Any]) -> Any:
+        """A decode step, its weights packed when it is compiled, by its first call."""
+        if backend == "inductor":
+            import torch._inductor.config as config
+
+            config.freezing = True  # torch 2.13 does not heed it as an option
+        return torch.compile(
             self._run, dynamic=True, fullgraph=True, backend=backend, options=options
         )
-        self._compiled = bool(compiled)
 
     def reset(self) -> None:
         self.length = 0

@@ -13,23 +13,18 @@ from .torch_model import DTYPES, TorchModel
 from .weights import ModelFile
 
 
-def compiled_by(file: ModelFile, dtype: str, **options: Any) -> TorchModel:
-    """Decode steps through torch.compile with these options."""
-    model = TorchModel(file, dtype, compiled=True)
-    model._decode = torch.compile(model._run, dynamic=True, fullgraph=True, **options)
-    return model
-
-
 def inductor(file: ModelFile, dtype: str) -> TorchModel:
     return TorchModel(file, dtype, compiled=True)
 
 
 def max_autotune(file: ModelFile, dtype: str) -> TorchModel:
-    return compiled_by(file, dtype, options={"freezing": True, "max_autotune": True})
+    model = TorchModel(file, dtype, compiled=True)
+    model._decode = model.step_by("inductor", {"max_autotune": True})
+    return model
 
 
 def through_anyop(file: ModelFile, dtype: str) -> TorchModel:
-    return compiled_by(file, dtype, backend="anyop", options={"freeze": True})
+    return TorchModel(file, dtype, compiled="anyop")
 
 
 class TransformersModel:

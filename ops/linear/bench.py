@@ -67,7 +67,7 @@ def cases() -> Iterator[Case]:
                     {"x": x, "weight": weight, "y": y, "format": name},
                     ours=ours,
                     numpy=lambda a: partial(np.matmul, a.x, a.weight.T),
-                    torch=lambda t, a: t.call(t.F.linear, a.x, a.weight),
+                    torch=lambda t, a: t.call(t.F.linear, a.x, a.weight, weights=(a.weight,)),
                     others={"vllm": "product", "llama": "product"},
                     goal=goal if ours is packed else "",
                     moved=x.nbytes + weight.nbytes + y.nbytes,
