@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -42,18 +43,16 @@ Memory::Memory(const Array& values, Layout layout) {
   Place(values.dtype(), values.shape(), layout,
         is_expanded ? RepeatedDims(values) : std::vector<bool>());
   const std::int64_t element = Bytes(values.dtype());
-  for (std::int64_t i = 0; i < size_; ++i) {
-    std::memcpy(first_ + ByteOf(i), values.data<char>() + i * element, std::size_t(element));
-  }
+  ForRuns([&](std::int64_t i) {
+    std::memcpy(first_ + ByteOf(i), values.data<char>() + i * element, run_bytes());
+  });
   before_.assign(block_, block_ + block_bytes_);
 }
 
 Memory::Memory(DType dtype, const std::vector<std::int64_t>& shape, Layout layout,
                unsigned char poison) {
   Place(dtype, shape, layout);
-  for (std::int64_t i = 0; i < size_; ++i) {
-    std::memset(first_ + ByteOf(i), poison, std::size_t(Bytes(dtype)));
-  }
+  ForRuns([&](std::int64_t i) { std::memset(first_ + ByteOf(i), poison, run_bytes()); });
   before_.assign(block_, block_ + block_bytes_);
 }
 
@@ -73,6 +72,8 @@ void Memory::Place(DType dtype, const std::vector<std::int64_t>& shape, Layout l
   size_ = 1;
   for (const std::int64_t n : shape) size_ *= n;
   const std::int64_t element = Bytes(dtype);
+  run_ = 1;
+  for (std::size_t i = shape.size(); i-- > 0 && strides_[i] == run_;) run_ *= shape[i];
   std::int64_t last = 0;
   for (std::size_t i = 0; size_ > 0 && i < shape.size(); ++i) last += (shape[i] - 1) * strides_[i];
   span_bytes_ = size_ > 0 ? (last + 1) * element : 0;
@@ -111,7 +112,6 @@ void Memory::Reserve(std::int64_t data_bytes, std::int64_t element_bytes, Layout
 }
 
 std::int64_t Memory::ByteOf(std::int64_t element) const {
-  if (shape_.size() == 1) return element * strides_[0] * (tensor_.dtype.bits / 8);  // no division
   std::int64_t offset = 0;
   for (std::size_t k = shape_.size(); k-- > 0;) {
     offset += element % shape_[k] * strides_[k];
@@ -123,23 +123,25 @@ std::int64_t Memory::ByteOf(std::int64_t element) const {
 Array Memory::Read() const {
   Array values(DType(FromDL(tensor_.dtype)), shape_);
   const std::int64_t element = tensor_.dtype.bits / 8;
-  for (std::int64_t i = 0; i < size_; ++i) {
-    std::memcpy(values.data<char>() + i * element, first_ + ByteOf(i), std::size_t(element));
-  }
+  ForRuns([&](std::int64_t i) {
+    std::memcpy(values.data<char>() + i * element, first_ + ByteOf(i), run_bytes());
+  });
   return values;
 }
 
 std::string Memory::FindChange(bool elements_too) const {
   std::vector<unsigned char> expected = before_;
   const std::int64_t element = tensor_.dtype.bits / 8, begin = first_ - block_;
-  for (std::int64_t i = 0; i < size_; ++i) {
-    const std::int64_t at = begin + ByteOf(i);
-    if (elements_too &&
-        std::memcmp(&expected[std::size_t(at)], block_ + at, std::size_t(element))) {
-      return "element " + Array(DType::kBool, shape_).IndexText(i);
+  std::int64_t changed = size_;
+  ForRuns([&](std::int64_t i) {
+    unsigned char* were = expected.data() + begin + ByteOf(i);
+    const unsigned char* are = first_ + ByteOf(i);
+    if (elements_too && changed == size_ && std::memcmp(were, are, run_bytes())) {
+      changed = i + (std::mismatch(were, were + run_bytes(), are).first - were) / element;
     }
-    std::memcpy(&expected[std::size_t(at)], block_ + at, std::size_t(element));
-  }
+    std::memcpy(were, are, run_bytes());
+  });
+  if (changed < size_) return "element " + Array(DType::kBool, shape_).IndexText(changed);
   if (std::memcmp(expected.data(), block_, block_bytes_) == 0) return "";
   std::int64_t at = 0;
   while (expected[std::size_t(at)] == block_[at]) ++at;

@@ -49,9 +49,16 @@ class Memory {
              const std::vector<bool>& repeated = {});
   void Reserve(std::int64_t data_bytes, std::int64_t element_bytes, Layout layout);
   std::int64_t ByteOf(std::int64_t element) const;  // from first_
+  // Calls f(element) for the first element of each run; all others follow one of these.
+  template <class F>
+  void ForRuns(F&& f) const {
+    for (std::int64_t i = 0; i < size_; i += run_) f(i);
+  }
+  std::size_t run_bytes() const { return std::size_t(run_ * tensor_.dtype.bits / 8); }
 
   std::vector<std::int64_t> shape_, strides_;
   std::int64_t size_ = 0, span_bytes_ = 0;  // elements; from the first to the last of their bytes
+  std::int64_t run_ = 1;                    // elements that lie one after another
   unsigned char* block_ = nullptr;          // all of the memory
   std::size_t block_bytes_ = 0, mapped_bytes_ = 0;
   unsigned char* first_ = nullptr;  // the first element
