@@ -69,6 +69,7 @@ endfunction()
 
 file(GLOB core_tests CONFIGURE_DEPENDS src/*/*_test.cc tests/*_test.cc)
 add_custom_target(runtime_tests)  # what the thread sanitizer is for
+add_custom_target(kernel_tests)   # what another instruction set is for
 foreach(source ${core_tests})
   get_filename_component(stem ${source} NAME_WE)
   get_filename_component(folder ${source} DIRECTORY)
@@ -98,6 +99,7 @@ if(TARGET anyop_optest)
     get_filename_component(name ${folder} NAME)
     get_filename_component(stem ${source} NAME_WE)
     anyop_add_test(${name}_${stem} ops ${source} anyop_optest)
+    add_dependencies(kernel_tests ${name}_${stem})
   endforeach()
 endif()
 
@@ -112,6 +114,7 @@ if(NOT ANYOP_SANITIZE)
     foreach(part simd bytes)
       set(test ${part}_${isa}_test)
       anyop_add_test(${test} simd tests/isa/${part}_test.cc GTest::gtest_main)
+      add_dependencies(kernel_tests ${test})
       target_compile_options(${test} PRIVATE ${ANYOP_FLAGS_${isa}} -ffp-contract=off
                                              -fno-math-errno -fno-trapping-math)
       target_compile_definitions(${test} PRIVATE ANYOP_ISA=${isa}
