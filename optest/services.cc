@@ -26,6 +26,8 @@ Services::Services(const ServicesOptions& options) : cut_(options.cut) {
   tiling_.resize((options.tiling_bytes + 7) / 8);
   context_.tiling = tiling_.data();
   context_.threads = options.threads;
+  // A cache so small that kernels stream what they write, wherever results are compared anyway.
+  context_.cache_kib = cut_ == Cut::kBackwards ? 1 : 0;
   context_.runtime = this;
   context_.data = options.kernel_data;
 }

@@ -125,9 +125,9 @@ struct anyop_context {
   uint64_t workspace_bytes;
   const void* tiling; /* what the kernel's plan function wrote */
   int32_t threads;    /* the most threads that parallel_for uses for this call */
-  int32_t reserved;
-  void* runtime;    /* the runtime's own */
-  const void* data; /* the kernel's own: anyop_kernel.data */
+  int32_t cache_kib;  /* of the last-level cache, in KiB; 0 where unknown */
+  void* runtime;      /* the runtime's own */
+  const void* data;   /* the kernel's own: anyop_kernel.data */
 };
 
 /* A frame: the parameters in signature order, then the results. */

@@ -12,10 +12,11 @@
 
 namespace anyop::ops {
 
+extern const Kernel add_avx512_bf16 [[gnu::weak]];
 extern const Kernel add_avx512 [[gnu::weak]];
 extern const Kernel add_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&add_avx512, &add_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&add_avx512_bf16, &add_avx512, &add_avx2, &kPortable};
 
 extern constinit const Op add{
     .signature =

@@ -17,10 +17,12 @@
 
 namespace anyop::ops {
 
+extern const Kernel add_rms_norm_avx512_bf16 [[gnu::weak]];
 extern const Kernel add_rms_norm_avx512 [[gnu::weak]];
 extern const Kernel add_rms_norm_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&add_rms_norm_avx512, &add_rms_norm_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&add_rms_norm_avx512_bf16, &add_rms_norm_avx512,
+                                      &add_rms_norm_avx2, &kPortable};
 
 extern constinit const Op add_rms_norm{
     .signature =

@@ -24,48 +24,36 @@ def of_torch(t: TorchSide, a: Any) -> Any:
     return t.call(both, a.x, a.residual, a.weight)
 
 
+def case(name: str, shape: tuple[int, int], dtype: np.dtype, is_in_place: bool) -> Case:
+    x = normal(shape, dtype, 0)
+    arrays: dict[str, Any] = {
+        "x": x,
+        "residual": normal(shape, dtype, 1),
+        "weight": normal(shape[-1:], dtype, 2),
+    }
+    if not is_in_place:
+        arrays["out"] = (np.empty_like(x), np.empty_like(x))
+
+    def ours(a: Any) -> partial[Any]:
+        out = (a.x, a.residual) if is_in_place else a.out
+        return partial(anyop.add_rms_norm, a.x, a.residual, a.weight, EPS, out=out)
+
+    return Case(
+        f"{'in place, ' if is_in_place else ''}{name}{list(shape)}",
+        arrays,
+        ours,
+        numpy=None if is_in_place else lambda a: partial(plain, a.x, a.residual, a.weight),
+        torch=None if is_in_place else of_torch,
+        others={"vllm": "both"} if is_in_place else {},
+        goal="small operator" if is_in_place else "",
+        moved=4 * x.nbytes,
+        flops=5 * x.size,
+        tolerance=3e-2,
+    )
+
+
 def cases() -> Iterator[Case]:
-    for name, dtype in each_dtype():
-        for shape in SIZES:
-            x = normal(shape, dtype, 0)
-            yield Case(
-                f"{name}{list(shape)}",
-                {
-                    "x": x,
-                    "residual": normal(shape, dtype, 1),
-                    "weight": normal(shape[-1:], dtype, 2),
-                    "out": (np.empty_like(x), np.empty_like(x)),
-                },
-                ours=lambda a: partial(
-                    anyop.add_rms_norm, a.x, a.residual, a.weight, EPS, out=a.out
-                ),
-                numpy=lambda a: partial(plain, a.x, a.residual, a.weight),
-                torch=of_torch,
-                moved=4 * x.nbytes,
-                flops=5 * x.size,
-                tolerance=3e-2,
-            )
-    for name, dtype in each_dtype():
-        for shape in SIZES:
-            x = normal(shape, dtype, 0)
-            yield Case(
-                f"in place, {name}{list(shape)}",
-                {
-                    "x": x,
-                    "residual": normal(shape, dtype, 1),
-                    "weight": normal(shape[-1:], dtype, 2),
-                },
-                ours=lambda a: partial(
-                    anyop.add_rms_norm,
-                    a.x,
-                    a.residual,
-                    a.weight,
-                    EPS,
-                    out=(a.x, a.residual),
-                ),
-                others={"vllm": "both"},
-                goal="small operator",
-                moved=4 * x.nbytes,
-                flops=5 * x.size,
-                tolerance=3e-2,
-            )
+    for is_in_place in (False, True):
+        for name, dtype in each_dtype():
+            for shape in SIZES:
+                yield case(name, shape, dtype, is_in_place)

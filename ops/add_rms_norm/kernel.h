@@ -20,22 +20,23 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& residual, const Tens
   VisitFloat(x.type(), [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t d = x.row_size();
-    const T* w = weight ? weight->base<const T>() : nullptr;  // [d]
-    ctx.ForRows(
-        x,
-        [&](std::int64_t r) {
-          const T* xr = x.row<const T>(r).data();         // [d]
-          const T* rr = residual.row<const T>(r).data();  // [d]
-          T* total = sum.row<T>(r).data();                // [d]
-          // Squares are taken of the sum as it is stored: after its rounding.
-          const float squares = SumOfSquares(d, [&](auto& v, std::int64_t i, auto count) {
-            Add(v, xr + i, rr + i, count);
-            StoreBlock(total + i, v, count);
-            if constexpr (!std::is_same_v<T, float>) LoadBlock(v, total + i, count);
-          });
-          NormalizeRow(total, w, y.row<T>(r).data(), d, squares, eps, weight_offset);
-        },
-        0.12);
+    const Gain<T> gain{weight ? weight->base<const T>() : nullptr, Set(weight_offset)};
+    const bool streams = Streams(ctx, 4 * x.size() * std::int64_t(sizeof(T))) &&
+                         !SameMemory(x, y) && !SameMemory(residual, y);
+    NormalizeRows(ctx, x, gain, eps, streams, 0.12,
+                  [&](std::int64_t r, const T*& total, T*& yr, float& squares) {
+                    const T* xr = x.row<const T>(r).data();         // [d]
+                    const T* rr = residual.row<const T>(r).data();  // [d]
+                    T* to = sum.row<T>(r).data();                   // [d]
+                    // Squares are taken of the sum as it is stored: after its rounding.
+                    squares = SumOfSquares(d, [&](auto& v, std::int64_t i, auto count) {
+                      Add(v, xr + i, rr + i, count);
+                      StoreBlock(to + i, v, count);
+                      if constexpr (!std::is_same_v<T, float>) LoadBlock(v, to + i, count);
+                    });
+                    total = to;
+                    yr = y.row<T>(r).data();  // [d]
+                  });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "anyop/op.h"
+#include "ops/common/stream.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -36,13 +37,34 @@ inline void CheckPairs(const Tensor& mapping, std::int64_t from_blocks, const ch
   }
 }
 
-// Copies one block of both tensors, [blocks, w]; memmove, since a block may be copied onto itself.
-inline void CopyBlock(const Tensor& src, const Tensor& dst, BlockPair pair) {
-  const std::int64_t element = Bytes(src.type());
-  std::memmove(dst.base<char>() + pair.to * dst.stride(0) * element,
-               src.base<const char>() + pair.from * src.stride(0) * element,
-               std::size_t(src.dim(1) * element));
-}
+// Copies blocks of both tensors, [blocks, w]; one may be copied onto itself.
+class BlockCopier {
+ public:
+  // pairs: of the whole call, in all tensors.
+  BlockCopier(const Context& ctx, std::int64_t pairs, const Tensor& src)
+      : element_(Bytes(src.type())),
+        bytes_(src.dim(1) * element_),
+        streams_(Streams(ctx, 2 * pairs * bytes_)) {}
+
+  void Copy(const Tensor& src, const Tensor& dst, BlockPair pair) const {
+    char* to = dst.base<char>() + pair.to * dst.stride(0) * element_;
+    const char* from = src.base<const char>() + pair.from * src.stride(0) * element_;
+    if (to == from) return;
+    if (streams_) {
+      StreamCopy(to, from, bytes_);
+    } else {
+      std::memmove(to, from, std::size_t(bytes_));
+    }
+  }
+  // To be called where a thread's copies end.
+  void End() const {
+    if (streams_) EndStream();
+  }
+
+ private:
+  std::int64_t element_, bytes_;
+  bool streams_;
+};
 
 // The least number of blocks worth 2 us.
 inline std::int64_t BlockGrain(const Tensor& t) {

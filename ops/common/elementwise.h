@@ -6,6 +6,7 @@
 
 #include "anyop/op.h"
 #include "anyop/simd.h"
+#include "ops/common/stream.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -30,6 +31,19 @@ template <class F, class... Others>
   }
 }
 
+// Calls f(r, n) for rows r to r + n - 1 of x, n a constant: kGroup where rows go in groups, and 1.
+template <int kGroup, class F>
+[[gnu::always_inline]] inline void ForRowGroups(const Context& ctx, const Tensor& x, bool in_groups,
+                                                double element_ns, F&& f) {
+  const double row_ns = double(x.row_size()) * element_ns + 10;
+  ctx.ParallelFor(x.rows(), std::int64_t(2000 / row_ns) + 1, [&](std::int64_t r, std::int64_t end) {
+    for (; in_groups && r + kGroup <= end; r += kGroup) {
+      f(r, std::integral_constant<int, kGroup>{});
+    }
+    for (; r < end; ++r) f(r, std::integral_constant<int, 1>{});
+  });
+}
+
 // Calls f with a value of the C++ type behind one of the three dtypes that compute in f32.
 template <class F>
 [[gnu::always_inline]] inline void VisitFloat(DType d, F&& f) {
@@ -42,6 +56,11 @@ template <class F>
   }
 }
 
+// Vectors of a block: a pair of bf16 takes twice the instructions of a pair of f32, and fewer of
+// them are of the loop.
+template <class T>
+inline constexpr int kBlock = std::is_same_v<T, BF16> ? 8 : 4;
+
 // z = op(x, y), element by element; y is one row for all where its rank is lower. Floats compute in
 // f32 lanes and round once, integers wrap.
 template <class Op>
@@ -50,16 +69,14 @@ template <class Op>
   // Inline: passing its captures through memory costs as much as the sum of a hundred elements.
   const auto run = [&](auto zero) __attribute__((always_inline)) {
     using T = decltype(zero);
-    const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iz, std::int64_t iy) {
-      const T* a = x.base<const T>() + ix;
-      const T* b = y.base<const T>() + iy;
-      T* c = z.base<T>() + iz;
+    const auto compute = [&](const T* a, const T* b, T* c, std::int64_t n)
+        __attribute__((always_inline)) {
       if constexpr (std::is_integral_v<T>) {
         using U = std::make_unsigned_t<T>;
 #pragma GCC ivdep
         for (std::int64_t i = 0; i < n; ++i) c[i] = T(op(U(a[i]), U(b[i])));
       } else {
-        ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {
+        ForBlocks<kBlock<T>>(n, [&](std::int64_t i, auto count, auto block) {
           F32 u[block], v[block];
           LoadBlock(u, a + i, count);
           LoadBlock(v, b + i, count);
@@ -67,6 +84,18 @@ template <class Op>
           StoreBlock(c + i, u, count);
         });
       }
+    };
+    const bool streams = Streams(ctx, (2 * x.size() + y.size()) * std::int64_t(sizeof(T))) &&
+                         !SameMemory(x, z) && !SameMemory(y, z);
+    const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iz, std::int64_t iy) {
+      const T* a = x.base<const T>() + ix;
+      const T* b = y.base<const T>() + iy;
+      T* c = z.base<T>() + iz;
+      if (!streams) return compute(a, b, c, n);
+      StreamPieces(c, n, [&](T* piece, std::int64_t i, std::int64_t count) {
+        compute(a + i, b + i, piece, count);
+      });
+      EndStream();
     };
     constexpr double kElementNs = sizeof(T) * 0.02;
     if (y.rank() < x.rank()) {

@@ -33,30 +33,57 @@ template <class T>
   }
 }
 
-// kHasZero is false where row.zero_point is 0 and row.limit is 127.
-template <bool kHasZero, class T>
-[[gnu::always_inline]] inline void QuantizeElements(const T* x, std::int64_t d,
-                                                    const RowQuantization& row, std::int8_t* q) {
-  const F32 inverse = Set(row.inverse), limit = Set(row.limit), zero = Set(float(row.zero_point));
-  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
-    F32 v[block];
-    LoadAll(v, x + i, count);
-    for (int k = 0; k < block; ++k) {
-      v[k] *= inverse;
-      v[k] = Select(IsNan(v[k]), Zero(), v[k]);
-      v[k] = Round(Max(Min(v[k], limit), Zero() - limit));
-      if constexpr (kHasZero) v[k] = Max(Min(v[k] + zero, Set(127)), Set(-128));
-      StoreBytes(q + i + k * kLanes, v[k], count);
+// q = rne(v) + zero, clamped to a byte; NaN counts as 0. |v| and |zero| are at most kFarLimit.
+template <int N, class Count>
+[[gnu::always_inline]] inline void StoreRounded(std::int8_t* q, const F32 (&v)[N],
+                                                std::int32_t zero, Count count) {
+#if defined(__AVX512F__)
+  if constexpr (N == 4) {
+    const __m512i zeros = _mm512_set1_epi32(zero);
+    __m512i i[4];
+    for (int k = 0; k < 4; ++k) {
+      const __mmask16 number = _mm512_cmp_ps_mask(v[k].v, v[k].v, _CMP_ORD_Q);
+      i[k] = _mm512_add_epi32(_mm512_maskz_cvtps_epi32(number, v[k].v), zeros);
     }
-  });
+    // Packing saturates, within quarters of a register.
+    const __m512i bytes =
+        _mm512_packs_epi16(_mm512_packs_epi32(i[0], i[1]), _mm512_packs_epi32(i[2], i[3]));
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    _mm512_storeu_si512(q, _mm512_permutexvar_epi32(order, bytes));
+    return;
+  }
+#elif defined(__AVX2__)
+  if constexpr (N == 4) {
+    const __m256i zeros = _mm256_set1_epi32(zero);
+    __m256i i[4];
+    for (int k = 0; k < 4; ++k) {
+      const __m256 number = _mm256_and_ps(v[k].v, _mm256_cmp_ps(v[k].v, v[k].v, _CMP_ORD_Q));
+      i[k] = _mm256_add_epi32(_mm256_cvtps_epi32(number), zeros);
+    }
+    const __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(i[0], i[1]), _mm256_packs_epi32(i[2], i[3]));
+    const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), _mm256_permutevar8x32_epi32(bytes, order));
+    return;
+  }
+#endif
+  for (int k = 0; k < N; ++k) {
+    const F32 whole = Round(Select(IsNan(v[k]), Zero(), v[k])) + Set(float(zero));
+    StoreBytes(q + k * kLanes, Max(Min(whole, Set(127)), Set(-128)), count);
+  }
 }
 
 template <class T>
 [[gnu::noinline]] inline void QuantizeWith(const T* x, std::int64_t d, const RowQuantization& row,
                                            std::int8_t* q) {
   if (std::fabs(float(row.zero_point)) > kFarLimit / 2) return QuantizeFar(x, d, row, q);
-  if (row.zero_point == 0 && row.limit == 127) return QuantizeElements<false>(x, d, row, q);
-  QuantizeElements<true>(x, d, row, q);
+  const F32 inverse = Set(row.inverse), low = Set(-row.limit), high = Set(row.limit);
+  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+    F32 v[block];
+    LoadAll(v, x + i, count);
+    for (int k = 0; k < block; ++k) v[k] = Max(low, Min(high, v[k] * inverse));  // NaN stays
+    StoreRounded(q + i, v, row.zero_point, count);
+  });
 }
 
 // The smallest and the largest element and 0; NaN is ignored.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Root-mean-square normalization of one row, in f32 lanes.
+// Root-mean-square normalization of rows, in f32 lanes.
 #pragma once
 #include <cmath>
 #include <type_traits>
 
 #include "anyop/simd.h"
+#include "ops/common/elementwise.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -22,29 +23,66 @@ template <class F>
   return ReduceAdd((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-// y[i] = x[i] * s * (weight[i] + weight_offset), s = 1 / sqrt(sum_of_squares / d + eps); without
-// weight the last factor is 1. y may be x.
+// The factors of a row's elements. weight: null, or [d].
 template <class T>
-[[gnu::always_inline]] inline void NormalizeRow(const T* x, const T* weight, T* y, std::int64_t d,
-                                                float sum_of_squares, float eps,
-                                                float weight_offset) {
-  const F32 s = Set(1 / std::sqrt(sum_of_squares / float(d) + eps)), offset = Set(weight_offset);
-  if (!weight) {
-    ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
-      F32 v[block];
-      LoadBlock(v, x + i, count);
-      for (int k = 0; k < block; ++k) v[k] *= s;
-      StoreBlock(y + i, v, count);
-    });
-    return;
+struct Gain {
+  const T* weight;
+  F32 offset;
+
+  template <int N, class Count>
+  [[gnu::always_inline]] void Load(F32 (&v)[N], std::int64_t i, Count count) const {
+    if (weight) LoadBlock(v, weight + i, count);
+    for (int k = 0; k < N; ++k) v[k] = weight ? v[k] + offset : Set(1);
   }
-  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
-    F32 v[block], gain[block];
-    LoadBlock(v, x + i, count);
-    LoadBlock(gain, weight + i, count);
-    for (int k = 0; k < block; ++k) v[k] = v[k] * s * (gain[k] + offset);
-    StoreBlock(y + i, v, count);
+};
+
+// y[r][k] = x[r][i + k] * scale[r] * gain[i + k], k < n, for rows that share the gain's loads.
+template <int kRows, class T>
+[[gnu::always_inline]] inline void ScaleRows(const T* const (&x)[kRows], const Gain<T>& gain,
+                                             T* const (&y)[kRows], const F32 (&scale)[kRows],
+                                             std::int64_t i, std::int64_t n) {
+  ForBlocks<4>(n, [&](std::int64_t k, auto count, auto block) {
+    F32 v[block], g[block];
+    gain.Load(g, i + k, count);
+    for (int r = 0; r < kRows; ++r) {
+      LoadBlock(v, x[r] + i + k, count);
+      for (int b = 0; b < block; ++b) v[b] = v[b] * scale[r] * g[b];
+      StoreBlock(y[r] + k, v, count);
+    }
   });
+}
+
+// Normalizes rows of as many elements as x's, several at a time: the sums, square roots and
+// divisions of one row would wait for each other. prepare(r, x, y, squares) says what row r is read
+// from and written to (may be the same), and the sum of its squares.
+template <class T, class F>
+[[gnu::always_inline]] inline void NormalizeRows(const Context& ctx, const Tensor& x,
+                                                 const Gain<T>& gain, float eps, bool streams,
+                                                 double element_ns, F&& prepare) {
+  constexpr int kGroup = 4;
+  constexpr std::int64_t kGroupBytes = 16 << 10;  // read twice, so they stay in the first cache
+  const std::int64_t d = x.row_size();
+  const bool in_groups = !streams && kGroup * d * std::int64_t(sizeof(T)) <= kGroupBytes;
+  ForRowGroups<kGroup>(ctx, x, in_groups, element_ns,
+                       [&](std::int64_t first, auto count) [[gnu::always_inline]] {
+                         const T* from[count];
+                         T* to[count];
+                         float squares[count];
+                         F32 scale[count];
+                         for (int k = 0; k < count; ++k)
+                           prepare(first + k, from[k], to[k], squares[k]);
+                         for (int k = 0; k < count; ++k)
+                           scale[k] = Set(1 / std::sqrt(squares[k] / float(d) + eps));
+                         if constexpr (count == 1) {
+                           if (streams) {
+                             StreamPieces(to[0], d, [&](T* piece, std::int64_t i, std::int64_t n) {
+                               ScaleRows<1, T>(from, gain, {piece}, scale, i, n);
+                             });
+                             return EndStream();
+                           }
+                         }
+                         ScaleRows<count, T>(from, gain, to, scale, 0, d);
+                       });
 }
 
 }  // namespace ANYOP_ISA

@@ -76,58 +76,46 @@ struct Heads {
   std::int64_t heads, from_stride, to_stride;
 };
 
-// Cosines and sines stay in registers while the heads pass by.
+// Head by head, as they lie in memory: cosines and sines come from the first cache meanwhile.
 template <class T>
 void RotateNeox(const Heads<T>& x, std::int64_t pairs, std::int64_t half, const PairTable& table) {
-  std::int64_t j = 0;
-  for (; j + 2 * kLanes <= pairs; j += 2 * kLanes) {
-    const F32 c0 = Load(table.c + j), c1 = Load(table.c + j + kLanes);
-    const F32 s0 = Load(table.s + j), s1 = Load(table.s + j + kLanes);
-    const F32 minus_s0 = Zero() - s0, minus_s1 = Zero() - s1;
-    const T* from = x.from + j;
-    T* to = x.to + j;
-    for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
-      const F32 a0 = Load(from), b0 = Load(from + half);
-      const F32 a1 = Load(from + kLanes), b1 = Load(from + half + kLanes);
-      StorePair(to, Fma(b0, minus_s0, a0 * c0), Fma(b1, minus_s1, a1 * c1));
-      StorePair(to + half, Fma(a0, s0, b0 * c0), Fma(a1, s1, b1 * c1));
+  const T* from = x.from;
+  T* to = x.to;
+  for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
+    std::int64_t j = 0;
+    for (; j + 2 * kLanes <= pairs; j += 2 * kLanes) {
+      const F32 c0 = Load(table.c + j), c1 = Load(table.c + j + kLanes);
+      const F32 s0 = Load(table.s + j), s1 = Load(table.s + j + kLanes);
+      const F32 a0 = Load(from + j), b0 = Load(from + half + j);
+      const F32 a1 = Load(from + j + kLanes), b1 = Load(from + half + j + kLanes);
+      StorePair(to + j, Fma(b0, Zero() - s0, a0 * c0), Fma(b1, Zero() - s1, a1 * c1));
+      StorePair(to + half + j, Fma(a0, s0, b0 * c0), Fma(a1, s1, b1 * c1));
     }
-  }
-  for (; j < pairs; j += kLanes) {
-    const int n = int(std::min<std::int64_t>(kLanes, pairs - j));
-    const F32 c = Load(table.c + j), s = Load(table.s + j), minus_s = Zero() - s;
-    const T* from = x.from + j;
-    T* to = x.to + j;
-    for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
-      const F32 a = LoadN(from, n), b = LoadN(from + half, n);
-      StoreN(to, Fma(b, minus_s, a * c), n);
-      StoreN(to + half, Fma(a, s, b * c), n);
+    for (; j < pairs; j += kLanes) {
+      const int n = int(std::min<std::int64_t>(kLanes, pairs - j));
+      const F32 c = Load(table.c + j), s = Load(table.s + j);
+      const F32 a = LoadN(from + j, n), b = LoadN(from + half + j, n);
+      StoreN(to + j, Fma(b, Zero() - s, a * c), n);
+      StoreN(to + half + j, Fma(a, s, b * c), n);
     }
   }
 }
 
 template <class T>
 void RotateGptj(const Heads<T>& x, std::int64_t pairs, const PairTable& table) {
-  const auto rotate = [](F32 z, F32 c, F32 s) {
-    return Fma(Shuffle(z, Neighbours(LaneNumbers{})), s, z * c);
+  const auto rotate = [&](F32 z, std::int64_t j) {
+    return Fma(Shuffle(z, Neighbours(LaneNumbers{})), Load(table.s + j), z * Load(table.c + j));
   };
-  std::int64_t j = 0;
-  for (; j + 2 * kLanes <= 2 * pairs; j += 2 * kLanes) {
-    const F32 c0 = Load(table.c + j), c1 = Load(table.c + j + kLanes);
-    const F32 s0 = Load(table.s + j), s1 = Load(table.s + j + kLanes);
-    const T* from = x.from + j;
-    T* to = x.to + j;
-    for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
-      StorePair(to, rotate(Load(from), c0, s0), rotate(Load(from + kLanes), c1, s1));
+  const T* from = x.from;
+  T* to = x.to;
+  for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
+    std::int64_t j = 0;
+    for (; j + 2 * kLanes <= 2 * pairs; j += 2 * kLanes) {
+      StorePair(to + j, rotate(Load(from + j), j), rotate(Load(from + j + kLanes), j + kLanes));
     }
-  }
-  for (; j < 2 * pairs; j += kLanes) {
-    const int n = int(std::min<std::int64_t>(kLanes, 2 * pairs - j));
-    const F32 c = Load(table.c + j), s = Load(table.s + j);
-    const T* from = x.from + j;
-    T* to = x.to + j;
-    for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
-      StoreN(to, rotate(LoadN(from, n), c, s), n);
+    for (; j < 2 * pairs; j += kLanes) {
+      const int n = int(std::min<std::int64_t>(kLanes, 2 * pairs - j));
+      StoreN(to + j, rotate(LoadN(from + j, n), j), n);
     }
   }
 }

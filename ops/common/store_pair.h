@@ -13,17 +13,13 @@ template <class T>
 }
 
 #if defined(__AVX512BF16__)
-// vcvtne2ps2bf16 takes f32 subnormals for 0; a vector that has one goes the long way.
 [[gnu::always_inline]] inline void StorePair(BF16* p, F32 low, F32 high) {
-  constexpr int kSubnormal = 0x20;
-  const __mmask16 any =
-      _mm512_fpclass_ps_mask(low.v, kSubnormal) | _mm512_fpclass_ps_mask(high.v, kSubnormal);
-  if (any) [[unlikely]] {
+  if (lanes::AnySubnormal(low.v, high.v)) [[unlikely]] {
     Store(p, low);
     Store(p + kLanes, high);
     return;
   }
-  _mm512_storeu_si512(p, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)));
+  _mm512_storeu_si512(p, lanes::ToBF16Pair(low.v, high.v));
 }
 #elif defined(__AVX512BW__)
 // Rounded to bf16 in the upper half of every lane.

@@ -25,14 +25,16 @@ void Check(const Context&, Caches caches, const Tensor& mapping) {
 void Run(const Context& ctx, Caches caches, const Tensor& mapping) {
   const std::int64_t pairs = mapping.dim(0);
   if (caches.empty() || pairs == 0) return;
-  ctx.ParallelFor(std::int64_t(caches.size()) * pairs, BlockGrain(*caches[0]),
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i) {
-                      const Tensor& cache = *caches[std::size_t(i / pairs)];
-                      const BlockPair pair = ReadPair(mapping, i % pairs);
-                      if (!pair.is_skipped()) CopyBlock(cache, cache, pair);
-                    }
-                  });
+  const std::int64_t copies = std::int64_t(caches.size()) * pairs;
+  const BlockCopier copier(ctx, copies, *caches[0]);
+  ctx.ParallelFor(copies, BlockGrain(*caches[0]), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Tensor& cache = *caches[std::size_t(i / pairs)];
+      const BlockPair pair = ReadPair(mapping, i % pairs);
+      if (!pair.is_skipped()) copier.Copy(cache, cache, pair);
+    }
+    copier.End();
+  });
 }
 
 constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};

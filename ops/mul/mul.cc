@@ -12,10 +12,11 @@
 
 namespace anyop::ops {
 
+extern const Kernel mul_avx512_bf16 [[gnu::weak]];
 extern const Kernel mul_avx512 [[gnu::weak]];
 extern const Kernel mul_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&mul_avx512, &mul_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&mul_avx512_bf16, &mul_avx512, &mul_avx2, &kPortable};
 
 extern constinit const Op mul{
     .signature =

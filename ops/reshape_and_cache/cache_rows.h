@@ -7,6 +7,7 @@
 
 #include "anyop/op.h"
 #include "anyop/simd/bytes.h"
+#include "ops/common/stream.h"
 
 namespace anyop::ops {
 namespace {
@@ -24,6 +25,21 @@ void QuantizeRun(const char* from, char* to, std::int64_t n, float factor) {
   ForLanes(n, [&](std::int64_t i, auto count) [[gnu::always_inline]] {
     StoreBytes(q + i, Clamp(LoadN(x + i, count) * Set(factor), To{}), count);
   });
+}
+
+// A call of memcpy takes as long as the copy of a short row.
+template <bool kStreams>
+[[gnu::always_inline]] inline void CopyRow(char* to, const char* from, std::int64_t bytes) {
+  if constexpr (kStreams) return StreamCopy(to, from, bytes);
+  if (bytes < kLineBytes) {
+    std::memcpy(to, from, std::size_t(bytes));
+    return;
+  }
+  for (std::int64_t i = 0; i + kLineBytes <= bytes; i += kLineBytes) {
+    std::memcpy(to + i, from + i, kLineBytes);
+  }
+  const std::int64_t last = bytes - kLineBytes;  // the rest, and what lies before it again
+  if (bytes % kLineBytes) std::memcpy(to + last, from + last, kLineBytes);
 }
 
 using Quantizer = void (*)(const char* from, char* to, std::int64_t n, float factor);
@@ -61,11 +77,27 @@ class CacheRows {
 
   std::int64_t bytes() const { return heads_ * width_ * (from_bytes_ + to_bytes_); }
 
+  // Where a slot (>= 0) begins.
+  char* at(std::int64_t slot) const {
+    return to_ + slot / block_size_ * to_block_ + slot % block_size_ * to_offset_;
+  }
+
+  // Asks for the lines of a slot: the next one is nowhere that the machine could guess.
+  void PrefetchSlot(std::int64_t slot) const {
+    constexpr std::int64_t kMostBytes = 4096;
+    if (!is_copy_ || slot < 0) return;
+    const char* to = at(slot);
+    const std::int64_t bytes = std::min(kMostBytes, width_ * to_bytes_);
+    for (std::int64_t i = 0; i < bytes; i += kLineBytes) Prefetch(to + i);
+  }
+
   // Stores row i; a negative slot stores nothing.
+  template <bool kStreams>
   void Store(std::int64_t i, std::int64_t slot) const {
     if (slot < 0) return;
     const char* from = from_ + i * from_row_;
-    char* to = to_ + slot / block_size_ * to_block_ + slot % block_size_ * to_offset_;
+    char* to = at(slot);
+    if (is_copy_) return CopyRow<kStreams>(to, from, width_ * to_bytes_);
     std::int64_t x = 0;  // the element within the row, counted over all heads
     for (std::int64_t head = 0; head < heads_; ++head) {
       const float factor = Factor(head);
@@ -86,6 +118,7 @@ class CacheRows {
     if (part_ == width_ && to_part_ == width_ * to_bytes_) part_ = heads_ * width_;
     width_ *= heads_;
     heads_ = 1;
+    is_copy_ = part_ == width_;
   }
   float Factor(std::int64_t head) const {
     return quantize_ && scale_ ? 1.0f / scale_->base<const float>()[head] : 1.0f;
@@ -109,6 +142,7 @@ class CacheRows {
   std::int64_t to_block_, to_offset_, to_part_;  // strides in bytes; a part is a head, or a piece
   std::int64_t part_;                            // elements that lie together in the cache
   Quantizer quantize_ = nullptr;                 // null: equal dtypes
+  bool is_copy_ = false;                         // of whole rows, in one piece
 };
 
 }  // namespace

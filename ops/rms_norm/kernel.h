@@ -11,16 +11,16 @@ void Run(const Context& ctx, const Tensor& x, const Tensor* weight, float eps, f
   VisitFloat(x.type(), [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t d = x.row_size();
-    const T* w = weight ? weight->base<const T>() : nullptr;  // [d]
-    ctx.ForRows(
-        x,
-        [&](std::int64_t r) {
-          const T* xr = x.row<const T>(r).data();  // [d]
-          const float sum = SumOfSquares(
-              d, [&](auto& v, std::int64_t i, auto count) { LoadBlock(v, xr + i, count); });
-          NormalizeRow(xr, w, y.row<T>(r).data(), d, sum, eps, weight_offset);
-        },
-        0.07);
+    const Gain<T> gain{weight ? weight->base<const T>() : nullptr, Set(weight_offset)};
+    const bool streams = Streams(ctx, 2 * x.size() * std::int64_t(sizeof(T))) && !SameMemory(x, y);
+    NormalizeRows(ctx, x, gain, eps, streams, 0.07,
+                  [&](std::int64_t r, const T*& xr, T*& yr, float& squares) {
+                    xr = x.row<const T>(r).data();  // [d]
+                    yr = y.row<T>(r).data();        // [d]
+                    squares = SumOfSquares(d, [&](auto& v, std::int64_t i, auto count) {
+                      LoadBlock(v, xr + i, count);
+                    });
+                  });
   });
 }
 

@@ -16,10 +16,12 @@
 
 namespace anyop::ops {
 
+extern const Kernel rms_norm_avx512_bf16 [[gnu::weak]];
 extern const Kernel rms_norm_avx512 [[gnu::weak]];
 extern const Kernel rms_norm_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&rms_norm_avx512, &rms_norm_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&rms_norm_avx512_bf16, &rms_norm_avx512, &rms_norm_avx2,
+                                      &kPortable};
 
 extern constinit const Op rms_norm{
     .signature =

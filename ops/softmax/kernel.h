@@ -9,16 +9,17 @@
 namespace anyop::ops {
 namespace {
 
-constexpr std::int64_t kHeld = 2048;  // exponentials of a row that are kept; others are recomputed
+constexpr std::int64_t kHeld = 2048;  // exponentials that are kept; others are recomputed
+constexpr int kGroup = 4;             // rows at a time, where they are short
 
 template <class T>
 class Row {
  public:
-  Row(const T* x, float scale) : x_(x), scale_(Set(scale)) {}
-
-  // Makes Exponentials relative to the largest product, or next to it. NaN need not be found: it
-  // reaches the sum.
-  void FindMaximum(std::int64_t d, float scale) {
+  // x: [d]. Exponentials are relative to the largest product, or next to it. NaN need not be found:
+  // it reaches the sum.
+  void Start(const T* x, std::int64_t d, float scale) {
+    x_ = x;
+    scale_ = Set(scale);
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     const auto min = [](F32 a, F32 b) { return Min(a, b); };
     const auto max = [](F32 a, F32 b) { return Max(a, b); };
@@ -69,50 +70,67 @@ class Row {
   bool is_small_ = true;
 };
 
-// x, y: [d]. Exponentials are kept in the order of lanes of a block. y may be x: it is written only
-// after the last read of the same element.
-template <class T>
-void SoftmaxRow(const T* x, T* y, std::int64_t d, float scale) {
+// x, y: rows of [d]; several only where kRows * d <= kHeld. What one row waits for (a reduction, a
+// division) is done for all before any goes on. Exponentials are kept in the order of lanes of a
+// block. y may be x: it is written only after the last read of the same element.
+template <int kRows, class T>
+void SoftmaxRows(const T* const (&x)[kRows], T* const (&y)[kRows], std::int64_t d, float scale) {
   constexpr bool kHoldInResult = std::is_same_v<T, float>;
   alignas(64) float buffer[kHoldInResult ? 1 : kHeld];
-  const std::int64_t held = kHoldInResult ? d : std::min(d, kHeld);
-  float* kept = buffer;
-  if constexpr (kHoldInResult) kept = y;
-
-  Row<T> row(x, scale);
-  row.FindMaximum(d, scale);
-  F32 sum[4] = {Zero(), Zero(), Zero(), Zero()};
-  ForBlocks<4>(held, [&](std::int64_t i, auto count, auto block) {
-    F32 e[block];
-    row.Exponentials(e, i, count);
-    StoreAll(kept + i, e, count);
-    for (int k = 0; k < block; ++k) sum[k] += KeepFirst(e[k], count, Zero());
-  });
-  ForBlocks<4>(d - held, [&](std::int64_t i, auto count, auto block) {
-    F32 e[block];
-    row.Exponentials(e, held + i, count);
-    for (int k = 0; k < block; ++k) sum[k] += KeepFirst(e[k], count, Zero());
-  });
-  const F32 inverse = Set(1 / ReduceAdd((sum[0] + sum[1]) + (sum[2] + sum[3])));
-  ForBlocks<4>(held, [&](std::int64_t i, auto count, auto block) {
-    F32 e[block];
-    LoadAll(e, kept + i, count);
-    for (int k = 0; k < block; ++k) e[k] *= inverse;
-    StoreBlock(y + i, e, count);
-  });
-  ForBlocks<4>(d - held, [&](std::int64_t i, auto count, auto block) {
-    F32 e[block];
-    row.Exponentials(e, held + i, count);
-    for (int k = 0; k < block; ++k) e[k] *= inverse;
-    StoreBlock(y + held + i, e, count);
-  });
+  const std::int64_t held = kHoldInResult ? d : std::min(d, kHeld / kRows);
+  Row<T> rows[kRows];
+  float* kept[kRows];
+  float total[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    rows[r].Start(x[r], d, scale);
+    kept[r] = buffer + r * held;
+    if constexpr (kHoldInResult) kept[r] = y[r];
+  }
+  for (int r = 0; r < kRows; ++r) {
+    const Row<T>& row = rows[r];
+    F32 sum[4] = {Zero(), Zero(), Zero(), Zero()};
+    ForBlocks<4>(held, [&](std::int64_t i, auto count, auto block) {
+      F32 e[block];
+      row.Exponentials(e, i, count);
+      StoreAll(kept[r] + i, e, count);
+      for (int k = 0; k < block; ++k) sum[k] += KeepFirst(e[k], count, Zero());
+    });
+    ForBlocks<4>(d - held, [&](std::int64_t i, auto count, auto block) {
+      F32 e[block];
+      row.Exponentials(e, held + i, count);
+      for (int k = 0; k < block; ++k) sum[k] += KeepFirst(e[k], count, Zero());
+    });
+    total[r] = ReduceAdd((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  }
+  for (int r = 0; r < kRows; ++r) {
+    const F32 inverse = Set(1 / total[r]);
+    ForBlocks<4>(held, [&](std::int64_t i, auto count, auto block) {
+      F32 e[block];
+      LoadAll(e, kept[r] + i, count);
+      for (int k = 0; k < block; ++k) e[k] *= inverse;
+      StoreBlock(y[r] + i, e, count);
+    });
+    ForBlocks<4>(d - held, [&](std::int64_t i, auto count, auto block) {
+      F32 e[block];
+      rows[r].Exponentials(e, held + i, count);
+      for (int k = 0; k < block; ++k) e[k] *= inverse;
+      StoreBlock(y[r] + held + i, e, count);
+    });
+  }
 }
 
 void Run(const Context& ctx, const Tensor& x, float scale, const Tensor& y) {
   VisitFloat(x.type(), [&](auto zero) {
     using T = decltype(zero);
-    ctx.ForRows(x, [&](std::int64_t r) {
-      SoftmaxRow(x.row<const T>(r).data(), y.row<T>(r).data(), x.row_size(), scale);
+    const std::int64_t d = x.row_size();
+    ForRowGroups<kGroup>(ctx, x, kGroup * d <= kHeld, 0.25, [&](std::int64_t first, auto count) {
+      const T* from[count];
+      T* to[count];
+      for (int r = 0; r < count; ++r) {
+        from[r] = x.row<const T>(first + r).data();
+        to[r] = y.row<T>(first + r).data();
+      }
+      SoftmaxRows<count, T>(from, to, d, scale);
     });
   });
 }

@@ -18,11 +18,13 @@ void Check(const Context&, const Tensor& src, const Tensor& dst, const Tensor& m
 }
 
 void Run(const Context& ctx, const Tensor& src, const Tensor& dst, const Tensor& mapping) {
+  const BlockCopier copier(ctx, mapping.dim(0), src);
   ctx.ParallelFor(mapping.dim(0), BlockGrain(src), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const BlockPair pair = ReadPair(mapping, i);
-      if (!pair.is_skipped()) CopyBlock(src, dst, pair);
+      if (!pair.is_skipped()) copier.Copy(src, dst, pair);
     }
+    copier.End();
   });
 }
 

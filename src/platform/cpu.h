@@ -30,6 +30,11 @@ struct CacheSizes {
   std::int64_t l1d = 0, l2 = 0, l3 = 0;
 };
 const CacheSizes& Caches();
+// Of the last level that is known.
+inline std::int32_t LastLevelKib() {
+  const CacheSizes& c = Caches();
+  return std::int32_t((c.l3 ? c.l3 : c.l2) / 1024);
+}
 
 // Physical cores that this process may use: its affinity, without the second threads of a core,
 // and no more than the quota of its control group. At least 1.

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "platform/cpu.h"
 #include "runtime/plan.h"
 
 namespace anyop {
@@ -24,8 +25,8 @@ struct RunState {
 extern const anyop_host kHost;
 
 inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* state) {
-  return {sizeof(anyop_context), plan.flags,  &kHost,       nullptr, workspace,
-          plan.workspace_bytes,  plan.tiling, plan.threads, 0,       state,
+  return {sizeof(anyop_context), plan.flags,  &kHost,       nullptr,        workspace,
+          plan.workspace_bytes,  plan.tiling, plan.threads, LastLevelKib(), state,
           plan.kernel_data};
 }
 

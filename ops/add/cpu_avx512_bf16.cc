@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/add/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel add_avx512_bf16{
+    .name = "cpu_avx512_bf16", .when = "T == bf16", .run = Bind<&Run>()};
+
+}  // namespace anyop::ops
