@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyop
+import numpy as np
 import pytest
 from anyop.bench import _measure, _opponents, _runs
 from anyop.cli import app, bench_ops
@@ -79,6 +80,15 @@ def test_another_result_voids_the_row_and_fails(folder: Path) -> None:
     done = bench("ops", "wrong", "--folder", folder, "--against", "numpy")
     assert done.exit_code == 1
     assert "void" in done.output and "NO" in done.output
+
+
+def test_arrays_of_a_contender_begin_with_a_cache_line() -> None:
+    cases = bench_ops.load_cases("add", BUILT_IN["add"])
+    for case in (cases[1], cases[-2]):
+        for name, array in vars(case.copies()).items():
+            assert array.ctypes.data % 64 == 0
+            assert array.dtype == case.arrays[name].dtype
+            assert np.array_equal(array, case.arrays[name]) or name == "z"
 
 
 def test_cold_caches_take_copies_that_no_cache_holds(folder: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import anyop
 from anyop import _anyop
 from anyop.bench import _opponents
-from anyop.bench._case import Call, Case, widened
+from anyop.bench._case import Call, Case, aligned, widened
 from anyop.bench.elsewhere.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class Timing:
 
 @dataclass
 class Row:
-    """A case with warm or cold caches. bound_us: the least time that this machine allows."""
+    """A case with warm or cold caches. bound_us: the least time that this machine allows.
+    moved, flops: the bytes and operations that it follows from."""
 
     operator: str
     sizes: str
@@ -56,6 +57,8 @@ class Row:
     bound_by: str
     note: str
     timings: dict[str, Timing] = field(default_factory=dict)
+    moved: int = 0
+    flops: int = 0
 
     @property
     def ours(self) -> Timing:
@@ -124,10 +127,10 @@ def contenders(case: Case, opponents: Sequence[str], copies: int) -> list[Conten
         result = case.result
         return call, lambda: (call(), result(arrays))[1]
 
-    found = [Contender(OURS, partial(make, case.ours, np.copy), copies)]
+    found = [Contender(OURS, partial(make, case.ours, aligned), copies)]
     for name in opponents:
         if name == "numpy" and case.numpy:
-            convert = widened if case.widen else np.copy
+            convert = widened if case.widen else aligned
             found.append(Contender(name, partial(make, case.numpy, convert), copies))
         elif name in IN_TORCH and case.torch and importlib.util.find_spec("torch"):
             from anyop.bench import _torch
@@ -170,7 +173,10 @@ def measure(
     bound_us, bound_by = bound(case, ceilings, threads, is_cold)
     cache = "cold" if is_cold else "warm"
     note = "; ".join(filter(None, [case.note, *missing]))
-    row = Row(operator, case.sizes, cache, threads, kernel, bound_us, bound_by, note)
+    row = Row(
+        operator, case.sizes, cache, threads, kernel, bound_us, bound_by, note,
+        moved=case.moved, flops=case.flops,
+    )  # fmt: skip
     for contender in present:
         us = [1e6 * s for s in contender.seconds]
         matched = matches.get(contender.label, True)
