@@ -16,7 +16,8 @@
 //
 // Numerics  Sums in f32 for every T, one rounding on the store. 'q8': the products of a block are
 //           added exactly, blocks in ascending order: a row always has the same bits alone and in a
-//           batch. NaN in x gives NaN for 'exact', and any finite values for 'q8'.
+//           batch. NaN in x gives NaN for 'exact', and any finite values for 'q8'; an infinity
+//           gives NaN for 'q8'.
 // Source    ggml block formats (GGUF types 2, 3 and 8).
 
 #include "linear_blocks/kernel.h"

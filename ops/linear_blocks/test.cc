@@ -173,6 +173,26 @@ TEST(LinearBlocks, KeepsNaNInItsRow) {
   }
 }
 
+TEST(LinearBlocks, GivesNoNumbersForARowWithAnInfinityAndNumbersForTheOthers) {
+  for (const char* format : kFormats) {
+    for (const char* input : {"exact", "q8"}) {
+      for (std::int64_t rows : {1, 3}) {
+        Call call("linear_blocks");
+        Array x = Waves(rows, 160);
+        x.Set({rows / 2, 40}, -std::numeric_limits<double>::infinity());
+        call.Set("x", x).Set("weight", Quantized(Waves(20, 160), format));
+        call.Set("input", input).Set("format", format);
+        for (const auto& [kernel, results] : call.RunEveryKernel()) {
+          const Array& y = results.find("y")->second;
+          for (std::int64_t i = 0; i < y.size(); ++i) {
+            EXPECT_EQ(std::isfinite(y.Get(i)), i / 20 != rows / 2) << kernel << format << i;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(LinearBlocks, LetsAnOddScaleReachItsOwnFeatureOnly) {
   for (const int high : {0x7c, 0x7e}) {  // infinity, NaN
     Array weight = Quantized(Waves(20, 64), "q4_1");
@@ -218,6 +238,14 @@ TEST(LinearBlocks, RefusesRowsOfAnotherSize) {
   call.Set("x", Array(DType::kF32, {2, 64})).Set("weight", Array(DType::kU8, {3, 38}));
   EXPECT_EQ(call.Refusal(),
             "linear_blocks: weight is u8[3, 38], but must be u8[3, 36] because x is f32[2, 64].");
+}
+
+TEST(LinearBlocksPacked, RefusesBlocksOfAnotherFormat) {
+  Call call("linear_blocks_packed");
+  call.Set("x", Array(DType::kF32, {2, 64})).Set("packed", Array(DType::kU8, {1, 2, 288}));
+  call.Set("features", 16).Set("format", "q8_0");
+  EXPECT_EQ(call.Refusal(),
+            "linear_blocks_packed: packed is u8[1, 2, 288], but must be u8[1, 2, 544].");
 }
 
 TEST(LinearBlocks, RefusesRowsThatAreNoBlocks) {
