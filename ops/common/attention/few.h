@@ -40,68 +40,91 @@ struct QueryRows {
   Range rows;
 };
 
-// Keys and values of a call that are not worth prefetching: in cache it doubles the time, and from
-// memory as few rows take as long either way.
+// Keys and values of a call that are not worth prefetching: they are in cache, or soon read.
 inline constexpr std::int64_t kFewBytes = 256 << 10;
 
-// Brings the rows of a tile into the second level of cache, in the order of memory.
+// Brings the rows of a tile into the second level of cache, in the order of memory, as fast as
+// those of the tile before are used: a burst would fill the queue of misses, and loads would wait.
 template <class C>
 class Ahead {
  public:
   // keys: of all sequences.
   Ahead(const KeyStore& store, Range heads, std::int64_t keys)
-      : keys_(store.keys), values_(store.values), heads_(heads) {
-    pieces_ = HeadsTouch() ? kTile : kTile * int(heads.size());
+      : keys_(store.keys), values_(store.values), first_head_(heads.begin), heads_(heads.size()) {
     const std::int64_t key_bytes = (keys_.dim(-1) + values_.dim(-1)) * std::int64_t(sizeof(C));
-    lines_ = keys * store.heads() * key_bytes < kFewBytes ? 0 : int(key_bytes * 4 / 64) + 1;
+    is_off_ = keys * store.heads() * key_bytes < kFewBytes;
+    if (keys_.stride(-2) == keys_.dim(-1) && values_.stride(-2) == values_.dim(-1)) {
+      row_heads_ = std::exchange(heads_, 1);
+    }
   }
 
   void Start(const Tile& tile) {
-    tile_ = &tile;
-    exists_ = tile.Exists();
-    next_ = 0;
+    count_ = next_ = credit_ = 0;
     line_ = end_ = nullptr;
+    if (is_off_) return;
+    const std::uint64_t exists = tile.Exists();
+    AddPieces(keys_, tile.key, exists);
+    AddPieces(values_, tile.value, exists);
   }
-  // A sixteenth of what comes for one head: four keys and four values.
-  [[gnu::always_inline]] void Prefetch() { Prefetch(lines_); }
-  [[gnu::always_inline]] void PrefetchAll() { Prefetch(2 * kTile * kFewHeads * lines_); }
+  // The kernel has read so many bytes; as many come.
+  [[gnu::always_inline]] void Used(int bytes) {
+    for (credit_ += bytes; credit_ >= kPortion; credit_ -= kPortion) Prefetch();
+  }
+  template <int kBytes>
+  [[gnu::always_inline]] void Used() {
+    if constexpr (kBytes % kPortion) return Used(kBytes);
+#pragma GCC unroll 4
+    for (int i = 0; i < kBytes / kPortion; ++i) Prefetch();
+  }
+  [[gnu::always_inline]] void PrefetchAll() {
+    while (next_ < count_ || line_ < end_) Prefetch();
+  }
 
  private:
-  // Inlined: a compiler takes a function that only prefetches for one without effect.
-  [[gnu::always_inline]] void Prefetch(int lines) {
-    for (; lines > 0; --lines, line_ += 64) {
-      while (line_ >= end_) {
-        if (next_ == 2 * pieces_) return;
-        NextPiece();
+  static constexpr int kPortion = 4 * 64;
+
+  // Inlined: a compiler takes a function that only prefetches for one without effect, and a call
+  // among sums in registers would have them stored.
+  [[gnu::always_inline]] void Prefetch() {
+    if (line_ >= end_) {
+      if (next_ == count_) return;
+      line_ = piece_[next_].begin;
+      end_ = piece_[next_++].end;
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kPortion; i += 64) __builtin_prefetch(line_ + i, 0, 2);
+    line_ += kPortion;
+  }
+  // Rows that lie together become one piece.
+  void AddPieces(const Tensor& x, const std::int64_t* offset, std::uint64_t exists) {
+    const std::int64_t width = x.dim(-1) * row_heads_;
+    const bool by_rows = x.stride(-3) >= x.stride(-2);
+    const int first = count_, rows = kTile * int(heads_);
+    for (int i = 0; i < rows; ++i) {
+      const int lane = by_rows ? i / int(heads_) : i % kTile;
+      const std::int64_t head = first_head_ + (by_rows ? i % int(heads_) : i / kTile);
+      if (!(exists >> lane & 1)) continue;
+      const C* row = x.base<const C>() + offset[lane] + head * x.stride(-2);
+      const Piece piece{reinterpret_cast<const char*>(row),
+                        reinterpret_cast<const char*>(row + width)};
+      if (count_ > first && piece_[count_ - 1].end == piece.begin) {
+        piece_[count_ - 1].end = piece.end;
+      } else {
+        piece_[count_++] = piece;
       }
-      __builtin_prefetch(line_, 0, 2);
     }
   }
-  // A piece is a row of a key, of all heads if they touch each other; keys, then values.
-  [[gnu::noinline]] void NextPiece() {
-    const bool is_key = next_ < pieces_;
-    const Tensor& x = is_key ? keys_ : values_;
-    const std::int64_t* offset = is_key ? tile_->key : tile_->value;
-    const int i = next_++ % pieces_, heads = pieces_ / kTile;
-    const bool by_rows = x.stride(-3) >= x.stride(-2);
-    const int lane = by_rows ? i / heads : i % kTile, head = by_rows ? i % heads : i / kTile;
-    if (!(exists_ >> lane & 1)) return;
-    const std::int64_t width = heads == 1 ? x.dim(-1) * heads_.size() : x.dim(-1);
-    const C* row = x.base<const C>() + offset[lane] + (heads_.begin + head) * x.stride(-2);
-    line_ = reinterpret_cast<const char*>(row);
-    end_ = reinterpret_cast<const char*>(row + width);
-  }
-  bool HeadsTouch() const {
-    return keys_.stride(-2) == keys_.dim(-1) && values_.stride(-2) == values_.dim(-1);
-  }
 
+  struct Piece {
+    const char *begin, *end;
+  };
   const Tensor &keys_, &values_;
-  const Range heads_;
-  int pieces_, lines_;
-  const Tile* tile_ = nullptr;
-  std::uint64_t exists_ = 0;
-  int next_ = 0;
-  const char *line_ = nullptr, *end_ = nullptr;  // of the piece
+  const std::int64_t first_head_;
+  std::int64_t heads_, row_heads_ = 1;  // heads that touch are one row
+  bool is_off_;
+  int count_ = 0, next_ = 0, credit_ = 0;
+  const char *line_ = nullptr, *end_ = nullptr;  // what is left of a piece
+  Piece piece_[2 * kTile * kFewHeads];
 };
 
 template <int kN>

@@ -77,37 +77,63 @@ class DotRows : public FewQueries<DotRows<C>, C> {
 
   // Scores of the keys in lanes [begin, end), whole groups of four.
   template <int kN>
-  void Dots(const Tile& tile, int begin, int end, int head, int first, Int<kN>) {
+  void Dots(const Tile& tile, int begin, int end, int head, int first, Int<kN> rows) {
     const BF16* q = Query(head, first);
+    const std::int64_t q_row = 2 * q_row_, dk = dk_;
+    float* scores = scores_;
+    const C* keys = keys_;
+    const auto used = [&]() [[gnu::always_inline]] {
+      if (first == 0) ahead_.template Used<4 * kWordBlock* int(sizeof(C))>();
+    };
     for (int t = begin & ~3; t < end; t += 4) {
-      const C* k[4];
-      for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::clamp(t + i, begin, end - 1)];
-      if (first == 0) ahead_.Prefetch();
-      F32 sum[4][4];  // [row][key]
-#pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) {
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) sum[r][i] = Zero();
+      const std::int64_t* key = tile.key + t;
+      if (t >= begin && t + 4 <= end) [[likely]] {
+        const C* k[4] = {keys + key[0], keys + key[1], keys + key[2], keys + key[3]};
+        _mm512_storeu_ps(scores + 4 * t, FourDots(k, q, q_row, dk, rows, used));
+        continue;
       }
-      const auto step = [&](std::int64_t e, auto n) [[gnu::always_inline]] {
-        __m512i x[4][2];
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) LoadWords(k[i] + e, n, x[i]);
-#pragma GCC unroll 4
-        for (int r = 0; r < kN; ++r) {
-#pragma GCC unroll 2
-          for (int v = 0; v < 2; ++v) {
-            const __m512i y = _mm512_loadu_si512(q + r * 2 * q_row_ + e + 32 * v);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; ++i) Dot(sum[r][i], x[i][v], y);
-          }
-        }
-      };
-      std::int64_t e = 0;
-      for (; e + kWordBlock <= dk_; e += kWordBlock) step(e, kAll);
-      if (e < dk_) step(e, int(dk_ - e));
-      StoreScores(sum, t, begin, end);
+      const C* k[4];
+      int there = 0;
+      for (int i = 0; i < 4; ++i) {
+        k[i] = keys + tile.key[std::clamp(t + i, begin, end - 1)];
+        there |= int(t + i >= begin && t + i < end) << i;
+      }
+      // Keys of other runs in the same four keep what they have.
+      _mm512_mask_storeu_ps(scores + 4 * t, __mmask16(there * 0x1111),
+                            FourDots(k, q, q_row, dk, rows, used));
     }
+  }
+
+  // Four keys by kN rows, as [row][key].
+  template <int kN, class Used>
+  [[gnu::always_inline]] static __m512 FourDots(const C* const (&k)[4], const BF16* q,
+                                                std::int64_t q_row, std::int64_t dk, Int<kN>,
+                                                Used&& used) {
+    F32 sum[4][4];  // [row][key]
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) sum[r][i] = Zero();
+    }
+    const auto step = [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+      used();
+      __m512i x[4][2];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) LoadWords(k[i] + e, n, x[i]);
+#pragma GCC unroll 4
+      for (int r = 0; r < kN; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+          const __m512i y = _mm512_loadu_si512(q + r * q_row + e + 32 * v);
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) Dot(sum[r][i], x[i][v], y);
+        }
+      }
+    };
+    std::int64_t e = 0;
+    for (; e + kWordBlock <= dk; e += kWordBlock) step(e, kAll);
+    if (e < dk) step(e, int(dk - e));
+    return SumAll(sum);
   }
 
   // The sums over the lanes of sum[row][key], as [row][key].
@@ -125,14 +151,8 @@ class DotRows : public FewQueries<DotRows<C>, C> {
     };
     return halve(halve(row[0], row[1]), halve(row[2], row[3]));
   }
-  // Keys of other runs in the same four keep what they have.
-  [[gnu::always_inline]] void StoreScores(const F32 (&sum)[4][4], int t, int begin, int end) {
-    const __m512 all = SumAll(sum);
-    float* to = scores_ + 4 * t;
-    if (t >= begin && t + 4 <= end) return _mm512_storeu_ps(to, all);
-    int keys = 0;
-    for (int i = 0; i < 4; ++i) keys |= int(t + i >= begin && t + i < end) << i;
-    _mm512_mask_storeu_ps(to, __mmask16(keys * 0x1111), all);
+  [[gnu::always_inline]] static __m256i Words(F32 x) {
+    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v));
   }
 
   // What differs between the rows of a group, in the lanes of [row][key % 4].
@@ -175,7 +195,7 @@ class DotRows : public FewQueries<DotRows<C>, C> {
     for (int t = 0; t < kTile; t += 4) {
       const F32 p = Exp(Load(scores_ + 4 * t) - base);
       sum += p;
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights() + 2 * t), lanes::ToBF16(p.v));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights() + 2 * t), Words(p));
     }
     sum += {_mm512_permute_ps(sum.v, 0x4e)};
     sum += {_mm512_permute_ps(sum.v, 0xb1)};
@@ -220,6 +240,7 @@ class DotRows : public FewQueries<DotRows<C>, C> {
     }
     tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) [[gnu::always_inline]] {
       const auto add = [&](int t, auto has_first, auto has_second) [[gnu::always_inline]] {
+        if (first + own == 0) ahead_.template Used<2 * kWordBlock* int(sizeof(C))>();
         __m512i v[2] = {}, w[2] = {}, pairs[4];
         if constexpr (has_first) LoadWords(values + tile.value[t], n, v);
         if constexpr (has_second) LoadWords(values + tile.value[t + 1], n, w);

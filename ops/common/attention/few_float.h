@@ -61,12 +61,12 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
     for (int t = begin; t < end; t += 4) {
       const C* k[4];
       for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::min(t + i, end - 1)];
-      if (first == 0) ahead_.Prefetch();
       F32 sum[4][kN];
       for (auto& of_key : sum) {
         for (auto& s : of_key) s = Zero();
       }
       ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+        if (first == 0) ahead_.template Used<4 * kLanes* int(sizeof(C))>();
         F32 x[4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) x[i] = LoadAny(k[i] + e, n);
@@ -156,6 +156,7 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
     }
     tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) [[gnu::always_inline]] {
       for (int t = a; t < b; ++t) {
+        if (first == 0) ahead_.template Used<kWide * kLanes* int(sizeof(C))>();
         const C* v = values_ + tile.value[t] + column;
         F32 x[kWide];
 #pragma GCC unroll 4

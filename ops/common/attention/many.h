@@ -2,27 +2,42 @@
 // Attention of up to 64 query rows that share a key head: prefill, where arithmetic sets the pace.
 //
 // Scores are computed transposed, [key, row]: a query row is a lane, so that the softmax needs no
-// sum across lanes, and keys need no transpose. Keys and values of a tile are widened to f32 once.
+// sum across lanes, and keys need no transpose. Keys and values of a tile are brought into the form
+// that the products take once: f32 (many_float.h), or bf16 for dot instructions (many_dot.h).
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
 #include "ops/common/attention/few.h"
-#include "ops/common/attention/multiply.h"
+#include "ops/common/attention/many_dot.h"
+#include "ops/common/attention/many_float.h"
 #include "ops/common/attention/score.h"
 #include "ops/common/attention/tile.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-inline constexpr int kManyRows = 64;
+#if defined(__AVX512BF16__)
+template <class C>
+using ManyForm = DotForm<C>;
+#else
+template <class C>
+using ManyForm = FloatForm<C>;
+#endif
 
+// The forms of all storages have rows of the same lengths.
 inline std::int64_t ManyScratchFloats(std::int64_t dk, std::int64_t dv) {
-  return (kManyRows + kTile) * (Padded(dk) + Padded(dv)) + kTile * kManyRows + 16 * kManyRows;
+  using Form = ManyForm<BF16>;
+  return 2 * kManyRows * Form::KeyRow(dk) +
+         (kTile / Form::kKeysPerValue + kManyRows) * Form::ValueRow(dv) + kTile * kManyRows +
+         16 * kManyRows;
 }
 
 template <class C>
 class ManyRows {
+  using Form = ManyForm<C>;
+  using Element = typename Form::Element;
+
  public:
   ManyRows(const AttentionCall& call, const QueryRows& item, float* scratch)
       : call_(call),
@@ -33,12 +48,12 @@ class ManyRows {
         lanes_((rows_ + kLanes - 1) / kLanes * kLanes),
         dk_(call.query.dim(2)),
         dv_(call.y.dim(2)),
-        k_row_(Padded(dk_)),
-        v_row_(Padded(dv_)),
-        queries_(scratch),
+        k_row_(Form::KeyRow(dk_)),
+        v_row_(Form::ValueRow(dv_)),
+        queries_(reinterpret_cast<Element*>(scratch)),
         keys_(queries_ + k_row_ * kManyRows),
         values_(keys_ + kTile * k_row_),
-        sums_(values_ + kTile * v_row_),
+        sums_(reinterpret_cast<float*>(values_ + kTile / Form::kKeysPerValue * v_row_)),
         scores_(sums_ + kManyRows * v_row_),
         largest_(scores_ + kTile * kManyRows),
         total_(largest_ + kManyRows),
@@ -50,7 +65,7 @@ class ManyRows {
     std::fill(largest_, largest_ + kManyRows, kNoScore);
     std::fill(total_, total_ + kManyRows, 0.0f);
     std::fill(sums_, sums_ + rows_ * v_row_, 0.0f);
-    std::fill(values_, values_ + kTile * v_row_, 0.0f);
+    std::fill(values_, reinterpret_cast<Element*>(sums_), Element{});
     const std::int64_t group = call.group();
     for (int r = 0; r < rows_; ++r) {
       slope_[r] = call.options.slopes ? call.options.slopes[Head(r)] : 0.0f;
@@ -73,6 +88,7 @@ class ManyRows {
       RunTile(tile);
     }
     for (int r = 0; r < rows_; ++r) {
+      Form::FinishSums(sums_ + r * v_row_, v_row_);
       FinishRow(call_, Token(r), Head(r), RowSum{largest_[r], total_[r]}, sums_ + r * v_row_);
     }
   }
@@ -85,51 +101,46 @@ class ManyRows {
     return item_.sequence.query_begin + (item_.rows.begin + r) / call_.group();
   }
 
-  // queries_ [dk, 64]: transposed, so that a row of it is one element of every query.
+  // queries_ [k_row, 64]: transposed, so that a row of it is one element of every query.
   void LoadQueries() {
-    float* row = keys_;  // not in use yet
-    std::fill(queries_, queries_ + dk_ * kManyRows, 0.0f);
+    Element* row = keys_;  // not in use yet
+    std::fill(queries_, queries_ + k_row_ * kManyRows, Element{});
     for (int r = 0; r < rows_; ++r) {
-      LoadQuery(call_, Token(r), Head(r), row);
-      for (std::int64_t e = 0; e < dk_; ++e) queries_[e * kManyRows + r] = row[e];
+      Form::LoadQuery(call_, Token(r), Head(r), row);
+      for (std::int64_t e = 0; e < k_row_; ++e) queries_[e * kManyRows + r] = row[e];
     }
   }
 
   void RunTile(const Tile& tile) {
-    Widen(tile);
-    const Product scores{.a = {keys_, k_row_, 1},
-                         .b = queries_,
-                         .b_row = kManyRows,
-                         .k0 = 0,
-                         .k1 = dk_,
-                         .c = scores_,
-                         .c_row = kManyRows,
-                         .add = false};
+    LoadTile(tile);
+    const ProductOf<Element> scores{.a = {keys_, k_row_, 1},
+                                    .b = queries_,
+                                    .b_row = kManyRows,
+                                    .k0 = 0,
+                                    .k1 = Form::KeyElements(dk_),
+                                    .c = scores_,
+                                    .c_row = kManyRows,
+                                    .add = false,
+                                    .mask = Form::kAll};
     tile.ForRuns(0, kTile, [&](int a, int b) { Multiply(scores, a, b - a, lanes_); });
     const bool some_hidden = Bounds(tile);
     for (int r = 0; r < lanes_; r += kLanes) Softmax(tile, r, some_hidden);
     Rescale();
-    AddValues(tile);
+    ForSharedRanges(lane_, rows_, [&](int row, int rows, Tile::Run lanes) {
+      if (lanes.begin < lanes.end) AddValues(tile, lanes, row, rows);
+    });
   }
 
-  // The existing keys and values of the tile in f32.
-  void Widen(const Tile& tile) {
+  // The existing keys and values of the tile.
+  void LoadTile(const Tile& tile) {
     const KeyStore& store = call_.store;
     const C* keys = store.keys.template base<const C>() + item_.heads.begin * store.keys.stride(-2);
     const C* values =
         store.values.template base<const C>() + item_.heads.begin * store.values.stride(-2);
     tile.ForRuns(0, kTile, [&](int a, int b) {
-      for (int t = a; t < b; ++t) {
-        const C* k = keys + tile.key[t];
-        ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
-          Store(keys_ + t * k_row_ + e, LoadAny(k + e, n));
-        });
-        const C* v = values + tile.value[t];
-        ForLanes(dv_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
-          Store(values_ + t * v_row_ + e, LoadAny(v + e, n));
-        });
-      }
+      for (int t = a; t < b; ++t) Form::LoadKey(keys + tile.key[t], dk_, keys_ + t * k_row_);
     });
+    Form::LoadValues(tile, values, dv_, values_, v_row_);
   }
 
   // The visible lanes of each row, as floats; true if any key of the tile is hidden from any row.
@@ -163,14 +174,7 @@ class ManyRows {
       }
     });
     const F32 base = Select(largest == hidden, Zero(), largest);
-    F32 sum = Zero();
-    tile.ForRuns(0, kTile, [&](int a, int b) [[gnu::always_inline]] {
-      for (int t = a; t < b; ++t) {
-        const F32 p = Exp(Load(s + t * kManyRows) - base);
-        Store(s + t * kManyRows, p);
-        sum += p;
-      }
-    });
+    const F32 sum = Form::Weigh(tile, s, base);
     // A row that had no key keeps a factor of 0, and its sum and values are 0.
     const F32 factor = Select(before == largest, Set(1.0f), Exp(before - base));
     Store(factor_ + r, factor);
@@ -187,21 +191,18 @@ class ManyRows {
     }
   }
 
-  // sums_ [rows, v_row] += weights * values, each row over the keys that it sees.
-  void AddValues(const Tile& tile) {
-    ForSharedRanges(lane_, rows_,
-                    [&](int row, int rows, Tile::Run lanes) { AddValues(tile, lanes, row, rows); });
-  }
+  // sums_ [rows, v_row] += weights * values, over keys that all of the rows see.
   void AddValues(const Tile& tile, Tile::Run lanes, int row, int rows) {
-    tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) {
-      const Product product{.a = {scores_, 1, kManyRows},
-                            .b = values_,
-                            .b_row = v_row_,
-                            .k0 = a,
-                            .k1 = b,
-                            .c = sums_,
-                            .c_row = v_row_,
-                            .add = true};
+    Form::ForValues(tile, lanes, [&](int a, int b, Element mask) {
+      const ProductOf<Element> product{.a = {Form::Weights(scores_), 1, kManyRows},
+                                       .b = values_,
+                                       .b_row = v_row_,
+                                       .k0 = a,
+                                       .k1 = b,
+                                       .c = sums_,
+                                       .c_row = v_row_,
+                                       .add = true,
+                                       .mask = mask};
       Multiply(product, row, rows, v_row_);
     });
   }
@@ -212,8 +213,8 @@ class ManyRows {
   ScoreRule rule_;
   int rows_, lanes_;
   std::int64_t dk_, dv_, k_row_, v_row_;
-  float *queries_, *keys_, *values_, *sums_,
-      *scores_;  // [dk, 64] [64, dk] [64, dv] [64, dv] [64, 64]
+  Element *queries_, *keys_, *values_;  // [k_row, 64] [64, k_row] [64 or 32, v_row]
+  float *sums_, *scores_;               // [64, v_row] [64, 64]
   float *largest_, *total_, *factor_, *begin_, *end_, *distance_, *slope_;  // [64]
   Range all_{0, 0};
   Range seen_[kManyRows];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small matrix product in registers, f32, each sum in rising order of k.
+// A small matrix product in registers, each sum f32 and in rising order of k: of f32, or of pairs
+// of bf16 where there are dot instructions.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -11,24 +12,51 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
+template <class E>
 struct Matrix {
-  const float* data;
+  const E* data;
   std::int64_t row, column;  // strides in elements
 };
 
 // c[i, j] (+)= sum over k in [k0, k1) of a(i, k) * b(k, j); rows of b and c are contiguous.
-struct Product {
-  Matrix a;  // row i, column k
-  const float* b;
+// E: float or WordPair, whose product is that of both words, added.
+template <class E>
+struct ProductOf {
+  Matrix<E> a;  // row i, column k
+  const E* b;
   std::int64_t b_row;
   std::int64_t k0, k1;
   float* c;
   std::int64_t c_row;
   bool add;  // else c is overwritten
+  E mask{};  // of b: the words of a pair that count; all of a float does
 };
+using Product = ProductOf<float>;
 
-template <int kRows, int kVectors>
-[[gnu::always_inline]] inline void MultiplyTile(const Product& p, std::int64_t i, std::int64_t j) {
+[[gnu::always_inline]] inline F32 LoadFactor(const float* b, float) { return Load(b); }
+[[gnu::always_inline]] inline F32 Repeat(float a) { return Set(a); }
+[[gnu::always_inline]] inline F32 AddProduct(F32 a, F32 b, F32 sum) { return Fma(a, b, sum); }
+
+#if defined(__AVX512BF16__)
+// Two bf16, the first in the lower half.
+enum class WordPair : std::uint32_t { kFirst = 0xffff, kSecond = 0xffff0000, kBoth = 0xffffffff };
+
+[[gnu::always_inline]] inline __m512i LoadFactor(const WordPair* b, WordPair mask) {
+  const __m512i words = _mm512_loadu_si512(b);
+  if (mask == WordPair::kBoth) [[likely]]
+    return words;
+  return _mm512_and_si512(words, _mm512_set1_epi32(int(mask)));
+}
+[[gnu::always_inline]] inline __m512i Repeat(WordPair a) { return _mm512_set1_epi32(int(a)); }
+[[gnu::always_inline]] inline F32 AddProduct(__m512i a, __m512i b, F32 sum) {
+  sum.v = _mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+  return sum;
+}
+#endif
+
+template <int kRows, int kVectors, class E>
+[[gnu::always_inline]] inline void MultiplyTile(const ProductOf<E>& p, std::int64_t i,
+                                                std::int64_t j) {
   F32 sum[kRows][kVectors];
   float* c = p.c + i * p.c_row + j;
 #pragma GCC unroll 8
@@ -38,17 +66,17 @@ template <int kRows, int kVectors>
       sum[r][v] = p.add ? Load(c + r * p.c_row + v * kLanes) : Zero();
     }
   }
-  const float* a = p.a.data + i * p.a.row + p.k0 * p.a.column;
-  const float* b = p.b + p.k0 * p.b_row + j;
+  const E* a = p.a.data + i * p.a.row + p.k0 * p.a.column;
+  const E* b = p.b + p.k0 * p.b_row + j;
   for (std::int64_t k = p.k0; k < p.k1; ++k, a += p.a.column, b += p.b_row) {
-    F32 x[kVectors];
+    decltype(LoadFactor(b, p.mask)) x[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) x[v] = Load(b + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) x[v] = LoadFactor(b + v * kLanes, p.mask);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const F32 w = Set(a[r * p.a.row]);
+      const auto w = Repeat(a[r * p.a.row]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = Fma(w, x[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = AddProduct(w, x[v], sum[r][v]);
     }
   }
 #pragma GCC unroll 8
@@ -62,8 +90,9 @@ template <int kRows, int kVectors>
 inline constexpr int kProductRows = kVectorRegisters == 32 ? 6 : 4;
 inline constexpr int kProductVectors = kVectorRegisters == 32 ? 4 : 2;
 
-template <int kVectors>
-inline void MultiplyColumns(const Product& p, std::int64_t i, std::int64_t rows, std::int64_t j) {
+template <int kVectors, class E>
+inline void MultiplyColumns(const ProductOf<E>& p, std::int64_t i, std::int64_t rows,
+                            std::int64_t j) {
   const std::int64_t end = i + rows;
   for (; i + kProductRows <= end; i += kProductRows) MultiplyTile<kProductRows, kVectors>(p, i, j);
   switch (end - i) {
@@ -83,7 +112,9 @@ inline void MultiplyColumns(const Product& p, std::int64_t i, std::int64_t rows,
 }
 
 // Rows [i, i + rows), columns [0, columns); columns is a multiple of the vector width.
-inline void Multiply(const Product& p, std::int64_t i, std::int64_t rows, std::int64_t columns) {
+template <class E>
+inline void Multiply(const ProductOf<E>& p, std::int64_t i, std::int64_t rows,
+                     std::int64_t columns) {
   if (rows <= 0 || (p.add && p.k0 >= p.k1)) return;
   std::int64_t j = 0;
   for (; j + kProductVectors * kLanes <= columns; j += kProductVectors * kLanes) {

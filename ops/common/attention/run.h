@@ -9,7 +9,7 @@
 #define ANYOP_FEW_ROWS(tokens) "min(16, " tokens "*(hq/hkv))"
 #define ANYOP_ATTENTION_WORKSPACE(tokens, keys) \
   "64 + 64*ceil_div(8*(b + 1), 64)"                                                  \
-  " + threads*4*max(128*(16*ceil_div(dk, 16) + 16*ceil_div(dv, 16)) + 64*64 + 16*64" \
+  " + threads*4*max(8192*(ceil_div(dk, 64) + ceil_div(dv, 64)) + 64*64 + 16*64"    \
   ", min(hkv, 8)*4*ceil_div(" ANYOP_FEW_ROWS(tokens)                                 \
   ", 4)*64*(ceil_div(dk, 64) + 2*ceil_div(dv, 64)) + 16*80)"                         \
   " + 4*min(" tokens ", 4*threads)*hkv*" ANYOP_FEW_ROWS(tokens)                      \
