@@ -93,6 +93,12 @@ TEST(Dispatch, MeasuresTwoKernelsThatWantIt) {
   EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{100});  // the first, unmeasured
 }
 
+TEST(Dispatch, MeasuresKernelsWhoseWorkIsInIntegers) {
+  const Array x = Array::Zeros({16}, DType::kF32), starts = Array::Zeros({3}, DType::kI64);
+  const Array times = Array::Zeros({2}, DType::kI32);
+  EXPECT_EQ(Values(Call("testing.spin_rows", x, starts, times)), std::vector<float>{1});
+}
+
 TEST(Dispatch, GivesThreadsOnlyToLargeCalls) {
   Scope scope;
   scope.threads(2);

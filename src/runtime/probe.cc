@@ -70,10 +70,14 @@ GenerateOptions OptionsFor(const Request& r, std::string_view text) {
   return o;
 }
 
-// Private memory for a generated call. Floats are small and alike, indices 0.
+// Private memory for a generated call. Floats are small and alike. Integers are 0, offsets are
+// evenly spaced up to their limit, and a tensor that the kernel's .probe names has that number
+// everywhere.
 class PrivateCall {
  public:
-  PrivateCall(const Operator& op, GeneratedCall generated) : generated_(std::move(generated)) {
+  PrivateCall(const Operator& op, GeneratedCall generated,
+              const std::map<std::string, double>& numbers)
+      : generated_(std::move(generated)) {
     const Contract& c = *op.contract;
     for (int r = 0; r < op.n_results; ++r) {
       const ResultShape& s = generated_.results[r];
@@ -84,6 +88,18 @@ class PrivateCall {
       if (v.tag == ANYOP_TENSOR) Fill(const_cast<DLTensor&>(*v.t));
       for (std::uint32_t k = 0; v.tag == ANYOP_TENSORS && k < v.count; ++k) {
         Fill(const_cast<DLTensor&>(*v.ts[k]));
+      }
+    }
+    const Form& form = c.forms[std::size_t(generated_.form)];
+    for (int i = 0; i < op.n_params; ++i) {
+      const Param& p = form.params[std::size_t(i)];
+      const anyop_value& v = generated_.call[i];
+      if (v.tag != ANYOP_TENSOR) continue;
+      const auto number = numbers.find(std::string(p.name));
+      if (number != numbers.end()) FillIntegers(*v.t, std::int64_t(number->second), false);
+      if (p.rule == IndexRule::kOffsets) {
+        const Number limit = Evaluate(c, generated_.form, p.bound, generated_.bindings, frame());
+        FillIntegers(*v.t, limit.i, true);
       }
     }
   }
@@ -102,6 +118,19 @@ class PrivateCall {
     t.data = p;
     const DType dtype = DType(FromDL(t.dtype));
     if (IsFloat(dtype)) FillFloats(p, n, dtype);
+  }
+  // Everywhere `most`, or rising from 0 to it.
+  static void FillIntegers(const DLTensor& t, std::int64_t most, bool rises) {
+    std::int64_t n = 1;
+    for (int d = 0; d < t.ndim; ++d) n *= t.shape[d];
+    const auto at = [&](std::int64_t i) {
+      return rises ? most * i / std::max<std::int64_t>(n - 1, 1) : most;
+    };
+    const DType dtype = DType(FromDL(t.dtype));
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (dtype == DType::kI32) static_cast<std::int32_t*>(t.data)[i] = std::int32_t(at(i));
+      if (dtype == DType::kI64) static_cast<std::int64_t*>(t.data)[i] = at(i);
+    }
   }
   static void FillFloats(char* p, std::int64_t n, DType dtype) {
     Visit(dtype, [&](auto zero) {
@@ -156,10 +185,10 @@ class ProbedKernel {
 
 ProbeTimes Measure(const Request& r, int first, int second) {
   Random random(1);
-  std::optional<GeneratedCall> generated =
-      Generate(*r.op.contract, random, OptionsFor(r, r.op.kernels[std::size_t(first)].data.probe));
+  const GenerateOptions options = OptionsFor(r, r.op.kernels[std::size_t(first)].data.probe);
+  std::optional<GeneratedCall> generated = Generate(*r.op.contract, random, options);
   if (!generated) return {};
-  PrivateCall call(r.op, std::move(*generated));
+  PrivateCall call(r.op, std::move(*generated), options.numbers);
   ProbedKernel a(r, first, call), b(r, second, call);
   if (!a.is_the_one() || !b.is_the_one()) return {};
   ProbeTimes best{true, a.Time(), b.Time()};  // the warm-up, replaced below

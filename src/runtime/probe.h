@@ -11,8 +11,9 @@ struct ProbeTimes {
 };
 
 // Once per process, pair of kernels and dtypes; later calls return what was measured then. Private
-// buffers of the sizes that the first kernel's .probe states; five interleaved pairs after a
-// warm-up, the minimum of each. Not measured if no call of these sizes can be generated.
+// buffers of the sizes that the first kernel's .probe states, which may also name tensors of
+// integers and what they hold; five interleaved pairs after a warm-up, the minimum of each. Not
+// measured if no call of these sizes can be generated.
 ProbeTimes Probe(const Request& request, int first, int second);
 
 }  // namespace anyop

@@ -105,6 +105,23 @@ constexpr Kernel kSlow{.name = "cpu_slow", .run = Bind<&Spin<100>>(), .probe = "
 constexpr Kernel kFast{.name = "cpu_fast", .run = Bind<&Spin<1>>(), .probe = "n = 256"};
 constexpr const Kernel* kSpinKernels[] = {&kSlow, &kFast};
 
+// As much work as the integers say: none where all are 0.
+template <int kRounds>
+void SpinRows(const Context& ctx, const Tensor& x, const Tensor& starts, const Tensor& times,
+              const Tensor& y) {
+  for (std::int64_t row = 0; row < times.size(); ++row) {
+    if (ReadIndex(starts, row + 1) == ReadIndex(starts, row)) continue;
+    for (std::int64_t k = 0; k < ReadIndex(times, row); ++k) Spin<kRounds>(ctx, x, y);
+  }
+  *y.base<float>() = kRounds;
+}
+constexpr const char* kSpinRowsProbe = "n = 256, r = 4, times = 8";
+constexpr Kernel kSlowRows{
+    .name = "cpu_slow", .run = Bind<&SpinRows<100>>(), .probe = kSpinRowsProbe};
+constexpr Kernel kFastRows{
+    .name = "cpu_fast", .run = Bind<&SpinRows<1>>(), .probe = kSpinRowsProbe};
+constexpr const Kernel* kSpinRowsKernels[] = {&kSlowRows, &kFastRows};
+
 const char* AcceptsSmall(const anyop_value* frame) {
   return frame[1].i <= 8 ? nullptr : "k is above 8";
 }
@@ -164,6 +181,10 @@ extern constinit const Op throwing{
 extern constinit const Op spin{
     .signature = "spin(x: f32[n]) -> (y: f32[1])",
     .kernels = kSpinKernels,
+};
+extern constinit const Op spin_rows{
+    .signature = "spin_rows(x: f32[n], starts: i64[r+1] offsets n, times: i32[r]) -> (y: f32[1])",
+    .kernels = kSpinRowsKernels,
 };
 extern constinit const Op small{
     .signature = "small(x: f32[n], k: int) -> (y: f32[1]) where n >= 1",
