@@ -5,7 +5,7 @@
 namespace anyop::ops {
 
 extern constinit const Kernel attention_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace, .run = Bind<&Run>()};
+    .name = "cpu_avx512", .workspace = kWorkspace, .run = Bind<&Run>(), .probe = kProbe};
 
 extern constinit const Kernel attention_backward_avx512{
     .name = "cpu_avx512", .workspace = kBackwardWorkspace, .run = Bind<&RunBackward>()};

@@ -8,6 +8,8 @@ namespace anyop::ops {
 namespace {
 
 constexpr const char* kWorkspace = ANYOP_ATTENTION_WORKSPACE("tq", "tk");
+// Where the machine decides between dot instructions and FMA.
+constexpr const char* kProbe = "tq = 32, tk = 64, b = 1, hq = 2, hkv = 1, dk = 64, dv = 64";
 
 void Run(const Context& ctx, const Tensor& query, const Tensor& key, const Tensor& value,
          const Tensor& query_start_loc, const Tensor& key_start_loc, std::optional<float> scale,

@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel paged_attention_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace, .run = Bind<&Run>()};
+    .name = "cpu_avx512", .workspace = kWorkspace, .run = Bind<&Run>(), .probe = kProbe};
 
 }  // namespace anyop::ops

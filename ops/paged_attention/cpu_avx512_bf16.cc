@@ -6,6 +6,7 @@ namespace anyop::ops {
 extern constinit const Kernel paged_attention_avx512_dot{.name = "cpu_avx512_dot_bf16",
                                                          .when = "T == bf16",
                                                          .workspace = kWorkspace,
-                                                         .run = Bind<&Run>()};
+                                                         .run = Bind<&Run>(),
+                                                         .probe = kProbe};
 
 }  // namespace anyop::ops

@@ -8,6 +8,10 @@ namespace anyop::ops {
 namespace {
 
 constexpr const char* kWorkspace = ANYOP_ATTENTION_WORKSPACE("t", "mb*bs");
+// Where the machine decides between dot instructions and FMA.
+constexpr const char* kProbe =
+    "t = 1, b = 1, hq = 4, hkv = 1, dk = 64, dv = 64, nb = 8, bs = 16, mb = 16, "
+    "seq_lens = 256";
 
 void Run(const Context& ctx, const Tensor& query, const Tensor& key_cache,
          const Tensor& value_cache, const Tensor& block_table, const Tensor& seq_lens,
