@@ -38,7 +38,7 @@ struct Gain {
 
 // y[r][k] = x[r][i + k] * scale[r] * gain[i + k], k < n, for rows that share the gain's loads.
 template <int kRows, class T>
-[[gnu::always_inline]] inline void ScaleRows(const T* const (&x)[kRows], const Gain<T>& gain,
+[[gnu::always_inline]] inline void ScaleRows(const T* const (&x)[kRows], Gain<T> gain,
                                              T* const (&y)[kRows], const F32 (&scale)[kRows],
                                              std::int64_t i, std::int64_t n) {
   ForBlocks<4>(n, [&](std::int64_t k, auto count, auto block) {
@@ -63,26 +63,25 @@ template <class T, class F>
   constexpr std::int64_t kGroupBytes = 16 << 10;  // read twice, so they stay in the first cache
   const std::int64_t d = x.row_size();
   const bool in_groups = !streams && kGroup * d * std::int64_t(sizeof(T)) <= kGroupBytes;
-  ForRowGroups<kGroup>(ctx, x, in_groups, element_ns,
-                       [&](std::int64_t first, auto count) [[gnu::always_inline]] {
-                         const T* from[count];
-                         T* to[count];
-                         float squares[count];
-                         F32 scale[count];
-                         for (int k = 0; k < count; ++k)
-                           prepare(first + k, from[k], to[k], squares[k]);
-                         for (int k = 0; k < count; ++k)
-                           scale[k] = Set(1 / std::sqrt(squares[k] / float(d) + eps));
-                         if constexpr (count == 1) {
-                           if (streams) {
-                             StreamPieces(to[0], d, [&](T* piece, std::int64_t i, std::int64_t n) {
-                               ScaleRows<1, T>(from, gain, {piece}, scale, i, n);
-                             });
-                             return EndStream();
-                           }
-                         }
-                         ScaleRows<count, T>(from, gain, to, scale, 0, d);
-                       });
+  ForRowGroups<kGroup>(
+      ctx, x, in_groups,
+      element_ns, [&](std::int64_t first, auto count) __attribute__((always_inline)) {
+        const T* from[count];
+        T* to[count];
+        float squares[count];
+        F32 scale[count];
+        for (int k = 0; k < count; ++k) prepare(first + k, from[k], to[k], squares[k]);
+        for (int k = 0; k < count; ++k) scale[k] = Set(1 / std::sqrt(squares[k] / float(d) + eps));
+        if constexpr (count == 1) {
+          if (streams) {
+            StreamPieces(to[0], d, [&](T* piece, std::int64_t i, std::int64_t n) {
+              ScaleRows<1, T>(from, gain, {piece}, scale, i, n);
+            });
+            return EndStream();
+          }
+        }
+        ScaleRows<count, T>(from, gain, to, scale, 0, d);
+      });
 }
 
 }  // namespace ANYOP_ISA

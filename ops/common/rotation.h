@@ -76,46 +76,92 @@ struct Heads {
   std::int64_t heads, from_stride, to_stride;
 };
 
-// Head by head, as they lie in memory: cosines and sines come from the first cache meanwhile.
+// Vectors of cosines, and as many of sines, that stay in registers while the heads pass by. What
+// fits goes through memory once, in order: heads larger than that, as often as there are parts.
+inline constexpr int kHeldVectors = kLanes == 16 ? 4 : 2;
+
+// Rotates N vectors of pairs of every head, from pair j on.
+template <int N, class T>
+[[gnu::always_inline]] inline void RotateNeoxPart(const Heads<T>& x, std::int64_t j,
+                                                  std::int64_t half, const PairTable& table) {
+  F32 c[N], s[N], minus_s[N];
+  LoadAll(c, table.c + j, kFull);
+  LoadAll(s, table.s + j, kFull);
+  for (int k = 0; k < N; ++k) minus_s[k] = Zero() - s[k];
+  const T* from = x.from + j;
+  T* to = x.to + j;
+  for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
+    F32 a[N], b[N], p[N], q[N];
+    LoadAll(a, from, kFull);
+    LoadAll(b, from + half, kFull);
+    for (int k = 0; k < N; ++k) p[k] = Fma(b[k], minus_s[k], a[k] * c[k]);
+    for (int k = 0; k < N; ++k) q[k] = Fma(a[k], s[k], b[k] * c[k]);
+    for (int k = 0; k < N; k += 2) StorePair(to + k * kLanes, p[k], p[k + 1]);
+    for (int k = 0; k < N; k += 2) StorePair(to + half + k * kLanes, q[k], q[k + 1]);
+  }
+}
+
 template <class T>
 void RotateNeox(const Heads<T>& x, std::int64_t pairs, std::int64_t half, const PairTable& table) {
-  const T* from = x.from;
-  T* to = x.to;
+  std::int64_t j = 0;
+  for (; j + kHeldVectors * kLanes <= pairs; j += kHeldVectors * kLanes) {
+    RotateNeoxPart<kHeldVectors>(x, j, half, table);
+  }
+  if (kHeldVectors > 2 && j + 2 * kLanes <= pairs) {
+    RotateNeoxPart<2>(x, j, half, table);
+    j += 2 * kLanes;
+  }
+  for (; j < pairs; j += kLanes) {
+    const int n = int(std::min<std::int64_t>(kLanes, pairs - j));
+    const F32 c = Load(table.c + j), s = Load(table.s + j), minus_s = Zero() - s;
+    const T* from = x.from + j;
+    T* to = x.to + j;
+    for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
+      const F32 a = LoadN(from, n), b = LoadN(from + half, n);
+      StoreN(to, Fma(b, minus_s, a * c), n);
+      StoreN(to + half, Fma(a, s, b * c), n);
+    }
+  }
+}
+
+[[gnu::always_inline]] inline F32 RotateGptj(F32 z, F32 c, F32 s) {
+  return Fma(Shuffle(z, Neighbours(LaneNumbers{})), s, z * c);
+}
+
+// Rotates N vectors of elements of every head, from element j on.
+template <int N, class T>
+[[gnu::always_inline]] inline void RotateGptjPart(const Heads<T>& x, std::int64_t j,
+                                                  const PairTable& table) {
+  F32 c[N], s[N];
+  LoadAll(c, table.c + j, kFull);
+  LoadAll(s, table.s + j, kFull);
+  const T* from = x.from + j;
+  T* to = x.to + j;
   for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
-    std::int64_t j = 0;
-    for (; j + 2 * kLanes <= pairs; j += 2 * kLanes) {
-      const F32 c0 = Load(table.c + j), c1 = Load(table.c + j + kLanes);
-      const F32 s0 = Load(table.s + j), s1 = Load(table.s + j + kLanes);
-      const F32 a0 = Load(from + j), b0 = Load(from + half + j);
-      const F32 a1 = Load(from + j + kLanes), b1 = Load(from + half + j + kLanes);
-      StorePair(to + j, Fma(b0, Zero() - s0, a0 * c0), Fma(b1, Zero() - s1, a1 * c1));
-      StorePair(to + half + j, Fma(a0, s0, b0 * c0), Fma(a1, s1, b1 * c1));
-    }
-    for (; j < pairs; j += kLanes) {
-      const int n = int(std::min<std::int64_t>(kLanes, pairs - j));
-      const F32 c = Load(table.c + j), s = Load(table.s + j);
-      const F32 a = LoadN(from + j, n), b = LoadN(from + half + j, n);
-      StoreN(to + j, Fma(b, Zero() - s, a * c), n);
-      StoreN(to + half + j, Fma(a, s, b * c), n);
-    }
+    F32 z[N];
+    LoadAll(z, from, kFull);
+    for (int k = 0; k < N; ++k) z[k] = RotateGptj(z[k], c[k], s[k]);
+    for (int k = 0; k < N; k += 2) StorePair(to + k * kLanes, z[k], z[k + 1]);
   }
 }
 
 template <class T>
 void RotateGptj(const Heads<T>& x, std::int64_t pairs, const PairTable& table) {
-  const auto rotate = [&](F32 z, std::int64_t j) {
-    return Fma(Shuffle(z, Neighbours(LaneNumbers{})), Load(table.s + j), z * Load(table.c + j));
-  };
-  const T* from = x.from;
-  T* to = x.to;
-  for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
-    std::int64_t j = 0;
-    for (; j + 2 * kLanes <= 2 * pairs; j += 2 * kLanes) {
-      StorePair(to + j, rotate(Load(from + j), j), rotate(Load(from + j + kLanes), j + kLanes));
-    }
-    for (; j < 2 * pairs; j += kLanes) {
-      const int n = int(std::min<std::int64_t>(kLanes, 2 * pairs - j));
-      StoreN(to + j, rotate(LoadN(from + j, n), j), n);
+  std::int64_t j = 0;
+  for (; j + kHeldVectors * kLanes <= 2 * pairs; j += kHeldVectors * kLanes) {
+    RotateGptjPart<kHeldVectors>(x, j, table);
+  }
+  if (kHeldVectors > 2 && j + 2 * kLanes <= 2 * pairs) {
+    RotateGptjPart<2>(x, j, table);
+    j += 2 * kLanes;
+  }
+  for (; j < 2 * pairs; j += kLanes) {
+    const int n = int(std::min<std::int64_t>(kLanes, 2 * pairs - j));
+    const F32 c = Load(table.c + j), s = Load(table.s + j);
+    const T* from = x.from + j;
+    T* to = x.to + j;
+    for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
+      StoreN(to, RotateGptj(LoadN(from, n), c, s), n);
     }
   }
 }
