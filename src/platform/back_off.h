@@ -3,6 +3,8 @@
 // or OpenMP's barrier, for a time slice. The caller cannot help, but it can stop asking for a
 // while: longer each time that it happens again.
 #pragma once
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,11 +16,23 @@ inline std::int64_t NowNs() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
+inline std::int64_t ThreadCpuNs() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
 class BackOff {
  public:
   static constexpr std::int64_t kMillisecond = 1000000;
   static constexpr std::int64_t kStall = 300000;  // no worker with a core is that late
   static constexpr std::int64_t kFirst = 30 * kMillisecond, kLongest = 500 * kMillisecond;
+
+  // The caller's clocks where a region begins.
+  struct Start {
+    std::int64_t ns;
+    std::int64_t cpu_ns;  // -1: not looked at
+  };
 
   // Whether a region should run on its caller alone now.
   bool IsOn() {
@@ -31,12 +45,30 @@ class BackOff {
     return false;
   }
 
-  // The caller ran `mine` chunks from start to end, and then waited until now. Long chunks are told
-  // from stalls by the time that the caller's own took.
-  void Waited(std::int64_t start_ns, std::int64_t end_ns, std::int64_t now_ns, int mine) {
-    const std::int64_t chunk = mine > 0 ? (end_ns - start_ns) / mine : 0;
-    const std::int64_t stall = mine > 0 ? std::max(kStall, 4 * chunk) : kLongest;
-    if (now_ns - end_ns <= stall) return;
+  // A thread's CPU time takes a system call: it is looked at once a region was late.
+  Start Begin() const {
+    return {NowNs(), was_late_.load(std::memory_order_relaxed) ? ThreadCpuNs() : -1};
+  }
+
+  // The caller ran `mine` chunks until end, and then waited until now. Long chunks are told from
+  // stalls by the time that the caller's own took. On a crowded machine the caller loses its core
+  // too, within its own chunks or before them: wall time that was not CPU time is lost as well.
+  void Waited(const Start& start, std::int64_t end_ns, std::int64_t now_ns, int mine) {
+    const bool is_late = now_ns - start.ns > kStall;
+    if (is_late != was_late_.load(std::memory_order_relaxed)) {
+      was_late_.store(is_late, std::memory_order_relaxed);
+    }
+    if (!is_late) return;
+    const std::int64_t waited = now_ns - end_ns;
+    std::int64_t ran = end_ns - start.ns, lost = 0;
+    if (start.cpu_ns >= 0) {
+      const std::int64_t cpu = ThreadCpuNs() - start.cpu_ns;
+      lost = now_ns - start.ns - cpu;
+      ran = std::min(ran, cpu);
+    }
+    const std::int64_t chunk = mine > 0 ? ran / mine : 0;
+    const std::int64_t late = std::max(kStall, 4 * chunk);
+    if ((mine == 0 || waited <= late) && lost <= late && waited <= kLongest) return;
     const std::int64_t span = span_ns_.load(std::memory_order_relaxed);
     const bool again = now_ns < until_ns_.load(std::memory_order_relaxed) + 4 * span;
     const std::int64_t next = again ? std::min(2 * span, kLongest) : kFirst;
@@ -49,6 +81,7 @@ class BackOff {
 
  private:
   std::atomic<std::int64_t> until_ns_{0}, span_ns_{0};
+  std::atomic<bool> was_late_{false};
   std::atomic<std::uint64_t> stalls_{0};
 };
 

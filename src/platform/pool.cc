@@ -95,13 +95,15 @@ bool Pool::Run(const Region& region, double estimated_ns) {
   if (!must_wake && sleepers >= region.threads - 1) return false;
   region_ = region;
   done_.store(0, std::memory_order_relaxed);
-  const std::int64_t start = NowNs();
+  const BackOff::Start start = back_off_.Begin();
   word_.store(Publish(word_.load(std::memory_order_relaxed), region.threads, region.chunks),
               std::memory_order_seq_cst);
   if (must_wake) Wake(region.threads);
   const int mine = TakeChunks();
   const int claimed = region.chunks - mine;
-  if (done_.load(std::memory_order_acquire) != claimed) AwaitWorkers(claimed, start, mine);
+  if (done_.load(std::memory_order_acquire) != claimed || must_wake || start.cpu_ns >= 0) {
+    AwaitWorkers(claimed, start, mine);
+  }
   regions_.store(regions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   worker_chunks_.store(worker_chunks_.load(std::memory_order_relaxed) + claimed,
                        std::memory_order_relaxed);
@@ -112,7 +114,7 @@ bool Pool::Run(const Region& region, double estimated_ns) {
   return true;
 }
 
-void Pool::AwaitWorkers(int claimed, std::int64_t start_ns, int mine) {
+void Pool::AwaitWorkers(int claimed, const BackOff::Start& start, int mine) {
   const std::int64_t begin = NowNs();
   std::int64_t now = begin;
   for (int i = 1; done_.load(std::memory_order_acquire) != claimed; ++i) {
@@ -121,7 +123,7 @@ void Pool::AwaitWorkers(int claimed, std::int64_t start_ns, int mine) {
     now = NowNs();
     if (now - begin > kSpin) sched_yield();
   }
-  back_off_.Waited(start_ns, begin, now, mine);
+  back_off_.Waited(start, begin, now, mine);
 }
 
 // Workers of a region that sleep or do not exist yet.

@@ -39,7 +39,7 @@ class Pool {
   bool Claim(std::uint64_t& word, int* chunk);
   void RunChunk(int chunk);
   int TakeChunks();
-  void AwaitWorkers(int claimed, std::int64_t start_ns, int mine);
+  void AwaitWorkers(int claimed, const BackOff::Start& start, int mine);
 
   // One word publishes a region: {epoch : 28 | threads : 12 | chunks : 12 | next chunk : 12}.
   alignas(128) std::atomic<std::uint64_t> word_{0};

@@ -74,9 +74,9 @@ struct Marked {
 // In the host's pool, unless it stalled a moment ago.
 bool RunInHost(Host& host, int threads, std::int64_t n, std::int64_t grain, Marked* marked) {
   if (host.back_off.IsOn()) return false;
-  const std::int64_t start = NowNs();
+  const BackOff::Start start = host.back_off.Begin();
   host.threads.parallel_for(host.threads.pool, threads, n, grain, &Marked::Run, marked);
-  const std::int64_t end = marked->caller_chunks ? marked->caller_end_ns : start;
+  const std::int64_t end = marked->caller_chunks ? marked->caller_end_ns : start.ns;
   host.back_off.Waited(start, end, NowNs(), marked->caller_chunks);
   return true;
 }

@@ -234,6 +234,30 @@ TEST(ParallelFor, LeavesAHostAloneThatStalls) {
   SetHostThreads({});
 }
 
+// A host on a crowded machine: the caller loses its core before or within its own part.
+struct CrowdedHost {
+  bool takes_part;
+  std::chrono::microseconds lost;
+  int calls = 0;
+  static void Run(void* self, int, std::int64_t n, std::int64_t, RangeFunction fn, void* arg) {
+    CrowdedHost& host = *static_cast<CrowdedHost*>(self);
+    ++host.calls;
+    std::this_thread::sleep_for(host.lost);
+    if (host.takes_part) return fn(arg, 0, n);
+    std::thread([=] { fn(arg, 0, n); }).join();
+  }
+};
+
+TEST(ParallelFor, LeavesAHostAloneInWhichTheCallerLosesItsCore) {
+  for (bool takes_part : {true, false}) {
+    CrowdedHost crowded{takes_part, std::chrono::microseconds(2000)};
+    SetHostThreads({.parallel_for = &CrowdedHost::Run, .pool = &crowded});
+    for (int i = 0; i < 10; ++i) For(2, 8, 1, [](auto, auto) {});
+    EXPECT_EQ(crowded.calls, 2) << takes_part;  // the first one makes it look at the second
+    SetHostThreads({});
+  }
+}
+
 TEST(ParallelFor, KeepsToTheNumberThatItsHostAllowsNow) {
   static int allowed;
   SetHostThreads({.count = [] { return allowed; }});
