@@ -36,9 +36,11 @@ BUILT_IN = Path(__file__).parents[1] / "bench_cases"
 )
 @click.option(
     "--against",
-    default=lambda: ",".join([*OPPONENTS, *_opponents.installed()]),
+    multiple=True,
+    default=lambda: [*OPPONENTS, *_opponents.installed()],
     show_default="all that are installed",
-    help="Opponents: numpy, torch, inductor, and those of `anyop bench opponents`.",
+    help="Opponents: numpy, torch, inductor, and those of `anyop bench opponents`; one, or "
+    "several with commas.",
 )
 @click.option(
     "--cache",
@@ -56,14 +58,14 @@ BUILT_IN = Path(__file__).parents[1] / "bench_cases"
     help="Write pictures into this folder.",
 )
 def ops(
-    names: tuple[str, ...], folder: Path | None, against: str, cache: str, threads: int | None,
-    as_json: bool, save: Path | None, plot: Path | None,
+    names: tuple[str, ...], folder: Path | None, against: Sequence[str], cache: str,
+    threads: int | None, as_json: bool, save: Path | None, plot: Path | None,
 ) -> None:  # fmt: skip
     """Time operators at real sizes beside NumPy, torch, Inductor and others, interleaved.
 
     NAMES may have wildcards: anyop bench ops '*norm*' linear. Exits with 1 if a result differs.
     """
-    opponents = opponents_of(against)
+    opponents = opponents_of(",".join(against))
     files = list(case_files(folder, names))
     _set_threads(threads or anyop.get_num_threads(), "torch" in opponents)
     # A terminal gets the table, a program the JSON; progress is for whoever waits.
@@ -128,7 +130,7 @@ def compare(old: Path, new: Path, fail: float | None, as_json: bool) -> None:  #
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def plot_command(run: Path, folder: Path) -> None:
-    """Pictures of a saved run: bars beside the opponents, and shares of the ceilings."""
+    """Pictures of a saved run: bars beside the opponents, shares of the ceilings, the roofline."""
     write_pictures(_runs.load(run), folder)
 
 
@@ -208,7 +210,8 @@ def load_cases(name: str, path: Path) -> list[Case]:
 
 def show(rows: Sequence[Row], opponents: Sequence[str]) -> None:
     """The table: best times, ratios to the opponents, share of the ceiling."""
-    title = f"Operators, {anyop.get_num_threads()} threads, us; best of interleaved rounds"
+    n = anyop.get_num_threads()
+    title = f"Operators, {n} thread{'s' * (n > 1)}, us; best of interleaved rounds"
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     caches = len({row.cache for row in rows}) > 1
     opponents = [name for name in opponents if any(name in row.timings for row in rows)]
