@@ -241,7 +241,10 @@ def _row(
         notes.insert(0, f"anyop: {timed.same:.0%}")
     sizes = sizes_of(phase, way.weights, way.how)
     note = f"steps with the same likeliest token: {'; '.join(notes)}" if notes else ""
-    return Row(title, sizes, "warm", timed.threads, way.how, us, by, note, timings)
+    return Row(
+        title, sizes, "warm", timed.threads, way.how, us, by, note, timings,
+        moved=way.moved, flops=way.flops,
+    )  # fmt: skip
 
 
 def _bound(way: Way, phase: str, threads: int, ceilings: Mapping[str, Any]) -> tuple[float, str]:
