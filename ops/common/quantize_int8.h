@@ -33,8 +33,9 @@ template <class T>
   }
 }
 
-// q = rne(v) + zero, clamped to a byte; NaN counts as 0. |v| and |zero| are at most kFarLimit.
-template <int N, class Count>
+// q = rne(v) + zero, clamped to a byte; NaN counts as 0. |v| and |zero| are at most kFarLimit, and
+// |v| at most 127 without a zero.
+template <bool kHasZero, int N, class Count>
 [[gnu::always_inline]] inline void StoreRounded(std::int8_t* q, const F32 (&v)[N],
                                                 std::int32_t zero, Count count) {
 #if defined(__AVX512F__)
@@ -68,22 +69,31 @@ template <int N, class Count>
   }
 #endif
   for (int k = 0; k < N; ++k) {
-    const F32 whole = Round(Select(IsNan(v[k]), Zero(), v[k])) + Set(float(zero));
-    StoreBytes(q + k * kLanes, Max(Min(whole, Set(127)), Set(-128)), count);
+    F32 whole = Round(Select(IsNan(v[k]), Zero(), v[k]));
+    if constexpr (kHasZero) whole = Max(Min(whole + Set(float(zero)), Set(127)), Set(-128));
+    StoreBytes(q + k * kLanes, whole, count);
   }
+}
+
+// kHasZero is false where row.zero_point is 0 and row.limit is 127.
+template <bool kHasZero, class T>
+[[gnu::always_inline]] inline void QuantizeElements(const T* x, std::int64_t d,
+                                                    const RowQuantization& row, std::int8_t* q) {
+  const F32 inverse = Set(row.inverse), low = Set(-row.limit), high = Set(row.limit);
+  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+    F32 v[block];
+    LoadAll(v, x + i, count);
+    for (int k = 0; k < block; ++k) v[k] = Max(low, Min(high, v[k] * inverse));  // NaN stays
+    StoreRounded<kHasZero>(q + i, v, row.zero_point, count);
+  });
 }
 
 template <class T>
 [[gnu::noinline]] inline void QuantizeWith(const T* x, std::int64_t d, const RowQuantization& row,
                                            std::int8_t* q) {
   if (std::fabs(float(row.zero_point)) > kFarLimit / 2) return QuantizeFar(x, d, row, q);
-  const F32 inverse = Set(row.inverse), low = Set(-row.limit), high = Set(row.limit);
-  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
-    F32 v[block];
-    LoadAll(v, x + i, count);
-    for (int k = 0; k < block; ++k) v[k] = Max(low, Min(high, v[k] * inverse));  // NaN stays
-    StoreRounded(q + i, v, row.zero_point, count);
-  });
+  if (row.zero_point == 0 && row.limit == 127) return QuantizeElements<false>(x, d, row, q);
+  QuantizeElements<true>(x, d, row, q);
 }
 
 // The smallest and the largest element and 0; NaN is ignored.

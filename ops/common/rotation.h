@@ -80,6 +80,11 @@ struct Heads {
 // fits goes through memory once, in order: heads larger than that, as often as there are parts.
 inline constexpr int kHeldVectors = kLanes == 16 ? 4 : 2;
 
+template <int N, class T>
+[[gnu::always_inline]] inline void StorePairs(T* to, const F32 (&v)[N]) {
+  lanes::Each<N / 2>([&](int k) { StorePair(to + 2 * k * kLanes, v[2 * k], v[2 * k + 1]); });
+}
+
 // Rotates N vectors of pairs of every head, from pair j on.
 template <int N, class T>
 [[gnu::always_inline]] inline void RotateNeoxPart(const Heads<T>& x, std::int64_t j,
@@ -87,17 +92,17 @@ template <int N, class T>
   F32 c[N], s[N], minus_s[N];
   LoadAll(c, table.c + j, kFull);
   LoadAll(s, table.s + j, kFull);
-  for (int k = 0; k < N; ++k) minus_s[k] = Zero() - s[k];
+  lanes::Each<N>([&](int k) { minus_s[k] = Zero() - s[k]; });
   const T* from = x.from + j;
   T* to = x.to + j;
   for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
-    F32 a[N], b[N], p[N], q[N];
+    F32 a[N], b[N], rotated[N];
     LoadAll(a, from, kFull);
     LoadAll(b, from + half, kFull);
-    for (int k = 0; k < N; ++k) p[k] = Fma(b[k], minus_s[k], a[k] * c[k]);
-    for (int k = 0; k < N; ++k) q[k] = Fma(a[k], s[k], b[k] * c[k]);
-    for (int k = 0; k < N; k += 2) StorePair(to + k * kLanes, p[k], p[k + 1]);
-    for (int k = 0; k < N; k += 2) StorePair(to + half + k * kLanes, q[k], q[k + 1]);
+    lanes::Each<N>([&](int k) { rotated[k] = Fma(b[k], minus_s[k], a[k] * c[k]); });
+    StorePairs(to, rotated);
+    lanes::Each<N>([&](int k) { rotated[k] = Fma(a[k], s[k], b[k] * c[k]); });
+    StorePairs(to + half, rotated);
   }
 }
 
@@ -140,8 +145,8 @@ template <int N, class T>
   for (std::int64_t h = 0; h < x.heads; ++h, from += x.from_stride, to += x.to_stride) {
     F32 z[N];
     LoadAll(z, from, kFull);
-    for (int k = 0; k < N; ++k) z[k] = RotateGptj(z[k], c[k], s[k]);
-    for (int k = 0; k < N; k += 2) StorePair(to + k * kLanes, z[k], z[k + 1]);
+    lanes::Each<N>([&](int k) { z[k] = RotateGptj(z[k], c[k], s[k]); });
+    StorePairs(to, z);
   }
 }
 
