@@ -53,6 +53,7 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
   using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
   using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_, Few::values_;
   static constexpr int kVectors = kVectorRegisters / 8;  // by 4 rows of sums: half the registers
+  static constexpr int kKeys = kVectorRegisters / 8;     // likewise, of products with 4 queries
 
   // Dot products of the keys in lanes [begin, end), four at a time, with kN rows.
   template <int kN>
@@ -62,21 +63,28 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
       const C* k[4];
       for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::min(t + i, end - 1)];
       F32 sum[4][kN];
-      for (auto& of_key : sum) {
-        for (auto& s : of_key) s = Zero();
-      }
-      ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
-        if (first == 0) ahead_.template Used<4 * kLanes* int(sizeof(C))>();
-        F32 x[4];
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) x[i] = LoadAny(k[i] + e, n);
-#pragma GCC unroll 4
-        for (int r = 0; r < kN; ++r) {
-          const F32 y = Load(q + r * q_row_ + e);
-#pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i) sum[i][r] = Fma(x[i], y, sum[i][r]);
+#pragma GCC unroll 2
+      for (int first_key = 0; first_key < 4; first_key += kKeys) {
+        const C* const* some = k + first_key;
+        F32 part[kKeys][kN];
+        for (auto& of_key : part) {
+          for (auto& s : of_key) s = Zero();
         }
-      });
+        ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+          if (first == 0) ahead_.template Used<kKeys * kLanes* int(sizeof(C))>();
+          F32 x[kKeys];
+#pragma GCC unroll 4
+          for (int i = 0; i < kKeys; ++i) x[i] = LoadAny(some[i] + e, n);
+#pragma GCC unroll 4
+          for (int r = 0; r < kN; ++r) {
+            const F32 y = Load(q + r * q_row_ + e);
+#pragma GCC unroll 4
+            for (int i = 0; i < kKeys; ++i) part[i][r] = Fma(x[i], y, part[i][r]);
+          }
+        });
+#pragma GCC unroll 4
+        for (int i = 0; i < kKeys; ++i) std::copy_n(part[i], kN, sum[first_key + i]);
+      }
 #pragma GCC unroll 4
       for (int r = 0; r < kN; ++r) {
         SumFour(sum[0][r], sum[1][r], sum[2][r], sum[3][r], scores_ + (first + r) * kScoreRow + t);

@@ -13,6 +13,7 @@
 #include "ops/common/attention/many_float.h"
 #include "ops/common/attention/score.h"
 #include "ops/common/attention/tile.h"
+#include "ops/common/transpose.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -103,11 +104,15 @@ class ManyRows {
 
   // queries_ [k_row, 64]: transposed, so that a row of it is one element of every query.
   void LoadQueries() {
-    Element* row = keys_;  // not in use yet
-    std::fill(queries_, queries_ + k_row_ * kManyRows, Element{});
-    for (int r = 0; r < rows_; ++r) {
-      Form::LoadQuery(call_, Token(r), Head(r), row);
-      for (std::int64_t e = 0; e < k_row_; ++e) queries_[e * kManyRows + r] = row[e];
+    Element* rows = keys_;  // not in use yet
+    std::fill(rows + rows_ * k_row_, rows + lanes_ * k_row_, Element{});
+    for (int r = 0; r < rows_; ++r) Form::LoadQuery(call_, Token(r), Head(r), rows + r * k_row_);
+    for (int r = 0; r < lanes_; r += kLanes) {
+      for (std::int64_t e = 0; e < k_row_; e += kLanes) {
+        Square<std::uint32_t>::Transpose(
+            reinterpret_cast<const char*>(rows + r * k_row_ + e), k_row_ * 4,
+            reinterpret_cast<char*>(queries_ + e * kManyRows + r), kManyRows * 4);
+      }
     }
   }
 
