@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -10,6 +11,8 @@ from anyop.bench import Case, TorchSide, each_dtype, normal
 # queries and keys, query heads, key heads, width
 SIZES = [(512, 9, 3, 64), (1024, 32, 8, 128)]
 RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}
+# of prompts of 2 heads, causal and not, beside torch
+PROMPTS, WIDTHS = (512, 1024, 2048), (64, 128)
 
 
 def heads_first(x: np.ndarray, n: int) -> np.ndarray:
@@ -26,10 +29,10 @@ def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return ((e / e.sum(-1, keepdims=True)) @ v).swapaxes(0, 1)
 
 
-def causal(t: TorchSide, q: Any, k: Any, v: Any) -> Any:
+def attended(t: TorchSide, is_causal: bool, q: Any, k: Any, v: Any) -> Any:
     """[t, h, d] in and out."""
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-    y = t.F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    y = t.F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
     return y[0].transpose(0, 1)
 
 
@@ -61,7 +64,7 @@ def cases() -> Iterator[Case]:
                     anyop.attention, a.q, a.k, a.v, a.starts, a.starts, out=a.out
                 ),
                 numpy=numpy_of,
-                torch=lambda t, a: t.call(partial(causal, t), a.q, a.k, a.v),
+                torch=lambda t, a: t.call(partial(attended, t, True), a.q, a.k, a.v),
                 moved=2 * q.nbytes + k.nbytes + v.nbytes,
                 flops=2 * hq * d * t * t,
                 rate=RATES[name],
@@ -76,9 +79,30 @@ def cases() -> Iterator[Case]:
                             np.empty(hq, np.float32)),
                 },
                 ours=gradient,
-                torch=lambda t, a: t.gradient(partial(causal, t), (a.q, a.k, a.v), a.dy),
+                torch=lambda t, a: t.gradient(partial(attended, t, True), (a.q, a.k, a.v), a.dy),
                 moved=4 * q.nbytes + 4 * k.nbytes,
                 flops=5 * hq * d * t * t,
                 rate=RATES[name],
                 tolerance=2e-2,
+            )  # fmt: skip
+    yield from prompts()
+
+
+def prompts() -> Iterator[Case]:
+    h = 2
+    for t, d, is_causal in itertools.product(PROMPTS, WIDTHS, (True, False)):
+        for name, dtype in each_dtype():
+            q, k, v = (normal((t, h, d), dtype, i) for i in range(3))
+            starts = np.array([0, t], np.int32)
+            yield Case(
+                f"{name} {'causal' if is_causal else 'full'} {t}x{t}, {h}/{h}x{d}",
+                {"q": q, "k": k, "v": v, "starts": starts,
+                 "out": (np.empty_like(q), np.empty((h, 0), np.float32))},
+                ours=lambda a, c=is_causal: partial(
+                    anyop.attention, a.q, a.k, a.v, a.starts, a.starts, causal=c, out=a.out
+                ),
+                torch=lambda t, a, c=is_causal: t.call(partial(attended, t, c), a.q, a.k, a.v),
+                moved=4 * q.nbytes,
+                flops=(2 if is_causal else 4) * h * d * t * t,
+                rate=RATES[name],
             )  # fmt: skip

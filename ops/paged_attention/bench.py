@@ -11,6 +11,7 @@ from anyop.bench import Case, TorchSide, each_dtype, normal
 # sequences, keys, query heads, key heads, width
 SIZES = [(1, 256, 9, 3, 64), (1, 2048, 32, 8, 128), (8, 1024, 32, 8, 128)]
 BLOCK = 16
+RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}  # what multiplies, of a query's dtype
 CACHES = {"i8": np.dtype(np.int8), "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn)}
 
 
@@ -69,6 +70,7 @@ def cases() -> Iterator[Case]:
                 goal="decode attention" if name == "bf16" and length >= 1024 else "",
                 moved=k.nbytes + v.nbytes,
                 flops=4 * hq * d * length * b,
+                rate=RATES[name],
                 note="NumPy and torch get keys and values gathered beforehand",
             )
     yield from caches_of_bytes()
@@ -113,4 +115,5 @@ def caches_of_bytes() -> Iterator[Case]:
                 ),
                 moved=k.nbytes + v.nbytes,
                 flops=4 * hq * d * length * b,
+                rate=RATES["bf16"],
             )
