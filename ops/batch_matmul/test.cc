@@ -11,8 +11,9 @@ namespace {
 const OpTest kBatchMatmul{
     .op = "batch_matmul",
     .tolerance = Sum("k", true),
-    .sizes = {"b = 1, m = 16, k = 576, n = 100", "b = 5, m = 1, k = 128, n = 512",
-              "b = 3, m = 65, k = 33, n = 70", "b = 3, m = 9, k = 1, n = 33",
+    .sizes = {"b = 1, m = 16, k = 576, n = 100", "b = 2, m = 18, k = 130, n = 65",
+              "b = 5, m = 1, k = 128, n = 512", "b = 3, m = 65, k = 33, n = 70",
+              "b = 3, m = 9, k = 1, n = 33",
               "b = 2, m = 520, k = 3, n = 40",     // 520: two runs of packed rows
               "b = 2, m = 35, k = 1030, n = 37",   // 1030: two chunks
               "b = 2, m = 205, k = 256, n = 161",  // large enough to be shared by threads

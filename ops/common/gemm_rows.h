@@ -14,7 +14,7 @@ namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 // The most rows of x: beyond, packing the weight on the way is faster.
-inline constexpr std::int64_t kMaxRows = 8;
+inline constexpr std::int64_t kMaxRows = 16;
 
 // Rows of x in a tile, by 4 rows of the weight: 24, 16 or 8 sums beside the operands.
 template <class M>
@@ -111,6 +111,28 @@ struct RowProduct {
     }
   }
 };
+
+// A product whose rows of x are copies: where they are a multiple of 4096 bytes apart, they and the
+// rows of the weight would share one set of the first level of cache.
+struct ProductOfCopies : Product {
+  const char* copies;
+  std::int64_t pitch;  // bytes
+
+  template <class T>
+  [[gnu::always_inline]] const T* row(std::int64_t r) const {
+    return reinterpret_cast<const T*>(copies + r * pitch);
+  }
+};
+// Workspace: rows * (k * sizeof(T) + 128) bytes.
+template <class T>
+inline ProductOfCopies CopyRows(const Context& ctx, const Product& p) {
+  char* copies = ctx.Workspace<char>();
+  const std::int64_t bytes = p.k * std::int64_t(sizeof(T)), pitch = (bytes + 63) / 64 * 64 + 64;
+  for (std::int64_t r = 0; r < p.rows; ++r) {
+    std::memcpy(copies + r * pitch, p.row<T>(r), std::size_t(bytes));
+  }
+  return {p, copies, pitch};
+}
 
 // At most kMaxRows rows of x.
 template <class M, class P>

@@ -25,7 +25,16 @@ void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const 
   const Product p{x, bias, y, ParseActivation(activation), x.rows(), x.row_size(), weight.dim(0)};
   if (p.rows == 0 || p.n == 0) return;
   // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
-  if (p.rows <= kMaxRows && !ctx.batch_invariant()) return MultiplyByRows<M>(ctx, p, weight);
+  if (p.rows <= kMaxRows && !ctx.batch_invariant()) {
+    using T = typename M::Weight;
+    // The workspace has room for copies from 64 terms on. Rows of 16 bits gain nothing by them.
+    if constexpr (sizeof(T) == 4) {
+      if (p.rows > 2 && p.k >= 64) {
+        return MultiplyByRows<M>(ctx, CopyRows<T>(ctx, p), weight);
+      }
+    }
+    return MultiplyByRows<M>(ctx, p, weight);
+  }
   MultiplyPacking<M>(ctx, p, weight.base<const typename M::Weight>(), weight.stride(0));
 }
 

@@ -40,7 +40,8 @@ const OpTest kLinear{
     .tolerance = ThroughActivation,
     .sizes = {"rows = 1, n = 960, k = 576", "rows = 16, n = 100, k = 576",
               "rows = 7, n = 33, k = 97", "rows = 13, n = 65, k = 130", "rows = 70, n = 40, k = 33",
-              "rows = 5, n = 3, k = 0", "rows = 12, n = 3, k = 0", "rows = 520, n = 32, k = 5"},
+              "rows = 5, n = 3, k = 0", "rows = 20, n = 3, k = 0", "rows = 18, n = 65, k = 130",
+              "rows = 520, n = 32, k = 5"},
 };
 TEST(Linear, MatchesItsReference) { CheckAll(kLinear); }
 
@@ -83,7 +84,7 @@ TEST(Linear, IsRowInvariantInBatchInvariantMode) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     Scope scope;
     scope.batch_invariant();
-    for (std::int64_t rows : {2, 8, 9, 19}) {
+    for (std::int64_t rows : {2, 8, 16, 17, 19}) {
       Call batch = Example(dtype, rows, 37, 579);
       for (const char* name : {"x", "weight"}) {  // sums that depend on their order
         Array& a = batch.array(name);

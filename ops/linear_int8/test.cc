@@ -21,7 +21,7 @@ const OpTest kLinearInt8{
     .row_invariant = true,
     .sizes = {"rows = 1, n = 960, k = 576", "rows = 16, n = 100, k = 576",
               "rows = 7, n = 33, k = 97", "rows = 13, n = 65, k = 130", "rows = 70, n = 40, k = 33",
-              "rows = 520, n = 32, k = 5", "rows = 9, n = 70, k = 1031"},
+              "rows = 520, n = 32, k = 5", "rows = 17, n = 70, k = 1031"},
     .special = {"x"},
 };
 TEST(LinearInt8, MatchesItsReference) { CheckAll(kLinearInt8); }
@@ -32,7 +32,7 @@ const OpTest kLinearInt8Quantized{
     .row_invariant = true,
     .sizes = {"rows = 1, n = 960, k = 576", "rows = 16, n = 100, k = 576",
               "rows = 7, n = 33, k = 97", "rows = 13, n = 65, k = 130", "rows = 5, n = 3, k = 0",
-              "rows = 12, n = 3, k = 0", "rows = 520, n = 32, k = 5"},
+              "rows = 20, n = 3, k = 0", "rows = 520, n = 32, k = 5"},
 };
 TEST(LinearInt8Quantized, MatchesItsReference) { CheckAll(kLinearInt8Quantized); }
 
