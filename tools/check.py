@@ -128,13 +128,17 @@ def pytest(tally: Tally, title: str, *arguments: str | Path) -> None:
 def sanitizers(tally: Tally, tier: int) -> None:
     plans = [
         ("address,undefined", "asan", ["all"], ".*", {"ASAN_OPTIONS": "detect_leaks=0"}),
-        # Kernels share nothing but their chunks: the thread sanitizer is for the runtime.
+        # Kernels share nothing but their chunks: the thread sanitizer is for the runtime, and the
+        # model runs with the operators of the plain build.
         (
             "thread",
             "tsan",
             ["runtime_tests", "anyop_run"],
             "platform|runtime|graph",
-            {"TSAN_OPTIONS": "halt_on_error=1"},
+            {
+                "TSAN_OPTIONS": "halt_on_error=1",
+                "ANYOP_LIBRARY": str(BUILD / "lib" / "anyop_ops.so"),
+            },
         ),
     ]
     for sanitizer, name, targets, labels, env in plans:
