@@ -30,7 +30,7 @@ def cases():
             ours=lambda a: partial(anyop.sigmoid, a.x, out=a.y),
             numpy=lambda a: lambda: (1 / (1 + np.exp(-a.x))) * FACTOR,
             moved=2 * x.nbytes,
-            flops=12 * x.size,
+            flops=x.size,
         )
 """
 BUILT_IN = dict(bench_ops.case_files(None, ()))
@@ -89,6 +89,21 @@ def test_arrays_of_a_contender_begin_with_a_cache_line() -> None:
             assert array.ctypes.data % 64 == 0
             assert array.dtype == case.arrays[name].dtype
             assert np.array_equal(array, case.arrays[name]) or name == "z"
+
+
+def test_warm_copies_stay_in_the_cache_that_holds_one() -> None:
+    levels = [("L1", 1000), ("L2", 10_000), ("DRAM", 100_000)]
+    made = [{"level": name, "bytes": n, "threads": 1} for name, n in levels]
+    for size, copies in (
+        (1, 4),
+        (500, 4),
+        (501, 3),
+        (2000, 1),
+        (2001, 4),
+        (11_000, 1),
+        (20_001, 4),
+    ):
+        assert _measure.warm_copies(size, {"bandwidths": made}, 1) == copies, size
 
 
 def test_cold_caches_take_copies_that_no_cache_holds(folder: Path) -> None:

@@ -151,7 +151,7 @@ def measure(
     """Interleaved rounds. None for a cold row of a case that no cache holds anyway."""
     threads = anyop.get_num_threads()
     beyond_caches = max(b["bytes"] * b["threads"] for b in ceilings["bandwidths"])
-    copies = WARM_COPIES
+    copies = warm_copies(case.array_bytes, ceilings, threads)
     if is_cold:
         if case.array_bytes >= beyond_caches:
             return None
@@ -222,6 +222,26 @@ def _array(value: Any) -> Any:
     return value
 
 
+def levels_of(ceilings: Mapping[str, Any], threads: int) -> list[Mapping[str, Any]]:
+    """Bandwidths with this many threads, or the most that were measured; caches first."""
+    used = min(threads, max(b["threads"] for b in ceilings["bandwidths"]))
+    return [b for b in ceilings["bandwidths"] if b["threads"] == used]
+
+
+def capacity(level: Mapping[str, Any]) -> int:
+    """Bytes that a cache holds: its ceiling is measured with half of them."""
+    return 2 * int(level["bytes"]) * int(level["threads"])
+
+
+def warm_copies(array_bytes: int, ceilings: Mapping[str, Any], threads: int) -> int:
+    """As many as stay together in the cache that holds one: more would be read from beyond it."""
+    holding = (b for b in levels_of(ceilings, threads)[:-1] if array_bytes <= capacity(b))
+    level = next(holding, None)
+    if level is None:
+        return WARM_COPIES
+    return max(1, min(WARM_COPIES, capacity(level) // max(1, array_bytes)))
+
+
 def bound(
     case: Case,
     ceilings: Mapping[str, Any],
@@ -230,10 +250,9 @@ def bound(
     movements: Sequence[str] = ("copy_gbs", "read_gbs"),
 ) -> tuple[float, str]:
     """The least time in us: the larger of movement at the cache level it fits, and arithmetic."""
-    most = max(b["threads"] for b in ceilings["bandwidths"])
-    used = min(threads, most)
-    levels = [b for b in ceilings["bandwidths"] if b["threads"] == used]
-    fits = (b for b in levels if case.array_bytes <= 2 * b["bytes"] * used)
+    levels = levels_of(ceilings, threads)
+    used = levels[0]["threads"]
+    fits = (b for b in levels if case.array_bytes <= capacity(b))
     level = levels[-1] if is_cold else next(fits, levels[-1])
     rates = [r for r in ceilings["rates"] if r["threads"] == used]
     by_name = {r["name"]: r["gops"] for r in rates}
