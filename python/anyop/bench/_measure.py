@@ -233,11 +233,19 @@ def capacity(level: Mapping[str, Any]) -> int:
     return 2 * int(level["bytes"]) * int(level["threads"])
 
 
+def level_of(
+    array_bytes: int, ceilings: Mapping[str, Any], threads: int
+) -> tuple[Mapping[str, Any], bool]:
+    """The first level that holds the arrays, else memory; and whether it is a cache."""
+    *caches, memory = levels_of(ceilings, threads)
+    cache = next((b for b in caches if array_bytes <= capacity(b)), None)
+    return cache or memory, cache is not None
+
+
 def warm_copies(array_bytes: int, ceilings: Mapping[str, Any], threads: int) -> int:
     """As many as stay together in the cache that holds one: more would be read from beyond it."""
-    holding = (b for b in levels_of(ceilings, threads)[:-1] if array_bytes <= capacity(b))
-    level = next(holding, None)
-    if level is None:
+    level, is_cache = level_of(array_bytes, ceilings, threads)
+    if not is_cache:
         return WARM_COPIES
     return max(1, min(WARM_COPIES, capacity(level) // max(1, array_bytes)))
 
@@ -250,11 +258,9 @@ def bound(
     movements: Sequence[str] = ("copy_gbs", "read_gbs"),
 ) -> tuple[float, str]:
     """The least time in us: the larger of movement at the cache level it fits, and arithmetic."""
-    levels = levels_of(ceilings, threads)
-    used = levels[0]["threads"]
-    fits = (b for b in levels if case.array_bytes <= capacity(b))
-    level = levels[-1] if is_cold else next(fits, levels[-1])
-    rates = [r for r in ceilings["rates"] if r["threads"] == used]
+    memory = levels_of(ceilings, threads)[-1]
+    level = memory if is_cold else level_of(case.array_bytes, ceilings, threads)[0]
+    rates = [r for r in ceilings["rates"] if r["threads"] == memory["threads"]]
     by_name = {r["name"]: r["gops"] for r in rates}
     gops = by_name.get(case.rate, by_name["f32 fma"])
     bandwidth = max(level[kind] for kind in movements)

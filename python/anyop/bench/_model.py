@@ -20,7 +20,7 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
-from anyop.bench._measure import OURS, Row, Timing
+from anyop.bench._measure import OURS, Row, Timing, levels_of
 
 DECODE, PREFILL = "decode", "prefill"
 BEFORE = 4  # steps that warm up each round
@@ -250,14 +250,10 @@ def _row(
 
 def _bound(way: Way, phase: str, threads: int, ceilings: Mapping[str, Any]) -> tuple[float, str]:
     """The least us of a token: its weights from DRAM, or its arithmetic."""
-    used = min(threads, max(b["threads"] for b in ceilings["bandwidths"]))
+    memory = levels_of(ceilings, threads)[-1]
     if phase == DECODE:
-        read = next(
-            b["read_gbs"] for b in ceilings["bandwidths"]
-            if (b["level"], b["threads"]) == ("DRAM", used)
-        )  # fmt: skip
-        return way.moved / read / 1e3, "DRAM"
-    rates = {r["name"]: r["gops"] for r in ceilings["rates"] if r["threads"] == used}
+        return way.moved / memory["read_gbs"] / 1e3, memory["level"]
+    rates = {r["name"]: r["gops"] for r in ceilings["rates"] if r["threads"] == memory["threads"]}
     return way.flops / rates.get(way.rate, rates["f32 fma"]) / 1e3, way.rate
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyop
-from anyop.bench._measure import OURS, Row
+from anyop.bench._measure import OURS, Row, levels_of
 from anyop.bench._runs import Run
 
 COLOURS = {
@@ -51,8 +51,11 @@ def plot(run: Run, folder: Path) -> list[Path]:
 
 
 def _title(machine: dict[str, Any]) -> str:
-    threads = f"{machine['threads']} thread{'s' * (machine['threads'] > 1)}"
-    return f"{machine['cpu']}, {threads}, {machine['date'][:10]}"
+    return f"{machine['cpu']}, {_threads(machine['threads'])}, {machine['date'][:10]}"
+
+
+def _threads(n: int) -> str:
+    return f"{n} thread{'s' * (n > 1)}"
 
 
 def _label(row: Row, rows: Sequence[Row]) -> str:
@@ -61,7 +64,7 @@ def _label(row: Row, rows: Sequence[Row]) -> str:
     if len({r.cache for r in rows}) > 1:
         label += f", {row.cache}"
     if len({r.threads for r in rows}) > 1:
-        label += f", {row.threads} thread{'s' * (row.threads > 1)}"
+        label += f", {_threads(row.threads)}"
     return label
 
 
@@ -167,9 +170,8 @@ def _roofline(
     """Operations per second by operations per byte, under what memory and instructions allow."""
     import matplotlib.pyplot as plt
 
-    used = min(threads, max(b["threads"] for b in ceilings["bandwidths"]))
-    levels = [b for b in ceilings["bandwidths"] if b["threads"] == used]
-    rates = [r for r in ceilings["rates"] if r["threads"] == used]
+    levels = levels_of(ceilings, threads)
+    rates = [r for r in ceilings["rates"] if r["threads"] == levels[0]["threads"]]
     most = max(r["gops"] for r in rates)
     intensity = [r.flops / r.moved for r in rows]
     left, right = min([0.1, *intensity]) / 2, max([100.0, *intensity]) * 2
@@ -201,8 +203,7 @@ def _roofline(
     axis.grid(alpha=0.25, which="both")
     columns = 1 + len({r.operator for r in rows}) // 12
     axis.legend(loc="lower right", fontsize=7, ncols=columns)
-    plural = "s" * (threads > 1)
-    axis.set_title(f"Roofline, {threads} thread{plural}\n{machine['cpu']}, {machine['date'][:10]}",
+    axis.set_title(f"Roofline, {_threads(threads)}\n{machine['cpu']}, {machine['date'][:10]}",
                    fontsize=10)  # fmt: skip
     figure.tight_layout()
     figure.savefig(path, dpi=150)
