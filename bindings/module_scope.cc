@@ -63,6 +63,10 @@ PyObject* LeaveScope(PyObject*, PyObject* saved) {
   });
 }
 
+PyObject* IsStrict(PyObject*, PyObject*) {
+  return Guarded([] { return PyBool_FromLong(CurrentScope().is_strict); });
+}
+
 PyObject* SetPolicy(PyObject*, PyObject* text) {
   return Guarded([&]() -> PyObject* {
     SetProcessPolicy(ToText(text, "policy"));
@@ -89,6 +93,8 @@ PyMethodDef g_methods[] = {
     {"enter_scope", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&EnterScope)),
      METH_FASTCALL, nullptr},
     {"leave_scope", LeaveScope, METH_O, nullptr},
+    {"is_strict", IsStrict, METH_NOARGS,
+     "is_strict($module, /)\n--\n\nWhether this thread is inside strict()."},
     {"set_policy", SetPolicy, METH_O,
      "set_policy($module, text, /)\n--\n\nSets the policy of the whole process, under every "
      "policy() block; '' resets it."},

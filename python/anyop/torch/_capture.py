@@ -28,10 +28,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from anyop import _anyop
 from anyop.torch._fold import fold_constants
+from anyop.torch._functional import functionalized, is_functional
 from anyop.torch._in_place import lower_mutation
-from anyop.torch._lower import Lowered, Lowering, attribute, is_users
-from anyop.torch._program import copy_of
-from anyop.torch._sizes import Fatal, Unconverted, evaluator, expression
+from anyop.torch._lower import Lowered, Lowering, is_users
+from anyop.torch._program import attempt, copy_of, plan_results
+from anyop.torch._sizes import attribute, evaluator, expression
 from anyop.torch.names import aten_patterns
 
 
@@ -257,7 +258,7 @@ class _Capture:
         is_direct = self.is_flat and details.is_plain and self.out_spec.is_leaf()
         if self.is_flat and details.is_plain and self.out_spec.type is tuple:
             is_direct = all(s.is_leaf() for s in self.out_spec.children())
-        if is_direct:
+        if is_direct and details.lowered is not None:
             return _anyop.Captured(details.lowered.graph, details, details.rows, conditions)
         return _anyop.Captured(_Spread(details), details, details.rows, False)
 
@@ -267,43 +268,54 @@ class Details:
 
     def __init__(self, source: _Capture, freeze: bool) -> None:
         self.source, self.freeze, self.name = source, freeze, source.name
-        self.why_not = ""
+        self.lowered: Lowered | None = None
+        self.targets: list[int] = []  # arguments that the caller overwrites at the end
+        self.rows: list[tuple[int, torch.Tensor, bool]] = []
+        self.is_plain = False
         self.spread: _Spread | None = None
+        self.make()
         self.conditions = source.conditions()
-        self.lower()
 
-    def lower(self) -> None:
-        module = copy_of(self.source.module)
-        try:
-            lower_mutation(module, lambda node: True)
-            fold_constants(module)
+    def make(self) -> None:
+        lowered, self.why_not = attempt(self.lower, self.name)
+        if lowered is None:
+            self.lowered, self.rows, self.targets, self.is_plain = None, [], [], False
+
+    def lower(self, is_frugal: bool) -> Lowered:
+        source = self.source
+        module = copy_of(source.module)
+        recipes = plan_results(module)
+        if not is_functional(module):
+            with _disable_current_modes():
+                module = functionalized(module, source.fakes, source.mode)
+        left = lower_mutation(module, _is_writable, is_frugal)
+        fold_constants(module)
+        if is_frugal:
             aten_patterns.fuse(module)
-            returns = None if self.source.out_spec.is_leaf() else tuple
-            placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-            for node, name in zip(placeholders, self.source.names, strict=True):
-                node.name = name
-            for node in module.graph.nodes:
-                if node.op == "get_attr":
-                    tensor = attribute(module, str(node.target))
-                    node.name = self.source.known.get(id(tensor), node.name)
-            lowering = Lowering(module, {}, self.freeze, self.name, self.source.symbols)
-            self.lowered: Lowered = lowering.run(returns)
-        except (Unconverted, Fatal) as error:
-            raise _anyop.InvalidArgument(f"{self.name}: {error}, so that it is no graph.") from None
+        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        for node, name in zip(placeholders, source.names, strict=True):
+            node.name = name
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                tensor = attribute(module, str(node.target))
+                node.name = source.known.get(id(tensor), node.name)
+        lowering = Lowering(module, {}, self.freeze, self.name, source.symbols)
+        lowered = lowering.run(recipes, source.out_spec.is_leaf())
         self.kept = [lowering.made_tensors, lowering.token, module]
-        self.rows = self.lowered.bound
-        rows = [row for _, row in self.lowered.outputs]
-        kinds = {kind for kind, _ in self.lowered.outputs}
-        n_inputs = len(self.source.fakes)
-        takes_all = self.lowered.inputs == list(range(n_inputs))
-        self.is_plain = kinds <= {"graph"} and rows == list(range(len(rows))) and takes_all
+        self.lowered, self.rows = lowered, lowered.bound
+        self.targets = [placeholders.index(target) for target in left]
+        takes_all = lowered.inputs == list(range(len(source.fakes)))
+        self.is_plain = lowered.returned.is_plain and takes_all
+        return lowered
 
     def refresh(self) -> tuple[Any, Any]:
         """The graph of what the bound tensors are now, and the rows of BoundTensors."""
         self.previous = self.lowered  # another thread may be in a call
         with torch.no_grad():
-            self.lower()
-        return (self.spread or self.lowered.graph), self.rows
+            self.make()
+        if self.spread is None and self.lowered is not None and self.is_plain:
+            return self.lowered.graph, self.rows
+        return (self.spread or _Spread(self)), self.rows
 
     def check(self, *args: Any, **_: Any) -> None:
         """Refuses sizes for which the program would have done something else."""
@@ -334,6 +346,21 @@ class _Spread:
         self.details = details
         details.spread = self
 
+    def __str__(self) -> str:
+        lowered = self.details.lowered
+        return str(lowered.graph if lowered is not None else self.details.source.module.graph)
+
+    __repr__ = __str__
+
+    def __getattr__(self, name: str) -> Any:
+        """What is asked of a graph."""
+        details = self.__dict__["details"]
+        if details.lowered is None:
+            raise AttributeError(
+                f"{details.name} has no graph of anyop's: it runs through torch: {details.why_not}"
+            )
+        return getattr(details.lowered.graph, name)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         details, source = self.details, self.details.source
         leaves, spec = pytree.tree_flatten((args, kwargs))
@@ -349,11 +376,25 @@ class _Spread:
                 )
         tensors = source.tensors(leaves)
         details.check(*tensors)
-        lowered = details.lowered
+        return pytree.tree_unflatten(self.run(tensors), source.out_spec)
+
+    def run(self, tensors: list[Any]) -> list[Any]:
+        details = self.details
+        lowered, targets = details.lowered, details.targets
+        if lowered is None:
+            with torch.no_grad():
+                made: list[Any] = list(details.source.module(*tensors))
+                return made
         outs = lowered.graph(*[tensors[i] for i in lowered.inputs])
         outs = outs if isinstance(outs, tuple) else (outs,)
-        made = [outs[r] if kind == "graph" else r(tensors, outs) for kind, r in lowered.outputs]
-        return pytree.tree_unflatten(made, source.out_spec)
+        for at, value in zip(targets, outs[len(outs) - len(targets) :], strict=True):
+            tensors[at].copy_(value)
+        return lowered.returned(outs, tensors)
+
+
+def _is_writable(node: Any) -> bool:
+    """Whether a graph may write to a tensor of the program in place."""
+    return node.op == "get_attr" or bool(node.meta["val"].is_contiguous())
 
 
 def _leaf_names(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:

@@ -50,18 +50,24 @@ _REPLACES: dict[Any, Any] = {
 }
 
 
-def lower_mutation(module: GraphModule, is_writable: Callable[[Node], bool]) -> list[Any]:
+def lower_mutation(
+    module: GraphModule, is_writable: Callable[[Node], bool], is_frugal: bool = True
+) -> list[Node]:
     """Rewrites the graph. is_writable: whether an input may be written in place.
 
-    Returns the writes to inputs that are left to the caller: (input, its final value).
+    is_frugal: writes go to the memory that they replace; without it, only what must be lowered is.
+    Returns the inputs whose last write is left to the caller. Their final values are returned by
+    the graph, behind what it returns anyway.
     """
-    return _Lowering(module, is_writable).run()
+    return _Lowering(module, is_writable, is_frugal).run()
 
 
 class _Lowering:
-    def __init__(self, module: GraphModule, is_writable: Callable[[Node], bool]) -> None:
+    def __init__(
+        self, module: GraphModule, is_writable: Callable[[Node], bool], is_frugal: bool
+    ) -> None:
         self.graph = module.graph
-        self.is_writable = is_writable
+        self.is_writable, self.is_frugal = is_writable, is_frugal
         self.roots = Roots(self.graph)
         self.place = {node: i for i, node in enumerate(self.graph.nodes)}
         self.final: dict[Node, Node] = {}  # by input: the copy_ that overwrites it at the end
@@ -69,7 +75,7 @@ class _Lowering:
             if node.target is _aten.copy_.default and node.args[0].op in _OUTER:
                 self.final[node.args[0]] = node
 
-    def run(self) -> list[Any]:
+    def run(self) -> list[Node]:
         for node in list(self.graph.nodes):
             if node.op != "call_function":
                 continue
@@ -80,21 +86,24 @@ class _Lowering:
                     self.update(node)
                 elif node.target in _REPLACES:
                     self.replace_view(node)
+        self.ends = set(self.final.values())
         left = [row for row in map(self.finish, list(self.final.values())) if row]
+        (output,) = (n for n in self.graph.nodes if n.op == "output")
+        output.args = ((*output.args[0], *(source for _, source in left)),)
         self.graph.eliminate_dead_code(is_impure_node=_is_impure)
         self.graph.lint()
-        return left
+        return [target for target, _ in left]
 
     def ends_in_an_input(self, node: Node) -> bool:
         """Only such chains are worth it: what is made here may be made once more."""
-        if node.target not in _UPDATES and node.target not in _REPLACES:
+        if not self.is_frugal or (node.target not in _UPDATES and node.target not in _REPLACES):
             return False
         root = self.roots[nodes_in(node.args[0])[0]]
         return root in self.final and self.is_writable(root)
 
     def is_of_its_own(self, node: Node) -> bool:
         """Whether an update is all that is done with what was made for it."""
-        if node.target not in _UPDATES:
+        if not self.is_frugal or node.target not in _UPDATES:
             return False
         base = nodes_in(node.args[0])[0]
         is_new = base.op == "call_function" and self.roots[base] is base
@@ -102,6 +111,8 @@ class _Lowering:
 
     def may_overwrite(self, base: Node, update: Node) -> bool:
         """Whether nobody reads what was there before the update after it."""
+        if not self.is_frugal:
+            return False
         root = self.roots[base]
         if root.op in _OUTER and not (root in self.final and self.is_writable(root)):
             return False
@@ -230,12 +241,16 @@ class _Lowering:
     def finish(self, copy: Node) -> Any:
         """An input's last write: nothing, if its memory holds the value already."""
         target, source = nodes_in(copy.args[0])[0], nodes_in(copy.args[1])[0]
+        copy.replace_all_uses_with(target)  # copy_ returns what it wrote
         if _whole(source) is target:
             self.graph.erase_node(copy)
             return None
+        if self.roots[source] in self.final:  # an input as it was, which is written at the end
+            first = next(n for n in self.graph.nodes if n in self.ends)
+            made = self.call(_aten.clone.default, (source,), first)
+            copy.replace_input_with(source, made)
+            source = made
         if self.is_writable(target):
-            if self.roots[source] is self.roots[target]:  # its elements in another order
-                copy.replace_input_with(source, self.call(_aten.clone.default, (source,), copy))
             return None
         self.graph.erase_node(copy)
         return target, source

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -22,7 +24,17 @@ from anyop.torch._fold import folded
 from anyop.torch._host_part import HostPart
 from anyop.torch._memory import Roots, is_in_place, is_random, viewed_by, written_by
 from anyop.torch._operators import DTYPES
-from anyop.torch._sizes import Fatal, Sizes, Unconverted, expression, symbols_of
+from anyop.torch._outputs import Maker, Recipes, Returned, permuted
+from anyop.torch._sizes import (
+    Fatal,
+    Sizes,
+    Unconverted,
+    attribute,
+    expression,
+    is_same,
+    symbols_of,
+)
+from anyop.torch._view_chain import chain
 from anyop.torch.names import aten, aten_caches, aten_composites, aten_views  # noqa: F401
 
 _FOREIGN = (str(Path(torch.__file__).parent), str(Path(anyop.__file__).parent), "<")
@@ -42,11 +54,11 @@ class Row:
 
 @dataclass
 class Lowered:
-    """inputs: the places of the arguments that the graph takes. outputs: (graph, k) and others."""
+    """inputs: the places of the arguments that the graph takes. returned: the program's results."""
 
     graph: Any
     inputs: list[int]
-    outputs: list[tuple[str, Any]]
+    returned: Returned
     rows: list[Row] = field(default_factory=list)
     parts: list[Any] = field(default_factory=list)
     bound: list[tuple[int, torch.Tensor, bool]] = field(default_factory=list)
@@ -78,12 +90,6 @@ def place_of(node: Node) -> str:
     return f"{path.rpartition('/')[2]}:{line}" if path else "torch"
 
 
-def attribute(module: Any, path: str) -> Any:
-    for part in path.split("."):
-        module = getattr(module, part)
-    return module
-
-
 class Lowering:
     """One program. bound: tensors that stay what they are, by placeholder; others are inputs."""
 
@@ -104,34 +110,28 @@ class Lowering:
         self.rows: dict[Node, Row] = {}
         self.parts: list[Any] = []
         self.constants: dict[Node, torch.Tensor] = {}
-        self.made_outputs: list[Node] = []
         self.made_tensors: list[torch.Tensor] = []
         self.made_starts: dict[Any, Value] = {}
         self.made_rows: dict[Any, Value] = {}
         self.token = torch.zeros(1, dtype=torch.uint8)  # random parts write it, which orders them
         self.token_value = Value(self.tracer, self.tracer.state("token", self.token, False))
 
-    def run(self, returns: type[tuple[Any, ...]] | None = tuple) -> Lowered:
-        """returns: what holds the outputs of the graph; None where there is only one."""
+    def run(self, recipes: Recipes, is_single: bool = False) -> Lowered:
+        """is_single: the program returns a tensor, and the graph too if nothing is made of it."""
         placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
         for i, node in enumerate(placeholders):
             self.add_input(i, node)
-        returned: Any = ()
         for node in self.module.graph.nodes:
             if node.op == "call_function":
                 self.tracer.at(place_of(node))
                 self.add(node)
-            elif node.op == "output":
-                returned = node.args[0]
-            elif node.op not in ("placeholder", "get_attr"):
+            elif node.op not in ("placeholder", "get_attr", "output"):
                 raise Unconverted(f"{node.format_node()}")
         self.host.flush()
-        outputs = self.add_outputs(returned, placeholders)
+        returned = self.add_outputs(recipes)
+        graph = self.tracer.compile(None if is_single and returned.is_plain else tuple)
         rows = list(self.rows.values())
-        if len(self.made_outputs) != 1 or any(kind != "graph" for kind, _ in outputs):
-            returns = tuple
-        graph = self.tracer.compile(returns)
-        return Lowered(graph, self.inputs, outputs, rows, self.parts, self.rows_of_bound())
+        return Lowered(graph, self.inputs, returned, rows, self.parts, self.rows_of_bound())
 
     def add_input(self, place: int, node: Node) -> None:
         if node in self.bound:
@@ -190,6 +190,8 @@ class Lowering:
                 graph_dtype(tensor)
             args, kwargs = map_arg((node.args, node.kwargs), self.check)
             if written_by(node):
+                for written in written_by(node):
+                    self.check_strides(written)
                 self.host.flush()
             args, kwargs = map_arg((node.args, node.kwargs), self.argument)
             made = found(*args, **kwargs)
@@ -210,6 +212,23 @@ class Lowering:
         for tensor in _tensors(node.meta.get("val")):
             graph_dtype(tensor)
         return node
+
+    def check_strides(self, node: Node) -> None:
+        """Refuses what an operator of ours cannot write: rows must lie in order."""
+        value = self.in_graph(node)
+        if value.dim() and not is_same(value.shape[-1], 1) and not is_same(value.stride(-1), 1):
+            raise Unconverted("it writes elements that do not lie beside each other")
+
+    def in_graph(self, node: Node) -> Any:
+        """A node's fake value with the strides that it has in the graph, where memory that is not
+        a view is contiguous."""
+        root = self.roots[node]
+        value = root.meta["val"]
+        with detect_fake_mode(value) or contextlib.nullcontext():
+            value = torch.empty(value.shape, dtype=value.dtype, device=value.device)
+            for step in chain(node, root, lambda n: n.meta["val"]):
+                value = step(value, lambda argument: argument)
+        return value
 
     def argument(self, node: Node) -> Any:
         value = node.meta.get("val")
@@ -351,13 +370,22 @@ class Lowering:
         ):
             raise Unconverted(f"its converter made {shown}, but torch {want.dtype}{[*want.shape]}")
 
-    def add_outputs(self, returned: Any, placeholders: Sequence[Node]) -> list[tuple[str, Any]]:
-        from anyop.torch._outputs import Outputs
-
-        made = Outputs(self, placeholders)
-        outputs = made.add(returned)
-        self.made_outputs = list(made.numbers)
-        return outputs
+    def add_outputs(self, recipes: Recipes) -> Returned:
+        """The graph returns what the output node names: results by recipe, then left writes."""
+        (output,) = (n for n in self.module.graph.nodes if n.op == "output")
+        fixes: list[Maker | None] = []
+        for k, node in enumerate(output.args[0]):
+            value: Value = self.fetch(node)
+            fix, order = None, list(range(value.ndim))
+            if k < len(recipes.results):
+                found = recipes.results[k].order()
+                if found is None:
+                    fix = recipes.results[k].restrided()
+                elif found != order:
+                    fix, value = permuted(k, found), value.transpose(found)
+            fixes.append(fix)
+            self.tracer.output(value, f"out{k}")
+        return Returned(recipes.makers, fixes)
 
     def rows_of_bound(self) -> list[tuple[int, torch.Tensor, bool]]:
         """Rows of BoundTensors."""

@@ -63,7 +63,8 @@ def _shared(node: Node, result: int) -> Node | None:
     returned = schema.returns[result if result < len(schema.returns) else 0].alias_info
     if returned is None:
         return None
-    names = returned.before_set | returned.after_set
+    # Of a list, "Tensor(a)[]", torch tells no names; its source is "Tensor(a -> *)".
+    names = returned.before_set | returned.after_set or {"*"}
     for parameter, value in arguments_of(node):
         alias = parameter.alias_info
         if alias is not None and (alias.before_set | alias.after_set) & names:

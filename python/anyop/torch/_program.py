@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,10 +23,13 @@ from anyop._graph.host import take_raised
 from anyop.torch import _fast
 from anyop.torch._fold import fold_constants
 from anyop.torch._in_place import lower_mutation
-from anyop.torch._lower import Lowered, Lowering, attribute
+from anyop.torch._lower import Lowered, Lowering
+from anyop.torch._outputs import Recipes, plan
 from anyop.torch._route import _environment
-from anyop.torch._sizes import Fatal, Unconverted
+from anyop.torch._sizes import Fatal, Unconverted, attribute
 from anyop.torch.names import aten_patterns
+
+_logged: set[str] = set()  # places of defects that were logged
 
 
 class Program:
@@ -63,15 +69,15 @@ class Program:
     def _made(self, args: list[Any]) -> Callable[[Any], Any]:
         self.why_not = "" if _fast.status()["active"] else str(_fast.status()["reason"])
         if not self.why_not:
-            try:
-                return self._lower(args)
-            except (Unconverted, Fatal, _anyop.Error) as error:
-                self.why_not = str(error)
+            made: Callable[[Any], Any] | None
+            made, self.why_not = attempt(lambda is_frugal: self._lower(args, is_frugal), self.name)
+            if made is not None:
+                return made
         self.lowered, self.bound = None, None
         self._log()
         return lambda args: self.module(*args)
 
-    def _lower(self, args: list[Any]) -> Callable[[Any], Any]:
+    def _lower(self, args: list[Any], is_frugal: bool) -> Callable[[Any], Any]:
         module = copy_of(self.module)
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         bound = {
@@ -83,19 +89,19 @@ class Program:
         def is_writable(node: Node) -> bool:
             return node in bound or node.meta["val"].is_contiguous()
 
-        left = lower_mutation(module, is_writable)
+        recipes = plan_results(module)
+        left = lower_mutation(module, is_writable, is_frugal)
         fold_constants(module)
-        aten_patterns.fuse(module)
-        returned = next(n for n in module.graph.nodes if n.op == "output")
-        n_outputs = len(returned.args[0])
-        returned.args = ((*returned.args[0], *(source for _, source in left)),)
+        if is_frugal:
+            aten_patterns.fuse(module)
         lowering = Lowering(module, bound, self.frozen, self.name)
-        lowered = self.lowered = lowering.run()
+        lowered = lowering.run(recipes)
+        self.lowered = lowered
         self.kept = [lowering.made_tensors, lowering.token]
         self.bound = _anyop.BoundTensors(lowered.bound) if lowered.bound else None
         self._log()
-        targets = [placeholders.index(target) for target, _ in left]
-        return _caller(lowered, n_outputs, targets, self.module)
+        targets = [placeholders.index(target) for target in left]
+        return _caller(lowered, targets, self.module)
 
     def _log(self) -> None:
         if _environment("ANYOP_LOG") != "graph":
@@ -123,6 +129,53 @@ def copy_of(module: GraphModule) -> GraphModule:
     return GraphModule(module, graph)
 
 
+def plan_results(module: GraphModule) -> Recipes:
+    """How the module's results are made; it returns only what they are made of from now on."""
+    recipes = plan(module)
+    (output,) = (n for n in module.graph.nodes if n.op == "output")
+    output.args = (tuple(recipes.roots),)
+    return recipes
+
+
+def attempt(lower: Callable[[bool], Any], name: str) -> tuple[Any, str]:
+    """(what lower makes, "") or (None, why it makes nothing). It is asked twice: with all that
+    saves work, and with less of it, where that is what fails.
+
+    An exception that is no refusal is a defect of anyop's: it is logged, and the program runs
+    through torch. In strict mode both are errors.
+    """
+    why = ""
+    for is_frugal in (True, False):
+        try:
+            return lower(is_frugal), ""
+        except (Unconverted, Fatal, _anyop.Error) as error:
+            why = why or str(error)
+        except Exception as error:
+            if _anyop.is_strict():
+                raise
+            why = why or f"{type(error).__name__}: {error}"
+            log_defect(name, error)
+    if _anyop.is_strict():
+        raise _anyop.Unsupported(
+            f"{name}: it runs through torch: {why}. Try it without anyop.strict()."
+        )
+    return None, why
+
+
+def log_defect(name: str, error: Exception) -> None:
+    """Once for each place in anyop's code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+    if place in _logged:
+        return
+    _logged.add(place)
+    logging.getLogger("anyop").warning(
+        "%s runs through torch because of a defect in anyop: %s: %s (%s). Please report it; "
+        "anyop.strict() raises it.", name, type(error).__name__, error, place,
+        exc_info=error if _environment("ANYOP_LOG") == "graph" else None,
+    )  # fmt: skip
+
+
 def _is_first_call() -> bool:
     """Whether the only mode is the one in which AOTAutograd makes a program's first call."""
     modes = _get_current_dispatch_mode_stack()
@@ -131,13 +184,10 @@ def _is_first_call() -> bool:
 
 
 def _caller(
-    lowered: Lowered, n_outputs: int, targets: list[int], module: GraphModule
+    lowered: Lowered, targets: list[int], module: GraphModule
 ) -> Callable[[Any], Any]:
-    """What runs per call: arguments for the graph, the graph, outputs of what it returned."""
-    graph, inputs, parts = lowered.graph, lowered.inputs, lowered.parts
-    kinds = [kind for kind, _ in lowered.outputs]
-    rows = [row for _, row in lowered.outputs]
-    is_plain = not targets and set(kinds) <= {"graph"} and rows == list(range(len(rows)))
+    """What runs per call: arguments for the graph, the graph, results of what it returned."""
+    graph, inputs, parts, returned = lowered.graph, lowered.inputs, lowered.parts, lowered.returned
     reason, probe = _anyop.torch_reason, torch.zeros(1)
 
     def run(args: Any, _keeps: Any = parts) -> Any:
@@ -155,14 +205,10 @@ def _caller(
             if raised is not None:
                 raise raised from None
             raise
-        if is_plain:
+        if returned.is_plain:
             return outs
-        made = [
-            outs[row] if kind == "graph" else row(args, outs)
-            for kind, row in zip(kinds, rows, strict=True)
-        ]
-        for at, value in zip(targets, made[n_outputs:], strict=True):
+        for at, value in zip(targets, outs[len(outs) - len(targets) :], strict=True):
             args[at].copy_(value)
-        return made[:n_outputs]
+        return returned(outs, args)
 
     return run

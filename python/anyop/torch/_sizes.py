@@ -112,8 +112,16 @@ class Sizes:
         return Size.of(self._tracer, self._tracer.size(text))
 
 
-def evaluator(size: Any, sources: Mapping[Any, str]) -> Callable[[Any], int]:
+def attribute(module: Any, path: str) -> Any:
+    for part in path.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def evaluator(size: Any, sources: Mapping[Any, str]) -> Callable[[Any], Any]:
     """A function of a call's arguments. sources: an expression over `args` for each symbol."""
+    if isinstance(size, (torch.SymFloat, torch.SymBool)):
+        size = size.node.expr
     expr = sympy.sympify(expression(size))
     missing = [str(s) for s in expr.free_symbols if s not in sources]
     if missing:
