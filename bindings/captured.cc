@@ -5,8 +5,11 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <cstddef>
 
+#include "graph/executable.h"
+#include "room.h"
 #include "torch_api.h"
 
 namespace anyop::python {
@@ -56,6 +59,21 @@ void Refresh(CapturedObject* self) {
   Py_XSETREF(self->graph, Py_NewRef(graph));
 }
 
+// A call that the graph refused before it wrote anything, an argument with gaps for instance: the
+// details run the program itself where that is legal, else they raise the error again.
+PyObject* CallElsewhere(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const Ref owned[] = {Ref(type), Ref(value), Ref(trace)};
+  if (trace) PyException_SetTraceback(value, trace);
+  const Ref run = Checked(PyObject_GetAttrString(self->details, "elsewhere"));
+  Room<PyObject*, 16> given(std::size_t(n) + 1);
+  given[0] = value;
+  std::copy(args, args + n, given.data() + 1);
+  return PyObject_Vectorcall(run.get(), given.data(), std::size_t(n) + 1, nullptr);
+}
+
 PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_args,
                        PyObject* keywords) {
   auto* self = reinterpret_cast<CapturedObject*>(object);
@@ -64,7 +82,10 @@ PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_ar
       Refresh(self);
     if (self->has_conditions) CheckConditions(self, args, PyVectorcall_NARGS(n_args));
     const Ref graph = Ref::Borrow(self->graph);  // another thread may refresh meanwhile
-    return PyObject_Vectorcall(graph.get(), args, n_args, keywords);
+    PyObject* made = PyObject_Vectorcall(graph.get(), args, n_args, keywords);
+    if (made || keywords || HasBegun()) return made;
+    if (!PyErr_ExceptionMatches(g_errors.error)) return nullptr;
+    return CallElsewhere(self, args, PyVectorcall_NARGS(n_args));
   } catch (...) {
     return SetPythonError();
   }
@@ -177,6 +198,14 @@ PyObject* Hold(PyObject* object, PyObject* arguments) {
   });
 }
 
+PyObject* GraphHasBegun(PyObject*, PyObject*) { return PyBool_FromLong(HasBegun()); }
+
+PyMethodDef g_methods[] = {
+    {"graph_has_begun", GraphHasBegun, METH_NOARGS,
+     "graph_has_begun($module, /)\n--\n\nWhether this thread's last call of a graph came as far as "
+     "its first node."},
+    {nullptr, nullptr, 0, nullptr}};
+
 PyMethodDef g_bound_methods[] = {{"hold", Hold, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyType_Slot g_bound_slots[] = {
     {Py_tp_doc, const_cast<char*>("Tensors that a graph was made with.")},
@@ -195,6 +224,7 @@ void InitCapturedTypes(PyObject* module) {
     const Ref type = Checked(PyType_FromSpec(spec));
     if (PyModule_AddObjectRef(module, name, type.get()) < 0) throw ErrorSet{};
   }
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

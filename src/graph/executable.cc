@@ -23,6 +23,9 @@ std::shared_ptr<const Graph> Compiled(Graph graph, const CompileOptions& options
   return std::make_shared<const Graph>(std::move(graph));
 }
 
+// Of this thread's last call.
+thread_local bool g_has_begun = false;
+
 }  // namespace
 
 class Executable::Impl {
@@ -35,6 +38,7 @@ class Executable::Impl {
         options_{options.share_memory, options.regions, options.block_rows} {}
 
   std::shared_ptr<Specialisation> Prepare(std::span<const anyop_value> inputs) {
+    g_has_begun = false;
     static thread_local std::vector<std::int64_t> symbols;
     static thread_local Key key;
     symbols.assign(graph->symbols.size(), 0);
@@ -60,13 +64,14 @@ class Executable::Impl {
     boundary_.Check(s, inputs, outputs);
     static thread_local std::vector<std::int64_t> symbols;
     if (!s.numbers.empty()) {
-      symbols.assign(graph->symbols.size(), 0);
+      symbols = s.symbols;  // those of results' sizes; the others may differ in each call
       inputs_.Bind(inputs, symbols.data());
     }
     Loan loan(this, &s);
     loan.instance->Bind(loan.arena->data(), symbols, inputs, outputs);
     if (loan.is_new) loan.instance->CheckMemory();
     loan.is_new = false;
+    g_has_begun = true;
     run(*loan.instance);
   }
 
@@ -183,6 +188,8 @@ void Executable::ReplayTimed(Specialisation& s, std::span<const anyop_value> inp
                              std::span<const DLTensor* const> outputs, std::span<double> ns) {
   impl_->Replay(s, inputs, outputs, [&](Instance& instance) { instance.RunTimed(ns); });
 }
+
+bool HasBegun() { return g_has_begun; }
 
 std::span<const ResultShape> OutputsOf(const Specialisation& s) { return s.outputs; }
 double EstimatedNs(const Specialisation& s) { return s.estimated_ns; }

@@ -198,6 +198,16 @@ TEST(Executable, CopiesInputsThatAreNotContiguous) {
             "refuses. Try a contiguous tensor.");
 }
 
+TEST(Executable, BindsSizesThatOnlyResultsHave) {
+  GraphBuilder b;
+  const int y = b.Call("testing.every_other", {ValueArgument(b.Input("x", "f32[n]"))})[0];
+  const Size half = b.graph().value(y).shape[0];  // ceil(n / 2), no polynomial
+  b.Output(b.Call("testing.scale", {ValueArgument(y), SizeArgument(half)})[0]);
+  Executable e(b.Finish());
+  EXPECT_EQ(Values(Replay(e, {Counting({5})})[0]), (std::vector<float>{0, 6, 12}));
+  EXPECT_EQ(Values(Replay(e, {Counting({8})})[0]), (std::vector<float>{0, 8, 16, 24}));
+}
+
 TEST(Executable, BindsNumbersAndSizes) {
   GraphBuilder b;
   const int x = b.Input("x", "f32[2*n + 1]");

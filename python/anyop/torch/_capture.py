@@ -27,6 +27,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from anyop import _anyop
+from anyop._graph.host import take_raised
 from anyop.torch._fold import fold_constants
 from anyop.torch._functional import functionalized, is_functional
 from anyop.torch._in_place import lower_mutation
@@ -150,6 +151,8 @@ class _Capture:
                 symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds),
                 source=ConstantSource(self.names[i]),
             )
+            # Else torch takes the example's number for that of every call.
+            fake.item_memo = None
             for d, name in mine.items():
                 self.wanted.append((i, d, name))
                 self.symbols[expression(fake.shape[d])] = name
@@ -206,6 +209,14 @@ class _Capture:
             "there are numbers: if, while, int() and .item() cannot depend on them. Try "
             "torch.where, or do it outside of the graph."
         )
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether tensors are of the types that the program was made for."""
+        if len(args) != len(self.fakes) or not all(map(_fits, args, self.fakes)):
+            return False
+        sizes: dict[str, int] = {}
+        return all(args[i].shape[d] == sizes.setdefault(name, args[i].shape[d])
+                   for i, d, name in self.wanted)  # fmt: skip
 
     def check_dynamic(self) -> None:
         """Refuses a program for which a size that is said to vary does not."""
@@ -333,6 +344,16 @@ class Details:
                 "another graph for such sizes."
             )
 
+    def elsewhere(self, error: Exception, *args: Any) -> Any:
+        """Runs the program through torch where a graph refused arguments that are legal: memory
+        with gaps, or shared, that is written. The error is raised again where they are not."""
+        if not self.source.fits(args) or take_raised() is not None or _anyop.is_strict():
+            raise error
+        self.check(*args)
+        with torch.no_grad():
+            made = list(self.source.module(*args))
+        return pytree.tree_unflatten(made, self.source.out_spec)
+
     def report(self) -> Any:
         from anyop.torch._report import report_of
 
@@ -385,7 +406,13 @@ class _Spread:
             with torch.no_grad():
                 made: list[Any] = list(details.source.module(*tensors))
                 return made
-        outs = lowered.graph(*[tensors[i] for i in lowered.inputs])
+        try:
+            outs = lowered.graph(*[tensors[i] for i in lowered.inputs])
+        except _anyop.Error as error:
+            if _anyop.graph_has_begun():
+                raise
+            found = details.elsewhere(error, *tensors)
+            return pytree.tree_leaves(found, is_leaf=lambda leaf: leaf is None)
         outs = outs if isinstance(outs, tuple) else (outs,)
         for at, value in zip(targets, outs[len(outs) - len(targets) :], strict=True):
             tensors[at].copy_(value)
@@ -395,6 +422,17 @@ class _Spread:
 def _is_writable(node: Any) -> bool:
     """Whether a graph may write to a tensor of the program in place."""
     return node.op == "get_attr" or bool(node.meta["val"].is_contiguous())
+
+
+def _fits(tensor: Any, fake: torch.Tensor) -> bool:
+    """Whether a tensor has the type that the program was made for; sizes that vary are free."""
+    return (
+        isinstance(tensor, torch.Tensor)
+        and tensor.dtype == fake.dtype
+        and tensor.dim() == fake.dim()
+        and all(expression(n) == m or not isinstance(expression(n), int)
+                for n, m in zip(fake.shape, tensor.shape, strict=True))
+    )  # fmt: skip
 
 
 def _leaf_names(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from anyop import _anyop
 from anyop._graph.host import TORCH, Part, operator
 from anyop._graph.value import Value
 from anyop.torch import _converters
+from anyop.torch._defects import log_defect
 from anyop.torch._fold import folded
 from anyop.torch._host_part import HostPart
 from anyop.torch._memory import Roots, is_in_place, is_random, viewed_by, written_by
@@ -113,6 +115,7 @@ class Lowering:
         self.made_tensors: list[torch.Tensor] = []
         self.made_starts: dict[Any, Value] = {}
         self.made_rows: dict[Any, Value] = {}
+        self.names = {self.sizes.name(s) for s in self.symbols()}  # that are taken
         self.token = torch.zeros(1, dtype=torch.uint8)  # random parts write it, which orders them
         self.token_value = Value(self.tracer, self.tracer.state("token", self.token, False))
 
@@ -131,7 +134,20 @@ class Lowering:
         returned = self.add_outputs(recipes)
         graph = self.tracer.compile(None if is_single and returned.is_plain else tuple)
         rows = list(self.rows.values())
+        for row in rows:
+            if row.kind == "host" and _anyop.is_strict():
+                at = f" at {row.place}" if row.place else ""
+                raise Unconverted(f"{row.operator}{at} has no operator of anyop's: {row.why}")
         return Lowered(graph, self.inputs, returned, rows, self.parts, self.rows_of_bound())
+
+    def symbols(self) -> set[Any]:
+        """Of the sizes of all arguments."""
+        found: set[Any] = set()
+        for node in self.module.graph.nodes:
+            value = node.meta.get("val") if node.op == "placeholder" else None
+            sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+            found |= symbols_of(n for n in sizes if isinstance(n, torch.SymInt))
+        return found
 
     def add_input(self, place: int, node: Node) -> None:
         if node in self.bound:
@@ -157,7 +173,13 @@ class Lowering:
         self.inputs.append(place)
 
     def unique(self, node: Node) -> str:
-        return re.sub(r"\W", "_", node.name)
+        """A name in the graph for an argument or a bound tensor, which no size has either."""
+        base = re.sub(r"\W", "_", node.name)
+        base = base if not base[:1].isdigit() else f"_{base}"
+        name = next(n for n in itertools.chain([base], (f"{base}_{i}" for i in itertools.count(1)))
+                    if n not in self.names)  # fmt: skip
+        self.names.add(name)
+        return name
 
     def add(self, node: Node) -> None:
         value = node.meta.get("val")
@@ -200,8 +222,13 @@ class Lowering:
             if written_by(node):
                 is_written = True
             self.accept(node, made)
-        except (Unconverted, _anyop.Error, TypeError, ValueError, IndexError, KeyError) as error:
+        except Exception as error:
             why = str(error).partition("\n")[0] or type(error).__name__
+            if not isinstance(error, (Unconverted, _anyop.Error)):
+                if _anyop.is_strict():
+                    raise
+                log_defect(f"{_name(node)} at {place_of(node)}", error)
+                why = f"{type(error).__name__}: {why}"
             if is_written:
                 raise Fatal(f"{_name(node)}: {why}") from error
             return why

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +18,7 @@ from torch.utils._python_dispatch import (
 from anyop import _anyop
 from anyop._graph.host import take_raised
 from anyop.torch import _fast
+from anyop.torch._defects import log_defect
 from anyop.torch._fold import fold_constants
 from anyop.torch._in_place import lower_mutation
 from anyop.torch._lower import Lowered, Lowering
@@ -28,8 +26,6 @@ from anyop.torch._outputs import Recipes, plan
 from anyop.torch._route import _environment
 from anyop.torch._sizes import Fatal, Unconverted, attribute
 from anyop.torch.names import aten_patterns
-
-_logged: set[str] = set()  # places of defects that were logged
 
 
 class Program:
@@ -162,20 +158,6 @@ def attempt(lower: Callable[[bool], Any], name: str) -> tuple[Any, str]:
     return None, why
 
 
-def log_defect(name: str, error: Exception) -> None:
-    """Once for each place in anyop's code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-    if place in _logged:
-        return
-    _logged.add(place)
-    logging.getLogger("anyop").warning(
-        "%s runs through torch because of a defect in anyop: %s: %s (%s). Please report it; "
-        "anyop.strict() raises it.", name, type(error).__name__, error, place,
-        exc_info=error if _environment("ANYOP_LOG") == "graph" else None,
-    )  # fmt: skip
-
-
 def _is_first_call() -> bool:
     """Whether the only mode is the one in which AOTAutograd makes a program's first call."""
     modes = _get_current_dispatch_mode_stack()
@@ -200,11 +182,14 @@ def _caller(
                     outs = graph(*given)
             else:
                 outs = graph(*given)
-        except _anyop.Error:
+        except _anyop.Error as error:
             raised = take_raised()
             if raised is not None:
                 raise raised from None
-            raise
+            if _anyop.graph_has_begun() or _anyop.is_strict():
+                raise
+            log_defect(graph.name, error)
+            return module(*args)
         if returned.is_plain:
             return outs
         for at, value in zip(targets, outs[len(outs) - len(targets) :], strict=True):

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
 from legal import captured, check_calls, compiled  # noqa: E402
+from torch import nn  # noqa: E402
 
 
 def floats(*shape: int) -> Any:
@@ -176,3 +178,124 @@ def test_views_and_writes(program: Any, maker: str, layout: str) -> None:
         pytest.skip("its elements would lie beyond the others")
     made = MAKERS[maker](program, (x,))
     check_calls(program, made, [(x,), (x * 0.5 + 1,)] if layout == "contiguous" else [(x,)])
+
+
+def test_modules_whose_names_are_numbers() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
+    made = captured(model, (floats(4, 4),))
+    assert made.details.why_not == ""
+    check_calls(model, made, [(floats(4, 4),)])
+
+
+def named_as_sizes(s47: Any, s0: Any) -> Any:
+    return s47 + s0 * 2
+
+
+def flipped_both(x: Any) -> Any:
+    return x.flip(0) + x.flip(1)
+
+
+def halves(x: Any) -> Any:
+    parts = x.chunk(2)
+    return parts[0] * 2, parts[-1] + 1
+
+
+def scaled_and_cut(x: Any) -> Any:
+    x.mul_(2)
+    return x[:, :2].t(), x.shape[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "n"), [(named_as_sizes, 2), (flipped_both, 1), (halves, 1), (scaled_and_cut, 1)]
+)
+def test_sizes_that_vary(program: Any, n: int) -> None:
+    calls = [(floats(a, b),) * n for a, b in ((4, 6), (5, 3), (1, 8), (7, 2))]
+    calls = [tuple(x.clone() for x in row) for row in calls]
+    check_calls(program, compiled(program, dynamic=True), calls)
+
+
+def test_a_size_that_only_a_result_has_reaches_the_host() -> None:
+    """ceil(n / 2), of a part of the program, is what a later part is called with."""
+    made = captured(halves, (floats(3, 4),), dynamic={"x": {0: "n"}})
+    check_calls(halves, made, [(floats(3, 4),)])
+
+
+def add_and_double(a: Any, b: Any) -> Any:
+    a.add_(1)
+    b.mul_(2)
+    return a + b
+
+
+def test_arguments_that_a_graph_cannot_write() -> None:
+    """Their memory has gaps, or is shared; the graph was made of others."""
+    made = anyop.torch.capture(add_and_double, floats(4, 4), floats(4, 4))
+    for make in (
+        lambda: (floats(4, 8)[:, ::2], floats(4, 4)),
+        lambda: (floats(4, 4), floats(4, 4).t()),
+        lambda: (lambda x: (x[:4], x[1:5]))(floats(6, 4)),
+    ):
+        mine, theirs = make(), make()
+        torch.testing.assert_close(made(*mine), add_and_double(*theirs))
+        torch.testing.assert_close(mine, theirs)
+        with anyop.strict(), pytest.raises(anyop.Error):
+            made(*make())
+    with pytest.raises(anyop.InvalidArgument, match="a is f32"):
+        made(floats(5, 4), floats(5, 4))
+
+
+def test_bound_tensors_that_share_memory() -> None:
+    memory = torch.zeros(4, 4)
+    part = memory[1:3]
+
+    def program(x: Any) -> Any:
+        part.add_(x)
+        return memory * 2, part
+
+    made = anyop.torch.capture(program, torch.ones(2, 4))
+    assert "share memory" in made.details.why_not
+    doubled, same = made(torch.ones(2, 4))
+    assert memory[1, 0] == 1 and doubled[1, 0] == 2 and same is part
+
+
+def test_the_number_of_an_example_is_not_the_programs() -> None:
+    def program(x: Any, i: Any) -> Any:
+        return x[i] * 2
+
+    with pytest.raises(anyop.InvalidArgument, match="asks for the elements of a tensor"):
+        anyop.torch.capture(lambda x, i: x[int(i)], floats(3, 4), torch.tensor(1))
+    check_calls(program, torch.compile(program, backend="anyop"),
+                [(floats(3, 4), torch.tensor(i)) for i in (1, 0, -1)])  # fmt: skip
+
+
+def test_strict_shows_what_is_not_lowered() -> None:
+    def program(x: Any) -> Any:
+        return torch.erf(x) * 2
+
+    with anyop.strict():
+        with pytest.raises(anyop.Unsupported, match=r"aten.erf.default at .*no converter"):
+            captured(program, (floats(3, 4),))
+        with pytest.raises(anyop.Unsupported, match=r"aten.erf.default at .*no converter"):
+            compiled(program)(floats(3, 4))
+        captured(lambda x: x * 2, (floats(3, 4),))
+
+
+def test_a_defect_is_logged_and_the_program_runs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from anyop.torch import _defects, _lower
+    from anyop.torch.names import aten_patterns
+
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("of no use")
+
+    _defects._logged.clear()
+    for place in ((aten_patterns, "fuse"), (_lower.Lowering, "add_outputs")):
+        monkeypatch.setattr(*place, broken)
+        for make in (lambda: compiled(assign_column), lambda: captured(assign_column, (X,))):
+            check_calls(assign_column, make(), [(X,)])
+    assert [r.message for r in caplog.records if "defect" in r.message and "of no use" in r.message]
+    with anyop.strict(), pytest.raises(ZeroDivisionError):
+        captured(assign_column, (X,))
+
+
+X = floats(4, 4)
