@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +29,8 @@ from anyop._graph.host import take_raised
 from anyop.torch._fold import fold_constants
 from anyop.torch._functional import functionalized, is_functional
 from anyop.torch._in_place import lower_mutation
-from anyop.torch._lower import Lowered, Lowering, is_users
+from anyop.torch._lines import shown_place, user_frames, user_place
+from anyop.torch._lower import Lowered, Lowering
 from anyop.torch._program import attempt, copy_of, plan_results
 from anyop.torch._sizes import attribute, evaluator, expression
 from anyop.torch.names import aten_patterns
@@ -78,7 +77,7 @@ class _Shapes(ShapeEnv):
         known = len(self.guards)
         result = super().evaluate_expr(*args, **kwargs)
         for guard in self.guards[known:]:
-            self.places[id(guard)] = _shown_place(_user_frames())
+            self.places[id(guard)] = shown_place(user_frames())
         return result
 
 
@@ -110,7 +109,7 @@ class _Lines(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.keep(func, (args, kwargs))
-        frames = _user_frames()[-1:]
+        frames = user_frames()[-1:]
         fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
         return func(*args, **(kwargs or {}))
 
@@ -203,7 +202,7 @@ class _Capture:
                 GuardOnDataDependentSymNode)  # fmt: skip
         if not isinstance(error, data):
             return error
-        place = _user_place(error)
+        place = user_place(error)
         return _anyop.InvalidArgument(
             f"{self.name}: {place} asks for the elements of a tensor, but a graph is made before "
             "there are numbers: if, while, int() and .item() cannot depend on them. Try "
@@ -484,20 +483,3 @@ def _dynamic_dims(
         {int(d) % max(t.dim(), 1): str(n) for d, n in (row or {}).items()}
         for row, t in zip(rows, tensors, strict=True)
     ]
-
-
-def _user_frames() -> list[traceback.FrameSummary]:
-    stack = traceback.StackSummary.extract(
-        traceback.walk_stack(sys._getframe(1)), lookup_lines=False
-    )
-    return [f for f in reversed(stack) if is_users(f.filename)]
-
-
-def _user_place(error: BaseException) -> str:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
-    return _shown_place(frames) or "it"
-
-
-def _shown_place(frames: Sequence[traceback.FrameSummary]) -> str:
-    """The innermost: "model.py:31"."""
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""

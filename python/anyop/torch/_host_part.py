@@ -14,6 +14,7 @@ from anyop._graph.host import TORCH, Part, operator, run
 from anyop._graph.value import Value
 from anyop.torch import _converters
 from anyop.torch._host_code import compiled
+from anyop.torch._lines import place_of
 from anyop.torch._memory import is_in_place, nodes_in, viewed_by, written_by
 from anyop.torch._sizes import Fatal, Unconverted, expression, signature_text, symbols_of
 
@@ -223,7 +224,7 @@ class _PartGraph:
 
     def call(self) -> None:
         """Adds the call to the graph of anyop."""
-        from anyop.torch._lower import place_of, random_or_effect
+        from anyop.torch._lower import random_or_effect
 
         lowering = self.lowering
         self.graph.output(tuple(self.copies[n] for n in self.exports))

@@ -8,7 +8,6 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +15,6 @@ from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-import anyop
 from anyop import _anyop
 from anyop._graph.host import TORCH, Part, operator
 from anyop._graph.value import Value
@@ -24,6 +22,7 @@ from anyop.torch import _converters
 from anyop.torch._defects import log_defect
 from anyop.torch._fold import folded
 from anyop.torch._host_part import HostPart
+from anyop.torch._lines import place_of
 from anyop.torch._memory import Roots, is_in_place, is_random, viewed_by, written_by
 from anyop.torch._operators import DTYPES
 from anyop.torch._outputs import Maker, Recipes, Returned, permuted
@@ -38,8 +37,6 @@ from anyop.torch._sizes import (
 )
 from anyop.torch._view_chain import chain
 from anyop.torch.names import aten, aten_caches, aten_composites, aten_views  # noqa: F401
-
-_FOREIGN = (str(Path(torch.__file__).parent), str(Path(anyop.__file__).parent), "<")
 
 
 @dataclass
@@ -77,19 +74,6 @@ def graph_dtype(value: Any) -> str:
     if value.dtype not in DTYPES or value.dim() > 8:
         raise Unconverted(f"a tensor of {value.dtype} with {value.dim()} dimensions")
     return DTYPES[value.dtype]
-
-
-def is_users(file: str) -> bool:
-    """Whether a file is of the user's program."""
-    return not file.startswith(_FOREIGN)
-
-
-def place_of(node: Node) -> str:
-    """ "model.py:31", the innermost line of the user's program."""
-    found = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
-    own = [row for row in found if is_users(row[0])]
-    path, line = own[-1] if own else ("", "")
-    return f"{path.rpartition('/')[2]}:{line}" if path else "torch"
 
 
 class Lowering:

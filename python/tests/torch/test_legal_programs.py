@@ -267,6 +267,21 @@ def test_the_number_of_an_example_is_not_the_programs() -> None:
                 [(floats(3, 4), torch.tensor(i)) for i in (1, 0, -1)])  # fmt: skip
 
 
+@pytest.mark.parametrize("maker", MAKERS)
+def test_an_id_below_zero_is_an_error(maker: str) -> None:
+    def program(ids: Any, table: Any) -> Any:
+        return nn.functional.embedding(ids, table)
+
+    table = floats(10, 4)
+    made = MAKERS[maker](program, (torch.tensor([1, 2]), table))
+    check_calls(program, made, [(torch.tensor([0, 9]), table)])
+    for wrong in (-1, 10):
+        with pytest.raises((IndexError, ValueError)):
+            program(torch.tensor([1, wrong]), table)
+        with pytest.raises((IndexError, ValueError), match=f"{wrong}|out of range"):
+            made(torch.tensor([1, wrong]), table)
+
+
 def test_strict_shows_what_is_not_lowered() -> None:
     def program(x: Any) -> Any:
         return torch.erf(x) * 2

@@ -132,7 +132,9 @@ def embedding(
     node: Node, lowering: Any, weight: Value, ids: Value, padding_idx: int = -1,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Any:  # fmt: skip
-    return operator("embedding")(ids, weight)
+    """A negative id is no row of ours, and an error in torch."""
+    rows = operator("wrap_index")(ids, weight.shape[0], False)
+    return operator("embedding")(rows, weight)
 
 
 @internal(_aten.rms_norm.default)
