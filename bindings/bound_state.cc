@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/alias.h"
 #include "torch_api.h"
 
 namespace anyop::python {
@@ -43,14 +44,28 @@ void BoundState::Add(const BoundState& other) {
 }
 
 void BoundState::KeepOnly(const Graph& graph) {
+  const std::vector<bool> is_written = WrittenRoots(graph);
   std::erase_if(rows_, [&](const Row& row) {
     const char* begin = static_cast<const char*>(row.data);
-    return std::none_of(graph.values.begin(), graph.values.end(), [&](const GraphValue& v) {
-      if (v.kind != GraphValue::kState) return false;
-      const char* at = static_cast<const char*>(v.array.data());
-      return at == begin || (at > begin && at < begin + row.bytes);
-    });
+    bool is_state = false, is_changed = false;
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      if (graph.values[v].kind != GraphValue::kState) continue;
+      const char* at = static_cast<const char*>(graph.values[v].array.data());
+      const bool is_mine = at == begin || (at > begin && at < begin + row.bytes);
+      is_state |= is_mine;
+      is_changed |= is_mine && is_written[v];
+    }
+    if (is_changed && row.is_torch) written_.push_back(Ref::Borrow(row.owner.get()));
+    return !is_state;
   });
+}
+
+void BoundState::Bump(PyObject* tensor) {
+  const auto keys = TorchField<std::uint64_t>(TorchImpl(tensor), g_torch.at.keys);
+  // Nobody counts the writes of inference tensors.
+  if ((keys & g_torch.training_keys) == g_torch.training_keys) {
+    g_torch.bump_version(TorchHandle(tensor));
+  }
 }
 
 bool BoundState::Holds(const Row& row) {

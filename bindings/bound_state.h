@@ -17,13 +17,17 @@ class BoundState {
   void Add(const BoundState& other);
   // Keeps an object alive that is no memory of the graph.
   void Keep(PyObject* object) { kept_.push_back(Ref::Borrow(object)); }
-  // Forgets those that are no state of the graph.
+  // Forgets those that are no state of the graph, and learns which of them it writes.
   void KeepOnly(const Graph& graph);
   // Throws a ValueError where memory was exchanged. Cost: 2 ns each.
   void Check(const std::string& graph) const {
     for (const Row& row : rows_) {
       if (!Holds(row)) Refuse(graph, row);
     }
+  }
+  // Counts a call as a write of each torch tensor that the graph writes: torch's version counter.
+  void CountWrites() const {
+    for (const Ref& tensor : written_) Bump(tensor.get());
   }
 
  private:
@@ -35,10 +39,11 @@ class BoundState {
     Py_ssize_t bytes;  // of NumPy's
   };
   static bool Holds(const Row& row);
+  static void Bump(PyObject* tensor);
   [[noreturn]] static void Refuse(const std::string& graph, const Row& row);
 
   std::vector<Row> rows_;
-  std::vector<Ref> kept_;
+  std::vector<Ref> kept_, written_;
 };
 
 }  // namespace anyop::python

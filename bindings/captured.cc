@@ -27,7 +27,7 @@ struct BoundObject {
   PyObject_HEAD BoundTensors* bound;
 };
 
-// The sizes of all tensors of a call, one after the other.
+// The sizes and strides of all tensors of a call, one after the other.
 void AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>* sizes) {
   DLTensor t;
   std::int64_t size;
@@ -37,6 +37,7 @@ void AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>*
     }
     sizes->push_back(t.ndim);
     sizes->insert(sizes->end(), t.shape, t.shape + t.ndim);
+    if (t.strides) sizes->insert(sizes->end(), t.strides, t.strides + t.ndim);
   }
 }
 

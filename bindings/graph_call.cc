@@ -58,7 +58,10 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
     const WithoutLock released;
     replay(*graph.executable, *s, inputs, out);
   });
-  if constexpr (Host::kIsTorch) host.Finish();
+  if constexpr (Host::kIsTorch) {
+    host.Finish();
+    graph.bound.CountWrites();
+  }
   return graph.tuple ? results.Tuple(graph.tuple) : results.Return(info);
 }
 

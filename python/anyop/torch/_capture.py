@@ -25,15 +25,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from anyop import _anyop
-from anyop._graph.host import take_raised
-from anyop.torch._fold import fold_constants
-from anyop.torch._functional import functionalized, is_functional
-from anyop.torch._in_place import lower_mutation
 from anyop.torch._lines import shown_place, user_frames, user_place
-from anyop.torch._lower import Lowered, Lowering
-from anyop.torch._program import attempt, copy_of, plan_results
-from anyop.torch._sizes import attribute, evaluator, expression
-from anyop.torch.names import aten_patterns
+from anyop.torch._outputs import sizes_of_arguments
+from anyop.torch._sizes import evaluator, expression
 
 
 def capture(
@@ -45,7 +39,7 @@ def capture(
         return _exported(program, freeze, name)
     shown = name or getattr(program, "__name__", type(program).__name__).strip("<>")
     with torch.no_grad():
-        captured = _Capture(shown, program, args, kwargs, dynamic)
+        captured = Capture(shown, program, args, kwargs, dynamic)
         return captured.made(freeze)
 
 
@@ -62,7 +56,7 @@ def _exported(program: Any, freeze: bool, name: str) -> Any:
     functional = program.run_decompositions({})
     with torch.no_grad():
         module = functional.module()
-        captured = _Capture(name or "program", module, args, kwargs, dynamic)
+        captured = Capture(name or "program", module, args, kwargs, dynamic)
         return captured.made(freeze)
 
 
@@ -114,7 +108,7 @@ class _Lines(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Capture:
+class Capture:
     """One program with examples of its arguments."""
 
     def __init__(
@@ -148,10 +142,9 @@ class _Capture:
             fake = self.mode.from_tensor(
                 tensor.detach(),
                 symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds),
-                source=ConstantSource(self.names[i]),
+                # With a source torch would take the example's number for that of every call.
+                source=ConstantSource(self.names[i]) if tensor.dim() else None,
             )
-            # Else torch takes the example's number for that of every call.
-            fake.item_memo = None
             for d, name in mine.items():
                 self.wanted.append((i, d, name))
                 self.symbols[expression(fake.shape[d])] = name
@@ -173,10 +166,19 @@ class _Capture:
         lines = _Lines()
         try:
             with fx_traceback.preserve_node_meta(), lines:
-                returned, self.out_spec = pytree.tree_flatten(self.program(*args, **kwargs))
+                made = self.program(*args, **kwargs)
         finally:
             lines.take_back()
-        return returned
+        returned, self.out_spec = pytree.tree_flatten(made, is_leaf=_is_size)
+        self.sizes_at = [len(leaf) if _is_size(leaf) else -1 for leaf in returned]
+        return [n for leaf in returned for n in (leaf if _is_size(leaf) else [leaf])]
+
+    def tree(self, made: Sequence[Any]) -> Any:
+        """What the program returns, of its leaves: torch.Size is one for torch's own trees."""
+        rest = iter(made)
+        leaves = [next(rest) if n < 0 else torch.Size([next(rest) for _ in range(n)])
+                  for n in self.sizes_at]  # fmt: skip
+        return pytree.tree_unflatten(leaves, self.out_spec)
 
     def trace(self) -> GraphModule:
         before = len(self.shapes.guards)
@@ -248,11 +250,7 @@ class _Capture:
 
     def conditions(self) -> list[tuple[Any, str, str]]:
         """(function of the call's tensors, text, place) of what was decided about sizes."""
-        sources: dict[Any, str] = {}
-        for i, node in enumerate(n for n in self.module.graph.nodes if n.op == "placeholder"):
-            for d, n in enumerate(node.meta["val"].shape):
-                if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol:
-                    sources.setdefault(n.node.expr, f"args[{i}].shape[{d}]")
+        sources = sizes_of_arguments(self.module.graph)
         rows = []
         for guard in self.guards:
             expr = self.shapes.replace(guard.expr)
@@ -263,6 +261,8 @@ class _Capture:
         return rows
 
     def made(self, freeze: bool) -> Any:
+        from anyop.torch._captured import Details, Spread
+
         details = Details(self, freeze)
         conditions = bool(details.conditions)
         is_direct = self.is_flat and details.is_plain and self.out_spec.is_leaf()
@@ -270,157 +270,11 @@ class _Capture:
             is_direct = all(s.is_leaf() for s in self.out_spec.children())
         if is_direct and details.lowered is not None:
             return _anyop.Captured(details.lowered.graph, details, details.rows, conditions)
-        return _anyop.Captured(_Spread(details), details, details.rows, False)
+        return _anyop.Captured(Spread(details), details, details.rows, False)
 
 
-class Details:
-    """What a captured graph was made of. Names of Program, which reports read."""
-
-    def __init__(self, source: _Capture, freeze: bool) -> None:
-        self.source, self.freeze, self.name = source, freeze, source.name
-        self.lowered: Lowered | None = None
-        self.targets: list[int] = []  # arguments that the caller overwrites at the end
-        self.rows: list[tuple[int, torch.Tensor, bool]] = []
-        self.is_plain = False
-        self.spread: _Spread | None = None
-        self.make()
-        self.conditions = source.conditions()
-
-    def make(self) -> None:
-        lowered, self.why_not = attempt(self.lower, self.name)
-        if lowered is None:
-            self.lowered, self.rows, self.targets, self.is_plain = None, [], [], False
-
-    def lower(self, is_frugal: bool) -> Lowered:
-        source = self.source
-        module = copy_of(source.module)
-        recipes = plan_results(module)
-        if not is_functional(module):
-            with _disable_current_modes():
-                module = functionalized(module, source.fakes, source.mode)
-        left = lower_mutation(module, _is_writable, is_frugal)
-        fold_constants(module)
-        if is_frugal:
-            aten_patterns.fuse(module)
-        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-        for node, name in zip(placeholders, source.names, strict=True):
-            node.name = name
-        for node in module.graph.nodes:
-            if node.op == "get_attr":
-                tensor = attribute(module, str(node.target))
-                node.name = source.known.get(id(tensor), node.name)
-        lowering = Lowering(module, {}, self.freeze, self.name, source.symbols)
-        lowered = lowering.run(recipes, source.out_spec.is_leaf())
-        self.kept = [lowering.made_tensors, lowering.token, module]
-        self.lowered, self.rows = lowered, lowered.bound
-        self.targets = [placeholders.index(target) for target in left]
-        takes_all = lowered.inputs == list(range(len(source.fakes)))
-        self.is_plain = lowered.returned.is_plain and takes_all
-        return lowered
-
-    def refresh(self) -> tuple[Any, Any]:
-        """The graph of what the bound tensors are now, and the rows of BoundTensors."""
-        self.previous = self.lowered  # another thread may be in a call
-        with torch.no_grad():
-            self.make()
-        if self.spread is None and self.lowered is not None and self.is_plain:
-            return self.lowered.graph, self.rows
-        return (self.spread or _Spread(self)), self.rows
-
-    def check(self, *args: Any, **_: Any) -> None:
-        """Refuses sizes for which the program would have done something else."""
-        if not all(isinstance(a, torch.Tensor) for a in args):
-            return
-        for holds, text, place in self.conditions:
-            if holds(args):
-                continue
-            shown = ", ".join(
-                f"{n} is {list(a.shape)}" for n, a in zip(self.source.names, args, strict=False)
-            )
-            at = f" at {place}" if place else ""
-            raise _anyop.InvalidArgument(
-                f"{self.name}: {text} must hold, as the program asks for it{at}, but {shown}. Try "
-                "another graph for such sizes."
-            )
-
-    def elsewhere(self, error: Exception, *args: Any) -> Any:
-        """Runs the program through torch where a graph refused arguments that are legal: memory
-        with gaps, or shared, that is written. The error is raised again where they are not."""
-        if not self.source.fits(args) or take_raised() is not None or _anyop.is_strict():
-            raise error
-        self.check(*args)
-        with torch.no_grad():
-            made = list(self.source.module(*args))
-        return pytree.tree_unflatten(made, self.source.out_spec)
-
-    def report(self) -> Any:
-        from anyop.torch._report import report_of
-
-        return report_of([self])  # type: ignore[list-item]
-
-
-class _Spread:
-    """A call whose arguments or results are more than a row of tensors."""
-
-    def __init__(self, details: Details) -> None:
-        self.details = details
-        details.spread = self
-
-    def __str__(self) -> str:
-        lowered = self.details.lowered
-        return str(lowered.graph if lowered is not None else self.details.source.module.graph)
-
-    __repr__ = __str__
-
-    def __getattr__(self, name: str) -> Any:
-        """What is asked of a graph."""
-        details = self.__dict__["details"]
-        if details.lowered is None:
-            raise AttributeError(
-                f"{details.name} has no graph of anyop's: it runs through torch: {details.why_not}"
-            )
-        return getattr(details.lowered.graph, name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        details, source = self.details, self.details.source
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        if spec != source.spec:
-            raise _anyop.InvalidArgument(
-                f"{source.name}: the arguments are {spec}, but the graph was made of {source.spec}."
-            )
-        for given, made, is_tensor in zip(leaves, source.leaves, source.is_tensor, strict=True):
-            if not is_tensor and given != made:
-                raise _anyop.InvalidArgument(
-                    f"{source.name}: an argument is {given!r}, but is part of the graph as "
-                    f"{made!r}. Try a tensor, or another graph."
-                )
-        tensors = source.tensors(leaves)
-        details.check(*tensors)
-        return pytree.tree_unflatten(self.run(tensors), source.out_spec)
-
-    def run(self, tensors: list[Any]) -> list[Any]:
-        details = self.details
-        lowered, targets = details.lowered, details.targets
-        if lowered is None:
-            with torch.no_grad():
-                made: list[Any] = list(details.source.module(*tensors))
-                return made
-        try:
-            outs = lowered.graph(*[tensors[i] for i in lowered.inputs])
-        except _anyop.Error as error:
-            if _anyop.graph_has_begun():
-                raise
-            found = details.elsewhere(error, *tensors)
-            return pytree.tree_leaves(found, is_leaf=lambda leaf: leaf is None)
-        outs = outs if isinstance(outs, tuple) else (outs,)
-        for at, value in zip(targets, outs[len(outs) - len(targets) :], strict=True):
-            tensors[at].copy_(value)
-        return lowered.returned(outs, tensors)
-
-
-def _is_writable(node: Any) -> bool:
-    """Whether a graph may write to a tensor of the program in place."""
-    return node.op == "get_attr" or bool(node.meta["val"].is_contiguous())
+def _is_size(value: Any) -> bool:
+    return isinstance(value, torch.Size)
 
 
 def _fits(tensor: Any, fake: torch.Tensor) -> bool:
@@ -456,7 +310,7 @@ def _leaf_names(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _dynamic_dims(
-    shown: str, dynamic: Any, capture: _Capture, args: tuple[Any, ...], kwargs: dict[str, Any]
+    shown: str, dynamic: Any, capture: Capture, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[dict[int, str]]:
     """Per tensor: names of its dimensions that vary."""
     tensors, names = capture.tensors(capture.leaves), capture.names

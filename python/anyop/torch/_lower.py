@@ -143,7 +143,7 @@ class Lowering:
             symbols_of(value.shape)
             type_ = tensor_type(value, self.sizes)
         elif isinstance(value, torch.SymInt):
-            if not expression(value).is_Symbol:
+            if isinstance(expression(value), int) or not expression(value).is_Symbol:
                 return  # computed from sizes that tensors have
             type_ = "int"
         elif value is None or isinstance(value, int):
@@ -206,6 +206,8 @@ class Lowering:
             if written_by(node):
                 is_written = True
             self.accept(node, made)
+        except Fatal:
+            raise
         except Exception as error:
             why = str(error).partition("\n")[0] or type(error).__name__
             if not isinstance(error, (Unconverted, _anyop.Error)):

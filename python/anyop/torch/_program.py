@@ -83,7 +83,7 @@ class Program:
         }
 
         def is_writable(node: Node) -> bool:
-            return node in bound or node.meta["val"].is_contiguous()
+            return bool(node.meta["val"].is_contiguous())
 
         recipes = plan_results(module)
         left = lower_mutation(module, is_writable, is_frugal)

@@ -133,5 +133,6 @@ def evaluator(size: Any, sources: Mapping[Any, str]) -> Callable[[Any], Any]:
     given = ", ".join(f"{s}={sources[s]}" for s in names)
     import math
 
-    made: Callable[[Any], int] = eval(f"lambda args: (lambda {given}: {text})()", {"math": math})
+    known = {"math": math, "torch": torch}
+    made: Callable[[Any], Any] = eval(f"lambda args: (lambda {given}: {text})()", known)
     return made

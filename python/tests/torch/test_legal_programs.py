@@ -314,3 +314,69 @@ def test_a_defect_is_logged_and_the_program_runs(
 
 
 X = floats(4, 4)
+
+
+def test_writes_to_bound_tensors_are_counted() -> None:
+    """torch's version counter tells autograd, and frozen weights, that a tensor was written."""
+    buffer = floats(4, 4)
+
+    def program(x: Any) -> Any:
+        buffer.mul_(0.5)
+        return x + buffer
+
+    made = captured(program, (X,))
+    before = buffer._version
+    made(X)
+    assert buffer._version > before
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(4, 4))
+
+        def forward(self, x: Any) -> Any:
+            self.seen.add_(x)
+            return x * 2
+
+    model = Counting()
+    with torch.no_grad():
+        step = compiled(model)
+        step(X)
+        before = model.seen._version
+        step(X)
+    assert model.seen._version > before
+
+
+def test_bound_tensors_with_gaps_are_written() -> None:
+    memory = torch.zeros(4, 8)
+    part = memory[:, ::2]
+
+    def program(x: Any) -> Any:
+        part.add_(x)
+        return part * 2
+
+    made = captured(program, (X,))
+    torch.testing.assert_close(made(X), X * 2)
+    torch.testing.assert_close(memory[:, ::2], X)
+    assert not memory[:, 1::2].any() and made.details.why_not == ""
+
+
+def test_an_argument_that_is_part_of_a_bound_tensor() -> None:
+    memory = torch.zeros(4, 8)
+
+    def program(x: Any) -> Any:
+        x.copy_(torch.ones(4, 4))
+        return memory * 2
+
+    made = captured(program, (torch.zeros(4, 8)[:, ::2],))
+    assert made(memory[:, ::2]).sum() == 32
+
+
+def test_sizes_are_returned_as_torch_returns_them() -> None:
+    def program(x: Any) -> Any:
+        return (x @ x.t()).shape, {"size": x.size(0), "shape": x.shape[1:]}
+
+    made = captured(program, (floats(3, 4),), dynamic={"x": {0: "n"}})
+    for n in (3, 5):
+        given, wanted = made(floats(n, 4)), program(floats(n, 4))
+        assert given == wanted and type(given[0]) is type(wanted[0]) is torch.Size
