@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "allocate.h"
 #include "kernels.h"
@@ -65,11 +64,12 @@ extern "C" {
 
 // Implements the operators loaded since the last call. Null, or what went wrong.
 ANYOP_EXPORT const char* anyop_torch_register_new() {
-  static auto& done = *new std::set<const anyop::Operator*>;  // Python's lock is held
+  static std::size_t done = 0;  // Python's lock is held
   static auto& error = *new std::string;
   try {
-    for (anyop::Operator* op : anyop::Operators()) {
-      if (done.insert(op).second) anyop::torch_host::RegisterOne(*op);
+    for (anyop::Operator* op : anyop::OperatorsFrom(done)) {
+      ++done;
+      anyop::torch_host::RegisterOne(*op);
     }
     return nullptr;
   } catch (const std::exception& e) {

@@ -29,6 +29,8 @@ namespace anyop {
 Operator* Find(std::string_view name);
 // All operators, in the order of their full names.
 std::vector<Operator*> Operators();
+// Those that were registered after the first `first` ones, in that order.
+std::vector<Operator*> OperatorsFrom(std::size_t first);
 
 // Loads an operator library; loading the same contracts again does nothing. Errors: NotAvailable
 // (no such file, no operator library, built for a newer boundary), InvalidArgument (a contract that

@@ -12,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/key.h"
 #include "runtime/plan_cache.h"
+#include "runtime/shared_object.h"
 
 namespace anyop {
 namespace {
@@ -23,6 +24,10 @@ T Widen(const T* from) {
   std::memcpy(&to, from, std::min<std::size_t>(from->size, sizeof(T)));
   to.size = sizeof(T);
   return to;
+}
+
+[[noreturn]] void FailTable(const std::string& file, const std::string& what) {
+  Fail(ANYOP_NOT_AVAILABLE, file + ": " + what + ". Build it again with this version of anyop.");
 }
 
 const char* TextOr(const char* text) { return text ? text : ""; }
@@ -52,7 +57,8 @@ class OperatorReader {
 
   std::unique_ptr<Operator> Read() {
     const anyop_op* raw = info_.ops[number_];
-    if (raw->size < kLeastOp) FailTable("an operator's table is too short");
+    if (!raw) FailTable(file_, "the table of operator " + std::to_string(number_) + " is missing");
+    if (raw->size < kLeastOp) FailTable(file_, "an operator's table is too short");
     op_->data_storage = std::make_unique<anyop_op>(Widen(raw));
     anyop_op* data = op_->data_storage.get();
     for (const char** text : {&data->signature, &data->gradient, &data->flops, &data->bytes,
@@ -78,13 +84,12 @@ class OperatorReader {
   }
 
  private:
-  [[noreturn]] void FailTable(const std::string& what) {
-    Fail(ANYOP_NOT_AVAILABLE, file_ + ": " + what + ". Build it again with this version of anyop.");
-  }
-
   void ReadKernels() {
     const char* list = info_.kernel_lists ? info_.kernel_lists[number_] : nullptr;
     const std::vector<std::string> listed = SplitList(TextOr(list));
+    if (op_->data->n_kernels && !op_->data->kernels) {
+      FailTable(file_, "the list of kernels of " + op_->name + " is missing");
+    }
     for (std::uint64_t k = 0; k < op_->data->n_kernels; ++k) {
       OperatorKernel kernel;
       const anyop_kernel* raw = op_->data->kernels[k];
@@ -94,8 +99,11 @@ class OperatorReader {
         op_->kernels.push_back(std::move(kernel));
         continue;
       }
-      if (raw->size < kLeastKernel) FailTable("a kernel's table is too short");
+      if (raw->size < kLeastKernel) FailTable(file_, "a kernel's table is too short");
       kernel.data = Widen(raw);
+      if (!kernel.data.run) {
+        FailTable(file_, "kernel " + std::to_string(k) + " of " + op_->name + " has no function");
+      }
       anyop_kernel& d = kernel.data;
       for (const char** text :
            {&d.name, &d.when, &d.needs, &d.workspace, &d.params, &d.plan_values, &d.probe}) {
@@ -159,6 +167,7 @@ const anyop_library_info* OpenLibrary(const std::string& path) {
   }
   // Without a slash dlopen would search the system's folders.
   const std::string file = path.find('/') == path.npos ? "./" + path : path;
+  CheckIsWhole(file);
   void* handle = dlopen(file.c_str(), RTLD_LOCAL | RTLD_NOW);
   if (!handle) {
     const char* why = dlerror();
@@ -193,6 +202,7 @@ void CheckInfo(const anyop_library_info* info, const std::string& path) {
 NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file) {
   const anyop_library_info info = Widen(&raw);
   NewLibrary library{info.name, TextOr(info.version), file, {}, {}};
+  if (info.n_ops && !info.ops) FailTable(file, "the table of its operators is missing");
   for (std::uint32_t i = 0; i < info.n_ops; ++i) {
     try {
       library.operators.push_back(OperatorReader(info, file, i).Read());
@@ -203,6 +213,9 @@ NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file) {
   }
   for (std::uint32_t i = 0; info.references && i < info.n_references; ++i) {
     const anyop_reference* r = info.references[i];
+    if (!r || r->size < sizeof *r || !r->op || !r->run) {
+      FailTable(file, "the table of reference " + std::to_string(i) + " is not whole");
+    }
     library.references.emplace_back(library.name + "." + r->op, r);
   }
   return library;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 
 #include "runtime/testing/testing.h"
 
@@ -101,6 +102,69 @@ TEST(Library, AnOlderOneLoadsWithoutTheFieldsThatItLacks) {
   library.op.size = 8;
   EXPECT_EQ(RegisterError(library, "old.so"),
             "old.so: an operator's table is too short. Build it again with this version of anyop.");
+}
+
+TEST(Library, TablesWithHolesAreRefused) {
+  const std::string again = ". Build it again with this version of anyop.";
+  const auto error = [](auto&& change) {
+    HandMade library("holes(x: f32[n]) -> (y: f32[n])");
+    change(library);
+    int code = 0;
+    const std::string text = RegisterError(library, "a.so", &code);
+    EXPECT_EQ(code, ANYOP_NOT_AVAILABLE) << text;
+    return text;
+  };
+  EXPECT_EQ(error([](HandMade& l) { l.info.ops = nullptr; }),
+            "a.so: the table of its operators is missing" + again);
+  EXPECT_EQ(error([](HandMade& l) { l.ops[0] = nullptr; }),
+            "a.so: the table of operator 0 is missing" + again);
+  EXPECT_EQ(error([](HandMade& l) { l.op.kernels = nullptr; }),
+            "a.so: the list of kernels of handmade.holes is missing" + again);
+  EXPECT_EQ(error([](HandMade& l) { l.kernel.run = nullptr; }),
+            "a.so: kernel 0 of handmade.holes has no function" + again);
+  static const anyop_reference whole{sizeof whole, 0, "holes", &DoNothing, "tt"};
+  static anyop_reference without_run = whole;
+  without_run.run = nullptr;
+  for (const anyop_reference* r : {static_cast<const anyop_reference*>(nullptr),
+                                   static_cast<const anyop_reference*>(&without_run)}) {
+    EXPECT_EQ(error([&](HandMade& l) {
+                l.info.n_references = 1;
+                l.info.references = &r;
+              }),
+              "a.so: the table of reference 0 is not whole" + again);
+  }
+  EXPECT_EQ(FindRegistered("handmade.holes"), nullptr);
+}
+
+TEST(Library, AFileThatIsCutOffIsNotAvailable) {
+  std::ifstream file(TestingLibrary::Path(), std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(file)), {});
+  const std::string path = std::string(ANYOP_TESTING_DIR) + "/cut_off.so";
+  for (const double part : {0.0005, 0.001, 0.01, 0.1, 0.5, 0.9, 0.9999}) {
+    const std::string bytes = whole.substr(0, std::size_t(double(whole.size()) * part));
+    std::ofstream(path, std::ios::binary) << bytes;
+    int code = 0;
+    const std::string text = ErrorOf([&] { Load(path); }, &code);
+    EXPECT_EQ(text.find(path + ": has " + std::to_string(bytes.size()) +
+                        " bytes, but its header tells of "),
+              0u)
+        << text;
+    EXPECT_EQ(code, ANYOP_NOT_AVAILABLE);
+  }
+}
+
+TEST(Library, WhatThePolicyContradictsIsNotRegistered) {
+  SetProcessPolicy("handmade_policy.held=cpu_other");
+  static HandMade held("held(x: f32[n]) -> (y: f32[n])");
+  held.info.name = "handmade_policy";
+  EXPECT_EQ(ErrorOf([] { Define(held.info, "policy"); }),
+            "policy 'handmade_policy.held=cpu_other': handmade_policy.held has no kernel "
+            "'cpu_other', only cpu_f32.");
+  EXPECT_EQ(FindRegistered("handmade_policy.held"), nullptr);
+  EXPECT_FALSE(HasLibrary("handmade_policy"));
+  SetProcessPolicy("");
+  Define(held.info, "policy");
+  EXPECT_NE(FindRegistered("handmade_policy.held"), nullptr);
 }
 
 TEST(Library, AKernelGetsItsOwnData) {

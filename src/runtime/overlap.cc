@@ -89,9 +89,8 @@ bool IsSameMemory(const DLTensor& a, const DLTensor& b) {
 }
 
 bool MayMeetItself(const DLTensor& t) {
-  if (!t.strides) return false;
+  if (!t.strides || std::count(t.shape, t.shape + t.ndim, 0)) return false;
   for (int i = 0; i < t.ndim; ++i) {
-    if (t.shape[i] == 0) return false;
     if (t.shape[i] > 1 && t.strides[i] == 0) return true;
   }
   Dimension dims[kMaxRank];

@@ -29,14 +29,11 @@ std::string FullName(std::string_view name) {
   Fail(ANYOP_INVALID_ARGUMENT, "policy " + Quoted(text) + ": " + what);
 }
 
-// An operator of a library that is not loaded yet is checked when it is.
-void CheckItem(std::string_view text, const PolicyItem& item) {
-  const std::string library = item.op.substr(0, item.op.find('.'));
-  if (!HasLibrary(library)) return;
-  const Operator* op = FindRegistered(item.op);
+// op: the operator that the item names, null if there is none.
+void CheckItem(std::string_view text, const PolicyItem& item, const Operator* op,
+               const std::vector<std::string>& known) {
   if (!op) {
-    FailPolicy(text, "there is no operator " + Quoted(item.op) + "." +
-                         DidYouMean(item.op, OperatorNames()));
+    FailPolicy(text, "there is no operator " + Quoted(item.op) + "." + DidYouMean(item.op, known));
   }
   if (item.choice != PolicyItem::kPinned) return;
   std::vector<std::string> names;
@@ -48,6 +45,17 @@ void CheckItem(std::string_view text, const PolicyItem& item) {
   for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
   FailPolicy(text, op->display_name() + " has no kernel " + Quoted(item.kernel) + ", only " + list +
                        "." + DidYouMean(item.kernel, names));
+}
+
+std::string_view LibraryOf(const PolicyItem& item) {
+  return std::string_view(item.op).substr(0, item.op.find('.'));
+}
+
+// An operator of a library that is not loaded yet is checked when it is.
+void CheckLoaded(std::string_view text, const PolicyItem& item) {
+  if (HasLibrary(LibraryOf(item))) {
+    CheckItem(text, item, FindRegistered(item.op), OperatorNames());
+  }
 }
 
 class PolicyParser {
@@ -95,7 +103,7 @@ class PolicyParser {
   void Add(std::string_view name, PolicyItem item) {
     if (name.empty()) FailPolicy(text_, "an operator's name is missing.");
     item.op = FullName(name);
-    CheckItem(text_, item);
+    CheckLoaded(text_, item);
     for (const PolicyItem& other : policy_.items) {
       if (other.op != item.op) continue;
       if (other.choice == item.choice && other.kernel == item.kernel) return;
@@ -158,11 +166,20 @@ const Policy* Combine(const Policy* outer, const Policy* inner) {
   return Intern(std::move(both));
 }
 
-void CheckProcessPolicy(std::string_view library) {
+void CheckProcessPolicy(const NewLibrary& library, bool is_whole) {
   const Policy* policy = process_policy.load(std::memory_order_acquire);
-  if (!policy) return;
-  for (const PolicyItem& i : policy->items) {
-    if (i.op == library || i.op.substr(0, i.op.find('.')) == library) CheckItem(policy->text, i);
+  if (!policy || policy->items.empty()) return;
+  std::vector<std::string> known = OperatorNames();
+  for (const auto& op : library.operators) known.push_back(op->name);
+  for (const PolicyItem& item : policy->items) {
+    if (LibraryOf(item) != library.name) continue;
+    const auto same = [&](const auto& op) { return op->name == item.op; };
+    const auto found = std::find_if(library.operators.begin(), library.operators.end(), same);
+    if (found != library.operators.end()) {
+      CheckItem(policy->text, item, found->get(), known);
+    } else if (is_whole) {
+      CheckItem(policy->text, item, FindRegistered(item.op), known);
+    }
   }
 }
 

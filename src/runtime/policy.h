@@ -60,10 +60,11 @@ inline std::uint64_t ScopeWord(const ThreadState& state) {
   return (ProcessWord() & state.process_mask) | state.scope_word;
 }
 
-// Throws if the process policy names an operator or kernel that this library (or operator, by its
-// full name) lacks. Called when it is loaded, because ANYOP_POLICY may name libraries before they
-// are.
-void CheckProcessPolicy(std::string_view library);
+// Throws if the process policy names an operator or kernel that this library lacks, because
+// ANYOP_POLICY may name libraries before they are loaded. Called before the library is registered,
+// so that nothing of it stays. is_whole: it brings all operators of its name, not one of them.
+struct NewLibrary;
+void CheckProcessPolicy(const NewLibrary& library, bool is_whole);
 
 // Whether a kernel answers to `wanted`: equal, or longer by "_..." where no kernel of the operator
 // has that very name.

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -23,6 +24,7 @@ namespace {
 struct Registry {
   std::shared_mutex mutex;
   std::map<std::string, Operator*, std::less<>> operators;
+  std::vector<Operator*> in_order;  // of registration
   std::map<std::string, const anyop_reference*, std::less<>> references;
   std::vector<LoadedLibrary> libraries;
 };
@@ -137,7 +139,7 @@ void Register(NewLibrary library) {
   for (auto& op : library.operators) {
     op->index = int(r.operators.size());
     op->entry = CurrentEntry();
-    if (r.operators.emplace(op->name, op.get()).second) op.release();
+    if (r.operators.emplace(op->name, op.get()).second) r.in_order.push_back(op.release());
   }
   for (const auto& [name, reference] : library.references) r.references.emplace(name, reference);
   for (const LoadedLibrary& l : r.libraries) {
@@ -168,22 +170,27 @@ std::vector<Operator*> Operators() {
   return all;
 }
 
+std::vector<Operator*> OperatorsFrom(std::size_t first) {
+  LoadBuiltIn();
+  Registry& r = TheRegistry();
+  std::shared_lock lock(r.mutex);
+  return {r.in_order.begin() + std::ptrdiff_t(std::min(first, r.in_order.size())),
+          r.in_order.end()};
+}
+
 void Load(const std::string& path) {
   LoadBuiltIn();
   NewLibrary library = ReadLibrary(*OpenLibrary(path), path);
-  const std::string name = library.name;
+  CheckProcessPolicy(library, /*is_whole=*/true);
   Register(std::move(library));
-  CheckProcessPolicy(name);
 }
 
 void Define(const anyop_library_info& info, const std::string& file) {
   LoadBuiltIn();
   CheckInfo(&info, file);
   NewLibrary library = ReadLibrary(info, file);
-  std::vector<std::string> names;
-  for (const auto& op : library.operators) names.push_back(op->name);
+  CheckProcessPolicy(library, /*is_whole=*/false);
   Register(std::move(library));
-  for (const std::string& name : names) CheckProcessPolicy(name);
 }
 
 void LoadReferences(const std::string& path) {
