@@ -10,7 +10,7 @@ namespace {
   std::vector<std::string> known;
   for (const Parameter& p : info.params) known.push_back(ToText(p.name, "a name"));
   for (PyObject* name : g_host_keywords) known.push_back(ToText(name, "a name"));
-  const std::string text = ToText(keyword, "a keyword");
+  const std::string text = ToNameShown(keyword);
   ThrowTypeError(info.name + ": unknown argument '" + text + "'." + DidYouMean(text, known));
 }
 
@@ -30,7 +30,7 @@ void RefuseMissing(const OperatorInfo& info, const Parameter& param) {
 namespace {
 
 [[noreturn]] void RefuseTwice(const OperatorInfo& info, PyObject* keyword) {
-  ThrowTypeError(info.name + ": " + ToText(keyword, "a keyword") + " is given twice.");
+  ThrowTypeError(info.name + ": " + ToNameShown(keyword) + " is given twice.");
 }
 
 // The slot of a keyword. Names of a call site are interned, and most often in signature order:
@@ -78,12 +78,13 @@ bool StartTorch() {
   return g_torch.is_known;
 }
 
+// Of a list, its first element decides.
 bool IsTorchObject(PyObject* object) {
-  if (!object || object == Py_None || PyArray_Check(object)) return false;
-  if (PyTuple_Check(object) || PyList_Check(object)) {
+  if (object && (PyTuple_Check(object) || PyList_Check(object))) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
-    return n > 0 && IsTorchObject(PySequence_Fast_GET_ITEM(object, 0));
+    object = n ? PySequence_Fast_GET_ITEM(object, 0) : nullptr;
   }
+  if (!object || object == Py_None || PyArray_Check(object)) return false;
   return StartTorch() && (IsTorchTensor(object) || IsModule(object, "torch"));
 }
 
@@ -95,6 +96,11 @@ bool FindsTorch(const OperatorInfo& info, const Slots& slots) {
     if (object && object != Py_None) return IsTorchObject(object);
   }
   return IsTorchObject(slots.like) || IsTorchObject(slots.out);
+}
+
+void RefuseLeftOut(const OperatorInfo& info, int result) {
+  ThrowTypeError(info.name + ": " + ToText(info.result_names[std::size_t(result)], "a name") +
+                 " is False in out, but only results with '?' can be left out.");
 }
 
 void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
@@ -111,10 +117,7 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   for (int r = 0; r < n; ++r) {
     PyObject* array = PyTuple_GET_ITEM(out, r);
     given[r] = array == Py_None ? nullptr : array;
-    if (array == Py_False && !(info.op && info.is_declinable[r])) {
-      ThrowTypeError(info.name + ": " + ToText(info.result_names[std::size_t(r)], "a name") +
-                     " is False in out, but only results with '?' can be left out.");
-    }
+    if (array == Py_False && !(info.op && info.is_declinable[r])) RefuseLeftOut(info, r);
   }
 }
 

@@ -24,6 +24,13 @@ void* TorchData(PyObject* tensor) {
   return g_torch.data_ptr(TorchHandle(tensor), &data) ? nullptr : data;
 }
 
+// Of its storage; 0 where this torch does not tell.
+Py_ssize_t TorchBytes(PyObject* tensor) {
+  std::int64_t bytes = 0;
+  if (g_torch.storage_bytes && g_torch.storage_bytes(TorchHandle(tensor), &bytes)) return -1;
+  return Py_ssize_t(bytes);
+}
+
 }  // namespace
 
 void BoundState::Add(const std::string& name, PyObject* object) {
@@ -32,7 +39,7 @@ void BoundState::Add(const std::string& name, PyObject* object) {
     rows_.push_back({name, Ref::Borrow(owner), false, PyArray_DATA(AsArray(owner)),
                      PyArray_NBYTES(AsArray(owner))});
   } else if (g_torch.is_known && g_torch.data_ptr && IsTorchTensor(object)) {
-    rows_.push_back({name, Ref::Borrow(object), true, TorchData(object), 0});
+    rows_.push_back({name, Ref::Borrow(object), true, TorchData(object), TorchBytes(object)});
   }
 }
 
@@ -70,7 +77,7 @@ void BoundState::Bump(PyObject* tensor) {
 
 bool BoundState::Holds(const Row& row) {
   PyObject* object = row.owner.get();
-  if (row.is_torch) return TorchData(object) == row.data;
+  if (row.is_torch) return TorchData(object) == row.data && TorchBytes(object) == row.bytes;
   return PyArray_DATA(AsArray(object)) == row.data && PyArray_NBYTES(AsArray(object)) == row.bytes;
 }
 

@@ -19,7 +19,8 @@ class BoundState {
   void Keep(PyObject* object) { kept_.push_back(Ref::Borrow(object)); }
   // Forgets those that are no state of the graph, and learns which of them it writes.
   void KeepOnly(const Graph& graph);
-  // Throws a ValueError where memory was exchanged. Cost: 2 ns each.
+  // Throws a ValueError where memory was exchanged. To be called before any of it is read. Cost:
+  // 2 ns each.
   void Check(const std::string& graph) const {
     for (const Row& row : rows_) {
       if (!Holds(row)) Refuse(graph, row);
@@ -36,7 +37,7 @@ class BoundState {
     Ref owner;  // of the memory, where it is an array of NumPy's
     bool is_torch;
     void* data;
-    Py_ssize_t bytes;  // of NumPy's
+    Py_ssize_t bytes;  // of the array, or of the tensor's storage
   };
   static bool Holds(const Row& row);
   static void Bump(PyObject* tensor);

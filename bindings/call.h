@@ -38,9 +38,20 @@ struct GraphSlots : Slots {
 [[noreturn]] void RefuseMissing(const OperatorInfo& info, const Parameter& param);
 void SortKeywords(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
                   PyObject* keywords, Slots& slots);
-// The arrays that the caller gives for results, which are not one: borrowed; null to allocate,
-// False to leave out.
+// given[r]: the array that the caller gives for result r, borrowed; null to allocate, False to
+// leave out.
 void Spread(const OperatorInfo& info, PyObject* out, PyObject** given);
+[[noreturn]] void RefuseLeftOut(const OperatorInfo& info, int result);
+inline void FindGiven(const OperatorInfo& info, PyObject* out, PyObject** given) {
+  if (info.n_results != 1) {
+    for (int r = 0; r < info.n_results; ++r) given[r] = nullptr;
+    if (out) Spread(info, out, given);
+    return;
+  }
+  given[0] = out;
+  if (out == Py_False && !(info.op && info.is_declinable[0])) [[unlikely]]
+    RefuseLeftOut(info, 0);
+}
 
 // Sorts positional and keyword arguments. Throws ErrorSet: too many, unknown, given twice.
 inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
@@ -75,12 +86,13 @@ inline bool IsForTorch(const OperatorInfo& info, const Slots& slots) {
   return FindsTorch(info, slots);
 }
 
-// Fills the frame's parameters and given results. given[r]: the caller's array, null to allocate.
+// Fills the frame's parameters and given results, and what FindGiven tells of these. Runs code of
+// Python's only before it looks at the first tensor.
 template <class Host>
 inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, CallMemory& memory,
                    anyop_value* frame, PyObject** given) {
   const int n = info.n_params;
-  for (int i = 0; i < n; ++i) {
+  for (const int i : info.order) {
     const Parameter& param = info.params[std::size_t(i)];
     if (PyObject* object = slots[i]) {
       Convert(host, info, param, object, memory, frame[i]);
@@ -90,12 +102,7 @@ inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, Cal
       frame[i] = param.default_value;
     }
   }
-  if (info.n_results == 1) {
-    given[0] = slots.out;
-  } else {
-    for (int r = 0; r < info.n_results; ++r) given[r] = nullptr;
-    if (slots.out) Spread(info, slots.out, given);
-  }
+  FindGiven(info, slots.out, given);
   for (int r = 0; r < info.n_results; ++r) {
     if (given[r] && given[r] != Py_False) {
       ConvertTensor(host, info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite,
@@ -104,6 +111,8 @@ inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, Cal
       frame[n + r] = {};
     }
   }
+  if (memory.has_lists()) [[unlikely]]
+    memory.ViewLists(info);
 }
 
 // Calls the torch operator of the same signature, through torch's dispatcher. A new reference.

@@ -40,6 +40,7 @@ void DescribeCall(const std::string& name, const Graph& graph, OperatorInfo& inf
     }
     info.params.push_back({Intern(v.name), kind, false, true, written[std::size_t(id)], {}, {}});
   }
+  FillOrder(info);
   info.takes_like = info.first_tensor < 0;
   for (int r = 0; r < info.n_results; ++r) {
     info.result_names.push_back(Intern(graph.outputs[std::size_t(r)].name));

@@ -26,7 +26,7 @@ struct Site {
                    ".");
   }
   [[noreturn]] void RefuseValue(PyObject* object, const std::string& wanted) const {
-    PyErr_Clear();
+    if (PyErr_Occurred()) ClearOrPass();
     ThrowValueError(Start(info, param, element) + " is " + Repr(object) + ", but must be " +
                     wanted + ".");
   }
@@ -40,15 +40,23 @@ bool IsNoNumber(PyObject* object) {
           PyArray_TYPE(reinterpret_cast<PyArrayObject*>(object)) == NPY_BOOL);
 }
 
+// Runs f, which calls code of Python's. Its errors are told as those of the argument, `wanted`.
+template <class F>
+Ref Ask(PyObject* object, const Site& site, const std::string& wanted, F&& f) {
+  CheckStack(site.info.name);
+  Ref answer(WithPython(f));
+  if (!answer) {
+    ClearOrPass();
+    site.Refuse(object, wanted);
+  }
+  return answer;
+}
+
 std::int64_t ToInt(PyObject* object, const Site& site) {
   Ref index;
   if (!PyLong_CheckExact(object)) {
     if (IsNoNumber(object) || !PyIndex_Check(object)) site.Refuse(object, "an int");
-    index = Ref(PyNumber_Index(object));
-    if (!index) {
-      PyErr_Clear();
-      site.Refuse(object, "an int");
-    }
+    index = Ask(object, site, "an int", [&] { return PyNumber_Index(object); });
   }
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(index ? index.get() : object, &overflow);
@@ -62,12 +70,13 @@ double ToFloat(PyObject* object, const Site& site) {
   if (IsNoNumber(object) || !number || !(number->nb_float || number->nb_index)) {
     site.Refuse(object, "a number");
   }
-  const double value = PyFloat_AsDouble(object);
+  CheckStack(site.info.name);
+  const double value = WithPython([&] { return PyFloat_AsDouble(object); });
   if (value == -1.0 && PyErr_Occurred()) {
     if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
       site.RefuseValue(object, "a number that a double holds");
     }
-    PyErr_Clear();
+    ClearOrPass();
     site.Refuse(object, "a number");
   }
   return value;
@@ -91,7 +100,7 @@ anyop_value ToWord(PyObject* object, const Site& site) {
   }
   const int index = int(&site.param - site.info.params.data());
   ThrowValueError(site.info.name + ": " +
-                  WordError(*site.info.op->contract, index, ToText(object, "a word")));
+                  WordError(*site.info.op->contract, index, ToNameShown(object)));
 }
 
 DType ToDTypeArgument(PyObject* object, const Site& site) {
@@ -114,11 +123,7 @@ PyObject* ToTuple(PyObject* object, const Site& site, const char* wanted, CallMe
   if (PyUnicode_Check(object) || PyBytes_Check(object) || !PySequence_Check(object)) {
     site.Refuse(object, wanted);
   }
-  Ref tuple(PySequence_Tuple(object));
-  if (!tuple) {
-    PyErr_Clear();
-    site.Refuse(object, wanted);
-  }
+  Ref tuple = Ask(object, site, wanted, [&] { return PySequence_Tuple(object); });
   PyObject* borrowed = tuple.get();
   memory.Keep(std::move(tuple));
   return borrowed;
@@ -151,33 +156,16 @@ void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyo
   if (PyArray_Check(object) || (g_torch.is_known && IsTorchTensor(object))) {
     site.Refuse(object, wanted);
   }
-  PyObject* tuple = ToTuple(object, site, wanted, memory);
-  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
-  auto* views = memory.Array<View>(std::size_t(n));
-  auto* list = memory.Array<const DLTensor*>(std::size_t(n));
-  const Access access = site.param.is_mut ? Access::kWrite : Access::kRead;
-  const char* op = site.info.name.c_str();
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    list[i] = &views[i].tensor;
-    PyObject* element = PyTuple_GET_ITEM(tuple, i);
-    if (memory.torch()) {
-      memory.torch()->Convert(op, site.param.name, access, element, views[i], i);
-      continue;
-    }
-    Ref copy;
-    ViewArray(element, access, {op, site.param.name, i}, views[i], copy);
-    if (copy) memory.set_has_copies();
-    memory.Keep(std::move(copy));
-  }
-  memory.KeepViews(views, int(n));
-  SetHead(value, ANYOP_TENSORS, std::uint64_t(n));
-  value.ts = list;
+  memory.Add({&site.param, ToTuple(object, site, wanted, memory), &value});
 }
 
 void CopyShape(View& view, std::int64_t* to) {
   DLTensor& t = view.tensor;
   std::copy_n(t.shape, t.ndim, to);
   t.shape = to;
+  if (!t.strides || t.strides == view.strides) return;
+  std::copy_n(t.strides, t.ndim, view.strides);
+  t.strides = view.strides;
 }
 
 }  // namespace
@@ -185,8 +173,33 @@ void CopyShape(View& view, std::int64_t* to) {
 void CallMemory::CopyShapes() {
   for (View* v = first_view_; v != next_view_; ++v) CopyShape(*v, Array<std::int64_t>(kMaxRank));
   if (!more_) return;
-  for (const auto& [views, n] : more_->lists) {
-    for (int i = 0; i < n; ++i) CopyShape(views[i], Array<std::int64_t>(kMaxRank));
+  for (const TensorList& list : more_->lists) {
+    const auto n = std::size_t(PyTuple_GET_SIZE(list.tuple));
+    for (std::size_t i = 0; i < n; ++i) CopyShape(list.views[i], Array<std::int64_t>(kMaxRank));
+  }
+}
+
+void CallMemory::ViewLists(const OperatorInfo& info) {
+  for (TensorList& list : more_->lists) {
+    const Py_ssize_t n = PyTuple_GET_SIZE(list.tuple);
+    list.views = Array<View>(std::size_t(n));
+    auto* tensors = Array<const DLTensor*>(std::size_t(n));
+    const Access access = list.param->is_mut ? Access::kWrite : Access::kRead;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      View& view = list.views[i];
+      tensors[i] = &view.tensor;
+      PyObject* element = PyTuple_GET_ITEM(list.tuple, i);
+      if (torch_) {
+        torch_->Convert(info.name.c_str(), list.param->name, access, element, view, i);
+        continue;
+      }
+      Ref copy;
+      ViewArray(element, access, {info.name.c_str(), list.param->name, i}, view, copy);
+      if (copy) set_has_copies();
+      Keep(std::move(copy));
+    }
+    SetHead(*list.value, ANYOP_TENSORS, std::uint64_t(n));
+    list.value->ts = tensors;
   }
 }
 

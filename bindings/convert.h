@@ -36,9 +36,20 @@ class CallMemory {
   void Keep(Ref object) {
     if (object) more().kept.push_back(std::move(object));
   }
-  void KeepViews(View* views, int n) { more().lists.push_back({views, n}); }
-  // Copies the shapes out of the arrays, for the time in which other threads may reshape them.
+  // Copies shapes and strides out of the tensors, for the time in which other threads may reshape
+  // them.
   void CopyShapes();
+  // A parameter that is a list of tensors, of which only the tuple is there yet.
+  struct TensorList {
+    const Parameter* param;
+    PyObject* tuple;
+    anyop_value* value;
+    View* views = nullptr;
+  };
+  void Add(TensorList list) { more().lists.push_back(list); }
+  bool has_lists() const { return more_ && !more_->lists.empty(); }
+  // Views the elements of all lists.
+  void ViewLists(const OperatorInfo& info);
   // Whether an argument was copied because no tensor could describe it.
   bool has_copies() const { return has_copies_; }
   void set_has_copies() { has_copies_ = true; }
@@ -48,7 +59,7 @@ class CallMemory {
   struct More {
     std::vector<Ref> kept;
     std::vector<std::unique_ptr<char[]>> heap;
-    std::vector<std::pair<View*, int>> lists;
+    std::vector<TensorList> lists;
   };
   More& more() {
     if (!more_) more_ = std::make_unique<More>();
@@ -65,7 +76,9 @@ class CallMemory {
   alignas(16) char buffer_[2048];
 };
 
-// Fills `value` from `object`, which is not None unless the parameter is optional. Throws ErrorSet.
+// Fills `value` from `object`, which is not None unless the parameter is optional. May run code of
+// Python's; of a list of tensors it only fixes the elements, and ViewLists must follow. Throws
+// ErrorSet.
 void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
                   CallMemory& memory, anyop_value& value);
 

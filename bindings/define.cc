@@ -4,19 +4,20 @@
 #include <memory>
 
 #include "module.h"
+#include "runtime/registry.h"
 #include "signature/symbolic.h"
 
 namespace anyop::python {
 namespace {
 
-// (function, takes torch tensors, takes out[, is trusted]) for callers of one host.
+// (function, takes torch tensors, takes out[, is trusted]) for callers of one host. Borrowed.
 DefinedFunction ToFunction(PyObject* row) {
   PyObject* function;
   int is_torch, takes_out, is_trusted = 0;
   if (!PyArg_ParseTuple(row, "Opp|p", &function, &is_torch, &takes_out, &is_trusted)) {
     throw ErrorSet{};
   }
-  return {Py_NewRef(function), is_torch ? ObjectKind::kTorch : ObjectKind::kNumpy, takes_out != 0,
+  return {function, is_torch ? ObjectKind::kTorch : ObjectKind::kNumpy, takes_out != 0,
           is_trusted != 0};
 }
 
@@ -44,35 +45,49 @@ void FillTables(Definition& d) {
   d.table.files = d.files;
 }
 
+// Registers the operator. Whether it is new: then the registry points into the definition, which
+// stays; an operator of the same contract is left as it is.
+bool Register(std::unique_ptr<Definition> owned, const std::string& name, const char* file) {
+  Definition& d = *owned;
+  anyop::Define(d.table, file);
+  const Operator& op = *FindRegistered(name);
+  if (op.kernels.size() != 1 || op.kernels[0].data.data != &d) return false;
+  owned.release();
+  for (const DefinedFunction& f : d.functions) Py_INCREF(f.function);
+  Py_INCREF(d.accept);
+  return true;
+}
+
 // define(library, signature, gradient, flops, bytes, doc, file, source, for NumPy, for torch,
-// accept): (the operator's function, whether it is new). An operator of the same contract stays.
+// accept): (the operator's function, whether it is new).
 PyObject* Define(PyObject*, PyObject* args) {
   return Guarded([&] {
-    const char *library, *signature, *gradient, *flops, *bytes, *doc, *file, *source;
+    PyObject* texts[8];
     PyObject *for_numpy, *for_torch, *accept;
-    if (!PyArg_ParseTuple(args, "ssssssssO!O!O", &library, &signature, &gradient, &flops, &bytes,
-                          &doc, &file, &source, &PyTuple_Type, &for_numpy, &PyTuple_Type,
-                          &for_torch, &accept)) {
+    if (!PyArg_ParseTuple(args, "OOOOOOOOO!O!O", &texts[0], &texts[1], &texts[2], &texts[3],
+                          &texts[4], &texts[5], &texts[6], &texts[7], &PyTuple_Type, &for_numpy,
+                          &PyTuple_Type, &for_torch, &accept)) {
       throw ErrorSet{};
     }
     auto owned = std::make_unique<Definition>();
     Definition& d = *owned;
-    d.library = library, d.signature = signature, d.gradient = gradient;
-    d.flops = flops, d.bytes = bytes, d.doc = doc, d.source = source;
+    d.library = ToText(texts[0], "define: the library");
+    d.signature = ToText(texts[1], "define: the signature");
+    d.gradient = ToText(texts[2], "define: the gradient");
+    d.flops = ToText(texts[3], "define: flops");
+    d.bytes = ToText(texts[4], "define: bytes");
+    d.doc = ToNameShown(texts[5]);
+    d.source = ToNameShown(texts[7]);
+    d.functions[0] = ToFunction(for_numpy);
+    d.functions[1] = ToFunction(for_torch);
+    d.accept = accept;
     FillTables(d);
     const std::string name = d.library + "." + ParseContract(d.signature)->name;
-    anyop::Define(d.table, file);
+    const bool is_new = Register(std::move(owned), name, ToNameShown(texts[6]).c_str());
     PyObject* function = PyDict_GetItemString(Functions(), name.c_str());
-    OperatorInfo& info = ToOperator(function);
-    const auto& kernels = info.op->kernels;
-    const bool is_new = kernels.size() == 1 && kernels[0].data.data == &d;
     if (is_new) {
-      owned.release();
-      d.info = &info;
-      d.functions[0] = ToFunction(for_numpy);
-      d.functions[1] = ToFunction(for_torch);
-      d.accept = Py_NewRef(accept);
-      info.method.ml_meth =
+      d.info = &ToOperator(function);
+      d.info->method.ml_meth =
           reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&CallDefined));
     }
     return Py_BuildValue("(OO)", function, is_new ? Py_True : Py_False);
@@ -81,8 +96,9 @@ PyObject* Define(PyObject*, PyObject* args) {
 
 // parse(signature): the contract as JSON, as contract_json gives it; nothing is registered.
 PyObject* Parse(PyObject*, PyObject* text) {
-  return Guarded(
-      [&] { return ToPython(ContractJson(*ParseContract(ToText(text, "signature")))).release(); });
+  return Guarded([&] {
+    return ToPython(ContractJson(*ParseContract(ToText(text, "define: the signature")))).release();
+  });
 }
 
 // dtype_name(numpy.float32 or torch.float32): "f32"; its own text for a dtype that anyop lacks.

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <new>
 
 #include "traced.h"
@@ -33,6 +39,12 @@ PyObject* ClassOf(int code) {
   }
 }
 
+// Texts may show bytes of files, which need not be UTF-8.
+void SetError(PyObject* type, const char* text) {
+  const Ref object(PyUnicode_DecodeUTF8(text, Py_ssize_t(std::strlen(text)), "backslashreplace"));
+  if (object) PyErr_SetObject(type, object.get());
+}
+
 }  // namespace
 
 void AddErrorClasses(PyObject* module) {
@@ -55,17 +67,19 @@ void AddErrorClasses(PyObject* module) {
 PyObject* SetPythonError() {
   try {
     throw;
+  } catch (const abi::__forced_unwind&) {
+    SleepForever();
   } catch (const ErrorSet&) {
   } catch (const FoundTraced&) {
     PyErr_SetString(g_errors.wrong_type,
                     "a value of a graph under construction is given, but only operators take "
                     "these. Try it outside of the graph's function.");
   } catch (const Error& e) {
-    PyErr_SetString(ClassOf(e.code), e.what());
+    SetError(ClassOf(e.code), e.what());
   } catch (const std::bad_alloc&) {
     PyErr_SetString(g_errors.out_of_memory, "out of memory.");
   } catch (const std::exception& e) {
-    PyErr_SetString(g_errors.internal, e.what());
+    SetError(g_errors.internal, e.what());
   } catch (...) {
     PyErr_SetString(g_errors.internal, "something unknown was thrown.");
   }
@@ -73,46 +87,56 @@ PyObject* SetPythonError() {
 }
 
 void ThrowValueError(const std::string& text) {
-  PyErr_SetString(g_errors.invalid_argument, text.c_str());
+  SetError(g_errors.invalid_argument, text.c_str());
   throw ErrorSet{};
 }
 
 void ThrowTypeError(const std::string& text) {
-  PyErr_SetString(g_errors.wrong_type, text.c_str());
+  SetError(g_errors.wrong_type, text.c_str());
   throw ErrorSet{};
 }
 
-Ref ToPython(std::string_view text) {
-  return Checked(PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace"));
+void ClearOrPass() {
+  PyObject* const passing[] = {PyExc_RecursionError, PyExc_MemoryError};
+  for (PyObject* type : passing) {
+    if (PyErr_ExceptionMatches(type)) throw ErrorSet{};
+  }
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) throw ErrorSet{};
+  PyErr_Clear();
 }
 
-std::string ToText(PyObject* object, const char* what) {
-  if (!PyUnicode_Check(object)) {
-    ThrowTypeError(std::string(what) + " is " + Repr(object) + ", but must be a str.");
-  }
-  Py_ssize_t n = 0;
-  const char* s = PyUnicode_AsUTF8AndSize(object, &n);
-  if (!s) throw ErrorSet{};
-  return std::string(s, std::size_t(n));
+void SleepForever() {
+  for (;;) pause();
 }
 
-std::string Repr(PyObject* object) {
-  const Ref repr(PyObject_Repr(object));
-  Py_ssize_t n = 0;
-  const char* s = repr ? PyUnicode_AsUTF8AndSize(repr.get(), &n) : nullptr;
-  if (!s) {
-    PyErr_Clear();
-    return std::string("a ") + Py_TYPE(object)->tp_name;
-  }
-  std::string text(s, std::size_t(n));
-  constexpr std::size_t kLongest = 60;
-  if (PyUnicode_GET_LENGTH(repr.get()) > Py_ssize_t(kLongest)) {
-    const Ref cut(PyUnicode_Substring(repr.get(), 0, kLongest));
-    const char* t = cut ? PyUnicode_AsUTF8(cut.get()) : nullptr;
-    if (!t) PyErr_Clear();
-    text = std::string(t ? t : "") + "...";
-  }
-  return text;
+namespace {
+
+// The lowest address of this thread's stack that a call of Python code may begin at.
+std::uintptr_t LowestOfStack() {
+  constexpr std::size_t kRoom = std::size_t{512} << 10;
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes)) return 0;
+  void* begin = nullptr;
+  std::size_t size = 0, guard = 0;
+  const bool is_known = !pthread_attr_getstack(&attributes, &begin, &size) &&
+                        !pthread_attr_getguardsize(&attributes, &guard);
+  pthread_attr_destroy(&attributes);
+  if (!is_known) return 0;
+  return reinterpret_cast<std::uintptr_t>(begin) + guard + std::min(kRoom, size / 4);
+}
+
+}  // namespace
+
+void CheckStack(const std::string& op) {
+  static thread_local const std::uintptr_t lowest = LowestOfStack();
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (here > lowest) [[likely]]
+    return;
+  PyErr_SetString(PyExc_RecursionError,
+                  (op + ": Python code that the call runs makes such calls in turn, but the stack "
+                        "of this thread has no room for more. Try fewer levels.")
+                      .c_str());
+  throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -2,6 +2,7 @@
 // A call of a graph from Python: as one of an operator, with the graph's inputs as parameters.
 #include "call.h"
 #include "compiled_graph.h"
+#include "raised.h"
 #include "results.h"
 #include "runtime/calling_host.h"
 
@@ -18,6 +19,18 @@ auto Named(const CompiledGraph& graph, F&& f) {
     const std::string text = e.what();
     if (!text.starts_with(kAny)) throw;
     Fail(e.code, graph.info.name + ": " + text.substr(kAny.size()));
+  }
+}
+
+// Runs the replay f. What a function of Python raises within may have to pass as it is.
+template <class F>
+void Raising(const CompiledGraph& graph, F&& f) {
+  PythonCall call;
+  try {
+    Named(graph, f);
+  } catch (const Error&) {
+    if (call.Restore()) throw ErrorSet{};
+    throw;
   }
 }
 
@@ -51,8 +64,8 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
   for (std::size_t r = 0; r < n_outputs; ++r) outputs[r] = frame[n_inputs + r].t;
   ++graph.calls;
   const std::span<const DLTensor* const> out(outputs.data(), n_outputs);
-  Named(graph, [&] {
-    const CallingHost calling(Host::kIsTorch ? HostKind::kTorch : HostKind::kNumpy);
+  const CallingHost calling(Host::kIsTorch ? HostKind::kTorch : HostKind::kNumpy);
+  Raising(graph, [&] {
     if (EstimatedNs(*s) <= kReleaseNs) return replay(*graph.executable, *s, inputs, out);
     memory.CopyShapes();
     const WithoutLock released;

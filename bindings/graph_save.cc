@@ -13,10 +13,9 @@ namespace {
 template <class F>
 void ForPairs(PyObject* list, F&& f) {
   for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list); ++k) {
-    const char* text;
-    PyObject* object;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, k), "sO", &text, &object)) throw ErrorSet{};
-    f(std::string(text), object);
+    PyObject *text, *object;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, k), "OO", &text, &object)) throw ErrorSet{};
+    f(ToText(text, "save: a name"), object);
   }
 }
 
@@ -25,6 +24,7 @@ std::vector<GraphToSave> ToGraphs(PyObject* list) {
   ForPairs(list, [&](const std::string& name, PyObject* object) {
     const CompiledGraph* graph = AsGraph(object);
     if (!graph) ThrowTypeError("save: " + name + " is " + Repr(object) + ", but must be a graph.");
+    graph->bound.Check(graph->info.name);
     const bool is_tuple = graph->tuple && graph->info.n_results == 1;
     graphs.push_back({name, &graph->executable->graph(), is_tuple});
   });
@@ -33,27 +33,28 @@ std::vector<GraphToSave> ToGraphs(PyObject* list) {
 
 // Calls progress(written, all) with Python's lock; what it raises ends the writing.
 void Tell(void* progress, std::int64_t written, std::int64_t all) {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  PyObject* done = PyObject_CallFunction(static_cast<PyObject*>(progress), "LL",
-                                         (long long)(written), (long long)(all));
-  const bool is_right = done != nullptr;
-  Py_XDECREF(done);
-  PyGILState_Release(state);
+  const bool is_right = WithPython([&] {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyObject* done = PyObject_CallFunction(static_cast<PyObject*>(progress), "LL",
+                                           (long long)(written), (long long)(all));
+    Py_XDECREF(done);
+    PyGILState_Release(state);
+    return done != nullptr;
+  });
   if (!is_right) throw ErrorSet{};
 }
 
 // save_graphs(path, [(name, graph)], metadata, [(name, bytes)], progress)
 PyObject* Save(PyObject*, PyObject* args) {
   return Guarded([&] {
-    const char *path, *metadata;
-    PyObject *list, *files, *progress;
-    if (!PyArg_ParseTuple(args, "sO!sO!O", &path, &PyList_Type, &list, &metadata, &PyList_Type,
+    PyObject *path, *metadata, *list, *files, *progress;
+    if (!PyArg_ParseTuple(args, "OO!OO!O", &path, &PyList_Type, &list, &metadata, &PyList_Type,
                           &files, &progress)) {
       throw ErrorSet{};
     }
     const std::vector<GraphToSave> graphs = ToGraphs(list);
     SaveOptions options;
-    options.metadata = metadata;
+    options.metadata = ToText(metadata, "save: metadata");
     ForPairs(files, [&](const std::string& name, PyObject* content) {
       char* bytes;
       Py_ssize_t n;
@@ -61,7 +62,7 @@ PyObject* Save(PyObject*, PyObject* args) {
       options.files.push_back({name, std::string(bytes, std::size_t(n))});
     });
     if (progress != Py_None) options.progress = &Tell, options.progress_data = progress;
-    const std::string where = path;
+    const std::string where = ToPath(path, "save: path");
     {
       const WithoutLock released;
       WriteGraphs(where, graphs, options);
@@ -73,9 +74,11 @@ PyObject* Save(PyObject*, PyObject* args) {
 // load_graphs(path, name or None for all): ({name: graph}, metadata)
 PyObject* LoadAll(PyObject*, PyObject* args) {
   return Guarded([&] {
-    const char *path, *name;
-    if (!PyArg_ParseTuple(args, "sz", &path, &name)) throw ErrorSet{};
-    LoadedGraphs loaded = name ? ReadGraph(path, name) : ReadGraphs(path);
+    PyObject *path_object, *name;
+    if (!PyArg_ParseTuple(args, "OO", &path_object, &name)) throw ErrorSet{};
+    const std::string path = ToPath(path_object, "load: path");
+    LoadedGraphs loaded =
+        name == Py_None ? ReadGraphs(path) : ReadGraph(path, ToText(name, "load: the name"));
     Ref graphs = Checked(PyDict_New());
     for (LoadedGraph& g : loaded.graphs) {
       const bool is_tuple = g.returns_tuple || g.graph.outputs.size() > 1;

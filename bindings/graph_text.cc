@@ -105,15 +105,14 @@ std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes)
 PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
   return Guarded([&] {
     const char* const names[] = {"text", "state", "name", nullptr};
-    const char *text, *given_name = "graph";
-    PyObject* arrays = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O!s", const_cast<char**>(names), &text,
+    PyObject *text, *arrays = nullptr, *given_name = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O!O", const_cast<char**>(names), &text,
                                      &PyDict_Type, &arrays, &given_name)) {
       throw ErrorSet{};
     }
-    const std::string name(given_name);
+    const std::string name = given_name ? ToText(given_name, "Graph.parse: the name") : "graph";
     GivenData data{name, arrays, {}, false, {}};
-    Graph graph = ParseGraph(text, std::ref(data));
+    Graph graph = ParseGraph(ToText(text, "Graph.parse: the text"), std::ref(data));
     const std::vector<bool> written = WrittenRoots(graph);
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
       const std::string& value = graph.values[i].name;
@@ -129,6 +128,7 @@ PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
 
 PyObject* StateArrays(PyObject* self, void*) {
   return Guarded([&] {
+    Self(self).bound.Check(Self(self).info.name);
     Ref arrays = Checked(PyDict_New());
     for (const GraphValue& v : Self(self).executable->graph().values) {
       if (v.array.is_none()) continue;

@@ -12,8 +12,7 @@ namespace {
 
 PyObject* LoadLibrary(PyObject*, PyObject* path) {
   return Guarded([&] {
-    const Ref text = Checked(PyOS_FSPath(path));
-    Load(ToText(text.get(), "path"));
+    Load(ToPath(path, "load: path"));
     return Ref::Borrow(Functions()).release();
   });
 }
@@ -26,8 +25,9 @@ PyObject* ListLibraries(PyObject*, PyObject*) {
   return Guarded([] {
     Ref list = Checked(PyList_New(0));
     for (const LoadedLibrary& library : Libraries()) {
-      const Ref row = Checked(Py_BuildValue("(sss)", library.name.c_str(), library.version.c_str(),
-                                            library.file.c_str()));
+      const Ref name = ToPython(library.name), version = ToPython(library.version);
+      const Ref file = Checked(PyUnicode_DecodeFSDefault(library.file.c_str()));
+      const Ref row = Checked(PyTuple_Pack(3, name.get(), version.get(), file.get()));
       if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
     }
     return list.release();
@@ -43,7 +43,11 @@ PyObject* OpObjectOf(PyObject*, PyObject* op) {
 }
 
 PyObject* GetInfoJson(PyObject*, PyObject* op) {
-  return Guarded([&] { return ToPython(InfoJson(*ToOperator(op).op)).release(); });
+  return Guarded([&] {
+    const std::string text = InfoJson(*ToOperator(op).op);  // with the bytes of a path
+    const auto size = Py_ssize_t(text.size());
+    return Checked(PyUnicode_DecodeUTF8(text.data(), size, "surrogateescape")).release();
+  });
 }
 
 PyObject* GetContractJson(PyObject*, PyObject* op) {
@@ -198,6 +202,10 @@ PyObject* NumpyDTypeOf(PyObject*, PyObject* name) {
   });
 }
 
+PyObject* ShowObject(PyObject*, PyObject* object) {
+  return Guarded([&] { return ToPython(Repr(object)).release(); });
+}
+
 template <class F>
 PyCFunction Cast(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
@@ -219,6 +227,7 @@ PyMethodDef g_methods[] = {
     {"plan_counters", GetPlanCounters, METH_NOARGS, "Hits and misses of the plan caches."},
     {"reset_counters", ClearCounters, METH_NOARGS, "Sets all counters to zero."},
     {"did_you_mean", Cast(&GetNearest), METH_FASTCALL, "' Did you mean ...?', or ''."},
+    {"show", ShowObject, METH_O, "What messages say of an object: the beginning of its repr()."},
     {"numpy_dtype", NumpyDTypeOf, METH_O, "The NumPy dtype of an anyop name."},
     {nullptr, nullptr, 0, nullptr}};
 

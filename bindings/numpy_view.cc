@@ -30,7 +30,7 @@ void SetType(int number, DType dtype) {
   g_types[number].dtype = ToDL(dtype);
 }
 
-// Learns the type numbers of ml_dtypes, which depend on the order of imports.
+// Takes the types of ml_dtypes for results.
 void LearnForeignTypes(PyObject* ml_dtypes) {
   for (const ForeignType& foreign : kForeignTypes) {
     const Ref type(PyObject_GetAttrString(ml_dtypes, foreign.name));
@@ -45,17 +45,24 @@ void LearnForeignTypes(PyObject* ml_dtypes) {
   }
 }
 
-void LearnForeignTypesIfImported() {
-  PyObject* modules = PyImport_GetModuleDict();  // borrowed
-  if (PyObject* module = PyDict_GetItemString(modules, "ml_dtypes")) LearnForeignTypes(module);
+// Several packages register such types with NumPy, each its own: what is called so is one of them.
+void LearnForeignType(const PyArray_Descr* descr) {
+  const std::string_view full = descr->typeobj->tp_name;
+  const std::string_view name = full.substr(full.rfind('.') + 1);
+  if (descr->kind != 'V' && descr->kind != 'f') return;
+  for (const ForeignType& foreign : kForeignTypes) {
+    if (name != foreign.name || PyDataType_ELSIZE(descr) != Bytes(foreign.dtype)) continue;
+    SetType(descr->type_num, foreign.dtype);
+    int& number = g_numbers[int(foreign.dtype)];
+    if (number < 0) number = descr->type_num;
+  }
 }
 
-int DTypeOf(int type_number) {
-  if (type_number < 0 || type_number >= kTypeNumbers) return -1;
-  if (!g_types[type_number].dtype.lanes && type_number >= NPY_USERDEF) {
-    LearnForeignTypesIfImported();
-  }
-  const DLDataType t = g_types[type_number].dtype;
+int DTypeOf(const PyArray_Descr* descr) {
+  const int number = descr->type_num;
+  if (number < 0 || number >= kTypeNumbers) return -1;
+  if (!g_types[number].dtype.lanes && number >= NPY_USERDEF) LearnForeignType(descr);
+  const DLDataType t = g_types[number].dtype;
   return t.lanes ? FromDL(t) : -1;
 }
 
@@ -64,7 +71,7 @@ int NumberOf(DType dtype) {
   if (number >= 0) return number;
   const Ref module(PyImport_ImportModule("ml_dtypes"));
   if (!module) {
-    PyErr_Clear();
+    ClearOrPass();
     Fail(ANYOP_NOT_AVAILABLE, "an array of " + std::string(Name(dtype)) +
                                   " needs the package ml_dtypes. Try: pip install ml_dtypes");
   }
@@ -110,8 +117,8 @@ std::string ShowForeign(PyArrayObject* array) {
 void CheckIsPlain(PyObject* object, const ArgumentName& name) {
   if (!PyArray_Check(object)) RefuseObject(object, name);
   if (Py_TYPE(object) == &PyArray_Type) return;
-  const Ref mask(PyObject_GetAttrString(object, "mask"));
-  if (!mask) return PyErr_Clear();
+  static PyObject* const mask = PyUnicode_InternFromString("mask");
+  if (!_PyType_Lookup(Py_TYPE(object), mask)) return;  // which runs no code of the class
   ThrowTypeError(Start(name) + " is a masked array, but masks are not read. Try " + name.text() +
                  ".filled(0).");
 }
@@ -121,6 +128,14 @@ bool StridesAreWhole(PyArrayObject* array, npy_intp item) {
     if (PyArray_STRIDE(array, i) % item) return false;
   }
   return true;
+}
+
+// Of NumPy's own class, as a subclass would run code of its own when it is made.
+Ref PlainCopy(PyArrayObject* array) {
+  PyArray_Descr* descr = PyArray_DESCR(array);
+  Py_INCREF(descr);
+  constexpr int kFlags = NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_ENSUREARRAY;
+  return Checked(PyArray_FromArray(array, descr, kFlags));
 }
 
 void Fill(PyArrayObject* array, int dtype, View& view) {
@@ -164,7 +179,7 @@ void InitTypes() {
 void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& view, Ref& copy) {
   CheckIsPlain(object, name);
   auto* array = reinterpret_cast<PyArrayObject*>(object);
-  const int dtype = DTypeOf(PyArray_TYPE(array));
+  const int dtype = DTypeOf(PyArray_DESCR(array));
   if (dtype < 0) {
     ThrowValueError(Start(name) + " is " + ShowForeign(array) +
                     ", but anyop has no such dtype. Try a cast to f32 or i64.");
@@ -188,7 +203,7 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
                       " has a stride that is no multiple of its element, but is "
                       "written. Try a copy.");
     }
-    copy = Checked(PyArray_NewCopy(array, NPY_CORDER));
+    copy = PlainCopy(array);
     array = reinterpret_cast<PyArrayObject*>(copy.get());
   }
   Fill(array, dtype, view);
@@ -224,7 +239,7 @@ int ToDType(PyObject* object) {
     PyErr_Clear();
     return -1;
   }
-  const int dtype = descr->byteorder == '>' ? -1 : DTypeOf(descr->type_num);
+  const int dtype = descr->byteorder == '>' ? -1 : DTypeOf(descr);
   Py_DECREF(descr);
   return dtype;
 }

@@ -28,8 +28,8 @@ struct ArgumentName {
 
 enum class Access { kRead, kWrite };
 
-// Numbers of NumPy's types; -1 for what anyop does not have. ml_dtypes is looked up, never
-// imported, when its first array arrives.
+// Numbers of NumPy's types. Those of bfloat16 and the like, which NumPy does not have, are learned
+// from their first array, whichever package registered them (ml_dtypes, MindSpore).
 constexpr int kTypeNumbers = 512;
 struct NumpyType {
   DLDataType dtype{};  // lanes 0: not a type of anyop
@@ -37,10 +37,10 @@ struct NumpyType {
 extern NumpyType g_types[kTypeNumbers];
 void InitTypes();
 
-// Fills `view` from an array, in the frequent case in a few instructions. An array that no DLTensor
-// can describe (a stride that is no multiple of the element) is copied into `copy` if it is only
-// read. Throws ErrorSet: no array (TypeError); unknown dtype, foreign byte order, more than
-// kMaxRank dimensions, read-only memory that is to be written (ValueError).
+// Fills `view` from an array, in the frequent case in a few instructions. Runs no code of Python's.
+// An array that no DLTensor can describe (a stride that is no multiple of the element) is copied
+// into `copy` if it is only read. Throws ErrorSet: no array (TypeError); unknown dtype, foreign
+// byte order, more than kMaxRank dimensions, read-only memory that is to be written (ValueError).
 void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& view, Ref& copy);
 
 // The frequent case: a contiguous array of a known dtype. False for any other, which ViewOther

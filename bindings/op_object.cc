@@ -13,7 +13,8 @@ PyObject* g_host_keywords[kHostKeywords];
 
 namespace {
 
-PyObject* g_functions = nullptr;  // dict: full name -> builtin function
+// dict: full name -> builtin function, in the order in which operators were registered
+PyObject* g_functions = nullptr;
 
 PyObject* Intern(std::string_view text) {
   PyObject* made = ToPython(text).release();
@@ -57,6 +58,7 @@ OperatorInfo* MakeInfo(Operator& op) {
     if (p.kind == ParamKind::kTensor && info->first_tensor < 0) info->first_tensor = i;
     if (IsTensor(p.kind) && !p.is_optional) info->takes_like = false;
   }
+  FillOrder(*info);
   info->takes_mask = HasOutputMask(*op.contract);
   for (int r = 0; r < op.n_results; ++r) {
     const Result& result = form.results[std::size_t(r)];
@@ -103,6 +105,15 @@ PyMethodDef g_op_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
 
 PyTypeObject* g_op_type = nullptr;
 
+void FillOrder(OperatorInfo& info) {
+  for (const bool are_tensors : {false, true}) {
+    for (int i = 0; i < info.n_params; ++i) {
+      const bool is_tensor = info.params[std::size_t(i)].kind == ParamKind::kTensor;
+      if (is_tensor == are_tensors) info.order.push_back(i);
+    }
+  }
+}
+
 void InitOpType() {
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>("The `self` of an operator's builtin function.")},
@@ -132,10 +143,7 @@ Ref MakeFunction(Operator& op) {
 }
 
 PyObject* Functions() {
-  const std::vector<Operator*> all = Operators();
-  if (std::size_t(PyDict_GET_SIZE(g_functions)) == all.size()) return g_functions;
-  for (Operator* op : all) {
-    if (PyDict_GetItemString(g_functions, op->name.c_str())) continue;
+  for (Operator* op : OperatorsFrom(std::size_t(PyDict_GET_SIZE(g_functions)))) {
     const Ref function = MakeFunction(*op);
     if (PyDict_SetItemString(g_functions, op->name.c_str(), function.get()) < 0) throw ErrorSet{};
   }

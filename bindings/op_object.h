@@ -37,6 +37,7 @@ struct OperatorInfo {
   int first_tensor = -1;    // the first parameter that is a tensor
   bool takes_like = false;  // no tensor is required, so a call may not say which host it is for
   std::vector<Parameter> params;
+  std::vector<int> order;               // in which a call converts them: see FillOrder
   std::vector<PyObject*> result_names;  // interned
   bool is_declinable[kMaxResults];
   std::uint32_t declines[kMaxResults];  // bit p: left out if parameter p is absent (result `dp`)
@@ -47,6 +48,10 @@ struct OperatorInfo {
   PyMethodDef method{};
   std::string python_name, doc;
 };
+
+// Tensors last. What converts the others may run code of Python's (__index__, __float__, __iter__),
+// which may reshape arrays and free their memory: no tensor is looked at before all of it has run.
+void FillOrder(OperatorInfo& info);
 
 struct OpObject {
   PyObject_HEAD OperatorInfo* info;

@@ -9,6 +9,7 @@
 #ifndef ANYOP_IMPORTS_NUMPY
 #define NO_IMPORT_ARRAY
 #endif
+#include <cxxabi.h>
 #include <numpy/arrayobject.h>
 
 #include <string>
@@ -68,6 +69,26 @@ void AddErrorClasses(PyObject* module);
 // Sets the Python exception that the exception being handled stands for; returns null.
 PyObject* SetPythonError();
 
+// Forgets the Python exception that is set, where another is raised in its place. Throws ErrorSet
+// for one that must reach the caller: KeyboardInterrupt, SystemExit, RecursionError, MemoryError.
+void ClearOrPass();
+
+[[noreturn]] void SleepForever();
+// Runs f, which waits for Python's lock or runs code of Python's. While the interpreter ends, it
+// unwinds every other thread that asks for the lock (pthread_exit), but frames of C++ end the
+// process where they are unwound. Such a thread sleeps from then on, as Python 3.14 lets it.
+template <class F>
+decltype(auto) WithPython(F&& f) {
+  try {
+    return f();
+  } catch (const abi::__forced_unwind&) {
+    SleepForever();
+  }
+}
+// Throws a RecursionError where the thread's stack has no room for another call of Python code
+// from a call of `op`: Python's own limit knows nothing of the frames of C++ between its own.
+void CheckStack(const std::string& op);
+
 [[noreturn]] void ThrowValueError(const std::string& text);
 [[noreturn]] void ThrowTypeError(const std::string& text);
 
@@ -81,10 +102,17 @@ PyObject* Guarded(F&& f) {
   }
 }
 
+// What is no UTF-8 becomes escapes.
 Ref ToPython(std::string_view text);
-// The text of a str; throws a TypeError that names `what` for other objects.
+// The text of a str; throws an error that names `what` for other objects, and for texts that UTF-8
+// cannot hold.
 std::string ToText(PyObject* object, const char* what);
-// repr(object), cut after 60 characters, for messages.
+// The text of a str for a message: with escapes for what UTF-8 cannot hold.
+std::string ToNameShown(PyObject* text);
+// The bytes of a path: str, bytes or os.PathLike. They need not be UTF-8.
+std::string ToPath(PyObject* object, const char* what);
+// repr(object), cut after 60 characters, for messages. No more than that is made of lists, texts
+// and the like, which may be long.
 std::string Repr(PyObject* object);
 
 }  // namespace anyop::python

@@ -26,12 +26,8 @@ class Recorder {
     GraphBuilder::CallOptions options;
     std::vector<GraphArgument> arguments;
     for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
-    PyObject* given[kMaxResults] = {};
-    if (info_.n_results == 1) {
-      given[0] = slots_.out;
-    } else if (slots_.out) {
-      Spread(info_, slots_.out, given);
-    }
+    PyObject* given[kMaxResults];
+    FindGiven(info_, slots_.out, given);
     for (int r = 0; r < info_.n_results; ++r) {
       const bool is_array = given[r] && given[r] != Py_False;
       const bool is_declined = given[r] == Py_False || IsWithoutParameter(r, arguments);
@@ -51,6 +47,7 @@ class Recorder {
                       ": out is given, but a graph inside of another makes its results anew. Try "
                       "an operator with out, or leave it away.");
     }
+    compiled.bound.Check(info_.name);
     const Graph& graph = compiled.executable->graph();
     CheckOutputs(graph);
     std::vector<GraphArgument> arguments;
@@ -97,14 +94,16 @@ class Recorder {
     }
   }
 
+  // The graph of a traced value, or of one in a list.
   void Find(PyObject* object) {
-    if (!object || tracer_) return;
-    if (IsTraced(object)) {
-      tracer_ = reinterpret_cast<TracedObject*>(object)->tracer;
-    } else if (PyTuple_Check(object) || PyList_Check(object)) {
-      const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
-      for (Py_ssize_t i = 0; i < n; ++i) Find(PySequence_Fast_GET_ITEM(object, i));
-    }
+    if (!object) return;
+    FindOne(object);
+    if (!PyTuple_Check(object) && !PyList_Check(object)) return;
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+    for (Py_ssize_t i = 0; i < n; ++i) FindOne(PySequence_Fast_GET_ITEM(object, i));
+  }
+  void FindOne(PyObject* object) {
+    if (!tracer_ && IsTraced(object)) tracer_ = reinterpret_cast<TracedObject*>(object)->tracer;
   }
 
   bool IsWithoutParameter(int r, const std::vector<GraphArgument>& arguments) const {

@@ -3,51 +3,21 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "anyop/tensor.h"
 #include "define.h"
+#include "raised.h"
 #include "runtime/calling_host.h"
 
 namespace anyop::python {
 namespace {
-
-// An exception on its way around C++.
-struct Raised {
-  Ref type, value, trace;
-  static Raised Take() {
-    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (trace && value) PyException_SetTraceback(value, trace);
-    return {Ref(type), Ref(value), Ref(trace)};
-  }
-  void Restore() { PyErr_Restore(type.release(), value.release(), trace.release()); }
-};
-
-struct DirectCall {
-  const OperatorInfo& info;
-  PyObject* const* args;
-  Py_ssize_t n_args;
-  PyObject* keywords;
-  bool is_torch;
-  DirectCall* outer;
-  std::optional<Raised> raised{};  // by the function
-};
-thread_local DirectCall* t_call = nullptr;
 
 bool IsTorchCall(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
                  PyObject* keywords) {
   Slots slots;
   Sort(info, args, n_args, keywords, slots);
   return IsForTorch(info, slots);
-}
-
-PyObject* CallWhileKnown(PyObject* self, DirectCall& call) {
-  t_call = &call;
-  PyObject* result = CallOperator(self, call.args, call.n_args, call.keywords);
-  t_call = call.outer;
-  if (!result && call.raised) call.raised->Restore();
-  return result;
 }
 
 // Which of anyop's errors an exception is, for callers that cannot get it as it is.
@@ -70,25 +40,35 @@ std::string TextOf(PyObject* object) {
   return s ? s : "?";
 }
 
+// Whether an exception must reach Python's caller as it is also through a graph, whose errors say
+// where they happened.
+bool MustPass(PyObject* error) {
+  return !PyErr_GivenExceptionMatches(error, PyExc_Exception) ||
+         PyErr_GivenExceptionMatches(error, PyExc_RecursionError);
+}
+
 // One run of a function.
 class FunctionRun {
  public:
   FunctionRun(const Definition& definition, const anyop_context* context, const anyop_value* frame)
-      : info_(*definition.info), definition_(definition), context_(context), frame_(frame) {
-    // Calls that the function makes are no part of the direct one.
-    direct_ = t_call && &t_call->info == &info_ ? t_call : nullptr;
+      : info_(*definition.info),
+        definition_(definition),
+        context_(context),
+        frame_(frame),
+        call_(std::exchange(PythonCall::innermost, nullptr)),
+        direct_(call_ ? call_->direct(info_) : nullptr) {
     const bool is_torch = direct_ ? direct_->is_torch : calling_host == HostKind::kTorch;
     by_ = &definition.functions[is_torch];
     kind_ = by_->kind;
-    outer_ = t_call;
-    t_call = nullptr;
+    CopyResults();
   }
-  ~FunctionRun() { t_call = outer_; }
+  ~FunctionRun() { PythonCall::innermost = call_; }
   FunctionRun(const FunctionRun&) = delete;
   FunctionRun& operator=(const FunctionRun&) = delete;
 
   int Run() {
     try {
+      CheckStack(info_.name);
       Call();
     } catch (const ErrorSet&) {
       return Report(Raised::Take());
@@ -123,15 +103,35 @@ class FunctionRun {
       arguments[n] = objects[n].get();
       keywords = Checked(PyTuple_Pack(1, g_host_keywords[kOut]));
     }
-    Ref returned =
-        Checked(PyObject_Vectorcall(by_->function, arguments, std::size_t(n), keywords.get()));
+    const Ref returned = Checked(WithPython([&] {
+      return PyObject_Vectorcall(by_->function, arguments, std::size_t(n), keywords.get());
+    }));
     if (by_->takes_out && returned.get() == Py_None) return;
     if (!results && CopyPlain(returned.get())) return;
     if (!results) results = LendResults();
-    const Ref done = Checked(PyObject_CallFunctionObjArgs(
-        definition_.accept, by_->function, kind_ == ObjectKind::kTorch ? Py_True : Py_False,
-        returned.get(), results.get(), nullptr));
+    const Ref done = Checked(WithPython([&] {
+      return PyObject_CallFunctionObjArgs(definition_.accept, by_->function,
+                                          kind_ == ObjectKind::kTorch ? Py_True : Py_False,
+                                          returned.get(), results.get(), nullptr);
+    }));
   }
+
+  // The function may reshape arrays of its caller, whose sizes the frame points to.
+  void CopyResults() {
+    for (int r = 0; r < info_.n_results; ++r) {
+      const anyop_value& v = frame_[info_.n_params + r];
+      if (v.tag != ANYOP_TENSOR) continue;
+      Result& to = results_[r];
+      to.tensor = *v.t;
+      std::copy_n(v.t->shape, v.t->ndim, to.shape);
+      to.tensor.shape = to.shape;
+      if (!v.t->strides) continue;
+      std::copy_n(v.t->strides, v.t->ndim, to.strides);
+      to.tensor.strides = to.strides;
+    }
+  }
+  bool IsWanted(int r) const { return frame_[info_.n_params + r].tag == ANYOP_TENSOR; }
+  const Tensor& ResultAt(int r) const { return static_cast<const Tensor&>(results_[r].tensor); }
 
   // The frequent case of what `accept` does: contiguous tensors of what was promised.
   bool CopyPlain(PyObject* returned) {
@@ -139,13 +139,12 @@ class FunctionRun {
     if (n > 1 && !(PyTuple_Check(returned) && PyTuple_GET_SIZE(returned) == n)) return false;
     DLTensor from[kMaxResults];
     for (int r = 0; r < n; ++r) {
-      const anyop_value& v = frame_[info_.n_params + r];
       PyObject* one = n == 1 ? returned : PyTuple_GET_ITEM(returned, r);
-      if (v.tag != ANYOP_TENSOR || !ViewPlain(kind_, one, from[r])) return false;
-      if (!IsAlike(from[r], *v.t)) return false;
+      if (!IsWanted(r) || !ViewPlain(kind_, one, from[r])) return false;
+      if (!IsAlike(from[r], ResultAt(r))) return false;
     }
     for (int r = 0; r < n; ++r) {
-      const auto& to = static_cast<const Tensor&>(*frame_[info_.n_params + r].t);
+      const Tensor& to = ResultAt(r);
       const std::size_t bytes = std::size_t(to.size() * to.dtype.bits / 8);
       std::memmove(to.base<char>(), static_cast<const Tensor&>(from[r]).base<char>(), bytes);
     }
@@ -162,9 +161,8 @@ class FunctionRun {
   Ref LendResults() {
     Ref results = Checked(PyTuple_New(info_.n_results));
     for (int r = 0; r < info_.n_results; ++r) {
-      const anyop_value& v = frame_[info_.n_params + r];
-      PyObject* one = v.tag == ANYOP_TENSOR ? lender_.Lend(kind_, *v.t, Access::kWrite).release()
-                                            : Py_NewRef(Py_None);
+      PyObject* one = IsWanted(r) ? lender_.Lend(kind_, ResultAt(r), Access::kWrite).release()
+                                  : Py_NewRef(Py_None);
       PyTuple_SET_ITEM(results.get(), r, one);
     }
     return results;
@@ -257,7 +255,7 @@ class FunctionRun {
              PlaceOf(raised.trace.get()) + ".";
     }
     if (lender_.has_open()) ClearFrames(raised.trace.get());
-    if (direct_) direct_->raised = std::move(raised);
+    if (direct_ || (call_ && MustPass(raised.value.get()))) call_->Keep(std::move(raised));
     return context_->host->set_error(context_, code, text.c_str());
   }
 
@@ -274,10 +272,15 @@ class FunctionRun {
   const Definition& definition_;
   const anyop_context* context_;
   const anyop_value* frame_;
-  DirectCall *direct_, *outer_;
+  PythonCall* const call_;
+  const DirectArguments* const direct_;
   const DefinedFunction* by_;
   ObjectKind kind_;
   Lender lender_;
+  struct Result {
+    DLTensor tensor;
+    std::int64_t shape[kMaxRank], strides[kMaxRank];
+  } results_[kMaxResults];
 };
 
 }  // namespace
@@ -287,11 +290,15 @@ int RunFunction(const anyop_context* context, const anyop_value* frame) {
     return context->host->set_error(context, ANYOP_NOT_AVAILABLE,
                                     "its kernel is a function of Python, which has ended.");
   }
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const auto& definition = *static_cast<const Definition*>(context->data);
-  const int code = FunctionRun(definition, context, frame).Run();
-  PyGILState_Release(state);
-  return code;
+  return WithPython([&] {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const auto& definition = *static_cast<const Definition*>(context->data);
+    const int code = definition.info ? FunctionRun(definition, context, frame).Run()
+                                     : context->host->set_error(context, ANYOP_INTERNAL,
+                                                                "it is not defined to its end.");
+    PyGILState_Release(state);
+    return code;
+  });
 }
 
 PyObject* CallDefined(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
@@ -299,8 +306,11 @@ PyObject* CallDefined(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
   const OperatorInfo& info = *reinterpret_cast<OpObject*>(self)->info;
   return Guarded([&] {
     const bool is_torch = IsTorchCall(info, args, n_args, keywords);
-    DirectCall call{info, args, n_args, keywords, is_torch, t_call};
-    return CallWhileKnown(self, call);
+    const DirectArguments arguments{info, args, n_args, keywords, is_torch};
+    PythonCall call(&arguments);
+    PyObject* result = CallOperator(self, args, n_args, keywords);
+    if (!result) call.Restore();
+    return result;
   });
 }
 

@@ -43,6 +43,7 @@ std::string FindFunctions() {
     if (!FindIn(library, name, function) && missing.empty()) missing = name;
   };
   find(cpu, "aoti_torch_get_data_ptr", g_torch.data_ptr);
+  FindIn(cpu, "aoti_torch_get_storage_size", g_torch.storage_bytes);
   find(c10, "_ZN3c108GradMode10is_enabledEv", g_torch.is_grad_enabled);
   find(c10, "_ZNK3c1010TensorImpl13requires_gradEv", g_torch.requires_grad);
   find(cpu, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", g_torch.function_modes);

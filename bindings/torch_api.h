@@ -37,6 +37,7 @@ struct TorchApi {
 
   // The C shim of the installed torch; a handle is the address of the at::Tensor in the object.
   int (*data_ptr)(const void*, void**);  // of memory to write: un-shares copy-on-write storage
+  int (*storage_bytes)(const void*, std::int64_t*);  // null where this torch lacks it
   // Its C++ functions.
   bool (*is_grad_enabled)();
   bool (*requires_grad)(const void* impl);

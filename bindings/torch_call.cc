@@ -136,12 +136,8 @@ PyMethodDef g_methods[] = {
 }  // namespace
 
 PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
-  PyObject* given[kMaxResults] = {};
-  if (info.n_results == 1) {
-    given[0] = slots.out;
-  } else if (slots.out) {
-    Spread(info, slots.out, given);
-  }
+  PyObject* given[kMaxResults];
+  FindGiven(info, slots.out, given);
   int n_given = 0;
   for (int r = 0; r < info.n_results; ++r) n_given += given[r] && given[r] != Py_False;
   PyObject* overload = Overload(info);

@@ -18,11 +18,32 @@ PyTypeObject* g_tracer_type = nullptr;
 PyObject* g_value_class = nullptr;  // of traced tensors
 std::string g_package;              // the folder of anyop's own Python
 
+// No value is without its graph, whoever makes one and how.
+PyObject* NewTraced(PyTypeObject* type, PyObject* args, PyObject*) {
+  return Guarded([&] {
+    PyObject* tracer = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : nullptr;
+    if (!tracer || Py_TYPE(tracer) != g_tracer_type) {
+      ThrowTypeError("a value of a graph is made without its tracer. Try anyop.graph.");
+    }
+    PyObject* self = Checked(type->tp_alloc(type, 0)).release();
+    auto* object = reinterpret_cast<TracedObject*>(self);
+    object->tracer = Py_NewRef(tracer);
+    object->id = -1;
+    return self;
+  });
+}
+
 int InitTraced(PyObject* self, PyObject* args, PyObject*) {
   auto* object = reinterpret_cast<TracedObject*>(self);
   PyObject* tracer;
   int id = -1;
   if (!PyArg_ParseTuple(args, "O!|i", g_tracer_type, &tracer, &id)) return -1;
+  const Trace& trace = *reinterpret_cast<TracerObject*>(tracer)->trace;
+  if (id < -1 || id >= int(trace.builder.graph().values.size())) {
+    PyErr_Format(g_errors.invalid_argument, "%s: the graph has no value %d.", trace.name.c_str(),
+                 id);
+    return -1;
+  }
   Py_XSETREF(object->tracer, Py_NewRef(tracer));
   object->id = id;
   return 0;
@@ -44,9 +65,11 @@ PyMemberDef g_traced_members[] = {
 std::shared_ptr<void> Keep(PyObject* object) {
   return {Py_NewRef(object), [](void* kept) {
             if (!Py_IsInitialized()) return;
-            const PyGILState_STATE state = PyGILState_Ensure();
-            Py_DECREF(static_cast<PyObject*>(kept));
-            PyGILState_Release(state);
+            WithPython([&] {
+              const PyGILState_STATE state = PyGILState_Ensure();
+              Py_DECREF(static_cast<PyObject*>(kept));
+              PyGILState_Release(state);
+            });
           }};
 }
 
@@ -138,7 +161,7 @@ std::string UserPlace() {
     auto* at = reinterpret_cast<PyFrameObject*>(frame.get());
     const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
     const Ref file = Checked(PyObject_GetAttrString(code.get(), "co_filename"));
-    const std::string path = ToText(file.get(), "co_filename");
+    const std::string path = ToNameShown(file.get());
     if (!path.starts_with(g_package)) {
       return path.substr(path.rfind('/') + 1) + ":" + std::to_string(PyFrame_GetLineNumber(at));
     }
@@ -153,10 +176,10 @@ namespace {
 PyObject* SetClasses(PyObject*, PyObject* args) {
   return Guarded([&] {
     PyObject* value;
-    const char* folder;
-    if (!PyArg_ParseTuple(args, "Os", &value, &folder)) throw ErrorSet{};
+    PyObject* folder;
+    if (!PyArg_ParseTuple(args, "OO", &value, &folder)) throw ErrorSet{};
     g_value_class = Py_NewRef(value);
-    g_package = folder;
+    g_package = ToNameShown(folder);
     return Py_NewRef(Py_None);
   });
 }
@@ -170,7 +193,7 @@ PyMethodDef g_functions[] = {
 void InitTracedTypes(PyObject* module) {
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>("What only a call of a graph knows.")},
-      {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
+      {Py_tp_new, reinterpret_cast<void*>(&NewTraced)},
       {Py_tp_init, reinterpret_cast<void*>(&InitTraced)},
       {Py_tp_dealloc, reinterpret_cast<void*>(&FreeTraced)},
       {Py_tp_members, g_traced_members},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph under construction as an object: inputs, views, outputs. Calls are in record.cc.
+#include <memory>
+
 #include "compiled_graph.h"
 #include "graph/text.h"
 #include "traced.h"
@@ -27,13 +29,17 @@ Ref SizeObject(const Trace& trace, const Size& size) {
   return ToPython(ShowSize(GraphOf(trace), size));
 }
 
-int NewTracer(PyObject* self, PyObject* args, PyObject*) {
-  const char* name;
-  if (!PyArg_ParseTuple(args, "s", &name)) return -1;
-  auto* object = reinterpret_cast<TracerObject*>(self);
-  if (!object->trace) object->trace = new Trace;
-  object->trace->name = name;
-  return 0;
+// Tracer(name). There is none without a trace, whoever makes one and how.
+PyObject* NewTracer(PyTypeObject* type, PyObject* args, PyObject*) {
+  return Guarded([&] {
+    PyObject* name;
+    if (!PyArg_ParseTuple(args, "O", &name)) throw ErrorSet{};
+    auto trace = std::make_unique<Trace>();
+    trace->name = ToText(name, "the name of the graph");
+    PyObject* self = Checked(type->tp_alloc(type, 0)).release();
+    reinterpret_cast<TracerObject*>(self)->trace = trace.release();
+    return self;
+  });
 }
 
 void FreeTracer(PyObject* self) {
@@ -47,9 +53,10 @@ void FreeTracer(PyObject* self) {
 PyObject* Input(PyObject* self, PyObject* args) {
   return Guarded([&] {
     Trace& trace = Self(self);
-    const char *name, *type;
-    if (!PyArg_ParseTuple(args, "ss", &name, &type)) throw ErrorSet{};
-    const std::string_view text(type);
+    PyObject *name_object, *type;
+    if (!PyArg_ParseTuple(args, "OO", &name_object, &type)) throw ErrorSet{};
+    const std::string name = ToText(name_object, (trace.name + ": the name of an input").c_str());
+    const std::string text = ToText(type, (trace.name + ": the type of " + name).c_str());
     const ParamKind kind = text == "int"     ? ParamKind::kInt
                            : text == "float" ? ParamKind::kFloat
                                              : ParamKind::kBool;
@@ -185,12 +192,29 @@ PyObject* Keep(PyObject* self, PyObject* object) {
   });
 }
 
+// Whether a call of the graph can make an object of this type from tensors: of tuple or a subclass,
+// such as a named tuple. Those of C (os.stat_result) have more items than they show.
+bool CanHoldOutputs(PyObject* object) {
+  return PyType_Check(object) &&
+         PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), &PyTuple_Type) &&
+         !PyObject_HasAttrString(object, "n_sequence_fields");
+}
+
+std::string NameOfType(PyObject* object) {
+  return PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object)->tp_name : Repr(object);
+}
+
 // compile(type of what is returned, or None for the only tensor or nothing): the graph.
 PyObject* Compile(PyObject* self, PyObject* returns) {
   return Guarded([&] {
     Trace& trace = Self(self);
-    trace.is_done = true;
+    trace.bound.Check(trace.name);  // compiling reads it
     PyTypeObject* tuple = returns == Py_None ? nullptr : reinterpret_cast<PyTypeObject*>(returns);
+    if (tuple && !CanHoldOutputs(returns)) {
+      ThrowTypeError(trace.name + ": the function returns a " + NameOfType(returns) +
+                     ", but must return a tensor, or a tuple, list or named tuple of tensors.");
+    }
+    trace.is_done = true;
     return MakeCompiledGraph(trace.name, trace.builder.Finish(), tuple, trace.has_torch_state, {},
                              std::move(trace.bound));
   });
@@ -215,8 +239,7 @@ PyMethodDef g_methods[] = {{"input", Input, METH_VARARGS, nullptr},
 
 PyTypeObject* MakeTracerType(PyObject* module) {
   static PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A graph under construction.")},
-                                {Py_tp_new, reinterpret_cast<void*>(&PyType_GenericNew)},
-                                {Py_tp_init, reinterpret_cast<void*>(&NewTracer)},
+                                {Py_tp_new, reinterpret_cast<void*>(&NewTracer)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(&FreeTracer)},
                                 {Py_tp_methods, g_methods},
                                 {0, nullptr}};

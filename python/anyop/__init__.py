@@ -148,7 +148,11 @@ def load(path: str | os.PathLike[str]) -> Library:
     Loading it again does nothing. NotAvailable: no such file, or no operator library.
     InvalidArgument: it contradicts a loaded one.
     """
-    file = os.path.realpath(path)
+    try:
+        file = os.path.realpath(os.fsdecode(path))
+    except (TypeError, ValueError):
+        _anyop.load(path)  # says what is wrong with it
+        raise
     _anyop.load(file)
     _hosts.operators_changed()
     for name, _, loaded_from in _anyop.libraries():

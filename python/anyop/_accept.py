@@ -73,10 +73,11 @@ def _copy_array(value: Any, result: Any) -> tuple[str, str] | None:
     """Copies value into result; what value is, and what to try, where it does not fit."""
     if not isinstance(value, (np.ndarray, np.generic)):
         return _foreign(value, " Try a NumPy array.")
-    if value.dtype != result.dtype or value.shape != result.shape:
-        cast = f" Try .astype({result.dtype})." if value.dtype != result.dtype else ""
-        return _show(value), cast
-    result[...] = value
+    # By name: several packages have a bfloat16, each its own.
+    is_same = _anyop.dtype_name(value.dtype) == _anyop.dtype_name(result.dtype)
+    if not is_same or value.shape != result.shape:
+        return _show(value), "" if is_same else f" Try .astype({result.dtype})."
+    result[...] = value.view(result.dtype)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import threading
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 _defined: dict[str, Function] = {}  # by full name: what the first definition bound
+_lock = threading.RLock()
 
 
 def define(
@@ -95,13 +97,15 @@ def _define(
     rows = [(f, takes, _takes_out(name, f, contract["params"])) for f, takes in functions]
     first = functions[0][0]
     file, line = _place(first)
-    operator, is_new = _anyop.define(
-        library, signature, gradient, flops, bytes,
-        inspect.getdoc(first) or "", file, f"{Path(file).name}:{line}",
-        rows[0], rows[1], Acceptor(name, [r["name"] for r in contract["results"]]),
-    )  # fmt: skip
+    with _lock:
+        operator, is_new = _anyop.define(
+            library, signature, gradient, flops, bytes,
+            inspect.getdoc(first) or "", file, f"{Path(file).name}:{line}",
+            rows[0], rows[1], Acceptor(name, [r["name"] for r in contract["results"]]),
+        )  # fmt: skip
+        if is_new:
+            _defined[name] = first
     if is_new:
-        _defined[name] = first
         _hosts.operators_changed()
     elif not _is_same(first, _defined.get(name)):
         warnings.warn(
@@ -120,13 +124,15 @@ def _check_library(name: str, library: str) -> None:
         )
     if not library.isidentifier():
         raise _anyop.InvalidArgument(
-            f"{name}: the library is {library!r}, but must be a name: letters, digits and _."
+            f"{name}: the library is {_anyop.show(library)}, but must be a name: letters, digits "
+            "and _."
         )
 
 
 def _check_gradient(name: str, library: str, gradient: str) -> None:
-    known = [n.partition(".")[2] for n in _anyop.functions() if n.startswith(f"{library}.")]
-    if gradient and gradient not in known:
+    if gradient and f"{library}.{gradient}" not in _anyop.functions():
+        names = list(_anyop.functions())
+        known = [n.partition(".")[2] for n in names if n.startswith(f"{library}.")]
         raise _anyop.InvalidArgument(
             f"{name}: its gradient is '{gradient}', but the library {library} has no such operator "
             f"yet.{_anyop.did_you_mean(gradient, known)} Try defining the gradient first."
@@ -139,7 +145,8 @@ def _takes_out(name: str, function: Function, params: list[dict[str, Any]]) -> b
         own = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         raise _anyop.InvalidArgument(
-            f"{name}: the parameters of {function!r} cannot be read. Try a def around it."
+            f"{name}: the parameters of {_anyop.show(function)} cannot be read. Try a def around "
+            "it."
         ) from None
     out = own.pop("out", None)
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def _of(library: str) -> dict[str, Callable[..., Any]]:
     prefix = library + "."
-    return {n[len(prefix) :]: f for n, f in _anyop.functions().items() if n.startswith(prefix)}
+    now = list(_anyop.functions().items())  # other threads may define operators meanwhile
+    return {n[len(prefix) :]: f for n, f in now if n.startswith(prefix)}
 
 
 def builtin_names() -> list[str]:

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import gc
+import shutil
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import anyop
@@ -115,6 +118,41 @@ def test_every_dtype_goes_in_and_comes_out(probe: Any, dtype: Any) -> None:
     np.testing.assert_array_equal(y.view(np.uint8), x.view(np.uint8))
 
 
+OTHER_BFLOAT16 = """
+import importlib.util, sys
+import anyop, numpy as np
+
+spec = importlib.util.spec_from_file_location("_ml_dtypes_ext", sys.argv[1])
+other = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(other)
+x = np.ones((2, 8), np.float32).astype(other.bfloat16)
+assert "ml_dtypes" not in sys.modules
+assert anyop.add(x, x).dtype == other.bfloat16
+import ml_dtypes
+assert ml_dtypes.bfloat16 is not other.bfloat16
+y = np.ones((2, 8), np.float32).astype(ml_dtypes.bfloat16)
+assert (anyop.add(x, y).astype(np.float32) == 2).all()
+assert anyop.rms_norm(x, out=y) is y
+twice = anyop.define("twice(x: bf16[a, b]) -> (y: bf16[a, b])", lambda x: (y + y)[:, ::1])
+assert (twice(x).astype(np.float32) == 2).all()
+assert anyop.explain(anyop.add, x, y).kernel
+assert (anyop.graph(lambda x: anyop.add(x, y), "bf16[2, 8]")(x).astype(np.float32) == 2).all()
+for wrong in (np.zeros((2, 8), "V2"), np.zeros((2, 8), np.complex64)):
+    try:
+        anyop.add(wrong, wrong)
+    except ValueError as error:
+        assert "has no such dtype" in str(error)
+    else:
+        raise AssertionError(wrong.dtype)
+"""
+
+
+def test_a_bfloat16_of_another_package_is_one_too(tmp_path: Path) -> None:
+    (extension,) = Path(ml_dtypes.__file__).parent.glob("_ml_dtypes_ext*.so")
+    copy = shutil.copy(extension, tmp_path / extension.name)  # registers types of its own
+    subprocess.run([sys.executable, "-c", OTHER_BFLOAT16, str(copy)], check=True)
+
+
 def test_stride_that_is_no_multiple_of_the_element_is_copied(probe: Any) -> None:
     packed = np.zeros(4, dtype=[("tag", "u1"), ("value", "<f4")])
     packed["value"] = [1, 2, 3, 4]
@@ -142,7 +180,7 @@ def test_lock_is_released_in_long_calls(probe: Any) -> None:
     done = False
     thread = threading.Thread(target=count)
     thread.start()
-    probe.wait(np.ones(2, np.float32))
+    probe.wait(np.ones((1, 2), np.float32))
     during = ticks
     done = True
     thread.join()

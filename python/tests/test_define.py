@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import subprocess
+import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -222,6 +226,21 @@ def test_what_is_returned_must_be_what_was_promised(
     assert isinstance(caught.value, anyop.Error)
 
 
+@pytest.mark.parametrize(
+    ("promised", "returned"),
+    [("f32", "i32"), ("i16", "f16"), ("i8", "u8"), ("u8", "bool"), ("f16", "bf16"),
+     ("f8e5m2", "f8e4m3"), ("bf16", "i16"), ("f64", "i64"), ("bool", "i8")],
+)  # fmt: skip
+def test_dtypes_of_the_same_size_are_told_apart(promised: str, returned: str) -> None:
+    wrong = anyop._anyop.numpy_dtype(returned)
+    op = define(f"f(x: f32[n]) -> (y: {promised}[n])", lambda x: np.ones(x.shape).astype(wrong))
+    with pytest.raises(ValueError) as caught:
+        op(X[0])
+    assert f"returned {returned}[3] for y, but the signature promises {promised}[3]." in str(
+        caught.value
+    )
+
+
 def test_the_number_of_results_must_fit() -> None:
     op = define("f(x: f32[n]) -> (y: f32[n], z: f32[n])", lambda x: (x,))
     with pytest.raises(ValueError, match=r"returned 1 values, but must return a tuple of 2 \(y, z"):
@@ -312,6 +331,94 @@ def test_the_same_contract_again_binds_nothing() -> None:
         f"user.same of {__file__} is\n  same(x: f64[n]) -> (y: f64[n])\n"
         f"but {__file__} has already registered\n  {signature}"
     )
+
+
+AGAINST_THE_POLICY = """
+import gc
+import anyop, numpy as np
+
+anyop.set_policy("user.f=cpu_avx2")
+def make():
+    big = np.ones(10)
+    def f(x):
+        return x + big[0]
+    return f
+try:
+    anyop.define("f(x: f64[n]) -> (y: f64[n])", make())
+except ValueError as error:
+    assert str(error) == (
+        "policy 'user.f=cpu_avx2': user.f has no kernel 'cpu_avx2', only cpu_python."
+    ), error
+else:
+    raise AssertionError
+gc.collect()
+assert "user.f" not in [s["name"] for s in anyop.specs()]
+assert "user" not in list(anyop.ops)
+anyop.set_policy("")
+assert anyop.define("f(x: f64[n]) -> (y: f64[n])", make())(np.ones(2)).tolist() == [2, 2]
+"""
+
+
+def test_what_the_policy_contradicts_is_not_defined() -> None:
+    subprocess.run([sys.executable, "-c", AGAINST_THE_POLICY], check=True)
+
+
+def test_threads_define_at_once() -> None:
+    failures: list[BaseException] = []
+    barrier, numbers = threading.Barrier(6), itertools.count()
+
+    def work() -> None:
+        try:
+            barrier.wait()
+            for _ in range(60):
+                k = next(numbers)
+                back = f"back_{k // 2}(dy: f32[n]) -> (dx: f32[n]?)"
+                anyop.define(back, lambda dy: dy, library="at_once")
+                name = f"at_once_{k}(x: f32[n]) -> (y: f32[n])"
+                op = anyop.define(name, lambda x: x, library="at_once", gradient=f"back_{k // 2}")
+                assert op(X[0]).tolist() == X[0].tolist()
+                list(anyop.ops.at_once.items())
+        except BaseException as error:
+            failures.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not failures
+
+
+MANY = """
+import resource, sys, time
+import anyop, numpy as np
+
+def f(x):
+    return x
+
+def define(n, begin):
+    start = time.process_time()
+    for i in range(begin, begin + n):
+        anyop.define(f"f{i}(x: f32[n]) -> (y: f32[n])", f)
+    return time.process_time() - start
+
+define(500, 0)
+few = define(500, 500)
+define(3000, 1000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+many = define(500, 4000)
+define(1500, 4500)
+kib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2000
+print(few, many, kib)
+assert many < 2 * few + 0.1, (few, many)
+assert kib < 10, kib
+"""
+
+
+def test_many_operators_cost_each_what_few_do() -> None:
+    subprocess.run([sys.executable, "-c", MANY], check=True)
 
 
 def add_one(x: Any, by: float = 1.0) -> Any:

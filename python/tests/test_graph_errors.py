@@ -363,34 +363,6 @@ def test_sizes_that_depend_on_each_other_are_told() -> None:
     )
 
 
-MOVED = (
-    ": the state {} was resized or given other memory, but a graph keeps what it was made with. "
-    "Try making the graph again."
-)
-
-
-def test_state_that_is_resized_is_noticed() -> None:
-    base = np.ones(64, np.float32)
-    view = base[:4]
-    g = anyop.graph(lambda x: anyop.add(x, view), "f32[4]", state={"v": view}, name="g")
-    g(np.ones(4, np.float32))
-    with pytest.raises(ValueError, match="cannot resize an array that references"):
-        base.resize(1 << 20)
-    again = anyop.Graph.parse(str(g), {"v": view}, name="again")
-    outer = anyop.graph(lambda x: g(x), "f32[4]", name="outer")
-    base.resize(1 << 20, refcheck=False)
-    for graph in (g, again, outer):
-        name = graph.name
-        check(lambda g=graph: g(np.ones(4, np.float32)), ValueError, name + MOVED.format("v"))
-
-
-def test_a_state_that_is_dropped_lives_on() -> None:
-    weights = [np.full(4, 2, np.float32)]
-    g = anyop.graph(lambda x: anyop.add(x, weights[0]), "f32[4]")
-    weights.clear()
-    np.testing.assert_array_equal(g(np.ones(4, np.float32)), np.full(4, 3, np.float32))
-
-
 def test_too_little_memory_is_an_error_of_the_call() -> None:
     g = anyop.graph(lambda x: anyop.argmax(x), "f32[n]", name="g")
     huge = np.broadcast_to(np.float32(1), (1 << 42,))  # copied, as it is not contiguous

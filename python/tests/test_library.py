@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -13,6 +16,8 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
+from anyop._graph.size import Size
+from anyop._graph.value import Value
 
 X, W = np.ones((2, 8), np.float32), np.ones(8, np.float32)
 
@@ -56,8 +61,82 @@ def test_a_file_that_is_no_library_is_not_available(tmp_path: Path) -> None:
     shutil.copy(anyop._anyop.__file__, other)  # a shared object without anyop_library
     with pytest.raises(anyop.NotAvailable, match="other.so"):
         anyop.load(other)
-    with pytest.raises(TypeError):
+    with pytest.raises(anyop.WrongType) as caught:
         anyop.load(3)  # type: ignore[arg-type]
+    assert str(caught.value) == "load: path is 3, but must be a path."
+    with pytest.raises(anyop.InvalidArgument) as refused:
+        anyop.load("a\0b.so")
+    assert str(refused.value) == "load: path is 'a\\x00b.so', but no file can have such a name."
+
+
+def test_a_file_that_is_cut_off_is_not_available(probe_file: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.so"
+    whole = probe_file.read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(anyop.NotAvailable) as caught:
+        anyop.load(cut)
+    assert str(caught.value) == (
+        f"{cut}: has {len(whole) // 2} bytes, but its header tells of {len(whole)}: the file is "
+        "cut off. Try to build or copy it again."
+    )
+
+
+def test_paths_need_not_be_utf8(probe_file: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xe4.so")
+    with pytest.raises(anyop.NotAvailable) as caught:
+        anyop.load(name)
+    shown = f"{tmp_path}/\\xff\\xe4.so: there is no such file, or it cannot be read."
+    assert str(caught.value) == shown
+    shutil.copy(probe_file, name)
+    code = f"""
+import anyop, os
+path = os.fsdecode({os.fsencode(name)!r})
+assert anyop.load(path) is anyop.load(os.fsencode(path)) is anyop.ops.probe
+assert path in [file for _, _, file in anyop._anyop.libraries()]
+assert anyop.info("probe.total")["file"] == path
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_types_of_the_extension_cannot_be_made_otherwise() -> None:
+    extension: Any = anyop._anyop
+    types = {t for t in vars(extension).values() if isinstance(t, type)}
+    types |= {type(anyop.softmax.__self__), type(anyop.softmax)}
+    types = {t for t in types if not issubclass(t, BaseException)}
+    assert {t.__name__ for t in types} >= {"Tracer", "Traced", "Graph", "Captured", "Op"}
+    for t in types:
+        for make in (lambda t=t: t.__new__(t), lambda t=t: object.__new__(t), t):
+            with pytest.raises(TypeError):
+                make()
+
+
+def test_values_of_a_graph_need_their_tracer() -> None:
+    extension: Any = anyop._anyop
+    tracer = extension.Tracer("mine")
+    for value in (tracer, Value(tracer, tracer.input("x", "f32[n]")), Size(tracer, "n")):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError):
+                copied(value)
+    with pytest.raises(anyop.InvalidArgument, match="mine: the graph has no value 7"):
+        Value(tracer, 7)
+    with pytest.raises(anyop.WrongType, match="made without its tracer"):
+        Value.__new__(Value, 3)
+    bare = Value.__new__(Value, tracer)
+    with pytest.raises(anyop.Error):
+        anyop.softmax(bare)
+    for wrong in (3, int, os.stat_result):
+        with pytest.raises(anyop.WrongType, match="must return a tensor, or a tuple"):
+            tracer.compile(wrong)
+    for call in (
+        lambda: tracer.slice(9, 0, 0, 1),
+        lambda: tracer.reshape(-1, (1,)),
+        lambda: tracer.transpose(0, 0, 5),
+        lambda: tracer.describe(9),
+        lambda: tracer.describe("a"),
+        lambda: tracer.input("\ud800", "f32[n]"),
+    ):
+        with pytest.raises((anyop.Error, TypeError)):
+            call()
 
 
 def test_info_is_the_contract_as_data() -> None:

@@ -23,6 +23,15 @@ def check(call: Callable[[], Any], kind: type[Exception], text: str) -> None:
     assert isinstance(caught.value, anyop.Error)
 
 
+def strided(*strides: int) -> np.ndarray:
+    """f32[2, 8] at these strides, in elements."""
+    memory = np.zeros(64, np.float32)
+    return np.lib.stride_tricks.as_strided(memory, (2, 8), [4 * s for s in strides])
+
+
+NESTED: list[Any] = []
+NESTED.append(NESTED)
+
 VALUES: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: anyop.rms_norm(X, W[:7]),
@@ -57,6 +66,21 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
         lambda: anyop.rms_norm(X, W, out=np.empty((2, 7), np.float32)),
         "rms_norm: y is f32[2, 7], but must be f32[2, 8] because x is f32[2, 8].",
     ),
+    (
+        lambda: anyop.rms_norm(X, W, out=strided(0, 1)),
+        "rms_norm: y is f32[2, 8] with strides [0, 1], but must have no stride 0, because it is "
+        "written. Try a contiguous tensor.",
+    ),
+    (
+        lambda: anyop.rms_norm(X, W, out=strided(1, 0)),
+        "rms_norm: y is f32[2, 8] with strides [1, 0], but must have stride 1 in its last "
+        "dimension and no negative stride, because it is written. Try a contiguous tensor.",
+    ),
+    (
+        lambda: anyop.rms_norm(X, W, out=strided(4, 1)),
+        "rms_norm: y is f32[2, 8] with strides [4, 1], of which some elements share memory, but it "
+        "is written. Try a contiguous tensor.",
+    ),
 ]
 
 
@@ -87,6 +111,38 @@ TYPES: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: anyop.rms_norm(X, W, out=[1]),
         "rms_norm: y is [1], but must be a NumPy array. Try numpy.asarray(y).",
+    ),
+    (
+        lambda: anyop.softmax(X, out=False),
+        "softmax: y is False in out, but only results with '?' can be left out.",
+    ),
+    (
+        lambda: anyop.softmax(X, policy="none", out=False),
+        "softmax: y is False in out, but only results with '?' can be left out.",
+    ),
+    (
+        lambda: anyop.softmax(X, out=True),
+        "softmax: y is True, but must be a NumPy array. Try numpy.asarray(y).",
+    ),
+    (
+        lambda: anyop.explain(anyop.softmax, X, out=False),
+        "softmax: y is False in out, but only results with '?' can be left out.",
+    ),
+    (
+        lambda: anyop.softmax(NESTED),
+        "softmax: x is [[...]], but must be a NumPy array. Try numpy.asarray(x).",
+    ),
+    (
+        lambda: anyop.softmax(X, out=NESTED),
+        "softmax: y is [[...]], but must be a NumPy array. Try numpy.asarray(y).",
+    ),
+    (
+        lambda: anyop.softmax(X, **{"\udc80": 1}),
+        "softmax: unknown argument '\\udc80'.",
+    ),
+    (
+        lambda: anyop.softmax("\ud800"),
+        "softmax: x is '\\ud800', but must be a NumPy array. Try numpy.asarray(x).",
     ),
     (
         lambda: anyop.rms_norm(X, like=np),
@@ -130,6 +186,24 @@ PROBE: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"sizes": [1, 2.5]}, TypeError, "sizes[1] is 2.5, but must be an int."),
     ({"gains": ["a"]}, TypeError, "gains[0] is 'a', but must be a number."),
     ({"policy": 3}, TypeError, "policy is 3, but must be a str."),
+    (
+        {"policy": "\udcff"},
+        ValueError,
+        "policy is '\\udcff', but must be a text that UTF-8 has codes for, without a null "
+        "character.",
+    ),
+    (
+        {"policy": "no\0ne"},
+        ValueError,
+        "policy is 'no\\x00ne', but must be a text that UTF-8 has codes for, without a null "
+        "character.",
+    ),
+    (
+        {"w": "\ud800"},
+        ValueError,
+        "w is '\\ud800', but must be 'red' or 'green'.",
+    ),
+    ({"sizes": NESTED}, TypeError, "sizes[0] is [[...]], but must be an int."),
 ]
 
 
@@ -138,6 +212,48 @@ def test_every_kind_is_checked(
     probe: Any, arguments: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
     check(lambda: probe.describe(**arguments), kind, f"probe.describe: {text}")
+
+
+def test_lists_within_themselves_are_no_lists_of_tensors(probe: Any) -> None:
+    text = "probe.total: xs[0] is [[...]], but must be a NumPy array. Try numpy.asarray(xs[0])."
+    check(lambda: probe.total(NESTED), TypeError, text)
+    text = "softmax: x is [[...]], but must be a NumPy array. Try numpy.asarray(x)."
+    check(lambda: anyop.graph(lambda x: anyop.softmax(NESTED, out=x), "f32[n]"), TypeError, text)
+
+
+class Element:
+    shown = 0
+
+    def __repr__(self) -> str:
+        Element.shown += 1
+        return "element"
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda e: [e] * 10**6, "[element, element, element, element, element, element, eleme..."),
+        (lambda e: (e,) * 10**6, "(element, element, element, element, element, element, eleme..."),
+        (lambda e: dict.fromkeys(range(10**6), e), "{0: element, 1: element, 2: element, 3: element, 4: element,..."),  # noqa: E501
+        (lambda e: {*range(10**6)}, "{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1..."),  # noqa: E501
+        (lambda e: frozenset({e}), "frozenset({element})"),
+        (lambda e: [[(e,)], {}, set(), "a", (1, 2)], "[[(element,)], {}, set(), 'a', (1, 2)]"),
+        (lambda e: "a" * 10**7, "'" + "a" * 59 + "..."),
+        (lambda e: b"a" * 10**7, "b'" + "a" * 58 + "..."),
+        (lambda e: 1 << 10**6, "an int of 1000001 bits"),
+        (lambda e: "ä" * 58, "'" + "ä" * 58 + "'"),
+        (lambda e: "ä" * 59, "'" + "ä" * 59 + "..."),
+    ],
+)  # fmt: skip
+def test_no_more_of_an_object_is_made_than_shown(make: Callable[[Any], Any], text: str) -> None:
+    Element.shown = 0
+    wrong = make(Element())
+    check(
+        lambda: anyop.softmax(wrong),
+        TypeError,
+        f"softmax: x is {text}, but must be a NumPy array. Try numpy.asarray(x).",
+    )
+    assert Element.shown < 100
 
 
 def test_lists_of_arrays_are_checked(probe: Any) -> None:
@@ -171,6 +287,12 @@ def test_out_of_several_results_has_their_number(probe: Any) -> None:
         lambda: probe.halves(x, out=(False, None)),
         TypeError,
         "probe.halves: low is False in out, but only results with '?' can be left out.",
+    )
+    check(
+        lambda: probe.halves(x, out=False),
+        TypeError,
+        "probe.halves: out is False, but must be a tuple of 2 (low, high). "
+        "Try None for those to allocate.",
     )
     check(
         lambda: probe.bump([x], out=x),

@@ -50,7 +50,7 @@ def graph(
     """
     if not callable(function):
         raise _anyop.WrongType(
-            f"graph: the function is {function!r}, but must be one that calls operators."
+            f"graph: the function is {_anyop.show(function)}, but must be one that calls operators."
         )
     shown = name or getattr(function, "__name__", "graph").strip("<>")
     names = _argument_names(shown, function, len(specs))
@@ -62,10 +62,20 @@ def graph(
     with _once(shown, (function, str(specs))):
         returned = function(*arguments)
     outputs, kind = _outputs(shown, returned)
-    fields = getattr(kind, "_fields", [f"out{i}" for i in range(len(outputs))])
-    for key, output in zip(fields if kind else ["out"], outputs, strict=False):
+    for key, output in zip(_output_names(kind, len(outputs)), outputs, strict=True):
         tracer.output(output, key)
     return tracer.compile(kind)
+
+
+def _output_names(kind: type[Any] | None, n: int) -> list[str]:
+    """The fields of a named tuple; else out0, out1, ..."""
+    if kind is None:
+        return ["out"] * n
+    fields = getattr(kind, "_fields", ())
+    is_named = isinstance(fields, tuple) and len(fields) == n
+    if is_named and all(isinstance(f, str) for f in fields):
+        return list(fields)
+    return [f"out{i}" for i in range(n)]
 
 
 @contextmanager
@@ -125,8 +135,8 @@ def _type_of(name: str, array: Any) -> str:
     dtype, shape = getattr(array, "dtype", None), getattr(array, "shape", None)
     if dtype is None or shape is None:
         raise _anyop.WrongType(
-            f"graph: the type of {name} is {array!r}, but must be a str like 'f32[n, 64]', 'int', "
-            "'float' or 'bool', or an array."
+            f"graph: the type of {name} is {_anyop.show(array)}, but must be a str like "
+            "'f32[n, 64]', 'int', 'float' or 'bool', or an array."
         )
     return f"{_anyop.dtype_name(dtype)}[{', '.join(str(int(n)) for n in shape)}]"
 

@@ -42,7 +42,7 @@ def host(function: Callable[..., Any], *arguments: Any, result: Any) -> Any:
     traced = [a for a in arguments if isinstance(a, Traced)]
     if not callable(function):
         raise _anyop.WrongType(
-            f"anyop.host: the function is {function!r}, but must be one that is called."
+            f"anyop.host: the function is {_anyop.show(function)}, but must be one that is called."
         )
     if not traced:
         return function(*arguments)
@@ -110,6 +110,8 @@ class _Call:
             try:
                 made = function(*arguments)
                 return made[0] if is_row else made
+            except RecursionError:
+                raise
             except Exception as error:
                 text = str(error)
                 raise _anyop.InvalidArgument(
@@ -127,16 +129,16 @@ class _Call:
         if not isinstance(result, str):
             dtype, shape = getattr(result, "dtype", None), getattr(result, "shape", None)
             if dtype is None or shape is None:
-                self.refuse(repr(result))
+                self.refuse(_anyop.show(result))
             return _anyop.dtype_name(dtype), tuple(int(n) for n in shape)
         found = _TYPE.match(result)
         if not found:
-            self.refuse(repr(result))
+            self.refuse(_anyop.show(result))
         dtype, inner = found.groups()
         try:
             _anyop.numpy_dtype(dtype)
         except _anyop.InvalidArgument:
-            self.refuse(repr(result))
+            self.refuse(_anyop.show(result))
         sizes = [n.strip() for n in inner.split(",")] if inner.strip() else []
         return dtype, tuple(Size.of(self.tracer, self.tracer.size(n)) for n in sizes)
 

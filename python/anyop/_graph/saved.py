@@ -48,7 +48,7 @@ def save_graphs(
         for name, content in (files or {}).items()
     ]
     text = json.dumps({} if metadata is None else metadata)
-    _anyop.save_graphs(os.fspath(path), list(graphs.items()), text, contents, progress)
+    _anyop.save_graphs(path, list(graphs.items()), text, contents, progress)
 
 
 def load_graph(path: str | os.PathLike[str], name: str | None = None) -> _anyop.Graph:
@@ -61,11 +61,11 @@ def load_graph(path: str | os.PathLike[str], name: str | None = None) -> _anyop.
     operators that are not loaded; InvalidArgument where files are damaged, or the signature of an
     operator has changed since.
     """
-    graphs, _ = _anyop.load_graphs(os.fspath(path), name or "")
+    graphs, _ = _anyop.load_graphs(path, name or "")
     return next(iter(graphs.values()))
 
 
 def load_graphs(path: str | os.PathLike[str]) -> SavedGraphs:
     """All graphs of a folder, by name, and its metadata. They share state as they did."""
-    graphs, metadata = _anyop.load_graphs(os.fspath(path), None)
+    graphs, metadata = _anyop.load_graphs(path, None)
     return SavedGraphs(graphs, json.loads(metadata))

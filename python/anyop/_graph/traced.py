@@ -34,7 +34,7 @@ class Traced(_anyop.Traced):
 
     def _refuse_foreign(self, code: str, operator: str) -> NoReturn:
         """Code that is not anyop's was called."""
-        names = [n.partition(".")[2] for n in _anyop.functions() if n.startswith("anyop.")]
+        names = [n.partition(".")[2] for n in list(_anyop.functions()) if n.startswith("anyop.")]
         hint = _anyop.did_you_mean(operator, names)
         if operator in names:
             hint = f" Try anyop.{operator}."

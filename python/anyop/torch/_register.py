@@ -14,7 +14,7 @@ from anyop import _anyop
 from anyop.torch import _fast, _route
 from anyop.torch._operators import Operator
 
-_registered: set[str] = set()
+_n_seen = 0  # of all operators
 _fragments: dict[str, Any] = {}
 _lock = threading.RLock()
 _PT2 = torch.Tag.pt2_compliant_tag
@@ -25,11 +25,14 @@ _TAGS = {"": _FUNCTIONAL, "out": (_PT2, torch.Tag.out), "_": (_PT2, torch.Tag.in
 
 def register_new() -> None:
     """Registers what has been loaded since the last call. Does nothing if that is nothing."""
-    functions = [name for name in _anyop.functions() if not name.startswith("torch_host.")]
-    if len(functions) == len(_registered):
+    global _n_seen
+    functions = _anyop.functions()  # in the order in which they came
+    if len(functions) == _n_seen:
         return
     with _lock:
-        new = [Operator(name) for name in functions if name not in _registered]
+        names = list(functions)[_n_seen:]
+        _n_seen += len(names)
+        new = [Operator(name) for name in names if not name.startswith("torch_host.")]
         adapter = _route.adapter()
         for op in new:
             _define(op)
@@ -40,7 +43,6 @@ def register_new() -> None:
                 from anyop.torch import _python_route
 
                 _python_route.register(op, _implementer(op))
-            _registered.add(op.name)
             out = op.torch_op("out") if op.schemas["out"] else None
             _anyop.torch_route(op.function, op.torch_op(""), out)
             _fast.trace_as(op.function, op.torch_op(""), out)

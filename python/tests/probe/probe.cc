@@ -68,12 +68,34 @@ void Gradient(const Context&, const Tensor& dy, const Tensor&, const Tensor* w, 
 constexpr Kernel kGradient{.name = "cpu", .run = Bind<&Gradient>()};
 constexpr const Kernel* kGradientKernels[] = {&kGradient};
 
+void CopyRows(const Tensor& x, const Tensor& y) {
+  for (std::int64_t i = 0; i < x.dim(0); ++i) {
+    std::copy_n(x.base<const float>() + i * x.stride(0), x.dim(1),
+                y.base<float>() + i * y.stride(0));
+  }
+}
+
 void Wait(const Context&, const Tensor& x, const Tensor& y) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  for (std::int64_t i = 0; i < x.dim(0); ++i) y.base<float>()[i] = x.base<const float>()[i];
+  CopyRows(x, y);
 }
 constexpr Kernel kWait{.name = "cpu", .run = Bind<&Wait>()};
 constexpr const Kernel* kWaitKernels[] = {&kWait};
+
+void Everything(const Context&, const Tensor& x, std::span<const Tensor* const> xs, std::int64_t n,
+                double f, std::span<const std::int64_t> sizes, std::span<const double> gains,
+                const Tensor& y, const Tensor& total) {
+  CopyRows(x, y);
+  double sum = double(n) + f;
+  for (const std::int64_t size : sizes) sum += double(size);
+  for (const double gain : gains) sum += gain;
+  for (const Tensor* one : xs) {
+    for (std::int64_t i = 0; i < one->dim(0); ++i) sum += one->base<const float>()[i];
+  }
+  total.base<double>()[0] = sum;
+}
+constexpr Kernel kEverything{.name = "cpu", .run = Bind<&Everything>()};
+constexpr const Kernel* kEverythingKernels[] = {&kEverything};
 
 void Copy(const Context&, const Tensor& x, const Tensor& y) {
   std::copy_n(x.base<const char>(), x.size() * Bytes(x.type()), y.base<char>());
@@ -106,9 +128,15 @@ extern constinit const Op gradient{
     .kernels = kGradientKernels,
 };
 extern constinit const Op wait{
-    .signature = "wait(x: f32[n]) -> (y: f32[n])",
+    .signature = "wait(x: f32[a, b]) -> (y: f32[a, b])",
     .flops = "1000000000",
     .kernels = kWaitKernels,
+};
+extern constinit const Op everything{
+    .signature =
+        "everything(x: f32[a, b], xs: f32[c]*, n: int = 0, f: float = 0.0, sizes: int[] = "
+        "[], gains: float[] = []) -> (y: f32[a, b], total: f64[])",
+    .kernels = kEverythingKernels,
 };
 extern constinit const Op copy{
     .signature =

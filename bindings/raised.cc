@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "raised.h"
+
+namespace anyop::python {
+
+thread_local PythonCall* PythonCall::innermost = nullptr;
+
+Raised Raised::Take() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace && value) PyException_SetTraceback(value, trace);
+  return {Ref(type), Ref(value), Ref(trace)};
+}
+
+}  // namespace anyop::python
