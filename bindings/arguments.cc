@@ -54,7 +54,10 @@ int FindSlot(const OperatorInfo& info, PyObject* keyword, int first) {
 }
 
 bool IsModule(PyObject* object, std::string_view name) {
-  return PyModule_Check(object) && PyModule_GetName(object) == name;
+  if (!PyModule_Check(object)) return false;
+  const char* own = PyModule_GetName(object);
+  if (!own) ClearOrPass();  // it was taken away
+  return own && own == name;
 }
 
 void CheckLike(const OperatorInfo& info, PyObject* like) {

@@ -92,8 +92,8 @@ template <class Host>
 inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, CallMemory& memory,
                    anyop_value* frame, PyObject** given) {
   const int n = info.n_params;
-  for (const int i : info.order) {
-    const Parameter& param = info.params[std::size_t(i)];
+  for (const auto& [at, i] : info.order) {
+    const Parameter& param = *at;
     if (PyObject* object = slots[i]) {
       Convert(host, info, param, object, memory, frame[i]);
     } else if (param.is_required) [[unlikely]] {

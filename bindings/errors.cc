@@ -64,7 +64,7 @@ void AddErrorClasses(PyObject* module) {
                         "A defect of anyop or of an operator. Please report it.");
 }
 
-PyObject* SetPythonError() {
+[[gnu::no_sanitize("null")]] PyObject* SetPythonError() {
   try {
     throw;
   } catch (const abi::__forced_unwind&) {

@@ -108,8 +108,9 @@ PyTypeObject* g_op_type = nullptr;
 void FillOrder(OperatorInfo& info) {
   for (const bool are_tensors : {false, true}) {
     for (int i = 0; i < info.n_params; ++i) {
-      const bool is_tensor = info.params[std::size_t(i)].kind == ParamKind::kTensor;
-      if (is_tensor == are_tensors) info.order.push_back(i);
+      const Parameter& param = info.params[std::size_t(i)];
+      const bool is_tensor = param.kind == ParamKind::kTensor;
+      if (is_tensor == are_tensors) info.order.push_back({&param, i});
     }
   }
 }

@@ -37,7 +37,11 @@ struct OperatorInfo {
   int first_tensor = -1;    // the first parameter that is a tensor
   bool takes_like = false;  // no tensor is required, so a call may not say which host it is for
   std::vector<Parameter> params;
-  std::vector<int> order;               // in which a call converts them: see FillOrder
+  struct Place {
+    const Parameter* param;
+    int index;
+  };
+  std::vector<Place> order;             // in which a call converts them: see FillOrder
   std::vector<PyObject*> result_names;  // interned
   bool is_declinable[kMaxResults];
   std::uint32_t declines[kMaxResults];  // bit p: left out if parameter p is absent (result `dp`)

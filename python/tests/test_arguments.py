@@ -166,6 +166,10 @@ def test_operator_without_tensors_takes_like(probe: Any) -> None:
     assert probe.describe(like=np.zeros(1))[0] == 1
     with pytest.raises(TypeError, match="like is 3, but must be numpy, torch, or an array"):
         probe.describe(like=3)
+    nameless = type(np)("nameless")
+    del nameless.__dict__["__name__"]
+    with pytest.raises(TypeError, match="like is <module '\\?'.*>, but must be numpy, torch, or"):
+        probe.describe(like=nameless)
 
 
 def test_lock_is_released_in_long_calls(probe: Any) -> None:

@@ -103,6 +103,36 @@ def test_lists_and_results_are_looked_at_last_too(probe: Any, way: str) -> None:
     assert total == 100_000 + (0 if way == "tensors" else 1)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_tensors_are_looked_at_after_all_code_of_the_call(probe: Any, way: str) -> None:
+    torch = pytest.importorskip("torch")
+    x, one = torch.ones(4, 8), torch.ones(32)
+
+    def change() -> None:
+        if x.numel() == 32:
+            x.resize_(512, 1024).fill_(2)
+            one.resize_(100_000).fill_(1)
+
+    results = call_with(probe, way, x, one, change)
+    assert results.y.shape == (512, 1024)
+    assert bool((results.y == 2).all())
+    assert results.total == 100_000 + (0 if way == "tensors" else 1)
+
+
+def test_arrays_of_a_graph_are_looked_at_last_too() -> None:
+    def scaled(x: Any, eps: Any) -> Any:
+        return anyop.rms_norm(x, None, eps)
+
+    g = anyop.graph(scaled, "f32[n, m]", "float")
+    for change in (reshape, grow):
+        x = np.ones((4, 8), np.float32)
+        y = g(x, Acting(lambda: change(x)))  # noqa: B023
+        assert y.shape == x.shape != (4, 8)
+        x = np.ones((4, 8), np.float32)
+        explanation = anyop.explain(anyop.rms_norm, x, None, Acting(lambda: change(x)))  # noqa: B023
+        assert f"f32[{x.shape[0]}, {x.shape[1]}]" in explanation.call
+
+
 def test_code_of_a_subclass_is_not_run_between_views(probe: Any) -> None:
     x, one = np.ones((4, 8), np.float32), np.ones(3, np.float32)
     asked = []

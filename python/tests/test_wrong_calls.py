@@ -301,6 +301,23 @@ def test_out_of_several_results_has_their_number(probe: Any) -> None:
     )
 
 
+def test_a_result_that_must_be_computed_cannot_be_left_out(probe: Any) -> None:
+    torch = pytest.importorskip("torch")
+    text = "softmax: y is False in out, but only results with '?' can be left out."
+    calls: list[Callable[[], Any]] = [
+        lambda: anyop.softmax(torch.ones(2, 8), out=False),
+        lambda: anyop.softmax(torch.ones(2, 8, requires_grad=True), out=False),
+        lambda: anyop.graph(lambda x: anyop.softmax(x, out=False), "f32[n]"),
+    ]
+    for call in calls:
+        check(call, TypeError, text)
+    g = anyop.graph(lambda x: anyop.softmax(x), "f32[n, 8]", name="g")
+    text = "g: out is False in out, but only results with '?' can be left out."
+    check(lambda: g(X, out=False), TypeError, text)
+    dx = probe.gradient(W, W, out=(False, False)).dx
+    assert dx is None
+
+
 def test_outputs_may_not_share_memory(probe: Any) -> None:
     x = np.ones(4, np.float32)
     with pytest.raises(ValueError, match="probe.halves: low"):

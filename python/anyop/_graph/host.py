@@ -66,6 +66,8 @@ def run(number: int, *args: Any, _clock: Any = time.perf_counter_ns) -> Any:
     start = _clock()
     try:
         result = row.function(*args)
+    except RecursionError:  # reaches the caller as it is
+        raise
     except Exception as error:
         _now.error = error
         raise
