@@ -188,9 +188,9 @@ PyObject* GetNearest(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     const Ref known = Checked(PySequence_Tuple(args[1]));
     std::vector<std::string> words;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(known.get()); ++i) {
-      words.push_back(ToText(PyTuple_GET_ITEM(known.get(), i), "a known word"));
+      words.push_back(ToNameShown(PyTuple_GET_ITEM(known.get(), i)));
     }
-    return ToPython(DidYouMean(ToText(args[0], "word"), words)).release();
+    return ToPython(DidYouMean(ToNameShown(args[0]), words)).release();
   });
 }
 

@@ -3,7 +3,7 @@
 
 namespace anyop::python {
 
-thread_local PythonCall* PythonCall::innermost = nullptr;
+constinit thread_local PythonCall* PythonCall::innermost = nullptr;
 
 Raised Raised::Take() {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;

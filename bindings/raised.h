@@ -46,7 +46,8 @@ class PythonCall {
     return raised_.has_value();
   }
 
-  static thread_local PythonCall* innermost;  // null while Python code runs, or if C++ called
+  static constinit thread_local PythonCall*
+      innermost;  // null while Python code runs, or if C++ called
 
  private:
   const DirectArguments* direct_;

@@ -62,12 +62,14 @@ void RegisterOne(Operator& op) {
 
 extern "C" {
 
-// Implements the operators loaded since the last call. Null, or what went wrong.
-ANYOP_EXPORT const char* anyop_torch_register_new() {
+// Implements the operators that were loaded since the last call, up to `n` of all: the schemas of
+// those that another thread has loaded meanwhile are not defined yet. Null, or what went wrong.
+ANYOP_EXPORT const char* anyop_torch_register_new(std::size_t n) {
   static std::size_t done = 0;  // Python's lock is held
   static auto& error = *new std::string;
   try {
     for (anyop::Operator* op : anyop::OperatorsFrom(done)) {
+      if (done == n) break;
       ++done;
       anyop::torch_host::RegisterOne(*op);
     }

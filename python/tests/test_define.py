@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import subprocess
 import sys
 import threading
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -363,32 +361,44 @@ def test_what_the_policy_contradicts_is_not_defined() -> None:
     subprocess.run([sys.executable, "-c", AGAINST_THE_POLICY], check=True)
 
 
-def test_threads_define_at_once() -> None:
-    failures: list[BaseException] = []
-    barrier, numbers = threading.Barrier(6), itertools.count()
+AT_ONCE = """
+import itertools, sys, threading, warnings
+import anyop, numpy as np
+if "torch" in sys.argv:
+    import torch
+warnings.simplefilter("error")
+failures, barrier, numbers, x = [], threading.Barrier(6), itertools.count(), np.ones(3, np.float32)
 
-    def work() -> None:
-        try:
-            barrier.wait()
-            for _ in range(60):
-                k = next(numbers)
-                back = f"back_{k // 2}(dy: f32[n]) -> (dx: f32[n]?)"
-                anyop.define(back, lambda dy: dy, library="at_once")
-                name = f"at_once_{k}(x: f32[n]) -> (y: f32[n])"
-                op = anyop.define(name, lambda x: x, library="at_once", gradient=f"back_{k // 2}")
-                assert op(X[0]).tolist() == X[0].tolist()
-                list(anyop.ops.at_once.items())
-        except BaseException as error:
-            failures.append(error)
+def work():
+    try:
+        barrier.wait()
+        for _ in range(60):
+            k = next(numbers)
+            back = f"back_{k // 2}(dy: f32[n]) -> (dx: f32[n]?)"
+            anyop.define(back, lambda dy: dy, library="at_once")
+            forth = f"forth_{k}(x: f32[n]) -> (y: f32[n])"
+            op = anyop.define(forth, lambda x: x, library="at_once", gradient=f"back_{k // 2}")
+            assert op(x).tolist() == x.tolist()
+            if "torch" in sys.argv:
+                assert op(torch.tensor(x)).tolist() == x.tolist()
+                assert getattr(torch.ops.at_once, f"forth_{k}")(torch.tensor(x)).shape == (3,)
+            list(anyop.ops.at_once.items())
+    except BaseException as error:
+        failures.append(error)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        threads = [threading.Thread(target=work) for _ in range(6)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-    assert not failures
+threads = [threading.Thread(target=work) for _ in range(6)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert not failures, failures
+"""
+
+
+@pytest.mark.parametrize("host", ["numpy", "torch"])
+def test_threads_define_at_once(host: str) -> None:
+    pytest.importorskip(host)
+    subprocess.run([sys.executable, "-c", AT_ONCE, host], check=True)
 
 
 MANY = """

@@ -50,6 +50,16 @@ def test_a_missing_name_gets_the_nearest(probe: Any) -> None:
         anyop.info("rms_nrm")
 
 
+def test_names_that_utf8_does_not_hold_are_no_names(probe: Any) -> None:
+    for where in (anyop, anyop.ops, probe):
+        assert not hasattr(where, "\udcff")
+    for call in (lambda: anyop.info("\udcff"), lambda: anyop.explain("\udcff", X)):
+        with pytest.raises(anyop.InvalidArgument, match=r"op is '\\udcff', but must be a text"):
+            call()
+    with pytest.raises(anyop.InvalidArgument, match=r"a name is '\\udcff', but must be a text"):
+        anyop.graph(lambda x: anyop.add(x, x), "f32[n]", state={"\udcff": X})
+
+
 def test_a_file_that_is_no_library_is_not_available(tmp_path: Path) -> None:
     with pytest.raises(anyop.NotAvailable, match="missing.so"):
         anyop.load(tmp_path / "missing.so")

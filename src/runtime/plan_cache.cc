@@ -20,6 +20,7 @@ void PlanCache::SetCapacity(std::size_t plans) { capacity = std::max<std::size_t
 PlanCache::~PlanCache() { Clear(); }
 
 Plan* PlanCache::FindLocked(const std::uint64_t* key, std::size_t n, std::uint64_t hash) {
+  if (buckets_.empty()) return nullptr;
   for (Plan* p = buckets_[hash % kBuckets]; p; p = p->next_in_bucket) {
     if (p->hash != hash || p->key.size() != n) continue;
     if (std::memcmp(p->key.data(), key, n * sizeof(std::uint64_t)) == 0) return p;
@@ -51,6 +52,7 @@ Plan* PlanCache::Insert(Plan* plan) {
     return first;
   }
   while (size_ >= capacity.load(std::memory_order_relaxed)) RemoveOldest();
+  if (buckets_.empty()) buckets_.resize(kBuckets);
   Acquire(plan);
   Plan*& bucket = buckets_[plan->hash % kBuckets];
   plan->next_in_bucket = bucket;

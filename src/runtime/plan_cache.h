@@ -14,7 +14,7 @@ namespace anyop {
 
 class PlanCache {
  public:
-  PlanCache() : buckets_(kBuckets) {}
+  PlanCache() = default;
   ~PlanCache();
   PlanCache(const PlanCache&) = delete;
   PlanCache& operator=(const PlanCache&) = delete;
@@ -42,7 +42,7 @@ class PlanCache {
   void RemoveOldest();
 
   mutable std::mutex mutex_;
-  std::vector<Plan*> buckets_;
+  std::vector<Plan*> buckets_;  // none before the first plan: many operators are never called
   Plan* newest_ = nullptr;
   Plan* oldest_ = nullptr;
   std::size_t size_ = 0;

@@ -31,21 +31,28 @@ def register_new() -> None:
         return
     with _lock:
         names = list(functions)[_n_seen:]
-        _n_seen += len(names)
         new = [Operator(name) for name in names if not name.startswith("torch_host.")]
-        adapter = _route.adapter()
-        for op in new:
-            _define(op)
-        if adapter:
-            adapter.register_new()
-        for op in new:
-            if not adapter:
-                from anyop.torch import _python_route
+        try:
+            _register(new, _n_seen + len(names))
+        finally:
+            _n_seen += len(names)
 
-                _python_route.register(op, _implementer(op))
-            out = op.torch_op("out") if op.schemas["out"] else None
-            _anyop.torch_route(op.function, op.torch_op(""), out)
-            _fast.trace_as(op.function, op.torch_op(""), out)
+
+def _register(new: list[Operator], n_all: int) -> None:
+    """n_all: how many operators there are with the new ones."""
+    adapter = _route.adapter()
+    for op in new:
+        _define(op)
+    if adapter:
+        adapter.register_new(n_all)
+    for op in new:
+        if not adapter:
+            from anyop.torch import _python_route
+
+            _python_route.register(op, _implementer(op))
+        out = op.torch_op("out") if op.schemas["out"] else None
+        _anyop.torch_route(op.function, op.torch_op(""), out)
+        _fast.trace_as(op.function, op.torch_op(""), out)
 
 
 def _fragment(namespace: str) -> Any:

@@ -31,14 +31,15 @@ class Adapter:
         library = ctypes.PyDLL(str(file))  # keeps Python's lock
         self._register = library.anyop_torch_register_new
         self._register.restype = ctypes.c_char_p
+        self._register.argtypes = [ctypes.c_size_t]
         library.anyop_torch_version.restype = ctypes.c_char_p
         self.torch = library.anyop_torch_version().decode()
         library.anyop_torch_empty.restype = ctypes.c_void_p
         self.empty: int = library.anyop_torch_empty()
 
-    def register_new(self) -> None:
-        """Implements the operators whose schemas were defined since the last call."""
-        error = self._register()
+    def register_new(self, n: int) -> None:
+        """Implements those of the first n operators that are not yet; their schemas are defined."""
+        error = self._register(n)
         if error:
             raise _anyop.Internal(f"torch adapter: {error.decode()}. Please report it.")
 
