@@ -43,18 +43,19 @@ def direct_register_custom_op(
 
     Nothing is registered when it raises InvalidArgument (a ValueError): a hint is missing or of a
     type that torch has not, mutates_args names no tensor argument, the name is taken, fake_impl
-    contradicts op_func, op_func returns and writes nothing, the dispatch key is unknown.
+    contradicts op_func or is no function, op_func returns and writes nothing, the dispatch key is
+    unknown or leaves no room for fake_impl, a tag is none of torch's.
     """
     library = _library if target_lib is None else target_lib
     name = _plain_name(op_name, library.ns)
     full = f"{library.ns}::{name}"
+    _check_functions(full, op_func, fake_impl)
     mutated = _checked_names(full, op_func, mutates_args)
-    key = dispatch_key or "CPU"
-    if torch._C._parse_dispatch_key(key) is None:
-        raise _refusal(full, f"torch has no dispatch key {key!r}. Try 'CPU'")
+    key = _checked_key(full, dispatch_key, fake_impl)
+    tags = _checked_tags(full, tags)
     try:
         schema = infer_schema(op_func, mutates_args=mutated)
-    except ValueError as error:
+    except (ValueError, AttributeError) as error:
         raise _refusal(full, f"torch finds no schema for {_name(op_func)}: {error}") from None
     if schema.endswith("-> ()") and not mutated:
         raise _refusal(
@@ -66,10 +67,24 @@ def direct_register_custom_op(
         _check_fake(full, op_func, fake_impl, mutated, schema)
     if hasattr(getattr(torch.ops, library.ns), name):
         raise _refusal(full, f"an operator of this name is registered already: {_known(full)}")
-    library.define(name + schema, tags=tuple(tags))
-    library.impl(name, op_func, dispatch_key=key)
-    if fake_impl is not None:
-        library._register_fake(name, fake_impl)
+
+    def register(where: Library, name: str) -> None:
+        where.define(name + schema, tags=tags)
+        where.impl(name, op_func, dispatch_key=key)
+        if fake_impl is not None:
+            where._register_fake(name, fake_impl)
+
+    # torch takes nothing back of a library that stays alive, so one that goes away shows first
+    # whether torch accepts everything.
+    trial = Library(library.ns, "FRAGMENT")
+    try:
+        register(trial, f"{name}_on_trial")
+    except Exception as error:
+        text = str(error).replace(f"{name}_on_trial", name).rstrip(".")
+        raise _refusal(full, f"torch refuses to register it: {text}") from None
+    finally:
+        trial._destroy()
+    register(library, name)
     return getattr(getattr(torch.ops, library.ns), name)
 
 
@@ -92,6 +107,46 @@ def _plain_name(op_name: str, namespace: str) -> str:
     if not name.isidentifier():
         raise _refusal(op_name, "an operator's name has letters, digits and _ only")
     return name
+
+
+def _check_functions(full: str, op_func: Function, fake_impl: Function | None) -> None:
+    functions = {"op_func": op_func, **({} if fake_impl is None else {"fake_impl": fake_impl})}
+    for parameter, given in functions.items():
+        try:
+            inspect.signature(given)
+        except (TypeError, ValueError):  # no callable, or a builtin whose parameters are unknown
+            raise _refusal(
+                full, f"{parameter} is {_shown(given)}, but must be a Python function"
+            ) from None
+
+
+def _checked_key(full: str, key: str | None, fake_impl: Function | None) -> str:
+    key = key or "CPU"
+    if not isinstance(key, str) or torch._C._parse_dispatch_key(key) is None:
+        raise _refusal(full, f"torch has no dispatch key {key!r}. Try 'CPU'")
+    if fake_impl is not None and key in ("CompositeImplicitAutograd", "Undefined"):
+        raise _refusal(
+            full,
+            f"fake_impl is given, but a {key} function runs on fake tensors itself, so torch "
+            "takes no other for them. Try fake_impl=None",
+        )
+    return key
+
+
+def _checked_tags(full: str, tags: Sequence[torch.Tag]) -> tuple[torch.Tag, ...]:
+    given = tags if isinstance(tags, list | tuple | set | frozenset) else (tags,)
+    for tag in given:
+        if not isinstance(tag, torch.Tag):
+            raise _refusal(
+                full,
+                f"tags holds {_shown(tag)}, but each must be one of torch's. "
+                "Try torch.Tag.pt2_compliant_tag",
+            )
+    return tuple(given)
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r} ({type(value).__name__})"
 
 
 def _checked_names(
@@ -126,32 +181,54 @@ def _check_fake(
     kinds = {p.kind for p in fake.parameters.values()}
     if inspect.Parameter.VAR_POSITIONAL in kinds and inspect.Parameter.VAR_KEYWORD in kinds:
         return
-    if list(wanted.parameters) != list(fake.parameters):
+    for name in wanted.parameters:
+        if name in fake.parameters:
+            _check_one(full, op_func, wanted.parameters[name], fake.parameters[name])
+    if set(wanted.parameters) != set(fake.parameters) or _in_order(wanted) != _in_order(fake):
         raise _refusal(
             full,
             f"fake_impl takes ({', '.join(fake.parameters)}), but must take the parameters of "
             f"{_name(op_func)}: ({', '.join(wanted.parameters)})",
         )
-    for name, parameter in wanted.parameters.items():
-        other = fake.parameters[name]
-        if parameter.default is not other.default and parameter.default != other.default:
-            raise _refusal(
-                full,
-                f"in fake_impl {name} has {_default(other)}, but in {_name(op_func)} it has "
-                f"{_default(parameter)}",
-            )
-        if parameter.kind != other.kind:
-            raise _refusal(
-                full,
-                f"in fake_impl {name} is {other.kind.description}, but in {_name(op_func)} it is "
-                f"{parameter.kind.description}",
-            )
     try:
         fake_schema = infer_schema(fake_impl, mutates_args=mutated)
-    except ValueError:
+    except (ValueError, AttributeError):
         return  # without hints there is no more to compare
-    if fake_schema != schema:
+    if _content(fake_schema) != _content(schema):
         raise _refusal(full, f"fake_impl is {fake_schema}, but {_name(op_func)} is {schema}")
+
+
+def _check_one(
+    full: str, op_func: Function, wanted: inspect.Parameter, fake: inspect.Parameter
+) -> None:
+    if wanted.default is not fake.default and wanted.default != fake.default:
+        raise _refusal(
+            full,
+            f"in fake_impl {wanted.name} has {_default(fake)}, but in {_name(op_func)} it has "
+            f"{_default(wanted)}",
+        )
+    if wanted.kind != fake.kind:
+        raise _refusal(
+            full,
+            f"in fake_impl {wanted.name} is {fake.kind.description}, but in {_name(op_func)} it is "
+            f"{wanted.kind.description}",
+        )
+
+
+def _in_order(signature: inspect.Signature) -> list[str]:
+    """The parameters before the first that goes by name alone: their order counts."""
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    return [name for name, p in signature.parameters.items() if p.kind is not by_name]
+
+
+def _content(schema: str) -> tuple[set[tuple[str, str, str, str]], list[str]]:
+    """What a schema says of each argument, in whatever order, and of the results."""
+    parsed = torch._C.parse_schema(f"f{schema}")
+    arguments = {
+        (a.name, str(a.type), repr(a.default_value), str(a.alias_info is not None))
+        for a in parsed.arguments
+    }
+    return arguments, [str(r.type) for r in parsed.returns]
 
 
 def _default(parameter: inspect.Parameter) -> str:

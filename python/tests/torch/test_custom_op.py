@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -181,6 +182,37 @@ REFUSED: list[tuple[Callable[..., Any], Any, Any, dict[str, Any], str]] = [
         "(Tensor x, float by=2.0, SymInt? shift=None) -> Tensor.",
     ),
     (scaled, [], None, {"dispatch_key": "CPUX"}, "torch has no dispatch key 'CPUX'. Try 'CPU'."),
+    (scaled, [], None, {"dispatch_key": 3}, "torch has no dispatch key 3. Try 'CPU'."),
+    *(
+        (
+            scaled,
+            [],
+            scaled_fake,
+            {"dispatch_key": key},
+            f"fake_impl is given, but a {key} function runs on fake tensors itself, so torch takes "
+            "no other for them. Try fake_impl=None.",
+        )
+        for key in ("CompositeImplicitAutograd", "Undefined")
+    ),
+    *(
+        (
+            scaled,
+            [],
+            scaled_fake,
+            {"tags": tags},
+            f"tags holds {shown}, but each must be one of torch's. "
+            "Try torch.Tag.pt2_compliant_tag.",
+        )
+        for tags, shown in (
+            (("core",), "'core' (str)"),
+            ("core", "'core' (str)"),
+            ((torch.Tag.core, None), "None (NoneType)"),
+            (None, "None (NoneType)"),
+        )
+    ),
+    (scaled, [], 3, {}, "fake_impl is 3 (int), but must be a Python function."),
+    (scaled, [], int, {}, "fake_impl is <class 'int'> (type), but must be a Python function."),
+    (None, [], None, {}, "op_func is None (NoneType), but must be a Python function."),
 ]
 
 
@@ -209,6 +241,70 @@ def test_what_torch_finds_no_schema_for_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=f"torch finds no schema for .*{text}"):
         direct_register_custom_op(fresh(), op_func, mutates_args)
+
+
+def test_what_only_torch_refuses_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Any, name: str, function: Any) -> None:
+        raise RuntimeError("no.")
+
+    name = fresh()
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.library.Library, "_register_fake", refuse)
+        with pytest.raises(ValueError) as caught:
+            direct_register_custom_op(name, scaled, [], scaled_fake)
+    assert str(caught.value) == f"user::{name}: torch refuses to register it: no."
+    assert not hasattr(torch.ops.user, name)
+    torch.testing.assert_close(direct_register_custom_op(name, scaled, [], scaled_fake)(X), X * 2)
+
+
+@pytest.mark.parametrize(
+    "key", ["CompositeImplicitAutograd", "CompositeExplicitAutograd", "Undefined"]
+)
+def test_a_function_of_torch_operators_serves_every_backend(key: str) -> None:
+    op = direct_register_custom_op(fresh(), scaled, [], dispatch_key=key, tags=torch.Tag.core)
+    torch.testing.assert_close(op(X, 3.0), X * 3)
+    assert op(X.to("meta"), 3.0).shape == X.shape
+    assert torch.Tag.core in op.default.tags
+
+
+def by_name(
+    x: torch.Tensor, *, by: float, y: torch.Tensor, shift: int = 1, out: torch.Tensor
+) -> torch.Tensor:
+    out.copy_(x * by + shift)
+    return y - x
+
+
+def by_name_fake(
+    x: torch.Tensor, *, out: torch.Tensor, shift: int = 1, y: torch.Tensor, by: float
+) -> torch.Tensor:
+    return torch.empty_like(y)
+
+
+def test_keyword_only_arguments_go_by_name_in_every_order() -> None:
+    op = direct_register_custom_op(fresh(), by_name, ["out"], by_name_fake)
+    assert "*, float by, Tensor y, SymInt shift=1, Tensor(a4!) out" in str(op.default._schema)
+    for order in itertools.permutations(["by", "y", "shift", "out"]):
+        for names in (order, [n for n in order if n != "shift"]):
+            given = {"by": 2.0, "y": X.flip(0), "shift": 3, "out": torch.zeros_like(X)}
+            result = op(X, **{n: given[n] for n in names})
+            torch.testing.assert_close(result, X.flip(0) - X)
+            torch.testing.assert_close(given["out"], X * 2 + (3 if "shift" in names else 1))
+
+
+@pytest.mark.parametrize("backend", ["anyop", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_keyword_only_arguments_go_by_name_also_when_compiled(backend: str) -> None:
+    op = direct_register_custom_op(fresh(), by_name, ["out"], by_name_fake)
+
+    def f(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        first = op(x, out=out, y=y, by=2.0)
+        second = op(out=y, shift=3, y=out, x=x, by=0.5)
+        return first + 2 * second
+
+    eager, ours = ([X.clone(), X.flip(0).clone(), torch.zeros_like(X)] for _ in range(2))
+    torch._dynamo.reset()
+    result = torch.compile(f, fullgraph=True, backend=backend)(*ours)
+    for a, b in zip((result, *ours), (f(*eager), *eager), strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_a_name_is_registered_once() -> None:
