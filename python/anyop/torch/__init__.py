@@ -99,10 +99,17 @@ def report(compiled: Any = None) -> Any:
 
 
 def _register_backend() -> None:
-    from torch._dynamo.backends.registry import _COMPILER_FNS, register_backend
+    """Makes the name known the way the package's entry point does, which torch finds on its own.
 
-    if "anyop" not in _COMPILER_FNS:
-        register_backend(backend, name="anyop")
+    torch loads an entry point where its backend is first asked for, and then registers the name
+    itself, which must not be registered at that time.
+    """
+    from importlib.metadata import EntryPoint
+
+    from torch._dynamo.backends.registry import _BACKENDS
+
+    group = "torch_dynamo_backends"
+    _BACKENDS.setdefault("anyop", EntryPoint("anyop", "anyop.torch:backend", group))
 
 
 _fast.start()

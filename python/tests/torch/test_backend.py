@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyop
@@ -351,11 +355,41 @@ def test_the_log_shows_the_table(
     assert "aten.cos.default" in capfd.readouterr().err
 
 
-def test_the_entry_point_is_declared() -> None:
+ORDERS = {
+    "torch alone": "import torch",
+    "anyop before torch": "import anyop, torch",
+    "anyop after torch has searched": """
+import torch
+assert "anyop" in torch._dynamo.list_backends()
+import anyop
+""",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_torch_finds_the_backend_in_whatever_order_of_imports(order: str, tmp_path: Path) -> None:
     tomllib = pytest.importorskip("tomllib")
     from conftest import ROOT
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    module, _, name = project["entry-points"]["torch_dynamo_backends"]["anyop"].partition(":")
-    assert module == "anyop.torch" and callable(getattr(anyop.torch, name))
-    assert "anyop" in torch._dynamo.list_backends()
+    declared = project["entry-points"]["torch_dynamo_backends"]["anyop"]
+    info = tmp_path / "as_installed-1.0.dist-info"  # as the wheel has it
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: as-installed\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[torch_dynamo_backends]\nanyop = {declared}\n")
+    program = f"""{ORDERS[order]}
+f = torch.compile(lambda x: torch.sigmoid(x) * 2, backend="anyop")
+x = torch.randn(3, 8)
+torch.testing.assert_close(f(x), torch.sigmoid(x) * 2)
+import anyop
+assert anyop.torch.report()
+g = torch.compile(lambda x: torch.sigmoid(x) * 3, backend="anyop")
+torch.testing.assert_close(g(x), torch.sigmoid(x) * 3)
+assert torch._dynamo.list_backends().count("anyop") == 1
+"""
+    path = [str(tmp_path), *([os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else [])]
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
