@@ -36,9 +36,9 @@ template <class T>
 class BackwardRun {
  public:
   BackwardRun(const Context& ctx, const AttentionCall& forward, const Tensor& dy,
-              const Tensor* dquery, const Tensor* dkey, const Tensor* dvalue)
+              const Tensor* dlse, const Tensor* dquery, const Tensor* dkey, const Tensor* dvalue)
       : ctx_(ctx),
-        call_{forward, dy, dquery, dkey, dvalue, nullptr},
+        call_{forward, dy, dlse, dquery, dkey, dvalue, nullptr},
         starts_(ctx.Workspace<std::int64_t>(64)) {
     const std::int64_t starts_bytes = (8 * (forward.sequences + 1) + 63) / 64 * 64;
     scratch_ = ctx.Workspace<float>(std::size_t(64 + starts_bytes));
@@ -167,7 +167,7 @@ inline void SumSinks(const Context& ctx, const BackwardCall& call, const Tensor&
       for (std::int64_t t = 0; forward.options.sinks && t < tokens; ++t) {
         const float lse = *forward.lse->at<const float>(h, t);
         const float p = lse == kNoScore ? 0.0f : std::exp(forward.options.sinks[h] - lse);
-        sum -= p * DotWithResult<T>(call, t, h);
+        sum -= p * SharedGradient<T>(call, t, h);
       }
       *dsinks.at<float>(h) = sum;
     }

@@ -24,12 +24,12 @@ void ComputeLse(const Context& ctx, const AttentionCall& call, char* at, const T
 
 template <class T>
 void RunBackwardOf(const Context& ctx, const AttentionCall& given, const Tensor& dy,
-                   const Tensor* dquery, const Tensor* dkey, const Tensor* dvalue,
-                   const Tensor* dsinks) {
+                   const Tensor* dlse, const Tensor* dquery, const Tensor* dkey,
+                   const Tensor* dvalue, const Tensor* dsinks) {
   AttentionCall call = given;
   const std::int64_t shape[] = {call.heads(), call.query.dim(0)};
   Tensor lse = *given.lse;
-  BackwardRun<T> run(ctx, call, dy, dquery, dkey, dvalue);
+  BackwardRun<T> run(ctx, call, dy, dlse, dquery, dkey, dvalue);
   if (lse.dim(1) == 0) {
     lse.data = run.end();
     lse.byte_offset = 0;
@@ -39,7 +39,7 @@ void RunBackwardOf(const Context& ctx, const AttentionCall& given, const Tensor&
     ComputeLse(ctx, call, run.end() + (4 * shape[0] * shape[1] + 63) / 64 * 64, lse);
   }
   if (dquery || dkey || dvalue) run.Run();
-  if (dsinks) SumSinks<T>(ctx, {call, dy, nullptr, nullptr, nullptr, nullptr}, *dsinks);
+  if (dsinks) SumSinks<T>(ctx, {call, dy, dlse, nullptr, nullptr, nullptr, nullptr}, *dsinks);
 }
 
 void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& query, const Tensor& key,
@@ -47,8 +47,9 @@ void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& query, cons
                  const Tensor& query_start_loc, const Tensor& key_start_loc,
                  std::optional<float> scale, bool causal, std::int64_t window_left,
                  std::int64_t window_right, float softcap, const Tensor* alibi_slopes,
-                 const Tensor* sinks, const Tensor* dquery, const Tensor* dkey,
-                 const Tensor* dvalue, const Tensor* dsinks) {
+                 const Tensor* sinks, const Tensor* given_dlse, const Tensor* dquery,
+                 const Tensor* dkey, const Tensor* dvalue, const Tensor* dsinks) {
+  const Tensor* dlse = given_dlse && given_dlse->dim(1) ? given_dlse : nullptr;
   const AttentionCall call{
       .options = MakeOptions(scale, query.dim(2), causal, window_left, window_right, softcap,
                              alibi_slopes, sinks),
@@ -60,11 +61,11 @@ void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& query, cons
       .lse = &lse};
   switch (query.type()) {
     case DType::kF32:
-      return RunBackwardOf<float>(ctx, call, dy, dquery, dkey, dvalue, dsinks);
+      return RunBackwardOf<float>(ctx, call, dy, dlse, dquery, dkey, dvalue, dsinks);
     case DType::kF16:
-      return RunBackwardOf<F16>(ctx, call, dy, dquery, dkey, dvalue, dsinks);
+      return RunBackwardOf<F16>(ctx, call, dy, dlse, dquery, dkey, dvalue, dsinks);
     default:
-      return RunBackwardOf<BF16>(ctx, call, dy, dquery, dkey, dvalue, dsinks);
+      return RunBackwardOf<BF16>(ctx, call, dy, dlse, dquery, dkey, dvalue, dsinks);
   }
 }
 

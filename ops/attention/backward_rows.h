@@ -23,6 +23,7 @@ inline constexpr std::int64_t kPassKeys = 256;  // whose keys, values and gradie
 struct BackwardCall {
   const AttentionCall& forward;          // y and lse are those that the forward gave
   const Tensor& dy;                      // [tq, hq, dv]
+  const Tensor* dlse;                    // [hq, tq], or null
   const Tensor *dquery, *dkey, *dvalue;  // or null
   float* parts;                          // [chunks][tq][hq][padded dk]: of dquery
 
@@ -48,16 +49,16 @@ inline std::int64_t BackwardScratchFloats(std::int64_t keys, std::int64_t dk, st
          kBackwardRows * Padded(dk) + 2 * kTile * kBackwardRows + 4 * kBackwardRows;
 }
 
-// sum_e dy[e] * y[e], the part of every score's gradient that its row shares.
+// sum_e dy[e] * y[e] - dlse, the part of every score's gradient that its row shares.
 template <class T>
-inline float DotWithResult(const BackwardCall& call, std::int64_t token, std::int64_t head) {
+inline float SharedGradient(const BackwardCall& call, std::int64_t token, std::int64_t head) {
   const T* dy = call.dy.at<const T>(token, head);
   const T* y = call.forward.y.at<const T>(token, head);
   F32 sum = Zero();
   ForLanes(call.dy.dim(2), [&](std::int64_t e, auto n) [[gnu::always_inline]] {
     sum = Fma(LoadN(dy + e, n), LoadN(y + e, n), sum);
   });
-  return ReduceAdd(sum);
+  return ReduceAdd(sum) - (call.dlse ? *call.dlse->at<const float>(head, token) : 0.0f);
 }
 
 template <class T>
@@ -147,7 +148,7 @@ class BackwardRows {
       }
       LoadRow<T>(forward.query, token, head, queries_ + r * k_row_);
       LoadRow<T>(call_.dy, token, head, dys_ + r * v_row_);
-      shared_[r] = DotWithResult<T>(call_, token, head);
+      shared_[r] = SharedGradient<T>(call_, token, head);
       slope_[r] = forward.options.slopes ? forward.options.slopes[head] : 0.0f;
     }
     for (int r = rows_; r < lanes_; ++r) ClearRow(r);

@@ -37,7 +37,7 @@ void Run(const Context&, const Tensor& query, const Tensor& key, const Tensor& v
 struct RowGradient {
   const reference::Options& options;
   const Tensor &dy, &query, &key, &value, &y;
-  const Tensor *dquery, *dkey, *dvalue, *dsinks;
+  const Tensor *dlse, *dquery, *dkey, *dvalue, *dsinks;
 
   // key_begin: the token of key 0.
   void Add(const reference::Row& row, std::int64_t key_begin, const Tensor& given_lse) const {
@@ -49,7 +49,8 @@ struct RowGradient {
                            ? Read(given_lse, row.head * given_lse.stride(0) + row.token)
                            : reference::SumScores(options, row, scores).lse();
     if (lse == -std::numeric_limits<double>::infinity()) return;
-    const double d = Dot(dy, y, row.token, row.token, row.head, row.head);
+    double d = Dot(dy, y, row.token, row.token, row.head, row.head);
+    if (dlse && dlse->dim(1)) d -= Read(*dlse, row.head * dlse->stride(0) + row.token);
     if (dsinks && options.sinks) {
       *dsinks->at<double>(row.head) -= std::exp(Read(*options.sinks, row.head) - lse) * d;
     }
@@ -97,11 +98,11 @@ void RunBackward(const Context&, const Tensor& dy, const Tensor& query, const Te
                  const Tensor& query_start_loc, const Tensor& key_start_loc,
                  std::optional<double> scale, bool causal, std::int64_t window_left,
                  std::int64_t window_right, double softcap, const Tensor* alibi_slopes,
-                 const Tensor* sinks, const Tensor* dquery, const Tensor* dkey,
+                 const Tensor* sinks, const Tensor* dlse, const Tensor* dquery, const Tensor* dkey,
                  const Tensor* dvalue, const Tensor* dsinks) {
   const reference::Options options{scale,        causal, window_left, window_right, softcap,
                                    alibi_slopes, sinks,  nullptr,     nullptr};
-  const RowGradient gradient{options, dy, query, key, value, y, dquery, dkey, dvalue, dsinks};
+  const RowGradient gradient{options, dy, query, key, value, y, dlse, dquery, dkey, dvalue, dsinks};
   for (const Tensor* t : {dquery, dkey, dvalue, dsinks}) Clear(t);
   for (std::int64_t s = 0; s + 1 < query_start_loc.dim(0); ++s) {
     const std::int64_t first = ReadIndex(query_start_loc, s), begin = ReadIndex(key_start_loc, s);

@@ -142,7 +142,12 @@ class BackwardBounds {
     if (lse == -infinity) return;
     double lse_error = kU * std::fabs(lse);
     if (!tokens) lse_error += most + 4 * kU * (1 + std::fabs(lse)) + 2 * std::sqrt(keys_) * kU;
-    const Value shared = Dot(dy_, row, y_, row, dv_);
+    Value shared = Dot(dy_, row, y_, row, dv_);
+    if (call_.given("dlse") && tokens) {
+      const double own = call_.array("dlse").Get(head * tokens + row / hq_);
+      shared.sum -= own;
+      shared.terms += std::fabs(own);
+    }
     if (call_.given("sinks")) {
       const double z = call_.array("sinks").Get(head), p = std::exp(z - lse);
       dsinks_[std::size_t(head)] +=

@@ -117,6 +117,39 @@ def test_embedding(dy: np.ndarray, padding_idx: int) -> None:
     check(ours, forward, [ids, weight], dy)
 
 
+def test_attention_and_its_lse() -> None:
+    t, hq, hkv, d = 70, 4, 2, 16
+    q, k, v, sinks = normal(t, hq, d), normal(t, hkv, d), normal(t, hkv, d) + 1, normal(hq)
+    starts, dy, dlse = np.array([0, 30, t]), normal(t, hq, d), normal(hq, t)
+    y, lse = anyop.attention(q, k, v, starts, starts, sinks=sinks, return_lse=True)
+    options = (None, True, -1, -1, 0.0, None, sinks)
+    ours = anyop.attention_backward(dy, q, k, v, y, lse, starts, starts, *options, dlse)
+
+    def forward(q: Any, k: Any, v: Any, sinks: Any) -> tuple[Any, Any]:
+        group = torch.arange(hq) // (hq // hkv)
+        scores = torch.einsum("ihd,jhd->hij", q, k[:, group]) / d**0.5
+        sequence = torch.from_numpy(np.arange(t) >= starts[1])
+        seen = torch.ones(t, t).tril().bool() & (sequence[:, None] == sequence)
+        scores = scores.masked_fill(~seen, -torch.inf)
+        lse = torch.cat([scores, sinks[:, None, None].expand(hq, t, 1)], -1).logsumexp(-1)
+        return torch.einsum("hij,jhd->ihd", (scores - lse[..., None]).exp(), v[:, group]), lse
+
+    inputs = [torch.from_numpy(np.array(a)).double().requires_grad_() for a in (q, k, v, sinks)]
+    made = forward(*inputs)
+    for mine, other in zip((y, lse), made, strict=True):
+        np.testing.assert_allclose(mine, other.detach(), rtol=2e-5, atol=2e-5)
+    theirs = torch.autograd.grad(made, inputs, [torch.from_numpy(a).double() for a in (dy, dlse)])
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, other.numpy(), rtol=2e-5, atol=2e-5)
+    alone = [torch.from_numpy(np.array(a)).requires_grad_() for a in (q, k, v, sinks)]
+    starts_t = torch.from_numpy(starts)
+    _, mine = anyop.attention(*alone[:3], starts_t, starts_t, sinks=alone[3], return_lse=True)
+    wanted = torch.autograd.grad(forward(*inputs)[1].sum(), inputs, allow_unused=True)
+    for own, other in zip(torch.autograd.grad(mine.sum(), alone), wanted, strict=True):
+        other = torch.zeros_like(own) if other is None else other
+        np.testing.assert_allclose(own, other, rtol=2e-5, atol=2e-5)
+
+
 def test_wiring_tells_where_every_argument_comes_from() -> None:
     assert anyop.info("add_rms_norm")["gradient"] == {
         "op": "anyop.add_rms_norm_backward",
