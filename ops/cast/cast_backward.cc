@@ -5,7 +5,8 @@
 //
 //   x  is looked at for its dtype only
 //
-// Numerics  Exact where it can be; else one rounding, half to even, subnormals kept.
+// Numerics  Exact where it can be; else one rounding, half to even, subnormals kept. What lies
+//           beyond an f8 becomes its largest value.
 // Source    the definition of cast.
 
 #include "ops/cast/backward.h"
@@ -20,7 +21,8 @@ constexpr const Kernel* kKernels[] = {&cast_backward_avx512, &cast_backward_avx2
 extern constinit const Op cast_backward{
     .signature =
         "cast_backward(dy: U[...], x: T[...]) -> (dx: T[...]?) "
-        "where T in f32 | f16 | bf16, U in f32 | f16 | bf16",
+        "where T in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2, "
+        "U in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2",
     .bytes = "bytes(dy) + bytes(dx)",
     .kernels = kKernels,
     .rowwise = true,
