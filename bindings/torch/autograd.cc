@@ -2,6 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 
+#include <algorithm>
+
 #include "gradient_node.h"
 #include "kernels.h"
 
@@ -23,15 +25,41 @@ namespace {
                       "differentiated. Try torch.no_grad() or detach().");
 }
 
-// Whether a gradient must be recorded.
+[[noreturn, gnu::cold]] void RefuseParameter(const TorchOperator& op, int param) {
+  const std::string name(op.param(param).name);
+  RaiseTorchError(ANYOP_UNSUPPORTED, op.name + ": " + name + " requires grad, but " + op.name +
+                                         " has no gradient for it. Try " + name + ".detach().");
+}
+
+[[noreturn, gnu::cold]] void RefuseWord(const TorchOperator& op, TorchOperator::FewerWords fewer,
+                                        const std::string& word) {
+  std::string known;
+  for (const std::string& w : *fewer.words) known += (known.empty() ? "'" : "' or '") + w;
+  RaiseTorchError(ANYOP_UNSUPPORTED,
+                  op.name + ": " + std::string(op.param(fewer.param).name) + " is '" + word +
+                      "', but must be " + known + "' where a gradient is needed, because " +
+                      op.wiring->op->display_name() +
+                      " takes no other. Try torch.no_grad() around the call, or detach() its "
+                      "arguments.");
+}
+
+// Whether a gradient must be recorded. What it would silently lack is refused.
 bool NeedsGradient(const TorchOperator& op, const c10::IValue* arguments) {
   const bool enabled = c10::GradMode::is_enabled();
   bool needs = false;
   ForTensors(op, arguments, [&](const at::Tensor& t, int i) {
     if (!t.unsafeGetTensorImpl()->autograd_meta()) return;  // neither gradient nor tangent
-    needs |= enabled && (op.differentiable_params >> i & 1) && t.requires_grad();
+    if (enabled && t.requires_grad()) {
+      if (!(op.differentiable_params >> i & 1)) RefuseParameter(op, i);
+      needs = true;
+    }
     if (t._fw_grad(0).defined()) RefuseTangent(op, i);
   });
+  for (std::size_t k = 0; needs && k < op.fewer_words.size(); ++k) {
+    const TorchOperator::FewerWords& fewer = op.fewer_words[k];
+    const std::string& word = arguments[fewer.param].toStringRef();
+    if (std::ranges::find(*fewer.words, word) == fewer.words->end()) RefuseWord(op, fewer, word);
+  }
   return needs;
 }
 

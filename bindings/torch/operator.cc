@@ -63,10 +63,15 @@ TorchOperator::TorchOperator(Operator& the_op)
     return;
   }
   for (const int p : wiring->targets) differentiable_params |= 1ull << p;
-  for (const GradientSource& s : wiring->sources) {
-    if (s.kind == GradientSource::kResultGradient) differentiable_results |= 1ull << s.index;
-  }
   const Operator& g = *wiring->op;
+  for (std::size_t i = 0; i < wiring->sources.size(); ++i) {
+    const GradientSource& s = wiring->sources[i];
+    if (s.kind == GradientSource::kResultGradient) differentiable_results |= 1ull << s.index;
+    if (s.kind != GradientSource::kParam || kinds[s.index] != ParamKind::kWord) continue;
+    const std::vector<std::string>& words = g.contract->words[i];
+    const std::size_t n_known = op->contract->words[std::size_t(s.index)].size();
+    if (words.size() < n_known) fewer_words.push_back({s.index, &words});
+  }
   gradient = c10::Dispatcher::singleton().findSchemaOrThrow(
       (g.library + "::" + g.contract->name).c_str(), "");
 }

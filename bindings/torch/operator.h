@@ -38,6 +38,12 @@ struct TorchOperator {
   std::optional<c10::OperatorHandle> gradient;
   std::uint64_t differentiable_params = 0;   // by bit
   std::uint64_t differentiable_results = 0;  // by bit
+  // Parameters of which the gradient takes only some words.
+  struct FewerWords {
+    int param;
+    const std::vector<std::string>* words;
+  };
+  std::vector<FewerWords> fewer_words;
 
   explicit TorchOperator(Operator& op);
   const Param& param(int i) const { return op->contract->forms[0].params[std::size_t(i)]; }

@@ -168,6 +168,30 @@ class _RefuseGradients:
             return overload.redispatch(keys & _C._after_autograd_keyset, *args, **kwargs)
 
 
+def _refuse_missing_gradients(op: Operator, call: Call, needing: list[str]) -> None:
+    """Refuses what the gradient would silently lack. needing: the tensors that require grad."""
+    if not op.gradient:
+        return  # backward says so
+    for name in needing:
+        if name not in op.gradient["targets"]:
+            param = name.partition("[")[0]
+            raise NotImplementedError(
+                f"{op.display_name}: {param} requires grad, but {op.display_name} has no gradient "
+                f"for it. Try {param}.detach()."
+            )
+    taken = op.gradient_operator
+    words = {p["name"]: p.get("words") for p in taken.params}
+    for p, value in zip(op.params, call.values, strict=True):
+        known = words.get(p["name"])
+        if known and value not in known:
+            shown = " or ".join(f"'{word}'" for word in known)
+            raise NotImplementedError(
+                f"{op.display_name}: {p['name']} is '{value}', but must be {shown} where a "
+                f"gradient is needed, because {taken.display_name} takes no other. "
+                "Try torch.no_grad() around the call, or detach() its arguments."
+            )
+
+
 class _Differentiate:
     """Records the gradient where one is needed."""
 
@@ -180,8 +204,9 @@ class _Differentiate:
         tensors = _inputs(op, call)
         _refuse_tangents(op, tensors)
         if torch.is_grad_enabled():
-            targets = op.gradient["targets"] if op.gradient else None
-            if any(t.requires_grad and (targets is None or n in targets) for n, t in tensors):
+            needing = [n for n, t in tensors if t.requires_grad]
+            if needing:
+                _refuse_missing_gradients(op, call, needing)
                 names, given = [n for n, _ in tensors], [t for _, t in tensors]
                 made = _Function.record(op, keys, call, names, *given)
                 return op.returned("", made, [])

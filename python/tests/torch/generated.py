@@ -97,7 +97,7 @@ def differentiable(op: str) -> bool:
 
 
 def trained(op: str, form: int = -1) -> Example:
-    """A call in f32 that the gradient takes too; its float tensors require grad."""
+    """A call in f32 that the gradient takes too; what it is a gradient of requires grad."""
     call = example(op, form, dtype="f32")
     wiring = anyop.info(op)["gradient"]
     if not wiring:
@@ -108,7 +108,8 @@ def trained(op: str, form: int = -1) -> Example:
         if known and call.values[i] not in known:
             call.values[i] = known[0]
     for i in call.floats:
-        call.values[i] = call.values[i].requires_grad_()
+        if contract(op)["params"][i]["name"] in wiring["targets"]:
+            call.values[i] = call.values[i].requires_grad_()
     return call
 
 

@@ -12,6 +12,7 @@ import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
+from anyop.torch._operators import TORCH_DTYPES  # noqa: E402
 from generated import (  # noqa: E402
     Example,
     contract,
@@ -71,6 +72,136 @@ def test_backward_calls_the_gradient(op: str) -> None:
                 torch.testing.assert_close(value.grad, expected[p["name"]], rtol=0, atol=0)
             elif isinstance(value, torch.Tensor):
                 assert value.grad is None
+
+
+@pytest.mark.parametrize("op", WITH)
+def test_no_float_result_is_without_a_gradient(op: str) -> None:
+    for form in range(len(contract(op)["forms"])):
+        call = trained(op, form)
+        for i, p in enumerate(contract(op)["params"]):
+            if p["name"].startswith("return_"):
+                call.values[i] = True
+        for r in listed(torch_op(op)(*call.torch_values)):
+            assert r is None or not r.is_floating_point() or r.requires_grad
+
+
+def without_gradient(op: str) -> list[tuple[int, str]]:
+    """The float parameters that the gradient leaves out."""
+    targets = anyop.info(op)["gradient"]["targets"]
+    params = contract(op)["params"]
+    return [(i, params[i]["name"]) for i in trained(op).floats if params[i]["name"] not in targets]
+
+
+LEFT_OUT = [(op, i, name) for op in WITH for i, name in without_gradient(op)]
+
+
+def test_it_is_known_what_has_no_gradient() -> None:
+    found = {(op, name) for op, _, name in LEFT_OUT}
+    assert found == {("anyop.rope", "cos_sin_cache"), ("anyop.attention", "alibi_slopes")}
+
+
+@pytest.mark.parametrize(("op", "i", "name"), LEFT_OUT)
+def test_a_parameter_without_a_gradient_is_refused_where_one_is_asked_for(
+    op: str, i: int, name: str
+) -> None:
+    from anyop.torch._operators import Operator
+    from anyop.torch._python_route import _refuse_missing_gradients
+
+    short = op.removeprefix("anyop.")
+    text = (
+        f"{short}: {name} requires grad, but {short} has no gradient for it. Try {name}.detach()."
+    )
+    for others in (True, False):
+        call = trained(op) if others else example(op, dtype="f32")
+        call.values[i].requires_grad_()
+        with pytest.raises(NotImplementedError) as error:
+            torch_op(op)(*call.torch_values)
+        assert str(error.value) == text
+        with pytest.raises(NotImplementedError) as error:
+            getattr(anyop.ops.anyop, short)(*call.values)
+        assert str(error.value) == text
+        operator = Operator(op)
+        with pytest.raises(NotImplementedError) as error:
+            _refuse_missing_gradients(operator, operator.bind("", call.torch_values, {}), [name])
+        assert str(error.value) == text
+        with torch.no_grad():
+            torch_op(op)(*call.torch_values)
+        call.values[i] = call.values[i].detach()
+        assert listed(torch_op(op)(*call.torch_values))[0].requires_grad == others
+
+
+@pytest.mark.slow
+def test_a_compiler_refuses_it_too() -> None:
+    x, table = torch.randn(3, 2, 8, requires_grad=True), torch.randn(3, 8, requires_grad=True)
+    torch._dynamo.reset()
+    compiled = torch.compile(OPS.rope, fullgraph=True, backend="aot_eager")
+    with pytest.raises(Exception, match="rope: cos_sin_cache requires grad, but rope has no"):
+        compiled(x, None, table)
+    compiled(x, None, table.detach()).sum().backward()
+    assert x.grad is not None
+
+
+def words(op: str) -> list[tuple[int, str, str]]:
+    """(parameter, name, word) of every word that the operator takes."""
+    params = list(enumerate(contract(op)["params"]))
+    return [(i, p["name"], word) for i, p in params for word in p.get("words") or ()]
+
+
+@pytest.mark.parametrize("op", [op for op in WITH if words(op)])
+def test_a_word_that_the_gradient_lacks_is_refused_before_anything_runs(op: str) -> None:
+    from anyop.torch._operators import Operator
+    from anyop.torch._python_route import _refuse_missing_gradients
+
+    wiring = anyop.info(op)["gradient"]
+    taken = {p["name"]: p.get("words") for p in contract(wiring["op"])["params"]}
+    for i, name, word in words(op):
+        known = taken.get(name)
+        call = trained(op)
+        if not known or word in known:
+            continue
+        call.values[i] = word
+        short, gradient = (n.removeprefix("anyop.") for n in (op, wiring["op"]))
+        text = (
+            f"{short}: {name} is '{word}', but must be '{known[0]}' where a gradient is needed, "
+            f"because {gradient} takes no other. Try torch.no_grad() around the call, or detach() "
+            "its arguments."
+        )
+        with pytest.raises(NotImplementedError) as error:
+            torch_op(op)(*call.torch_values)
+        assert str(error.value) == text
+        operator = Operator(op)
+        with pytest.raises(NotImplementedError) as error:
+            _refuse_missing_gradients(operator, operator.bind("", call.torch_values, {}), [])
+        assert str(error.value) == text
+        with torch.no_grad():
+            torch_op(op)(*call.torch_values)
+
+
+FLOATS = [d for d in TORCH_DTYPES.values() if d.is_floating_point]
+
+
+@pytest.mark.parametrize("to", FLOATS, ids=str)
+def test_every_cast_between_floats_has_its_gradient(to: Any) -> None:
+    for dtype in FLOATS:
+        x = torch.tensor([1.0, -2.0, 0.5]).to(dtype).requires_grad_()
+        OPS.cast(x, to).backward(torch.tensor([0.5, 2.0, -1.0]).to(to))
+        assert x.grad.dtype == dtype and x.grad.float().tolist() == [0.5, 2.0, -1.0]
+
+
+@pytest.mark.parametrize("op", WITH)
+@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "f8e4m3", "f8e5m2"])
+def test_the_gradient_takes_the_dtypes_of_its_operator(op: str, dtype: str) -> None:
+    targets = anyop.info(op)["gradient"]["targets"]
+    for form in range(len(contract(op)["forms"])):
+        call, like = trained(op, form), example(op, form, dtype=dtype)
+        for i, p in enumerate(contract(op)["params"]):
+            if p.get("words"):  # as the gradient takes them
+                like.values[i] = call.values[i]
+            if i in like.floats and p["name"] in targets:
+                like.values[i].requires_grad_()
+        used = differentiable_results(op, listed(torch_op(op)(*like.torch_values)))
+        floats = [r for r in used if r.is_floating_point()]
+        torch.autograd.backward(floats, [torch.ones_like(r) for r in floats])
 
 
 @pytest.mark.parametrize("op", WITH)

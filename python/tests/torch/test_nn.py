@@ -44,6 +44,30 @@ def test_replaces_the_module_of_torch(ours: Any, theirs: Any, x: Any) -> None:
         torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-4)
 
 
+ACTIVATIONS = {
+    "none": lambda y: y,
+    "relu": F.relu,
+    "relu2": lambda y: F.relu(y).square(),
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda y: F.gelu(y, approximate="tanh"),
+    "sigmoid": torch.sigmoid,
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_an_activation_has_its_gradient(activation: str) -> None:
+    module, after = nn.Linear(8, 4, activation=activation), ACTIVATIONS[activation]
+    parameters = module.weight.detach(), module.bias.detach()
+
+    def ours(x: Any, weight: Any, bias: Any) -> Any:
+        return torch.func.functional_call(module, {"weight": weight, "bias": bias}, (x,))
+
+    assert_same(ours, lambda x, weight, bias: after(F.linear(x, weight, bias)), T, *parameters)
+    with torch.no_grad():
+        torch.testing.assert_close(module(T), after(F.linear(T, *parameters)))
+
+
 def test_dtype_device_and_reset() -> None:
     made = nn.Linear(4, 3, device="meta", dtype=torch.bfloat16)
     assert (made.weight.device.type, made.weight.dtype) == ("meta", torch.bfloat16)

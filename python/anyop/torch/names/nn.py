@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules of anyop.torch.nn and the operators behind them."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
 # A module without parameters of its own: one tensor in, the operator's options, one tensor out. A
 # row whose operator is not there is skipped.
 REGULAR = {
@@ -28,6 +34,16 @@ OPERATORS = {
         "paged": "paged_attention",
         "store": "reshape_and_cache",
     },
+}
+
+# What linear computes after the sum, for torch's autograd: linear's own gradient has none of them.
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": torch.relu,
+    "relu2": lambda x: torch.relu(x).square(),
+    "silu": torch.nn.functional.silu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "sigmoid": torch.sigmoid,
 }
 
 # The rope_type of a model's configuration (transformers, vLLM), and the kind of the table.

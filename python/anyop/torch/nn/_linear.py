@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from anyop.torch.names.nn import ACTIVATIONS
 from anyop.torch.nn._operators import operators
 
 _ops = operators("Linear")
@@ -22,7 +23,8 @@ class _Packed(NamedTuple):
 class Linear(torch.nn.Linear):
     """y = activation(x @ weight.T + bias).
 
-    activation  'none', 'relu', 'silu', 'gelu', ...: applied to the f32 sum
+    activation  'none', 'relu', 'silu', 'gelu', ...: applied to the f32 sum; where a gradient is
+                needed, to the sum in the dtype of the result
     pack        whether to keep a packed copy of the weight for inference
 
     The copy is made by an eager call while gradients are off, if the weight requires none
@@ -53,7 +55,17 @@ class Linear(torch.nn.Linear):
             packed = self._pack(x, self.weight)
             if packed is not None:
                 return self._run(_ops.packed, x, packed, self.out_features)
+        activate = ACTIVATIONS.get(self.activation)
+        if activate is not None and self._needs_gradient(x):
+            return activate(_ops.linear(x, self.weight, self.bias))
         return self._run(_ops.linear, x, self.weight)
+
+    def _needs_gradient(self, x: torch.Tensor) -> bool:
+        if not torch.is_grad_enabled():
+            return False
+        given = [t for t in (x, self.weight, self.bias) if t is not None]
+        # What a proxy of torch.fx stands for may need one.
+        return any(not isinstance(t, torch.Tensor) or t.requires_grad for t in given)
 
     def _run(self, op: Callable[..., torch.Tensor], *args: Any) -> torch.Tensor:
         return op(*args, self.bias, self.activation)
