@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "call.h"
 
+#include <algorithm>
+
 #include "anyop/scope.h"
 #include "results.h"
 #include "traced.h"
@@ -51,6 +53,43 @@ PyObject* Call(OperatorInfo& info, const Slots& slots) {
   return CallWith(host, nullptr, info, slots);
 }
 
+// Whether an object has torch's protocol without being a tensor: a proxy of torch.fx.
+bool HasTorchFunction(PyObject* object) {
+  if (!object || IsTorchTensor(object)) return false;
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+      if (HasTorchFunction(PySequence_Fast_GET_ITEM(object, i))) return true;
+    }
+    return false;
+  }
+  return PyObject_HasAttrString(object, "__torch_function__");
+}
+
+// A call that was refused because of a type: torch's operator asks such objects what they make of
+// it. Null, with the refusal, for any other call.
+PyObject* CallByTorchFunction(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                              PyObject* keywords) {
+  if (!g_torch.is_known || !PyErr_ExceptionMatches(g_errors.wrong_type)) return nullptr;
+  PyObject *type, *refusal, *traceback;
+  PyErr_Fetch(&type, &refusal, &traceback);  // looking for attributes would clear it
+  const Py_ssize_t n_all = n_args + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+  if (std::none_of(args, args + n_all, HasTorchFunction)) {
+    PyErr_Restore(type, refusal, traceback);
+    return nullptr;
+  }
+  const Ref owned[] = {Ref(type), Ref(refusal), Ref(traceback)};
+  return Guarded([&] {
+    Slots slots;
+    Sort(info, args, n_args, keywords, slots);
+    if (slots.policy) {
+      ThrowValueError(info.name +
+                      ": policy is given, but a traced call follows the policy of the calls that "
+                      "are made later. Try anyop.policy() around these.");
+    }
+    return CallTorchOperator(info, slots);
+  });
+}
+
 PyObject* CallWithPolicy(OperatorInfo& info, const Slots& slots) {
   Scope scope;
   scope.policy(ToText(slots.policy, (info.name + ": policy").c_str()));
@@ -71,7 +110,8 @@ PyObject* CallOperator(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
   } catch (const FoundTraced&) {
     return RecordCall(info, args, n_args, keywords);
   } catch (...) {
-    return SetPythonError();
+    SetPythonError();
+    return CallByTorchFunction(info, args, n_args, keywords);
   }
 }
 

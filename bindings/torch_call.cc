@@ -70,14 +70,18 @@ Ref OutputMask(const OperatorInfo& info, PyObject* const* given) {
   return mask;
 }
 
+// Result r of several. A proxy has as many as are asked for, and cannot be iterated.
+Ref ResultOf(PyObject* results, int r) {
+  return Checked(PyObject_GetItem(results, Checked(PyLong_FromLong(r)).get()));
+}
+
 // Copies what was computed into the tensors that the caller gave for some of the results.
 Ref CopyInto(const OperatorInfo& info, Ref results, PyObject* const* given) {
   Ref made = Checked(PyTuple_New(info.n_results));
   for (int r = 0; r < info.n_results; ++r) {
-    PyObject* one = info.n_results == 1 ? results.get() : PyTuple_GET_ITEM(results.get(), r);
-    Ref kept = Ref::Borrow(one);
-    if (given[r] && given[r] != Py_False && one != Py_None) {
-      kept = Checked(PyObject_CallMethod(given[r], "copy_", "O", one));
+    Ref kept = info.n_results == 1 ? Ref::Borrow(results.get()) : ResultOf(results.get(), r);
+    if (given[r] && given[r] != Py_False && kept.get() != Py_None) {
+      kept = Checked(PyObject_CallMethod(given[r], "copy_", "O", kept.get()));
     }
     PyTuple_SET_ITEM(made.get(), r, kept.release());
   }
@@ -97,14 +101,12 @@ Ref GivenResults(const OperatorInfo& info, PyObject* const* given) {
 
 PyObject* Named(OperatorInfo& info, Ref results) {
   if (info.n_results < 2) return results.release();
-  const Ref tuple = Checked(PySequence_Tuple(results.get()));
   PyTypeObject* type = ResultType(info);
-  PyObject* named = type->tp_alloc(type, info.n_results);
-  if (!named) throw ErrorSet{};
+  Ref named = Checked(type->tp_alloc(type, info.n_results));
   for (int r = 0; r < info.n_results; ++r) {
-    PyTuple_SET_ITEM(named, r, Py_NewRef(PyTuple_GET_ITEM(tuple.get(), r)));
+    PyTuple_SET_ITEM(named.get(), r, ResultOf(results.get(), r).release());
   }
-  return named;
+  return named.release();
 }
 
 // torch_route(function, default overload, out overload or None)
@@ -155,7 +157,8 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
       if (PyDict_SetItemString(keywords.get(), name.c_str(), given[r]) < 0) throw ErrorSet{};
     }
     Ref made = Checked(PyObject_Call(info.torch_out, arguments.get(), keywords.get()));
-    if (made.get() == Py_None) made = GivenResults(info, given);
+    // A proxy stands for nothing, too.
+    if (made.get() == Py_None || info.n_results > 1) made = GivenResults(info, given);
     return Named(info, std::move(made));
   }
   const Ref mask = OutputMask(info, given);
