@@ -5,6 +5,7 @@
 #include "call.h"
 #include "module.h"
 #include "runtime/calling_host.h"
+#include "runtime/make_plan.h"
 
 namespace anyop::python {
 namespace {
@@ -173,9 +174,24 @@ PyObject* PlanMemory(PyObject*, PyObject* args) {
   });
 }
 
+// flops_memory(op, arguments, given): see the stub.
+PyObject* FlopsMemory(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    PyObject *function, *arguments, *given;
+    if (!PyArg_ParseTuple(args, "OO!O!", &function, &PyTuple_Type, &arguments, &PyTuple_Type,
+                          &given)) {
+      throw ErrorSet{};
+    }
+    DescribedCall call(ToOperator(function), arguments, given);
+    const Plan& plan = call.plan();
+    return PyFloat_FromDouble(ValueOf(plan.op->flops, plan, call.frame, 0));
+  });
+}
+
 PyMethodDef g_methods[] = {
     {"call_memory", CallMemoryFunction, METH_VARARGS, "A call on memory described by numbers."},
     {"plan_memory", PlanMemory, METH_VARARGS, "The results of such a call, which is not made."},
+    {"flops_memory", FlopsMemory, METH_VARARGS, "The flops of such a call, which is not made."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -62,6 +62,14 @@ def plan_memory(
     /,
 ) -> tuple[tuple[str, tuple[int, ...]], ...]: ...
 
+# The flops of such a call, by the operator's own `.flops`; 0 where it states none.
+def flops_memory(
+    op: _Function | str,
+    arguments: tuple[Any, ...],
+    given: tuple[_Described | bool, ...],
+    /,
+) -> float: ...
+
 # arguments: a value per parameter, tensors described. given: per result a description, None to have
 # it allocated, False to decline it. Returns what allocate returned first, None for other results.
 def call_memory(

@@ -7,16 +7,10 @@
 #include "graph/specialisation.h"
 #include "graph/text.h"
 #include "runtime/json.h"
+#include "runtime/make_plan.h"
 
 namespace anyop {
 namespace {
-
-double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise) {
-  if (e.node.empty() || e.node[std::size_t(plan.form)] < 0) return otherwise;
-  const Number n =
-      Evaluate(*plan.op->contract, plan.form, e.node[std::size_t(plan.form)], plan.bindings, frame);
-  return !n.known ? otherwise : n.is_float ? n.f : double(n.i);
-}
 
 double MovedBytes(const Specialisation& s, const GraphNode& node) {
   double bytes = 0;

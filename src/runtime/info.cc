@@ -88,6 +88,7 @@ std::string InfoJson(const Operator& op) {
   json.Field("source", op.source).Field("doc", op.doc);
   json.Field("signature", op.contract->text).Field("hash", op.contract->hash);
   json.Field("means", op.data->means);
+  json.Field("flops", op.data->flops).Field("bytes", op.data->bytes);
   WriteGradient(op, json);
   json.Key("params").Begin('[');
   for (const Param& p : first.params) {

@@ -198,15 +198,9 @@ class Planner {
     }
   }
 
-  double ValueOf(const Expression& e, double otherwise) const {
-    if (e.node.empty()) return otherwise;
-    const int node = e.node[std::size_t(plan_.form)];
-    if (node < 0) return otherwise;
-    const Number n = Evaluate(contract_, plan_.form, node, plan_.bindings, frame_);
-    return !n.known ? otherwise : n.is_float ? n.f : double(n.i);
-  }
   void Estimate() {
-    const double bytes = ValueOf(op_.bytes, moved_bytes_), flops = ValueOf(op_.flops, 0);
+    const double bytes = ValueOf(op_.bytes, plan_, frame_, moved_bytes_);
+    const double flops = ValueOf(op_.flops, plan_, frame_, 0);
     plan_.estimated_ns = std::max(bytes / kBytesPerNs, flops / kFlopsPerNs);
     const int most = scope_.threads ? scope_.threads : NumThreads();
     plan_.threads = plan_.estimated_ns < kParallelNs ? 1 : most;
@@ -276,6 +270,13 @@ class Planner {
 bool NeedsCopy(const Param& param, const DLTensor& tensor) {
   const std::uint64_t c = ClassOf(tensor);
   return c & kScattered || (param.is_dense && c != kContiguous);
+}
+
+double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise) {
+  if (e.node.empty() || e.node[std::size_t(plan.form)] < 0) return otherwise;
+  const Number n =
+      Evaluate(*plan.op->contract, plan.form, e.node[std::size_t(plan.form)], plan.bindings, frame);
+  return !n.known ? otherwise : n.is_float ? n.f : double(n.i);
 }
 
 void MakePlan(const Operator& op, const anyop_value* frame, const ScopeState& scope,

@@ -15,6 +15,9 @@ namespace anyop {
 void MakePlan(const Operator& op, const anyop_value* frame, const ScopeState& scope,
               const Policy& policy, Plan* plan, std::vector<KernelChoice>* choices = nullptr);
 
+// .flops or .bytes of a planned call; `otherwise` where it is not stated or not known.
+double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise);
+
 // What the kernel must get as a copy, by parameter: not dense where it must be, or scattered.
 bool NeedsCopy(const Param& param, const DLTensor& tensor);
 

@@ -84,17 +84,7 @@ class Fake:
 
     def infer(self, call: Call, declined: list[bool]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """By the core itself, so that mistakes have its texts."""
-        name = self.op.display_name
-
-        def described(text: str, t: torch.Tensor) -> Any:
-            return 0, dtype_name(name, text, t), tuple(t.shape), t.stride()
-
-        arguments = describe_all(self.op, call.values, described)
-        given: list[Any] = [not d for d in declined]
-        for i, (text, t) in enumerate(zip(self.op.out_names, call.outs, strict=False)):
-            if not declined[i]:
-                given[i] = described(text, t)
-        return _anyop.plan_memory(self.op.name, tuple(arguments), tuple(given))
+        return _anyop.plan_memory(self.op.name, *without_data(self.op, call, declined))
 
     def infer_symbolic(self, call: Call) -> list[tuple[str, tuple[Any, ...]]]:
         name = self.op.display_name
@@ -131,6 +121,21 @@ class Fake:
                     size == must,
                     lambda: f"{name}: {text} must be {wanted.dtype}{list(wanted.shape or ())}.",
                 )
+
+
+def without_data(
+    op: Operator, call: Call, declined: list[bool]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The arguments and results of a call, as `plan_memory` takes them."""
+
+    def described(text: str, t: torch.Tensor) -> Any:
+        return 0, dtype_name(op.display_name, text, t), tuple(t.shape), t.stride()
+
+    given: list[Any] = [not d for d in declined]
+    for i, (text, t) in enumerate(zip(op.out_names, call.outs, strict=False)):
+        if not declined[i]:
+            given[i] = described(text, t)
+    return tuple(describe_all(op, call.values, described)), tuple(given)
 
 
 def _has_symbols(value: Any) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch._library import simple_registry
 
 from anyop import _anyop
-from anyop.torch import _fast, _route
+from anyop.torch import _fast, _flops, _route
 from anyop.torch._operators import Operator
 
 _n_seen = 0  # of all operators
@@ -53,6 +53,7 @@ def _register(new: list[Operator], n_all: int) -> None:
         out = op.torch_op("out") if op.schemas["out"] else None
         _anyop.torch_route(op.function, op.torch_op(""), out)
         _fast.trace_as(op.function, op.torch_op(""), out)
+        _flops.count(op)
 
 
 def _fragment(namespace: str) -> Any:
