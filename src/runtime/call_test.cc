@@ -128,11 +128,33 @@ TEST(Call, CopiesMisalignedInputsAndRefusesMisalignedResults) {
             "written. Try an aligned tensor.");
 }
 
-TEST(Call, RefusesScatteredAndRepeatedResults) {
+TEST(Call, WritesScatteredResultsThroughACopyAndCountsIt) {
+  ResetCounters();
   const Array x = Counting({2, 3}), y = Array::Zeros({3, 2}, DType::kF32);
+  Call("testing.scale", x, 2.0).into(y.Transpose(0, 1));
+  EXPECT_EQ(Values(y), (std::vector<float>{0, 6, 2, 8, 4, 10}));
+  EXPECT_EQ(CountersFor("testing.scale", "cpu_f32").copies, 1u);
+  const Array z = Array::Zeros({2, 6}, DType::kF32);
+  const std::int64_t shape[] = {2, 3}, strides[] = {6, 2}, back[] = {6, -2};
+  Call("testing.scale", x, 1.0).into(Array::Wrap(z.data(), shape, DType::kF32, strides));
+  Call("testing.scale", x, -1.0).into(Array::Wrap(z.data<float>() + 5, shape, DType::kF32, back));
+  EXPECT_EQ(Values(z), (std::vector<float>{0, -2, 1, -1, 2, 0, 3, -5, 4, -4, 5, -3}));
+  EXPECT_EQ(CountersFor("testing.scale", "cpu_f32").copies, 3u);
+  Scope scope;
+  scope.strict();
   EXPECT_EQ(ErrorOf([&] { Call("testing.scale", x, 1.0).into(y.Transpose(0, 1)); }),
-            "testing.scale: y is f32[2, 3] with strides [1, 2], but must have stride 1 in its last "
-            "dimension and no negative stride, because it is written. Try a contiguous tensor.");
+            "testing.scale: y is f32[2, 3] with strides [1, 2] and would be copied, which strict "
+            "mode refuses. Try a contiguous tensor.");
+}
+
+TEST(Call, RefusesScatteredResultsOverWhatIsRead) {
+  const Array x = Counting({2, 2});
+  EXPECT_EQ(ErrorOf([&] { Call("testing.scale", x, 1.0).into(x.Transpose(0, 1)); }).substr(0, 35),
+            "testing.scale: y overlaps x in memo");
+}
+
+TEST(Call, RefusesRepeatedResults) {
+  const Array x = Counting({2, 3}), y = Array::Zeros({3, 2}, DType::kF32);
   const std::int64_t shape[] = {2, 3}, strides[] = {0, 1};
   const Array repeated = Array::Wrap(y.data(), shape, DType::kF32, strides);
   EXPECT_EQ(ErrorOf([&] { Call("testing.scale", x, 1.0).into(repeated); }),

@@ -37,6 +37,12 @@ void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Ex
     }
     e->notes.push_back(note + ".");
   }
+  for (int i = op.n_params; i < op.n_params + op.n_results; ++i) {
+    if (!(plan.copied >> i & 1)) continue;
+    e->notes.push_back(std::string(form.results[std::size_t(i - op.n_params)].name) +
+                       " is written through a copy: no kernel takes strides " +
+                       ShowStrides(*frame[i].t) + ".");
+  }
   if (plan.is_empty) e->notes.push_back("nothing to write: no kernel runs.");
 }
 

@@ -109,15 +109,18 @@ class Planner {
       });
     }
     for (int r = 0; r < op_.n_results; ++r) {
-      ForTensors(op_.n_params + r,
-                 [&](const DLTensor& t) { CheckWritten(op_.n_params + r, t, false); });
+      const int i = op_.n_params + r;
+      ForTensors(i, [&](const DLTensor& t) {
+        CheckWritten(i, t, false);
+        if (ResultNeedsCopy(t)) plan_.copied |= 1ull << i;
+      });
     }
   }
   void CheckWritten(int i, const DLTensor& t, bool is_dense) {
     const std::uint64_t c = ClassOf(t);
     const char* needed = nullptr;
     if (c & kRepeated) needed = "no stride 0, because it is written";
-    if (c & kScattered)
+    if (c & kScattered && i < op_.n_params)
       needed =
           "stride 1 in its last dimension and no negative stride, because "
           "it is written";
@@ -271,6 +274,8 @@ bool NeedsCopy(const Param& param, const DLTensor& tensor) {
   const std::uint64_t c = ClassOf(tensor);
   return c & kScattered || (param.is_dense && c != kContiguous);
 }
+
+bool ResultNeedsCopy(const DLTensor& tensor) { return ClassOf(tensor) & kScattered; }
 
 double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise) {
   if (e.node.empty() || e.node[std::size_t(plan.form)] < 0) return otherwise;

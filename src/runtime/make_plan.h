@@ -20,5 +20,7 @@ double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, 
 
 // What the kernel must get as a copy, by parameter: not dense where it must be, or scattered.
 bool NeedsCopy(const Param& param, const DLTensor& tensor);
+// The same of a result: it is written to a copy, from where it is copied.
+bool ResultNeedsCopy(const DLTensor& tensor);
 
 }  // namespace anyop

@@ -50,7 +50,8 @@ struct Plan {
   bool is_fallback = false;     // no kernel accepted; the composition runs
   bool has_lists = false;       // lists of tensors take part in overlap
   bool needs_slow_run = false;  // index checks, .check, copies, lists or .means
-  std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel
+  std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel;
+                                // from n_params on, results: copied from there after it
   int counters = 0;             // index of the kernel's
   int n_slots = 0;
   int only_written = -1;   // the slot of the one written tensor, where all are there and contiguous

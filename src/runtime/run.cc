@@ -21,7 +21,7 @@ bool IsMisaligned(const DLTensor& t) {
   return at & std::uintptr_t(t.dtype.bits / 8 - 1);
 }
 
-// Private contiguous copies of the arguments that no kernel takes as they lie.
+// Private contiguous copies of the arguments and results that no kernel takes as they lie.
 class Copies {
  public:
   Copies(const Plan& plan, const anyop_value* frame) : plan_(plan), frame_(frame) {
@@ -29,6 +29,7 @@ class Copies {
       ForCopied(i, [&](const DLTensor& t) { bytes_ += BytesFor(t); });
       if (frame[i].tag == ANYOP_TENSORS) bytes_ += Round(frame[i].count * sizeof(void*));
     }
+    ForCopiedResults([&](int i) { bytes_ += BytesFor(*frame[i].t); });
   }
   // Of all copies together.
   std::uint64_t bytes() const { return bytes_; }
@@ -44,8 +45,13 @@ class Copies {
       for (std::uint32_t k = 0; k < v.count; ++k) list[k] = Copied(i, v.ts[k]);
       v.ts = list;
     }
+    ForCopiedResults([&](int i) { frame[i].t = Room(*frame_[i].t); });
   }
   int count() const { return count_; }
+  // Brings the results of `frame` to where the caller wants them.
+  void Finish(const anyop_value* frame) const {
+    ForCopiedResults([&](int i) { CopyFromPacked(frame[i].t->data, *frame_[i].t); });
+  }
 
  private:
   static std::uint64_t Round(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -66,6 +72,12 @@ class Copies {
       if (MustCopy(i, *v.ts[k])) f(*v.ts[k]);
     }
   }
+  template <class F>
+  void ForCopiedResults(F&& f) const {
+    for (int i = plan_.op->n_params; i < plan_.op->n_params + plan_.op->n_results; ++i) {
+      if (frame_[i].tag == ANYOP_TENSOR && ResultNeedsCopy(*frame_[i].t)) f(i);
+    }
+  }
   char* Take(std::uint64_t bytes) {
     char* taken = at_;
     at_ += Round(bytes);
@@ -73,13 +85,17 @@ class Copies {
   }
   const DLTensor* Copied(int i, const DLTensor* from) {
     if (!MustCopy(i, *from)) return from;
+    DLTensor* copy = Room(*from);
+    CopyToPacked(*from, copy->data);
+    return copy;
+  }
+  DLTensor* Room(const DLTensor& like) {
     ++count_;
     auto* copy = reinterpret_cast<DLTensor*>(Take(sizeof(DLTensor)));
-    *copy = *from;
-    copy->data = Take(std::uint64_t(PackedBytes(*from)));
+    *copy = like;
+    copy->data = Take(std::uint64_t(PackedBytes(like)));
     copy->byte_offset = 0;
     copy->strides = nullptr;
-    CopyToPacked(*from, copy->data);
     return copy;
   }
 
@@ -92,12 +108,20 @@ class Copies {
 
 [[noreturn]] void FailStrict(const Operator& op, const Plan& plan, const anyop_value* frame) {
   const Form& form = op.contract->forms[std::size_t(plan.form)];
-  for (int i = 0; i < op.n_params; ++i) {
+  for (int i = 0; i < op.n_params + op.n_results; ++i) {
     const anyop_value& v = frame[i];
-    const Param& p = form.params[std::size_t(i)];
-    if (v.tag != ANYOP_TENSOR || p.is_mut || !(NeedsCopy(p, *v.t) || IsMisaligned(*v.t))) continue;
+    if (v.tag != ANYOP_TENSOR) continue;
+    std::string_view name;
+    if (i < op.n_params) {
+      const Param& p = form.params[std::size_t(i)];
+      if (p.is_mut || !(NeedsCopy(p, *v.t) || IsMisaligned(*v.t))) continue;
+      name = p.name;
+    } else {
+      if (!ResultNeedsCopy(*v.t)) continue;
+      name = form.results[std::size_t(i - op.n_params)].name;
+    }
     Fail(ANYOP_UNSUPPORTED,
-         op.display_name() + ": " + std::string(p.name) + " is " + Show(*v.t) +
+         op.display_name() + ": " + std::string(name) + " is " + Show(*v.t) +
              (IsMisaligned(*v.t) ? " at a misaligned address"
                                  : " with strides " + ShowStrides(*v.t)) +
              " and would be copied, which strict mode refuses. Try a contiguous tensor.");
@@ -145,10 +169,14 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner run) {
   CheckIndices(op, plan, plan.index_checks, frame);
   CallCheck(op, plan, frame);
   if (plan.is_empty) return;
-  if (plan.kernel >= 0) return (run ? run : &RunKernel)(op, plan, frame);
-  CountersOf(op, plan).calls.Add();
-  if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
-  RunComposition(op, plan, frame);
+  if (plan.kernel >= 0) {
+    (run ? run : &RunKernel)(op, plan, frame);
+  } else {
+    CountersOf(op, plan).calls.Add();
+    if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();
+    RunComposition(op, plan, frame);
+  }
+  copies.Finish(frame);
 }
 
 }  // namespace anyop

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import anyop
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,8 +17,11 @@ from generated import (  # noqa: E402
     listed,
     on_numpy,
     operators,
+    to_numpy,
     torch_op,
 )
+
+OPS = torch.ops.anyop
 
 
 @pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
@@ -55,6 +59,54 @@ def test_out_is_written_and_counted_as_a_write(op: str, form: int) -> None:
         assert torch.equal(out, expected)
     if len(outs) == 1 and returned is not None:
         assert returned is outs[0]
+
+
+def scattered(like: torch.Tensor) -> torch.Tensor:
+    """A tensor of this shape with stride 2 in its last dimension."""
+    return torch.full((*like.shape, 2), 7).to(like.dtype)[..., 1]
+
+
+@pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
+def test_an_out_that_no_kernel_writes_gets_a_copy(op: str, form: int) -> None:
+    if not anyop.schemas(op)[1]:
+        pytest.skip("no results")
+    call = example(op, form)
+    results = listed(torch_op(op)(*call.copy().torch_values))
+    if any(r is None or r.dim() == 0 or r.numel() < 2 for r in results):
+        pytest.skip("a result is absent or one number")
+    function = getattr(anyop.ops.anyop, op.removeprefix("anyop."))
+    for on_torch in (True, False):
+        outs = [scattered(r) for r in results]
+        bases = [o._base for o in outs]
+        given = call.copy()
+        arguments = given.values if on_torch else [to_numpy(v) for v in given.values]
+        place = tuple(outs if on_torch else map(to_numpy, outs))
+        has_tensors = any("ensor" in p["kind"] for p in contract(op)["params"])
+        like = {} if has_tensors else {"like": torch if on_torch else np}
+        anyop.reset_counters()
+        made = function(*arguments, out=place[0] if len(place) == 1 else place, **like)
+        assert sum(c.copies for c in anyop.counters()) == sum(o.shape[-1] > 1 for o in outs)
+        for own, out, base, expected in zip(listed(made), outs, bases, results, strict=True):
+            assert np.shares_memory(to_numpy(own), to_numpy(out))
+            torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
+            assert (base[..., 0].float() == 7).all()
+            assert out._version == (1 if on_torch else 0)
+
+
+def test_strict_mode_refuses_such_a_copy() -> None:
+    x, out = torch.ones(4, 6), torch.zeros(6, 4).t()
+    text = (
+        "add: z is f32[4, 6] with strides [1, 4] and would be copied, which strict mode refuses. "
+        "Try a contiguous tensor."
+    )
+    with anyop.strict():
+        for run in (lambda: anyop.add(x, x, out=out), lambda: OPS.add.out(x, x, out=out)):
+            with pytest.raises(NotImplementedError) as error:
+                run()
+            assert str(error.value) == text
+    assert (out == 0).all()
+    notes = "z is written through a copy: no kernel takes strides [1, 4]."
+    assert notes in str(anyop.explain(anyop.add, x, x, out=out))
 
 
 IN_PLACE = [op for op in operators() if anyop.schemas(op)[2]]
