@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 
 #include <algorithm>
@@ -76,6 +77,15 @@ void CheckNothingNeedsGradient(const TorchOperator& op, Variant variant,
   }
 }
 
+// Outside inference mode nothing would tell that an inference tensor has changed.
+void CheckMayBeWritten(const TorchOperator& op, const std::string& name, const at::Tensor& t) {
+  if (!t.defined() || !t.is_inference() || c10::InferenceMode::is_enabled()) return;
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT,
+                  op.name + ": " + name +
+                      " is an inference tensor, but is written outside inference mode. Try a "
+                      "clone().");
+}
+
 }  // namespace
 
 void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
@@ -106,10 +116,13 @@ void BumpVersionsKernel::operator()(const c10::OperatorHandle& handle, c10::Disp
   c10::SmallVector<at::Tensor, 4> written;
   ForTensors(*op, arguments, [&](const at::Tensor& t, int i) {
     const bool is_first = i == 0 && variant == Variant::kInPlace;
-    if (is_first || (op->mut_params >> i & 1)) written.push_back(t);
+    if (!is_first && !(op->mut_params >> i & 1)) return;
+    CheckMayBeWritten(*op, std::string(op->param(i).name), t);
+    written.push_back(t);
   });
   for (int r = 0; variant == Variant::kOut && r < op->n_results; ++r) {
     written.push_back(arguments[op->out_argument(r)].toTensor());
+    CheckMayBeWritten(*op, op->out_name(r), written.back());
   }
   {
     const at::AutoDispatchBelowADInplaceOrView below;

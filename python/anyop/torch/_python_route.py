@@ -120,11 +120,19 @@ class _BumpVersions:
 
     def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
         call = self.op.bind(self.overload, args, kwargs)
+        written = list(self.op.written(self.overload, call))
+        for name, t in written:
+            if t.is_inference() and not torch.is_inference_mode_enabled():
+                raise _anyop.InvalidArgument(
+                    f"{self.op.display_name}: {name.partition('[')[0]} is an inference tensor, but "
+                    "is written outside inference mode. Try a clone()."
+                )
         overload = self.op.torch_op(self.overload)
         with _C._AutoDispatchBelowADInplaceOrView():
             result = overload.redispatch(keys & _C._after_ADInplaceOrView_keyset, *args, **kwargs)
-        for _, t in self.op.written(self.overload, call):
-            torch.autograd.graph.increment_version(t)
+        for _, t in written:
+            if not t.is_inference():
+                torch.autograd.graph.increment_version(t)
         return result
 
 
