@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anyop._hosts import when_imported
-from anyop.torch import _fast, _inductor
+from anyop.torch import _fast, _functionalize, _inductor
 from anyop.torch._register import register_new
 from anyop.torch._route import status
 from anyop.torch.custom_op import direct_register_custom_op
@@ -113,6 +113,7 @@ def _register_backend() -> None:
 
 
 _fast.start()
+_functionalize.start()
 _inductor.start()
 register_new()
 when_imported("torch._dynamo.backends.registry", _register_backend)

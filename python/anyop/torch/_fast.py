@@ -159,8 +159,9 @@ def _substitute_pending() -> None:
 
 def _traced(function: Callable[..., Any], default: Any, out_overload: Any) -> Callable[..., Any]:
     """What a call of `function` is in a graph."""
-    named = _anyop.result_type(function)
+    named: Any = _anyop.result_type(function)
     names = named._fields if named else ()
+    takes_mask = any(a.name == "output_mask" for a in default._schema.arguments)
 
     def traced(
         *args: Any, out: Any = None, policy: Any = None, like: Any = None, **kwargs: Any
@@ -169,11 +170,24 @@ def _traced(function: Callable[..., Any], default: Any, out_overload: Any) -> Ca
             raise ValueError("policy= cannot be compiled. Try `with anyop.policy(...)` around.")
         if out is None:
             result = default(*args, **kwargs)
-        elif not names:
-            result = out_overload(*args, out=out, **kwargs)
-        else:
+            return named(*result) if named else result
+        if not names:
+            if out is False:
+                return None
+            out_overload(*args, out=out, **kwargs)
+            return out
+        if all(t is not None and t is not False for t in out):
             given = {f"out_{name}": t for name, t in zip(names, out, strict=True)}
-            result = out_overload(*args, **given, **kwargs)
-        return named(*result) if named else result
+            out_overload(*args, **given, **kwargs)
+            return named(*out)
+        if takes_mask:
+            kwargs["output_mask"] = [t is not False for t in out]
+        made = default(*args, **kwargs)
+        return named(*[_place(m, t) for m, t in zip(made, out, strict=True)])
 
     return traced
+
+
+def _place(made: Any, out: Any) -> Any:
+    """A result where the caller wants it. out: None for anywhere, False for nowhere."""
+    return made if out is None or out is False or made is None else out.copy_(made)

@@ -44,7 +44,7 @@ def _name_of(kernel: Any) -> str:
     return ""
 
 
-def _is_ours(kernel: Any) -> bool:
+def is_ours(kernel: Any) -> bool:
     return bool(_name_of(kernel))
 
 
@@ -81,7 +81,7 @@ def _guard() -> None:
     plain = ir.FallbackKernel.create.__func__
 
     def create(cls: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _is_ours(kernel) or _may_use_out(kernel, args, kwargs):
+        if not is_ours(kernel) or _may_use_out(kernel, args, kwargs):
             return plain(cls, kernel, *args, **kwargs)
         with _without_out():
             return plain(cls, kernel, *args, **kwargs)
