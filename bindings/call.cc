@@ -53,9 +53,11 @@ PyObject* Call(OperatorInfo& info, const Slots& slots) {
   return CallWith(host, nullptr, info, slots);
 }
 
-// Whether an object has torch's protocol without being a tensor: a proxy of torch.fx.
+// Whether an object has torch's protocol without being a tensor: a proxy of torch.fx, or a size of
+// a program that is traced.
 bool HasTorchFunction(PyObject* object) {
   if (!object || IsTorchTensor(object)) return false;
+  if (IsSymbolicNumber(object)) return true;
   if (PyTuple_Check(object) || PyList_Check(object)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
       if (HasTorchFunction(PySequence_Fast_GET_ITEM(object, i))) return true;

@@ -55,7 +55,9 @@ Ref Ask(PyObject* object, const Site& site, const std::string& wanted, F&& f) {
 std::int64_t ToInt(PyObject* object, const Site& site) {
   Ref index;
   if (!PyLong_CheckExact(object)) {
-    if (IsNoNumber(object) || !PyIndex_Check(object)) site.Refuse(object, "an int");
+    if (IsNoNumber(object) || !PyIndex_Check(object) || IsSymbolicNumber(object)) {
+      site.Refuse(object, "an int");
+    }
     index = Ask(object, site, "an int", [&] { return PyNumber_Index(object); });
   }
   int overflow = 0;
@@ -67,7 +69,8 @@ std::int64_t ToInt(PyObject* object, const Site& site) {
 double ToFloat(PyObject* object, const Site& site) {
   if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
   const PyNumberMethods* number = Py_TYPE(object)->tp_as_number;
-  if (IsNoNumber(object) || !number || !(number->nb_float || number->nb_index)) {
+  if (IsNoNumber(object) || !number || !(number->nb_float || number->nb_index) ||
+      IsSymbolicNumber(object)) {
     site.Refuse(object, "a number");
   }
   CheckStack(site.info.name);

@@ -193,6 +193,10 @@ PyObject* Know(PyObject*, PyObject* torch) {
     g_torch.base = reinterpret_cast<PyTypeObject*>(Attribute(c.get(), "TensorBase"));
     g_torch.tensor = reinterpret_cast<PyTypeObject*>(Attribute(torch, "Tensor"));
     g_torch.parameter = reinterpret_cast<PyTypeObject*>(Attribute(nn.get(), "Parameter"));
+    constexpr const char* kSymbolic[] = {"SymInt", "SymFloat", "SymBool"};
+    for (int i = 0; i < 3; ++i) {
+      g_torch.symbolic[i] = reinterpret_cast<PyTypeObject*>(Attribute(torch, kSymbolic[i]));
+    }
     LearnDTypes(torch);
     g_torch.is_known = true;
     return Py_NewRef(Py_None);

@@ -63,6 +63,7 @@ struct TorchApi {
   DLDataType dtypes[64] = {};      // by torch's number; lanes 0: none of anyop's
   std::int8_t numbers[kDTypes];    // torch's number by dtype; -1: none
   PyObject* dtype_objects[kDTypes] = {};
+  PyTypeObject* symbolic[3] = {};  // SymInt, SymFloat, SymBool: numbers of a program being traced
 };
 extern TorchApi g_torch;
 
@@ -99,6 +100,13 @@ inline bool IsTorchTensor(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return type == g_torch.tensor || type == g_torch.parameter ||
          PyType_IsSubtype(type, g_torch.base);
+}
+
+// A number that is not known yet. Python's conversions would fix it, for all sizes.
+inline bool IsSymbolicNumber(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  return g_torch.is_known && (type == g_torch.symbolic[0] || type == g_torch.symbolic[1] ||
+                              type == g_torch.symbolic[2]);
 }
 
 // A tensor of inference mode that is written outside of it.

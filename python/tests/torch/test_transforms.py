@@ -195,6 +195,26 @@ def test_export_with_a_symbolic_size() -> None:
     torch.testing.assert_close(program.module()(*other), model(*other))
 
 
+def test_a_symbolic_number_is_not_fixed() -> None:
+    import anyop
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            packed = anyop.pack_weight(x)
+            y = anyop.linear_packed(x + 1, packed, x.shape[0])
+            return y, anyop.rotary_cache(x.shape[0], 8, like=torch)
+
+    def check(program: Any) -> None:
+        for n in (6, 9):
+            x = torch.randn(n, 8)
+            torch.testing.assert_close(program(x), Model()(x))
+
+    rows = {0: torch.export.Dim.DYNAMIC}
+    check(torch.export.export(Model(), (torch.randn(6, 8),), dynamic_shapes=(rows,)).module())
+    check(make_fx(Model(), tracing_mode="symbolic")(torch.randn(6, 8)))
+
+
 @pytest.mark.slow
 def test_aot_inductor(tmp_path: Path) -> None:
     class Model(torch.nn.Module):
