@@ -24,7 +24,9 @@ def start() -> None:
 
 def _return_arguments() -> None:
     module = sys.modules["torch._higher_order_ops.auto_functionalize"]
-    plain = module.do_auto_functionalize_v2
+    plain = getattr(module, "do_auto_functionalize_v2", None)
+    if plain is None:  # a torch that functionalizes writes in another way
+        return
 
     def functionalize(mode: Any, op: Any, args: Any, kwargs: Any) -> Any:
         made = plain(mode, op, args, kwargs)
