@@ -7,6 +7,8 @@ from pathlib import Path
 
 import gguf
 
+from . import gguf_header
+
 # llama.cpp's name of the format: general.file_type.
 FILE_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 7, "bf16": 32}
 EMBEDDING = "token_embd.weight"
@@ -15,7 +17,7 @@ EMBEDDING = "token_embd.weight"
 def write(source: Path, target: Path, kind: str) -> None:
     """Matrices in `kind` ("q4_0", "bf16", ...), made of the source's; norms stay as they are, and
     so does an embedding that is in 8 bits where the others get 4."""
-    reader = gguf.GGUFReader(source)
+    reader = gguf_header.read(source)
     architecture = str(reader.fields["general.architecture"].contents())
     writer = gguf.GGUFWriter(target, architecture)
     for name, entry in reader.fields.items():

