@@ -135,6 +135,33 @@ def test_docs_writes_a_page_per_operator(tmp_path: Path) -> None:
         assert f"({spec['name']}.md)" in (tmp_path / "README.md").read_text()
 
 
+def test_docs_overwrites_only_what_it_wrote(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert run("docs", str(tmp_path / "made")).exit_code == 0
+    (tmp_path / "target.md").write_text("mine")
+    for name in ("README.md", "anyop.softmax.md"):
+        folder = tmp_path / f"mine_{name}"
+        folder.mkdir()
+        for put in ("text", "folder", "link", "dangling"):
+            path = folder / name
+            if put == "text":
+                path.write_text("mine")
+            elif put == "folder":
+                path.mkdir()
+            else:
+                path.symlink_to(tmp_path / ("target.md" if put == "link" else "none.md"))
+            result = run("docs", str(folder))
+            assert result.exit_code == 1
+            assert result.output == (
+                f"Error: {path} is there already, and `anyop docs` did not write it. "
+                "Try an empty folder.\n"
+            )
+            assert [p.name for p in folder.iterdir()] == [name]
+            path.rmdir() if put == "folder" else path.unlink()
+    assert (tmp_path / "target.md").read_text() == "mine"
+    assert not (tmp_path / "none.md").exists()
+
+
 def test_stubs_name_every_operator(tmp_path: Path) -> None:
     out = tmp_path / "__init__.pyi"
     assert run("stubs", str(out)).exit_code == 0

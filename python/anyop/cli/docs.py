@@ -10,6 +10,9 @@ import anyop
 from anyop.cli import load_libraries
 from anyop.cli.listing import summary
 
+# The last line of every file that this command writes, and so may write again.
+MARK = "<!-- Made by `anyop docs` from signatures and spec comments. -->\n"
+
 
 @click.command("docs")
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
@@ -18,15 +21,30 @@ def command(out: Path, library: str | None) -> None:
     """Write a page per operator, and an index, to the folder OUT (Markdown)."""
     load_libraries()
     specs = [s for s in anyop.specs() if library in (None, s["library"])]
+    pages = {out / f"{spec['name']}.md": page(spec) for spec in specs}
+    pages[out / "README.md"] = index(specs)
+    for path in pages:
+        if not may_write(path):
+            raise click.ClickException(
+                f"{click.format_filename(path)} is there already, and `anyop docs` did not write "
+                "it. Try an empty folder."
+            )
     out.mkdir(parents=True, exist_ok=True)
-    for spec in specs:
-        (out / f"{spec['name']}.md").write_text(page(spec), encoding="utf-8")
-    (out / "README.md").write_text(index(specs), encoding="utf-8")
-    click.echo(f"Wrote {len(specs)} pages and README.md to {out}.")
+    for path, text in pages.items():
+        path.write_text(text + "\n" + MARK, encoding="utf-8")
+    name = click.format_filename(out)
+    click.echo(f"Wrote {len(specs)} pages and README.md to {name}.")
+
+
+def may_write(path: Path) -> bool:
+    """Whether nothing is there, or a page that this command wrote."""
+    if path.is_symlink() or not path.exists():
+        return not path.is_symlink()
+    return path.is_file() and path.read_bytes().endswith(MARK.encode())
 
 
 def index(specs: list[dict[str, Any]]) -> str:
-    lines = ["# Operators", "", "Made by `anyop docs` from signatures and spec comments.", ""]
+    lines = ["# Operators", ""]
     lines += ["| operator | what it computes |", "|---|---|"]
     for spec in specs:
         text = summary(spec).replace("|", "\\|")
