@@ -5,6 +5,7 @@
 #include "graph/frame.h"
 #include "graph/region.h"
 #include "graph/specialisation.h"
+#include "platform/byte_count.h"
 #include "platform/cpu.h"
 #include "platform/threads.h"
 #include "runtime/call.h"
@@ -253,12 +254,14 @@ class RegionFinder {
     std::int64_t whole_bytes = 0, row_bytes = 0;
     for (const auto& touches : members) {
       for (const Touch& t : touches) {
-        if (!t.is_row) whole_bytes += s_.layouts[std::size_t(t.value)].bytes();
+        if (t.is_row) continue;
+        whole_bytes = AddBytes(whole_bytes, s_.layouts[std::size_t(t.value)].bytes());
       }
     }
-    for (const RegionTensor& t : region->tensors) row_bytes += t.pitch_bytes;
+    for (const RegionTensor& t : region->tensors) row_bytes = AddBytes(row_bytes, t.pitch_bytes);
     const std::int64_t l2 = Caches().l2 ? Caches().l2 : kUnknownL2;
-    if (whole_bytes > l2 / 4 || region->rows * row_bytes <= OuterCache()) return false;
+    if (whole_bytes > l2 / 4 || MultiplyBytes(region->rows, row_bytes) <= OuterCache())
+      return false;
     const double row_ns = region->estimated_ns / double(region->rows);
     const std::int64_t fits =
         std::max<std::int64_t>(l2 / 4 / std::max<std::int64_t>(row_bytes, 1), 1);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/arena_watch.h"
+#include "platform/byte_count.h"
 #include "platform/pages.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
@@ -28,7 +29,7 @@ void GraphArena::Reserve(std::int64_t bytes) {
   if (std::uint64_t(bytes) <= bytes_ && data_) return;
   if (data_) UnmapPages(std::exchange(data_, nullptr), std::exchange(bytes_, 0));
   const std::uint64_t size = PageBytes(std::max<std::uint64_t>(std::uint64_t(bytes), 1));
-  data_ = bytes > std::int64_t(1) << 46 ? nullptr : static_cast<char*>(MapPages(size));
+  data_ = bytes > kMostBytes ? nullptr : static_cast<char*>(MapPages(size));
   if (!data_) {
     Fail(ANYOP_OUT_OF_MEMORY, "graph: no memory for an arena of " + std::to_string(bytes) +
                                   " bytes. Try smaller inputs, or fewer calls at once.");

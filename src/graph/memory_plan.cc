@@ -7,18 +7,26 @@
 #include <utility>
 
 #include "graph/skyline.h"
+#include "platform/byte_count.h"
+#include "runtime/error.h"
 
 namespace anyop {
 namespace {
 
-std::int64_t Aligned(std::int64_t bytes) {
-  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
 class Planner {
  public:
   explicit Planner(std::span<const Lifetime> buffers) : buffers_(buffers) {
-    for (const Lifetime& b : buffers) bytes_.push_back(Aligned(b.bytes));
+    std::int64_t all = 0;
+    for (const Lifetime& b : buffers) {
+      bytes_.push_back(AlignBytes(b.bytes, kArenaAlignment));
+      all = AddBytes(all, bytes_.back());
+    }
+    // No sum of some of them can be more than that of all.
+    if (all == kTooManyBytes) {
+      Fail(ANYOP_OUT_OF_MEMORY,
+           "graph: the values take 2^63 bytes or more together, but no memory is as large. Try "
+           "smaller inputs.");
+    }
     FindNeighbours();
   }
 

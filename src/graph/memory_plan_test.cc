@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <random>
 
+#include "anyop/error.h"
 #include "graph/skyline.h"
 
 namespace anyop {
@@ -67,6 +69,27 @@ TEST(MemoryPlan, SharesMemoryOfBuffersThatNeverMeet) {
 TEST(MemoryPlan, TakesBuffersOfNoBytes) {
   const std::vector<Lifetime> buffers = {{0, 0, 3}, {10, 1, 1}};
   EXPECT_EQ(CheckMemoryPlan(buffers, PlanMemory(buffers)), "");
+}
+
+TEST(MemoryPlan, RefusesBuffersThatTogetherAreBeyondSixtyThreeBits) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t bytes : {most, most - 63, most - 62, most / 2 + 1}) {
+    const Lifetime b[] = {{bytes, 0, 1}, {bytes, 1, 2}};
+    try {
+      PlanMemory(b);
+      ADD_FAILURE() << bytes;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, ANYOP_OUT_OF_MEMORY);
+      EXPECT_EQ(
+          std::string(e.what()),
+          "graph: the values take 2^63 bytes or more together, but no memory is as large. Try "
+          "smaller inputs.");
+    }
+  }
+  const Lifetime b[] = {{most / 4, 0, 1}, {most / 4, 1, 2}, {most / 4, 2, 3}};
+  const MemoryPlan plan = PlanMemory(b);
+  EXPECT_EQ(plan.peak_bytes, plan.bound_bytes);
+  EXPECT_EQ(CheckMemoryPlan(b, plan), "");
 }
 
 TEST(MemoryPlan, IsWithinTwoPercentOfTheBoundForDecoders) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/alias.h"
+#include "platform/byte_count.h"
 #include "runtime/error.h"
 
 namespace anyop {
@@ -66,7 +67,7 @@ class Placer {
 
   int AddBuffer(std::int64_t bytes, int first, int last) {
     s_.buffers.push_back({bytes, share_ ? first : 0, share_ ? last : last_step_});
-    s_.unshared_bytes += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    s_.unshared_bytes = AddBytes(s_.unshared_bytes, AlignBytes(bytes, kArenaAlignment));
     return int(s_.buffers.size()) - 1;
   }
 
@@ -121,9 +122,6 @@ class Placer {
     }
     const std::uint64_t workspace = call->plan->workspace_bytes;
     if (!workspace || call->mode == PlannedCall::kGeneral || call->region >= 0) return;
-    if (workspace > std::uint64_t(1) << 46) {
-      Fail(ANYOP_OUT_OF_MEMORY, InNode(graph_, call->node, "no memory for a workspace."));
-    }
     call->workspace = AddBuffer(std::int64_t(workspace), step, step);
   }
 
@@ -175,8 +173,8 @@ class Placer {
       if (c.workspace >= 0) c.workspace = plan.offsets[std::size_t(c.workspace)];
     }
     region->thread_bytes = std::max<std::int64_t>(plan.peak_bytes, kArenaAlignment);
-    region->memory =
-        AddBuffer(region->thread_bytes * region->threads, region->first + 1, region->last + 1);
+    region->memory = AddBuffer(MultiplyBytes(region->thread_bytes, region->threads),
+                               region->first + 1, region->last + 1);
   }
 
   // The root of an argument that result r may take the memory of; -1: none.

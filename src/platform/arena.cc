@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "platform/byte_count.h"
 #include "platform/pages.h"
 #include "runtime/error.h"
 
@@ -19,7 +20,6 @@ struct alignas(64) ArenaBlock {
 namespace {
 
 constexpr std::uint64_t kFirstBlock = 256 << 10, kAlignment = 64;
-constexpr std::uint64_t kMostBytes = std::uint64_t(1) << 46;
 
 constexpr std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
@@ -66,7 +66,7 @@ thread_local Arena t_arena;
 }  // namespace
 
 Workspace::Workspace(std::uint64_t bytes) {
-  if (bytes > kMostBytes) FailToAllocate(bytes);
+  if (bytes > std::uint64_t(kMostBytes)) FailToAllocate(bytes);
   Arena& arena = t_arena;
   // A scope of 0 bytes takes room too: a block that counts as empty may be given back.
   bytes = RoundUp(std::max<std::uint64_t>(bytes, 1), kAlignment);

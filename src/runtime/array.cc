@@ -5,6 +5,7 @@
 #include <new>
 
 #include "anyop/runtime.h"
+#include "platform/byte_count.h"
 #include "runtime/copy.h"
 #include "runtime/error.h"
 #include "signature/expression.h"
@@ -12,23 +13,29 @@
 namespace anyop {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kAlignment = 64;
 
 std::shared_ptr<void> Allocate(std::int64_t bytes) {
-  const std::size_t rounded = (std::size_t(bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  void* p = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+  const std::int64_t rounded = std::max(AlignBytes(bytes, kAlignment), kAlignment);
+  void* p = bytes > kMostBytes ? nullptr : std::aligned_alloc(kAlignment, std::size_t(rounded));
   if (!p)
     Fail(ANYOP_OUT_OF_MEMORY, "no memory for an array of " + std::to_string(bytes) + " bytes.");
   return {p, &std::free};
 }
 
 std::int64_t CheckedBytes(Array::Shape shape, DType dtype) {
-  std::int64_t bytes = Bytes(dtype);
   for (std::int64_t n : shape) {
-    if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) {
-      Fail(ANYOP_INVALID_ARGUMENT, "an array's size is " + std::to_string(n) +
-                                       ", but must be 0 or more, and the bytes below 2^63.");
+    if (n < 0) {
+      Fail(ANYOP_INVALID_ARGUMENT,
+           "an array's size is " + std::to_string(n) + ", but must be 0 or more.");
     }
+  }
+  const std::int64_t bytes = TensorBytes(Bytes(dtype), shape);
+  if (bytes == kTooManyBytes) {
+    std::string sizes;
+    for (const std::int64_t n : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
+    Fail(ANYOP_OUT_OF_MEMORY, "an array is [" + sizes + "] of " + std::string(Name(dtype)) +
+                                  ", but its bytes must be below 2^63.");
   }
   return bytes;
 }
@@ -68,8 +75,8 @@ void Array::SetLayout(Shape shape, Shape strides) {
 }
 
 Array Array::Empty(Shape shape, DType dtype) {
-  Array a = Wrap(nullptr, shape, dtype);
-  a.owner_ = Allocate(CheckedBytes(shape, dtype));
+  std::shared_ptr<void> owner = Allocate(CheckedBytes(shape, dtype));
+  Array a = Wrap(nullptr, shape, dtype, {}, std::move(owner));
   a.layout_.tensor.data = a.owner_.get();
   return a;
 }
@@ -97,6 +104,7 @@ Array Array::Full(Shape shape, DType dtype, double value) {
 
 Array Array::Wrap(void* data, Shape shape, DType dtype, Shape strides,
                   std::shared_ptr<void> owner) {
+  CheckedBytes(shape, dtype);
   Array a;
   a.SetLayout(shape, strides);
   a.layout_.tensor.data = data;

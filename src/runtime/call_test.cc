@@ -174,6 +174,39 @@ TEST(Call, RefusesDenseArgumentsThatAreWrittenAndHaveGaps) {
             "memory, because it is written. Try a contiguous tensor.");
 }
 
+TEST(Call, RefusesCopiesThatNoMemoryHolds) {
+  float one = 1;
+  const std::int64_t shape[] = {(1ll << 61) - 1}, strides[] = {0};
+  const Array x = Array::Wrap(&one, shape, DType::kF32, strides);
+  int code = 0;
+  EXPECT_EQ(ErrorOf([&] { (void)Call("testing.maybe", x).run(); }, &code),
+            "testing.maybe: arguments that are not contiguous are copied, but no memory for a "
+            "workspace of 9223372036854775807 bytes. Try smaller tensors, or fewer threads.");
+  EXPECT_EQ(code, ANYOP_OUT_OF_MEMORY);
+  code = 0;
+  // Two copies of 2^63 bytes: 0 where the sum wraps.
+  EXPECT_NE(ErrorOf([&] { (void)Call("testing.maybe", x, x).run(); }, &code).find("no memory"),
+            std::string::npos);
+  EXPECT_EQ(code, ANYOP_OUT_OF_MEMORY);
+}
+
+TEST(Call, RefusesTensorsOfMoreBytesThanNumbersCount) {
+  float one = 1;
+  std::int64_t shape[] = {1ll << 40, 1ll << 40, 0}, strides[] = {0, 0, 0};
+  DLTensor t{&one, {1, 0}, 3, ToDL(DType::kF32), shape, strides, 0};
+  anyop_value frame[3] = {};
+  frame[0].tag = ANYOP_TENSOR;
+  frame[0].t = &t;
+  frame[1].tag = ANYOP_FLOAT;
+  EXPECT_EQ(ErrorOf([&] { GetPlan(*Find("testing.scale"), frame); }),
+            "testing.scale: x is f32[1099511627776, 1099511627776, 0], but the bytes of a tensor "
+            "must be below 2^63.");
+  EXPECT_EQ(ErrorOf([&] {
+              Array::Wrap(&one, Array::Shape(shape, 2), DType::kF32, Array::Shape(strides, 2));
+            }),
+            "an array is [1099511627776, 1099511627776] of f32, but its bytes must be below 2^63.");
+}
+
 TEST(Call, StrictRefusesCopies) {
   Scope scope;
   scope.strict();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "platform/byte_count.h"
 #include "platform/threads.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
@@ -93,6 +94,9 @@ class Planner {
     }
     for (int d = 0; d < t.ndim; ++d) {
       if (t.shape[d] < 0) Refuse(name + " is " + Show(t) + ", but no size can be negative.");
+    }
+    if (TensorBytes(t.dtype.bits / 8, {t.shape, std::size_t(t.ndim)}) == kTooManyBytes) {
+      Refuse(name + " is " + Show(t) + ", but the bytes of a tensor must be below 2^63.");
     }
   }
 
@@ -232,6 +236,11 @@ class Planner {
     if (!k.workspace.node.empty() && k.workspace.node[std::size_t(plan_.form)] >= 0) {
       const Number n = Evaluate(contract_, plan_.form, k.workspace.node[std::size_t(plan_.form)],
                                 plan_.bindings, frame_, plan_.threads);
+      if (n.fault == Fault::kOverflow || (n.known && n.i > kMostBytes)) {
+        Fail(ANYOP_OUT_OF_MEMORY, op_.display_name() + ": the kernel " + k.name +
+                                      " needs a workspace of more than 2^46 bytes, but no memory "
+                                      "is as large. Try smaller tensors.");
+      }
       if (!n.known || n.i < 0) {
         Fail(ANYOP_INTERNAL, op_.display_name() + ": .workspace of " + k.name + ", " +
                                  k.workspace.text + ", has no value here.");

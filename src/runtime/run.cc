@@ -2,8 +2,10 @@
 #include "runtime/run.h"
 
 #include <cstring>
+#include <optional>
 
 #include "anyop/tensor.h"
+#include "platform/byte_count.h"
 #include "runtime/copy.h"
 #include "runtime/error.h"
 #include "runtime/index_check.h"
@@ -26,13 +28,13 @@ class Copies {
  public:
   Copies(const Plan& plan, const anyop_value* frame) : plan_(plan), frame_(frame) {
     for (int i = 0; i < plan.op->n_params; ++i) {
-      ForCopied(i, [&](const DLTensor& t) { bytes_ += BytesFor(t); });
-      if (frame[i].tag == ANYOP_TENSORS) bytes_ += Round(frame[i].count * sizeof(void*));
+      ForCopied(i, [&](const DLTensor& t) { bytes_ = AddBytes(bytes_, BytesFor(t)); });
+      if (frame[i].tag == ANYOP_TENSORS) bytes_ = AddBytes(bytes_, ListBytes(frame[i].count));
     }
-    ForCopiedResults([&](int i) { bytes_ += BytesFor(*frame[i].t); });
+    ForCopiedResults([&](int i) { bytes_ = AddBytes(bytes_, BytesFor(*frame[i].t)); });
   }
-  // Of all copies together.
-  std::uint64_t bytes() const { return bytes_; }
+  // Of all copies together, or kTooManyBytes.
+  std::int64_t bytes() const { return bytes_; }
 
   // Replaces what must be copied in `frame` by copies in `memory`.
   void Make(void* memory, anyop_value* frame) {
@@ -41,7 +43,7 @@ class Copies {
       anyop_value& v = frame[i];
       if (v.tag == ANYOP_TENSOR) v.t = Copied(i, v.t);
       if (v.tag != ANYOP_TENSORS) continue;
-      auto** list = reinterpret_cast<const DLTensor**>(Take(v.count * sizeof(void*)));
+      auto** list = reinterpret_cast<const DLTensor**>(Take(ListBytes(v.count)));
       for (std::uint32_t k = 0; k < v.count; ++k) list[k] = Copied(i, v.ts[k]);
       v.ts = list;
     }
@@ -54,9 +56,12 @@ class Copies {
   }
 
  private:
-  static std::uint64_t Round(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-  static std::uint64_t BytesFor(const DLTensor& t) {
-    return Round(sizeof(DLTensor)) + Round(std::uint64_t(PackedBytes(t)));
+  static std::int64_t Round(std::int64_t bytes) { return AlignBytes(bytes, 64); }
+  static std::int64_t BytesFor(const DLTensor& t) {
+    return AddBytes(Round(sizeof(DLTensor)), Round(PackedBytes(t)));
+  }
+  static std::int64_t ListBytes(std::uint32_t count) {
+    return Round(std::int64_t(count) * std::int64_t(sizeof(void*)));
   }
   bool MustCopy(int i, const DLTensor& t) const {
     const Form& form = plan_.op->contract->forms[std::size_t(plan_.form)];
@@ -78,7 +83,7 @@ class Copies {
       if (frame_[i].tag == ANYOP_TENSOR && ResultNeedsCopy(*frame_[i].t)) f(i);
     }
   }
-  char* Take(std::uint64_t bytes) {
+  char* Take(std::int64_t bytes) {
     char* taken = at_;
     at_ += Round(bytes);
     return taken;
@@ -93,7 +98,7 @@ class Copies {
     ++count_;
     auto* copy = reinterpret_cast<DLTensor*>(Take(sizeof(DLTensor)));
     *copy = like;
-    copy->data = Take(std::uint64_t(PackedBytes(like)));
+    copy->data = Take(PackedBytes(like));
     copy->byte_offset = 0;
     copy->strides = nullptr;
     return copy;
@@ -101,7 +106,7 @@ class Copies {
 
   const Plan& plan_;
   const anyop_value* frame_;
-  std::uint64_t bytes_ = 0;
+  std::int64_t bytes_ = 0;
   char* at_ = nullptr;
   int count_ = 0;
 };
@@ -160,8 +165,16 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner run) {
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
   std::memcpy(frame, given, sizeof(anyop_value) * std::size_t(op.n_params + op.n_results));
-  const Workspace memory(copies.bytes());
-  if (copies.bytes()) copies.Make(memory.data(), frame);
+  std::optional<Workspace> memory;
+  if (copies.bytes()) {
+    try {
+      memory.emplace(std::uint64_t(copies.bytes()));
+    } catch (const Error& e) {
+      Fail(e.code,
+           op.display_name() + ": arguments that are not contiguous are copied, but " + e.what());
+    }
+    copies.Make(memory->data(), frame);
+  }
   if (copies.count()) {
     if (plan.is_strict) FailStrict(op, plan, given);
     CountersOf(op, plan).copies.Add(std::uint64_t(copies.count()));
