@@ -148,6 +148,11 @@ std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arg
     const int into = std::size_t(r) < options.into.size() ? options.into[std::size_t(r)] : -1;
     if (into >= 0) {
       CheckValue(into, "a result");
+      if (graph_.value(into).kind == GraphValue::kScalar) {
+        Refuse(op.display_name() + ": " + std::string(form.results[std::size_t(r)].name) +
+               " is written into " + graph_.value(into).name +
+               ", a number, but must be written into a tensor.");
+      }
       CheckWritten(op, form.results[std::size_t(r)].name, into);
     }
     if (options.declined >> r & 1 && !form.results[std::size_t(r)].is_optional) {

@@ -26,14 +26,17 @@ std::vector<std::string> GraphBuilder::symbol_names() const {
 }
 
 int GraphBuilder::NewSymbol(std::string name, int value, int dimension) {
-  const auto is_taken = [&] {
-    return std::any_of(graph_.symbols.begin(), graph_.symbols.end(),
-                       [&](const GraphSymbol& s) { return s.name == name; });
-  };
-  while (is_taken()) name += "_";
+  const int symbol = int(graph_.symbols.size());
+  while (!symbols_.emplace(name, symbol).second) name += "_";
   graph_.symbols.push_back({std::move(name), value, dimension});
+  if (value >= 0) sizes_of_[value].push_back(symbol);
   points_->AddSymbol(graph_);
-  return int(graph_.symbols.size()) - 1;
+  return symbol;
+}
+
+int GraphBuilder::FindSymbol(std::string_view name) const {
+  const auto found = symbols_.find(name);
+  return found == symbols_.end() ? -1 : found->second;
 }
 
 Size GraphBuilder::Symbol(std::string_view name) {
@@ -41,10 +44,8 @@ Size GraphBuilder::Symbol(std::string_view name) {
     Refuse("a symbol cannot be called '" + std::string(name) +
            "': a name is made of letters, digits and _, and begins with no digit.");
   }
-  for (std::size_t i = 0; i < graph_.symbols.size(); ++i) {
-    if (graph_.symbols[i].name == name) return Size::Symbol(int(i));
-  }
-  return Size::Symbol(NewSymbol(std::string(name), -1, -1));
+  const int known = FindSymbol(name);
+  return Size::Symbol(known >= 0 ? known : NewSymbol(std::string(name), -1, -1));
 }
 
 Size GraphBuilder::ParseSize(std::string_view text) {
@@ -146,8 +147,13 @@ int GraphBuilder::Constant(std::string_view name, const Array& array) {
 void GraphBuilder::Rename(int value, std::string_view name) {
   std::string& current = graph_.value(value).name;
   if (current == name || names_.contains(name)) return;
-  for (GraphSymbol& s : graph_.symbols) {  // sizes are called after their value
-    if (s.value == value) s.name = std::string(name) + "_" + std::to_string(s.dimension);
+  if (const auto sizes = sizes_of_.find(value); sizes != sizes_of_.end()) {
+    for (const int k : sizes->second) {  // sizes are called after their value
+      GraphSymbol& s = graph_.symbols[std::size_t(k)];
+      symbols_.erase(s.name);
+      s.name = std::string(name) + "_" + std::to_string(s.dimension);
+      while (!symbols_.emplace(s.name, k).second) s.name += "_";
+    }
   }
   names_.erase(current);
   current = name;
@@ -233,6 +239,8 @@ Graph GraphBuilder::Finish() {
   Graph done = std::move(graph_);
   graph_ = {};
   names_.clear();
+  symbols_.clear();
+  sizes_of_.clear();
   points_ = std::make_unique<GraphPoints>();
   return done;
 }

@@ -47,6 +47,8 @@ class GraphBuilder {
 
   // The symbol of this name, made if it is new.
   Size Symbol(std::string_view name);
+  // The number of a symbol that is there, or -1.
+  int FindSymbol(std::string_view name) const;
   // "2*n + 1": sums, differences and products of whole numbers and symbols; new symbols are made.
   Size ParseSize(std::string_view text);
 
@@ -127,7 +129,9 @@ class GraphBuilder {
   [[noreturn]] void Refuse(const std::string& text) const;
 
   Graph graph_;
-  std::map<std::string, int, std::less<>> names_;
+  std::map<std::string, int, std::less<>> names_;    // of values
+  std::map<std::string, int, std::less<>> symbols_;  // by name
+  std::map<int, std::vector<int>> sizes_of_;         // by value: symbols that are its sizes
   std::string place_;
   std::unique_ptr<GraphPoints> points_;  // concrete sizes at which everything is inferred
 };

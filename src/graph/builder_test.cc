@@ -2,6 +2,7 @@
 #include "graph/builder.h"
 
 #include "graph/testing.h"
+#include "graph/text.h"
 
 namespace anyop {
 namespace {
@@ -51,7 +52,7 @@ TEST(GraphBuilder, ParsesSizes) {
   GraphBuilder b;
   const auto show = [&](std::string_view text) {
     const Size s = b.ParseSize(text);
-    return Show(s, b.symbol_names());
+    return ShowSize(b.graph(), s);
   };
   EXPECT_EQ(show("n"), "n");
   EXPECT_EQ(show("1 + 2*n"), "2*n + 1");

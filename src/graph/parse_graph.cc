@@ -131,10 +131,9 @@ class GraphParser : parse::Lexer {
     return size;
   }
   Size Symbol(std::string_view name) {
-    for (const GraphSymbol& s : builder_.graph().symbols) {
-      if (s.name == name) return builder_.Symbol(name);
-    }
-    FailHere("no value and no size above has this name");
+    const int known = builder_.FindSymbol(name);
+    if (known < 0) FailHere("no value and no size above has this name");
+    return Size::Symbol(known);
   }
 
   // Results, then what makes them.
@@ -198,10 +197,10 @@ class GraphParser : parse::Lexer {
       at = parser.lexer.at;
       id = builder_.Reshape(base, std::move(shape));
     } else if (what == "slice" || what == "transpose") {
-      const int a = int(Number().i);
+      const int a = Dimension();
       Need(",", "expected ,");
       if (what == "transpose") {
-        id = builder_.Transpose(base, a, int(Number().i));
+        id = builder_.Transpose(base, a, Dimension());
       } else {
         const Size from = ParseSum();
         Need(",", "expected ,");
@@ -303,13 +302,35 @@ class GraphParser : parse::Lexer {
     if (kind == ParamKind::kFloat && is_float) return FloatArgument(Float());
     if (kind == ParamKind::kInt && name.empty() && Peek() == '-' && IsDigit(Peek(1))) {
       const std::size_t begin = at;
-      const std::int64_t i64 = Number().i;
+      const std::int64_t i64 = WholeNumber();
       if (At(",") || At(")")) return IntArgument(i64);
       at = begin;
     }
     return SizeArgument(ParseSum());
   }
   static bool IsDigit(char c) { return parse::IsDigit(c); }
+  // Of 64 bits; what only begins with one, as 1.5 does, is none.
+  std::int64_t WholeNumber() {
+    Skip();
+    std::int64_t n = 0;
+    const char* begin = text.data() + at;
+    const auto [end, error] = std::from_chars(begin, text.data() + text.size(), n);
+    if (error == std::errc::result_out_of_range) FailHere("this number needs more than 64 bits");
+    const std::size_t after = at + std::size_t(end - begin);
+    const char next = after < text.size() ? text[after] : '\0';
+    if (error != std::errc() || next == '.' || parse::IsLetter(next)) {
+      FailHere("expected a whole number");
+    }
+    at = after;
+    return n;
+  }
+  int Dimension() {
+    Skip();
+    const std::size_t begin = at;
+    const std::int64_t n = WholeNumber();
+    if (n < 0 || n >= kMaxRank) parse::Fail("expected a dimension, from 0 to 7", begin);
+    return int(n);
+  }
   // As Print writes them: "1e+30", "-inf" too.
   double Float() {
     Skip();
@@ -331,7 +352,7 @@ class GraphParser : parse::Lexer {
       } else if (kind == ParamKind::kFloats) {
         floats.push_back(Float());
       } else {
-        ints.push_back(Number().i);
+        ints.push_back(WholeNumber());
       }
       if (!At("]")) Need(",", "expected , or ]");
     }

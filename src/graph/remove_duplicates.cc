@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
+#include <string>
 
 #include "graph/alias.h"
 #include "graph/passes.h"
+#include "graph/text.h"
+#include "runtime/operator.h"
 
 namespace anyop {
 namespace {
@@ -64,41 +67,29 @@ class DuplicateRemover {
     for (const int v : node.results) {
       if (v >= 0 && is_written_[class_of(v)]) return;
     }
-    for (const Seen& s : seen_[node.op]) {
-      if (!IsSame(graph_.nodes[std::size_t(s.node)], s, node)) continue;
-      const std::vector<int>& first = graph_.nodes[std::size_t(s.node)].results;
-      for (std::size_t r = 0; r < first.size(); ++r) {
-        if (first[r] >= 0) same_[std::size_t(node.results[r])] = first[r];
-      }
-      return;
+    const auto [earlier, is_new] = seen_.emplace(Meaning(node), number);
+    if (is_new) return;
+    const std::vector<int>& first = graph_.nodes[std::size_t(earlier->second)].results;
+    for (std::size_t r = 0; r < first.size(); ++r) {
+      if (first[r] >= 0) same_[std::size_t(node.results[r])] = first[r];
     }
-    seen_[node.op].push_back({number, Versions(node)});
   }
 
-  std::vector<int> Versions(const GraphNode& node) const {
-    std::vector<int> versions;
-    ForArguments(node, [&](int v) { versions.push_back(version_[class_of(v)]); });
-    return versions;
-  }
-
-  struct Seen {
-    int node;
-    std::vector<int> versions;  // of its arguments' memory
-  };
-  bool IsSame(const GraphNode& earlier, const Seen& seen, const GraphNode& node) const {
-    if (earlier.arguments != node.arguments || seen.versions != Versions(node)) return false;
-    for (std::size_t r = 0; r < node.results.size(); ++r) {
-      if ((earlier.results[r] < 0) != (node.results[r] < 0)) return false;
-    }
-    return true;
+  // Equal for calls that compute the same: the call, what its arguments' memory holds by now, and
+  // which results it computes.
+  std::string Meaning(const GraphNode& node) const {
+    std::string text = std::to_string(node.op->index) + ShowCall(graph_, node);
+    ForArguments(node, [&](int v) { text += " " + std::to_string(version_[class_of(v)]); });
+    for (const int v : node.results) text += v < 0 ? "_" : ".";
+    return text;
   }
 
   Graph& graph_;
   const std::vector<int> classes_;
-  std::vector<int> version_;      // by class: how often it was written so far
-  std::vector<bool> is_written_;  // by class: ever
-  std::vector<int> same_;         // by value: the one that stands for it
-  std::map<Operator*, std::vector<Seen>> seen_;
+  std::vector<int> version_;               // by class: how often it was written so far
+  std::vector<bool> is_written_;           // by class: ever
+  std::vector<int> same_;                  // by value: the one that stands for it
+  std::map<std::string, int> seen_;        // nodes by meaning
   std::map<int, std::vector<int>> views_;  // by base
 };
 

@@ -58,9 +58,8 @@ bool IsDefault(const Operator& op, int i, const GraphArgument& a) {
 }  // namespace
 
 std::string ShowSize(const Graph& graph, const Size& size) {
-  std::vector<std::string> names;
-  for (const GraphSymbol& s : graph.symbols) names.push_back(s.name);
-  return Show(size, names);
+  const auto name = [&](int s) -> const std::string& { return graph.symbols[std::size_t(s)].name; };
+  return Show(size, name);
 }
 
 std::string ShowType(const Graph& graph, int value) {

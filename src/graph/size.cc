@@ -61,7 +61,7 @@ std::int64_t Size::At(std::span<const std::int64_t> symbols) const {
   return sum;
 }
 
-std::string Show(const Size& size, std::span<const std::string> names) {
+std::string Show(const Size& size, const std::function<const std::string&(int)>& name) {
   if (size.is_constant()) return std::to_string(size.constant());
   std::string text;
   const auto add = [&](const SizeTerm& t) {
@@ -72,7 +72,7 @@ std::string Show(const Size& size, std::span<const std::string> names) {
         is_negative ? 0 - std::uint64_t(t.factor) : std::uint64_t(t.factor);
     std::string product = factor == 1 && !t.symbols.empty() ? "" : std::to_string(factor);
     for (const int s : t.symbols) {
-      product += (product.empty() ? "" : "*") + names[std::size_t(s)];
+      product += (product.empty() ? "" : "*") + name(s);
     }
     text += product;
   };

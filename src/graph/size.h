@@ -2,6 +2,7 @@
 // Sizes that are not known until a graph is called: polynomials over its symbols, "2*n + 1".
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,7 +57,7 @@ class Size {
   std::vector<SizeTerm> terms_;  // no factor is 0
 };
 
-// "2*n + 1"; names: of the symbols.
-std::string Show(const Size& size, std::span<const std::string> names);
+// "2*n + 1"; name: of a symbol, by its number.
+std::string Show(const Size& size, const std::function<const std::string&(int)>& name);
 
 }  // namespace anyop

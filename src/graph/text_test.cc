@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/text.h"
 
+#include <ctime>
 #include <limits>
 #include <map>
 
@@ -122,6 +123,58 @@ TEST(GraphText, KeepsEveryNumber) {
     EXPECT_EQ(Print(ParseGraph(text)), text);
     EXPECT_EQ(ParseGraph(text).nodes[0].arguments[1].f, f) << text;
   }
+}
+
+TEST(GraphText, KeepsNamesOfSizesApart) {
+  GraphBuilder b;
+  const int y = b.Call("testing.every_other", {ValueArgument(b.Input("x", "f32[y_0]"))})[0];
+  b.Rename(y, "y");
+  b.Output(y);
+  const std::string text = Print(b.Finish());
+  EXPECT_EQ(text, "input x: f32[y_0]\ny: f32[y_0_] = testing.every_other(x)\noutput y\n");
+  EXPECT_EQ(Print(ParseGraph(text)), text);
+}
+
+TEST(GraphText, TakesWholeNumbersOnly) {
+  const auto error = [](const std::string& line) {
+    const std::string text = "input x: f32[8, 8]\ninput t: i64[2]\ninput e: float\n" + line;
+    return ErrorOf([&] { ParseGraph(text); });
+  };
+  const auto expect = [&](const std::string& line, const std::string& what) {
+    EXPECT_NE(error(line).find(what), std::string::npos) << line << ": " << error(line);
+  };
+  EXPECT_EQ(error("y: f32[8, 5] = slice(x, 1, 0, 5)\n"), "");
+  expect("y: f32[8, 5] = slice(x, 0.1, 0, 5)\n", "line 4, column 25: expected a whole number.");
+  expect("y: f32[8, 5] = slice(x, 4294967297, 0, 5)\n",
+         "line 4, column 25: expected a dimension, from 0 to 7.");
+  expect("y: f32[8, 5] = slice(x, -1, 0, 5)\n", "expected a dimension, from 0 to 7.");
+  expect("y: f32[8, 5] = slice(x, 18446744073709551617, 0, 5)\n", "more than 64 bits");
+  expect("y: f32[8, 5] = slice(x, 1, 0, 5.5)\n", "expected )");
+  expect("y: f32[8, 8] = transpose(x, 0, 4294967297)\n", "expected a dimension, from 0 to 7.");
+  expect("y: f32[8, 8] = transpose(x, 1e0, 0)\n", "expected a whole number.");
+  expect("y: f32[3] = testing.tiled(x, factor=-1.5)\n", "expected a whole number.");
+  expect("y: f32[3] = testing.tiled(x, factor=9223372036854775808)\n", "more than 63 bits");
+  expect("into e = testing.scale(x, s=2.0)\n",
+         "testing.scale: y is written into e, a number, but must be written into a tensor.");
+}
+
+// Sixteen times the lines must not take much more than sixteen times as long.
+TEST(GraphText, IsReadInTimeInProportionToItsLength) {
+  const auto seconds = [](int lines) {
+    std::string text = "input x: f32[n]\n", last = "x";
+    for (int k = 0; k < lines; ++k) {
+      const std::string name = "y" + std::to_string(k);
+      text += name + ": f32[" + name + "_0] = testing.every_other(" + last + ")\n";
+      text += "input z" + std::to_string(k) + ": f32[m" + std::to_string(k) + "]\n";
+      if (k % 4 == 0) text += "input w" + name + ": f32[n]\n";
+      last = k % 4 ? name : "w" + name;
+    }
+    text += "output " + last + "\n";
+    const std::clock_t begin = std::clock();
+    ParseGraph(text);
+    return double(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  EXPECT_LT(seconds(3200), 16 * 3 * (seconds(200) + 1e-3));
 }
 
 TEST(GraphText, PointsToWhatIsWrong) {
