@@ -44,11 +44,12 @@ void Tell(void* progress, std::int64_t written, std::int64_t all) {
   if (!is_right) throw ErrorSet{};
 }
 
-// save_graphs(path, [(name, graph)], metadata, [(name, bytes)], progress)
+// save_graphs(path as bytes, [(name, graph)], metadata, [(name, bytes)], progress)
 PyObject* Save(PyObject*, PyObject* args) {
   return Guarded([&] {
-    PyObject *path, *metadata, *list, *files, *progress;
-    if (!PyArg_ParseTuple(args, "OO!OO!O", &path, &PyList_Type, &list, &metadata, &PyList_Type,
+    const char* path;
+    PyObject *metadata, *list, *files, *progress;
+    if (!PyArg_ParseTuple(args, "yO!OO!O", &path, &PyList_Type, &list, &metadata, &PyList_Type,
                           &files, &progress)) {
       throw ErrorSet{};
     }
@@ -62,7 +63,7 @@ PyObject* Save(PyObject*, PyObject* args) {
       options.files.push_back({name, std::string(bytes, std::size_t(n))});
     });
     if (progress != Py_None) options.progress = &Tell, options.progress_data = progress;
-    const std::string where = ToPath(path, "save: path");
+    const std::string where = path;
     {
       const WithoutLock released;
       WriteGraphs(where, graphs, options);
@@ -71,14 +72,18 @@ PyObject* Save(PyObject*, PyObject* args) {
   });
 }
 
-// load_graphs(path, name or None for all): ({name: graph}, metadata)
+// load_graphs(path as bytes, name or None for all, verify): ({name: graph}, metadata)
 PyObject* LoadAll(PyObject*, PyObject* args) {
   return Guarded([&] {
-    PyObject *path_object, *name;
-    if (!PyArg_ParseTuple(args, "OO", &path_object, &name)) throw ErrorSet{};
-    const std::string path = ToPath(path_object, "load: path");
-    LoadedGraphs loaded =
-        name == Py_None ? ReadGraphs(path) : ReadGraph(path, ToText(name, "load: the name"));
+    const char *path, *name;
+    int verify;
+    if (!PyArg_ParseTuple(args, "yzp", &path, &name, &verify)) throw ErrorSet{};
+    LoadedGraphs loaded = [&] {
+      const std::string where = path, which = name ? name : "";
+      const WithoutLock released;  // reads all the weights
+      const LoadOptions options{verify != 0};
+      return name ? ReadGraph(where, which, options) : ReadGraphs(where, options);
+    }();
     Ref graphs = Checked(PyDict_New());
     for (LoadedGraph& g : loaded.graphs) {
       const bool is_tuple = g.returns_tuple || g.graph.outputs.size() > 1;

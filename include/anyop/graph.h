@@ -141,6 +141,12 @@ struct SaveOptions {
   void* progress_data = nullptr;
 };
 
+struct LoadOptions {
+  // Compares every file and every tensor that is used with the digest that was saved. Reads all of
+  // them once; without it, pages are read when they are touched first.
+  bool verify = true;
+};
+
 // A graph that can be called, by any number of threads at once; state that it changes is theirs to
 // guard. Copies are the same graph.
 class CompiledGraph {
@@ -166,14 +172,16 @@ class CompiledGraph {
   void RunInto(std::span<const Argument> arguments, std::span<const Array> outputs) const;
 
   // Writes a folder: the graph as text, its state and constants as safetensors. Replaces a saved
-  // graph that is there, in one step, and nothing else.
+  // graph that is there, in one step; refuses a link, or a folder that holds anything else.
   void Save(const std::string& path, const SaveOptions& options = {}) const;
 
  private:
   struct Shared;
   friend class GraphRecorder;
-  friend std::vector<CompiledGraph> LoadGraphs(const std::string&, std::string*);
-  friend CompiledGraph LoadGraph(const std::string&, std::string_view, std::string*);
+  friend std::vector<CompiledGraph> LoadGraphs(const std::string&, std::string*,
+                                               const LoadOptions&);
+  friend CompiledGraph LoadGraph(const std::string&, std::string_view, std::string*,
+                                 const LoadOptions&);
   friend void SaveGraphs(const std::string&, std::span<const CompiledGraph>, const SaveOptions&);
   static std::vector<CompiledGraph> Compile(LoadedGraphs loaded, std::string* metadata);
   explicit CompiledGraph(std::shared_ptr<Shared> graph) : graph_(std::move(graph)) {}
@@ -183,11 +191,12 @@ class CompiledGraph {
 // Several graphs in one folder; memory that they share is saved once and shared when loaded.
 void SaveGraphs(const std::string& path, std::span<const CompiledGraph> graphs,
                 const SaveOptions& options = {});
-// Maps the weights; reads them when they are touched first. Operators of other libraries must be
-// loaded before. metadata: null, or where the saved JSON goes.
-std::vector<CompiledGraph> LoadGraphs(const std::string& path, std::string* metadata = nullptr);
+// Maps the weights into memory. Operators of other libraries must be loaded before. metadata: null,
+// or where the saved JSON goes.
+std::vector<CompiledGraph> LoadGraphs(const std::string& path, std::string* metadata = nullptr,
+                                      const LoadOptions& options = {});
 // The graph of this name, "" the only one.
 CompiledGraph LoadGraph(const std::string& path, std::string_view name = "",
-                        std::string* metadata = nullptr);
+                        std::string* metadata = nullptr, const LoadOptions& options = {});
 
 }  // namespace anyop

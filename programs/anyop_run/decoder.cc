@@ -48,9 +48,9 @@ std::int64_t Get(const Array& array) {
 
 }  // namespace
 
-Decoder::Decoder(const std::string& path) {
+Decoder::Decoder(const std::string& path, const LoadOptions& options) {
   std::string metadata;
-  const std::vector<CompiledGraph> graphs = LoadGraphs(path, &metadata);
+  const std::vector<CompiledGraph> graphs = LoadGraphs(path, &metadata, options);
   try {
     const Json all = Json::parse(metadata);
     if (!all.is_object() || !all.contains("decoder")) {

@@ -23,7 +23,7 @@ namespace anyop {
 class Decoder {
  public:
   // Throws Error, also where the folder holds something else.
-  explicit Decoder(const std::string& path);
+  explicit Decoder(const std::string& path, const LoadOptions& options = {});
 
   // Appends tokens to the sequence; returns the next one, which is not appended.
   std::int64_t Append(std::span<const std::int64_t> tokens);

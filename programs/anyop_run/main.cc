@@ -12,7 +12,9 @@
 namespace {
 
 constexpr const char* kUsage =
-    "Usage: anyop-run MODEL --ids 1,2,3 [--tokens 64] [--threads N] [--library FILE] [--json]\n"
+    "Usage: anyop-run MODEL --ids 1,2,3 [--tokens 64] [--threads N] [--library FILE] "
+    "[--no-verify]\n"
+    "                 [--json]\n"
     "\n"
     "Prints the token ids that the model in the folder MODEL finds likeliest after the prompt, "
     "one\n"
@@ -22,6 +24,7 @@ constexpr const char* kUsage =
     "  --tokens 64     the most tokens to generate\n"
     "  --threads N     threads to use; all cores if not given\n"
     "  --library FILE  loads an operator library first; may be repeated\n"
+    "  --no-verify     does not compare the files with their digests, which reads all of them\n"
     "  --json          ends with one line of JSON\n";
 
 struct Options {
@@ -30,6 +33,7 @@ struct Options {
   std::int64_t tokens = 64;
   int threads = 0;
   std::vector<std::string> libraries;
+  anyop::LoadOptions load;
   bool as_json = false, is_help = false;
 };
 
@@ -75,6 +79,8 @@ Options Read(int argc, char** argv) {
       o.threads = int(n);
     } else if (option == "--library") {
       o.libraries.push_back(value());
+    } else if (option == "--no-verify") {
+      o.load.verify = false;
     } else if (option == "--json") {
       o.as_json = true;
     } else if (option == "--help" || option == "-h") {
@@ -108,7 +114,7 @@ void Run(const Options& o) {
   anyop::Scope scope;
   if (o.threads) scope.threads(o.threads);
   const double start = Now();
-  anyop::Decoder decoder(o.model);
+  anyop::Decoder decoder(o.model, o.load);
   const double loaded = Now();
   std::vector<std::int64_t> ids;
   double first = loaded, last = loaded;

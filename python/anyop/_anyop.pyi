@@ -198,16 +198,14 @@ _Listener = Callable[[str, str], None]
 
 def listen_to_passes(listener: _Listener | None, /) -> _Listener | None: ...
 def save_graphs(
-    path: str | os.PathLike[str],
+    path: bytes,
     graphs: list[tuple[str, Graph]],
     metadata: str,
     files: list[tuple[str, bytes]],
     progress: Callable[[int, int], object] | None,
     /,
 ) -> None: ...
-def load_graphs(
-    path: str | os.PathLike[str], name: str | None, /
-) -> tuple[dict[str, Graph], str]: ...
+def load_graphs(path: bytes, name: str | None, verify: bool, /) -> tuple[dict[str, Graph], str]: ...
 def graph_classes(value: type[Traced], folder: str, /) -> None: ...
 
 # Torch programs as graphs: see anyop/torch/_capture.py.

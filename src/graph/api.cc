@@ -187,12 +187,14 @@ void SaveGraphs(const std::string& path, std::span<const CompiledGraph> graphs,
   WriteGraphs(path, all, options);
 }
 
-std::vector<CompiledGraph> LoadGraphs(const std::string& path, std::string* metadata) {
-  return CompiledGraph::Compile(ReadGraphs(path), metadata);
+std::vector<CompiledGraph> LoadGraphs(const std::string& path, std::string* metadata,
+                                      const LoadOptions& options) {
+  return CompiledGraph::Compile(ReadGraphs(path, options), metadata);
 }
 
-CompiledGraph LoadGraph(const std::string& path, std::string_view name, std::string* metadata) {
-  return CompiledGraph::Compile(ReadGraph(path, std::string(name)), metadata)[0];
+CompiledGraph LoadGraph(const std::string& path, std::string_view name, std::string* metadata,
+                        const LoadOptions& options) {
+  return CompiledGraph::Compile(ReadGraph(path, std::string(name), options), metadata)[0];
 }
 
 std::vector<CompiledGraph> CompiledGraph::Compile(LoadedGraphs loaded, std::string* metadata) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +75,26 @@ std::string ReadText(const std::string& path) {
   return text;
 }
 
+MappedFile::MappedFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) FailFile(path, "cannot be read");
+  struct stat facts {};
+  bool is_right = fstat(file, &facts) == 0;
+  bytes_ = is_right ? std::uint64_t(facts.st_size) : 0;
+  if (is_right && bytes_) {
+    void* memory = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file, 0);
+    is_right = memory != MAP_FAILED;
+    if (is_right) data_ = static_cast<char*>(memory);
+  }
+  const int error = errno;
+  close(file);
+  errno = error;
+  if (!is_right) FailFile(path, "cannot be mapped into memory");
+}
+MappedFile::~MappedFile() {
+  if (data_) munmap(data_, bytes_);
+}
+
 NewFolder::NewFolder(const std::string& path) : target_(path), path_(path + ".new-XXXXXX") {
   if (!mkdtemp(path_.data())) FailFile(target_, "cannot be written");
   const mode_t mask = umask(0);  // mkdtemp's folders are their owner's alone
@@ -87,17 +108,25 @@ NewFolder::~NewFolder() {
 }
 
 void NewFolder::Commit() {
-  if (rename(path_.c_str(), target_.c_str()) == 0) {
-    path_.clear();
-    return;
-  }
-  // The old folder goes where the new one was, and is removed from there.
   const char *from = path_.c_str(), *to = target_.c_str();
-  if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return;
-  // A file system without exchange: for a moment there is nothing.
-  const std::string old = path_ + "-old";
-  if (rename(to, old.c_str()) || rename(from, to)) FailFile(target_, "cannot be replaced");
-  path_ = old;
+  const bool is_done = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ||
+                       // A file system that cannot; rename replaces nothing but an empty folder.
+                       ((errno == EINVAL || errno == ENOSYS) && rename(from, to) == 0);
+  if (!is_done) FailFile(target_, "cannot be written");
+  path_.clear();
+}
+
+void NewFolder::Replace(const std::vector<std::string>& files) {
+  const char *from = path_.c_str(), *to = target_.c_str();
+  std::string old = path_;
+  if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE)) {
+    // A file system without exchange: for a moment there is nothing.
+    old = path_ + "-old";
+    if (rename(to, old.c_str()) || rename(from, to)) FailFile(target_, "cannot be replaced");
+  }
+  path_.clear();
+  for (const std::string& file : files) unlink((old + "/" + file).c_str());
+  rmdir(old.c_str());
 }
 
 }  // namespace anyop

@@ -9,7 +9,8 @@
 
 namespace anyop {
 
-using Json = nlohmann::ordered_json;
+// Its objects are sorted: those that keep the order of their text search from the beginning.
+using Json = nlohmann::json;
 
 // Throws InvalidArgument that begins with `what` and says where the text stops being JSON. Values
 // are nested at most 64 deep: what is written from them is written by recursion.

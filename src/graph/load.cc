@@ -4,15 +4,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "graph/files.h"
 #include "graph/manifest.h"
 #include "graph/safetensors.h"
 #include "graph/text.h"
+#include "platform/byte_count.h"
 #include "platform/pages.h"
 #include "runtime/error.h"
+#include "runtime/hash_bytes.h"
 #include "runtime/operator.h"
 #include "runtime/registry.h"
 
@@ -21,14 +25,15 @@ namespace {
 
 // Zeroed memory, of which the system gives what is touched.
 Array Zeros(const SavedZeros& zeros, const std::string& what) {
-  std::int64_t bytes = Bytes(zeros.dtype);
   bool fits = zeros.shape.size() <= std::size_t(Array::kMaxRank);
   for (const std::int64_t n : zeros.shape) {
-    fits = fits && n >= 0 && !__builtin_mul_overflow(bytes, n, &bytes) && bytes < (1ll << 62);
+    fits = fits && n >= 0;
   }
+  const std::int64_t bytes = fits ? TensorBytes(Bytes(zeros.dtype), zeros.shape) : 0;
+  fits = fits && bytes != kTooManyBytes;
   if (!fits) Fail(ANYOP_INVALID_ARGUMENT, what + " has a shape that no tensor has.");
-  const std::uint64_t page_bytes = PageBytes(std::max<std::uint64_t>(std::uint64_t(bytes), 1));
-  void* memory = MapPages(page_bytes);
+  const std::uint64_t page_bytes = PageBytes(std::uint64_t(std::max<std::int64_t>(bytes, 1)));
+  void* memory = bytes > kMostBytes ? nullptr : MapPages(page_bytes);
   if (!memory) {
     Fail(ANYOP_OUT_OF_MEMORY, what + ": no memory for " + std::to_string(bytes) + " bytes.");
   }
@@ -38,19 +43,21 @@ Array Zeros(const SavedZeros& zeros, const std::string& what) {
 
 class Loader {
  public:
-  explicit Loader(const std::string& path) : path_(path) {
+  Loader(const std::string& path, const LoadOptions& options)
+      : path_(path), verify_(options.verify) {
     struct stat facts {};
     const std::string file = path + "/" + kManifestFile;
     if (stat(file.c_str(), &facts)) {
       Fail(ANYOP_NOT_AVAILABLE,
            path + " is no saved graph: there is no " + file + ". Try the path it was saved to.");
     }
-    manifest_ = ReadManifest(ReadText(file), file);
+    manifest_ = ReadManifest(ReadText(file), file, verify_);
   }
 
   LoadedGraphs Load(const std::vector<SavedGraph>& graphs) {
     CheckOperators();
     weights_.emplace(path_ + "/" + kWeightsFile);
+    if (verify_) CheckFiles();
     LoadedGraphs loaded;
     for (const SavedGraph& g : graphs) loaded.graphs.push_back({g.name, Read(g), g.returns_tuple});
     weights_->MakeWritable(writable_);
@@ -82,9 +89,41 @@ class Loader {
     }
   }
 
+  void CheckFiles() const {
+    for (const auto& [name, digest] : manifest_.files) {
+      if (!IsSavedName(name)) {
+        Fail(ANYOP_INVALID_ARGUMENT, path_ + ": a file cannot be called '" + name + "'.");
+      }
+      if (name == kWeightsFile) continue;
+      const MappedFile file(path_ + "/" + name);
+      CheckDigest(path_ + "/" + name, HashBytes(file.data(), file.bytes()), manifest_.files, name);
+    }
+    const std::string weights = path_ + "/" + kWeightsFile;
+    CheckDigest("the header of " + weights, weights_->HashOfHeader(), manifest_.files,
+                kWeightsFile);
+  }
+  static void CheckDigest(const std::string& what, std::uint64_t hash,
+                          const std::map<std::string, std::string>& digests,
+                          const std::string& name) {
+    const auto saved = digests.find(name);
+    if (saved != digests.end() && saved->second == DigestOf(hash)) return;
+    const bool is_known = saved != digests.end();
+    Fail(ANYOP_INVALID_ARGUMENT,
+         what + " has changed since it was saved: its digest is " + DigestOf(hash) + ", but " +
+             (is_known ? "was " + saved->second : "none was saved") +
+             ". Copy or save the graph again, or load it without verifying.");
+  }
+
   Graph Read(const SavedGraph& saved) {
     const std::string file = path_ + "/" + TextFile(saved.name);
-    const std::string text = ReadText(file);
+    std::string text = ReadText(file);
+    if (!text.ends_with(std::string("\n") + kTextEnd)) {
+      Fail(ANYOP_INVALID_ARGUMENT,
+           file +
+               " does not end with a line 'end': the rest of it is missing. Copy or save the "
+               "graph again.");
+    }
+    text.resize(text.size() - std::strlen(kTextEnd));
     Graph graph;
     try {
       graph = ParseGraph(text, [&](const std::string& name) { return Data(saved, name); });
@@ -118,6 +157,10 @@ class Loader {
       Fail(ANYOP_INVALID_ARGUMENT, name + " is the tensor " + tensor + ", which " + kWeightsFile +
                                        " lacks." + DidYouMean(tensor, weights_->names()));
     }
+    if (verify_ && verified_.insert(tensor).second) {
+      CheckDigest("the tensor " + tensor + " of " + path_ + "/" + kWeightsFile,
+                  weights_->HashOf(tensor), manifest_.tensors, tensor);
+    }
     return weights_->Get(tensor);
   }
 
@@ -145,21 +188,24 @@ class Loader {
   }
 
   const std::string& path_;
+  const bool verify_;
   Manifest manifest_;
   std::optional<TensorFile> weights_;
   std::map<std::string, Array> zeros_;
   std::vector<std::string> writable_;
+  std::set<std::string> verified_;  // tensors
 };
 
 }  // namespace
 
-LoadedGraphs ReadGraphs(const std::string& path) {
-  Loader loader(path);
+LoadedGraphs ReadGraphs(const std::string& path, const LoadOptions& options) {
+  Loader loader(path, options);
   return loader.Load(loader.graphs());
 }
 
-LoadedGraphs ReadGraph(const std::string& path, const std::string& name) {
-  Loader loader(path);
+LoadedGraphs ReadGraph(const std::string& path, const std::string& name,
+                       const LoadOptions& options) {
+  Loader loader(path, options);
   const std::vector<SavedGraph>& all = loader.graphs();
   if (name.empty() && all.size() == 1) return loader.Load(all);
   std::string names;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "anyop/graph.h"
 #include "graph/executable.h"
 #include "graph/graph.h"
 
@@ -32,8 +33,9 @@ inline CompileOptions LoadedOptions() {
 // Throws NotAvailable: no such folder or graph, written by a newer anyop, an operator that is not
 // loaded. InvalidArgument: damaged files, weights that are missing or of another type, an operator
 // whose signature has changed.
-LoadedGraphs ReadGraphs(const std::string& path);
+LoadedGraphs ReadGraphs(const std::string& path, const LoadOptions& options = {});
 // The graph of this name alone; "" where there is but one.
-LoadedGraphs ReadGraph(const std::string& path, const std::string& name);
+LoadedGraphs ReadGraph(const std::string& path, const std::string& name,
+                       const LoadOptions& options = {});
 
 }  // namespace anyop

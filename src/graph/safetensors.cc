@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/safetensors.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <tuple>
 
 #include "graph/files.h"
 #include "graph/json_text.h"
+#include "platform/byte_count.h"
 #include "runtime/error.h"
+#include "runtime/hash_bytes.h"
+#include "runtime/json.h"
 
 namespace anyop {
 namespace {
@@ -46,36 +46,42 @@ void Order(std::vector<NamedArray>* arrays) {
                    [&](const NamedArray& a, const NamedArray& b) { return key(a) < key(b); });
 }
 
+// What stands before the tensors: the length of the JSON, and the JSON.
 std::string Header(const std::vector<NamedArray>& arrays) {
-  Json header = Json::object();
-  header["__metadata__"] = {{"format", "anyop"}};
+  JsonWriter header;
+  header.Begin('{').Key("__metadata__").Begin('{').Field("format", "anyop").End('}');
   std::int64_t at = 0;
   for (const NamedArray& a : arrays) {
-    Json& entry = header[a.name];
-    entry["dtype"] = kNames[int(a.array.dtype())];
-    entry["shape"] = std::vector<std::int64_t>(a.array.shape().begin(), a.array.shape().end());
-    entry["data_offsets"] = {at, at + a.array.bytes()};
+    header.Key(a.name).Begin('{').Field("dtype", kNames[int(a.array.dtype())]);
+    header.Key("shape").Begin('[');
+    for (const std::int64_t n : a.array.shape()) header.Number(n);
+    header.End(']').Key("data_offsets").Begin('[').Number(at);
     at += a.array.bytes();
+    header.Number(at).End(']').End('}');
   }
-  std::string text = header.dump();
-  text.resize((text.size() + 8 + kAlignment - 1) / kAlignment * kAlignment - 8, ' ');
-  return text;
+  std::string text = header.End('}').text();
+  const std::uint64_t bytes =
+      std::uint64_t(AlignBytes(std::int64_t(text.size() + sizeof bytes), std::int64_t(kAlignment)) -
+                    std::int64_t(sizeof bytes));
+  text.resize(bytes, ' ');
+  return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;
 }
 
 }  // namespace
 
-void WriteTensors(const std::string& path, std::vector<NamedArray> arrays,
-                  const WriteProgress& progress) {
+TensorHashes WriteTensors(const std::string& path, std::vector<NamedArray> arrays,
+                          const WriteProgress& progress) {
   Order(&arrays);
   const std::string header = Header(arrays);
   std::int64_t all = 0, written = 0;
   for (const NamedArray& a : arrays) all += a.array.bytes();
   NewFile file(path);
-  const std::uint64_t length = header.size();
-  file.Write(&length, sizeof length);
+  TensorHashes hashes;
+  hashes.header = HashBytes(header.data(), header.size());
   file.Write(header.data(), header.size());
   for (const NamedArray& a : arrays) {
     const Array dense = a.array.is_contiguous() ? a.array : a.array.Clone();
+    hashes.tensors[a.name] = HashBytes(dense.data(), std::size_t(dense.bytes()));
     for (std::int64_t at = 0; at < dense.bytes(); at += kChunk) {
       const std::int64_t n = std::min(kChunk, dense.bytes() - at);
       file.Write(dense.data<char>() + at, std::size_t(n));
@@ -84,10 +90,7 @@ void WriteTensors(const std::string& path, std::vector<NamedArray> arrays,
     }
   }
   file.Close();
-}
-
-TensorFile::Mapping::~Mapping() {
-  if (memory) munmap(memory, bytes);
+  return hashes;
 }
 
 void TensorFile::Refuse(const std::string& what) const {
@@ -95,42 +98,25 @@ void TensorFile::Refuse(const std::string& what) const {
 }
 
 TensorFile::TensorFile(const std::string& path)
-    : path_(path), mapping_(std::make_shared<Mapping>()) {
-  Map();
+    : path_(path), file_(std::make_shared<const MappedFile>(path)) {
   ReadHeader();
   CheckCoverage();
 }
 
-void TensorFile::Map() {
-  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) FailFile(path_, "cannot be read");
-  struct stat facts {};
-  const bool is_known = fstat(file, &facts) == 0;
-  const std::uint64_t bytes = is_known ? std::uint64_t(facts.st_size) : 0;
-  void* memory = MAP_FAILED;
-  if (is_known && bytes >= 8) {
-    memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-  }
-  const int error = errno;
-  close(file);
-  if (bytes < 8) Refuse("it holds " + std::to_string(bytes) + " bytes, but must hold a header.");
-  errno = error;
-  if (memory == MAP_FAILED) FailFile(path_, "cannot be mapped into memory");
-  mapping_->memory = static_cast<char*>(memory);
-  mapping_->bytes = bytes;
-}
-
 void TensorFile::ReadHeader() {
   std::uint64_t length;
-  std::memcpy(&length, mapping_->memory, sizeof length);
-  const std::uint64_t rest = mapping_->bytes - sizeof length;
+  if (file_->bytes() < sizeof length) {
+    Refuse("it holds " + std::to_string(file_->bytes()) + " bytes, but must hold a header.");
+  }
+  std::memcpy(&length, file_->data(), sizeof length);
+  const std::uint64_t rest = file_->bytes() - sizeof length;
   if (length > std::min(rest, kLongestHeader)) {
     Refuse("its header is " + std::to_string(length) + " bytes long, but the file holds " +
            std::to_string(rest) + " bytes, of which a header is at most 100 MiB.");
   }
   data_begin_ = sizeof length + length;
   const std::string what = path_ + ": the header";
-  const Json header = ParseJson({mapping_->memory + sizeof length, std::size_t(length)}, what);
+  const Json header = ParseJson({file_->data() + sizeof length, std::size_t(length)}, what);
   if (!header.is_object()) Refuse("its header is no JSON object.");
   for (const auto& [name, row] : header.items()) {
     if (name == "__metadata__") continue;
@@ -140,19 +126,17 @@ void TensorFile::ReadHeader() {
     if (number < 0) Refuse(name + " has the dtype '" + dtype + "', which is unknown.");
     Entry entry{DType(number), JsonNumbers(row, "shape", whose), 0, 0};
     const std::vector<std::int64_t> range = JsonNumbers(row, "data_offsets", whose);
-    const std::uint64_t data = mapping_->bytes - data_begin_;
+    const std::uint64_t data = file_->bytes() - data_begin_;
     const bool is_range = range.size() == 2 && range[0] >= 0 && range[0] <= range[1];
     if (!is_range || std::uint64_t(range[1]) > data) {
       Refuse(name + " lies outside of the file, which holds " + std::to_string(data) +
              " bytes of tensors.");
     }
     entry.begin = std::uint64_t(range[0]), entry.end = std::uint64_t(range[1]);
-    std::int64_t bytes = Bytes(entry.dtype);
     bool fits = entry.shape.size() <= std::size_t(Array::kMaxRank);
-    for (const std::int64_t n : entry.shape) {
-      fits = fits && n >= 0 && !__builtin_mul_overflow(bytes, n, &bytes);
-    }
-    if (!fits || std::uint64_t(bytes) != entry.end - entry.begin) {
+    for (const std::int64_t n : entry.shape) fits = fits && n >= 0;
+    const std::int64_t bytes = fits ? TensorBytes(Bytes(entry.dtype), entry.shape) : -1;
+    if (std::uint64_t(bytes) != entry.end - entry.begin) {
       Refuse(name + " has " + std::to_string(entry.end - entry.begin) +
              " bytes, which do not fit its shape.");
     }
@@ -170,9 +154,9 @@ void TensorFile::CheckCoverage() const {
       Refuse(begin < at ? "two tensors overlap." : "there is a gap before a tensor.");
     at = end;
   }
-  if (at != mapping_->bytes - data_begin_) {
+  if (at != file_->bytes() - data_begin_) {
     Refuse("the tensors take " + std::to_string(at) + " bytes, but the file holds " +
-           std::to_string(mapping_->bytes - data_begin_) + ".");
+           std::to_string(file_->bytes() - data_begin_) + ".");
   }
 }
 
@@ -182,14 +166,25 @@ std::vector<std::string> TensorFile::names() const {
   return names;
 }
 
-Array TensorFile::Get(const std::string& name) const {
+const TensorFile::Entry& TensorFile::Find(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) {
-    Fail(ANYOP_INVALID_ARGUMENT,
-         path_ + ": there is no tensor '" + name + "'." + DidYouMean(name, names()));
-  }
-  const Entry& e = found->second;
-  return Array::Wrap(mapping_->memory + data_begin_ + e.begin, e.shape, e.dtype, {}, mapping_);
+  if (found != entries_.end()) return found->second;
+  Fail(ANYOP_INVALID_ARGUMENT,
+       path_ + ": there is no tensor '" + name + "'." + DidYouMean(name, names()));
+}
+
+Array TensorFile::Get(const std::string& name) const {
+  const Entry& e = Find(name);
+  // The file lives as long as an array of it.
+  std::shared_ptr<void> owner = std::make_shared<std::shared_ptr<const MappedFile>>(file_);
+  return Array::Wrap(file_->data() + data_begin_ + e.begin, e.shape, e.dtype, {}, std::move(owner));
+}
+
+std::uint64_t TensorFile::HashOfHeader() const { return HashBytes(file_->data(), data_begin_); }
+
+std::uint64_t TensorFile::HashOf(const std::string& name) const {
+  const Entry& e = Find(name);
+  return HashBytes(file_->data() + data_begin_ + e.begin, e.end - e.begin);
 }
 
 void TensorFile::MakeWritable(const std::vector<std::string>& names) const {
@@ -198,7 +193,7 @@ void TensorFile::MakeWritable(const std::vector<std::string>& names) const {
     const Entry& e = entries_.at(name);
     const std::uint64_t begin = (data_begin_ + e.begin) / page * page, end = data_begin_ + e.end;
     if (e.begin == e.end) continue;
-    if (mprotect(mapping_->memory + begin, end - begin, PROT_READ | PROT_WRITE)) {
+    if (mprotect(file_->data() + begin, end - begin, PROT_READ | PROT_WRITE)) {
       FailFile(path_, "cannot be made writable in memory");
     }
   }

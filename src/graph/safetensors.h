@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "anyop/runtime.h"
+#include "graph/files.h"
 
 namespace anyop {
 
@@ -24,11 +25,18 @@ struct NamedArray {
   bool is_state = false;  // who reads the file may write to it, in memory of its own
 };
 
+// Fingerprints (runtime/hash_bytes.h) of a file: of what stands before its tensors, and of each
+// tensor, so that one that nobody reads need not be read.
+struct TensorHashes {
+  std::uint64_t header = 0;
+  std::map<std::string, std::uint64_t> tensors;
+};
+
 // Writes a new file and has the system put it on the disk. Those of 64 * k bytes come first, each
 // aligned to 64 bytes, state behind the others; then the rest, aligned to their elements. Throws
 // NotAvailable where the system refuses.
-void WriteTensors(const std::string& path, std::vector<NamedArray> arrays,
-                  const WriteProgress& progress = {});
+TensorHashes WriteTensors(const std::string& path, std::vector<NamedArray> arrays,
+                          const WriteProgress& progress = {});
 
 // A file of tensors, mapped into memory: pages are read when they are touched first and shared by
 // all who map them.
@@ -40,6 +48,9 @@ class TensorFile {
 
   bool Has(const std::string& name) const { return entries_.contains(name); }
   std::vector<std::string> names() const;
+  // Of what is in the file now. HashOf reads the whole tensor, and throws as Get does.
+  std::uint64_t HashOfHeader() const;
+  std::uint64_t HashOf(const std::string& name) const;
   // Shares the file's memory, which lives as long as one array of it. Read-only until
   // MakeWritable. Throws InvalidArgument without such a tensor.
   Array Get(const std::string& name) const;
@@ -52,19 +63,14 @@ class TensorFile {
     std::vector<std::int64_t> shape;
     std::uint64_t begin, end;  // in the data
   };
-  struct Mapping {
-    ~Mapping();
-    char* memory = nullptr;
-    std::uint64_t bytes = 0;
-  };
 
-  void Map();
+  const Entry& Find(const std::string& name) const;
   void ReadHeader();
   void CheckCoverage() const;
   [[noreturn]] void Refuse(const std::string& what) const;
 
   std::string path_;
-  std::shared_ptr<Mapping> mapping_;
+  std::shared_ptr<const MappedFile> file_;
   std::uint64_t data_begin_ = 0;
   std::map<std::string, Entry> entries_;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -196,17 +197,51 @@ void CheckGraphs(std::span<const GraphToSave> graphs) {
   }
 }
 
-// Nothing, or something that may be replaced.
-void CheckTarget(const std::string& path) {
+// The files of a saved graph at `path`, which it is to replace; none where nothing is there. A link
+// is refused: it would be replaced itself, or lead to a folder that nobody named.
+std::vector<std::string> FilesToReplace(const std::string& path) {
   struct stat facts {};
-  if (lstat(path.c_str(), &facts)) return;
+  if (lstat(path.c_str(), &facts)) return {};
+  const auto refuse = [&](const std::string& what) {
+    Fail(ANYOP_INVALID_ARGUMENT,
+         path + " is there already and " + what + ". Try another path, or remove it first.");
+  };
+  if (S_ISLNK(facts.st_mode)) refuse("is a symbolic link");
+  std::map<std::string, std::string> own;
   try {
     const std::string file = path + "/" + kManifestFile;
-    ReadManifest(ReadText(file), file);
+    own = ReadManifest(ReadText(file), file, false).files;
   } catch (const Error&) {
-    Fail(ANYOP_INVALID_ARGUMENT,
-         path + " is there already and is no saved graph. Try another path, or remove it first.");
+    refuse("is no saved graph");
   }
+  std::vector<std::string> files;  // of those that the manifest names, what is really there
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_own = name == kManifestFile || own.contains(name);
+    if (!is_own || entry.symlink_status(error).type() != std::filesystem::file_type::regular) {
+      refuse("holds '" + name + "', which is not of the graph that was saved there");
+    }
+    files.push_back(name);
+  }
+  if (error) refuse("cannot be read: " + error.message());
+  return files;
+}
+
+// Writes everything but the manifest, and adds digests to it.
+void WriteFiles(const std::string& path, std::span<const GraphToSave> graphs,
+                const SaveOptions& options, Collector* collected) {
+  Manifest& manifest = collected->manifest_;
+  const auto write = [&](const std::string& name, const std::string& content) {
+    WriteText(path + "/" + name, content);
+    manifest.files[name] = DigestOf(HashBytes(content.data(), content.size()));
+  };
+  for (const GraphToSave& g : graphs) write(TextFile(g.name), Print(*g.graph) + kTextEnd);
+  for (const SavedFile& file : options.files) write(file.name, file.content);
+  const TensorHashes hashes = WriteTensors(path + "/" + kWeightsFile, std::move(collected->arrays_),
+                                           {options.progress, options.progress_data});
+  manifest.files[kWeightsFile] = DigestOf(hashes.header);
+  for (const auto& [name, hash] : hashes.tensors) manifest.tensors[name] = DigestOf(hash);
 }
 
 }  // namespace
@@ -221,25 +256,18 @@ void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
     if (IsSavedName(file.name) && file.name != kManifestFile && file.name != kWeightsFile) continue;
     Fail(ANYOP_INVALID_ARGUMENT, "save: a file cannot be called '" + file.name + "'.");
   }
-  CheckTarget(target);
+  const std::vector<std::string> replaced = FilesToReplace(target);
   Collector collected(graphs);
   Manifest& manifest = collected.manifest_;
   manifest.metadata = options.metadata;
   for (const LoadedLibrary& l : Libraries()) {
     if (l.name == "anyop") manifest.anyop = l.version;
   }
-  const std::string text = ShowManifest(manifest);  // refuses metadata before anything is written
+  ShowManifest(manifest);  // refuses metadata before anything is written
   NewFolder folder(target);
-  for (const GraphToSave& g : graphs) {
-    WriteText(folder.path() + "/" + TextFile(g.name), Print(*g.graph));
-  }
-  for (const SavedFile& file : options.files) {
-    WriteText(folder.path() + "/" + file.name, file.content);
-  }
-  WriteTensors(folder.path() + "/" + kWeightsFile, std::move(collected.arrays_),
-               {options.progress, options.progress_data});
-  WriteText(folder.path() + "/" + kManifestFile, text);
-  folder.Commit();
+  WriteFiles(folder.path(), graphs, options, &collected);
+  WriteText(folder.path() + "/" + kManifestFile, ShowManifest(manifest));
+  replaced.empty() ? folder.Commit() : folder.Replace(replaced);
 }
 
 }  // namespace anyop

@@ -23,8 +23,10 @@ struct GraphToSave {
 // Writes path/manifest.json, a text per graph and the weights, or changes nothing. Memory that
 // several graphs use is written once, and so are equal weights of several graphs. State that a
 // graph changes and that is all zero, as a new cache is, is no more than its shape.
+// A saved graph at `path` is replaced in one step if its folder holds nothing else.
 // Throws InvalidArgument: no graph or twice the same name, a name that cannot be a file's,
-// something at `path` that is no saved graph, a graph that calls Python. NotAvailable: the system
+// something at `path` that is no saved graph, a link, a folder with other files in it, a graph that
+// calls Python. NotAvailable: the system
 // refuses.
 void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
                  const SaveOptions& options = {});

@@ -2,8 +2,11 @@
 #include "graph/save.h"
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 
 #include "graph/files.h"
 #include "graph/load.h"
@@ -140,6 +143,77 @@ TEST(SavedGraph, ReplacesASavedGraphAndNothingElse) {
   EXPECT_EQ(entries, 1);
 }
 
+// The names below a folder, with what files hold.
+std::map<std::string, std::string> Tree(const std::string& path) {
+  std::map<std::string, std::string> tree;
+  for (const auto& e : std::filesystem::recursive_directory_iterator(path)) {
+    const bool is_file = e.symlink_status().type() == std::filesystem::file_type::regular;
+    tree[e.path().string().substr(path.size())] = is_file ? ReadText(e.path().string()) : "";
+  }
+  return tree;
+}
+
+TEST(SavedGraph, RefusesAFolderThatHoldsWhatItDidNotWrite) {
+  Executable saved(Decoder());
+  const std::vector<GraphToSave> graphs{{"step", &saved.graph()}};
+  const std::pair<std::string, std::function<void(const std::string&)>> cases[] = {
+      {"mine.txt", [](const std::string& at) { std::ofstream(at) << "mine"; }},
+      {"mine", [](const std::string& at) { std::filesystem::create_directory(at); }},
+      {"step.anyop",
+       [](const std::string& at) {
+         std::filesystem::remove(at);
+         std::filesystem::create_symlink("/etc/hostname", at);
+       }},
+      {"other.anyop", [](const std::string& at) { std::ofstream(at) << "mine"; }},
+  };
+  for (const auto& [name, put] : cases) {
+    const Folder folder;
+    WriteGraphs(folder.path, graphs);
+    put(folder.path + "/" + name);
+    const auto before = Tree(folder.parent);
+    EXPECT_EQ(ErrorOf([&] { WriteGraphs(folder.path, graphs); }),
+              folder.path + " is there already and holds '" + name +
+                  "', which is not of the graph that was saved there. Try another path, or remove "
+                  "it first.");
+    EXPECT_EQ(Tree(folder.parent), before);
+  }
+}
+
+TEST(SavedGraph, RefusesALink) {
+  const Folder folder;
+  Executable saved(Decoder());
+  const std::vector<GraphToSave> graphs{{"step", &saved.graph()}};
+  WriteGraphs(folder.parent + "/real", graphs);
+  for (const char* target : {"real", "nothing"}) {
+    std::filesystem::create_symlink(target, folder.path);
+    const auto before = Tree(folder.parent);
+    for (const char* slash : {"", "/"}) {
+      EXPECT_EQ(ErrorOf([&] { WriteGraphs(folder.path + slash, graphs); }),
+                folder.path +
+                    " is there already and is a symbolic link. Try another path, or remove it "
+                    "first.");
+    }
+    EXPECT_EQ(Tree(folder.parent), before);
+    std::filesystem::remove(folder.path);
+  }
+}
+
+// A manifest that somebody else wrote names files to remove; those of other folders stay.
+TEST(SavedGraph, RemovesNothingOutsideOfItsFolder) {
+  const Folder folder;
+  Executable saved(Decoder());
+  const std::vector<GraphToSave> graphs{{"step", &saved.graph()}};
+  WriteGraphs(folder.path, graphs);
+  std::ofstream(folder.parent + "/mine.txt") << "mine";
+  std::string manifest = ReadText(folder.path + "/manifest.json");
+  const std::string files = "\"files\": {";
+  manifest.insert(manifest.find(files) + files.size(), "\"../mine.txt\": \"\",");
+  std::ofstream(folder.path + "/manifest.json") << manifest;
+  WriteGraphs(folder.path, graphs);
+  EXPECT_EQ(ReadText(folder.parent + "/mine.txt"), "mine");
+  EXPECT_EQ(ReadGraphs(folder.path).graphs.size(), 1u);
+}
+
 TEST(SavedGraph, LeavesWhatIsThereWhereSavingFails) {
   const Folder folder;
   Executable saved(Decoder());
@@ -166,6 +240,25 @@ TEST(SavedGraph, LeavesWhatIsThereWhereSavingFails) {
               WriteGraphs("/nonexistent/x", graphs);
             }).find("/nonexistent/x cannot be written: No such file or directory."),
             std::string::npos);
+}
+
+// Sixteen times the tensors must not take much more than sixteen times as long.
+TEST(SavedGraph, TakesTimeInProportionToItsTensors) {
+  const auto seconds = [](int tensors) {
+    GraphBuilder b;
+    std::vector<int> parts;
+    for (int k = 0; k < tensors; ++k) {
+      parts.push_back(b.State("weight_" + std::to_string(k), Counting({2}), true));
+    }
+    b.Output(b.Call("testing.concat", {ValuesArgument(parts)})[0]);
+    const Graph graph = b.Finish();
+    const Folder folder;
+    const std::clock_t begin = std::clock();
+    WriteGraphs(folder.path, std::vector<GraphToSave>{{"step", &graph}});
+    EXPECT_EQ(ReadGraphs(folder.path).graphs[0].graph.values.size(), std::size_t(tensors + 1));
+    return double(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  EXPECT_LT(seconds(4800), 16 * 3 * (seconds(300) + 1e-3));
 }
 
 TEST(SavedGraph, TellsHowFarItIs) {
