@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -121,6 +122,97 @@ def test_what_calls_python_is_not_saved(tmp_path: Path) -> None:
         str(caught.value),
     )
     assert not (tmp_path / "g.anyop").exists()
+
+
+def digest(data: bytes) -> str:
+    """What src/runtime/hash_bytes.h says, word for word."""
+    hashes = [1, 2, 3, 4]
+
+    def mix(hash: int, word: int) -> int:
+        hash = ((hash ^ word) * 0x9E3779B97F4A7C15) % 2**64
+        return hash ^ hash >> 29
+
+    filled = data + bytes(-len(data) % 32)
+    for at in range(0, len(filled), 8):
+        lane = at // 8 % 4
+        hashes[lane] = mix(hashes[lane], int.from_bytes(filled[at : at + 8], "little"))
+    result = len(data)
+    for lane in hashes:
+        result = mix(result, lane)
+    return f"{result:016x}"
+
+
+def test_digests_are_what_the_format_says(tmp_path: Path, arrays: Any) -> None:
+    folder = tmp_path / "step"
+    step_graph(*arrays).save(folder, files={"licence.txt": "free"})
+    text = (folder / "manifest.json").read_bytes()
+    manifest = json.loads(text)
+    head = b'{\n "digest": "'
+    assert text.startswith(head + manifest["digest"].encode() + b'",')
+    assert manifest["digest"] == digest(text[len(head) + 16 + 2 :])
+    weights = (folder / "weights.safetensors").read_bytes()
+    begin = 8 + int.from_bytes(weights[:8], "little")
+    assert manifest["files"] == {
+        "licence.txt": digest(b"free"),
+        "step.anyop": digest((folder / "step.anyop").read_bytes()),
+        "weights.safetensors": digest(weights[:begin]),
+    }
+    assert manifest["tensors"] == {
+        "cache": digest(arrays[0].tobytes()),
+        "w": digest(arrays[1].tobytes()),
+    }
+
+
+def test_a_flipped_bit_is_found_unless_nobody_looks(tmp_path: Path, arrays: Any) -> None:
+    step_graph(*arrays).save(tmp_path / "step")
+    path = tmp_path / "step" / "weights.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    for load in (anyop.load_graph, anyop.load_graphs):
+        with pytest.raises(anyop.InvalidArgument, match="the tensor (w|cache) of .* has changed"):
+            load(tmp_path / "step")
+        load(tmp_path / "step", verify=False)
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, arrays: Any) -> None:
+    graph = step_graph(*arrays)
+    graph.save(tmp_path / "a")
+    (tmp_path / "a" / "notes.txt").write_text("mine")
+    (tmp_path / "link").symlink_to("a")
+    for name, why in (("a", "holds 'notes.txt', which is not of"), ("link", "is a symbolic link")):
+        with pytest.raises(anyop.InvalidArgument, match=why):
+            graph.save(tmp_path / name)
+    assert (tmp_path / "a" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_paths_may_be_any_bytes_and_names_are_text(tmp_path: Path, arrays: Any) -> None:
+    graph = step_graph(*arrays)
+    path = os.fsencode(tmp_path) + b"/\xff\xfe"
+    for place in (path, os.fsdecode(path), Path(os.fsdecode(path))):
+        graph.save(place)
+        assert anyop.load_graph(place).name == "step"
+    with pytest.raises(anyop.NotAvailable, match="is no saved graph"):
+        anyop.load_graph(path + b"2")
+
+    def error(call: Any, *args: Any, **keywords: Any) -> str:
+        with pytest.raises(anyop.Error) as caught:
+            call(*args, **keywords)
+        return str(caught.value)
+
+    bad, target = "\ud800", tmp_path / "b"
+    assert error(graph.save, f"{tmp_path}/{bad}").startswith("save: the path '")
+    assert error(anyop.load_graph, f"{tmp_path}/{bad}").startswith("load: the path '")
+    assert error(graph.save, "a\0b") == "save: the path 'a\\x00b' holds a character 0."
+    assert "is text that UTF-8 cannot hold" in error(anyop.save_graphs, target, {bad: graph})
+    assert "is text that UTF-8 cannot hold" in error(anyop.load_graph, path, bad)
+    assert "is text that UTF-8 cannot hold" in error(graph.save, target, files={"x": bad})
+    assert "with a character 0" in error(anyop.save_graphs, target, {"a\0": graph})
+    assert "must be called by text" in error(anyop.save_graphs, target, {3: graph})
+    assert "the metadata are no JSON" in error(graph.save, target, metadata=float("nan"))
+    assert "the metadata is damaged" in error(graph.save, target, metadata=bad)
+    assert not target.exists()
 
 
 def test_nothing_but_a_saved_graph_is_replaced(tmp_path: Path, arrays: Any) -> None:

@@ -43,14 +43,6 @@ def save_graphs(
     Errors: InvalidArgument where a graph calls Python, or `path` is something else, a link, or a
     folder with other files in it; NotAvailable where the system does not let it write.
     """
-<<<<<<< HEAD
-    contents = [
-        (name, content.encode() if isinstance(content, str) else bytes(content))
-        for name, content in (files or {}).items()
-    ]
-    text = json.dumps({} if metadata is None else metadata)
-    _anyop.save_graphs(path, list(graphs.items()), text, contents, progress)
-=======
     folder = _path(path, "save")
     contents = []
     for name, content in (files or {}).items():
@@ -62,7 +54,6 @@ def save_graphs(
     except ValueError as error:  # NaN, a list that holds itself
         raise _anyop.InvalidArgument(f"save: the metadata are no JSON: {error}.") from error
     _anyop.save_graphs(folder, named, text, contents, progress)
->>>>>>> 945996e (src/graph: saved graphs have digests and an end, and replace only their own)
 
 
 def load_graph(
@@ -78,22 +69,14 @@ def load_graph(
     wrote, and for operators that are not loaded; InvalidArgument where files are damaged, or the
     signature of an operator has changed since.
     """
-<<<<<<< HEAD
-    graphs, _ = _anyop.load_graphs(path, name or "")
-=======
     which = "" if name is None else _name(name, "a graph", "load")
     graphs, _ = _anyop.load_graphs(_path(path, "load"), which, verify)
->>>>>>> 945996e (src/graph: saved graphs have digests and an end, and replace only their own)
     return next(iter(graphs.values()))
 
 
 def load_graphs(path: str | os.PathLike[str], *, verify: bool = True) -> SavedGraphs:
     """All graphs of a folder, by name, and its metadata. They share state as they did."""
-<<<<<<< HEAD
-    graphs, metadata = _anyop.load_graphs(path, None)
-=======
     graphs, metadata = _anyop.load_graphs(_path(path, "load"), None, verify)
->>>>>>> 945996e (src/graph: saved graphs have digests and an end, and replace only their own)
     return SavedGraphs(graphs, json.loads(metadata))
 
 
