@@ -56,6 +56,12 @@ function(_anyop_module target name version folder what)
   if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ANYOP_SANITIZE)
     target_compile_options(${target} PRIVATE -O3)
   endif()
+  # Costs no kernel anything: tables of addresses that are read-only once the library is loaded, and
+  # no symbol but the one function that the runtime asks for.
+  set(map ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
+  file(CONFIGURE OUTPUT ${map} CONTENT "{ global: anyop_library; local: *; };\n" @ONLY)
+  target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack
+                                        -Wl,--version-script=${map})
   set_target_properties(${target} PROPERTIES PREFIX "" CXX_EXTENSIONS OFF
                                              POSITION_INDEPENDENT_CODE ON)
 endfunction()

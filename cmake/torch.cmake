@@ -33,6 +33,7 @@ target_include_directories(torch_adapter SYSTEM PRIVATE
   ${torch_folder}/include ${torch_folder}/include/torch/csrc/api/include)
 target_compile_definitions(torch_adapter PRIVATE _GLIBCXX_USE_CXX11_ABI=${torch_new_abi})
 target_compile_options(torch_adapter PRIVATE -fvisibility=hidden)
+anyop_harden(torch_adapter)
 target_link_libraries(torch_adapter PRIVATE
   anyop ${torch_folder}/lib/libtorch_cpu.so ${torch_folder}/lib/libc10.so)
 install(TARGETS torch_adapter LIBRARY DESTINATION anyop)

@@ -128,6 +128,51 @@ def table_rules(names: dict[str, str]) -> Iterator[str]:
                     yield f"{library}: {object_} holds {match[1]}, which the table lacks"
 
 
+# What other libraries of a process may see of ours. libanyop shows its whole namespace: bindings,
+# adapters and tests use more than the public headers declare.
+EXPORTED = {
+    "libanyop.so": r"anyop_|_Z(T[ISVWH]|GV|GVZ|Z)?NK?5anyop",
+    "_anyop.": r"PyInit__anyop$",
+    "anyop_ops": r"anyop_library$",
+}
+GUARDED = ("libanyop.so", "_anyop.", "anyop-run", "torch_adapter")  # no kernels
+
+
+def output(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def binary_rules() -> Iterator[str]:
+    """What cmake/hardening.cmake asks for is in the libraries and programs that ship."""
+    for path in [*BUILD.glob("lib/*.so"), *BUILD.glob("bin/anyop-run")]:
+        yield from binary_breaches(path)
+
+
+def binary_breaches(path: Path) -> Iterator[str]:
+    name = path.name
+    dynamic, segments = output("readelf", "-dW", path), output("readelf", "-lW", path)
+    if "GNU_RELRO" not in segments or not re.search(r"\bBIND_NOW\b|\bNOW\b", dynamic):
+        yield f"{name}: tables of addresses stay writable: link with -z relro -z now"
+    if re.search(r"GNU_STACK.*\bRWE\b", segments):
+        yield f"{name}: has an executable stack"
+    for search in re.findall(r"R(?:UN)?PATH\).*\[(.*)\]", dynamic):
+        if not all(search.split(":")):
+            yield f"{name}: looks for libraries in the working directory: '{search}'"
+    if name.startswith(GUARDED):
+        needs = output("nm", "-D", "--undefined-only", path)
+        if "__stack_chk_fail" not in needs:
+            yield f"{name}: is built without -fstack-protector-strong"
+        if name == "libanyop.so" and not re.search(r"__\w+_chk@", needs):
+            yield f"{name}: is built without _FORTIFY_SOURCE"
+    for begin, pattern in EXPORTED.items():
+        if not name.startswith(begin):
+            continue
+        for line in output("nm", "-D", "--defined-only", path).splitlines():
+            symbol = line.split()[-1]
+            if not re.match(pattern, symbol):
+                yield f"{name}: shows {symbol}, which is not ours to show"
+
+
 def main() -> int:
     names = operators()
     breaches: list[str] = []
@@ -140,6 +185,7 @@ def main() -> int:
         breaches += naming_rules(path, text, names)
     breaches += object_rules()
     breaches += table_rules(names)
+    breaches += binary_rules()
     print("\n".join(breaches) or f"{len(names)} operators, no breach")
     return 1 if breaches else 0
 
