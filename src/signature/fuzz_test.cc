@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutated signatures and calls: the parser throws nothing but SignatureError, checks never crash.
-#include <gtest/gtest.h>
-
-#include <chrono>
-
+#include "runtime/testing/fuzz.h"
 #include "anyop/error.h"
 #include "signature/generate.h"
 #include "signature/schema.h"
@@ -126,19 +123,11 @@ std::string Mutate(Random& random) {
   return text;
 }
 
-// Stops after a second and a half, so that slow (sanitized) builds stay quick.
-struct Budget {
-  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  bool spent() const {
-    return std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1500);
-  }
-};
-
 TEST(Fuzz, MutatedSignaturesAreParsedOrRefused) {
-  Random random(1);
-  const Budget budget;
+  fuzz::Tries tries(1.5);
+  Random& random = tries.random;
   int parsed = 0, refused = 0;
-  for (int i = 0; i < 50000 && !budget.spent(); ++i) {
+  while (tries.Next()) {
     const std::string text = Mutate(random);
     std::unique_ptr<Contract> c;
     try {
@@ -161,15 +150,15 @@ TEST(Fuzz, MutatedSignaturesAreParsedOrRefused) {
 }
 
 TEST(Fuzz, MutatedExpressionsAreCompiledOrRefused) {
-  Random random(2);
-  const Budget budget;
+  fuzz::Tries tries(1.5);
+  Random& random = tries.random;
   const auto c = ParseContract(kSeeds[3]);
   const auto call = Generate(*c, random);
   ASSERT_TRUE(call);
-  for (int i = 0; i < 20000 && !budget.spent(); ++i) {
+  while (tries.Next()) {
     std::string text;
     for (int k = 1 + int(random() % 8); k > 0; --k) text += kTokens[random() % std::size(kTokens)];
-    auto fresh = i % 500 == 0 ? ParseContract(kSeeds[3]) : nullptr;
+    auto fresh = tries.tries() % 500 == 0 ? ParseContract(kSeeds[3]) : nullptr;
     Contract& target = fresh ? *fresh : *c;
     try {
       for (const Expression& e : CompileConditions(target, text)) {
@@ -212,10 +201,10 @@ void Spoil(OwnedCall& call, const Contract& c, Random& random) {
 }
 
 TEST(Fuzz, SpoiledCallsAreAnsweredWithAText) {
-  Random random(3);
-  const Budget budget;
+  fuzz::Tries tries(1.5);
+  Random& random = tries.random;
   int refused = 0;
-  for (int i = 0; i < 20000 && !budget.spent(); ++i) {
+  while (tries.Next()) {
     static const auto contracts = [] {
       std::vector<std::unique_ptr<Contract>> all;
       for (const std::string_view seed : kSeeds) all.push_back(ParseContract(seed));
@@ -229,7 +218,8 @@ TEST(Fuzz, SpoiledCallsAreAnsweredWithAText) {
     ResultShape results[kMaxResults];
     std::string error;
     const int form = Check(c, g->call.frame(), &b, &error);
-    const bool ok = form >= 0 && InferResults(c, form, b, g->call.frame(), results, &error, i % 2);
+    const bool ok =
+        form >= 0 && InferResults(c, form, b, g->call.frame(), results, &error, tries.tries() % 2);
     EXPECT_EQ(ok, error.empty()) << error;
     if (!ok) {
       ++refused;

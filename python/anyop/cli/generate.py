@@ -23,9 +23,16 @@ from anyop.cli.run import program
 @click.option("--raw", is_flag=True, help="Take the prompt as it is, without the chat template.")
 @click.option("--tokens", default=128, show_default=True, help="The most tokens to generate.")
 @click.option("--threads", type=int, help="Threads to use; all cores if not given.")
+@click.option("--no-verify", is_flag=True, help="Do not compare the files with their digests.")
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
 def command(
-    model: Path, prompt: str, raw: bool, tokens: int, threads: int | None, as_json: bool
+    model: Path,
+    prompt: str,
+    raw: bool,
+    tokens: int,
+    threads: int | None,
+    no_verify: bool,
+    as_json: bool,
 ) -> None:
     """Answer a prompt with the saved language model in the folder MODEL, streaming the text.
 
@@ -37,6 +44,8 @@ def command(
     options = ["--tokens", str(tokens)]
     if threads is not None:
         options += ["--threads", str(threads)]
+    if no_verify:
+        options.append("--no-verify")
     ids: list[int] = []
     shown = ""
     facts: dict[str, Any] = {}
