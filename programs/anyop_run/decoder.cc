@@ -14,6 +14,15 @@ constexpr const char* kRoles[] = {"tokens", "positions", "starts", "lengths"};
 
 [[noreturn]] void Refuse(const std::string& text) { throw Error(ANYOP_INVALID_ARGUMENT, text); }
 
+// Other numbers convert silently.
+std::int64_t Whole(const Json& number, const char* what) {
+  if (!number.is_number_integer() ||
+      (number.is_number_unsigned() && number.get<std::uint64_t>() >> 63)) {
+    Refuse(std::string("\"") + what + "\" must be a whole number.");
+  }
+  return number.get<std::int64_t>();
+}
+
 const CompiledGraph& GraphOf(const std::vector<CompiledGraph>& graphs, const std::string& name) {
   for (const CompiledGraph& g : graphs) {
     if (g.name() == name) return g;
@@ -57,9 +66,9 @@ Decoder::Decoder(const std::string& path, const LoadOptions& options) {
       Refuse("its metadata says nothing of a \"decoder\", so these graphs are something else.");
     }
     const Json& facts = all.at("decoder");
-    chunk_ = facts.at("chunk").get<std::int64_t>();
-    max_tokens_ = facts.at("max_tokens").get<std::int64_t>();
-    end_ids_ = facts.at("end_ids").get<std::vector<std::int64_t>>();
+    chunk_ = Whole(facts.at("chunk"), "chunk");
+    max_tokens_ = Whole(facts.at("max_tokens"), "max_tokens");
+    for (const Json& id : facts.at("end_ids")) end_ids_.push_back(Whole(id, "end_ids"));
     if (chunk_ < 1 || max_tokens_ < 1 || max_tokens_ > std::numeric_limits<std::int32_t>::max()) {
       Refuse("\"chunk\" and \"max_tokens\" must be 1 or more, and below 2^31.");
     }

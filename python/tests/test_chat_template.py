@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import anyop
 import pytest
 from anyop.cli import chat_template
-from anyop.cli.generate import Text
+from anyop.cli.generate import Text, run
 
 tokenizers = pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
@@ -90,3 +91,9 @@ def test_a_tokenizer_is_in_the_folder(tmp_path: Path, name: Any) -> None:
         f"generate: the tokenizer of {folder} is {name!r}, but must be a file in that folder. "
         "Save the model again."
     )
+
+
+def test_errors_of_the_program_name_any_path(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    with pytest.raises(anyop.InvalidArgument, match="is no saved graph"):
+        list(run(folder, [1], []))

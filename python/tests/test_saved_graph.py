@@ -14,6 +14,7 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
+from anyop.cli.run import program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -213,6 +214,23 @@ def test_paths_may_be_any_bytes_and_names_are_text(tmp_path: Path, arrays: Any) 
     assert "the metadata are no JSON" in error(graph.save, target, metadata=float("nan"))
     assert "the metadata is damaged" in error(graph.save, target, metadata=bad)
     assert not target.exists()
+
+
+def test_the_metadata_of_a_decoder_hold_whole_numbers(tmp_path: Path) -> None:
+    graph = anyop.graph(lambda ids: anyop.argmax(anyop.cast(ids, "f32")), "i64[t]", name="step")
+    decoder = {
+        "prefill": "step", "decode": "step", "token": next(iter(graph.outputs)),
+        "inputs": {"ids": "tokens"}, "chunk": 4, "max_tokens": 8, "end_ids": [99],
+    }  # fmt: skip
+
+    def error(**changes: Any) -> str:
+        graph.save(tmp_path / "step", metadata={"decoder": {**decoder, **changes}})
+        command = [program(), tmp_path / "step", "--ids", "1,2", "--tokens", "2"]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+    assert "2 tokens" in error()
+    for key, value in (("chunk", 2.5), ("max_tokens", 2**64 - 1), ("end_ids", [0.5])):
+        assert f'"{key}" must be a whole number.' in error(**{key: value})
 
 
 def test_nothing_but_a_saved_graph_is_replaced(tmp_path: Path, arrays: Any) -> None:

@@ -207,6 +207,13 @@ int GraphBuilder::Transpose(int value, int a, int b) {
 }
 
 int GraphBuilder::AddView(int base, GraphView view) {
+  int depth = 0;  // a view is resolved by way of all below it
+  for (int v = base; graph_.value(v).kind == GraphValue::kView; v = graph_.value(v).base) {
+    if (++depth == kMostViews) {
+      Refuse(graph_.value(base).name + " is already a view of views, " +
+             std::to_string(kMostViews) + " deep. Try a view of the tensor itself.");
+    }
+  }
   GraphValue v;
   v.kind = GraphValue::kView;
   v.dtype = graph_.value(base).dtype;

@@ -117,6 +117,8 @@ class GraphBuilder {
   Graph Finish();  // the builder is empty after it
 
  private:
+  static constexpr int kMostViews = 1000;
+
   int Add(GraphValue value, std::string_view name);
   int AddView(int base, GraphView view);
   int AddResult(const GraphNode& node, int number, int result, std::string_view name);

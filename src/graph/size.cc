@@ -13,6 +13,16 @@ namespace {
   Fail(ANYOP_INVALID_ARGUMENT, "a size of the graph is beyond 63 bits.");
 }
 
+// Products of sums of many symbols grow without bound; what programs write is far below these.
+constexpr std::size_t kMostTerms = 1000, kMostFactors = 64;
+
+void CheckLength(std::size_t terms, std::size_t factors) {
+  if (terms <= kMostTerms && factors <= kMostFactors) return;
+  Fail(ANYOP_INVALID_ARGUMENT,
+       "a size of the graph is a sum of more than 1000 products, or a product of more than 64 "
+       "sizes.");
+}
+
 }  // namespace
 
 void Size::Add(SizeTerm term) {
@@ -30,6 +40,7 @@ void Size::Add(SizeTerm term) {
 Size operator+(const Size& a, const Size& b) {
   Size sum = a;
   for (const SizeTerm& t : b.terms_) sum.Add(t);
+  CheckLength(sum.terms_.size(), 0);
   return sum;
 }
 
@@ -41,6 +52,7 @@ Size operator*(const Size& a, const Size& b) {
       if (__builtin_mul_overflow(x.factor, y.factor, &t.factor)) FailBeyond();
       std::merge(x.symbols.begin(), x.symbols.end(), y.symbols.begin(), y.symbols.end(),
                  std::back_inserter(t.symbols));
+      CheckLength(product.terms_.size(), t.symbols.size());
       product.Add(std::move(t));
     }
   }

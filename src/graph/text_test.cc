@@ -158,6 +158,34 @@ TEST(GraphText, TakesWholeNumbersOnly) {
          "testing.scale: y is written into e, a number, but must be written into a tensor.");
 }
 
+TEST(GraphText, IsRefusedWhereItWouldGrowWithoutBound) {
+  std::string sum = "a0";
+  std::string text = "input x: f32[a0]\n";
+  for (int k = 1; k < 8; ++k) text += "input a" + std::to_string(k) + ": int\n";
+  for (int k = 1; k < 8; ++k) sum += " + a" + std::to_string(k);
+  std::string product = "(" + sum + ")";
+  for (int k = 0; k < 10; ++k) product += "*(" + sum + ")";
+  const auto error = [&](const std::string& size) {
+    return ErrorOf([&] { ParseGraph(text + "y: f32[1] = slice(x, 0, 0, " + size + ")\n"); });
+  };
+  EXPECT_NE(error(product).find("a size of the graph is a sum of more than 1000 products, or a "
+                                "product of more than 64 sizes."),
+            std::string::npos);
+  std::string power = "a0";
+  for (int k = 0; k < 64; ++k) power += "*a0";
+  EXPECT_NE(error(power).find("a product of more than 64 sizes."), std::string::npos);
+  std::string views = "input v: f32[4]\n", last = "v";
+  for (int k = 0; k <= 1000; ++k) {
+    const std::string name = "v" + std::to_string(k) + "x";
+    views += name + ": f32[4] = slice(" + last + ", 0, 0, 4)\n";
+    last = name;
+  }
+  EXPECT_NE(ErrorOf([&] { ParseGraph(views); })
+                .find("line 1002, column 1: v999x is already a view of views, 1000 deep. Try a "
+                      "view of the tensor itself."),
+            std::string::npos);
+}
+
 // Sixteen times the lines must not take much more than sixteen times as long.
 TEST(GraphText, IsReadInTimeInProportionToItsLength) {
   const auto seconds = [](int lines) {
