@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "signature/expression.h"
 
 namespace anyop {
 namespace {
@@ -28,6 +29,7 @@ class Wiring {
       Refuse("it takes the gradient of no result");
     }
     if (wiring.targets.empty()) Refuse("it has no result");
+    for (const Form& form : gradient_.contract->forms) CheckConditions(form);
     return wiring;
   }
 
@@ -81,6 +83,74 @@ class Wiring {
                  op_.name + " does not know",
              DidYouMean(word, known));
     }
+  }
+
+  // A gradient is a public operator: it refuses what its forward refuses. What every form of the
+  // forward that may lead to this one asks for must be asked for here too, as far as it is about
+  // names that the gradient has.
+  void CheckConditions(const Form& form) const {
+    std::vector<const Form*> leading;
+    for (const Form& f : op_.contract->forms) {
+      if (MayLeadTo(f, form)) leading.push_back(&f);
+    }
+    if (leading.empty()) return;
+    for (const int node : Conjuncts(*leading[0])) {
+      const Form& first = *leading[0];
+      if (!HasNames(form, first, node) || Asks(form, first, node)) continue;
+      const auto asks = [&](const Form* f) { return Asks(*f, first, node); };
+      if (!std::ranges::all_of(leading, asks)) continue;
+      Refuse("it does not repeat the condition " + Show(first, node) + " of " + op_.name);
+    }
+  }
+  // Whether words and ranks that fit a form of the forward may fit one of the gradient.
+  static bool MayLeadTo(const Form& forward, const Form& backward) {
+    for (const Param& p : backward.params) {
+      const int own = forward.param(p.name);
+      if (own < 0) continue;
+      const Param& from = forward.params[std::size_t(own)];
+      if (!(from.words.empty() && p.words.empty()) && !ShareAWord(from, p)) return false;
+      const auto rest =
+          std::ptrdiff_t(from.tensor.dims.size()) - std::ptrdiff_t(p.tensor.dims.size());
+      if ((rest > 0 && !p.tensor.has_dots) || (rest < 0 && !from.tensor.has_dots)) return false;
+    }
+    return true;
+  }
+  static bool ShareAWord(const Param& a, const Param& b) {
+    return std::ranges::any_of(a.words, [&](auto word) { return parse::HasWord(b, word); });
+  }
+  static void AddConjuncts(const Form& form, int node, std::vector<int>* all) {
+    const Node& n = form.node(node);
+    if (n.op != NodeOp::kAnd) return all->push_back(node);
+    AddConjuncts(form, n.a, all), AddConjuncts(form, n.b, all);
+  }
+  static std::vector<int> Conjuncts(const Form& form) {
+    std::vector<int> all;
+    for (const Condition& c : form.conditions) AddConjuncts(form, c.node, &all);
+    return all;
+  }
+  // Whether `form` has all names that a condition of another form uses.
+  static bool HasNames(const Form& form, const Form& other, int node) {
+    const Node& n = other.node(node);
+    for (std::size_t i = 0; i < other.params.size(); ++i) {
+      if ((n.params >> i & 1) && form.param(other.params[i].name) < 0) return false;
+    }
+    for (std::size_t i = 0; i < other.vars.size(); ++i) {
+      if ((n.vars >> i & 1) && form.var(other.vars[i]) < 0) return false;
+    }
+    for (std::size_t i = 0; i < other.dtype_vars.size(); ++i) {
+      if ((n.dtype_vars >> i & 1) && form.dtype_var(other.dtype_vars[i]) < 0) return false;
+    }
+    return true;
+  }
+  // Whether `form` has the condition of another form, or allows fewer dtypes.
+  static bool Asks(const Form& form, const Form& other, int node) {
+    const Node& want = other.node(node);
+    const std::string text = Show(other, node);
+    return std::ranges::any_of(Conjuncts(form), [&](int own) {
+      const Node& n = form.node(own);
+      if (want.op != NodeOp::kIn || n.op != NodeOp::kIn) return Show(form, own) == text;
+      return form.node(n.a).text == other.node(want.a).text && !(n.i & ~want.i);
+    });
   }
 
   int Target(const Result& r) const {

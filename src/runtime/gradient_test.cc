@@ -132,6 +132,41 @@ TEST(Gradient, ResultsAreOptionalAndOfTensors) {
   EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> ()"), "it has no result.");
 }
 
+TEST(Gradient, RepeatsTheConditionsOfItsForward) {
+  constexpr const char* kForward =
+      "f(x: T[n, d], k: int) -> (y: T[n]) where T in f32 | f16, d >= 1 and n % k == 0, k >= 1";
+  EXPECT_EQ(Refusal(kForward,
+                    "b(dy: T[n], x: T[n, d], k: int) -> (dx: T[n, d]?) where T in f32 | f16, d >= "
+                    "1, k >= 1"),
+            "it does not repeat the condition n%k == 0 of pair.f.");
+  EXPECT_EQ(Refusal(kForward,
+                    "b(dy: T[n], x: T[n, d], k: int) -> (dx: T[n, d]?) where T in f32 | bf16, "
+                    "n%k == 0, d >= 1, k >= 1"),
+            "it does not repeat the condition T in f32 | f16 of pair.f.");
+  // Fewer dtypes, other spaces, and what the gradient does not take.
+  EXPECT_EQ(RegisterError(Pair("g1(x: T[n, d], k: int) -> (y: T[n]) where T in f32 | f16, "
+                               "d >= 1 and n % k == 0, k >= 1",
+                               "g1_b",
+                               "g1_b(dy: T[n], x: T[n, d]) -> (dx: T[n, d]?) where T in f32, "
+                               "d>=1")),
+            "");
+}
+
+TEST(Gradient, RepeatsWhatEveryFormThatLeadsToItAsksFor) {
+  constexpr const char* kForward =
+      "f(x: f32[n], w: 'a' = 'a', k: int = 1) -> (y: f32[n]) where k >= 1, n >= 2\n"
+      "f(x: f32[n], w: 'b', k: int) -> (y: f32[n]) where n >= 2";
+  EXPECT_EQ(Refusal(kForward, "b(dy: f32[n], w: 'a' | 'b', k: int) -> (dx: f32[n]?)"),
+            "it does not repeat the condition n >= 2 of pair.f.");
+  EXPECT_EQ(Refusal(kForward, "b(dy: f32[n], w: 'a', k: int) -> (dx: f32[n]?) where n >= 2"),
+            "it does not repeat the condition k >= 1 of pair.f.");
+  EXPECT_EQ(RegisterError(Pair(
+                "g2(x: f32[n], w: 'a' = 'a', k: int = 1) -> (y: f32[n]) where k >= 1, n >= 2\n"
+                "g2(x: f32[n], w: 'b', k: int) -> (y: f32[n]) where n >= 2",
+                "g2_b", "g2_b(dy: f32[n], w: 'a' | 'b', k: int) -> (dx: f32[n]?) where n >= 2")),
+            "");
+}
+
 TEST(Gradient, NeitherSideWritesItsArguments) {
   EXPECT_EQ(Refusal("f(x: mut f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> (dx: f32[n]?)"),
             "pair.f writes 'x', which nothing can undo.");
