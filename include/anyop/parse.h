@@ -2,7 +2,7 @@
 // The parser of signatures, constexpr, and the rules that a signature obeys whatever the call.
 #pragma once
 #include "anyop/parse_expression.h"
-#include "anyop/signature.h"
+#include "anyop/parse_forms.h"
 
 namespace anyop::parse {
 
@@ -45,11 +45,15 @@ struct SignatureParser : ExpressionParser {
     form.text = text.substr(start, end - start);
     CheckSolvable();
     CheckIndices();
+    CheckDTypeVariables();
   }
 
   // ---- Parameters
-  constexpr void CheckNewName(std::string_view name, std::size_t start) {
-    if (form.param(name) >= 0) Fail("two parameters have this name", start);
+  constexpr void CheckNewName(std::string_view name, std::size_t start, bool is_result) {
+    if (form.param(name) >= 0) {
+      Fail(is_result ? "a parameter and a result have this name" : "two parameters have this name",
+           start);
+    }
     if (form.result(name) >= 0) Fail("two results have this name", start);
     for (const std::string_view word : {"out", "policy", "like", "self"}) {
       if (name == word)
@@ -69,7 +73,7 @@ struct SignatureParser : ExpressionParser {
     if (form.params.size() == kMaxParams) FailHere("an operator may have 40 parameters");
     Param p;
     p.name = Name("expected a parameter's name");
-    CheckNewName(p.name, start);
+    CheckNewName(p.name, start, false);
     Need(":", "expected : and the parameter's type");
     p.is_mut = EatName("mut");
     p.is_dense = EatName("dense");
@@ -100,6 +104,7 @@ struct SignatureParser : ExpressionParser {
         for (const std::string_view w : p.words) {
           if (w == word) Fail("this word is listed twice", start);
         }
+        if (p.words.size() == kMaxWords) Fail("a parameter may have 64 words", start);
         p.words.push_back(word);
       } while (Eat("|"));
       return;
@@ -194,6 +199,9 @@ struct SignatureParser : ExpressionParser {
         do {
           const Literal n = Number();
           if (n.is_float && p.kind == ParamKind::kInts) return false;
+          if (p.default_ints.size() + p.default_floats.size() == kMaxListDefault) {
+            FailHere("a default list may have 64 numbers");
+          }
           p.kind == ParamKind::kInts ? p.default_ints.push_back(n.i)
                                      : p.default_floats.push_back(n.f);
         } while (Eat(","));
@@ -201,6 +209,13 @@ struct SignatureParser : ExpressionParser {
       default:
         return false;
     }
+  }
+  // A dtype variable begins with a capital letter and is not a dtype's name, whatever the case:
+  // a misspelt dtype must not become one.
+  static constexpr bool IsVariableName(std::string_view name) {
+    std::string lower;
+    for (const char c : name) lower += c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+    return name[0] >= 'A' && name[0] <= 'Z' && FindDType(lower) < 0;
   }
   constexpr void BindDTypes(DTypes& d, bool bind) {
     if (d.kind != DTypes::kVariable) return;
@@ -212,6 +227,7 @@ struct SignatureParser : ExpressionParser {
     }
     d.index = form.dtype_var(d.name);
     if (d.index >= 0) return;
+    if (!IsVariableName(d.name)) Fail(kNoDTypeVariable, position);
     if (!bind) Fail("no argument has this dtype", position);
     if (form.dtype_vars.size() == kMaxDTypeVars)
       Fail("a form may have 8 dtype variables", position);
@@ -222,8 +238,8 @@ struct SignatureParser : ExpressionParser {
   constexpr void CheckParams() {
     for (std::size_t i = form.params.size(); i-- > 0;) {
       Param& p = form.params[i];
-      if (p.size >= 0 && form.node(p.size).is_list)
-        Fail("a list is no size", form.node(p.size).position);
+      if (p.size >= 0) CheckSize(p.size), CheckDefaultLength(p);
+      if (p.bound >= 0) CheckSize(p.bound);
       for (const int d : p.tensor.dims) CheckSize(d);
       if (p.has_default || !p.is_optional) continue;
       if (i + 1 < form.params.size() && !form.params[i + 1].has_default) continue;
@@ -233,8 +249,17 @@ struct SignatureParser : ExpressionParser {
   constexpr void CheckSize(int node) {
     const Node& n = form.node(node);
     if (n.is_list || n.type == Type::kFloat || !IsNumber(n.type)) {
-      Fail("a dimension must be an integer", n.position);
+      Fail("a size must be an integer", n.position);
     }
+    const Constant size = ConstantOf(node);
+    if (size.known && size.value < 0) Fail("a size is at least 0", n.position);
+  }
+  constexpr void CheckDefaultLength(const Param& p) const {
+    const Constant size = ConstantOf(p.size);
+    if (!size.known || p.default_text.empty() || p.default_is_none) return;
+    if (std::int64_t(p.default_ints.size() + p.default_floats.size()) == size.value) return;
+    Fail("this default has another length than the parameter's type says",
+         std::size_t(p.default_text.data() - text.data()));
   }
 
   // ---- Results and conditions
@@ -244,7 +269,7 @@ struct SignatureParser : ExpressionParser {
     if (form.results.size() == kMaxResults) FailHere("an operator may have 8 results");
     Result r;
     r.name = Name("expected a result's name");
-    CheckNewName(r.name, start);
+    CheckNewName(r.name, start, true);
     Need(":", "expected : and the result's type");
     const std::size_t type = (Skip(), at), from = form.nodes.size();
     r.tensor = ParseTensor();
@@ -263,6 +288,7 @@ struct SignatureParser : ExpressionParser {
         if (p < 0 || form.params[std::size_t(p)].kind != ParamKind::kTensor) {
           Fail("over names a tensor parameter", name);
         }
+        if (r.over >> p & 1) Fail("this parameter is listed twice", name);
         r.over |= 1ull << p;
       } while (Eat("|"));
     }
@@ -271,6 +297,7 @@ struct SignatureParser : ExpressionParser {
   constexpr void ParseWhere() {
     Skip();
     const std::size_t start = at;
+    if (form.conditions.size() == kMaxConditions) FailHere("a form may have 64 conditions");
     const int node = ParseResolved(Unbound::kRefuse);
     if (form.node(node).type != Type::kBool) Fail("a condition must be true or false", start);
     std::size_t end = at;
@@ -355,6 +382,22 @@ struct SignatureParser : ExpressionParser {
     }
     return ~0u;
   }
+  // A variable of one tensor that nothing else names stands for any dtype, which no kernel takes
+  // and a misspelt name says too.
+  constexpr void CheckDTypeVariables() const {
+    for (std::size_t v = 0; v < form.dtype_vars.size(); ++v) {
+      std::size_t uses = 0;
+      const auto count = [&](const DTypes& d) {
+        uses += d.kind == DTypes::kVariable && d.index == int(v);
+      };
+      for (const Param& p : form.params) count(p.tensor.dtypes);
+      for (const Result& r : form.results) count(r.tensor.dtypes);
+      for (const Node& n : form.nodes) uses += n.dtype_vars >> v & 1;
+      if (uses < 2) {
+        Fail(kLoneDTypeVariable, std::size_t(form.dtype_vars[v].data() - text.data()));
+      }
+    }
+  }
   constexpr void CheckIndices() const {
     constexpr std::uint32_t kIndex = 1u << int(DType::kI64) | 1u << int(DType::kI32);
     for (const Param& p : form.params) {
@@ -365,87 +408,6 @@ struct SignatureParser : ExpressionParser {
   }
 };
 
-// ---- Rules over several forms
-constexpr std::size_t PositionOf(std::string_view part, std::string_view text) {
-  return std::size_t(part.data() - text.data());
-}
-
-constexpr void CheckSameNames(const Form& first, const Form& form, std::string_view text) {
-  const std::size_t here = PositionOf(form.text, text);
-  if (form.name != first.name) Fail("all forms of an operator have its name", here);
-  if (form.params.size() != first.params.size() || form.results.size() != first.results.size()) {
-    Fail("all forms have the same parameters and results", here);
-  }
-  for (std::size_t i = 0; i < form.params.size(); ++i) {
-    const Param &p = form.params[i], &q = first.params[i];
-    const std::size_t at = PositionOf(p.name, text);
-    if (p.name != q.name) Fail("all forms have the same parameters, in the same order", at);
-    if (p.kind != q.kind || p.is_optional != q.is_optional || p.is_mut != q.is_mut) {
-      Fail("a parameter has the same kind in every form, and is mut or optional in all", at);
-    }
-    if (!p.default_text.empty() && p.default_text != q.default_text) {
-      Fail("a default is that of the first form: write it there", at);
-    }
-  }
-  for (std::size_t i = 0; i < form.results.size(); ++i) {
-    const Result &r = form.results[i], &s = first.results[i];
-    if (r.name != s.name || r.is_optional != s.is_optional) {
-      Fail("all forms have the same results, in the same order", PositionOf(r.name, text));
-    }
-  }
-}
-
-constexpr bool HasWord(const Param& p, std::string_view word) {
-  for (const std::string_view w : p.words) {
-    if (w == word) return true;
-  }
-  return false;
-}
-
-// The ranks that a type takes when "..." stands for `lead` dimensions.
-constexpr int RankOf(const TensorType& t, int lead) {
-  return int(t.dims.size()) + (t.has_dots ? lead : 0);
-}
-constexpr bool SameRanks(const Form& a, int a_lead, const Form& b, int b_lead) {
-  for (std::size_t i = 0; i < a.params.size(); ++i) {
-    if (!IsTensor(a.params[i].kind)) continue;
-    if (RankOf(a.params[i].tensor, a_lead) != RankOf(b.params[i].tensor, b_lead)) return false;
-  }
-  return true;
-}
-// True if every call that fits the words and ranks of `later` also fits those of `earlier`.
-constexpr bool Hides(const Form& earlier, const Form& later) {
-  for (std::size_t i = 0; i < later.params.size(); ++i) {
-    for (const std::string_view w : later.params[i].words) {
-      if (!HasWord(earlier.params[i], w)) return false;
-    }
-  }
-  bool dots = false;
-  for (const Param& p : later.params) dots |= p.tensor.has_dots;
-  for (int lead = 0; lead <= (dots ? kMaxRank : 0); ++lead) {
-    bool found = false;
-    for (int other = 0; other <= kMaxRank && !found; ++other) {
-      found = SameRanks(earlier, other, later, lead);
-    }
-    if (!found) return false;
-  }
-  return true;
-}
-
-// A word in a condition must be one that the parameter takes in some form.
-constexpr void CheckWords(const std::vector<Form>& forms, const Form& form, std::size_t from = 0) {
-  for (std::size_t k = from; k < form.nodes.size(); ++k) {
-    const Node& n = form.nodes[k];
-    if (!IsComparison(n.op) || form.node(n.a).type != Type::kWord) continue;
-    const Node &a = form.node(n.a), &b = form.node(n.b);
-    if (a.op == b.op) Fail("compare a parameter with a 'word'", n.position);
-    const Node &param = a.op == NodeOp::kParam ? a : b, &word = a.op == NodeOp::kParam ? b : a;
-    bool found = false;
-    for (const Form& f : forms) found |= HasWord(f.params[std::size_t(param.i)], word.text);
-    if (!found) Fail("this is none of the parameter's words", word.position);
-  }
-}
-
 }  // namespace anyop::parse
 
 namespace anyop {
@@ -453,9 +415,11 @@ namespace anyop {
 // The forms of an operator: one signature, or several, each beginning at the start of a line.
 constexpr std::vector<Form> ParseForms(std::string_view text) {
   std::vector<Form> forms;
+  if (text.size() > kMaxText) parse::Fail("a signature has at most 65536 characters", kMaxText);
   parse::Lexer lexer{text};
   do {
     lexer.Skip();
+    if (forms.size() == kMaxForms) lexer.FailHere("an operator may have 32 forms");
     if (!forms.empty() && text[lexer.at - 1] != '\n') {
       lexer.FailHere("expected , between conditions, or the next form at the start of a line");
     }
@@ -465,12 +429,10 @@ constexpr std::vector<Form> ParseForms(std::string_view text) {
     parser.ParseForm();
     lexer.at = parser.at;
     const Form& form = forms.back();
-    for (std::size_t i = 0; i + 1 < forms.size(); ++i) {
-      parse::CheckSameNames(forms[0], form, text);
-      if (parse::Hides(forms[i], form)) {
-        parse::Fail("this form can never be reached: an earlier one has its words and ranks",
-                    parse::PositionOf(form.text, text));
-      }
+    if (forms.size() > 1) parse::CheckSameNames(forms[0], form, text);
+    if (parse::HidesLast(forms)) {
+      parse::Fail("this form can never be reached: earlier ones have its words and ranks",
+                  parse::PositionOf(form.text, text));
     }
     lexer.Skip();
   } while (lexer.at < text.size());

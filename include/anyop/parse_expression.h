@@ -2,147 +2,9 @@
 // The parser of expressions and conditions, the language of sizes, `where` and `.when`. constexpr:
 // an operator's file runs it when it is compiled, the runtime when a library is loaded.
 #pragma once
-#include "anyop/signature.h"
+#include "anyop/lexer.h"
 
 namespace anyop::parse {
-
-inline constexpr char kUnknownName[] =  // an array: compared by address
-    "unknown name: neither a parameter nor a variable that some dimension of an input binds";
-
-constexpr bool IsLetter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
-// Not constexpr: called while compiling, it stops the compiler at the line that holds the text.
-[[noreturn]] inline void Fail(const char* what, std::size_t position) {
-  throw SignatureError{what, position};
-}
-
-struct Literal {
-  bool is_float = false;
-  std::int64_t i = 0;
-  double f = 0;
-};
-
-struct Lexer {
-  std::string_view text;
-  std::size_t at = 0;
-
-  [[noreturn]] void FailHere(const char* what) const { Fail(what, at); }
-  constexpr char Peek(std::size_t ahead = 0) const {
-    return at + ahead < text.size() ? text[at + ahead] : '\0';
-  }
-  constexpr void Skip() {
-    while (at < text.size() && IsSpace(text[at])) ++at;
-  }
-  // The first letter is compared first: most tokens are not there, and compile time counts.
-  constexpr bool At(std::string_view token) {
-    Skip();
-    return Peek() == token[0] && (token.size() == 1 || text.substr(at).starts_with(token));
-  }
-  constexpr bool Eat(std::string_view token) {
-    if (!At(token)) return false;
-    at += token.size();
-    return true;
-  }
-  constexpr void Need(std::string_view token, const char* what) {
-    if (!Eat(token)) FailHere(what);
-  }
-  // The name that comes next, or "".
-  constexpr std::string_view PeekName() {
-    Skip();
-    std::size_t end = at;
-    if (end < text.size() && IsLetter(text[end])) {
-      while (end < text.size() && (IsLetter(text[end]) || IsDigit(text[end]))) ++end;
-    }
-    return text.substr(at, end - at);
-  }
-  constexpr bool EatName(std::string_view name) {
-    Skip();
-    if (Peek() != name[0] || PeekName() != name) return false;
-    at += name.size();
-    return true;
-  }
-  constexpr std::string_view Name(const char* what) {
-    const std::string_view name = PeekName();
-    if (name.empty()) FailHere(what);
-    at += name.size();
-    return name;
-  }
-  constexpr std::string_view Word() {
-    Need("'", "expected a 'word'");
-    const std::size_t begin = at;
-    while (Peek() >= ' ' && Peek() <= '~' && Peek() != '\'' && Peek() != '"' && Peek() != '\\')
-      ++at;
-    if (Peek() != '\'')
-      Fail("this word does not end: expected ' after printable characters", begin - 1);
-    if (at == begin) FailHere("a word may not be empty");
-    return text.substr(begin, at++ - begin);
-  }
-  constexpr int DType() {
-    const std::string_view name = PeekName();
-    const int d = FindDType(name);
-    if (d < 0) {
-      FailHere(
-          "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool");
-    }
-    at += name.size();
-    return d;
-  }
-  constexpr std::uint32_t DTypeSet() {
-    std::uint32_t mask = 0;
-    do {
-      Skip();
-      const std::size_t start = at;
-      const std::uint32_t bit = 1u << DType();
-      if (mask & bit) Fail("this dtype is listed twice", start);
-      mask |= bit;
-    } while (Eat("|"));
-    return mask;
-  }
-  constexpr std::int64_t Digits() {
-    if (!IsDigit(Peek())) FailHere("expected a number");
-    std::int64_t v = 0;
-    for (; IsDigit(Peek()); ++at) {
-      if (v > (INT64_MAX - (Peek() - '0')) / 10) FailHere("this number needs more than 63 bits");
-      v = v * 10 + (Peek() - '0');
-    }
-    return v;
-  }
-  // Exact where the digits fit 2^53 and the exponent 22, as all reasonable constants do: one
-  // rounding, of the division or multiplication by an exact power of ten.
-  constexpr Literal Number() {
-    Skip();
-    const bool negative = Peek() == '-';
-    if (negative) ++at;
-    Literal n;
-    n.i = Digits();
-    int exponent = 0;
-    if (Peek() == '.' && IsDigit(Peek(1))) {
-      n.is_float = true;
-      for (++at; IsDigit(Peek()); ++at, --exponent) {
-        if (n.i > (INT64_MAX - 9) / 10) FailHere("this number has too many digits");
-        n.i = n.i * 10 + (Peek() - '0');
-      }
-    }
-    if (Peek() == 'e' && (IsDigit(Peek(1)) || (Peek(1) == '-' && IsDigit(Peek(2))))) {
-      n.is_float = true;
-      ++at;
-      const bool down = Peek() == '-';
-      if (down) ++at;
-      const std::int64_t e = Digits();
-      if (e > 300) FailHere("this exponent is beyond 300");
-      exponent += int(down ? -e : e);
-    }
-    double power = 1;
-    for (int k = exponent < 0 ? -exponent : exponent; k > 0; --k) power *= 10;
-    n.f = exponent < 0 ? double(n.i) / power : double(n.i) * power;
-    if (negative) n.i = -n.i, n.f = -n.f;
-    return n;
-  }
-};
 
 enum class Unbound : bool { kRefuse, kBind };  // what an unknown name in an expression does
 
@@ -157,6 +19,13 @@ struct ExpressionParser : Lexer {
 
   constexpr int Add(Node n, std::size_t position) {
     n.position = std::uint32_t(position);
+    for (const int child : {n.a, n.b}) {
+      if (child >= 0 && form.node(child).depth >= n.depth) n.depth = form.node(child).depth + 1;
+    }
+    if (n.depth > kMaxExpressionDepth) {
+      Fail("this expression is too deep: at most 100 operators, in a chain or in parentheses",
+           position);
+    }
     form.nodes.push_back(n);
     return int(form.nodes.size()) - 1;
   }
@@ -254,7 +123,7 @@ struct ExpressionParser : Lexer {
       const std::string_view word = Word();
       return Add(Node{.op = NodeOp::kWord, .type = Type::kWord, .text = word}, start);
     }
-    if (IsDigit(Peek())) {
+    if (IsDigit(Peek()) || (Peek() == '.' && IsDigit(Peek(1)))) {
       const Literal n = Number();
       return Add(Node{.op = n.is_float ? NodeOp::kFloat : NodeOp::kInt,
                       .type = n.is_float ? Type::kFloat : Type::kInt,
@@ -315,6 +184,49 @@ struct ExpressionParser : Lexer {
     return Add(
         Node{.op = one, .type = one == NodeOp::kGiven ? Type::kBool : Type::kInt, .text = argument},
         start);
+  }
+
+  // As a call divides: / and % floor.
+  static constexpr std::int64_t Divided(NodeOp op, std::int64_t a, std::int64_t b) {
+    const std::int64_t floor = a / b - (a % b != 0 && (a < 0) != (b < 0));
+    return op == NodeOp::kMod ? a - floor * b : floor + (op == NodeOp::kCeilDiv && a % b != 0);
+  }
+  struct Constant {
+    bool known = false;
+    std::int64_t value = 0;
+  };
+  // The value of an expression of whole numbers, resolved or not.
+  constexpr Constant ConstantOf(int node) const {
+    if (node < 0) return {};
+    const Node& n = form.node(node);
+    if (n.op == NodeOp::kInt) return {true, n.i};
+    if (!IsArithmetic(n.op) && n.op != NodeOp::kNeg) return {};
+    const Constant a = ConstantOf(n.a), b = n.op == NodeOp::kNeg ? Constant{true} : ConstantOf(n.b);
+    if (!a.known || !b.known) return {};
+    std::int64_t value = 0;
+    bool overflow = false;
+    switch (n.op) {
+      case NodeOp::kNeg:
+        return {true, -a.value};
+      case NodeOp::kAdd:
+        overflow = __builtin_add_overflow(a.value, b.value, &value);
+        break;
+      case NodeOp::kSub:
+        overflow = __builtin_sub_overflow(a.value, b.value, &value);
+        break;
+      case NodeOp::kMul:
+        overflow = __builtin_mul_overflow(a.value, b.value, &value);
+        break;
+      case NodeOp::kMin:
+        return {true, a.value < b.value ? a.value : b.value};
+      case NodeOp::kMax:
+        return {true, a.value > b.value ? a.value : b.value};
+      default:
+        if (b.value == 0) Fail("this divides by zero", n.position);
+        return {true, Divided(n.op, a.value, b.value)};
+    }
+    if (overflow || value == INT64_MIN) Fail("this goes beyond 63 bits", n.position);
+    return {true, value};
   }
 
   // Gives the nodes [from, to) their meaning and type.
@@ -381,6 +293,10 @@ struct ExpressionParser : Lexer {
     const ParamKind kind = form.params[std::size_t(n.a)].kind;
     if (!IsNumberList(kind) && !(n.op == NodeOp::kLen && kind == ParamKind::kTensors)) {
       Fail("this parameter is not a list", n.position);
+    }
+    const Constant size = ConstantOf(form.params[std::size_t(n.a)].size);
+    if (n.op == NodeOp::kElement && size.known && n.i >= size.value) {
+      Fail("the list has no such element: its length is in its type", n.position);
     }
     n.params = 1ull << n.a;
     n.type = kind == ParamKind::kFloats && n.op != NodeOp::kLen ? Type::kFloat : Type::kInt;

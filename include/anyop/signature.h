@@ -13,7 +13,11 @@
 namespace anyop {
 
 inline constexpr int kMaxRank = 8, kMaxVars = 48, kMaxDTypeVars = 8, kMaxResults = 8,
-                     kMaxParams = 40;
+                     kMaxParams = 40, kMaxWords = 64, kMaxForms = 32, kMaxConditions = 64,
+                     kMaxListDefault = 64;
+// Everything that reads an expression recurses, in C++ and in Python.
+inline constexpr int kMaxExpressionDepth = 100;
+inline constexpr std::size_t kMaxName = 100, kMaxText = 65536;  // characters
 
 // What the parser throws: a sentence, and the byte of the text that it is about.
 struct SignatureError {
@@ -85,6 +89,7 @@ struct Node {
   double f = 0;
   std::string_view text{};                             // of a literal or a name
   std::uint32_t position = 0;                          // in the text that was parsed
+  std::uint32_t depth = 1;                             // nodes on the longest way down
   std::uint64_t params = 0, vars = 0, dtype_vars = 0;  // what the tree below uses, by bit
 };
 

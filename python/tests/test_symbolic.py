@@ -164,3 +164,19 @@ def test_a_registered_operator_gives_its_torch_schemas() -> None:
     assert plain == f"rms_norm(Tensor x, {parameters}) -> Tensor"
     assert out == f"rms_norm.out(Tensor x, {parameters}, *, Tensor(a!) out) -> Tensor(a!)"
     assert in_place.startswith("rms_norm_(Tensor(a!) x, ")
+
+
+def test_the_deepest_expression_leaves_room_on_the_stack() -> None:
+    """As deep as the parser lets through: chains of 100 operators, 64 parentheses."""
+    total, chain, nested = D, ["==", D, 0], ["==", D, 5]
+    for _ in range(98):
+        total, chain = ["+", total, D], ["or", chain, ["==", D, 5]]
+    for _ in range(64):
+        nested = ["or", ["==", D, 0], nested]
+
+    def behind(frames: int) -> Any:
+        if frames:
+            return behind(frames - 1)
+        return infer(contract([[D]], [total], [chain, nested]), [TensorType("f32", (5,))])
+
+    assert behind(500).results == [TensorType("f32", (99 * 5,))]

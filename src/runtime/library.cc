@@ -149,7 +149,8 @@ class OperatorReader {
     for (OperatorKernel& k : op_->kernels) {
       if (!k.is_built) continue;
       if (*k.data.when) k.when = CompileConditions(c, k.data.when);
-      if (*k.data.workspace) k.workspace = CompileExpression(c, k.data.workspace);
+      if (*k.data.workspace)
+        k.workspace = CompileExpression(c, k.data.workspace, ThreadsName::kKnown);
     }
   }
 

@@ -91,7 +91,7 @@ TEST(Check, RefusesRanks) {
 TEST(Check, RefusesDTypes) {
   EXPECT_EQ(Answer(kRmsNorm, "x = f32[2, 8], weight = bf16[8]"),
             "weight is bf16[8], but must be f32[8] because x is f32[2, 8].");
-  const char* cast = "cast(x: T[n], y: to[n], scale: f32 | bf16[n], to: dtype = f32) -> ()";
+  const char* cast = "cast(x: i8[n], y: to[n], scale: f32 | bf16[n], to: dtype = f32) -> ()";
   EXPECT_EQ(Answer(cast, "x = i8[3], y = f16[3], scale = f32[3]"),
             "y is f16[3], but must be f32[3] because to is f32.");
   EXPECT_EQ(Answer(cast, "x = i8[3], y = f32[3], scale = f16[3]"),
@@ -109,9 +109,9 @@ TEST(Check, RefusesLeadingDimensions) {
 TEST(Check, ShowsTheSizesOfItsOwnWhereNothingElseFixesThem) {
   EXPECT_EQ(Answer("f(x: T[n, d], w: T[k, d]) -> ()", "x = f32[2, 3], w = f32[7, 4]"),
             "w is f32[7, 4], but must be f32[7, 3] because x is f32[2, 3].");
-  EXPECT_EQ(Answer("f(x: T[d, d]) -> ()", "x = f32[2, 3]"),
+  EXPECT_EQ(Answer("f(x: f32[d, d]) -> ()", "x = f32[2, 3]"),
             "x is f32[2, 3], but must be f32[2, 2].");
-  EXPECT_EQ(Answer("f(n: int, x: T[n, 4]) -> ()", "x = f32[2, 4], n = 3"),
+  EXPECT_EQ(Answer("f(n: int, x: f32[n, 4]) -> ()", "x = f32[2, 4], n = 3"),
             "x is f32[2, 4], but must be f32[3, 4] because n is 3.");
 }
 
@@ -134,7 +134,7 @@ TEST(Check, TheFirstFormWhoseWordsAndRanksFitIsTheForm) {
 }
 
 TEST(Check, RefusesUnknownWords) {
-  EXPECT_EQ(Answer("f(x: T[n], act: 'none' | 'silu' = 'none') -> ()", "x = f32[1], act = 'sulu'"),
+  EXPECT_EQ(Answer("f(x: f32[n], act: 'none' | 'silu' = 'none') -> ()", "x = f32[1], act = 'sulu'"),
             "act is 'sulu', but must be 'none' or 'silu'. Did you mean 'silu'?");
   EXPECT_EQ(Answer(kMatmul, "x = f32[1, 2, 3], y = f32[1, 3, 2], form = 'nnn'"),
             "form is 'nnn', but must be 'nn' or 'nt'. Did you mean 'nn'?");
@@ -146,7 +146,17 @@ TEST(Check, SolvesSumsAndProducts) {
             "the last dimension of x is 0, but must be b+1, at least 1.");
   EXPECT_EQ(Answer("f(x: T[3*(10 - b)]) -> (y: T[b])", "x = f32[12]"), "y = f32[6]");
   EXPECT_EQ(Answer("f(x: T[3*(10 - b)]) -> (y: T[b])", "x = f32[33]"),
-            "the last dimension of x is 33, but must be 3*(10-b), a multiple of 3.");
+            "the last dimension of x is 33, but must be 3*(10-b), where b would be -1.");
+  EXPECT_EQ(Answer("f(x: T[2*b + 1]) -> (y: T[b])", "x = f32[4]"),
+            "the last dimension of x is 4, but must be 2*b+1, where 2*b would be 3.");
+  EXPECT_EQ(Answer("f(x: T[2*(b + 1)]) -> (y: T[b])", "x = f32[0]"),
+            "the last dimension of x is 0, but must be 2*(b+1), where b would be -1.");
+  EXPECT_EQ(Answer("f(x: T[n*k], k: int) -> (y: T[n])", "x = f32[4], k = 0"),
+            "the last dimension of x is 4, but must be n*k, which is 0 because k is 0.");
+  EXPECT_EQ(Answer("f(x: T[-b]) -> (y: T[b])", "x = f32[4]"),
+            "the last dimension of x is 4, but must be -b, where b would be -4.");
+  EXPECT_EQ(Answer("f(s: int[2*(b + 1)]) -> (y: f32[b])", "s = []"),
+            "s is [], but must have length 2*(b+1), where b would be -1.");
   EXPECT_EQ(Answer(kConv, "x = f32[2, 7, 9], weight = f32[4, 3, 3], groups = 2"),
             "dimension 1 of x is 7, but must be cg*groups, a multiple of 2 because groups is 2.");
 }
@@ -166,13 +176,32 @@ TEST(Check, BindsAndSolvesThroughLists) {
   EXPECT_EQ(Answer(f, "xs = [f32[2, 3], f32[2, 3]], sizes = [4, 5], ys = f32[2, 3]"),
             "z = f32[2, 2]");
   EXPECT_EQ(Answer(f, "xs = [f32[2, 3], f32[1, 3]], sizes = [4, 5], ys = f32[2, 3]"),
-            "xs is f32[1, 3], but must be f32[2, 3].");
+            "xs[1] is f32[1, 3], but must be f32[2, 3] because xs[0] is f32[2, 3].");
   EXPECT_EQ(Answer(f, "xs = [], sizes = [4, 5], ys = f32[2, 3]"),
             "len(xs) >= 1 must hold, but xs is [].");
   EXPECT_EQ(Answer(f, "xs = [f32[2, 3]], sizes = [4, -5], ys = f32[2, 3]"),
-            "sizes >= 0 must hold, but sizes is [4, -5].");
+            "sizes >= 0 must hold, but sizes[1] is -5, sizes is [4, -5].");
   EXPECT_EQ(Answer("f(s: int[2]) -> ()", "s = [1, 2, 3]"),
             "s is [1, 2, 3], but must have length 2.");
+}
+
+TEST(Check, NamesTheElementOfAListThatIsWrong) {
+  const char* f = "f(x: T[n], xs: T[..., 2*d]*) -> (y: T[n])";
+  EXPECT_EQ(Answer(f, "x = f32[2], xs = [f32[3, 4], f32[3, 4], f32[2, 4]]"),
+            "xs[2] is f32[2, 4], but must be f32[3, 4] because xs[0] is f32[3, 4].");
+  EXPECT_EQ(Answer(f, "x = f32[2], xs = [bf16[4], bf16[4]]"),
+            "xs[0] is bf16[4], but must be f32[..., 4] because x is f32[2].");
+  EXPECT_EQ(Answer(f, "x = f32[2], xs = [f32[4], f32[]]"),
+            "xs[1] is f32[] of rank 0, but must be T[..., 2*d] of rank at least 1.");
+  EXPECT_EQ(Answer(f, "x = f32[2], xs = [f32[7]]"),
+            "the last dimension of xs[0] is 7, but must be 2*d, a multiple of 2.");
+  EXPECT_EQ(Answer("f(xs: T[n]*) -> () where T in f32 | bf16", "xs = [i8[4], i8[4]]"),
+            "xs[0] is i8[4], but T must be f32 or bf16. Try a cast.");
+  const char* g = "f(g: float[], limit: float = 0.5) -> () where g < 1, -1 <= g, g != limit";
+  EXPECT_EQ(Answer(g, "g = [0.25, 1.0]"), "g < 1 must hold, but g[1] is 1.0, g is [0.25, 1.0].");
+  EXPECT_EQ(Answer(g, "g = [-2.0]"), "-1 <= g must hold, but g[0] is -2.0, g is [-2.0].");
+  EXPECT_EQ(Answer(g, "g = [0.25, 0.5]"),
+            "g != limit must hold, but g[1] is 0.5, g is [0.25, 0.5], limit is 0.5.");
 }
 
 TEST(Check, UnknownConditionsDoNotRefuse) {
@@ -187,14 +216,14 @@ TEST(Check, UnknownConditionsDoNotRefuse) {
 }
 
 TEST(Check, ConditionsAreCheckedFromTheLeft) {
-  const char* f = "f(x: T[n], k: int) -> () where k >= 1, n % k == 0, n / k >= 2";
+  const char* f = "f(x: f32[n], k: int) -> () where k >= 1, n % k == 0, n / k >= 2";
   EXPECT_EQ(Answer(f, "x = f32[4], k = 0"), "k >= 1 must hold, but k is 0.");
   EXPECT_EQ(Answer(f, "x = f32[4], k = 3"),
             "n % k == 0 must hold, but k is 3, n is 4 (x is f32[4]).");
 }
 
 TEST(Check, RefusesDivisionByZeroAndOverflow) {
-  EXPECT_EQ(Answer("f(x: T[n], k: int) -> () where n % k == 0", "x = f32[4], k = 0"),
+  EXPECT_EQ(Answer("f(x: f32[n], k: int) -> () where n % k == 0", "x = f32[4], k = 0"),
             "n%k == 0 divides by zero: k is 0, n is 4 (x is f32[4]).");
   EXPECT_EQ(Answer("f(k: int) -> () where k * k * 16 > 0", "k = 4611686018427387904"),
             "k*k*16 > 0 goes beyond 63 bits: k is 4611686018427387904.");

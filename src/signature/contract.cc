@@ -149,6 +149,19 @@ void NumberWordNodes(const Contract& contract, Form& form, std::size_t from) {
   }
 }
 
+// " Did you mean 'bf16'?" where the text has a name that may be a misspelt dtype.
+static std::string NearestDType(std::string_view text, const SignatureError& error) {
+  const char* what = error.what;  // arrays: compared by address
+  if (what != parse::kNoDType && what != parse::kNoDTypeVariable &&
+      what != parse::kLoneDTypeVariable) {
+    return "";
+  }
+  parse::Lexer lexer{text, error.position};
+  std::string name(lexer.PeekName().substr(0, kMaxName));
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  return DidYouMean(name, std::vector<std::string>(std::begin(kDTypeNames), std::end(kDTypeNames)));
+}
+
 std::string PointAt(std::string_view text, const SignatureError& error) {
   const std::size_t at = std::min(error.position, text.size());
   std::size_t begin = at, line = 1;
@@ -162,8 +175,9 @@ std::string PointAt(std::string_view text, const SignatureError& error) {
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return "line " + std::to_string(line) + ", column " + std::to_string(at - begin + 1) + ": " +
-         error.what + ".\n    " + (from > begin ? "..." : "") + shown + (to < end ? "..." : "") +
-         "\n    " + std::string(at - from + (from > begin ? 3 : 0), ' ') + "^";
+         error.what + "." + NearestDType(text, error) + "\n    " + (from > begin ? "..." : "") +
+         shown + (to < end ? "..." : "") + "\n    " +
+         std::string(at - from + (from > begin ? 3 : 0), ' ') + "^";
 }
 
 std::unique_ptr<Contract> ParseContract(std::string_view text, std::string_view gradient) {
@@ -175,8 +189,9 @@ std::unique_ptr<Contract> ParseContract(std::string_view text, std::string_view 
     parse::Lexer lexer{text};
     const std::string_view name = lexer.PeekName();
     Fail(ANYOP_INVALID_ARGUMENT,
-         (name.empty() ? "a signature" : "the signature of " + std::string(name)) + ", " +
-             PointAt(text, e));
+         (name.empty() ? "a signature"
+                       : "the signature of " + std::string(name.substr(0, kMaxName))) +
+             ", " + PointAt(text, e));
   }
   contract->name = contract->forms[0].name;
   NumberWords(*contract);

@@ -12,12 +12,16 @@ enum class Want : bool { kNumber, kCondition };
   Fail(ANYOP_INVALID_ARGUMENT, "an expression of " + c.name + ", " + PointAt(text, e));
 }
 
+void CheckLength(std::string_view text) {
+  if (text.size() > kMaxText) parse::Fail("an expression has at most 65536 characters", kMaxText);
+}
+
 // The node of text[at...] in one form; -1 if the form lacks a name. Moves `at` to the end.
 int CompileIn(Contract& c, Form& form, std::string_view text, std::size_t* at, Want want,
-              SignatureError* unknown) {
+              ThreadsName threads, SignatureError* unknown) {
   const std::size_t from = form.nodes.size();
   parse::ExpressionParser parser(text, form);
-  parser.allow_threads = want == Want::kNumber;
+  parser.allow_threads = threads == ThreadsName::kKnown;
   parser.at = *at;
   const int node = parser.ParseCondition();
   parser.Skip();
@@ -44,14 +48,15 @@ int CompileIn(Contract& c, Form& form, std::string_view text, std::size_t* at, W
 }
 
 // One expression of text, from `at` on, in all forms.
-Expression CompileAt(Contract& c, std::string_view text, std::size_t* at, Want want) {
+Expression CompileAt(Contract& c, std::string_view text, std::size_t* at, Want want,
+                     ThreadsName threads = ThreadsName::kUnknown) {
   Expression e;
   const std::size_t begin = *at;
   SignatureError unknown{nullptr, 0};
   bool found = false;
   for (Form& form : c.forms) {
     *at = begin;
-    e.node.push_back(CompileIn(c, form, text, at, want, &unknown));
+    e.node.push_back(CompileIn(c, form, text, at, want, threads, &unknown));
     found |= e.node.back() >= 0;
   }
   if (!found) throw unknown;
@@ -70,14 +75,15 @@ void DropScalarChecks(Contract& c) {
 
 }  // namespace
 
-Expression CompileExpression(Contract& contract, std::string_view text) {
+Expression CompileExpression(Contract& contract, std::string_view text, ThreadsName threads) {
   const std::string_view kept = contract.expression_texts.emplace_back(text);
   try {
+    CheckLength(kept);
     std::size_t at = 0;
     parse::Lexer lexer{kept};
     lexer.Skip();
     at = lexer.at;
-    Expression e = CompileAt(contract, kept, &at, Want::kNumber);
+    Expression e = CompileAt(contract, kept, &at, Want::kNumber, threads);
     if (at < kept.size()) parse::Fail("this is after the end of the expression", at);
     DropScalarChecks(contract);
     return e;
@@ -93,6 +99,7 @@ std::vector<Expression> CompileConditions(Contract& contract, std::string_view t
   lexer.Skip();
   if (lexer.at == kept.size()) return conditions;
   try {
+    CheckLength(kept);
     do {
       lexer.Skip();
       conditions.push_back(CompileAt(contract, kept, &lexer.at, Want::kCondition));

@@ -38,9 +38,12 @@ struct Expression {
   std::string text;
 };
 
-// .workspace, .flops, .bytes. Throw Error (InvalidArgument) that points into the text. The
-// parameters that an expression uses join the contract's key_params.
-Expression CompileExpression(Contract& contract, std::string_view text);
+enum class ThreadsName : bool { kUnknown, kKnown };  // whether an expression may use `threads`
+
+// .workspace (which may use `threads`), .flops, .bytes. Throw Error (InvalidArgument) that points
+// into the text. The parameters that an expression uses join the contract's key_params.
+Expression CompileExpression(Contract& contract, std::string_view text,
+                             ThreadsName threads = ThreadsName::kUnknown);
 // .when: conditions, separated by commas; none for an empty text.
 std::vector<Expression> CompileConditions(Contract& contract, std::string_view text);
 

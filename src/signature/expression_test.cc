@@ -11,10 +11,10 @@ namespace anyop {
 namespace {
 
 constexpr const char* kSignature =
-    "f(x: T[..., d], w: T[k]?, xs: U[n]*, s: int[2] = [1, 2], g: float[]?, i: int = 3, r: float = "
+    "f(x: T[..., d], w: T[k]?, xs: i8[n]*, s: int[2] = [1, 2], g: float[]?, i: int = 3, r: float = "
     "0.5, b: "
     "bool = False, act: 'none' | 'silu' = 'none', to: dtype = f32) -> (y: to[..., 2*d])\n"
-    "f(x: T[..., d], w: T[k]?, xs: U[n]*, s: int[2], g: float[]?, i: int, r: float, b: bool, act: "
+    "f(x: T[..., d], w: T[k]?, xs: i8[n]*, s: int[2], g: float[]?, i: int, r: float, b: bool, act: "
     "'gelu', "
     "to: dtype) -> (y: to[..., d])";
 
@@ -30,7 +30,7 @@ struct Call {
     EXPECT_EQ(error, "");
   }
   Number operator()(std::string_view text, int threads = 1) {
-    const Expression e = CompileExpression(*contract, text);
+    const Expression e = CompileExpression(*contract, text, ThreadsName::kKnown);
     return Evaluate(*contract, form, e.node[std::size_t(form)], bindings, call.frame(), threads);
   }
   std::string When(std::string_view text) {
@@ -47,7 +47,7 @@ TEST(Expression, ComputesSizes) {
   EXPECT_EQ(f("size(x)").i, 48);
   EXPECT_EQ(f("rows(x) + rank(x)").i, 9);
   EXPECT_EQ(f("bytes(x)").i, 96);
-  EXPECT_EQ(f("bytes(T) * 10 + bytes(U) + bytes(to)").i, 25);
+  EXPECT_EQ(f("bytes(T) * 10 + bytes(i8) + bytes(to)").i, 25);
   EXPECT_EQ(f("size(xs) + len(xs)").i, 10);
   EXPECT_EQ(f("size(y)").i, 96) << "of a result that is not allocated yet";
   EXPECT_EQ(f("bytes(y) + rows(y) + rank(y)").i, 4 * 96 + 6 + 3);
@@ -90,7 +90,7 @@ TEST(Expression, DescribesConditionsForExplain) {
 }
 
 TEST(Expression, DeclinesWhereAFormLacksAName) {
-  auto c = ParseContract("f(x: T[n, d]) -> ()\nf(x: T[m]) -> ()");
+  auto c = ParseContract("f(x: f32[n, d]) -> ()\nf(x: f32[m]) -> ()");
   const Expression e = CompileConditions(*c, "d > 1")[0];
   EXPECT_GE(e.node[0], 0);
   EXPECT_EQ(e.node[1], -1);
@@ -120,6 +120,14 @@ TEST(Expression, ErrorsPointIntoTheText) {
   EXPECT_NE(ErrorOf("act").find("must be a number"), std::string::npos);
   EXPECT_NE(ErrorOf("d", true).find("true or false"), std::string::npos);
   EXPECT_NE(ErrorOf("threads > 1", true).find(".workspace"), std::string::npos);
+  EXPECT_NE(ErrorOf("8 * threads").find("threads is known in .workspace only"), std::string::npos)
+      << "of .flops and .bytes";
+  EXPECT_NE(ErrorOf("d" + std::string(70000, ' ')).find("65536 characters"), std::string::npos);
+  std::string chain = "d";
+  for (int i = 0; i < 1000; ++i) chain += " + d";
+  EXPECT_NE(ErrorOf(chain).find("at most 100 operators"), std::string::npos);
+  EXPECT_NE(ErrorOf(chain + " > 1", true).find("at most 100 operators"), std::string::npos);
+  EXPECT_NE(ErrorOf("s[2]").find("no such element"), std::string::npos);
   EXPECT_NE(ErrorOf("act == 'slu'", true).find("none of the parameter's words"), std::string::npos);
   EXPECT_NE(ErrorOf("d < 3 < 4", true).find("do not chain"), std::string::npos);
   EXPECT_NE(ErrorOf("T < f32", true).find("no order"), std::string::npos);
@@ -129,7 +137,7 @@ TEST(Expression, ErrorsPointIntoTheText) {
 }
 
 TEST(Expression, JoinsTheKey) {
-  auto c = ParseContract("f(x: T[d], eps: float = 0.5, n: int = 1) -> () where eps >= 0, n >= 1");
+  auto c = ParseContract("f(x: f32[d], eps: float = 0.5, n: int = 1) -> () where eps >= 0, n >= 1");
   EXPECT_EQ(c->scalar_checks[0].size(), 2u);
   CompileConditions(*c, "n >= 8");
   EXPECT_EQ(c->scalar_checks[0].size(), 1u);

@@ -3,11 +3,28 @@
 
 #include "runtime/error.h"
 #include "signature/check.h"
+#include "signature/comparison.h"
 
 namespace anyop {
 namespace {
 
 std::string Name(const CallState& s, int param) { return std::string(s.param(param).name); }
+
+// The place of a tensor in the list that is the argument; -1 where the argument is the tensor.
+int ElementOf(const CallState& s, int param, const DLTensor& t) {
+  const anyop_value& v = s.frame[param];
+  for (std::uint32_t k = 0; v.tag == ANYOP_TENSORS && k < v.count; ++k) {
+    if (v.ts[k] == &t) return int(k);
+  }
+  return -1;
+}
+std::string Element(const std::string& name, int k) {
+  return k < 0 ? name : name + "[" + std::to_string(k) + "]";
+}
+// "x", or "caches[3]" of a list.
+std::string Name(const CallState& s, int param, const DLTensor& t) {
+  return Element(Name(s, param), ElementOf(s, param, t));
+}
 
 std::string ArticleKind(ParamKind kind) {
   constexpr const char* kNames[] = {
@@ -38,12 +55,20 @@ std::string TypeText(const Param& p) {
 // "... because x is bf16[2, 4096] and features is 5": where a size or dtype comes from.
 class Because {
  public:
-  Because(const CallState& s, int self) : state_(s), seen_(self >= 0 ? 1ull << self : 0) {}
+  explicit Because(const CallState& s) : state_(s) {}
+  // What is wrong is not its own reason; of a list, the first element is that of the others.
+  Because(const CallState& s, int self) : state_(s), seen_(1ull << self) {}
+  Because(const CallState& s, int self, const DLTensor& t)
+      : state_(s),
+        list_(ElementOf(s, self, t) > 0 ? self : -1),
+        seen_(list_ < 0 ? 1ull << self : 0) {}
   void Param(int p) {
     if (p < 0 || (seen_ >> p & 1)) return;
     seen_ |= 1ull << p;
-    const std::string value = Show(state_.frame[p]);
-    text_ += (text_.empty() ? " because " : " and ") + Name(state_, p) + " is " + value;
+    const anyop_value& v = state_.frame[p];
+    text_ += (text_.empty() ? " because " : " and ") +
+             Element(Name(state_, p), p == list_ ? 0 : -1) + " is " +
+             (p == list_ ? Show(*v.ts[0]) : Show(v));
   }
   void Node(int node) {
     const anyop::Node& n = state_.form().node(node);
@@ -64,7 +89,8 @@ class Because {
 
  private:
   const CallState& state_;
-  std::uint64_t seen_;
+  const int list_ = -1;
+  std::uint64_t seen_ = 0;
   std::string text_;
 };
 
@@ -106,20 +132,46 @@ std::string WhichDimension(const DLTensor& t, int i) {
   return i + 1 == t.ndim ? "the last dimension" : "dimension " + std::to_string(i);
 }
 
-// "2*d, a multiple of 2": what an expression with one unbound variable can be.
-std::string Shape(const CallState& s, int node) {
+// What an expression with one unbound variable can be, where it cannot be `size`: "2*d, a multiple
+// of 2"; "3*(b+1), where b would be -1".
+std::string Shape(const CallState& s, int node, std::int64_t size) {
   const Form& form = s.form();
-  const Node& n = form.node(node);
   const std::string text = Show(form, node);
-  if (n.op == NodeOp::kMul || n.op == NodeOp::kAdd) {
-    for (const int side : {n.a, n.b}) {
-      const Number v = Evaluate(s.contract, s.form_index, side, s.bindings, s.frame);
-      if (!v.known) continue;
-      return text + (n.op == NodeOp::kMul ? ", a multiple of " : ", at least ") +
-             std::to_string(v.i);
+  std::int64_t would = size;
+  for (int at = node;;) {
+    const Node& n = form.node(at);
+    const auto value = [&](int side) {
+      return Evaluate(s.contract, s.form_index, side, s.bindings, s.frame);
+    };
+    const Number left = IsBinary(n.op) ? value(n.a) : Number{};
+    const Number other = left.known || !IsBinary(n.op) ? left : value(n.b);
+    const int open = left.known ? n.b : n.a;
+    const auto end = [&](const std::string& top) {
+      return text + (at == node
+                         ? top
+                         : ", where " + Show(form, at) + " would be " + std::to_string(would));
+    };
+    if (n.op == NodeOp::kNeg) {
+      would = -would;
+    } else if (n.op == NodeOp::kMul && other.known) {
+      if (other.i == 0) return end(", which is 0");
+      if (would % other.i) return end(", a multiple of " + std::to_string(other.i));
+      would /= other.i;
+    } else if (n.op == NodeOp::kAdd && other.known) {
+      if (would < other.i && at == node && form.node(open).op == NodeOp::kVar) {
+        return end(", at least " + std::to_string(other.i));
+      }
+      if (__builtin_sub_overflow(would, other.i, &would)) return end("");
+    } else if (n.op == NodeOp::kSub && other.known) {
+      if (left.known ? __builtin_sub_overflow(other.i, would, &would)
+                     : __builtin_add_overflow(would, other.i, &would)) {
+        return end("");
+      }
+    } else {
+      return end("");
     }
+    at = open;
   }
-  return text + " for a whole number";
 }
 
 std::string Joined(const std::vector<std::string>& parts) {
@@ -149,7 +201,7 @@ std::string WrongWord(const CallState& s, int param) {
 
 std::string WrongRank(const CallState& s, int param, const DLTensor& t) {
   const TensorType& type = s.param(param).tensor;
-  return Name(s, param) + " is " + Show(t) + " of rank " + std::to_string(t.ndim) +
+  return Name(s, param, t) + " is " + Show(t) + " of rank " + std::to_string(t.ndim) +
          ", but must be " + std::string(type.text) +
          (type.has_dots ? " of rank at least " : " of rank ") + std::to_string(type.dims.size()) +
          (t.ndim > kMaxRank ? " and at most " + std::to_string(kMaxRank) : "") + ".";
@@ -157,37 +209,37 @@ std::string WrongRank(const CallState& s, int param, const DLTensor& t) {
 
 std::string WrongDType(const CallState& s, int param, const DLTensor& t) {
   const TensorType& type = s.param(param).tensor;
-  Because because(s, param);
+  Because because(s, param, t);
   because.DType(type.dtypes);
   const std::uint32_t mask = type.dtypes.mask;
   if (mask & (mask - 1)) {
-    return Name(s, param) + " is " + Show(t) + ", but its dtype must be " + ShowDTypes(mask) +
+    return Name(s, param, t) + " is " + Show(t) + ", but its dtype must be " + ShowDTypes(mask) +
            ". Try a cast.";
   }
-  return IsButMustBe(Name(s, param), t, Wanted(s, type, t, -1)) + because.text() + ".";
+  return IsButMustBe(Name(s, param, t), t, Wanted(s, type, t, -1)) + because.text() + ".";
 }
 
 std::string WrongLead(const CallState& s, int param, const DLTensor& t) {
-  Because because(s, param);
+  Because because(s, param, t);
   because.Param(s.bindings.lead_by);
-  return IsButMustBe(Name(s, param), t, Wanted(s, s.param(param).tensor, t, -1)) + because.text() +
-         ".";
+  return IsButMustBe(Name(s, param, t), t, Wanted(s, s.param(param).tensor, t, -1)) +
+         because.text() + ".";
 }
 
 std::string WrongSize(const CallState& s, int param, const DLTensor& t, int dim) {
   const TensorType& type = s.param(param).tensor;
-  Because because(s, param);
+  Because because(s, param, t);
   because.Node(type.dims[std::size_t(dim)]);
-  return IsButMustBe(Name(s, param), t, Wanted(s, type, t, dim)) + because.text() + ".";
+  return IsButMustBe(Name(s, param, t), t, Wanted(s, type, t, dim)) + because.text() + ".";
 }
 
 std::string Inexact(const CallState& s, int param, const DLTensor& t, int dim) {
   const TensorType& type = s.param(param).tensor;
   const int i = t.ndim - int(type.dims.size()) + dim, node = type.dims[std::size_t(dim)];
-  Because because(s, param);
+  Because because(s, param, t);
   because.Node(node);
-  return WhichDimension(t, i) + " of " + Name(s, param) + " is " + std::to_string(t.shape[i]) +
-         ", but must be " + Shape(s, node) + because.text() + ".";
+  return WhichDimension(t, i) + " of " + Name(s, param, t) + " is " + std::to_string(t.shape[i]) +
+         ", but must be " + Shape(s, node, t.shape[i]) + because.text() + ".";
 }
 
 std::string WrongLength(const CallState& s, int param) {
@@ -196,7 +248,8 @@ std::string WrongLength(const CallState& s, int param) {
   Because because(s, param);
   because.Node(p.size);
   return Name(s, param) + " is " + Show(s.frame[param]) + ", but must have length " +
-         (v.known ? std::to_string(v.i) : Shape(s, p.size)) + because.text() + ".";
+         (v.known ? std::to_string(v.i) : Shape(s, p.size, s.frame[param].count)) + because.text() +
+         ".";
 }
 
 std::string FaultIn(const CallState& s, int node, Fault fault) {
@@ -204,6 +257,33 @@ std::string FaultIn(const CallState& s, int node, Fault fault) {
   return Show(s.form(), node) +
          (fault == Fault::kDivisionByZero ? " divides by zero" : " goes beyond 63 bits") +
          (uses.empty() ? "" : ": ") + uses + ".";
+}
+
+// "stride[1] is 0, " where a list is compared and this element is the first that does not fit.
+static std::string WrongElement(const CallState& s, const Node& n) {
+  const Form& form = s.form();
+  if (!IsComparison(n.op) || !(form.node(n.a).is_list || form.node(n.b).is_list)) return "";
+  const bool left = form.node(n.a).is_list;
+  const std::int64_t p = form.node(left ? n.a : n.b).i;
+  const anyop_value& v = s.frame[p];
+  const Number other = Evaluate(s.contract, s.form_index, left ? n.b : n.a, s.bindings, s.frame);
+  const NodeOp op = left ? n.op : Mirrored(n.op);
+  for (std::uint32_t k = 0; k < v.count; ++k) {
+    const bool is_float = v.tag == ANYOP_FLOATS;
+    if (is_float || other.is_float ? Holds(op, is_float ? v.fs[k] : double(v.is[k]), other.f)
+                                   : Holds(op, v.is[k], other.i)) {
+      continue;
+    }
+    anyop_value one{};
+    one.tag = is_float ? ANYOP_FLOAT : ANYOP_INT;
+    if (is_float) {
+      one.f = v.fs[k];
+    } else {
+      one.i = v.is[k];
+    }
+    return Element(Name(s, int(p)), int(k)) + " is " + Show(one) + ", ";
+  }
+  return "";
 }
 
 std::string WrongCondition(const CallState& s, int condition, Fault fault) {
@@ -218,17 +298,21 @@ std::string WrongCondition(const CallState& s, int condition, Fault fault) {
       return Name(s, int(left.i)) + " is " + Show(s.frame[left.i]) + ", but must be " + set + ".";
     }
     const int by = s.bindings.dtype_by[left.i];
-    return Name(s, by) + " is " + Show(s.frame[by]) + ", but " + std::string(left.text) +
-           " must be " + set + ". Try a cast.";
+    const anyop_value& v = s.frame[by];
+    return (v.tag == ANYOP_TENSORS ? Element(Name(s, by), 0) + " is " + Show(*v.ts[0])
+                                   : Name(s, by) + " is " + Show(v)) +
+           ", but " + std::string(left.text) + " must be " + set + ". Try a cast.";
   }
+  const std::string element = WrongElement(s, n);
   const std::string uses = ShowUses(s.contract, s.form_index, node, s.bindings, s.frame, true);
-  return OneLine(form.conditions[std::size_t(condition)].text) + " must hold, but " + uses + ".";
+  return OneLine(form.conditions[std::size_t(condition)].text) + " must hold, but " + element +
+         uses + ".";
 }
 
 std::string WrongResult(const CallState& s, int result, const DLTensor& given, bool dtype_is_wrong,
                         int dim) {
   const Result& r = s.form().results[std::size_t(result)];
-  Because because(s, -1);
+  Because because(s);
   const int lead = r.tensor.has_dots ? s.bindings.n_lead : 0;
   if (dtype_is_wrong) {
     because.DType(r.tensor.dtypes);

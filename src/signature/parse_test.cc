@@ -41,7 +41,7 @@ testing::AssertionResult Refuses(std::string_view text, std::string_view part,
 
 TEST(Parse, ReadsEveryPartOfTheGrammar) {
   const auto forms = ParseForms(
-      "f(a: mut T[..., n, 2*k]? , b: dense u8 | i8[..., n], c: U[m]* , ids: I[t]? below m*k, loc: "
+      "f(a: mut T[..., n, 2*k]? , b: dense u8 | i8[..., n], c: i8[m]* , ids: I[t]? below m*k, loc: "
       "i64[q+1] "
       "offsets t, i: int = -3, j: int?, w: 'x' | 'y z' = 'y z', to: dtype = bf16, s: int[2] = [1, "
       "1], "
@@ -76,12 +76,16 @@ TEST(Parse, ReadsEveryPartOfTheGrammar) {
 }
 
 TEST(Parse, NumbersAreExact) {
-  for (const char* text :
-       {"1e-6", "0.1", "10000.0", "1e-10", "3.25", "1e22", "0.02", "123456.789"}) {
+  for (const char* text : {"1e-6", "0.1", "10000.0", "1e-10", "3.25", "1e22", "0.02", "123456.789",
+                           "1e+5", "1.", "1.e2", ".5", "2E-3", "-.25", "-1.e+2"}) {
     const std::string s = "f(e: float = " + std::string(text) + ") -> ()";
     EXPECT_EQ(ParseForms(s)[0].params[0].default_float, std::stod(text)) << text;
   }
   EXPECT_TRUE(Refuses("f(i: int = 9223372036854775808) -> ()", "more than 63 bits", "8)"));
+  EXPECT_EQ(Refusal("f(e: float) -> () where e < 1e+5, e > .5 or e == 2."), "");
+  EXPECT_TRUE(Refuses("f(i: int = 1.) -> ()", "does not fit", "1."));
+  EXPECT_TRUE(Refuses("f(e: float = 1e+) -> ()", "expected , or )", "e+"));
+  EXPECT_TRUE(Refuses("f(e: float = .) -> ()", "expected a number", "."));
 }
 
 TEST(Parse, PointsAtTheMistake) {
@@ -97,7 +101,7 @@ TEST(Parse, PointsAtTheMistake) {
   EXPECT_TRUE(Refuses("f(x: T[n]) (y: T[n])", "expected ->", "(y"));
   EXPECT_TRUE(Refuses("f(x: T[n]) -> (y: T[q])", "unknown name", "q]"));
   EXPECT_TRUE(Refuses("f(x: T[n]) -> () where m > 1", "unknown name", "m > 1"));
-  EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n > 1 n < 3", "at the start of a line", "n < 3"));
+  EXPECT_TRUE(Refuses("f(x: f32[n]) -> () where n > 1 n < 3", "at the start of a line", "n < 3"));
   EXPECT_TRUE(Refuses("f(w: 'a) -> ()", "does not end", "'a"));
   EXPECT_TRUE(Refuses("f(x: T[nope(n)]) -> ()", "unknown function", "nope"));
   EXPECT_TRUE(Refuses("f(x: T[n]) -> () where n", "true or false", "n"));
@@ -107,7 +111,8 @@ TEST(Parse, PointsAtTheMistake) {
 TEST(Parse, RefusesNamesThatMeanTwoThings) {
   EXPECT_TRUE(Refuses("f(n: T[n]) -> ()", "may not share a name", "n]"));
   EXPECT_TRUE(Refuses("f(x: T[1], x: T[1]) -> ()", "two parameters", "x: T[1])"));
-  EXPECT_TRUE(Refuses("f(x: T[1]) -> (x: T[1])", "two parameters", "x: T[1])"));
+  EXPECT_TRUE(
+      Refuses("f(x: T[1]) -> (x: T[1])", "a parameter and a result have this name", "x: T[1])"));
   EXPECT_TRUE(Refuses("f(x: T[T]) -> ()", "must be an integer", "T]"));
   EXPECT_TRUE(Refuses("f(x: x[1]) -> ()", "not a dtype", "x[1]"));
   for (const char* name : {"out", "policy", "like", "self"}) {
@@ -123,8 +128,47 @@ TEST(Parse, RefusesDefaultsThatDoNotFit) {
   EXPECT_TRUE(Refuses("f(b: bool = 1) -> ()", "does not fit", "1"));
   EXPECT_TRUE(Refuses("f(w: 'a' = 'b') -> ()", "not one of the words", "'b'"));
   EXPECT_TRUE(Refuses("f(x: T[1] = None) -> ()", "optional", "None"));
-  EXPECT_TRUE(Refuses("f(i: int = 1, x: T[1]) -> ()", "without a default", "x"));
+  EXPECT_TRUE(Refuses("f(i: int = 1, x: f32[1]) -> ()", "without a default", "x"));
   EXPECT_TRUE(Refuses("f(i: int[2] = [1.5, 1]) -> ()", "does not fit", "[1.5"));
+}
+
+TEST(Parse, RefusesWhatContradictsItself) {
+  EXPECT_TRUE(Refuses("f(s: int[2] = [1]) -> ()", "another length", "[1]"));
+  EXPECT_TRUE(Refuses("f(g: float[1 + 1] = [1, 2, 3]) -> ()", "another length", "[1, 2, 3]"));
+  EXPECT_TRUE(Refuses("f(s: int[1] = []) -> ()", "another length", "[]"));
+  EXPECT_EQ(Refusal("f(x: f32[n], s: int[n] = [1, 1]) -> ()"), "") << "the default gives n";
+  EXPECT_EQ(Refusal("f(s: int[2]? = None) -> ()"), "");
+  EXPECT_TRUE(Refuses("f(s: int[2]) -> () where s[2] > 0", "no such element", "s[2]"));
+  EXPECT_TRUE(Refuses("f(s: int[2], x: f32[s[2]]) -> ()", "no such element", "s[2]"));
+  EXPECT_EQ(Refusal("f(s: int[2]) -> (y: f32[s[1]]) where s[0] > 0"), "");
+  for (const char* size : {"-1", "2 - 3", "-7 / 4", "min(3, -1)", "1 - ceil_div(7, 4)"}) {
+    const std::string type = "f32[" + std::string(size) + "]";
+    EXPECT_TRUE(Refuses("f(x: " + type + ") -> ()", "at least 0", "")) << size;
+    EXPECT_TRUE(Refuses("f() -> (y: " + type + ")", "at least 0", "")) << size;
+    EXPECT_TRUE(Refuses("f(s: int[" + std::string(size) + "]) -> ()", "at least 0", "")) << size;
+  }
+  EXPECT_EQ(Refusal("f(x: f32[7 % 4 - 3, -(-2), max(1, 2)]) -> ()"), "");
+  EXPECT_TRUE(Refuses("f(x: f32[4 / (2 - 2)]) -> ()", "divides by zero", "/ (2"));
+  EXPECT_TRUE(Refuses("f(x: f32[9223372036854775807 + 1]) -> ()", "63 bits", "+ 1"));
+  EXPECT_TRUE(Refuses("f(i: i64[n] below -1) -> ()", "at least 0", "-1"));
+  EXPECT_TRUE(Refuses("f(i: i64[n] below 0.5) -> ()", "an integer", "0.5"));
+  EXPECT_TRUE(Refuses("f(s: int[0.5]) -> ()", "an integer", "0.5"));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: f32[1] over x | x)", "twice", "x)"));
+}
+
+TEST(Parse, AMisspeltDTypeIsNoVariable) {
+  for (const char* name : {"bf61", "fp32", "int8", "half", "t", "F32", "BF16", "Bool"}) {
+    const std::string both = "f(x: " + std::string(name) + "[n], y: " + name + "[n]) -> ()";
+    EXPECT_TRUE(Refuses(both, "neither a dtype nor a dtype variable", name));
+  }
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> (y: bf61[1])", "neither a dtype", "bf61"));
+  EXPECT_TRUE(Refuses("f(x: T[n]) -> ()", "used once", "T[n]"));
+  EXPECT_TRUE(Refuses("f(x: T[n], y: TT[n]) -> () where T in f32", "used once", "TT[n]"));
+  EXPECT_EQ(Refusal("f(x: T[n]) -> () where T in f32"), "");
+  EXPECT_EQ(Refusal("f(x: T[n]) -> () where n*bytes(T) == 32"), "");
+  EXPECT_EQ(Refusal("f(x: T[n], to: dtype) -> () where T == to"), "");
+  EXPECT_EQ(Refusal("f(x: T[n]) -> (y: T[n])"), "");
+  EXPECT_EQ(Refusal("f(x: to[n], to: dtype) -> ()"), "") << "a dtype parameter has any name";
 }
 
 TEST(Parse, EverySizeMustBeSolvable) {
@@ -151,29 +195,49 @@ TEST(Parse, IndicesAreIntegers) {
 }
 
 TEST(Parse, FormsAgree) {
-  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\ng(x: T[1, 1]) -> ()", "its name", "g("));
-  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\nf(y: T[1, 1]) -> ()", "same parameters", "y:"));
-  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\nf(x: int) -> ()", "same kind", "x: int"));
-  EXPECT_TRUE(Refuses("f(x: T[1]) -> ()\nf(x: T[1, 1]) -> (y: T[1])", "same parameters and results",
-                      "f(x"));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> ()\ng(x: f32[1, 1]) -> ()", "its name", "g("));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> ()\nf(y: f32[1, 1]) -> ()", "same parameters", "y:"));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> ()\nf(x: int) -> ()", "same kind", "x: int"));
+  EXPECT_TRUE(Refuses("f(x: f32[1]) -> ()\nf(x: f32[1, 1]) -> (y: f32[1])",
+                      "same parameters and results", "f(x"));
   EXPECT_TRUE(Refuses("f(w: 'a' = 'a', i: int = 1) -> ()\nf(w: 'b', i: int = 2) -> ()",
                       "first form", "i:"));
 }
 
 TEST(Parse, EveryFormCanBeReached) {
-  EXPECT_TRUE(Refuses("f(x: T[n]) -> ()\nf(x: T[m]) -> ()", "never be reached", "f(x: T[m]"));
-  EXPECT_TRUE(Refuses("f(x: T[...]) -> ()\nf(x: T[m]) -> ()", "never be reached", "f(x: T[m]"));
-  EXPECT_EQ(Refusal("f(x: T[m]) -> ()\nf(x: T[...]) -> ()"), "");
+  EXPECT_TRUE(Refuses("f(x: f32[n]) -> ()\nf(x: f32[m]) -> ()", "never be reached", "f(x: f32[m]"));
+  EXPECT_TRUE(
+      Refuses("f(x: f32[...]) -> ()\nf(x: f32[m]) -> ()", "never be reached", "f(x: f32[m]"));
+  EXPECT_EQ(Refusal("f(x: f32[m]) -> ()\nf(x: f32[...]) -> ()"), "");
   EXPECT_EQ(Refusal("f(x: T[..., d], y: T[..., d]) -> ()\nf(x: T[..., d], y: T[d]) -> ()"), "");
   EXPECT_TRUE(Refuses("f(x: T[..., d], y: T[..., d]) -> ()\nf(x: T[a, d], y: T[b, d]) -> ()",
                       "never be reached", "f(x: T[a"));
-  EXPECT_EQ(Refusal("f(x: T[n], w: 'a') -> ()\nf(x: T[n], w: 'a' | 'b') -> ()"), "");
-  EXPECT_TRUE(Refuses("f(x: T[n], w: 'a' | 'b') -> ()\nf(x: T[n], w: 'b') -> ()", "never", "f(x"));
+  EXPECT_EQ(Refusal("f(x: f32[n], w: 'a') -> ()\nf(x: f32[n], w: 'a' | 'b') -> ()"), "");
+  EXPECT_TRUE(
+      Refuses("f(x: f32[n], w: 'a' | 'b') -> ()\nf(x: f32[n], w: 'b') -> ()", "never", "f(x"));
+  const std::string ab = "f(x: f32[n], w: 'a') -> ()\nf(x: f32[n], w: 'b') -> ()\n";
+  EXPECT_TRUE(Refuses(ab + "f(x: f32[n], w: 'b' | 'a') -> ()", "never", "f(x: f32[n], w: 'b' |"))
+      << "two earlier forms hide it together";
+  EXPECT_EQ(Refusal(ab + "f(x: f32[n], w: 'a' | 'c') -> ()"), "");
+  EXPECT_EQ(Refusal("f(w: 'a', v: 'a' | 'b') -> ()\nf(w: 'b', v: 'a') -> ()\n"
+                    "f(w: 'a' | 'b', v: 'a' | 'b') -> ()"),
+            "")
+      << "w = 'b' with v = 'b' is left";
+  EXPECT_TRUE(
+      Refuses("f(w: 'a', v: 'a' | 'b') -> ()\nf(w: 'b', v: 'a') -> ()\n"
+              "f(w: 'b', v: 'b') -> ()\nf(w: 'a' | 'b', v: 'a' | 'b') -> ()",
+              "never", "f(w: 'a' | 'b'"));
+  EXPECT_TRUE(
+      Refuses("f(x: f32[], y: f32[1]) -> ()\nf(x: f32[..., 1], y: f32[1]) -> ()\n"
+              "f(x: f32[n], y: f32[1]) -> ()",
+              "never", "f(x: f32[n]"));
+  EXPECT_TRUE(
+      Refuses("f(x: f32[..., d]) -> ()\nf(x: f32[..., a, d]) -> ()", "never", "f(x: f32[..., a"));
 }
 
 TEST(Parse, WordsInConditionsExist) {
-  EXPECT_EQ(Refusal("f(x: T[n], w: 'a') -> () where w != 'b'\nf(x: T[n], w: 'b') -> ()"), "");
-  EXPECT_TRUE(Refuses("f(x: T[n], w: 'a') -> () where w != 'c'", "none of the", "'c'"));
+  EXPECT_EQ(Refusal("f(x: f32[n], w: 'a') -> () where w != 'b'\nf(x: f32[n], w: 'b') -> ()"), "");
+  EXPECT_TRUE(Refuses("f(x: f32[n], w: 'a') -> () where w != 'c'", "none of the", "'c'"));
 }
 
 TEST(Parse, LimitsAreErrors) {
@@ -185,6 +249,50 @@ TEST(Parse, LimitsAreErrors) {
       Refuses("f(x: T[n]) -> () where " + std::string(100, '(') + "n", "nested too deeply", "("));
   EXPECT_TRUE(
       Refuses("f(x: T[n]) -> () where n == " + std::string(100, '-') + "1", "too deeply", "-"));
+}
+
+std::string Repeated(std::string_view part, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += part;
+  return out;
+}
+
+// A chain is as deep a tree as nested parentheses; everything that reads a tree recurses.
+TEST(Parse, LongChainsAreErrors) {
+  for (const int terms : {101, 1000, 60000}) {
+    for (const char* op : {"+ n ", "- n ", "* n ", "/ n ", "% n ", "== n or n ", "== n and n "}) {
+      const std::string text = "f(x: f32[n]) -> () where n " + Repeated(op, terms) + "== n";
+      if (text.size() > kMaxText) {
+        EXPECT_TRUE(Refuses(text, "65536 characters", text.substr(kMaxText))) << op;
+      } else {
+        EXPECT_TRUE(Refuses(text, "100 operators", "")) << op << terms;
+      }
+    }
+    EXPECT_NE(Refusal("f(x: f32[" + Repeated("n+", terms) + "n]) -> ()"), "");
+    EXPECT_NE(Refusal("f(x: f32[n]) -> () where " + Repeated("not ", terms) + "n == 1"), "");
+    EXPECT_NE(Refusal("f(x: f32[n]) -> (y: f32[" + Repeated("min(n, ", terms) + "n"), "");
+  }
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> () where n" + Repeated(" + n", 98) + " == n"), "");
+}
+
+TEST(Parse, LongListsAreErrors) {
+  const auto list = [](const char* item, int n) {
+    return item + Repeated(std::string(", ") + item, n);
+  };
+  EXPECT_TRUE(Refuses("f(n: int) -> () where " + list("n > 1", 64), "64 conditions", "n > 1"));
+  EXPECT_EQ(Refusal("f(n: int) -> () where " + list("n > 1", 63)), "");
+  EXPECT_TRUE(Refuses("f(s: int[] = [" + list("1", 64) + "]) -> ()", "64 numbers", ""));
+  std::string words = "f(w: 'w'", forms = "f(x: f32[], w: 'w') -> ()";
+  for (int i = 0; i < 64; ++i) words += " | 'w" + std::to_string(i) + "'";
+  EXPECT_TRUE(Refuses(words + ") -> ()", "64 words", "'w63'"));
+  for (int i = 0; i < 32; ++i) forms += "\nf(x: f32[], w: 'w" + std::to_string(i) + "') -> ()";
+  EXPECT_TRUE(Refuses(forms, "32 forms", "f(x: f32[], w: 'w31')"));
+  const std::string name(101, 'n');
+  EXPECT_TRUE(Refuses(name + "() -> ()", "100 characters", name));
+  EXPECT_TRUE(Refuses("f(" + name + ": int) -> ()", "100 characters", name));
+  EXPECT_TRUE(Refuses("f(x: f32[" + name + "]) -> ()", "100 characters", name));
+  EXPECT_TRUE(Refuses("f(w: '" + name + "') -> ()", "100 characters", "'n"));
+  EXPECT_TRUE(Refuses("f() -> ()" + std::string(65536, ' '), "65536 characters", ""));
 }
 
 std::string ErrorOf(std::string_view text) {
@@ -200,7 +308,7 @@ std::string ErrorOf(std::string_view text) {
 TEST(Contract, ErrorsShowTheLineAndACaret) {
   EXPECT_EQ(ErrorOf("rms_norm(x: T[..., d]) -> (y: T[..., d])\n    where T in f33"),
             "the signature of rms_norm, line 2, column 16: expected a dtype: f64, f32, f16, bf16, "
-            "f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool.\n"
+            "f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool. Did you mean 'f32'?\n"
             "        where T in f33\n"
             "                   ^");
   const std::string cut =
@@ -209,9 +317,24 @@ TEST(Contract, ErrorsShowTheLineAndACaret) {
   EXPECT_NE(cut.find("x: T[n] y"), std::string::npos);
 }
 
+TEST(Contract, NamesTheNearestDType) {
+  EXPECT_EQ(ErrorOf("f(x: bf61[n]) -> ()"),
+            "the signature of f, line 1, column 6: neither a dtype nor a dtype variable, which "
+            "begins with a capital letter (T) and is no dtype's name. Did you mean 'bf16'?\n"
+            "    f(x: bf61[n]) -> ()\n"
+            "         ^");
+  EXPECT_EQ(ErrorOf("f(x: BF61[n]) -> ()"),
+            "the signature of f, line 1, column 6: this dtype variable is used once and "
+            "constrained nowhere: write the dtypes that it stands for here, or in a condition (T "
+            "in f32 | bf16). Did you mean 'bf16'?\n"
+            "    f(x: BF61[n]) -> ()\n"
+            "         ^");
+  EXPECT_EQ(ErrorOf("f(x: T[n]) -> ()").find("Did you mean"), std::string::npos);
+}
+
 TEST(Contract, NumbersWordsOverAllForms) {
   const auto c =
-      ParseContract("f(x: T[n], w: 'b' | 'a' = 'a') -> ()\nf(x: T[n, m], w: 'c' | 'b') -> ()");
+      ParseContract("f(x: f32[n], w: 'b' | 'a' = 'a') -> ()\nf(x: f32[n, m], w: 'c' | 'b') -> ()");
   EXPECT_EQ(c->words[1], (std::vector<std::string>{"b", "a", "c"}));
   EXPECT_EQ(c->forms[0].params[1].word_mask, 0b011u);
   EXPECT_EQ(c->forms[1].params[1].word_mask, 0b101u);
@@ -221,13 +344,15 @@ TEST(Contract, TheHashIsOfTheContract) {
   const auto hash = [](std::string_view t, std::string_view g = "") {
     return ParseContract(t, g)->hash;
   };
-  const std::string one = hash("f(x: mut T[n], w: 'a b' = 'a b') -> ()");
+  const std::string one = hash("f(x: mut f32[n], w: 'a b' = 'a b') -> ()");
   EXPECT_EQ(one.size(), 32u);
-  EXPECT_EQ(one, hash("f( x :mut  T[ n ],\n  w: 'a b'='a b')->()")) << "spaces do not count";
-  EXPECT_NE(one, hash("f(x: mut T[n], w: 'ab' = 'ab') -> ()"));
-  EXPECT_NE(hash("f(x: mut T[n]) -> ()"), hash("f(x: mutT[n]) -> ()")) << "nor do they vanish";
-  EXPECT_NE(one, hash("f(x: mut T[m], w: 'a b' = 'a b') -> ()"));
-  EXPECT_NE(one, hash("f(x: mut T[n], w: 'a b' = 'a b') -> ()", "f_backward"));
+  EXPECT_EQ(one, hash("f( x :mut  f32[ n ],\n  w: 'a b'='a b')->()")) << "spaces do not count";
+  EXPECT_NE(one, hash("f(x: mut f32[n], w: 'ab' = 'ab') -> ()"));
+  EXPECT_NE(hash("f(x: f32[n, notn]) -> () where not n == 1"),
+            hash("f(x: f32[n, notn]) -> () where notn == 1"))
+      << "nor do they vanish";
+  EXPECT_NE(one, hash("f(x: mut f32[m], w: 'a b' = 'a b') -> ()"));
+  EXPECT_NE(one, hash("f(x: mut f32[n], w: 'a b' = 'a b') -> ()", "f_backward"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ TEST(Schema, SpellsEveryKind) {
       "f(Tensor(a!) a, Tensor(b!)? b, Tensor(c!)[] l, Tensor[] m, SymInt i, SymInt? o, SymInt[] t, "
       "SymInt[2] s=[1, 1], float[]? g=None, bool h=True, str w=\"y\", ScalarType to=bfloat16, "
       "bool[2]? output_mask=None) -> (Tensor y, Tensor z)");
-  EXPECT_EQ(Schema("f(a: mut T[n]) -> ()"), "f(Tensor(a!) a) -> ()");
+  EXPECT_EQ(Schema("f(a: mut f32[n]) -> ()"), "f(Tensor(a!) a) -> ()");
 }
 
 TEST(Schema, OutVariantsTakeTheResults) {
@@ -37,7 +37,7 @@ TEST(Schema, OutVariantsTakeTheResults) {
             "f.out(Tensor(a!) a, *, Tensor(b!) out) -> ()");
   EXPECT_EQ(Schema("f(n: int) -> (y: f32[n])", SchemaKind::kOut),
             "f.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)");
-  EXPECT_EQ(Schema("f(a: mut T[n]) -> ()", SchemaKind::kOut), "");
+  EXPECT_EQ(Schema("f(a: mut f32[n]) -> ()", SchemaKind::kOut), "");
 }
 
 TEST(Schema, InPlaceVariantsNeedOver) {

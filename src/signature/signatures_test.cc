@@ -76,7 +76,7 @@ TEST(Signatures, TheirExpressionsCompile) {
       if (!op.kernels[k]) continue;
       EXPECT_NO_THROW(CompileConditions(*c, op.kernels[k]->when)) << op.kernels[k]->when;
       if (*op.kernels[k]->workspace) {
-        EXPECT_NO_THROW(CompileExpression(*c, op.kernels[k]->workspace))
+        EXPECT_NO_THROW(CompileExpression(*c, op.kernels[k]->workspace, ThreadsName::kKnown))
             << op.kernels[k]->workspace;
       }
     }

@@ -9,7 +9,7 @@ namespace anyop {
 namespace {
 
 constexpr const char* kAttention =
-    "paged(query: T[t, hq, dk], cache: C[nb, bs, hkv, dk], return_lse: bool = False) -> (y: T[t, "
+    "paged(query: T[t, hq, dk], cache: i8[nb, bs, hkv, dk], return_lse: bool = False) -> (y: T[t, "
     "hq, dk], lse: "
     "f32[hq, t*return_lse]) where T in f32 | bf16, hkv >= 1, hq % hkv == 0";
 constexpr const char* kBlocks =

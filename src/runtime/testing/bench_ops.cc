@@ -45,7 +45,7 @@ extern constinit const Op nop17{
         " causal: bool = True, window_left: int = -1, window_right: int = -1, softcap: float = 0.0,"
         " sinks: f32[hq]?, k_scale: f32[hkv]?, v_scale: f32[hkv]?, alibi: f32[hq]?,"
         " return_lse: bool = False) -> (y: T[t, hq, dv], lse: f32[hq, t*return_lse])"
-        " where T in f32 | f16 | bf16, hq % hkv == 0, softcap >= 0",
+        " where T in f32 | f16 | bf16, B in i32 | i64, hq % hkv == 0, softcap >= 0",
     .kernels = kNop17Kernels,
 };
 

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of the signature language: names, numbers, dtypes, and the sentences about them.
+#pragma once
+#include "anyop/signature.h"
+
+namespace anyop::parse {
+
+inline constexpr char kUnknownName[] =  // an array: compared by address
+    "unknown name: neither a parameter nor a variable that some dimension of an input binds";
+// At a name that may be a misspelt dtype: the runtime adds the nearest one.
+inline constexpr char kNoDType[] =
+    "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool";
+inline constexpr char kNoDTypeVariable[] =
+    "neither a dtype nor a dtype variable, which begins with a capital letter (T) and is no "
+    "dtype's name";
+inline constexpr char kLoneDTypeVariable[] =
+    "this dtype variable is used once and constrained nowhere: write the dtypes that it stands "
+    "for here, or in a condition (T in f32 | bf16)";
+
+constexpr bool IsLetter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+// Not constexpr: called while compiling, it stops the compiler at the line that holds the text.
+[[noreturn]] inline void Fail(const char* what, std::size_t position) {
+  throw SignatureError{what, position};
+}
+
+struct Literal {
+  bool is_float = false;
+  std::int64_t i = 0;
+  double f = 0;
+};
+
+struct Lexer {
+  std::string_view text;
+  std::size_t at = 0;
+
+  [[noreturn]] void FailHere(const char* what) const { Fail(what, at); }
+  constexpr char Peek(std::size_t ahead = 0) const {
+    return at + ahead < text.size() ? text[at + ahead] : '\0';
+  }
+  constexpr void Skip() {
+    while (at < text.size() && IsSpace(text[at])) ++at;
+  }
+  // The first letter is compared first: most tokens are not there, and compile time counts.
+  constexpr bool At(std::string_view token) {
+    Skip();
+    return Peek() == token[0] && (token.size() == 1 || text.substr(at).starts_with(token));
+  }
+  constexpr bool Eat(std::string_view token) {
+    if (!At(token)) return false;
+    at += token.size();
+    return true;
+  }
+  constexpr void Need(std::string_view token, const char* what) {
+    if (!Eat(token)) FailHere(what);
+  }
+  // The name that comes next, or "".
+  constexpr std::string_view PeekName() {
+    Skip();
+    std::size_t end = at;
+    if (end < text.size() && IsLetter(text[end])) {
+      while (end < text.size() && (IsLetter(text[end]) || IsDigit(text[end]))) ++end;
+    }
+    return text.substr(at, end - at);
+  }
+  constexpr bool EatName(std::string_view name) {
+    Skip();
+    if (Peek() != name[0] || PeekName() != name) return false;
+    at += name.size();
+    return true;
+  }
+  constexpr std::string_view Name(const char* what) {
+    const std::string_view name = PeekName();
+    if (name.empty()) FailHere(what);
+    if (name.size() > kMaxName) FailHere("a name has at most 100 characters");
+    at += name.size();
+    return name;
+  }
+  constexpr std::string_view Word() {
+    Need("'", "expected a 'word'");
+    const std::size_t begin = at;
+    while (Peek() >= ' ' && Peek() <= '~' && Peek() != '\'' && Peek() != '"' && Peek() != '\\')
+      ++at;
+    if (Peek() != '\'')
+      Fail("this word does not end: expected ' after printable characters", begin - 1);
+    if (at == begin) FailHere("a word may not be empty");
+    if (at - begin > kMaxName) Fail("a word has at most 100 characters", begin - 1);
+    return text.substr(begin, at++ - begin);
+  }
+  constexpr int DType() {
+    const std::string_view name = PeekName();
+    const int d = FindDType(name);
+    if (d < 0) FailHere(kNoDType);
+    at += name.size();
+    return d;
+  }
+  constexpr std::uint32_t DTypeSet() {
+    std::uint32_t mask = 0;
+    do {
+      Skip();
+      const std::size_t start = at;
+      const std::uint32_t bit = 1u << DType();
+      if (mask & bit) Fail("this dtype is listed twice", start);
+      mask |= bit;
+    } while (Eat("|"));
+    return mask;
+  }
+  constexpr std::int64_t Digits() {
+    if (!IsDigit(Peek())) FailHere("expected a number");
+    std::int64_t v = 0;
+    for (; IsDigit(Peek()); ++at) {
+      if (v > (INT64_MAX - (Peek() - '0')) / 10) FailHere("this number needs more than 63 bits");
+      v = v * 10 + (Peek() - '0');
+    }
+    return v;
+  }
+  // Exact where the digits fit 2^53 and the exponent 22, as all reasonable constants do: one
+  // rounding, of the division or multiplication by an exact power of ten.
+  constexpr Literal Number() {
+    Skip();
+    const bool negative = Peek() == '-';
+    if (negative) ++at;
+    Literal n;
+    if (Peek() != '.' || !IsDigit(Peek(1))) n.i = Digits();
+    int exponent = 0;
+    if (Peek() == '.' && Peek(1) != '.') {
+      n.is_float = true;
+      for (++at; IsDigit(Peek()); ++at, --exponent) {
+        if (n.i > (INT64_MAX - 9) / 10) FailHere("this number has too many digits");
+        n.i = n.i * 10 + (Peek() - '0');
+      }
+    }
+    const bool has_sign = Peek(1) == '-' || Peek(1) == '+';
+    if ((Peek() == 'e' || Peek() == 'E') && IsDigit(Peek(has_sign ? 2 : 1))) {
+      n.is_float = true;
+      const bool down = Peek(1) == '-';
+      at += has_sign ? 2 : 1;
+      const std::int64_t e = Digits();
+      if (e > 300) FailHere("this exponent is beyond 300");
+      exponent += int(down ? -e : e);
+    }
+    double power = 1;
+    for (int k = exponent < 0 ? -exponent : exponent; k > 0; --k) power *= 10;
+    n.f = exponent < 0 ? double(n.i) / power : double(n.i) * power;
+    if (negative) n.i = -n.i, n.f = -n.f;
+    return n;
+  }
+};
+
+}  // namespace anyop::parse
