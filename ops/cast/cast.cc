@@ -2,11 +2,12 @@
 // cast: the values of a tensor in another dtype.
 //
 //   to        the dtype of the result
-//   saturate  what lies beyond an f8 becomes its largest value (448 or 57344); without it f8e4m3
-//             gets NaN and f8e5m2 infinity. f16 and bf16 never saturate
+//   saturate  what lies beyond an f8 becomes its largest value (448 or 57344), an infinity that is
+//             f8e5m2 already included; without it f8e4m3 gets NaN and f8e5m2 infinity. f16 and bf16
+//             never saturate
 //
 // Numerics  Exact where it can be. To a narrower float: one rounding, half to even, subnormals
-// kept.
+//           kept.
 //           Float to integer: toward zero, then clamped to the range; NaN gives 0. Integer to a
 //           narrower integer: the low bits. To bool: x != 0, NaN is true. NaN stays NaN in floats.
 // Source    IEEE 754; OCP 8-bit floating point specification 1.0.

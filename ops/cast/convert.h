@@ -53,7 +53,7 @@ template <class To, class Float>
 
 template <class To, class From>
 [[gnu::always_inline]] inline To Convert(From v, bool saturate) {
-  if constexpr (std::is_same_v<To, From>) {
+  if constexpr (std::is_same_v<To, From> && !std::is_same_v<To, F8E5M2>) {
     return v;
   } else if constexpr (kIsNarrowFloat<From>) {
     return Convert<To>(float(v), saturate);

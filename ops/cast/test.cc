@@ -57,9 +57,35 @@ TEST(Cast, SaturatesF8OnlyIfAsked) {
     ExpectCast(from, kNan, DType::kF8E4M3, kNan, true);
     ExpectCast(from, kNan, DType::kF8E5M2, kNan, true);
   }
+  for (const bool saturate : {true, false}) {
+    ExpectCast(DType::kF8E5M2, kNan, DType::kF8E5M2, kNan, saturate);
+    ExpectCast(DType::kF8E4M3, kNan, DType::kF8E4M3, kNan, saturate);
+  }
   ExpectCast(DType::kF64, 464.0001, DType::kF8E4M3, kNan, false);
   ExpectCast(DType::kF64, 0x1p-10, DType::kF8E4M3, 0);
   ExpectCast(DType::kF64, 0x1.0001p-10, DType::kF8E4M3, 0x1p-9);
+}
+
+// An array holds what rounding gives, which saturates: infinities are written as bytes.
+TEST(Cast, SaturatesTheInfinitiesOfF8Too) {
+  Array x(DType::kF8E5M2, {74});
+  for (int i = 0; i < 74; ++i) x.data<std::uint8_t>()[i] = i % 2 ? 0xfc : 0x7c;
+  ASSERT_EQ(x.Get(0), kInf);
+  for (const DType to : {DType::kF8E5M2, DType::kF8E4M3}) {
+    for (const bool saturate : {true, false}) {
+      const double largest = to == DType::kF8E5M2 ? 57344 : 448;
+      const double expected = saturate ? largest : to == DType::kF8E5M2 ? kInf : kNan;
+      Call call("cast");
+      call.Set("x", x).Set("to", to).Set("saturate", saturate);
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        for (int i = 0; i < 74; ++i) {
+          const double y = results.at("y").Get(i) * (i % 2 ? -1 : 1);
+          ASSERT_TRUE(std::isnan(expected) ? std::isnan(y) : y == expected)
+              << kernel << ": " << Name(to) << " " << y << ", not " << expected;
+        }
+      }
+    }
+  }
 }
 
 TEST(Cast, RoundsF64AndI64OnlyOnce) {
@@ -139,15 +165,16 @@ TEST(Cast, GoesFromEvery16BitFloatToEveryOtherAsOneRoundingDoes) {
   for (DType from : {DType::kF16, DType::kBF16}) {
     Array x(from, {65536});
     for (int i = 0; i < 65536; ++i) x.data<std::uint16_t>()[i] = std::uint16_t(i);
-    for (DType to : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3}) {
+    for (DType to :
+         {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2}) {
       Call call("cast");
       call.Set("x", x).Set("to", to);
       for (const auto& [kernel, results] : call.RunEveryKernel()) {
         const Array& y = results.find("y")->second;
         for (int i = 0; i < 65536; ++i) {
           const double v = x.Get(i), got = y.Get(i);
-          const double limited =
-              to == DType::kF8E4M3 && std::fabs(v) > 448 ? std::copysign(448, v) : v;
+          const double most = to == DType::kF8E4M3 ? 448 : to == DType::kF8E5M2 ? 57344 : kInf;
+          const double limited = std::fabs(v) > most ? std::copysign(most, v) : v;
           const double expected = RoundTo(to, limited);
           ASSERT_TRUE(std::isnan(v) ? std::isnan(got) : got == expected)
               << kernel << ": " << Name(from) << " " << v << " gives " << got;
