@@ -43,6 +43,8 @@ class Candidates {
     return largest_ > kMinusInfinity;
   }
 
+  float largest() const { return largest_; }
+
   // Keeps weights of at least min_p (of the largest, which is 1) among the top_k largest logits and
   // their equals; 0 < top_k < v, or 0 for all. Weight 0 goes: it is never drawn.
   void Weigh(std::int64_t top_k, float min_p) {

@@ -84,7 +84,12 @@ struct Row {
 void Run(const Context&, const Tensor& logits, const Tensor& random, const Tensor* temperature,
          const Tensor* top_k, const Tensor* top_p, const Tensor* min_p, const Tensor& ids) {
   for (std::int64_t r = 0; r < logits.dim(0); ++r) {
-    const float t = temperature ? float(Read(*temperature, r)) : 1.0f;
+    float t = temperature ? float(Read(*temperature, r)) : 1.0f;
+    float most = -std::numeric_limits<float>::infinity();
+    for (std::int64_t j = 0; j < logits.dim(1); ++j) {
+      most = std::max(most, float(Read(logits, r * logits.stride(0) + j)));
+    }
+    if (std::isfinite(most) && !std::isfinite(most / t)) t = 0;
     Row row(logits, r, t);
     std::int64_t& id = ids.base<std::int64_t>()[r];
     const bool has_any = row.l[row.first] > -kInfinity;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // sample: draws one token per row of logits.
 //
-//   1. l = logits / temperature, w_j = exp(l_j - max l); temperature 0: the answer is argmax
+//   1. l = logits / temperature, w_j = exp(l_j - max l); temperature 0, or so small that the
+//      quotient of a finite largest logit overflows: the answer is argmax
 //   2. min_p > 0: w_j < min_p are dropped
 //   3. 0 < top_k < v: l_j below the top_k-th largest are dropped; its equals all stay
 //   4. top_p < 1: in falling order of l, ties by rising j, j stays while the sum of w before it is

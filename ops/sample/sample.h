@@ -2,6 +2,7 @@
 // The kernel of sample, compiled once per instruction set.
 #pragma once
 #include <algorithm>
+#include <cmath>
 
 #include "anyop/op.h"
 #include "ops/sample/candidates.h"
@@ -24,7 +25,11 @@ std::int64_t SampleRow(const T* logits, std::int64_t v, const float* noise, bool
   const float temperature = s.temperature ? s.temperature[row] : 1.0f;
   if (temperature == 0) return FirstLargest(logits, v);
   Candidates candidates(memory, v);
-  if (!candidates.Load(logits, temperature)) return 0;
+  const bool has_any = candidates.Load(logits, temperature);
+  if (std::isinf(candidates.largest()) && std::isfinite(Largest(logits, v))) {
+    return FirstLargest(logits, v);  // the quotient overflows: as temperature 0
+  }
+  if (!has_any) return 0;
   const std::int64_t top_k = s.top_k && s.top_k[row] > 0 && s.top_k[row] < v ? s.top_k[row] : 0;
   candidates.Weigh(top_k, s.min_p && s.min_p[row] > 0 ? s.min_p[row] : 0.0f);
   if (s.top_p && s.top_p[row] < 1) candidates.KeepTopP(std::max(s.top_p[row], 0.0f));

@@ -107,6 +107,22 @@ TEST(Sample, TakesTheArgmaxAtTemperatureZero) {
   EXPECT_EQ(row.With({1, 9, 1e-6, 1e-6}), 1);
 }
 
+// Where m / temperature is not finite for the largest logit m.
+TEST(Sample, TakesTheArgmaxAtATemperatureThatOverflows) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  OneRow row({1, 2, 3, 2.5, -infinity});
+  row.Set("temperature", 1e-39);
+  EXPECT_EQ(row.At(0.1), 2);
+  EXPECT_EQ(row.At(0.99), 2);
+  EXPECT_EQ(row.With({1, 9, 9, 1e-6, 1e-6}), 2);
+  OneRow negative({-4, -2, -3, NAN});
+  negative.Set("temperature", 1e-39);
+  EXPECT_EQ(negative.At(0.99), 1) << "all quotients are -inf";
+  OneRow both({3e38, 1e38, infinity, 2, infinity});
+  EXPECT_EQ(both.Set("temperature", 0.1).At(0.9), 4) << "+inf itself does not overflow";
+  EXPECT_EQ(OneRow({0, -1}).Set("temperature", 1e-39).At(0.99), 0) << "0 / temperature is finite";
+}
+
 TEST(Sample, DividesByTheTemperature) {
   OneRow row(kTenths);  // squared: 16, 1, 9, 4 of 30
   row.Set("temperature", 0.5);
