@@ -17,15 +17,15 @@
 //                   > 1, M = attn_factor if not apply_yarn_scaling
 //   deepseek_yarn   f_j as yarn; M = h(mscale) / h(mscale_all_dim) * attn_factor,
 //                   h(m) = 0.1*m*ln(factor) + 1 for factor > 1, else 1
-//   llama3          f_j = F_j(base), divided by factor for wavelengths above original_max_position
-//   /
-//                   low_freq_factor, blended up to original_max_position / high_freq_factor
+//   llama3          f_j = F_j(base), divided by factor for wavelengths above
+//                   original_max_position / low_freq_factor, blended from
+//                   original_max_position / high_freq_factor on
 //   longrope        f_j = F_j(base) / rescale[j]; with s = max_position / original_max_position
 //                   M = sqrt(1 + ln(s) / ln(original_max_position)) for s > 1, times attn_factor
 //   proportional    f_j = F_j(base) / factor for j < rotated/2 (0: rot_dim), f_j = 0 above
 //
 //   length  rows: positions 0 ... length - 1
-//   to      the dtype of the table
+//   to      the dtype of the table: f32, f16 or bf16
 //
 // Numerics  f_j in f64, rounded to f32; angle f32(i) * f_j rounded to f32; its cosine and sine
 //           within 1 ulp, times f32 M, then rounded to `to`.
@@ -33,7 +33,7 @@
 //           vLLM 0.27.1, transformers 5.23.
 #include <string>
 
-#include "anyop/op.h"
+#include "ops/common/elementwise.h"
 #include "ops/rotary_cache/frequencies.h"
 
 namespace anyop::ops {
@@ -109,15 +109,11 @@ void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, dou
     frequencies[j] = float(Frequency(spec, std::int64_t(j)));
   }
   const float magnitude = float(Magnitude(spec));
-  Visit(to, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::is_integral_v<T>) Fill<T>(ctx, frequencies, magnitude, cache);
-  });
+  VisitFloat(to, [&](auto zero) { Fill<decltype(zero)>(ctx, frequencies, magnitude, cache); });
 }
 
 constexpr Kernel kCpu{
     .name = "cpu",
-    .when = "to in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2",
     .workspace = "2 * rot_dim",
     .run = Bind<&Run>(),
 };
@@ -136,7 +132,8 @@ extern constinit const Op rotary_cache{
         "apply_yarn_scaling: bool = True, mscale: float = 1.0, mscale_all_dim: float = 0.0, "
         "low_freq_factor: float = 1.0, high_freq_factor: float = 4.0, rescale: float[]?, "
         "rotated: int = 0, to: dtype = f32) -> (cache: to[length, rot_dim]) "
-        "where length >= 0, rot_dim >= 2, rot_dim % 2 == 0, base > 0, factor > 0, rotated >= 0, "
+        "where to in f32 | f16 | bf16, length >= 0, rot_dim >= 2, rot_dim % 2 == 0, base > 0, "
+        "factor > 0, rotated >= 0, "
         "rotated <= rot_dim, "
         "kind != 'longrope' or (given(rescale) and len(rescale) == rot_dim/2)",
     .flops = "length * rot_dim * 40",
