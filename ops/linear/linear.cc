@@ -62,7 +62,9 @@ extern constinit const Op linear{
         "-> (y: f32[..., n]) where T in f32 | f16 | bf16",
     .gradient = "linear_backward",
     .flops = "2 * rows(x) * n * k",
-    .prepack = "packed = pack_weight(weight); y = linear_packed(x, packed, n, bias, activation)\n",
+    .prepack =
+        "packed = pack_weight(weight); "
+        "y = linear_packed(x, packed, n, bias, activation, output)",
     .kernels = kKernels,
 };
 

@@ -41,7 +41,7 @@ void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const 
 template <class M>
 void RunLinearPacked(const Context& ctx, const Tensor& x, const Tensor& packed,
                      std::int64_t features, const Tensor* bias, std::string_view activation,
-                     const Tensor& y) {
+                     std::string_view, const Tensor& y) {
   const Product p{x, bias, y, ParseActivation(activation), x.rows(), x.row_size(), features};
   if (p.rows == 0 || p.n == 0) return;
   MultiplyPacked<M>(ctx, p, packed.base<const typename M::Weight>());

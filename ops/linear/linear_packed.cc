@@ -7,6 +7,7 @@
 //   features    the true n; packed is padded to a multiple of 32
 //   bias        added to the f32 sum
 //   activation  as in linear
+//   output      'f32' leaves the result unrounded
 //
 // Numerics  Sums, bias and activation in f32 for every T; one rounding, on the store to y. A sum is
 //           added in ascending k (f32, f16: its even and its odd terms apart) whatever the number
@@ -56,7 +57,11 @@ extern constinit const Op linear_packed{
     .signature =
         "linear_packed(x: T[..., k], packed: dense T[n32, k2, 32, 2], features: int, "
         "bias: T[features]?, activation: 'none' | 'relu' | 'relu2' | 'silu' | 'gelu' | 'gelu_tanh' "
-        "| 'sigmoid' = 'none') -> (y: T[..., features]) "
+        "| 'sigmoid' = 'none', output: 'same' = 'same') -> (y: T[..., features]) "
+        "where T in f32 | f16 | bf16, n32 == ceil_div(features, 32), k2 == ceil_div(k, 2)\n"
+        "linear_packed(x: T[..., k], packed: dense T[n32, k2, 32, 2], features: int, "
+        "bias: T[features]?, activation: 'none' | 'relu' | 'relu2' | 'silu' | 'gelu' | 'gelu_tanh' "
+        "| 'sigmoid' = 'none', output: 'f32') -> (y: f32[..., features]) "
         "where T in f32 | f16 | bf16, n32 == ceil_div(features, 32), k2 == ceil_div(k, 2)",
     .flops = "2 * rows(x) * features * k",
     .kernels = kKernels,

@@ -41,7 +41,8 @@ void Linear(const Context&, const Tensor& x, const Tensor& weight, const Tensor*
 }
 
 void LinearPacked(const Context&, const Tensor& x, const Tensor& packed, std::int64_t features,
-                  const Tensor* bias, std::string_view activation, const Tensor& y) {
+                  const Tensor* bias, std::string_view activation, std::string_view,
+                  const Tensor& y) {
   Multiply(x, features, bias, activation, y, [&](std::int64_t j, std::int64_t l) {
     return Read(packed, ((j / 32 * packed.dim(1) + l / 2) * 32 + j % 32) * 2 + l % 2);
   });

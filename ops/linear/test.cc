@@ -115,6 +115,23 @@ TEST(Linear, LeavesTheSumUnroundedWithOutputF32) {
   }
 }
 
+TEST(LinearPacked, LeavesTheSumUnroundedWithOutputF32) {
+  Call plain = Example(DType::kBF16, 3, 5, 40);
+  plain.Set("output", "f32");
+  const Array exact = plain.Exact()["y"], weight = plain.array("weight");
+  Call call("linear_packed");
+  call.Set("packed", Call("pack_weight").Set("weight", weight).Run()["packed"]).Set("features", 5);
+  call.Set("x", plain.array("x")).Set("output", "f32");
+  if (plain.given("bias")) call.Set("bias", plain.array("bias"));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    const Array& y = results.find("y")->second;
+    ASSERT_EQ(y.dtype(), DType::kF32) << kernel;
+    for (std::int64_t i = 0; i < y.size(); ++i) {
+      EXPECT_EQ(y.Get(i), float(exact.Get(i))) << kernel;
+    }
+  }
+}
+
 TEST(Linear, GivesTheActivationOfTheBiasForNoTerms) {
   Call call("linear");
   call.Set("x", Array(DType::kF32, {2, 0})).Set("weight", Array(DType::kF32, {3, 0}));
