@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::int64_t kHeld = 2048;  // exponentials that are kept; others are recomputed
 constexpr int kGroup = 4;             // rows at a time, where they are short
+// Exponentials of f32 are kept times 2^64: only the result is rounded as a subnormal.
+constexpr int kShift = 64;
 
 template <class T>
 class Row {
@@ -36,7 +38,7 @@ class Row {
       for (int k = 0; k < N; ++k) e[k] = FmaExact(e[k], scale_, Zero() - maximum_);
       ExpAll<T>(e);
     } else if (is_small_) {
-      ExpBelowAll(e, scale_, maximum_);
+      ExpBelowAll<kShift>(e, scale_, maximum_);
     } else {
       Compensated(e);
     }
@@ -50,8 +52,9 @@ class Row {
     for (int k = 0; k < N; ++k) {
       const F32 x = e[k], t = FmaExact(x, scale_, Zero() - maximum_), z = t + maximum_;
       const F32 lost = FmaExact(x, scale_, Zero() - z) + ((z - maximum_) - t);
-      const F32 exp = Exp(t);
-      e[k] = Select(t < Set(-110.0f), Zero(), Fma(exp, lost, exp));
+      F32 exp[1] = {t};
+      ExpAll<float, kShift>(exp);
+      e[k] = Select(t < Set(-110.0f), Zero(), Fma(exp[0], lost, exp[0]));
     }
   }
   template <class F>

@@ -26,6 +26,34 @@ TEST(Softmax, MatchesItsReferenceForLargeProducts) {
   CheckValues(test);
 }
 
+// Results far below the largest are subnormal: they too are rounded once.
+TEST(Softmax, MatchesItsReferenceWhereResultsAreSubnormal) {
+  OpTest test = kSoftmax;
+  test.values = {{"scale", {1.0}}};
+  for (const double top : {52.0, 630.0}) {
+    test.ranges = {{"x", {top - 104, top}}};
+    CheckValues(test);
+  }
+}
+
+// The sum of a row is 1 but for the roundings of its exponentials, of their sum and of the results.
+TEST(Softmax, RowsSumToOne) {
+  for (const std::int64_t d : {1, 2, 17, 256, 2049, 49152}) {
+    Call call("softmax", std::uint64_t(d));
+    Array x(DType::kF32, {3, d});
+    for (std::int64_t i = 0; i < x.size(); ++i) x.Set(i, double(call.Draw(-8000, 8000)) / 1000);
+    call.Set("x", x);
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      const Array& y = results.find("y")->second;
+      for (std::int64_t r = 0; r < 3; ++r) {
+        double sum = 0;
+        for (std::int64_t j = 0; j < d; ++j) sum += y.Get(r * d + j);
+        EXPECT_NEAR(sum, 1, (8 + 2 * std::sqrt(double(d))) * kU) << kernel << ", d " << d;
+      }
+    }
+  }
+}
+
 TEST(Softmax, GivesZeroForMinusInfinity) {
   const double infinity = std::numeric_limits<double>::infinity();
   Call call("softmax");

@@ -53,8 +53,9 @@ ANYOP_LANE_FN void ExpOfParts(F32 (&r)[N], const F32 (&n)[N]) {
 }  // namespace lanes
 
 // x[k] = e^x[k] = 2^n e^r, r = x - n ln 2. T says what the result is for: of bf16 or f16, where one
-// rounding hides errors of 2^-16 and 2^-19, or f32: 1 ulp.
-template <class T = float, int N>
+// rounding hides errors of 2^-16 and 2^-19, or f32: 1 ulp. Times 2^kShift, so that what is divided
+// later need not be rounded as a subnormal before.
+template <class T = float, int kShift = 0, int N>
 ANYOP_LANE_FN void ExpAll(F32 (&x)[N]) {
   F32 n[N];
   if constexpr (!kScaleSaturates) {
@@ -68,12 +69,14 @@ ANYOP_LANE_FN void ExpAll(F32 (&x)[N]) {
   } else {
     lanes::Each<N>([&](int k) { x[k] = Fma(n[k], Set(-0x1.62e43p-1f), x[k]); });
   }
+  if constexpr (kShift != 0) lanes::Each<N>([&](int k) { n[k] = n[k] + Set(float(kShift)); });
   lanes::ExpOfParts<T>(x, n);
 }
 
-// x[k] = e^(scale * x[k] - m), within 1 ulp of f32 for scale * x <= m, with m a multiple of 2^-15,
-// |m| <= 256. Rounding the difference d would cost |d| / 2 ulp; m + n ln 2 is exact instead.
-template <int N>
+// x[k] = e^(scale * x[k] - m), times 2^kShift, within 1 ulp of f32 for scale * x <= m, with m a
+// multiple of 2^-15, |m| <= 256. Rounding the difference d would cost |d| / 2 ulp; m + n ln 2 is
+// exact instead.
+template <int kShift = 0, int N>
 ANYOP_LANE_FN void ExpBelowAll(F32 (&x)[N], F32 scale, F32 m) {
   F32 n[N], r[N];
   const F32 scale2 = scale * Set(kLog2E), minus_m2 = Zero() - m * Set(kLog2E);
@@ -87,6 +90,7 @@ ANYOP_LANE_FN void ExpBelowAll(F32 (&x)[N], F32 scale, F32 m) {
   if constexpr (!kScaleSaturates) {
     lanes::Each<N>([&](int k) { x[k] = Max(Set(-0.35f), x[k]); });
   }
+  if constexpr (kShift != 0) lanes::Each<N>([&](int k) { n[k] = n[k] + Set(float(kShift)); });
   lanes::ExpOfParts<float>(x, n);
 }
 
