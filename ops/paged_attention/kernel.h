@@ -19,14 +19,16 @@ void Run(const Context& ctx, const Tensor& query, const Tensor& key_cache,
          std::int64_t window_left, std::int64_t window_right, float softcap,
          const Tensor* alibi_slopes, const Tensor* sinks, const Tensor* k_scale,
          const Tensor* v_scale, bool return_lse, const Tensor& y, const Tensor& lse) {
+  // The scales are of caches of bytes only.
+  const bool is_quantized = Bytes(key_cache.type()) == 1;
   const AttentionCall call{.options = MakeOptions(scale, query.dim(2), causal, window_left,
                                                   window_right, softcap, alibi_slopes, sinks),
                            .store = {.keys = key_cache,
                                      .values = value_cache,
                                      .table = &block_table,
                                      .extent = seq_lens,
-                                     .k_scale = FloatsOrNull(k_scale),
-                                     .v_scale = FloatsOrNull(v_scale)},
+                                     .k_scale = FloatsOrNull(is_quantized ? k_scale : nullptr),
+                                     .v_scale = FloatsOrNull(is_quantized ? v_scale : nullptr)},
                            .query = query,
                            .query_start_loc = query_start_loc,
                            .sequences = seq_lens.dim(0),

@@ -14,7 +14,8 @@
 //   query_start_loc   where each sequence's queries begin; absent: one query for each sequence
 //   scale             absent: 1 / sqrt(dk)
 //   sinks             one more score for each head, with no value
-//   k_scale, v_scale  one per key head for i8 and f8e4m3: k = q * k_scale; absent: 1
+//   k_scale, v_scale  one per key head for i8 and f8e4m3: k = q * k_scale; absent: 1. Caches of
+//                     other dtypes are read as they are, whatever the scales
 //   return_lse        whether lse is computed; it is empty otherwise
 //
 // Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions

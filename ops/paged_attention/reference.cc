@@ -10,8 +10,16 @@ void Run(const Context&, const Tensor& query, const Tensor& key_cache, const Ten
          std::int64_t window_right, double softcap, const Tensor* alibi_slopes, const Tensor* sinks,
          const Tensor* k_scale, const Tensor* v_scale, bool return_lse, const Tensor& y,
          const Tensor& lse) {
-  const reference::Options options{scale,        causal, window_left, window_right, softcap,
-                                   alibi_slopes, sinks,  k_scale,     v_scale};
+  const bool is_quantized = Bytes(key_cache.type()) == 1;  // else scales have no meaning
+  const reference::Options options{scale,
+                                   causal,
+                                   window_left,
+                                   window_right,
+                                   softcap,
+                                   alibi_slopes,
+                                   sinks,
+                                   is_quantized ? k_scale : nullptr,
+                                   is_quantized ? v_scale : nullptr};
   const std::int64_t group = query.dim(1) / key_cache.dim(2), bs = key_cache.dim(1);
   const Tensor* lse_or_null = return_lse ? &lse : nullptr;
   std::int64_t token = 0;

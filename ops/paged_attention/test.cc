@@ -10,11 +10,12 @@ namespace anyop::optest {
 namespace {
 
 Allowed PagedTolerance(const Call& call) {
-  const double key = LargestOf(call, "key_cache", "k_scale");
+  const bool bytes = Bytes(call.array("key_cache").dtype()) == 1;
+  const double key = LargestOf(call, "key_cache", bytes ? "k_scale" : "");
   return AttentionAllowed(call, {.dk = call.value("dk"),
                                  .keys = call.value("mb * bs") + 1,
                                  .key_sum = LargestSum(call.array("query")) * key,
-                                 .values = LargestOf(call, "value_cache", "v_scale")});
+                                 .values = "value_cache"});
 }
 
 // Tables of blocks in the cache, some missing; lengths that the table can hold.
@@ -105,6 +106,27 @@ TEST(PagedAttention, EarlyQueriesOfAShortSequenceSeeNothing) {
     EXPECT_EQ(y, Array(DType::kF32, {4, 1, 2}, {0, 0, 0, 0, 0, 1, 0.5, 1})) << kernel;
     EXPECT_EQ(lse.Get(0), kNone) << kernel;
     EXPECT_NEAR(lse.Get(3), std::log(2), 1e-6) << kernel;
+  }
+}
+
+TEST(PagedAttention, MinusInfinityEverywhereIsNoKey) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const std::int64_t queries : {1, 3}) {
+    for (const bool has_sink : {false, true}) {
+      Call call = Small(10, queries).Set("scale", 1.0);
+      for (std::int64_t x = 0; x < call.array("key_cache").size(); ++x) {
+        call.array("key_cache").Set(x, -infinity);
+      }
+      if (has_sink) call.Set("sinks", Array(DType::kF32, {1}, {0.5}));
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        for (std::int64_t i = 0; i < 2 * queries; ++i) {
+          EXPECT_EQ(results.at("y").Get(i), 0) << kernel << ", " << queries << " queries";
+        }
+        for (std::int64_t i = 0; i < queries; ++i) {
+          EXPECT_EQ(results.at("lse").Get(i), has_sink ? 0.5 : kNone) << kernel;
+        }
+      }
+    }
   }
 }
 
@@ -248,6 +270,21 @@ Call Decode(std::initializer_list<std::int64_t> lengths, DType cache) {
   call.Set("query", q).Set("key_cache", keys).Set("value_cache", values).Set("scale", 0.001);
   call.Set("block_table", table).Set("seq_lens", lens).Set("return_lse", true);
   return call;
+}
+
+TEST(PagedAttention, ScalesAreOfCachesOfBytesOnly) {
+  for (const DType cache : {DType::kBF16, DType::kI8, DType::kF8E4M3}) {
+    Call plain = Decode({19, 40}, cache);
+    Call scaled = plain;
+    scaled.Set("k_scale", Array(DType::kF32, {3}, {0.5}));
+    scaled.Set("v_scale", Array(DType::kF32, {3}, {0.5}));
+    const auto expected = plain.RunEveryKernel();
+    for (const auto& [kernel, results] : scaled.RunEveryKernel()) {
+      EXPECT_EQ(results.find("y")->second == expected.at(kernel).find("y")->second,
+                cache == DType::kBF16)
+          << kernel << ", " << Name(cache);
+    }
+  }
 }
 
 TEST(PagedAttention, NoSequencesAndNoQueriesAreFine) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string_view>
 
 #include "optest/optest.h"
@@ -30,9 +31,18 @@ inline double LargestSum(const Array& q) {
   return most;
 }
 
+// sum p|v| for every element of y: what the reference gives for the magnitudes of the values.
+inline Array WeighedMagnitudes(const Call& call, std::string_view values) {
+  Call copy = call;
+  Array& v = copy.array(values);
+  for (std::int64_t i = 0; i < v.size(); ++i) v.Set(i, std::abs(v.Get(i)));
+  return copy.Exact()["y"];
+}
+
 struct AttentionSizes {
-  double dk, keys;         // widths and the most keys of a sequence
-  double key_sum, values;  // bounds of sum |q||k| and of |v|
+  double dk, keys;          // widths and the most keys of a sequence
+  double key_sum;           // a bound of sum |q||k|
+  std::string_view values;  // the name of the tensor of values
 };
 
 // |error| of y <= 0.51 ulp + (eT + 2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, with eT = 2^-8 for bf16,
@@ -44,12 +54,14 @@ inline Allowed AttentionAllowed(const Call& call, const AttentionSizes& n) {
   ds += 4 * kU * call.number("softcap");
   if (call.given("alibi_slopes")) ds += 4 * kU * LargestOf(call, "alibi_slopes") * n.keys;
   const double rounding = call.array("query").dtype() == DType::kBF16 ? 0x1p-8 : 0;
-  return [n, ds, rounding](const Element& e) {
+  const auto sums = std::make_shared<Array>(WeighedMagnitudes(call, n.values));
+  return [n, ds, rounding, sums](const Element& e) {
     if (e.result == "lse") {
       if (std::isinf(e.exact)) return 0.0;
       return ds + 4 * kU * (1 + std::abs(e.exact)) + 2 * std::sqrt(n.keys) * kU;
     }
-    return 0.51 * e.ulp() + (rounding + 2 * ds + (8 + 2 * std::sqrt(n.keys)) * kU) * n.values;
+    const double relative = rounding + 2 * ds + (8 + 2 * std::sqrt(n.keys)) * kU;
+    return 0.51 * e.ulp() + relative * sums->Get(e.index);
   };
 }
 
