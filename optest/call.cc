@@ -166,11 +166,18 @@ std::map<std::string, Results> Call::RunEveryKernel() {
 Results Call::Exact() const { return ExactResults(*op_, arguments_); }
 
 std::string Call::Refusal() const {
-  Call copy = *this;
+  Frame frame(*op_, arguments_);
   try {
-    copy.Run();
+    Plan* plan = GetPlan(*op_, frame.values());
+    for (int r = 0; r < plan->n_results; ++r) {
+      const ResultShape& s = plan->results[r];
+      frame.AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, {});
+    }
+    plan = GetPlan(*op_, frame.values());
+    anyop::Run(*op_, *plan, frame.values());
   } catch (const Error& e) {
     EXPECT_EQ(e.code, ANYOP_INVALID_ARGUMENT) << e.what();
+    EXPECT_EQ(frame.FindUndeclaredWrite(false), "") << "by a call that is refused: " << Text();
     return e.what();
   }
   ADD_FAILURE() << "the call is not refused: " << Text();

@@ -71,7 +71,8 @@ class Call {
   std::map<std::string, Results> RunEveryKernel();
   // What the reference in double says: float results and `mut` arguments as f64.
   Results Exact() const;
-  // The text with which the runtime refuses the call; "" (and a test failure) if it does not.
+  // The text with which the runtime refuses the call; "" (and a test failure) if it does not. That
+  // nothing was written is checked: no argument, result or byte beside them.
   std::string Refusal() const;
 
   // "x: bf16[2, 5], weight: absent, eps: 1e-06"

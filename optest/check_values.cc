@@ -154,6 +154,11 @@ void CheckCalls(const OpTest& test, Purpose purpose) {
   }
 }
 
+// Whether the test says that nothing takes such calls.
+bool IsUnsupported(const OpTest& test, const Call& call) {
+  return !test.unsupported.empty() && call.value(test.unsupported) != 0;
+}
+
 }  // namespace
 
 void CheckValues(const OpTest& test) { CheckCalls(test, Purpose::kValues); }
@@ -172,17 +177,38 @@ void CheckDispatch(const OpTest& test) {
     try {
       const Comparison c = Compare(test, call, copy.Run(), exact, terms);
       EXPECT_EQ(c.failure, "") << "as dispatched\n  " << Reproduce(call);
+      EXPECT_FALSE(IsUnsupported(test, call)) << "it is supported\n  " << Reproduce(call);
     } catch (const Error& e) {
-      // A call that no kernel takes is a fact that the operator documents.
-      EXPECT_EQ(e.code, ANYOP_UNSUPPORTED) << e.what() << "\n  " << Reproduce(call);
+      EXPECT_TRUE(e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call))
+          << e.what() << "\n  " << Reproduce(call);
     }
   });
+}
+
+void CheckPromises(const OpTest& test) {
+  if (TheSession().only_call) return;
+  Operator& op = *Find(test.op);
+  int made = 0;
+  for (const std::uint64_t seed : PromiseSeeds(test)) {
+    const std::optional<Call> call = Generate(test, seed, Purpose::kPromises);
+    if (!call) continue;  // the conditions leave no such combination
+    ++made;
+    Frame frame(op, call->arguments());
+    try {
+      GetPlan(op, frame.values());
+    } catch (const Error& e) {
+      EXPECT_TRUE(e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, *call))
+          << "the signature promises this call: " << e.what() << "\n  " << Reproduce(*call);
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(made, 0) << "no call was made";
 }
 
 void CheckAll(const OpTest& test) {
   void (*const checks[])(const OpTest&) = {
       CheckValues,   CheckSpecialValues, CheckRowInvariance, CheckThreadInvariance,
-      CheckDispatch, CheckWrongCalls,    CheckGradient};
+      CheckDispatch, CheckPromises,      CheckWrongCalls,    CheckGradient};
   for (const auto check : checks) {
     check(test);
     if (testing::Test::HasFailure()) return;

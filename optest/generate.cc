@@ -253,6 +253,20 @@ std::vector<std::uint64_t> Seeds(const OpTest& test, Purpose purpose, const Seed
   return seeds;
 }
 
+std::vector<std::uint64_t> PromiseSeeds(const OpTest& test) {
+  constexpr int kEach = 3;
+  const Operator& op = *Find(test.op);
+  std::mt19937 random(1);
+  std::vector<std::uint64_t> seeds;
+  for (int form = 0; form < int(op.contract->forms.size()); ++form) {
+    const int all = CountDTypes(op.contract->forms[std::size_t(form)], Purpose::kPromises);
+    for (int i = 0; i < kEach * all; ++i) {
+      seeds.push_back(Recipe{std::uint32_t(random()), form, i / kEach, 0, i % 3, i % 3}.Pack());
+    }
+  }
+  return seeds;
+}
+
 std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, Purpose purpose) {
   const Recipe recipe = Recipe::Unpack(seed);
   Call call(test.op, seed);
@@ -262,7 +276,9 @@ std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, Purpose pur
   const Form& form = op.contract->forms[std::size_t(recipe.form)];
   anyop::Random random(seed);
   anyop::GenerateOptions asked = OptionsOf(test, form, recipe, fixed, purpose, call);
-  for (int attempt = 0; attempt < kTries; ++attempt) {
+  if (purpose == Purpose::kPromises) asked.tries = 20;
+  const int tries = purpose == Purpose::kPromises ? 2 : kTries;
+  for (int attempt = 0; attempt < tries; ++attempt) {
     if (attempt == kTries / 2) asked.optional_chance = 0.5;  // one argument may need another
     const auto generated = anyop::Generate(*op.contract, random, asked);
     if (!generated || (fixed.empty() && IsTooLarge(op, *generated))) {

@@ -80,6 +80,9 @@ struct OpTest {
   // The same for CheckGradient alone: puts aside what makes a gradient differ from the derivative
   // on purpose (a padding row).
   std::function<void(Call&)> prepare_gradient = {};
+  // A condition of the signature language that calls without any kernel obey: "T == f16". The
+  // signature promises that every other combination of dtypes and words runs.
+  std::string_view unsupported = "";
   // A looser look at a result than element by element (ids as sets up to near ties): returns what
   // is wrong, or "". Called instead of the comparison for the results that it names.
   std::map<std::string_view,
@@ -103,6 +106,9 @@ void CheckRowInvariance(const OpTest& test);
 void CheckThreadInvariance(const OpTest& test);
 // The call as dispatched by the runtime gives what one of the kernels gives.
 void CheckDispatch(const OpTest& test);
+// Something takes a call of every combination of dtypes that the signature allows, but for those
+// that `unsupported` names.
+void CheckPromises(const OpTest& test);
 // Wrong ranks, sizes, dtypes and numbers, made from right calls, are refused with InvalidArgument
 // in the documented form, and nothing is written.
 void CheckWrongCalls(const OpTest& test);

@@ -93,15 +93,37 @@ constexpr Case kCases[] = {
     {"too_strict", CheckGradient,
      "the gradient refuses what its operator takes: broken.too_strict"},
     {"other_dtype", CheckGradient, "dx is f32["},
+    {"lacks_dtype", CheckPromises,
+     "the signature promises this call: broken.lacks_dtype: no kernel"},
+    {"lacks_dtype", CheckDispatch, "broken.lacks_dtype: no kernel takes this call"},
 };
-INSTANTIATE_TEST_SUITE_P(Optest, Catches, testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.op); });
+INSTANTIATE_TEST_SUITE_P(Optest, Catches, testing::ValuesIn(kCases), [](const auto& info) {
+  return std::string(info.param.op) + "_" + std::to_string(info.index);
+});
 
 TEST(Optest, LetsOnlyTheDefectsOwnCheckFail) {
   EXPECT_EQ(FailuresOf("sees_next_row", CheckThreadInvariance), "");
   EXPECT_EQ(FailuresOf("sees_threads", CheckValues), "");
   EXPECT_EQ(FailuresOf("swallows_nan", CheckValues), "");
   EXPECT_EQ(FailuresOf("truncates", CheckWrongCalls), "");
+}
+
+TEST(Optest, TakesWhatATestCallsUnsupported) {
+  const auto failures = [](const char* unsupported, void (*check)(const OpTest&)) {
+    static const char* condition;
+    static void (*run)(const OpTest&);
+    condition = unsupported, run = check;
+    return FailuresOf("lacks_dtype", [](const OpTest& test) {
+      OpTest narrow = test;
+      narrow.unsupported = condition;
+      run(narrow);
+    });
+  };
+  for (const auto check : {CheckPromises, CheckDispatch}) {
+    EXPECT_EQ(failures("T == bf16", check), "");
+    EXPECT_NE(failures("T == f32", check), "");
+  }
+  EXPECT_TRUE(Contains(failures("T in f32 | bf16", CheckDispatch), "it is supported"));
 }
 
 TEST(Optest, PassesARightGradient) {
@@ -151,6 +173,14 @@ TEST(OptestCall, RunsByHand) {
   EXPECT_EQ(call.RunEveryKernel().at("cpu_f32")["y"], expected);
   EXPECT_EQ(call.Exact()["y"], Array(DType::kF64, {2, 2}, {0.5, 10, 1.5, 20}));
   EXPECT_EQ(call.size("rows(x) * d"), 4);
+}
+
+TEST(OptestCall, SeesWhatARefusedCallWrote) {
+  LoadBroken();
+  Call call("broken.writes_and_refuses");
+  call.Set("x", Array(DType::kF32, {3}, {1})).Set("writes", false);
+  EXPECT_EQ(call.Refusal(), "broken.writes_and_refuses: x is never right.");
+  EXPECT_NONFATAL_FAILURE(Call(call).Set("writes", true).Refusal(), "x: element [1] was written");
 }
 
 TEST(OptestCall, GivesTheTextOfARefusal) {

@@ -221,6 +221,28 @@ TEST(QuantizeBlocks, GivesZerosForABlockOfZeros) {
   }
 }
 
+// q4_0 takes its scale from the first element of largest magnitude, with its sign.
+TEST(QuantizeBlocks, TakesTheFirstOfEqualMagnitudes) {
+  for (const double sign : {1.0, -1.0}) {
+    for (const std::int64_t first : {0, 5, 14}) {
+      Array x(DType::kF32, {1, 32}, {0.5});
+      x.Set(first, 2 * sign);
+      x.Set(first + 1, -2 * sign);
+      x.Set(first + 17, -2 * sign);
+      Call call("quantize_blocks");
+      call.Set("x", x).Set("format", "q4_0");
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        const auto* bytes = results.at("weight").data<std::uint8_t>();
+        // d = z / -8 = -sign / 4 in f16; the first becomes 0, its opposites 15.
+        EXPECT_EQ(bytes[0] | bytes[1] << 8, sign > 0 ? 0xb400 : 0x3400) << kernel << " " << first;
+        EXPECT_EQ(bytes[2 + first] & 15, 0) << kernel << " " << first;
+        EXPECT_EQ(bytes[2 + first + 1] & 15, 15) << kernel << " " << first;
+        EXPECT_EQ(bytes[2 + first + 1] >> 4, 15) << kernel << " " << first;
+      }
+    }
+  }
+}
+
 TEST(QuantizeBlocks, TakesAnyNumber) {
   for (double odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     for (const char* format : kFormats) {

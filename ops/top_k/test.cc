@@ -2,6 +2,7 @@
 #include "optest/optest.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace anyop::optest {
 namespace {
@@ -46,6 +47,29 @@ TEST(TopK, TakesNaNLast) {
 TEST(TopK, KeepsTheBitsOfZeros) {
   ExpectTopK(Array(DType::kF32, {1, 3}, {-1, -0.0, 0.0}), 2, true,
              Array(DType::kF32, {1, 2}, {-0.0, 0.0}), Array(DType::kI64, {1, 2}, {1, 2}));
+}
+
+TEST(TopK, KeepsTheBitsOfNaN) {
+  for (const bool sorted : {true, false}) {
+    Array x(DType::kF32, {1, 4}, {NAN, 1, NAN, NAN}), half(DType::kBF16, {1, 3}, {NAN, 1, NAN});
+    const std::uint32_t nans[] = {0xffc12345u, 0, 0x7fc00001u, 0x7fffffffu};
+    for (int i : {0, 2, 3}) x.data<std::uint32_t>()[i] = nans[i];
+    half.data<std::uint16_t>()[0] = 0xffc3, half.data<std::uint16_t>()[2] = 0x7fd5;
+    for (const Array* row : {&x, &half}) {
+      Call call("top_k");
+      call.Set("x", *row).Set("k", row->size()).Set("sorted", sorted);
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        const Array &values = results.at("values"), &indices = results.at("indices");
+        const std::int64_t width = Bytes(row->dtype());
+        for (std::int64_t i = 0; i < row->size(); ++i) {
+          EXPECT_EQ(std::memcmp(values.data<char>() + i * width,
+                                row->data<char>() + indices.GetInt(i) * width, std::size_t(width)),
+                    0)
+              << kernel << " " << i;
+        }
+      }
+    }
+  }
 }
 
 TEST(TopK, TakesTheFirstOfALongRowOfEquals) {
