@@ -19,9 +19,18 @@ def made(function: Any, result: Any = "f32[n, 4]", *more: Any) -> anyop.Graph:
     return anyop.graph(lambda x: anyop.host(function, x, *more, result=result), "f32[n, 4]")
 
 
-def test_the_example_of_the_guide_runs() -> None:
+def test_the_example_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
     code = (ROOT / "examples/graph_host.py").read_text()
-    exec(compile(code, "graph_host.py", "exec"), {"__name__": "graph_host"})
+    names: dict[str, Any] = {"__name__": "graph_host"}
+    exec(compile(code, "graph_host.py", "exec"), names)
+    shown = capsys.readouterr().out
+    assert shown == f"{names['g']}\n"
+    assert shown.count("= host.call") == 2  # the two functions of NumPy
+    assert "anyop.rms_norm" in shown and "anyop.softmax" in shown
+    x = np.ones((3, 64), np.float32)
+    power, largest, total = names["g"](x)
+    assert power.shape == (3, 33) and largest.shape == (3,) and total.shape == (192,)
+    np.testing.assert_allclose(total[-1], 192, rtol=1e-5)
 
 
 def test_a_function_runs_at_each_call_and_not_while_the_graph_is_made() -> None:

@@ -203,15 +203,22 @@ def test_reports_are_of_what_capture_made() -> None:
         anyop.torch.report(lambda x: x)
 
 
-def test_the_example_of_the_guide_runs() -> None:
+def test_the_example_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
     from conftest import ROOT
 
     code = compile((ROOT / "examples/torch_graph.py").read_text(), "torch_graph.py", "exec")
+    names: dict[str, Any] = {"__name__": "torch_graph"}
     with torch.no_grad():
         try:
-            exec(code, {"__name__": "torch_graph"})
+            exec(code, names)
+            x = torch.randn(5, 64)
+            torch.testing.assert_close(names["captured"](x), names["model"](x))
         finally:
             torch.set_grad_enabled(True)
+    shown = capsys.readouterr().out
+    assert shown.endswith(f"{names['captured']}\n")
+    assert "anyop.rms_norm" in shown and "anyop.linear" in shown
+    assert shown.count("torch_host.") >= 1  # cos has no converter
 
 
 def test_what_torch_wrote_is_read_by_operators() -> None:

@@ -17,8 +17,14 @@ from decoders import Decoder, gelu_new, rotated  # noqa: E402
 KINDS = ("llama", "gemma", "phi")
 
 
-def tolerance(dtype: torch.dtype) -> dict[str, float]:
-    return {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 5e-2, "atol": 0.25}
+def assert_as_exact(made: torch.Tensor, plain: torch.Tensor, exact: torch.Tensor) -> None:
+    """As near to what f32 gives as torch is: roundings of 16 bits may fall otherwise, no more."""
+    assert made.dtype == plain.dtype and made.shape == plain.shape
+    if made.dtype == torch.float32:
+        torch.testing.assert_close(made, plain, rtol=1e-4, atol=1e-5)
+        return
+    mine, theirs = ((x.float() - exact).norm().item() for x in (made, plain))
+    assert mine <= 1.5 * theirs + 2**-10 * exact.norm().item()
 
 
 def decoder(kind: str, dtype: torch.dtype = torch.float32, **sizes: int) -> Decoder:
@@ -36,7 +42,8 @@ def test_a_prompt_needs_the_host_once(kind: str, dtype: torch.dtype) -> None:
     model, ids = decoder(kind, dtype), torch.randint(0, 50, (2, 7))
     with torch.no_grad():
         captured = anyop.torch.capture(model, ids)
-        torch.testing.assert_close(captured(ids), model(ids), **tolerance(dtype))
+        exact = copy.deepcopy(model).float()(ids)
+        assert_as_exact(captured(ids), model(ids), exact)
     assert host_calls(captured) == 1  # cos and sin
     assert {"anyop.rope", "anyop.attention", "anyop.linear"} <= called(captured)
 
@@ -53,18 +60,17 @@ def test_steps_with_a_static_cache_need_the_host_once(
     kind: str, batch: int, dtype: torch.dtype
 ) -> None:
     mine = decoder(kind, dtype, batch=batch)
-    plain = copy.deepcopy(mine)
+    plain, exact = copy.deepcopy(mine), copy.deepcopy(mine).float()
     with torch.no_grad():
         first, one = torch.randint(0, 50, (batch, 5)), torch.randint(0, 50, (batch, 1))
         prefill = anyop.torch.capture(mine, first, torch.tensor(0))
         step = anyop.torch.capture(mine, one, torch.tensor(5))
         for f, ids, at in ((prefill, first, 0), (step, one, 5), (step, one, 6), (step, one, 11)):
             made = f(ids, torch.tensor(at))
-            expected = plain(ids, torch.tensor(at))
-            torch.testing.assert_close(made, expected, **tolerance(dtype))
-        for a, b in zip(mine.layers, plain.layers, strict=True):
-            torch.testing.assert_close(a.key_cache, b.key_cache, **tolerance(dtype))
-            torch.testing.assert_close(a.value_cache, b.value_cache, **tolerance(dtype))
+            assert_as_exact(made, plain(ids, torch.tensor(at)), exact(ids, torch.tensor(at)))
+        for a, b, c in zip(mine.layers, plain.layers, exact.layers, strict=True):
+            assert_as_exact(a.key_cache, b.key_cache, c.key_cache)
+            assert_as_exact(a.value_cache, b.value_cache, c.value_cache)
     for f in (prefill, step):
         assert host_calls(f) <= 2
         assert {"anyop.rope", "anyop.paged_attention", "anyop.reshape_and_cache"} <= called(f)

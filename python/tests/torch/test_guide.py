@@ -16,6 +16,10 @@ GUIDE = (Path(__file__).parents[3] / "docs" / "torch.md").read_text()
 BLOCKS = re.findall(r"(?<!-->\n)```python\n(.*?)```", GUIDE, re.S)
 
 
+def counted() -> int:
+    return sum(row.calls for row in anyop.counters())
+
+
 def test_the_guide_has_code() -> None:
     assert len(BLOCKS) >= 2
 
@@ -23,4 +27,10 @@ def test_the_guide_has_code() -> None:
 @pytest.mark.parametrize("code", BLOCKS)
 def test_the_code_of_the_guide_runs(code: str) -> None:
     names = {"anyop": anyop, "torch": torch, "x": torch.randn(2, 8), "w": torch.randn(8)}
+    before, calls = dict(names), counted()
     exec(code, names)
+    made = {k: v for k, v in names.items() if k not in before and not k.startswith("__")}
+    assert made or counted() > calls, "the code makes nothing and calls no operator"
+    for value in made.values():
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            assert torch.isfinite(value).all()
