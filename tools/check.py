@@ -284,6 +284,9 @@ def main() -> int:
     parser.add_argument("--fast", action="store_true", help="under a minute once built")
     parser.add_argument("--all", action="store_true", help="without limit")
     parser.add_argument("--bench", action="store_true", help="print the measured tables and stop")
+    parser.add_argument(
+        "--mutants", nargs="*", metavar="WORD", help="plant defects that the tests must notice"
+    )
     parser.add_argument("--fix", action="store_true", help="format the code first")
     args = parser.parse_args()
     tier = FAST if args.fast else ALL if args.all else DEFAULT
@@ -291,6 +294,10 @@ def main() -> int:
     if args.bench:
         build()
         return os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), str(ROOT / "tools/bench.py"))
+    if args.mutants is not None:
+        build()
+        command = [str(PYTHON), str(ROOT / "tools/mutants.py"), *args.mutants]
+        return os.spawnl(os.P_WAIT, command[0], *command)
     build()
     if args.fix:
         run("format", ["clang-format", "-i", *tracked(".cc", ".h")])
