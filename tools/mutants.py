@@ -145,15 +145,15 @@ def verdict(mutant: Mutant, jobs: int, passes: dict[str, str]) -> str:
         before = test(mutant) if built.returncode == 0 else built
         passes[mutant.test] = "" if before.returncode == 0 else before.stdout[-1500:]
     if passes[mutant.test]:
-        return f"{mutant.test} fails without it:\n{passes[mutant.test]}"
+        return f"broken: the test fails without it\n{passes[mutant.test]}"
     path = TREE / mutant.file
     right = path.read_text()
     try:
         path.write_text(right.replace(mutant.old, mutant.new))
         built = build(mutant, jobs)
         if built.returncode:
-            errors = [s for s in built.stdout.splitlines() if "error" in s]
-            return "it does not compile: " + "\n".join(errors[:3] or [built.stdout[-500:]])
+            errors = [s for s in built.stdout.splitlines() if " error: " in s]
+            return "broken: it does not compile\n" + "\n".join(errors[:3] or [built.stdout[-500:]])
         return "killed" if test(mutant).returncode else "survived"
     finally:
         path.write_text(right)
@@ -184,7 +184,7 @@ def main() -> int:
         start = time.monotonic()
         why = verdict(m, args.jobs, passes)
         print(
-            f"{number}/{len(mutants)} {why.splitlines()[0]:<9} {time.monotonic() - start:5.0f} s  "
+            f"{number}/{len(mutants)} {why.split(':')[0]:<8} {time.monotonic() - start:5.0f} s  "
             f"{m.test}: {m.name}",
             flush=True,
         )

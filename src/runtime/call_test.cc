@@ -238,6 +238,20 @@ TEST(Call, HasAPlanOfItsOwnForEachKindOfTensor) {
   EXPECT_EQ(plan(2.0, x, none), first);
 }
 
+// k is in no size and no condition, but the kernel's predicate refuses 9.
+TEST(Call, HasAPlanOfItsOwnForNumbersThatAPredicateReads) {
+  Operator& op = *Find("testing.small");
+  const Array none, x = Array::Zeros({4}, DType::kF32);
+  const auto plan = [&](std::int64_t k) {
+    anyop_value frame[] = {Argument(x).value(), Argument(k).value(), Argument(none).value()};
+    return GetPlan(op, frame);
+  };
+  const Plan* first = plan(3);
+  EXPECT_EQ(plan(3), first);
+  EXPECT_THROW(plan(9), Error);
+  EXPECT_NE(plan(4), first);
+}
+
 TEST(Call, RefusesOverlapBeforeAnythingIsWritten) {
   const Array buffer = Counting({6});
   const Array x = buffer.Slice(0, 0, 4), y = buffer.Slice(0, 2, 6);

@@ -80,6 +80,17 @@ TEST(Overlap, KnowsTheSameMemory) {
   EXPECT_FALSE(MayMeetItself(x.Transpose(0, 1).tensor()));
 }
 
+TEST(Overlap, SeesOneElementThatTwoRowsShare) {
+  const Array x = Array::Zeros({8}, DType::kF32);
+  const std::int64_t shape[] = {2, 4}, touching[] = {3, 1}, apart[] = {4, 1}, turned[] = {1, 2};
+  const auto meets = [&](std::span<const std::int64_t> strides) {
+    return MayMeetItself(Array::Wrap(x.data<float>(), shape, DType::kF32, strides).tensor());
+  };
+  EXPECT_TRUE(meets(touching));
+  EXPECT_FALSE(meets(apart));
+  EXPECT_FALSE(meets(turned));
+}
+
 TEST(Overlap, LetsAnEmptyTensorLieAnywhere) {
   const Array x = Array::Zeros({8}, DType::kF32);
   const Array empty = x.Slice(0, 4, 4);
