@@ -20,6 +20,7 @@ old text is not found exactly once.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import shutil
@@ -177,6 +178,12 @@ def main() -> int:
         return 0
     bad = [(m, why) for m in mutants if (why := defect(m))]
     mutants = [m for m in mutants if not defect(m)]
+    TREE.mkdir(parents=True, exist_ok=True)
+    lock = (TREE.parent / "mutants.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"{TREE} is in use by another run.") from None
     copy_tree()
     configure()
     passes: dict[str, str] = {}
