@@ -2,7 +2,7 @@
 """Parts of decoder models that are one operator of anyop, as functions of torch tensors.
 
 `aten_rotary` and `aten_attention` find them in a program and put calls of these functions there.
-Their converters are beside them; where one refuses, the function itself runs as a host node.
+One body serves tensors, where it is tried and where it runs as a host node, and values of a graph.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch.fx import Node
 
 import anyop
@@ -19,74 +18,114 @@ from anyop.torch._converters import internal
 from anyop.torch.names.aten import contiguous, operator
 
 
-def rotary_table(cos: torch.Tensor, sin: torch.Tensor, batch: int) -> torch.Tensor:
-    """[batch*t, d] of cos and sin [1 or batch, t, d], whose halves are equal: theirs in a row."""
-    half = cos.shape[-1] // 2
-    rows = torch.cat([cos[..., :half], sin[..., :half]], -1)
-    return rows.expand(batch, -1, -1).reshape(-1, cos.shape[-1])
+def rotary_table(cos: Any, sin: Any, batch: int, style: str) -> Any:
+    """[batch*t, d]: a cosine for each pair, then the sines, of cos and sin [1 or batch, t, d], in
+    which both elements of a pair have the same."""
+    d = cos.shape[-1]
+    first = slice(None, None, 2) if style == "gptj" else slice(d // 2)
+    rows = torch.cat([cos[..., first], sin[..., first]], -1)
+    return rows.expand(batch, -1, -1).reshape(-1, d)
 
 
-def rotated(x: torch.Tensor, table: torch.Tensor, head: int) -> torch.Tensor:
+def rotated(x: Any, table: Any, head: int, style: str) -> Any:
     """x [b, h, t, d] (head is 1) or [b, t, h, d] (2): the first elements of each head rotated."""
-    half = table.shape[-1] // 2
-    rows = table.view(x.shape[0], -1, 2 * half).unsqueeze(head)
-    cos, sin = rows[..., :half], rows[..., half:]
-    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1).to(x.dtype)
+    return _rotated(None, x, table, head, style)
 
 
 @internal(rotated)
-def convert_rotated(node: Node, lowering: Any, x: Value, table: Value, head: int) -> Any:
+def convert_rotated(node: Node, lowering: Any, *args: Any) -> Any:
+    return _rotated(lowering, *args)
+
+
+def _rotated(lowering: Any, x: Any, table: Any, head: int, style: str) -> Any:
     rows = x.swapaxes(1, 2) if head == 1 else x
-    y = operator("rope")(flat(lowering, rows), None, table).reshape(rows.shape)
+    y = operator("rope")(flat(lowering, rows), None, table, style=style).reshape(rows.shape)
     return y.swapaxes(1, 2) if head == 1 else y
 
 
-def flat(lowering: Any, x: Value) -> Value:
+def flat(lowering: Any, x: Any) -> Any:
     """x [b, t, h, d] as [b*t, h, d]; a copy where its tokens do not lie beside each other."""
     shape = [x.shape[0] * x.shape[1], *x.shape[2:]]
+    if not isinstance(x, Value):
+        return x.reshape(shape)
     try:
         return x.reshape(shape)
     except anyop.InvalidArgument:
         return contiguous(lowering, x).reshape(shape)
 
 
+def starts(batch: int, length: int) -> Any:
+    """[batch + 1]: where each sequence of so many tokens begins, and where the last ends."""
+    return torch.arange(batch + 1) * length
+
+
 def attend(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, offset: Any, shift: int, window: int,
-    scale: float | None,
-) -> torch.Tensor:  # fmt: skip
-    """q [b, hq, s, d], k and v [b, hkv, t, d]. Query i sees the keys j <= i + offset + shift and,
-    if window >= 0, j >= i + offset + shift - window. offset: "last" is t - s; None: all keys."""
-    s, t = q.shape[2], k.shape[2]
-    mask = None
-    if offset is not None:
-        at = (t - s if isinstance(offset, str) else offset) + shift
-        last, j = torch.arange(s)[:, None] + at, torch.arange(t)[None]
-        mask = j <= last if window < 0 else (j <= last) & (j >= last - window)
-    return F.scaled_dot_product_attention(q, k, v, mask, scale=scale, enable_gqa=True)
+    q: Any, k: Any, v: Any, q_starts: Any, k_starts: Any, scale: float | None, is_causal: bool,
+    window: int,
+) -> Any:  # fmt: skip
+    """q [b, hq, s, d], k and v [b, hkv, t, d]. Where it is causal, query i sees the keys
+    j <= i + t - s and, if window >= 0, j >= i + t - s - window."""
+    return _attend(None, q, k, v, q_starts, k_starts, scale, is_causal, window)
 
 
 @internal(attend)
-def convert_attend(
-    node: Node, lowering: Any, q: Value, k: Value, v: Value, offset: Any, shift: int, window: int,
-    scale: float | None,
+def convert_attend(node: Node, lowering: Any, *args: Any) -> Any:
+    return _attend(lowering, *args)
+
+
+def _attend(
+    lowering: Any, q: Any, k: Any, v: Any, q_starts: Any, k_starts: Any, scale: float | None,
+    is_causal: bool, window: int,
 ) -> Any:  # fmt: skip
-    batch, s = q.shape[0], q.shape[2]
-    if not isinstance(batch, int):
-        return NotImplemented
+    given = [flat(lowering, x.swapaxes(1, 2)) for x in (q, k, v)]
+    y, _ = operator("attention")(*given, q_starts, k_starts, scale, is_causal, window)
+    return y.reshape([q.shape[0], q.shape[2], q.shape[1], v.shape[3]]).swapaxes(1, 2)
+
+
+def cache_lengths(
+    position: Any, batch: int, queries: int, keys: int, shift: int, window: int
+) -> Any:
+    """[batch]: how many keys there would be if the last query saw the last of them.
+
+    position: query i sees keys j <= i + position + shift. More than all keys are seen as no more
+    than all are, and than none where a window is behind them: `blocks` has columns for so many.
+    """
+    most = _most_keys(queries, keys, window)
+    lengths = (position.reshape(1).to(torch.int64) + (shift + queries)).clamp(0, most)
+    return lengths.expand(batch).contiguous()
+
+
+def _most_keys(queries: int, keys: int, window: int) -> int:
+    return keys + queries + max(window + 1, 0)
+
+
+def cache_blocks(batch: int, queries: int, keys: int, window: int) -> Any:
+    """[batch, columns]: the keys of a sequence are a block; those that do not exist are hidden."""
+    columns = -(-_most_keys(queries, keys, window) // max(keys, 1))
+    blocks = torch.full((batch, columns), -1, dtype=torch.int32)
+    blocks[:, 0] = torch.arange(batch)
+    return blocks
+
+
+def attend_cache(
+    q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any, scale: float | None,
+    window: int,
+) -> Any:  # fmt: skip
+    """q [b, hq, s, d], k and v [b, hkv, t, d]; of how many keys depends on the call."""
+    return _attend_cache(None, q, k, v, blocks, lengths, q_starts, scale, window)
+
+
+@internal(attend_cache)
+def convert_attend_cache(node: Node, lowering: Any, *args: Any) -> Any:
+    return _attend_cache(lowering, *args)
+
+
+def _attend_cache(
+    lowering: Any, q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any,
+    scale: float | None, window: int,
+) -> Any:  # fmt: skip
     rows, keys, values = (x.swapaxes(1, 2) for x in (q, k, v))
-    if isinstance(offset, Value):
-        if not isinstance(s, int):
-            return NotImplemented
-        blocks = lowering.constant_row(range(batch), torch.int32).reshape([batch, 1])
-        starts = lowering.constant_row(range(0, batch * s + 1, s or 1), torch.int64)
-        lengths = lowering.constant_row([s + shift] * batch, torch.int64).reshape([batch, 1])
-        lengths = operator("add")(lengths, offset.reshape([1])).reshape([batch])
-        y, _ = operator("paged_attention")(
-            flat(lowering, rows), keys, values, blocks, lengths, starts, scale, True, window
-        )
-    else:
-        starts = lowering.starts(batch, s), lowering.starts(batch, keys.shape[1])
-        given = [flat(lowering, x) for x in (rows, keys, values)]
-        y, _ = operator("attention")(*given, *starts, scale, offset is not None, window)
-    return y.reshape([batch, s, q.shape[1], v.shape[3]]).swapaxes(1, 2)
+    y, _ = operator("paged_attention")(
+        flat(lowering, rows), keys, values, blocks, lengths, q_starts, scale, True, window
+    )
+    return y.reshape([*rows.shape[:3], v.shape[3]]).swapaxes(1, 2)

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several operators of ATen that are one of anyop's."""
+"""Several operators of ATen that are one of anyop's. Each is tried before it is taken: `_proof`."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from anyop.torch import _proof
 from anyop.torch._converters import is_known
-from anyop.torch._fx import only_user as _only_user
-from anyop.torch._memory import Writes, viewed_by, written_by
-from anyop.torch.names import aten_attention, aten_rotary
+from anyop.torch._fragment import Fragment
+from anyop.torch._fx import evaluated, only_user, put
+from anyop.torch._memory import Roots, Writes, is_random, nodes_in, viewed_by, written_by
+from anyop.torch._trials import Trial
+from anyop.torch.names import aten_attention, aten_caches, aten_rotary
 
 _aten = torch.ops.aten
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 
 
@@ -23,8 +25,8 @@ def fuse(module: GraphModule) -> None:
     """Replaces patterns whose intermediate values nobody else reads."""
     graph = module.graph
     for node in list(graph.nodes):
-        _identity(node)
-        _functional(node)
+        _identity(graph, node)
+        _functional(graph, node)
     writes = Writes(graph)
     for node in list(graph.nodes):
         if node.target is _aten.rsqrt.default:
@@ -33,22 +35,28 @@ def fuse(module: GraphModule) -> None:
             _gelu(graph, node, writes)
     aten_rotary.fuse(graph)
     aten_attention.fuse(module)
+    aten_caches.fuse(graph)
     graph.eliminate_dead_code(is_impure_node=_is_impure)
 
 
-def _identity(node: Node) -> None:
-    """x * 1.0 of a float tensor that nobody writes is x."""
+def _identity(graph: Graph, node: Node) -> None:
+    """x * 1.0 is x, where x and the product are read only, and at most one of them is returned."""
     if node.target not in (_aten.mul.Tensor, _aten.mul.Scalar) or len(node.args) != 2:
         return
     x, number = node.args
     if not isinstance(x, Node) or not isinstance(number, (int, float)) or number != 1:
         return
-    is_own = x.op == "call_function" and viewed_by(x) is None and not any(map(written_by, x.users))
-    if is_own and x.meta["val"].dtype == node.meta["val"].dtype:
+    if x.op != "call_function" or viewed_by(x) is not None:
+        return
+    roots, writes = Roots(graph), Writes(graph)
+    returned = {roots[n] for n in nodes_in(graph.output_node().args)}
+    if writes.at_all(x) or writes.at_all(node) or {x, node} <= returned:
+        return
+    if _proof.holds(node, [x], lambda trial: trial.tensors[0], "x * 1", writes, results_only=True):
         node.replace_all_uses_with(x)
 
 
-def _functional(node: Node) -> None:
+def _functional(graph: Graph, node: Node) -> None:
     """A write to what was made only for it is a new value."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
@@ -58,11 +66,31 @@ def _functional(node: Node) -> None:
     if not name.endswith("_") or is_known(node) or not isinstance(source, Node):
         return
     is_own = list(source.users) == [node] and source.op == "call_function"
-    if not is_own or viewed_by(source) is not None:
+    if not is_own or viewed_by(source) is not None or is_random(node):
         return
-    functional = getattr(getattr(_aten, name[:-1], None), target._overloadname, None)
-    if functional is not None and source.meta["val"].dtype == node.meta["val"].dtype:
+    functional = _functional_of(target, name[:-1])
+    if functional is None:
+        return
+    if torch.Tag.inplace_view in target.tags:  # where it was traced, it changed the type of source
+        source.meta["val"] = evaluated(source)
+    inputs = node.all_input_nodes
+
+    def replacement(trial: Trial) -> Any:
+        return Fragment(node, inputs).run(trial, {node: functional})
+
+    if not _proof.refusal(node, inputs, replacement, str(functional), results_only=True):
         node.target = functional
+
+
+def _functional_of(target: Any, name: str) -> Any:
+    """The overload of another operator that takes the same arguments; None where there is none."""
+
+    def arguments(op: Any) -> list[tuple[str, str, bool]]:
+        return [(a.name, str(a.type), a.kwarg_only) for a in op._schema.arguments]
+
+    packet = getattr(_aten, name, None)
+    overloads = [getattr(packet, o) for o in packet.overloads()] if packet is not None else []
+    return next((o for o in overloads if arguments(o) == arguments(target)), None)
 
 
 def _is_impure(node: Node) -> bool:
@@ -76,137 +104,78 @@ def _argument(node: Any, target: Any, i: int = 0) -> Any:
 
 
 def _source(node: Any) -> Any:
-    """What is cast to f32."""
-    is_cast = isinstance(node, Node) and node.target in _CASTS
-    return node.args[0] if is_cast else node
+    """What is cast."""
+    return node.args[0] if isinstance(node, Node) and node.target in _CASTS else node
 
 
 def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
     """x * rsqrt(mean(x^2) + eps) [* weight], with casts to f32 before and back after."""
     add: Any = rsqrt.args[0]
     is_add = isinstance(add, Node) and add.target in (_aten.add.Scalar, _aten.add.Tensor)
-    if not is_add or not isinstance(add.args[1], float) or len(add.users) != 1 or add.kwargs:
+    if not is_add or not isinstance(add.args[1], (int, float)) or len(add.users) != 1:
         return
-    mean, eps = add.args[0], add.args[1]
-    power = _argument(mean, _aten.mean.dim)
-    if (
-        power is None
-        or not _is_over_last(mean)
-        or _argument(power, _aten.pow.Tensor_Scalar) is None
-    ):
+    power = _argument(add.args[0], _aten.mean.dim)
+    scaled = only_user(rsqrt)
+    if _argument(power, _aten.pow.Tensor_Scalar) is None or scaled is None:
         return
-    wide, exponent = power.args
-    scaled = _only_user(rsqrt)
-    if exponent != 2 or wide.meta["val"].dtype != torch.float32 or scaled is None:
-        return
-    if scaled.target is not _aten.mul.Tensor or set(scaled.args) != {wide, rsqrt}:
-        return
-    x = _source(wide)
-    if x.meta["val"].dtype not in _FLOATS:
-        return
-    found = _weighted_before_cast(scaled, x) or _cast_back(scaled, x.meta["val"].dtype)
-    if found is None:
-        return
-    product, gain = found if isinstance(found, tuple) else _weighted(found, x)
-    weight, offset = _offset(gain)
-    if weight is not None and weight.meta["val"].dtype != x.meta["val"].dtype:
-        return
-    if writes.between(x, power if wide is x else wide, product):
-        return
-    with graph.inserting_before(product):
-        norm = torch.ops.anyop.rms_norm.default
-        made = graph.call_function(norm, (x, weight, eps, offset))
-    made.meta = dict(product.meta)
-    product.replace_all_uses_with(made)
-    writes.replace(product, made)
+    wide, eps = power.args[0], float(add.args[1])
+    for last, weight, offset in reversed(list(_ends(scaled))):
+        for x in dict.fromkeys((_source(wide), wide)):
+            given = [x] if weight is None else [x, weight]
+            args = (eps, offset)
+
+            def replacement(trial: Trial, args: Any = args) -> Any:
+                x, weight = [*trial.tensors, None][:2]
+                return torch.ops.anyop.rms_norm.default(x, weight, *args)
+
+            if _proof.holds(last, given, replacement, f"rms_norm {args}", writes):
+                norm = torch.ops.anyop.rms_norm.default
+                put(graph, last, norm, (x, weight, *args), writes)
+                return
 
 
-def _is_over_last(mean: Node) -> bool:
-    dims: Any = mean.args[1]
-    source: Any = mean.args[0]
-    keeps = len(mean.args) > 2 and mean.args[2] is True
-    return keeps and [d % source.meta["val"].dim() for d in dims] == [source.meta["val"].dim() - 1]
-
-
-def _cast_back(scaled: Node, dtype: torch.dtype) -> Node | None:
-    """The node whose value is the normed x in its own dtype."""
-    if dtype == torch.float32:
-        return scaled
-    user = _only_user(scaled)
-    if user is not None and user.target in _CASTS and user.meta["val"].dtype == dtype:
-        return user
-    return None
-
-
-def _weighted_before_cast(scaled: Node, x: Node) -> tuple[Node, Any] | None:
-    """The same where x is cast back after it was multiplied by a weight of its own dtype."""
-    user = _only_user(scaled)
-    if x.meta["val"].dtype == torch.float32 or user is None or user.target is not _aten.mul.Tensor:
-        return None
-    weight = _source(user.args[0] if user.args[1] is scaled else user.args[1])
-    gain = _offset(weight)[0]
-    value = gain.meta["val"] if isinstance(gain, Node) else None
-    if not isinstance(value, torch.Tensor) or value.dim() != 1:
-        return None
-    last = _cast_back(user, x.meta["val"].dtype)
-    is_same = last is not None and value.dtype == x.meta["val"].dtype
-    return (last, weight) if last is not None and is_same else None
+def _ends(scaled: Node) -> Iterator[tuple[Node, Any, float]]:
+    """Where a norm may end, what it is multiplied by until there, and what is added to that."""
+    node, weight, offset = scaled, None, 0.0
+    while True:
+        yield node, weight, offset
+        user = only_user(node)
+        if user is None:
+            return
+        if user.target is _aten.mul.Tensor and weight is None:
+            gain = user.args[0] if user.args[1] is node else user.args[1]
+            weight, offset = _offset(gain)
+            if not isinstance(weight, Node) or weight is node:
+                return
+        elif user.target not in _CASTS:
+            return
+        node = user
 
 
 def _offset(gain: Any) -> tuple[Any, float]:
-    """(weight, offset) of weight.float() + offset, which the norm adds itself; else (gain, 0)."""
+    """(weight, offset) of weight.float() + offset, which the norm adds itself."""
     if isinstance(gain, Node) and gain.target is _aten.add.Tensor and not gain.kwargs:
         weight, number = gain.args
         if isinstance(number, (int, float)) and isinstance(weight, Node):
             return _source(weight), float(number)
-    return gain, 0.0
+    return _source(gain), 0.0
 
 
 def _gelu(graph: Graph, tanh: Node, writes: Writes) -> None:
     """0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))"""
-    inner = _times(tanh.args[0], math.sqrt(2 / math.pi))
-    add = _only_user(tanh)
-    product = _only_user(add) if add is not None and _plus(add, 1) is tanh else None
-    if inner is None or inner.target is not _aten.add.Tensor or product is None:
+    add = only_user(tanh)
+    product = only_user(add) if add is not None else None
+    scaled: Any = tanh.args[0]
+    inner = scaled.args[0] if scaled.target is _aten.mul.Tensor else None
+    if not isinstance(inner, Node) or inner.target is not _aten.add.Tensor:
         return
-    for x, cubic in (inner.args, inner.args[::-1]):
-        power = _times(cubic, 0.044715)
-        is_power = isinstance(power, Node) and power.target is _aten.pow.Tensor_Scalar
-        if not is_power or power.args[0] is not x or power.args[1] != 3:
-            continue
-        half = next((n for n in product.args if n is not add), None)
-        is_written = writes.at_all(x)
-        if product.target is _aten.mul.Tensor and _times(half, 0.5) is x and not is_written:
-            with graph.inserting_before(product):
-                made = graph.call_function(_aten.gelu.default, (x,), {"approximate": "tanh"})
-            made.meta = dict(product.meta)
-            product.replace_all_uses_with(made)
-            writes.replace(product, made)
+    if product is None or product.target is not _aten.mul.Tensor:
+        return
+
+    def replacement(trial: Trial) -> Any:
+        return _aten.gelu.default(trial.tensors[0], approximate="tanh")
+
+    for x in inner.all_input_nodes:
+        if _proof.holds(product, [x], replacement, "gelu", writes):
+            put(graph, product, _aten.gelu.default, (x,), writes, approximate="tanh")
             return
-
-
-def _times(node: Any, factor: float) -> Any:
-    """What is multiplied by a number close to factor; None for another node."""
-    is_product = isinstance(node, Node) and node.target is _aten.mul.Tensor
-    if not is_product or not isinstance(node.args[1], (int, float)):
-        return None
-    return node.args[0] if math.isclose(node.args[1], factor, rel_tol=1e-5) else None
-
-
-def _plus(node: Node, number: float) -> Any:
-    is_sum = node.target is _aten.add.Tensor and not node.kwargs
-    return node.args[0] if is_sum and node.args[1] == number else None
-
-
-def _weighted(last: Node, x: Node) -> tuple[Node, Any]:
-    """The node that multiplies by a weight [d], and the weight."""
-    user = _only_user(last)
-    if user is None or user.target is not _aten.mul.Tensor:
-        return last, None
-    weight: Any = user.args[0] if user.args[1] is last else user.args[1]
-    value = weight.meta["val"] if isinstance(weight, Node) else None
-    if not isinstance(value, torch.Tensor) or value.dim() != 1 or weight is last:
-        return last, None
-    if value.dtype != x.meta["val"].dtype:
-        return last, None
-    return user, weight

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotary position embedding as models write it: x*cos + cat(-x2, x1)*sin, for x = (x1, x2)."""
+"""Rotary position embedding as models write it: x*cos + turned(x)*sin.
+
+`turned` is cat(-x2, x1) for x = (x1, x2), or the same of each pair of neighbours; cos and sin hold
+each number twice, accordingly. Neither is looked at: what is found is tried (`_proof`).
+"""
 
 from __future__ import annotations
 
@@ -9,159 +13,142 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from anyop.torch._fx import after, call, only_user, skip
-from anyop.torch._memory import Writes, nodes_in
-from anyop.torch._sizes import expression, is_same
+from anyop.torch import _proof
+from anyop.torch._fold import folded
+from anyop.torch._fragment import Fragment
+from anyop.torch._fx import after, call, number, only_user, put
+from anyop.torch._memory import Writes
+from anyop.torch._sizes import is_same
+from anyop.torch._trials import Trial
 from anyop.torch.names.aten_composites import rotary_table, rotated
 
 _aten = torch.ops.aten
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-_ELEMENTWISE = (_aten.cos.default, _aten.sin.default, _aten.mul.Tensor, _aten._to_copy.default,
-                _aten.alias.default, _aten.clone.default, _aten.unsqueeze.default,
-                _aten.mul.Scalar)  # fmt: skip
 _SPLITS = (_aten.split.Tensor, _aten.split_with_sizes.default, _aten.chunk.default)
+_PLAIN = (_aten.alias.default, _aten.detach.default)
 
 
 def fuse(graph: Graph) -> None:
     tables: dict[Any, Node] = {}
     writes = Writes(graph)
     for node in list(graph.nodes):
-        if node.target is _aten.add.Tensor and not node.kwargs:
-            _rotation(graph, node, tables, writes)
+        if node.target is _aten.add.Tensor and not node.kwargs and _is_heads(node):
+            _Rotation(graph, writes, tables).find(node)
 
 
-def _rotation(graph: Graph, add: Node, tables: dict[Any, Node], writes: Writes) -> None:
-    for straight, turned in (add.args, add.args[::-1]):
-        found = _factors(straight, turned)
-        if found is None:
-            continue
-        x, cos, sin = found
-        head = _head_dimension(x, cos, sin)
-        batch = expression(x.meta["val"].shape[0])
-        if not head or not isinstance(batch, int):
-            continue
-        cos, sin = nodes_in(cos.args[0])[0], nodes_in(sin.args[0])[0]
-        is_doubled = _is_doubled(cos) and _is_doubled(sin)
-        if not is_doubled or any(writes.at_all(n) for n in (x, cos, sin)):
-            continue
-        key = (cos, sin, batch)
-        if key not in tables:
-            tables[key] = call(graph, rotary_table, key, after(graph, cos, sin))
-        last, whole = _with_rest(add, x)
-        made = call(graph, rotated, (whole, tables[key], head), last)
-        last.replace_all_uses_with(made)
-        return
+def _is_heads(node: Any) -> bool:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return isinstance(value, torch.Tensor) and value.dim() == 4 and value.dtype in _FLOATS
 
 
-def _factors(straight: Any, turned: Any) -> tuple[Node, Node, Node] | None:
-    """(x, cos, sin) of x*cos and cat([-x[h:], x[:h]])*sin."""
+class _Rotation:
+    def __init__(self, graph: Graph, writes: Writes, tables: dict[Any, Node]) -> None:
+        self.graph, self.writes, self.tables = graph, writes, tables
+
+    def find(self, add: Node) -> None:
+        for straight, turned in (add.args, add.args[::-1]):
+            for x, cos, sin in _factors(straight, turned):
+                head = _head_dimension(x, cos, sin)
+                for style in ("neox", "gptj") if head else ():
+                    for last, whole in _wholes(add, x):
+                        if self.replace(last, whole, cos, sin, head, style):
+                            return
+
+    def replace(self, last: Node, x: Node, cos: Node, sin: Node, head: int, style: str) -> bool:
+        """x rotated, for the node that holds all of it."""
+        leaves = [n for n in dict.fromkeys(_leaf(n) for n in (cos, sin))
+                  if folded(self.graph.owning_module, n) is None]  # fmt: skip
+        if x in leaves or any(self.writes.at_all(n) for n in (cos, sin, *leaves)):
+            return False
+        wide = last.meta["val"].dtype
+
+        def replacement(trial: Trial) -> Any:
+            x = trial.tensors[0]
+            given = trial.of(trial.tensors[1:])
+            rows = [Fragment(n, leaves).run(given).select(head, 0) for n in (cos, sin)]
+            table = rotary_table(rows[0], rows[1], x.shape[0], style)
+            return rotated(x.to(wide), table, head, style)
+
+        nodes = Fragment(last, [x, *leaves]).nodes
+        name = f"rotated {style} {head} {[nodes.index(n) for n in (cos, sin) if n in nodes]}"
+        if not _proof.holds(last, [x, *leaves], replacement, name, self.writes):
+            return False
+        table = self.table(x, cos, sin, head, style)
+        if table is None:
+            return False
+        if x.meta["val"].dtype != wide:
+            x = call(self.graph, _aten._to_copy.default, (x,), last, dtype=wide)
+        put(self.graph, last, rotated, (x, table, head, style), self.writes)
+        return True
+
+    def table(self, x: Node, cos: Node, sin: Node, head: int, style: str) -> Node | None:
+        """One for all that are rotated by the same."""
+        behind = after(self.graph, cos, sin)
+        batch = number(self.graph, x.meta["val"].shape[0], behind)
+        key = (cos, sin, batch, head, style)
+        if batch is not None and key not in self.tables:
+            rows = [self.row(n, head, behind) for n in (cos, sin)]
+            self.tables[key] = call(self.graph, rotary_table, (*rows, batch, style), behind)
+        return self.tables.get(key)
+
+    def row(self, table: Node, head: int, behind: Node) -> Node:
+        """A table [b, t, d] without the dimension of heads."""
+        if table.target is _aten.unsqueeze.default and int(table.args[1]) % 4 == head:  # type: ignore[arg-type]
+            found: Any = table.args[0]
+            return found  # type: ignore[no-any-return]
+        return call(self.graph, _aten.select.int, (table, head, 0), behind)
+
+
+def _factors(straight: Any, turned: Any) -> list[tuple[Node, Node, Node]]:
+    """(x, cos, sin) of x*cos and f(x)*sin."""
     for node in (straight, turned):
         if not (isinstance(node, Node) and node.target is _aten.mul.Tensor):
-            return None
-    for halves, sin in (turned.args, turned.args[::-1]):
-        x = _turned(halves)
-        if x is None or x not in straight.args or not isinstance(sin, Node):
-            continue
-        cos = straight.args[1] if straight.args[0] is x else straight.args[0]
-        if isinstance(cos, Node) and x.meta["val"].dtype in _FLOATS and x.meta["val"].dim() == 4:
-            return x, cos, sin
-    return None
+            return []
+    found = []
+    for x, cos in (straight.args, straight.args[::-1]):
+        for made, sin in (turned.args, turned.args[::-1]):
+            is_table = _is_heads(cos) and _is_heads(sin) and made is not x
+            if is_table and _is_heads(x) and _is_heads(made):
+                found.append((x, cos, sin))
+    return found
 
 
-def _turned(node: Any) -> Node | None:
-    """x of cat([-x[..., h:], x[..., :h]], -1)."""
-    if not (isinstance(node, Node) and node.target is _aten.cat.default):
-        return None
-    parts: Any = node.args[0]
-    if len(parts) != 2 or not _is_last(node, node.args[1] if len(node.args) > 1 else 0):
-        return None
-    negative, first = parts
-    if not (isinstance(negative, Node) and negative.target is _aten.neg.default):
-        return None
-    second: Any = negative.args[0]
-    ends = _part(first), _part(second)
-    if ends[0] is None or ends[1] is None or ends[0][0] is not ends[1][0]:
-        return None
-    x, begin, half = ends[0]
-    _, at, rest = ends[1]
-    return x if (begin, at) == (0, half) and half == rest else None
-
-
-def _part(node: Any) -> tuple[Node, int, int] | None:
-    """(x, begin, length) of a part of x's last dimension."""
-    if not isinstance(node, Node) or not isinstance(node.meta.get("val"), torch.Tensor):
-        return None
-    length = expression(node.meta["val"].shape[-1])
-    if node.target is _aten.slice.Tensor:
-        given: list[Any] = [*node.args, *(None, 0, None, None, 1)[len(node.args) :]]
-        x, dim, begin, _, step = given
-        if not _is_last(node, dim) or step != 1 or not isinstance(begin or 0, int):
-            return None
-        size = expression(x.meta["val"].shape[-1])
-        begin = begin or 0
-        return x, begin + size if begin < 0 and isinstance(size, int) else begin, length
-    source: Any = node.args[0] if node.target is operator.getitem else None
-    if not isinstance(source, Node) or source.target not in _SPLITS:
-        return None
-    if not _is_last(node, source.args[2] if len(source.args) > 2 else source.kwargs.get("dim", 0)):
-        return None
-    sizes = [expression(part.shape[-1]) for part in source.meta["val"]]
-    whole: Any = source.args[0]
-    number: Any = node.args[1]
-    return whole, sum(sizes[:number]), length
-
-
-def _is_last(node: Node, dim: Any) -> bool:
-    rank: int = node.meta["val"].dim()
-    return isinstance(dim, int) and dim % rank == rank - 1
+def _leaf(node: Node) -> Node:
+    """What a table is computed from, one tensor after the other."""
+    while node.op == "call_function":
+        sources = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+        if len(sources) != 1:
+            break
+        node = sources[0]
+    return node
 
 
 def _head_dimension(x: Node, cos: Node, sin: Node) -> int:
-    """The dimension of x over which cos and sin [1 or b, t, d] are repeated; 0 if it is unclear."""
-    if any(n.target is not _aten.unsqueeze.default for n in (cos, sin)):
-        return 0
-    dims = {n.args[1] % 4 for n in (cos, sin) if isinstance(n.args[1], int)}
-    value = x.meta["val"]
-    if len(dims) != 1 or dims & {0, 3}:
-        return 0
-    head = dims.pop()
+    """The dimension of x [b, h, t, d] or [b, t, h, d] over which cos and sin are repeated: 1 in
+    their shapes; 0 if it is unclear."""
+    b, *middle, d = x.meta["val"].shape
+    found = {1, 2}
     for node in (cos, sin):
-        table = node.meta["val"]
-        is_batch = is_same(table.shape[0], 1) or is_same(table.shape[0], value.shape[0])
-        token = 3 - head
-        if not is_batch or not is_same(table.shape[token], value.shape[token]):
+        rows, *sizes, width = node.meta["val"].shape
+        if not is_same(width, d) or not (is_same(rows, 1) or is_same(rows, b)):
             return 0
-    return head
+        found &= {h for h in (1, 2)
+                  if is_same(sizes[h - 1], 1) and is_same(sizes[2 - h], middle[2 - h])}  # fmt: skip
+    return min(found, default=0)
 
 
-def _is_doubled(node: Any) -> bool:
-    """Whether the halves of the last dimension are surely equal."""
-    if not isinstance(node, Node):
-        return False
-    if node.target is _aten.cat.default:
-        parts: Any = node.args[0]
-        is_last = _is_last(node, node.args[1] if len(node.args) > 1 else 0)
-        return is_last and len(parts) == 2 and parts[0] is parts[1]
-    if node.target not in _ELEMENTWISE or len(node.all_input_nodes) != 1:
-        return False
-    if node.target is _aten.unsqueeze.default and _is_last(node, node.args[1]):
-        return False
-    return _is_doubled(node.args[0])
-
-
-def _with_rest(add: Node, x: Node) -> tuple[Node, Node]:
-    """What is rotated and what it is part of, where the rest of a head is only put behind it."""
+def _wholes(add: Node, x: Node) -> list[tuple[Node, Node]]:
+    """What is rotated, behind which the rest of a head is put, if there is one; then x alone."""
     user = only_user(add)
-    part = _part(x)
-    if user is None or user.target is not _aten.cat.default or part is None:
-        return add, x
-    parts: Any = user.args[0]
-    is_last = _is_last(user, user.args[1] if len(user.args) > 1 else 0)
-    if len(parts) != 2 or parts[0] is not add or not is_last:
-        return add, x
-    rest = _part(parts[1])
-    whole, begin, length = part
-    if rest is None or skip(rest[0]) is not skip(whole) or begin != 0 or rest[1] != length:
-        return add, x
-    is_all = is_same(length + rest[2], whole.meta["val"].shape[-1])
-    return (user, whole) if is_all else (add, x)
+    rows = [(add, x)]
+    if user is None or user.target is not _aten.cat.default:
+        return rows
+    whole: Any = x
+    if x.target is operator.getitem:
+        parts: Any = x.args[0]
+        whole = parts.args[0] if parts.target in _SPLITS else x
+    elif x.target is _aten.slice.Tensor:
+        whole = x.args[0]
+    while whole.target in _PLAIN:
+        whole = whole.args[0]
+    return [(user, whole), *rows] if whole is not x else rows

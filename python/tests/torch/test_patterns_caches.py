@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a cache are written where torch writes them, also those that are counted from the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+from backend_cases import floats  # noqa: E402
+from pattern_cases import HOWS, assert_as_torch, called, host_calls, made  # noqa: E402
+
+CACHE, ROWS = torch.zeros(1, 2, 7, 16), floats(1, 2, 2, 16)
+
+
+def put(cache: Any, at: Any, x: Any) -> Any:
+    cache[:, :, at] = x
+    return torch.sigmoid(cache)
+
+
+def copied(cache: Any, at: Any, x: Any) -> Any:
+    cache.index_copy_(2, at, x)
+    return torch.sigmoid(cache)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("at", [(-1, 0), (-7, -2), (3, 6)])
+def test_indices_from_the_end(at: tuple[int, ...], how: str, dtype: torch.dtype) -> None:
+    function = assert_as_torch(how, put, (CACHE, torch.tensor(at, dtype=dtype), ROWS))
+    assert "anyop.reshape_and_cache" in called(how, function)
+    assert host_calls(how, function) <= 1
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_an_index_from_the_end_that_is_known(how: str) -> None:
+    def program(cache: Any, x: Any) -> Any:
+        cache[:, :, torch.tensor([-1, 2])] = x
+        return torch.sigmoid(cache)
+
+    function = assert_as_torch(how, program, (CACHE, ROWS))
+    assert host_calls(how, function) <= (2 if how == "dynamic" else 1)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("program", [put, copied])
+@pytest.mark.parametrize("at", [(0, 7), (-8, 0), (0, -1)])
+def test_indices_that_are_no_rows_are_errors(program: Any, at: tuple[int, ...], how: str) -> None:
+    if program is put and at == (0, -1):
+        return
+    index = torch.tensor(at)
+    with pytest.raises(Exception) as wanted:
+        program(CACHE.clone(), index, ROWS)
+    cache = CACHE.clone()
+    with torch.no_grad():
+        function = made(how, program, (cache, torch.tensor([0, 1]), ROWS))
+        function(cache, torch.tensor([0, 1]), ROWS)
+        before = cache.clone()
+        kind = anyop.Error if how == "capture" else type(wanted.value)
+        with pytest.raises(kind, match="out of"):
+            function(cache, index, ROWS)
+    torch.testing.assert_close(cache, before)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_an_index_that_is_written_between_two_writes(how: str) -> None:
+    def program(cache: Any, at: Any, x: Any) -> Any:
+        cache[:, :, at] = x
+        at.sub_(2)
+        cache[:, :, at] = x + 1
+        return torch.sigmoid(cache)
+
+    assert_as_torch(how, program, (CACHE, torch.tensor([2, 5]), ROWS), calls=1)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_one_check_serves_all_layers(how: str) -> None:
+    def program(a: Any, b: Any, at: Any, x: Any) -> Any:
+        for cache in (a, b):
+            cache[:, :, at] = x
+            x = torch.sigmoid(x)
+        return torch.sigmoid(a), torch.sigmoid(b)
+
+    args = (CACHE, CACHE + 1, torch.tensor([-1, 3]), ROWS)
+    function = assert_as_torch(how, program, args)
+    assert host_calls(how, function) <= 1
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_rows_of_another_shape_are_spread(how: str) -> None:
+    assert_as_torch(how, put, (CACHE, torch.tensor([2, -1]), floats(2, 1, 16)))
+    assert_as_torch(how, put, (CACHE, torch.tensor([2, -1]), floats(1)[0]))
+    mask = torch.arange(7) > 4
+    assert_as_torch(how, put, (CACHE, mask, floats(1)[0]))
