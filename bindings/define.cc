@@ -50,8 +50,7 @@ void FillTables(Definition& d) {
 bool Register(std::unique_ptr<Definition> owned, const std::string& name, const char* file) {
   Definition& d = *owned;
   anyop::Define(d.table, file);
-  const Operator& op = *FindRegistered(name);
-  if (op.kernels.size() != 1 || op.kernels[0].data.data != &d) return false;
+  if (DefinitionOf(*FindRegistered(name)) != &d) return false;
   owned.release();
   for (const DefinedFunction& f : d.functions) Py_INCREF(f.function);
   Py_INCREF(d.accept);
@@ -85,11 +84,6 @@ PyObject* Define(PyObject*, PyObject* args) {
     const std::string name = d.library + "." + ParseContract(d.signature)->name;
     const bool is_new = Register(std::move(owned), name, ToNameShown(texts[6]).c_str());
     PyObject* function = PyDict_GetItemString(Functions(), name.c_str());
-    if (is_new) {
-      d.info = &ToOperator(function);
-      d.info->method.ml_meth =
-          reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&CallDefined));
-    }
     return Py_BuildValue("(OO)", function, is_new ? Py_True : Py_False);
   });
 }
@@ -118,6 +112,12 @@ PyMethodDef g_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+Definition* DefinitionOf(const Operator& op) {
+  const bool is_defined = op.kernels.size() == 1 && op.kernels[0].data.run == &RunFunction;
+  return is_defined ? static_cast<Definition*>(const_cast<void*>(op.kernels[0].data.data))
+                    : nullptr;
+}
 
 void AddDefineFunctions(PyObject* module) {
   if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};

@@ -32,6 +32,9 @@ struct Definition {
   const char* files[1] = {};
 };
 
+// Of an operator that anyop.define made; null for any other.
+Definition* DefinitionOf(const Operator& op);
+
 // The kernel: runs the function of the Definition that the context holds.
 int RunFunction(const anyop_context* context, const anyop_value* frame);
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "call.h"
+#include "define.h"
 #include "signature/defaults.h"
 #include "signature/schema.h"
 
@@ -132,8 +133,11 @@ void InitOpType() {
 
 Ref MakeFunction(Operator& op) {
   OperatorInfo* info = MakeInfo(op);
+  Definition* definition = DefinitionOf(op);
+  if (definition) definition->info = info;
+  const auto call = definition ? &CallDefined : &CallOperator;
   info->method = {info->python_name.c_str(),
-                  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&CallOperator)),
+                  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
                   METH_FASTCALL | METH_KEYWORDS, info->doc.c_str()};
   OpObject* self = PyObject_New(OpObject, g_op_type);
   if (!self) throw ErrorSet{};
@@ -145,8 +149,10 @@ Ref MakeFunction(Operator& op) {
 
 PyObject* Functions() {
   for (Operator* op : OperatorsFrom(std::size_t(PyDict_GET_SIZE(g_functions)))) {
+    const Ref name = ToPython(op->name);
+    if (PyDict_Contains(g_functions, name.get())) continue;  // by another thread, meanwhile
     const Ref function = MakeFunction(*op);
-    if (PyDict_SetItemString(g_functions, op->name.c_str(), function.get()) < 0) throw ErrorSet{};
+    if (!PyDict_SetDefault(g_functions, name.get(), function.get())) throw ErrorSet{};
   }
   return g_functions;
 }

@@ -111,7 +111,9 @@ assert anyop.info("probe.total")["file"] == path
 def test_types_of_the_extension_cannot_be_made_otherwise() -> None:
     extension: Any = anyop._anyop
     types = {t for t in vars(extension).values() if isinstance(t, type)}
-    types |= {type(anyop.softmax.__self__), type(anyop.softmax)}
+    graph = anyop.graph(lambda x: anyop.softmax(x), "f32[4]")
+    made = [graph, graph.stats(), graph.memory(), *graph.profile(np.ones(4, np.float32))]
+    types |= {type(o) for o in [anyop.softmax.__self__, anyop.softmax, *made]}
     types = {t for t in types if not issubclass(t, BaseException)}
     assert {t.__name__ for t in types} >= {"Tracer", "Traced", "Graph", "Captured", "Op"}
     for t in types:
