@@ -29,9 +29,9 @@ FRAMEWORKS = {"torch": "the PyTorch host", "jax": "the JAX host", "mindspore": "
 FAST, DEFAULT, ALL = 0, 1, 2
 # What leads into the code of the Python host. Without torch, whose own code is not to be tested.
 SANITIZED_TESTS = [
-    "arguments", "calls", "check_mode", "code_in_calls", "define", "graph", "graph_errors",
-    "graph_holds", "graph_host", "graph_nested", "graph_order", "library", "saved_graph",
-    "symbolic", "wrong_calls",
+    "arguments", "calls", "check_mode", "code_in_calls", "define", "define_processes", "graph",
+    "graph_errors", "graph_holds", "graph_host", "graph_nested", "graph_order", "library",
+    "saved_graph", "symbolic", "wrong_calls",
 ]  # fmt: skip
 WITHOUT_TORCH = """
 import sys, pytest
