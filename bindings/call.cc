@@ -55,16 +55,18 @@ PyObject* Call(OperatorInfo& info, const Slots& slots) {
 
 // Whether an object has torch's protocol without being a tensor: a proxy of torch.fx, or a size of
 // a program that is traced.
-bool HasTorchFunction(PyObject* object) {
+bool IsTorchFunction(PyObject* object) {
   if (!object || IsTorchTensor(object)) return false;
-  if (IsSymbolicNumber(object)) return true;
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-      if (HasTorchFunction(PySequence_Fast_GET_ITEM(object, i))) return true;
-    }
-    return false;
+  return IsSymbolicNumber(object) || PyObject_HasAttrString(object, "__torch_function__");
+}
+
+// The same of an argument, which may be a list of such objects.
+bool HasTorchFunction(PyObject* object) {
+  if (!object || !(PyTuple_Check(object) || PyList_Check(object))) return IsTorchFunction(object);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+    if (IsTorchFunction(Ref::Borrow(PySequence_Fast_GET_ITEM(object, i)).get())) return true;
   }
-  return PyObject_HasAttrString(object, "__torch_function__");
+  return false;
 }
 
 // A call that was refused because of a type: torch's operator asks such objects what they make of

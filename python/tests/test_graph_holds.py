@@ -146,8 +146,6 @@ def test_names_that_utf8_does_not_hold_are_refused(tmp_path: Path) -> None:
         (lambda: anyop.graph(anyop.softmax, bad, name="g"), "g: the type of x"),
         (lambda: anyop.Graph.parse(bad), "Graph.parse: the text"),
         (lambda: anyop.Graph.parse(str(g), {}, bad), "Graph.parse: the name"),
-        (lambda: anyop.save_graphs(tmp_path / "a", {bad: g}), "save: a name"),
-        (lambda: anyop.load_graph(tmp_path, bad), "load: the name"),
         (lambda: anyop.define(bad, lambda x: x), "define: the signature"),
         (lambda: anyop.set_policy(bad), "policy"),
     ]
@@ -156,12 +154,9 @@ def test_names_that_utf8_does_not_hold_are_refused(tmp_path: Path) -> None:
     g.save(os.fsencode(tmp_path) + b"/\xff.anyop")
     again = anyop.load_graph(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.anyop"))
     assert str(again) == str(g)
-    for path, kind in ((3, TypeError), ("a\0b", ValueError)):
-        with pytest.raises(kind) as caught:
-            g.save(path)  # type: ignore[arg-type]
-        assert isinstance(caught.value, anyop.Error)
-        with pytest.raises(kind):
-            anyop.load_graph(path)  # type: ignore[arg-type]
+    number: Any = 3
+    check(lambda: g.save(number), TypeError, "save: path is 3, but must be a path.")
+    check(lambda: anyop.load_graph(number), TypeError, "load: path is 3, but must be a path.")
 
 
 def test_a_state_that_is_dropped_lives_on() -> None:

@@ -84,6 +84,10 @@ def _path(path: str | os.PathLike[str], what: str) -> bytes:
     """As the system takes it: any bytes but 0."""
     try:
         name = os.fsencode(path)
+    except TypeError:
+        raise _anyop.WrongType(
+            f"{what}: path is {_anyop.show(path)}, but must be a path."
+        ) from None
     except UnicodeEncodeError as error:
         raise _anyop.InvalidArgument(
             f"{what}: the path {path!r} cannot be encoded in {error.encoding}."
