@@ -50,7 +50,7 @@ def through_capture(first: Session, dynamic: bool) -> Wrap:
 
 
 def difference(program: Program, wrap: Wrap, is_capture: bool = False) -> Difference | None:
-    """Runs all calls. is_capture: results have no promised strides, and autograd is not there."""
+    """Runs all calls. is_capture: what is captured has no gradients."""
     try:
         theirs = Session(program, wrap)
     except Refused:
@@ -93,10 +93,10 @@ def _between(program: Program, call: int, a: Seen, b: Seen, is_capture: bool) ->
         return Difference("structure", f"{where}: {a.spec} became {b.spec}")
     return (
         _forms(where, a, b, is_capture)
-        or _places(where, a, b, is_capture)
+        or _places(where, a, b)
         or _values(program, call, a.values, b.values, "value")
         or _gradients(program, call, a, b)
-        or _after_writes(program, call, a, b, is_capture)
+        or _after_writes(program, call, a, b)
     )
 
 
@@ -116,7 +116,7 @@ def _forms(where: str, a: Seen, b: Seen, is_capture: bool) -> Difference | None:
         if (x.dtype, x.shape) != (y.dtype, y.shape):
             shown = (f"{t.dtype}{list(t.shape)}" for t in (x, y))
             return Difference("shape or dtype", f"{name}: {' became '.join(shown)}")
-        if not is_capture and _real_strides(x) != _real_strides(y):
+        if _real_strides(x) != _real_strides(y):
             return Difference("strides", f"{name}: {x.stride()} became {y.stride()} of {x.shape}")
         if not is_capture and x.requires_grad != y.requires_grad:
             return Difference("requires_grad", f"{name}: {x.requires_grad}, {y.requires_grad}")
@@ -130,11 +130,11 @@ def _real_strides(t: torch.Tensor) -> list[int]:
     return [s for n, s in zip(t.shape, t.stride(), strict=True) if n != 1] if t.numel() else []
 
 
-def _places(where: str, a: Seen, b: Seen, is_capture: bool) -> Difference | None:
+def _places(where: str, a: Seen, b: Seen) -> Difference | None:
     names = list(a.places)
     same = ({id(v): n for n, v in s.arguments.items()} for s in (a, b))
     is_argument = [[ids.get(id(leaf)) for leaf in s.leaves] for ids, s in zip(same, (a, b))]
-    if is_argument[0] != is_argument[1] and not is_capture:
+    if is_argument[0] != is_argument[1]:
         return Difference("identity", f"{where}: {is_argument[0]} became {is_argument[1]}")
     for i, one in enumerate(names):
         for other in names[i + 1 :]:
@@ -209,14 +209,10 @@ def _gradients(program: Program, call: int, a: Seen, b: Seen) -> Difference | No
     return _values(program, call, *named, "gradient")
 
 
-def _after_writes(
-    program: Program, call: int, a: Seen, b: Seen, is_capture: bool
-) -> Difference | None:
+def _after_writes(program: Program, call: int, a: Seen, b: Seen) -> Difference | None:
     if program.grad == "train":
         return None
     was, now = overwrite(a), overwrite(b)
-    if is_capture:
-        was, now = ({n: v for n, v in s.items() if not n.startswith("refused")} for s in (was, now))
     if was.keys() != now.keys():
         refused = sorted(was.keys() ^ now.keys())
         return Difference("writable", f"call {call}: {', '.join(refused)} of one of both only")

@@ -46,9 +46,8 @@ def _is_tensor(value: Any) -> bool:
 
 
 def place_of(t: torch.Tensor) -> tuple[int, int, tuple[int, ...]]:
-    """(storage, offset, strides); storages without bytes are all alike."""
-    storage = t.untyped_storage()
-    return (storage.data_ptr() if storage.nbytes() else 0, t.storage_offset(), t.stride())
+    """(storage, offset, strides); where there are no elements, the storage does not matter."""
+    return (t.untyped_storage().data_ptr() if t.numel() else 0, t.storage_offset(), t.stride())
 
 
 def _copied(t: torch.Tensor) -> torch.Tensor:
