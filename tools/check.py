@@ -4,7 +4,8 @@
 fast     format, lint, house rules, build, C++ and Python tests without the slow ones
 default  + slow Python tests, the model, address, undefined and thread sanitizers (the first two
          under Python's tests of its host too), kernels on 64-bit Arm under qemu
---all    + clang-tidy, operators at every size under the sanitizers, all C++ tests under qemu
+--all    + clang-tidy, exhaustive Python tests, operators at every size under the sanitizers, all
+         C++ tests under qemu
 """
 
 from __future__ import annotations
@@ -305,9 +306,9 @@ def main() -> int:
     tally = Tally()
     lint(tally)
     ctest(tally, "C++ tests", BUILD, env={"OPTEST_QUICK": "1"} if tier == FAST else None)
-    slow = ["-m", "not slow and not bench"] if tier == FAST else []
-    pytest(tally, "Python tests", *slow, ROOT / "python/tests")
-    pytest(tally, "examples", *slow, ROOT / "examples")
+    marks = {FAST: "not slow and not bench and not exhaustive", DEFAULT: "not exhaustive", ALL: ""}
+    pytest(tally, "Python tests", "-m", marks[tier], ROOT / "python/tests")
+    pytest(tally, "examples", "-m", marks[tier], ROOT / "examples")
     report_frameworks()
     if tier >= DEFAULT:
         sanitizers(tally, tier)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import traceback
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 
 import anyop
 import torch
+from anyop.torch import _defects
+from torch.utils import _pytree as pytree
 
 from fuzz.noise import tolerances
 from fuzz.program import Program
@@ -30,6 +33,10 @@ def through_torch_compile(backend: Any, dynamic: bool) -> Wrap:
     return lambda module: torch.compile(module, backend=backend, dynamic=dynamic or None)
 
 
+# What capture may say of a legal program: it branches by data, or a size cannot vary.
+_REFUSALS = ("asks for the elements of a tensor", "but the program works for")
+
+
 class Refused(Exception):
     """capture says, with its reason, that a program is no graph."""
 
@@ -38,19 +45,48 @@ def through_capture(first: Session, dynamic: bool) -> Wrap:
     """first: a session of the same program whose arguments are the example."""
 
     def wrap(module: Any) -> Any:
-        given = first.arguments()
-        passed = [t for name, t in given.items() if name not in first.program.buffers]
-        dims = [{d: f"n{i}_{d}" for d in range(t.dim())} for i, t in enumerate(passed)]
+        passed = first.passed(first.arguments())
+        tensors = [t for t in pytree.tree_leaves(passed) if isinstance(t, torch.Tensor)]
+        dims = [{d: f"n{i}_{d}" for d in range(t.dim())} for i, t in enumerate(tensors)]
         try:
             return anyop.torch.capture(module, *passed, dynamic=dims if dynamic else None)
         except anyop.InvalidArgument as error:
-            raise Refused(str(error)) from error
+            if any(reason in str(error) for reason in _REFUSALS):
+                raise Refused(str(error)) from error
+            raise
 
     return wrap
 
 
+class Defects(logging.Handler):
+    """Exceptions of anyop's own that a program survives, since torch runs it instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Difference] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _, kind, error, place = record.args  # type: ignore[misc]
+        text = str(error).partition("\n")[0]
+        self.found.append(Difference(f"defect, {kind} at {place}", text))
+
+    def __enter__(self) -> Defects:
+        _defects._logged.clear()  # each place is logged once
+        logging.getLogger("anyop").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("anyop").removeHandler(self)
+
+
 def difference(program: Program, wrap: Wrap, is_capture: bool = False) -> Difference | None:
     """Runs all calls. is_capture: what is captured has no gradients."""
+    with Defects() as defects:
+        found = _difference(program, wrap, is_capture)
+    return found or next(iter(defects.found), None)
+
+
+def _difference(program: Program, wrap: Wrap, is_capture: bool) -> Difference | None:
     try:
         theirs = Session(program, wrap)
     except Refused:
@@ -133,7 +169,9 @@ def _real_strides(t: torch.Tensor) -> list[int]:
 def _places(where: str, a: Seen, b: Seen) -> Difference | None:
     names = list(a.places)
     same = ({id(v): n for n, v in s.arguments.items()} for s in (a, b))
-    is_argument = [[ids.get(id(leaf)) for leaf in s.leaves] for ids, s in zip(same, (a, b))]
+    is_argument = [
+        [ids.get(id(leaf)) for leaf in s.leaves] for ids, s in zip(same, (a, b), strict=True)
+    ]
     if is_argument[0] != is_argument[1]:
         return Difference("identity", f"{where}: {is_argument[0]} became {is_argument[1]}")
     for i, one in enumerate(names):
@@ -216,8 +254,7 @@ def _after_writes(program: Program, call: int, a: Seen, b: Seen) -> Difference |
     if was.keys() != now.keys():
         refused = sorted(was.keys() ^ now.keys())
         return Difference("writable", f"call {call}: {', '.join(refused)} of one of both only")
-    found = _values(program, call, was, now, "written into")
-    return found
+    return _values(program, call, was, now, "written into")
 
 
 def place_in(text: str) -> str:

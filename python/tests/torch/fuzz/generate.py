@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from fuzz import patterns, values, views, writes  # noqa: F401: they register statements
+from fuzz import patterns, rare, values, views, writes  # noqa: F401
 from fuzz.grammar import STATEMENTS
 from fuzz.program import Program, uses
 from fuzz.scope import FLOATS, WHOLES, Refused, Scope, joined
-from fuzz.session import _GRAD
+from fuzz.session import _GRAD, is_trained
 
 
 def _shape(rng: random.Random, dims: list[str]) -> list[str]:
@@ -39,9 +39,11 @@ def _laid_out(rng: random.Random, text: str, name: str, rank: int) -> str:
     """The same type in memory that is not in order."""
     if rank < 1 or rng.random() < 0.65:
         return text
-    ways = [f"{name} = torch.cat([{name}, {name}], -1)[..., ::2]",
-            f"{name} = torch.cat([{name}, {name}])[{name}.shape[0]:]",
-            f"{name} = {name}[:1].expand_as({name})"]  # fmt: skip
+    ways = [
+        f"{name} = torch.cat([{name}, {name}], -1)[..., ::2]",
+        f"{name} = torch.cat([{name}, {name}])[{name}.shape[0]:]",
+        f"{name} = {name}[:1].expand_as({name})",
+    ]
     if rank >= 2:
         ways += [f"{name} = {name}.mT.contiguous().mT"] * 2
     return f"{text}\n{rng.choice(ways)}"
@@ -58,8 +60,12 @@ def _view(rng: random.Random, name: str, base: str, rank: int) -> str:
 
 
 def arguments(rng: random.Random, is_varying: bool) -> list[str]:
-    dims = [str(rng.choice([1, 2, 2, 3, 4])), str(rng.choice([2, 3, 4])),
-            str(rng.choice([1, 2, 3, 4, 4, 6])), str(rng.choice([4, 8, 6, 2, 1, 5]))]  # fmt: skip
+    dims = [
+        str(rng.choice([1, 2, 2, 3, 4])),
+        str(rng.choice([2, 3, 4])),
+        str(rng.choice([1, 2, 3, 4, 4, 6])),
+        str(rng.choice([4, 8, 6, 2, 1, 5])),
+    ]
     if is_varying:
         dims[rng.choice([1, 2, 2])] = "n"
     made, ranks = [], []
@@ -75,16 +81,28 @@ def arguments(rng: random.Random, is_varying: bool) -> list[str]:
             shape[rng.randrange(len(shape))] = "0"
         made.append(_laid_out(rng, _fresh(rng, name, shape), name, len(shape)))
         ranks.append(len(shape))
+    for i in range(rng.choice([0, 0, 0, 1, 2])):
+        made.append(
+            f"k{i} = {rng.choice(['2', 'call', '0.5 + call', '3 - call', 'call > 0', '1.5'])}"
+        )
     return made
 
 
 def _conditions(s: Scope) -> str:
     x = s.pick()
-    conditions = [f"{x}.is_contiguous()", f"{x}.numel() > {s[x].numel()}", f"{x}.dtype == torch.float32",
-                  f"{x}.dim() == 2", f"not {x}.is_contiguous()"]  # fmt: skip
+    conditions = [
+        f"{x}.is_contiguous()",
+        f"{x}.numel() > {s[x].numel()}",
+        f"{x}.dtype == torch.float32",
+        f"{x}.dim() == 2",
+        f"not {x}.is_contiguous()",
+    ]
     if s[x].dim():
-        conditions += [f"{x}.stride({s.dim(x)}) == 1", f"{x}.shape[0] == {s[x].shape[0]}",
-                       f"{x}.stride() == {tuple(s[x].stride())}"]  # fmt: skip
+        conditions += [
+            f"{x}.stride({s.dim(x)}) == 1",
+            f"{x}.shape[0] == {s[x].shape[0]}",
+            f"{x}.stride() == {tuple(s[x].stride())}",
+        ]
     return s.rng.choice(conditions)
 
 
@@ -118,12 +136,30 @@ def _leaves(s: Scope) -> list[str]:
         made.append(s.rng.choice(made))
     if s.often(0.15):
         x = s.pick()
-        made.append(s.one_of("None", "3", f"{x}.dim()", f"{x}.shape", f"{x}.numel()", "2.5", "'word'",
-                             f"{x}.is_contiguous()", f"{x}.stride()", f"{x}.dtype"))  # fmt: skip
+        made.append(
+            s.one_of(
+                "None",
+                "3",
+                f"{x}.dim()",
+                f"{x}.shape",
+                f"{x}.numel()",
+                "2.5",
+                "'word'",
+                f"{x}.is_contiguous()",
+                f"{x}.stride()",
+                f"{x}.dtype",
+            )
+        )
     if s.often(0.2):
         x = s.pick(lambda t: t.dim() >= 1)
-        made.append(s.one_of(f"{x}[0:1]", f"{x}.mT" if s[x].dim() > 1 else x, f"{x}[None]",
-                             f"{x}.view(-1)" if s[x].is_contiguous() else x))  # fmt: skip
+        made.append(
+            s.one_of(
+                f"{x}[0:1]",
+                f"{x}.mT" if s[x].dim() > 1 else x,
+                f"{x}[None]",
+                f"{x}.view(-1)" if s[x].is_contiguous() else x,
+            )
+        )
     return made
 
 
@@ -147,15 +183,27 @@ def program(seed: int) -> Program:
             made_text = _branched(s, weights) if rng.random() < 0.06 else _statement(s, weights)
             if not s.run(made_text):
                 s.number = number
-    buffers = tuple(n for n in shell.names if rng.random() < 0.5) if rng.random() < 0.4 else ()
+    buffers = (
+        tuple(n for n in shell.names if n[0] == "x" and rng.random() < 0.5)
+        if rng.random() < 0.4
+        else ()
+    )
     leaves: list[str] = []
     with contextlib.suppress(Refused):
         leaves = _leaves(s)
     return Program(
-        seed, tuple(made), buffers, tuple(s.body), tuple(leaves),
+        seed,
+        tuple(made),
+        buffers,
+        tuple(s.body),
+        tuple(leaves),
         form=rng.choice(["tuple", "single", "dict", "nested", "list"]),
-        between=rng.choice(["keep", "write", "move"]), grad=grad, dynamic=is_varying, sizes=sizes,
-    )  # fmt: skip
+        between=rng.choice(["keep", "write", "move"]),
+        grad=grad,
+        dynamic=is_varying,
+        sizes=sizes,
+        is_packed=rng.random() < 0.1,
+    )
 
 
 def _starts(shell: Program) -> tuple[list[dict[str, torch.Tensor]], Any]:
@@ -164,8 +212,7 @@ def _starts(shell: Program) -> tuple[list[dict[str, torch.Tensor]], Any]:
     for call in range(len(shell.sizes)):
         given = names["arguments"](call)
         if shell.grad == "train":
-            for t in given.values():
-                if t.is_floating_point() and t._base is None:
-                    t.requires_grad_()
+            for t in filter(is_trained, given.values()):
+                t.requires_grad_()
         made.append(given)
     return made, _GRAD[shell.grad]

@@ -75,6 +75,8 @@ def _shorter_arguments(program: Program) -> Iterator[Program]:
         yield replace(program, grad="no_grad")
     if program.form not in ("tuple", "single"):
         yield replace(program, form="tuple")
+    if program.is_packed:
+        yield replace(program, is_packed=False)
     if program.buffers:
         yield replace(program, buffers=())
 

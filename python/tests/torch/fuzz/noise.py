@@ -20,22 +20,24 @@ from fuzz.session import Seen, Session
 TRIALS, SAFETY = 4, 16.0
 
 # Operators whose result is one value of an argument, or is rounded once from such.
-_EXACT = frozenset("""
+_EXACT = frozenset(
+    """
     abs alias amax amin any all arange argmax argmin argsort as_strided as_strided_ bitwise_and
     bitwise_not bitwise_or bitwise_xor bucketize cat ceil chunk clamp clamp_ clamp_max clamp_min
     clone constant_pad_nd copy copy_ cummax cummin detach diagonal empty empty_like empty_strided
-    eq equal expand eye fill fill_ flip floor full full_like gather ge glu_jvp gt index index_copy
+    eq equal expand eye fill fill_ flip floor full full_like gather ge gt index index_copy
     index_copy_ index_fill index_fill_ index_put index_put_ index_select isfinite isinf isnan
     item kthvalue le lift_fresh logical_and logical_not logical_not_ logical_or logical_xor lt
     masked_fill masked_fill_ masked_scatter masked_scatter_ masked_select max maximum median min
     minimum movedim narrow ne neg neg_ new_empty new_full new_ones new_zeros nonzero ones ones_like
-    permute pixel_shuffle relu relu_ repeat reshape roll round scalar_tensor scatter scatter_ select
-    set_ sign slice slice_scatter select_scatter sort split split_with_sizes squeeze squeeze_ stack t t_ take to
-    topk transpose transpose_ tril tril_ triu triu_ trunc unbind unfold unsqueeze unsqueeze_ view
-    where zero_ zeros zeros_like _to_copy _unsafe_view _reshape_alias _local_scalar_dense
-    rand rand_like randn bernoulli bernoulli_ uniform_ normal_ randint native_dropout embedding
-    nan_to_num nan_to_num_ hardtanh repeat_interleave searchsorted
-""".split())  # fmt: skip
+    permute relu relu_ repeat reshape roll round scalar_tensor scatter scatter_ select
+    set_ sign slice slice_scatter select_scatter sort split split_with_sizes squeeze squeeze_ stack
+    t t_ take to topk transpose transpose_ tril tril_ triu triu_ trunc unbind unfold unsqueeze
+    unsqueeze_ view where zero_ zeros zeros_like _to_copy _unsafe_view _reshape_alias
+    _local_scalar_dense rand rand_like randn bernoulli bernoulli_ uniform_ normal_ randint
+    native_dropout embedding nan_to_num hardtanh repeat_interleave searchsorted
+    """.split()  # noqa: SIM905
+)
 _ONE_ROUNDING = frozenset(("add", "sub", "mul", "rsub", "add_", "sub_", "mul_", "div", "div_"))
 _WIDE = (torch.float32, torch.float64)
 
@@ -117,8 +119,10 @@ def tolerances(program: Program, call: int) -> dict[str, torch.Tensor | None]:
 
 
 def _everything(seen: Seen) -> dict[str, torch.Tensor]:
-    return {**seen.values, **{f"gradient of {n}": t for n, t in seen.gradients.items()
-                              if isinstance(t, torch.Tensor)}}  # fmt: skip
+    return {
+        **seen.values,
+        **{f"gradient of {n}": t for n, t in seen.gradients.items() if isinstance(t, torch.Tensor)},
+    }
 
 
 def _spread(value: torch.Tensor, others: list[torch.Tensor | None]) -> torch.Tensor | None:

@@ -15,9 +15,14 @@ def row_for(s: Scope, x: str, whole: bool = False) -> str:
     """Weights of a norm: [d], [1], [1, d], x's own shape."""
     t, d = s[x], s.size(x, -1)
     last = t.shape[-1]
-    found = s.all(lambda o: o.is_floating_point() and o.dim() >= 1
-                  and o.shape[-1] in ((last,) if whole else (last, 1))
-                  and (not whole or (o.dim() == 1 and o.dtype == t.dtype)))  # fmt: skip
+    found = s.all(
+        lambda o: (
+            o.is_floating_point()
+            and o.dim() >= 1
+            and o.shape[-1] in ((last,) if whole else (last, 1))
+            and (not whole or (o.dim() == 1 and o.dtype == t.dtype))
+        )
+    )
     found = [f for f in found if all(c[f].shape[-1] in (1, c[x].shape[-1]) for c in s.calls)]
     if found and s.often(0.8):
         return s.rng.choice(found)
@@ -35,11 +40,20 @@ def rms_norm(s: Scope) -> str:
     square = s.one_of(f"{h}.pow(2)", f"{h} * {h}", f"{h}.square()", f"{h} ** 2", f"{h}.pow(2)")
     dtype = f", dtype={s.rng.choice(FLOATS)}" if s.often(0.15) else ""
     mean = f"({square}).mean({d}, keepdim={s.often(0.9)}{dtype})"
-    root = s.one_of(f"torch.rsqrt({mean} + {eps})", f"torch.rsqrt({mean} + {eps})", f"1 / torch.sqrt({mean} + {eps})")
+    root = s.one_of(
+        f"torch.rsqrt({mean} + {eps})",
+        f"torch.rsqrt({mean} + {eps})",
+        f"1 / torch.sqrt({mean} + {eps})",
+    )
     w = row_for(s, x)
-    last = s.one_of(f"{y} = {w} * {y}.to({x}.dtype)", f"{y} = ({y} * (1.0 + {w}.float())).to({x}.dtype)",
-                    f"{y} = {y} * {w}", f"{y} = {y}.to({x}.dtype)", f"{y} = ({w} + 0.5) * {y}",
-                    f"{y} = ({w} * {y}).to({x}.dtype)")  # fmt: skip
+    last = s.one_of(
+        f"{y} = {w} * {y}.to({x}.dtype)",
+        f"{y} = ({y} * (1.0 + {w}.float())).to({x}.dtype)",
+        f"{y} = {y} * {w}",
+        f"{y} = {y}.to({x}.dtype)",
+        f"{y} = ({w} + 0.5) * {y}",
+        f"{y} = ({w} * {y}).to({x}.dtype)",
+    )
     cast = s.one_of(f"{h} = {x}.to({wide})", f"{h} = {x}")
     return f"{cast}\n{y} = {h} * {root}\n{last}"
 
@@ -55,8 +69,10 @@ def layer_norm(s: Scope) -> str:
         w = s.one_of("None", row_for(s, x, True))
         return f"{y} = F.rms_norm({x}, ({d},), {w}, {s.one_of('1e-5', 'None', '0.1')})"
     h = s.new()
-    return (f"{h} = {x} - {x}.mean(-1, keepdim=True)\n"
-            f"{y} = {h} * torch.rsqrt({h}.pow(2).mean(-1, keepdim=True) + 1e-5) * {row_for(s, x)}")  # fmt: skip
+    return (
+        f"{h} = {x} - {x}.mean(-1, keepdim=True)\n"
+        f"{y} = {h} * torch.rsqrt({h}.pow(2).mean(-1, keepdim=True) + 1e-5) * {row_for(s, x)}"
+    )
 
 
 def _table(s: Scope, x: str, width: str) -> str:
@@ -65,8 +81,10 @@ def _table(s: Scope, x: str, width: str) -> str:
     dtype = s.one_of(s[x].dtype, s[x].dtype, torch.float32)
     n = s.new()
     many = s.one_of("angles", "angles", "angles[None]", "angles[None, None]")
-    return (f"{n} = torch.arange({t})[:, None].float() * torch.linspace(0.1, 1, {width})[None]\n"
-            f"{n} = torch.cat(({n}, {n}), -1){many[6:]}.to({dtype})")  # fmt: skip
+    return (
+        f"{n} = torch.arange({t})[:, None].float() * torch.linspace(0.1, 1, {width})[None]\n"
+        f"{n} = torch.cat(({n}, {n}), -1){many[6:]}.to({dtype})"
+    )
 
 
 @statement(5)
@@ -88,17 +106,30 @@ def rope(s: Scope) -> str:
         f"torch.cat((-{x}.chunk(2, -1)[1], {x}.chunk(2, -1)[0]), -1)",
         f"torch.stack((-{x}[..., 1::2], {x}[..., ::2]), -1).flatten(-2)",
         f"torch.cat(({x}[..., {half}:], -{x}[..., :{half}]), -1)",
-    )  # fmt: skip
+    )
     return f"{table}\n{y} = {x} * {cos} + {turn} * {sin}"
 
 
 def _heads(s: Scope) -> tuple[str, str, str]:
     """Queries, keys and values [b, h, t, d]: what there is, or views of it."""
-    q = s.pick(lambda t: t.is_floating_point() and 2 <= t.dim() <= 4 and 0 < t.shape[-1] <= 16
-               and t.numel() <= 512)  # fmt: skip
+    q = s.pick(
+        lambda t: (
+            t.is_floating_point()
+            and 2 <= t.dim() <= 4
+            and 0 < t.shape[-1] <= 16
+            and t.numel() <= 512
+        )
+    )
     t = s[q]
-    found = s.all(lambda o: o.dtype == t.dtype and o.dim() == t.dim() and o.shape[-1] == t.shape[-1]
-                  and o.shape[:-2] == t.shape[:-2] and o.shape[-2] > 0)  # fmt: skip
+    found = s.all(
+        lambda o: (
+            o.dtype == t.dtype
+            and o.dim() == t.dim()
+            and o.shape[-1] == t.shape[-1]
+            and o.shape[:-2] == t.shape[:-2]
+            and o.shape[-2] > 0
+        )
+    )
     found = [f for f in found if all(c[f].shape[-1] == c[q].shape[-1] for c in s.calls)]
     k = s.rng.choice(found)
     values = [v for v in found if s[v].shape == s[k].shape]
@@ -114,11 +145,14 @@ def _mask(s: Scope, q: str, k: str) -> str:
     shift = s.one_of("", "", f" + {b} - {a}", " + 1")
     past = f"{cols}[None, :] <= {rows}[:, None]{shift}"
     made = s.one_of(
-        past, past, f"({past}) & ({cols}[None, :] > {rows}[:, None] - {s.one_of(1, 2, 3)})",
+        past,
+        past,
+        f"({past}) & ({cols}[None, :] > {rows}[:, None] - {s.one_of(1, 2, 3)})",
         f"torch.ones({a}, {b}, dtype=torch.bool).tril({s.one_of(0, 1)})",
-        f"{cols}[None, :] < {s.one_of(2, 3)}", f"{cols} < {s.one_of(1, 2)}",
+        f"{cols}[None, :] < {s.one_of(2, 3)}",
+        f"{cols} < {s.one_of(1, 2)}",
         f"torch.zeros({a}, {b}, dtype=torch.bool).logical_not()",
-    )  # fmt: skip
+    )
     if s.often(0.35):
         low = s.one_of("float('-inf')", "torch.finfo(torch.float32).min", "-1e4")
         made = f"torch.zeros({a}, {b}, dtype={s[q].dtype}).masked_fill(~({made}), {low})"
@@ -162,7 +196,8 @@ def attention_by_hand(s: Scope) -> str:
     n, y = s.new(), s.new()
     lines = [f"{n} = {q} @ {k}.mT * {s.one_of(0.3, 1.0, 0.5)}"]
     if s.often(0.5):
-        lines.append(f"{n} = {n}.masked_fill(~({_mask_of_bools(s, q, k)}), {s.one_of(-1e4, 'float(%r)' % '-inf')})")
+        low = s.one_of("-1e4", "float('-inf')")
+        lines.append(f"{n} = {n}.masked_fill(~({_mask_of_bools(s, q, k)}), {low})")
     kind = s.one_of("", "", ", dtype=torch.float32")
     lines.append(f"{n} = torch.softmax({n}, -1{kind}).to({q}.dtype)")
     return "\n".join([*lines, f"{y} = {n} @ {v}"])
@@ -177,11 +212,20 @@ def of_anyop(s: Scope) -> str:
     x = s.pick(lambda t: t.dtype in _ANYOP and t.dim() >= 1 and t.numel() > 0)
     d = s[x].shape[-1]
     w = row_for(s, x, True)
-    ways = [f"anyop.rms_norm({x}, {w}, 1e-5)", f"anyop.softmax({x})", f"anyop.sigmoid({x})",
-            f"torch.ops.anyop.rms_norm({x}, {w})", f"anyop.gelu({x}, 'tanh')", f"anyop.argmax({x})",
-            f"anyop.layer_norm({x}, {w}, None)", f"anyop.add({x}, {w})", f"anyop.mul({x}, {x})",
-            f"anyop.cast({x}, '{s.one_of('bf16', 'f32', 'f16')}')", f"anyop.top_k({x}, 1)[0]",
-            f"anyop.add_rms_norm({x}, {x}, {w})[{s.one_of(0, 1)}]"]  # fmt: skip
+    ways = [
+        f"anyop.rms_norm({x}, {w}, 1e-5)",
+        f"anyop.softmax({x})",
+        f"anyop.sigmoid({x})",
+        f"torch.ops.anyop.rms_norm({x}, {w})",
+        f"anyop.gelu({x}, 'tanh')",
+        f"anyop.argmax({x})",
+        f"anyop.layer_norm({x}, {w}, None)",
+        f"anyop.add({x}, {w})",
+        f"anyop.mul({x}, {x})",
+        f"anyop.cast({x}, '{s.one_of('bf16', 'f32', 'f16')}')",
+        f"anyop.top_k({x}, 1)[0]",
+        f"anyop.add_rms_norm({x}, {x}, {w})[{s.one_of(0, 1)}]",
+    ]
     if d % 2 == 0:
         ways.append(f"anyop.silu_and_mul({x})")
     return f"{s.new()} = {s.rng.choice(ways)}"
@@ -193,6 +237,10 @@ def glu(s: Scope) -> str:
     y = s.rng.choice(s.all(lambda o: o.shape == s[x].shape and o.is_floating_point()))
     n = f"0.7978845608 * ({x} + 0.044715 * {x}.pow(3.0))"
     return f"{s.new()} = " + s.one_of(
-        f"F.silu({x}) * {y}", f"F.gelu({x}, approximate='tanh') * {y}", f"{x} * torch.sigmoid({x}) * {y}",
-        f"0.5 * {x} * (1.0 + torch.tanh({n}))", f"{x} * torch.sigmoid(1.702 * {x})", f"{x} + {y} * 1.0",
-    )  # fmt: skip
+        f"F.silu({x}) * {y}",
+        f"F.gelu({x}, approximate='tanh') * {y}",
+        f"{x} * torch.sigmoid({x}) * {y}",
+        f"0.5 * {x} * (1.0 + torch.tanh({n}))",
+        f"{x} * torch.sigmoid(1.702 * {x})",
+        f"{x} + {y} * 1.0",
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-_NAME = re.compile(r"\b[xv]\d+\b")
+_NAME = re.compile(r"\b[xkv]\d+\b")
 _MADE = re.compile(r"^\s*((?:v\d+, )*v\d+),? = ", re.M)
 _numbers = count()
 
@@ -33,7 +33,9 @@ class Program:
     """arguments: statements that make x0, x1, ...; they read `g`, a generator, and `n`, a size.
 
     buffers: those of them that are buffers of a module. between: what happens to these between
-    calls ("keep", "write", "move"). leaves: expressions that are returned, held by `form`.
+    calls ("keep", "write", "move"); in training they are parameters. k0, k1, ... are arguments that
+    are numbers. is_packed: whether all arguments are passed in one list. leaves: expressions that
+    are returned, held by `form`.
     grad: "no_grad", "inference", "plain" or "train". sizes: n of each call.
     """
 
@@ -47,11 +49,12 @@ class Program:
     grad: str = "no_grad"
     dynamic: bool = False
     sizes: tuple[int, ...] = (4,)
+    is_packed: bool = False
 
     @property
     def names(self) -> list[str]:
         """Of all arguments, in order."""
-        return [f"x{i}" for i in sorted({int(n[1:]) for a in self.arguments for n in _made(a)})]
+        return sorted({n for a in self.arguments for n in _made(a)})
 
     def result(self) -> str:
         leaves = list(self.leaves) or ["None"]
@@ -68,19 +71,35 @@ class Program:
 
     def source(self) -> str:
         passed = [name for name in self.names if name not in self.buffers]
-        lines = [HEAD, "", "def arguments(call):"]
+        lines = [HEAD, "", *self.holder(), "def arguments(call):"]
         lines.append(f"    g = torch.Generator().manual_seed({self.seed} * 8 + call)")
         lines.append(f"    n = {self.sizes!r}[call]")
         lines += [f"    {line}" for a in self.arguments for line in a.split("\n")]
         lines += [f"    return {{{', '.join(f'{n!r}: {n}' for n in self.names)}}}", "", ""]
         lines.append("class Program(torch.nn.Module):")
         lines += ["    def __init__(self, given):", "        super().__init__()"]
-        lines += [f'        self.register_buffer("{n}", given["{n}"])' for n in self.buffers]
-        lines += ["", f"    def forward({', '.join(['self', *passed])}):"]
+        lines += [f'        hold(self, "{n}", given["{n}"])' for n in self.buffers]
+        if self.is_packed:
+            lines += ["", "    def forward(self, given):", f"        [{', '.join(passed)}] = given"]
+        else:
+            lines += ["", f"    def forward({', '.join(['self', *passed])}):"]
         lines += [f"        {n} = self.{n}" for n in self.buffers]
         lines += [f"        {line}" for s in self.body for line in s.split("\n")]
         lines.append(f"        return {self.result()}")
         return "\n".join(lines) + "\n"
+
+    def holder(self) -> list[str]:
+        if not self.buffers:
+            return []
+        is_weight = "t.is_floating_point() and t._base is None" if self.grad == "train" else "False"
+        return [
+            "def hold(module, name, t):",
+            f"    if {is_weight}:",
+            "        return module.register_parameter(name, torch.nn.Parameter(t))",
+            "    module.register_buffer(name, t)",
+            "",
+            "",
+        ]
 
     def names_and_code(self) -> dict[str, Any]:
         """The names of the source, executed; a debugger and Dynamo see its lines."""
@@ -104,4 +123,4 @@ class Program:
 
 
 def _made(argument: str) -> set[str]:
-    return set(re.findall(r"^(x\d+) = ", argument, re.M))
+    return set(re.findall(r"^([xk]\d+) = ", argument, re.M))

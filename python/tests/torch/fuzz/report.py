@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from fuzz.program import Program
 
-_GUARDS = {"no_grad": "torch.no_grad()", "inference": "torch.inference_mode()",
-           "plain": "torch.enable_grad()", "train": "torch.enable_grad()"}  # fmt: skip
+_GUARDS = {
+    "no_grad": "torch.no_grad()",
+    "inference": "torch.inference_mode()",
+    "plain": "torch.enable_grad()",
+    "train": "torch.enable_grad()",
+}
 
 _MAKE = {
     "compile": "torch.compile(module, backend=backend, dynamic={dynamic})",
@@ -19,7 +23,17 @@ BUFFERS, BETWEEN, CALLS = {buffers!r}, {between!r}, {calls}
 
 
 def example():
-    return [t for name, t in arguments(0).items() if name not in BUFFERS]
+    return passed(arguments(0))
+
+
+def tensors():
+    leaves = torch.utils._pytree.tree_leaves(example())
+    return [t for t in leaves if isinstance(t, torch.Tensor)]
+
+
+def passed(given):
+    rows = [t for name, t in given.items() if name not in BUFFERS]
+    return [rows] if {packed} else rows
 
 
 def show(backend):
@@ -34,17 +48,19 @@ def show(backend):
         given = given if call == 0 else arguments(call)
         for name in BUFFERS:
             old = getattr(module, name)
-            if call and BETWEEN == "move":
+            if call and BETWEEN == "move" and not isinstance(old, torch.nn.Parameter):
                 setattr(module, name, given[name])
-            elif call and BETWEEN == "write":
-                old.copy_(given[name])
+            elif call and BETWEEN != "keep":
+                with torch.no_grad():
+                    old.copy_(given[name])
             given[name] = getattr(module, name)
         {train}
-        versions = {{n: 0 if t.is_inference() else t._version for n, t in given.items()}}
+        versions = {{n: 0 if t.is_inference() else t._version for n, t in given.items()
+                    if isinstance(t, torch.Tensor)}}
         torch.manual_seed(call + 1)
         try:
             with {guard}:
-                result = f(*[t for name, t in given.items() if name not in BUFFERS])
+                result = f(*passed(given))
         except Exception as error:
             return print(backend, "call", call, "raises", type(error).__name__, str(error)[:300])
         leaves = torch.utils._pytree.tree_leaves(result)
@@ -54,7 +70,8 @@ def show(backend):
                 print(backend, call, name, t)
                 continue
             base = t.untyped_storage().data_ptr()
-            alias = [n for n, o in {{**given, **made}}.items() if n != name and isinstance(o, torch.Tensor)
+            others = {{n: o for n, o in {{**given, **made}}.items() if isinstance(o, torch.Tensor)}}
+            alias = [n for n, o in others.items() if n != name
                      and o.numel() and o.untyped_storage().data_ptr() == base]
             written = name in versions and not t.is_inference() and t._version != versions[name]
             print(backend, call, name, t.dtype, list(t.shape), "strides", t.stride(),
@@ -71,22 +88,29 @@ _GRADIENTS = """total = sum((t.float() * (torch.arange(t.numel()).reshape(t.shap
                     for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad)
         if isinstance(total, torch.Tensor):
             total.backward()
-        print(backend, call, "gradients", {n: t.grad for n, t in given.items() if t.is_leaf})"""
+        print(backend, call, "gradients", {n: t.grad for n, t in given.items()
+                                           if isinstance(t, torch.Tensor) and t.is_leaf})"""
 
 
 def script(program: Program, way: str, why: str) -> str:
     """way: "compile" or "capture"."""
     dims = "None"
     if program.dynamic:
-        dims = '[{d: f"n{i}_{d}" for d in range(t.dim())} for i, t in enumerate(example())]'
+        dims = "[{d: f'n{i}_{d}' for d in range(t.dim())} for i, t in enumerate(tensors())]"
     is_train = program.grad == "train"
     foot = _FOOT.format(
-        buffers=program.buffers, between=program.between, calls=len(program.sizes),
+        buffers=program.buffers,
+        packed=program.is_packed,
+        between=program.between,
+        calls=len(program.sizes),
         make=_MAKE[way].format(dynamic=program.dynamic or None, dims=dims),
-        guard=_GUARDS[program.grad], name="anyop",
+        guard=_GUARDS[program.grad],
+        name="anyop",
         train="[t.requires_grad_() for n, t in given.items() if n not in BUFFERS "
-        "and t.is_floating_point() and t._base is None]" if is_train else "",
+        "and isinstance(t, torch.Tensor) and t.is_floating_point() and t._base is None]"
+        if is_train
+        else "",
         gradients=_GRADIENTS if is_train else "",
-    )  # fmt: skip
+    )
     head = "".join(f"# {line}\n" for line in (f"seed {program.seed}, {way}: {why}").splitlines())
     return head + program.source() + foot

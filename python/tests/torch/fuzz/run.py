@@ -35,12 +35,14 @@ class Failure:
 def quiet() -> Iterator[None]:
     level = logging.getLogger("torch").level
     logging.getLogger("torch").setLevel(logging.CRITICAL)
+    logging.getLogger("anyop").propagate = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield
         finally:
             logging.getLogger("torch").setLevel(level)
+            logging.getLogger("anyop").propagate = True
 
 
 def check(program: Program, way: str) -> Difference | None:

@@ -29,7 +29,8 @@ class Scope:
         self.make_first: Any = None
         self.body: list[str] = []
         self.calls = [self.named(given) for given in first]
-        self.names: list[str] = list(first[0])
+        self.names = [n for n, t in first[0].items() if isinstance(t, torch.Tensor)]
+        self.numbers = [n for n in first[0] if n not in self.names]
         self.number = 0
 
     def named(self, given: dict[str, torch.Tensor]) -> dict[str, Any]:

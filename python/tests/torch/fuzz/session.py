@@ -68,26 +68,33 @@ class Session:
         self.wrapped = wrap(self.module)
         self.calls = 0
 
-    def arguments(self) -> dict[str, torch.Tensor]:
+    def arguments(self) -> dict[str, Any]:
         """Those of the next call; buffers are what the module has."""
         made = self.first if self.calls == 0 else self.make_arguments(self.calls)
         p = self.program
         for name in p.buffers:
-            if self.calls and p.between == "move":
+            old = getattr(self.module, name)
+            if self.calls and p.between == "move" and not isinstance(old, torch.nn.Parameter):
                 setattr(self.module, name, made[name])
-            elif self.calls and p.between == "write":
-                _write(getattr(self.module, name), made[name])
+            elif self.calls and p.between != "keep":
+                _write(old, made[name])
             made[name] = getattr(self.module, name)
         if p.grad == "train":
             for name, t in made.items():
-                if name not in p.buffers and t.is_floating_point() and t._base is None:
+                if name not in p.buffers and is_trained(t):
                     t.requires_grad_()
         self.calls += 1
         return dict(made)
 
+    def passed(self, given: dict[str, Any]) -> list[Any]:
+        """What the module is called with."""
+        rows = [t for name, t in given.items() if name not in self.program.buffers]
+        return [rows] if self.program.is_packed else rows
+
     def call(self) -> Seen:
-        seen = Seen(arguments=self.arguments())
-        passed = [t for name, t in seen.arguments.items() if name not in self.program.buffers]
+        given = self.arguments()
+        passed = self.passed(given)
+        seen = Seen(arguments={n: t for n, t in given.items() if _is_tensor(t)})
         versions = {n: _version(t) for n, t in seen.arguments.items()}
         torch.manual_seed(self.calls)
         with _GRAD[self.program.grad]():
@@ -103,6 +110,10 @@ class Session:
         if self.program.grad == "train":
             seen.gradients = gradients(seen)
         return seen
+
+
+def is_trained(t: Any) -> bool:
+    return _is_tensor(t) and t.is_floating_point() and t._base is None
 
 
 def _write(old: torch.Tensor, value: torch.Tensor) -> None:

@@ -9,8 +9,10 @@ from fuzz.grammar import statement
 from fuzz.scope import FLOATS, WHOLES, Refused, Scope, joined
 from fuzz.writes import fixed_dim, indices
 
-_UNARY = ("neg abs exp tanh sigmoid cos sin relu square sign floor round erf log1p isnan "
-          "reciprocal sqrt rsqrt trunc isfinite logical_not").split()  # fmt: skip
+_UNARY = """
+    neg abs exp tanh sigmoid cos sin relu square sign floor round erf log1p isnan reciprocal sqrt
+    rsqrt trunc isfinite logical_not
+""".split()  # noqa: SIM905
 
 
 def broadcastable(s: Scope, x: str) -> str:
@@ -28,7 +30,11 @@ def broadcastable(s: Scope, x: str) -> str:
 @statement(9)
 def binary(s: Scope) -> str:
     x = s.pick()
-    y = broadcastable(s, x) if s.often(0.75) else s.one_of(2, 1.0, 0.5, -1, 3, 1, 0.3, "1e-6", True)
+    y = (
+        broadcastable(s, x)
+        if s.often(0.75)
+        else s.one_of(2, 1.0, 0.5, -1, 3, 1, 0.3, "1e-6", True, *s.numbers, *s.numbers)
+    )
     if y in s.names and s.often(0.3):
         x, y = y, x
     sign = s.one_of("+", "*", "-", "+", "*", "-", "/", "+", "*", "//", "%")
@@ -50,8 +56,9 @@ def alike(s: Scope) -> str:
 def unary(s: Scope) -> str:
     x = s.pick()
     if s.often(0.35):
-        act = s.one_of("silu", "gelu", "relu", "softplus", "leaky_relu", "hardtanh", "elu",
-                       "logsigmoid")  # fmt: skip
+        act = s.one_of(
+            "silu", "gelu", "relu", "softplus", "leaky_relu", "hardtanh", "elu", "logsigmoid"
+        )
         kind = ", approximate='tanh'" if act == "gelu" and s.often(0.5) else ""
         return f"{s.new()} = F.{act}({x}{kind})"
     if s.often(0.2):
@@ -65,7 +72,8 @@ def compare(s: Scope) -> str:
     y = broadcastable(s, x) if s.often(0.6) else s.one_of(0, 1, 0.5)
     sign = s.one_of(">", "<=", "==", "!=", ">=", "<")
     if s[x].dtype == torch.bool and s.often(0.6):
-        return f"{s.new()} = {s.one_of('~', '')}{x} {s.one_of('&', '|', '^')} {y if y in s.names else x}"
+        other = y if y in s.names else x
+        return f"{s.new()} = {s.one_of('~', '')}{x} {s.one_of('&', '|', '^')} {other}"
     return f"{s.new()} = {x} {sign} {y}"
 
 
@@ -79,8 +87,12 @@ def where(s: Scope) -> str:
     y = broadcastable(s, x) if s.often(0.5) else s.one_of(0, 1, "float('-inf')")
     ways = [f"torch.where({mask}, {x}, {y})", f"{x}.masked_fill({mask}, {s.one_of(0, 1)})"]
     if y in s.names:
-        ways += [f"torch.maximum({x}, {y})", f"torch.minimum({x}, {y})", f"torch.lerp({x}, {y}, 0.5)",
-                 f"torch.addcmul({x}, {x}, {y})"]  # fmt: skip
+        ways += [
+            f"torch.maximum({x}, {y})",
+            f"torch.minimum({x}, {y})",
+            f"torch.lerp({x}, {y}, 0.5)",
+            f"torch.addcmul({x}, {x}, {y})",
+        ]
     return f"{s.new()} = {s.rng.choice(ways)}"
 
 
@@ -89,18 +101,42 @@ def cast(s: Scope) -> str:
     x = s.pick()
     to = s.rng.choice([*FLOATS, *FLOATS, *WHOLES, torch.bool])
     copy = ", copy=True" if s.often(0.1) else ""
-    way = s.one_of(f"to({to}{copy})", f"to({to}{copy})", f"type_as({s.pick()})", "float()", "clone()",
-                   "contiguous()")  # fmt: skip
+    way = s.one_of(
+        f"to({to}{copy})",
+        f"to({to}{copy})",
+        f"type_as({s.pick()})",
+        "float()",
+        "clone()",
+        "contiguous()",
+    )
     return f"{s.new()} = {x}.{way}"
 
 
 @statement(6)
 def reduce(s: Scope) -> str:
     x = s.pick(lambda t: t.numel() > 0)
-    name = s.one_of("sum", "mean", "amax", "amin", "sum", "mean", "any", "all", "argmax", "argmin",
-                    "var", "prod", "logsumexp", "norm", "std", "max", "min")  # fmt: skip
+    name = s.one_of(
+        "sum",
+        "mean",
+        "amax",
+        "amin",
+        "sum",
+        "mean",
+        "any",
+        "all",
+        "argmax",
+        "argmin",
+        "var",
+        "prod",
+        "logsumexp",
+        "norm",
+        "std",
+        "max",
+        "min",
+    )
     if name in ("max", "min"):
-        return f"{s.new()} = {x}.{name}({s.dim(x)}, keepdim={s.often(0.5)}).{s.one_of('values', 'indices')}"
+        part = s.one_of("values", "indices")
+        return f"{s.new()} = {x}.{name}({s.dim(x)}, keepdim={s.often(0.5)}).{part}"
     given: list[str] = []
     if s.often(0.8) or name in ("logsumexp",):
         d = str(s.dim(x))
@@ -118,7 +154,8 @@ def along(s: Scope) -> str:
     d = s.dim(x) if s.often(0.5) else -1
     if s[x].is_floating_point() and s.often(0.6):
         dtype = f", dtype={s.rng.choice(FLOATS)}" if s.often(0.2) else ""
-        return f"{s.new()} = {s.one_of('torch.softmax', 'F.log_softmax', 'torch.softmax')}({x}, {d}{dtype})"
+        how = s.one_of("torch.softmax", "torch.softmax", "F.log_softmax")
+        return f"{s.new()} = {how}({x}, {d}{dtype})"
     return f"{s.new()} = {x}.{s.one_of('cumsum', 'cumprod', 'cumsum')}({d})"
 
 
@@ -127,8 +164,14 @@ def order(s: Scope) -> str:
     x = s.pick(lambda t: t.dim() >= 1 and t.numel() > 0)
     d = s.dim(x)
     k = s.rng.randint(0, min(s[x].shape[d], 3)) if not s.varies(x, d) else 1
-    how = s.one_of(f"topk({k}, {d})", f"topk({k}, {d}, largest=False)", f"sort({d}, stable=True)",
-                   f"sort({d}, descending=True, stable=True)", f"cummax({d})", f"topk({k})")  # fmt: skip
+    how = s.one_of(
+        f"topk({k}, {d})",
+        f"topk({k}, {d}, largest=False)",
+        f"sort({d}, stable=True)",
+        f"sort({d}, descending=True, stable=True)",
+        f"cummax({d})",
+        f"topk({k})",
+    )
     if s.often(0.5):
         return f"{s.new()}, {s.new()} = {x}.{how}"
     return f"{s.new()} = {x}.{how}[{s.one_of(0, 1)}]"
@@ -163,8 +206,11 @@ def product(s: Scope) -> str:
     if t.dim() == o.dim() == 2 and s.often(0.4):
         bias = s.all(lambda b: b.dtype == t.dtype and b.dim() <= 2)
         more = f", beta={s.one_of(1, 2, 0)}, alpha={s.one_of(1, 0.5)}" if s.often(0.3) else ""
-        return f"{s.new()} = torch.addmm({s.rng.choice(bias)}, {x}, {form}{more})" if bias else (
-            f"{s.new()} = torch.mm({x}, {form})")  # fmt: skip
+        return (
+            f"{s.new()} = torch.addmm({s.rng.choice(bias)}, {x}, {form}{more})"
+            if bias
+            else (f"{s.new()} = torch.mm({x}, {form})")
+        )
     return f"{s.new()} = {x} @ {form}"
 
 
@@ -184,7 +230,10 @@ def look_up(s: Scope) -> str:
     x = s.pick(lambda t: t.dim() >= 1 and t.shape[0] > 0)
     d, n = fixed_dim(s, x)
     i = indices(s, n, negative=False)
-    ways = [f"{x}.index_select({d}, {i})", f"{x}[{joined([*[':'] * (d % s[x].dim()), indices(s, n)])}]"]
+    ways = [
+        f"{x}.index_select({d}, {i})",
+        f"{x}[{joined([*[':'] * (d % s[x].dim()), indices(s, n)])}]",
+    ]
     if s[x].dim() == 2 and d % 2 == 0:
         pad = f", padding_idx={s.rng.randrange(n)}" if s.often(0.2) else ""
         ways += [f"F.embedding({i}, {x}{pad})"] * 3
@@ -195,7 +244,7 @@ def look_up(s: Scope) -> str:
 
 @statement(2)
 def gather(s: Scope) -> str:
-    x = s.pick(lambda t: 1 <= t.dim() and 0 < t.numel() <= 24)
+    x = s.pick(lambda t: t.dim() >= 1 and 0 < t.numel() <= 24)
     d = s.dim(x)
     if not s.is_static(x):
         raise Refused
@@ -210,17 +259,27 @@ def constant(s: Scope) -> str:
     dtype = s.rng.choice([*FLOATS, *WHOLES[:2]])
     n = s.one_of(2, 3, 5)
     return f"{s.new()} = " + s.one_of(
-        f"torch.arange({size})", f"torch.zeros({shape}, dtype={dtype})", f"torch.ones_like({x})",
-        f"torch.full({shape}, 2, dtype={dtype})", f"torch.zeros_like({x}, dtype={dtype})",
-        f"{x}.new_zeros({size})", f"torch.eye({size})", f"torch.tensor([1, 0, {n}], dtype={dtype})",
-        f"torch.linspace(0, 1, {n})", f"torch.ones({size}, {size}, dtype=torch.bool).tril()",
-        f"torch.tensor({n})", f"torch.empty_like({x}).copy_({x})",
-    )  # fmt: skip
+        f"torch.arange({size})",
+        f"torch.zeros({shape}, dtype={dtype})",
+        f"torch.ones_like({x})",
+        f"torch.full({shape}, 2, dtype={dtype})",
+        f"torch.zeros_like({x}, dtype={dtype})",
+        f"{x}.new_zeros({size})",
+        f"torch.eye({size})",
+        f"torch.tensor([1, 0, {n}], dtype={dtype})",
+        f"torch.linspace(0, 1, {n})",
+        f"torch.ones({size}, {size}, dtype=torch.bool).tril()",
+        f"torch.tensor({n})",
+        f"torch.empty_like({x}).copy_({x})",
+    )
 
 
 @statement(0.7)
 def chance(s: Scope) -> str:
     x = s.pick_float()
-    return f"{s.new()} = " + s.one_of(f"F.dropout({x}, 0.5, True)", f"torch.rand_like({x})",
-                                      f"{x} + torch.randn({x}.shape)",
-                                      f"torch.bernoulli({x}.sigmoid())")  # fmt: skip
+    return f"{s.new()} = " + s.one_of(
+        f"F.dropout({x}, 0.5, True)",
+        f"torch.rand_like({x})",
+        f"{x} + torch.randn({x}.shape)",
+        f"torch.bernoulli({x}.sigmoid())",
+    )

@@ -52,8 +52,12 @@ def permute(s: Scope) -> str:
     x = s.pick(lambda t: t.dim() >= 2)
     rank = s[x].dim()
     order = s.rng.sample(range(rank), rank)
-    ways = [f"permute({joined(order)})", f"transpose({s.dim(x)}, {s.dim(x)})", "mT",
-            f"movedim({s.dim(x)}, {s.dim(x)})"]  # fmt: skip
+    ways = [
+        f"permute({joined(order)})",
+        f"transpose({s.dim(x)}, {s.dim(x)})",
+        "mT",
+        f"movedim({s.dim(x)}, {s.dim(x)})",
+    ]
     return f"{s.new()} = {x}.{s.rng.choice([*ways, 't()'] if rank == 2 else ways)}"
 
 
@@ -121,8 +125,11 @@ def narrow(s: Scope) -> str:
     if not n or s.varies(x, d):
         raise Refused
     begin = s.rng.randrange(n)
-    ways = [f"narrow({d}, {begin}, {s.rng.randint(1, n - begin)})", f"select({d}, {begin - n})",
-            f"unfold({d}, {min(n, 2)}, {s.one_of(1, 2)})"]  # fmt: skip
+    ways = [
+        f"narrow({d}, {begin}, {s.rng.randint(1, n - begin)})",
+        f"select({d}, {begin - n})",
+        f"unfold({d}, {min(n, 2)}, {s.one_of(1, 2)})",
+    ]
     return f"{s.new()} = {x}.{s.rng.choice(ways)}"
 
 
@@ -134,11 +141,15 @@ def split(s: Scope) -> str:
     if s.varies(x, d) or n > 6:
         raise Refused
     at = s.rng.randint(1, n)
-    how, many = s.rng.choice([
-        (f"unbind({d})", n), (f"chunk({at}, {d})", -(-n // -(-n // at))),
-        (f"split({at}, {d})", -(-n // at)), (f"split([{at}, {n - at}], {d})", 2),
-        (f"tensor_split({at}, {d})", at),
-    ])  # fmt: skip
+    how, many = s.rng.choice(
+        [
+            (f"unbind({d})", n),
+            (f"chunk({at}, {d})", -(-n // -(-n // at))),
+            (f"split({at}, {d})", -(-n // at)),
+            (f"split([{at}, {n - at}], {d})", 2),
+            (f"tensor_split({at}, {d})", at),
+        ]
+    )
     return f"{joined(s.new() for _ in range(many))}, = {x}.{how}"
 
 
@@ -169,8 +180,19 @@ def diagonal(s: Scope) -> str:
 def same(s: Scope) -> str:
     """The tensor itself, or all of it by another name."""
     x = s.pick()
-    ways = ["", ".detach()", ".contiguous()", f".view_as({x})", f".to({s[x].dtype})", "[...]",
-            ".view(-1)", ".expand_as({x})", ".flatten()", ".ravel()", f".reshape({x}.shape)"]  # fmt: skip
+    ways = [
+        "",
+        ".detach()",
+        ".contiguous()",
+        f".view_as({x})",
+        f".to({s[x].dtype})",
+        "[...]",
+        ".view(-1)",
+        ".expand_as({x})",
+        ".flatten()",
+        ".ravel()",
+        f".reshape({x}.shape)",
+    ]
     return f"{s.new()} = {x}{s.rng.choice(ways)}"
 
 
@@ -178,8 +200,11 @@ def same(s: Scope) -> str:
 def bits(s: Scope) -> str:
     """The same memory as another dtype."""
     x = s.pick(lambda t: t.dim() >= 1 and t.element_size() in (2, 4, 8))
-    to = {2: ("int16", "bfloat16", "float16"), 4: ("int32", "float32", "bfloat16"),
-          8: ("int64", "float64", "float32", "int32")}[s[x].element_size()]  # fmt: skip
+    to = {
+        2: ("int16", "bfloat16", "float16"),
+        4: ("int32", "float32", "bfloat16"),
+        8: ("int64", "float64", "float32", "int32"),
+    }[s[x].element_size()]
     return f"{s.new()} = {x}.view(torch.{s.rng.choice(to)})"
 
 
@@ -187,8 +212,12 @@ def bits(s: Scope) -> str:
 def together(s: Scope) -> str:
     x = s.pick(lambda t: t.dim() >= 1)
     t, d = s[x], s.dim(x)
-    others = s.all(lambda o: o.dim() == t.dim() and all(
-        o.shape[i] == t.shape[i] for i in range(t.dim()) if i != d % t.dim()))  # fmt: skip
+    others = s.all(
+        lambda o: (
+            o.dim() == t.dim()
+            and all(o.shape[i] == t.shape[i] for i in range(t.dim()) if i != d % t.dim())
+        )
+    )
     parts = [x, *s.rng.choices(others, k=s.one_of(1, 1, 2))]
     if s.often(0.3) and all(s[p].shape == t.shape for p in parts):
         return f"{s.new()} = torch.stack([{joined(parts)}], {d})"
@@ -199,8 +228,16 @@ def together(s: Scope) -> str:
 def moved(s: Scope) -> str:
     x = s.pick(lambda t: t.dim() >= 1)
     d = s.dim(x)
-    ways = [f"flip({d})", f"roll(1, {d})", f"roll({s.one_of(2, -1)})", f"repeat({joined([2] * s[x].dim())})",
-            f"repeat_interleave(2, {d})", "clone()", "contiguous()", "tile(2)"]  # fmt: skip
+    ways = [
+        f"flip({d})",
+        f"roll(1, {d})",
+        f"roll({s.one_of(2, -1)})",
+        f"repeat({joined([2] * s[x].dim())})",
+        f"repeat_interleave(2, {d})",
+        "clone()",
+        "contiguous()",
+        "tile(2)",
+    ]
     if s[x].dim() >= 2:
         ways += [f"tril({s.one_of(0, 1, -1)})", "triu()", "rot90()"]
     return f"{s.new()} = {x}.{s.rng.choice(ways)}"
@@ -208,6 +245,6 @@ def moved(s: Scope) -> str:
 
 @statement(2)
 def padded(s: Scope) -> str:
-    x = s.pick(lambda t: 1 <= t.dim())
+    x = s.pick(lambda t: t.dim() >= 1)
     many = [s.one_of(0, 1, 2, -1) for _ in range(2 * s.rng.randint(1, min(2, s[x].dim())))]
     return f"{s.new()} = F.pad({x}, ({joined(many)}), value={s.one_of(0, 1)})"

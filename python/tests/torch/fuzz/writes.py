@@ -54,8 +54,16 @@ def update(s: Scope) -> str:
 @statement(3)
 def update_alone(s: Scope) -> str:
     x = target(s)
-    ways = ["zero_()", "neg_()", f"fill_({s.one_of(2, -1, 0)})", "abs_()", f"clamp_(-1, {s.one_of(1, 2)})",
-            "copy_({x}.clone())", "relu_()", "square_()"]  # fmt: skip
+    ways = [
+        "zero_()",
+        "neg_()",
+        f"fill_({s.one_of(2, -1, 0)})",
+        "abs_()",
+        f"clamp_(-1, {s.one_of(1, 2)})",
+        "copy_({x}.clone())",
+        "relu_()",
+        "square_()",
+    ]
     if s[x].is_floating_point():
         ways += ["tanh_()", "sigmoid_()", "mul_(0.5)", "sub_({x}.mean())", "div_(2)", "exp_()"]
     if s[x].dim() >= 2:
@@ -83,7 +91,9 @@ def assign(s: Scope) -> str:
 @statement(3)
 def assign_mask(s: Scope) -> str:
     x = target(s, 1)
-    masks = s.all(lambda o: o.dtype == torch.bool and o.dim() > 0 and o.shape == s[x].shape[: o.dim()])
+    masks = s.all(
+        lambda o: o.dtype == torch.bool and o.dim() > 0 and o.shape == s[x].shape[: o.dim()]
+    )
     mask = s.rng.choice(masks) if masks and s.often(0.6) else f"{x} > {s.one_of(0, 1)}"
     if s.often(0.5):
         return f"{x}[{mask}] = {s.one_of(0, 1, 2)}"
@@ -95,16 +105,28 @@ def assign_mask(s: Scope) -> str:
 def indices(s: Scope, n: int, shape: tuple[int, ...] = (), negative: bool = True) -> str:
     """A tensor of places below n: one that there is, or a new one."""
     low = -n if negative else 0
-    found = s.all(lambda o: o.dtype in (torch.int64, torch.int32) and o.numel() > 0
-                  and int(o.min()) >= low and int(o.max()) < n
-                  and (not shape or o.shape == shape))  # fmt: skip
-    found = [f for f in found if all(int(c[f].min()) >= low and int(c[f].max()) < n for c in s.calls)]
+    found = s.all(
+        lambda o: (
+            o.dtype in (torch.int64, torch.int32)
+            and o.numel() > 0
+            and int(o.min()) >= low
+            and int(o.max()) < n
+            and (not shape or o.shape == shape)
+        )
+    )
+    found = [
+        f for f in found if all(int(c[f].min()) >= low and int(c[f].max()) < n for c in s.calls)
+    ]
     if found and s.often(0.5):
         return s.rng.choice(found)
     many = shape or (s.one_of(1, 2, 2, 3),)
     count = 1
     for k in many:
         count *= k
+    if len(many) == 1 and count <= n and s.often(0.25):
+        return f"torch.arange({count})" + (
+            f" + {s.rng.randint(0, n - count)}" if s.often(0.5) else ""
+        )
     rows = [s.rng.randrange(low, n) for _ in range(count)]
     made = f"torch.tensor({rows})"
     return made if len(many) == 1 else f"{made}.reshape({joined(many)})"
@@ -139,17 +161,24 @@ def put(s: Scope) -> str:
         d += s[x].dim()
     places = indices(s, n, (s.one_of(1, 2),), s.often(0.3))
     shape = [*s.sizes(x)]
-    k = s.calls[0][places].numel() if places in s.names else places.count(",") + 1
+    with s.mode():
+        k = eval(places, s.calls[0]).numel()
     shape[d] = str(k)
-    y = f"torch.ones({joined(shape)}, dtype={s[x].dtype})" if s.often(0.5) else (
-        f"{x}.narrow({d}, 0, {k})" if k <= n else f"{x}.new_full(({joined(shape)},), 2)"
-    )  # fmt: skip
+    y = (
+        f"torch.ones({joined(shape)}, dtype={s[x].dtype})"
+        if s.often(0.5)
+        else (f"{x}.narrow({d}, 0, {k})" if k <= n else f"{x}.new_full(({joined(shape)},), 2)")
+    )
     y = f"{y}.clone()" if s.often(0.3) else y
     colons = joined([*["None"] * d, places])
-    how = s.one_of(f"index_copy_({d}, {places}, {y})", f"index_add_({d}, {places}, {y})",
-                   f"index_fill_({d}, {places}, 2)",
-                   f"index_put_(({places},), {y}, accumulate=True)" if d == 0 else
-                   f"index_put_(({colons},), {y})")  # fmt: skip
+    how = s.one_of(
+        f"index_copy_({d}, {places}, {y})",
+        f"index_add_({d}, {places}, {y})",
+        f"index_fill_({d}, {places}, 2)",
+        f"index_put_(({places},), {y}, accumulate=True)"
+        if d == 0
+        else f"index_put_(({colons},), {y})",
+    )
     return f"{x}.{how}"
 
 
@@ -163,9 +192,12 @@ def scatter(s: Scope) -> str:
         raise Refused
     places = indices(s, n, shape, negative=False)
     y = source(s, x, numbers=False)
-    how = s.one_of(f"scatter_({d}, {places}, {y})", f"scatter_add_({d}, {places}, {y})",
-                   f"scatter_({d}, {places}, 1)",
-                   f"scatter_reduce_({d}, {places}, {y}, 'amax')")  # fmt: skip
+    how = s.one_of(
+        f"scatter_({d}, {places}, {y})",
+        f"scatter_add_({d}, {places}, {y})",
+        f"scatter_({d}, {places}, 1)",
+        f"scatter_reduce_({d}, {places}, {y}, 'amax')",
+    )
     return f"{x}.{how}"
 
 
@@ -174,15 +206,23 @@ def overlapping(s: Scope) -> str:
     """What is written and what it is written from share memory."""
     x = target(s, 1)
     t = s[x]
-    ways = [f"{x}.copy_({x}.flip(0))", f"{x}[1:] = {x}[:-1]", f"{x}[:-1] += {x}[1:]",
-            f"{x}[1:].copy_({x}[:-1].clone())", f"{x}.add_({x}[0])", f"{x}.copy_({x})"]  # fmt: skip
+    ways = [
+        f"{x}.copy_({x}.flip(0))",
+        f"{x}[1:] = {x}[:-1]",
+        f"{x}[:-1] += {x}[1:]",
+        f"{x}[1:].copy_({x}[:-1].clone())",
+        f"{x}.add_({x}[0])",
+        f"{x}.copy_({x})",
+    ]
     if t.dim() == 2 and t.shape[0] == t.shape[1]:
         ways += [f"{x}.copy_({x}.t())", f"{x} += {x}.t()", f"{x}.t().mul_({x})"]
     if t.dim() >= 2 and s.is_static(x):
         other = joined(reversed(t.shape))
-        ways += [f"{x}.copy_({x}.view(-1).view({joined(t.shape)}))",
-                 f"{x}.view({other}).add_({x}.reshape({other}))",
-                 f"{x}.copy_({x}.reshape({other}).permute({joined(reversed(range(t.dim())))}))"]  # fmt: skip
+        ways += [
+            f"{x}.copy_({x}.view(-1).view({joined(t.shape)}))",
+            f"{x}.view({other}).add_({x}.reshape({other}))",
+            f"{x}.copy_({x}.reshape({other}).permute({joined(reversed(range(t.dim())))}))",
+        ]
     return s.rng.choice(ways)
 
 
@@ -194,11 +234,14 @@ def into(s: Scope) -> str:
     if s[x].dtype in (torch.float32, torch.bfloat16) and s[x].dim() and s.often(0.4):
         return s.one_of(
             f"torch.ops.anyop.rms_norm.out({y}, None, out={x})",
-            f"torch.ops.anyop.softmax.out({y}, out={x})", f"torch.ops.anyop.softmax_({x})",
-            f"torch.ops.anyop.rms_norm_({x})", f"torch.ops.anyop.sigmoid_({x})",
-        )  # fmt: skip
-    return s.one_of(f"torch.add({y}, {x}, out={x})", f"torch.mul({x}, {y}, out={x})",
-                    f"torch.neg({y}, out={x})")  # fmt: skip
+            f"torch.ops.anyop.softmax.out({y}, out={x})",
+            f"torch.ops.anyop.softmax_({x})",
+            f"torch.ops.anyop.rms_norm_({x})",
+            f"torch.ops.anyop.sigmoid_({x})",
+        )
+    return s.one_of(
+        f"torch.add({y}, {x}, out={x})", f"torch.mul({x}, {y}, out={x})", f"torch.neg({y}, out={x})"
+    )
 
 
 @statement(2)
