@@ -30,7 +30,7 @@ def main() -> int:
         key = f"{failure.way} {failure.found.kind} {place_in(failure.found.text)[:60]}"
         known[key] = known.get(key, 0) + 1
         print(f"seed {failure.program.seed}, {failure.way}: {failure.found}", flush=True)
-        if known[key] > 3:
+        if known[key] > 1:
             continue
         if given.minimize:
             failure = smaller(failure)
