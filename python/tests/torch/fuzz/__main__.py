@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fuzz.compare import place_in
 from fuzz.generate import program
+from fuzz.grammar import STATEMENTS
 from fuzz.run import WAYS, failures, smaller
 
 
@@ -16,17 +17,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="fuzz")
     parser.add_argument("--seeds", default="0:1000", help="begin:end")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    parser.add_argument("--focus", nargs="+", choices=sorted(STATEMENTS), default=[])
     parser.add_argument("--minimize", action="store_true", help="shorten what fails")
     parser.add_argument("--folder", type=Path, help="where a script per kind of failure goes")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the program of a seed")
     given = parser.parse_args()
     if given.show is not None:
-        print(program(given.show).source())
+        print(program(given.show, given.focus).source())
         return 0
     begin, _, end = given.seeds.partition(":")
     known: dict[str, int] = {}
     start = time.monotonic()
-    for failure in failures(range(int(begin), int(end)), given.ways):
+    for failure in failures(range(int(begin), int(end)), given.ways, given.focus):
         key = f"{failure.way} {failure.found.kind} {place_in(failure.found.text)[:60]}"
         known[key] = known.get(key, 0) + 1
         print(f"seed {failure.program.seed}, {failure.way}: {failure.found}", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -103,7 +104,7 @@ def _conditions(s: Scope) -> str:
             f"{x}.shape[0] == {s[x].shape[0]}",
             f"{x}.stride() == {tuple(s[x].stride())}",
         ]
-    return s.rng.choice(conditions)
+    return s.choice(conditions)
 
 
 def _statement(s: Scope, kinds: dict[str, float]) -> str:
@@ -129,11 +130,11 @@ def _branched(s: Scope, kinds: dict[str, float]) -> str:
 def _leaves(s: Scope) -> list[str]:
     read = uses("\n".join(text.partition(" = ")[2] or text for text in s.body))
     ends = [name for name in s.names if name not in read and name[0] == "v"]
-    made = s.rng.sample(ends, min(len(ends), s.rng.choice([1, 2, 3])))
-    for _ in range(s.rng.choice([0 if made else 1, 1, 1, 2])):
-        made.append(s.pick() if s.often(0.75) else s.rng.choice(s.names))
+    made = s.rng.sample(ends, min(len(ends), s.choice([1, 2, 3])))
+    for _ in range(s.choice([0 if made else 1, 1, 1, 2])):
+        made.append(s.pick() if s.often(0.75) else s.choice(s.names))
     if s.often(0.12):
-        made.append(s.rng.choice(made))
+        made.append(s.choice(made))
     if s.often(0.15):
         x = s.pick()
         made.append(
@@ -163,7 +164,8 @@ def _leaves(s: Scope) -> list[str]:
     return made
 
 
-def program(seed: int) -> Program:
+def program(seed: int, focus: Sequence[str] = ()) -> Program:
+    """focus: statements that are to be frequent."""
     rng = random.Random(seed)
     is_varying = rng.random() < 0.25
     sizes: tuple[int, ...] = rng.choice([(4,), (4,), (3, 3), (4, 4, 4)])
@@ -175,6 +177,7 @@ def program(seed: int) -> Program:
     s = Scope(rng, *_starts(shell))
     s.make_first = lambda: _starts(shell)[0]
     weights = {name: w * rng.choice([0.2, 0.5, 1, 1, 3]) for name, (w, _) in STATEMENTS.items()}
+    weights |= {name: 50.0 / len(focus) for name in focus}
     wanted, tries = rng.choice([2, 4, 6, 8, 12]), 0
     while len(s.body) < wanted and tries < 80:
         tries += 1

@@ -25,20 +25,20 @@ def row_for(s: Scope, x: str, whole: bool = False) -> str:
     )
     found = [f for f in found if all(c[f].shape[-1] in (1, c[x].shape[-1]) for c in s.calls)]
     if found and s.often(0.8):
-        return s.rng.choice(found)
+        return s.choice(found)
     return f"torch.ones({d}, dtype={t.dtype})"
 
 
 @statement(5)
 def rms_norm(s: Scope) -> str:
     x = s.pick_float(1, lambda t: t.numel() > 0)
-    wide, d = s.rng.choice([torch.float32, torch.float32, torch.float64, s[x].dtype]), -1
+    wide, d = s.choice([torch.float32, torch.float32, torch.float64, s[x].dtype]), -1
     if s.often(0.1):
         d = s.dim(x)
     h, y = s.new(), s.new()
     eps = s.one_of("1e-6", "1e-5", "0.1", "0", f"{x}.shape[-1]", "torch.tensor(1e-5)")
     square = s.one_of(f"{h}.pow(2)", f"{h} * {h}", f"{h}.square()", f"{h} ** 2", f"{h}.pow(2)")
-    dtype = f", dtype={s.rng.choice(FLOATS)}" if s.often(0.15) else ""
+    dtype = f", dtype={s.choice(FLOATS)}" if s.often(0.15) else ""
     mean = f"({square}).mean({d}, keepdim={s.often(0.9)}{dtype})"
     root = s.one_of(
         f"torch.rsqrt({mean} + {eps})",
@@ -99,7 +99,7 @@ def rope(s: Scope) -> str:
     if s.often(0.2):
         rows = s.all(lambda o: o.shape[-2:] == s[x].shape[-2:] and o.is_floating_point())
         if rows:
-            cos, sin = s.rng.choice(rows), s.rng.choice(rows)
+            cos, sin = s.choice(rows), s.choice(rows)
     turn = s.one_of(
         f"torch.cat((-{x}[..., {half}:], {x}[..., :{half}]), -1)",
         f"torch.cat((-{x}[..., {half}:], {x}[..., :{half}]), dim=-1)",
@@ -131,9 +131,9 @@ def _heads(s: Scope) -> tuple[str, str, str]:
         )
     )
     found = [f for f in found if all(c[f].shape[-1] == c[q].shape[-1] for c in s.calls)]
-    k = s.rng.choice(found)
+    k = s.choice(found)
     values = [v for v in found if s[v].shape == s[k].shape]
-    return q, k, s.rng.choice(values)
+    return q, k, s.choice(values)
 
 
 def _mask(s: Scope, q: str, k: str) -> str:
@@ -169,7 +169,7 @@ def attention(s: Scope) -> str:
     elif s.often(0.75):
         n = s.new()
         fits = s.all(lambda o: _is_mask(o, s[q], s[k]))
-        mask = s.rng.choice(fits) if fits and s.often(0.4) else _mask(s, q, k)
+        mask = s.choice(fits) if fits and s.often(0.4) else _mask(s, q, k)
         lines = f"{n} = {mask}\n"
         given.append(f"attn_mask={n}")
     if s.often(0.2):
@@ -228,13 +228,13 @@ def of_anyop(s: Scope) -> str:
     ]
     if d % 2 == 0:
         ways.append(f"anyop.silu_and_mul({x})")
-    return f"{s.new()} = {s.rng.choice(ways)}"
+    return f"{s.new()} = {s.choice(ways)}"
 
 
 @statement(3)
 def glu(s: Scope) -> str:
     x = s.pick_float(1, lambda t: t.shape[-1] > 0)
-    y = s.rng.choice(s.all(lambda o: o.shape == s[x].shape and o.is_floating_point()))
+    y = s.choice(s.all(lambda o: o.shape == s[x].shape and o.is_floating_point()))
     n = f"0.7978845608 * ({x} + 0.044715 * {x}.pow(3.0))"
     return f"{s.new()} = " + s.one_of(
         f"F.silu({x}) * {y}",

@@ -70,13 +70,13 @@ def convolution(s: Scope) -> str:
 @statement(1.5)
 def sums_of_products(s: Scope) -> str:
     x = s.pick_float(2, lambda t: t.dim() <= 3)
-    other = s.rng.choice(s.all(lambda o: o.dtype == s[x].dtype and o.shape == s[x].shape))
+    other = s.choice(s.all(lambda o: o.dtype == s[x].dtype and o.shape == s[x].shape))
     form = (
         "ij,ij->i ij,kj->ik ij,ij-> ij,ik->jk"
         if s[x].dim() == 2
         else ("bij,bij->b bij,bkj->bik bij,bij->ij bij,bik->bjk bij,bkj->kbi")
     )
-    return f"{s.new()} = torch.einsum('{s.rng.choice(form.split())}', {x}, {other})"
+    return f"{s.new()} = torch.einsum('{s.choice(form.split())}', {x}, {other})"
 
 
 @statement(1.5)
@@ -106,7 +106,7 @@ def by_data(s: Scope) -> str:
 
 def _simple(s: Scope) -> str:
     names = ("binary", "product", "reduce", "unary", "attention", "rms_norm", "update", "cast")
-    return STATEMENTS[s.rng.choice(names)][1](s)
+    return STATEMENTS[s.choice(names)][1](s)
 
 
 @statement(1.5)

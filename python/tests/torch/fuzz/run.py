@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -61,10 +61,12 @@ def is_torchs(program: Program, way: str) -> bool:
     return way == "compile" and difference(program, control) is not None
 
 
-def failures(seeds: Iterable[int], ways: Iterable[str] = WAYS) -> Iterator[Failure]:
+def failures(
+    seeds: Iterable[int], ways: Iterable[str] = WAYS, focus: Sequence[str] = ()
+) -> Iterator[Failure]:
     with quiet():
         for seed in seeds:
-            made = program_of(seed)
+            made = program_of(seed, focus)
             for way in ways:
                 if way == "capture" and made.grad == "train":
                     continue
@@ -91,8 +93,6 @@ def smaller(failure: Failure) -> Failure:
 
     with quiet():
         program = minimized(failure.program, fails)
-        if is_torchs(program, failure.way):
-            program = minimized(
-                failure.program, lambda p: fails(p) and not is_torchs(p, failure.way)
-            )
+        if program != failure.program and is_torchs(program, failure.way):
+            return failure
     return Failure(program, failure.way, last)

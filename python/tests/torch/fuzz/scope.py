@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import anyop
@@ -56,6 +56,11 @@ class Scope:
 
     def pick_float(self, rank: int = 0, test: Test = lambda t: True) -> str:
         return self.pick(lambda t: t.is_floating_point() and t.dim() >= rank and test(t))
+
+    def choice(self, many: Sequence[Any]) -> Any:
+        if not many:
+            raise Refused
+        return self.rng.choice(many)
 
     def one_of(self, *many: Any) -> Any:
         return self.rng.choice(many)

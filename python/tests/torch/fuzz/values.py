@@ -24,7 +24,7 @@ def broadcastable(s: Scope, x: str) -> str:
         except RuntimeError:
             return False
 
-    return s.rng.choice(s.all(fits))
+    return s.choice(s.all(fits))
 
 
 @statement(9)
@@ -63,7 +63,7 @@ def unary(s: Scope) -> str:
         return f"{s.new()} = F.{act}({x}{kind})"
     if s.often(0.2):
         return f"{s.new()} = {x}.pow({s.one_of(2, 3, 0.5, 1, 0)})"
-    return f"{s.new()} = {x}.{s.rng.choice(_UNARY)}()"
+    return f"{s.new()} = {x}.{s.choice(_UNARY)}()"
 
 
 @statement(4)
@@ -83,7 +83,7 @@ def where(s: Scope) -> str:
     mask = f"{x} > {s.one_of(0, 1)}"
     masks = s.all(lambda o: o.dtype == torch.bool)
     if masks and s.often(0.6):
-        mask = s.rng.choice(masks)
+        mask = s.choice(masks)
     y = broadcastable(s, x) if s.often(0.5) else s.one_of(0, 1, "float('-inf')")
     ways = [f"torch.where({mask}, {x}, {y})", f"{x}.masked_fill({mask}, {s.one_of(0, 1)})"]
     if y in s.names:
@@ -93,13 +93,13 @@ def where(s: Scope) -> str:
             f"torch.lerp({x}, {y}, 0.5)",
             f"torch.addcmul({x}, {x}, {y})",
         ]
-    return f"{s.new()} = {s.rng.choice(ways)}"
+    return f"{s.new()} = {s.choice(ways)}"
 
 
 @statement(4)
 def cast(s: Scope) -> str:
     x = s.pick()
-    to = s.rng.choice([*FLOATS, *FLOATS, *WHOLES, torch.bool])
+    to = s.choice([*FLOATS, *FLOATS, *WHOLES, torch.bool])
     copy = ", copy=True" if s.often(0.1) else ""
     way = s.one_of(
         f"to({to}{copy})",
@@ -144,7 +144,7 @@ def reduce(s: Scope) -> str:
             d = str(tuple(s.rng.sample(range(s[x].dim()), 2)))
         given = [f"dim={d}", f"keepdim={s.often(0.6)}"]
     if name in ("sum", "mean", "prod") and s.often(0.25):
-        given.append(f"dtype={s.rng.choice(FLOATS)}")
+        given.append(f"dtype={s.choice(FLOATS)}")
     return f"{s.new()} = {x}.{name}({joined(given)})"
 
 
@@ -153,7 +153,7 @@ def along(s: Scope) -> str:
     x = s.pick(lambda t: t.dim() >= 1 and t.numel() > 0)
     d = s.dim(x) if s.often(0.5) else -1
     if s[x].is_floating_point() and s.often(0.6):
-        dtype = f", dtype={s.rng.choice(FLOATS)}" if s.often(0.2) else ""
+        dtype = f", dtype={s.choice(FLOATS)}" if s.often(0.2) else ""
         how = s.one_of("torch.softmax", "torch.softmax", "F.log_softmax")
         return f"{s.new()} = {how}({x}, {d}{dtype})"
     return f"{s.new()} = {x}.{s.one_of('cumsum', 'cumprod', 'cumsum')}({d})"
@@ -195,11 +195,11 @@ def product(s: Scope) -> str:
     pairs = [(y, form) for y in same for form in (f"{y}", f"{y}.mT") if _multiplies(t, s[y], form)]
     if not pairs:
         raise Refused
-    y, form = s.rng.choice(pairs)
+    y, form = s.choice(pairs)
     o = s[y]
     if form.endswith("mT") and o.dim() == 2 and s.often(0.5):
         bias = s.all(lambda b: b.dtype == t.dtype and b.shape == o.shape[:1])
-        given = [x, y, s.rng.choice(bias)] if bias and s.often(0.6) else [x, y]
+        given = [x, y, s.choice(bias)] if bias and s.often(0.6) else [x, y]
         return f"{s.new()} = F.linear({joined(given)})"
     if t.dim() == o.dim() == 3 and s.often(0.5) and t.shape[0] == o.shape[0]:
         return f"{s.new()} = torch.bmm({x}, {form})"
@@ -207,7 +207,7 @@ def product(s: Scope) -> str:
         bias = s.all(lambda b: b.dtype == t.dtype and b.dim() <= 2)
         more = f", beta={s.one_of(1, 2, 0)}, alpha={s.one_of(1, 0.5)}" if s.often(0.3) else ""
         return (
-            f"{s.new()} = torch.addmm({s.rng.choice(bias)}, {x}, {form}{more})"
+            f"{s.new()} = torch.addmm({s.choice(bias)}, {x}, {form}{more})"
             if bias
             else (f"{s.new()} = torch.mm({x}, {form})")
         )
@@ -239,7 +239,7 @@ def look_up(s: Scope) -> str:
         ways += [f"F.embedding({i}, {x}{pad})"] * 3
     if s[x].dim() == 1:
         ways += [f"{x}.gather(0, {i})", f"{x}.take({i})"]
-    return f"{s.new()} = {s.rng.choice(ways)}"
+    return f"{s.new()} = {s.choice(ways)}"
 
 
 @statement(2)
@@ -256,7 +256,7 @@ def constant(s: Scope) -> str:
     x = s.pick(lambda t: t.dim() >= 1)
     size = s.size(x, s.dim(x))
     shape = joined([f"{x}.shape" if not s.is_static(x) else tuple(s[x].shape)])
-    dtype = s.rng.choice([*FLOATS, *WHOLES[:2]])
+    dtype = s.choice([*FLOATS, *WHOLES[:2]])
     n = s.one_of(2, 3, 5)
     return f"{s.new()} = " + s.one_of(
         f"torch.arange({size})",

@@ -11,7 +11,7 @@ def factors(s: Scope, n: int) -> list[int]:
     """Sizes whose product is n."""
     made: list[int] = []
     while n > 1 and len(made) < 4:
-        d = s.rng.choice([d for d in range(1, n + 1) if n % d == 0])
+        d = s.choice([d for d in range(1, n + 1) if n % d == 0])
         made.append(d)
         n //= d
     return [*made, n] if n > 1 or not made else made
@@ -58,7 +58,7 @@ def permute(s: Scope) -> str:
         "mT",
         f"movedim({s.dim(x)}, {s.dim(x)})",
     ]
-    return f"{s.new()} = {x}.{s.rng.choice([*ways, 't()'] if rank == 2 else ways)}"
+    return f"{s.new()} = {x}.{s.choice([*ways, 't()'] if rank == 2 else ways)}"
 
 
 @statement(3)
@@ -70,7 +70,7 @@ def ones(s: Scope) -> str:
     one = [d for d in range(rank) if s[x].shape[d] == 1]
     if s.often(0.3) or not one:
         return f"{s.new()} = {x}.squeeze()" if s.often(0.3) else f"{s.new()} = {x}[None]"
-    return f"{s.new()} = {x}.squeeze({s.rng.choice(one)})"
+    return f"{s.new()} = {x}.squeeze({s.choice(one)})"
 
 
 @statement(3)
@@ -86,9 +86,9 @@ def expand(s: Scope) -> str:
 
 
 def a_slice(s: Scope, n: int) -> str:
-    begin = s.rng.choice(["", "", "0", "1", "2", str(-n), str(1 - n), "-2", "-1"])
-    end = s.rng.choice(["", "", "", "-1", "99", str(n), str(max(n - 1, 0)), "1"])
-    step = s.rng.choice(["", "", "", ":2", ":3", ":1"])
+    begin = s.choice(["", "", "0", "1", "2", str(-n), str(1 - n), "-2", "-1"])
+    end = s.choice(["", "", "", "-1", "99", str(n), str(max(n - 1, 0)), "1"])
+    step = s.choice(["", "", "", ":2", ":3", ":1"])
     return f"{begin}:{end}{step}"
 
 
@@ -103,7 +103,7 @@ def index(s: Scope, x: str) -> str:
         kinds = [a_slice(s, n)] * 3 + [":"] * 2
         if n and not s.varies(x, d):
             kinds.append(str(s.rng.randrange(-n, n)))
-        many.append(s.rng.choice(kinds))
+        many.append(s.choice(kinds))
     if s.often(0.15):
         many.insert(s.rng.randrange(len(many) + 1), "None")
     if s.often(0.15) and len(many) <= rank:
@@ -130,7 +130,7 @@ def narrow(s: Scope) -> str:
         f"select({d}, {begin - n})",
         f"unfold({d}, {min(n, 2)}, {s.one_of(1, 2)})",
     ]
-    return f"{s.new()} = {x}.{s.rng.choice(ways)}"
+    return f"{s.new()} = {x}.{s.choice(ways)}"
 
 
 @statement(3)
@@ -141,7 +141,7 @@ def split(s: Scope) -> str:
     if s.varies(x, d) or n > 6:
         raise Refused
     at = s.rng.randint(1, n)
-    how, many = s.rng.choice(
+    how, many = s.choice(
         [
             (f"unbind({d})", n),
             (f"chunk({at}, {d})", -(-n // -(-n // at))),
@@ -161,7 +161,7 @@ def strided(s: Scope) -> str:
         raise Refused
     n = t.untyped_storage().nbytes() // t.element_size()
     shape = s.one_of((2, 2), (2, 3), (3,), (2, 1, 2), (4,), (2, 4))
-    strides = [s.rng.choice([1, 1, 2, 3, 0, 4, 6]) for _ in shape]
+    strides = [s.choice([1, 1, 2, 3, 0, 4, 6]) for _ in shape]
     last = sum((k - 1) * p for k, p in zip(shape, strides, strict=True))
     if last >= n:
         raise Refused
@@ -193,7 +193,7 @@ def same(s: Scope) -> str:
         ".ravel()",
         f".reshape({x}.shape)",
     ]
-    return f"{s.new()} = {x}{s.rng.choice(ways)}"
+    return f"{s.new()} = {x}{s.choice(ways)}"
 
 
 @statement(1)
@@ -205,7 +205,7 @@ def bits(s: Scope) -> str:
         4: ("int32", "float32", "bfloat16"),
         8: ("int64", "float64", "float32", "int32"),
     }[s[x].element_size()]
-    return f"{s.new()} = {x}.view(torch.{s.rng.choice(to)})"
+    return f"{s.new()} = {x}.view(torch.{s.choice(to)})"
 
 
 @statement(4)
@@ -240,7 +240,7 @@ def moved(s: Scope) -> str:
     ]
     if s[x].dim() >= 2:
         ways += [f"tril({s.one_of(0, 1, -1)})", "triu()", "rot90()"]
-    return f"{s.new()} = {x}.{s.rng.choice(ways)}"
+    return f"{s.new()} = {x}.{s.choice(ways)}"
 
 
 @statement(2)

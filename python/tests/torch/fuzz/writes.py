@@ -26,7 +26,7 @@ def source(s: Scope, x: str, numbers: bool = True) -> str:
         return str(s.one_of(0, 1, 2, -1, 3) if not t.is_floating_point() else s.one_of(0.5, -2, 1))
     if not found:
         raise Refused
-    return s.rng.choice(found)
+    return s.choice(found)
 
 
 def _fits(o: torch.Tensor, t: torch.Tensor) -> bool:
@@ -70,7 +70,7 @@ def update_alone(s: Scope) -> str:
         ways += ["tril_()", "triu_(1)", "t_()" if s[x].dim() == 2 else "transpose_(0, 1)"]
     if s[x].dim():
         ways += ["unsqueeze_(0)", "squeeze_(0)", "cumsum_(0)"]
-    return f"{x}." + s.rng.choice(ways).replace("{x}", x)
+    return f"{x}." + s.choice(ways).replace("{x}", x)
 
 
 @statement(5)
@@ -81,7 +81,7 @@ def assign(s: Scope) -> str:
     sign = s.one_of("=", "=", "+=", "*=")
     if s.often(0.6):
         found = s.all(lambda o: o.dim() <= s[x].dim())
-        y = s.rng.choice(found) if found else "1"
+        y = s.choice(found) if found else "1"
         if s.often(0.3) and y in s.names:
             y = f"{y}[{index(s, y)}]"
         return f"{x}[{at}] {sign} {y}"
@@ -94,7 +94,7 @@ def assign_mask(s: Scope) -> str:
     masks = s.all(
         lambda o: o.dtype == torch.bool and o.dim() > 0 and o.shape == s[x].shape[: o.dim()]
     )
-    mask = s.rng.choice(masks) if masks and s.often(0.6) else f"{x} > {s.one_of(0, 1)}"
+    mask = s.choice(masks) if masks and s.often(0.6) else f"{x} > {s.one_of(0, 1)}"
     if s.often(0.5):
         return f"{x}[{mask}] = {s.one_of(0, 1, 2)}"
     if s.often(0.3):
@@ -118,7 +118,7 @@ def indices(s: Scope, n: int, shape: tuple[int, ...] = (), negative: bool = True
         f for f in found if all(int(c[f].min()) >= low and int(c[f].max()) < n for c in s.calls)
     ]
     if found and s.often(0.5):
-        return s.rng.choice(found)
+        return s.choice(found)
     many = shape or (s.one_of(1, 2, 2, 3),)
     count = 1
     for k in many:
@@ -149,7 +149,7 @@ def assign_places(s: Scope) -> str:
     at = joined([*[":"] * d, indices(s, s[x].shape[d])])
     sign = s.one_of("=", "=", "+=")
     found = s.all(lambda o: o.dim() <= s[x].dim())
-    y = s.rng.choice(found) if found and s.often(0.6) else s.one_of("1", "2", f"{x}[{at}] * 2")
+    y = s.choice(found) if found and s.often(0.6) else s.one_of("1", "2", f"{x}[{at}] * 2")
     return f"{x}[{at}] {sign} {y}"
 
 
@@ -223,7 +223,7 @@ def overlapping(s: Scope) -> str:
             f"{x}.view({other}).add_({x}.reshape({other}))",
             f"{x}.copy_({x}.reshape({other}).permute({joined(reversed(range(t.dim())))}))",
         ]
-    return s.rng.choice(ways)
+    return s.choice(ways)
 
 
 @statement(2)
@@ -252,5 +252,5 @@ def cache_row(s: Scope) -> str:
         raise Refused
     n = s[x].shape[0]
     found = s.all(lambda o: o.dim() == 0 and o.dtype in WHOLES)
-    at = s.rng.choice(found) if found and s.often(0.5) else str(s.rng.randrange(-n, n))
+    at = s.choice(found) if found and s.often(0.5) else str(s.rng.randrange(-n, n))
     return f"{x}[{at}] = {x}[{s.rng.randrange(n)}] * 2"
