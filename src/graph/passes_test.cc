@@ -95,6 +95,20 @@ TEST(RemoveDuplicates, MindsWhatIsWrittenInBetween) {
   EXPECT_EQ(g.nodes.size(), 3u);
 }
 
+TEST(RemoveDuplicates, MindsWritesIntoAStateThatOverlaps) {
+  GraphBuilder b;
+  const Array whole = Counting({8});
+  const int x = b.Input("x", "f32[6]"), left = b.State("left", whole.Slice(0, 0, 6));
+  const int right = b.State("right", whole.Slice(0, 4, 8));
+  const int before = Scale(b, right, 2);
+  Accumulate(b, x, left);
+  b.Output(before);
+  b.Output(Scale(b, right, 2));
+  Graph g = b.Finish();
+  RemoveDuplicates(&g);
+  EXPECT_NE(g.outputs[0].value, g.outputs[1].value);
+}
+
 TEST(RemoveDuplicates, KeepsCopiesThatAreChangedApart) {
   GraphBuilder b;
   const int x = b.Input("x", "f32[2]");
