@@ -9,6 +9,7 @@ is that process's program too, and so imports nothing of anyop.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,10 +36,12 @@ def render(template: object, prompt: str) -> str:
         )
     request = {"path": sys.path, "template": template, "prompt": prompt}
     command = [sys.executable, "-I", str(Path(__file__).resolve())]
+    # Of our variables, what an interpreter may need to start.
+    env = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     try:
         done = subprocess.run(
             command, input=json.dumps(request), capture_output=True, text=True, timeout=WALL_S,
-            check=False,
+            check=False, env=env,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise TemplateError(f"takes longer than {WALL_S} seconds.") from None
