@@ -16,12 +16,13 @@ from anyop.torch._memory import Roots, is_random, written_by
 from anyop.torch._sizes import expression
 
 _MAX_ELEMENTS = 1 << 24
-_PREFIX = "_folded_"
+_LIBRARIES = ("aten", "prims")
+PREFIX = "_folded_"
 
 
 def folded(module: Any, node: Any) -> torch.Tensor | None:
     """The tensor behind a node that was computed when the graph was made; None for others."""
-    is_folded = isinstance(node, Node) and node.op == "get_attr" and _PREFIX in str(node.target)
+    is_folded = isinstance(node, Node) and node.op == "get_attr" and PREFIX in str(node.target)
     return getattr(module, str(node.target)) if is_folded else None
 
 
@@ -31,13 +32,17 @@ def fold_constants(module: GraphModule) -> None:
     written = {roots[n] for node in graph.nodes for n in written_by(node)}
     known: dict[Node, Any] = {}
     for node in graph.nodes:
-        if roots[node] not in written and _is_foldable(node, known):
+        constant = folded(module, node)
+        if constant is not None:
+            known[node] = constant
+        elif roots[node] not in written and _is_foldable(node, known):
             known[node] = _computed(node, known)
     for number, (node, value) in enumerate(known.items()):
         is_read = any(user not in known for user in node.users)
         is_returned = any(user.op == "output" for user in node.users)
-        if isinstance(value, torch.Tensor) and is_read and not is_returned:
-            _replace(module, node, value, f"{_PREFIX}{number}")
+        is_made = node.op == "call_function"
+        if is_made and isinstance(value, torch.Tensor) and is_read and not is_returned:
+            _replace(module, node, value, f"{PREFIX}{number}")
     graph.eliminate_dead_code(is_impure_node=lambda n: bool(written_by(n)) or n.is_impure())
 
 
@@ -45,7 +50,8 @@ def _is_foldable(node: Node, known: dict[Node, Any]) -> bool:
     if node.op != "call_function" or not all(n in known for n in node.all_input_nodes):
         return False
     if node.target is not operator.getitem:
-        is_op = isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
+        target: Any = node.target
+        is_op = isinstance(target, torch._ops.OpOverload) and target.namespace in _LIBRARIES
         if not is_op or is_random(node) or written_by(node) or "empty" in str(node.target):
             return False
     value = node.meta.get("val")

@@ -30,6 +30,7 @@ _ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _LARGE = 1 << 24  # elements, beyond which nothing is tried
 _MAX_NODES = 400
+_FAR = 1 << 24  # no size is so large: torch writes 2**63 - 1 for "to the end"
 _NEAR = 32  # the largest constant that sizes are tried next to
 
 
@@ -111,7 +112,7 @@ class Fragment:
             found |= set(constant.shape)
             if constant.numel() == 1 and not constant.dtype.is_floating_point:
                 found.add(int(constant))
-        return found
+        return {n for n in found if n <= _FAR}
 
     def choices(self) -> list[Values]:
         near = {n for n in self.whole_numbers() if n <= _NEAR}

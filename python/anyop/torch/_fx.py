@@ -35,7 +35,9 @@ def evaluated(node: Node) -> Any:
     """What a node makes of what its arguments are: the type of its result."""
     function: Any = node.target
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    with detect_fake_mode(args) or contextlib.nullcontext(), torch.no_grad():
+    # Sizes alone do not tell whose they are.
+    values = [n.meta.get("val") for n in node.graph.nodes if n.op == "placeholder"]
+    with detect_fake_mode(values) or contextlib.nullcontext(), torch.no_grad():
         return function(*args, **kwargs)
 
 
@@ -63,11 +65,27 @@ def after(graph: Graph, *nodes: Node) -> Node:
     raise AssertionError("a graph ends with its output")
 
 
+def behind(node: Node) -> Node:
+    """The node behind this one, and behind all arguments of the program."""
+    found = node.next
+    while found.op == "placeholder":
+        found = found.next
+    return found
+
+
 def skip(node: Node) -> Node:
     """Behind nodes that change nothing."""
     while node.target in (torch.ops.aten.alias.default, torch.ops.aten.detach.default):
         node = node.args[0]  # type: ignore[assignment]
     return node
+
+
+def top(graph: Graph) -> Node:
+    """The first node behind the arguments of a program, where what needs only sizes stands."""
+    found: Node = next(n for n in graph.nodes if n.op not in ("placeholder", "get_attr"))
+    while found.target is torch.ops.aten.sym_size.int:
+        found = found.next
+    return found
 
 
 def number(graph: Graph, size: Any, before: Node) -> Any:

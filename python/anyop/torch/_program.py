@@ -22,6 +22,7 @@ from anyop.torch._defects import log_defect
 from anyop.torch._fold import fold_constants
 from anyop.torch._in_place import lower_mutation
 from anyop.torch._lower import Lowered, Lowering
+from anyop.torch._numbers import Numbers, is_same
 from anyop.torch._outputs import Recipes, plan
 from anyop.torch._route import _environment
 from anyop.torch._sizes import Fatal, Unconverted, attribute
@@ -42,6 +43,7 @@ class Program:
         self.name = name or "program"
         self.lowered: Lowered | None = None
         self.bound: Any = None  # BoundTensors
+        self.numbers = Numbers()
         self.kept: list[Any] = []  # what the bound tensors are
         self.why_not = ""  # why all of it runs through torch
         self.calls = self.ns = 0
@@ -50,14 +52,15 @@ class Program:
 
     def __call__(self, args: Any) -> Any:
         call, bound = self._call, self.bound
-        if call is None or (bound is not None and not bound.hold(args)):
+        if call is None or (bound is not None and not bound.hold(args)) or not _are(call, args):
             call = self.make(args)
         return call(args)
 
     def make(self, args: Any) -> Callable[[Any], Any]:
         """The graph of these arguments' types."""
         with self._lock, torch.no_grad(), _disable_current_modes():
-            if self._call is not None and (self.bound is None or self.bound.hold(args)):
+            is_bound = self.bound is None or self.bound.hold(args)
+            if self._call is not None and is_bound and _are(self._call, args):
                 return self._call
             self._call = self._made(list(args))
             return self._call
@@ -86,6 +89,7 @@ class Program:
             return bool(node.meta["val"].is_contiguous())
 
         recipes = plan_results(module)
+        self.numbers.fix(module, args)
         left = lower_mutation(module, is_writable, is_frugal)
         fold_constants(module)
         if is_frugal:
@@ -97,7 +101,9 @@ class Program:
         self.bound = _anyop.BoundTensors(lowered.bound) if lowered.bound else None
         self._log()
         targets = [placeholders.index(target) for target in left]
-        return _caller(lowered, targets, self.module)
+        call = _caller(lowered, targets, self.module)
+        call.numbers = self.numbers.values  # type: ignore[attr-defined]
+        return call
 
     def _log(self) -> None:
         if _environment("ANYOP_LOG") != "graph":
@@ -105,6 +111,12 @@ class Program:
         from anyop.torch._report import report_of
 
         print(report_of([self]), file=sys.stderr)
+
+
+def _are(call: Callable[[Any], Any], args: Any) -> bool:
+    """Whether numbers are what a call was made for."""
+    values = getattr(call, "numbers", None)
+    return not values or all(is_same(args[i], value) for i, value in values.items())
 
 
 def copy_of(module: GraphModule) -> GraphModule:
@@ -165,9 +177,7 @@ def _is_first_call() -> bool:
     return bool(modes) and all(type(mode).__name__ == first for mode in modes)
 
 
-def _caller(
-    lowered: Lowered, targets: list[int], module: GraphModule
-) -> Callable[[Any], Any]:
+def _caller(lowered: Lowered, targets: list[int], module: GraphModule) -> Callable[[Any], Any]:
     """What runs per call: arguments for the graph, the graph, results of what it returned."""
     graph, inputs, parts, returned = lowered.graph, lowered.inputs, lowered.parts, lowered.returned
     reason, probe = _anyop.torch_reason, torch.zeros(1)

@@ -50,8 +50,7 @@ def assert_as_torch(
             got, want = function(*mine), program(*plain)
             torch.testing.assert_close(got, want, equal_nan=True, **close)
             torch.testing.assert_close(mine, plain, equal_nan=True, **close)
-            if how != "dynamic":
-                assert _strides(got) == _strides(want)
+            assert _strides(got) == _strides(want)
             assert _sharing(got, mine) == _sharing(want, plain)
         if is_graph and how != "capture":
             assert not compiled_last().why_not

@@ -31,7 +31,7 @@ def copied(cache: Any, at: Any, x: Any) -> Any:
 def test_indices_from_the_end(at: tuple[int, ...], how: str, dtype: torch.dtype) -> None:
     function = assert_as_torch(how, put, (CACHE, torch.tensor(at, dtype=dtype), ROWS))
     assert "anyop.reshape_and_cache" in called(how, function)
-    assert host_calls(how, function) <= 1
+    assert host_calls(how, function) == 0
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -40,8 +40,7 @@ def test_an_index_from_the_end_that_is_known(how: str) -> None:
         cache[:, :, torch.tensor([-1, 2])] = x
         return torch.sigmoid(cache)
 
-    function = assert_as_torch(how, program, (CACHE, ROWS))
-    assert host_calls(how, function) <= (2 if how == "dynamic" else 1)
+    assert_as_torch(how, program, (CACHE, ROWS))
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -51,15 +50,14 @@ def test_indices_that_are_no_rows_are_errors(program: Any, at: tuple[int, ...], 
     if program is put and at == (0, -1):
         return
     index = torch.tensor(at)
-    with pytest.raises(Exception) as wanted:
+    with pytest.raises((IndexError, RuntimeError)):
         program(CACHE.clone(), index, ROWS)
     cache = CACHE.clone()
     with torch.no_grad():
         function = made(how, program, (cache, torch.tensor([0, 1]), ROWS))
         function(cache, torch.tensor([0, 1]), ROWS)
         before = cache.clone()
-        kind = anyop.Error if how == "capture" else type(wanted.value)
-        with pytest.raises(kind, match="out of"):
+        with pytest.raises(anyop.Error, match="but must be"):
             function(cache, index, ROWS)
     torch.testing.assert_close(cache, before)
 
@@ -85,7 +83,7 @@ def test_one_check_serves_all_layers(how: str) -> None:
 
     args = (CACHE, CACHE + 1, torch.tensor([-1, 3]), ROWS)
     function = assert_as_torch(how, program, args)
-    assert host_calls(how, function) <= 1
+    assert host_calls(how, function) == 0
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -10,9 +10,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from anyop.torch import _proof
-from anyop.torch._fx import call, number, put
+from anyop.torch._fx import behind, call, number, put, top
 from anyop.torch._memory import Writes
-from anyop.torch._sizes import is_same
+from anyop.torch._sizes import expression, is_same
 from anyop.torch._trials import Trial
 from anyop.torch.names import aten_composites as composites
 from anyop.torch.names.aten_masks import Found, Rule, find, seen_by
@@ -20,6 +20,7 @@ from anyop.torch.names.aten_masks import Found, Rule, find, seen_by
 _aten = torch.ops.aten
 _ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
 _RESHAPED = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
+_MAX_QUERIES = 64  # each is read for itself; torch's masked products are faster beyond
 _KINDS = ("normal", "zeros", "small")
 
 
@@ -54,20 +55,27 @@ class _Attention:
         if isinstance(self.scale, Node) or self.has_dropout:
             return
         found = self.rule()
-        if found is None:
+        is_ruled = found is not None and not found.rule.is_padded
+        kept = None if is_ruled else _kept(self.mask, self.writes)
+        is_padded = found is not None and found.rule == Rule("last", is_padded=True)
+        if not is_ruled and (kept is None or not (is_padded or self.has_few_queries())):
             return
-        pairs = dict.fromkeys((_not_repeated(self.k, self.v), (self.k, self.v)))
-        for k, v in pairs:
-            if self.is_proven(used[0], k, v, found.rule):
-                arguments = self.arguments(found)
-                if arguments is not None:
-                    function, row = arguments
-                    made = put(self.graph, used[0], function, (self.q, k, v, *row), self.writes)
-                    made.meta["operator"] = self.node.target
-                    # torch says that it may be random: nobody else removes it.
-                    for dead in (*self.node.users, self.node):
-                        self.graph.erase_node(dead)
-                return
+        for k, v in dict.fromkeys((_not_repeated(self.k, self.v), (self.k, self.v))):
+            arguments = None
+            if kept is None and found is not None:
+                if self.is_proven(used[0], k, v, found.rule):
+                    arguments = self.arguments(found)
+            elif kept is not None and self.is_proven_of_any(used[0], k, v, is_padded):
+                arguments = self.arguments_of_any(kept, is_padded)
+            if arguments is None:
+                continue
+            function, row = arguments
+            made = put(self.graph, used[0], function, (self.q, k, v, *row), self.writes)
+            made.meta["operator"] = self.node.target
+            # torch says that it may be random: nobody else removes it.
+            for dead in (*self.node.users, self.node):
+                self.graph.erase_node(dead)
+            return
 
     def rule(self) -> Found | None:
         if self.mask is None:
@@ -77,9 +85,7 @@ class _Attention:
         if self.is_causal or self.writes.at_all(self.mask):
             return None
         found = find(self.module, self.mask, self.s, self.t)
-        if found is None or found.rule.is_padded:
-            return None
-        if found.position is not None:
+        if found is not None and found.position is not None:
             # It is read where the first reader stands.
             first, last = self.writes.first([*found.readers]), self.writes.last([*found.readers])
             if self.writes.between(found.position, first, last):
@@ -123,25 +129,74 @@ class _Attention:
         rule, before = found.rule, self.node
         if found.position is not None:
             before = self.writes.first([*found.readers])
-        sizes = [number(self.graph, n, before) for n in (self.batch, self.s, self.t)]
+        place = top(self.graph)
+        sizes = [number(self.graph, n, place) for n in (self.batch, self.s, self.t)]
         if any(n is None for n in sizes):
             return None
         b, s, t = sizes
-        starts = self.shared(composites.starts, (b, s), before)
+        starts = self.shared(composites.starts, (b, s), top(self.graph))
         if rule.base in ("all", "last"):
-            k_starts = self.shared(composites.starts, (b, t), before)
+            k_starts = self.shared(composites.starts, (b, t), top(self.graph))
             return composites.attend, (
                 starts, k_starts, self.scale, rule.base == "last", rule.window
             )  # fmt: skip
         at: Any = found.position
         if at is None:
             at = self.shared(_aten.scalar_tensor.default, (0,), before, dtype=torch.int64)
-        blocks = self.shared(composites.cache_blocks, (b, s, t, rule.window), before)
+        blocks = self.shared(composites.cache_blocks, (b, s, t, rule.window), top(self.graph))
         row = (at, b, s, t, rule.shift, rule.window)
         is_written = found.position is not None and self.writes.at_all(found.position)
-        place = before if is_written else None
-        lengths = self.shared(composites.cache_lengths, row, before, place)
+        lengths = self.shared(composites.cache_lengths, row, before, before if is_written else 0)
         return composites.attend_cache, (blocks, lengths, starts, self.scale, rule.window)
+
+    def has_few_queries(self) -> bool:
+        """Or an unknown number of them."""
+        s = expression(self.s)
+        return not isinstance(s, int) or s <= _MAX_QUERIES
+
+    def is_proven_of_any(self, result: Node, k: Node, v: Node, is_padded: bool) -> bool:
+        """As a function of any mask, those included that hide all keys of a query; or of one that
+        hides the same keys for each query of a sequence, and those behind it."""
+        masks: Any = self.mask
+
+        def given(trial: Trial) -> dict[Node, torch.Tensor]:
+            like = trial.tensors[3]
+            draw = torch.Generator().manual_seed(like.numel())
+            seen = torch.rand(like.shape, generator=draw) < 0.5
+            seen[..., :1, :] &= like.shape[0] > 1
+            if is_padded:
+                seen = seen[..., -1:, :] & seen_by(Rule("last"), *like.shape[-2:])
+            return {masks: _as_mask(seen, like)}
+
+        def replacement(trial: Trial) -> Any:
+            q, keys, values, mask = trial.tensors
+            b, s, t = q.shape[0], q.shape[2], keys.shape[2]
+            kept = composites.last_query(mask == 0) if is_padded else mask == 0
+            starts = composites.starts(b, s) if is_padded else None
+            blocks = composites.kept_blocks(kept, b, 1 if is_padded else s, t)
+            lengths = composites.kept_lengths(b, 1 if is_padded else s, t)
+            return composites.attend_kept(q, keys, values, blocks, lengths, starts, self.scale)
+
+        name = f"attend kept {is_padded} {self.scale}"
+        return _proof.holds(
+            result, [self.q, k, v, masks], replacement, name, self.writes,
+            values=given, kinds=_KINDS,
+        )  # fmt: skip
+
+    def arguments_of_any(
+        self, kept: Node, is_padded: bool
+    ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        before, starts = behind(kept), None
+        place = top(self.graph)
+        b, s, t = (number(self.graph, n, place) for n in (self.batch, self.s, self.t))
+        if b is None or s is None or t is None:
+            return None
+        if is_padded:
+            kept = self.shared(composites.last_query, (kept,), before)
+            starts, s = self.shared(composites.starts, (b, s), top(self.graph)), 1
+        blocks = self.shared(composites.kept_blocks, (kept, b, s, t), before)
+        lengths = self.shared(composites.kept_lengths, (b, s, t), top(self.graph))
+        return composites.attend_kept, (blocks, lengths, starts, self.scale)
 
     def shared(
         self, function: Any, args: tuple[Any, ...], before: Node, place: Any = None, **kwargs: Any
@@ -151,6 +206,25 @@ class _Attention:
         if key not in self.made:
             self.made[key] = call(self.graph, function, args, before, **kwargs)
         return self.made[key]
+
+
+def _kept(mask: Any, writes: Writes) -> Node | None:
+    """The boolean [1 or b, 1, 1 or s, t] behind a mask."""
+    if not isinstance(mask, Node) or mask.target is not _aten.where.self:
+        return None
+    kept: Any = mask.args[0]
+    value = kept.meta["val"] if isinstance(kept, Node) else None
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.bool or writes.at_all(kept):
+        return None
+    if value.dim() < 2 or mask.meta["val"].dim() != 4 or not is_same(mask.meta["val"].shape[1], 1):
+        return None
+
+    def replacement(trial: Trial) -> Any:
+        seen = trial.tensors[0].expand(mask.meta["val"].dim() * [-1])
+        made = torch.zeros(seen.shape, dtype=mask.meta["val"].dtype)
+        return made.masked_fill(~seen, float("-inf"))
+
+    return kept if _proof.holds(mask, [kept], replacement, "mask", writes) else None
 
 
 def _as_mask(seen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -173,10 +247,19 @@ def _not_repeated(k: Node, v: Node) -> tuple[Node, Node]:
     return (keys, values) if is_alike else (k, v)
 
 
+def _is_all(node: Node) -> bool:
+    """Whether a slice leaves nothing out."""
+    if node.target is not _aten.slice.Tensor:
+        return False
+    source: Any = node.args[0]
+    sizes = zip(node.meta["val"].shape, source.meta["val"].shape, strict=True)
+    return all(is_same(a, b) for a, b in sizes)
+
+
 def _repeated(node: Node) -> Node | None:
     """x [b, h, t, d] of x[:, :, None].expand(b, h, g, t, d).reshape(b, h*g, t, d)."""
     at: Any = node
-    while at.target in (*_RESHAPED, _aten.clone.default, _aten.expand.default):
+    while at.target in (*_RESHAPED, _aten.clone.default, _aten.expand.default) or _is_all(at):
         at = at.args[0]
     is_new = at.target is _aten.unsqueeze.default and at.meta["val"].dim() == 5
     return at.args[0] if is_new else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes of rows to a cache, where it lies: index_copy_ and index_put_ along one dimension.
 
-An index below 0 counts from the end in index_put_, and is an error in index_copy_. The operator
-that writes skips its row. So torch looks at each index first, once for all caches of a length.
+An index below 0 counts from the end in index_put_, and is an error in index_copy_; the operator
+that writes would skip its row. So `wrap_index` looks at it first, once for all caches of a length.
 """
 
 from __future__ import annotations
@@ -11,89 +11,29 @@ import itertools
 from typing import Any
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from anyop._graph.value import Value
 from anyop.torch._converters import internal
-from anyop.torch._fx import call, number
-from anyop.torch._memory import Writes
 from anyop.torch.names.aten import operator
 from anyop.torch.names.aten_composites import flat
 
 _aten = torch.ops.aten
 _MAX_BATCH = 16  # one call per row of the batch
-_WHOLE = (torch.int32, torch.int64)
 
 
-def rows_from_start(index: Any, n: int) -> Any:
-    """Rows of n, counted from the first on. torch's error where there is no such row."""
-    return torch.arange(n)[index]
-
-
-def rows_as_given(index: Any, n: int) -> Any:
-    """The same, where none may be counted from the end."""
-    return torch.arange(n).index_select(0, index)
-
-
-def fuse(graph: Graph) -> None:
-    writes = Writes(graph)
-    made: dict[Any, Node] = {}
-    for node in list(graph.nodes):
-        found = _index_of(node)
-        if found is None:
-            continue
-        index, dim, function = found
-        place = node if writes.at_all(index) else _behind(index)
-        n = number(graph, node.args[0].meta["val"].shape[dim], place)
-        if n is None:
-            continue
-        key = (function, index, n, node if writes.at_all(index) else None)
-        if key not in made:
-            made[key] = call(graph, function, (index, n), place)
-        if function is rows_as_given:
-            node.update_arg(2, made[key])
-        else:
-            indices: Any = node.args[1]
-            node.update_arg(1, [made[key] if i is index else i for i in indices])
-
-
-def _index_of(node: Node) -> tuple[Node, int, Any] | None:
-    """The index of a write of rows, the dimension that it counts, and what checks it."""
-    args: Any = node.args
-    function: Any = rows_as_given
-    if node.target is _aten.index_copy_.default:
-        _, dim, index, _ = args
-    elif node.target is _aten.index_put_.default:
-        given = [(d, i) for d, i in enumerate(args[1]) if i is not None]
-        if len(given) != 1 or len(args) > 3 or node.kwargs:
-            return None
-        (dim, index), function = given[0], rows_from_start
-    else:
-        return None
-    rank = args[0].meta["val"].dim()
-    value = index.meta["val"] if isinstance(index, Node) else None
-    if value is None or value.dtype not in _WHOLE or value.dim() != 1 or not rank:
-        return None
-    return index, dim % rank, function
-
-
-def _behind(node: Node) -> Node:
-    """The node behind this one, and behind all arguments."""
-    after = node.next
-    while after.op in ("placeholder", "get_attr"):
-        after = after.next
-    return after
-
-
-def _write(lowering: Any, cache: Value, dim: int, index: Value, rows: Value) -> Any:
-    """cache[..., index, ...] = rows."""
+def _write(
+    lowering: Any, cache: Value, dim: int, index: Value, rows: Value, wraps: bool
+) -> Any:  # fmt: skip
+    """cache[..., index, ...] = rows. wraps: whether an index counts from the end below 0."""
     rank = cache.ndim
     if index.ndim != 1 or rank not in (2, 3, 4):
         return NotImplemented
     shape = [*cache.shape[:dim], index.shape[0], *cache.shape[dim + 1 :]]
     if _without_ones(rows.shape) != _without_ones(shape):
         return NotImplemented
-    rows = rows.reshape(shape)
+    if rows.ndim != rank:
+        rows = rows.reshape(shape)
 
     def four(x: Value) -> Value | None:  # [b, n, h, d]
         if rank == 2:
@@ -109,6 +49,7 @@ def _write(lowering: Any, cache: Value, dim: int, index: Value, rows: Value) -> 
     batch = into.shape[0]
     if not isinstance(batch, int) or batch > _MAX_BATCH:
         return NotImplemented
+    index = operator("wrap_index")(index, cache.shape[dim], wraps)
     for b in range(batch):
         one = into[b : b + 1]
         operator("reshape_and_cache")(flat(lowering, given[b : b + 1]), None, one, None, index)
@@ -120,15 +61,9 @@ def _without_ones(shape: Any) -> list[str]:
     return [*itertools.dropwhile(lambda n: n == "1", map(str, shape))]
 
 
-def _is_checked(index: Any) -> bool:
-    return isinstance(index, Node) and index.target in (rows_from_start, rows_as_given)
-
-
 @internal(_aten.index_copy_.default)
 def index_copy(node: Node, lowering: Any, cache: Value, dim: int, index: Value, rows: Value) -> Any:
-    if not _is_checked(node.args[2]):
-        return NotImplemented
-    return _write(lowering, cache, dim % max(cache.ndim, 1), index, rows)
+    return _write(lowering, cache, dim % max(cache.ndim, 1), index, rows, wraps=False)
 
 
 @internal(_aten.index_put_.default)
@@ -137,7 +72,6 @@ def index_put(
 ) -> Any:
     """cache[:, :, index] = values, no other form."""
     given = [d for d, index in enumerate(indices) if index is not None]
-    nodes: Any = node.args[1]
-    if accumulate or len(given) != 1 or not _is_checked(nodes[given[0]]):
+    if accumulate or len(given) != 1:
         return NotImplemented
-    return _write(lowering, cache, given[0], indices[given[0]], values)
+    return _write(lowering, cache, given[0], indices[given[0]], values, wraps=True)

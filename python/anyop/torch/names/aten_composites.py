@@ -129,3 +129,48 @@ def _attend_cache(
         flat(lowering, rows), keys, values, blocks, lengths, q_starts, scale, True, window
     )
     return y.reshape([*rows.shape[:3], v.shape[3]]).swapaxes(1, 2)
+
+
+def kept_blocks(kept: Any, batch: int, queries: int, keys: int) -> Any:
+    """[batch*queries, keys]: each key is a block, and each query a sequence that may hide it.
+
+    kept: a boolean mask that can be expanded to [batch, 1, queries, keys].
+    """
+    first = torch.arange(batch, dtype=torch.int32).view(-1, 1, 1, 1) * keys
+    blocks = torch.where(kept, first + torch.arange(keys, dtype=torch.int32), -1)
+    return blocks.to(torch.int32).expand(batch, 1, queries, keys).reshape(-1, keys)
+
+
+def kept_lengths(batch: int, queries: int, keys: int) -> Any:
+    """[batch*queries]"""
+    return torch.full((batch * queries,), keys, dtype=torch.int64)
+
+
+def last_query(kept: Any) -> Any:
+    return kept[..., -1:, :]
+
+
+def attend_kept(
+    q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any, scale: float | None
+) -> Any:  # fmt: skip
+    """q [b, hq, s, d], k and v [b, hkv, t, d]; of the keys that each query keeps. With q_starts,
+    of the keys before it that its sequence keeps."""
+    return _attend_kept(None, q, k, v, blocks, lengths, q_starts, scale)
+
+
+@internal(attend_kept)
+def convert_attend_kept(node: Node, lowering: Any, *args: Any) -> Any:
+    return _attend_kept(lowering, *args)
+
+
+def _attend_kept(
+    lowering: Any, q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any,
+    scale: float | None,
+) -> Any:  # fmt: skip
+    rows = q.swapaxes(1, 2)
+    caches = [flat(lowering, x.swapaxes(1, 2)) for x in (k, v)]
+    keys, values = (x.reshape([x.shape[0], 1, *x.shape[1:]]) for x in caches)
+    y, _ = operator("paged_attention")(
+        flat(lowering, rows), keys, values, blocks, lengths, q_starts, scale, q_starts is not None
+    )
+    return y.reshape([*rows.shape[:3], v.shape[3]]).swapaxes(1, 2)

@@ -11,11 +11,12 @@ from torch.fx import Graph, GraphModule, Node
 
 from anyop.torch import _proof
 from anyop.torch._converters import is_known
+from anyop.torch._fold import folded
 from anyop.torch._fragment import Fragment
 from anyop.torch._fx import evaluated, only_user, put
 from anyop.torch._memory import Roots, Writes, is_random, nodes_in, viewed_by, written_by
 from anyop.torch._trials import Trial
-from anyop.torch.names import aten_attention, aten_caches, aten_rotary
+from anyop.torch.names import aten_attention, aten_rotary
 
 _aten = torch.ops.aten
 _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
@@ -35,7 +36,6 @@ def fuse(module: GraphModule) -> None:
             _gelu(graph, node, writes)
     aten_rotary.fuse(graph)
     aten_attention.fuse(module)
-    aten_caches.fuse(graph)
     graph.eliminate_dead_code(is_impure_node=_is_impure)
 
 
@@ -44,7 +44,7 @@ def _identity(graph: Graph, node: Node) -> None:
     if node.target not in (_aten.mul.Tensor, _aten.mul.Scalar) or len(node.args) != 2:
         return
     x, number = node.args
-    if not isinstance(x, Node) or not isinstance(number, (int, float)) or number != 1:
+    if not isinstance(x, Node) or _number(number) != 1:
         return
     if x.op != "call_function" or viewed_by(x) is not None:
         return
@@ -103,6 +103,14 @@ def _argument(node: Any, target: Any, i: int = 0) -> Any:
     return node.args[i] if is_call else None
 
 
+def _number(value: Any) -> float | None:
+    """A number, or what a tensor of one number was when the graph was made."""
+    if isinstance(value, Node):
+        known = folded(value.graph.owning_module, value)
+        return float(known) if known is not None and known.numel() == 1 else None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
 def _source(node: Any) -> Any:
     """What is cast."""
     return node.args[0] if isinstance(node, Node) and node.target in _CASTS else node
@@ -112,13 +120,14 @@ def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
     """x * rsqrt(mean(x^2) + eps) [* weight], with casts to f32 before and back after."""
     add: Any = rsqrt.args[0]
     is_add = isinstance(add, Node) and add.target in (_aten.add.Scalar, _aten.add.Tensor)
-    if not is_add or not isinstance(add.args[1], (int, float)) or len(add.users) != 1:
+    eps = _number(add.args[1]) if is_add else None
+    if eps is None or len(add.users) != 1:
         return
     power = _argument(add.args[0], _aten.mean.dim)
     scaled = only_user(rsqrt)
     if _argument(power, _aten.pow.Tensor_Scalar) is None or scaled is None:
         return
-    wide, eps = power.args[0], float(add.args[1])
+    wide = power.args[0]
     for last, weight, offset in reversed(list(_ends(scaled))):
         for x in dict.fromkeys((_source(wide), wide)):
             given = [x] if weight is None else [x, weight]
@@ -155,9 +164,10 @@ def _ends(scaled: Node) -> Iterator[tuple[Node, Any, float]]:
 def _offset(gain: Any) -> tuple[Any, float]:
     """(weight, offset) of weight.float() + offset, which the norm adds itself."""
     if isinstance(gain, Node) and gain.target is _aten.add.Tensor and not gain.kwargs:
-        weight, number = gain.args
-        if isinstance(number, (int, float)) and isinstance(weight, Node):
-            return _source(weight), float(number)
+        for weight, added in (gain.args, gain.args[::-1]):
+            number = _number(added)
+            if number is not None and isinstance(weight, Node):
+                return _source(weight), number
     return _source(gain), 0.0
 
 

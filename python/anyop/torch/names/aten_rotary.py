@@ -85,18 +85,17 @@ class _Rotation:
         """One for all that are rotated by the same."""
         behind = after(self.graph, cos, sin)
         batch = number(self.graph, x.meta["val"].shape[0], behind)
-        key = (cos, sin, batch, head, style)
+        rows = [_row(n, head) for n in (cos, sin)]
+        key = (*rows, batch, head, style)
         if batch is not None and key not in self.tables:
-            rows = [self.row(n, head, behind) for n in (cos, sin)]
+            rows = [
+                call(self.graph, _aten.select.int, (n, head, 0), behind)
+                if n.meta["val"].dim() == 4
+                else n
+                for n in rows
+            ]
             self.tables[key] = call(self.graph, rotary_table, (*rows, batch, style), behind)
         return self.tables.get(key)
-
-    def row(self, table: Node, head: int, behind: Node) -> Node:
-        """A table [b, t, d] without the dimension of heads."""
-        if table.target is _aten.unsqueeze.default and int(table.args[1]) % 4 == head:  # type: ignore[arg-type]
-            found: Any = table.args[0]
-            return found  # type: ignore[no-any-return]
-        return call(self.graph, _aten.select.int, (table, head, 0), behind)
 
 
 def _factors(straight: Any, turned: Any) -> list[tuple[Node, Node, Node]]:
@@ -113,10 +112,19 @@ def _factors(straight: Any, turned: Any) -> list[tuple[Node, Node, Node]]:
     return found
 
 
+def _row(table: Node, head: int) -> Node:
+    """The same [b, t, d], if a program has it: it adds the dimension of heads in each layer."""
+    args: Any = table.args
+    is_new = table.target is _aten.unsqueeze.default and args[1] % 4 == head
+    return args[0] if is_new else table
+
+
 def _leaf(node: Node) -> Node:
     """What a table is computed from, one tensor after the other."""
     while node.op == "call_function":
-        sources = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+        sources = [n for n in node.all_input_nodes
+                   if isinstance(n.meta.get("val"), torch.Tensor)
+                   and folded(n.graph.owning_module, n) is None]  # fmt: skip
         if len(sources) != 1:
             break
         node = sources[0]
