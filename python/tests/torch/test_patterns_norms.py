@@ -26,6 +26,30 @@ def wide_norm(x: Any, weight: Any) -> Any:
     return (wide * (1.0 + weight.float())).type_as(x)
 
 
+def layer_norm(x: Any, weight: Any) -> Any:
+    """As Cohere writes it."""
+    wide = x.float()
+    mean = wide.mean(-1, keepdim=True)
+    wide = (wide - mean) * torch.rsqrt((wide - mean).pow(2).mean(-1, keepdim=True) + 1e-5)
+    return (weight.float() * wide).to(x.dtype)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("dtype", [torch.float32, B16])
+def test_layer_norms(dtype: torch.dtype, how: str) -> None:
+    close = {} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
+    args = floats(3, 8).to(dtype), floats(8).to(dtype)
+    function = assert_as_torch(how, layer_norm, args, **close)
+    assert "anyop.layer_norm" in called(how, function)
+
+
+def test_a_norm_of_x_less_something_else() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return (x - y) * torch.rsqrt((x - y).pow(2).mean(-1, keepdim=True) + 1e-5)
+
+    assert_as_torch("capture", program, (floats(3, 8), floats(3, 1)))
+
+
 X, COLUMN = floats(4, 8), floats(4, 1)
 NORMS: dict[str, tuple[Any, tuple[Any, ...], bool]] = {
     "plain": (norm, (X, floats(8)), True),

@@ -162,6 +162,22 @@ def test_tables_are_made_once_for_queries_and_keys() -> None:
     assert [r["nodes"] for r in rows] == [1]
 
 
+def test_tables_that_each_layer_makes_are_one() -> None:
+    def program(q: Any, k: Any) -> Any:
+        freqs = angles(q, 5, 16)
+        made = []
+        for x in (q, k):
+            cos, sin = (f.unsqueeze(1).repeat_interleave(2, -1) for f in (freqs.cos(), freqs.sin()))
+            made.append(rotation(x, cos, sin, neighbours))
+        twice = (2 * freqs.cos()).unsqueeze(1).repeat_interleave(2, -1)
+        return *made, rotation(q, twice, sin, neighbours)
+
+    function = assert_as_torch("capture", program, (Q, floats(2, 1, 5, 16)))
+    assert str(function).count("anyop.rope(") == 3
+    rows = [r for r in function.report() if r["operator"] == "rotary_table"]
+    assert [r["nodes"] for r in rows] == [2]
+
+
 def test_the_rest_of_a_head_is_part_of_the_rotation() -> None:
     for program in (partial, glm):
         function = assert_as_torch("capture", program, (Q,))

@@ -19,6 +19,8 @@ from anyop.torch._trials import Trial
 from anyop.torch.names import aten_attention, aten_rotary
 
 _aten = torch.ops.aten
+_RMS_NORM = torch.ops.anyop.rms_norm.default
+_LAYER_NORM = torch.ops.anyop.layer_norm.default
 _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 
 
@@ -117,7 +119,8 @@ def _source(node: Any) -> Any:
 
 
 def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
-    """x * rsqrt(mean(x^2) + eps) [* weight], with casts to f32 before and back after."""
+    """x * rsqrt(mean(x^2) + eps) [* weight], with casts to f32 before and back after; of x less
+    its mean too."""
     add: Any = rsqrt.args[0]
     is_add = isinstance(add, Node) and add.target in (_aten.add.Scalar, _aten.add.Tensor)
     eps = _number(add.args[1]) if is_add else None
@@ -127,20 +130,28 @@ def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
     scaled = only_user(rsqrt)
     if _argument(power, _aten.pow.Tensor_Scalar) is None or scaled is None:
         return
-    wide = power.args[0]
     for last, weight, offset in reversed(list(_ends(scaled))):
-        for x in dict.fromkeys((_source(wide), wide)):
+        for x, norm in _normed(power.args[0]):
             given = [x] if weight is None else [x, weight]
-            args = (eps, offset)
+            args = (eps, offset) if norm is _RMS_NORM else (None, eps)
 
-            def replacement(trial: Trial, args: Any = args) -> Any:
+            def replacement(trial: Trial, norm: Any = norm, args: Any = args) -> Any:
                 x, weight = [*trial.tensors, None][:2]
-                return torch.ops.anyop.rms_norm.default(x, weight, *args)
+                return norm(x, weight, *args)
 
-            if _proof.holds(last, given, replacement, f"rms_norm {args}", writes):
-                norm = torch.ops.anyop.rms_norm.default
+            if _proof.holds(last, given, replacement, f"{norm} {args}", writes):
                 put(graph, last, norm, (x, weight, *args), writes)
                 return
+
+
+def _normed(wide: Node) -> list[tuple[Node, Any]]:
+    """What may be normed, of what is squared: it, what is cast to it, or what a mean is taken
+    from."""
+    found = [(x, _RMS_NORM) for x in dict.fromkeys((_source(wide), wide))]
+    whole: Any = wide.args[0] if wide.target is _aten.sub.Tensor else None
+    if isinstance(whole, Node):
+        found += [(x, _LAYER_NORM) for x in dict.fromkeys((_source(whole), whole))]
+    return found
 
 
 def _ends(scaled: Node) -> Iterator[tuple[Node, Any, float]]:

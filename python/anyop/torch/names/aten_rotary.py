@@ -73,7 +73,7 @@ class _Rotation:
         name = f"rotated {style} {head} {[nodes.index(n) for n in (cos, sin) if n in nodes]}"
         if not _proof.holds(last, [x, *leaves], replacement, name, self.writes):
             return False
-        table = self.table(x, cos, sin, head, style)
+        table = self.table(x, cos, sin, leaves, head, style)
         if table is None:
             return False
         if x.meta["val"].dtype != wide:
@@ -81,12 +81,15 @@ class _Rotation:
         put(self.graph, last, rotated, (x, table, head, style), self.writes)
         return True
 
-    def table(self, x: Node, cos: Node, sin: Node, head: int, style: str) -> Node | None:
-        """One for all that are rotated by the same."""
+    def table(
+        self, x: Node, cos: Node, sin: Node, leaves: list[Node], head: int, style: str
+    ) -> Node | None:
+        """One for all that are rotated by the same, which each layer may compute for itself."""
         behind = after(self.graph, cos, sin)
         batch = number(self.graph, x.meta["val"].shape[0], behind)
         rows = [_row(n, head) for n in (cos, sin)]
-        key = (*rows, batch, head, style)
+        same = [Fragment(n, leaves).text() for n in rows]
+        key = (*leaves, *same, batch, head, style)
         if batch is not None and key not in self.tables:
             rows = [
                 call(self.graph, _aten.select.int, (n, head, 0), behind)
@@ -125,7 +128,7 @@ def _leaf(node: Node) -> Node:
         sources = [n for n in node.all_input_nodes
                    if isinstance(n.meta.get("val"), torch.Tensor)
                    and folded(n.graph.owning_module, n) is None]  # fmt: skip
-        if len(sources) != 1:
+        if len(sources) != 1 or not sources[0].meta["val"].dim():
             break
         node = sources[0]
     return node
