@@ -10,6 +10,8 @@
 namespace anyop {
 namespace {
 
+constexpr std::int64_t kLongestList = 4096;  // that is made; longer ones are left to be refused
+
 class Generator {
  public:
   Generator(const Contract& c, Random& random, const GenerateOptions& options)
@@ -140,7 +142,7 @@ class Generator {
     std::size_t n = 1 + Below(3);
     if (p.size >= 0) {
       const Number size = draft_.Eval(p.size);  // a literal; a variable is bound by the list
-      if (size.known) n = std::size_t(size.i);
+      if (size.known && size.i >= 0 && size.i <= kLongestList) n = std::size_t(size.i);
     }
     if (p.kind == ParamKind::kFloats) {
       std::vector<double> list(n);

@@ -24,6 +24,12 @@ constexpr const char* kForms =
     "f(x: T[n, k, m], w: 'b' | 'c', s: int[2], top: int) -> (y: T[n]) where sum(s) == n, m == k or "
     "w == 'c'";
 
+TEST(Generate, MakesNoListThatNoMemoryHolds) {
+  Random random(1);
+  const char* text = "f(a: int[9223372036854775807]) -> (y: f32[1])";
+  EXPECT_FALSE(Generate(*ParseContract(text), random));
+}
+
 TEST(Generate, EveryCallPassesItsCheck) {
   const auto c = ParseContract(kCache);
   Random random(1);
