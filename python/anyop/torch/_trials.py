@@ -15,7 +15,7 @@ import torch
 Values = Mapping[Any, int]  # by symbol
 
 _SIZES = (2, 3, 5, 4, 7, 1, 0, 8, 16, 64, 96, 128)
-_MAX_TRIED = 400  # choices of sizes looked at
+_MAX_TRIED = 150  # choices of sizes looked at
 _MAX_CHOICES = 4  # and taken
 
 
@@ -87,13 +87,14 @@ def choices(symbols: list[Any], environment: Any, constants: Iterable[int] = ())
     """
     if not symbols:
         return [{}]
+    guards = _guards(symbols, environment)
     allowed = (v for v in itertools.islice(_assignments(symbols), _MAX_TRIED)
-               if _is_allowed(v, environment))  # fmt: skip
+               if _is_allowed(v, environment, guards))  # fmt: skip
     found = list(itertools.islice(allowed, _MAX_CHOICES))
     for n in sorted({c + d for c in constants for d in (-1, 0, 1) if c + d > 8}):
         one = [{**v, s: n} for s in symbols for v in found[:2]]
         near = [dict.fromkeys(symbols, n), *one]
-        found += [v for v in near if _is_allowed(v, environment)][: len(symbols) + 1]
+        found += [v for v in near if _is_allowed(v, environment, guards)][: len(symbols) + 1]
     return [v for i, v in enumerate(found) if v not in found[:i]]
 
 
@@ -108,14 +109,19 @@ def _assignments(symbols: list[Any]) -> Iterator[dict[Any, int]]:
         yield dict(zip(symbols, row, strict=True))
 
 
-def _is_allowed(values: dict[Any, int], environment: Any) -> bool:
+def _guards(symbols: list[Any], environment: Any) -> list[Any]:
+    """Conditions that say something of these symbols alone, each once."""
+    found = dict.fromkeys(environment.replace(g.expr) for g in environment.guards)
+    return [g for g in found if g.free_symbols and g.free_symbols <= set(symbols)]
+
+
+def _is_allowed(values: dict[Any, int], environment: Any, guards: list[Any]) -> bool:
     for symbol, n in values.items():
         interval = environment.var_to_range.get(symbol)
         if interval is not None and not interval.lower <= n <= interval.upper:
             return False
     known = {s: sympy.Integer(n) for s, n in values.items()}
-    guards = (environment.replace(g.expr).xreplace(known) for g in environment.guards)
-    return all(g != sympy.false for g in guards)
+    return all(g.xreplace(known) != sympy.false for g in guards)
 
 
 def symbols_in(values: Iterable[Any]) -> tuple[list[Any], Any]:

@@ -25,8 +25,10 @@ def copied(cache: Any, at: Any, x: Any) -> Any:
     return torch.sigmoid(cache)
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(
+    ("how", "dtype"),
+    [(how, torch.int64) for how in HOWS] + [("capture", torch.int32)],
+)
 @pytest.mark.parametrize("at", [(-1, 0), (-7, -2), (3, 6)])
 def test_indices_from_the_end(at: tuple[int, ...], how: str, dtype: torch.dtype) -> None:
     function = assert_as_torch(how, put, (CACHE, torch.tensor(at, dtype=dtype), ROWS))
