@@ -54,9 +54,9 @@ PyObject* Call(OperatorInfo& info, const Slots& slots) {
 }
 
 // Whether an object has torch's protocol without being a tensor: a proxy of torch.fx, or a size of
-// a program that is traced.
+// a program that is traced. Values of our own graphs have it only to refuse torch's functions.
 bool IsTorchFunction(PyObject* object) {
-  if (!object || IsTorchTensor(object)) return false;
+  if (!object || IsTorchTensor(object) || IsTraced(object)) return false;
   return IsSymbolicNumber(object) || PyObject_HasAttrString(object, "__torch_function__");
 }
 

@@ -46,22 +46,25 @@ struct AttentionSizes {
 };
 
 // |error| of y <= 0.51 ulp + (eT + 2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, with eT = 2^-8 for bf16,
-// whose probabilities dot instructions round before the product with v; of lse <= ds + (4 (1 +
+// whose probabilities dot instructions round before the product with v. They also take subnormal
+// numbers for 0: at most 2^-126 (1 + |v|) a key. Of lse <= ds + (4 (1 +
 // |lse|) + 2 sqrt(lk)) u.
 inline Allowed AttentionAllowed(const Call& call, const AttentionSizes& n) {
   const double scale = call.given("scale") ? std::abs(call.number("scale")) : 1 / std::sqrt(n.dk);
   double ds = (8 + 2 * std::sqrt(n.dk)) * kU * scale * n.key_sum;
   ds += 4 * kU * call.number("softcap");
   if (call.given("alibi_slopes")) ds += 4 * kU * LargestOf(call, "alibi_slopes") * n.keys;
-  const double rounding = call.array("query").dtype() == DType::kBF16 ? 0x1p-8 : 0;
+  const bool has_dots = call.array("query").dtype() == DType::kBF16;
+  const double rounding = has_dots ? 0x1p-8 : 0;
+  const double flushed = has_dots ? 0x1p-126 * n.keys * (1 + LargestOf(call, n.values)) : 0;
   const auto sums = std::make_shared<Array>(WeighedMagnitudes(call, n.values));
-  return [n, ds, rounding, sums](const Element& e) {
+  return [n, ds, rounding, flushed, sums](const Element& e) {
     if (e.result == "lse") {
       if (std::isinf(e.exact)) return 0.0;
       return ds + 4 * kU * (1 + std::abs(e.exact)) + 2 * std::sqrt(n.keys) * kU;
     }
     const double relative = rounding + 2 * ds + (8 + 2 * std::sqrt(n.keys)) * kU;
-    return 0.51 * e.ulp() + relative * sums->Get(e.index);
+    return 0.51 * e.ulp() + relative * sums->Get(e.index) + flushed;
   };
 }
 
