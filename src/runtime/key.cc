@@ -51,7 +51,7 @@ const std::uint64_t* SameList(const std::uint64_t* key, const anyop_value& v) {
     for (std::uint32_t i = 0; i < v.count && key; ++i) key = SameTensor(key, *v.ts[i]);
     return key;
   }
-  if (v.tag != ANYOP_INTS && v.tag != ANYOP_FLOATS) return key;
+  if ((v.tag != ANYOP_INTS && v.tag != ANYOP_FLOATS) || !v.count) return key;
   return std::memcmp(key, v.is, v.count * sizeof(std::int64_t)) ? nullptr : key + v.count;
 }
 
