@@ -103,9 +103,12 @@ TEST_F(DamagedGraph, HasAWeightThatChanged) {
   whole.back() = char(whole.back() ^ 1);
   Write(kWeightsFile, whole);
   const std::string error = VerifyError();
+  // Tensors lie in the file in the order of their addresses when the graph was saved.
+  const bool is_packed = error.find("the tensor packed") != std::string::npos;
   EXPECT_EQ(error.substr(0, error.find(" its digest")),
-            File("step.anyop") + ": graph, line 6, column 1: the tensor v12 of " +
-                File(kWeightsFile) + " has changed since it was saved:");
+            File("step.anyop") + ": graph, line " +
+                (is_packed ? "5, column 1: the tensor packed" : "6, column 1: the tensor v12") +
+                " of " + File(kWeightsFile) + " has changed since it was saved:");
   EXPECT_NE(error.find("Copy or save the graph again, or load it without verifying."),
             std::string::npos);
   EXPECT_EQ(LoadError(), "");
