@@ -77,13 +77,16 @@ def test_state_that_shrinks_where_it_lies_is_noticed() -> None:
 
 def test_a_tensor_whose_storage_shrinks_is_noticed() -> None:
     torch = pytest.importorskip("torch")
-    n = 10_000_000  # so large that the system places it, and twice where it was
+    n = 10_000_000
     base, x = torch.ones(n), torch.ones(n)
     g = anyop.graph(lambda x: anyop.add(x, base), f"f32[{n}]", state={"v": base}, name="g")
-    before = base.data_ptr()
-    base.untyped_storage().resize_(4 * n - 4)
-    base.untyped_storage().resize_(4 * n - 8)
-    assert base.data_ptr() == before
+    before = base.untyped_storage().data_ptr()
+    for fewer in range(1, 21):  # where it lies is the allocator's choice
+        base.untyped_storage().resize_(4 * (n - fewer))
+        if base.untyped_storage().data_ptr() == before:
+            break
+    else:
+        pytest.skip("the allocator never gave the tensor its first place again")
     check(lambda: g(x), ValueError, "g" + MOVED.format("v"))
 
 
