@@ -37,7 +37,7 @@ int FindName(const std::string& name) {
 
 // Whole lines of the cache first: the format has no gaps. States lie together, so that few pages
 // of the others become writable.
-void Order(std::vector<NamedArray>* arrays) {
+void SortForFile(std::vector<NamedArray>* arrays) {
   const auto key = [](const NamedArray& a) {
     const bool is_odd = a.array.bytes() % std::int64_t(kAlignment) != 0;
     return std::tuple(is_odd, !is_odd && a.is_state, -Bytes(a.array.dtype()));
@@ -71,7 +71,7 @@ std::string Header(const std::vector<NamedArray>& arrays) {
 
 TensorHashes WriteTensors(const std::string& path, std::vector<NamedArray> arrays,
                           const WriteProgress& progress) {
-  Order(&arrays);
+  SortForFile(&arrays);
   const std::string header = Header(arrays);
   std::int64_t all = 0, written = 0;
   for (const NamedArray& a : arrays) all += a.array.bytes();

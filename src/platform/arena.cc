@@ -11,8 +11,8 @@
 namespace anyop {
 
 // Lies at the start of its own memory.
-struct alignas(64) ArenaBlock {
-  ArenaBlock* below;       // smaller and older, or null
+struct alignas(64) WorkspaceBlock {
+  WorkspaceBlock* below;       // smaller and older, or null
   std::uint64_t capacity;  // bytes after this header
   std::uint64_t used;
 };
@@ -24,7 +24,7 @@ constexpr std::uint64_t kFirstBlock = 256 << 10, kAlignment = 64;
 constexpr std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
-char* Start(ArenaBlock* block) { return reinterpret_cast<char*>(block) + sizeof(ArenaBlock); }
+char* Start(WorkspaceBlock* block) { return reinterpret_cast<char*>(block) + sizeof(WorkspaceBlock); }
 
 [[noreturn]] void FailToAllocate(std::uint64_t bytes) {
   Fail(ANYOP_OUT_OF_MEMORY, "no memory for a workspace of " + std::to_string(bytes) +
@@ -32,7 +32,7 @@ char* Start(ArenaBlock* block) { return reinterpret_cast<char*>(block) + sizeof(
 }
 
 struct Arena {
-  ArenaBlock* top = nullptr;
+  WorkspaceBlock* top = nullptr;
   std::uint64_t held = 0;
   std::uint64_t most = 0;  // bytes of all blocks when there was more than one
 
@@ -43,18 +43,18 @@ struct Arena {
     std::uint64_t total = 0;
     void* memory = nullptr;
     for (const std::uint64_t c : {capacity, bytes}) {  // then no more than is needed
-      total = PageBytes(c + sizeof(ArenaBlock));
+      total = PageBytes(c + sizeof(WorkspaceBlock));
       if ((memory = MapPages(total))) break;
     }
     if (!memory) FailToAllocate(bytes);
-    top = new (memory) ArenaBlock{top, total - sizeof(ArenaBlock), 0};
+    top = new (memory) WorkspaceBlock{top, total - sizeof(WorkspaceBlock), 0};
     held += total;
   }
   void Pop() {
-    ArenaBlock* block = top;
+    WorkspaceBlock* block = top;
     top = block->below;
-    held -= block->capacity + sizeof(ArenaBlock);
-    UnmapPages(block, block->capacity + sizeof(ArenaBlock));
+    held -= block->capacity + sizeof(WorkspaceBlock);
+    UnmapPages(block, block->capacity + sizeof(WorkspaceBlock));
   }
   void Release() {
     while (top && top->used == 0) Pop();

@@ -5,7 +5,7 @@
 
 namespace anyop {
 
-struct ArenaBlock;
+struct WorkspaceBlock;
 
 // `bytes` of uninitialized memory, 64-byte aligned, for as long as the object lives. Scopes of one
 // thread nest: a composition holds its intermediates while its operators take their own workspace.
@@ -21,7 +21,7 @@ class Workspace {
 
  private:
   void* data_;
-  ArenaBlock* block_;   // that the mark lies in
+  WorkspaceBlock* block_;   // that the mark lies in
   std::uint64_t mark_;  // bytes of it in use before this scope
 };
 

@@ -21,10 +21,6 @@ std::string_view Trim(std::string_view s) {
 
 std::string Quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
 
-std::string FullName(std::string_view name) {
-  return name.find('.') == name.npos ? "anyop." + std::string(name) : std::string(name);
-}
-
 [[noreturn]] void FailPolicy(std::string_view text, const std::string& what) {
   Fail(ANYOP_INVALID_ARGUMENT, "policy " + Quoted(text) + ": " + what);
 }

@@ -134,7 +134,7 @@ std::string WhichDimension(const DLTensor& t, int i) {
 
 // What an expression with one unbound variable can be, where it cannot be `size`: "2*d, a multiple
 // of 2"; "3*(b+1), where b would be -1".
-std::string Shape(const CallState& s, int node, std::int64_t size) {
+std::string PossibleSize(const CallState& s, int node, std::int64_t size) {
   const Form& form = s.form();
   const std::string text = Show(form, node);
   std::int64_t would = size;
@@ -239,7 +239,7 @@ std::string Inexact(const CallState& s, int param, const DLTensor& t, int dim) {
   Because because(s, param, t);
   because.Node(node);
   return WhichDimension(t, i) + " of " + Name(s, param, t) + " is " + std::to_string(t.shape[i]) +
-         ", but must be " + Shape(s, node, t.shape[i]) + because.text() + ".";
+         ", but must be " + PossibleSize(s, node, t.shape[i]) + because.text() + ".";
 }
 
 std::string WrongLength(const CallState& s, int param) {
@@ -248,7 +248,7 @@ std::string WrongLength(const CallState& s, int param) {
   Because because(s, param);
   because.Node(p.size);
   return Name(s, param) + " is " + Show(s.frame[param]) + ", but must have length " +
-         (v.known ? std::to_string(v.i) : Shape(s, p.size, s.frame[param].count)) + because.text() +
+         (v.known ? std::to_string(v.i) : PossibleSize(s, p.size, s.frame[param].count)) + because.text() +
          ".";
 }
 
