@@ -3,14 +3,18 @@
 // was skipped.
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "optest/kernel_run.h"
 #include "optest/session.h"
+#include "runtime/registry.h"
 
+// A library's build defines where its operators and references are; the built-in ones lie beside
+// libanyop.
 #ifndef ANYOP_TEST_LIBRARY
 #define ANYOP_TEST_LIBRARY ""
-#endif
-#ifndef ANYOP_TEST_REFERENCE
+#define ANYOP_TEST_REFERENCE anyop::LibraryFolder() + "anyop_ops_reference.so"
+#elif !defined(ANYOP_TEST_REFERENCE)
 #define ANYOP_TEST_REFERENCE ""
 #endif
 
@@ -19,7 +23,8 @@ int main(int argc, char** argv) {
   try {
     anyop::optest::ReadFlags(&argc, argv);
     if (*ANYOP_TEST_LIBRARY) anyop::Load(ANYOP_TEST_LIBRARY);
-    if (*ANYOP_TEST_REFERENCE) anyop::LoadReferences(ANYOP_TEST_REFERENCE);
+    const std::string references = ANYOP_TEST_REFERENCE;
+    if (!references.empty()) anyop::LoadReferences(references);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 2;

@@ -8,13 +8,14 @@
 
 #include "optest/compare.h"
 #include "optest/memory.h"
+#include "runtime/registry.h"
 
 namespace anyop::optest {
 namespace {
 
 void LoadBroken() {
-  Load(ANYOP_TESTING_DIR "/anyop_optest_testing.so");
-  LoadReferences(ANYOP_TESTING_DIR "/anyop_optest_testing_reference.so");
+  Load(LibraryFolder() + "../tests/anyop_optest_testing.so");
+  LoadReferences(LibraryFolder() + "../tests/anyop_optest_testing_reference.so");
 }
 
 OpTest TestOf(std::string_view op) {

@@ -8,6 +8,7 @@
 
 #include "anyop/runtime.h"
 #include "runtime/call.h"
+#include "runtime/registry.h"
 #include "runtime/testing/fuzz.h"
 #include "signature/generate.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 class Environment : public ::testing::Environment {
  public:
-  void SetUp() override { Load(ANYOP_TEST_LIBRARY); }
+  void SetUp() override { LoadBuiltIn(); }
 };
 [[maybe_unused]] ::testing::Environment* const kEnvironment =
     ::testing::AddGlobalTestEnvironment(new Environment);

@@ -6,6 +6,7 @@
 #include "graph/executable.h"
 #include "graph/text.h"
 #include "random_graph.h"
+#include "runtime/registry.h"
 #include "runtime/testing/fuzz.h"
 
 namespace anyop::testing {
@@ -13,7 +14,7 @@ namespace {
 
 class Environment : public ::testing::Environment {
  public:
-  void SetUp() override { Load(ANYOP_TEST_LIBRARY); }
+  void SetUp() override { LoadBuiltIn(); }
 };
 [[maybe_unused]] ::testing::Environment* const kEnvironment =
     ::testing::AddGlobalTestEnvironment(new Environment);

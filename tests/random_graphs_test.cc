@@ -17,6 +17,7 @@
 #include "graph/text.h"
 #include "random_graph.h"
 #include "runtime/check_mode.h"
+#include "runtime/registry.h"
 
 namespace anyop::testing {
 namespace {
@@ -245,7 +246,7 @@ class Trial {
 };
 
 TEST(RandomGraphs, ReplayWhatTheirProgramsDo) {
-  Load(ANYOP_TEST_LIBRARY);
+  LoadBuiltIn();
   int refused = 0, empty = 0;
   std::size_t nodes = 0;
   for (int k = 0; k < g_graphs; ++k) {
@@ -278,7 +279,7 @@ TEST(RandomGraphs, ReplayWhatTheirProgramsDo) {
 
 // The two norms of a decoder layer, as a program without the joint operator writes them.
 TEST(RandomGraphs, FuseTheResidualIntoTheNorm) {
-  Load(ANYOP_TEST_LIBRARY);
+  LoadBuiltIn();
   const auto weight = [](const std::string&) { return Array::Zeros({64}, DType::kBF16); };
   const Executable e(
       ParseGraph("input h: bf16[n, 64]\ninput x: bf16[n, 64]\nstate w: bf16[64]\n"

@@ -9,6 +9,7 @@
 #include "graph/builder.h"
 #include "graph/executable.h"
 #include "runtime/call.h"
+#include "runtime/registry.h"
 
 namespace anyop {
 namespace {
@@ -17,7 +18,7 @@ constexpr int kNodes = 1000;
 
 void LoadOnce() {
   static const bool loaded = [] {
-    Load(std::string(ANYOP_TESTING_DIR) + "/anyop_testing.so");
+    Load(LibraryFolder() + "../tests/anyop_testing.so");
     return true;
   }();
   benchmark::DoNotOptimize(loaded);

@@ -10,13 +10,14 @@
 #include "anyop/runtime.h"
 #include "runtime/call.h"
 #include "runtime/plan_cache.h"
+#include "runtime/registry.h"
 
 namespace anyop {
 namespace {
 
 void LoadOnce() {
   static const bool loaded = [] {
-    Load(std::string(ANYOP_TESTING_DIR) + "/anyop_testing.so");
+    Load(LibraryFolder() + "../tests/anyop_testing.so");
     return true;
   }();
   benchmark::DoNotOptimize(loaded);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "runtime/registry.h"
 #include "runtime/testing/testing.h"
 
 namespace anyop {
@@ -61,7 +62,7 @@ TEST(Library, AMissingFileIsNotAvailable) {
 }
 
 TEST(Library, AFileOfAnotherKindIsNotAvailable) {
-  const std::string path = std::string(ANYOP_TESTING_DIR) + "/no_library.so";
+  const std::string path = LibraryFolder() + "../tests/no_library.so";
   std::ofstream(path) << "plain text";
   int code = 0;
   EXPECT_NE(ErrorOf([&] { Load(path); }, &code).find("cannot be loaded"), std::string::npos);
@@ -139,7 +140,7 @@ TEST(Library, TablesWithHolesAreRefused) {
 TEST(Library, AFileThatIsCutOffIsNotAvailable) {
   std::ifstream file(TestingLibrary::Path(), std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(file)), {});
-  const std::string path = std::string(ANYOP_TESTING_DIR) + "/cut_off.so";
+  const std::string path = LibraryFolder() + "../tests/cut_off.so";
   for (const double part : {0.0005, 0.001, 0.01, 0.1, 0.5, 0.9, 0.9999}) {
     const std::string bytes = whole.substr(0, std::size_t(double(whole.size()) * part));
     std::ofstream(path, std::ios::binary) << bytes;
@@ -243,7 +244,7 @@ TEST(GenerateHeader, HasATypedFunctionPerOperator) {
   EXPECT_NE(header.find("inline Array pick(const Array& x, std::string_view which = \"first\") {"),
             header.npos);
   EXPECT_NE(header.find("inline void scatter("), header.npos);
-  const std::string path = std::string(ANYOP_TESTING_DIR) + "/generated_ops.h";
+  const std::string path = LibraryFolder() + "../tests/generated_ops.h";
   std::ofstream(path) << header;
   const std::string command = "c++ -std=c++20 -fsyntax-only -I" + std::string(ANYOP_SOURCE_DIR) +
                               "/include -include " + path + " -x c++ /dev/null";

@@ -69,18 +69,22 @@ void WireGradients(const Registry& r, NewLibrary& library) {
 std::string BuiltInPath() {
   const std::string given = Environment("ANYOP_LIBRARY");
   if (!given.empty()) return given;
+  const std::string beside = LibraryFolder() + "anyop_ops.so";
+  return access(beside.c_str(), R_OK) == 0 ? beside : "";
+}
+
+}  // namespace
+
+std::string LibraryFolder() {
   Dl_info self;
   if (!dladdr(reinterpret_cast<void*>(&LoadBuiltIn), &self) || !self.dli_fname) return "";
   const std::string path = self.dli_fname;
-  const std::string beside = path.substr(0, path.rfind('/') + 1) + "anyop_ops.so";
-  return access(beside.c_str(), R_OK) == 0 ? beside : "";
+  return path.substr(0, path.rfind('/') + 1);
 }
 
 std::string FullName(std::string_view name) {
   return name.find('.') == name.npos ? "anyop." + std::string(name) : std::string(name);
 }
-
-}  // namespace
 
 Operator::Operator() = default;
 Operator::~Operator() = default;

@@ -10,8 +10,14 @@
 
 namespace anyop {
 
+// Where libanyop was loaded from, with a slash at the end; other libraries of a build lie beside it.
+std::string LibraryFolder();
+
 // Loads the built-in library, once; only where ANYOP_LIBRARY or libanyop's folder has it.
 void LoadBuiltIn();
+
+// The name with its library: that of a built-in operator may be without.
+std::string FullName(std::string_view name);
 
 // Null where there is none. Does not load anything.
 Operator* FindRegistered(std::string_view full_name);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/registry.h"
 #include "signature/expression.h"
 #include "signature/generate.h"
 #include "signature/schema.h"
@@ -19,7 +20,7 @@ namespace anyop {
 namespace {
 
 const anyop_library_info* Library() {
-  void* file = dlopen(ANYOP_TEST_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  void* file = dlopen((LibraryFolder() + "anyop_ops.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!file) ADD_FAILURE() << dlerror();
   const auto entry =
       file ? reinterpret_cast<anyop_library_fn>(dlsym(file, "anyop_library")) : nullptr;

@@ -7,6 +7,7 @@
 
 #include "anyop/runtime.h"
 #include "runtime/call.h"
+#include "runtime/registry.h"
 
 namespace anyop {
 
@@ -14,7 +15,7 @@ namespace anyop {
 class TestingLibrary : public ::testing::Environment {
  public:
   void SetUp() override { Load(Path()); }
-  static std::string Path() { return std::string(ANYOP_TESTING_DIR) + "/anyop_testing.so"; }
+  static std::string Path() { return LibraryFolder() + "../tests/anyop_testing.so"; }
 };
 inline ::testing::Environment* const kTestingLibrary =
     ::testing::AddGlobalTestEnvironment(new TestingLibrary);
