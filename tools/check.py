@@ -173,6 +173,7 @@ def sanitizers(tally: Tally, tier: int) -> None:
             f"-DANYOP_BUILD_PYTHON={'ON' if name == 'asan' else 'OFF'}",
             f"-DPython_EXECUTABLE={PYTHON}",
             f"-DANYOP_EXHAUSTIVE={'ON' if tier == ALL else 'OFF'}",
+            f"-DANYOP_TEST_PROGRAMS={BUILD / 'tests' if name == 'asan' else ''}",
         ]  # fmt: skip
         try:
             run(f"configure ({name})", configure)
