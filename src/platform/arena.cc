@@ -12,7 +12,7 @@ namespace anyop {
 
 // Lies at the start of its own memory.
 struct alignas(64) WorkspaceBlock {
-  WorkspaceBlock* below;       // smaller and older, or null
+  WorkspaceBlock* below;   // smaller and older, or null
   std::uint64_t capacity;  // bytes after this header
   std::uint64_t used;
 };
@@ -24,7 +24,9 @@ constexpr std::uint64_t kFirstBlock = 256 << 10, kAlignment = 64;
 constexpr std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
-char* Start(WorkspaceBlock* block) { return reinterpret_cast<char*>(block) + sizeof(WorkspaceBlock); }
+char* Start(WorkspaceBlock* block) {
+  return reinterpret_cast<char*>(block) + sizeof(WorkspaceBlock);
+}
 
 [[noreturn]] void FailToAllocate(std::uint64_t bytes) {
   Fail(ANYOP_OUT_OF_MEMORY, "no memory for a workspace of " + std::to_string(bytes) +

@@ -10,7 +10,8 @@
 
 namespace anyop {
 
-// Where libanyop was loaded from, with a slash at the end; other libraries of a build lie beside it.
+// Where libanyop was loaded from, with a slash at the end; other libraries of a build lie beside
+// it.
 std::string LibraryFolder();
 
 // Loads the built-in library, once; only where ANYOP_LIBRARY or libanyop's folder has it.

@@ -248,8 +248,8 @@ std::string WrongLength(const CallState& s, int param) {
   Because because(s, param);
   because.Node(p.size);
   return Name(s, param) + " is " + Show(s.frame[param]) + ", but must have length " +
-         (v.known ? std::to_string(v.i) : PossibleSize(s, p.size, s.frame[param].count)) + because.text() +
-         ".";
+         (v.known ? std::to_string(v.i) : PossibleSize(s, p.size, s.frame[param].count)) +
+         because.text() + ".";
 }
 
 std::string FaultIn(const CallState& s, int node, Fault fault) {
