@@ -4,8 +4,8 @@
 
 #include "anyop/scope.h"
 #include "module.h"
+#include "platform/error.h"
 #include "platform/threads.h"
-#include "runtime/error.h"
 
 namespace anyop::python {
 namespace {

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop::python {
 

@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "anyop/runtime.h"
+#include "platform/testing/fuzz.h"
 #include "runtime/call.h"
 #include "runtime/registry.h"
-#include "runtime/testing/fuzz.h"
 #include "signature/generate.h"
 
 namespace anyop {

@@ -5,9 +5,9 @@
 
 #include "graph/executable.h"
 #include "graph/text.h"
+#include "platform/testing/fuzz.h"
 #include "random_graph.h"
 #include "runtime/registry.h"
-#include "runtime/testing/fuzz.h"
 
 namespace anyop::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include "graph/builder.h"
 #include "graph/layout.h"
 #include "graph/pattern.h"
+#include "platform/error.h"
 #include "runtime/call.h"
-#include "runtime/error.h"
 #include "signature/generate.h"
 
 namespace anyop::testing {

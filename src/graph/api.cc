@@ -9,7 +9,7 @@
 #include "graph/load.h"
 #include "graph/save.h"
 #include "graph/text.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/operator.h"
 
 namespace anyop {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "graph/alias.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 

@@ -3,7 +3,7 @@
 #include "graph/copy_graph.h"
 #include "graph/frame.h"
 #include "graph/text.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "signature/expression.h"
 
 namespace anyop {

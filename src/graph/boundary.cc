@@ -6,7 +6,7 @@
 
 #include "graph/alias.h"
 #include "graph/inputs.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "signature/expression.h"
 
 namespace anyop {

@@ -2,7 +2,7 @@
 // Calls of the graph builder.
 #include "graph/builder.h"
 #include "graph/points.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/operator.h"
 #include "signature/defaults.h"
 

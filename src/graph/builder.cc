@@ -5,7 +5,7 @@
 
 #include "graph/points.h"
 #include "graph/size_text.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/operator.h"
 #include "signature/check.h"
 #include "signature/defaults.h"

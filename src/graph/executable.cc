@@ -9,7 +9,7 @@
 #include "graph/inputs.h"
 #include "graph/instance.h"
 #include "graph/specialisation.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/policy.h"
 #include "runtime/thread_state.h"
 

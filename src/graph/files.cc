@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 

@@ -7,9 +7,9 @@
 #include "graph/specialisation.h"
 #include "platform/byte_count.h"
 #include "platform/cpu.h"
+#include "platform/error.h"
 #include "platform/threads.h"
 #include "runtime/call.h"
-#include "runtime/error.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {

@@ -10,8 +10,8 @@
 #include "graph/executable.h"
 #include "graph/frame.h"
 #include "graph/passes.h"
+#include "platform/error.h"
 #include "runtime/composition.h"
-#include "runtime/error.h"
 #include "runtime/operator.h"
 #include "runtime/registry.h"
 

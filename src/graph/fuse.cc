@@ -11,8 +11,8 @@
 #include "graph/passes.h"
 #include "graph/pattern.h"
 #include "graph/points.h"
+#include "platform/error.h"
 #include "runtime/dispatch.h"
-#include "runtime/error.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {

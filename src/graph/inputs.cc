@@ -5,7 +5,7 @@
 
 #include "anyop/tensor.h"
 #include "graph/text.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/operator.h"
 #include "signature/expression.h"
 

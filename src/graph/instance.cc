@@ -7,10 +7,10 @@
 
 #include "graph/arena_watch.h"
 #include "platform/byte_count.h"
+#include "platform/error.h"
 #include "platform/pages.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
-#include "runtime/error.h"
 #include "runtime/memory_check.h"
 #include "runtime/run.h"
 

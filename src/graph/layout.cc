@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "signature/expression.h"
 
 namespace anyop {

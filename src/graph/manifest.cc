@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "graph/json_text.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/hash_bytes.h"
 
 namespace anyop {

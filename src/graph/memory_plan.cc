@@ -8,7 +8,7 @@
 
 #include "graph/skyline.h"
 #include "platform/byte_count.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

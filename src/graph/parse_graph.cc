@@ -5,7 +5,7 @@
 #include "graph/builder.h"
 #include "graph/size_text.h"
 #include "graph/text.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/operator.h"
 #include "signature/defaults.h"
 

@@ -5,7 +5,7 @@
 
 #include "graph/alias.h"
 #include "platform/byte_count.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

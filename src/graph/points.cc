@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/operator.h"
 
 namespace anyop {

@@ -12,7 +12,7 @@
 #include "graph/files.h"
 #include "graph/json_text.h"
 #include "platform/byte_count.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/hash_bytes.h"
 #include "runtime/json.h"
 

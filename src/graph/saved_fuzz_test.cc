@@ -10,7 +10,7 @@
 #include "graph/manifest.h"
 #include "graph/save.h"
 #include "graph/save_testing.h"
-#include "runtime/testing/fuzz.h"
+#include "platform/testing/fuzz.h"
 
 namespace anyop {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "graph/points.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

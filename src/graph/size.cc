@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

@@ -11,8 +11,8 @@
 #include "graph/place_memory.h"
 #include "graph/specialisation.h"
 #include "graph/text.h"
+#include "platform/error.h"
 #include "runtime/check_mode.h"
-#include "runtime/error.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {

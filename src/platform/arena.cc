@@ -5,8 +5,8 @@
 #include <string>
 
 #include "platform/byte_count.h"
+#include "platform/error.h"
 #include "platform/pages.h"
-#include "runtime/error.h"
 
 namespace anyop {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 extern char** environ;
 

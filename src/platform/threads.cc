@@ -11,8 +11,8 @@
 #include "platform/back_off.h"
 #include "platform/cpu.h"
 #include "platform/env.h"
+#include "platform/error.h"
 #include "platform/pool.h"
-#include "runtime/error.h"
 
 namespace anyop {
 namespace {

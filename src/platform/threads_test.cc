@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "anyop/runtime.h"
 #include "platform/byte_count.h"
+#include "platform/error.h"
 #include "runtime/copy.h"
-#include "runtime/error.h"
 #include "signature/expression.h"
 
 namespace anyop {

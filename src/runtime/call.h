@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "anyop/scope.h"
+#include "platform/error.h"
 #include "runtime/counters.h"
-#include "runtime/error.h"
 #include "runtime/explain.h"
 #include "runtime/operator.h"
 #include "runtime/plan.h"

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "anyop/tensor.h"
+#include "platform/error.h"
 #include "platform/threads.h"
 #include "runtime/calling_host.h"
-#include "runtime/error.h"
 #include "runtime/log.h"
 
 namespace anyop {

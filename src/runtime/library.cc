@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "platform/cpu.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/key.h"
 #include "runtime/plan_cache.h"
 #include "runtime/shared_object.h"

@@ -5,8 +5,8 @@
 #include <bit>
 
 #include "platform/byte_count.h"
+#include "platform/error.h"
 #include "platform/threads.h"
-#include "runtime/error.h"
 #include "runtime/host.h"
 
 namespace anyop {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/host.h"
 #include "runtime/overlap.h"
 

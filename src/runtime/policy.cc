@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/operator.h"
 #include "runtime/registry.h"
 

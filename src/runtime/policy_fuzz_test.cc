@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts that are nearly policies.
+#include "platform/testing/fuzz.h"
 #include "runtime/policy.h"
-#include "runtime/testing/fuzz.h"
 #include "runtime/testing/testing.h"
 
 namespace anyop {

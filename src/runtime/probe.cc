@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "platform/arena.h"
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "runtime/host.h"
 #include "runtime/make_plan.h"
 #include "signature/generate.h"

@@ -10,9 +10,9 @@
 #include <shared_mutex>
 
 #include "platform/env.h"
+#include "platform/error.h"
 #include "runtime/call.h"
 #include "runtime/check_mode.h"
-#include "runtime/error.h"
 #include "runtime/gradient.h"
 #include "runtime/library.h"
 #include "runtime/plan_cache.h"

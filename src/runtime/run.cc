@@ -6,8 +6,8 @@
 
 #include "anyop/tensor.h"
 #include "platform/byte_count.h"
+#include "platform/error.h"
 #include "runtime/copy.h"
-#include "runtime/error.h"
 #include "runtime/index_check.h"
 #include "runtime/make_plan.h"
 #include "runtime/memory_check.h"

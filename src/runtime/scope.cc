@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "platform/env.h"
+#include "platform/error.h"
 #include "platform/threads.h"
-#include "runtime/error.h"
 #include "runtime/policy.h"
 #include "runtime/thread_state.h"
 

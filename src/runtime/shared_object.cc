@@ -8,7 +8,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signatures that are long in one way: thousands of terms, brackets, conditions, words. Each is
 // parsed or refused with a caret, and what is parsed is shown, checked and evaluated.
-#include "runtime/testing/fuzz.h"
+#include "platform/testing/fuzz.h"
 #include "signature/check.h"
 #include "signature/generate.h"
 #include "signature/schema.h"

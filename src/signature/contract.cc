@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "signature/comparison.h"
 
 namespace anyop {

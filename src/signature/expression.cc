@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/expression.h"
 
-#include "runtime/error.h"
+#include "platform/error.h"
 
 namespace anyop {
 namespace {

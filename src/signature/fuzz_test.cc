@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutated signatures and calls: the parser throws nothing but SignatureError, checks never crash.
-#include "runtime/testing/fuzz.h"
+#include "platform/testing/fuzz.h"
 #include "anyop/error.h"
 #include "signature/generate.h"
 #include "signature/schema.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/messages.h"
 
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "signature/check.h"
 #include "signature/comparison.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/owned_call.h"
 
-#include "runtime/error.h"
+#include "platform/error.h"
 #include "signature/defaults.h"
 #include "signature/expression.h"
 

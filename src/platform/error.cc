@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/error.h"
+#include "platform/error.h"
 
 #include <algorithm>
 #include <vector>
