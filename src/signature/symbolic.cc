@@ -2,6 +2,7 @@
 #include "signature/symbolic.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "signature/messages.h"
 
@@ -52,67 +53,29 @@ std::string DTypesJson(const DTypes& d) {
          std::to_string(d.index) + "}";
 }
 
+constexpr std::pair<NodeOp, std::string_view> kNames[] = {
+    {NodeOp::kVar, "var"},     {NodeOp::kDTypeVar, "dtype_var"},
+    {NodeOp::kLen, "len"},     {NodeOp::kSum, "sum"},
+    {NodeOp::kGiven, "given"}, {NodeOp::kSize, "size"},
+    {NodeOp::kRank, "rank"},   {NodeOp::kRows, "rows"},
+    {NodeOp::kBytes, "bytes"}, {NodeOp::kAdd, "+"},
+    {NodeOp::kSub, "-"},       {NodeOp::kMul, "*"},
+    {NodeOp::kMod, "%"},       {NodeOp::kCeilDiv, "ceil_div"},
+    {NodeOp::kMin, "min"},     {NodeOp::kMax, "max"},
+    {NodeOp::kEq, "=="},       {NodeOp::kNe, "!="},
+    {NodeOp::kLt, "<"},        {NodeOp::kLe, "<="},
+    {NodeOp::kGt, ">"},        {NodeOp::kGe, ">="},
+    {NodeOp::kAnd, "and"},     {NodeOp::kOr, "or"},
+    {NodeOp::kNeg, "neg"},     {NodeOp::kNot, "not"},
+};
+
 std::string_view Name(const Node& n) {
-  switch (n.op) {
-    case NodeOp::kVar:
-      return "var";
-    case NodeOp::kParam:
-      return n.is_list ? "list" : "param";
-    case NodeOp::kDTypeVar:
-      return "dtype_var";
-    case NodeOp::kLen:
-      return "len";
-    case NodeOp::kSum:
-      return "sum";
-    case NodeOp::kGiven:
-      return "given";
-    case NodeOp::kSize:
-      return "size";
-    case NodeOp::kRank:
-      return "rank";
-    case NodeOp::kRows:
-      return "rows";
-    case NodeOp::kBytes:
-      return "bytes";
-    case NodeOp::kAdd:
-      return "+";
-    case NodeOp::kSub:
-      return "-";
-    case NodeOp::kMul:
-      return "*";
-    case NodeOp::kDiv:
-      return n.type == Type::kFloat ? "/" : "//";
-    case NodeOp::kMod:
-      return "%";
-    case NodeOp::kCeilDiv:
-      return "ceil_div";
-    case NodeOp::kMin:
-      return "min";
-    case NodeOp::kMax:
-      return "max";
-    case NodeOp::kEq:
-      return "==";
-    case NodeOp::kNe:
-      return "!=";
-    case NodeOp::kLt:
-      return "<";
-    case NodeOp::kLe:
-      return "<=";
-    case NodeOp::kGt:
-      return ">";
-    case NodeOp::kGe:
-      return ">=";
-    case NodeOp::kAnd:
-      return "and";
-    case NodeOp::kOr:
-      return "or";
-    case NodeOp::kNeg:
-      return "neg";
-    case NodeOp::kNot:
-      return "not";
-    default:
-      return "unknown";
+  if (n.op == NodeOp::kParam) return n.is_list ? "list" : "param";
+  if (n.op == NodeOp::kDiv) return n.type == Type::kFloat ? "/" : "//";
+  for (const auto& [op, name] : kNames) {
+    if (op == n.op) return name;
   }
+  return "unknown";
 }
 
 std::string ExpressionJson(const Form& form, int node) {
