@@ -231,7 +231,7 @@ class FunctionRun {
     return name ? TextOf(name.get()) : "its function";
   }
 
-  // " (ops.py, line 12)": where the exception came from.
+  // " (FILE, line 12)": where the exception came from.
   static std::string PlaceOf(PyObject* trace) {
     auto* last = reinterpret_cast<PyTracebackObject*>(trace);
     if (!last) return "";

@@ -55,12 +55,12 @@ class Tolerance {
   std::function<Allowed(const Call&)> bind_;
 };
 
-// Q: the bits of the exact value, rounded once.
+// The bits of the exact value, rounded once.
 Tolerance Exact();
-// E: 0.51 ulp for 16-bit and narrower floats, `f32_ulps` for f32; plus 2^-126. cancels: plus
+// 0.51 ulp for 16-bit and narrower floats, `f32_ulps` for f32; plus 2^-126. cancels: plus
 // 4u * terms, for formulas with 1 + tanh or 1 - y.
 Tolerance Elementwise(double f32_ulps = 4, bool cancels = false);
-// D(K): 0.51 ulp + (4 + 2 sqrt(K)) u * terms(). k: an expression of the signature language, "d".
+// 0.51 ulp + (4 + 2 sqrt(K)) u * terms(). k: an expression of the signature language, "d".
 // dot: bf16 dot instructions may treat subnormals as zero, K * 2^-126 * max|a| more.
 Tolerance Sum(std::string_view k, bool dot = false);
 // 0.51 ulp + (a + b * sqrt(k)) u |exact|.

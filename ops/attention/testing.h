@@ -24,8 +24,9 @@ inline void UseForward(Call& call) {
   if (has_lse) call.Set("lse", results["lse"]);
 }
 
-// Bounds of |actual - exact| before the rounding of the store, in model D: each sum of K products
-// has (4 + 2 sqrt(K)) u of its terms' absolute values, and p, ds carry the errors of the scores.
+// Bounds of |actual - exact| before the rounding of the store. As in Sum (optest/tolerance.h), each
+// sum of K products has (4 + 2 sqrt(K)) u of its terms' absolute values; p and ds carry the errors
+// of the scores.
 class BackwardBounds {
  public:
   explicit BackwardBounds(const Call& call)

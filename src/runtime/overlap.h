@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether two tensors may share memory: the rule of SIGNATURES "Overlap is always checked".
+// Whether two tensors share memory. Results may share it with arguments only as the signature says
+// (`y: T[n] over x`), so that every call is checked before anything is written.
 #pragma once
 #include <cstdint>
 

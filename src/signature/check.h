@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a call against its contract: chooses the form, binds variables, infers results. Errors
-// read as in SIGNATURES "What a wrong call reads", without the operator's name in front.
+// Checks a call against its contract: chooses the form, binds variables, infers results. Errors are
+// the sentences of messages.h, without the operator's name in front.
 #pragma once
 #include <string>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sentences that refuse a call (SIGNATURES "What a wrong call reads").
+// The sentences that refuse a call: "<what is wrong, with value>, but <what is expected>. <what to
+// do>"; examples of them with their mends are in docs/faq.md.
 #pragma once
 #include <string>
 

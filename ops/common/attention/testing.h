@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of attention operators share: the error that the catalogue allows, model A.
+// What the tests of attention operators share: how far a result may be from the reference.
 #pragma once
 #include <algorithm>
 #include <cmath>
