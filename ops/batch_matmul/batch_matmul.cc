@@ -12,7 +12,7 @@
 //           on threads; in batch-invariant mode it depends on k alone. A sum over no terms is 0.
 // Source    definition.
 
-#include "batch_matmul/batch_matmul.h"
+#include "ops/batch_matmul/batch_matmul.h"
 
 namespace anyop::ops {
 

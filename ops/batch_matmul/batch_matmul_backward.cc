@@ -11,7 +11,7 @@
 // Numerics  as batch_matmul.
 // Source    definition.
 
-#include "batch_matmul/batch_matmul.h"
+#include "ops/batch_matmul/batch_matmul.h"
 
 namespace anyop::ops {
 

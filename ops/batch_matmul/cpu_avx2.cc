@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batch_matmul and batch_matmul_backward with 8 lanes.
 
-#include "batch_matmul/batch_matmul.h"
+#include "ops/batch_matmul/batch_matmul.h"
 
 namespace anyop::ops {
 

@@ -2,7 +2,7 @@
 // batch_matmul and batch_matmul_backward with 16 lanes. Whether splitting bf16 into two FMAs beats
 // the dot instruction depends on the machine, so both state a size to measure at.
 
-#include "batch_matmul/batch_matmul.h"
+#include "ops/batch_matmul/batch_matmul.h"
 
 namespace anyop::ops {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear, linear_packed and linear_backward with 8 lanes.
 
-#include "linear/backward.h"
-#include "linear/linear.h"
+#include "ops/linear/backward.h"
+#include "ops/linear/linear.h"
 
 namespace anyop::ops {
 

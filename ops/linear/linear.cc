@@ -13,7 +13,7 @@
 //           batch in batch-invariant mode. A sum over no terms is 0: k = 0 gives act(bias).
 // Source    definition.
 
-#include "linear/linear.h"
+#include "ops/linear/linear.h"
 
 namespace anyop::ops {
 

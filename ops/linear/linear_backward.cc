@@ -13,7 +13,7 @@
 //           over no terms is 0.
 // Source    definition.
 
-#include "linear/backward.h"
+#include "ops/linear/backward.h"
 
 namespace anyop::ops {
 

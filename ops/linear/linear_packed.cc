@@ -14,7 +14,7 @@
 //           of rows or threads, so a row always has the same bits alone and in a batch.
 // Source    definition.
 
-#include "linear/linear.h"
+#include "ops/linear/linear.h"
 
 namespace anyop::ops {
 

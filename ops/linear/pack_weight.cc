@@ -9,7 +9,7 @@
 // Source    definition; 32 columns by 2 along k suit f32 and bf16 alike on AVX2, AVX-512 and with
 //           dot instructions.
 
-#include "linear/linear.h"
+#include "ops/linear/linear.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_blocks and linear_blocks_packed with 16 lanes.
 
-#include "linear_blocks/kernel.h"
+#include "ops/linear_blocks/kernel.h"
 
 namespace anyop::ops {
 

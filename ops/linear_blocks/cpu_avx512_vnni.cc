@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_blocks and linear_blocks_packed with dot products of bytes.
 
-#include "linear_blocks/kernel.h"
+#include "ops/linear_blocks/kernel.h"
 
 namespace anyop::ops {
 

@@ -10,7 +10,7 @@
 // Source    ggml block formats.
 
 #include "anyop/op.h"
-#include "linear_blocks/format.h"
+#include "ops/linear_blocks/format.h"
 
 namespace anyop::ops {
 namespace {

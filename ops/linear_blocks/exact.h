@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "linear_blocks/format.h"
 #include "ops/common/gemm_chunks.h"
+#include "ops/linear_blocks/format.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "anyop/op.h"
-#include "linear_blocks/exact.h"
-#include "linear_blocks/pack.h"
-#include "linear_blocks/strips.h"
-#include "linear_blocks/tile.h"
 #include "ops/common/gemm_pack.h"
+#include "ops/linear_blocks/exact.h"
+#include "ops/linear_blocks/pack.h"
+#include "ops/linear_blocks/strips.h"
+#include "ops/linear_blocks/tile.h"
 
 // Workspace: quantized rows of x; for rows of blocks, a packed group for each thread too, and what
 // the product with decoded blocks takes.

@@ -20,7 +20,7 @@
 //           gives NaN for 'q8'.
 // Source    ggml block formats (GGUF types 2, 3 and 8).
 
-#include "linear_blocks/kernel.h"
+#include "ops/linear_blocks/kernel.h"
 
 namespace anyop::ops {
 

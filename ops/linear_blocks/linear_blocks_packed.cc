@@ -12,7 +12,7 @@
 // Numerics  as linear_blocks with input 'q8', bit for bit.
 // Source    ggml block formats, reordered.
 
-#include "linear_blocks/kernel.h"
+#include "ops/linear_blocks/kernel.h"
 
 namespace anyop::ops {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "anyop/simd.h"
-#include "linear_blocks/format.h"
 #include "ops/common/transpose.h"
+#include "ops/linear_blocks/format.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -11,7 +11,7 @@
 // Numerics  a copy, bit for bit.
 // Source    definition; 16 rows suit vectors of 4, 8 and 16 lanes alike.
 
-#include "linear_blocks/pack.h"
+#include "ops/linear_blocks/pack.h"
 
 #include <algorithm>
 

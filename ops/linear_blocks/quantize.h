@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "linear_blocks/format.h"
+#include "ops/linear_blocks/format.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -13,7 +13,7 @@
 //           afterwards. The bytes for NaN and infinities are unspecified.
 // Source    ggml block formats; the Python package gguf gives the same bits.
 
-#include "linear_blocks/quantize.h"
+#include "ops/linear_blocks/quantize.h"
 
 #include "anyop/op.h"
 

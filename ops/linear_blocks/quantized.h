@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "anyop/simd/bytes.h"
-#include "linear_blocks/format.h"
-#include "linear_blocks/lanes.h"
+#include "ops/linear_blocks/format.h"
+#include "ops/linear_blocks/lanes.h"
 
 namespace anyop::ops {
 

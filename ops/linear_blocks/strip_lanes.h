@@ -11,8 +11,8 @@
 #pragma once
 #include <cstdint>
 
-#include "linear_blocks/format.h"
-#include "linear_blocks/lanes.h"
+#include "ops/linear_blocks/format.h"
+#include "ops/linear_blocks/lanes.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

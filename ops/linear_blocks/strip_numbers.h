@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "linear_blocks/strip_lanes.h"
+#include "ops/linear_blocks/strip_lanes.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "linear_blocks/quantized.h"
-#include "linear_blocks/strip_lanes.h"
-#include "linear_blocks/strip_numbers.h"
+#include "ops/linear_blocks/quantized.h"
+#include "ops/linear_blocks/strip_lanes.h"
+#include "ops/linear_blocks/strip_numbers.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "linear_blocks/lanes.h"
-#include "linear_blocks/quantized.h"
+#include "ops/linear_blocks/lanes.h"
+#include "ops/linear_blocks/quantized.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
