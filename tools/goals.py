@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import anyop
-from anyop.bench import _measure, _model, _opponents
+from anyop.bench import interpreters, measure, models
 from anyop.cli import bench, bench_graph, bench_model, bench_ops
 from rich.console import Console
 from rich.table import Table
@@ -118,11 +118,11 @@ def operators(
     ceilings: dict[str, Any], opponents: list[str], quick: bool, note: Note
 ) -> Iterator[Goal]:
     """Cases that say which goal they are for, at the sizes that the goal is about."""
-    found: list[tuple[Any, _measure.Row]] = []
+    found: list[tuple[Any, measure.Row]] = []
     cores = anyop.get_num_threads()
     level = {b["level"]: b["bytes"] for b in ceilings["bandwidths"] if b["threads"] == 1}
     anyop.set_num_threads(1)
-    _model.set_threads(1)
+    models.set_threads(1)
     try:
         for name, path in bench_ops.case_files(None, ()):
             for case in bench_ops.load_cases(name, path):
@@ -131,15 +131,15 @@ def operators(
                 note(f"{name} {case.sizes}")
                 beside = [kind[2:] for kind, _ in CASE_GOALS[case.goal]]
                 present = [o for o in opponents if o in beside]
-                row = _measure.measure(name, case, ceilings, present)
+                row = measure.measure(name, case, ceilings, present)
                 assert row
                 found.append((case, row))
     finally:
-        _model.set_threads(cores)
+        models.set_threads(cores)
     note("the machine's ceilings, again")
     ceilings.update(best_of(ceilings, measured_again()))
     for case, row in found:
-        row.bound_us, row.bound_by = _measure.bound(case, ceilings, row.threads, False)
+        row.bound_us, row.bound_by = measure.bound(case, ceilings, row.threads, False)
         yield from case_goals(case, row, ceilings, level["L3"])
 
 
@@ -155,7 +155,7 @@ def is_wanted(case: Any, level: dict[str, int]) -> bool:
 
 
 def case_goals(
-    case: Any, row: _measure.Row, ceilings: dict[str, Any], cached: int
+    case: Any, row: measure.Row, ceilings: dict[str, Any], cached: int
 ) -> Iterator[Goal]:
     best, what = row.ours.best_us, f"{row.operator} {row.sizes}"
     for kind, aim in CASE_GOALS[case.goal]:
@@ -164,7 +164,7 @@ def case_goals(
             reached = row.ratio(kind[2:])
         elif kind.endswith(" bandwidth"):
             moves, speed = replace(case, flops=0), f"{kind.split()[1]}_gbs"
-            bound, level = _measure.bound(moves, ceilings, row.threads, False, (speed,))
+            bound, level = measure.bound(moves, ceilings, row.threads, False, (speed,))
             reached, kind = bound / best, f"{kind} ({level})"
         elif case.array_bytes > cached:
             aim = FROM_DRAM.get(case.goal, aim)
@@ -174,21 +174,21 @@ def case_goals(
 
 
 def model(quick: bool, skipped: list[str]) -> Iterator[Goal]:
-    made = _model.load(MODEL)
+    made = models.load(MODEL)
     most = anyop.get_num_threads()
-    plan = _model.Plan(sorted({1, most}), steps=32 if quick else 48, prefill=0,
+    plan = models.Plan(sorted({1, most}), steps=32 if quick else 48, prefill=0,
                        rounds=1 if quick else 3)  # fmt: skip
     rows, reasons, _ = bench_model.run(made, plan, ["bf16", "q4_1"], ["captured"], ["llama"])
     skipped += reasons
     for row in rows:
         per_s = 1e6 / row.ours.best_us
         what = f"{row.sizes}, threads {row.threads} ({per_s:.0f}/s)"
-        if row.sizes == _model.sizes_of(_model.DECODE, "bf16", "captured") and row.threads == most:
+        if row.sizes == models.sizes_of(models.DECODE, "bf16", "captured") and row.threads == most:
             share = row.bound_us / row.ours.best_us
             yield Goal("model", what, share, READ_LIMIT, "of the read limit")
         ratio = row.ratio("llama")
         for how, aim in LLAMA_GOALS.items():
-            if ratio and row.sizes == _model.sizes_of(_model.DECODE, "q4_1", how):
+            if ratio and row.sizes == models.sizes_of(models.DECODE, "q4_1", how):
                 yield Goal("model", what, ratio, aim, "x llama.cpp")
     if most > 1:
         yield busy_core(most)
@@ -212,12 +212,12 @@ def busy_core(threads: int) -> Goal:
     try:
         for _ in range(BUSY_ROUNDS):
             for n in (1, threads):
-                _model.set_threads(n)
-                seconds, _ = _model.decode(decoder, prompt, ids)
+                models.set_threads(n)
+                seconds, _ = models.decode(decoder, prompt, ids)
                 best[n] = max(best.get(n, 0), 1 / statistics.median(seconds[4:]))
     finally:
         other.kill()
-        _model.set_threads(threads)
+        models.set_threads(threads)
     what = f"decode bf16, {threads} threads, one core taken ({best[threads]:.0f}/s)"
     return Goal("model", what, best[threads] / best[1], 0.95, f"of 1 thread ({best[1]:.0f}/s)")
 
@@ -231,13 +231,13 @@ def rows(
     names = ["torch"] if importlib.util.find_spec("torch") else []
     if not names:
         skipped.append("No rows of torch: it is not installed. Try: pip install torch")
-    for name, opponent in _opponents.OPPONENTS.items():
+    for name, opponent in interpreters.OPPONENTS.items():
         if opponent.is_installed:
             names.append(name)
         else:
             skipped.append(f"No rows of {name}. Try: anyop bench opponents --install {name}")
     if quick:
-        _measure.ROUNDS = QUICK_ROUNDS
+        measure.ROUNDS = QUICK_ROUNDS
     found: list[Goal] = []
     with console.status("calls") as status:
         found += calls(costs, import_ms, not quick and "torch" in names)

@@ -12,9 +12,9 @@ import anyop
 import ml_dtypes
 import numpy as np
 import pytest
-from anyop.bench import _elsewhere, _measure, _opponents
+from anyop.bench import _elsewhere, interpreters, measure
 from anyop.bench._elsewhere import Elsewhere, RemoteContender
-from anyop.bench._opponents import Opponent
+from anyop.bench.interpreters import Opponent
 from anyop.cli import app
 from click.testing import CliRunner, Result
 
@@ -74,9 +74,9 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     side.write_text(SIDE)
     made = Opponent("plain", "NumPy elsewhere", (("--no-such-option",),), "no time", side=side)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setitem(_opponents.OPPONENTS, "plain", made)
-    monkeypatch.setattr(_measure, "ROUNDS", 2)
-    monkeypatch.setattr(_measure, "ROUND_S", 1e-5)
+    monkeypatch.setitem(interpreters.OPPONENTS, "plain", made)
+    monkeypatch.setattr(measure, "ROUNDS", 2)
+    monkeypatch.setattr(measure, "ROUND_S", 1e-5)
     made.use(Path(sys.prefix) / "bin" / "python")
     yield made
     if running := Elsewhere._running.pop("plain", None):

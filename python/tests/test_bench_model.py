@@ -10,8 +10,8 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
-from anyop.bench import _model
-from anyop.bench._measure import Row
+from anyop.bench import models
+from anyop.bench.measure import Row
 from anyop.cli.bench import command
 from click.testing import CliRunner
 
@@ -122,10 +122,10 @@ def test_unknown_names_are_refused(folder: Path, arguments: tuple[str, ...], tex
 
 def test_a_folder_without_a_bench_is_refused(tmp_path: Path) -> None:
     with pytest.raises(anyop.InvalidArgument, match=r"has no bench.py. Try the folder of a model"):
-        _model.load(tmp_path)
+        models.load(tmp_path)
     (tmp_path / f"{tmp_path.name}.py").write_text("bench = 1\n")
     with pytest.raises(anyop.InvalidArgument, match="defines no `bench`, a ModelBench"):
-        _model.load(tmp_path / f"{tmp_path.name}.py")
+        models.load(tmp_path / f"{tmp_path.name}.py")
 
 
 def test_wrong_thread_counts_are_refused(folder: Path) -> None:
@@ -149,14 +149,14 @@ def test_every_way_decodes_the_tokens_that_the_first_one_finds(folder: Path) -> 
             seen.append(ids)
             return [1.0] * len(ids), [*ids[1:], 0]
 
-    bench = _model.load(folder)
-    asked = _model.Asked(["f32"], ["here"], [], Path(), lambda text: None)
-    ways = [*bench.ways(asked), _model.Way("other", "", "f32", Listening())]
+    bench = models.load(folder)
+    asked = models.Asked(["f32"], ["here"], [], Path(), lambda text: None)
+    ways = [*bench.ways(asked), models.Way("other", "", "f32", Listening())]
     level = {"level": "DRAM", "bytes": 1, "threads": 1, "read_gbs": 1.0, "copy_gbs": 1.0}
     rate = {"name": "f32 fma", "threads": 1, "gops": 1.0}
     ceilings = {"bandwidths": [level], "rates": [rate]}
-    plan = _model.Plan([1], steps=8, prefill=0, rounds=1)
-    rows: list[Row] = _model.measure(bench, ways, plan, ceilings)
+    plan = models.Plan([1], steps=8, prefill=0, rounds=1)
+    rows: list[Row] = models.measure(bench, ways, plan, ceilings)
     assert seen == [[4, 8, 16, 32, 64, 31, 62, 27]]  # sums of all before, modulo 97
     assert rows[0].bound_us == pytest.approx(1.0)  # 1000 bytes at 1 GB/s
     assert rows[0].ratio("other") is not None and np.isfinite(rows[0].ratio("other") or 0)

@@ -12,7 +12,7 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
-from anyop.bench import _measure, _opponents, _runs
+from anyop.bench import interpreters, measure, runs
 from anyop.cli import app, bench_ops
 from click.testing import CliRunner, Result
 
@@ -47,8 +47,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_measure, "ROUNDS", 2)
-    monkeypatch.setattr(_measure, "ROUND_S", 1e-5)
+    monkeypatch.setattr(measure, "ROUNDS", 2)
+    monkeypatch.setattr(measure, "ROUND_S", 1e-5)
 
 
 def bench(*args: str | Path) -> Result:
@@ -103,7 +103,7 @@ def test_warm_copies_stay_in_the_cache_that_holds_one() -> None:
         (11_000, 1),
         (20_001, 4),
     ):
-        assert _measure.warm_copies(size, {"bandwidths": made}, 1) == copies, size
+        assert measure.warm_copies(size, {"bandwidths": made}, 1) == copies, size
 
 
 def test_cold_caches_take_copies_that_no_cache_holds(folder: Path) -> None:
@@ -168,7 +168,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "run.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(anyop.InvalidArgument, match=r"bench: .*run\.json"):
-        _runs.load(path)
+        runs.load(path)
 
 
 def test_a_run_becomes_pictures(folder: Path, tmp_path: Path) -> None:
@@ -187,12 +187,12 @@ def test_every_contender_of_a_built_in_bench_agrees(name: str) -> None:
     """The smaller sizes; large ones are for benches."""
     cases = sorted(bench_ops.load_cases(name, BUILT_IN[name]), key=lambda c: c.array_bytes)
     for case in [c for c in cases if c.array_bytes < 1 << 24] or cases[:1]:
-        first, *others = _measure.contenders(case, ("numpy", "torch"), 1)
+        first, *others = measure.contenders(case, ("numpy", "torch"), 1)
         ours = first.result()
         for other in others:
-            assert _measure.agree(ours, other.result(), case.tolerance), (case.sizes, other.label)
-        elsewhere, missing = _measure.remote_contenders(case, _opponents.installed(), 1)
+            assert measure.agree(ours, other.result(), case.tolerance), (case.sizes, other.label)
+        elsewhere, missing = measure.remote_contenders(case, interpreters.installed(), 1)
         assert not missing
         loose = case.tolerance if case.others_tolerance is None else case.others_tolerance
         for remote in elsewhere:
-            assert _measure.agree(ours, remote.result(), loose), (case.sizes, remote.label)
+            assert measure.agree(ours, remote.result(), loose), (case.sizes, remote.label)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from anyop.bench import Case
-from anyop.bench._measure import Row, Timing
+from anyop.bench.measure import Row, Timing
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -32,9 +32,9 @@ and returns a call and what the call fills (None: the call returns it):
 
 from anyop.bench._case import BF16, DTYPES, F16, F32, Case, each_dtype, normal
 from anyop.bench._elsewhere import Elsewhere
-from anyop.bench._model import Asked, ModelBench, Way
-from anyop.bench._opponents import installed
-from anyop.bench._torch import TorchSide
+from anyop.bench.interpreters import installed
+from anyop.bench.models import Asked, ModelBench, Way
+from anyop.bench.torch_side import TorchSide
 
 __all__ = [
     "BF16",

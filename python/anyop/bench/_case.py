@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
-    from anyop.bench._torch import TorchSide
+    from anyop.bench.torch_side import TorchSide
 
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 DTYPES = {"f32": F32, "f16": F16, "bf16": BF16}

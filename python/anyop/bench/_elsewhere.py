@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 import anyop
-from anyop.bench._opponents import Opponent, opponent
+from anyop.bench.interpreters import Opponent, opponent
 
 # Pools spin for about a millisecond after work: none meets another's in its round.
 SETTLE_S = 5e-3

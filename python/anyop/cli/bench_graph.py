@@ -51,7 +51,7 @@ def graph(quick: bool, as_json: bool, save: Path | None, programs: Path) -> None
     for program in PROGRAMS:
         rows += cpp(programs / program, quick, skipped)
     rows += torch_rows(quick, skipped)
-    from anyop.bench._runs import machine
+    from anyop.bench.runs import machine
 
     told = {"machine": machine(), "rows": [asdict(r) for r in rows], "skipped": skipped}
     if save:

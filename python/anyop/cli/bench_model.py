@@ -18,8 +18,8 @@ from rich.table import Table
 
 import anyop
 from anyop import _anyop
-from anyop.bench import _model, _runs
-from anyop.bench._measure import OURS, Row
+from anyop.bench import models, runs
+from anyop.bench.measure import OURS, Row
 from anyop.cli.bench_ops import show_ratio, write_pictures
 
 WIDTH = 140
@@ -30,7 +30,7 @@ def _names(context: click.Context, option: click.Parameter, value: str | None) -
 
 
 @click.command("model")
-@click.argument("folder", type=click.Path(path_type=Path), default=_model.default_folder)
+@click.argument("folder", type=click.Path(path_type=Path), default=models.default_folder)
 @click.option("--weights", callback=_names, help="Such as bf16,q4_1.")
 @click.option("--ours", callback=_names, help="Ways of ours, such as captured,eager.")
 @click.option("--against", callback=_names, help="Opponents, such as llama,torch; or none.")
@@ -52,13 +52,13 @@ def model(
     FOLDER has a bench.py; the default is examples/smollm2 of the checkout. Saved runs are for
     `anyop bench compare` and `plot`. Exits with 1 where one finds other tokens likeliest.
     """
-    bench = _model.load(folder)
+    bench = models.load(folder)
     if listed:
         _list(bench)
         return
-    plan = _model.Plan(_threads(threads), steps, prefill, rounds)
+    plan = models.Plan(_threads(threads), steps, prefill, rounds)
     rows, reasons, ceilings = run(bench, plan, weights, ours, against)
-    made = _runs.Run(_runs.machine(), rows, ceilings)
+    made = runs.Run(runs.machine(), rows, ceilings)
     if save:
         made.save(save)
     if as_json:
@@ -74,15 +74,15 @@ def model(
 
 
 def run(
-    bench: _model.ModelBench, plan: _model.Plan, weights: Sequence[str], ours: Sequence[str],
+    bench: models.ModelBench, plan: models.Plan, weights: Sequence[str], ours: Sequence[str],
     against: Sequence[str],
 ) -> tuple[list[Row], list[str], dict[str, Any]]:  # fmt: skip
     """Rows, why others are missing, and the ceilings of the run; with progress on stderr."""
     without = list(against) == ["none"]
     chosen = [
-        _model.chosen(bench.weights, weights, bench.usual, "format of weights"),
-        _model.chosen(bench.ours, ours, bench.usual, "way of ours"),
-        _model.chosen(bench.opponents, [] if without else against, bench.usual, "opponent"),
+        models.chosen(bench.weights, weights, bench.usual, "format of weights"),
+        models.chosen(bench.ours, ours, bench.usual, "way of ours"),
+        models.chosen(bench.opponents, [] if without else against, bench.usual, "opponent"),
     ]
     names = [found for found, _ in chosen]
     reasons = [reason for _, missing in chosen[: 2 if without else 3] for reason in missing]
@@ -99,7 +99,7 @@ def run(
         def note(text: str) -> None:
             progress.update(task, description=text)
 
-        asked = _model.Asked(names[0], names[1], [] if without else names[2], Path(folder), note)
+        asked = models.Asked(names[0], names[1], [] if without else names[2], Path(folder), note)
         ways = list(bench.ways(asked))
 
         def rounds(turns: Iterable[Any]) -> Iterable[Any]:
@@ -109,7 +109,7 @@ def run(
                 yield turn
                 progress.advance(task)
 
-        rows = _model.measure(bench, ways, plan, ceilings, rounds, note)
+        rows = models.measure(bench, ways, plan, ceilings, rounds, note)
     return rows, reasons, ceilings
 
 
@@ -122,7 +122,7 @@ def _threads(given: Sequence[str]) -> list[int]:
     return sorted({int(n) for n in given})
 
 
-def _list(bench: _model.ModelBench) -> None:
+def _list(bench: models.ModelBench) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("option", "name", "runs"):
         table.add_column(column)
@@ -153,6 +153,6 @@ def show(rows: Sequence[Row], console: Console) -> None:
         )  # fmt: skip
     console.print(table)
     for note in sorted(
-        {f"{r.sizes}: {r.note}" for r in rows if r.note and r.sizes.startswith(_model.DECODE)}
+        {f"{r.sizes}: {r.note}" for r in rows if r.note and r.sizes.startswith(models.DECODE)}
     ):
         console.print(note, soft_wrap=True)

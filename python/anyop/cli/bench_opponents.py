@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import anyop
-from anyop.bench._opponents import OPPONENTS, Opponent
+from anyop.bench.interpreters import OPPONENTS, Opponent
 
 COMPILED = re.compile(r"\[(\d+/\d+)\]")
 SHOWN = 70  # characters of a line of pip's

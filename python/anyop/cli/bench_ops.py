@@ -19,9 +19,8 @@ from rich.table import Table
 
 import anyop
 from anyop import _anyop
-from anyop.bench import _measure, _opponents, _runs
-from anyop.bench._case import Case
-from anyop.bench._measure import IN_TORCH, OPPONENTS, Row
+from anyop.bench import Case, interpreters, measure, runs
+from anyop.bench.measure import IN_TORCH, OPPONENTS, Row
 
 WIDTH = 160  # a row is one line, also where the terminal wraps it
 BUILT_IN = Path(__file__).parents[1] / "bench_cases"
@@ -37,7 +36,7 @@ BUILT_IN = Path(__file__).parents[1] / "bench_cases"
 @click.option(
     "--against",
     multiple=True,
-    default=lambda: [*OPPONENTS, *_opponents.installed()],
+    default=lambda: [*OPPONENTS, *interpreters.installed()],
     show_default="all that are installed",
     help="Opponents: numpy, torch, inductor, and those of `anyop bench opponents`; one, or "
     "several with commas.",
@@ -77,11 +76,11 @@ def ops(
         for name, case in cases:
             progress.update(task, description=f"{name} {case.sizes}")
             for is_cold in {"warm": [False], "cold": [True], "both": [False, True]}[cache]:
-                row = _measure.measure(name, case, ceilings, opponents, is_cold)
+                row = measure.measure(name, case, ceilings, opponents, is_cold)
                 rows += [row] if row else []
             _reset(opponents)
             progress.advance(task)
-    run = _runs.Run(_runs.machine(), rows, dict(ceilings))
+    run = runs.Run(runs.machine(), rows, dict(ceilings))
     if save:
         run.save(save)
     if as_json:
@@ -109,7 +108,7 @@ def compare(old: Path, new: Path, fail: float | None, as_json: bool) -> None:  #
 
     Beside an opponent that both have, so that a busy or another machine looks like no change.
     """
-    changes, others = _runs.compare(_runs.load(old), _runs.load(new))
+    changes, others = runs.compare(runs.load(old), runs.load(new))
     slower = [c for c in changes if fail is not None and c.ratio > 1 + fail / 100]
     if as_json:
         found = {"changes": [vars(c) for c in changes], "only_in_one": others}
@@ -131,11 +130,11 @@ def compare(old: Path, new: Path, fail: float | None, as_json: bool) -> None:  #
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def plot_command(run: Path, folder: Path) -> None:
     """Pictures of a saved run: bars beside the opponents, shares of the ceilings, the roofline."""
-    write_pictures(_runs.load(run), folder)
+    write_pictures(runs.load(run), folder)
 
 
-def write_pictures(run: _runs.Run, folder: Path) -> None:
-    from anyop.bench import _plot as pictures
+def write_pictures(run: runs.Run, folder: Path) -> None:
+    from anyop.bench import pictures
 
     for path in pictures.plot(run, folder):
         click.echo(f"wrote {path}", err=True)
@@ -144,15 +143,15 @@ def write_pictures(run: _runs.Run, folder: Path) -> None:
 def opponents_of(against: str) -> list[str]:
     """Refuses names that are none, and environments that are not there."""
     wanted = [name for name in against.replace(" ", "").split(",") if name]
-    known = [*OPPONENTS, *_opponents.OPPONENTS]
+    known = [*OPPONENTS, *interpreters.OPPONENTS]
     for name in wanted:
         if name not in known:
             hint = _anyop.did_you_mean(name, known)
             raise click.BadParameter(
                 f"no opponent is called '{name}'.{hint}", param_hint="--against"
             )
-        if name in _opponents.OPPONENTS:
-            _opponents.opponent(name)
+        if name in interpreters.OPPONENTS:
+            interpreters.opponent(name)
     if importlib.util.find_spec("torch"):
         return wanted
     if missing := [name for name in wanted if name in IN_TORCH]:
@@ -169,16 +168,16 @@ def _set_threads(n: int, has_torch: bool) -> None:
     elif n != os.cpu_count():
         click.echo("NumPy uses all cores: threadpoolctl is not installed.", err=True)
     if has_torch:
-        from anyop.bench import _torch
+        from anyop.bench import torch_side
 
-        _torch.set_threads(n)
+        torch_side.set_threads(n)
 
 
 def _reset(opponents: Sequence[str]) -> None:
     if "inductor" in opponents:
-        from anyop.bench import _torch
+        from anyop.bench import torch_side
 
-        _torch.reset()
+        torch_side.reset()
 
 
 def case_files(folder: Path | None, names: Sequence[str]) -> Iterator[tuple[str, Path]]:

@@ -19,6 +19,8 @@ P, SIZE = ctypes.c_void_p, ctypes.c_size_t
 
 
 class InitParams(ctypes.Structure):
+    """The library's ggml_init_params."""
+
     _fields_ = [("mem_size", SIZE), ("mem_buffer", P), ("no_alloc", ctypes.c_bool)]
 
 
@@ -132,6 +134,7 @@ class Side:
 
 
 def as_stored(weight: np.ndarray, kind: str) -> np.ndarray:
+    """The bytes that the library keeps for a weight: bf16 without the lower half of f32."""
     if kind == "bf16":
         return np.ascontiguousarray((weight.view(np.uint32) >> 16).astype(np.uint16))
     return np.ascontiguousarray(weight)

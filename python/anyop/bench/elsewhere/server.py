@@ -35,6 +35,8 @@ def load(path: str) -> ModuleType:
 
 
 class Server:
+    """Does what the other interpreter asks for: a method for each request."""
+
     def __init__(self, side: Any) -> None:
         self.side = side
         self.rounds: Any = None
@@ -83,6 +85,7 @@ class Server:
 
 
 def main() -> None:
+    """Answers requests, a line of JSON each, until the input ends."""
     # Libraries print: what they print must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)

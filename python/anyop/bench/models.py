@@ -20,7 +20,7 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
-from anyop.bench._measure import OURS, Row, Timing, levels_of
+from anyop.bench.measure import OURS, Row, Timing, levels_of
 
 DECODE, PREFILL = "decode", "prefill"
 BEFORE = 4  # steps that warm up each round
@@ -83,6 +83,8 @@ class ModelBench:
 
 @dataclass
 class Plan:
+    """What is timed: numbers of threads, tokens that are decoded, tokens of the prompt."""
+
     threads: Sequence[int]
     steps: int = 48
     prefill: int = 512  # tokens; 0: none

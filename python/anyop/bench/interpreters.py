@@ -160,11 +160,13 @@ OPPONENTS = {
 
 
 def cache_folder() -> Path:
+    """Where environments of opponents are kept between runs."""
     user = os.environ.get("XDG_CACHE_HOME")
     return Path(user or Path.home() / ".cache") / "anyop" / "opponents"
 
 
 def installed() -> list[str]:
+    """Names of the opponents that have an environment on this machine."""
     return [name for name, opponent in OPPONENTS.items() if opponent.is_installed]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyop
-from anyop.bench._measure import Row, Timing
+from anyop.bench.measure import Row, Timing
 
 FORMAT = 1
 PACKAGES = ("anyop", "numpy", "torch")
@@ -37,6 +37,7 @@ class Run:
 
 
 def machine() -> dict[str, Any]:
+    """What a run was measured on: processor, threads, date, versions of packages."""
     found: dict[str, Any] = {
         "cpu": cpu_name(),
         "threads": anyop.get_num_threads(),
@@ -52,6 +53,7 @@ def machine() -> dict[str, Any]:
 
 
 def cpu_name() -> str:
+    """The processor as its maker calls it, or as Python does where the system does not say."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

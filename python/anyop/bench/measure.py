@@ -16,7 +16,7 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
-from anyop.bench import _opponents
+from anyop.bench import interpreters
 from anyop.bench._case import Call, Case, aligned, widened
 from anyop.bench.elsewhere.rounds import Rounds
 
@@ -102,7 +102,7 @@ def remote_contenders(
     """Those in other interpreters that the case has; and why there are not more."""
     found, missing = [], []
     for name in opponents:
-        if name not in _opponents.OPPONENTS or name not in case.others:
+        if name not in interpreters.OPPONENTS or name not in case.others:
             continue
         file = case.folder / f"bench_{name}.py"
         from anyop.bench._elsewhere import RemoteContender
@@ -133,11 +133,11 @@ def contenders(case: Case, opponents: Sequence[str], copies: int) -> list[Conten
             convert = widened if case.widen else aligned
             found.append(Contender(name, partial(make, case.numpy, convert), copies))
         elif name in IN_TORCH and case.torch and importlib.util.find_spec("torch"):
-            from anyop.bench import _torch
+            from anyop.bench import torch_side
 
-            side = _torch.TorchSide(compiled=name == "inductor")
+            side = torch_side.TorchSide(compiled=name == "inductor")
             build = partial(case.torch, side)
-            found.append(Contender(name, partial(make, build, _torch.tensor_of), copies))
+            found.append(Contender(name, partial(make, build, torch_side.tensor_of), copies))
     return found
 
 

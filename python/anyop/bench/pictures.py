@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import anyop
-from anyop.bench._measure import OURS, Row, levels_of
-from anyop.bench._runs import Run
+from anyop.bench.measure import OURS, Row, levels_of
+from anyop.bench.runs import Run
 
 COLOURS = {
     "numpy": "#8c8c8c", "torch": "#d9822b", "inductor": "#a3502a", "vllm": "#7a5195",

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from anyop.bench._case import BF16
-
 try:
     import torch
     import torch._functorch.config as functorch_config
@@ -100,16 +98,18 @@ def _frozen(
 
 def tensor_of(array: np.ndarray) -> Any:
     """A tensor of its own memory."""
-    if array.dtype == BF16:
+    if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.copy().view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(array.copy())
 
 
 def to_numpy(value: Any) -> Any:
+    """A tensor as an array of f64; anything else as it is."""
     return value.detach().double().numpy() if isinstance(value, torch.Tensor) else value
 
 
 def set_threads(n: int) -> None:
+    """The number of threads of torch's operators."""
     torch.set_num_threads(n)
 
 
