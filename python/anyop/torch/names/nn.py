@@ -11,10 +11,7 @@ import torch
 # row whose operator is not there is skipped.
 REGULAR = {
     "SiluAndMul": "silu_and_mul",
-    "GeluAndMul": "gelu_and_mul",
     "Gelu": "gelu",
-    "SwiGlu": "swiglu",
-    "Relu2": "relu2",
     "Sigmoid": "sigmoid",
     "Softmax": "softmax",
 }
