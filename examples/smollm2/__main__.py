@@ -159,15 +159,18 @@ def main(
                 cache_tokens=1024 * concurrent,
             )  # fmt: skip
             answers = generate_batch(
-                file, model_of_all, prompts, tokens, sampling, raw, concurrent, prefill_block
-            )
+                file, model_of_all, prompts, tokens, sampling, raw,
+                concurrent=concurrent, prefill_block=prefill_block,
+            )  # fmt: skip
             show_batch(file, prompts, answers, as_json)
             return
         decoder = Model(
             file, dtype, host=host, compiled=compiled or False, captured=captured, cache=cache
         )
         limit = max(0, min(tokens, decoder.max_tokens))
-        result = generate(file, decoder, prompt, limit, sampling, raw, show, prefill_block)
+        result = generate(
+            file, decoder, prompt, limit, sampling, raw, show=show, prefill_block=prefill_block
+        )
     except (ModelFileError, ValueError, ModuleNotFoundError) as error:
         raise click.ClickException(str(error)) from error
     show_answer(result, as_json)

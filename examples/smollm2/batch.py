@@ -166,7 +166,7 @@ class BatchResult:
 
 def generate_batch(
     file: ModelFile, model: Model, prompts: Sequence[str], limit: int = 64,
-    sampling: Sampling | None = None, raw: bool = False, concurrent: int = 16,
+    sampling: Sampling | None = None, raw: bool = False, *, concurrent: int = 16,
     prefill_block: int = PREFILL_CHUNK,
 ) -> BatchResult:  # fmt: skip
     """Answers all prompts together."""

@@ -87,6 +87,7 @@ def generate(
     limit: int = 64,
     sampling: Sampling | None = None,
     raw: bool = False,
+    *,
     show: Callable[[str], None] = lambda text: None,
     prefill_block: int = PREFILL_CHUNK,
 ) -> Result:

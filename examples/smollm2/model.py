@@ -170,7 +170,8 @@ class Model:
         """
 
         def run(ids: Any, positions: Any, starts: Any, lens: Any, table: Any, last: Any) -> Any:
-            return self._run(Fresh(self), ids, positions, starts, lens, False, table, last)
+            fresh = Fresh(self)
+            return self._run(fresh, ids, positions, starts, lens, block_table=table, last=last)
 
         tensors = [self.host.tensor(x) for x in where]
         if not self.captured:
@@ -183,7 +184,7 @@ class Model:
 
     def _run(
         self, s: Fresh, ids: Array, positions: Array, starts: Array, seq_lens: Array,
-        all_logits: bool = False, block_table: Array = None, last: Array = None,
+        all_logits: bool = False, *, block_table: Array = None, last: Array = None,
     ) -> Array:  # fmt: skip
         o, c = self.ops, self.config
         table = self.block_table if block_table is None else block_table
