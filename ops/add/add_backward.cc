@@ -6,8 +6,7 @@
 //   y  is looked at for its shape only
 //
 // Numerics  Copies are exact. The sum is taken in f32 in rising order of rows, in chunks of 32
-// rows,
-//           and rounded once.
+//           rows, and rounded once.
 // Source    the definition of add.
 
 #include "ops/add/backward.h"

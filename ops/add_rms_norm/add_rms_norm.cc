@@ -2,8 +2,8 @@
 // add_rms_norm: adds a residual, then normalizes by the root mean square of the sum.
 //
 //   sum[r, i] = x[r, i] + residual[r, i]
-//   y[r, i]   = sum[r, i] * s(r) * (weight[i] + weight_offset)     s(r) = 1 / sqrt(mean_i(sum[r,
-//   i]^2) + eps)
+//   y[r, i]   = sum[r, i] * s(r) * (weight[i] + weight_offset)
+//   s(r)      = 1 / sqrt(mean_i(sum[r, i]^2) + eps)
 //
 //   weight         one gain per channel; without it the last factor is 1
 //   eps            in units of x^2; keeps s finite when a row is all zeros

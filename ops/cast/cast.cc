@@ -7,9 +7,9 @@
 //             never saturate
 //
 // Numerics  Exact where it can be. To a narrower float: one rounding, half to even, subnormals
-//           kept.
-//           Float to integer: toward zero, then clamped to the range; NaN gives 0. Integer to a
-//           narrower integer: the low bits. To bool: x != 0, NaN is true. NaN stays NaN in floats.
+//           kept. Float to integer: toward zero, then clamped to the range; NaN gives 0. Integer
+//           to a narrower integer: the low bits. To bool: x != 0, NaN is true. NaN stays NaN in
+//           floats.
 // Source    IEEE 754; OCP 8-bit floating point specification 1.0.
 
 #include "ops/cast/kernel.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_blocks_packed: what linear_blocks computes with input 'q8', with a weight that pack_blocks
-// made.
+// linear_blocks_packed: a dense layer with bytes for x and a weight that pack_blocks made.
 //
 //   y[i, j] = sum_l X[i, l] * W[j, l] + bias[j]
 //

@@ -8,8 +8,7 @@
 //   repetition, frequency, presence  per row; 1, 0, 0 leave the row as it is, to the bit
 //
 // Numerics  Each step rounded to f32, no fused multiply-add. Logits of tokens that have not
-// occurred
-//           keep their bits.
+//           occurred keep their bits.
 // Source    arXiv:1909.05858; vLLM 0.27.1.
 #include <algorithm>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm: root-mean-square normalization over the last dimension.
 //
-//   y[r, i] = x[r, i] * s(r) * (weight[i] + weight_offset)     s(r) = 1 / sqrt(mean_i(x[r, i]^2) +
-//   eps)
+//   y[r, i] = x[r, i] * s(r) * (weight[i] + weight_offset)
+//   s(r)    = 1 / sqrt(mean_i(x[r, i]^2) + eps)
 //
 //   weight         one gain per channel; without it the last factor is 1
 //   eps            in units of x^2; keeps s finite when a row is all zeros

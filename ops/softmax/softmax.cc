@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax: exponentials of a row, divided by their sum.
 //
-//   y[r, j] = exp(scale * x[r, j] - m) / sum_l exp(scale * x[r, l] - m)     m = max_j scale * x[r,
-//   j]
+//   y[r, j] = exp(scale * x[r, j] - m) / sum_l exp(scale * x[r, l] - m)
+//   m       = max_j scale * x[r, j]
 //
 //   scale  multiplies x first: an inverse temperature
 //

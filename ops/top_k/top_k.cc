@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // top_k: the k largest elements of each row, and where they are.
 //
-//   indices[r, :] = the k numbers j whose x[r, j] are largest     values[r, i] = x[r, indices[r,
-//   i]]
+//   indices[r, :] = the k numbers j whose x[r, j] are largest
+//   values[r, i]  = x[r, indices[r, i]]
 //
 //   sorted  true: by falling value, equals by rising index; false: the same set by rising index
 //
