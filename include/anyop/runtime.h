@@ -4,7 +4,7 @@
 //   Array x = Array::Zeros({2, 64}, DType::kF32), w = Array::Full({64}, DType::kF32, 1);
 //   Array y = Call("rms_norm", x, w);                      // allocates y; defaults filled in
 //   Call("rms_norm", x, w, Named{"eps", 1e-5}).into(y);    // writes y
-//   { Scope scope; scope.policy("rms_norm=cpu_f32"); ... } // until the end of the block
+//   { Scope scope; scope.policy("rms_norm=cpu_portable"); ... } // until the end of the block
 #pragma once
 #include <array>
 #include <concepts>

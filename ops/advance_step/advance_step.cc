@@ -77,7 +77,7 @@ void Run(const Context&, const Tensor& input_tokens, const Tensor& sampled_token
   }
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -66,7 +66,7 @@ void Run(const Context& ctx, const Tensor& logits, const Tensor& bitmask, const 
   }
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -61,7 +61,7 @@ void Run(const Context&, const Tensor& query_start_loc, const Tensor& positions,
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

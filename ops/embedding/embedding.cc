@@ -53,7 +53,7 @@ void Run(const Context& ctx, const Tensor& ids, const Tensor& weight, std::int64
                   });
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -28,15 +28,15 @@ extern const Kernel linear_packed_avx2_bf16 [[gnu::weak]];
 
 namespace {
 
-constexpr Kernel kF32{.name = "cpu_f32",
+constexpr Kernel kF32{.name = "cpu_portable_f32",
                       .when = "T == f32",
                       .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
                       .run = Bind<&RunLinearPacked<PairMath<float>>>()};
-constexpr Kernel kF16{.name = "cpu_f16",
+constexpr Kernel kF16{.name = "cpu_portable_f16",
                       .when = "T == f16",
                       .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
                       .run = Bind<&RunLinearPacked<PairMath<F16>>>()};
-constexpr Kernel kBF16{.name = "cpu_bf16",
+constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
                        .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
                        .run = Bind<&RunLinearPacked<SplitMath>>()};

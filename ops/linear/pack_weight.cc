@@ -49,7 +49,7 @@ void Run(const Context& ctx, const Tensor& weight, const Tensor& packed) {
   Pack<std::uint16_t>(ctx, weight, packed);
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

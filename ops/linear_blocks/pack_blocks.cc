@@ -42,7 +42,7 @@ void Run(const Context& ctx, const Tensor& weight, std::string_view format, cons
   VisitFormat(format, [&](auto f) { Pack<decltype(f)>(ctx, weight, packed); });
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -38,7 +38,7 @@ void Run(const Context& ctx, const Tensor& x, std::string_view format, const Ten
   VisitFormat(format, [&](auto f) { Quantize<decltype(f)>(ctx, x, weight); });
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

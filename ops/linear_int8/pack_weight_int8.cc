@@ -38,7 +38,7 @@ void Run(const Context& ctx, const Tensor& weight, const Tensor& packed) {
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -103,7 +103,7 @@ void Run(const Context& ctx, const Tensor& logits, const Tensor& prompt_tokens,
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu",
+constexpr Kernel kCpu{.name = "cpu_portable",
                       .when = "v < 2147483648",
                       .workspace = "8 * (2 * (p + o) + 1) * min(b, threads)",
                       .run = Bind<&Run>()};

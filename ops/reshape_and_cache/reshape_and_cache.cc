@@ -21,7 +21,7 @@ namespace anyop::ops {
 
 extern const Kernel reshape_and_cache_avx512 [[gnu::weak]];
 extern const Kernel reshape_and_cache_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&reshape_and_cache_avx512, &reshape_and_cache_avx2,
                                       &kPortable};
 

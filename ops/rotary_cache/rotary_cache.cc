@@ -113,7 +113,7 @@ void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, dou
 }
 
 constexpr Kernel kCpu{
-    .name = "cpu",
+    .name = "cpu_portable",
     .workspace = "2 * rot_dim",
     .run = Bind<&Run>(),
 };

@@ -28,7 +28,7 @@ void Run(const Context& ctx, const Tensor& src, const Tensor& dst, const Tensor&
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

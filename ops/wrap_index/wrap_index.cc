@@ -54,7 +54,7 @@ void Run(const Context&, const Tensor& index, Index n, bool, const Tensor& y) {
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu", .run = Bind<&Run>()};
+constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace
