@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about what may use what (ARCHITECTURE.md "Layers"): arrows point down, in no circle."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from house_rules.imports import LATE, Import, imports, module_name
+from house_rules.tree import CPP, Breach, Tree, is_test
+
+_SOURCE = ("include/anyop", "src/platform", "src/signature", "src/runtime", "src/graph")
+# The folder of a file, and the folders that it may include; the longest that fits decides. Every
+# folder may include itself.
+CPP_LAYERS: dict[str, tuple[str, ...]] = {
+    "include/anyop": (),
+    "src/platform": _SOURCE[:1],
+    "src/signature": _SOURCE[:2],
+    "src/runtime": _SOURCE[:3],
+    "src/graph": _SOURCE[:4],
+    "programs": ("include/anyop",),
+    "examples": ("include/anyop",),
+    "ops": ("include/anyop", "ops/common"),
+    "optest": (*_SOURCE[:4],),
+    "tests": _SOURCE,
+    "bindings": _SOURCE,
+    "bindings/torch": _SOURCE[:4],
+    "python/anyop/template": ("include/anyop",),
+    "python/tests": ("include/anyop",),
+}
+# Of include/anyop, what operators are written with; their tests may use it all, and optest.
+FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype)\.h|include/anyop/simd/.*")
+# Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
+FRAMEWORKS = {
+    r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/cli/opponents.cc"),
+    r"Python\.h|numpy/.*": ("bindings/",),
+}
+# Folders that includes begin at, and folders whose files name their neighbours without any.
+ROOTS = ("src/", "include/", "", "optest/")
+BARE_NEIGHBOURS = ("bindings", "programs", "tests", "examples", "python")
+# A part of python/anyop, and the parts that it may import; "" is the core.
+PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
+    "": ("",),
+    "torch": ("", "torch"),
+    "bench": ("", "bench"),
+    "cli": ("", "torch", "bench", "cli"),
+    "__main__": ("cli",),
+}
+# Modules outside anyop.torch that import torch when they are imported.
+KNOWS_TORCH = (
+    "anyop.torch", "anyop.cli.bench_torch", "anyop.cli.bench_graph_torch",
+    "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm",
+)  # fmt: skip
+TEMPLATE = "python/anyop/template/"  # a package of its own
+
+
+def resolve(tree: Tree, name: str, path: str) -> str | None:
+    """The project's file that an include names, None if it is none of ours. There is one way: from
+    a root, but for neighbours in folders that are no root's.
+    """
+    if "/" not in path:
+        neighbour = f"{name.rpartition('/')[0]}/{path}"
+        is_bare = name.split("/")[0] in BARE_NEIGHBOURS
+        return neighbour if is_bare and neighbour in tree.known else None
+    return next((root + path for root in ROOTS if root + path in tree.known), None)
+
+
+def layers(tree: Tree) -> Iterator[Breach]:
+    """C++ includes only what lies below it."""
+    for name in tree.named(*CPP):
+        layer = max((k for k in CPP_LAYERS if name.startswith(k + "/")), key=len, default=None)
+        for line, path, is_quoted in tree.cpp(name).includes:
+            if not is_quoted:
+                continue
+            target = resolve(tree, name, path)
+            if target is None:
+                yield Breach(name, line, f'includes "{path}", which is below no root: see ROOTS')
+            elif layer is None:
+                yield Breach(name, line, "lies in no layer: see CPP_LAYERS")
+            elif not _may_include(name, layer, target):
+                yield Breach(name, line, f"includes {target}, but {_allowed(name, layer)}")
+
+
+def _home(name: str) -> str:
+    """The folder whose files are one room: an operator's, a layer's."""
+    parts = name.split("/")
+    return "/".join(parts[: 2 if parts[0] in ("src", "ops", "include", "examples") else 1])
+
+
+def _may_include(name: str, layer: str, target: str) -> bool:
+    if _home(name) == _home(target):
+        return layer != "bindings" or not target.startswith("bindings/torch/")
+    if layer == "ops" and target.startswith("include/") and not is_test(name):
+        return FOR_OPERATORS.fullmatch(target) is not None
+    if layer == "ops" and is_test(name) and target.startswith("optest/"):
+        return True
+    return target.startswith(tuple(f"{folder}/" for folder in CPP_LAYERS[layer]))
+
+
+def _allowed(name: str, layer: str) -> str:
+    rooms = ", ".join(CPP_LAYERS[layer]) or "nothing else"
+    if layer == "ops" and not is_test(name):
+        rooms = "op.h, dtype.h and simd.h of include/anyop, and ops/common"
+    return f"{_home(name)} may include itself and {rooms}"
+
+
+def frameworks(tree: Tree) -> Iterator[Breach]:
+    """The runtime knows no framework: each has one folder that includes its headers."""
+    for name in tree.named(*CPP):
+        for line, path, _ in tree.cpp(name).includes:
+            for pattern, homes in FRAMEWORKS.items():
+                if re.fullmatch(pattern, path) and not name.startswith(homes):
+                    yield Breach(name, line, f"includes <{path}>, which only {homes[0]} may")
+    for name in _package(tree):
+        for found in imports(tree, name, outside=True):
+            is_torch = found.target.split(".")[0] == "torch" and not found.is_late
+            if is_torch and not module_name(name).startswith(KNOWS_TORCH):
+                yield Breach(name, found.line, "imports torch, which only anyop.torch may")
+
+
+def _package(tree: Tree) -> list[str]:
+    return [f for f in tree.named(".py", below="python/anyop/") if not f.startswith(TEMPLATE)]
+
+
+def _part(module: str) -> str:
+    part = module.split(".")[1] if "." in module else ""
+    return part if part in PYTHON_LAYERS else ""
+
+
+def python_layers(tree: Tree) -> Iterator[Breach]:
+    """Python imports only what lies below it, in functions too."""
+    for name in _package(tree):
+        module = module_name(name)
+        for found in imports(tree, name):
+            part, target = _part(module), _part(found.target)
+            if target not in PYTHON_LAYERS[part] and (module, found.target) not in LATE:
+                why = f"imports {found.target}, but anyop.{part}".rstrip(".") + " lies below it"
+                yield Breach(name, found.line, why)
+
+
+def private(tree: Tree) -> Iterator[Breach]:
+    """What begins with _ is for the package that holds it; the extension, for anyop and tools."""
+    for name in tree.named(".py"):
+        module = module_name(name)
+        if name.startswith("python/tests/"):
+            continue
+        for found in imports(tree, name):
+            may_extend = name.startswith(("python/anyop/", "tools/"))
+            if (what := _private(tree, module, found, may_extend)) is not None:
+                yield Breach(name, found.line, f"imports {what}, which is private to its package")
+
+
+def _private(tree: Tree, module: str, found: Import, may_extend: bool) -> str | None:
+    """The private thing that is imported; None if there is none, or the importer may."""
+    path = found.target.split(".")
+    is_package = f"python/{'/'.join(path)}/__init__.py" in tree.known
+    for at, part in enumerate([*path, found.name]):
+        is_open = not part.startswith("_") or part.startswith("__")
+        if is_open or (part == "_anyop" and may_extend):
+            continue
+        room = path[: at if at < len(path) or is_package else at - 1]
+        if f"{module}.".startswith(".".join(room) + "."):
+            continue
+        return f"{found.target}.{found.name}".rstrip(".")
+    return None
+
+
+def include_cycles(tree: Tree) -> Iterator[Breach]:
+    """No header includes itself through others, no folder another that includes it."""
+    headers: dict[str, set[str]] = defaultdict(set)
+    folders: dict[str, set[str]] = defaultdict(set)
+    places: dict[tuple[str, str], tuple[str, int]] = {}
+    for name in tree.named(*CPP):
+        for line, path, is_quoted in tree.cpp(name).includes:
+            target = resolve(tree, name, path) if is_quoted else None
+            if target is None:
+                continue
+            headers[name].add(target)
+            places.setdefault((name, target), (name, line))
+            if (a := _home(name)) != (b := _home(target)) and not is_test(name):
+                folders[a].add(b)
+                places.setdefault((a, b), (name, line))
+    for graph in (headers, folders):
+        yield from _circles(graph, places)
+
+
+def import_cycles(tree: Tree) -> Iterator[Breach]:
+    """No module imports itself through others, be it late or for types.
+
+    LATE lists the imports that may; an entry that closes no circle is a breach too.
+    """
+    graph: dict[str, set[str]] = defaultdict(set)
+    places: dict[tuple[str, str], tuple[str, int]] = {}
+    late: dict[tuple[str, str], bool] = {}
+    for name in tree.named(".py", below=("python/anyop/", "tools/")):
+        module = module_name(name)
+        for found in imports(tree, name):
+            edge = (module, found.target)
+            places.setdefault(edge, (name, found.line))
+            if edge in LATE:
+                late[edge] = late.get(edge, True) and found.is_late
+            else:
+                graph[module].add(found.target)
+    yield from _circles(graph, places)
+    for edge in LATE:
+        file = "python/" + edge[0].replace(".", "/")
+        source = next((f for f in tree.files if f in (f"{file}.py", f"{file}/__init__.py")), None)
+        if source is None:
+            continue
+        if edge not in late:
+            yield Breach(source, 0, f"does not import {edge[1]} any more: see LATE")
+        elif not late[edge]:
+            yield Breach(*places[edge], f"imports {edge[1]} when it is imported, not late")
+        elif not _reaches(graph, edge[1], edge[0]):
+            why = f"imports {edge[1]} late, but they form no circle: see LATE"
+            yield Breach(*places[edge], why)
+
+
+def _reaches(graph: Mapping[str, set[str]], begin: str, end: str) -> bool:
+    seen, open_ = set(), [begin]
+    while open_:
+        if (node := open_.pop()) == end:
+            return True
+        if node not in seen:
+            seen.add(node)
+            open_ += graph.get(node, ())
+    return False
+
+
+def _circles(
+    graph: Mapping[str, set[str]], places: Mapping[tuple[str, str], tuple[str, int]]
+) -> Iterator[Breach]:
+    """A breach for each way back that a walk through the graph finds."""
+    done: set[str] = set()
+    for root in sorted(graph):
+        path: list[str] = []
+        walk = [(root, iter(sorted(graph.get(root, ()))))] if root not in done else []
+        path += [node for node, _ in walk]
+        while walk:
+            node, rest = walk[-1]
+            target = next(rest, None)
+            if target is None:
+                done.add(node)
+                walk.pop()
+                path.pop()
+            elif target in path:
+                circle = [*path[path.index(target) :], target]
+                steps = zip(circle[:-1], circle[1:], strict=True)
+                shown = ", ".join(f"{a} -> {b} ({_place(places[a, b])})" for a, b in steps)
+                yield Breach(*places[node, target], f"closes a circle: {shown}")
+            elif target not in done:
+                walk.append((target, iter(sorted(graph.get(target, ())))))
+                path.append(target)
+
+
+def _place(place: tuple[str, int]) -> str:
+    return f"{place[0]}:{place[1]}"
+
+
+RULES = (layers, frameworks, python_layers, private, include_cycles, import_cycles)
