@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Details:
-    """What a captured graph was made of. Names of Program, which reports read."""
+    """What a captured graph was made of. Reports read it (Made)."""
 
     def __init__(self, source: Capture, freeze: bool) -> None:
         self.source, self.freeze, self.name = source, freeze, source.name
@@ -131,7 +131,7 @@ class Details:
     def report(self) -> Any:
         from anyop.torch._report import report_of
 
-        return report_of([self])  # type: ignore[list-item]
+        return report_of([self])
 
 
 class Spread:

@@ -6,10 +6,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from anyop.torch._program import Program
+    from anyop.torch._lower import Lowered
+
+
+class Made(Protocol):
+    """What a report reads of a program, compiled or captured."""
+
+    name: str
+    why_not: str  # it runs through torch
+    lowered: Lowered | None
 
 
 class Report(list[dict[str, Any]]):
@@ -31,7 +39,7 @@ class Report(list[dict[str, Any]]):
     __repr__ = __str__
 
 
-def report_of(programs: Iterable[Program]) -> Report:
+def report_of(programs: Iterable[Made]) -> Report:
     rows = Report()
     for program in programs:
         if program.why_not:
@@ -46,7 +54,7 @@ def _row(program: str, operator: str, kind: str, why: str = "", place: str = "")
             "ms": 0.0, "why": why, "place": place}  # fmt: skip
 
 
-def _rows(program: Program) -> list[dict[str, Any]]:
+def _rows(program: Made) -> list[dict[str, Any]]:
     lowered = program.lowered
     assert lowered is not None
     calls = lowered.graph.stats().calls
