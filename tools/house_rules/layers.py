@@ -193,7 +193,7 @@ def import_cycles(tree: Tree) -> Iterator[Breach]:
     graph: dict[str, set[str]] = defaultdict(set)
     places: dict[tuple[str, str], tuple[str, int]] = {}
     late: dict[tuple[str, str], bool] = {}
-    for name in tree.named(".py", below=("python/anyop/", "tools/")):
+    for name in tree.named(".py", below=("python/anyop/", "tools/", "examples/")):
         module = module_name(name)
         for found in imports(tree, name):
             edge = (module, found.target)

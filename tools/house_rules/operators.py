@@ -126,7 +126,12 @@ def _values(node: ast.expr) -> Iterator[tuple[int, str]]:
 
 
 def loose_operator(tree: Tree) -> Iterator[Breach]:
-    """An operator is written so that the build finds it."""
+    """An operator is written so that the build finds it, and its folder holds one."""
+    homes = set(operators(tree).values()) | {"common"}
+    for name in tree.named(".cc", below="ops/"):
+        if (folder := name.split("/")[1]) not in homes:
+            homes.add(folder)
+            yield Breach(name, 0, f"ops/{folder} defines no operator")
     for name in tree.named(".cc", below="ops/"):
         code = tree.cpp(name).code
         for match in LOOSE.finditer(code):
