@@ -46,6 +46,16 @@ void Print(std::ostream& out, const Argument& argument) {
   }
 }
 
+// Runs the call through the runtime, with results of the frame's own.
+void RunIn(Operator& op, Frame* frame) {
+  const Plan* plan = GetPlan(op, frame->values());
+  for (int r = 0; r < plan->n_results; ++r) {
+    const ResultShape& s = plan->results[r];
+    frame->AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, {});
+  }
+  anyop::Run(op, *GetPlan(op, frame->values()), frame->values());
+}
+
 }  // namespace
 
 std::string ShowScalar(const Argument& argument) {
@@ -135,13 +145,7 @@ Results Call::Run(std::string_view kernel) {
   Frame frame(*op_, arguments_);
   Scope scope;
   if (!kernel.empty()) scope.policy(op_->name + "=" + std::string(kernel));
-  Plan* plan = GetPlan(*op_, frame.values());
-  for (int r = 0; r < plan->n_results; ++r) {
-    const ResultShape& s = plan->results[r];
-    frame.AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, {});
-  }
-  plan = GetPlan(*op_, frame.values());
-  anyop::Run(*op_, *plan, frame.values());
+  RunIn(*op_, &frame);
   EXPECT_EQ(frame.FindUndeclaredWrite(true), "") << Text();
   Results results = frame.Read();
   TakeWritten(*op_, results, &arguments_);
@@ -168,13 +172,7 @@ Results Call::Exact() const { return ExactResults(*op_, arguments_); }
 std::string Call::Refusal() const {
   Frame frame(*op_, arguments_);
   try {
-    Plan* plan = GetPlan(*op_, frame.values());
-    for (int r = 0; r < plan->n_results; ++r) {
-      const ResultShape& s = plan->results[r];
-      frame.AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, {});
-    }
-    plan = GetPlan(*op_, frame.values());
-    anyop::Run(*op_, *plan, frame.values());
+    RunIn(*op_, &frame);
   } catch (const Error& e) {
     EXPECT_EQ(e.code, ANYOP_INVALID_ARGUMENT) << e.what();
     EXPECT_EQ(frame.FindUndeclaredWrite(false), "") << "by a call that is refused: " << Text();
