@@ -4,8 +4,8 @@
 #include <map>
 
 #include "graph/executable.h"
+#include "graph/fuzz_testing.h"
 #include "graph/text.h"
-#include "platform/testing/fuzz.h"
 #include "random_graph.h"
 #include "runtime/registry.h"
 
@@ -19,79 +19,15 @@ class Environment : public ::testing::Environment {
 [[maybe_unused]] ::testing::Environment* const kEnvironment =
     ::testing::AddGlobalTestEnvironment(new Environment);
 
-const std::vector<std::string> kWords = {"into ",
-                                         "state ",
-                                         "frozen ",
-                                         "constant ",
-                                         "input ",
-                                         "output ",
-                                         " as ",
-                                         "_",
-                                         "slice",
-                                         "reshape",
-                                         "transpose",
-                                         "anyop.add",
-                                         "anyop.softmax",
-                                         "anyop.rms_norm",
-                                         "(",
-                                         ")",
-                                         "[",
-                                         "]",
-                                         ",",
-                                         ":",
-                                         "=",
-                                         "\n",
-                                         "#",
-                                         "n",
-                                         "2*n",
-                                         "n*n - 1",
-                                         "-n",
-                                         "i64",
-                                         "f32",
-                                         "bf16",
-                                         "int",
-                                         "float",
-                                         "bool",
-                                         "None",
-                                         "True",
-                                         "inf",
-                                         "'a'",
-                                         "v1",
-                                         "v2",
-                                         "v3",
-                                         "v4",
-                                         "v5"};
+const std::vector<std::string> kWords = {
+    "anyop.add", "anyop.softmax", "anyop.rms_norm", "'a'", "v1", "v2", "v3", "v4", "v5"};
 
-// As small as inputs can be that are not empty; false: not with these sizes.
+// False: not with the sizes of small inputs.
 bool Specialised(Graph graph) {
-  std::vector<Array> arrays;
-  std::vector<Argument> arguments;
-  const std::vector<std::int64_t> symbols(graph.symbols.size(), 3);
-  for (const int id : graph.inputs) {
-    const GraphValue& v = graph.value(id);
-    std::vector<std::int64_t> shape;
-    std::int64_t elements = 1;
-    for (const Size& s : v.shape) {
-      shape.push_back(s.At(symbols));
-      if (shape.back() < 0 || shape.back() > 4096) return false;
-      elements *= shape.back();
-      if (elements > 1 << 20) return false;
-    }
-    if (v.kind != GraphValue::kScalar) arrays.push_back(Array::Zeros(shape, v.dtype));
-  }
-  std::size_t next = 0;
-  for (const int id : graph.inputs) {
-    const GraphValue& v = graph.value(id);
-    if (v.kind != GraphValue::kScalar) {
-      arguments.emplace_back(arrays[next++]);
-    } else if (v.scalar == ParamKind::kFloat) {
-      arguments.emplace_back(0.5);
-    } else {
-      arguments.emplace_back(3);
-    }
-  }
+  const fuzz::SmallInputs small(graph);
+  if (!small.are_made()) return false;
   std::vector<anyop_value> inputs;
-  for (const Argument& a : arguments) inputs.push_back(a.value());
+  for (const Argument& a : small.arguments()) inputs.push_back(a.value());
   Executable executable(std::move(graph));
   executable.Prepare(inputs);
   return true;
@@ -116,8 +52,7 @@ TEST(GraphTextFuzz, IsReadOrRefusedAtItsPlace) {
       const auto found = arrays.find(name);
       return found == arrays.end() ? Array() : found->second;
     };
-    std::string changed = tries.random() % 3 ? text : fuzz::LinesMoved(text, tries.random);
-    if (tries.random() % 4) changed = fuzz::Mutated(changed, tries.random, kWords);
+    const std::string changed = fuzz::ChangedGraphText(text, tries.random, kWords);
     Graph graph;
     const bool is_read = fuzz::IsAnswered(
         [&] { graph = ParseGraph(changed, data); },

@@ -6,11 +6,11 @@
 #include <fstream>
 
 #include "graph/files.h"
+#include "graph/fuzz_testing.h"
 #include "graph/load.h"
 #include "graph/manifest.h"
 #include "graph/save.h"
 #include "graph/save_testing.h"
-#include "platform/testing/fuzz.h"
 
 namespace anyop {
 namespace {
@@ -56,31 +56,10 @@ class SavedFuzz : public ::testing::Test {
         });
   }
   static void Replayed(Graph graph) {
-    std::vector<Array> arrays;
-    std::vector<Argument> inputs;
-    for (const int id : graph.inputs) {
-      const GraphValue& v = graph.value(id);
-      std::vector<std::int64_t> shape;
-      const std::vector<std::int64_t> symbols(graph.symbols.size(), 2);
-      for (const Size& s : v.shape) shape.push_back(s.At(symbols));
-      for (const std::int64_t n : shape) {
-        if (n < 0 || n > 64) return;
-      }
-      if (v.kind != GraphValue::kScalar) arrays.push_back(Array::Zeros(shape, v.dtype));
-    }
-    std::size_t next = 0;
-    for (const int id : graph.inputs) {
-      const GraphValue& v = graph.value(id);
-      if (v.kind != GraphValue::kScalar) {
-        inputs.emplace_back(arrays[next++]);
-      } else if (v.scalar == ParamKind::kFloat) {
-        inputs.emplace_back(0.5);
-      } else {
-        inputs.emplace_back(2);
-      }
-    }
+    const fuzz::SmallInputs inputs(graph);
+    if (!inputs.are_made()) return;
     Executable executable(std::move(graph), kLoaded);
-    Replay(executable, inputs);
+    Replay(executable, inputs.arguments());
   }
 
   void Fuzz(const std::string& folder, const char* name,
@@ -133,47 +112,13 @@ TEST_F(SavedFuzz, ReadsOrRefusesAHeaderOfTensors) {
 }
 
 TEST_F(SavedFuzz, ReadsOrRefusesAText) {
-  const std::vector<std::string> words = {"into ",
-                                          "state ",
-                                          "frozen ",
-                                          "constant ",
-                                          "input ",
-                                          "output ",
-                                          " as ",
-                                          "_",
-                                          "cache",
-                                          "w",
-                                          "slice",
-                                          "reshape",
-                                          "transpose",
-                                          "testing.scale",
-                                          "testing.scatter",
-                                          "testing.concat",
-                                          "testing.weigh",
-                                          "(",
-                                          ")",
-                                          "[",
-                                          "]",
-                                          ",",
-                                          ":",
-                                          "=",
-                                          "\n",
-                                          "#",
-                                          "n",
-                                          "2*n",
-                                          "n*n - 1",
-                                          "i64",
-                                          "f32",
-                                          "None",
-                                          "True",
-                                          "inf",
-                                          "'first'",
-                                          "end\n"};
+  const std::vector<std::string> own = {"cache",          "w",       "testing.scale",
+                                        "testing.concat", "'first'", "testing.scatter",
+                                        "testing.weigh"};
   Fuzz(folder_.path, "step.anyop", [&](const std::string& text, fuzz::Random& random) {
     const std::string body = text.substr(0, text.size() - std::strlen(kTextEnd));
-    std::string changed = random() % 3 ? body : fuzz::LinesMoved(body, random);
-    if (random() % 3) changed = fuzz::Mutated(changed, random, words);
-    return changed + (random() % 50 ? std::string("\n") + kTextEnd : "");
+    return fuzz::ChangedGraphText(body, random, own) +
+           (random() % 50 ? std::string("\n") + kTextEnd : "");
   });
 }
 

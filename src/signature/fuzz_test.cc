@@ -175,8 +175,7 @@ TEST(Fuzz, MutatedExpressionsAreCompiledOrRefused) {
 // Changes one thing of a right call: Check and InferResults answer with a form or a text.
 void Spoil(OwnedCall& call, const Contract& c, Random& random) {
   const int i = int(random() % std::uint64_t(c.n_params() + c.n_results()));
-  constexpr std::int64_t kOdd[] = {0, 1, -1, 3, 7, INT64_MAX, INT64_MIN, INT64_MAX / 2, 1ll << 32};
-  const auto odd = [&] { return kOdd[random() % std::size(kOdd)]; };
+  const auto odd = [&] { return fuzz::OddInteger(random); };
   Shape shape(random() % 10);
   for (auto& s : shape) s = odd();
   switch (random() % 8) {

@@ -63,6 +63,13 @@ const T& OneOf(Random& random, const std::vector<T>& list) {
   return list[Below(random, list.size())];
 }
 
+// A number that sizes and indices are wrong by, or small.
+inline std::int64_t OddInteger(Random& random) {
+  constexpr std::int64_t kOdd[] = {
+      0, 1, -1, 2, 3, 7, 64, 1ll << 31, 1ll << 32, 1ll << 40, INT64_MAX, INT64_MIN, INT64_MAX / 2};
+  return kOdd[Below(random, std::size(kOdd))];
+}
+
 // Runs f: it returns, or throws an Error that blames the call, not anyop, and says who refuses:
 // `names` begins the text. Any other exception fails the test.
 inline bool IsAnswered(const std::function<void()>& f,
