@@ -41,6 +41,7 @@ BLOCK = re.compile(
     re.M,
 )
 BUILD_SECONDS, TEST_SECONDS = 3600, 900
+JOBS = 2  # of a build
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,9 @@ def configure() -> None:
         raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
 
 
-def build(mutant: Mutant, jobs: int) -> subprocess.CompletedProcess[str]:
+def build(mutant: Mutant) -> subprocess.CompletedProcess[str]:
     target = "package" if mutant.is_python else mutant.test
-    return quiet(["cmake", "--build", BUILD, "--target", target, f"-j{jobs}"], BUILD_SECONDS)
+    return quiet(["cmake", "--build", BUILD, "--target", target, f"-j{JOBS}"], BUILD_SECONDS)
 
 
 def test(mutant: Mutant) -> subprocess.CompletedProcess[str]:
@@ -139,10 +140,12 @@ def test(mutant: Mutant) -> subprocess.CompletedProcess[str]:
     return quiet([BUILD / "tests" / mutant.test], TEST_SECONDS)
 
 
-def verdict(mutant: Mutant, jobs: int, passes: dict[str, str]) -> str:
+def verdict(mutant: Mutant, passes: dict[str, str]) -> str:
     """What became of it: "killed", or why it was not."""
+    if why := defect(mutant):
+        return f"broken: {why}"
     if mutant.test not in passes:
-        built = build(mutant, jobs)
+        built = build(mutant)
         before = test(mutant) if built.returncode == 0 else built
         passes[mutant.test] = "" if before.returncode == 0 else before.stdout[-1500:]
     if passes[mutant.test]:
@@ -151,7 +154,7 @@ def verdict(mutant: Mutant, jobs: int, passes: dict[str, str]) -> str:
     right = path.read_text()
     try:
         path.write_text(right.replace(mutant.old, mutant.new))
-        built = build(mutant, jobs)
+        built = build(mutant)
         if built.returncode:
             errors = [s for s in built.stdout.splitlines() if " error: " in s]
             return "broken: it does not compile\n" + "\n".join(errors[:3] or [built.stdout[-500:]])
@@ -165,19 +168,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__, formatter_class=raw)
     parser.add_argument("words", nargs="*", help="only mutants whose name, file or test holds one")
     parser.add_argument("--list", action="store_true", help="print the mutants and stop")
-    parser.add_argument("--jobs", type=int, default=2, help="of a build")
     args = parser.parse_args()
 
     def is_asked(m: Mutant) -> bool:
         return not args.words or any(w in f"{m.name} {m.file} {m.test}" for w in args.words)
 
-    mutants = [m for m in read_mutants() if is_asked(m)]
+    mutants = sorted(filter(is_asked, read_mutants()), key=lambda m: (m.test, m.file))
     if args.list:
         for m in mutants:
             print(f"{m.test:<36} {m.file}: {m.name}")
         return 0
-    bad = [(m, why) for m in mutants if (why := defect(m))]
-    mutants = [m for m in mutants if not defect(m)]
     TREE.mkdir(parents=True, exist_ok=True)
     lock = (TREE.parent / "mutants.lock").open("w")
     try:
@@ -187,20 +187,21 @@ def main() -> int:
     copy_tree()
     configure()
     passes: dict[str, str] = {}
-    for number, m in enumerate(sorted(mutants, key=lambda m: (m.test, m.file)), 1):
+    left = []
+    for number, m in enumerate(mutants, 1):
         start = time.monotonic()
-        why = verdict(m, args.jobs, passes)
+        why = verdict(m, passes)
         print(
             f"{number}/{len(mutants)} {why.split(':')[0]:<8} {time.monotonic() - start:5.0f} s  "
             f"{m.test}: {m.name}",
             flush=True,
         )
         if why != "killed":
-            bad.append((m, why))
-    for m, why in bad:
-        print(f"\n{m.file}: {m.name}\n  {why}")
-    print(f"{len(mutants)} planted, {len(bad)} not killed")
-    return 1 if bad or not mutants else 0
+            left.append(f"\n{m.file}: {m.name}\n  {why}")
+    for text in left:
+        print(text)
+    print(f"{len(mutants)} planted, {len(left)} not killed")
+    return 1 if left or not mutants else 0
 
 
 if __name__ == "__main__":

@@ -235,6 +235,26 @@ def test_what_torch_wrote_is_read_by_operators() -> None:
     torch.testing.assert_close(made, program(Y))
 
 
+def test_a_constant_that_is_written_is_fresh_in_each_call() -> None:
+    def update(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        made = torch.zeros(3, 8)
+        made[slots] = x
+        return made + 1
+
+    def store(x: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+        cache = torch.zeros(2, 4, 1, 8)
+        torch.ops.anyop.reshape_and_cache(x[:, None], None, cache, None, slots)
+        return cache + 1
+
+    for program in (update, store):
+        captured = anyop.torch.capture(program, X[:1], torch.tensor([0]))
+        shown = str(captured)
+        assert "anyop.reshape_and_cache(" in shown and "torch_host." not in shown
+        for slot in range(3):
+            slots = torch.tensor([slot])
+            torch.testing.assert_close(captured(Y[:1], slots), program(Y[:1], slots))
+
+
 def test_memory_in_another_order_than_torchs() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         y = x.t().cos()  # torch keeps the order of x
