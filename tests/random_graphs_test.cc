@@ -53,10 +53,7 @@ class Trial {
 
   // False: the program itself is refused.
   bool Run() {
-    struct CheckMode {
-      explicit CheckMode(bool on) { SetChecking(on); }
-      ~CheckMode() { SetChecking(false); }
-    } check_mode(is_checked_);
+    const Checking checking(is_checked_);
     Scope scope;
     scope.threads(threads_);
     Executable e(is_shuffled_ ? Shuffled() : graph(), options_);

@@ -173,6 +173,10 @@ typedef struct {
   /* 1: a row of what has the dimensions "..." depends on the same row of such arguments and on
    * whole ones, bit for bit, however many rows the call has. Graphs cut such calls by rows. */
   int32_t rowwise;
+  /* Called after `check`, in check mode alone: refuses data that harm no memory and make results
+   * meaningless. */
+  anyop_run check_data;
+  const char* check_data_params;
 } anyop_op;
 
 /* A plain implementation in double, for tests: floats are read and written as f64. */

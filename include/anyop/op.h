@@ -65,8 +65,8 @@ struct Context : anyop_context {
 };
 static_assert(sizeof(Context) == sizeof(anyop_context));
 
-// Refuses the call from an operator's .check. The text follows the operator's name, which the
-// runtime puts in front: Refuse("slot_mapping[3] is 70000, but must be less than 65536.").
+// Refuses the call from an operator's .check or .check_data. The text follows the operator's name,
+// which the runtime puts in front: Refuse("slot_mapping[3] is 7, but must be less than 4.").
 [[noreturn]] inline void Refuse(const std::string& text) { throw std::invalid_argument(text); }
 
 namespace detail {
@@ -225,13 +225,17 @@ struct Op {
   // A row of what has the dimensions `...` depends on the same row of such arguments and on whole
   // ones, bit for bit, however many rows the call has. Graphs cut such calls by rows.
   std::int32_t rowwise = false;
+  // As .check, but called in check mode (ANYOP_CHECK=1) alone: refuses data that harm no memory and
+  // make results meaningless, such as two tokens for one slot or a scale of 0. It may allocate.
+  Bound check_data{};
 };
 static_assert(sizeof(Op) == sizeof(anyop_op) &&
               offsetof(Op, signature) == offsetof(anyop_op, signature) &&
               offsetof(Op, kernels) == offsetof(anyop_op, n_kernels) &&
               offsetof(Op, check) == offsetof(anyop_op, check) &&
               offsetof(Op, checked) == offsetof(anyop_op, checked) &&
-              offsetof(Op, rowwise) == offsetof(anyop_op, rowwise));
+              offsetof(Op, rowwise) == offsetof(anyop_op, rowwise) &&
+              offsetof(Op, check_data) == offsetof(anyop_op, check_data));
 
 // The plain implementation that tests compare with: same parameters, every float read as f64
 // (Read), every float result and mut argument an f64 tensor. Lives in reference.cc.

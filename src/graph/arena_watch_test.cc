@@ -10,9 +10,7 @@ namespace anyop {
 namespace {
 
 class GraphCheckMode : public ::testing::Test {
- protected:
-  GraphCheckMode() { SetChecking(true); }
-  ~GraphCheckMode() override { SetChecking(false); }
+  const Checking checking_;
 };
 
 CompileOptions Plain() {
@@ -38,6 +36,19 @@ TEST_F(GraphCheckMode, NamesTheNodeWhoseKernelWritesWhereItMayNot) {
             "testing.defect: the kernel cpu_f32 wrote 0 bytes behind y, f32[5]. This is a defect "
             "of the operator. Please report it.\n"
             "  in b = testing.defect(a, how='behind'), at model.py:7");
+}
+
+TEST_F(GraphCheckMode, NamesTheNodeWhoseDataAreRefused) {
+  Executable e(ParseGraph("input x: f32[n]\n"
+                          "a: f32[n] = testing.scale(x, s=0.5)\n"
+                          "b: f32[n] = testing.whole(a)\n"
+                          "output b\n"),
+               Plain());
+  EXPECT_EQ(ErrorOf([&] { Replay(e, {Floats({2}, {2, 4})}); }), "");
+  EXPECT_EQ(ErrorOf([&] {
+              Replay(e, {Floats({2}, {2, 3})});
+            }),
+            "testing.whole: x[1] is no whole number.\n  in b = testing.whole(a)");
 }
 
 TEST_F(GraphCheckMode, SeesWhatChangesBehindTheBackOfTheCalls) {

@@ -169,7 +169,7 @@ void Instance::Check(const BoundCall& call) const {
     Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
   }
   CheckIndices(op, *p.plan, p.index_checks, call.frame);
-  CallCheck(op, *p.plan, call.frame);
+  CallCheck(op, *p.plan, call.frame, op.data->check);
 }
 
 bool Instance::IsObserved() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Check mode: every call of every operator is watched for what its kernel does to memory. It swaps
-// the entry of each operator, so that nothing of it is in the way of other calls.
+// Check mode: every call of every operator is watched for what its kernel does to memory, and its
+// data are looked at (`.check_data`). It swaps the entry of each operator, so that nothing of it is
+// in the way of other calls.
 #pragma once
 #include "runtime/operator.h"
 
@@ -10,6 +11,14 @@ namespace anyop {
 bool IsChecking();
 // Of the operators that are there and of those to come; calls that run already end as they began.
 void SetChecking(bool on);
+// For as long as it lives: one at a time.
+class Checking {
+ public:
+  explicit Checking(bool on = true) { SetChecking(on); }
+  ~Checking() { SetChecking(false); }
+  Checking(const Checking&) = delete;
+  Checking& operator=(const Checking&) = delete;
+};
 
 // What an operator's entry is: RunPlan or RunChecked.
 Entry CurrentEntry();

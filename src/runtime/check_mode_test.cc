@@ -6,11 +6,6 @@
 namespace anyop {
 namespace {
 
-struct Checking {
-  Checking() { SetChecking(true); }
-  ~Checking() { SetChecking(false); }
-};
-
 constexpr char kReport[] = ". This is a defect of the operator. Please report it.";
 
 std::string Defect(const Array& x, const char* how, const Array& y) {
@@ -52,6 +47,21 @@ TEST(CheckMode, ChangesNoResult) {
   EXPECT_EQ(Values(into), (std::vector<float>{0, 5, 10, 15}));
   EXPECT_EQ(ErrorOf([&] { Call("testing.scale", x, 1e31).into(into); }),
             "testing.scale: s < 1e30 must hold, but s is 1e+31.");
+}
+
+TEST(CheckMode, LooksAtTheDataOfCallsThatWriteSomething) {
+  const Array x = Floats({3}, {1, 0.5, 2});
+  const char* const text = "testing.whole: x[1] is no whole number.";
+  EXPECT_EQ(Values(Call("testing.whole", x)), Values(x)) << "in check mode alone";
+  const Checking checking;
+  int code = 0;
+  const Array y = Array::Zeros({3}, DType::kF32);
+  EXPECT_EQ(ErrorOf([&] { Call("testing.whole", x).into(y); }, &code), text);
+  EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
+  EXPECT_EQ(Values(y), std::vector<float>(3)) << "nothing was written";
+  EXPECT_EQ(Values(Call("testing.whole", Floats({2}, {1, 2}))), (std::vector<float>{1, 2}));
+  EXPECT_EQ(ErrorOf([&] { Call("testing.composed", x).into(y); }),
+            "testing.composed: x[1] is no whole number.");
 }
 
 TEST(CheckMode, IsOffUnlessAskedFor) {

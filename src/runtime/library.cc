@@ -79,6 +79,7 @@ class OperatorReader {
     ReadKernels();
     CompileExpressions();
     CheckLetters("the check", data->check_params, /*with_results=*/false);
+    CheckLetters("the check of data", data->check_data_params, /*with_results=*/false);
     MakeKeyParts(*op_);
     return std::move(op_);
   }

@@ -218,6 +218,17 @@ TEST(Library, AKernelMustFitTheSignature) {
       "  misfit(x: f32[n], n_rows: int) -> (y: f32[n])");
 }
 
+TEST(Library, AChecksParametersMustFitTheSignature) {
+  HandMade library("unchecked(x: f32[n]) -> (y: f32[n])");
+  const std::string rest =
+      " takes \"tt\", but the signature needs \"t\":\n  unchecked(x: f32[n]) -> (y: f32[n])";
+  library.op.check_params = "tt";
+  EXPECT_EQ(RegisterError(library, "a.so"), "handmade.unchecked in a.so: the check" + rest);
+  library.op.check_params = "t";
+  library.op.check_data_params = "tt";
+  EXPECT_EQ(RegisterError(library, "a.so"), "handmade.unchecked in a.so: the check of data" + rest);
+}
+
 TEST(Library, ABadSignatureOrExpressionNamesTheFile) {
   const HandMade bad("bad(x: f32[n) -> (y: f32[n])");
   EXPECT_EQ(RegisterError(bad, "a.so").substr(0, 6), "a.so: ");

@@ -146,11 +146,11 @@ void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexChe
   }
 }
 
-void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame) {
-  if (!op.data->check) return;
+void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame, anyop_run check) {
+  if (!check) return;
   RunState state(plan);
   const anyop_context context = MakeContext(plan, nullptr, &state);
-  const int code = op.data->check(&context, frame);
+  const int code = check(&context, frame);
   if (code) FailCall(op, code, state);
 }
 
@@ -160,7 +160,7 @@ void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame)
   Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
 }
 
-void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner run) {
+void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner checked) {
   CheckMemory(op, plan, given);
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
@@ -180,10 +180,11 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner run) {
     CountersOf(op, plan).copies.Add(std::uint64_t(copies.count()));
   }
   CheckIndices(op, plan, plan.index_checks, frame);
-  CallCheck(op, plan, frame);
+  CallCheck(op, plan, frame, op.data->check);
   if (plan.is_empty) return;
+  if (checked) CallCheck(op, plan, frame, op.data->check_data);
   if (plan.kernel >= 0) {
-    (run ? run : &RunKernel)(op, plan, frame);
+    (checked ? checked : &RunKernel)(op, plan, frame);
   } else {
     CountersOf(op, plan).calls.Add();
     if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();

@@ -12,14 +12,14 @@ namespace anyop {
 
 using KernelRunner = void (*)(const Operator& op, const Plan& plan, const anyop_value* frame);
 
-// With everything: copies, index checks, the operator's check, lists, compositions. run: how the
-// kernel is called; null: RunKernel.
-void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner run = nullptr);
+// With everything: copies, index checks, the operator's check, lists, compositions. checked: how
+// check mode calls the kernel, after the operator's check of data; null: out of check mode.
+void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner checked = nullptr);
 
 // What a call checks of its data before anything is written: indices, then the operator's check.
 void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,
                   const anyop_value* frame);
-void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame);
+void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame, anyop_run check);
 
 // Raises the condition on a number that does not hold.
 [[noreturn]] void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame);

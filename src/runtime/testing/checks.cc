@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators for the runtime's tests: indices, checks, tiling, workspace, errors, probes.
+#include <cmath>
 #include <cstring>
 #include <new>
 
@@ -50,6 +51,13 @@ void Copy(const Context&, const Tensor& x, const Tensor& y) {
 }
 constexpr Kernel kCopy{.name = "cpu_f32", .run = Bind<&Copy>()};
 constexpr const Kernel* kCopyKernels[] = {&kCopy};
+
+void CheckWhole(const Context&, const Tensor& x) {
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    const float one = x.base<const float>()[i];
+    if (one != std::floor(one)) Refuse("x[" + std::to_string(i) + "] is no whole number.");
+  }
+}
 
 // Says which kernel ran.
 template <int kWhich>
@@ -165,6 +173,16 @@ extern constinit const Op not_negative{
     .signature = "not_negative(x: dense f32[n]) -> (y: f32[n])",
     .kernels = kCopyKernels,
     .check = Bind<&CheckNotNegative>(),
+};
+extern constinit const Op whole{
+    .signature = "whole(x: dense f32[n]) -> (y: f32[n])",
+    .kernels = kCopyKernels,
+    .check_data = Bind<&CheckWhole>(),
+};
+extern constinit const Op composed{
+    .signature = "composed(x: dense f32[n]) -> (y: f32[n])",
+    .means = "z = not_negative(x); y = not_negative(z)",
+    .check_data = Bind<&CheckWhole>(),
 };
 extern constinit const Op maybe{
     .signature = "maybe(x: f32[n], bias: f32[n]?) -> (y: f32[1])",
