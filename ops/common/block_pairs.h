@@ -5,6 +5,7 @@
 #include <string>
 
 #include "anyop/op.h"
+#include "ops/common/check_data.h"
 #include "ops/common/stream.h"
 
 namespace anyop::ops {
@@ -35,6 +36,29 @@ inline void CheckPairs(const Tensor& mapping, std::int64_t from_blocks, const ch
     if (pair.from >= from_blocks) refuse(i, 0, pair.from, from_blocks, from_what);
     if (pair.to >= to_blocks) refuse(i, 1, pair.to, to_blocks, to_what);
   }
+}
+
+// Refuses a block that two pairs write and, with is_one_cache, one that a pair writes and another
+// reads: which comes first is left open. A block that is copied onto itself is neither.
+inline void CheckOrderIsNoMatter(const Tensor& mapping, bool is_one_cache) {
+  const auto place = [](std::int64_t i, int column) {
+    return "mapping[" + std::to_string(i) + ", " + std::to_string(column) + "]";
+  };
+  const auto for_pairs = [&](auto&& f) {
+    for (std::int64_t i = 0; i < mapping.dim(0); ++i) {
+      const BlockPair pair = ReadPair(mapping, i);
+      const bool does_nothing = pair.is_skipped() || (is_one_cache && pair.from == pair.to);
+      if (!does_nothing) f(i, pair);
+    }
+  };
+  Distinct targets;
+  for_pairs([&](std::int64_t i, BlockPair pair) {
+    targets.Add(pair.to, place(i, 1), "either copy may come last");
+  });
+  if (!is_one_cache) return;
+  for_pairs([&](std::int64_t i, BlockPair pair) {
+    targets.CheckIsNew(pair.from, place(i, 0), "either copy may come first");
+  });
 }
 
 // Copies blocks of both tensors, [blocks, w]; one may be copied onto itself.

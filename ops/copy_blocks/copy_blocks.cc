@@ -7,7 +7,7 @@
 //   mapping  pairs of block numbers; a pair with a negative entry is skipped
 //
 // Numerics  Blocks are copied bit for bit. A block that is both source and target, or twice a
-//           target, ends up with one of the possible contents.
+//           target, ends up with one of the possible contents: check mode refuses it.
 // Source    vLLM, copy_blocks.
 #include "ops/common/block_pairs.h"
 
@@ -20,6 +20,10 @@ void Check(const Context&, Caches caches, const Tensor& mapping) {
   if (caches.empty()) return;
   const std::int64_t blocks = caches[0]->dim(0);
   CheckPairs(mapping, blocks, "blocks of every cache", blocks, "blocks of every cache");
+}
+
+void CheckData(const Context&, Caches, const Tensor& mapping) {
+  CheckOrderIsNoMatter(mapping, /*is_one_cache=*/true);
 }
 
 void Run(const Context& ctx, Caches caches, const Tensor& mapping) {
@@ -49,6 +53,7 @@ extern constinit const Op copy_blocks{
     .bytes = "2 * len(caches) * n * w * bytes(C)",
     .kernels = kKernels,
     .check = Bind<&Check>(),
+    .check_data = Bind<&CheckData>(),
 };
 
 }  // namespace anyop::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/block_pairs_testing.h"
+#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {
@@ -51,6 +52,30 @@ TEST(CopyBlocks, RefusesABlockOutOfRangeAndNamesIt) {
   EXPECT_EQ(TwoCaches({0, 3}).Refusal(),
             "copy_blocks: mapping[0, 1] is 3, but must be less than 3 (blocks of every "
             "cache).");
+}
+
+TEST(CopyBlocks, RefusesCopiesWhoseOrderMattersInCheckMode) {
+  const auto refusal = [](std::initializer_list<double> pairs) {
+    EXPECT_NO_THROW(TwoCaches(pairs).Run());
+    const Checking checking;
+    return TwoCaches(pairs).Refusal();
+  };
+  EXPECT_EQ(refusal({0, 2, -1, 2, 1, 2}),
+            "copy_blocks: mapping[2, 1] is 2, but must differ from mapping[0, 1], because either "
+            "copy may come last.");
+  EXPECT_EQ(refusal({0, 1, 1, 2}),
+            "copy_blocks: mapping[1, 0] is 1, but must differ from mapping[0, 1], because either "
+            "copy may come first.");
+  EXPECT_EQ(refusal({1, 2, 0, 1}),
+            "copy_blocks: mapping[0, 0] is 1, but must differ from mapping[1, 1], because either "
+            "copy may come first.");
+}
+
+TEST(CopyBlocks, TakesPairsThatDoNothingTwiceInCheckMode) {
+  const Checking checking;
+  Call call = TwoCaches({1, 1, 2, 1, 1, 1, -1, 1, 1, -1, 2, 0});
+  call.Run();
+  EXPECT_EQ(call.arrays("caches")[0], Array(DType::kU8, {3, 2}, {5, 6, 5, 6, 5, 6}));
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 //   y[i, j] = act(sum_l x[i, l] * weight[j, l] + bias[j])
 //
 //   packed      [n/32][k/2][32][2]: weight[32a + j, 2z + w] at [a, z, j, w]
-//   features    the true n; packed is padded to a multiple of 32
+//   features    the true n; packed is padded with zeros to a multiple of 32, and of 2 along k
+//               (check mode refuses others: a weight of another size)
 //   bias        added to the f32 sum
 //   activation  as in linear
 //   output      'f32' leaves the result unrounded
@@ -15,6 +16,8 @@
 // Source    definition.
 
 #include "ops/linear/linear.h"
+
+#include "ops/common/check_data.h"
 
 namespace anyop::ops {
 
@@ -51,6 +54,23 @@ constexpr const Kernel* kKernels[] = {&linear_packed_avx512_dot,
                                       &kF16,
                                       &kBF16};
 
+void CheckPadding(const Context&, const Tensor& x, const Tensor& packed, std::int64_t features,
+                  const Tensor*, std::string_view, std::string_view) {
+  const std::int64_t k = x.row_size(), pairs = packed.dim(1);
+  for (std::int64_t row = 0; row < packed.dim(0) * kPanel; ++row) {
+    const std::int64_t panel = row / kPanel, j = row % kPanel;
+    for (std::int64_t column = row < features ? k : 0; column < 2 * pairs; ++column) {
+      const std::int64_t z = column / 2, w = column % 2;
+      const double value = Read(packed, ((panel * pairs + z) * kPanel + j) * 2 + w);
+      if (value == 0) continue;
+      Refuse("packed[" + std::to_string(panel) + ", " + std::to_string(z) + ", " +
+             std::to_string(j) + ", " + std::to_string(w) + "] is " + ShowNumber(value) +
+             ", but must be 0, because it lies beyond a weight of [" + std::to_string(features) +
+             ", " + std::to_string(k) + "], which is [features, k]. Try the weight of that size.");
+    }
+  }
+}
+
 }  // namespace
 
 extern constinit const Op linear_packed{
@@ -65,6 +85,7 @@ extern constinit const Op linear_packed{
         "where T in f32 | f16 | bf16, n32 == ceil_div(features, 32), k2 == ceil_div(k, 2)",
     .flops = "2 * rows(x) * features * k",
     .kernels = kKernels,
+    .check_data = Bind<&CheckPadding>(),
 };
 
 }  // namespace anyop::ops

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "anyop/scope.h"
+#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {
@@ -169,6 +170,34 @@ TEST(Linear, GivesWhatLinearPackedGives) {
   Call packed("linear_packed");
   packed.Set("x", call.array("x")).Set("packed", pack.Run()["packed"]).Set("features", 70);
   EXPECT_EQ(packed.Run()["y"], call.Run()["y"]);  // sums of multiples of 2^-7: exact in any order
+}
+
+// k and features are not recorded in the packed weight, but zeros stand where it ends.
+TEST(LinearPacked, RefusesAPackedWeightOfMoreRowsOrTermsInCheckMode) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    Call pack("pack_weight");
+    pack.Set("weight", Example(dtype, 1, 35, 6).array("weight"));
+    Call call("linear_packed");
+    call.Set("packed", pack.Run()["packed"]);
+    const auto refusal = [&](std::int64_t features, std::int64_t k) {
+      call.Set("x", Array(dtype, {2, k}, {1})).Set("features", features);
+      EXPECT_NO_THROW(call.Run());
+      const Checking checking;
+      return call.Refusal();
+    };
+    EXPECT_EQ(refusal(35, 5),
+              "linear_packed: packed[0, 2, 0, 1] is -0.25, but must be 0, because it lies beyond a "
+              "weight of [35, 5], which is [features, k]. Try the weight of that size.");
+    EXPECT_EQ(
+        refusal(33, 6),
+        "linear_packed: packed[1, 0, 1, 0] is -0.375, but must be 0, because it lies beyond a "
+        "weight of [33, 6], which is [features, k]. Try the weight of that size.");
+    const Checking checking;
+    for (const std::int64_t features : {35, 36}) {
+      call.Set("x", Array(dtype, {2, 6}, {1})).Set("features", features);
+      EXPECT_NO_THROW(call.Run()) << "more rows than there are look like padding";
+    }
+  }
 }
 
 TEST(LinearPacked, RefusesAPackedWeightOfAnotherWidth) {

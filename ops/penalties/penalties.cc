@@ -5,7 +5,8 @@
 //   seen n times in output:    l = l - frequency * n, then l = l - presence
 //
 //   prompt_tokens, output_tokens  padded with negative numbers or with v
-//   repetition, frequency, presence  per row; 1, 0, 0 leave the row as it is, to the bit
+//   repetition, frequency, presence  per row; 1, 0, 0 leave the row as it is, to the bit.
+//                                    repetition is above 0 (check mode refuses others)
 //
 // Numerics  Each step rounded to f32, no fused multiply-add. Logits of tokens that have not
 //           occurred keep their bits.
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "anyop/op.h"
+#include "ops/common/check_data.h"
 
 namespace anyop::ops {
 namespace {
@@ -70,6 +72,13 @@ void Check(const Context&, const Tensor& logits, const Tensor& prompt_tokens,
   CheckTokens("output_tokens", output_tokens, logits.dim(1));
 }
 
+void CheckRepetition(const Context&, const Tensor&, const Tensor&, const Tensor&,
+                     const Tensor& repetition, const Tensor&, const Tensor&) {
+  CheckElements(
+      "repetition", repetition, [](double r) { return r > 0; },
+      "above 0, because logits are divided by it");
+}
+
 void Count(const Tensor& tokens, std::int64_t row, std::int64_t v, int weight, Counts* counts) {
   for (std::int64_t j = 0; j < tokens.dim(1); ++j) {
     const std::int64_t token = ReadIndex(tokens, row * tokens.stride(0) + j);
@@ -119,6 +128,7 @@ extern constinit const Op penalties{
     .bytes = "b * (p + o) * 12",
     .kernels = kKernels,
     .check = Bind<&Check>(),
+    .check_data = Bind<&CheckRepetition>(),
 };
 
 }  // namespace anyop::ops

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "runtime/check_mode.h"
+
 namespace anyop::optest {
 namespace {
 
@@ -70,6 +72,20 @@ TEST(Penalties, RoundsEachStep) {
     sum_differs |= float(left - presence) != float(part - float(used + presence));
   }
   EXPECT_TRUE(fused_differs && reciprocal_differs && sum_differs);
+}
+
+TEST(Penalties, RefusesARepetitionThatIsNotAboveZeroInCheckMode) {
+  for (const double repetition : {0.0, -2.5, double(NAN)}) {
+    Call call = FiveTokens({1, 2, 3, 4, 5}, repetition, 0, 0);
+    const std::string shown = std::isnan(repetition) ? "nan" : repetition < 0 ? "-2.5" : "0";
+    EXPECT_NO_THROW(call.Run());
+    const Checking checking;
+    EXPECT_EQ(call.Refusal(), "penalties: repetition[0] is " + shown +
+                                  ", but must be above 0, because logits are divided by it.");
+  }
+  const Checking checking;
+  Call call = FiveTokens({1, 2, 3, 4, 5}, 0.5, 0, 0);
+  EXPECT_EQ(call.Run()["logits"], Array(DType::kF32, {1, 5}, {1, 4, 6, 8, 10}));
 }
 
 TEST(Penalties, RefusesATokenBeyondThePaddingValue) {

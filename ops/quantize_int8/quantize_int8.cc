@@ -3,7 +3,7 @@
 //
 //   q[i] = sat(rne(x[i] * r) + zero_point)     r = 1 / scale
 //
-//   scale       the step between two bytes; finite and not 0
+//   scale       the step between two bytes; finite and not 0 (check mode refuses others)
 //   zero_point  the byte that stands for 0; 0 if absent
 //
 // Numerics  Exact in this order: r, x * r and the sum are each rounded to f32, rne rounds half to
@@ -11,9 +11,21 @@
 // Source    vLLM 0.27.1, static_scaled_int8_quant, which divides by scale: q may differ by 1 at
 //           ties.
 
+#include <cmath>
+
+#include "ops/common/check_data.h"
 #include "ops/quantize_int8/kernel.h"
 
 namespace anyop::ops {
+namespace {
+
+void CheckScale(const Context&, const Tensor&, const Tensor& scale, const Tensor*) {
+  CheckElements(
+      "scale", scale, [](double s) { return std::isfinite(s) && s != 0; },
+      "finite and not 0, because x is divided by it");
+}
+
+}  // namespace
 
 extern const Kernel quantize_int8_avx512 [[gnu::weak]];
 extern const Kernel quantize_int8_avx2 [[gnu::weak]];
@@ -27,6 +39,7 @@ extern constinit const Op quantize_int8{
     .flops = "3 * size(x)",
     .kernels = kKernels,
     .rowwise = true,
+    .check_data = Bind<&CheckScale>(),
 };
 
 }  // namespace anyop::ops

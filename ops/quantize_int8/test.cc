@@ -3,6 +3,9 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+
+#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {
@@ -97,6 +100,23 @@ TEST(QuantizeInt8, MultipliesByTheRoundedInverse) {
     ExpectRepeated(results.find("q")->second,
                    {int(std::nearbyint(7.5f * r)), int(std::nearbyint(31.5f * r))});
   });
+}
+
+TEST(QuantizeInt8, RefusesAScaleWithoutAnInverseInCheckMode) {
+  Call call("quantize_int8");
+  call.Set("x", Array(DType::kF32, {1, 2}, {1, 2}));
+  const std::pair<double, const char*> wrong[] = {
+      {0, "0"}, {-0.0, "-0"}, {kInf, "inf"}, {-kInf, "-inf"}, {kNan, "nan"}};
+  for (const auto& [scale, shown] : wrong) {
+    call.Set("scale", Array(DType::kF32, {1}, {scale}));
+    EXPECT_NO_THROW(call.Run());
+    const Checking checking;
+    EXPECT_EQ(call.Refusal(), "quantize_int8: scale[0] is " + std::string(shown) +
+                                  ", but must be finite and not 0, because x is divided by it.");
+  }
+  const Checking checking;
+  call.Set("scale", Array(DType::kF32, {1}, {-0.5}));
+  EXPECT_EQ(call.Run()["q"], Array(DType::kI8, {1, 2}, {-2, -4}));
 }
 
 // Row of x, and what must come of it.

@@ -6,6 +6,7 @@
 //
 //   value, value_cache  the same for values; both absent where there are keys only
 //   slot_mapping        the slot of each token; -1 skips the row; key rows beyond it are ignored
+//                       (of two rows in one slot either wins: check mode refuses them)
 //   k_scale, v_scale    one per head, for a float row stored as i8 or f8e4m3: the cache holds
 //                       x * (1 / scale); an absent scale is 1
 //   layout              ND is [block, offset, head, width], NZ holds pieces of 32 bytes
@@ -15,9 +16,23 @@
 //           NaN is stored as 0 in i8. Every other byte of the caches is left alone.
 // Source    vLLM 0.27.1, reshape_and_cache_flash; ms_custom_ops 0.2.0 (NZ).
 
+#include "ops/common/check_data.h"
 #include "ops/reshape_and_cache/kernel.h"
 
 namespace anyop::ops {
+namespace {
+
+void CheckSlots(const Context&, const Tensor&, const Tensor*, const Tensor&, const Tensor*,
+                const Tensor& slots, const Tensor*, const Tensor*, std::string_view) {
+  Distinct taken;
+  for (std::int64_t i = 0; i < slots.dim(0); ++i) {
+    const std::int64_t slot = ReadIndex(slots, i);
+    if (slot < 0) continue;
+    taken.Add(slot, "slot_mapping[" + std::to_string(i) + "]", "a slot holds one row");
+  }
+}
+
+}  // namespace
 
 extern const Kernel reshape_and_cache_avx512 [[gnu::weak]];
 extern const Kernel reshape_and_cache_avx2 [[gnu::weak]];
@@ -46,6 +61,7 @@ extern constinit const Op reshape_and_cache{
         "D == V or (D in i8 | f8e4m3 and V in f32 | f16 | bf16)",
     .bytes = "2 * bytes(key) + 2 * bytes(value)",
     .kernels = kKernels,
+    .check_data = Bind<&CheckSlots>(),
 };
 
 }  // namespace anyop::ops

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/check_mode.h"
+
 namespace anyop::optest {
 namespace {
 
@@ -69,6 +71,20 @@ TEST(ReshapeAndCache, RefusesASlotBeyondTheCache) {
   EXPECT_EQ(call.Refusal(),
             "reshape_and_cache: slot_mapping[0] is 4, but must be less than 4 (nb*bs, nb is 2, bs "
             "is 2).");
+}
+
+TEST(ReshapeAndCache, RefusesTwoRowsInOneSlotInCheckMode) {
+  Call call("reshape_and_cache");
+  call.Set("key", Array(DType::kF32, {5, 1, 1}, {1, 2, 3, 4, 5}));
+  call.Set("key_cache", Array(DType::kF32, {2, 2, 1, 1}));
+  call.Set("slot_mapping", Array(DType::kI64, {5}, {2, -1, 0, 2, -1}));
+  EXPECT_NO_THROW(call.Run());
+  const Checking checking;
+  EXPECT_EQ(call.Refusal(),
+            "reshape_and_cache: slot_mapping[3] is 2, but must differ from slot_mapping[0], "
+            "because a slot holds one row.");
+  call.Set("slot_mapping", Array(DType::kI64, {5}, {2, -1, 0, 1, -1}));
+  EXPECT_EQ(call.Run()["key_cache"], Array(DType::kF32, {2, 2, 1, 1}, {3, 4, 1, 0}));
 }
 
 TEST(ReshapeAndCache, RoundsHalfToEvenAndSaturatesInI8) {

@@ -12,7 +12,7 @@
 //      of equals
 //
 //   random       per row uniform in [0, 1), or per token exponentially distributed; clamped
-//   temperature  absent: 1
+//   temperature  absent: 1; at least 0 (check mode refuses others)
 //   top_k, top_p, min_p  absent, or out of the range named above: no such step; top_p <= 0 leaves
 //                the first only
 //
@@ -21,10 +21,24 @@
 // Source    arXiv:1904.09751 (top-p), 2407.01082 (min-p); vLLM 0.27.1.
 #include "ops/sample/sample.h"
 
+#include "ops/common/check_data.h"
+
 namespace anyop::ops {
 
 extern const Kernel sample_avx512 [[gnu::weak]];
 extern const Kernel sample_avx2 [[gnu::weak]];
+namespace {
+
+void CheckTemperature(const Context&, const Tensor&, const Tensor&, const Tensor* temperature,
+                      const Tensor*, const Tensor*, const Tensor*) {
+  if (!temperature) return;
+  CheckElements(
+      "temperature", *temperature, [](double t) { return !(t < 0); },
+      "at least 0, because a logit divided by it would rank the other way round");
+}
+
+}  // namespace
+
 constexpr Kernel kCpu{.name = "cpu_portable",
                       .when = "v < 2147483648",
                       .workspace = "(20 * v + 320) * min(b, threads)",
@@ -39,6 +53,7 @@ extern constinit const Op sample{
         "top_p: f32[b]?, min_p: f32[b]?) -> (ids: i64[b]) where T in f32 | f16 | bf16, v >= 1",
     .flops = "10 * size(logits)",
     .kernels = kKernels,
+    .check_data = Bind<&CheckTemperature>(),
 };
 
 }  // namespace anyop::ops

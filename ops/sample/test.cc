@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/check_mode.h"
+
 namespace anyop::optest {
 namespace {
 
@@ -121,6 +123,20 @@ TEST(Sample, TakesTheArgmaxAtATemperatureThatOverflows) {
   OneRow both({3e38, 1e38, infinity, 2, infinity});
   EXPECT_EQ(both.Set("temperature", 0.1).At(0.9), 4) << "+inf itself does not overflow";
   EXPECT_EQ(OneRow({0, -1}).Set("temperature", 1e-39).At(0.99), 0) << "0 / temperature is finite";
+}
+
+TEST(Sample, RefusesANegativeTemperatureInCheckMode) {
+  Call call("sample");
+  call.Set("logits", Array(DType::kF32, {3, 2}, {1, 2, 2, 1, 1, 2}));
+  call.Set("random", Array(DType::kF32, {3}, {0, 0, 0}));
+  EXPECT_NO_THROW(call.Set("temperature", Array(DType::kF32, {3}, {0, -0.0, -0.5})).Run());
+  const Checking checking;
+  EXPECT_EQ(call.Refusal(),
+            "sample: temperature[2] is -0.5, but must be at least 0, because a logit divided by it "
+            "would rank the other way round.");
+  call.Set("temperature", Array(DType::kF32, {3}, {0, -0.0, 1e-39}));
+  EXPECT_EQ(call.Run()["ids"], Array(DType::kI64, {3}, {1, 0, 1}));
+  EXPECT_EQ(call.Remove("temperature").Run()["ids"], Array(DType::kI64, {3}, {0, 0, 0}));
 }
 
 TEST(Sample, DividesByTheTemperature) {

@@ -6,7 +6,8 @@
 //   src, dst  each block flattened to a row; rows may have gaps between them
 //   mapping   pairs of block numbers; a pair with a negative entry is skipped
 //
-// Numerics  Blocks are copied bit for bit. Of two pairs with one target either wins.
+// Numerics  Blocks are copied bit for bit. Of two pairs with one target either wins: check mode
+//           refuses them.
 // Source    vLLM, swap_blocks.
 #include "ops/common/block_pairs.h"
 
@@ -15,6 +16,10 @@ namespace {
 
 void Check(const Context&, const Tensor& src, const Tensor& dst, const Tensor& mapping) {
   CheckPairs(mapping, src.dim(0), "blocks of src", dst.dim(0), "blocks of dst");
+}
+
+void CheckData(const Context&, const Tensor&, const Tensor&, const Tensor& mapping) {
+  CheckOrderIsNoMatter(mapping, /*is_one_cache=*/false);
 }
 
 void Run(const Context& ctx, const Tensor& src, const Tensor& dst, const Tensor& mapping) {
@@ -40,6 +45,7 @@ extern constinit const Op swap_blocks{
     .bytes = "2 * n * w * bytes(C)",
     .kernels = kKernels,
     .check = Bind<&Check>(),
+    .check_data = Bind<&CheckData>(),
 };
 
 }  // namespace anyop::ops

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/block_pairs_testing.h"
+#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {
@@ -37,6 +38,16 @@ TEST(SwapBlocks, RefusesABlockOutOfTheRangeOfItsOwnSide) {
             "swap_blocks: mapping[1, 0] is 2, but must be less than 2 (blocks of src).");
   EXPECT_EQ(TwoBlocks({0, 3}).Refusal(),
             "swap_blocks: mapping[0, 1] is 3, but must be less than 3 (blocks of dst).");
+}
+
+TEST(SwapBlocks, RefusesTwoCopiesIntoOneBlockInCheckMode) {
+  EXPECT_NO_THROW(TwoBlocks({0, 2, 1, 2}).Run());
+  const Checking checking;
+  EXPECT_EQ(TwoBlocks({0, 2, -1, 2, 1, 2}).Refusal(),
+            "swap_blocks: mapping[2, 1] is 2, but must differ from mapping[0, 1], because either "
+            "copy may come last.");
+  EXPECT_EQ(TwoBlocks({0, 1, 1, 0, 1, 2}).Run()["dst"],
+            Array(DType::kF32, {3, 2}, {3, 4, 1, 2, 3, 4}));
 }
 
 }  // namespace

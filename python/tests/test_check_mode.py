@@ -29,10 +29,30 @@ for call in (poke, graph):
         print(e)
 """
 
+DATA = """
+import anyop
+import numpy as np
 
-def run(check: str) -> list[str]:
+key, cache = np.ones((2, 1, 1), np.float32), np.zeros((2, 2, 1, 1), np.float32)
+
+def store(key, slots):
+    anyop.reshape_and_cache(key, None, cache, None, slots)
+    return anyop.add(key, key)
+
+graph = anyop.graph(store, "f32[n, 1, 1]", "i64[n]", state={"cache": cache})
+for slots in ([3, 3], [-1, -1], [3, 2]):
+    for call in (store, graph):
+        try:
+            call(key, np.array(slots))
+            print("fine")
+        except ValueError as e:
+            print(e, *cache.flat)
+"""
+
+
+def run(check: str, code: str = CODE) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", CODE], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={**os.environ, "ANYOP_CHECK": check},
     )  # fmt: skip
     return done.stdout.splitlines()
@@ -46,5 +66,16 @@ def test_a_call_that_changes_its_argument_is_found() -> None:
     assert run("1") == [error, error, "  in v2 = user.poke(v1), at <string>:12"]
 
 
+def test_data_that_make_no_sense_are_refused_before_anything_is_written() -> None:
+    error = (
+        "reshape_and_cache: slot_mapping[1] is 3, but must differ from slot_mapping[0], because a "
+        "slot holds one row."
+    )
+    node = "  in anyop.reshape_and_cache(key, key_cache=cache, slot_mapping=slots), at <string>:8"
+    zeros = " 0.0 0.0 0.0 0.0"
+    assert run("1", DATA) == [error + zeros, error, node + zeros, *["fine"] * 4]
+
+
 def test_nothing_is_checked_otherwise() -> None:
     assert run("0") == ["fine", "fine"]
+    assert run("0", DATA) == ["fine"] * 6
