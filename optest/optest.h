@@ -47,6 +47,7 @@
 #include "optest/array.h"
 #include "optest/call.h"
 #include "optest/tolerance.h"
+#include "runtime/check_mode.h"  // what .check_data refuses is tested in check mode
 
 namespace anyop::optest {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/block_pairs_testing.h"
-#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "anyop/scope.h"
-#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {

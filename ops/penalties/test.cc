@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {

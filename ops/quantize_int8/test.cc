@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {

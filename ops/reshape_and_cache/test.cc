@@ -8,7 +8,6 @@
 #include <numeric>
 #include <vector>
 
-#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/check_mode.h"
 
 namespace anyop::optest {
 namespace {
