@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-
 namespace anyop::optest {
 namespace {
 

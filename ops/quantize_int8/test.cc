@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-
 namespace anyop::optest {
 namespace {
 
