@@ -43,6 +43,10 @@ class NoTorch:
 sys.meta_path.insert(0, NoTorch())
 sys.exit(pytest.main(sys.argv[1:]))
 """
+ADDRESS_SANITIZER = {
+    "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",  # else it prints, and nothing fails
+}
 LATEST_MINUTES = 70  # at which the default tier begins with Arm, which takes ten more
 
 
@@ -151,7 +155,7 @@ def pytest(
 
 def sanitizers(tally: Tally, tier: int) -> None:
     plans = [
-        ("address,undefined", "asan", ["all"], ".*", {"ASAN_OPTIONS": "detect_leaks=0"}),
+        ("address,undefined", "asan", ["all"], ".*", ADDRESS_SANITIZER),
         # Kernels share nothing but their chunks: the thread sanitizer is for the runtime, and the
         # model runs with the operators of the plain build.
         (
@@ -195,8 +199,7 @@ def sanitized_python(tally: Tally, build: Path) -> None:
         "LD_PRELOAD": (build / "ld_preload").read_text(),
         "PYTHONPATH": str(build / "package"),
         "PYTHONMALLOC": "malloc",  # so that the sanitizer sees Python's objects
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
-        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        **ADDRESS_SANITIZER,
     }
     tests = [ROOT / "python" / "tests" / f"test_{name}.py" for name in SANITIZED_TESTS]
     # These ask for the system's malloc; the sanitizer does not follow threads that Python unwinds.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An operator with defects, for the tests of what finds them.
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 #include "anyop/op.h"
 
@@ -25,6 +27,8 @@ void Defect(const Context& ctx, const Tensor& x, std::string_view how, const Ten
   if (how == "workspace") static_cast<char*>(ctx.workspace)[16] = 1;
   if (how == "remember") g_argument = from + x.size() - 1;
   if (how == "remembered") *g_argument = 7;
+  if (how == "heap") to[0] = std::vector<float>(std::size_t(x.size())).data()[x.size()];
+  if (how == "overflow") to[0] = float(std::numeric_limits<std::int64_t>::max() + x.size());
 }
 constexpr Kernel kDefect{.name = "cpu_f32", .workspace = "16", .run = Bind<&Defect>()};
 constexpr const Kernel* kDefectKernels[] = {&kDefect};
@@ -34,7 +38,7 @@ constexpr const Kernel* kDefectKernels[] = {&kDefect};
 extern constinit const Op defect{
     .signature =
         "defect(x: dense f32[..., d], how: 'none' | 'behind' | 'before' | 'between' | 'unwritten' "
-        "| 'argument' | 'workspace' | 'remember' | 'remembered' = 'none') "
+        "| 'argument' | 'workspace' | 'remember' | 'remembered' | 'heap' | 'overflow' = 'none') "
         "-> (y: f32[..., d] over x)",
     .kernels = kDefectKernels,
 };
