@@ -47,6 +47,21 @@ ADDRESS_SANITIZER = {
     "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",  # else it prints, and nothing fails
 }
+# Minutes that the costly steps of the default tier may take on two cores, nothing built before.
+BUDGETS = {
+    "build and install anyop": 8.0,
+    "C++ tests": 1.5,
+    "Python tests": 9.0,
+    "examples": 3.0,
+    "build (asan)": 8.0,
+    "C++ tests (address,undefined)": 3.0,
+    "Python tests (address,undefined)": 2.5,
+    "build (tsan)": 2.5,
+    "C++ tests (thread)": 1.5,
+    "build (aarch64)": 7.0,
+    "C++ tests (aarch64)": 2.5,
+}
+LONGER_WITH_ALL = ("C++ tests", "Python tests", "examples", "build (aarch64)")  # and what begins so
 LATEST_MINUTES = 70  # at which the default tier begins with Arm, which takes ten more
 
 
@@ -283,6 +298,17 @@ def build(tests: bool = True) -> None:
     prepare.install_anyop(tests)
 
 
+def report_times(tally: Tally, tier: int) -> None:
+    """Where the minutes went, and with --all a failure where a step takes half more than it may."""
+    print("where the time went:")
+    for title, seconds in sorted(prepare.STEPS.items(), key=lambda step: -step[1])[:12]:
+        budget = 60 * BUDGETS.get(title, 0)
+        print(f"  {title:<46} {seconds:6.0f} s" + (f" of {budget:.0f} s" if budget else ""))
+        if tier == ALL and not title.startswith(LONGER_WITH_ALL) and 0 < 1.5 * budget < seconds:
+            why = f"{title}: {seconds:.0f} s, but its budget is {budget:.0f} s (tools/check.py)."
+            tally.fail(title, StepFailed(why))
+
+
 def main() -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="./check", description=__doc__, formatter_class=raw)
@@ -324,6 +350,7 @@ def main() -> int:
             tally.skipped += 1
     if tier == ALL:
         tally.step("clang-tidy", tidy)
+    report_times(tally, tier)
     if tally.broken:
         print(f"failed: {', '.join(tally.broken)}")
     print(f"checked in {time.monotonic() - start:.0f} s")
