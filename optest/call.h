@@ -72,7 +72,8 @@ class Call {
   // What the reference in double says: float results and `mut` arguments as f64.
   Results Exact() const;
   // The text with which the runtime refuses the call; "" (and a test failure) if it does not. That
-  // nothing was written is checked: no argument, result or byte beside them.
+  // nothing was written is checked: no argument, result or byte beside them. While a `Checking`
+  // lives, .check_data is asked too.
   std::string Refusal() const;
 
   // "x: bf16[2, 5], weight: absent, eps: 1e-06"
