@@ -25,7 +25,7 @@ constexpr std::int64_t MultiplyBytes(std::int64_t a, std::int64_t b) {
 // The next multiple of `unit`, a power of two.
 constexpr std::int64_t AlignBytes(std::int64_t bytes, std::int64_t unit) {
   if (bytes > kTooManyBytes - (unit - 1)) return kTooManyBytes;
-  return (bytes + unit - 1) & ~(unit - 1);
+  return (bytes + (unit - 1)) & ~(unit - 1);
 }
 // Of a dense tensor. Sizes of 0 do not hide others that are too large: strides are products too.
 constexpr std::int64_t TensorBytes(std::int64_t element_bytes,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/key.h"
 
+#include "platform/byte_count.h"
+
 namespace anyop {
 
 void MakeKeyParts(Operator& op) {
@@ -39,7 +41,7 @@ std::uint64_t ClassOfStrides(const DLTensor& t) {
     if (n == 0) return kContiguous;
     if (n == 1) continue;
     is_contiguous &= s == run;
-    run *= n;
+    run = MultiplyBytes(run, n);
     if (s < 0 || (i == t.ndim - 1 && s != 1)) c = (c & kRepeated) | kScattered;
     if (s == 0) c |= kRepeated;
   }
