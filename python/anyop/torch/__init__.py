@@ -25,6 +25,7 @@ from anyop.torch.custom_op import direct_register_custom_op
 __all__ = [
     "backend",
     "capture",
+    "compare",
     "converter",
     "direct_register_custom_op",
     "register_new",
@@ -85,6 +86,20 @@ def capture(program: Any, *args: Any, **kwargs: Any) -> Any:
     from anyop.torch._capture import capture
 
     return capture(program, *args, **kwargs)
+
+
+def compare(program: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Any:
+    """How long a torch function or module takes through torch, through Inductor and through anyop.
+
+        print(anyop.torch.compare(model, x))
+
+    Each way is compiled by torch.compile, without gradients, and called in turns with copies of the
+    arguments; parameters and buffers are the program's own. Returns a row per way with its median
+    in ms and the ratio to torch's, or why it does not run; str() is a table.
+    """
+    from anyop.torch._compare import compare
+
+    return compare(program, args, kwargs, rounds)
 
 
 def report(compiled: Any = None) -> Any:
