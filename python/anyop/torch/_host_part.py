@@ -33,9 +33,11 @@ class HostPart:
         self.lowering = lowering
         self.nodes: dict[Node, None] = {}
         self.written: set[Node] = set()  # roots
+        self.read: set[Node] = set()
 
     def add(self, node: Node) -> None:
         self.nodes[node] = None
+        self.read |= {self.lowering.roots[n] for n in node.all_input_nodes}
         self.written |= {self.lowering.roots[n] for n in written_by(node)}
 
     def holds(self, node: Node) -> bool:
@@ -49,24 +51,13 @@ class HostPart:
     def writes(self, root: Node) -> bool:
         return root in self.written
 
-    def would_grow(self, node: Node) -> bool:
-        """Whether a node stands between nodes that wait and others of the host."""
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor) or written_by(node):
-            return False
-        if value.is_floating_point() and not all(map(self.is_hosts, node.users)):
-            return False
-        tensors = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
-        return bool(tensors) and all(self.holds(self.lowering.roots[n]) for n in tensors)
-
-    def is_hosts(self, node: Node) -> bool:
-        """Whether a node is surely one of the host."""
-        is_call = node.op == "call_function"
-        return is_call and not self.lowering.is_lazy(node) and not _converters.is_known(node)
+    def reads(self, root: Node) -> bool:
+        return root in self.read
 
     def flush(self) -> None:
         """Makes what waits a call of the graph."""
-        nodes, self.nodes, self.written = list(self.nodes), {}, set()
+        nodes, self.nodes = list(self.nodes), {}
+        self.written, self.read = set(), set()
         if nodes:
             self._emit(nodes)
 
@@ -75,6 +66,9 @@ class HostPart:
             part = _PartGraph(self.lowering, nodes)
         except Unconverted as error:
             raise Fatal(f"{nodes[0].target}: {error}") from error
+        if self.lowering.is_trial:
+            part.stand_in()
+            return
         if len(part.exports) > _MAX_RESULTS or part.n_parameters > _MAX_PARAMETERS:
             if len(nodes) == 1:
                 raise Fatal(f"{nodes[0].target} has too many arguments or results")
@@ -221,6 +215,22 @@ class _PartGraph:
 
     def is_lazy(self, node: Node) -> bool:
         return node.op == "call_function" and _converters.find_view(node) is not None
+
+    def stand_in(self) -> None:
+        """Gives the graph inputs for the results: a trial calls nothing."""
+        from anyop.torch._lower import graph_dtype
+
+        lowering = self.lowering
+        for node in self.exports:
+            value, sizes = node.meta["val"], []
+            for d, size in enumerate(value.shape):
+                try:
+                    sizes.append(str(lowering.sizes(size)))
+                except Unconverted:  # a size of its own
+                    sizes.append(lowering.free_name(f"{node.name}_{d}"))
+            type_ = f"{graph_dtype(value)}[{', '.join(sizes)}]"
+            made = lowering.tracer.input(lowering.unique(node), type_)
+            self.take(node, Value(lowering.tracer, made))
 
     def call(self) -> None:
         """Adds the call to the graph of anyop."""

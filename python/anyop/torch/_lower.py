@@ -26,6 +26,7 @@ from anyop.torch._lines import place_of
 from anyop.torch._memory import Roots, is_in_place, is_random, viewed_by, written_by
 from anyop.torch._operators import DTYPES
 from anyop.torch._outputs import Maker, Recipes, Returned, permuted
+from anyop.torch._schedule import scheduled
 from anyop.torch._sizes import (
     Fatal,
     Sizes,
@@ -81,9 +82,10 @@ class Lowering:
 
     def __init__(
         self, module: GraphModule, bound: dict[Node, torch.Tensor], frozen: bool, name: str,
-        symbols: Mapping[Any, str] | None = None,
+        symbols: Mapping[Any, str] | None = None, is_trial: bool = False,
     ) -> None:  # fmt: skip
         self.module, self.bound, self.frozen = module, bound, frozen
+        self.name, self.symbol_names, self.is_trial = name, symbols or {}, is_trial
         self.tracer = _anyop.Tracer(name)
         self.sizes = Sizes(self.tracer, symbols or {})
         self.roots = Roots(module.graph)
@@ -93,6 +95,7 @@ class Lowering:
         self.values: dict[Node, Any] = {}
         self.host = HostPart(self)
         self.inputs: list[int] = []
+        self.given: set[Any] = set()  # symbols that are arguments
         self.rows: dict[Node, Row] = {}
         self.parts: list[Any] = []
         self.constants: dict[Node, torch.Tensor] = {}
@@ -105,16 +108,13 @@ class Lowering:
 
     def run(self, recipes: Recipes, is_single: bool = False) -> Lowered:
         """is_single: the program returns a tensor, and the graph too if nothing is made of it."""
-        placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
-        for i, node in enumerate(placeholders):
-            self.add_input(i, node)
-        for node in self.module.graph.nodes:
-            if node.op == "call_function":
+        self.add_inputs()
+        rounds, host = self.schedule()
+        for nodes in rounds:
+            for node in nodes:
                 self.tracer.at(place_of(node))
-                self.add(node)
-            elif node.op not in ("placeholder", "get_attr", "output"):
-                raise Unconverted(f"{node.format_node()}")
-        self.host.flush()
+                self.add(node, host)
+            self.host.flush()
         returned = self.add_outputs(recipes)
         graph = self.tracer.compile(None if is_single and returned.is_plain else tuple)
         rows = list(self.rows.values())
@@ -123,6 +123,32 @@ class Lowering:
                 at = f" at {row.place}" if row.place else ""
                 raise Unconverted(f"{row.operator}{at} has no operator of anyop's: {row.why}")
         return Lowered(graph, self.inputs, returned, rows, self.parts, self.rows_of_bound())
+
+    def schedule(self) -> tuple[list[list[Node]], dict[Node, str]]:
+        """The order of the nodes with the fewest calls of the host, and which run there, and why:
+        a trial tells which have an operator."""
+        for node in self.module.graph.nodes:
+            if node.op not in ("call_function", "placeholder", "get_attr", "output"):
+                raise Unconverted(f"{node.format_node()}")
+        trial = Lowering(
+            self.module, self.bound, self.frozen, self.name, self.symbol_names, is_trial=True
+        )
+        trial.try_nodes()
+        host = {n: row.why for n, row in trial.rows.items() if row.kind == "host"}
+        ours = {n for n, row in trial.rows.items() if row.kind == "operator"}
+        made = scheduled(self.module.graph, host, ours, random_or_effect)
+        return made.rounds, {**host, **dict.fromkeys(made.joined, "between host nodes")}
+
+    def try_nodes(self) -> None:
+        """Finds out which nodes have an operator, in a graph that is made for nothing else."""
+        self.add_inputs()
+        for node in self.module.graph.nodes:
+            if node.op == "call_function":
+                self.add(node)
+
+    def add_inputs(self) -> None:
+        for i, node in enumerate(n for n in self.module.graph.nodes if n.op == "placeholder"):
+            self.add_input(i, node)
 
     def symbols(self) -> set[Any]:
         """Of the sizes of all arguments."""
@@ -145,6 +171,9 @@ class Lowering:
         elif isinstance(value, torch.SymInt):
             if isinstance(expression(value), int) or not expression(value).is_Symbol:
                 return  # computed from sizes that tensors have
+            if expression(value) in self.given:
+                return  # another argument is the same number
+            self.given.add(expression(value))
             type_ = "int"
         elif value is None or isinstance(value, int):
             return
@@ -159,20 +188,24 @@ class Lowering:
     def unique(self, node: Node) -> str:
         """A name in the graph for an argument or a bound tensor, which no size has either."""
         base = re.sub(r"\W", "_", node.name)
-        base = base if not base[:1].isdigit() else f"_{base}"
+        return self.free_name(base if not base[:1].isdigit() else f"_{base}")
+
+    def free_name(self, base: str) -> str:
         name = next(n for n in itertools.chain([base], (f"{base}_{i}" for i in itertools.count(1)))
                     if n not in self.names)  # fmt: skip
         self.names.add(name)
         return name
 
-    def add(self, node: Node) -> None:
+    def add(self, node: Node, host: Mapping[Node, str] | None = None) -> None:
+        """host: nodes that run through torch, and why."""
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)):
             return  # computed where it is needed
-        if self.is_lazy(node):
+        why = host.get(node, "") if host is not None else ""
+        if not why and self.is_lazy(node):
             self.rows[node] = Row(node.name, _name(node), "view", place=place_of(node))
             return
-        why = self.convert(node)
+        why = why or self.convert(node)
         if why:
             self.host.add(node)
             self.rows[node] = Row(node.name, _name(node), "host", why, place_of(node))
@@ -189,8 +222,6 @@ class Lowering:
         if found is None:
             return "no converter"
         is_written = False
-        if self.host.would_grow(node):
-            return "between host nodes"
         try:
             for tensor in _tensors(node.meta.get("val")):
                 graph_dtype(tensor)
@@ -198,7 +229,8 @@ class Lowering:
             if written_by(node):
                 for written in written_by(node):
                     self.check_strides(written)
-                self.host.flush()
+                if any(self.host.reads(self.roots[n]) for n in written_by(node)):
+                    self.host.flush()
             args, kwargs = map_arg((node.args, node.kwargs), self.argument)
             made = found(*args, **kwargs)
             if made is NotImplemented:
