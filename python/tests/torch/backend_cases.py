@@ -69,6 +69,9 @@ CONVERTED: list[tuple[str, Program, tuple[Any, ...], str]] = [
     ("to_bf16", lambda x: x.to(B16), (X,), "aten._to_copy.default"),
     ("to_f64", lambda x: x.double(), (X.to(H),), "aten._to_copy.default"),
     ("to_f32_of_mask", lambda x: (x > 0).float(), (X,), "aten._to_copy.default"),
+    ("copy", lambda x, y: torch.ops.aten.copy(x, y), (X, Y), "aten.copy.default"),
+    ("copy_cast", lambda x, y: torch.ops.aten.copy(x.to(B16), y.t()), (X, floats(*X.t().shape)),
+     "aten.copy.default"),
     ("clone_transposed", lambda x: x.t().contiguous(), (X,), "aten.clone.default"),
     ("rms_norm", lambda x, w: F.rms_norm(x, (8,), w, 1e-5), (X, ROW), "anyop.rms_norm.default"),
     ("rms_norm_bare", lambda x: F.rms_norm(x, (8,), None, 1e-5), (BATCH,),
@@ -101,6 +104,7 @@ for _dtype in (torch.float32, B16):
 
 # What must stay with torch: (name, program, arguments, operator)
 HOST: list[tuple[str, Program, tuple[Any, ...], str]] = [
+    ("copy_repeated", lambda x, y: torch.ops.aten.copy(x, y[:1]), (X, Y), "aten.copy.default"),
     ("add_alpha", lambda x, y: torch.add(x, y, alpha=2), (X, Y), "aten.add.Tensor"),
     ("add_mixed", lambda x, y: x + y, (X, Y.to(B16)), "aten.add.Tensor"),
     ("add_f64", lambda x: x + x, (WIDE,), "aten.add.Tensor"),

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from backend_cases import floats  # noqa: E402
-from pattern_cases import HOWS, assert_as_torch, called, made  # noqa: E402
+from pattern_cases import HOWS, assert_as_torch, called, host_calls, made  # noqa: E402
 
 Q = floats(1, 2, 5, 16)
 INF = float("-inf")
@@ -142,3 +142,42 @@ def test_padding_that_is_an_argument(how: str, queries: int, is_added: bool) -> 
         kept = torch.rand(2, 5, generator=torch.Generator().manual_seed(seed)) > 0.4
         with torch.no_grad():
             torch.testing.assert_close(function(q, k, kept), program(q, k, kept), equal_nan=True)
+
+
+@pytest.mark.parametrize("how", ["capture", "compile"])
+def test_padding_is_ours_for_any_number_of_queries(how: str) -> None:
+    """The same keys are hidden for each query, as in encoders."""
+    kept = torch.arange(70).repeat(2, 1) < torch.tensor([[70], [41]])
+    q = floats(2, 2, 70, 16)
+
+    def program(q: Any, kept: Any) -> Any:
+        seen = kept[:, None, None, :].expand(2, 1, 70, 70)
+        y = F.scaled_dot_product_attention(q, q, q, attn_mask=seen)
+        return F.scaled_dot_product_attention(y, y, q, attn_mask=seen)
+
+    function = assert_as_torch(how, program, (q, kept))
+    assert "anyop.paged_attention" in called(how, function) and host_calls(how, function) == 1
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+@pytest.mark.parametrize("how", ["capture", "compile"])
+def test_a_bias_of_each_head_is_added(how: str, scale: float | None) -> None:
+    """As of relative positions; one query sees no key."""
+    seen = torch.ones(5, 5, dtype=torch.bool).tril().logical_and(torch.arange(5)[:, None] != 3)
+    q, bias = floats(2, 2, 5, 16), floats(1, 2, 5, 5)
+
+    def program(q: Any, bias: Any, seen: Any) -> Any:
+        mask = torch.where(seen, bias, INF)
+        y = F.scaled_dot_product_attention(q, q, q, attn_mask=mask, scale=scale)
+        return F.scaled_dot_product_attention(y, q, y, attn_mask=mask, scale=scale)
+
+    function = assert_as_torch(how, program, (q, bias, seen))
+    assert "anyop.batch_matmul" in called(how, function) and host_calls(how, function) == 1
+
+
+def test_a_mask_that_is_smaller_than_the_products_stays_torchs() -> None:
+    q, mask = floats(1, 2, 7, 16), floats(7, 7)
+    function = assert_as_torch(
+        "capture", lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m), (q, mask)
+    )
+    assert "anyop.batch_matmul" not in called("capture", function)

@@ -92,6 +92,16 @@ def test_writes_keep_their_places(program: Any, how: str) -> None:
     assert_as_torch(how, program, (X.clone(), W))
 
 
+@pytest.mark.parametrize("how", HOWS)
+def test_a_copy_has_memory_of_its_own(how: str) -> None:
+    def program(x: Any, w: Any) -> Any:
+        y = x @ w
+        made = torch.ops.aten.copy(x, y)
+        return y, made, torch.ops.aten.copy(y, x), torch.ops.aten.copy(made, made)
+
+    assert_as_torch(how, program, (X, W))
+
+
 @pytest.mark.parametrize("how", ["static", "dynamic"])
 def test_random_numbers_come_in_order(how: str) -> None:
     def program(x: Any, w: Any) -> Any:

@@ -59,7 +59,7 @@ def _dims(shape: Any) -> list[str]:
 def _binary(name: str, node: Node, lowering: Any, x: Any, y: Any) -> Any:
     shape = [lowering.sizes(n) for n in node.meta["val"].shape]
     if not isinstance(y, Value):
-        y = _filled(y, x, lowering)
+        y = filled(y, x, lowering)
     for a, b in ((x, y), (y, x)):
         if _dims(a.shape) != _dims(shape):
             continue
@@ -74,7 +74,7 @@ def _binary(name: str, node: Node, lowering: Any, x: Any, y: Any) -> Any:
     raise Unconverted("broadcasting that repeats rows")
 
 
-def _filled(number: Any, x: Value, lowering: Any) -> Value:
+def filled(number: Any, x: Value, lowering: Any) -> Value:
     """A row of one number. In 16 bits torch would compute with the number as it was written."""
     _, _, dtype, shape = lowering.tracer.describe(x._id)
     d = shape[-1] if shape else 1
@@ -98,7 +98,7 @@ def _add(name: str) -> Callable[..., Any]:
 @internal(_aten.neg.default)
 def neg(node: Node, lowering: Any, x: Value) -> Any:
     flat = x.reshape(x.shape or [1])
-    return operator("mul")(flat, _filled(-1, flat, lowering)).reshape(x.shape)
+    return operator("mul")(flat, filled(-1, flat, lowering)).reshape(x.shape)
 
 
 @internal(_aten.sub.Tensor)
@@ -250,6 +250,19 @@ def clone(node: Node, lowering: Any, x: Value, memory_format: Any = None) -> Any
     if is_read_only and source.meta["val"].is_contiguous():
         return x
     return _cast(lowering, x, node.meta["val"].dtype)
+
+
+@internal(_aten.copy.default)
+def copy(node: Node, lowering: Any, x: Value, y: Value, non_blocking: bool = False) -> Any:
+    """The elements of y as a new tensor of x's type and shape."""
+    source: Any = node.args[1]
+    if _dims(x.shape) != _dims(y.shape):
+        return NotImplemented
+    is_read_only = not {lowering.roots[source], lowering.roots[node]} & lowering.written
+    is_alike = source.meta["val"].dtype == node.meta["val"].dtype
+    if is_read_only and is_alike and source.meta["val"].is_contiguous():
+        return y.reshape(x.shape)
+    return _cast(lowering, y, node.meta["val"].dtype).reshape(x.shape)
 
 
 @internal(_aten.copy_.default)

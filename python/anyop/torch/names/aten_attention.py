@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from anyop.torch import _proof
+from anyop.torch._fragment import Fragment
 from anyop.torch._fx import behind, call, number, put, top
 from anyop.torch._memory import Writes
 from anyop.torch._sizes import expression, is_same
@@ -22,6 +23,7 @@ _ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
 _RESHAPED = (_aten.view.default, _aten._unsafe_view.default, _aten.reshape.default)
 _MAX_QUERIES = 64  # each is read for itself; torch's masked products are faster beyond
 _KINDS = ("normal", "zeros", "small")
+_PADDED = (Rule("all", is_padded=True), Rule("last", is_padded=True))
 
 
 def fuse(module: GraphModule) -> None:
@@ -57,16 +59,20 @@ class _Attention:
         found = self.rule()
         is_ruled = found is not None and not found.rule.is_padded
         kept = None if is_ruled else _kept(self.mask, self.writes)
-        is_padded = found is not None and found.rule == Rule("last", is_padded=True)
-        if not is_ruled and (kept is None or not (is_padded or self.has_few_queries())):
-            return
+        padded = found.rule if found is not None and not is_ruled else None
+        if padded not in _PADDED:
+            padded = None
+        if padded is None and not self.has_few_queries():
+            kept = None
         for k, v in dict.fromkeys((_not_repeated(self.k, self.v), (self.k, self.v))):
             arguments = None
-            if kept is None and found is not None:
+            if is_ruled and found is not None:
                 if self.is_proven(used[0], k, v, found.rule):
                     arguments = self.arguments(found)
-            elif kept is not None and self.is_proven_of_any(used[0], k, v, is_padded):
-                arguments = self.arguments_of_any(kept, is_padded)
+            elif kept is not None and self.is_proven_of_any(used[0], k, v, padded):
+                arguments = self.arguments_of_any(kept, padded)
+            if arguments is None and self.is_proven_added(used[0], k, v):
+                arguments = self.arguments_added()
             if arguments is None:
                 continue
             function, row = arguments
@@ -154,49 +160,97 @@ class _Attention:
         s = expression(self.s)
         return not isinstance(s, int) or s <= _MAX_QUERIES
 
-    def is_proven_of_any(self, result: Node, k: Node, v: Node, is_padded: bool) -> bool:
+    def is_proven_of_any(self, result: Node, k: Node, v: Node, padded: Rule | None) -> bool:
         """As a function of any mask, those included that hide all keys of a query; or of one that
-        hides the same keys for each query of a sequence, and those behind it."""
+        hides the same keys for each query of a sequence, and those behind it if it is causal."""
         masks: Any = self.mask
 
         def given(trial: Trial) -> dict[Node, torch.Tensor]:
             like = trial.tensors[3]
             draw = torch.Generator().manual_seed(like.numel())
-            seen = torch.rand(like.shape, generator=draw) < 0.5
+            seen = torch.rand([like.shape[0], 1, *like.shape[2:]], generator=draw) < 0.5
             seen[..., :1, :] &= like.shape[0] > 1
-            if is_padded:
-                seen = seen[..., -1:, :] & seen_by(Rule("last"), *like.shape[-2:])
-            return {masks: _as_mask(seen, like)}
+            if padded is not None:
+                seen = seen[..., -1:, :] & seen_by(padded, *like.shape[-2:])
+            return {masks: _as_mask(seen.expand(like.shape), like)}
 
         def replacement(trial: Trial) -> Any:
             q, keys, values, mask = trial.tensors
             b, s, t = q.shape[0], q.shape[2], keys.shape[2]
-            kept = composites.last_query(mask == 0) if is_padded else mask == 0
-            starts = composites.starts(b, s) if is_padded else None
-            blocks = composites.kept_blocks(kept, b, 1 if is_padded else s, t)
-            lengths = composites.kept_lengths(b, 1 if is_padded else s, t)
-            return composites.attend_kept(q, keys, values, blocks, lengths, starts, self.scale)
+            kept = mask[:, :1] == 0
+            kept = kept if padded is None else composites.last_query(kept)
+            starts = None if padded is None else composites.starts(b, s)
+            rows = s if padded is None else 1
+            blocks = composites.kept_blocks(kept, b, rows, t)
+            lengths = composites.kept_lengths(b, rows, t)
+            return composites.attend_kept(
+                q, keys, values, blocks, lengths, starts, self.scale, padded == _PADDED[1]
+            )
 
-        name = f"attend kept {is_padded} {self.scale}"
+        name = f"attend kept {padded} {self.scale}"
         return _proof.holds(
             result, [self.q, k, v, masks], replacement, name, self.writes,
             values=given, kinds=_KINDS,
         )  # fmt: skip
 
     def arguments_of_any(
-        self, kept: Node, is_padded: bool
+        self, kept: Node, padded: Rule | None
     ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         before, starts = behind(kept), None
         place = top(self.graph)
         b, s, t = (number(self.graph, n, place) for n in (self.batch, self.s, self.t))
         if b is None or s is None or t is None:
             return None
-        if is_padded:
+        if padded is not None:
             kept = self.shared(composites.last_query, (kept,), before)
             starts, s = self.shared(composites.starts, (b, s), top(self.graph)), 1
         blocks = self.shared(composites.kept_blocks, (kept, b, s, t), before)
         lengths = self.shared(composites.kept_lengths, (b, s, t), top(self.graph))
-        return composites.attend_kept, (blocks, lengths, starts, self.scale)
+        return composites.attend_kept, (blocks, lengths, starts, self.scale, padded == _PADDED[1])
+
+    def is_proven_added(self, result: Node, k: Node, v: Node) -> bool:
+        """As products of matrices to which a mask is added that each head has its own of: it is
+        as large as they are. Others would cost memory that torch's attention does not need."""
+        mask, heads = self.mask, self.q.meta["val"].shape[1]
+        if not isinstance(mask, Node) or not is_same(k.meta["val"].shape[1], heads):
+            return False
+        sizes = mask.meta["val"].shape
+        if len(sizes) != 4 or is_same(heads, 1) or not is_same(sizes[1], heads):
+            return False
+
+        def given(trial: Trial) -> dict[Node, torch.Tensor]:
+            like = trial.tensors[3]
+            draw = torch.Generator().manual_seed(like.numel())
+            seen = torch.rand(like.shape, generator=draw) < 0.6
+            seen[..., :1, :] &= like.shape[0] > 1
+            if like.dtype == torch.bool:
+                return {mask: seen}
+            made = torch.randn(like.shape, generator=draw).to(like.dtype)
+            return {mask: made.masked_fill(~seen, float("-inf"))}
+
+        def replacement(trial: Trial) -> Any:
+            q, keys, values, added = trial.tensors
+            sizes = (q.shape[0], q.shape[1], q.shape[2])
+            bias = composites.added_mask(added, q.dtype, *sizes)
+            seen = composites.seen_rows(added, q.dtype, *sizes, values.shape[3])
+            return composites.attend_added(q, keys, values, bias, seen, self.scale)
+
+        return _proof.holds(
+            result, [self.q, k, v, mask], replacement, f"attend added {self.scale}", self.writes,
+            values=given, kinds=_KINDS,
+        )  # fmt: skip
+
+    def arguments_added(self) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        place, value = top(self.graph), self.q.meta["val"]
+        mask: Any = self.mask
+        wanted = (*value.shape[:3], self.v.meta["val"].shape[3])
+        *sizes, d = (number(self.graph, n, place) for n in wanted)
+        if d is None or any(n is None for n in sizes) or self.writes.at_all(mask):
+            return None
+        before = behind(mask)
+        bias = self.shared(composites.added_mask, (mask, value.dtype, *sizes), before)
+        seen = self.shared(composites.seen_rows, (mask, value.dtype, *sizes, d), before)
+        return composites.attend_added, (bias, seen, self.scale)
 
     def shared(
         self, function: Any, args: tuple[Any, ...], before: Node, place: Any = None, **kwargs: Any
@@ -209,20 +263,22 @@ class _Attention:
 
 
 def _kept(mask: Any, writes: Writes) -> Node | None:
-    """The boolean [1 or b, 1, 1 or s, t] behind a mask."""
+    """The boolean [1 or b, 1, 1 or s, t] behind a mask of all heads."""
     if not isinstance(mask, Node) or mask.target is not _aten.where.self:
         return None
     kept: Any = mask.args[0]
     value = kept.meta["val"] if isinstance(kept, Node) else None
     if not isinstance(value, torch.Tensor) or value.dtype != torch.bool or writes.at_all(kept):
         return None
-    if value.dim() < 2 or mask.meta["val"].dim() != 4 or not is_same(mask.meta["val"].shape[1], 1):
+    if value.dim() < 2 or (value.dim() > 2 and not is_same(value.shape[-3], 1)):
+        return None
+    if mask.meta["val"].dim() != 4:
         return None
 
     def replacement(trial: Trial) -> Any:
-        seen = trial.tensors[0].expand(mask.meta["val"].dim() * [-1])
-        made = torch.zeros(seen.shape, dtype=mask.meta["val"].dtype)
-        return made.masked_fill(~seen, float("-inf"))
+        shape = Fragment(mask, [kept]).run(trial).shape
+        made = torch.zeros(shape, dtype=mask.meta["val"].dtype)
+        return made.masked_fill(~trial.tensors[0], float("-inf"))
 
     return kept if _proof.holds(mask, [kept], replacement, "mask", writes) else None
 

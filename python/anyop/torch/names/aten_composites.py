@@ -15,7 +15,7 @@ from torch.fx import Node
 import anyop
 from anyop._graph.value import Value
 from anyop.torch._converters import internal
-from anyop.torch.names.aten import contiguous, operator
+from anyop.torch.names.aten import contiguous, filled, operator
 
 
 def rotary_table(cos: Any, sin: Any, batch: int, style: str) -> Any:
@@ -151,11 +151,12 @@ def last_query(kept: Any) -> Any:
 
 
 def attend_kept(
-    q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any, scale: float | None
+    q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any, scale: float | None,
+    is_causal: bool,
 ) -> Any:  # fmt: skip
     """q [b, hq, s, d], k and v [b, hkv, t, d]; of the keys that each query keeps. With q_starts,
-    of the keys before it that its sequence keeps."""
-    return _attend_kept(None, q, k, v, blocks, lengths, q_starts, scale)
+    of those that its sequence keeps, and where it is causal of those before it."""
+    return _attend_kept(None, q, k, v, blocks, lengths, q_starts, scale, is_causal)
 
 
 @internal(attend_kept)
@@ -165,12 +166,60 @@ def convert_attend_kept(node: Node, lowering: Any, *args: Any) -> Any:
 
 def _attend_kept(
     lowering: Any, q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any,
-    scale: float | None,
+    scale: float | None, is_causal: bool,
 ) -> Any:  # fmt: skip
     rows = q.swapaxes(1, 2)
     caches = [flat(lowering, x.swapaxes(1, 2)) for x in (k, v)]
     keys, values = (x.reshape([x.shape[0], 1, *x.shape[1:]]) for x in caches)
     y, _ = operator("paged_attention")(
-        flat(lowering, rows), keys, values, blocks, lengths, q_starts, scale, q_starts is not None
+        flat(lowering, rows), keys, values, blocks, lengths, q_starts, scale, is_causal
     )
     return y.reshape([*rows.shape[:3], v.shape[3]]).swapaxes(1, 2)
+
+
+def added_mask(mask: Any, dtype: torch.dtype, batch: int, heads: int, queries: int) -> Any:
+    """[batch*heads, queries, keys]: what a mask adds to each product; nothing to those of a query
+    that sees no key, whose softmax would be NaN."""
+    if mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, float("-inf"))
+    mask = mask.masked_fill((mask == float("-inf")).all(-1, keepdim=True), 0)
+    return mask.expand(batch, heads, queries, -1).reshape(batch * heads, queries, -1)
+
+
+def seen_rows(
+    mask: Any, dtype: torch.dtype, batch: int, heads: int, queries: int, width: int
+) -> Any:
+    """[batch*heads, queries, width]: 0 for queries that see no key, else 1."""
+    hidden = ~mask if mask.dtype == torch.bool else mask == float("-inf")
+    seen = (~hidden.all(-1, keepdim=True)).to(dtype)
+    return seen.expand(batch, heads, queries, width).reshape(batch * heads, queries, width)
+
+
+def attend_added(q: Any, k: Any, v: Any, mask: Any, seen: Any, scale: float | None) -> Any:
+    """q [b, h, s, d], k and v [b, h, t, d]; mask [b*h, s, t], seen [b*h, s, dv]."""
+    return _attend_added(None, q, k, v, mask, seen, scale)
+
+
+@internal(attend_added)
+def convert_attend_added(node: Node, lowering: Any, *args: Any) -> Any:
+    return _attend_added(lowering, *args)
+
+
+def _attend_added(
+    lowering: Any, q: Any, k: Any, v: Any, mask: Any, seen: Any, scale: float | None
+) -> Any:
+    multiply = operator("batch_matmul")
+    rows, keys, values = (flat(lowering, x) for x in (q, k, v))
+    factor = float(q.shape[3]) ** -0.5 if scale is None else scale
+    if factor != 1:
+        rows = operator("mul")(rows, _row(lowering, factor, rows))
+    products = operator("add")(multiply(rows, keys, "nt"), mask)
+    made = operator("mul")(multiply(operator("softmax")(products), values), seen)
+    return made.reshape([*q.shape[:3], v.shape[3]])
+
+
+def _row(lowering: Any, number: float, like: Any) -> Any:
+    """[d] of one number."""
+    if lowering is None:
+        return torch.full(like.shape[-1:], number, dtype=like.dtype)
+    return filled(number, like, lowering)

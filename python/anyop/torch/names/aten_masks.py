@@ -194,8 +194,7 @@ class _Trials:
 
     def guesses(self, seen: list[_Seen]) -> Iterator[Rule]:
         """The likely first."""
-        if not self.is_padded:
-            yield Rule("all")
+        yield Rule("all", is_padded=self.is_padded)
         shifts: dict[tuple[str, int], None] = {("last", 0): None}
         windows: dict[int, None] = {-1: None}
         for one in sorted(seen, key=lambda o: -o.mask.shape[-1])[:16]:
