@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small random models of the architectures of transformers.
 
-    python python/tests/torch/architectures.py [name ...]
+    python python/tests/torch/architectures.py [--every-mode] [name ...]
 
-prints how often each of their compiled graphs calls the host.
+prints how often each of their compiled graphs calls the host: with a static cache and a padded
+prompt, or in each mode.
 """
 
 from __future__ import annotations
@@ -125,9 +126,9 @@ def model_of(name: str) -> Any:
     return made
 
 
-def compiled(model: Any) -> Any:
+def compiled(model: Any, dynamic: bool | None = None) -> Any:
     """Compiles its forward, in place."""
-    model.forward = torch.compile(model.forward, backend="anyop")
+    model.forward = torch.compile(model.forward, backend="anyop", dynamic=dynamic)
     return model
 
 
@@ -175,29 +176,55 @@ def host_calls() -> list[tuple[str, int, int, str]]:
     ]
 
 
-def _run(name: str) -> None:
-    model = compiled(model_of(name))
+# By name: the cache that words are generated with, whether all sizes vary.
+MODES: dict[str, tuple[str | None, bool | None]] = {
+    "static": ("static", None), "growing": (None, None),
+    "static, sizes vary": ("static", True), "growing, sizes vary": (None, True),
+}  # fmt: skip
+
+
+def run(model: Any, name: str, mode: str = "static", is_padded: bool = True) -> None:
+    """Calls an encoder; generates words with another model."""
+    cache, _ = MODES[mode]
     if name in ENCODERS:
-        model(**inputs_of(name))
+        given = inputs_of(name)
+        if not is_padded and "attention_mask" in given:
+            given["attention_mask"] = torch.ones_like(given["attention_mask"])
+        model(**given)
     elif name == "whisper":
         sound = torch.randn(2, 8, 20, generator=torch.Generator().manual_seed(0))
-        generate(model, "static", sound, None)  # type: ignore[arg-type]
+        generate(model, cache, sound, None)  # type: ignore[arg-type]
     else:
         ids = words(2)
-        generate(model, "static", ids, padded(ids))
+        mask = padded(ids) if is_padded else torch.ones_like(ids)
+        generate(model, cache, ids, mask)
 
 
-def main(names: list[str]) -> None:
+def calls_of(
+    name: str, mode: str = "static", is_padded: bool = True
+) -> list[tuple[str, int, int, str]]:
+    """host_calls of a model that was compiled and run so."""
     from anyop.torch import _backend
 
-    print(f"{'model':12} {'graph':14} {'nodes':>6} {'host calls':>11}")
-    for name in names or EVERY:
-        torch._dynamo.reset()
-        _backend._programs.clear()
-        with torch.no_grad():
-            _run(name)
-        for graph, nodes, calls, why in host_calls():
-            print(f"{name:12} {graph:14} {nodes:6} {calls:11} {why}".rstrip(), flush=True)
+    torch._dynamo.reset()
+    _backend._programs.clear()
+    model = compiled(model_of(name), MODES[mode][1])
+    with torch.no_grad():
+        run(model, name, mode, is_padded)
+    return host_calls()
+
+
+def main(words: list[str]) -> None:
+    names = [w for w in words if not w.startswith("-")] or EVERY
+    is_every = "--every-mode" in words
+    print(f"{'model':12} {'mode':27} {'graph':14} {'nodes':>6} {'host calls':>11}")
+    for name in names:
+        for mode in MODES if is_every else ["static"]:
+            for is_padded in (True, False) if is_every else (True,):
+                shown = mode + (", padded" if is_padded else "")
+                for graph, nodes, calls, why in calls_of(name, mode, is_padded):
+                    line = f"{name:12} {shown:27} {graph:14} {nodes:6} {calls:11} {why}"
+                    print(line.rstrip(), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from architectures import (  # noqa: E402
     DECODERS,
     ENCODER_DECODERS,
     ENCODERS,
+    MODES,
+    calls_of,
     compiled,
     generate,
     inputs_of,
@@ -131,3 +133,26 @@ def test_written_sequences_are_torchs(name: str, cache: str | None) -> None:
         assert_generates(model_of(name), cache, sound, None)
         return
     assert_generates(model_of(name), cache, ids, padded(ids).flip(1))
+
+
+CALLED_RARELY = {"llama", "qwen3", "gemma3", "phi3", "mixtral", "qwen3_moe", "gpt2", "bert", "t5",
+                 "whisper"}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", each(CALLED_RARELY))
+def test_the_host_is_called_rarely(name: str) -> None:
+    for graph, _, calls, why_not in calls_of(name):
+        assert not why_not and calls <= 4, f"{graph}: {calls} {why_not}"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("is_padded", [True, False], ids=["padded", "whole"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", sorted(CALLED_RARELY))
+def test_the_host_is_called_rarely_in_each_mode(name: str, mode: str, is_padded: bool) -> None:
+    """Caches that grow are joined by `cat`, and those of batches that vary are written, by torch:
+    that is a call more for each of the two layers."""
+    most = 4 if mode == "static" else 6
+    for graph, _, calls, why_not in calls_of(name, mode, is_padded):
+        assert not why_not and calls <= most, f"{graph}: {calls} {why_not}"
