@@ -75,6 +75,10 @@ class _Shapes(ShapeEnv):
         return result
 
 
+class _Reshapes(Exception):
+    """A program changes the sizes or strides of a tensor that is no argument."""
+
+
 class _Lines(TorchDispatchMode):
     """Tells the tracer the user's line of each operator.
 
@@ -101,7 +105,17 @@ class _Lines(TorchDispatchMode):
                 with _disable_current_modes():
                     self.written[id(t)] = (t, t.detach().clone())
 
+    def refuse_reshaping(self, func: Any, args: Any) -> None:
+        """Of a real tensor, in place: it would be another one while it is traced, too."""
+        if torch.Tag.inplace_view not in func.tags:
+            return
+        tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
+        if tensors and not isinstance(tensors[0], FakeTensor):
+            name = func._schema.name.partition("::")[2]
+            raise _Reshapes(f"changes by {name} the form of a tensor that the program holds")
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.refuse_reshaping(func, args)
         self.keep(func, (args, kwargs))
         frames = user_frames()[-1:]
         fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
@@ -189,7 +203,10 @@ class Capture:
         except _anyop.Error:
             raise
         except Exception as error:
-            raise self.refusal(error) from error
+            refusal = self.refusal(error)
+            if refusal is error:  # which must not become its own cause
+                raise
+            raise refusal from error
         self.guards = self.shapes.guards[before:]
         return module
 
@@ -202,9 +219,14 @@ class Capture:
 
         data = (DataDependentOutputException, DynamicOutputShapeException,
                 GuardOnDataDependentSymNode)  # fmt: skip
+        place = user_place(error)
+        if isinstance(error, _Reshapes):
+            return _anyop.InvalidArgument(
+                f"{self.name}: {place} {error}, but a graph takes such tensors as they are. Try a "
+                "view, as squeeze and t make one, or give the tensor as an argument."
+            )
         if not isinstance(error, data):
             return error
-        place = user_place(error)
         return _anyop.InvalidArgument(
             f"{self.name}: {place} asks for the elements of a tensor, but a graph is made before "
             "there are numbers: if, while, int() and .item() cannot depend on them. Try "

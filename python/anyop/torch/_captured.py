@@ -18,8 +18,9 @@ from anyop.torch._fold import fold_constants
 from anyop.torch._functional import functionalized, is_functional
 from anyop.torch._in_place import lower_mutation
 from anyop.torch._lower import Lowered, Lowering
+from anyop.torch._memory import Roots
 from anyop.torch._program import attempt, copy_of, plan_results
-from anyop.torch._sizes import attribute
+from anyop.torch._sizes import Unconverted, attribute
 from anyop.torch.names import aten_patterns
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Details:
 
     def lower(self, is_frugal: bool) -> Lowered:
         source = self.source
+        _refuse_reshaping(source.module.graph)
         module = copy_of(source.module)
         recipes = plan_results(module)
         if not is_functional(module):
@@ -132,6 +134,16 @@ class Details:
         from anyop.torch._report import report_of
 
         return report_of([self])
+
+
+def _refuse_reshaping(graph: torch.fx.Graph) -> None:
+    """An argument's sizes and strides are changed by torch alone; so is its version counter where
+    they stay as they are, as by squeeze_() of a tensor that has no dimension of size 1."""
+    roots = Roots(graph)
+    for node in graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.inplace_view in tags and roots[node].op == "placeholder":
+            raise Unconverted(f"{node.target} of an argument")
 
 
 class Spread:

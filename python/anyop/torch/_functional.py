@@ -26,7 +26,8 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
     """The same program, in which each write makes a new tensor, and arguments and the module's
     tensors are overwritten at the end. No result may be a view of these.
 
-    Throws Unconverted where it cannot be told so: two of these tensors share memory.
+    Throws Unconverted where it cannot be told so: two of these tensors share memory, or torch's
+    pass fails.
     """
     found: list[GraphModule] = []
 
@@ -44,11 +45,17 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
         unused._boxed_call = True  # type: ignore[attr-defined]
         return unused
 
-    with torch.no_grad(), tracing(TracingContext(mode)):
-        aot_module_simplified(
-            module, list(fakes), fw_compiler=keep, bw_compiler=keep, inference_compiler=keep,
-            keep_inference_input_mutations=True,
-        )  # fmt: skip
+    try:
+        with torch.no_grad(), tracing(TracingContext(mode)):
+            aot_module_simplified(
+                module, list(fakes), fw_compiler=keep, bw_compiler=keep, inference_compiler=keep,
+                keep_inference_input_mutations=True,
+            )  # fmt: skip
+    except Unconverted:
+        raise
+    except Exception as error:  # torch's own code refuses: elements that lie on one another, ...
+        first = str(error).partition("\n")[0]
+        raise Unconverted(f"torch makes no functional program of it: {first}") from error
     (made,) = found
     names = [
         *dict(module.named_parameters(remove_duplicate=False)),

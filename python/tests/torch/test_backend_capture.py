@@ -277,3 +277,47 @@ def test_torch_reads_before_operators_write() -> None:
     made = captured(Y)
     torch.testing.assert_close(made, before.cos() + cache)
     torch.testing.assert_close(cache[1], Y[0])
+
+
+@pytest.mark.parametrize("part", [lambda x: x, lambda x: x[:1]], ids=["argument", "view"])
+def test_the_form_of_an_argument_is_changed_by_torch(part: Any) -> None:
+    """A squeeze_() that changes nothing counts as a write for autograd."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        part(x).squeeze_()
+        return x + 1
+
+    captured = anyop.torch.capture(program, torch.zeros(2, 3))
+    for f in (program, captured):
+        x = torch.zeros(2, 3)
+        f(x)
+        assert x._version == 1
+    x = torch.zeros(1, 3)
+    anyop.torch.capture(program, x)(x)
+    assert x.shape == ((3,) if part(x) is x else (1, 3))
+
+
+def test_the_form_of_a_tensor_that_the_program_holds_stays() -> None:
+    held = torch.zeros(1, 3)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        held.squeeze_(0)  # in place
+        return x + held
+
+    with pytest.raises(ValueError) as error:
+        anyop.torch.capture(program, X)
+    assert str(error.value) == (
+        f"program: {line_of('# in place')} changes by squeeze_ the form of a tensor that the "
+        "program holds, but a graph takes such tensors as they are. Try a view, as squeeze and t "
+        "make one, or give the tensor as an argument."
+    )
+    assert held.shape == (1, 3)
+
+
+def test_what_a_program_raises_is_not_its_own_cause() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        raise KeyError("a")
+
+    with pytest.raises(KeyError) as error:
+        anyop.torch.capture(program, X)
+    assert error.value.__cause__ is None

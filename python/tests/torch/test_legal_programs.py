@@ -380,3 +380,32 @@ def test_sizes_are_returned_as_torch_returns_them() -> None:
     for n in (3, 5):
         given, wanted = made(floats(n, 4)), program(floats(n, 4))
         assert given == wanted and type(given[0]) is type(wanted[0]) is torch.Size
+
+
+def test_what_torch_makes_no_functional_program_of_is_no_defect(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its functionalization refuses to write elements that lie on one another, even where the part
+    that is written has none, and views of varying sizes among the arguments."""
+    from anyop.torch import _defects
+
+    def write_a_row(x: Any) -> Any:
+        x[-1, None, :1] += 2
+        return x * 2
+
+    def write_a_view(x: Any, y: Any) -> Any:
+        y[:] *= x
+        return y + 1
+
+    _defects._logged.clear()
+    made = captured(write_a_row, (floats(1, 6).expand(2, 6),))
+    given, wanted = floats(1, 6).expand(2, 6), floats(1, 6).expand(2, 6)
+    torch.testing.assert_close(made(given), write_a_row(wanted))
+    torch.testing.assert_close(given, wanted)
+    x = floats(2)
+    made = captured(write_a_view, (x, x.view(2)), dynamic=[{0: "n"}, {0: "m"}])
+    for n in (2, 6):
+        mine, theirs = floats(n), floats(n)
+        torch.testing.assert_close(made(mine, mine[:]), write_a_view(theirs, theirs[:]))
+        torch.testing.assert_close(mine, theirs)
+    assert not [r.getMessage() for r in caplog.records if "defect" in r.getMessage()]

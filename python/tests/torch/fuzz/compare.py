@@ -33,8 +33,13 @@ def through_torch_compile(backend: Any, dynamic: bool) -> Wrap:
     return lambda module: torch.compile(module, backend=backend, dynamic=dynamic or None)
 
 
-# What capture may say of a legal program: it branches by data, or a size cannot vary.
-_REFUSALS = ("asks for the elements of a tensor", "but the program works for")
+# What capture may say of a legal program: it branches by data, a size cannot vary, or
+# a tensor that it holds gets another form.
+_REFUSALS = (
+    "asks for the elements of a tensor",
+    "but the program works for",
+    "but a graph takes such tensors as they are",
+)
 
 
 class Refused(Exception):
@@ -107,9 +112,10 @@ def _difference(program: Program, wrap: Wrap, is_capture: bool) -> Difference | 
 
 
 def _raised(where: str, error: BaseException) -> Difference:
-    cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+    causes = [error]
+    while causes[-1].__cause__ is not None and causes[-1].__cause__ not in causes:
+        causes.append(causes[-1].__cause__)
+    cause = causes[-1]
     frames = [f for f in traceback.extract_tb(cause.__traceback__) if "fuzz" not in f.filename]
     own = [f for f in frames if "/anyop/" in f.filename] or frames
     place = f"{own[-1].filename.rpartition('/')[2]}:{own[-1].name}" if own else "nowhere"
