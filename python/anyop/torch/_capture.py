@@ -75,6 +75,10 @@ class _Shapes(ShapeEnv):
         return result
 
 
+# A torch operator of which no fake knows sizes that vary, as constant_pad_nd by less than nothing.
+_KNOWS_NO_SYMBOLS = "with symbolic sizes/strides"
+
+
 class _Reshapes(Exception):
     """A program changes the sizes or strides of a tensor that is no argument."""
 
@@ -224,6 +228,13 @@ class Capture:
             return _anyop.InvalidArgument(
                 f"{self.name}: {place} {error}, but a graph takes such tensors as they are. Try a "
                 "view, as squeeze and t make one, or give the tensor as an argument."
+            )
+        if self.wanted and _KNOWS_NO_SYMBOLS in str(error):
+            first = str(error).partition("\n")[0]
+            names = ", ".join(dict.fromkeys(name for _, _, name in self.wanted))
+            return _anyop.InvalidArgument(
+                f"{self.name}: {place} calls what torch has for fixed sizes only ({first}), but "
+                f"these vary: {names}. Try fixed sizes."
             )
         if not isinstance(error, data):
             return error

@@ -171,6 +171,7 @@ def sizes_of_arguments(graph: torch.fx.Graph) -> dict[Any, str]:
                 sources.setdefault(expression(n), f"args[{i}].shape[{d}]")
             for d, n in enumerate(value.stride()):
                 sources.setdefault(expression(n), f"args[{i}].stride({d})")
+            sources.setdefault(expression(value.storage_offset()), f"args[{i}].storage_offset()")
     return {k: v for k, v in sources.items() if not isinstance(k, int) and k.is_Symbol}
 
 

@@ -321,3 +321,30 @@ def test_what_a_program_raises_is_not_its_own_cause() -> None:
     with pytest.raises(KeyError) as error:
         anyop.torch.capture(program, X)
     assert error.value.__cause__ is None
+
+
+def test_where_an_argument_begins_may_be_asked_for() -> None:
+    """view_as_complex asks whether the first element lies at an even place."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(torch.view_as_complex(x.reshape(-1, 2)) * 2.0)
+
+    captured = anyop.torch.capture(program, floats(2, 4), dynamic=True)
+    x = floats(5, 4)
+    for given in (x, x[2:], x[1:4, :]):
+        torch.testing.assert_close(captured(given), program(given))
+
+
+def test_what_torch_has_for_fixed_sizes_only_is_named() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.pad(x, (-1, 1), value=1.0)  # by less than nothing
+
+    with pytest.raises(ValueError) as error:
+        anyop.torch.capture(program, floats(3), dynamic={"x": {0: "n"}})
+    assert str(error.value) == (
+        f"program: {line_of('# by less than nothing')} calls what torch has for fixed sizes only "
+        "(Cannot call storage_offset() on tensor with symbolic sizes/strides), but these vary: n. "
+        "Try fixed sizes."
+    )
+    x = floats(3)
+    torch.testing.assert_close(anyop.torch.capture(program, x)(x), program(x))

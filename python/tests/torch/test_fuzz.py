@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,6 +114,20 @@ def test_what_differs_is_noticed(wrap: Callable[[Any], Any], kind: str) -> None:
 def test_what_rounding_may_change_is_none_of_it() -> None:
     assert difference(PROGRAM, lambda module: module) is None
     assert difference(PROGRAM, at(3, lambda x: x * (1 + 1e-7))) is None
+
+
+def test_what_rounding_may_change_in_a_gradient_is_none_of_it() -> None:
+    """A product of matrices is also one in its gradient, which runs after the program."""
+    made = replace(PROGRAM, grad="train", body=("v1 = x0 @ x0.mT",), leaves=("v1",))
+
+    def off(module: Any) -> Any:
+        def run(x0: Any, x1: Any) -> Any:
+            x0.register_hook(lambda g: g * (1 + 2e-7))
+            return module(x0, x1)
+
+        return run
+
+    assert difference(made, off) is None
 
 
 def test_values_of_exact_operators_are_compared_bit_by_bit() -> None:

@@ -33,12 +33,13 @@ def through_torch_compile(backend: Any, dynamic: bool) -> Wrap:
     return lambda module: torch.compile(module, backend=backend, dynamic=dynamic or None)
 
 
-# What capture may say of a legal program: it branches by data, a size cannot vary, or
-# a tensor that it holds gets another form.
+# What capture may say of a legal program: it branches by data, a size cannot vary (in
+# torch or at all), a tensor that it holds gets another form.
 _REFUSALS = (
     "asks for the elements of a tensor",
     "but the program works for",
     "but a graph takes such tensors as they are",
+    "calls what torch has for fixed sizes only",
 )
 
 

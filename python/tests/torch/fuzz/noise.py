@@ -98,17 +98,8 @@ def _seen(program: Program, call: int, trial: int | None) -> Seen:
 
 
 def _noisy(session: Session, trial: int) -> Seen:
-    plain = session.wrapped
-
-    def wrapped(*args: Any) -> Any:
-        with Noise(trial):
-            return plain(*args)
-
-    session.wrapped = wrapped
-    try:
-        return session.call()
-    finally:
-        session.wrapped = plain
+    session.within = lambda: Noise(trial)
+    return session.call()
 
 
 def tolerances(program: Program, call: int) -> dict[str, torch.Tensor | None]:

@@ -66,6 +66,7 @@ class Session:
             self.module = names["Program"](first)
         self.first: Any = first
         self.wrapped = wrap(self.module)
+        self.within: Callable[[], Any] = contextlib.nullcontext  # of a call and its gradients
         self.calls = 0
 
     def arguments(self) -> dict[str, Any]:
@@ -99,7 +100,8 @@ class Session:
         torch.manual_seed(self.calls)
         with _GRAD[self.program.grad]():
             try:
-                result = self.wrapped(*passed)
+                with self.within():
+                    result = self.wrapped(*passed)
             except Exception as error:
                 seen.error = error
                 return seen
@@ -108,7 +110,8 @@ class Session:
         seen.values = {n: _copied(t) for n, t in seen.named().items()}
         seen.places = {n: place_of(t) for n, t in seen.named().items()}
         if self.program.grad == "train":
-            seen.gradients = gradients(seen)
+            with self.within():
+                seen.gradients = gradients(seen)
         return seen
 
 

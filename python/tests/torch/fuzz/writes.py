@@ -102,21 +102,21 @@ def assign_mask(s: Scope) -> str:
     return f"{x}.masked_fill_({mask}, {s.one_of(0, 1, -1)})"
 
 
+def _are_places(t: torch.Tensor, low: int, n: int) -> bool:
+    return t.numel() > 0 and int(t.min()) >= low and int(t.max()) < n
+
+
 def indices(s: Scope, n: int, shape: tuple[int, ...] = (), negative: bool = True) -> str:
     """A tensor of places below n: one that there is, or a new one."""
     low = -n if negative else 0
     found = s.all(
         lambda o: (
             o.dtype in (torch.int64, torch.int32)
-            and o.numel() > 0
-            and int(o.min()) >= low
-            and int(o.max()) < n
+            and _are_places(o, low, n)
             and (not shape or o.shape == shape)
         )
     )
-    found = [
-        f for f in found if all(int(c[f].min()) >= low and int(c[f].max()) < n for c in s.calls)
-    ]
+    found = [f for f in found if all(_are_places(c[f], low, n) for c in s.calls)]
     if found and s.often(0.5):
         return s.choice(found)
     many = shape or (s.one_of(1, 2, 2, 3),)
