@@ -322,6 +322,9 @@ class Lowering:
         self.host.add(node)
         self.rows[node] = Row(node.name, _name(node), "host", why, place_of(node))
         self.host.flush()
+        if node not in self.values:  # a list, of which the host returns the parts that are read
+            parts = {user.args[1]: self.values.get(user) for user in node.users}
+            self.values[node] = [parts.get(i) for i in range(len(node.meta["val"]))]
         return self.values[node]
 
     def copied_view(self, node: Node, found: Any, base: Value) -> Any:

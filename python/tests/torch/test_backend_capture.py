@@ -348,3 +348,16 @@ def test_what_torch_has_for_fixed_sizes_only_is_named() -> None:
     )
     x = floats(3)
     torch.testing.assert_close(anyop.torch.capture(program, x)(x), program(x))
+
+
+def test_parts_that_no_graph_has_as_views() -> None:
+    """The half of a size that varies is no number of a graph's."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        a, b = torch.exp(x[:, :1] @ x[:, :1].mT).chunk(2, -1)
+        return torch.cat((-b, a), -1) * 2
+
+    captured = anyop.torch.capture(program, floats(6, 4), dynamic={"x": {0: "n"}})
+    x = floats(8, 4)
+    torch.testing.assert_close(captured(x), program(x))
+    assert captured.details.why_not == "" and "aten.split" in str(captured.details.report())

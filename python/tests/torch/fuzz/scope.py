@@ -76,6 +76,8 @@ class Scope:
         return self.rng.randrange(-rank, rank)
 
     def varies(self, name: str, dim: int) -> bool:
+        if len({call[name].dim() for call in self.calls}) > 1:
+            raise Refused
         return len({call[name].shape[dim] for call in self.calls}) > 1
 
     def is_static(self, name: str) -> bool:
