@@ -76,7 +76,10 @@ class _Shapes(ShapeEnv):
 
 
 # A torch operator of which no fake knows sizes that vary, as constant_pad_nd by less than nothing.
-_KNOWS_NO_SYMBOLS = "with symbolic sizes/strides"
+_KNOWS_NO_SYMBOLS = (
+    "with symbolic sizes/strides",
+    "SymIntArrayRef expected to contain only concrete integers",
+)
 
 
 class _Reshapes(Exception):
@@ -229,7 +232,7 @@ class Capture:
                 f"{self.name}: {place} {error}, but a graph takes such tensors as they are. Try a "
                 "view, as squeeze and t make one, or give the tensor as an argument."
             )
-        if self.wanted and _KNOWS_NO_SYMBOLS in str(error):
+        if self.wanted and any(text in str(error) for text in _KNOWS_NO_SYMBOLS):
             first = str(error).partition("\n")[0]
             names = ", ".join(dict.fromkeys(name for _, _, name in self.wanted))
             return _anyop.InvalidArgument(

@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from anyop.torch._fold import folded
-from anyop.torch._memory import is_random
+from anyop.torch._memory import draws
 from anyop.torch._trials import (
     Shrunk,
     Trial,
@@ -26,7 +26,6 @@ from anyop.torch._trials import (
     value_of,
 )
 
-_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _LARGE = 1 << 24  # elements, beyond which nothing is tried
 _MAX_NODES = 400
@@ -73,7 +72,7 @@ class Fragment:
                 self.constants[node] = known
                 done.add(node)
                 continue
-            if node.op != "call_function" or _draws(node) or len(self.nodes) > _MAX_NODES:
+            if node.op != "call_function" or draws(node) or len(self.nodes) > _MAX_NODES:
                 return f"it reads {node.name} too"
             waiting.append((node, True))
             waiting += [(n, False) for n in node.all_input_nodes]
@@ -213,12 +212,6 @@ class _Sized(Trial):
 
     def size(self, number: Any) -> int:
         return int(self.shrunk(super().size(number)))
-
-
-def _draws(node: Node) -> bool:
-    """Whether a node draws random numbers; attention does only for its dropout."""
-    is_attention = node.target is _ATTENTION and not (node.args[3:4] or (0,))[0]
-    return is_random(node) and not is_attention
 
 
 def _is_expected(made: Any, value: Any, trial: Trial, shrunk: Shrunk) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import Graph, Node
+from torch.utils import _pytree as pytree
 
 from anyop import _anyop
 from anyop._graph.host import TORCH, Part, operator, run
@@ -15,7 +16,7 @@ from anyop._graph.value import Value
 from anyop.torch import _converters
 from anyop.torch._host_code import compiled
 from anyop.torch._lines import place_of
-from anyop.torch._memory import is_in_place, nodes_in, viewed_by, written_by
+from anyop.torch._memory import draws, is_in_place, nodes_in, viewed_by, written_by
 from anyop.torch._sizes import Fatal, Unconverted, expression, signature_text, symbols_of
 
 if TYPE_CHECKING:
@@ -163,6 +164,8 @@ class _PartGraph:
             made.target = _aten.reshape.default  # memory may lie in another order than in torch
         if "as_strided" in str(node.target):
             self.check_strides(node)
+        if draws(node):
+            self.check_order(node)
         return made
 
     def check_strides(self, node: Node) -> None:
@@ -172,6 +175,12 @@ class _PartGraph:
             return
         if not value.is_contiguous() or expression(value.storage_offset()) != 0:
             raise Unconverted("as_strided of what lies in another order")
+
+    def check_order(self, node: Node) -> None:
+        """Random numbers are drawn in the order of memory, which is another one in a graph."""
+        for value in pytree.tree_leaves([n.meta.get("val") for n in (node, *node.all_input_nodes)]):
+            if isinstance(value, torch.Tensor) and not value.is_contiguous():
+                raise Unconverted("it draws random numbers in an order that no graph has")
 
     def number(self, node: Node, value: Any) -> Node:
         if isinstance(value, torch.SymInt):

@@ -14,6 +14,8 @@ from torch.utils import _pytree as pytree
 # Shares memory though its schema does not say so: what it is a view of is not used again.
 _UNSAFE_VIEWS = frozenset({torch.ops.aten._unsafe_view.default})
 
+_ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
 
 def schema_of(node: Node) -> Any:
     """The schema of a torch operator, None for other code."""
@@ -107,6 +109,12 @@ def is_random(node: Node) -> bool:
     if isinstance(node.target, torch._ops.OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags
     return False
+
+
+def draws(node: Node) -> bool:
+    """Whether a node draws random numbers; attention does only for its dropout."""
+    is_attention = node.target is _ATTENTION and not (node.args[3:4] or (0,))[0]
+    return is_random(node) and not is_attention
 
 
 class Roots:

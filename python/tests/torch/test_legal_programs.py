@@ -409,3 +409,15 @@ def test_what_torch_makes_no_functional_program_of_is_no_defect(
         torch.testing.assert_close(made(mine, mine[:]), write_a_view(theirs, theirs[:]))
         torch.testing.assert_close(mine, theirs)
     assert not [r.getMessage() for r in caplog.records if "defect" in r.getMessage()]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_random_numbers_are_drawn_in_torchs_order_of_memory(maker: str) -> None:
+    def program(x: Any) -> Any:
+        return torch.rand_like(x.t() * 2), nn.functional.dropout(x.t() * 2)
+
+    made = MAKERS[maker](program, (floats(3, 4),))
+    torch.manual_seed(1)
+    given = made(floats(3, 4))
+    torch.manual_seed(1)
+    torch.testing.assert_close(given, program(floats(3, 4)))
