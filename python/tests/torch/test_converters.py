@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each converter of a single ATen operator on torch's own samples: it computes what torch does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # torch's samples need it
+import opinfo_cases  # noqa: E402
+
+SOME = 8  # cases for each operator and type
+
+# Those of which torch's database has only samples that a converter leaves to torch.
+LEFT_TO_TORCH = {
+    "aten._scaled_dot_product_flash_attention_for_cpu.default",
+    "aten.index_copy_.default",
+    "aten.rms_norm.default",
+}
+
+
+def check(most: int | None) -> None:
+    n, lowered, found = Counter[str](), Counter[str](), list[str]()
+    torch.set_num_threads(1)  # more of them wait for one another over a few elements
+    for case in opinfo_cases.cases(most):
+        made = opinfo_cases.run(case)
+        n[str(case.target)] += 1
+        lowered[str(case.target)] += made.is_lowered
+        if made.why:
+            found.append(f"{case.key()}: {made.why}")
+    print(f"{n.total()} calls, {lowered.total()} lowered")
+    assert not found, "\n".join(found)
+    assert set(n) == {str(t) for t in opinfo_cases.targets()}
+    assert {name for name in n if not lowered[name]} == LEFT_TO_TORCH
+
+
+@pytest.mark.slow
+def test_converters_compute_what_torch_computes() -> None:
+    check(SOME)
+
+
+@pytest.mark.exhaustive
+def test_converters_compute_what_torch_computes_for_each_sample() -> None:
+    check(None)
