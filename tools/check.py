@@ -2,10 +2,11 @@
 """./check: format, lint, build, tests, sanitizers and the rules of the house, in tiers.
 
 fast     format, lint, house rules, build, C++ and Python tests without the slow ones
-default  + slow Python tests, the model, address, undefined and thread sanitizers (the first two
-         under Python's tests of its host too), kernels on 64-bit Arm under qemu
---all    + clang-tidy, exhaustive Python tests, operators at every size under the sanitizers, all
-         C++ tests under qemu
+default  + slow Python tests, the model, a wheel in an empty environment, address, undefined and
+         thread sanitizers (the first two under Python's tests of its host too), kernels on 64-bit
+         Arm under qemu
+--all    + clang-tidy, exhaustive Python tests, an sdist in an empty environment, operators at every
+         size under the sanitizers, all C++ tests under qemu, each step within its budget
 """
 
 from __future__ import annotations
@@ -278,6 +279,12 @@ def tidy() -> None:
     run("clang-tidy", ["clang-tidy", "-p", BUILD, "--quiet", *files])
 
 
+def package(tier: int) -> None:
+    """A wheel installs into an empty environment and works there; with --all an sdist too."""
+    command: list[str | Path] = [PYTHON, ROOT / "tools" / "wheel.py"]
+    run("wheel", [*command, "--try-sdist"] if tier == ALL else command)
+
+
 def report_frameworks() -> None:
     for module, host in FRAMEWORKS.items():
         probe = (
@@ -340,6 +347,8 @@ def main() -> int:
     pytest(tally, "Python tests", "-m", marks[tier], ROOT / "python/tests")
     pytest(tally, "examples", "-m", marks[tier], ROOT / "examples")
     report_frameworks()
+    if tier >= DEFAULT:
+        tally.step("wheel", lambda: package(tier))
     if tier >= DEFAULT:
         sanitizers(tally, tier)
         spent = (time.monotonic() - start) / 60

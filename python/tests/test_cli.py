@@ -231,3 +231,18 @@ def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> No
     names = [s["name"] for s in json.loads(call("-m", "anyop", "list", "--json"))]
     assert "their_ops.scale" in names
     assert "anyop.rms_norm" in names
+
+
+def test_a_command_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plain installation has no ml_dtypes, which `anyop bench` needs."""
+    for name in [n for n in sys.modules if n.startswith(("anyop.bench", "anyop.cli.bench"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    listed = run("--help")
+    assert listed.exit_code == 0
+    assert "Needs the package ml_dtypes, which is not installed." in listed.output
+    result = run("bench", "ops", "softmax", "--json")
+    assert result.exit_code == 1
+    assert result.output == "Error: bench needs ml_dtypes. Try: pip install ml_dtypes\n"

@@ -31,7 +31,12 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"anyop.{COMMANDS[cmd_name]}").command
+        try:
+            command: click.Command = importlib.import_module(f"anyop.{COMMANDS[cmd_name]}").command
+        except ModuleNotFoundError as error:
+            if not error.name or error.name.startswith("anyop"):
+                raise
+            return lacking(cmd_name, error.name)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -41,6 +46,18 @@ class Commands(click.Group):
             hint = anyop._anyop.did_you_mean(args[0], list(COMMANDS))
             ctx.fail(f"No such command '{args[0]}'.{hint}")
         return super().resolve_command(ctx, args)
+
+
+def lacking(name: str, package: str) -> click.Command:
+    """A command that needs a package that is not installed: it says so, in the list and if run."""
+
+    def fail(**_: Any) -> None:
+        raise click.ClickException(f"{name} needs {package}. Try: pip install {package}")
+
+    text = f"Needs the package {package}, which is not installed."
+    anything = click.Argument(["arguments"], nargs=-1)
+    settings = {"ignore_unknown_options": True}
+    return click.Command(name, settings, callback=fail, params=[anything], help=text)
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,9 +22,17 @@ LEFT_TO_TORCH = {
 }
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """More of them wait for one another over a few elements."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def check(most: int | None) -> None:
     n, lowered, found = Counter[str](), Counter[str](), list[str]()
-    torch.set_num_threads(1)  # more of them wait for one another over a few elements
     for case in opinfo_cases.cases(most):
         made = opinfo_cases.run(case)
         n[str(case.target)] += 1

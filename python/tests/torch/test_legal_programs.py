@@ -294,16 +294,16 @@ def test_strict_shows_what_is_not_lowered() -> None:
         captured(lambda x: x * 2, (floats(3, 4),))
 
 
+@pytest.mark.defects
 def test_a_defect_is_logged_and_the_program_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from anyop.torch import _defects, _lower
+    from anyop.torch import _lower
     from anyop.torch.names import aten_patterns
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("of no use")
 
-    _defects._logged.clear()
     for place in ((aten_patterns, "fuse"), (_lower.Lowering, "add_outputs")):
         monkeypatch.setattr(*place, broken)
         for make in (lambda: compiled(assign_column), lambda: captured(assign_column, (X,))):
@@ -382,12 +382,9 @@ def test_sizes_are_returned_as_torch_returns_them() -> None:
         assert given == wanted and type(given[0]) is type(wanted[0]) is torch.Size
 
 
-def test_what_torch_makes_no_functional_program_of_is_no_defect(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_torch_makes_no_functional_program_of_is_no_defect() -> None:
     """Its functionalization refuses to write elements that lie on one another, even where the part
     that is written has none, and views of varying sizes among the arguments."""
-    from anyop.torch import _defects
 
     def write_a_row(x: Any) -> Any:
         x[-1, None, :1] += 2
@@ -397,7 +394,6 @@ def test_what_torch_makes_no_functional_program_of_is_no_defect(
         y[:] *= x
         return y + 1
 
-    _defects._logged.clear()
     made = captured(write_a_row, (floats(1, 6).expand(2, 6),))
     given, wanted = floats(1, 6).expand(2, 6), floats(1, 6).expand(2, 6)
     torch.testing.assert_close(made(given), write_a_row(wanted))
@@ -408,7 +404,6 @@ def test_what_torch_makes_no_functional_program_of_is_no_defect(
         mine, theirs = floats(n), floats(n)
         torch.testing.assert_close(made(mine, mine[:]), write_a_view(theirs, theirs[:]))
         torch.testing.assert_close(mine, theirs)
-    assert not [r.getMessage() for r in caplog.records if "defect" in r.getMessage()]
 
 
 @pytest.mark.parametrize("maker", MAKERS)
