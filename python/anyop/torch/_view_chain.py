@@ -46,6 +46,14 @@ def chain(node: Node, root: Node, other: Callable[[Node], Any]) -> list[Step]:
     return [step for one in reversed(nodes) for step in _steps(one, other)]
 
 
+def _made_new(target: Any) -> Any:
+    """What makes the view that an operator such as transpose_ makes of its argument itself."""
+    name = target._schema.name.partition("::")[2].rstrip("_")
+    packet, takes = getattr(torch.ops.aten, name), [a.type for a in target._schema.arguments]
+    overloads = [getattr(packet, o) for o in packet.overloads()]  # named otherwise at times
+    return next(o for o in overloads if [a.type for a in o._schema.arguments] == takes)
+
+
 def _steps(node: Node, other: Callable[[Node], Any]) -> list[Step]:
     target: Any = node.target
     if target is operator.getitem:
@@ -56,8 +64,7 @@ def _steps(node: Node, other: Callable[[Node], Any]) -> list[Step]:
     if is_in_place(node):
         if torch.Tag.inplace_view not in target.tags:
             return []  # the same tensor, written
-        name = target._schema.name.partition("::")[2]
-        target = getattr(getattr(torch.ops.aten, name.rstrip("_")), target._overloadname)
+        target = _made_new(target)
     source = viewed_by(node)
     assert source is not None
     made: Any = map_arg(

@@ -284,7 +284,11 @@ def test_threads_follow_torch() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        assert serial_regions(20) == 0
+        stalls = _anyop.pool_counters()["stalls"]
+        if not any(serial_regions(20) == 0 or time.sleep(0.6) for _ in range(10)):
+            # The pool keeps to one thread for half a second where the other had no core.
+            assert _anyop.pool_counters()["stalls"] > stalls
+            pytest.skip("the machine's other cores are busy")
         torch.set_num_threads(1)
         assert serial_regions(20) == 20
     finally:
