@@ -20,6 +20,8 @@ LEFT_TO_TORCH = {
     "aten.index_copy_.default",
     "aten.rms_norm.default",
 }
+# Functionalization makes it of writes; rows of backend_cases.py try it.
+WITHOUT_SAMPLES = {"aten.copy.default"}
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +43,7 @@ def check(most: int | None) -> None:
             found.append(f"{case.key()}: {made.why}")
     print(f"{n.total()} calls, {lowered.total()} lowered")
     assert not found, "\n".join(found)
-    assert set(n) == {str(t) for t in opinfo_cases.targets()}
+    assert set(n) == {str(t) for t in opinfo_cases.targets()} - WITHOUT_SAMPLES
     assert {name for name in n if not lowered[name]} == LEFT_TO_TORCH
 
 
