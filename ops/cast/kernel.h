@@ -16,7 +16,11 @@ void CastRun(const void* from, void* to, std::int64_t n, bool saturate) {
   const From* x = static_cast<const From*>(from);
   To* y = static_cast<To*>(to);
   // f8e5m2 has infinities, which may have to become its largest value.
-  if constexpr (std::is_same_v<To, From> && !std::is_same_v<To, F8E5M2>) {
+  if constexpr (std::is_same_v<From, bool>) {
+    const auto* bytes = static_cast<const std::uint8_t*>(from);  // of others may be neither 0 nor 1
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) y[i] = Convert<To>(bytes[i] != 0, saturate);
+  } else if constexpr (std::is_same_v<To, From> && !std::is_same_v<To, F8E5M2>) {
     std::memcpy(y, x, std::size_t(n) * sizeof(To));
   } else if constexpr (kHasLanes<To> && kHasLanes<From>) {
     ForBlocks<4>(n, [&](std::int64_t i, auto count, auto block) {

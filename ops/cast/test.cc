@@ -161,6 +161,24 @@ TEST(Cast, TakesAnythingButZeroForTrue) {
   ExpectCast(DType::kBool, 1, DType::kI64, 1);
 }
 
+// Memory of a host that is viewed as bool: what is not 0 is true, as NumPy and torch read it.
+TEST(Cast, ReadsAnyByteOfABool) {
+  Array x(DType::kBool, {37}, {0});
+  for (int i = 0; i < 37; ++i) x.data<unsigned char>()[i] = static_cast<unsigned char>(i * 71);
+  for (const DType to : {DType::kBool, DType::kU8, DType::kI32, DType::kI64, DType::kF32,
+                         DType::kF64, DType::kBF16, DType::kF8E4M3}) {
+    Call call("cast");
+    call.Set("x", x).Set("to", to);
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      const Array& y = results.find("y")->second;
+      for (int i = 0; i < 37; ++i) EXPECT_EQ(y.Get(i), i > 0) << kernel << " " << Name(to) << i;
+      if (to == DType::kBool) {
+        EXPECT_EQ(y.data<unsigned char>()[1], 1) << kernel;
+      }
+    }
+  }
+}
+
 TEST(Cast, GoesFromEvery16BitFloatToEveryOtherAsOneRoundingDoes) {
   for (DType from : {DType::kF16, DType::kBF16}) {
     Array x(from, {65536});
