@@ -52,7 +52,7 @@ ADDRESS_SANITIZER = {
 BUDGETS = {
     "build and install anyop": 8.0,
     "C++ tests": 1.5,
-    "Python tests": 9.0,
+    "Python tests": 12.0,
     "examples": 3.0,
     "build (asan)": 8.0,
     "C++ tests (address,undefined)": 3.0,
