@@ -4,8 +4,8 @@
 The wheel needs NumPy, click and rich, and no compiler; it installs on any Linux of this machine's
 processor family whose glibc is this machine's or newer. auditwheel checks that, and names the file
 accordingly. It holds no adapter of PyTorch, which must be built for the torch that is there: that
-happens on first use. The wheel is then installed into an empty environment, where operators, a
-graph and the commands are tried.
+happens on first use. The wheel is then installed into an empty environment, where an example and
+the commands are tried.
 """
 
 from __future__ import annotations
@@ -26,24 +26,7 @@ from prepare import PYTHON, ROOT, StepFailed, main_guard, run
 
 MOST_MEGABYTES = 25
 SCRATCH = ROOT / "build" / "wheel"
-TRIAL = """
-import numpy as np
-import anyop
-
-x, w = np.arange(12, dtype=np.float32).reshape(2, 6), np.full(6, 0.5, np.float32)
-y = anyop.rms_norm(x, w, eps=1e-5)
-exact = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-5) * w
-np.testing.assert_allclose(y, exact, rtol=1e-6)
-g = anyop.graph(lambda x: anyop.softmax(anyop.add(x, x)), "f32[n, 6]")
-np.testing.assert_allclose(g(x).sum(1), 1, rtol=1e-6)
-try:
-    anyop.rms_norm(x, w[:5])
-except ValueError as error:
-    assert str(error).startswith("rms_norm: "), error
-else:
-    raise AssertionError("a weight that does not fit was accepted")
-print(anyop.__version__)
-"""
+TRIAL = ROOT / "examples" / "hello.py"
 
 
 def make_wheel(folder: Path) -> Path:
@@ -91,15 +74,13 @@ def try_out(package: Path, title: str) -> None:
         install = [python, "-m", "pip", "install", "--disable-pip-version-check", package]
         env = {"PYTHONPATH": "", "ANYOP_LIBRARY": ""}
         run(f"install the {title}", install, env=env, cwd=folder)
-        run(f"try the {title}", [python, "-c", TRIAL], env=env, cwd=folder)
+        run(f"try the {title}", [python, TRIAL], env=env, cwd=folder)
         run(f"try the {title}'s commands", [python, "-m", "anyop", "--help"], env=env, cwd=folder)
 
 
 def main() -> int:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="./tools/wheel", description=__doc__, formatter_class=raw
-    )
+    parser = argparse.ArgumentParser(prog="./tools/wheel", description=__doc__, formatter_class=raw)
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "dist", metavar="FOLDER")
     parser.add_argument(
         "--try-sdist", action="store_true", help="install the sdist too, which builds everything"
