@@ -53,52 +53,31 @@ int FindSlot(const OperatorInfo& info, PyObject* keyword, int first) {
   RefuseKeyword(info, keyword);
 }
 
-bool IsModule(PyObject* object, std::string_view name) {
-  if (!PyModule_Check(object)) return false;
-  const char* own = PyModule_GetName(object);
-  if (!own) ClearOrPass();  // it was taken away
-  return own && own == name;
-}
-
 void CheckLike(const OperatorInfo& info, PyObject* like) {
   if (!info.takes_like) {
     ThrowTypeError(info.name +
                    ": like is given, but the tensors of the call say where results "
                    "belong. Leave it out.");
   }
-  if (like == Py_None || PyArray_Check(like)) return;
-  if (IsModule(like, "numpy") || IsModule(like, "torch")) return;
-  if (g_torch.is_known && IsTorchTensor(like)) return;
-  ThrowTypeError(info.name + ": like is " + Repr(like) +
-                 ", but must be numpy, torch, or an array or tensor of theirs.");
-}
-
-// Imports anyop's torch host if torch is there and it is not yet.
-bool StartTorch() {
-  PyObject* modules = PyImport_GetModuleDict();  // borrowed
-  if (g_torch.is_known || !PyDict_GetItemString(modules, "torch")) return g_torch.is_known;
-  const Ref host = Checked(PyImport_ImportModule("anyop.torch"));
-  return g_torch.is_known;
-}
-
-// Of a list, its first element decides.
-bool IsTorchObject(PyObject* object) {
-  if (object && (PyTuple_Check(object) || PyList_Check(object))) {
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
-    object = n ? PySequence_Fast_GET_ITEM(object, 0) : nullptr;
+  if (like == Py_None || HostOfTensor(like)) return;
+  std::string known;
+  for (const Host* host : Hosts()) {
+    if (IsModule(like, host->names.module)) return;
+    known += host->names.module + ", ";
   }
-  if (!object || object == Py_None || PyArray_Check(object)) return false;
-  return StartTorch() && (IsTorchTensor(object) || IsModule(object, "torch"));
+  ThrowTypeError(info.name + ": like is " + Repr(like) + ", but must be " + known +
+                 "or an array or tensor of theirs.");
 }
 
 }  // namespace
 
-bool FindsTorch(const OperatorInfo& info, const Slots& slots) {
+const Host& FindHostOf(const OperatorInfo& info, const Slots& slots) {
   for (int i = 0; i < info.n_params; ++i) {
     PyObject* object = IsTensor(info.params[std::size_t(i)].kind) ? slots[i] : nullptr;
-    if (object && object != Py_None) return IsTorchObject(object);
+    if (object && object != Py_None) return HostOfObject(object);
   }
-  return IsTorchObject(slots.like) || IsTorchObject(slots.out);
+  const Host& host = HostOfObject(slots.like);
+  return &host == &NumpyHost() ? HostOfObject(slots.out) : host;
 }
 
 void RefuseLeftOut(const OperatorInfo& info, int result) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arrays and tensors whose memory a graph uses: whether they still have it. A reference keeps
-// each alive; but NumPy and torch may give it other memory.
+// each alive; but its host may give it other memory.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
-#include "python.h"
+#include "host.h"
 
 namespace anyop::python {
 
@@ -23,28 +23,29 @@ class BoundState {
   // 2 ns each.
   void Check(const std::string& graph) const {
     for (const Row& row : rows_) {
-      if (!Holds(row)) Refuse(graph, row);
+      if (!row.host->Holds(row.memory)) Refuse(graph, row);
     }
   }
-  // Counts a call as a write of each torch tensor that the graph writes: torch's version counter.
+  // Counts a call as a write of each tensor that the graph writes: torch's version counter.
   void CountWrites() const {
-    for (const Ref& tensor : written_) Bump(tensor.get());
+    for (const Written& w : written_) w.host->CountWrite(w.tensor.get());
   }
 
  private:
   struct Row {
     std::string name;
-    Ref owner;  // of the memory, where it is an array of NumPy's
-    bool is_torch;
-    void* data;
-    Py_ssize_t bytes;  // of the array, or of the tensor's storage
+    const Host* host;
+    HostMemory memory;
   };
-  static bool Holds(const Row& row);
-  static void Bump(PyObject* tensor);
   [[noreturn]] static void Refuse(const std::string& graph, const Row& row);
 
   std::vector<Row> rows_;
-  std::vector<Ref> kept_, written_;
+  struct Written {
+    const Host* host;
+    Ref tensor;
+  };
+  std::vector<Ref> kept_;
+  std::vector<Written> written_;
 };
 
 }  // namespace anyop::python

@@ -16,16 +16,15 @@ void RunWithoutLock(Operator& op, Plan& plan, CallMemory& memory, anyop_value* f
   Run(op, plan, frame);
 }
 
-template <class Host>
-PyObject* CallWith(Host& host, TorchCall* torch, OperatorInfo& info, const Slots& slots) {
+template <class Call>
+[[gnu::always_inline]] inline PyObject* CallWith(Call& call, OperatorInfo& info,
+                                                 const Slots& slots) {
   anyop_value frame[kMaxParams + kMaxResults];
   View views[kMaxParams + kMaxResults];
-  CallMemory memory(torch, views);
+  CallMemory memory(&call, views);
   PyObject* given[kMaxResults];
-  Gather(host, info, slots, memory, frame, given);
-  if constexpr (Host::kIsTorch) {
-    if (host.route() != TorchRoute::kFast) return CallTorchOperator(info, slots);
-  }
+  Gather(call, info, slots, memory, frame, given);
+  if (!call.is_direct()) return call.host().CallElsewhere(info, slots);
   Plan& plan = *GetPlan(*info.op, frame);
   if (memory.has_copies() && plan.is_strict) [[unlikely]] {
     ThrowValueError(info.name +
@@ -34,50 +33,33 @@ PyObject* CallWith(Host& host, TorchCall* torch, OperatorInfo& info, const Slots
   }
   PyObject* objects[kMaxResults];
   Results results(info.n_results, objects);
-  results.Allocate(host, info, plan.results, memory, frame, given);
+  results.Allocate(call, info, plan.results, memory, frame, given);
   if (plan.estimated_ns > kReleaseNs) {
     RunWithoutLock(*info.op, plan, memory, frame);
   } else {
     Run(*info.op, plan, frame);
   }
-  if constexpr (Host::kIsTorch) host.Finish();
+  call.Finish();
   return results.Return(info);
 }
 
 PyObject* Call(OperatorInfo& info, const Slots& slots) {
-  if (IsForTorch(info, slots)) {
-    TorchCall host;
-    return CallWith(host, &host, info, slots);
-  }
-  NumpyCall host;
-  return CallWith(host, nullptr, info, slots);
+  return WithCall(HostOf(info, slots), [&](auto& call) { return CallWith(call, info, slots); });
 }
 
-// Whether an object has torch's protocol without being a tensor: a proxy of torch.fx, or a size of
-// a program that is traced. Values of our own graphs have it only to refuse torch's functions.
-bool IsTorchFunction(PyObject* object) {
-  if (!object || IsTorchTensor(object) || IsTraced(object)) return false;
-  return IsSymbolicNumber(object) || PyObject_HasAttrString(object, "__torch_function__");
-}
-
-// The same of an argument, which may be a list of such objects.
-bool HasTorchFunction(PyObject* object) {
-  if (!object || !(PyTuple_Check(object) || PyList_Check(object))) return IsTorchFunction(object);
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
-    if (IsTorchFunction(Ref::Borrow(PySequence_Fast_GET_ITEM(object, i)).get())) return true;
-  }
-  return false;
-}
-
-// A call that was refused because of a type: torch's operator asks such objects what they make of
-// it. Null, with the refusal, for any other call.
-PyObject* CallByTorchFunction(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
-                              PyObject* keywords) {
-  if (!g_torch.is_known || !PyErr_ExceptionMatches(g_errors.wrong_type)) return nullptr;
+// A call that was refused because of a type may be one that a framework's own operator takes, a
+// program that it traces. Null, with the refusal, for any other call.
+PyObject* CallRefused(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                      PyObject* keywords) {
+  if (!PyErr_ExceptionMatches(g_errors.wrong_type)) return nullptr;
   PyObject *type, *refusal, *traceback;
   PyErr_Fetch(&type, &refusal, &traceback);  // looking for attributes would clear it
   const Py_ssize_t n_all = n_args + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
-  if (std::none_of(args, args + n_all, HasTorchFunction)) {
+  const std::span<PyObject* const> all(args, std::size_t(n_all));
+  const auto hosts = Hosts();
+  const auto taker = std::find_if(hosts.begin(), hosts.end(),
+                                  [&](const Host* host) { return host->TakesRefused(all); });
+  if (taker == hosts.end()) {
     PyErr_Restore(type, refusal, traceback);
     return nullptr;
   }
@@ -90,7 +72,7 @@ PyObject* CallByTorchFunction(OperatorInfo& info, PyObject* const* args, Py_ssiz
                       ": policy is given, but a traced call follows the policy of the calls that "
                       "are made later. Try anyop.policy() around these.");
     }
-    return CallTorchOperator(info, slots);
+    return (*taker)->CallElsewhere(info, slots);
   });
 }
 
@@ -115,7 +97,7 @@ PyObject* CallOperator(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
     return RecordCall(info, args, n_args, keywords);
   } catch (...) {
     SetPythonError();
-    return CallByTorchFunction(info, args, n_args, keywords);
+    return CallRefused(info, args, n_args, keywords);
   }
 }
 

@@ -74,28 +74,28 @@ inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_a
   SortKeywords(info, args, n_args, keywords, slots);
 }
 
-// Whether the first tensor of the call, or `like`, is torch's. Starts the torch host if torch was
+// The host of the first tensor of the call, or of `like`. Starts that of a framework that was
 // imported without anyop noticing.
-bool FindsTorch(const OperatorInfo& info, const Slots& slots);
-inline bool IsForTorch(const OperatorInfo& info, const Slots& slots) {
+const Host& FindHostOf(const OperatorInfo& info, const Slots& slots);
+inline const Host& HostOf(const OperatorInfo& info, const Slots& slots) {
   if (info.first_tensor >= 0) [[likely]] {
     PyObject* first = slots[info.first_tensor];
-    if (first && Py_TYPE(first) == &PyArray_Type) return false;
-    if (first && Py_TYPE(first) == g_torch.tensor) return true;
+    if (first && Py_TYPE(first) == &PyArray_Type) return NumpyHost();
+    if (first && Py_TYPE(first) == g_torch.tensor) return TorchHost();
   }
-  return FindsTorch(info, slots);
+  return FindHostOf(info, slots);
 }
 
 // Fills the frame's parameters and given results, and what FindGiven tells of these. Runs code of
 // Python's only before it looks at the first tensor.
-template <class Host>
-inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, CallMemory& memory,
+template <class Call>
+inline void Gather(Call& call, const OperatorInfo& info, const Slots& slots, CallMemory& memory,
                    anyop_value* frame, PyObject** given) {
   const int n = info.n_params;
   for (const auto& [at, i] : info.order) {
     const Parameter& param = *at;
     if (PyObject* object = slots[i]) {
-      Convert(host, info, param, object, memory, frame[i]);
+      Convert(call, info, param, object, memory, frame[i]);
     } else if (param.is_required) [[unlikely]] {
       RefuseMissing(info, param);
     } else {
@@ -105,7 +105,7 @@ inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, Cal
   FindGiven(info, slots.out, given);
   for (int r = 0; r < info.n_results; ++r) {
     if (given[r] && given[r] != Py_False) {
-      ConvertTensor(host, info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite,
+      ConvertTensor(call, info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite,
                     given[r], memory, frame[n + r]);
     } else {
       frame[n + r] = {};
@@ -114,8 +114,5 @@ inline void Gather(Host& host, const OperatorInfo& info, const Slots& slots, Cal
   if (memory.has_lists()) [[unlikely]]
     memory.ViewLists(info);
 }
-
-// Calls the torch operator of the same signature, through torch's dispatcher. A new reference.
-PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots);
 
 }  // namespace anyop::python

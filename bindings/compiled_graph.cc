@@ -253,7 +253,7 @@ void InitGraphTypes(PyObject* module) {
 }
 
 PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject* tuple,
-                            bool has_torch_state, CompileOptions options, BoundState bound) {
+                            const Host* state_host, CompileOptions options, BoundState bound) {
   auto made = std::make_unique<CompiledGraph>();
   options.on_pass = ListenerToPasses();
   made->executable = std::make_unique<Executable>(std::move(traced), options);
@@ -262,7 +262,7 @@ PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject*
   made->bound = std::move(bound);
   made->bound.KeepOnly(graph);
   made->state = StateOf(graph);
-  made->is_torch = made->info.first_tensor < 0 && has_torch_state;
+  if (made->info.first_tensor < 0) made->state_host = state_host;
   made->tuple = reinterpret_cast<PyTypeObject*>(Py_XNewRef(tuple));
   GraphObject* self = PyObject_New(GraphObject, g_graph_type);
   if (!self) throw ErrorSet{};

@@ -16,9 +16,9 @@ struct CompiledGraph {
   OperatorInfo info;  // its inputs and outputs as parameters and results; without an operator
   std::unique_ptr<Executable> executable;
   BoundState bound;
-  std::vector<Extent> state;      // in ascending order, none of which meet
-  PyTypeObject* tuple = nullptr;  // of what is returned; null for the only tensor, or nothing
-  bool is_torch = false;          // where no tensor of a call says: whether the state is torch's
+  std::vector<Extent> state;         // in ascending order, none of which meet
+  PyTypeObject* tuple = nullptr;     // of what is returned; null for the only tensor, or nothing
+  const Host* state_host = nullptr;  // where no tensor of a call says; null: NumPy
   unsigned long long calls = 0;
 
   ~CompiledGraph() { Py_XDECREF(tuple); }
@@ -33,7 +33,7 @@ void InitGraphTypes(PyObject* module);
 // tuple: of what holds the outputs; null where there is one or none. bound: the objects whose
 // memory is its state. Takes the graph over.
 PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
-                            bool has_torch_state, CompileOptions options = {},
+                            const Host* state_host, CompileOptions options = {},
                             BoundState bound = {});
 // The number of every free symbol, from keywords; those that are missing are an error.
 std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes);

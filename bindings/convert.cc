@@ -107,9 +107,7 @@ anyop_value ToWord(PyObject* object, const Site& site) {
 }
 
 DType ToDTypeArgument(PyObject* object, const Site& site) {
-  const int dtype = ToDType(object);
-  if (dtype >= 0) return DType(dtype);
-  if (const int of_torch = TorchDType(object); of_torch >= 0) return DType(of_torch);
+  if (const int dtype = DTypeOfAnyHost(object); dtype >= 0) return DType(dtype);
   std::string names;
   for (const std::string_view name : kDTypeNames) {
     names += std::string(names.empty() ? "" : ", ") + std::string(name);
@@ -155,11 +153,9 @@ void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop
 }
 
 void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
-  const char* wanted = memory.torch() ? "a list of torch tensors" : "a list of NumPy arrays";
-  if (PyArray_Check(object) || (g_torch.is_known && IsTorchTensor(object))) {
-    site.Refuse(object, wanted);
-  }
-  memory.Add({&site.param, ToTuple(object, site, wanted, memory), &value});
+  const std::string wanted = "a list of " + memory.host().names.noun + "s";
+  if (HostOfTensor(object)) site.Refuse(object, wanted);
+  memory.Add({&site.param, ToTuple(object, site, wanted.c_str(), memory), &value});
 }
 
 void CopyShape(View& view, std::int64_t* to) {
@@ -192,14 +188,7 @@ void CallMemory::ViewLists(const OperatorInfo& info) {
       View& view = list.views[i];
       tensors[i] = &view.tensor;
       PyObject* element = PyTuple_GET_ITEM(list.tuple, i);
-      if (torch_) {
-        torch_->Convert(info.name.c_str(), list.param->name, access, element, view, i);
-        continue;
-      }
-      Ref copy;
-      ViewArray(element, access, {info.name.c_str(), list.param->name, i}, view, copy);
-      if (copy) set_has_copies();
-      Keep(std::move(copy));
+      host_->ViewElement({info.name.c_str(), list.param->name, i}, access, element, *this, view);
     }
     SetHead(*list.value, ANYOP_TENSORS, std::uint64_t(n));
     list.value->ts = tensors;
@@ -211,10 +200,10 @@ void* CallMemory::FromHeap(std::size_t bytes) {
   return more_->heap.back().get();
 }
 
-void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject* object,
-                        CallMemory& memory, View& view) {
+void ConvertOtherArray(const ArgumentName& name, Access access, PyObject* object,
+                       CallMemory& memory, View& view) {
   Ref copy;
-  ViewOther(object, access, {op, name}, view, copy);
+  ViewOther(object, access, name, view, copy);
   if (copy) memory.set_has_copies();
   memory.Keep(std::move(copy));
 }

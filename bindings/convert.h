@@ -10,6 +10,7 @@
 
 #include "numpy_view.h"
 #include "op_object.h"
+#include "registered_host.h"
 #include "torch_api.h"
 
 namespace anyop::python {
@@ -18,11 +19,10 @@ namespace anyop::python {
 // heap.
 class CallMemory {
  public:
-  // torch: the call's view of torch, null where tensors are NumPy arrays. views: one for each
-  // tensor that is an argument or result of its own. Both stay the caller's.
-  CallMemory(TorchCall* torch, View* views)
-      : torch_(torch), first_view_(views), next_view_(views) {}
-  TorchCall* torch() const { return torch_; }
+  // host: the call's view of its host, null where it has no tensors to look at. views: one for
+  // each tensor that is an argument or result of its own. Both stay the caller's.
+  CallMemory(HostCall* host, View* views) : host_(host), first_view_(views), next_view_(views) {}
+  const Host& host() const { return host_ ? host_->host() : NumpyHost(); }
   View& NextView() { return *next_view_++; }
   template <class T>
   T* Array(std::size_t n) {
@@ -67,7 +67,7 @@ class CallMemory {
   }
   void* FromHeap(std::size_t bytes);
 
-  TorchCall* const torch_;
+  HostCall* const host_;
   View* const first_view_;
   View* next_view_;
   bool has_copies_ = false;
@@ -91,40 +91,64 @@ void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* ob
 }
 
 // An array that no plain view describes.
-void ConvertOtherTensor(const char* op, PyObject* name, Access access, PyObject* object,
-                        CallMemory& memory, View& view);
+void ConvertOtherArray(const ArgumentName& name, Access access, PyObject* object,
+                       CallMemory& memory, View& view);
 
-// The host of a call whose tensors are NumPy arrays; its sibling is TorchCall.
-class NumpyCall {
+// One call whose tensors are NumPy arrays.
+class NumpyCall final : public HostCall {
  public:
-  static constexpr bool kIsTorch = false;
-  Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view) {
+  NumpyCall() : HostCall(NumpyHost()) {}
+  static constexpr bool is_direct() { return true; }
+  static constexpr const char* reason() { return ""; }
+  [[gnu::always_inline]] void Convert(const ArgumentName& name, Access access, PyObject* object,
+                                      CallMemory& memory, View& view) {
+    if (!ViewDense(object, access, view.tensor)) [[unlikely]]
+      ConvertOtherArray(name, access, object, memory, view);
+  }
+  void ViewElement(const ArgumentName& name, Access access, PyObject* object, CallMemory& memory,
+                   View& view) override {
+    Convert(name, access, object, memory, view);
+  }
+  Ref Allocate(DType dtype, int rank, const std::int64_t* shape, CallMemory&, View& view) {
     return python::Allocate(dtype, rank, shape, view);
   }
+  void Finish() {}
 };
 
-template <class Host>
-[[gnu::always_inline]] inline void ConvertTensor(Host& host, const char* op, PyObject* name,
+// f(call), a call of the given host. Those of NumPy and torch are types of their own, so that what
+// they do is inlined.
+template <class F>
+decltype(auto) WithCall(const Host& host, F&& f) {
+  if (&host == &NumpyHost()) {
+    NumpyCall call;
+    return f(call);
+  }
+  if (&host == &TorchHost()) {
+    TorchCall call;
+    return f(call);
+  }
+  RegisteredCall call(static_cast<const RegisteredHost&>(host));
+  return f(call);
+}
+
+template <class Call>
+[[gnu::always_inline]] inline void ConvertTensor(Call& call, const char* op, PyObject* name,
                                                  Access access, PyObject* object,
                                                  CallMemory& memory, anyop_value& value) {
   View& view = memory.NextView();
-  if constexpr (Host::kIsTorch) {
-    host.Convert(op, name, access, object, view);
-  } else if (!ViewDense(object, access, view.tensor)) [[unlikely]] {
-    ConvertOtherTensor(op, name, access, object, memory, view);
-  }
+  call.Convert({op, name}, access, object, memory, view);
   SetHead(value, ANYOP_TENSOR);
   value.t = &view.tensor;
 }
 
-template <class Host>
-[[gnu::always_inline]] inline void Convert(Host& host, const OperatorInfo& info,
+template <class Call>
+[[gnu::always_inline]] inline void Convert(Call& call, const OperatorInfo& info,
                                            const Parameter& param, PyObject* object,
                                            CallMemory& memory, anyop_value& value) {
   if (object == Py_None && param.is_optional) {
     value = {};
   } else if (param.kind == ParamKind::kTensor) [[likely]] {
-    ConvertTensor(host, info.name.c_str(), param.name,
+    ConvertTensor(call, info.name.c_str(), param.name,
                   param.is_mut ? Access::kWrite : Access::kRead, object, memory, value);
   } else {
     ConvertOther(info, param, object, memory, value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "define.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "module.h"
@@ -10,15 +11,16 @@
 namespace anyop::python {
 namespace {
 
-// (function, takes torch tensors, takes out[, is trusted]) for callers of one host. Borrowed.
+// (function, the host whose tensors it takes, takes out[, is trusted]). "": the caller's host.
+// Borrowed.
 DefinedFunction ToFunction(PyObject* row) {
   PyObject* function;
-  int is_torch, takes_out, is_trusted = 0;
-  if (!PyArg_ParseTuple(row, "Opp|p", &function, &is_torch, &takes_out, &is_trusted)) {
+  const char* host;
+  int takes_out, is_trusted = 0;
+  if (!PyArg_ParseTuple(row, "Osp|p", &function, &host, &takes_out, &is_trusted)) {
     throw ErrorSet{};
   }
-  return {function, is_torch ? ObjectKind::kTorch : ObjectKind::kNumpy, takes_out != 0,
-          is_trusted != 0};
+  return {function, *host ? InternHostName(host) : nullptr, takes_out != 0, is_trusted != 0};
 }
 
 void FillTables(Definition& d) {
@@ -57,15 +59,15 @@ bool Register(std::unique_ptr<Definition> owned, const std::string& name, const 
   return true;
 }
 
-// define(library, signature, gradient, flops, bytes, doc, file, source, for NumPy, for torch,
-// accept): (the operator's function, whether it is new).
+// define(library, signature, gradient, flops, bytes, doc, file, source, functions, accept): (the
+// operator's function, whether it is new).
 PyObject* Define(PyObject*, PyObject* args) {
   return Guarded([&] {
     PyObject* texts[8];
-    PyObject *for_numpy, *for_torch, *accept;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOO!O!O", &texts[0], &texts[1], &texts[2], &texts[3],
-                          &texts[4], &texts[5], &texts[6], &texts[7], &PyTuple_Type, &for_numpy,
-                          &PyTuple_Type, &for_torch, &accept)) {
+    PyObject *functions, *accept;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOO!O", &texts[0], &texts[1], &texts[2], &texts[3],
+                          &texts[4], &texts[5], &texts[6], &texts[7], &PyList_Type, &functions,
+                          &accept)) {
       throw ErrorSet{};
     }
     auto owned = std::make_unique<Definition>();
@@ -77,8 +79,10 @@ PyObject* Define(PyObject*, PyObject* args) {
     d.bytes = ToText(texts[4], "define: bytes");
     d.doc = ToNameShown(texts[5]);
     d.source = ToNameShown(texts[7]);
-    d.functions[0] = ToFunction(for_numpy);
-    d.functions[1] = ToFunction(for_torch);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(functions); ++i) {
+      d.functions.push_back(ToFunction(PyList_GET_ITEM(functions, i)));
+    }
+    if (d.functions.empty()) ThrowTypeError("define: there is no function.");
     d.accept = accept;
     FillTables(d);
     const std::string name = d.library + "." + ParseContract(d.signature)->name;
@@ -95,11 +99,11 @@ PyObject* Parse(PyObject*, PyObject* text) {
   });
 }
 
-// dtype_name(numpy.float32 or torch.float32): "f32"; its own text for a dtype that anyop lacks.
+// dtype_name(numpy.float32 or a framework's dtype): "f32"; its own text for a dtype that anyop
+// lacks.
 PyObject* NameOfDType(PyObject*, PyObject* object) {
   return Guarded([&] {
-    int dtype = TorchDType(object);
-    if (dtype < 0) dtype = ToDType(object);
+    const int dtype = DTypeOfAnyHost(object);
     if (dtype >= 0) return ToPython(Name(DType(dtype))).release();
     return Checked(PyObject_Str(object)).release();
   });
@@ -108,10 +112,20 @@ PyObject* NameOfDType(PyObject*, PyObject* object) {
 PyMethodDef g_methods[] = {
     {"define", Define, METH_VARARGS, "Registers an operator whose kernel is a function."},
     {"parse", Parse, METH_O, "The contract of a signature, as JSON."},
-    {"dtype_name", NameOfDType, METH_O, "anyop's name of a dtype of NumPy or torch."},
+    {"dtype_name", NameOfDType, METH_O, "anyop's name of a dtype of any host."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+const DefinedFunction& Definition::For(HostName caller) const {
+  const auto of = [&](HostName host) {
+    return std::find_if(functions.begin(), functions.end(),
+                        [&](const DefinedFunction& f) { return f.takes == host; });
+  };
+  auto found = caller ? of(caller) : functions.end();
+  if (found == functions.end()) found = of(nullptr);
+  return found == functions.end() ? functions.front() : *found;
+}
 
 Definition* DefinitionOf(const Operator& op) {
   const bool is_defined = op.kernels.size() == 1 && op.kernels[0].data.run == &RunFunction;

@@ -2,24 +2,25 @@
 // Operators whose kernel is a function of Python.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "call.h"
 #include "lend.h"
 
 namespace anyop::python {
 
-// What callers of one host get: the function, what it takes, and whether it writes `out` itself.
+// A function, what it takes, and whether it writes `out` itself.
 struct DefinedFunction {
   PyObject* function = nullptr;
-  ObjectKind kind = ObjectKind::kNumpy;
+  HostName takes = nullptr;  // tensors of this host; null: of the caller's
   bool takes_out = false;
   bool is_trusted = false;  // keeps no argument, so that tensors may be lent again
 };
 
 // The data of a kernel that is a function of Python. Never freed: plans point to it.
 struct Definition {
-  DefinedFunction functions[2];  // for callers with NumPy arrays, with torch tensors
-  PyObject* accept = nullptr;    // accept(function, is_torch, returned, results)
+  std::vector<DefinedFunction> functions;  // in the order in which For() prefers them
+  PyObject* accept = nullptr;              // accept(function, host, returned, results)
   OperatorInfo* info = nullptr;
 
   std::string library, signature, gradient, doc, source, flops, bytes;
@@ -30,6 +31,10 @@ struct Definition {
   const anyop_op* ops[1] = {&op};
   const char* docs[1] = {};
   const char* files[1] = {};
+
+  // What callers with tensors of a host get: the function for these, else the one for all, else
+  // the first.
+  const DefinedFunction& For(HostName caller) const;
 };
 
 // Of an operator that anyop.define made; null for any other.

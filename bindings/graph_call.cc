@@ -35,22 +35,19 @@ void Raising(const CompiledGraph& graph, F&& f) {
 }
 
 // replay(executable, specialisation, inputs, outputs)
-template <class Host, class F>
-PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slots& slots,
-                   F&& replay) {
+template <class HostCall, class F>
+PyObject* CallWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F&& replay) {
   OperatorInfo& info = graph.info;
   const std::size_t n_inputs = std::size_t(info.n_params), n_outputs = std::size_t(info.n_results);
   Room<anyop_value, kMaxParams + kMaxResults> values(n_inputs + n_outputs);
   anyop_value* frame = values.data();
   Room<View, kMaxParams + kMaxResults> views(n_inputs + n_outputs);
-  CallMemory memory(torch, views.data());
+  CallMemory memory(&call, views.data());
   Room<PyObject*, kMaxResults> given(n_outputs);
-  Gather(host, info, slots, memory, frame, given.data());
-  if constexpr (Host::kIsTorch) {
-    if (host.route() != TorchRoute::kFast) {
-      ThrowValueError(info.name + ": a graph cannot take these tensors: " + Describe(host.route()) +
-                      ". Try detached CPU tensors.");
-    }
+  Gather(call, info, slots, memory, frame, given.data());
+  if (!call.is_direct()) {
+    ThrowValueError(info.name + ": a graph cannot take these tensors: " + call.reason() +
+                    ". Try detached CPU tensors.");
   }
   graph.bound.Check(info.name);
   const std::span<const anyop_value> inputs(frame, n_inputs);
@@ -60,21 +57,19 @@ PyObject* CallWith(Host& host, TorchCall* torch, CompiledGraph& graph, const Slo
   Room<const DLTensor*, kMaxResults> outputs(n_outputs);
   Room<PyObject*, kMaxResults> objects(n_outputs);
   Results results(info.n_results, objects.data());
-  results.Allocate(host, info, shapes, memory, frame, given.data());
+  results.Allocate(call, info, shapes, memory, frame, given.data());
   for (std::size_t r = 0; r < n_outputs; ++r) outputs[r] = frame[n_inputs + r].t;
   ++graph.calls;
   const std::span<const DLTensor* const> out(outputs.data(), n_outputs);
-  const CallingHost calling(Host::kIsTorch ? HostKind::kTorch : HostKind::kNumpy);
+  const CallingHost calling(call.host().name);
   Raising(graph, [&] {
     if (EstimatedNs(*s) <= kReleaseNs) return replay(*graph.executable, *s, inputs, out);
     memory.CopyShapes();
     const WithoutLock released;
     replay(*graph.executable, *s, inputs, out);
   });
-  if constexpr (Host::kIsTorch) {
-    host.Finish();
-    graph.bound.CountWrites();
-  }
+  call.Finish();
+  graph.bound.CountWrites();
   return graph.tuple ? results.Tuple(graph.tuple) : results.Return(info);
 }
 
@@ -93,12 +88,9 @@ PyObject* Call(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObjec
     GraphSlots slots(graph.info);
     Sort(graph.info, args, n_args, keywords, slots);
     CheckKeywords(graph.info, slots);
-    if (IsForTorch(graph.info, slots) || (graph.is_torch && !slots.out)) {
-      TorchCall host;
-      return CallWith(host, &host, graph, slots, replay);
-    }
-    NumpyCall host;
-    return CallWith(host, nullptr, graph, slots, replay);
+    const Host& host =
+        graph.state_host && !slots.out ? *graph.state_host : HostOf(graph.info, slots);
+    return WithCall(host, [&](auto& call) { return CallWith(call, graph, slots, replay); });
   } catch (const FoundTraced&) {
     return RecordGraph(graph, args, n_args, keywords);
   } catch (...) {

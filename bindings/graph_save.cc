@@ -89,7 +89,7 @@ PyObject* LoadAll(PyObject*, PyObject* args) {
       const bool is_tuple = g.returns_tuple || g.graph.outputs.size() > 1;
       PyTypeObject* tuple = is_tuple ? &PyTuple_Type : nullptr;
       const Ref graph =
-          Checked(MakeCompiledGraph(g.name, std::move(g.graph), tuple, false, LoadedOptions()));
+          Checked(MakeCompiledGraph(g.name, std::move(g.graph), tuple, nullptr, LoadedOptions()));
       if (PyDict_SetItemString(graphs.get(), g.name.c_str(), graph.get()) < 0) throw ErrorSet{};
     }
     return Py_BuildValue("(Os)", graphs.get(), loaded.metadata.c_str());

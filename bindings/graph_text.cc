@@ -77,19 +77,17 @@ struct GivenData {
   const std::string& name;
   PyObject* arrays;  // a dict, or null
   std::vector<std::string> read_only;
-  bool has_torch = false;
+  const Host* host = nullptr;
   BoundState bound;
 
   Array operator()(const std::string& key) {
     PyObject* object = arrays ? PyDict_GetItemString(arrays, key.c_str()) : nullptr;
     if (!object) return Array();
     const Ref shown = ToPython(key);
-    bool is_torch = false;
     if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
       read_only.push_back(key);
     }
-    Array array = BoundArray(name.c_str(), shown.get(), object, false, &is_torch);
-    has_torch |= is_torch;
+    Array array = BoundArray(name.c_str(), shown.get(), object, false, &host);
     bound.Add(key, object);
     return array;
   }
@@ -111,7 +109,7 @@ PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
       throw ErrorSet{};
     }
     const std::string name = given_name ? ToText(given_name, "Graph.parse: the name") : "graph";
-    GivenData data{name, arrays, {}, false, {}};
+    GivenData data{name, arrays, {}, nullptr, {}};
     Graph graph = ParseGraph(ToText(text, "Graph.parse: the text"), std::ref(data));
     const std::vector<bool> written = WrittenRoots(graph);
     for (std::size_t i = 0; i < graph.values.size(); ++i) {
@@ -121,8 +119,7 @@ PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
       ThrowValueError(name + ": " + value + " is read-only, but is written. Try a copy.");
     }
     PyTypeObject* tuple = graph.outputs.size() > 1 ? &PyTuple_Type : nullptr;
-    return MakeCompiledGraph(name, std::move(graph), tuple, data.has_torch, {},
-                             std::move(data.bound));
+    return MakeCompiledGraph(name, std::move(graph), tuple, data.host, {}, std::move(data.bound));
   });
 }
 

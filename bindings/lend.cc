@@ -1,86 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lend.h"
 
-#include <memory>
-
 #include "anyop/tensor.h"
-#include "torch_api.h"
+#include "numpy_view.h"
 
 namespace anyop::python {
 namespace {
 
-// DLPack's own way of handing a tensor over, in a capsule of this name.
-struct DLManagedTensor {
-  DLTensor dl_tensor;
-  void* manager_ctx;
-  void (*deleter)(DLManagedTensor*);
-};
-constexpr const char* kFresh = "dltensor";  // a consumer renames the capsule
-
-struct TorchLoan {
-  DLManagedTensor managed;
-  std::int64_t shape[kMaxRank], strides[kMaxRank];
-};
-
-void EndLoan(DLManagedTensor* managed) {
-  static_cast<Ledger*>(managed->manager_ctx)->Drop();
-  delete reinterpret_cast<TorchLoan*>(managed);
-}
-
-void EndCapsule(PyObject* capsule) {
-  if (!PyCapsule_IsValid(capsule, kFresh)) return;
-  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
-  managed->deleter(managed);
-}
-
-Ref MakeCapsule(const DLTensor& t, Ledger* ledger) {
-  auto loan = std::make_unique<TorchLoan>();
-  const auto& tensor = static_cast<const Tensor&>(t);
-  for (int i = 0; i < t.ndim; ++i) {
-    loan->shape[i] = t.shape[i];
-    loan->strides[i] = tensor.stride(i);
-  }
-  loan->managed = {t, ledger, &EndLoan};
-  loan->managed.dl_tensor.shape = loan->shape;
-  loan->managed.dl_tensor.strides = loan->strides;
-  Ref capsule = Checked(PyCapsule_New(&loan->managed, kFresh, &EndCapsule));
-  ledger->Add();
-  loan.release();
-  return capsule;
-}
-
-Ref LendToTorch(const DLTensor& t, Ledger* ledger) {
-  static PyObject* from_dlpack = [] {
-    const Ref module = Checked(PyImport_ImportModule("torch.utils.dlpack"));
-    return Checked(PyObject_GetAttrString(module.get(), "from_dlpack")).release();
-  }();
-  const Ref capsule = MakeCapsule(t, ledger);
-  return Checked(PyObject_CallOneArg(from_dlpack, capsule.get()));
-}
-
-Ref MakeBase(Ledger* ledger) {
-  constexpr auto end = [](PyObject* capsule) {
-    static_cast<Ledger*>(PyCapsule_GetPointer(capsule, nullptr))->Drop();
-  };
-  Ref base = Checked(PyCapsule_New(ledger, nullptr, end));
-  ledger->Add();
-  return base;
-}
+void DropLedger(void* ledger) { static_cast<Ledger*>(ledger)->Drop(); }
 
 // NumPy would allocate for null, which an empty tensor may have.
 char* AddressOf(const DLTensor& t) {
   static std::int64_t nothing = 0;
   return t.data ? static_cast<char*>(t.data) + t.byte_offset : reinterpret_cast<char*>(&nothing);
 }
-
-}  // namespace
-
-Ref Lender::Lend(ObjectKind kind, const DLTensor& t, Access access) {
-  return kind == ObjectKind::kTorch ? LendToTorch(t, ledger_)
-                                    : ViewAsArray(t, access, MakeBase(ledger_));
-}
-
-namespace {
 
 bool IsSameLayout(const DLTensor& a, const DLTensor& b) {
   const bool is_alike = AddressOf(a) == AddressOf(b) && a.ndim == b.ndim &&
@@ -95,18 +28,19 @@ bool IsSameLayout(const DLTensor& a, const DLTensor& b) {
 }  // namespace
 
 // One tensor for each hash: what it points to may be gone by now, but then nobody asks for it.
-Ref LendAgain(const DLTensor& t) {
+Ref LendAgain(const Host& host, const DLTensor& t) {
   constexpr std::size_t kSlots = 4096;
   static PyObject* slots[kSlots] = {};
   static Ledger* const ledger = new Ledger;  // its loans never end
   std::size_t hash = reinterpret_cast<std::uintptr_t>(AddressOf(t)) / 16 + t.dtype.bits;
   for (int i = 0; i < t.ndim; ++i) hash = hash * 31 + std::size_t(t.shape[i]);
   PyObject*& slot = slots[(hash ^ hash / kSlots) % kSlots];
-  DLTensor seen;
-  if (slot && ViewPlain(ObjectKind::kTorch, slot, seen) && IsSameLayout(seen, t)) {
+  anyop_host_view seen;
+  if (slot && host.ViewPlain(slot, seen) && IsSameLayout(seen.tensor, t)) {
     return Ref::Borrow(slot);
   }
-  Ref made = LendToTorch(t, ledger);
+  ledger->Add();
+  Ref made = host.Lend(t, Access::kWrite, ledger, &DropLedger);
   Py_XSETREF(slot, Py_NewRef(made.get()));
   return made;
 }
@@ -128,31 +62,9 @@ Ref ViewAsArray(const DLTensor& t, Access access, Ref base) {
   return array;
 }
 
-Ref DTypeObject(ObjectKind kind, DType dtype) {
-  if (kind == ObjectKind::kNumpy) return ToNumpyDType(dtype);
-  if (!g_torch.is_known) Checked(PyImport_ImportModule("anyop.torch"));
-  return Ref::Borrow(g_torch.dtype_objects[int(dtype)]);
-}
-
-const void* DataOf(ObjectKind kind, PyObject* object) {
-  if (kind == ObjectKind::kNumpy) {
-    return PyArray_Check(object) ? PyArray_DATA(reinterpret_cast<PyArrayObject*>(object)) : nullptr;
-  }
-  if (!g_torch.is_known || !IsTorchTensor(object)) return nullptr;
-  const Ref address(PyObject_CallMethod(object, "data_ptr", nullptr));
-  const void* data = address ? PyLong_AsVoidPtr(address.get()) : nullptr;
-  if (PyErr_Occurred()) PyErr_Clear();  // a tensor of torch that has no memory of its own
-  return data;
-}
-
-bool ViewPlain(ObjectKind kind, PyObject* object, DLTensor& t) {
-  if (kind == ObjectKind::kNumpy) return ViewDense(object, Access::kRead, t);
-  const PyTypeObject* type = Py_TYPE(object);
-  if (!g_torch.is_fast || (type != g_torch.tensor && type != g_torch.parameter)) return false;
-  auto* const impl = static_cast<char*>(TorchImpl(object));
-  std::int64_t size;
-  const bool is_plain = !(TorchField<std::uint64_t>(impl, g_torch.at.keys) & g_torch.other_keys);
-  return is_plain && ViewTorch(impl, t, size) && (t.data || !size);
+Ref Lender::Lend(const Host& host, const DLTensor& t, Access access) {
+  ledger_->Add();
+  return host.Lend(t, access, ledger_, &DropLedger);
 }
 
 }  // namespace anyop::python

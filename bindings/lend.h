@@ -3,12 +3,9 @@
 #pragma once
 #include <atomic>
 
-#include "numpy_view.h"
-#include "python.h"
+#include "host.h"
 
 namespace anyop::python {
-
-enum class ObjectKind : bool { kNumpy, kTorch };
 
 // How many objects over one call's memory are alive; ends with the last of them.
 struct Ledger {
@@ -27,9 +24,9 @@ class Lender {
   Lender(const Lender&) = delete;
   Lender& operator=(const Lender&) = delete;
 
-  // An array or tensor over t's memory, which must outlive it. NumPy's is read-only unless it may
-  // be written; torch has no such thing. Throws ErrorSet.
-  Ref Lend(ObjectKind kind, const DLTensor& t, Access access);
+  // A tensor of the host over t's memory, which must outlive it; read-only unless it may be
+  // written, where the host knows such. Throws ErrorSet.
+  Ref Lend(const Host& host, const DLTensor& t, Access access);
   // Whether an object that was lent is still alive, or a view of one.
   bool has_open() const { return ledger_->references.load(std::memory_order_acquire) > 1; }
 
@@ -37,16 +34,10 @@ class Lender {
   Ledger* ledger_ = new Ledger;
 };
 
-// A torch tensor over t's memory, for code that keeps none: the same object whenever a tensor of
-// the same address and layout is asked for again. Throws ErrorSet.
-Ref LendAgain(const DLTensor& t);
+// A tensor over t's memory, for code that keeps none: the same object whenever a tensor of the same
+// address and layout is asked for again. Of the one host that lends_again(). Throws ErrorSet.
+Ref LendAgain(const Host& host, const DLTensor& t);
 // A NumPy array over t's memory, which `base` keeps alive.
 Ref ViewAsArray(const DLTensor& t, Access access, Ref base);
-// numpy.dtype or torch.dtype.
-Ref DTypeObject(ObjectKind kind, DType dtype);
-// Where the elements of an array or tensor of this kind begin; null for another object.
-const void* DataOf(ObjectKind kind, PyObject* object);
-// Views an array or tensor of this kind that needs no care; false for any other object.
-bool ViewPlain(ObjectKind kind, PyObject* object, DLTensor& t);
 
 }  // namespace anyop::python

@@ -127,12 +127,13 @@ struct DescribedCall {
   Plan& plan() { return *GetPlan(*info.op, frame); }
 };
 
-// call_memory(op, arguments, given, allocate): see the stub.
+// call_memory(op, arguments, given, allocate, host): see the stub.
 PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
   return Guarded([&] {
     PyObject *function, *arguments, *given, *allocate;
-    if (!PyArg_ParseTuple(args, "OO!O!O", &function, &PyTuple_Type, &arguments, &PyTuple_Type,
-                          &given, &allocate)) {
+    const char* host_name;
+    if (!PyArg_ParseTuple(args, "OO!O!Os", &function, &PyTuple_Type, &arguments, &PyTuple_Type,
+                          &given, &allocate, &host_name)) {
       throw ErrorSet{};
     }
     const OperatorInfo& info = ToOperator(function);
@@ -147,7 +148,7 @@ PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
       PyTuple_SET_ITEM(list.get(), r, object.release());
     }
     // allocate may have made calls of its own.
-    const CallingHost host(HostKind::kTorch);
+    const CallingHost host(InternHostName(host_name));
     Run(*info.op, call.plan(), call.frame);
     return list.release();
   });

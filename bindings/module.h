@@ -5,15 +5,17 @@
 
 namespace anyop::python {
 
-void AddOperatorFunctions(PyObject* module);     // load, functions, explain, info_json, counters
-void AddScopeFunctions(PyObject* module);        // policy, strict, threads
-void AddTorchFunctions(PyObject* module);        // what anyop.torch needs of the fast path
-void AddTorchRouteFunctions(PyObject* module);   // which torch operator stands behind a function
-void AddTorchThreadFunctions(PyObject* module);  // whose threads run parallel regions
-void AddDefineFunctions(PyObject* module);       // operators that are functions of Python
-void AddMemoryCallFunctions(PyObject* module);   // call_memory
-void AddExampleFunctions(PyObject* module);      // example_call, for tests
-void AddSavedGraphFunctions(PyObject* module);   // save_graphs, load_graphs
-void AddMachineFunctions(PyObject* module);      // what `anyop doctor` prints
+void AddOperatorFunctions(PyObject* module);        // load, functions, explain, info_json, counters
+void AddScopeFunctions(PyObject* module);           // policy, strict, threads
+void AddHostFunctions(PyObject* module);            // the hosts, first of all
+void AddRegisteredHostFunctions(PyObject* module);  // register_host
+void AddTorchFunctions(PyObject* module);           // what anyop.torch needs of the fast path
+void AddTorchRouteFunctions(PyObject* module);      // which torch operator stands behind a function
+void AddTorchThreadFunctions(PyObject* module);     // whose threads run parallel regions
+void AddDefineFunctions(PyObject* module);          // operators that are functions of Python
+void AddMemoryCallFunctions(PyObject* module);      // call_memory
+void AddExampleFunctions(PyObject* module);         // example_call, for tests
+void AddSavedGraphFunctions(PyObject* module);      // save_graphs, load_graphs
+void AddMachineFunctions(PyObject* module);         // what `anyop doctor` prints
 
 }  // namespace anyop::python

@@ -85,29 +85,22 @@ Ref ExplanationToPython(const Explanation& e) {
                                e.threads, e.text().c_str()));
 }
 
-// The frame of a call that is looked at, on either host.
-struct GatheredCall {
-  TorchCall torch;
-  const bool is_torch;
-  View views[kMaxParams + kMaxResults];
-  CallMemory memory;
-  anyop_value frame[kMaxParams + kMaxResults];
-  PyObject* given[kMaxResults];
-
-  GatheredCall(const OperatorInfo& info, const Slots& slots)
-      : is_torch(IsForTorch(info, slots)), memory(is_torch ? &torch : nullptr, views) {
-    if (!is_torch) {
-      NumpyCall numpy;
-      Gather(numpy, info, slots, memory, frame, given);
-      return;
+// f(frame, given results) of a call that is looked at, on any host.
+template <class F>
+decltype(auto) WithGathered(const OperatorInfo& info, const Slots& slots, F&& f) {
+  return WithCall(HostOf(info, slots), [&](auto& call) {
+    View views[kMaxParams + kMaxResults];
+    CallMemory memory(&call, views);
+    anyop_value frame[kMaxParams + kMaxResults];
+    PyObject* given[kMaxResults];
+    Gather(call, info, slots, memory, frame, given);
+    if (!call.is_direct()) {
+      ThrowValueError(info.name + ": this call goes through " + call.host().names.module +
+                      "'s dispatcher: " + call.reason() + ". Try detached CPU tensors.");
     }
-    Gather(torch, info, slots, memory, frame, given);
-    if (torch.route() != TorchRoute::kFast) {
-      ThrowValueError(info.name + ": this call goes through torch's dispatcher: " +
-                      Describe(torch.route()) + ". Try detached CPU tensors.");
-    }
-  }
-};
+    return f(frame, given);
+  });
+}
 
 // explain(op, *args, **kwargs): the arguments of a call that is not made.
 PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords) {
@@ -118,8 +111,9 @@ PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObj
     Sort(info, args + 1, n_args - 1, keywords, slots);
     Scope scope;
     if (slots.policy) scope.policy(ToText(slots.policy, "policy"));
-    GatheredCall call(info, slots);
-    return ExplanationToPython(Explain(*info.op, call.frame)).release();
+    return WithGathered(info, slots, [&](const anyop_value* frame, PyObject* const*) {
+      return ExplanationToPython(Explain(*info.op, frame)).release();
+    });
   });
 }
 
@@ -144,14 +138,16 @@ PyObject* TimeCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject
     OperatorInfo& info = ToOperator(args[1]);
     Slots slots;
     Sort(info, args + 2, n_args - 2, keywords, slots);
-    GatheredCall call(info, slots);
-    for (int r = 0; r < info.n_results; ++r) {
-      if (!call.given[r]) ThrowTypeError("time_call: out is missing.");
-    }
-    const auto start = std::chrono::steady_clock::now();
-    for (long i = 0; i < n; ++i) Run(*info.op, *GetPlan(*info.op, call.frame), call.frame);
-    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    return PyFloat_FromDouble(spent.count() / double(n));
+    return WithGathered(info, slots, [&](anyop_value* frame, PyObject* const* given) {
+      for (int r = 0; r < info.n_results; ++r) {
+        if (!given[r]) ThrowTypeError("time_call: out is missing.");
+      }
+      const auto start = std::chrono::steady_clock::now();
+      for (long i = 0; i < n; ++i) Run(*info.op, *GetPlan(*info.op, frame), frame);
+      const std::chrono::duration<double, std::nano> spent =
+          std::chrono::steady_clock::now() - start;
+      return PyFloat_FromDouble(spent.count() / double(n));
+    });
   });
 }
 

@@ -5,8 +5,6 @@
 #include <bit>
 
 #include "signature/dtype_names.h"
-#include "torch_api.h"
-#include "traced.h"
 
 namespace anyop::python {
 
@@ -83,8 +81,6 @@ int NumberOf(DType dtype) {
   return number;
 }
 
-std::string Start(const ArgumentName& name) { return std::string(name.op) + ": " + name.text(); }
-
 // "complex64[2, 3]", for a dtype that anyop has no name for.
 std::string ShowForeign(PyArrayObject* array) {
   const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
@@ -99,27 +95,13 @@ std::string ShowForeign(PyArrayObject* array) {
   return shown + ']';
 }
 
-[[noreturn]] void RefuseObject(PyObject* object, const ArgumentName& name) {
-  ThrowIfTraced(object);
-  if (g_torch.is_known && IsTorchTensor(object)) {
-    ThrowTypeError(Start(name) +
-                   " is a torch tensor, but the call has NumPy arrays, and all must come from one "
-                   "host. Try " +
-                   name.text() + ".numpy().");
-  }
-  const bool none = object == Py_None;
-  ThrowTypeError(Start(name) + " is " + (none ? "None" : Repr(object)) +
-                 ", but must be a NumPy array." +
-                 (none ? "" : " Try numpy.asarray(" + name.text() + ")."));
-}
-
 // Subclasses pass (numpy.memmap holds weights), unless they mean more than their memory says.
 void CheckIsPlain(PyObject* object, const ArgumentName& name) {
-  if (!PyArray_Check(object)) RefuseObject(object, name);
+  if (!PyArray_Check(object)) RefuseObject(NumpyHost(), object, name);
   if (Py_TYPE(object) == &PyArray_Type) return;
   static PyObject* const mask = PyUnicode_InternFromString("mask");
   if (!_PyType_Lookup(Py_TYPE(object), mask)) return;  // which runs no code of the class
-  ThrowTypeError(Start(name) + " is a masked array, but masks are not read. Try " + name.text() +
+  ThrowTypeError(name.start() + " is a masked array, but masks are not read. Try " + name.text() +
                  ".filled(0).");
 }
 
@@ -155,13 +137,6 @@ void Fill(PyArrayObject* array, int dtype, View& view) {
 
 }  // namespace
 
-std::string ArgumentName::text() const {
-  const char* s = PyUnicode_AsUTF8(name);
-  std::string shown = s ? s : "?";
-  if (element >= 0) shown += "[" + std::to_string(element) + "]";
-  return shown;
-}
-
 void InitTypes() {
   const std::pair<int, DType> known[] = {{NPY_DOUBLE, DType::kF64},   {NPY_FLOAT, DType::kF32},
                                          {NPY_HALF, DType::kF16},     {NPY_LONG, DType::kI64},
@@ -181,25 +156,25 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   const int dtype = DTypeOf(PyArray_DESCR(array));
   if (dtype < 0) {
-    ThrowValueError(Start(name) + " is " + ShowForeign(array) +
+    ThrowValueError(name.start() + " is " + ShowForeign(array) +
                     ", but anyop has no such dtype. Try a cast to f32 or i64.");
   }
   if (PyArray_DESCR(array)->byteorder == '>') {
-    ThrowValueError(Start(name) +
+    ThrowValueError(name.start() +
                     " has the bytes of its elements swapped, but must be in this "
                     "machine's order. Try " +
                     name.text() + ".astype(" + name.text() + ".dtype.newbyteorder('=')).");
   }
   if (PyArray_NDIM(array) > kMaxRank) {
-    ThrowValueError(Start(name) + " has " + std::to_string(PyArray_NDIM(array)) +
+    ThrowValueError(name.start() + " has " + std::to_string(PyArray_NDIM(array)) +
                     " dimensions, but must have at most " + std::to_string(kMaxRank) + ".");
   }
   if (access == Access::kWrite && !PyArray_ISWRITEABLE(array)) {
-    ThrowValueError(Start(name) + " is read-only, but is written. Try a copy.");
+    ThrowValueError(name.start() + " is read-only, but is written. Try a copy.");
   }
   if (!StridesAreWhole(array, Bytes(DType(dtype)))) {
     if (access == Access::kWrite) {
-      ThrowValueError(Start(name) +
+      ThrowValueError(name.start() +
                       " has a stride that is no multiple of its element, but is "
                       "written. Try a copy.");
     }

@@ -6,27 +6,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "anyop/dtype.h"
-#include "anyop/signature.h"
-#include "python.h"
+#include "host.h"
 
 namespace anyop::python {
-
-// A tensor of one call. `shape` and `strides` are used where the array's own cannot be.
-struct View {
-  DLTensor tensor;
-  std::int64_t strides[kMaxRank];
-};
-
-// How a call names the argument in a message: "rms_norm" and "weight", or "caches[2]".
-struct ArgumentName {
-  const char* op;
-  PyObject* name;
-  Py_ssize_t element = -1;
-  std::string text() const;  // "weight", "caches[2]"
-};
-
-enum class Access { kRead, kWrite };
 
 // Numbers of NumPy's types. Those of bfloat16 and the like, which NumPy does not have, are learned
 // from their first array, whichever package registered them (ml_dtypes, MindSpore).

@@ -6,7 +6,6 @@
 #include "call.h"
 #include "define.h"
 #include "signature/defaults.h"
-#include "signature/schema.h"
 
 namespace anyop::python {
 
@@ -60,7 +59,6 @@ OperatorInfo* MakeInfo(Operator& op) {
     if (IsTensor(p.kind) && !p.is_optional) info->takes_like = false;
   }
   FillOrder(*info);
-  info->takes_mask = HasOutputMask(*op.contract);
   for (int r = 0; r < op.n_results; ++r) {
     const Result& result = form.results[std::size_t(r)];
     info->result_names.push_back(Intern(result.name));

@@ -45,9 +45,6 @@ struct OperatorInfo {
   std::vector<PyObject*> result_names;  // interned
   bool is_declinable[kMaxResults];
   std::uint32_t declines[kMaxResults];  // bit p: left out if parameter p is absent (result `dp`)
-  bool takes_mask = false;              // its torch operator has output_mask
-  PyObject* torch_default = nullptr;    // the overloads of its torch operator, once registered
-  PyObject* torch_out = nullptr;
   PyTypeObject* result_type = nullptr;  // the named tuple of several results; made at first use
   PyMethodDef method{};
   std::string python_name, doc;

@@ -33,6 +33,8 @@ PyObject* MakeModule() {
   InitOpType();
   Ref module = Checked(PyModule_Create(&g_module));
   AddErrorClasses(module.get());
+  AddHostFunctions(module.get());
+  AddRegisteredHostFunctions(module.get());
   AddOperatorFunctions(module.get());
   AddScopeFunctions(module.get());
   AddTorchFunctions(module.get());

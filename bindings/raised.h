@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "host.h"
 #include "op_object.h"
 
 namespace anyop::python {
@@ -20,7 +21,7 @@ struct DirectArguments {
   PyObject* const* args;
   Py_ssize_t n_args;
   PyObject* keywords;
-  bool is_torch;
+  const Host& host;
 };
 
 // A call from Python that runs in this thread. What a function of Python raises within it may wait

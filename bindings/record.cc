@@ -52,7 +52,7 @@ class Recorder {
     CheckOutputs(graph);
     std::vector<GraphArgument> arguments;
     for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
-    trace_->has_torch_state |= compiled.is_torch;
+    if (compiled.state_host) trace_->state_host = compiled.state_host;
     trace_->bound.Add(compiled.bound);
     GraphCopy copy(graph, &trace_->builder, [&](const GraphValue& v) {
       if (v.kind != GraphValue::kConstant) {

@@ -30,8 +30,8 @@ class Results {
   Results& operator=(const Results&) = delete;
 
   // Allocates what the caller did not give and did not decline.
-  template <class Host>
-  [[gnu::always_inline]] void Allocate(Host& host, const OperatorInfo& info,
+  template <class Call>
+  [[gnu::always_inline]] void Allocate(Call& call, const OperatorInfo& info,
                                        const ResultShape* shapes, CallMemory& memory,
                                        anyop_value* frame, PyObject* const* given) {
     for (int r = 0; r < n_; ++r) {
@@ -45,7 +45,7 @@ class Results {
       } else {
         const ResultShape& shape = shapes[r];
         View& view = memory.NextView();
-        objects_[r] = host.Allocate(shape.dtype, shape.rank, shape.shape, view).release();
+        objects_[r] = call.Allocate(shape.dtype, shape.rank, shape.shape, memory, view).release();
         value.tag = ANYOP_TENSOR;
         value.t = &view.tensor;
       }

@@ -13,11 +13,17 @@
 namespace anyop::python {
 namespace {
 
-bool IsTorchCall(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
-                 PyObject* keywords) {
+const Host& HostOfCall(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                       PyObject* keywords) {
   Slots slots;
   Sort(info, args, n_args, keywords, slots);
-  return IsForTorch(info, slots);
+  return HostOf(info, slots);
+}
+
+// Whose tensors a function gets that takes the caller's, or those of a host that is named.
+const Host& HostFor(const DefinedFunction& function, HostName caller) {
+  const Host* host = FindHost(function.takes ? function.takes : caller);
+  return host && host->can_lend() ? *host : NumpyHost();
 }
 
 // Which of anyop's errors an exception is, for callers that cannot get it as it is.
@@ -57,9 +63,9 @@ class FunctionRun {
         frame_(frame),
         call_(std::exchange(PythonCall::innermost, nullptr)),
         direct_(call_ ? call_->direct(info_) : nullptr) {
-    const bool is_torch = direct_ ? direct_->is_torch : calling_host == HostKind::kTorch;
-    by_ = &definition.functions[is_torch];
-    kind_ = by_->kind;
+    const HostName caller = direct_ ? direct_->host.name : calling_host;
+    by_ = &definition.For(caller);
+    host_ = &HostFor(*by_, caller);
     CopyResults();
   }
   ~FunctionRun() { PythonCall::innermost = call_; }
@@ -110,9 +116,8 @@ class FunctionRun {
     if (!results && CopyPlain(returned.get())) return;
     if (!results) results = LendResults();
     const Ref done = Checked(WithPython([&] {
-      return PyObject_CallFunctionObjArgs(definition_.accept, by_->function,
-                                          kind_ == ObjectKind::kTorch ? Py_True : Py_False,
-                                          returned.get(), results.get(), nullptr);
+      return PyObject_CallFunction(definition_.accept, "OsOO", by_->function, host_->name,
+                                   returned.get(), results.get());
     }));
   }
 
@@ -137,16 +142,16 @@ class FunctionRun {
   bool CopyPlain(PyObject* returned) {
     const int n = info_.n_results;
     if (n > 1 && !(PyTuple_Check(returned) && PyTuple_GET_SIZE(returned) == n)) return false;
-    DLTensor from[kMaxResults];
+    anyop_host_view from[kMaxResults];
     for (int r = 0; r < n; ++r) {
       PyObject* one = n == 1 ? returned : PyTuple_GET_ITEM(returned, r);
-      if (!IsWanted(r) || !ViewPlain(kind_, one, from[r])) return false;
-      if (!IsAlike(from[r], ResultAt(r))) return false;
+      if (!IsWanted(r) || !host_->ViewPlain(one, from[r])) return false;
+      if (!IsAlike(from[r].tensor, ResultAt(r))) return false;
     }
     for (int r = 0; r < n; ++r) {
       const Tensor& to = ResultAt(r);
       const std::size_t bytes = std::size_t(to.size() * to.dtype.bits / 8);
-      std::memmove(to.base<char>(), static_cast<const Tensor&>(from[r]).base<char>(), bytes);
+      std::memmove(to.base<char>(), static_cast<const Tensor&>(from[r].tensor).base<char>(), bytes);
     }
     return n > 0;
   }
@@ -161,7 +166,7 @@ class FunctionRun {
   Ref LendResults() {
     Ref results = Checked(PyTuple_New(info_.n_results));
     for (int r = 0; r < info_.n_results; ++r) {
-      PyObject* one = IsWanted(r) ? lender_.Lend(kind_, ResultAt(r), Access::kWrite).release()
+      PyObject* one = IsWanted(r) ? lender_.Lend(*host_, ResultAt(r), Access::kWrite).release()
                                   : Py_NewRef(Py_None);
       PyTuple_SET_ITEM(results.get(), r, one);
     }
@@ -171,11 +176,10 @@ class FunctionRun {
   // The caller's own object where the frame still points into it: it may be kept for good.
   Ref ToTensor(const DLTensor& t, PyObject* own, Access access) {
     const bool is_own =
-        own && t.data && DataOf(kind_, own) == static_cast<char*>(t.data) + t.byte_offset;
-    if (!is_own && by_->is_trusted && kind_ == ObjectKind::kTorch) return LendAgain(t);
-    if (!is_own) return lender_.Lend(kind_, t, access);
-    if (kind_ == ObjectKind::kTorch || access == Access::kWrite) return Ref::Borrow(own);
-    return ViewAsArray(t, access, Ref::Borrow(own));
+        own && t.data && host_->DataOf(own) == static_cast<char*>(t.data) + t.byte_offset;
+    if (!is_own && by_->is_trusted && host_->lends_again()) return LendAgain(*host_, t);
+    if (!is_own) return lender_.Lend(*host_, t, access);
+    return access == Access::kWrite ? Ref::Borrow(own) : host_->ReadOnly(own, t);
   }
 
   Ref TensorList(const anyop_value& v, PyObject* own, Access access) {
@@ -211,7 +215,7 @@ class FunctionRun {
       case ANYOP_WORD:
         return ToPython(std::string_view(v.s, v.count));
       case ANYOP_DTYPE:
-        return DTypeObject(kind_, DType(v.i));
+        return host_->DTypeObject(DType(v.i));
       case ANYOP_TENSOR:
         return ToTensor(*v.t, own, access);
       case ANYOP_TENSORS:
@@ -275,7 +279,7 @@ class FunctionRun {
   PythonCall* const call_;
   const DirectArguments* const direct_;
   const DefinedFunction* by_;
-  ObjectKind kind_;
+  const Host* host_;  // whose tensors it gets
   Lender lender_;
   struct Result {
     DLTensor tensor;
@@ -305,8 +309,8 @@ PyObject* CallDefined(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
                       PyObject* keywords) {
   const OperatorInfo& info = *reinterpret_cast<OpObject*>(self)->info;
   return Guarded([&] {
-    const bool is_torch = IsTorchCall(info, args, n_args, keywords);
-    const DirectArguments arguments{info, args, n_args, keywords, is_torch};
+    const Host& host = HostOfCall(info, args, n_args, keywords);
+    const DirectArguments arguments{info, args, n_args, keywords, host};
     PythonCall call(&arguments);
     PyObject* result = CallOperator(self, args, n_args, keywords);
     if (!result) call.Restore();

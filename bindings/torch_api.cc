@@ -9,7 +9,6 @@
 
 #include "module.h"
 #include "signature/dtype_names.h"
-#include "traced.h"
 
 namespace anyop::python {
 
@@ -199,6 +198,7 @@ PyObject* Know(PyObject*, PyObject* torch) {
     }
     LearnDTypes(torch);
     g_torch.is_known = true;
+    StopExpecting("torch");
     return Py_NewRef(Py_None);
   });
 }
@@ -261,7 +261,7 @@ PyObject* GetReason(PyObject*, PyObject* tensor) {
     TorchCall call;
     View view;
     const Ref name = ToPython("x");
-    call.Convert("torch_reason", name.get(), Access::kRead, tensor, view);
+    call.Convert({"torch_reason", name.get()}, Access::kRead, tensor, view);
     return ToPython(Describe(call.route())).release();
   });
 }
@@ -272,7 +272,7 @@ PyObject* GetView(PyObject*, PyObject* tensor) {
     TorchCall call;
     View view;
     const Ref name = ToPython("x");
-    call.Convert("torch_view", name.get(), Access::kRead, tensor, view);
+    call.Convert({"torch_view", name.get()}, Access::kRead, tensor, view);
     if (call.route() != TorchRoute::kFast) ThrowValueError(Describe(call.route()));
     const DLTensor& t = view.tensor;
     const auto list = [&](const std::int64_t* from) {
@@ -316,8 +316,6 @@ PyMethodDef g_methods[] = {
     {"torch_view", GetView, METH_O, "A tensor as kernels see it."},
     {"torch_empty", MakeEmpty, METH_VARARGS, "A result as the fast path allocates it."},
     {nullptr, nullptr, 0, nullptr}};
-
-std::string Start(const ArgumentName& name) { return std::string(name.op) + ": " + name.text(); }
 
 std::string ShowForeign(PyObject* tensor) {
   const Ref dtype(PyObject_GetAttrString(tensor, "dtype"));
@@ -372,7 +370,7 @@ bool ForwardADIsOn() {
   return PyDict_GetItem(g_torch.forward_ad, key) != off;
 }
 
-TorchCall::TorchCall() : route_(ThreadRoute()) {}
+TorchCall::TorchCall() : HostCall(TorchHost()), route_(ThreadRoute()) {}
 
 // What holds for all calls of this thread now.
 TorchRoute TorchCall::ThreadRoute() {
@@ -410,29 +408,17 @@ void TorchCall::Finish() {
 void RefuseTorchTensor(PyObject* object, const ArgumentName& name) {
   const Ref rank(PyObject_GetAttrString(object, "ndim"));
   if (rank && PyLong_AsLong(rank.get()) > kMaxRank) {
-    ThrowValueError(Start(name) + " has " + std::to_string(PyLong_AsLong(rank.get())) +
+    ThrowValueError(name.start() + " has " + std::to_string(PyLong_AsLong(rank.get())) +
                     " dimensions, but must have at most " + std::to_string(kMaxRank) + ".");
   }
   PyErr_Clear();
-  ThrowValueError(Start(name) + " is " + ShowForeign(object) +
+  ThrowValueError(name.start() + " is " + ShowForeign(object) +
                   ", but anyop has no such dtype. Try a cast to f32 or i64.");
 }
 
 void RefuseInference(const ArgumentName& name) {
-  ThrowValueError(Start(name) +
+  ThrowValueError(name.start() +
                   " is an inference tensor, but is written outside inference mode. Try a clone().");
-}
-
-void RefuseBesideTorch(PyObject* object, const ArgumentName& name) {
-  ThrowIfTraced(object);
-  if (PyArray_Check(object)) {
-    ThrowTypeError(Start(name) +
-                   " is a NumPy array, but the call has torch tensors, and all must "
-                   "come from one host. Try torch.from_numpy(" +
-                   name.text() + ").");
-  }
-  ThrowTypeError(Start(name) + " is " + (object == Py_None ? "None" : Repr(object)) +
-                 ", but must be a torch tensor.");
 }
 
 int TorchDType(PyObject* object) {

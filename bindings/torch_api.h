@@ -103,7 +103,7 @@ inline bool IsTorchTensor(PyObject* object) {
 }
 
 // A number that is not known yet. Python's conversions would fix it, for all sizes.
-inline bool IsSymbolicNumber(PyObject* object) {
+inline bool IsTorchNumber(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return g_torch.is_known && (type == g_torch.symbolic[0] || type == g_torch.symbolic[1] ||
                               type == g_torch.symbolic[2]);
@@ -115,16 +115,27 @@ inline bool IsSymbolicNumber(PyObject* object) {
 bool ForwardADIsOn();
 
 // One call's view of torch: what holds for the thread, and what its tensors added up to.
-class TorchCall {
+class TorchCall final : public HostCall {
  public:
-  static constexpr bool kIsTorch = true;
   TorchCall();
   // Why this call may not go straight to the kernel.
   TorchRoute route() const { return route_; }
+  bool is_direct() const { return route_ == TorchRoute::kFast; }
+  const char* reason() const { return Describe(route_); }
 
-  void Convert(const char* op, PyObject* name, Access access, PyObject* object, View& view,
-               Py_ssize_t element = -1);
+  [[gnu::always_inline]] void Convert(const ArgumentName& name, Access access, PyObject* object,
+                                      CallMemory&, View& view) {
+    Convert(name, access, object, view);
+  }
+  void Convert(const ArgumentName& name, Access access, PyObject* object, View& view);
+  void ViewElement(const ArgumentName& name, Access access, PyObject* object, CallMemory&,
+                   View& view) override {
+    Convert(name, access, object, view);
+  }
   // A fresh tensor for a result, and its view.
+  Ref Allocate(DType dtype, int rank, const std::int64_t* shape, CallMemory&, View& view) {
+    return Allocate(dtype, rank, shape, view);
+  }
   Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view);
   // What autograd must know of tensors that were written.
   void Finish();
@@ -160,8 +171,6 @@ class TorchCall {
 
 // A tensor that has no plain view: a dtype of torch's own, too many dimensions.
 [[noreturn]] void RefuseTorchTensor(PyObject* object, const ArgumentName& name);
-// No torch tensor in a call of torch tensors.
-[[noreturn]] void RefuseBesideTorch(PyObject* object, const ArgumentName& name);
 
 // The memory of a TensorImpl that has some of its own, with its number of elements. False for a
 // dtype or rank that anyop does not know.
@@ -196,11 +205,11 @@ class TorchCall {
   return true;
 }
 
-inline void TorchCall::Convert(const char* op, PyObject* name, Access access, PyObject* object,
-                               View& view, Py_ssize_t element) {
+[[gnu::always_inline]] inline void TorchCall::Convert(const ArgumentName& name, Access access,
+                                                      PyObject* object, View& view) {
   PyTypeObject* type = Py_TYPE(object);
   if (type != g_torch.tensor && type != g_torch.parameter) [[unlikely]] {
-    if (!IsTorchTensor(object)) RefuseBesideTorch(object, {op, name, element});
+    if (!IsTorchTensor(object)) RefuseObject(host(), object, name);
     return Leave(TorchRoute::kSubclass);
   }
   if (route_ != TorchRoute::kFast) return;
@@ -214,8 +223,8 @@ inline void TorchCall::Convert(const char* op, PyObject* name, Access access, Py
   DLTensor& t = view.tensor;
   std::int64_t size;
   if (!ViewTorch(impl, t, size)) [[unlikely]]
-    RefuseTorchTensor(object, {op, name, element});
-  if (access == Access::kWrite) MarkWritten(object, {op, name, element}, keys, t);
+    RefuseTorchTensor(object, name);
+  if (access == Access::kWrite) MarkWritten(object, name, keys, t);
   if (!t.data && size) [[unlikely]]
     Leave(TorchRoute::kNoMemory);
 }

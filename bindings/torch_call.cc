@@ -1,78 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that torch's dispatcher must see: the same arguments, given to the torch operator that was
 // registered from the same signature.
-#include "call.h"
+#include "torch_call.h"
+
+#include <unordered_map>
+
+#include "elsewhere.h"
 #include "module.h"
+#include "signature/schema.h"
 
 namespace anyop::python {
 namespace {
 
-// The value of a parameter that the caller left out, as torch takes it.
-Ref DefaultObject(const Parameter& param) {
-  const anyop_value& v = param.default_value;
-  switch (v.tag) {
-    case ANYOP_BOOL:
-      return Ref(PyBool_FromLong(long(v.i)));
-    case ANYOP_INT:
-      return Checked(PyLong_FromLongLong(v.i));
-    case ANYOP_FLOAT:
-      return Checked(PyFloat_FromDouble(v.f));
-    case ANYOP_WORD:
-      return Ref::Borrow(param.words[v.index].text);
-    case ANYOP_DTYPE:
-      return Ref::Borrow(g_torch.dtype_objects[v.i]);
-    case ANYOP_INTS:
-    case ANYOP_FLOATS: {
-      Ref list = Checked(PyList_New(Py_ssize_t(v.count)));
-      for (std::uint32_t i = 0; i < v.count; ++i) {
-        PyObject* one =
-            v.tag == ANYOP_INTS ? PyLong_FromLongLong(v.is[i]) : PyFloat_FromDouble(v.fs[i]);
-        PyList_SET_ITEM(list.get(), Py_ssize_t(i), Checked(one).release());
-      }
-      return list;
-    }
-    default:
-      return Ref::Borrow(Py_None);
-  }
+// The overloads of an operator's torch operator, once they are registered.
+struct TorchOperator {
+  PyObject *functional = nullptr, *out = nullptr;
+  bool takes_mask = false;
+};
+std::unordered_map<const OperatorInfo*, TorchOperator>& Table() {
+  static auto& table = *new std::unordered_map<const OperatorInfo*, TorchOperator>;
+  return table;
 }
 
 Ref Argument(const Parameter& param, PyObject* object) {
-  if (!object) return DefaultObject(param);
+  if (!object) return DefaultObject(TorchHost(), param);
   if (param.kind != ParamKind::kDType || object == Py_None) return Ref::Borrow(object);
-  int dtype = TorchDType(object);
-  if (dtype < 0) dtype = ToDType(object);
+  const int dtype = DTypeOfAnyHost(object);
   return Ref::Borrow(dtype < 0 || !g_torch.dtype_objects[dtype] ? object
                                                                 : g_torch.dtype_objects[dtype]);
 }
 
-// The torch operator, registered now if its library was loaded a moment ago.
-PyObject* Overload(OperatorInfo& info) {
-  if (info.torch_default) return info.torch_default;
+// Registered now if its library was loaded a moment ago.
+const TorchOperator& OperatorOf(const OperatorInfo& info) {
+  if (const auto found = Table().find(&info); found != Table().end()) return found->second;
   const Ref host = Checked(PyImport_ImportModule("anyop.torch"));
   const Ref done = Checked(PyObject_CallMethod(host.get(), "register_new", nullptr));
-  if (!info.torch_default) {
-    Fail(ANYOP_NOT_AVAILABLE, info.name +
-                                  ": it has no torch operator. Try anyop doctor, which says what "
-                                  "keeps the torch host from working.");
-  }
-  return info.torch_default;
+  const auto found = Table().find(&info);
+  if (found != Table().end()) return found->second;
+  Fail(ANYOP_NOT_AVAILABLE, info.name +
+                                ": it has no torch operator. Try anyop doctor, which says what "
+                                "keeps the torch host from working.");
 }
 
 // Which results are wanted, as torch's operator takes it. Null if all are.
-Ref OutputMask(const OperatorInfo& info, PyObject* const* given) {
+Ref OutputMask(const OperatorInfo& info, const TorchOperator& op, PyObject* const* given) {
   bool all = true;
   for (int r = 0; r < info.n_results; ++r) all &= given[r] != Py_False;
-  if (all || !info.takes_mask) return Ref();
+  if (all || !op.takes_mask) return Ref();
   Ref mask = Checked(PyList_New(info.n_results));
   for (int r = 0; r < info.n_results; ++r) {
     PyList_SET_ITEM(mask.get(), r, Py_NewRef(given[r] == Py_False ? Py_False : Py_True));
   }
   return mask;
-}
-
-// Result r of several. A proxy has as many as are asked for, and cannot be iterated.
-Ref ResultOf(PyObject* results, int r) {
-  return Checked(PyObject_GetItem(results, Checked(PyLong_FromLong(r)).get()));
 }
 
 // Copies what was computed into the tensors that the caller gave for some of the results.
@@ -99,24 +78,14 @@ Ref GivenResults(const OperatorInfo& info, PyObject* const* given) {
   return tuple;
 }
 
-PyObject* Named(OperatorInfo& info, Ref results) {
-  if (info.n_results < 2) return results.release();
-  PyTypeObject* type = ResultType(info);
-  Ref named = Checked(type->tp_alloc(type, info.n_results));
-  for (int r = 0; r < info.n_results; ++r) {
-    PyTuple_SET_ITEM(named.get(), r, ResultOf(results.get(), r).release());
-  }
-  return named.release();
-}
-
 // torch_route(function, default overload, out overload or None)
 PyObject* SetRoute(PyObject*, PyObject* args) {
   return Guarded([&] {
     PyObject *function, *overload, *out;
     if (!PyArg_ParseTuple(args, "OOO", &function, &overload, &out)) throw ErrorSet{};
     OperatorInfo& info = ToOperator(function);
-    info.torch_default = Py_NewRef(overload);
-    info.torch_out = out == Py_None ? nullptr : Py_NewRef(out);
+    Table()[&info] = {Py_NewRef(overload), out == Py_None ? nullptr : Py_NewRef(out),
+                      HasOutputMask(*info.op->contract)};
     return Py_NewRef(Py_None);
   });
 }
@@ -142,7 +111,7 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
   FindGiven(info, slots.out, given);
   int n_given = 0;
   for (int r = 0; r < info.n_results; ++r) n_given += given[r] && given[r] != Py_False;
-  PyObject* overload = Overload(info);
+  const TorchOperator& op = OperatorOf(info);
   Ref arguments = Checked(PyTuple_New(info.n_params));
   for (int i = 0; i < info.n_params; ++i) {
     const Parameter& param = info.params[std::size_t(i)];
@@ -150,24 +119,24 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
     PyTuple_SET_ITEM(arguments.get(), i, Argument(param, slots[i]).release());
   }
   Ref keywords = Checked(PyDict_New());
-  if (n_given && n_given == info.n_results && info.torch_out) {
+  if (n_given && n_given == info.n_results && op.out) {
     for (int r = 0; r < info.n_results; ++r) {
       const std::string name =
           info.n_results == 1 ? "out" : "out_" + ToText(info.result_names[std::size_t(r)], "out");
       if (PyDict_SetItemString(keywords.get(), name.c_str(), given[r]) < 0) throw ErrorSet{};
     }
-    Ref made = Checked(PyObject_Call(info.torch_out, arguments.get(), keywords.get()));
+    Ref made = Checked(PyObject_Call(op.out, arguments.get(), keywords.get()));
     // A proxy stands for nothing, too.
     if (made.get() == Py_None || info.n_results > 1) made = GivenResults(info, given);
-    return Named(info, std::move(made));
+    return NamedResults(info, std::move(made));
   }
-  const Ref mask = OutputMask(info, given);
+  const Ref mask = OutputMask(info, op, given);
   if (mask && PyDict_SetItemString(keywords.get(), "output_mask", mask.get()) < 0) throw ErrorSet{};
-  Ref results = Checked(PyObject_Call(overload, arguments.get(), keywords.get()));
+  Ref results = Checked(PyObject_Call(op.functional, arguments.get(), keywords.get()));
   if (info.n_results == 1 && given[0] == Py_False) return Py_NewRef(Py_None);
   if (n_given) results = CopyInto(info, std::move(results), given);
   if (n_given && info.n_results == 1) return Py_NewRef(PyTuple_GET_ITEM(results.get(), 0));
-  return Named(info, std::move(results));
+  return NamedResults(info, std::move(results));
 }
 
 void AddTorchRouteFunctions(PyObject* module) {

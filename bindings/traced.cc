@@ -6,7 +6,7 @@
 
 #include <structmember.h>
 
-#include "torch_api.h"
+#include "convert.h"
 
 namespace anyop::python {
 
@@ -92,28 +92,26 @@ std::string KeyOf(const Array& a) {
 }  // namespace
 
 Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
-                 bool* is_torch) {
+                 const Host** host) {
   const Access access = is_written ? Access::kWrite : Access::kRead;
-  View view;
-  *is_torch = g_torch.is_known && IsTorchTensor(object);
-  if (*is_torch) {
-    TorchCall torch;
-    torch.Convert(op, name, access, object, view);
-    if (torch.route() != TorchRoute::kFast) {
-      ThrowValueError(std::string(op) + ": " + ToText(name, "a name") +
-                      " cannot be bound to a graph: " + Describe(torch.route()) +
+  const Host* of_tensor = HostOfTensor(object);
+  if (of_tensor && of_tensor != &NumpyHost()) *host = of_tensor;
+  return WithCall(of_tensor ? *of_tensor : NumpyHost(), [&](auto& call) {
+    View view;
+    CallMemory memory(&call, &view);
+    call.Convert({op, name}, access, object, memory, view);
+    const std::string start = std::string(op) + ": " + ToText(name, "a name");
+    if (!call.is_direct()) {
+      ThrowValueError(start + " cannot be bound to a graph: " + call.reason() +
                       ". Try a detached CPU tensor.");
     }
+    if (memory.has_copies()) {
+      ThrowValueError(start +
+                      " has a stride that is no multiple of its element, so that it cannot be "
+                      "bound to a graph. Try numpy.ascontiguousarray.");
+    }
     return Array::Wrap(view.tensor, Keep(object));
-  }
-  Ref copy;
-  ViewArray(object, access, {op, name}, view, copy);
-  if (copy) {
-    ThrowValueError(std::string(op) + ": " + ToText(name, "a name") +
-                    " has a stride that is no multiple of its element, so that it cannot be bound "
-                    "to a graph. Try numpy.ascontiguousarray.");
-  }
-  return Array::Wrap(view.tensor, Keep(object));
+  });
 }
 
 Trace& TraceOf(PyObject* tracer) {
@@ -126,9 +124,7 @@ Trace& TraceOf(PyObject* tracer) {
 
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen) {
-  bool is_torch = false;
-  const Array array = BoundArray(op, name, object, is_written, &is_torch);
-  trace.has_torch_state |= is_torch;
+  const Array array = BoundArray(op, name, object, is_written, &trace.state_host);
   const std::size_t before = trace.builder.graph().values.size();
   const int id = BindArray(trace, ToText(name, "a name"), array, is_frozen);
   if (std::size_t(id) == before) trace.bound.Add(trace.builder.graph().value(id).name, object);

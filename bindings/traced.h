@@ -17,8 +17,8 @@ struct Trace {
   GraphBuilder builder;
   std::map<std::string, int> states;  // by memory, dtype, shape and strides
   BoundState bound;
-  std::string place;  // of what is added; "" where it is the user's line
-  bool has_torch_state = false;
+  std::string place;                 // of what is added; "" where it is the user's line
+  const Host* state_host = nullptr;  // of its state, where that is not NumPy's
   bool is_done = false;
 };
 
@@ -55,7 +55,9 @@ PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_
 // The graph of a traced object. Throws ErrorSet if it is compiled already.
 Trace& TraceOf(PyObject* tracer);
 // The memory of an array or tensor, which is kept alive; nothing is copied.
-Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written, bool* is_torch);
+// host: whose tensor it is; left as it is for an array of NumPy's.
+Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
+                 const Host** host);
 // The value of an array or tensor, bound by reference. name: of the argument, in messages and text.
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen = false);

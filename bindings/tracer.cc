@@ -215,7 +215,7 @@ PyObject* Compile(PyObject* self, PyObject* returns) {
                      ", but must return a tensor, or a tuple, list or named tuple of tensors.");
     }
     trace.is_done = true;
-    return MakeCompiledGraph(trace.name, trace.builder.Finish(), tuple, trace.has_torch_state, {},
+    return MakeCompiledGraph(trace.name, trace.builder.Finish(), tuple, trace.state_host, {},
                              std::move(trace.bound));
   });
 }

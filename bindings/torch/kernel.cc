@@ -8,6 +8,8 @@
 namespace anyop::torch_host {
 namespace {
 
+const HostName kTorch = InternHostName("torch");
+
 // A result that nobody wants, or that belongs to an absent argument.
 bool IsDeclined(const TorchOperator& op, const c10::IValue* arguments, const anyop_value* frame,
                 int r) {
@@ -60,7 +62,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
     results.emplace_back(EmptyCpu(sizes, ToTorch(shape.dtype)));
     frame.SetFresh(r, results.back(), shape);
   }
-  const CallingHost host(HostKind::kTorch);  // a kernel in Python gets torch tensors
+  const CallingHost host(kTorch);  // a kernel in Python gets torch tensors
   Run(*t.op, plan, frame.values());
   if (variant == Variant::kFunctional) {
     torch::jit::drop(*stack, std::size_t(n));

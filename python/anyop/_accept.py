@@ -26,11 +26,9 @@ class Acceptor:
     def __init__(self, op: str, names: Sequence[str]) -> None:
         self._op, self._names = op, names
 
-    def __call__(
-        self, function: Any, is_torch: bool, returned: Any, results: tuple[Any, ...]
-    ) -> None:
-        """results: the caller's memory; None for a result that was declined."""
-        copy = _copy_tensor if is_torch else _copy_array
+    def __call__(self, function: Any, host: str, returned: Any, results: tuple[Any, ...]) -> None:
+        """results: the caller's memory, as tensors of the host; None for one that was declined."""
+        copy = _COPIES.get(host, _copy_other)
         for name, value, result in zip(
             self._names, self._spread(function, returned, len(results)), results, strict=True
         ):
@@ -91,3 +89,10 @@ def _copy_tensor(value: Any, result: Any) -> tuple[str, str] | None:
         return f"{_show(value)} on {value.device}", " Try .cpu()."
     result.copy_(value.detach() if value.requires_grad else value)
     return None
+
+
+def _copy_other(value: Any, result: Any) -> tuple[str, str] | None:
+    return None if _anyop.copy_tensor(value, result) else (_show(value), "")
+
+
+_COPIES = {"numpy": _copy_array, "torch": _copy_tensor}

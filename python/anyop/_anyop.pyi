@@ -27,8 +27,8 @@ def info_text(op: _Function | str) -> str: ...
 
 _Row = tuple[str, str, str, list[tuple[str, bool, str, float]], list[str], int, float, int, str]
 
-# Function, takes torch tensors, takes out, keeps no tensor for sure.
-_Defined = tuple[_Function, bool, bool] | tuple[_Function, bool, bool, bool]
+# Function, the host whose tensors it takes ("": its caller's), takes out, keeps no tensor for sure.
+_Defined = tuple[_Function, str, bool] | tuple[_Function, str, bool, bool]
 
 def define(
     library: str,
@@ -39,9 +39,8 @@ def define(
     doc: str,
     file: str,
     source: str,
-    for_numpy: _Defined,
-    for_torch: _Defined,
-    accept: Callable[[_Function, bool, Any, tuple[Any, ...]], None],
+    functions: Sequence[_Defined],
+    accept: Callable[[_Function, str, Any, tuple[Any, ...]], None],
     /,
 ) -> tuple[_Function, bool]: ...
 def parse(signature: str, /) -> str: ...
@@ -71,14 +70,26 @@ def flops_memory(
 ) -> float: ...
 
 # arguments: a value per parameter, tensors described. given: per result a description, None to have
-# it allocated, False to decline it. Returns what allocate returned first, None for other results.
+# it allocated, False to decline it. host: whose tensors operators in Python get. Returns what
+# allocate returned first, None for other results.
 def call_memory(
     op: _Function | str,
     arguments: tuple[Any, ...],
     given: tuple[_Described | bool | None, ...],
     allocate: Callable[[str, tuple[int, ...]], tuple[Any, _Described]],
+    host: str,
     /,
 ) -> tuple[Any, ...]: ...
+
+# Hosts: see anyop/python_host.h. register_host returns the framework's name; elsewhere(op, args,
+# out) makes a call that the framework must see. expect_host: what to import where calls come with
+# tensors of a framework that was imported before anyop could notice.
+def hosts() -> list[str]: ...
+def expect_host(module: str, adapter: str, /) -> None: ...
+def register_host(
+    capsule: Any, elsewhere: Callable[[_Function, tuple[Any, ...], Any], Any] | None, /
+) -> str: ...
+def copy_tensor(value: Any, to: Any, /) -> bool: ...
 
 # A generated call, for tests: per parameter its value and, for an index tensor, the rule of what it
 # holds. Tensors are (dtype, shape). form: -1 for any. None where the options leave no call.

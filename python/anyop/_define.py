@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Function = Callable[..., Any]
 
+_CALLERS = ""  # in place of a host: takes what its caller has
 _defined: dict[str, Function] = {}  # by full name: what the first definition bound
 _lock = threading.RLock()
 
@@ -32,6 +33,7 @@ def define(
     torch: Function | None = None,
     flops: str = "",
     bytes: str = "",
+    **hosts: Function,
 ) -> Any:
     """Makes a Python function an operator of `library`, and returns the operator.
 
@@ -44,11 +46,12 @@ def define(
     with a fake and, where `gradient` names an operator, autograd.
 
     The function takes the parameters of the signature, in order: NumPy arrays from a caller with
-    NumPy arrays, torch tensors from a caller with those; `numpy=` and `torch=` give a function that
-    always takes that kind, whoever calls. Nothing is copied for it. It returns the results, in
-    order, of exactly the promised dtypes and shapes, and they are copied to the caller's; where it
-    has a parameter `out`, it may write there itself. It changes nothing but `mut` arguments, and
-    keeps no argument beyond its call. It is not called where there is nothing to write.
+    NumPy arrays, torch tensors from a caller with those; `numpy=` and `torch=` (and any other host
+    by its module's name) give a function that always takes that kind, whoever calls. Nothing is
+    copied for it. It returns the results, in order, of exactly the promised dtypes and shapes, and
+    they are copied to the caller's; where it has a parameter `out`, it may write there itself. It
+    changes nothing but `mut` arguments, and keeps no argument beyond its call. It is not called
+    where there is nothing to write.
 
     gradient      an operator of the same library that is defined already; names wire it, as in C++
     flops, bytes  costs, as expressions of the signature's language
@@ -62,24 +65,21 @@ def define(
     """
 
     def make(function: Function | None) -> Function:
-        functions = _for_each_host(function, numpy, torch)
+        for host in hosts:
+            if host not in _anyop.hosts():
+                known = [*inspect.signature(define).parameters, *_anyop.hosts()]
+                raise _anyop.WrongType(
+                    f"define: unknown argument '{host}'.{_anyop.did_you_mean(host, known)}"
+                )
+        own = {"numpy": numpy, "torch": torch, **hosts}
+        functions = [(f, host) for host, f in own.items() if f is not None]
+        if function is not None:
+            functions.insert(0, (function, _CALLERS))
         return _define(signature, library, gradient, flops, bytes, functions)
 
-    if function is None and numpy is None and torch is None:
+    if function is None and numpy is None and torch is None and not hosts:
         return make
     return make(function)
-
-
-def _for_each_host(
-    function: Function | None, numpy: Function | None, torch: Function | None
-) -> list[tuple[Function, bool]]:
-    """For callers with NumPy arrays, with torch tensors: what runs, whether it takes tensors."""
-    for_numpy = [(numpy, False), (function, False), (torch, True)]
-    for_torch = [(torch, True), (function, True), (numpy, False)]
-    return [
-        next((f, takes) for f, takes in choices if f is not None)
-        for choices in (for_numpy, for_torch)
-    ]
 
 
 def _define(
@@ -88,20 +88,20 @@ def _define(
     gradient: str,
     flops: str,
     bytes: str,
-    functions: list[tuple[Function, bool]],
+    functions: list[tuple[Function, str]],
 ) -> Function:
     contract = json.loads(_anyop.parse(signature))
     name = f"{library}.{contract['name']}"
     _check_library(name, library)
     _check_gradient(name, library, gradient)
-    rows = [(f, takes, _takes_out(name, f, contract["params"])) for f, takes in functions]
+    rows = [(f, host, _takes_out(name, f, contract["params"])) for f, host in functions]
     first = functions[0][0]
     file, line = _place(first)
     with _lock:
         operator, is_new = _anyop.define(
             library, signature, gradient, flops, bytes,
             inspect.getdoc(first) or "", file, f"{Path(file).name}:{line}",
-            rows[0], rows[1], Acceptor(name, [r["name"] for r in contract["results"]]),
+            rows, Acceptor(name, [r["name"] for r in contract["results"]]),
         )  # fmt: skip
         if is_new:
             _defined[name] = first

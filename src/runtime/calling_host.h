@@ -2,23 +2,27 @@
 // Which framework's tensors the calls of a thread come with. Kernels in C++ need not know; a kernel
 // that is a function of a framework's own language gets its tensors as that framework's.
 #pragma once
+#include <string_view>
 
 namespace anyop {
 
-enum class HostKind : unsigned char { kUnknown, kNumpy, kTorch };
+// The name of a framework: one address for each, so that names are compared as pointers.
+using HostName = const char*;
+HostName InternHostName(std::string_view name);
 
-extern constinit thread_local HostKind calling_host [[gnu::tls_model("initial-exec")]];
+// Null: not known.
+extern constinit thread_local HostName calling_host [[gnu::tls_model("initial-exec")]];
 
 // Set by an adapter around its calls.
 class CallingHost {
  public:
-  explicit CallingHost(HostKind kind) : outer_(calling_host) { calling_host = kind; }
+  explicit CallingHost(HostName host) : outer_(calling_host) { calling_host = host; }
   ~CallingHost() { calling_host = outer_; }
   CallingHost(const CallingHost&) = delete;
   CallingHost& operator=(const CallingHost&) = delete;
 
  private:
-  HostKind outer_;
+  HostName outer_;
 };
 
 }  // namespace anyop

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/host.h"
 
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "anyop/tensor.h"
@@ -11,7 +15,14 @@
 
 namespace anyop {
 
-constinit thread_local HostKind calling_host = HostKind::kUnknown;
+constinit thread_local HostName calling_host = nullptr;
+
+HostName InternHostName(std::string_view name) {
+  static auto& mutex = *new std::mutex;
+  static auto& names = *new std::set<std::string, std::less<>>;  // whose nodes stay where they are
+  const std::lock_guard lock(mutex);
+  return names.emplace(name).first->c_str();
+}
 
 namespace {
 

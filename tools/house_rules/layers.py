@@ -34,7 +34,7 @@ FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype)\.h|include/anyop/simd
 # Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
 FRAMEWORKS = {
     r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/cli/opponents.cc"),
-    r"Python\.h|numpy/.*": ("bindings/",),
+    r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
 # Folders that includes begin at, and folders whose files name their neighbours without any.
 ROOTS = ("src/", "include/", "", "optest/")

@@ -86,10 +86,8 @@ def take_raised() -> BaseException | None:
 class _PartAcceptor(Acceptor):
     """Speaks of the part's function."""
 
-    def __call__(
-        self, function: Any, is_torch: bool, returned: Any, results: tuple[Any, ...]
-    ) -> None:
-        super().__call__(_now.row.name, is_torch, returned, results)
+    def __call__(self, function: Any, host: str, returned: Any, results: tuple[Any, ...]) -> None:
+        super().__call__(_now.row.name, host, returned, results)
 
 
 def operator(
@@ -104,9 +102,9 @@ def operator(
             name = f"call_{len(_operators)}"
             names = [r.partition(":")[0] for r in results]
             is_torch = library == TORCH  # operators of torch keep nothing of what they are given
-            for_numpy, for_torch = (run, is_torch, False, is_torch), (run, True, False, is_torch)
+            row = (run, "torch" if is_torch else "", False, is_torch)
             _operators[key] = _anyop.define(
                 library, name + signature, "", "", "", "Runs a function of the host.", __file__,
-                "host.py", for_numpy, for_torch, _PartAcceptor(f"{library}.{name}", names),
+                "host.py", [row], _PartAcceptor(f"{library}.{name}", names),
             )[0]  # fmt: skip
         return _operators[key]

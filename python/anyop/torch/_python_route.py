@@ -65,7 +65,7 @@ class _Kernel:
         for i, out in enumerate(call.outs):
             if given[i] is None:
                 given[i] = self.describe(op.out_names[i], out)
-        made = _anyop.call_memory(op.name, arguments, tuple(given), self.allocate)
+        made = _anyop.call_memory(op.name, arguments, tuple(given), self.allocate, "torch")
         return op.returned(self.overload, made, call.outs)
 
     def allocate(self, dtype: str, shape: tuple[int, ...]) -> Any:

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts that registered themselves through anyop/python_host.h.
+#pragma once
+#include <vector>
+
+#include "host.h"
+
+namespace anyop::python {
+
+class RegisteredHost final : public Host {
+ public:
+  // elsewhere(op, args, out) calls the framework's own operator; None where there is none.
+  RegisteredHost(const anyop_python_host& record, PyObject* elsewhere);
+
+  bool IsTensor(PyObject* object) const override { return record.is_tensor(object) != 0; }
+  bool ViewPlain(PyObject* object, anyop_host_view& view) const override;
+  const void* DataOf(PyObject* object) const override;
+  bool can_lend() const override { return record.lend != nullptr; }
+  Ref Lend(const DLTensor& t, Access access, void* owner, void (*end)(void*)) const override;
+  Ref DTypeObject(DType dtype) const override;
+  int ToDType(PyObject* object) const override;
+  HostMemory MemoryOf(PyObject* object) const override;
+  bool Holds(const HostMemory& memory) const override;
+  void CountWrite(PyObject* tensor) const override {
+    if (record.written) record.written(tensor);
+  }
+  PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override;
+
+  anyop_python_host record{};  // with what this version knows of it
+
+ private:
+  PyObject* const elsewhere_;
+};
+
+// One call with the tensors of such a host.
+class RegisteredCall final : public HostCall {
+ public:
+  explicit RegisteredCall(const RegisteredHost& host) : HostCall(host), record_(host.record) {}
+
+  bool is_direct() const { return !reason_; }
+  const char* reason() const { return reason_; }
+  void Convert(const ArgumentName& name, Access access, PyObject* object, CallMemory& memory,
+               View& view);
+  void ViewElement(const ArgumentName& name, Access access, PyObject* object, CallMemory& memory,
+                   View& view) override {
+    Convert(name, access, object, memory, view);
+  }
+  Ref Allocate(DType dtype, int rank, const std::int64_t* shape, CallMemory& memory, View& view);
+  void Finish() const {
+    for (PyObject* tensor : written_) record_.written(tensor);
+  }
+
+ private:
+  const anyop_python_host& record_;
+  const char* reason_ = nullptr;
+  std::vector<PyObject*> written_;  // borrowed, like all arguments; only where the host asks
+};
+
+}  // namespace anyop::python
