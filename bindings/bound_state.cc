@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/alias.h"
+#include "graph/ir/alias.h"
 
 namespace anyop::python {
 

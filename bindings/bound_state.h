@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "host.h"
 
 namespace anyop::python {

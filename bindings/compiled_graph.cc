@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstddef>
 
-#include "graph/alias.h"
-#include "graph/text.h"
+#include "graph/ir/alias.h"
+#include "graph/ir/text.h"
 #include "torch_api.h"
 
 namespace anyop::python {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "compiled_graph.h"
-#include "graph/describe.h"
-#include "graph/text.h"
+#include "graph/ir/text.h"
+#include "graph/specialise/describe.h"
 
 namespace anyop::python {
 namespace {

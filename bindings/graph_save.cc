@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs in folders: what anyop._graph.saved needs.
 #include "compiled_graph.h"
-#include "graph/load.h"
-#include "graph/save.h"
+#include "graph/saved/load.h"
+#include "graph/saved/save.h"
 #include "module.h"
 #include "results.h"
 

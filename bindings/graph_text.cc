@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "compiled_graph.h"
-#include "graph/alias.h"
-#include "graph/specialisation.h"
-#include "graph/text.h"
+#include "graph/builder/parse_graph.h"
+#include "graph/ir/alias.h"
+#include "graph/ir/text.h"
+#include "graph/specialise/specialisation.h"
 #include "lend.h"
 
 namespace anyop::python {

@@ -2,7 +2,7 @@
 // Calls of operators on traced values.
 #include "call.h"
 #include "compiled_graph.h"
-#include "graph/copy_graph.h"
+#include "graph/builder/copy_graph.h"
 #include "results.h"
 #include "traced.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bound_state.h"
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "op_object.h"
 
 namespace anyop::python {

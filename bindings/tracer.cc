@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "compiled_graph.h"
-#include "graph/text.h"
+#include "graph/ir/text.h"
 #include "traced.h"
 
 namespace anyop::python {

@@ -4,8 +4,8 @@
 #include <deque>
 #include <vector>
 
-#include "graph/frame.h"
-#include "graph/layout.h"
+#include "graph/ir/frame.h"
+#include "graph/ir/layout.h"
 #include "runtime/call.h"
 
 namespace anyop::testing {

@@ -3,9 +3,10 @@
 // refused at its place, or read, printed as it is read again, compiled and specialised.
 #include <map>
 
+#include "graph/builder/parse_graph.h"
 #include "graph/executable.h"
 #include "graph/fuzz_testing.h"
-#include "graph/text.h"
+#include "graph/ir/text.h"
 #include "random_graph.h"
 #include "runtime/registry.h"
 

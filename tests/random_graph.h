@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/builder.h"
-#include "graph/layout.h"
-#include "graph/pattern.h"
+#include "graph/builder/builder.h"
+#include "graph/ir/layout.h"
+#include "graph/passes/pattern.h"
 #include "platform/error.h"
 #include "runtime/call.h"
 #include "signature/generate.h"

@@ -10,11 +10,13 @@
 #include <cstdlib>
 
 #include "eager_graph.h"
-#include "graph/alias.h"
-#include "graph/check_places.h"
-#include "graph/dependences.h"
-#include "graph/specialisation.h"
-#include "graph/text.h"
+#include "graph/builder/parse_graph.h"
+#include "graph/executable.h"
+#include "graph/ir/alias.h"
+#include "graph/ir/text.h"
+#include "graph/passes/dependences.h"
+#include "graph/specialise/check_places.h"
+#include "graph/specialise/specialisation.h"
 #include "random_graph.h"
 #include "runtime/check_mode.h"
 #include "runtime/registry.h"

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/executable.h"
-#include "graph/load.h"
-#include "graph/save.h"
-#include "graph/text.h"
+#include "graph/ir/text.h"
+#include "graph/saved/load.h"
+#include "graph/saved/save.h"
 #include "platform/error.h"
 #include "runtime/operator.h"
 

@@ -2,7 +2,7 @@
 // The public header, as a user calls it.
 #include "anyop/graph.h"
 
-#include "graph/save_testing.h"
+#include "graph/saved/save_testing.h"
 
 namespace anyop {
 namespace {

@@ -5,10 +5,10 @@
 #include <bit>
 #include <mutex>
 
-#include "graph/boundary.h"
-#include "graph/inputs.h"
-#include "graph/instance.h"
-#include "graph/specialisation.h"
+#include "graph/replay/boundary.h"
+#include "graph/replay/instance.h"
+#include "graph/specialise/inputs.h"
+#include "graph/specialise/specialisation.h"
 #include "platform/error.h"
 #include "runtime/policy.h"
 #include "runtime/thread_state.h"
@@ -89,7 +89,7 @@ class Executable::Impl {
       if (!arena) arena = std::make_unique<GraphArena>();
       arena->Reserve(s->memory.peak_bytes);
       is_new = !instance;
-      if (is_new) instance = std::make_unique<Instance>(*s);
+      if (is_new) instance = std::make_shared<Instance>(*s);
     }
     ~Loan() {
       std::lock_guard lock(impl->mutex_);
@@ -97,14 +97,14 @@ class Executable::Impl {
       impl->arenas_.push_back(std::move(arena));
     }
     template <class T>
-    static void Take(std::vector<std::unique_ptr<T>>* from, std::unique_ptr<T>* to) {
+    static void Take(std::vector<T>* from, T* to) {
       if (from->empty()) return;
       *to = std::move(from->back());
       from->pop_back();
     }
     Impl* impl;
     Specialisation* s;
-    std::unique_ptr<Instance> instance;
+    std::shared_ptr<Instance> instance;
     std::unique_ptr<GraphArena> arena;
     bool is_new = false;
   };

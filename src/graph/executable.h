@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
-#include "graph/passes.h"
+#include "graph/ir/graph.h"
+#include "graph/passes/passes.h"
 #include "signature/check.h"
 
 namespace anyop {
@@ -33,6 +33,13 @@ struct CompileOptions {
   std::int64_t block_rows = 0;       // of these; 0: by the caches and the work, else for tests
   PassListener on_pass = nullptr;    // told what each pass changed
 };
+
+// Those for graphs that were saved: the passes ran before that, and would pack and fold again.
+inline CompileOptions LoadedOptions() {
+  CompileOptions options;
+  options.optimize = false;
+  return options;
+}
 
 // What a specialisation came to.
 struct MemoryReport {

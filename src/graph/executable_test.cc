@@ -6,7 +6,7 @@
 #include <new>
 #include <thread>
 
-#include "graph/specialisation.h"
+#include "graph/specialise/specialisation.h"
 #include "graph/testing.h"
 
 namespace {

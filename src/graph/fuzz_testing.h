@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "anyop/runtime.h"
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "platform/testing/fuzz.h"
 
 namespace anyop::fuzz {

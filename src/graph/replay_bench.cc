@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/executable.h"
 #include "runtime/call.h"
 #include "runtime/registry.h"

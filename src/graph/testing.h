@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/builder.h"
+#include "graph/builder/builder.h"
 #include "graph/executable.h"
 #include "runtime/testing/testing.h"
 

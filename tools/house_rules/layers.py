@@ -11,6 +11,12 @@ from house_rules.imports import LATE, Import, imports, module_name
 from house_rules.tree import CPP, Breach, Tree, is_test
 
 _SOURCE = ("include/anyop", "src/platform", "src/signature", "src/runtime", "src/graph")
+
+
+def _graph(*rooms: str) -> tuple[str, ...]:
+    return (*_SOURCE[:4], *(f"src/graph/{room}" for room in rooms))
+
+
 # The folder of a file, and the folders that it may include; the longest that fits decides. Every
 # folder may include itself.
 CPP_LAYERS: dict[str, tuple[str, ...]] = {
@@ -18,7 +24,14 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "src/platform": _SOURCE[:1],
     "src/signature": _SOURCE[:2],
     "src/runtime": _SOURCE[:3],
-    "src/graph": _SOURCE[:4],
+    "src/graph": _SOURCE,  # its front, above its rooms
+    "src/graph/ir": _graph(),
+    "src/graph/builder": _graph("ir"),
+    "src/graph/memory": _graph("ir"),
+    "src/graph/specialise": _graph("ir", "memory"),
+    "src/graph/replay": _graph("ir", "memory", "specialise"),
+    "src/graph/passes": _graph("ir", "builder", "memory", "replay"),
+    "src/graph/saved": _graph("ir", "builder"),
     "programs": ("include/anyop",),
     "examples": ("include/anyop",),
     "ops": ("include/anyop", "ops/common"),
@@ -85,12 +98,16 @@ def layers(tree: Tree) -> Iterator[Breach]:
 def _home(name: str) -> str:
     """The folder whose files are one room: an operator's, a layer's."""
     parts = name.split("/")
+    if (room := "/".join(parts[:3])) in CPP_LAYERS:
+        return room
     return "/".join(parts[: 2 if parts[0] in ("src", "ops", "include", "examples") else 1])
 
 
 def _may_include(name: str, layer: str, target: str) -> bool:
     if _home(name) == _home(target):
         return layer != "bindings" or not target.startswith("bindings/torch/")
+    if layer.startswith("src/graph/") and is_test(name) and target.startswith("src/graph/"):
+        return True
     if layer == "ops" and target.startswith("include/") and not is_test(name):
         return FOR_OPERATORS.fullmatch(target) is not None
     if layer == "ops" and is_test(name) and target.startswith("optest/"):

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of the graph builder.
+#include "graph/builder/builder.h"
+#include "graph/builder/points.h"
+#include "platform/error.h"
+#include "runtime/operator.h"
+#include "signature/defaults.h"
+
+namespace anyop {
+
+GraphArgument GraphBuilder::Default(const Operator& op, int i) const {
+  const Param& p = op.contract->forms[0].params[std::size_t(i)];
+  anyop_value v{};
+  if (!DefaultValue(*op.contract, i, &v) && !p.is_optional) {
+    Refuse(op.display_name() + ": " + std::string(p.name) + " is missing.");
+  }
+  return LiteralArgument(v);
+}
+
+// As many arguments as parameters, each as its parameter wants it.
+void GraphBuilder::Complete(const Operator& op, std::vector<GraphArgument>* arguments) const {
+  const Form& form = op.contract->forms[0];
+  if (arguments->size() > std::size_t(op.n_params)) {
+    Refuse(op.display_name() + ": " + std::to_string(arguments->size()) +
+           " arguments are given, but there are " + std::to_string(op.n_params) + ".");
+  }
+  for (int i = int(arguments->size()); i < op.n_params; ++i) {
+    arguments->push_back(Default(op, i));
+  }
+  for (int i = 0; i < op.n_params; ++i) {
+    GraphArgument& a = (*arguments)[std::size_t(i)];
+    const Param& p = form.params[std::size_t(i)];
+    for (const int value : a.values) CheckValue(value, "an argument");
+    if (p.kind == ParamKind::kFloat && a.kind == GraphArgument::kInt)
+      a = FloatArgument(double(a.i));
+    if (p.kind == ParamKind::kTensors && a.kind == GraphArgument::kNone && !p.is_optional) {
+      a = ValuesArgument({});
+    }
+    if (a.kind == GraphArgument::kWord && op.contract->word(i, a.word) < 0) {
+      Refuse(op.display_name() + ": " +
+             (p.kind == ParamKind::kWord
+                  ? WordError(*op.contract, i, a.word)
+                  : std::string(p.name) + " is the word '" + a.word + "', but cannot be one."));
+    }
+    // A whole number of the call is its symbol.
+    if (a.kind == GraphArgument::kValue && graph_.value(a.values[0]).symbol >= 0) {
+      a = SizeArgument(Size::Symbol(graph_.value(a.values[0]).symbol));
+    }
+    if (a.kind == GraphArgument::kValues || a.kind == GraphArgument::kValue) CheckKind(op, i, a);
+  }
+}
+
+void GraphBuilder::CheckKind(const Operator& op, int i, const GraphArgument& a) const {
+  const Param& p = op.contract->forms[0].params[std::size_t(i)];
+  for (const int value : a.values) {
+    const GraphValue& v = graph_.value(value);
+    const bool is_number = v.kind == GraphValue::kScalar;
+    if (is_number == IsTensor(p.kind)) {
+      Refuse(op.display_name() + ": " + std::string(p.name) + " is " + v.name + ", a " +
+             (is_number ? "number" : "tensor") + ", but must be a " +
+             (is_number ? "tensor" : "number") + ".");
+    }
+    if (p.is_mut) CheckWritten(op, p.name, value);
+  }
+}
+
+void GraphBuilder::CheckWritten(const Operator& op, std::string_view what, int value) const {
+  const GraphValue& root = graph_.value(graph_.Root(value));
+  if (root.kind != GraphValue::kConstant && !root.is_frozen) return;
+  Refuse(op.display_name() + ": " + std::string(what) + " is " + graph_.value(value).name +
+         ", which is written, but is " + (root.is_frozen ? "frozen state" : "a constant") +
+         " of the graph.");
+}
+
+std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arguments,
+                                    const CallOptions& options) {
+  Complete(op, &arguments);
+  GraphNode node{&op, std::move(arguments), {}, 0, place_};
+  const Form& form = op.contract->forms[0];
+  for (int r = 0; r < op.n_results; ++r) {
+    const int into = std::size_t(r) < options.into.size() ? options.into[std::size_t(r)] : -1;
+    if (into >= 0) {
+      CheckValue(into, "a result");
+      if (graph_.value(into).kind == GraphValue::kScalar) {
+        Refuse(op.display_name() + ": " + std::string(form.results[std::size_t(r)].name) +
+               " is written into " + graph_.value(into).name +
+               ", a number, but must be written into a tensor.");
+      }
+      CheckWritten(op, form.results[std::size_t(r)].name, into);
+    }
+    if (options.declined >> r & 1 && !form.results[std::size_t(r)].is_optional) {
+      Refuse(op.display_name() + ": the result " + std::string(form.results[std::size_t(r)].name) +
+             " cannot be declined.");
+    }
+    node.into |= std::uint32_t(into >= 0) << r;
+    node.results.push_back(into);
+  }
+  const std::string error = points_->TryNode(graph_, node);
+  if (!error.empty()) Refuse(error);
+  const int number = int(graph_.nodes.size());
+  for (int r = 0; r < op.n_results; ++r) {
+    if (node.into >> r & 1 || options.declined >> r & 1) continue;
+    node.results[std::size_t(r)] = AddResult(node, number, r, r == 0 ? options.name : "");
+  }
+  graph_.nodes.push_back(node);
+  return node.results;
+}
+
+GraphArgument GraphBuilder::Evaluated(const Contract& contract, const GraphNode& call,
+                                      const Expression& expression) const {
+  Size size;
+  if (!points_->Evaluate(graph_, contract, call, expression, &size)) {
+    Refuse(contract.name + ": " + expression.text + " has no value here.");
+  }
+  return SizeArgument(size);
+}
+
+int GraphBuilder::AddResult(const GraphNode& node, int number, int r, std::string_view name) {
+  const ResultShape& shape = points_->tried(r);
+  GraphValue v;
+  v.dtype = shape.dtype;
+  v.node = number;
+  v.result = r;
+  std::vector<int> unknown;
+  for (int d = 0; d < shape.rank; ++d) {
+    Size& size = v.shape.emplace_back();
+    if (!points_->Fit(graph_, node, r, d, &size)) unknown.push_back(d);
+  }
+  const int id = Add(std::move(v), name);
+  points_->AddTried(graph_, id, r);
+  for (const int d : unknown) {
+    const std::string symbol = graph_.value(id).name + "_" + std::to_string(d);
+    graph_.value(id).shape[std::size_t(d)] = Size::Symbol(NewSymbol(symbol, id, d));
+  }
+  return id;
+}
+
+}  // namespace anyop

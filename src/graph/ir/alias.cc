@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/ir/alias.h"
+
+#include <algorithm>
+
+#include "runtime/operator.h"
+#include "runtime/overlap.h"
+
+namespace anyop {
+
+std::vector<int> AliasClasses(const Graph& graph) {
+  std::vector<int> classes;
+  struct Bound {
+    Extent extent;
+    int value;
+  };
+  std::vector<Bound> bound;
+  for (int i = 0; i < int(graph.values.size()); ++i) {
+    classes.push_back(graph.Root(i));
+    const GraphValue& v = graph.value(i);
+    if (!v.array.is_none()) bound.push_back({ExtentOf(v.array.tensor()), i});
+  }
+  std::sort(bound.begin(), bound.end(),
+            [](const Bound& a, const Bound& b) { return a.extent.begin < b.extent.begin; });
+  std::uintptr_t end = 0;
+  int first = -1;  // of the run of states that overlap
+  for (const Bound& b : bound) {
+    if (first >= 0 && b.extent.begin < end) {
+      classes[std::size_t(b.value)] = first;
+    } else {
+      first = b.value;
+    }
+    end = std::max(end, b.extent.end);
+  }
+  for (int i = 0; i < int(graph.values.size()); ++i) {
+    classes[std::size_t(i)] = classes[std::size_t(graph.Root(i))];
+  }
+  return classes;
+}
+
+std::vector<int> WrittenValues(const GraphNode& node) {
+  std::vector<int> written;
+  const Form& form = node.op->contract->forms[0];
+  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
+    if (!form.params[i].is_mut) continue;
+    const std::vector<int>& values = node.arguments[i].values;
+    written.insert(written.end(), values.begin(), values.end());
+  }
+  for (std::size_t r = 0; r < node.results.size(); ++r) {
+    if (node.into >> r & 1) written.push_back(node.results[r]);
+  }
+  return written;
+}
+
+std::vector<bool> WrittenRoots(const Graph& graph) {
+  std::vector<bool> written(graph.values.size());
+  for (const GraphNode& node : graph.nodes) {
+    for (const int v : WrittenValues(node)) written[std::size_t(graph.Root(v))] = true;
+  }
+  return written;
+}
+
+// What bindings/define.cc calls the kernel of an operator that is a function of Python.
+bool CallsPython(const Operator& op) {
+  return std::any_of(op.kernels.begin(), op.kernels.end(),
+                     [](const OperatorKernel& k) { return k.name == "cpu_python"; });
+}
+
+}  // namespace anyop

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/replay/boundary.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "graph/ir/alias.h"
+#include "graph/specialise/inputs.h"
+#include "platform/error.h"
+#include "signature/expression.h"
+
+namespace anyop {
+namespace {
+
+[[noreturn]] void Refuse(const std::string& text) {
+  Fail(ANYOP_INVALID_ARGUMENT, "graph: " + text);
+}
+
+}  // namespace
+
+Boundary::Boundary(const Graph& graph) : graph_(graph) {
+  const std::vector<bool> written = WrittenRoots(graph);
+  for (const int i : graph.inputs) is_written_.push_back(written[std::size_t(i)]);
+  for (int v = 0; v < int(graph.values.size()); ++v) {
+    const GraphValue& value = graph.value(v);
+    if (value.array.is_none()) continue;
+    const Extent e = ExtentOf(value.array.tensor());
+    if (e.begin == e.end) continue;
+    states_.push_back({e, v});
+    if (written[std::size_t(v)]) written_states_.push_back({e, v});
+  }
+  states_ = Merged(std::move(states_));
+  written_states_ = Merged(std::move(written_states_));
+}
+
+std::vector<Boundary::Bound> Boundary::Merged(std::vector<Bound> bounds) {
+  std::sort(bounds.begin(), bounds.end(),
+            [](const Bound& a, const Bound& b) { return a.extent.begin < b.extent.begin; });
+  std::vector<Bound> merged;
+  for (const Bound& b : bounds) {
+    if (!merged.empty() && b.extent.begin < merged.back().extent.end) {
+      merged.back().extent.end = std::max(merged.back().extent.end, b.extent.end);
+    } else {
+      merged.push_back(b);
+    }
+  }
+  return merged;
+}
+
+void Boundary::CheckApart(const Extent& e, const std::vector<Bound>& from, const Name& what) const {
+  const auto after =
+      std::upper_bound(from.begin(), from.end(), e.begin,
+                       [](std::uintptr_t at, const Bound& b) { return at < b.extent.end; });
+  if (e.begin == e.end || after == from.end() || after->extent.begin >= e.end) return;
+  Refuse(NameOf(what) + " overlaps the state " + graph_.value(after->value).name +
+         " in memory, but must be apart, because one of them is written. Try a tensor of its own.");
+}
+
+void Boundary::RefusePair(const Given& a, const Given& b) const {
+  const bool is_a_first = a.is_written && (a.name.is_output || !b.is_written);
+  Refuse(NameOf((is_a_first ? a : b).name) + " overlaps " + NameOf((is_a_first ? b : a).name) +
+         " in memory, but must be apart, because it is written. Try a tensor of its own.");
+}
+
+std::string Boundary::NameOf(const Name& name) const {
+  const std::size_t k = std::size_t(name.index);
+  return name.is_output ? "output " + graph_.outputs[k].name : graph_.value(graph_.inputs[k]).name;
+}
+
+void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) const {
+  const ResultShape& want = s.outputs[std::size_t(k)];
+  const DLDataType dtype = ToDL(want.dtype);
+  bool fits = t.dtype.code == dtype.code && t.dtype.bits == dtype.bits && t.ndim == want.rank &&
+              t.device.device_type == 1;
+  for (int d = 0; fits && d < want.rank; ++d) fits = t.shape[d] == want.shape[d];
+  if (!fits) {
+    const Layout l = ContiguousLayout(want.dtype, {want.shape, std::size_t(want.rank)});
+    Refuse(NameOf({true, k}) + " is " + Show(t) + ", but must be " + Show(TensorOf(l, nullptr)) +
+           " in CPU memory.");
+  }
+  if (!GraphInputs::NeedsCopy(t)) return;
+  Refuse(NameOf({true, k}) + " is " + Show(t) +
+         " with gaps or at a misaligned address, but must be contiguous. Try a new tensor.");
+}
+
+void Boundary::CheckInput(int k, const DLTensor& t, const Extent& e) const {
+  const bool is_written = is_written_[std::size_t(k)];
+  CheckApart(e, is_written ? states_ : written_states_, {false, k});
+  if (is_written && GraphInputs::NeedsCopy(t)) {
+    Refuse(NameOf({false, k}) + " is " + Show(t) +
+           " with gaps or at a misaligned address, but is written. Try a contiguous tensor.");
+  }
+}
+
+// In the order of memory, each must begin behind all that are written before it, and what is
+// written behind all before it.
+void Boundary::CheckGiven(std::span<Given> given) const {
+  const auto key = [](const Given& g) {
+    return std::tuple(g.extent.begin, g.name.is_output, -g.name.index);
+  };
+  std::sort(given.begin(), given.end(),
+            [&](const Given& a, const Given& b) { return key(a) < key(b); });
+  const Given *furthest = nullptr, *furthest_written = nullptr;
+  for (const Given& g : given) {
+    if (g.extent.begin == g.extent.end) continue;
+    const Given* before = g.is_written ? furthest : furthest_written;
+    if (before && g.extent.begin < before->extent.end) RefusePair(g, *before);
+    const auto reaches = [&](const Given* f) { return !f || g.extent.end > f->extent.end; };
+    if (reaches(furthest)) furthest = &g;
+    if (g.is_written && reaches(furthest_written)) furthest_written = &g;
+  }
+}
+
+void Boundary::Check(const Specialisation& s, std::span<const anyop_value> inputs,
+                     std::span<const DLTensor* const> outputs) const {
+  if (inputs.size() != graph_.inputs.size() || outputs.size() != graph_.outputs.size()) {
+    Refuse(std::to_string(inputs.size()) + " arguments and " + std::to_string(outputs.size()) +
+           " outputs are given, but there are " + std::to_string(graph_.inputs.size()) + " and " +
+           std::to_string(graph_.outputs.size()) + ".");
+  }
+  static thread_local std::vector<Given> given;
+  given.clear();
+  for (int k = 0; k < int(inputs.size()); ++k) {
+    if (inputs[std::size_t(k)].tag != ANYOP_TENSOR) continue;
+    const DLTensor& t = *inputs[std::size_t(k)].t;
+    const Extent e = ExtentOf(t);
+    CheckInput(k, t, e);
+    given.push_back({e, {false, k}, is_written_[std::size_t(k)]});
+  }
+  for (int k = 0; k < int(outputs.size()); ++k) {
+    const DLTensor& t = *outputs[std::size_t(k)];
+    CheckOutput(s, k, t);
+    const Extent e = ExtentOf(t);
+    CheckApart(e, states_, {true, k});
+    given.push_back({e, {true, k}, true});
+  }
+  CheckGiven(given);
+}
+
+}  // namespace anyop

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the caller gives to a replay must lie apart where it is written: outputs and changed inputs
+// from everything else, inputs from state that the graph writes.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "graph/specialise/specialisation.h"
+#include "runtime/overlap.h"
+
+namespace anyop {
+
+class Boundary {
+ public:
+  explicit Boundary(const Graph& graph);
+
+  // Throws InvalidArgument where an output is not as s.outputs says, contiguous, aligned and in CPU
+  // memory, where a changed input is not contiguous and aligned, and where memory overlaps.
+  void Check(const Specialisation& s, std::span<const anyop_value> inputs,
+             std::span<const DLTensor* const> outputs) const;
+
+ private:
+  // Memory of states, sorted and apart: neighbours that overlap are one.
+  struct Bound {
+    Extent extent;
+    int value;
+  };
+  struct Name {
+    bool is_output;
+    int index;
+  };
+  struct Given {
+    Extent extent;
+    Name name;
+    bool is_written;
+  };
+  static std::vector<Bound> Merged(std::vector<Bound> bounds);
+  void CheckOutput(const Specialisation& s, int k, const DLTensor& t) const;
+  void CheckInput(int k, const DLTensor& t, const Extent& e) const;
+  void CheckApart(const Extent& e, const std::vector<Bound>& from, const Name& what) const;
+  void CheckGiven(std::span<Given> given) const;
+  [[noreturn]] void RefusePair(const Given& a, const Given& b) const;
+  std::string NameOf(const Name& name) const;
+
+  const Graph& graph_;
+  std::vector<Bound> states_, written_states_;
+  std::vector<bool> is_written_;  // by input
+};
+
+}  // namespace anyop
