@@ -6,9 +6,9 @@
 
 #include "anyop/op.h"
 #include "ops/common/claim.h"
-#include "ops/common/gemm_chunks.h"
-#include "ops/common/gemm_few.h"
-#include "ops/common/gemm_rows.h"
+#include "ops/common/gemm/chunks.h"
+#include "ops/common/gemm/few.h"
+#include "ops/common/gemm/rows.h"
 
 // Products of fewer multiply-adds than this, about 80 us, are not shared by threads.
 #define ANYOP_SMALL_PRODUCT 8388608

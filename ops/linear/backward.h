@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "anyop/op.h"
-#include "ops/common/gemm_chunks.h"
+#include "ops/common/gemm/chunks.h"
 
 // Workspace of linear_backward: the larger of its two products, dy weight and dy^T x.
 #define ANYOP_LINEAR_BACKWARD_WORKSPACE(left) \

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "anyop/op.h"
-#include "ops/common/gemm_pack.h"
-#include "ops/common/gemm_packed.h"
-#include "ops/common/gemm_rows.h"
+#include "ops/common/gemm/pack.h"
+#include "ops/common/gemm/packed.h"
+#include "ops/common/gemm/rows.h"
 
 // Workspace of linear_packed and linear: packed rows of x as f32 or in 16 bits; for linear panels
 // of the weight too.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/common/gemm_chunks.h"
+#include "ops/common/gemm/chunks.h"
 #include "ops/linear_blocks/format.h"
 
 namespace anyop::ops {

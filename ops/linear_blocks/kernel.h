@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "anyop/op.h"
-#include "ops/common/gemm_pack.h"
+#include "ops/common/gemm/pack.h"
 #include "ops/linear_blocks/exact.h"
 #include "ops/linear_blocks/pack.h"
 #include "ops/linear_blocks/strips.h"

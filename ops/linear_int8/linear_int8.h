@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of linear_int8, linear_int8_quantized and linear_int8_packed, for one math template
-// each (gemm_int8.h).
+// each (ops/common/gemm/int8.h).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 #include "anyop/op.h"
 #include "ops/common/elementwise.h"
-#include "ops/common/gemm_int8.h"
-#include "ops/common/gemm_pack.h"
-#include "ops/common/gemm_packed.h"
-#include "ops/common/gemm_rows.h"
+#include "ops/common/gemm/int8.h"
+#include "ops/common/gemm/pack.h"
+#include "ops/common/gemm/packed.h"
+#include "ops/common/gemm/rows.h"
 #include "ops/common/quantize_int8.h"
 
 // Workspace: rows of x as bytes and packed (`left` bytes for a byte), the scale and the offset of

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/common/gemm_call.h"
-#include "ops/common/gemm_tile.h"
+#include "ops/common/gemm/call.h"
+#include "ops/common/gemm/tile.h"
 #include "ops/common/transpose.h"
 
 namespace anyop::ops {

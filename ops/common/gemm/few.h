@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/common/gemm_call.h"
-#include "ops/common/gemm_tile.h"
+#include "ops/common/gemm/call.h"
+#include "ops/common/gemm/tile.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ops/common/gemm_packed.h"
+#include "ops/common/gemm/packed.h"
 #include "ops/common/transpose.h"
 
 namespace anyop::ops {

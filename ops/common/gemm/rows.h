@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/common/gemm_call.h"
-#include "ops/common/gemm_tile.h"
+#include "ops/common/gemm/call.h"
+#include "ops/common/gemm/tile.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -13,7 +13,7 @@
 //   kAccumulators    registers for sums in a tile
 #pragma once
 #include "anyop/simd.h"
-#include "ops/common/gemm_lanes.h"
+#include "ops/common/gemm/lanes.h"
 #include "ops/common/registers.h"
 
 namespace anyop::ops {

@@ -7,7 +7,7 @@
 #pragma once
 #include <cstdint>
 
-#include "ops/common/gemm_pack.h"
+#include "ops/common/gemm/pack.h"
 
 // Workspace of MultiplyChunks in bytes, for products of at most `rows` rows, `inner` >= 1 terms and
 // `columns` columns: left sides of `left` bytes an element, a panel for each thread, f32 sums.

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/common/gemm_math.h"
+#include "ops/common/gemm/math.h"
 #include "ops/common/visit_rows.h"
 
 namespace anyop::ops {

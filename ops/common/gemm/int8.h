@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix tiles of bytes: sums of products in i32, exact in any order. What gemm_math.h is for
+// Matrix tiles of bytes: sums of products in i32, exact in any order. What math.h is for
 // floats; sums travel as the bits of f32 lanes.
 //
 // A weight is a pair of bytes in packed panels ([k4][32][4]: a pair of pairs for each column), one
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/common/gemm_math.h"
+#include "ops/common/gemm/math.h"
 
 #if !defined(__AVX2__) && defined(__SSE2__)
 #include <emmintrin.h>
