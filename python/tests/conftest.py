@@ -37,11 +37,11 @@ def probe(probe_file: Path) -> Any:
 @pytest.fixture(autouse=True)
 def no_defects(request: pytest.FixtureRequest) -> Iterator[None]:
     """A program that a defect of anyop sends to torch is right, but slow: no test overlooks it."""
-    defects = sys.modules.get("anyop.torch._defects")
+    defects = sys.modules.get("anyop.torch._lower.defects")
     if defects:
         defects._logged.clear()
     yield
-    defects = sys.modules.get("anyop.torch._defects")
+    defects = sys.modules.get("anyop.torch._lower.defects")
     if defects and not request.node.get_closest_marker("defects"):
         found, defects._logged = defects._logged, set()
         assert not found, f"defects were logged at {sorted(found)}"

@@ -15,8 +15,8 @@ _CAPTURE = "a capture makes what it captured, which keeps the capture that it wa
 # (module, what it imports late): why the two know each other. Everything else forms no circle.
 LATE: dict[tuple[str, str], str] = {
     ("anyop._hosts", "anyop.torch"): "starts the host once torch is imported",
-    ("anyop.torch._host_part", "anyop.torch._lower"): _LOWERING,
-    ("anyop.torch._captured", "anyop.torch._capture"): _CAPTURE,
+    ("anyop.torch._lower.host_part", "anyop.torch._lower.lower"): _LOWERING,
+    ("anyop.torch._compile.captured", "anyop.torch._compile.capture"): _CAPTURE,
 }
 
 
@@ -25,7 +25,7 @@ class Import:
     """One module that another imports."""
 
     line: int
-    target: str  # "anyop.torch._fast"
+    target: str  # "anyop.torch._route.fast"
     name: str  # what is taken out of it, "": the module itself
     is_late: bool  # in a function, or for types only
 

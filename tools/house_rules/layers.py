@@ -52,10 +52,15 @@ FRAMEWORKS = {
 # Folders that includes begin at, and folders whose files name their neighbours without any.
 ROOTS = ("src/", "include/", "", "optest/")
 BARE_NEIGHBOURS = ("bindings", "programs", "tests", "examples", "python")
-# A part of python/anyop, and the parts that it may import; "" is the core.
+# The rooms of anyop.torch, from the lowest on; each may import those before it.
+_TORCH = ("_route", "_dispatch", "_nodes", "_proof", "names", "_lower", "_compile")
+_TORCH_ROOMS = tuple(f"torch.{room}" for room in _TORCH)
+# A part of python/anyop, and the parts that it may import; "" is the core. The longest that fits a
+# module decides.
 PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "": ("",),
-    "torch": ("", "torch"),
+    **{room: ("", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
+    "torch": ("", "torch", *_TORCH_ROOMS),
     "bench": ("", "bench"),
     "cli": ("", "torch", "bench", "cli"),
     "__main__": ("cli",),
@@ -141,8 +146,9 @@ def _package(tree: Tree) -> list[str]:
 
 
 def _part(module: str) -> str:
-    part = module.split(".")[1] if "." in module else ""
-    return part if part in PYTHON_LAYERS else ""
+    path = module.split(".")[1:]
+    parts = (".".join(path[:end]) for end in range(len(path), 0, -1))
+    return next((part for part in parts if part in PYTHON_LAYERS), "")
 
 
 def python_layers(tree: Tree) -> Iterator[Breach]:

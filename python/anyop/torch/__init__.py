@@ -17,9 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from anyop._hosts import when_imported
-from anyop.torch import _fast, _functionalize, _inductor
-from anyop.torch._register import register_new
-from anyop.torch._route import status
+from anyop.torch._dispatch import functionalize, inductor
+from anyop.torch._dispatch.register import register_new
+from anyop.torch._route import fast
+from anyop.torch._route.route import status
 from anyop.torch.custom_op import direct_register_custom_op
 
 __all__ = [
@@ -40,7 +41,7 @@ def backend(module: Any, examples: Any, **kwargs: Any) -> Any:
     options={"freeze": True} packs the weights of graphs without gradients ahead of time; they are
     packed again where one was written since.
     """
-    from anyop.torch._backend import backend
+    from anyop.torch._compile.backend import backend
 
     return backend(module, examples, **kwargs)
 
@@ -59,7 +60,7 @@ def converter(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     Errors: WrongType for what is no OpOverload.
     """
-    from anyop.torch._converters import converter
+    from anyop.torch._nodes.converters import converter
 
     return converter(op)
 
@@ -83,7 +84,7 @@ def capture(program: Any, *args: Any, **kwargs: Any) -> Any:
     Errors: InvalidArgument where the program asks for what only a call knows, with its line;
     at a call, where an argument does not fit.
     """
-    from anyop.torch._capture import capture
+    from anyop.torch._compile.capture import capture
 
     return capture(program, *args, **kwargs)
 
@@ -97,7 +98,7 @@ def compare(program: Any, *args: Any, rounds: int = 20, **kwargs: Any) -> Any:
     arguments; parameters and buffers are the program's own. Returns a row per way with its median
     in ms and the ratio to torch's, or why it does not run; str() is a table.
     """
-    from anyop.torch._compare import compare
+    from anyop.torch._compile.compare import compare
 
     return compare(program, args, kwargs, rounds)
 
@@ -108,7 +109,7 @@ def report(compiled: Any = None) -> Any:
     compiled: what `capture` returned; without it, all that torch.compile made with the backend
     anyop. A list of dicts whose str() is a table.
     """
-    from anyop.torch._backend import report
+    from anyop.torch._compile.backend import report
 
     return report(compiled)
 
@@ -127,8 +128,8 @@ def _register_backend() -> None:
     _BACKENDS.setdefault("anyop", EntryPoint("anyop", "anyop.torch:backend", group))
 
 
-_fast.start()
-_functionalize.start()
-_inductor.start()
+fast.start()
+functionalize.start()
+inductor.start()
 register_new()
 when_imported("torch._dynamo.backends.registry", _register_backend)

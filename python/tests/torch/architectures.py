@@ -165,9 +165,9 @@ def inputs_of(name: str) -> dict[str, torch.Tensor]:
 
 def host_calls() -> list[tuple[str, int, int, str]]:
     """(graph, nodes, calls of the host, why none of it is ours) of all that is compiled."""
-    from anyop.torch import _backend
+    from anyop.torch._compile import backend
 
-    alive = [p for ref in _backend._programs if (p := ref()) is not None]
+    alive = [p for ref in backend._programs if (p := ref()) is not None]
     return [
         (p.name, len(p.lowered.rows), str(p.lowered.graph).count("torch_host."), "")
         if p.lowered is not None
@@ -204,10 +204,10 @@ def calls_of(
     name: str, mode: str = "static", is_padded: bool = True
 ) -> list[tuple[str, int, int, str]]:
     """host_calls of a model that was compiled and run so."""
-    from anyop.torch import _backend
+    from anyop.torch._compile import backend
 
     torch._dynamo.reset()
-    _backend._programs.clear()
+    backend._programs.clear()
     model = compiled(model_of(name), MODES[mode][1])
     with torch.no_grad():
         run(model, name, mode, is_padded)

@@ -170,6 +170,6 @@ def kinds(compiled: Any) -> dict[str, set[str]]:
 
 def compiled_last() -> Any:
     """The program that torch.compile made last."""
-    from anyop.torch import _backend
+    from anyop.torch._compile import backend
 
-    return [p for ref in _backend._programs if (p := ref()) is not None][-1]
+    return [p for ref in backend._programs if (p := ref()) is not None][-1]

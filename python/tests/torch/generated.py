@@ -11,7 +11,7 @@ import anyop
 import numpy as np
 import torch
 from anyop import _anyop
-from anyop.torch._operators import DTYPES, TORCH_DTYPES
+from anyop.torch._dispatch.operators import DTYPES, TORCH_DTYPES
 
 VIEWS = {
     torch.bfloat16: torch.int16,

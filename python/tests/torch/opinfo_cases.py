@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from anyop.torch import _converters, _proof
-from anyop.torch._program import Program
+from anyop.torch._compile.program import Program
+from anyop.torch._nodes import converters
+from anyop.torch._proof import proof
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -26,7 +27,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 def targets() -> set[Any]:
     """The torch operators that have a converter or are views of a graph; patterns are proven where
     they are taken."""
-    known = {*_converters._converters, *_converters._internal, *_converters._views}
+    known = {*converters._converters, *converters._internal, *converters._views}
     return {t for t in known if isinstance(t, torch._ops.OpOverload)}
 
 
@@ -180,7 +181,7 @@ def _eager(case: Case) -> tuple[list[Any], bool, list[torch.Tensor]]:
     args, kwargs = case.with_tensors(given)
     with torch.no_grad():
         made = _flat(case.target(*args, **kwargs))
-        read = case.target in _converters._views
+        read = case.target in converters._views
         made += [t.clone() for t in made] if read else []
     return made, read, given
 
@@ -231,14 +232,14 @@ def _compared(
         with contextlib.suppress(RuntimeError):  # no f64 of it
             best = [*_exact(case), *best][: len(wanted)]
     for i, (w, m, b) in enumerate(zip(wanted, made, best, strict=True)):
-        why = _proof.different(w, m, b)
+        why = proof.different(w, m, b)
         if why:
             return f"result {i}: {why}"
         if isinstance(w, torch.Tensor) and _strides(w) != _strides(m):
             return f"result {i}: strides {m.stride()} instead of {w.stride()}"
     if _shared([*before, *wanted]) != _shared([*given, *made]):
         return "it shares other memory"
-    if any(_proof.different(w, m, w) for w, m in zip(before, given, strict=True)):
+    if any(proof.different(w, m, w) for w, m in zip(before, given, strict=True)):
         return "its arguments are others"
     return ""
 

@@ -23,10 +23,10 @@ from torch import nn  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    from anyop.torch import _backend
+    from anyop.torch._compile import backend
 
     torch._dynamo.reset()
-    _backend._programs.clear()
+    backend._programs.clear()
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
@@ -100,9 +100,9 @@ def test_training_steps_are_as_torchs(own: bool) -> None:
 
 
 def programs() -> list[Any]:
-    from anyop.torch import _backend
+    from anyop.torch._compile import backend
 
-    return [p for ref in _backend._programs if (p := ref()) is not None]
+    return [p for ref in backend._programs if (p := ref()) is not None]
 
 
 def test_gradients_of_inputs() -> None:
@@ -175,7 +175,7 @@ def test_mutated_operators_of_anyop_write_in_place() -> None:
 
 
 def kinds_of() -> dict[str, set[str]]:
-    from anyop.torch._report import report_of
+    from anyop.torch._compile.report import report_of
 
     found: dict[str, set[str]] = {}
     for row in report_of([compiled_last()]):

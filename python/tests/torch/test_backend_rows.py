@@ -141,9 +141,9 @@ def test_a_converter_is_used_and_may_refuse() -> None:
         row = next(r for r in captured.report() if r["operator"] == "aten.tanh.default")
         assert row["why"] == "its converter does not take these arguments"
     finally:
-        from anyop.torch import _converters
+        from anyop.torch._nodes import converters
 
-        del _converters._converters[op]
+        del converters._converters[op]
 
 
 def test_a_converter_that_is_wrong_is_not_believed() -> None:
@@ -153,9 +153,9 @@ def test_a_converter_that_is_wrong_is_not_believed() -> None:
         captured = assert_same(torch.tan, (X,))
         assert "made f32[1, 8], but torch" in next(iter(captured.report()))["why"]
     finally:
-        from anyop.torch import _converters
+        from anyop.torch._nodes import converters
 
-        del _converters._converters[op]
+        del converters._converters[op]
 
 
 def test_converters_are_of_overloads() -> None:

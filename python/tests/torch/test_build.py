@@ -57,13 +57,13 @@ class Process:
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """The package as a wheel has it that was built without torch."""
-    from anyop.torch import _build
+    from anyop.torch._route import build
 
     package = tmp_path / "site" / "anyop"
     for folder, suffixes in (("bindings/torch", "ch"), ("src", "h"), ("include", "h")):
-        for file in (_build._root() / folder).rglob("*.*"):
+        for file in (build._root() / folder).rglob("*.*"):
             if file.suffix in (".h", ".cc") and (file.suffix == ".h" or "c" in suffixes):
-                place = package / file.relative_to(_build._root())
+                place = package / file.relative_to(build._root())
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, place)
     shutil.copytree(PACKAGE / "torch", package / "torch")
@@ -245,10 +245,10 @@ def test_both_routes_do_the_same() -> None:
 
 
 def test_the_package_carries_what_building_needs() -> None:
-    from anyop.torch import _build
+    from anyop.torch._route import build
 
-    assert shutil.which("c++") is None or _build._compiler()
-    root = _build._root()
+    assert shutil.which("c++") is None or build._compiler()
+    root = build._root()
     assert (root / "include" / "anyop" / "abi.h").exists()
     assert (root / "src" / "runtime" / "call.h").exists()
-    assert len(_build._sources()) >= 5
+    assert len(build._sources()) >= 5

@@ -18,10 +18,10 @@ def _fresh() -> None:
 
 def ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inductor needs a compiler and seconds: a backend of torch that needs neither stands in."""
-    from anyop.torch import _compare
+    from anyop.torch._compile import compare
 
     monkeypatch.setattr(
-        _compare, "_BACKENDS", {"torch": "", "inductor": "aot_eager", "anyop": "anyop"}
+        compare, "_BACKENDS", {"torch": "", "inductor": "aot_eager", "anyop": "anyop"}
     )
 
 
@@ -42,11 +42,11 @@ def test_arguments_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_way_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    from anyop.torch import _compare
+    from anyop.torch._compile import compare
 
     def broken(module: Any, examples: Any) -> Any:
         raise OSError("no compiler")
 
-    monkeypatch.setattr(_compare, "_BACKENDS", {"torch": "", "inductor": broken})
+    monkeypatch.setattr(compare, "_BACKENDS", {"torch": "", "inductor": broken})
     torch_, inductor = anyop.torch.compare(lambda x: x + 1, torch.ones(3), rounds=2)
     assert not torch_["why_not"] and "no compiler" in inductor["why_not"]

@@ -22,8 +22,8 @@ torch = pytest.importorskip("torch")
 
 
 def test_the_fast_path_is_on() -> None:
-    assert anyop.torch._fast.status() == {"active": True, "reason": ""}
-    assert {anyop.torch._fast.start() for _ in range(50)} == {""}  # no luck is needed
+    assert anyop.torch._route.fast.status() == {"active": True, "reason": ""}
+    assert {anyop.torch._route.fast.start() for _ in range(50)} == {""}  # no luck is needed
 
 
 @pytest.fixture

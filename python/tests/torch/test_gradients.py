@@ -12,7 +12,7 @@ import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
-from anyop.torch._operators import TORCH_DTYPES  # noqa: E402
+from anyop.torch._dispatch.operators import TORCH_DTYPES  # noqa: E402
 from generated import (  # noqa: E402
     Example,
     contract,
@@ -104,8 +104,8 @@ def test_it_is_known_what_has_no_gradient() -> None:
 def test_a_parameter_without_a_gradient_is_refused_where_one_is_asked_for(
     op: str, i: int, name: str
 ) -> None:
-    from anyop.torch._operators import Operator
-    from anyop.torch._python_route import _refuse_missing_gradients
+    from anyop.torch._dispatch.operators import Operator
+    from anyop.torch._dispatch.python_route import _refuse_missing_gradients
 
     short = op.removeprefix("anyop.")
     text = (
@@ -149,8 +149,8 @@ def words(op: str) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("op", [op for op in WITH if words(op)])
 def test_a_word_that_the_gradient_lacks_is_refused_before_anything_runs(op: str) -> None:
-    from anyop.torch._operators import Operator
-    from anyop.torch._python_route import _refuse_missing_gradients
+    from anyop.torch._dispatch.operators import Operator
+    from anyop.torch._dispatch.python_route import _refuse_missing_gradients
 
     wiring = anyop.info(op)["gradient"]
     taken = {p["name"]: p.get("words") for p in contract(wiring["op"])["params"]}

@@ -298,13 +298,13 @@ def test_strict_shows_what_is_not_lowered() -> None:
 def test_a_defect_is_logged_and_the_program_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from anyop.torch import _lower
+    from anyop.torch._lower import lower
     from anyop.torch.names import aten_patterns
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("of no use")
 
-    for place in ((aten_patterns, "fuse"), (_lower.Lowering, "add_outputs")):
+    for place in ((aten_patterns, "fuse"), (lower.Lowering, "add_outputs")):
         monkeypatch.setattr(*place, broken)
         for make in (lambda: compiled(assign_column), lambda: captured(assign_column, (X,))):
             check_calls(assign_column, make(), [(X,)])

@@ -47,7 +47,7 @@ def test_an_eps_that_changes_is_seen() -> None:
 
 
 def test_a_tensor_of_one_number_that_varies_stays_an_argument() -> None:
-    from anyop.torch import _program
+    from anyop.torch._compile.program import Program
 
     def program(x: Any, n: Any) -> Any:
         return x + n.to(torch.float32)
@@ -55,19 +55,19 @@ def test_a_tensor_of_one_number_that_varies_stays_an_argument() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(program, backend="anyop", dynamic=True)
     graphs = []
-    lower = _program.Program._lower
+    lower = Program._lower
 
     def counted(self: Any, *args: Any) -> Any:
         graphs.append(1)
         return lower(self, *args)
 
-    _program.Program._lower = counted  # type: ignore[method-assign]
+    Program._lower = counted  # type: ignore[method-assign]
     try:
         for n in (1.0, 2.0, 3.0, 4.0, 5.0):
             number = torch.tensor(n, dtype=torch.float64)
             torch.testing.assert_close(compiled(floats(3), number), program(floats(3), number))
     finally:
-        _program.Program._lower = lower  # type: ignore[method-assign]
+        Program._lower = lower  # type: ignore[method-assign]
     assert len(graphs) == 2
 
 

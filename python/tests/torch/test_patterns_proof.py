@@ -10,9 +10,9 @@ import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
-from anyop.torch import _proof  # noqa: E402
-from anyop.torch._memory import Writes  # noqa: E402
-from anyop.torch._trials import Trial, filled  # noqa: E402
+from anyop.torch._nodes.memory import Writes  # noqa: E402
+from anyop.torch._proof import proof  # noqa: E402
+from anyop.torch._proof.trials import Trial, filled  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 aten = torch.ops.aten
@@ -27,7 +27,7 @@ def refusal(
     output = next(n for n in graph.nodes if n.op == "output").args[0]
     inputs = [n for n in graph.nodes if n.op == "placeholder"]
     kwargs = {"key": str(id(replacement)), **options}
-    return _proof.refusal(output, inputs, lambda t: replacement(*t.tensors), "it", **kwargs)
+    return proof.refusal(output, inputs, lambda t: replacement(*t.tensors), "it", **kwargs)
 
 
 X = torch.zeros(3, 4)
@@ -123,7 +123,7 @@ def test_what_is_tried_once_is_known() -> None:
 def test_what_reads_more_than_its_inputs_is_refused() -> None:
     graph = make_fx(lambda x, y: x + y, tracing_mode="fake")(X, X.clone()).graph
     x, y, add, _ = graph.nodes
-    why = _proof.refusal(add, [x], lambda t: t.tensors[0], "it")
+    why = proof.refusal(add, [x], lambda t: t.tensors[0], "it")
     assert why == f"it reads {y.name} too"
 
 
@@ -140,13 +140,13 @@ def test_inputs_that_are_written_meanwhile() -> None:
     def same(trial: Trial) -> Any:
         return trial.tensors[0].cos().sin()
 
-    assert not _proof.holds(sin, [x], same, "it", Writes(graph))
-    assert _proof.refusals()[-1] == ("it", f"{x.name} is written meanwhile")
+    assert not proof.holds(sin, [x], same, "it", Writes(graph))
+    assert proof.refusals()[-1] == ("it", f"{x.name} is written meanwhile")
 
 
 def test_refusals_are_errors_where_it_is_strict() -> None:
     wanted = "^it: the replacement is not what it stands for: "
-    with pytest.raises(anyop.Error, match=wanted), _proof.strict():
+    with pytest.raises(anyop.Error, match=wanted), proof.strict():
         refusal(product, lambda x: x, X)
 
 
@@ -161,5 +161,5 @@ def test_functions_are_compared_without_a_graph() -> None:
     def fifth(trial: Trial) -> Any:
         return trial.tensors[0][4:].clone()
 
-    assert _proof.difference(last, last, trials()) == ""
-    assert _proof.difference(last, fifth, trials()).startswith("n = 1: float32[0, 3] instead of")
+    assert proof.difference(last, last, trials()) == ""
+    assert proof.difference(last, fifth, trials()).startswith("n = 1: float32[0, 3] instead of")

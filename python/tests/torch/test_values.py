@@ -155,7 +155,7 @@ def test_results_of_no_tensor_are_on_the_cpu() -> None:
 
 
 def test_every_dtype_has_its_counterpart() -> None:
-    from anyop.torch._operators import TORCH_DTYPES
+    from anyop.torch._dispatch.operators import TORCH_DTYPES
 
     x = torch.tensor([0.0, 1.0])
     for dtype in TORCH_DTYPES.values():

@@ -15,10 +15,10 @@ from torch.fx import Node
 
 import anyop
 from anyop._graph.value import Value
-from anyop.torch._converters import internal
-from anyop.torch._memory import is_same_view
-from anyop.torch._operators import DTYPES, TORCH_DTYPES
-from anyop.torch._sizes import Unconverted, is_same
+from anyop.torch._dispatch.operators import DTYPES, TORCH_DTYPES
+from anyop.torch._nodes.converters import internal
+from anyop.torch._nodes.memory import is_same_view
+from anyop.torch._nodes.sizes import Unconverted, is_same
 
 _aten = torch.ops.aten
 

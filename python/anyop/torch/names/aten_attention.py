@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from anyop.torch import _proof
-from anyop.torch._fragment import Fragment
-from anyop.torch._fx import behind, call, number, put, top
-from anyop.torch._memory import Writes
-from anyop.torch._sizes import expression, is_same
-from anyop.torch._trials import Trial
+from anyop.torch._nodes.fx import behind, call, number, put, top
+from anyop.torch._nodes.memory import Writes
+from anyop.torch._nodes.sizes import expression, is_same
+from anyop.torch._proof import proof
+from anyop.torch._proof.fragment import Fragment
+from anyop.torch._proof.trials import Trial
 from anyop.torch.names import aten_composites as composites
 from anyop.torch.names.aten_masks import Found, Rule, find, seen_by
 
@@ -125,7 +125,7 @@ class _Attention:
                 q, keys, values, blocks, lengths, starts, self.scale, window
             )
 
-        return _proof.holds(
+        return proof.holds(
             result, [self.q, k, v, *masks], replacement, f"attend {rule} {self.scale}",
             self.writes, values=given, kinds=_KINDS,
         )  # fmt: skip
@@ -188,7 +188,7 @@ class _Attention:
             )
 
         name = f"attend kept {padded} {self.scale}"
-        return _proof.holds(
+        return proof.holds(
             result, [self.q, k, v, masks], replacement, name, self.writes,
             values=given, kinds=_KINDS,
         )  # fmt: skip
@@ -235,7 +235,7 @@ class _Attention:
             seen = composites.seen_rows(added, q.dtype, *sizes, values.shape[3])
             return composites.attend_added(q, keys, values, bias, seen, self.scale)
 
-        return _proof.holds(
+        return proof.holds(
             result, [self.q, k, v, mask], replacement, f"attend added {self.scale}", self.writes,
             values=given, kinds=_KINDS,
         )  # fmt: skip
@@ -280,7 +280,7 @@ def _kept(mask: Any, writes: Writes) -> Node | None:
         made = torch.zeros(shape, dtype=mask.meta["val"].dtype)
         return made.masked_fill(~trial.tensors[0], float("-inf"))
 
-    return kept if _proof.holds(mask, [kept], replacement, "mask", writes) else None
+    return kept if proof.holds(mask, [kept], replacement, "mask", writes) else None
 
 
 def _as_mask(seen: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

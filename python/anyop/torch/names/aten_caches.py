@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from anyop._graph.value import Value
-from anyop.torch._converters import internal
+from anyop.torch._nodes.converters import internal
 from anyop.torch.names.aten import operator
 from anyop.torch.names.aten_composites import flat
 

@@ -14,7 +14,7 @@ from torch.fx import Node
 
 import anyop
 from anyop._graph.value import Value
-from anyop.torch._converters import internal
+from anyop.torch._nodes.converters import internal
 from anyop.torch.names.aten import contiguous, filled, operator
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from anyop.torch._fold import folded
-from anyop.torch._fragment import Fragment
-from anyop.torch._sizes import is_same
-from anyop.torch._trials import Trial, choices, symbols_in, value_of
+from anyop.torch._nodes.fold import folded
+from anyop.torch._nodes.sizes import is_same
+from anyop.torch._proof.fragment import Fragment
+from anyop.torch._proof.trials import Trial, choices, symbols_in, value_of
 
 _WHOLE = (torch.int32, torch.int64)
 _MAX_ELEMENTS = 1 << 25  # of a mask that is compared

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several operators of ATen that are one of anyop's. Each is tried before it is taken: `_proof`."""
+"""Several operators of ATen that are one of ours. Each is tried (proof.py) before it is taken."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from anyop.torch import _proof
-from anyop.torch._converters import is_known
-from anyop.torch._fold import folded
-from anyop.torch._fragment import Fragment
-from anyop.torch._fx import evaluated, only_user, put
-from anyop.torch._memory import Roots, Writes, is_random, nodes_in, viewed_by, written_by
-from anyop.torch._trials import Trial
+from anyop.torch._nodes.converters import is_known
+from anyop.torch._nodes.fold import folded
+from anyop.torch._nodes.fx import evaluated, only_user, put
+from anyop.torch._nodes.memory import Roots, Writes, is_random, nodes_in, viewed_by, written_by
+from anyop.torch._proof import proof
+from anyop.torch._proof.fragment import Fragment
+from anyop.torch._proof.trials import Trial
 from anyop.torch.names import aten_attention, aten_rotary
 
 _aten = torch.ops.aten
@@ -54,7 +54,7 @@ def _identity(graph: Graph, node: Node) -> None:
     returned = {roots[n] for n in nodes_in(graph.output_node().args)}
     if writes.at_all(x) or writes.at_all(node) or {x, node} <= returned:
         return
-    if _proof.holds(node, [x], lambda trial: trial.tensors[0], "x * 1", writes, results_only=True):
+    if proof.holds(node, [x], lambda trial: trial.tensors[0], "x * 1", writes, results_only=True):
         node.replace_all_uses_with(x)
 
 
@@ -80,7 +80,7 @@ def _functional(graph: Graph, node: Node) -> None:
     def replacement(trial: Trial) -> Any:
         return Fragment(node, inputs).run(trial, {node: functional})
 
-    if not _proof.refusal(node, inputs, replacement, str(functional), results_only=True):
+    if not proof.refusal(node, inputs, replacement, str(functional), results_only=True):
         node.target = functional
 
 
@@ -139,7 +139,7 @@ def _rms_norm(graph: Graph, rsqrt: Node, writes: Writes) -> None:
                 x, weight = [*trial.tensors, None][:2]
                 return norm(x, weight, *args)
 
-            if _proof.holds(last, given, replacement, f"{norm} {args}", writes):
+            if proof.holds(last, given, replacement, f"{norm} {args}", writes):
                 put(graph, last, norm, (x, weight, *args), writes)
                 return
 
@@ -197,6 +197,6 @@ def _gelu(graph: Graph, tanh: Node, writes: Writes) -> None:
         return _aten.gelu.default(trial.tensors[0], approximate="tanh")
 
     for x in inner.all_input_nodes:
-        if _proof.holds(product, [x], replacement, "gelu", writes):
+        if proof.holds(product, [x], replacement, "gelu", writes):
             put(graph, product, _aten.gelu.default, (x,), writes, approximate="tanh")
             return

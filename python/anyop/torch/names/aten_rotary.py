@@ -2,7 +2,7 @@
 """Rotary position embedding as models write it: x*cos + turned(x)*sin.
 
 `turned` is cat(-x2, x1) for x = (x1, x2), or the same of each pair of neighbours; cos and sin hold
-each number twice, accordingly. Neither is looked at: what is found is tried (`_proof`).
+each number twice, accordingly. Neither is looked at: what is found is tried (proof.py).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from anyop.torch import _proof
-from anyop.torch._fold import folded
-from anyop.torch._fragment import Fragment
-from anyop.torch._fx import after, call, number, only_user, put
-from anyop.torch._memory import Writes
-from anyop.torch._sizes import is_same
-from anyop.torch._trials import Trial
+from anyop.torch._nodes.fold import folded
+from anyop.torch._nodes.fx import after, call, number, only_user, put
+from anyop.torch._nodes.memory import Writes
+from anyop.torch._nodes.sizes import is_same
+from anyop.torch._proof import proof
+from anyop.torch._proof.fragment import Fragment
+from anyop.torch._proof.trials import Trial
 from anyop.torch.names.aten_composites import rotary_table, rotated
 
 _aten = torch.ops.aten
@@ -71,7 +71,7 @@ class _Rotation:
 
         nodes = Fragment(last, [x, *leaves]).nodes
         name = f"rotated {style} {head} {[nodes.index(n) for n in (cos, sin) if n in nodes]}"
-        if not _proof.holds(last, [x, *leaves], replacement, name, self.writes):
+        if not proof.holds(last, [x, *leaves], replacement, name, self.writes):
             return False
         table = self.table(x, cos, sin, leaves, head, style)
         if table is None:

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from anyop.torch._converters import view
-from anyop.torch._sizes import Unconverted, expression, is_same
+from anyop.torch._nodes.converters import view
+from anyop.torch._nodes.sizes import Unconverted, expression, is_same
 
 _aten = torch.ops.aten
-Sizes = Any  # anyop.torch._sizes.Sizes
+Sizes = Any  # anyop.torch._nodes.sizes.Sizes
 Value = Any  # anyop._graph.value.Value
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyop
 import torch
-from anyop.torch import _defects
+from anyop.torch._lower import defects
 from torch.utils import _pytree as pytree
 
 from fuzz.noise import tolerances
@@ -77,7 +77,7 @@ class Defects(logging.Handler):
         self.found.append(Difference(f"defect, {kind} at {place}", text))
 
     def __enter__(self) -> Defects:
-        _defects._logged.clear()  # each place is logged once
+        defects._logged.clear()  # each place is logged once
         logging.getLogger("anyop").addHandler(self)
         return self
 

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torch.compile(model, backend="anyop")`."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+
+from anyop import _anyop
+from anyop.torch._compile.program import Program
+from anyop.torch._compile.report import Report, report_of
+
+_OPTIONS = ("freeze",)
+_programs: list[weakref.ref[Program]] = []
+_numbers = itertools.count()
+
+
+def _static_places() -> list[int]:
+    """The arguments of the forward graph that are parameters and buffers."""
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return list(metadata.static_input_indices or []) if metadata is not None else []
+
+
+def _compiler(kind: str, freeze: bool) -> Callable[..., Any]:
+    def compile_graph(module: GraphModule, examples: Any) -> Callable[[Any], Any]:
+        bound = [] if kind == "backward" else _static_places()
+        name = f"{kind}_{next(_numbers)}"
+        program = Program(module, bound, freeze and kind == "inference", name)
+        _programs.append(weakref.ref(program))
+
+        def call(args: Any) -> Any:
+            made = program(args)
+            if isinstance(args, list):
+                args.clear()  # what it held may be freed
+            return made
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    return compile_graph
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    for key in options:
+        if key not in _OPTIONS:
+            raise _anyop.InvalidArgument(
+                f"torch.compile: the backend anyop has no option {key!r}."
+                f"{_anyop.did_you_mean(key, list(_OPTIONS))} Its options are: "
+                f"{', '.join(_OPTIONS)}."
+            )
+
+
+def backend(
+    module: GraphModule, examples: list[Any], *, options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Any:  # fmt: skip
+    """Compiles what Dynamo traced. options={"freeze": True}: weights are packed ahead of time."""
+    options = dict(options or {})
+    _check(options)
+    freeze = bool(options.get("freeze"))
+    compiled = aot_autograd(
+        fw_compiler=_compiler("forward", freeze),
+        bw_compiler=_compiler("backward", freeze),
+        inference_compiler=_compiler("inference", freeze),
+        keep_inference_input_mutations=True,
+    )
+    return compiled(module, examples)
+
+
+def report(compiled: Any = None) -> Report:
+    """What became of a program that `capture` made, or, with no argument, of all that
+    torch.compile made with the backend anyop and that is still alive."""
+    if compiled is not None:
+        details = getattr(compiled, "details", compiled)
+        if not hasattr(details, "lowered"):
+            raise _anyop.WrongType(
+                f"anyop.torch.report: {compiled!r} is given, but must be what capture returned. "
+                "Try no argument, which reports on all that torch.compile made."
+            )
+        return report_of([details])
+    alive = [program for ref in _programs if (program := ref()) is not None]
+    _programs[:] = [weakref.ref(program) for program in alive]
+    return report_of(alive)

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`anyop.torch.capture`: a torch program as a graph that is called without Dynamo."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import GraphModule
+from torch.fx import traceback as fx_traceback
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from anyop import _anyop
+from anyop.torch._lower.outputs import sizes_of_arguments
+from anyop.torch._nodes.lines import shown_place, user_frames, user_place
+from anyop.torch._nodes.sizes import evaluator, expression
+
+
+def capture(
+    program: Any, *args: Any, dynamic: Any = None, freeze: bool = False, name: str = "",
+    **kwargs: Any,
+) -> Any:  # fmt: skip
+    """See anyop.torch.capture."""
+    if isinstance(program, torch.export.ExportedProgram):
+        return _exported(program, freeze, name)
+    shown = name or getattr(program, "__name__", type(program).__name__).strip("<>")
+    with torch.no_grad():
+        captured = Capture(shown, program, args, kwargs, dynamic)
+        return captured.made(freeze)
+
+
+def _exported(program: Any, freeze: bool, name: str) -> Any:
+    args, kwargs = program.example_inputs or ((), {})
+    users = set(program.graph_signature.user_inputs)
+    values = [n.meta.get("val") for n in program.graph.nodes if n.name in users]
+    dynamic = [
+        {d: str(n) for d, n in enumerate(v.shape) if isinstance(n, torch.SymInt)}
+        if isinstance(v, torch.Tensor)
+        else None
+        for v in values
+    ]
+    functional = program.run_decompositions({})
+    with torch.no_grad():
+        module = functional.module()
+        captured = Capture(name or "program", module, args, kwargs, dynamic)
+        return captured.made(freeze)
+
+
+class _Shapes(ShapeEnv):
+    """Keeps the user's line of each decision about sizes."""
+
+    def __init__(self) -> None:
+        super().__init__(duck_shape=False, specialize_zero_one=False)
+        self.places: dict[int, str] = {}  # by id of the guard
+
+    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
+        known = len(self.guards)
+        result = super().evaluate_expr(*args, **kwargs)
+        for guard in self.guards[known:]:
+            self.places[id(guard)] = shown_place(user_frames())
+        return result
+
+
+# A torch operator of which no fake knows sizes that vary, as constant_pad_nd by less than nothing.
+_KNOWS_NO_SYMBOLS = (
+    "with symbolic sizes/strides",
+    "SymIntArrayRef expected to contain only concrete integers",
+)
+
+
+class _Reshapes(Exception):
+    """A program changes the sizes or strides of a tensor that is no argument."""
+
+
+class _Lines(TorchDispatchMode):
+    """Tells the tracer the user's line of each operator.
+
+    torch computes with single numbers, and where all tensors are real ones, while it traces, writes
+    included: these are taken back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # and their contents
+
+    def take_back(self) -> None:
+        with _disable_current_modes():
+            for tensor, before in self.written.values():
+                tensor.detach().copy_(before)
+
+    def keep(self, func: Any, args: Any) -> None:
+        if not func._schema.is_mutable:
+            return
+        tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
+        real = [t for t in tensors if not isinstance(t, FakeTensor)]
+        for t in real:
+            if (t.numel() == 1 or len(real) == len(tensors)) and id(t) not in self.written:
+                with _disable_current_modes():
+                    self.written[id(t)] = (t, t.detach().clone())
+
+    def refuse_reshaping(self, func: Any, args: Any) -> None:
+        """Of a real tensor, in place: it would be another one while it is traced, too."""
+        if torch.Tag.inplace_view not in func.tags:
+            return
+        tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
+        if tensors and not isinstance(tensors[0], FakeTensor):
+            name = func._schema.name.partition("::")[2]
+            raise _Reshapes(f"changes by {name} the form of a tensor that the program holds")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.refuse_reshaping(func, args)
+        self.keep(func, (args, kwargs))
+        frames = user_frames()[-1:]
+        fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
+        return func(*args, **(kwargs or {}))
+
+
+class Capture:
+    """One program with examples of its arguments."""
+
+    def __init__(
+        self, name: str, program: Callable[..., Any], args: tuple[Any, ...],
+        kwargs: dict[str, Any], dynamic: Any,
+    ) -> None:  # fmt: skip
+        self.name, self.program = name, program
+        self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
+        self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.leaves]
+        self.names = _leaf_names(program, args, kwargs)
+        self.is_flat = all(isinstance(a, torch.Tensor) for a in (*args, *kwargs.values()))
+        self.known: dict[int, str] = {}  # names of a module's tensors, by id
+        if isinstance(program, torch.nn.Module):
+            for key, tensor in (*program.named_parameters(), *program.named_buffers()):
+                self.known[id(tensor)] = re.sub(r"\W", "_", key)
+        self.symbols: dict[Any, str] = {}
+        self.shapes = _Shapes()
+        self.fakes = self.fake_inputs(_dynamic_dims(name, dynamic, self, args, kwargs))
+        self.module = self.trace()
+        self.check_dynamic()
+
+    def fake_inputs(self, dims: list[dict[int, str]]) -> list[Any]:
+        self.mode = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
+        first: dict[str, Any] = {}
+        fakes = []
+        self.wanted: list[tuple[int, int, str]] = []  # tensor, dimension, its name
+        for i, tensor in enumerate(self.tensors(self.leaves)):
+            mine = dims[i]
+            kinds = [DimDynamic.DYNAMIC if d in mine else DimDynamic.STATIC
+                     for d in range(tensor.dim())]  # fmt: skip
+            fake = self.mode.from_tensor(
+                tensor.detach(),
+                symbolic_context=StatelessSymbolicContext(dynamic_sizes=kinds),
+                # With a source torch would take the example's number for that of every call.
+                source=ConstantSource(self.names[i]) if tensor.dim() else None,
+            )
+            for d, name in mine.items():
+                self.wanted.append((i, d, name))
+                self.symbols[expression(fake.shape[d])] = name
+                torch._check(fake.shape[d] == first.setdefault(name, fake.shape[d]))
+            fakes.append(fake)
+        return fakes
+
+    def tensors(self, leaves: list[Any]) -> list[Any]:
+        return [leaf for leaf, is_tensor in zip(leaves, self.is_tensor, strict=True) if is_tensor]
+
+    def flat(self, *tensors: Any) -> list[Any]:
+        """The program, from tensors to tensors."""
+        given = iter(tensors)
+        leaves = [
+            next(given) if is_tensor else leaf
+            for leaf, is_tensor in zip(self.leaves, self.is_tensor, strict=True)
+        ]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        lines = _Lines()
+        try:
+            with fx_traceback.preserve_node_meta(), lines:
+                made = self.program(*args, **kwargs)
+        finally:
+            lines.take_back()
+        returned, self.out_spec = pytree.tree_flatten(made, is_leaf=_is_size)
+        self.sizes_at = [len(leaf) if _is_size(leaf) else -1 for leaf in returned]
+        return [n for leaf in returned for n in (leaf if _is_size(leaf) else [leaf])]
+
+    def tree(self, made: Sequence[Any]) -> Any:
+        """What the program returns, of its leaves: torch.Size is one for torch's own trees."""
+        rest = iter(made)
+        leaves = [next(rest) if n < 0 else torch.Size([next(rest) for _ in range(n)])
+                  for n in self.sizes_at]  # fmt: skip
+        return pytree.tree_unflatten(leaves, self.out_spec)
+
+    def trace(self) -> GraphModule:
+        before = len(self.shapes.guards)
+        try:
+            with self.mode:
+                trace = make_fx(self.flat, _allow_non_fake_inputs=True)
+                module: GraphModule = trace(*self.fakes)
+        except _anyop.Error:
+            raise
+        except Exception as error:
+            refusal = self.refusal(error)
+            if refusal is error:  # which must not become its own cause
+                raise
+            raise refusal from error
+        self.guards = self.shapes.guards[before:]
+        return module
+
+    def refusal(self, error: Exception) -> Exception:
+        """What the program did that a graph cannot hold, with its line."""
+        from torch._subclasses.fake_tensor import (
+            DataDependentOutputException,
+            DynamicOutputShapeException,
+        )
+
+        data = (DataDependentOutputException, DynamicOutputShapeException,
+                GuardOnDataDependentSymNode)  # fmt: skip
+        place = user_place(error)
+        if isinstance(error, _Reshapes):
+            return _anyop.InvalidArgument(
+                f"{self.name}: {place} {error}, but a graph takes such tensors as they are. Try a "
+                "view, as squeeze and t make one, or give the tensor as an argument."
+            )
+        if self.wanted and any(text in str(error) for text in _KNOWS_NO_SYMBOLS):
+            first = str(error).partition("\n")[0]
+            names = ", ".join(dict.fromkeys(name for _, _, name in self.wanted))
+            return _anyop.InvalidArgument(
+                f"{self.name}: {place} calls what torch has for fixed sizes only ({first}), but "
+                f"these vary: {names}. Try fixed sizes."
+            )
+        if not isinstance(error, data):
+            return error
+        return _anyop.InvalidArgument(
+            f"{self.name}: {place} asks for the elements of a tensor, but a graph is made before "
+            "there are numbers: if, while, int() and .item() cannot depend on them. Try "
+            "torch.where, or do it outside of the graph."
+        )
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether tensors are of the types that the program was made for."""
+        if len(args) != len(self.fakes) or not all(map(_fits, args, self.fakes)):
+            return False
+        sizes: dict[str, int] = {}
+        return all(args[i].shape[d] == sizes.setdefault(name, args[i].shape[d])
+                   for i, d, name in self.wanted)  # fmt: skip
+
+    def check_dynamic(self) -> None:
+        """Refuses a program for which a size that is said to vary does not."""
+        placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        for i, d, name in self.wanted:
+            size = expression(placeholders[i].meta["val"].shape[d])
+            if not isinstance(size, int):
+                continue
+            raise _anyop.InvalidArgument(
+                f"{self.name}: {name} varies, but the program works for {name} = {size} only"
+                f"{self.why_fixed()}. Try a fixed size."
+            )
+
+    def why_fixed(self) -> str:
+        equal_first = sorted(self.guards, key=lambda g: not isinstance(g.expr, sympy.Eq))
+        for guard in equal_first:
+            place = self.shapes.places.get(id(guard))
+            if place:
+                return f", as {self.shown(guard.expr)} is asked for at {place}"
+        return ""
+
+    def shown(self, expr: Any) -> str:
+        """A condition with the names of sizes, as Python has it."""
+        from torch.utils._sympy.printers import PythonPrinter
+
+        text = PythonPrinter().doprint(expr)
+        for symbol, name in sorted(self.symbols.items(), key=lambda row: -len(str(row[0]))):
+            text = text.replace(str(symbol), name)
+        return str(text)
+
+    def conditions(self) -> list[tuple[Any, str, str]]:
+        """(function of the call's tensors, text, place) of what was decided about sizes."""
+        sources = sizes_of_arguments(self.module.graph)
+        rows = []
+        for guard in self.guards:
+            expr = self.shapes.replace(guard.expr)
+            if not expr.free_symbols:
+                continue
+            place = self.shapes.places.get(id(guard), "")
+            rows.append((evaluator(expr, sources), self.shown(expr), place))
+        return rows
+
+    def made(self, freeze: bool) -> Any:
+        from anyop.torch._compile.captured import Details, Spread
+
+        details = Details(self, freeze)
+        conditions = bool(details.conditions)
+        is_direct = self.is_flat and details.is_plain and self.out_spec.is_leaf()
+        if self.is_flat and details.is_plain and self.out_spec.type is tuple:
+            is_direct = all(s.is_leaf() for s in self.out_spec.children())
+        if is_direct and details.lowered is not None:
+            return _anyop.Captured(details.lowered.graph, details, details.rows, conditions)
+        return _anyop.Captured(Spread(details), details, details.rows, False)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, torch.Size)
+
+
+def _fits(tensor: Any, fake: torch.Tensor) -> bool:
+    """Whether a tensor has the type that the program was made for; sizes that vary are free."""
+    return (
+        isinstance(tensor, torch.Tensor)
+        and tensor.dtype == fake.dtype
+        and tensor.dim() == fake.dim()
+        and all(expression(n) == m or not isinstance(expression(n), int)
+                for n, m in zip(fake.shape, tensor.shape, strict=True))
+    )  # fmt: skip
+
+
+def _leaf_names(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """A name per tensor, that of its parameter where it is one."""
+    function = program.forward if isinstance(program, torch.nn.Module) else program
+    try:
+        parameters = [
+            p.name if p.kind is not inspect.Parameter.VAR_POSITIONAL else ""
+            for p in inspect.signature(function).parameters.values()
+        ]
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    rows = [(parameters[i] if i < len(parameters) else "", a) for i, a in enumerate(args)]
+    for name, value in (*rows, *kwargs.items()):
+        tensors = [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
+        for k in range(len(tensors)):
+            base = name or "x"
+            full = base if len(tensors) == 1 and name else f"{base}{k if name else len(names)}"
+            names.append(full if full not in names else f"{full}_{len(names)}")
+    return names
+
+
+def _dynamic_dims(
+    shown: str, dynamic: Any, capture: Capture, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[dict[int, str]]:
+    """Per tensor: names of its dimensions that vary."""
+    tensors, names = capture.tensors(capture.leaves), capture.names
+    if not dynamic:
+        return [{} for _ in tensors]
+    if dynamic is True:
+        return [{d: f"{n}_{d}" for d in range(t.dim())}
+                for n, t in zip(names, tensors, strict=True)]  # fmt: skip
+    if isinstance(dynamic, Mapping):
+        unknown = [key for key in dynamic if key not in names]
+        if unknown:
+            raise _anyop.InvalidArgument(
+                f"{shown}: dynamic names {unknown[0]!r}, but the tensors are {', '.join(names)}."
+            )
+        rows = [dynamic.get(name) for name in names]
+    else:
+        rows = list(dynamic)
+    if len(rows) != len(tensors):
+        raise _anyop.InvalidArgument(
+            f"{shown}: dynamic has {len(rows)} elements, but there are {len(tensors)} tensors: "
+            f"{', '.join(names)}."
+        )
+    return [
+        {int(d) % max(t.dim(), 1): str(n) for d, n in (row or {}).items()}
+        for row, t in zip(rows, tensors, strict=True)
+    ]

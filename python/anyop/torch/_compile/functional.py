@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A traced program without writes: AOTAutograd's functionalization, whose wrapper is not used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd.schemas import MutationType
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._guards import TracingContext, tracing
+from torch.fx import GraphModule, Node
+
+from anyop.torch._nodes.memory import written_by
+from anyop.torch._nodes.sizes import Unconverted, attribute
+
+_PREFIX = "_bound_"
+
+
+def is_functional(module: GraphModule) -> bool:
+    return not any(written_by(node) for node in module.graph.nodes)
+
+
+def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> GraphModule:
+    """The same program, in which each write makes a new tensor, and arguments and the module's
+    tensors are overwritten at the end. No result may be a view of these.
+
+    Throws Unconverted where it cannot be told so: two of these tensors share memory, or torch's
+    pass fails.
+    """
+    found: list[GraphModule] = []
+
+    def keep(gm: GraphModule, example_inputs: Any) -> Any:
+        context = TracingContext.get()
+        metadata = context.fw_metadata
+        assert metadata is not None
+        if any(i.mutation_type is MutationType.MUTATED_OUT_GRAPH for i in metadata.input_info):
+            raise Unconverted("a tensor is written that torch cannot overwrite at the end")
+        found.append(gm)
+
+        def unused(args: Any) -> Any:
+            raise AssertionError("only the graph is asked for")
+
+        unused._boxed_call = True  # type: ignore[attr-defined]
+        return unused
+
+    try:
+        with torch.no_grad(), tracing(TracingContext(mode)):
+            aot_module_simplified(
+                module, list(fakes), fw_compiler=keep, bw_compiler=keep, inference_compiler=keep,
+                keep_inference_input_mutations=True,
+            )  # fmt: skip
+    except Unconverted:
+        raise
+    except Exception as error:  # torch's own code refuses: elements that lie on one another, ...
+        first = str(error).partition("\n")[0]
+        raise Unconverted(f"torch makes no functional program of it: {first}") from error
+    (made,) = found
+    names = [
+        *dict(module.named_parameters(remove_duplicate=False)),
+        *dict(module.named_buffers(remove_duplicate=False)),
+    ]
+    placeholders = [n for n in made.graph.nodes if n.op == "placeholder"]
+    if len(placeholders) != len(names) + len(fakes):
+        raise Unconverted("tensors that share memory are written")
+    for number, (name, node) in enumerate(zip(names, placeholders, strict=False)):
+        _bind(made, node, f"{_PREFIX}{number}", attribute(module, name))
+    made.recompile()
+    return made
+
+
+def _bind(module: GraphModule, node: Node, name: str, tensor: Any) -> None:
+    """A tensor of the module in place of an argument."""
+    module.register_buffer(name, tensor, persistent=False)
+    with module.graph.inserting_before(node):
+        made = module.graph.get_attr(name)
+    made.meta = dict(node.meta)
+    node.replace_all_uses_with(made)
+    module.graph.erase_node(node)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results without data: the fakes of all operators, from their signatures."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from anyop import _anyop, symbolic
+from anyop.torch._dispatch.operators import TORCH_DTYPES, Call, Operator, dtype_name, tensors_of
+
+
+class _TorchHost(symbolic.Host):
+    """torch's symbolic integers."""
+
+    binary = {**symbolic.Host.binary, "min": torch.sym_min, "max": torch.sym_max}
+
+    def compute(self, op: str, a: Any, b: Any) -> Any:
+        a, b = _number(a), _number(b)
+        if op in ("and", "or"):
+            return {"and": operator.and_, "or": operator.or_}[op](a, b)
+        return self.binary[op](a, b)
+
+    def negate(self, a: Any) -> Any:
+        return torch.sym_not(a)
+
+    def same(self, a: Any, b: Any) -> bool:
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+        return bool(statically_known_true(a == b))
+
+
+def _number(a: Any) -> Any:
+    return int(a) if isinstance(a, bool) else a
+
+
+class Fake:
+    """The fake of one overload of an operator; `argument.device` decides where results are."""
+
+    def __init__(self, op: Operator, overload: str) -> None:
+        self.op, self.overload = op, overload
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        op = self.op
+        call = op.bind(self.overload, args, kwargs)
+        device = self.device(call)
+        declined = op.declined(call)
+        types = self.infer_symbolic(call) if self.is_symbolic(call) else self.infer(call, declined)
+        made: list[Any] = []
+        for (dtype, shape), is_declined in zip(types, declined, strict=True):
+            if self.overload or is_declined:
+                made.append(None)
+            else:
+                made.append(torch.empty(shape, dtype=TORCH_DTYPES[dtype], device=device))
+        return op.returned(self.overload, made, call.outs)
+
+    def tensors(self, call: Call) -> list[tuple[str, torch.Tensor]]:
+        found: list[tuple[str, torch.Tensor]] = []
+        for p, value in zip(self.op.params, call.values, strict=True):
+            found += tensors_of(p["name"], value)
+        if self.overload == "out":
+            found += zip(self.op.out_names, call.outs, strict=True)
+        return found
+
+    def device(self, call: Call) -> torch.device:
+        tensors = self.tensors(call)
+        if not tensors:
+            return torch.device("cpu")
+        first, device = tensors[0][0], tensors[0][1].device
+        for name, t in tensors:
+            if t.device != device:
+                raise _anyop.InvalidArgument(
+                    f"{self.op.display_name}: {name} is on {t.device}, but must be on {device} "
+                    f"because {first} is. Try {name}.to('{device}')."
+                )
+        return device
+
+    def is_symbolic(self, call: Call) -> bool:
+        return any(_has_symbols(v) for v in (*call.values, *call.outs))
+
+    def infer(self, call: Call, declined: list[bool]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """By the core itself, so that mistakes have its texts."""
+        return _anyop.plan_memory(self.op.name, *without_data(self.op, call, declined))
+
+    def infer_symbolic(self, call: Call) -> list[tuple[str, tuple[Any, ...]]]:
+        name = self.op.display_name
+
+        def described(text: str, t: torch.Tensor) -> symbolic.TensorType:
+            return symbolic.TensorType(dtype_name(name, text, t), tuple(t.shape))
+
+        arguments = describe_all(self.op, call.values, described)
+        inference = symbolic.infer(self.op.contract, arguments, _TorchHost())
+        for assertion in inference.assertions:
+            torch._check_value(assertion.holds, lambda a=assertion: a.text)
+        for i, out in enumerate(call.outs):
+            self.check_out(i, out, inference.results[i])
+        types = []
+        for t in inference.results:
+            if t.shape is None or symbolic.UNKNOWN in t.shape:
+                types.append((t.dtype, (0,)))  # of an absent argument: declined
+            else:
+                types.append((t.dtype, t.shape))
+        return types
+
+    def check_out(self, i: int, out: torch.Tensor, wanted: symbolic.TensorType) -> None:
+        name, text = self.op.display_name, self.op.out_names[i]
+        if wanted.shape is None:
+            return
+        if dtype_name(name, text, out) != wanted.dtype or len(wanted.shape) != out.dim():
+            raise _anyop.InvalidArgument(
+                f"{name}: {text} has {out.dtype} and {out.dim()} dimensions, but must be "
+                f"{wanted.dtype}{list(wanted.shape)}."
+            )
+        for size, must in zip(out.shape, wanted.shape, strict=True):
+            if must is not symbolic.UNKNOWN:
+                torch._check_value(
+                    size == must,
+                    lambda: f"{name}: {text} must be {wanted.dtype}{list(wanted.shape or ())}.",
+                )
+
+
+def without_data(
+    op: Operator, call: Call, declined: list[bool]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The arguments and results of a call, as `plan_memory` takes them."""
+
+    def described(text: str, t: torch.Tensor) -> Any:
+        return 0, dtype_name(op.display_name, text, t), tuple(t.shape), t.stride()
+
+    given: list[Any] = [not d for d in declined]
+    for i, (text, t) in enumerate(zip(op.out_names, call.outs, strict=False)):
+        if not declined[i]:
+            given[i] = described(text, t)
+    return tuple(describe_all(op, call.values, described)), tuple(given)
+
+
+def _has_symbols(value: Any) -> bool:
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return True
+    if isinstance(value, torch.Tensor):
+        return any(not isinstance(s, int) for s in (*value.shape, *value.stride()))
+    return isinstance(value, list | tuple) and any(_has_symbols(v) for v in value)
+
+
+def describe_all(op: Operator, values: list[Any], described: Any) -> list[Any]:
+    """The arguments of a call, with tensors described and dtypes by name."""
+    arguments: list[Any] = []
+    for p, value in zip(op.params, values, strict=True):
+        if value is None:
+            arguments.append(None)
+        elif p["kind"] == "tensor":
+            arguments.append(described(p["name"], value))
+        elif p["kind"] == "tensors":
+            arguments.append([described(f"{p['name']}[{i}]", t) for i, t in enumerate(value)])
+        elif p["kind"] == "dtype":
+            arguments.append(dtype_argument(op, p["name"], value))
+        else:
+            arguments.append(value)
+    return arguments
+
+
+def dtype_argument(op: Operator, name: str, value: Any) -> str:
+    from anyop.torch._dispatch.operators import DTYPES
+
+    known = DTYPES.get(value)
+    if known is None:
+        raise _anyop.InvalidArgument(
+            f"{op.display_name}: {name} is {value}, but must be one of the dtypes "
+            f"{', '.join(DTYPES.values())}."
+        )
+    return known

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes every operator of every loaded library a torch operator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._library import simple_registry
+
+from anyop import _anyop
+from anyop.torch._dispatch import flops
+from anyop.torch._dispatch.operators import Operator
+from anyop.torch._route import fast, route
+
+_n_seen = 0  # of all operators
+_fragments: dict[str, Any] = {}
+_lock = threading.RLock()
+_PT2 = torch.Tag.pt2_compliant_tag
+# Without a stride order of its own, Inductor 2.13 passes defaulted arguments twice to an `op.out`.
+_FUNCTIONAL = (_PT2, torch.Tag.needs_fixed_stride_order)
+_TAGS = {"": _FUNCTIONAL, "out": (_PT2, torch.Tag.out), "_": (_PT2, torch.Tag.inplace)}
+
+
+def register_new() -> None:
+    """Registers what has been loaded since the last call. Does nothing if that is nothing."""
+    global _n_seen
+    functions = _anyop.functions()  # in the order in which they came
+    if len(functions) == _n_seen:
+        return
+    with _lock:
+        names = list(functions)[_n_seen:]
+        new = [Operator(name) for name in names if not name.startswith("torch_host.")]
+        try:
+            _register(new, _n_seen + len(names))
+        finally:
+            _n_seen += len(names)
+
+
+def _register(new: list[Operator], n_all: int) -> None:
+    """n_all: how many operators there are with the new ones."""
+    adapter = route.adapter()
+    for op in new:
+        _define(op)
+    if adapter:
+        adapter.register_new(n_all)
+    for op in new:
+        if not adapter:
+            from anyop.torch._dispatch import python_route
+
+            python_route.register(op, _implementer(op))
+        out = op.torch_op("out") if op.schemas["out"] else None
+        _anyop.torch_route(op.function, op.torch_op(""), out)
+        fast.trace_as(op.function, op.torch_op(""), out)
+        flops.count(op)
+
+
+def _fragment(namespace: str) -> Any:
+    """torch's own registrar: torch.library.Library adds 60 us to each definition."""
+    if namespace not in _fragments:
+        _fragments[namespace] = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901
+    return _fragments[namespace].m
+
+
+def _implementer(op: Operator) -> Callable[..., None]:
+    def implement(name: str, key: str, function: Any, with_keyset: bool = False) -> None:
+        _fragment(op.library).impl(name, key, function, with_keyset)
+
+    return implement
+
+
+def _define(op: Operator) -> None:
+    fragment = _fragment(op.library)
+    for overload, schema in op.schemas.items():
+        if not schema:
+            continue
+        tags = _TAGS[overload] if schema.endswith("-> Tensor(a!)") or not overload else (_PT2,)
+        fragment.define(schema, "", tags)
+        name = op.torch_name(overload)
+        fake = _LazyFake(op, overload)
+        fragment.impl(name, "Meta", fake)
+        kernels = simple_registry.singleton.find(name).fake_impl.kernels
+        kernels.append(torch._library.utils.Kernel(fake, "anyop"))
+    if "(a!)" not in op.schemas[""]:
+        fragment.impl(op.torch_name(""), "FuncTorchBatched", _LazyBatched(op), True)
+
+
+class _LazyFake:
+    """Imports what it needs when it is first called."""
+
+    def __init__(self, op: Operator, overload: str) -> None:
+        self.op, self.overload = op, overload
+        self.fake: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.fake is None:
+            from anyop.torch._dispatch.fake import Fake
+
+            self.fake = Fake(self.op, self.overload)
+        return self.fake(*args, **kwargs)
+
+
+class _LazyBatched:
+    """The same for the batching rule."""
+
+    def __init__(self, op: Operator) -> None:
+        self.op = op
+        self.batched: Any = None
+
+    def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.batched is None:
+            from anyop.torch._dispatch.vmap import Batched
+
+            self.batched = Batched(self.op)
+        return self.batched(keys, *args, **kwargs)
