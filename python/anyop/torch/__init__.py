@@ -17,9 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from anyop._hosts import when_imported
-from anyop.torch._dispatch import functionalize, inductor
+from anyop.torch._dispatch import functionalize as _functionalize
+from anyop.torch._dispatch import inductor as _inductor
 from anyop.torch._dispatch.register import register_new
-from anyop.torch._route import fast
+from anyop.torch._route import fast as _fast
 from anyop.torch._route.route import status
 from anyop.torch.custom_op import direct_register_custom_op
 
@@ -128,8 +129,8 @@ def _register_backend() -> None:
     _BACKENDS.setdefault("anyop", EntryPoint("anyop", "anyop.torch:backend", group))
 
 
-fast.start()
-functionalize.start()
-inductor.start()
+_fast.start()
+_functionalize.start()
+_inductor.start()
 register_new()
 when_imported("torch._dynamo.backends.registry", _register_backend)
