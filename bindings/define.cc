@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "module.h"
+#include "raised.h"
 #include "runtime/registry.h"
 #include "signature/symbolic.h"
 
@@ -109,10 +110,16 @@ PyObject* NameOfDType(PyObject*, PyObject* object) {
   });
 }
 
+// raise_again(): see Raised::Wait.
+PyObject* RaiseAgain(PyObject*, PyObject*) {
+  return Raised::RestoreWaiting() ? nullptr : Py_NewRef(Py_None);
+}
+
 PyMethodDef g_methods[] = {
     {"define", Define, METH_VARARGS, "Registers an operator whose kernel is a function."},
     {"parse", Parse, METH_O, "The contract of a signature, as JSON."},
     {"dtype_name", NameOfDType, METH_O, "anyop's name of a dtype of any host."},
+    {"raise_again", RaiseAgain, METH_NOARGS, "Raises what waits for torch's dispatcher."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

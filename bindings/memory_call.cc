@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls on memory that is described by numbers: for a host that has no compiled adapter.
 #include <algorithm>
+#include <optional>
 
 #include "call.h"
 #include "module.h"
+#include "raised.h"
 #include "runtime/calling_host.h"
 #include "runtime/make_plan.h"
 
@@ -127,6 +129,18 @@ struct DescribedCall {
   Plan& plan() { return *GetPlan(*info.op, frame); }
 };
 
+// What the kernel raises is kept by the call that it is part of, if Python makes one, else here.
+void RunFromPython(Operator& op, Plan& plan, anyop_value* frame) {
+  std::optional<PythonCall> own;
+  if (!PythonCall::innermost) own.emplace();
+  try {
+    Run(op, plan, frame);
+  } catch (const Error&) {
+    if (own && own->Restore()) throw ErrorSet{};
+    throw;
+  }
+}
+
 // call_memory(op, arguments, given, allocate, host): see the stub.
 PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
   return Guarded([&] {
@@ -149,7 +163,7 @@ PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
     }
     // allocate may have made calls of its own.
     const CallingHost host(InternHostName(host_name));
-    Run(*info.op, call.plan(), call.frame);
+    RunFromPython(*info.op, call.plan(), call.frame);
     return list.release();
   });
 }

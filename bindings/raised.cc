@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "raised.h"
 
+#include <memory>
+
+#include "runtime/calling_host.h"
+
 namespace anyop::python {
 
 constinit thread_local PythonCall* PythonCall::innermost = nullptr;
@@ -11,6 +15,21 @@ Raised Raised::Take() {
   PyErr_NormalizeException(&type, &value, &trace);
   if (trace && value) PyException_SetTraceback(value, trace);
   return {Ref(type), Ref(value), Ref(trace)};
+}
+
+namespace {
+constinit thread_local Raised* waiting = nullptr;  // a thread ends without Python's lock
+}  // namespace
+
+void Raised::Wait() {
+  delete std::exchange(waiting, new Raised(std::move(*this)));
+  kernel_has_raised = true;
+}
+
+bool Raised::RestoreWaiting() {
+  const std::unique_ptr<Raised> raised(std::exchange(waiting, nullptr));
+  if (raised) raised->Restore();
+  return bool(raised);
 }
 
 }  // namespace anyop::python

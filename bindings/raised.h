@@ -13,6 +13,11 @@ struct Raised {
   Ref type, value, trace;
   static Raised Take();
   void Restore() { PyErr_Restore(type.release(), value.release(), trace.release()); }
+
+  // Waits for the thread's adapter in C++, which has another operator of its framework raise it.
+  void Wait();
+  // False where nothing waits.
+  static bool RestoreWaiting();
 };
 
 // The objects of a call of an operator whose kernel is a function of Python.

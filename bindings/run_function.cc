@@ -259,7 +259,12 @@ class FunctionRun {
              PlaceOf(raised.trace.get()) + ".";
     }
     if (lender_.has_open()) ClearFrames(raised.trace.get());
-    if (direct_ || (call_ && MustPass(raised.value.get()))) call_->Keep(std::move(raised));
+    const bool must_pass = MustPass(raised.value.get());
+    if (direct_ || (call_ && must_pass)) {
+      call_->Keep(std::move(raised));
+    } else if (must_pass && calling_host == TorchHost().name) {
+      raised.Wait();
+    }
     return context_->host->set_error(context_, code, text.c_str());
   }
 

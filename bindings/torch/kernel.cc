@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of every torch operator on CPU tensors.
+#include <utility>
+
 #include "allocate.h"
 #include "frame.h"
 #include "kernels.h"
@@ -28,6 +30,15 @@ void CheckMask(const TorchOperator& op, const c10::IValue* arguments) {
   RaiseTorchError(ANYOP_INVALID_ARGUMENT, op.name + ": output_mask has " + std::to_string(n) +
                                               " elements, but there are " +
                                               std::to_string(op.n_results) + " results.");
+}
+
+// Raises what a kernel in Python has raised. The adapter knows no Python, but torch hands on what
+// an operator in Python raises as it is.
+void RaiseAgain() {
+  static const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("anyop::_raise_again", "");
+  torch::jit::Stack nothing;
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &nothing);
 }
 
 }  // namespace
@@ -75,6 +86,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
   torch::jit::drop(*stack, std::size_t(n));
   if (returns) stack->emplace_back(std::move(returned));
 } catch (const Error& e) {
+  if (std::exchange(kernel_has_raised, false)) RaiseAgain();
   RaiseTorchError(e.code, e.what());
 }
 

@@ -12,6 +12,9 @@ HostName InternHostName(std::string_view name);
 
 // Null: not known.
 extern constinit thread_local HostName calling_host [[gnu::tls_model("initial-exec")]];
+// Set where a kernel in the host's language has raised what the adapter must raise again as it was,
+// like an interrupt: an error has a code and a text only.
+extern constinit thread_local bool kernel_has_raised;
 
 // Set by an adapter around its calls.
 class CallingHost {

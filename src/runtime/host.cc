@@ -16,6 +16,7 @@
 namespace anyop {
 
 constinit thread_local HostName calling_host = nullptr;
+constinit thread_local bool kernel_has_raised = false;
 
 HostName InternHostName(std::string_view name) {
   static auto& mutex = *new std::mutex;

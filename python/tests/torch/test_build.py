@@ -233,7 +233,7 @@ def test_both_routes_do_the_same() -> None:
     if os.environ.get("ANYOP_TORCH") == "python":
         pytest.skip("this is the Python route")
     here = Path(__file__).parent
-    names = ["values", "gradients", "transforms", "bad_calls", "opcheck"]
+    names = ["values", "gradients", "transforms", "bad_calls", "opcheck", "define_torch"]
     files = [str(here / f"test_{name}.py") for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *files],

@@ -184,6 +184,44 @@ def test_what_a_function_raises_arrives_as_it_is_or_as_text() -> None:
         of_torch(op)(X[0])
 
 
+def backward_of(op: Any) -> Callable[[Any], None]:
+    return lambda x: op(x.clone().requires_grad_()).sum().backward()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RecursionError])
+def test_what_must_not_be_swallowed_passes_through_torch(error: type[BaseException]) -> None:
+    """By the dispatcher, in backward, under a transform, compiled, and not a second time."""
+    raised: list[BaseException | None] = [error("mine")]
+
+    def fails(x: Any) -> Any:
+        if raised[0] is not None:
+            raise raised[0]
+        return x + x
+
+    op = of_torch(define("f(x: f32[...]) -> (y: f32[...])", fails))
+    gradient = define("f(dy: f32[...]) -> (dx: f32[...]?)", lambda dy: fails(dy))
+    name = anyop.info(gradient)["name"].removeprefix("user.")
+    forward = define("f(x: f32[...]) -> (y: f32[...])", lambda x: x + x, gradient=name)
+    calls: list[Callable[[Any], Any]] = [
+        op,
+        lambda x: op.out(x, out=torch.empty_like(x)),
+        backward_of(of_torch(forward)),
+        backward_of(forward),
+        torch.func.vmap(op),
+        torch.compile(op, backend="aot_eager"),
+        torch.compile(op, backend="anyop"),
+    ]
+    for call in calls:
+        with pytest.raises(error) as caught:
+            call(X)
+        assert caught.value is raised[0]
+    raised[0] = None
+    with pytest.raises(ValueError, match=r"x is f64\[2, 3\], but must be f32"):
+        op(X.double())
+    for call in calls:
+        call(X)
+
+
 @pytest.mark.parametrize(
     ("function", "text"),
     [

@@ -44,6 +44,9 @@ def _register(new: list[Operator], n_all: int) -> None:
     adapter = route.adapter()
     for op in new:
         _define(op)
+    if adapter and not hasattr(torch.ops.anyop, "_raise_again"):
+        _fragment("anyop").define("_raise_again() -> ()", "", ())
+        _fragment("anyop").impl("_raise_again", "CPU", _anyop.raise_again, False)
     if adapter:
         adapter.register_new(n_all)
     for op in new:
