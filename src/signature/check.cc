@@ -62,21 +62,31 @@ class Checker {
     do {
       before = b_.bound;
       pending_ = false;
+      if (b_.symbols) b_.symbols->requirements.clear();  // the next pass finds them again
       for (int i = 0; i < n; ++i) {
         if (frame_[i].tag && !CheckParam(i)) return false;
       }
     } while (pending_ && b_.bound != before);
     for (std::size_t i = 0; i < form_.conditions.size(); ++i) {
       const Number v = Eval(form_.conditions[i].node);
-      if (v.fault == Fault::kNone && (!v.known || v.i)) continue;
-      return Refuse(WrongCondition(state_, int(i), v.fault));
+      if (v.fault == Fault::kNone && (v.known ? v.i != 0 : v.symbol == 0)) continue;
+      if (v.symbol) {
+        b_.symbols->requirements.push_back({v, RequiredCondition(state_, int(i))});
+        continue;
+      }
+      error_ = b_.symbols && v.fault == Fault::kNone ? RequiredCondition(state_, int(i))
+                                                     : WrongCondition(state_, int(i), v.fault);
+      return false;
     }
     return true;
   }
 
  private:
-  bool Refuse(std::string text) {
-    error_ = std::move(text);
+  // i: the parameter that is wrong. A call with symbols reads what it must be: its sizes have no
+  // numbers that the sentence could compare.
+  template <class Text>
+  bool Refuse(int i, Text&& text) {
+    error_ = b_.symbols ? RequiredArgument(state_, i) : text();
     return false;
   }
   Number Eval(int node) const {
@@ -86,7 +96,7 @@ class Checker {
     const anyop_value& v = frame_[i];
     if (!v.tag || (b_.unknown_params >> i & 1)) return true;
     if (v.index < 64 && (p.word_mask >> v.index & 1)) return true;
-    return Refuse(WrongWord(state_, i));
+    return Refuse(i, [&] { return WrongWord(state_, i); });
   }
   bool CheckParam(int i) {
     const Param& p = form_.params[std::size_t(i)];
@@ -103,16 +113,18 @@ class Checker {
       case Solved::kYes:
         return true;
       case Solved::kFault:
-        return Refuse(FaultIn(state_, p.size, fault_));
+        error_ = FaultIn(state_, p.size, fault_);
+        return false;
       default:
-        return Refuse(WrongLength(state_, i));
+        return Refuse(i, [&] { return WrongLength(state_, i); });
     }
   }
   bool CheckDType(int i, const DTypes& want, const DLTensor& t) {
     const int d = DTypeOf(t);
-    if (d < 0) return Refuse(WrongDType(state_, i, t));
     bool fits = true;
-    if (want.kind == DTypes::kSet) {
+    if (d < 0) {
+      fits = false;
+    } else if (want.kind == DTypes::kSet) {
       fits = want.mask >> d & 1;
     } else if (want.kind == DTypes::kParameter) {
       fits = frame_[want.index].tag == ANYOP_NONE || frame_[want.index].i == d ||
@@ -124,7 +136,7 @@ class Checker {
       b_.dtype[want.index] = std::uint8_t(d);
       b_.dtype_by[want.index] = std::uint8_t(i);
     }
-    return fits || Refuse(WrongDType(state_, i, t));
+    return fits || Refuse(i, [&] { return WrongDType(state_, i, t); });
   }
   // A known size of the leading dimensions replaces an unknown one.
   bool CheckLead(int i, const DLTensor& t, int lead) {
@@ -133,19 +145,19 @@ class Checker {
       for (int k = 0; k < lead; ++k) b_.lead[k] = t.shape[k];
       return true;
     }
-    if (b_.n_lead != lead) return Refuse(WrongLead(state_, i, t));
-    for (int k = 0; k < lead; ++k) {
-      if (b_.lead[k] < 0) b_.lead[k] = t.shape[k], b_.lead_by = i;
-      if (t.shape[k] >= 0 && t.shape[k] != b_.lead[k]) return Refuse(WrongLead(state_, i, t));
+    bool fits = b_.n_lead == lead;
+    for (int k = 0; fits && k < lead; ++k) {
+      if (IsUnknown(b_.lead[k])) b_.lead[k] = t.shape[k], b_.lead_by = i;
+      fits = IsUnknown(t.shape[k]) || IsEqual(i, t.shape[k], b_.lead[k]);
     }
-    return true;
+    return fits || Refuse(i, [&] { return WrongLead(state_, i, t); });
   }
   bool CheckTensor(int i, const TensorType& type, const DLTensor& t) {
     if (!CheckDType(i, type.dtypes, t)) return false;
     if (t.ndim < 0) return true;
     const int n = int(type.dims.size()), lead = t.ndim - n;
     if (t.ndim > kMaxRank || (type.has_dots ? lead < 0 : lead != 0)) {
-      return Refuse(WrongRank(state_, i, t));
+      return Refuse(i, [&] { return WrongRank(state_, i, t); });
     }
     if (type.has_dots && !CheckLead(i, t, lead)) return false;
     for (int k = 0; k < n; ++k) {
@@ -153,14 +165,32 @@ class Checker {
         case Solved::kYes:
           break;
         case Solved::kWrong:
-          return Refuse(WrongSize(state_, i, t, k));
+          return Refuse(i, [&] { return WrongSize(state_, i, t, k); });
         case Solved::kInexact:
-          return Refuse(Inexact(state_, i, t, k));
+          return Refuse(i, [&] { return Inexact(state_, i, t, k); });
         case Solved::kFault:
-          return Refuse(FaultIn(state_, type.dims[std::size_t(k)], fault_));
+          error_ = FaultIn(state_, type.dims[std::size_t(k)], fault_);
+          return false;
       }
     }
     return true;
+  }
+  // Whether a size of -1, which says nothing; a symbol is below 0 too.
+  bool IsUnknown(std::int64_t size) const { return size < 0 && SizeNumber(b_, size).symbol == 0; }
+  // Whether two numbers that argument i gives are equal, or required to be. Out of line, as Solve:
+  // most sizes bind a variable or are compared as integers.
+  [[gnu::noinline]] bool IsEqual(int i, const Number& a, const Number& b) {
+    if (a.known && b.known) return a.i == b.i && !a.is_float && !b.is_float;
+    if (a.is_unknown() || b.is_unknown() || b_.symbols->IsSame(a, b)) return true;
+    return IsRequired(i, Compute(b_.symbols, NodeOp::kEq, a, b));
+  }
+  bool IsEqual(int i, std::int64_t a, std::int64_t b) {
+    return a == b || ((a < 0 || b < 0) && IsEqual(i, SizeNumber(b_, a), SizeNumber(b_, b)));
+  }
+  // False if a requirement of argument i is false.
+  bool IsRequired(int i, const Number& holds) {
+    if (holds.symbol) b_.symbols->requirements.push_back({holds, RequiredArgument(state_, i)});
+    return !holds.known || holds.i;
   }
   void BindVar(int var, std::int64_t size, int by) {
     b_.var[var] = size;
@@ -169,36 +199,43 @@ class Checker {
   }
   enum class Solved { kYes, kWrong, kInexact, kFault };
   Solved CheckSize(int i, int node, std::int64_t size) {
-    if (size < 0) return Solved::kYes;
+    if (IsUnknown(size)) return Solved::kYes;
     const Node& n = form_.node(node);
     if (n.op == NodeOp::kVar) {
-      if (b_.bound >> n.i & 1) return b_.var[n.i] == size ? Solved::kYes : Solved::kWrong;
+      if (b_.bound >> n.i & 1) {
+        return IsEqual(i, size, b_.var[n.i]) ? Solved::kYes : Solved::kWrong;
+      }
       BindVar(int(n.i), size, i);
       return Solved::kYes;
     }
-    if (n.op == NodeOp::kInt) return n.i == size ? Solved::kYes : Solved::kWrong;
+    if (n.op == NodeOp::kInt) return IsEqual(i, size, n.i) ? Solved::kYes : Solved::kWrong;
     const std::uint64_t open = n.vars & ~b_.bound;
     if (open & (open - 1)) {
       pending_ = true;
       return Solved::kYes;
     }
-    if (open) return Solve(i, node, open, size);
+    if (open) return Solve(i, node, open, SizeNumber(b_, size));
     const Number v = Eval(node);
     fault_ = v.fault;
     if (v.fault != Fault::kNone) return Solved::kFault;
-    return !v.known || (v.i == size && !v.is_float) ? Solved::kYes : Solved::kWrong;
+    return IsEqual(i, SizeNumber(b_, size), v) ? Solved::kYes : Solved::kWrong;
   }
   // Turns sums and products around until the one unbound variable stands alone.
-  Solved Solve(int i, int node, std::uint64_t open, std::int64_t size) {
-    for (;;) {
+  [[gnu::noinline]] Solved Solve(int i, int node, std::uint64_t open, Number size) {
+    const auto compute = [&](NodeOp op, const Number& a, const Number& b) {
+      return Compute(b_.symbols, op, a, b);
+    };
+    while (!size.is_unknown()) {
       const Node& n = form_.node(node);
       if (n.op == NodeOp::kVar) {
-        if (size < 0) return Solved::kInexact;
-        BindVar(int(n.i), size, i);
+        const bool fits =
+            size.known ? size.i >= 0 : IsRequired(i, compute(NodeOp::kGe, size, Int(0)));
+        if (!fits) return Solved::kInexact;
+        BindVar(int(n.i), size.known ? size.i : BitsOfSymbol(size.symbol), i);
         return Solved::kYes;
       }
       if (n.op == NodeOp::kNeg) {
-        size = -size, node = n.a;
+        size = Negative(b_.symbols, size), node = n.a;
         continue;
       }
       if (n.op != NodeOp::kAdd && n.op != NodeOp::kSub && n.op != NodeOp::kMul) break;
@@ -206,20 +243,20 @@ class Checker {
       const Number other = Eval(in_a ? n.b : n.a);
       fault_ = other.fault;
       if (other.fault != Fault::kNone) return Solved::kFault;
-      if (!other.known) break;
-      bool overflow = false;
+      if (other.is_unknown()) break;
       if (n.op == NodeOp::kMul) {
-        if (other.i == 0) return size == 0 ? Solved::kYes : Solved::kInexact;
-        if (size % other.i) return Solved::kInexact;
-        size /= other.i;
-      } else if (n.op == NodeOp::kAdd) {
-        overflow = __builtin_sub_overflow(size, other.i, &size);
-      } else if (in_a) {
-        overflow = __builtin_add_overflow(size, other.i, &size);
+        const bool is_zero = other.known && other.i == 0;
+        const Number rest = is_zero ? size : compute(NodeOp::kMod, size, other);
+        if (!IsEqual(i, rest, Int(0))) return Solved::kInexact;
+        if (is_zero) return Solved::kYes;
+        size = compute(NodeOp::kDiv, size, other);
+      } else if (n.op == NodeOp::kAdd || !in_a) {
+        size = n.op == NodeOp::kAdd ? compute(NodeOp::kSub, size, other)
+                                    : compute(NodeOp::kSub, other, size);
       } else {
-        overflow = __builtin_sub_overflow(other.i, size, &size);
+        size = compute(NodeOp::kAdd, size, other);
       }
-      if (overflow || size == INT64_MIN) return Solved::kInexact;
+      if (size.fault != Fault::kNone) return Solved::kInexact;
       node = in_a ? n.a : n.b;
     }
     pending_ = true;  // another argument may still give the variable
@@ -253,32 +290,39 @@ bool CheckKinds(const Contract& contract, const anyop_value* frame, std::string*
   return true;
 }
 
-bool FormFits(const Contract& contract, int form, const anyop_value* frame,
-              std::uint64_t unknown_params) {
+Fit FormFits(const Contract& contract, int form, const anyop_value* frame,
+             std::uint64_t unknown_params) {
   int lead = -1;
+  bool is_sure = true;
+  const auto fits = [&](const Param& p, const DLTensor& t) {
+    is_sure &= t.ndim >= 0;
+    return RankFits(p.tensor, t.ndim, &lead);
+  };
   const auto& params = contract.forms[std::size_t(form)].params;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const anyop_value& v = frame[i];
     const Param& p = params[i];
     if (v.tag == ANYOP_WORD) {
-      if (!(unknown_params >> i & 1) && !(v.index < 64 && (p.word_mask >> v.index & 1)))
-        return false;
+      const bool is_unknown = unknown_params >> i & 1;
+      is_sure &= !is_unknown;
+      if (!is_unknown && !(v.index < 64 && (p.word_mask >> v.index & 1))) return Fit::kNo;
     } else if (v.tag == ANYOP_TENSOR) {
-      if (!RankFits(p.tensor, v.t->ndim, &lead)) return false;
+      if (!fits(p, *v.t)) return Fit::kNo;
     } else if (v.tag == ANYOP_TENSORS) {
       for (std::uint32_t k = 0; k < v.count; ++k) {
-        if (!RankFits(p.tensor, v.ts[k]->ndim, &lead)) return false;
+        if (!fits(p, *v.ts[k])) return Fit::kNo;
       }
     }
   }
-  return true;
+  return is_sure ? Fit::kYes : Fit::kMaybe;
 }
 
 bool CheckForm(const Contract& contract, int form, const anyop_value* frame, Bindings* bindings,
-               std::string* error, std::uint64_t unknown_params) {
+               std::string* error, std::uint64_t unknown_params, Symbols* symbols) {
   bindings->bound = bindings->dtype_bound = 0;
   bindings->unknown_params = unknown_params;
   bindings->n_lead = bindings->lead_by = -1;
+  bindings->symbols = symbols;
   return Checker(contract, form, frame, bindings, error).Run();
 }
 
@@ -287,7 +331,7 @@ int Check(const Contract& contract, const anyop_value* frame, Bindings* bindings
   if (!CheckKinds(contract, frame, error)) return -1;
   int form = 0;
   if (const int n = int(contract.forms.size()); n > 1) {
-    while (form < n && !FormFits(contract, form, frame, unknown_params)) ++form;
+    while (form < n && FormFits(contract, form, frame, unknown_params) == Fit::kNo) ++form;
     if (form == n) {
       *error = NoForm(contract, frame);
       return -1;

@@ -13,7 +13,7 @@ namespace anyop {
 struct ResultShape {
   DType dtype;
   int rank;                      // -1: unknown (symbolic calls only)
-  std::int64_t shape[kMaxRank];  // -1: unknown (symbolic calls only)
+  std::int64_t shape[kMaxRank];  // -1: unknown; a symbol of Bindings::symbols (symbolic calls only)
   std::int64_t bytes;
 };
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The value of an expression, three-valued: what nothing gives is unknown, and 0 * unknown is 0.
+// The one place that knows what an operator of the language means, for every kind of number.
+#include <bit>
+
 #include "signature/binding.h"
 #include "signature/expression.h"
 
 namespace anyop {
 namespace {
-
-Number Int(std::int64_t v) { return {true, false, v, double(v), Fault::kNone}; }
-Number Float(double v) { return {true, true, 0, v, Fault::kNone}; }
-Number Unknown(Fault fault = Fault::kNone) { return {false, false, 0, 0, fault}; }
 
 // A value of INT64_MIN needs 64 bits: refused, so that negation and division cannot overflow.
 Number Checked(bool overflow, std::int64_t v) {
@@ -17,61 +16,66 @@ Number Checked(bool overflow, std::int64_t v) {
 
 bool IsZero(const Number& n) { return n.known && !n.is_float && n.i == 0; }
 
-Number Multiply(const Number& x, const Number& y) {
-  if (x.fault != Fault::kNone) return x;
-  if (y.fault != Fault::kNone) return y;
-  if (IsZero(x) || IsZero(y)) return Int(0);
-  if (!x.known || !y.known) return Unknown();
-  if (x.is_float || y.is_float) return Float(x.f * y.f);
-  std::int64_t v = 0;
-  const bool overflow = __builtin_mul_overflow(x.i, y.i, &v);
-  return Checked(overflow, v);
-}
-
 // Floors, as Python does. No fault but the division by zero: INT64_MIN never occurs (Checked).
 std::int64_t FloorDiv(std::int64_t a, std::int64_t b) {
   const std::int64_t q = a / b;
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-Number Divide(NodeOp op, const Number& x, const Number& y) {
-  if (y.known && y.f == 0) return Unknown(Fault::kDivisionByZero);
-  if (!x.known || !y.known) return IsZero(x) ? Int(0) : Unknown();
-  if (x.is_float || y.is_float) return Float(x.f / y.f);
-  if (op == NodeOp::kMod) return Int(x.i - FloorDiv(x.i, y.i) * y.i);
-  return Int(op == NodeOp::kCeilDiv ? -FloorDiv(-x.i, y.i) : FloorDiv(x.i, y.i));
-}
-
-Number Arithmetic(NodeOp op, const Number& x, const Number& y) {
-  if (op == NodeOp::kMul) return Multiply(x, y);
-  if (x.fault != Fault::kNone) return x;
-  if (y.fault != Fault::kNone) return y;
-  if (op == NodeOp::kDiv || op == NodeOp::kMod || op == NodeOp::kCeilDiv) return Divide(op, x, y);
-  if (!x.known || !y.known) return Unknown();
-  const bool is_float = x.is_float || y.is_float;
+Number OfInts(NodeOp op, std::int64_t x, std::int64_t y) {
   std::int64_t v = 0;
   bool overflow = false;
   switch (op) {
     case NodeOp::kAdd:
-      if (is_float) return Float(x.f + y.f);
-      overflow = __builtin_add_overflow(x.i, y.i, &v);
+      overflow = __builtin_add_overflow(x, y, &v);
       return Checked(overflow, v);
     case NodeOp::kSub:
-      if (is_float) return Float(x.f - y.f);
-      overflow = __builtin_sub_overflow(x.i, y.i, &v);
+      overflow = __builtin_sub_overflow(x, y, &v);
+      return Checked(overflow, v);
+    case NodeOp::kMul:
+      overflow = __builtin_mul_overflow(x, y, &v);
       return Checked(overflow, v);
     case NodeOp::kMin:
-      return is_float ? Float(x.f < y.f ? x.f : y.f) : Int(x.i < y.i ? x.i : y.i);
+      return Int(x < y ? x : y);
+    case NodeOp::kMax:
+      return Int(x > y ? x : y);
+    case NodeOp::kDiv:
+    case NodeOp::kMod:
+    case NodeOp::kCeilDiv:
+      break;
     default:
-      return is_float ? Float(x.f > y.f ? x.f : y.f) : Int(x.i > y.i ? x.i : y.i);
+      return Int(Holds(op, x, y));
+  }
+  if (y == 0) return Unknown(Fault::kDivisionByZero);
+  if (op == NodeOp::kMod) return Int(x - FloorDiv(x, y) * y);
+  return Int(op == NodeOp::kCeilDiv ? -FloorDiv(-x, y) : FloorDiv(x, y));
+}
+
+Number OfFloats(NodeOp op, double x, double y) {
+  switch (op) {
+    case NodeOp::kAdd:
+      return Float(x + y);
+    case NodeOp::kSub:
+      return Float(x - y);
+    case NodeOp::kMul:
+      return Float(x * y);
+    case NodeOp::kMin:
+      return Float(x < y ? x : y);
+    case NodeOp::kMax:
+      return Float(x > y ? x : y);
+    case NodeOp::kDiv:
+      return y == 0 ? Unknown(Fault::kDivisionByZero) : Float(x / y);
+    default:
+      return Int(Holds(op, x, y));
   }
 }
 
-Number Compare(NodeOp op, const Number& x, const Number& y) {
-  if (x.fault != Fault::kNone) return x;
-  if (y.fault != Fault::kNone) return y;
-  if (!x.known || !y.known) return Unknown();
-  return Int(x.is_float || y.is_float ? Holds(op, x.f, y.f) : Holds(op, x.i, y.i));
+// Of operands that are not both known.
+Number Symbolic(Symbols* symbols, NodeOp op, const Number& x, const Number& y) {
+  if (x.is_unknown() || y.is_unknown()) return Unknown();
+  Number n = symbols->Compute(op, x, y);
+  n.is_float |= IsArithmetic(op) && (x.is_float || y.is_float);
+  return n;
 }
 
 struct Evaluator {
@@ -80,33 +84,52 @@ struct Evaluator {
   const anyop_value* frame;
   int threads;
 
+  Number Operate(NodeOp op, const Number& x, const Number& y) const {
+    return anyop::Compute(bindings.symbols, op, x, y);
+  }
+  Number Size(std::int64_t size) const { return SizeNumber(bindings, size); }
+  // A number of the frame, by its bits.
+  bool IsGivenSymbol(std::int64_t bits, Number* n) const {
+    if (!bindings.symbols || !IsSymbol(bits)) return false;
+    n->symbol = SymbolOf(bits);
+    return true;
+  }
+  Number GivenInt(std::int64_t v) const {
+    Number n;
+    return IsGivenSymbol(v, &n) ? n : Checked(false, v);
+  }
+  Number GivenFloat(double v) const {
+    Number n;
+    n.is_float = true;
+    return IsGivenSymbol(std::bit_cast<std::int64_t>(v), &n) ? n : Float(v);
+  }
   bool Unset(std::int64_t p) const {
     return frame[p].tag == ANYOP_NONE || (bindings.unknown_params >> p & 1);
   }
   Number Param(const Node& n) const {
     if (Unset(n.i)) return Unknown();
     const anyop_value& v = frame[n.i];
-    if (v.tag == ANYOP_FLOAT) return Float(v.f);
-    return v.tag == ANYOP_WORD ? Int(v.index) : Checked(false, v.i);
+    if (v.tag == ANYOP_FLOAT) return GivenFloat(v.f);
+    return v.tag == ANYOP_WORD ? Int(v.index) : GivenInt(v.i);
   }
   Number ListElement(int p, std::int64_t i) const {
     const anyop_value& v = frame[p];
     if (Unset(p) || i >= v.count) return Unknown();
-    return v.tag == ANYOP_FLOATS ? Float(v.fs[i]) : Checked(false, v.is[i]);
+    return v.tag == ANYOP_FLOATS ? GivenFloat(v.fs[i]) : GivenInt(v.is[i]);
   }
   Number Sum(int p) const {
     Number sum = Unset(p) ? Unknown() : Int(0);
-    for (std::int64_t i = 0; sum.known && i < frame[p].count; ++i) {
-      sum = Arithmetic(NodeOp::kAdd, sum, ListElement(p, i));
+    for (std::int64_t i = 0; !sum.is_unknown() && i < frame[p].count; ++i) {
+      sum = Operate(NodeOp::kAdd, sum, ListElement(p, i));
     }
     return sum;
   }
   // Elements of a shape; all but the last dimension for rows.
-  static Number Count(const DLTensor& t, bool rows) {
+  Number Count(const DLTensor& t, bool rows) const {
     if (t.ndim < 0) return Unknown();
     Number n = Int(1);
     for (int i = 0; i < t.ndim - rows; ++i) {
-      n = Multiply(n, t.shape[i] < 0 ? Unknown() : Int(t.shape[i]));
+      n = Operate(NodeOp::kMul, n, Size(t.shape[i]));
     }
     return n;
   }
@@ -115,7 +138,7 @@ struct Evaluator {
     const Number n = Count(t, op == NodeOp::kRows);
     if (op != NodeOp::kBytes) return n;
     const int d = FromDL(t.dtype);
-    return d < 0 ? Unknown() : Multiply(n, Int(Bytes(DType(d))));
+    return d < 0 ? Unknown() : Operate(NodeOp::kMul, n, Int(Bytes(DType(d))));
   }
   Number DTypeOf(const DTypes& d) const {
     if (d.kind == DTypes::kSet) return Int(__builtin_ctz(d.mask));
@@ -132,12 +155,10 @@ struct Evaluator {
     if (op == NodeOp::kRank) return Int(rank);
     Number n = Int(1);
     for (int i = 0; i < rank - (op == NodeOp::kRows); ++i) {
-      const Number size = i >= lead              ? At(t.dims[std::size_t(i - lead)])
-                          : bindings.lead[i] < 0 ? Unknown()
-                                                 : Int(bindings.lead[i]);
-      n = Multiply(n, size);
+      n = Operate(NodeOp::kMul, n,
+                  i >= lead ? At(t.dims[std::size_t(i - lead)]) : Size(bindings.lead[i]));
     }
-    return op == NodeOp::kBytes ? Multiply(n, BytesOf(DTypeOf(t.dtypes))) : n;
+    return op == NodeOp::kBytes ? Operate(NodeOp::kMul, n, BytesOf(DTypeOf(t.dtypes))) : n;
   }
   Number Tensor(const Node& n) const {
     const int n_params = int(form.params.size());
@@ -149,7 +170,7 @@ struct Evaluator {
     if (v.tag == ANYOP_TENSOR) return Measure(*v.t, n.op);
     Number sum = Int(0);
     for (std::uint32_t i = 0; i < v.count; ++i) {
-      sum = Arithmetic(NodeOp::kAdd, sum, Measure(*v.ts[i], n.op));
+      sum = Operate(NodeOp::kAdd, sum, Measure(*v.ts[i], n.op));
     }
     return sum;
   }
@@ -161,11 +182,15 @@ struct Evaluator {
     Number all = Unset(p) ? Unknown() : Int(1);
     for (std::uint32_t i = 0; !Unset(p) && i < frame[p].count; ++i) {
       const Number e = ListElement(p, i);
-      const Number r = left ? Compare(n.op, e, other) : Compare(n.op, other, e);
+      const Number r = left ? Operate(n.op, e, other) : Operate(n.op, other, e);
       if (r.fault != Fault::kNone || (r.known && !r.i)) return r;
-      if (!r.known) all = r;
+      all = Joined(NodeOp::kAnd, all, r);
     }
     return all;
+  }
+  // Of two truth values of which neither decides the operator.
+  Number Joined(NodeOp op, const Number& x, const Number& y) const {
+    return x.known ? y : y.known ? x : Symbolic(bindings.symbols, op, x, y);
   }
   Number AndOr(const Node& n) const {
     const Number x = At(n.a);
@@ -173,7 +198,10 @@ struct Evaluator {
     if (x.fault != Fault::kNone || (x.known && (x.i != 0) == decides)) return x;
     const Number y = At(n.b);
     if (y.fault != Fault::kNone || (y.known && (y.i != 0) == decides)) return y;
-    return x.known ? y : x;
+    return Joined(n.op, x, y);
+  }
+  Number Not(const Number& x) const {
+    return x.known ? Int(!x.i) : x.symbol ? bindings.symbols->Compute(NodeOp::kNot, x, x) : x;
   }
   Number At(int k) const {
     const Node& n = form.node(k);
@@ -185,7 +213,7 @@ struct Evaluator {
       case NodeOp::kFloat:
         return Float(n.f);
       case NodeOp::kVar:
-        return bindings.bound >> n.i & 1 ? Int(bindings.var[n.i]) : Unknown();
+        return bindings.bound >> n.i & 1 ? Size(bindings.var[n.i]) : Unknown();
       case NodeOp::kParam:
         return Param(n);
       case NodeOp::kDTypeVar:
@@ -210,14 +238,10 @@ struct Evaluator {
       case NodeOp::kAnd:
       case NodeOp::kOr:
         return AndOr(n);
-      case NodeOp::kNot: {
-        const Number x = At(n.a);
-        return x.known ? Int(!x.i) : x;
-      }
-      case NodeOp::kNeg: {
-        const Number x = At(n.a);
-        return x.known ? (x.is_float ? Float(-x.f) : Int(-x.i)) : x;
-      }
+      case NodeOp::kNot:
+        return Not(At(n.a));
+      case NodeOp::kNeg:
+        return Negative(bindings.symbols, At(n.a));
       case NodeOp::kIn: {
         const Number x = At(n.a);
         return x.known ? Int(n.i >> x.i & 1) : x;
@@ -227,13 +251,33 @@ struct Evaluator {
       default:
         break;
     }
-    if (IsArithmetic(n.op)) return Arithmetic(n.op, At(n.a), At(n.b));
-    if (form.node(n.a).is_list || form.node(n.b).is_list) return CompareList(n);
-    return Compare(n.op, At(n.a), At(n.b));
+    if (!IsArithmetic(n.op) && (form.node(n.a).is_list || form.node(n.b).is_list)) {
+      return CompareList(n);
+    }
+    return Operate(n.op, At(n.a), At(n.b));
   }
 };
 
 }  // namespace
+
+Number Compute(Symbols* symbols, NodeOp op, const Number& x, const Number& y) {
+  const bool both_known = x.known && y.known;
+  if (both_known && !x.is_float && !y.is_float) return OfInts(op, x.i, y.i);
+  if (x.fault != Fault::kNone) return x;
+  if (y.fault != Fault::kNone) return y;
+  if (op == NodeOp::kMul && (IsZero(x) || IsZero(y))) return Int(0);
+  if (both_known) return OfFloats(op, x.f, y.f);
+  if (op == NodeOp::kDiv || op == NodeOp::kMod || op == NodeOp::kCeilDiv) {
+    if (y.known && y.f == 0) return Unknown(Fault::kDivisionByZero);
+    if (IsZero(x)) return Int(0);
+  }
+  return Symbolic(symbols, op, x, y);
+}
+
+Number Negative(Symbols* symbols, const Number& x) {
+  if (x.symbol) return symbols->Compute(NodeOp::kNeg, x, x);
+  return x.known ? (x.is_float ? Float(-x.f) : Int(-x.i)) : x;
+}
 
 Number Evaluate(const Contract& contract, int form, int node, const Bindings& bindings,
                 const anyop_value* frame, int threads) {

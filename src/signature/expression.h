@@ -7,29 +7,22 @@
 #include <vector>
 
 #include "signature/contract.h"
+#include "signature/symbols.h"
 
 namespace anyop {
 
-// What a call has bound. Sizes of -1 bind nothing; a later known size does.
+// What a call has bound. Unknown sizes (-1) bind nothing; a later known size does.
 struct Bindings {
-  std::int64_t var[kMaxVars];
-  std::uint64_t bound = 0;  // variables, by bit
+  std::int64_t var[kMaxVars];  // at least 0, or a symbol
+  std::uint64_t bound = 0;     // variables, by bit
   std::uint64_t dtype_bound = 0;
   std::uint64_t unknown_params = 0;  // given, but of a value that the host does not know yet
   std::uint8_t dtype[kMaxDTypeVars];
   std::uint8_t var_by[kMaxVars], dtype_by[kMaxDTypeVars];  // the parameter that bound it
-  std::int64_t lead[kMaxRank];                             // "..."; -1: unknown
+  std::int64_t lead[kMaxRank];                             // "..."; as the sizes of a shape
   int n_lead = -1;                                         // -1: nothing gives them
   int lead_by = -1;
-};
-
-enum class Fault : std::uint8_t { kNone, kDivisionByZero, kOverflow };
-
-struct Number {
-  bool known = false, is_float = false;
-  std::int64_t i = 0;
-  double f = 0;  // of an integer: the same value
-  Fault fault = Fault::kNone;
+  Symbols* symbols = nullptr;  // what computes with the numbers of the call that are symbols
 };
 
 // An expression compiled for every form. text: as written.
@@ -46,6 +39,19 @@ Expression CompileExpression(Contract& contract, std::string_view text,
                              ThreadsName threads = ThreadsName::kUnknown);
 // .when: conditions, separated by commas; none for an empty text.
 std::vector<Expression> CompileConditions(Contract& contract, std::string_view text);
+
+// A size, bound or of a shape: below 0, it is a symbol or unknown.
+inline Number SizeNumber(const Bindings& b, std::int64_t size) {
+  if (size >= 0) return Int(size);
+  Number n;
+  if (b.symbols && IsSymbol(size)) n.symbol = SymbolOf(size);
+  return n;
+}
+
+// The value of `a op b`, of arithmetic or a comparison. symbols: may be null where none is a
+// symbol.
+Number Compute(Symbols* symbols, NodeOp op, const Number& a, const Number& b);
+Number Negative(Symbols* symbols, const Number& a);
 
 // The value of a node. frame: the parameters (results are not read); threads: what `threads` means.
 Number Evaluate(const Contract& contract, int form, int node, const Bindings& bindings,

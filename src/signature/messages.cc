@@ -253,6 +253,9 @@ std::string WrongLength(const CallState& s, int param) {
 }
 
 std::string FaultIn(const CallState& s, int node, Fault fault) {
+  if (s.bindings.symbols) {
+    return fault == Fault::kDivisionByZero ? "division by zero." : "a number goes beyond 63 bits.";
+  }
   const std::string uses = ShowUses(s.contract, s.form_index, node, s.bindings, s.frame, true);
   return Show(s.form(), node) +
          (fault == Fault::kDivisionByZero ? " divides by zero" : " goes beyond 63 bits") +
@@ -336,6 +339,17 @@ std::string ImpossibleResult(const CallState& s, int result, int dim, const Numb
   return name + " has a dimension " + Show(s.form(), node) + " that " +
          (size.known ? "would be " + std::to_string(size.i) : "is not known") +
          (uses.empty() ? "" : ": ") + uses + ".";
+}
+
+std::string RequiredArgument(const CallState& s, int param) {
+  const Param& p = s.param(param);
+  if (IsTensor(p.kind)) return Name(s, param) + " must be " + OneLine(p.tensor.text) + ".";
+  return Name(s, param) + " has " + std::to_string(s.frame[param].count) +
+         " elements, which does not fit.";
+}
+
+std::string RequiredCondition(const CallState& s, int condition) {
+  return OneLine(s.form().conditions[std::size_t(condition)].text) + " must hold.";
 }
 
 std::string NoForm(const Contract& contract, const anyop_value* frame) {

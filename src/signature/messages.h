@@ -35,6 +35,9 @@ std::string WrongResult(const CallState&, int result, const DLTensor& given, boo
                         int dim);
 // Why a result has no size: below 0, unknown, too large.
 std::string ImpossibleResult(const CallState&, int result, int dim, const Number& size);
+// What an argument or a condition must be, for sizes that are symbols.
+std::string RequiredArgument(const CallState&, int param);
+std::string RequiredCondition(const CallState&, int condition);
 // Runs of spaces and line ends as one space.
 std::string OneLine(std::string_view text);
 std::string NoForm(const Contract& contract, const anyop_value* frame);

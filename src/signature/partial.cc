@@ -16,24 +16,34 @@ bool Merge(ResultShape* a, const ResultShape& b) {
   return true;
 }
 
+// Why no form takes the words and ranks of a call.
+std::string RefusedByAll(const Contract& contract, const anyop_value* frame,
+                         std::uint64_t unknown_params) {
+  Bindings bindings;
+  std::string error;
+  Check(contract, frame, &bindings, &error, unknown_params);
+  return error;
+}
+
 }  // namespace
 
 int InferPartial(const Contract& contract, const anyop_value* frame, std::uint64_t unknown_params,
-                 ResultShape* results, std::string* error) {
+                 ResultShape* results, std::string* error, Symbols* symbols) {
   if (!CheckKinds(contract, frame, error)) return -1;
-  int found = -1;
+  int found = -1, tried = 0;
   std::string first_error;
   for (int form = 0; form < int(contract.forms.size()); ++form) {
-    if (contract.forms.size() > 1 && !FormFits(contract, form, frame, unknown_params)) continue;
+    const Fit fit = FormFits(contract, form, frame, unknown_params);
+    if (fit == Fit::kNo) continue;
+    ++tried;
     Bindings bindings;
     ResultShape shapes[kMaxResults];
     std::string text;
-    if (!CheckForm(contract, form, frame, &bindings, &text, unknown_params) ||
-        !InferResults(contract, form, bindings, frame, shapes, &text, true)) {
-      if (first_error.empty()) first_error = text;
-      continue;
-    }
-    for (int i = 0; i < contract.n_results(); ++i) {
+    const bool is_right =
+        CheckForm(contract, form, frame, &bindings, &text, unknown_params, symbols) &&
+        InferResults(contract, form, bindings, frame, shapes, &text, true);
+    if (!is_right && first_error.empty()) first_error = text;
+    for (int i = 0; is_right && i < contract.n_results(); ++i) {
       if (found < 0) {
         results[i] = shapes[i];
       } else if (!Merge(&results[i], shapes[i])) {
@@ -42,14 +52,14 @@ int InferPartial(const Contract& contract, const anyop_value* frame, std::uint64
         return -1;
       }
     }
-    if (found < 0) found = form;
+    if (is_right && found < 0) found = form;
+    if (fit == Fit::kYes) break;  // no later form takes these words and ranks
   }
+  if (symbols && tried > 1) symbols->requirements.clear();  // of a form that may not be the form
   if (found >= 0) return found;
-  if (first_error.empty()) {
-    Bindings bindings;
-    Check(contract, frame, &bindings, &first_error, unknown_params);
-  }
-  *error = first_error;
+  *error = !first_error.empty() ? first_error
+           : symbols            ? "no form takes these words and ranks."
+                                : RefusedByAll(contract, frame, unknown_params);
   return -1;
 }
 

@@ -8,7 +8,9 @@ namespace {
 
 int ResultDType(const CallState& s, const DTypes& d) {
   if (d.kind == DTypes::kSet) return __builtin_ctz(d.mask);
-  if (d.kind == DTypes::kParameter) return int(s.frame[d.index].i);
+  if (d.kind == DTypes::kParameter) {
+    return s.bindings.unknown_params >> d.index & 1 ? -1 : int(s.frame[d.index].i);
+  }
   return s.bindings.dtype_bound >> d.index & 1 ? s.bindings.dtype[d.index] : -1;
 }
 
@@ -34,7 +36,7 @@ bool FillShape(const CallState& s, int index, ResultShape* out, std::string* err
       *error = ImpossibleResult(s, index, int(i), v);
       return false;
     }
-    out->shape[out->rank++] = v.known ? v.i : -1;
+    out->shape[out->rank++] = v.known ? v.i : v.symbol ? BitsOfSymbol(v.symbol) : -1;
   }
   return true;
 }
@@ -85,6 +87,10 @@ bool InferResults(const Contract& contract, int form, const Bindings& bindings,
   for (int i = 0; i < contract.n_results(); ++i) {
     const Result& r = s.form().results[std::size_t(i)];
     const int dtype = ResultDType(s, r.tensor.dtypes);
+    if (dtype < 0 && bindings.symbols) {
+      *error = "the dtype of a result is not known.";
+      return false;
+    }
     if (dtype < 0) {
       *error = "the result " + std::string(r.name) + " has no dtype: no argument gives " +
                std::string(r.tensor.dtypes.name) + ".";

@@ -229,7 +229,7 @@ std::string ShowUses(const Contract& contract, int form_index, int node, const B
   }
   for (std::size_t i = 0; i < form.vars.size(); ++i) {
     if (!(n.vars >> i & 1)) continue;
-    const bool known = b.bound >> i & 1;
+    const bool known = (b.bound >> i & 1) && b.var[i] >= 0;
     put(form.vars[i], known ? std::to_string(b.var[i]) : "unknown", known ? b.var_by[i] : -1);
   }
   for (std::size_t i = 0; i < form.dtype_vars.size(); ++i) {

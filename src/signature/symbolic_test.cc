@@ -83,6 +83,19 @@ TEST(InferPartial, FormsThatMayFitMustAgree) {
   EXPECT_EQ(Partial(kBlocks, "x = f32[2, 64], weight = u8[8, 40]", "format"), "f32[2, 8]");
 }
 
+TEST(InferPartial, TheFirstFormThatSurelyFitsIsTheForm) {
+  const char* forms = "f(x: T[a, 2*a]) -> (z: T[a])\nf(x: T[...]) -> (z: T[..., 1])";
+  EXPECT_EQ(Partial(forms, "x = f32[3, 5]"), "x is f32[3, 5], but must be f32[3, 6].");
+  EXPECT_EQ(Partial(forms, "x = f32[3, ?]"), "f32[3]");
+  EXPECT_EQ(Partial(forms, "x = f32[3, 5]", "", "x"), "f32[...]");
+}
+
+TEST(InferPartial, ADTypeThatIsNotKnownIsNotGuessed) {
+  EXPECT_EQ(Partial("f(x: f32[d], to: dtype) -> (y: to[d]) where to in f32 | bf16",
+                    "x = f32[3], to = bf16", "to"),
+            "the result y has no dtype: no argument gives to.");
+}
+
 TEST(ContractJson, HoldsTheContract) {
   const std::string json = ContractJson(*ParseContract(
       "f(x: T[..., 2*d], i: I[t]? below d, s: int[2] = [1, 2], w: 'a' | 'b' = 'b') -> (y: T[..., "

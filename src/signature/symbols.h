@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers that are no int64. The evaluator computes with whole numbers and floats itself and treats
+// what nobody knows as unknown; what else a size may be (a polynomial over the sizes of a graph, an
+// integer of a compiler) is a symbol, which only its owner computes with.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "anyop/signature.h"
+
+namespace anyop {
+
+enum class Fault : std::uint8_t { kNone, kDivisionByZero, kOverflow };
+
+// Neither known nor a symbol: unknown. A truth value is 0 or 1.
+struct Number {
+  bool known = false, is_float = false;
+  Fault fault = Fault::kNone;
+  std::uint32_t symbol = 0;  // the owner's number for it, from 1
+  std::int64_t i = 0;
+  double f = 0;  // of an integer: the same value
+
+  bool is_unknown() const { return !known && symbol == 0; }
+};
+
+inline Number Int(std::int64_t v) { return {true, false, Fault::kNone, 0, v, double(v)}; }
+inline Number Float(double v) { return {true, true, Fault::kNone, 0, 0, v}; }
+inline Number Unknown(Fault fault = Fault::kNone) { return {false, false, fault, 0, 0, 0}; }
+
+// In a call with symbols, 64 bits of this range are one, wherever the call has a number: a size, an
+// integer or its list's element, the bits of a float. Symbol 0 stands for an unknown number.
+inline std::int64_t BitsOfSymbol(std::uint32_t symbol) {
+  return INT64_MIN + 1 + std::int64_t(symbol);
+}
+inline bool IsSymbol(std::int64_t bits) { return bits > INT64_MIN && bits <= BitsOfSymbol(~0u); }
+inline std::uint32_t SymbolOf(std::int64_t bits) { return std::uint32_t(bits - INT64_MIN - 1); }
+
+// What must hold for a call to be right where that is neither true nor false for all sizes.
+struct Requirement {
+  Number holds;  // a symbol
+  std::string text;
+};
+
+class Symbols {
+ public:
+  virtual ~Symbols() = default;
+  // The value of an operator of which one operand at least is a symbol and none is unknown; of one
+  // operand (kNeg, kNot): `a`. A comparison of symbols may be known, a symbol, or unknown.
+  virtual Number Compute(NodeOp op, const Number& a, const Number& b) = 0;
+  // Whether two sizes are equal without any requirement.
+  virtual bool IsSame(const Number& a, const Number& b) = 0;
+
+  std::vector<Requirement> requirements;  // of the call that was checked last
+};
+
+}  // namespace anyop
