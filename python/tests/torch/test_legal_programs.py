@@ -416,3 +416,55 @@ def test_random_numbers_are_drawn_in_torchs_order_of_memory(maker: str) -> None:
     given = made(floats(3, 4))
     torch.manual_seed(1)
     torch.testing.assert_close(given, program(floats(3, 4)))
+
+
+def attended(x: Any) -> Any:
+    """In a graph it is a view of memory that lies in another order than torch's."""
+    return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+MEMORY_PROGRAMS = {
+    "rand_like": lambda x: torch.rand_like(attended(x)),
+    "dropout of more": lambda x: nn.functional.dropout(torch.tan(attended(x))),
+    "exponential_": lambda x: attended(x).exponential_(),
+    "as_strided": lambda x: attended(x).as_strided((4, 3), (16, 2), 1).clone(),
+    "as_strided of more": lambda x: torch.tan(attended(x)).as_strided((4, 3), (16, 2), 1).clone(),
+    "as_strided of a view": lambda x: torch.tan(
+        torch.tan(attended(x)).transpose(1, 2).as_strided((4, 3), (16, 3), 1)
+    ),
+    "as_strided_scatter": lambda x: torch.tan(attended(x)).as_strided_scatter(
+        torch.zeros(4, 3), (4, 3), (16, 3), 1
+    ),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("program", MEMORY_PROGRAMS.values(), ids=MEMORY_PROGRAMS)
+def test_what_reads_memory_in_its_order_reads_torchs(program: Any, maker: str) -> None:
+    x = floats(1, 4, 2, 8)
+    made = MAKERS[maker](program, (x,))
+    torch.manual_seed(1)
+    given = made(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(given, program(x))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_cache_is_written_where_it_lies_though_a_view_of_it_is_no_view_of_a_graph(
+    maker: str,
+) -> None:
+    """The host reads such views at their place among the writes."""
+
+    def program(cache: Any, at: Any, rows: Any) -> Any:
+        cache.index_copy_(0, at, rows)
+        repeated = cache[:, None].expand(3, 2, 4)
+        first, every_other = repeated * 2, cache[::2] * 2
+        cache.index_copy_(0, at, rows * 3)
+        return first, every_other, repeated * 2, cache[::2] * 2, repeated.reshape(6, 4)
+
+    args = (floats(3, 4), torch.tensor([2, 0]), floats(2, 4))
+    made = MAKERS[maker](program, args)
+    check_calls(program, made, [args])
+    report = anyop.torch.report(made) if maker == "capture" else anyop.torch.report()
+    kinds = {row["operator"]: row["kind"] for row in report}
+    assert kinds["aten.index_copy_.default"] == "operator"

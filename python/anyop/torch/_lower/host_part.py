@@ -163,18 +163,34 @@ class _PartGraph:
         if node.target in _RESHAPED and not is_written:
             made.target = _aten.reshape.default  # memory may lie in another order than in torch
         if "as_strided" in str(node.target):
-            self.check_strides(node)
+            self.read_memory(node, made)
         if draws(node):
             self.check_order(node)
+            self.put_in_order(made, node.all_input_nodes)
         return made
 
-    def check_strides(self, node: Node) -> None:
+    def read_memory(self, node: Node, made: Node) -> None:
+        """Has as_strided, which reads the memory of a view, read it as it lies in torch."""
         source = nodes_in(node.args[0])[0]
+        root = self.lowering.roots[source]
+        if root in self.members and len(node.args) > 3:
+            source = root
+            made.args = (self.place(root), *made.args[1:])
         value = source.meta["val"]
-        if self.lowering.roots[source] in self.members:
-            return
         if not value.is_contiguous() or expression(value.storage_offset()) != 0:
             raise Unconverted("as_strided of what lies in another order")
+        self.put_in_order(made, [source])
+
+    def put_in_order(self, made: Node, sources: Iterable[Node]) -> None:
+        """What is contiguous in torch may not be in a graph: attention's result is a view there."""
+        for source in sources:
+            is_tensor = isinstance(source.meta.get("val"), torch.Tensor)
+            if is_tensor and self.lowering.roots[source] not in self.writes:
+                with self.graph.inserting_before(made):
+                    ordered = self.graph.call_function(
+                        _aten.contiguous.default, (self.copies[source],)
+                    )
+                made.replace_input_with(self.copies[source], ordered)
 
     def check_order(self, node: Node) -> None:
         """Random numbers are drawn in the order of memory, which is another one in a graph."""

@@ -312,8 +312,8 @@ class Lowering:
                 self.compare(node.meta["val"], made)
             return made
         except (Unconverted, _anyop.Error) as error:
-            if self.roots[node] in self.written:
-                raise Fatal(f"{_name(node)} of what is written: {error}") from error
+            if self.roots[node] in self.written:  # a copy would be old after the next write
+                raise Unconverted(f"{_name(node)} of what is written: {error}") from error
             made = self.copied_view(node, found, base)
             if made is not None:
                 return made
