@@ -19,7 +19,10 @@ from typing import Any
 
 import anyop
 from anyop.bench import interpreters, measure, models
-from anyop.cli import bench, bench_graph, bench_model, bench_ops
+from anyop.bench.commands import calls as call_bench
+from anyop.bench.commands import graph as graph_bench
+from anyop.bench.commands import model as model_bench
+from anyop.bench.commands import ops as operator_bench
 from rich.console import Console
 from rich.table import Table
 
@@ -42,6 +45,26 @@ CALL_GOALS = {
     "Cached3Tensors": 25, "Cached17Parameters": 60, "HitBeyondTheLastPlan": 80,
     "Miss3Tensors": 1000, "Miss17Parameters": 1000,
 }  # fmt: skip
+# A call from Python, and the row that it is compared with: the most of its time.
+RATIO_GOALS = {
+    ("anyop.add(a, b, out=c)", "numpy.add(a, b, out=c)"): 0.25,
+    ("anyop.add(x=a, y=b, out=c)", "numpy.add(a, b, out=c)"): 0.25,
+    ("anyop.add(a, b)", "numpy.add(a, b)"): 0.5,
+    ("anyop.add(a, b, out=c)", "define/impl, out-writing, torch.add"): 1 / 20,
+    ("anyop.add(a, b)", "torch.ops.anyop.add(a, b)"): 1 / 4,
+    ("torch.ops.anyop.add(a, b)", "C++ operator by hand"): 1.05,
+    ("torch.ops.anyop.add(g, b)", "autograd::Function by hand, (g, b)"): 0.8,
+}
+# Rows of graphs by how part and what begin and what ends: the most, in the row's unit.
+GRAPH_GOALS = (
+    ("a call from Python", "graph", "", 200),
+    ("a decode step of 30 layers, next to no work", "captured", "without its kernels", 10),
+    ("a decode step of 30 layers, SmolLM2", "captured", "without its kernels", 80),
+    ("making a graph", "the same", "per 1,000 nodes", 1),
+    ("memory plan", "", "", 1.02),
+    ("C++", "Replay", "per node", 4),
+    ("C++", "Replay", "per region", 500),
+)
 IMPORT_MS = 40
 BUSY_STEPS, BUSY_ROUNDS = 24, 3
 QUICK_ROUNDS, QUICK_BYTES = 7, 100 << 20  # of a case's arrays
@@ -75,23 +98,33 @@ def calls(costs: dict[str, float], import_ms: float, with_torch: bool) -> Iterat
     for name, aim in CALL_GOALS.items():
         if name in costs:
             yield Goal("call from C++", name, costs[name], aim, "ns", True)
-    rows = bench.measure() + (bench.measure_torch(compiled=False) if with_torch else [])
+    rows = call_bench.measure()
+    rows += call_bench.measure_torch(compiled=False) if with_torch else []
     for row in rows:
-        if row.aim is not None and row.ratio is not None:
+        aim = RATIO_GOALS.get((row.what, row.beside))
+        if aim is not None and row.ratio is not None:
             what = f"{row.what} ({row.ns:.0f} ns)"
-            yield Goal("call from Python", what, row.ratio, row.aim, f"of {row.beside}", True)
+            yield Goal("call from Python", what, row.ratio, aim, f"of {row.beside}", True)
     yield Goal("import anyop", "beyond NumPy", import_ms, IMPORT_MS, "ms", True)
 
 
 def graphs(programs: Path, quick: bool, skipped: list[str]) -> Iterator[Goal]:
-    rows = [*bench_graph.calls(quick), *bench_graph.overheads(quick), *bench_graph.making(quick)]
-    rows += bench_graph.memory()
-    for program in bench_graph.PROGRAMS:
-        rows += bench_graph.cpp(programs / program, quick, skipped)
+    decoders = models.module_of(MODEL / "decoder_graphs.py")
+    rows = [*graph_bench.calls(quick), *graph_bench.overheads(decoders, quick)]
+    rows += [*graph_bench.making(decoders, quick), *graph_bench.memory(decoders)]
+    for program in graph_bench.PROGRAMS:
+        rows += graph_bench.cpp(programs / program, quick, skipped)
     for row in rows:
-        if row.aim:
-            aim = 1.02 if row.part.startswith("memory plan") else row.aim
+        if (aim := graph_aim(row)) is not None:
             yield Goal("graphs", f"{row.part}: {row.what}", row.value, aim, row.unit, True)
+
+
+def graph_aim(row: graph_bench.Row) -> float | None:
+    for part, begin, end, aim in GRAPH_GOALS:
+        is_meant = row.part.startswith(part) and row.what.startswith(begin)
+        if is_meant and row.what.endswith(end):
+            return aim
+    return None
 
 
 def best_of(*measured: dict[str, Any]) -> dict[str, Any]:
@@ -124,8 +157,8 @@ def operators(
     anyop.set_num_threads(1)
     models.set_threads(1)
     try:
-        for name, path in bench_ops.case_files(None, ()):
-            for case in bench_ops.load_cases(name, path):
+        for name, path in operator_bench.case_files(None, ()):
+            for case in operator_bench.load_cases(name, path):
                 if not is_wanted(case, level) or (quick and case.array_bytes > QUICK_BYTES):
                     continue
                 note(f"{name} {case.sizes}")
@@ -178,7 +211,7 @@ def model(quick: bool, skipped: list[str]) -> Iterator[Goal]:
     most = anyop.get_num_threads()
     plan = models.Plan(sorted({1, most}), steps=32 if quick else 48, prefill=0,
                        rounds=1 if quick else 3)  # fmt: skip
-    rows, reasons, _ = bench_model.run(made, plan, ["bf16", "q4_1"], ["captured"], ["llama"])
+    rows, reasons, _ = model_bench.run(made, plan, ["bf16", "q4_1"], ["captured"], ["llama"])
     skipped += reasons
     for row in rows:
         per_s = 1e6 / row.ours.best_us

@@ -11,8 +11,8 @@ import anyop
 import numpy as np
 import pytest
 from anyop.bench import models
+from anyop.bench.commands import command
 from anyop.bench.measure import Row
-from anyop.cli.bench import command
 from click.testing import CliRunner
 
 FOLDER = '''

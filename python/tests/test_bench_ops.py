@@ -13,7 +13,8 @@ import anyop
 import numpy as np
 import pytest
 from anyop.bench import interpreters, measure, runs
-from anyop.cli import app, bench_ops
+from anyop.bench.commands import ops as bench_ops
+from anyop.cli import app
 from click.testing import CliRunner, Result
 
 CASES = """
@@ -129,7 +130,8 @@ def test_wrong_arguments(folder: Path, args: tuple[str, ...], text: str) -> None
 
 def test_cases_are_read_where_torch_is_not_installed(folder: Path) -> None:
     code = (
-        "import sys; sys.modules['torch'] = None; from anyop.cli import bench_ops;"
+        "import sys; sys.modules['torch'] = None;"
+        "from anyop.bench.commands import ops as bench_ops;"
         "print(sum(len(bench_ops.load_cases(*c)) for c in bench_ops.case_files(None, ['add*'])))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -10,7 +10,8 @@ import anyop
 import numpy as np
 import pytest
 from anyop import _anyop
-from anyop.cli import bench_graph_decoder as decoders
+from anyop.bench import models
+from conftest import ROOT
 
 
 @pytest.fixture
@@ -23,6 +24,7 @@ def changes() -> Iterator[dict[str, str]]:
 
 
 def test_a_decoder_keeps_its_order(changes: dict[str, str]) -> None:
+    decoders = models.module_of(ROOT / "examples" / "smollm2" / "decoder_graphs.py")
     decoders.of_inputs(decoders.Shape(2, 576, 9, 3, 64, 1536, 49152))
     assert changes["order"] == ""
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from anyop.cli.bench import measure
+from anyop.bench.commands.calls import measure
 
 
 @pytest.mark.bench

@@ -46,7 +46,7 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
 FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype)\.h|include/anyop/simd/.*")
 # Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
 FRAMEWORKS = {
-    r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/cli/opponents.cc"),
+    r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/bench/commands/by_hand.cc"),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
 # Folders that includes begin at, and folders whose files name their neighbours without any.
@@ -62,12 +62,13 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     **{room: ("", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
     "torch": ("", "torch", *_TORCH_ROOMS),
     "bench": ("", "bench"),
-    "cli": ("", "torch", "bench", "cli"),
+    "bench.commands": ("", "torch", "bench", "bench.commands"),
+    "cli": ("", "torch", "bench", "bench.commands", "cli"),
     "__main__": ("cli",),
 }
 # Modules outside anyop.torch that import torch when they are imported.
 KNOWS_TORCH = (
-    "anyop.torch", "anyop.cli.bench_torch", "anyop.cli.bench_graph_torch",
+    "anyop.torch", "anyop.bench.commands.calls_torch", "anyop.bench.commands.graph_torch",
     "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm",
 )  # fmt: skip
 TEMPLATE = "python/anyop/template/"  # a package of its own

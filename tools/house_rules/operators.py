@@ -12,7 +12,10 @@ from house_rules.tree import CODE, CPP, Breach, Tree, is_test, line_of
 DEFINED = re.compile(r"^extern constinit const Op (\w+)\s*\{", re.M)
 LOOSE = re.compile(r"^\s*(?:constexpr|const|static)[\w ]* (Op|Reference) (\w+)\{", re.M)
 # What may name operators: examples and documents of them, and the benches of whole calls.
-MAY_NAME = ("ops/", "examples/", "docs/", "python/anyop/template/", "python/anyop/cli/bench")
+MAY_NAME = (
+    "ops/", "examples/", "docs/", "python/anyop/template/", "python/anyop/bench/commands/",
+    "tools/goals.py",
+)  # fmt: skip
 TABLES = "python/anyop/torch/names/"
 # Words that only look like operators' names, and what they mean there.
 OTHER_MEANINGS = {

@@ -21,7 +21,10 @@ FREE = ("python/tests/", "python/anyop/torch/names/")  # in how many arguments t
 AS_NUMPY = {"T"}  # a property that everybody knows by this name
 # What people who use anyop import. Commands are documented by their help, converters by their rows.
 PUBLIC = "python/anyop/"
-INTERNAL = ("python/anyop/cli/", "python/anyop/template/", "python/anyop/torch/names/")
+INTERNAL = (
+    "python/anyop/cli/", "python/anyop/bench/commands/", "python/anyop/template/",
+    "python/anyop/torch/names/",
+)  # fmt: skip
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 

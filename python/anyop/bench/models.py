@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -117,17 +118,21 @@ def load(folder: Path) -> ModelBench:
         raise anyop.InvalidArgument(
             f"bench: {folder} has no bench.py. Try the folder of a model, such as examples/smollm2."
         )
-    # A part of its package, so that it can import its neighbours.
+    bench = getattr(module_of(path), "bench", None)
+    if not isinstance(bench, ModelBench):
+        raise anyop.InvalidArgument(f"bench: {path} defines no `bench`, a ModelBench.")
+    return bench
+
+
+def module_of(path: Path) -> ModuleType:
+    """Imports a file as a part of its package, so that it can import its neighbours."""
     parts, root = [path.stem], path.resolve().parent
     while (root / "__init__.py").exists():
         parts.insert(0, root.name)
         root = root.parent
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    bench = getattr(importlib.import_module(".".join(parts)), "bench", None)
-    if not isinstance(bench, ModelBench):
-        raise anyop.InvalidArgument(f"bench: {path} defines no `bench`, a ModelBench.")
-    return bench
+    return importlib.import_module(".".join(parts))
 
 
 def set_threads(n: int) -> None:

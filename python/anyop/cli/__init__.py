@@ -18,7 +18,7 @@ COMMANDS = {
     "new": "cli.new",
     "docs": "cli.docs",
     "stubs": "cli.stubs",
-    "bench": "cli.bench",
+    "bench": "bench.commands",
 }
 
 

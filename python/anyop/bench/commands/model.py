@@ -19,8 +19,8 @@ from rich.table import Table
 import anyop
 from anyop import _anyop
 from anyop.bench import models, runs
+from anyop.bench.commands.ops import show_ratio, write_pictures
 from anyop.bench.measure import OURS, Row
-from anyop.cli.bench_ops import show_ratio, write_pictures
 
 WIDTH = 140
 

@@ -11,9 +11,9 @@ import click
 import torch
 
 import anyop
-from anyop.cli.interleave import Row, interleave
+from anyop.bench.commands.interleave import Row, interleave
 
-OPPONENTS = Path(__file__).with_name("opponents.cc")
+OPPONENTS = Path(__file__).with_name("by_hand.cc")
 
 
 def opponents() -> str:
@@ -81,20 +81,20 @@ def _rows(no_opponent: str) -> list[Row]:
     names["add_out"] = python["ops"].add_out.default
     names["registered"] = python["ops"].add.default
     names["custom"] = python["custom_op"]
-    # (what is shown, the statement, the row that it is compared with, the aim)
+    # (what is shown, the statement, the row that it is compared with)
     direct = "anyop.add(a, b, out=c)"
     rows = [
-        ("torch.add(a, b, out=c)", "torch_add(a, b, out=c)", "", None),
-        ("torch.add(a, b)", "torch_add(a, b)", "", None),
-        ("define/impl, out-writing, kernel does nothing", "nothing_out(a, b, c)", "", None),
-        ("define/impl, out-writing, torch.add", "add_out(a, b, c)", "", None),
-        ("direct_register_custom_op (vLLM's way)", "registered(a, b)", "", None),
-        ("torch.library.custom_op", "custom(a, b)", "", None),
-        (direct, "anyop_add(a, b, out=c)", "define/impl, out-writing, torch.add", 1 / 20),
-        ("torch.ops.anyop.add(a, b)", "op(a, b)", "", None),
-        ("anyop.add(a, b)", "anyop_add(a, b)", "torch.ops.anyop.add(a, b)", 1 / 4),
-        ("anyop.add(g, b), g needs a gradient", "anyop_add(g, b)", "", None),
-        ("torch.ops.anyop.add(g, b)", "op(g, b)", "", None),
+        ("torch.add(a, b, out=c)", "torch_add(a, b, out=c)", ""),
+        ("torch.add(a, b)", "torch_add(a, b)", ""),
+        ("define/impl, out-writing, kernel does nothing", "nothing_out(a, b, c)", ""),
+        ("define/impl, out-writing, torch.add", "add_out(a, b, c)", ""),
+        ("direct_register_custom_op (vLLM's way)", "registered(a, b)", ""),
+        ("torch.library.custom_op", "custom(a, b)", ""),
+        (direct, "anyop_add(a, b, out=c)", "define/impl, out-writing, torch.add"),
+        ("torch.ops.anyop.add(a, b)", "op(a, b)", ""),
+        ("anyop.add(a, b)", "anyop_add(a, b)", "torch.ops.anyop.add(a, b)"),
+        ("anyop.add(g, b), g needs a gradient", "anyop_add(g, b)", ""),
+        ("torch.ops.anyop.add(g, b)", "op(g, b)", ""),
     ]
     if no_opponent:
         click.echo(f"Without the hand-written operator: {no_opponent}", err=True)
@@ -102,11 +102,10 @@ def _rows(no_opponent: str) -> list[Row]:
         names["typed"] = torch.ops.anyop_opponents.sum.default
         names["differentiable"] = torch.ops.anyop_opponents.differentiable_sum.default
         typed, differentiable = "C++ operator by hand", "autograd::Function by hand, (g, b)"
-        rows.append((typed, "typed(a, b)", "", None))
-        rows.append((differentiable, "differentiable(g, b)", "", None))
-        aims = {"torch.ops.anyop.add(a, b)": (typed, 1.05)}
-        aims["torch.ops.anyop.add(g, b)"] = (differentiable, 0.8)
-        rows = [(w, s, *aims.get(w, (beside, aim))) for w, s, beside, aim in rows]
+        rows.append((typed, "typed(a, b)", ""))
+        rows.append((differentiable, "differentiable(g, b)", ""))
+        others = {"torch.ops.anyop.add(a, b)": typed, "torch.ops.anyop.add(g, b)": differentiable}
+        rows = [(what, code, others.get(what, beside)) for what, code, beside in rows]
     return interleave(rows, names)
 
 
@@ -130,7 +129,7 @@ def measure_compiled() -> list[Row]:
     for name in ("ours", "theirs"):
         names[name](names["a"], names["b"])
     rows = [
-        ("torch.compile(torch.add)", "theirs(a, b)", "", None),
-        ("torch.compile(anyop.add)", "ours(a, b)", "torch.compile(torch.add)", None),
+        ("torch.compile(torch.add)", "theirs(a, b)", ""),
+        ("torch.compile(anyop.add)", "ours(a, b)", "torch.compile(torch.add)"),
     ]
     return interleave(rows, names, calls=500)

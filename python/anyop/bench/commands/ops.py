@@ -23,7 +23,7 @@ from anyop.bench import Case, interpreters, measure, runs
 from anyop.bench.measure import IN_TORCH, OPPONENTS, Row
 
 WIDTH = 160  # a row is one line, also where the terminal wraps it
-BUILT_IN = Path(__file__).parents[1] / "bench_cases"
+BUILT_IN = Path(__file__).parents[2] / "bench_cases"
 
 
 @click.command("ops")

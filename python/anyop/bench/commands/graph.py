@@ -17,8 +17,9 @@ import click
 import numpy as np
 
 import anyop
-from anyop.cli import bench_graph_decoder as decoders
-from anyop.cli.interleave import interleave
+from anyop.bench import models
+from anyop.bench.commands.interleave import interleave
+from anyop.bench.runs import machine
 
 PROGRAMS = ("graph_replay_bench", "graph_memory_plan_bench")
 NODES = 200
@@ -26,13 +27,12 @@ NODES = 200
 
 @dataclass
 class Row:
-    """A number; aim: what it should be at most, 0: none."""
+    """A number."""
 
     part: str
     what: str
     value: float
     unit: str
-    aim: float = 0
     note: str = ""
 
 
@@ -47,12 +47,10 @@ class Row:
 def graph(quick: bool, as_json: bool, save: Path | None, programs: Path) -> None:
     """What a replay costs beside its kernels, how long graphs take to make, and their memory."""
     skipped: list[str] = []
-    rows = [*calls(quick), *overheads(quick), *making(quick), *memory()]
+    rows = [*calls(quick), *decoder_rows(quick, skipped)]
     for program in PROGRAMS:
         rows += cpp(programs / program, quick, skipped)
     rows += torch_rows(quick, skipped)
-    from anyop.bench.runs import machine
-
     told = {"machine": machine(), "rows": [asdict(r) for r in rows], "skipped": skipped}
     if save:
         save.write_text(json.dumps(told, indent=1))
@@ -62,6 +60,16 @@ def graph(quick: bool, as_json: bool, save: Path | None, programs: Path) -> None
     show(rows)
     for reason in skipped:
         click.echo(reason)
+
+
+def decoder_rows(quick: bool, skipped: list[str]) -> Iterator[Row]:
+    """Rows of whole decoders, which a checkout has beside its model."""
+    path = models.default_folder() / "decoder_graphs.py"
+    if not path.is_file():
+        skipped.append(f"No rows of decoders: {path} does not exist. Try it in a checkout.")
+        return
+    decoders = models.module_of(path)
+    yield from (*overheads(decoders, quick), *making(decoders, quick), *memory(decoders))
 
 
 def calls(quick: bool) -> Iterator[Row]:
@@ -79,20 +87,19 @@ def calls(quick: bool) -> Iterator[Row]:
     given, fresh = "the operator, result given", "the operator, fresh result"
     rows = interleave(
         [
-            (given, "add(x, x, out=y)", "", None),
-            (fresh, "add(x, x)", "", None),
-            ("graph of one node, result given", "g(x, out=y)", given, None),
-            ("graph of one node, fresh result", "g(x)", fresh, None),
-            ("graph of 200 nodes", "many(x, out=y)", "", None),
+            (given, "add(x, x, out=y)", ""),
+            (fresh, "add(x, x)", ""),
+            ("graph of one node, result given", "g(x, out=y)", given),
+            ("graph of one node, fresh result", "g(x)", fresh),
+            ("graph of 200 nodes", "many(x, out=y)", ""),
         ],
         names,
         calls=200 if quick else 1000,
     )
     ns = {row.what: row.ns for row in rows}
     for row in rows[:4]:
-        aim = 200 if row.what.startswith("graph") else 0
         note = f"{row.ratio:.2f} of {row.beside}" if row.ratio else ""
-        yield Row("a call from Python", row.what, row.ns, "ns", aim, note)
+        yield Row("a call from Python", row.what, row.ns, "ns", note)
     per_node = (ns["graph of 200 nodes"] - ns["graph of one node, result given"]) / (NODES - 1)
     yield Row("replay", "a node, with its kernel on 4 floats", round(per_node, 2), "ns")
 
@@ -109,23 +116,24 @@ def _best(f: Callable[[], Any], repeats: int) -> float:
     return best
 
 
-def overheads(quick: bool) -> Iterator[Row]:
+def overheads(decoders: Any, quick: bool) -> Iterator[Row]:
     """A decode step: what is beside the kernels' own time in one replay, the least of both."""
     threads = anyop.get_num_threads()
     try:
-        for n, name, shape, aim in (
-            (1, "next to no work", decoders.TINY, 10),
-            (2, "SmolLM2's shape, f32", decoders.SMOLLM2, 80),
+        for n, name, shape in (
+            (1, "next to no work", decoders.TINY),
+            (2, "SmolLM2's shape, f32", decoders.SMOLLM2),
         ):
             if n > threads:
                 continue
             anyop.set_num_threads(n)
-            yield from _overhead(f"{name}, {n} thread{'s' if n > 1 else ''}", shape, aim, quick)
+            name += f", {n} thread{'s' if n > 1 else ''}"
+            yield from _overhead(decoders, name, shape, quick)
     finally:
         anyop.set_num_threads(threads)
 
 
-def _overhead(name: str, shape: decoders.Shape, aim: float, quick: bool) -> Iterator[Row]:
+def _overhead(decoders: Any, name: str, shape: Any, quick: bool) -> Iterator[Row]:
     step, compiled = decoders.of_arrays(shape)
     given, repeats = decoders.decode_inputs(), 20 if quick else 200
     out = compiled(*given)
@@ -139,10 +147,10 @@ def _overhead(name: str, shape: decoders.Shape, aim: float, quick: bool) -> Iter
     yield Row(part, "operator by operator", round(eager, 1), "us")
     yield Row(part, "captured", round(whole, 1), "us")
     rest, nodes = max(whole - kernels, 0), compiled.stats().nodes
-    yield Row(part, "captured, without its kernels", round(rest, 1), "us", aim, f"{nodes} nodes")
+    yield Row(part, "captured, without its kernels", round(rest, 1), "us", f"{nodes} nodes")
 
 
-def making(quick: bool) -> Iterator[Row]:
+def making(decoders: Any, quick: bool) -> Iterator[Row]:
     """Capture, and planning for sizes that were not met before."""
     made = decoders.of_inputs(decoders.SMOLLM2)
     nodes, repeats = made.stats().nodes, 3 if quick else 10
@@ -152,10 +160,10 @@ def making(quick: bool) -> Iterator[Row]:
     part = "making a graph of SmolLM2's shape"
     yield Row(part, f"capture: trace, check, passes ({nodes} nodes)", round(capture, 2), "ms")
     yield Row(part, "plans and memory for a new size", round(plan, 3), "ms")
-    yield Row(part, "the same, per 1,000 nodes", round(plan / nodes * 1e3, 3), "ms", 1)
+    yield Row(part, "the same, per 1,000 nodes", round(plan / nodes * 1e3, 3), "ms")
 
 
-def memory() -> Iterator[Row]:
+def memory(decoders: Any) -> Iterator[Row]:
     """The arena of a replay against the least that any plan needs."""
     for name, shape in (("SmolLM2", decoders.SMOLLM2), ("Llama-3-8B-shaped", decoders.LLAMA_8B)):
         made = decoders.of_inputs(shape)
@@ -163,7 +171,7 @@ def memory() -> Iterator[Row]:
             m = made.memory(t=t)
             yield Row(
                 "memory plan / lower bound", f"{name}, {shape.layers} layers, {what}",
-                round(m.peak_bytes / m.bound_bytes, 4), "x", 1,
+                round(m.peak_bytes / m.bound_bytes, 4), "x",
                 f"{m.peak_bytes / 2**20:.2f} MiB; unshared {m.unshared_bytes / 2**20:.1f} MiB",
             )  # fmt: skip
 
@@ -192,11 +200,9 @@ def cpp(program: Path, quick: bool, skipped: list[str]) -> Iterator[Row]:
     for name, run in best.items():
         counters = [k for k in run if k.startswith("ns_per_") or k.endswith("_of_bound")]
         for k in counters:
-            aims = {"ns_per_node": 4.0, "ns_per_region": 500.0}
-            aim = aims.get(k, 0) if name.startswith("Replay") else 0
             unit = "ns" if k.startswith("ns") else "x"
             shown = f"{name}, {k.removeprefix('ns_').replace('_', ' ')}"
-            yield Row(part, shown, round(run[k] * (1e9 if run[k] < 1e-6 else 1), 3), unit, aim)
+            yield Row(part, shown, round(run[k] * (1e9 if run[k] < 1e-6 else 1), 3), unit)
         if not any(k.startswith("ns_per_") for k in counters):
             yield Row(part, name, round(run["real_time"], 2), run["time_unit"])
 
@@ -206,10 +212,10 @@ def torch_rows(quick: bool, skipped: list[str]) -> list[Row]:
     if importlib.util.find_spec("torch") is None:
         skipped.append("No rows for torch.compile: torch is not installed.")
         return []
-    if importlib.util.find_spec("anyop.cli.bench_graph_torch") is None:
+    if importlib.util.find_spec("anyop.bench.commands.graph_torch") is None:
         skipped.append("No rows for torch.compile: this build has none.")
         return []
-    module = importlib.import_module("anyop.cli.bench_graph_torch")
+    module = importlib.import_module("anyop.bench.commands.graph_torch")
     known = Row.__dataclass_fields__
     return [Row(**{k: v for k, v in row.items() if k in known}) for row in module.rows(quick)]
 
@@ -220,5 +226,4 @@ def show(rows: list[Row]) -> None:
         if row.part != last:
             click.secho(("\n" if last else "") + row.part, bold=True)
         last = row.part
-        aim = f"aim {row.aim:g} {row.unit}" if row.aim else ""
-        click.echo(f"  {row.what:<52} {row.value:>9g} {row.unit:<3} {aim:<11} {row.note}".rstrip())
+        click.echo(f"  {row.what:<52} {row.value:>9g} {row.unit:<3} {row.note}".rstrip())

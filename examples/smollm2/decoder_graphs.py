@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import anyop
+import numpy as np
 
 BLOCKS, BLOCK = 128, 16  # of the caches
 

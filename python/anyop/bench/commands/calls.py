@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""`anyop bench calls`: what a call costs beside the framework's own."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -10,23 +12,10 @@ import numpy as np
 
 import anyop
 from anyop import _anyop
-from anyop.cli import bench_graph, bench_model, bench_opponents, bench_ops
-from anyop.cli.interleave import Row, interleave
+from anyop.bench.commands.interleave import Row, interleave
 
 
-@click.group("bench")
-def command() -> None:
-    """Measure calls, operators and a model beside what frameworks offer, and compare saved runs."""
-
-
-for _command in (
-    bench_ops.ops, bench_ops.compare, bench_ops.plot_command, bench_model.model,
-    bench_graph.graph, bench_opponents.opponents,
-):  # fmt: skip
-    command.add_command(_command)
-
-
-@command.command("calls")
+@click.command("calls")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--host", type=click.Choice(["numpy", "torch"]), help="Only this host's rows.")
 @click.option("--compiled", is_flag=True, help="Also calls inside torch.compile (a minute).")
@@ -40,8 +29,7 @@ def calls(as_json: bool, host: str | None, compiled: bool) -> None:
         return
     for row in rows:
         ratio = f"{row.ratio:6.3f} of {row.beside}" if row.ratio is not None else ""
-        aim = f" (aim {row.aim:.3g})" if row.aim is not None else ""
-        click.echo(f"{row.what:<46} {row.ns:8.1f} ns  {ratio}{aim}")
+        click.echo(f"{row.what:<46} {row.ns:8.1f} ns  {ratio}".rstrip())
 
 
 def measure() -> list[Row]:
@@ -53,23 +41,23 @@ def measure() -> list[Row]:
     names: dict[str, Any] = {"numpy_add": np.add, "anyop_add": add, "a": a, "b": b, "c": c}
     rows = interleave(
         [
-            (given, "numpy_add(a, b, out=c)", "", None),
-            (fresh, "numpy_add(a, b)", "", None),
-            ("anyop.add(a, b, out=c)", "anyop_add(a, b, out=c)", given, 0.25),
-            ("anyop.add(x=a, y=b, out=c)", "anyop_add(x=a, y=b, out=c)", given, 0.25),
-            ("anyop.add(a, b)", "anyop_add(a, b)", fresh, 0.5),
+            (given, "numpy_add(a, b, out=c)", ""),
+            (fresh, "numpy_add(a, b)", ""),
+            ("anyop.add(a, b, out=c)", "anyop_add(a, b, out=c)", given),
+            ("anyop.add(x=a, y=b, out=c)", "anyop_add(x=a, y=b, out=c)", given),
+            ("anyop.add(a, b)", "anyop_add(a, b)", fresh),
         ],
         names,
     )
     cpp = min(_anyop.time_call(20000, add, a, b, out=c) for _ in range(10))
-    return [*rows, Row("C++: plan found, checked, run", round(cpp, 1), "", None, None)]
+    return [*rows, Row("C++: plan found, checked, run", round(cpp, 1), "", None)]
 
 
 def measure_torch(compiled: bool) -> list[Row]:
     if importlib.util.find_spec("torch") is None:
         click.echo("torch is not installed: no rows of its calls.", err=True)
         return []
-    from anyop.cli import bench_torch
+    from anyop.bench.commands import calls_torch
 
-    rows = bench_torch.measure()
-    return rows + (bench_torch.measure_compiled() if compiled else [])
+    rows = calls_torch.measure()
+    return rows + (calls_torch.measure_compiled() if compiled else [])

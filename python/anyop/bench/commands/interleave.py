@@ -17,18 +17,17 @@ class Row(NamedTuple):
     ns: float
     beside: str
     ratio: float | None
-    aim: float | None  # the ratio to reach
 
 
-# What is shown, the Python statement, the row that it is compared with, the aim.
-Statement = tuple[str, str, str, "float | None"]
+# What is shown, the Python statement, the row that it is compared with.
+Statement = tuple[str, str, str]
 
 
 def interleave(
     statements: Sequence[Statement], names: dict[str, Any], calls: int = CALLS
 ) -> list[Row]:
     """Minimum over rounds; the loop's own time is taken off."""
-    timers = {what: timeit.Timer(code, globals=names) for what, code, _, _ in statements}
+    timers = {what: timeit.Timer(code, globals=names) for what, code, _ in statements}
     loop = timeit.Timer("None")
     best = dict.fromkeys(timers, float("inf"))
     empty = float("inf")
@@ -43,7 +42,6 @@ def interleave(
             round(ns[what], 1),
             beside,
             round(ns[what] / ns[beside], 3) if beside else None,
-            aim,
         )
-        for what, _, beside, aim in statements
+        for what, _, beside in statements
     ]

@@ -12,7 +12,7 @@ import torch
 
 import anyop
 import anyop.torch
-from anyop.cli.interleave import interleave
+from anyop.bench.commands.interleave import interleave
 
 OPERATORS = 50
 PART = f"torch, a call of {OPERATORS} small operators"
@@ -47,7 +47,7 @@ def _calls() -> tuple[dict[str, Any], list[Any]]:
             for _ in range(3):
                 torch.testing.assert_close(made(x, w), program(x, w))
             beside = "" if how == "eager" else eager
-            statements.append((f"{kind}: {how}", f"{name}(x, w)", beside, None))
+            statements.append((f"{kind}: {how}", f"{name}(x, w)", beside))
     return names, statements
 
 

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`anyop bench`: what its commands measure and how they print it."""
+
+import click
+
+from anyop.bench.commands import calls, graph, model, opponents, ops
+
+
+@click.group("bench")
+def command() -> None:
+    """Measure calls, operators and a model beside what frameworks offer, and compare saved runs."""
+
+
+for _command in (
+    calls.calls, ops.ops, ops.compare, ops.plot_command, model.model, graph.graph,
+    opponents.opponents,
+):  # fmt: skip
+    command.add_command(_command)
