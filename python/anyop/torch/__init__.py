@@ -85,7 +85,7 @@ def capture(program: Any, *args: Any, **kwargs: Any) -> Any:
     Errors: InvalidArgument where the program asks for what only a call knows, with its line;
     at a call, where an argument does not fit.
     """
-    from anyop.torch._compile.capture import capture
+    from anyop.torch._compile.captured import capture
 
     return capture(program, *args, **kwargs)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`anyop.torch.capture`: a torch program as a graph that is called without Dynamo."""
+"""A torch program, traced with examples of its arguments."""
 
 from __future__ import annotations
 
@@ -28,36 +28,6 @@ from anyop import _anyop
 from anyop.torch._lower.outputs import sizes_of_arguments
 from anyop.torch._nodes.lines import shown_place, user_frames, user_place
 from anyop.torch._nodes.sizes import evaluator, expression
-
-
-def capture(
-    program: Any, *args: Any, dynamic: Any = None, freeze: bool = False, name: str = "",
-    **kwargs: Any,
-) -> Any:  # fmt: skip
-    """See anyop.torch.capture."""
-    if isinstance(program, torch.export.ExportedProgram):
-        return _exported(program, freeze, name)
-    shown = name or getattr(program, "__name__", type(program).__name__).strip("<>")
-    with torch.no_grad():
-        captured = Capture(shown, program, args, kwargs, dynamic)
-        return captured.made(freeze)
-
-
-def _exported(program: Any, freeze: bool, name: str) -> Any:
-    args, kwargs = program.example_inputs or ((), {})
-    users = set(program.graph_signature.user_inputs)
-    values = [n.meta.get("val") for n in program.graph.nodes if n.name in users]
-    dynamic = [
-        {d: str(n) for d, n in enumerate(v.shape) if isinstance(n, torch.SymInt)}
-        if isinstance(v, torch.Tensor)
-        else None
-        for v in values
-    ]
-    functional = program.run_decompositions({})
-    with torch.no_grad():
-        module = functional.module()
-        captured = Capture(name or "program", module, args, kwargs, dynamic)
-        return captured.made(freeze)
 
 
 class _Shapes(ShapeEnv):
@@ -295,18 +265,6 @@ class Capture:
             place = self.shapes.places.get(id(guard), "")
             rows.append((evaluator(expr, sources), self.shown(expr), place))
         return rows
-
-    def made(self, freeze: bool) -> Any:
-        from anyop.torch._compile.captured import Details, Spread
-
-        details = Details(self, freeze)
-        conditions = bool(details.conditions)
-        is_direct = self.is_flat and details.is_plain and self.out_spec.is_leaf()
-        if self.is_flat and details.is_plain and self.out_spec.type is tuple:
-            is_direct = all(s.is_leaf() for s in self.out_spec.children())
-        if is_direct and details.lowered is not None:
-            return _anyop.Captured(details.lowered.graph, details, details.rows, conditions)
-        return _anyop.Captured(Spread(details), details, details.rows, False)
 
 
 def _is_size(value: Any) -> bool:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A captured program: its graph, what a call needs beside it, and its way through torch."""
+"""`anyop.torch.capture`: a program's graph, what a call needs beside it, its way through torch."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.fx import GraphModule
@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from anyop import _anyop
 from anyop._graph.host import take_raised
+from anyop.torch._compile.capture import Capture
 from anyop.torch._compile.functional import functionalized, is_functional
 from anyop.torch._compile.in_place import lower_mutation
 from anyop.torch._compile.program import attempt, copy_of, plan_results
@@ -23,8 +24,46 @@ from anyop.torch._nodes.memory import Roots
 from anyop.torch._nodes.sizes import Unconverted, attribute
 from anyop.torch.names import aten_patterns
 
-if TYPE_CHECKING:
-    from anyop.torch._compile.capture import Capture
+
+def capture(
+    program: Any, *args: Any, dynamic: Any = None, freeze: bool = False, name: str = "",
+    **kwargs: Any,
+) -> Any:  # fmt: skip
+    """See anyop.torch.capture."""
+    if isinstance(program, torch.export.ExportedProgram):
+        return _exported(program, freeze, name)
+    shown = name or getattr(program, "__name__", type(program).__name__).strip("<>")
+    with torch.no_grad():
+        captured = Capture(shown, program, args, kwargs, dynamic)
+        return _made(captured, freeze)
+
+
+def _exported(program: Any, freeze: bool, name: str) -> Any:
+    args, kwargs = program.example_inputs or ((), {})
+    users = set(program.graph_signature.user_inputs)
+    values = [n.meta.get("val") for n in program.graph.nodes if n.name in users]
+    dynamic = [
+        {d: str(n) for d, n in enumerate(v.shape) if isinstance(n, torch.SymInt)}
+        if isinstance(v, torch.Tensor)
+        else None
+        for v in values
+    ]
+    functional = program.run_decompositions({})
+    with torch.no_grad():
+        module = functional.module()
+        captured = Capture(name or "program", module, args, kwargs, dynamic)
+        return _made(captured, freeze)
+
+
+def _made(source: Capture, freeze: bool) -> Any:
+    details = Details(source, freeze)
+    conditions = bool(details.conditions)
+    is_direct = source.is_flat and details.is_plain and source.out_spec.is_leaf()
+    if source.is_flat and details.is_plain and source.out_spec.type is tuple:
+        is_direct = all(s.is_leaf() for s in source.out_spec.children())
+    if is_direct and details.lowered is not None:
+        return _anyop.Captured(details.lowered.graph, details, details.rows, conditions)
+    return _anyop.Captured(Spread(details), details, details.rows, False)
 
 
 class Details:
