@@ -107,7 +107,7 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
     ThrowValueError(info.name + ": " + names.module +
                     " must see this call itself, but its host has no operators of its own.");
   }
-  PyObject* function = PyDict_GetItemString(Functions(), info.op->name.c_str());
+  const Ref name = ToPython(info.op->name);
   Ref arguments = Checked(PyTuple_New(info.n_params));
   for (int i = 0; i < info.n_params; ++i) {
     const Parameter& param = info.params[std::size_t(i)];
@@ -115,7 +115,7 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
     Ref one = slots[i] ? Ref::Borrow(slots[i]) : DefaultObject(*this, param);
     PyTuple_SET_ITEM(arguments.get(), i, one.release());
   }
-  Ref made = Checked(PyObject_CallFunctionObjArgs(elsewhere_, function, arguments.get(),
+  Ref made = Checked(PyObject_CallFunctionObjArgs(elsewhere_, name.get(), arguments.get(),
                                                   slots.out ? slots.out : Py_None, nullptr));
   return NamedResults(info, std::move(made));
 }

@@ -9,7 +9,7 @@ namespace anyop::python {
 
 class RegisteredHost final : public Host {
  public:
-  // elsewhere(op, args, out) calls the framework's own operator; None where there is none.
+  // elsewhere(name, args, out) calls the framework's own operator; None where there is none.
   RegisteredHost(const anyop_python_host& record, PyObject* elsewhere);
 
   bool IsTensor(PyObject* object) const override { return record.is_tensor(object) != 0; }
