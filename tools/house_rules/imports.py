@@ -10,11 +10,9 @@ from functools import lru_cache
 
 from house_rules.tree import Tree
 
-_LOWERING = "lowering asks the part for its call, and the part asks lowering how values are typed"
 # (module, what it imports late): why the two know each other. Everything else forms no circle.
 LATE: dict[tuple[str, str], str] = {
     ("anyop._hosts", "anyop.torch"): "starts the host once torch is imported",
-    ("anyop.torch._lower.host_part", "anyop.torch._lower.lower"): _LOWERING,
 }
 
 

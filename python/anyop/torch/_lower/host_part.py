@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from anyop import _anyop
@@ -16,15 +16,49 @@ from anyop._graph.value import Value
 from anyop.torch._lower.host_code import compiled
 from anyop.torch._nodes import converters
 from anyop.torch._nodes.lines import place_of
-from anyop.torch._nodes.memory import draws, is_in_place, nodes_in, viewed_by, written_by
-from anyop.torch._nodes.sizes import Fatal, Unconverted, expression, signature_text, symbols_of
-
-if TYPE_CHECKING:
-    from anyop.torch._lower.lower import Lowering
+from anyop.torch._nodes.memory import (
+    Roots,
+    draws,
+    is_in_place,
+    nodes_in,
+    random_or_effect,
+    viewed_by,
+    written_by,
+)
+from anyop.torch._nodes.sizes import (
+    Fatal,
+    Sizes,
+    Unconverted,
+    expression,
+    signature_text,
+    symbols_of,
+)
+from anyop.torch._nodes.tensor_types import graph_dtype
 
 _aten = torch.ops.aten
 _RESHAPED = (_aten.view.default, _aten._unsafe_view.default)
 _MAX_RESULTS, _MAX_PARAMETERS = 8, 38
+
+
+class Lowering(Protocol):
+    """What a part asks of the lowering that it belongs to (lower.py)."""
+
+    module: GraphModule
+    tracer: _anyop.Tracer
+    sizes: Sizes
+    roots: Roots
+    written: set[Node]  # roots
+    values: dict[Node, Any]
+    token_value: Value
+    is_trial: bool
+
+    def fetch(self, node: Node) -> Any: ...
+    def is_tensor(self, node: Node) -> bool: ...
+    def unique(self, node: Node) -> str: ...
+    def free_name(self, base: str) -> str: ...
+    def copied(self, value: Value) -> Value: ...
+    def constant_value(self, tensor: torch.Tensor, is_frozen: bool = True) -> Value: ...
+    def add_part(self, part: Part, nodes: Iterable[Node]) -> None: ...
 
 
 class HostPart:
@@ -120,8 +154,6 @@ class _PartGraph:
         return list(lists.values())
 
     def type_of(self, node: Node) -> str:
-        from anyop.torch._lower.lower import graph_dtype
-
         value = node.meta["val"]
         mut = "mut " if self.lowering.roots[node] in self.writes else ""
         return f"{mut}{graph_dtype(value)}[{_dims(value.shape)}]"
@@ -243,8 +275,6 @@ class _PartGraph:
 
     def stand_in(self) -> None:
         """Gives the graph inputs for the results: a trial calls nothing."""
-        from anyop.torch._lower.lower import graph_dtype
-
         lowering = self.lowering
         for node in self.exports:
             value, sizes = node.meta["val"], []
@@ -259,8 +289,6 @@ class _PartGraph:
 
     def call(self) -> None:
         """Adds the call to the graph of anyop."""
-        from anyop.torch._lower.lower import random_or_effect
-
         lowering = self.lowering
         self.graph.output(tuple(self.copies[n] for n in self.exports))
         lists = [[self.copies[n] for n in many] for many in self.lists]
@@ -268,10 +296,7 @@ class _PartGraph:
         function = compiled(self.graph, lowering.module, len(self.symbols), numbers, lists)
         names = [str(n.target) for n in self.nodes]
         part = Part(function, names, place_of(self.nodes[0]))
-        lowering.parts.append(part)
-        for node in self.nodes:
-            if node in lowering.rows:
-                lowering.rows[node].part = part
+        lowering.add_part(part, self.nodes)
         is_random = any(random_or_effect(n) for n in self.nodes)
         arguments = [lowering.sizes(s) for s in self.symbols]
         arguments += self.numbers.values()
@@ -311,8 +336,6 @@ class _PartGraph:
         return rows + (["token: mut u8[1]"] if is_random else [])
 
     def results(self) -> list[str]:
-        from anyop.torch._lower.lower import graph_dtype
-
         values = [n.meta["val"] for n in self.exports]
         return [f"y{i}: {graph_dtype(v)}[{_dims(v.shape)}]" for i, v in enumerate(values)]
 

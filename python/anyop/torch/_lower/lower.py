@@ -26,7 +26,14 @@ from anyop.torch._lower.schedule import scheduled
 from anyop.torch._nodes import converters
 from anyop.torch._nodes.fold import folded
 from anyop.torch._nodes.lines import place_of
-from anyop.torch._nodes.memory import Roots, is_in_place, is_random, viewed_by, written_by
+from anyop.torch._nodes.memory import (
+    Roots,
+    is_in_place,
+    random_or_effect,
+    tensors_in,
+    viewed_by,
+    written_by,
+)
 from anyop.torch._nodes.sizes import (
     Fatal,
     Sizes,
@@ -36,6 +43,7 @@ from anyop.torch._nodes.sizes import (
     is_same,
     symbols_of,
 )
+from anyop.torch._nodes.tensor_types import graph_dtype, tensor_type
 from anyop.torch._nodes.view_chain import chain
 from anyop.torch.names import aten, aten_caches, aten_composites, aten_views  # noqa: F401
 
@@ -62,19 +70,6 @@ class Lowered:
     rows: list[Row] = field(default_factory=list)
     parts: list[Any] = field(default_factory=list)
     bound: list[tuple[int, torch.Tensor, bool]] = field(default_factory=list)
-
-
-def tensor_type(value: torch.Tensor, sizes: Sizes) -> str:
-    """ "f32[s0, 4]"; throws Unconverted where a graph cannot hold such a tensor."""
-    return f"{graph_dtype(value)}[{', '.join(str(sizes(n)) for n in value.shape)}]"
-
-
-def graph_dtype(value: Any) -> str:
-    if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
-        raise Unconverted(f"a tensor on {value.device}, {value.layout}")
-    if value.dtype not in DTYPES or value.dim() > 8:
-        raise Unconverted(f"a tensor of {value.dtype} with {value.dim()} dimensions")
-    return DTYPES[value.dtype]
 
 
 class Lowering:
@@ -223,7 +218,7 @@ class Lowering:
             return "no converter"
         is_written = False
         try:
-            for tensor in _tensors(node.meta.get("val")):
+            for tensor in tensors_in(node.meta.get("val")):
                 graph_dtype(tensor)
             args, kwargs = map_arg((node.args, node.kwargs), self.check)
             if written_by(node):
@@ -254,7 +249,7 @@ class Lowering:
 
     def check(self, node: Node) -> Node:
         """Refuses what no graph can hold, before anything is moved for it."""
-        for tensor in _tensors(node.meta.get("val")):
+        for tensor in tensors_in(node.meta.get("val")):
             graph_dtype(tensor)
         return node
 
@@ -435,6 +430,13 @@ class Lowering:
             self.tracer.output(value, f"out{k}")
         return Returned(recipes.makers, fixes)
 
+    def add_part(self, part: Any, nodes: Iterable[Node]) -> None:
+        """Nodes that the host runs: in the program's rows, those that have one."""
+        self.parts.append(part)
+        for node in nodes:
+            if node in self.rows:
+                self.rows[node].part = part
+
     def rows_of_bound(self) -> list[tuple[int, torch.Tensor, bool]]:
         """Rows of BoundTensors."""
         nodes = [n for n in self.module.graph.nodes if n.op == "placeholder"]
@@ -447,11 +449,6 @@ class Lowering:
         return self.frozen and node not in self.written and is_counted
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    many = value if isinstance(value, (tuple, list)) else [value]
-    return [v for v in many if isinstance(v, torch.Tensor)]
-
-
 def _name(node: Node) -> str:
     if "operator" in node.meta:  # what it stands for
         return str(node.meta["operator"])
@@ -459,11 +456,3 @@ def _name(node: Node) -> str:
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(
         target, "__name__", str(target)
     )  # fmt: skip
-
-
-def random_or_effect(node: Node) -> bool:
-    """Whether a node does more than to compute its results from its arguments."""
-    if is_random(node):
-        return True
-    value = node.meta.get("val")
-    return not written_by(node) and not _tensors(value)

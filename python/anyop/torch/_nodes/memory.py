@@ -117,6 +117,19 @@ def draws(node: Node) -> bool:
     return is_random(node) and not is_attention
 
 
+def random_or_effect(node: Node) -> bool:
+    """Whether a node does more than to compute its results from its arguments."""
+    if is_random(node):
+        return True
+    value = node.meta.get("val")
+    return not written_by(node) and not tensors_in(value)
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    many = value if isinstance(value, (tuple, list)) else [value]
+    return [v for v in many if isinstance(v, torch.Tensor)]
+
+
 class Roots:
     """Whose memory each node's value lies in."""
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a graph of anyop's writes the type of a torch tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from anyop.torch._dispatch.operators import DTYPES
+from anyop.torch._nodes.sizes import Sizes, Unconverted
+
+
+def tensor_type(value: torch.Tensor, sizes: Sizes) -> str:
+    """ "f32[s0, 4]"; throws Unconverted where a graph cannot hold such a tensor."""
+    return f"{graph_dtype(value)}[{', '.join(str(sizes(n)) for n in value.shape)}]"
+
+
+def graph_dtype(value: Any) -> str:
+    if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
+        raise Unconverted(f"a tensor on {value.device}, {value.layout}")
+    if value.dtype not in DTYPES or value.dim() > 8:
+        raise Unconverted(f"a tensor of {value.dtype} with {value.dim()} dimensions")
+    return DTYPES[value.dtype]
