@@ -4,8 +4,8 @@
 #include "call.h"
 #include "module.h"
 #include "signature/owned_call.h"
-#include "signature/schema.h"
 #include "signature/symbolic.h"
+#include "torch_schema.h"
 
 namespace anyop::python {
 namespace {
@@ -83,6 +83,29 @@ Ref ExplanationToPython(const Explanation& e) {
                                kernels.get(), notes.get(),
                                static_cast<unsigned long long>(e.workspace_bytes), e.estimated_ns,
                                e.threads, e.text().c_str()));
+}
+
+// bind(op, *args, **kwargs): what is given, by name; what cannot be bound is refused as in a call.
+PyObject* BindArguments(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords) {
+  return Guarded([&] {
+    if (n_args < 1) ThrowTypeError("bind: op is missing.");
+    const OperatorInfo& info = ToOperator(args[0]);
+    Slots slots;
+    Sort(info, args + 1, n_args - 1, keywords, slots);
+    Ref given = Checked(PyDict_New());
+    const auto put = [&](PyObject* name, PyObject* value) {
+      if (value && PyDict_SetItem(given.get(), name, value) < 0) throw ErrorSet{};
+    };
+    for (int i = 0; i < info.n_params; ++i) {
+      const Parameter& param = info.params[std::size_t(i)];
+      if (!slots[i] && param.is_required) RefuseMissing(info, param);
+      put(param.name, slots[i]);
+    }
+    put(g_host_keywords[kOut], slots.out);
+    put(g_host_keywords[kPolicy], slots.policy);
+    put(g_host_keywords[kLike], slots.like);
+    return given.release();
+  });
 }
 
 // f(frame, given results) of a call that is looked at, on any host.
@@ -215,6 +238,7 @@ PyMethodDef g_methods[] = {
     {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
     {"contract_json", GetContractJson, METH_O, "What symbolic.infer evaluates, as JSON."},
     {"schemas", GetSchemas, METH_O, "The schemas of an operator in PyTorch's language."},
+    {"bind", Cast(&BindArguments), METH_FASTCALL | METH_KEYWORDS, "The arguments of a call."},
     {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},
     {"explain", Cast(&ExplainCall), METH_FASTCALL | METH_KEYWORDS, "The fields of an Explanation."},
     {"explain_text", Cast(&ExplainText), METH_FASTCALL, "explain, of a call written as text."},

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "signature/dtype_names.h"
+#include "dtype_names.h"
 
 namespace anyop::python {
 

@@ -6,6 +6,7 @@
 #include "call.h"
 #include "define.h"
 #include "signature/defaults.h"
+#include "signature/facts.h"
 
 namespace anyop::python {
 
@@ -37,33 +38,27 @@ Parameter MakeParameter(const Contract& contract, int index) {
   return made;
 }
 
-std::uint32_t DeclinedWithout(const Form& form, const Result& result) {
-  if (!result.is_optional || !result.name.starts_with('d')) return 0;
-  const int p = form.param(result.name.substr(1));
-  return p >= 0 && p < 32 && form.params[std::size_t(p)].is_optional ? 1u << p : 0;
-}
-
 OperatorInfo* MakeInfo(Operator& op) {
   auto* info = new OperatorInfo;
   const Form& form = op.contract->forms[0];
+  const Facts facts = FactsOf(*op.contract);
   info->op = &op;
   info->name = op.display_name();
   info->n_params = op.n_params;
   info->n_results = op.n_results;
-  info->takes_like = true;
+  info->takes_like = !facts.needs_tensor;
   for (int i = 0; i < op.n_params; ++i) {
     info->params.push_back(MakeParameter(*op.contract, i));
     Parameter& p = info->params.back();
     p.is_required = !DefaultValue(*op.contract, i, &p.default_value);
     if (p.kind == ParamKind::kTensor && info->first_tensor < 0) info->first_tensor = i;
-    if (IsTensor(p.kind) && !p.is_optional) info->takes_like = false;
   }
   FillOrder(*info);
   for (int r = 0; r < op.n_results; ++r) {
     const Result& result = form.results[std::size_t(r)];
     info->result_names.push_back(Intern(result.name));
     info->is_declinable[r] = result.is_optional;
-    info->declines[r] = DeclinedWithout(form, result);
+    info->declined_without[r] = std::int8_t(facts.declined_without[std::size_t(r)]);
   }
   info->python_name = op.contract->name;
   const std::string signature = TextSignature(*info);

@@ -44,7 +44,7 @@ struct OperatorInfo {
   std::vector<Place> order;             // in which a call converts them: see FillOrder
   std::vector<PyObject*> result_names;  // interned
   bool is_declinable[kMaxResults];
-  std::uint32_t declines[kMaxResults];  // bit p: left out if parameter p is absent (result `dp`)
+  std::int8_t declined_without[kMaxResults];  // left out if this parameter is absent; -1: none
   PyTypeObject* result_type = nullptr;  // the named tuple of several results; made at first use
   PyMethodDef method{};
   std::string python_name, doc;

@@ -107,8 +107,8 @@ class Recorder {
   }
 
   bool IsWithoutParameter(int r, const std::vector<GraphArgument>& arguments) const {
-    const std::uint32_t params = info_.declines[r];
-    return params && arguments[std::size_t(std::countr_zero(params))].kind == GraphArgument::kNone;
+    const int param = info_.declined_without[r];
+    return param >= 0 && arguments[std::size_t(param)].kind == GraphArgument::kNone;
   }
 
   void CheckTracer(PyObject* name, PyObject* object) const {

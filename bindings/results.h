@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results of one call, as Python gets them.
 #pragma once
-#include <bit>
 #include <utility>
 
 #include "convert.h"
@@ -13,8 +12,8 @@ inline constexpr double kReleaseNs = 5000;  // giving the lock back and taking i
 
 // Gradients of absent arguments are left out. The caller leaves out others by writing False.
 inline bool IsDeclined(const OperatorInfo& info, int result, const anyop_value* frame) {
-  const std::uint32_t params = info.op ? info.declines[result] : 0;  // a graph computes all
-  return params && frame[std::countr_zero(params)].tag == ANYOP_NONE;
+  const int param = info.op ? info.declined_without[result] : -1;  // a graph computes all
+  return param >= 0 && frame[param].tag == ANYOP_NONE;
 }
 
 // The result arrays of one call, owned. objects: places for n of them, the caller's.

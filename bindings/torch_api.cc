@@ -7,8 +7,8 @@
 #include <exception>
 #include <vector>
 
+#include "dtype_names.h"
 #include "module.h"
-#include "signature/dtype_names.h"
 
 namespace anyop::python {
 

@@ -7,7 +7,7 @@
 
 #include "elsewhere.h"
 #include "module.h"
-#include "signature/schema.h"
+#include "signature/facts.h"
 
 namespace anyop::python {
 namespace {
@@ -85,7 +85,7 @@ PyObject* SetRoute(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOO", &function, &overload, &out)) throw ErrorSet{};
     OperatorInfo& info = ToOperator(function);
     Table()[&info] = {Py_NewRef(overload), out == Py_None ? nullptr : Py_NewRef(out),
-                      HasOutputMask(*info.op->contract)};
+                      FactsOf(*info.op->contract).takes_mask};
     return Py_NewRef(Py_None);
   });
 }

@@ -110,6 +110,10 @@ foreach(source ${core_tests})
     add_dependencies(runtime_tests ${stem})
   endif()
 endforeach()
+if(TARGET torch_schema_test)  # of a file of the bindings that needs no Python
+  target_sources(torch_schema_test PRIVATE bindings/torch_schema.cc)
+  target_include_directories(torch_schema_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+endif()
 
 file(GLOB optest_tests CONFIGURE_DEPENDS optest/*_test.cc)
 foreach(source ${optest_tests})

@@ -35,7 +35,7 @@ void AutocastKernel::operator()(const c10::OperatorHandle& handle, c10::Dispatch
   const c10::impl::ExcludeDispatchKeyGuard without(c10::DispatchKey::AutocastCPU);
   const at::ScalarType to = at::autocast::get_autocast_dtype(at::kCPU);
   c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
-  for (const std::vector<int>& group : op->dtype_groups) MakeAgree(group, arguments, to);
+  for (const std::vector<int>& group : op->facts.dtype_groups) MakeAgree(group, arguments, to);
   handle.callBoxed(stack);
 }
 

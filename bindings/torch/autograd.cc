@@ -32,7 +32,7 @@ namespace {
                                          " has no gradient for it. Try " + name + ".detach().");
 }
 
-[[noreturn, gnu::cold]] void RefuseWord(const TorchOperator& op, TorchOperator::FewerWords fewer,
+[[noreturn, gnu::cold]] void RefuseWord(const TorchOperator& op, GradientWiring::FewerWords fewer,
                                         const std::string& word) {
   std::string known;
   for (const std::string& w : *fewer.words) known += (known.empty() ? "'" : "' or '") + w;
@@ -51,13 +51,13 @@ bool NeedsGradient(const TorchOperator& op, const c10::IValue* arguments) {
   ForTensors(op, arguments, [&](const at::Tensor& t, int i) {
     if (!t.unsafeGetTensorImpl()->autograd_meta()) return;  // neither gradient nor tangent
     if (enabled && t.requires_grad()) {
-      if (!(op.differentiable_params >> i & 1)) RefuseParameter(op, i);
+      if (op.wiring && !(op.wiring->differentiable_params >> i & 1)) RefuseParameter(op, i);
       needs = true;
     }
     if (t._fw_grad(0).defined()) RefuseTangent(op, i);
   });
-  for (std::size_t k = 0; needs && k < op.fewer_words.size(); ++k) {
-    const TorchOperator::FewerWords& fewer = op.fewer_words[k];
+  if (!needs || !op.wiring) return needs;
+  for (const GradientWiring::FewerWords& fewer : op.wiring->fewer_words) {
     const std::string& word = arguments[fewer.param].toStringRef();
     if (std::ranges::find(*fewer.words, word) == fewer.words->end()) RefuseWord(op, fewer, word);
   }
@@ -116,7 +116,7 @@ void BumpVersionsKernel::operator()(const c10::OperatorHandle& handle, c10::Disp
   c10::SmallVector<at::Tensor, 4> written;
   ForTensors(*op, arguments, [&](const at::Tensor& t, int i) {
     const bool is_first = i == 0 && variant == Variant::kInPlace;
-    if (!is_first && !(op->mut_params >> i & 1)) return;
+    if (!is_first && !(op->facts.mut_params >> i & 1)) return;
     CheckMayBeWritten(*op, std::string(op->param(i).name), t);
     written.push_back(t);
   });

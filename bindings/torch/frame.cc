@@ -99,7 +99,7 @@ void Frame::SetTensors(int i, const c10::IValue& value) {
   const auto list = value.toListRef();
   auto* views = Array<DLTensor>(list.size());
   auto* pointers = Array<const DLTensor*>(list.size());
-  const bool is_written = op_.mut_params >> i & 1;
+  const bool is_written = op_.facts.mut_params >> i & 1;
   for (std::size_t k = 0; k < list.size(); ++k) {
     if (!View(list[k].toTensor(), is_written, views[k])) {
       const std::string name(op_.param(i).name);
@@ -179,7 +179,7 @@ void Frame::FillParams(const c10::IValue* arguments, bool writes_first) {
         SetNone(i);
         continue;
       }
-      const bool is_written = (op_.mut_params >> i & 1) || (writes_first && i == 0);
+      const bool is_written = (op_.facts.mut_params >> i & 1) || (writes_first && i == 0);
       if (!SetTensor(i, t, is_written)) RefuseTensor(op_, std::string(op_.param(i).name), t);
     } else if (value.isNone()) {
       SetNone(i);

@@ -8,8 +8,6 @@
 
 #include <utility>
 
-#include "signature/schema.h"
-
 namespace anyop::torch_host {
 namespace {
 
@@ -79,7 +77,7 @@ void GradientNode::SetHistory(const c10::intrusive_ptr<GradientNode>& self,
                               const c10::IValue* results) {
   for (int r = 0; r < op_.n_results; ++r) {
     const at::Tensor& t = results[r].toTensor();
-    const bool is_differentiable = (op_.differentiable_results >> r & 1) && t.defined() &&
+    const bool is_differentiable = op_.IsDifferentiable(r) && t.defined() &&
                                    torch::autograd::isDifferentiableType(t.scalar_type());
     torch::autograd::set_history(is_differentiable ? t : at::Tensor(), self);
   }
@@ -109,7 +107,7 @@ variable_list CallGradient(const GradientShape& shape, const variable_list& grad
       stack[i] = zeros(source.index);
     }
   }
-  if (HasOutputMask(*wiring.op->contract)) {
+  if (shape.op->gradient_takes_mask) {
     c10::List<bool> output_mask;
     for (const bool is_wanted : mask) output_mask.push_back(is_wanted);
     stack.emplace_back(std::move(output_mask));
@@ -179,8 +177,8 @@ void GradientNode::compiled_args(torch::autograd::CompiledNodeArgs& args) const 
 
 std::vector<std::int64_t> GradientNode::Sizes(std::uint32_t r) const {
   std::vector<std::int64_t> sizes;
-  const bool is_used = op_.wiring && (op_.differentiable_results >> r & 1);
-  if (!is_used || op_.differentiable_results == 1ull << r) return sizes;
+  const std::uint64_t used = op_.wiring ? op_.wiring->differentiable_results : 0;
+  if (!(used >> r & 1) || used == 1ull << r) return sizes;
   for (const c10::SymInt& s : input_metadata(r).shape_as_dim_vector()) {
     sizes.push_back(s.guard_int(__FILE__, __LINE__));
   }

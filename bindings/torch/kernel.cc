@@ -18,13 +18,14 @@ bool IsDeclined(const TorchOperator& op, const c10::IValue* arguments, const any
   if (!(op.declinable_results >> r & 1)) [[likely]]
     return false;
   const c10::IValue& mask = arguments[op.n_params];
-  if (op.has_mask && mask.isList() && !mask.toListRef()[std::size_t(r)].toBool()) return true;
-  const int p = op.absent_declines[r];
+  if (op.facts.takes_mask && mask.isList() && !mask.toListRef()[std::size_t(r)].toBool())
+    return true;
+  const int p = op.facts.declined_without[std::size_t(r)];
   return p >= 0 && frame[p].tag == ANYOP_NONE;
 }
 
 void CheckMask(const TorchOperator& op, const c10::IValue* arguments) {
-  if (!op.has_mask || !arguments[op.n_params].isList()) return;
+  if (!op.facts.takes_mask || !arguments[op.n_params].isList()) return;
   const std::size_t n = arguments[op.n_params].toListRef().size();
   if (n == std::size_t(op.n_results)) return;
   RaiseTorchError(ANYOP_INVALID_ARGUMENT, op.name + ": output_mask has " + std::to_string(n) +
@@ -52,7 +53,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
   frame.FillParams(arguments, variant == Variant::kInPlace);
   c10::SmallVector<at::Tensor, kMaxResults> results;
   bool is_wanted[kMaxResults];
-  if (t.has_mask && variant != Variant::kInPlace) CheckMask(t, arguments);
+  if (t.facts.takes_mask && variant != Variant::kInPlace) CheckMask(t, arguments);
   for (int r = 0; r < t.n_results; ++r) {
     frame.SetNone(t.n_params + r);
     is_wanted[r] = !IsDeclined(t, arguments, frame.values(), r);
@@ -81,7 +82,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
     return;
   }
   c10::IValue returned;
-  const bool returns = variant == Variant::kInPlace || (t.n_results == 1 && !t.mut_params);
+  const bool returns = t.facts.has_lone_result;
   if (returns) returned = arguments[variant == Variant::kInPlace ? 0 : t.out_argument(0)];
   torch::jit::drop(*stack, std::size_t(n));
   if (returns) stack->emplace_back(std::move(returned));

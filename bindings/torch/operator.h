@@ -13,50 +13,41 @@
 
 #include "runtime/call.h"
 #include "runtime/gradient.h"
+#include "signature/facts.h"
 
 namespace anyop::torch_host {
 
-// The three torch operators of an operator; see signature/schema.h.
+// The three torch operators of an operator; see bindings/torch_schema.h.
 enum class Variant : std::uint8_t { kFunctional, kOut, kInPlace };
 
 struct TorchOperator {
   Operator* op;
   int n_params, n_results;
+  Facts facts;
   ParamKind kinds[kMaxParams];
   std::uint64_t optional_params = 0;     // by bit
   std::uint64_t declinable_results = 0;  // by bit
   std::string name;                      // as messages begin
-  bool has_mask;                         // the schema ends with output_mask
-  std::uint64_t mut_params;              // by bit
-  bool has_tensor;  // some tensor is required, so that one chooses the dispatch key
-  int absent_declines[kMaxResults];  // the parameter whose absence declines a result; -1: none
-  // Parameters of one dtype variable, which autocast makes agree.
-  std::vector<std::vector<int>> dtype_groups;
 
-  // The gradient. Without one, every result leads to an error in backward.
   const GradientWiring* wiring;
   std::optional<c10::OperatorHandle> gradient;
-  std::uint64_t differentiable_params = 0;   // by bit
-  std::uint64_t differentiable_results = 0;  // by bit
-  // Parameters of which the gradient takes only some words.
-  struct FewerWords {
-    int param;
-    const std::vector<std::string>* words;
-  };
-  std::vector<FewerWords> fewer_words;
+  bool gradient_takes_mask = false;
 
   explicit TorchOperator(Operator& op);
   const Param& param(int i) const { return op->contract->forms[0].params[std::size_t(i)]; }
   const Result& result(int r) const { return op->contract->forms[0].results[std::size_t(r)]; }
   int n_arguments(Variant v) const {
-    return n_params + (has_mask && v != Variant::kInPlace) + (v == Variant::kOut ? n_results : 0);
+    return n_params + (facts.takes_mask && v != Variant::kInPlace) +
+           (v == Variant::kOut ? n_results : 0);
   }
   // Of an out argument, in the arguments.
-  int out_argument(int r) const { return n_params + has_mask + r; }
+  int out_argument(int r) const { return n_params + facts.takes_mask + r; }
   std::string out_name(int r) const {
     return n_results == 1 ? "out" : "out_" + std::string(result(r).name);
   }
-  bool writes(Variant v) const { return v != Variant::kFunctional || mut_params; }
+  // Without a gradient, every result leads to an error in backward.
+  bool IsDifferentiable(int r) const { return !wiring || wiring->differentiable_results >> r & 1; }
+  bool writes(Variant v) const { return v != Variant::kFunctional || facts.mut_params; }
 };
 
 // The arguments of a call: the last n of the stack.

@@ -9,7 +9,6 @@
 
 #include "allocate.h"
 #include "kernels.h"
-#include "signature/schema.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -32,10 +31,11 @@ void Implement(const TorchOperator& op, Variant variant, const char* name, c10::
 void ImplementVariant(const TorchOperator& op, Variant variant, const char* name) {
   using Key = c10::DispatchKey;
   Implement<CpuKernel>(op, variant, name, Key::CPU);
-  if (!op.has_tensor) Implement<CpuKernel>(op, variant, name, Key::CompositeExplicitAutograd);
+  if (!op.facts.needs_tensor)
+    Implement<CpuKernel>(op, variant, name, Key::CompositeExplicitAutograd);
   Implement<AutogradKernel>(op, variant, name, Key::Autograd);
   if (op.writes(variant)) Implement<BumpVersionsKernel>(op, variant, name, Key::ADInplaceOrView);
-  if (variant == Variant::kFunctional && !op.dtype_groups.empty()) {
+  if (variant == Variant::kFunctional && !op.facts.dtype_groups.empty()) {
     Implement<AutocastKernel>(op, variant, name, Key::AutocastCPU);
   }
   for (const Key key : {Key::SparseCPU, Key::SparseCsrCPU, Key::MkldnnCPU, Key::QuantizedCPU,
@@ -49,12 +49,8 @@ void RegisterOne(Operator& op) {
   const TorchOperator& made = operators.emplace_back(op);
   const std::string& name = op.contract->name;
   ImplementVariant(made, Variant::kFunctional, name.c_str());
-  if (!TorchSchema(*op.contract, SchemaKind::kOut).empty()) {
-    ImplementVariant(made, Variant::kOut, (name + ".out").c_str());
-  }
-  if (!TorchSchema(*op.contract, SchemaKind::kInPlace).empty()) {
-    ImplementVariant(made, Variant::kInPlace, (name + "_").c_str());
-  }
+  if (made.facts.has_out) ImplementVariant(made, Variant::kOut, (name + ".out").c_str());
+  if (made.facts.has_in_place) ImplementVariant(made, Variant::kInPlace, (name + "_").c_str());
 }
 
 }  // namespace

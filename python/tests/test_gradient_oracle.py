@@ -162,5 +162,7 @@ def test_wiring_tells_where_every_argument_comes_from() -> None:
             ["param", "weight_offset"],
         ],
         "targets": ["x", "residual", "weight"],
+        "words": {},
     }
+    assert anyop.info("linear")["gradient"]["words"] == {"activation": ["none"]}
     assert anyop.info("rms_norm_backward")["gradient"] is None

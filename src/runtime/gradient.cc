@@ -5,6 +5,7 @@
 
 #include "platform/error.h"
 #include "signature/expression.h"
+#include "signature/facts.h"
 
 namespace anyop {
 namespace {
@@ -21,13 +22,14 @@ class Wiring {
     for (const Param& p : forward_.params) {
       if (p.is_mut) Refuse(op_.name + " writes " + Quoted(p.name) + ", which nothing can undo");
     }
-    GradientWiring wiring{&gradient_, {}, {}};
-    for (int i = 0; i < gradient_.n_params; ++i) wiring.sources.push_back(Source(i));
-    for (const Result& r : backward_.results) wiring.targets.push_back(Target(r));
-    const auto is_used = [](GradientSource s) { return s.kind == GradientSource::kResultGradient; };
-    if (std::ranges::none_of(wiring.sources, is_used)) {
-      Refuse("it takes the gradient of no result");
+    GradientWiring wiring{};
+    wiring.op = &gradient_;
+    for (int i = 0; i < gradient_.n_params; ++i) AddSource(i, &wiring);
+    for (const Result& r : backward_.results) {
+      wiring.targets.push_back(Target(r));
+      wiring.differentiable_params |= 1ull << wiring.targets.back();
     }
+    if (!wiring.differentiable_results) Refuse("it takes the gradient of no result");
     if (wiring.targets.empty()) Refuse("it has no result");
     for (const Form& form : gradient_.contract->forms) CheckConditions(form);
     return wiring;
@@ -42,14 +44,24 @@ class Wiring {
                                      op_.contract->text + "\n  " + gradient_.contract->text);
   }
 
+  void AddSource(int index, GradientWiring* wiring) const {
+    const GradientSource s = wiring->sources.emplace_back(Source(index));
+    if (s.kind == GradientSource::kResultGradient)
+      wiring->differentiable_results |= 1ull << s.index;
+    if (s.kind != GradientSource::kParam) return;
+    const auto& words = gradient_.contract->words[std::size_t(index)];
+    if (words.size() == op_.contract->words[std::size_t(s.index)].size()) return;
+    wiring->fewer_words.push_back({s.index, &words});
+  }
+
   GradientSource Source(int index) const {
     const Param& p = backward_.params[std::size_t(index)];
     if (p.is_mut) Refuse("it writes its parameter " + Quoted(p.name));
     const int own = forward_.param(p.name), result = forward_.result(p.name);
-    const int of = p.name.starts_with('d') ? forward_.result(p.name.substr(1)) : -1;
+    const int of = forward_.result(PrimalOf(p.name));
     if (of >= 0 && (own >= 0 || result >= 0)) {
       Refuse("its parameter " + Quoted(p.name) + " could be the gradient of " +
-             Quoted(p.name.substr(1)) + " or what " + op_.name + " itself calls so");
+             Quoted(PrimalOf(p.name)) + " or what " + op_.name + " itself calls so");
     }
     if (own >= 0) {
       CheckPassed(p, index, own);
@@ -154,7 +166,7 @@ class Wiring {
   }
 
   int Target(const Result& r) const {
-    const int target = r.name.starts_with('d') ? forward_.param(r.name.substr(1)) : -1;
+    const int target = forward_.param(PrimalOf(r.name));
     if (target < 0) {
       Refuse("its result " + Quoted(r.name) + " is no 'd' with the name of a parameter of " +
              op_.name);

@@ -18,6 +18,14 @@ struct GradientWiring {
   Operator* op;                         // the gradient
   std::vector<GradientSource> sources;  // per parameter of the gradient
   std::vector<int> targets;  // per result of the gradient: the forward's parameter it belongs to
+  std::uint64_t differentiable_params = 0;   // the targets, by bit
+  std::uint64_t differentiable_results = 0;  // the results whose gradients it takes, by bit
+  // Parameters of which the gradient takes only some words.
+  struct FewerWords {
+    int param;
+    const std::vector<std::string>* words;
+  };
+  std::vector<FewerWords> fewer_words;
 };
 
 // Null for an operator without .gradient. Wired when its library is registered; never changes.

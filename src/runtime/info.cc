@@ -37,7 +37,8 @@ std::string GradientText(const Operator& op) {
   return text;
 }
 
-// {"op": its full name, "sources": [[kind, name], ...], "targets": [parameter, ...]}, or null.
+// {"op": its full name, "sources": [[kind, name], ...], "targets": [parameter, ...],
+// "words": {parameter: those words of it that the gradient takes, where it takes fewer}}, or null.
 void WriteGradient(const Operator& op, JsonWriter& json) {
   const GradientWiring* wiring = GradientOf(op);
   if (!wiring) {
@@ -56,7 +57,13 @@ void WriteGradient(const Operator& op, JsonWriter& json) {
   }
   json.End(']').Key("targets").Begin('[');
   for (int target : wiring->targets) json.Value(form.params[std::size_t(target)].name);
-  json.End(']').End('}');
+  json.End(']').Key("words").Begin('{');
+  for (const GradientWiring::FewerWords& fewer : wiring->fewer_words) {
+    json.Key(form.params[std::size_t(fewer.param)].name).Begin('[');
+    for (const std::string& word : *fewer.words) json.Value(word);
+    json.End(']');
+  }
+  json.End('}').End('}');
 }
 
 }  // namespace

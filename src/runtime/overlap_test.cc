@@ -96,7 +96,7 @@ TEST(Overlap, LetsAnEmptyTensorLieAnywhere) {
   const Array empty = x.Slice(0, 4, 4);
   EXPECT_FALSE(MayShareMemory(empty.tensor(), x.tensor()));
   EXPECT_FALSE(MayShareMemory(x.tensor(), empty.tensor()));
-  const std::int64_t zero[] = {0, 1};  // as NumPy and torch describe them
+  const std::int64_t zero[] = {0, 1};  // as NumPy describes them
   for (const auto& shape : {std::array<std::int64_t, 2>{4, 0}, {0, 4}, {0, 0}}) {
     EXPECT_FALSE(MayMeetItself(Array::Wrap(x.data(), shape, DType::kF32, zero).tensor()));
   }

@@ -3,8 +3,8 @@
 // parsed or refused with a caret, and what is parsed is shown, checked and evaluated.
 #include "platform/testing/fuzz.h"
 #include "signature/check.h"
+#include "signature/facts.h"
 #include "signature/generate.h"
-#include "signature/schema.h"
 #include "signature/symbolic.h"
 
 namespace anyop {
@@ -71,7 +71,7 @@ TEST(ChainsFuzz, AreParsedOrRefused) {
     parsed += fuzz::IsAnswered([&] { contract = ParseContract(text); },
                                [](const std::string& e) { return e.find('^') != e.npos; });
     if (!contract) continue;
-    EXPECT_FALSE(TorchSchema(*contract).empty());
+    EXPECT_EQ(FactsOf(*contract).declined_without.size(), std::size_t(contract->n_results()));
     EXPECT_FALSE(ContractJson(*contract).empty());
     GenerateOptions options;
     options.tries = 2;

@@ -131,14 +131,6 @@ int Contract::word(int param, std::string_view word) const {
   return -1;
 }
 
-int ParamDeclining(const Contract& contract, int result) {
-  const Form& form = contract.forms[0];
-  const Result& r = form.results[std::size_t(result)];
-  if (!r.is_optional || !r.name.starts_with('d')) return -1;
-  const int p = form.param(r.name.substr(1));
-  return p >= 0 && form.params[std::size_t(p)].is_optional ? p : -1;
-}
-
 void NumberWordNodes(const Contract& contract, Form& form, std::size_t from) {
   for (std::size_t k = from; k < form.nodes.size(); ++k) {
     const Node& n = form.nodes[k];

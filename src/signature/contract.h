@@ -43,9 +43,6 @@ struct Contract {
 // The hash is of the signature without its spaces, and of the gradient's name.
 std::unique_ptr<Contract> ParseContract(std::string_view text, std::string_view gradient = "");
 
-// The optional parameter p whose absence declines result dp, a gradient; -1: none.
-int ParamDeclining(const Contract& contract, int result);
-
 // Gives the words of the comparisons from node `from` on their numbers over all forms.
 void NumberWordNodes(const Contract& contract, Form& form, std::size_t from);
 

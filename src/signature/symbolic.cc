@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "signature/facts.h"
 #include "signature/messages.h"
 
 namespace anyop {
@@ -157,6 +158,27 @@ std::string ParamJson(const Contract& c, std::size_t i) {
   return out + "}";
 }
 
+std::string ResultJson(const Result& r, int declined_without) {
+  std::string out = "{\"name\": " + Quoted(r.name);
+  if (r.is_optional) out += ", \"optional\": true";
+  if (declined_without >= 0) {
+    out += ", \"declined_without\": " + std::to_string(declined_without);
+  }
+  return out + "}";
+}
+
+std::string FactsJson(const Facts& facts) {
+  const auto flag = [](bool is) { return is ? "true" : "false"; };
+  const auto index = [](int i) { return std::to_string(i); };
+  const auto group = [&](const std::vector<int>& params) { return Array(params, index); };
+  return std::string("{\"has_out\": ") + flag(facts.has_out) +
+         ", \"has_lone_result\": " + flag(facts.has_lone_result) +
+         ", \"has_in_place\": " + flag(facts.has_in_place) +
+         ", \"takes_mask\": " + flag(facts.takes_mask) +
+         ", \"needs_tensor\": " + flag(facts.needs_tensor) +
+         ", \"dtype_groups\": " + Array(facts.dtype_groups, group) + "}";
+}
+
 // What a form says of a parameter: {} where that is nothing.
 std::string FormParamJson(const Form& form, const Param& p) {
   std::string out;
@@ -201,13 +223,15 @@ std::string ContractJson(const Contract& contract) {
   for (std::size_t i = 0; i < contract.forms[0].params.size(); ++i) {
     params += (i ? ", " : "") + ParamJson(contract, i);
   }
-  for (const Result& r : contract.forms[0].results) {
-    results += (results.empty() ? "" : ", ") + ("{\"name\": " + Quoted(r.name)) +
-               (r.is_optional ? ", \"optional\": true}" : "}");
+  const Facts facts = FactsOf(contract);
+  for (std::size_t i = 0; i < contract.forms[0].results.size(); ++i) {
+    results +=
+        (i ? ", " : "") + ResultJson(contract.forms[0].results[i], facts.declined_without[i]);
   }
   return "{\"name\": " + Quoted(contract.name) + ", \"hash\": " + Quoted(contract.hash) +
          ",\n \"params\": [" + params + "],\n \"results\": [" + results +
-         "],\n \"forms\": " + Array(contract.forms, FormJson) + "}";
+         "],\n \"facts\": " + FactsJson(facts) +
+         ",\n \"forms\": " + Array(contract.forms, FormJson) + "}";
 }
 
 }  // namespace anyop

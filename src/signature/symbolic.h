@@ -16,8 +16,8 @@ namespace anyop {
 int InferPartial(const Contract& contract, const anyop_value* frame, std::uint64_t unknown_params,
                  ResultShape* results, std::string* error, Symbols* symbols = nullptr);
 
-// The whole contract as JSON: parameters with kinds and defaults, and per form the variables,
-// dimensions, results and conditions. An expression is a number or an array:
+// The whole contract as JSON: parameters with kinds and defaults, results, facts (facts.h), and per
+// form the variables, dimensions, results and conditions. An expression is a number or an array:
 //   ["var", v] ["param", p] ["list", p] ["dtype_var", t] ["word", "neox"] ["dtype", "f32"]
 //   ["element", p, i] ["len", p] ["sum", p] ["given", p] ["in", e, ["f32", "bf16"]]
 //   ["size", p] ["rank", p] ["rows", p] ["bytes", p]   p beyond the parameters: a result

@@ -36,7 +36,7 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "examples": ("include/anyop",),
     "ops": ("include/anyop", "ops/common"),
     "optest": (*_SOURCE[:4],),
-    "tests": _SOURCE,
+    "tests": (*_SOURCE, "bindings"),
     "bindings": _SOURCE,
     "bindings/torch": _SOURCE[:4],
     "python/anyop/template": ("include/anyop",),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "signature/schema.h"
+#include "bindings/torch_schema.h"
 
 #include <gtest/gtest.h>
 
-namespace anyop {
+namespace anyop::python {
 namespace {
 
 std::string Schema(std::string_view text, SchemaKind kind = SchemaKind::kFunctional) {
@@ -67,4 +67,4 @@ TEST(Schema, IsTheUnionOfTheForms) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::python

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "signature/schema.h"
+#include "torch_schema.h"
 
-#include "signature/dtype_names.h"
+#include "dtype_names.h"
+#include "signature/facts.h"
 
-namespace anyop {
+namespace anyop::python {
 namespace {
 
 class Writer {
  public:
-  Writer(const Contract& c, SchemaKind kind) : contract_(c), kind_(kind) {}
+  Writer(const Contract& c, SchemaKind kind) : contract_(c), facts_(FactsOf(c)), kind_(kind) {}
 
   std::string Write() {
     const Form& form = contract_.forms[0];
-    if (kind_ == SchemaKind::kOut && form.results.empty()) return "";
-    if (kind_ == SchemaKind::kInPlace && !MayBeInPlace()) return "";
+    if (kind_ == SchemaKind::kOut && !facts_.has_out) return "";
+    if (kind_ == SchemaKind::kInPlace && !facts_.has_in_place) return "";
     std::string args;
     for (int i = 0; i < contract_.n_params(); ++i) Add(args, Parameter(i));
-    if (kind_ != SchemaKind::kInPlace && HasOutputMask(contract_)) {
+    if (kind_ != SchemaKind::kInPlace && facts_.takes_mask) {
       Add(args, "bool[" + std::to_string(contract_.n_results()) + "]? output_mask=None");
     }
     if (kind_ == SchemaKind::kOut) {
@@ -34,29 +35,11 @@ class Writer {
   static void Add(std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
   }
-  bool HasMut() const {
-    for (const Param& p : contract_.forms[0].params) {
-      if (p.is_mut) return true;
-    }
-    return false;
-  }
-  bool MayBeInPlace() const {
-    if (contract_.n_results() != 1 || contract_.n_params() == 0 || HasMut()) return false;
-    const Form& first = contract_.forms[0];
-    if (first.results[0].is_optional || first.params[0].kind != ParamKind::kTensor) return false;
-    for (const Form& form : contract_.forms) {
-      if (!(form.results[0].over & 1)) return false;
-    }
-    return true;
-  }
   // torch.compile refuses results that alias arguments, except the one of an operator that writes
   // nothing else.
   std::string Returns() const {
     const std::vector<Result>& results = contract_.forms[0].results;
-    if (kind_ == SchemaKind::kInPlace) return "Tensor(a!)";
-    if (kind_ == SchemaKind::kOut) {
-      return results.size() == 1 && !HasMut() ? "Tensor(a!)" : "()";
-    }
+    if (kind_ != SchemaKind::kFunctional) return facts_.has_lone_result ? "Tensor(a!)" : "()";
     if (results.size() == 1) return "Tensor";
     std::string list;
     for (const Result& r : results) Add(list, "Tensor " + std::string(r.name));
@@ -115,22 +98,15 @@ class Writer {
   }
 
   const Contract& contract_;
+  const Facts facts_;
   const SchemaKind kind_;
   char letter_ = 'a';
 };
 
 }  // namespace
 
-bool HasOutputMask(const Contract& contract) {
-  if (contract.n_results() < 2) return false;  // a call without its only result does nothing
-  for (const Result& r : contract.forms[0].results) {
-    if (r.is_optional) return true;
-  }
-  return false;
-}
-
 std::string TorchSchema(const Contract& contract, SchemaKind kind) {
   return Writer(contract, kind).Write();
 }
 
-}  // namespace anyop
+}  // namespace anyop::python
