@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kHugePage = 2 << 20, kPage = 4096;
 
-constexpr std::uint64_t RoundUp(std::uint64_t bytes, std::uint64_t unit) {
+constexpr std::uint64_t RoundUpTo(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
 
@@ -20,7 +20,7 @@ void* Map(std::uint64_t bytes) {
 }  // namespace
 
 std::uint64_t PageBytes(std::uint64_t bytes) {
-  return RoundUp(bytes, bytes >= kHugePage ? kHugePage : kPage);
+  return RoundUpTo(bytes, bytes >= kHugePage ? kHugePage : kPage);
 }
 
 // Large memory begins at a huge page: mapped with one page to spare, which is cut off.
@@ -28,7 +28,7 @@ void* MapPages(std::uint64_t bytes) {
   if (bytes < kHugePage) return Map(bytes);
   char* p = static_cast<char*>(Map(bytes + kHugePage));
   if (!p) return nullptr;
-  char* begin = reinterpret_cast<char*>(RoundUp(reinterpret_cast<std::uint64_t>(p), kHugePage));
+  char* begin = reinterpret_cast<char*>(RoundUpTo(reinterpret_cast<std::uint64_t>(p), kHugePage));
   if (begin > p) munmap(p, std::uint64_t(begin - p));
   munmap(begin + bytes, kHugePage - std::uint64_t(begin - p));
   madvise(begin, bytes, MADV_HUGEPAGE);

@@ -8,7 +8,7 @@
 namespace anyop {
 namespace {
 
-std::int64_t FloorDiv(std::int64_t a, std::int64_t b) {
+std::int64_t DownDiv(std::int64_t a, std::int64_t b) {
   const std::int64_t q = a / b;
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
@@ -236,7 +236,7 @@ class Repairer {
       case NodeOp::kMul: {
         if (other.i == 0 || (op == NodeOp::kEq && target % other.i)) return false;
         const bool up = op == NodeOp::kGe || op == NodeOp::kGt;
-        return SetTo(side, op, up ? -FloorDiv(-target, other.i) : FloorDiv(target, other.i));
+        return SetTo(side, op, up ? -DownDiv(-target, other.i) : DownDiv(target, other.i));
       }
       case NodeOp::kDiv:
       case NodeOp::kCeilDiv:
