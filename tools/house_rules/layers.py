@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from house_rules.imports import LATE, Import, imports, module_name
-from house_rules.tree import CPP, Breach, Tree, is_test
+from house_rules.tree import CPP, Breach, Tree, is_test, line_of
 
 _SOURCE = (
     "include/anyop",
@@ -57,6 +57,9 @@ FRAMEWORKS = {
     r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/bench/commands/by_hand.cc"),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
+# What no file of the runtime says, be it in a comment; but for the table of environment variables.
+FRAMEWORK_WORDS = re.compile(r"torch|jax|mindspore|vllm", re.IGNORECASE)
+MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
 # Folders that includes begin at, and folders whose files name their neighbours without any.
 ROOTS = ("src/", "include/", "", "optest/")
 BARE_NEIGHBOURS = ("bindings", "programs", "tests", "examples", "python")
@@ -66,12 +69,14 @@ _TORCH_ROOMS = tuple(f"torch.{room}" for room in _TORCH)
 # A part of python/anyop, and the parts that it may import; "" is the core. The longest that fits a
 # module decides.
 PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
-    "": ("",),
-    **{room: ("", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
-    "torch": ("", "torch", *_TORCH_ROOMS),
+    "": ("", "_hosts"),
+    "_hosts": ("_hosts", "hosting"),  # the table of hosts, which the core starts and tells
+    "hosting": ("", "hosting"),
+    **{room: ("", "hosting", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
+    "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
     "bench": ("", "bench"),
     "bench.commands": ("", "torch", "bench", "bench.commands"),
-    "cli": ("", "torch", "bench", "bench.commands", "cli"),
+    "cli": ("", "hosting", "torch", "bench", "bench.commands", "cli"),
     "__main__": ("cli",),
 }
 # Modules outside anyop.torch that import torch when they are imported.
@@ -137,7 +142,11 @@ def _allowed(name: str, layer: str) -> str:
 
 
 def frameworks(tree: Tree) -> Iterator[Breach]:
-    """The runtime knows no framework: each has one folder that includes its headers."""
+    """The runtime says no framework's name; headers of each are included in one folder only."""
+    for name, text in tree.texts(*CPP, below="src/"):
+        for match in FRAMEWORK_WORDS.finditer(text if name not in MAY_SAY_FRAMEWORKS else ""):
+            why = f"says {match[0]}, but the runtime knows no framework"
+            yield Breach(name, line_of(text, match), why)
     for name in tree.named(*CPP):
         for line, path, _ in tree.cpp(name).includes:
             for pattern, homes in FRAMEWORKS.items():

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anyop._hosts import when_imported
+from anyop.hosting import when_imported
 from anyop.torch._dispatch import functionalize as _functionalize
 from anyop.torch._dispatch import inductor as _inductor
 from anyop.torch._dispatch.register import register_new

@@ -104,8 +104,9 @@ def test_it_is_known_what_has_no_gradient() -> None:
 def test_a_parameter_without_a_gradient_is_refused_where_one_is_asked_for(
     op: str, i: int, name: str
 ) -> None:
+    from anyop.hosting.gradient import refuse_missing
     from anyop.torch._dispatch.operators import Operator
-    from anyop.torch._dispatch.python_route import _refuse_missing_gradients
+    from anyop.torch._dispatch.python_route import WORDING
 
     short = op.removeprefix("anyop.")
     text = (
@@ -122,7 +123,7 @@ def test_a_parameter_without_a_gradient_is_refused_where_one_is_asked_for(
         assert str(error.value) == text
         operator = Operator(op)
         with pytest.raises(NotImplementedError) as error:
-            _refuse_missing_gradients(operator, operator.bind("", call.torch_values, {}), [name])
+            refuse_missing(operator, operator.bind("", call.torch_values, {}).values, [i], WORDING)
         assert str(error.value) == text
         with torch.no_grad():
             torch_op(op)(*call.torch_values)
@@ -149,8 +150,9 @@ def words(op: str) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("op", [op for op in WITH if words(op)])
 def test_a_word_that_the_gradient_lacks_is_refused_before_anything_runs(op: str) -> None:
+    from anyop.hosting.gradient import refuse_missing
     from anyop.torch._dispatch.operators import Operator
-    from anyop.torch._dispatch.python_route import _refuse_missing_gradients
+    from anyop.torch._dispatch.python_route import WORDING
 
     wiring = anyop.info(op)["gradient"]
     taken = {p["name"]: p.get("words") for p in contract(wiring["op"])["params"]}
@@ -171,7 +173,7 @@ def test_a_word_that_the_gradient_lacks_is_refused_before_anything_runs(op: str)
         assert str(error.value) == text
         operator = Operator(op)
         with pytest.raises(NotImplementedError) as error:
-            _refuse_missing_gradients(operator, operator.bind("", call.torch_values, {}), [])
+            refuse_missing(operator, operator.bind("", call.torch_values, {}).values, [], WORDING)
         assert str(error.value) == text
         with torch.no_grad():
             torch_op(op)(*call.torch_values)

@@ -163,3 +163,17 @@ def test_every_dtype_has_its_counterpart() -> None:
         assert made.dtype == dtype
         assert torch.equal(made.float(), x)
         assert torch.equal(torch.ops.anyop.cast(made, torch.float32), x)
+
+
+def test_a_call_may_have_no_tensor() -> None:
+    from anyop.torch._dispatch import python_route
+    from anyop.torch._dispatch.operators import Operator
+
+    def maybe(n: int, x: torch.Tensor | None) -> torch.Tensor:
+        return torch.ones(n) if x is None else x
+
+    anyop.define("no_tensor(n: int, x: f32[n]?) -> (y: f32[n])", maybe)
+    assert torch.ops.user.no_tensor(3).tolist() == [1, 1, 1]
+    implemented = []
+    python_route.register(Operator("user.no_tensor"), lambda *row: implemented.append(row[:2]))
+    assert ("user::no_tensor", "CompositeExplicitAutograd") in implemented

@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
 import torch
 
 from anyop import _anyop, symbolic
-from anyop.torch._dispatch.operators import TORCH_DTYPES, Call, Operator, dtype_name, tensors_of
+from anyop.hosting import shapes
+from anyop.torch._dispatch.operators import (
+    NAMES,
+    TORCH_DTYPES,
+    Call,
+    Operator,
+    described,
+    dtype_name,
+)
 
 
 class _TorchHost(symbolic.Host):
@@ -58,16 +67,11 @@ class Fake:
                 made.append(torch.empty(shape, dtype=TORCH_DTYPES[dtype], device=device))
         return op.returned(self.overload, made, call.outs)
 
-    def tensors(self, call: Call) -> list[tuple[str, torch.Tensor]]:
-        found: list[tuple[str, torch.Tensor]] = []
-        for p, value in zip(self.op.params, call.values, strict=True):
-            found += tensors_of(p["name"], value)
-        if self.overload == "out":
-            found += zip(self.op.out_names, call.outs, strict=True)
-        return found
-
     def device(self, call: Call) -> torch.device:
-        tensors = self.tensors(call)
+        op = self.op
+        tensors = [(name, t) for _, name, t in op.inputs(call)]
+        if self.overload == "out":
+            tensors += zip(op.out_names, call.outs, strict=True)
         if not tensors:
             return torch.device("cpu")
         first, device = tensors[0][0], tensors[0][1].device
@@ -87,30 +91,24 @@ class Fake:
         return _anyop.plan_memory(self.op.name, *without_data(self.op, call, declined))
 
     def infer_symbolic(self, call: Call) -> list[tuple[str, tuple[Any, ...]]]:
-        name = self.op.display_name
+        op = self.op
 
-        def described(text: str, t: torch.Tensor) -> symbolic.TensorType:
-            return symbolic.TensorType(dtype_name(name, text, t), tuple(t.shape))
+        def sizes(text: str, t: torch.Tensor) -> symbolic.TensorType:
+            return symbolic.TensorType(dtype_name(op, text, t), tuple(t.shape))
 
-        arguments = describe_all(self.op, call.values, described)
-        inference = symbolic.infer(self.op.contract, arguments, _TorchHost())
+        arguments = shapes.describe(op, call.values, sizes, NAMES)
+        inference = symbolic.infer(op.contract, arguments, _TorchHost())
         for assertion in inference.assertions:
             torch._check_value(assertion.holds, lambda a=assertion: a.text)
         for i, out in enumerate(call.outs):
             self.check_out(i, out, inference.results[i])
-        types = []
-        for t in inference.results:
-            if t.shape is None or symbolic.UNKNOWN in t.shape:
-                types.append((t.dtype, (0,)))  # of an absent argument: declined
-            else:
-                types.append((t.dtype, t.shape))
-        return types
+        return [(t.dtype, shapes.sizes_of(t) or (0,)) for t in inference.results]
 
     def check_out(self, i: int, out: torch.Tensor, wanted: symbolic.TensorType) -> None:
         name, text = self.op.display_name, self.op.out_names[i]
         if wanted.shape is None:
             return
-        if dtype_name(name, text, out) != wanted.dtype or len(wanted.shape) != out.dim():
+        if dtype_name(self.op, text, out) != wanted.dtype or len(wanted.shape) != out.dim():
             raise _anyop.InvalidArgument(
                 f"{name}: {text} has {out.dtype} and {out.dim()} dimensions, but must be "
                 f"{wanted.dtype}{list(wanted.shape)}."
@@ -127,15 +125,10 @@ def without_data(
     op: Operator, call: Call, declined: list[bool]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The arguments and results of a call, as `plan_memory` takes them."""
-
-    def described(text: str, t: torch.Tensor) -> Any:
-        return 0, dtype_name(op.display_name, text, t), tuple(t.shape), t.stride()
-
-    given: list[Any] = [not d for d in declined]
-    for i, (text, t) in enumerate(zip(op.out_names, call.outs, strict=False)):
-        if not declined[i]:
-            given[i] = described(text, t)
-    return tuple(describe_all(op, call.values, described)), tuple(given)
+    describe = functools.partial(described, op)
+    outs = {i: describe(op.out_names[i], t) for i, t in enumerate(call.outs) if not declined[i]}
+    arguments = shapes.describe(op, call.values, describe, NAMES)
+    return shapes.without_data(op, arguments, declined, outs)
 
 
 def _has_symbols(value: Any) -> bool:
@@ -144,32 +137,3 @@ def _has_symbols(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return any(not isinstance(s, int) for s in (*value.shape, *value.stride()))
     return isinstance(value, list | tuple) and any(_has_symbols(v) for v in value)
-
-
-def describe_all(op: Operator, values: list[Any], described: Any) -> list[Any]:
-    """The arguments of a call, with tensors described and dtypes by name."""
-    arguments: list[Any] = []
-    for p, value in zip(op.params, values, strict=True):
-        if value is None:
-            arguments.append(None)
-        elif p["kind"] == "tensor":
-            arguments.append(described(p["name"], value))
-        elif p["kind"] == "tensors":
-            arguments.append([described(f"{p['name']}[{i}]", t) for i, t in enumerate(value)])
-        elif p["kind"] == "dtype":
-            arguments.append(dtype_argument(op, p["name"], value))
-        else:
-            arguments.append(value)
-    return arguments
-
-
-def dtype_argument(op: Operator, name: str, value: Any) -> str:
-    from anyop.torch._dispatch.operators import DTYPES
-
-    known = DTYPES.get(value)
-    if known is None:
-        raise _anyop.InvalidArgument(
-            f"{op.display_name}: {name} is {value}, but must be one of the dtypes "
-            f"{', '.join(DTYPES.values())}."
-        )
-    return known

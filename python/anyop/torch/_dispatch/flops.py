@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-import anyop
-from anyop import _anyop, _hosts
+from anyop import _anyop
+from anyop.hosting import when_imported
 from anyop.torch._dispatch.operators import Operator
 
 _pending: list[Operator] = []
@@ -19,16 +19,16 @@ def count(op: Operator) -> None:
     """Takes effect when torch's counter is imported."""
     _pending.append(op)
     if len(_pending) == 1:
-        _hosts.when_imported("torch.utils.flop_counter", _count_pending)
+        when_imported("torch.utils.flop_counter", _count_pending)
 
 
 def _count_pending() -> None:
     registry = sys.modules["torch.utils.flop_counter"].flop_registry
     while _pending:
         op = _pending.pop()
-        if not anyop.info(op.name)["flops"]:
+        if not op.has_flops:
             continue
-        for overload in ("", "_") if op.schemas["_"] else ("",):
+        for overload in ("", "_") if op.has_in_place else ("",):
             registry[op.torch_op(overload)._overloadpacket] = _Formula(op, overload)
 
 

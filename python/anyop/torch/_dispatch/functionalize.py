@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from anyop import _hosts
+from anyop.hosting import when_imported
 from anyop.torch._dispatch import inductor
 
 
 def start() -> None:
     """Takes effect when torch's functionalization is imported."""
-    _hosts.when_imported("torch._higher_order_ops.auto_functionalize", _return_arguments)
+    when_imported("torch._higher_order_ops.auto_functionalize", _return_arguments)
 
 
 def _return_arguments() -> None:

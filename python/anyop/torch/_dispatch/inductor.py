@@ -21,13 +21,14 @@ import torch
 from torch.utils import _pytree as pytree
 
 import anyop
-from anyop import _anyop, _hosts
+from anyop import _anyop
+from anyop.hosting import when_imported
 
 
 def start() -> None:
     """Takes effect when Inductor is imported."""
-    _hosts.when_imported("torch._inductor.ir", _guard)
-    _hosts.when_imported("torch._inductor.codecache", _key_by_contract)
+    when_imported("torch._inductor.ir", _guard)
+    when_imported("torch._inductor.codecache", _key_by_contract)
 
 
 def _name_of(kernel: Any) -> str:

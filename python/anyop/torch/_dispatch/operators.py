@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from anyop import _anyop
+from anyop.hosting import binding, facts, shapes
+
+if TYPE_CHECKING:
+    from anyop.hosting.gradient import Gradient
 
 DTYPES: dict[torch.dtype, str] = {
     torch.float64: "f64",
@@ -27,50 +30,39 @@ DTYPES: dict[torch.dtype, str] = {
     torch.bool: "bool",
 }
 TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
+NAMES = shapes.DTypes(DTYPES, lambda dtype: str(dtype).removeprefix("torch."))
 
 
-class Call:
-    """The arguments of one call of a torch operator: a value per parameter, and how it returns."""
+class Call(NamedTuple):
+    """One call of a torch operator: a value per parameter, which results are wanted, and where."""
 
-    def __init__(self, values: list[Any], mask: Sequence[bool] | None, outs: list[Any]) -> None:
-        self.values, self.mask, self.outs = values, mask, outs
+    values: list[Any]
+    mask: Sequence[bool] | None
+    outs: list[Any]
+
+    @property
+    def arguments(self) -> list[Any]:
+        """As the functional overload takes them."""
+        return self.values if self.mask is None else [*self.values, self.mask]
 
 
-class Operator:
+class Operator(facts.Operator):
     """One operator. `overload` is "", "out" or "_": which of its three torch operators."""
 
     def __init__(self, name: str) -> None:
-        self.name = name  # "anyop.rms_norm"
-        self.library, _, self.short_name = name.rpartition(".")
-        self.display_name = self.short_name if self.library == "anyop" else name
-        self.function = _anyop.functions()[name]
+        super().__init__(name)
         self.schemas = dict(zip(("", "out", "_"), _anyop.schemas(name), strict=True))
 
     @functools.cached_property
-    def contract(self) -> dict[str, Any]:
-        contract: dict[str, Any] = json.loads(_anyop.contract_json(self.name))
-        return contract
+    def gradient(self) -> Gradient | None:
+        from anyop.hosting.gradient import gradient_of
 
-    @functools.cached_property
-    def gradient(self) -> dict[str, Any] | None:
-        """The wiring of `.gradient`, as `anyop.info` gives it."""
-        wiring: dict[str, Any] | None = json.loads(_anyop.info_json(self.name))["gradient"]
-        return wiring or None
+        return gradient_of(self)
 
     @functools.cached_property
     def gradient_operator(self) -> Operator:
         assert self.gradient
-        return Operator(self.gradient["op"])
-
-    @property
-    def params(self) -> list[dict[str, Any]]:
-        params: list[dict[str, Any]] = self.contract["params"]
-        return params
-
-    @property
-    def results(self) -> list[dict[str, Any]]:
-        results: list[dict[str, Any]] = self.contract["results"]
-        return results
+        return Operator(self.gradient.operator)
 
     def torch_name(self, overload: str) -> str:
         """ "anyop::rms_norm", "anyop::rms_norm.out", "anyop::rms_norm_" """
@@ -87,76 +79,47 @@ class Operator:
     def out_names(self) -> list[str]:
         if len(self.results) == 1:
             return ["out"]
-        return [f"out_{r['name']}" for r in self.results]
+        return [f"out_{r.name}" for r in self.results]
 
     def bind(self, overload: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         """Sorts what torch passes; trailing defaults may be missing."""
-        params, n = self.params, len(self.params)
-        values = list(args[:n])
-        for p in params[len(values) :]:
-            values.append(kwargs[p["name"]] if p["name"] in kwargs else p.get("default"))
-        for i, p in enumerate(params):
-            if p["kind"] == "dtype" and isinstance(values[i], str):
+        values, n = binding.take(self, args, kwargs), len(self.params)
+        for i, p in enumerate(self.params):
+            if p.kind == "dtype" and isinstance(values[i], str):
                 values[i] = TORCH_DTYPES[values[i]]
         mask = args[n] if len(args) > n else kwargs.get("output_mask")
         outs = [kwargs[name] for name in self.out_names] if overload == "out" else []
         return Call(values, mask, [values[0]] if overload == "_" else outs)
 
     def declined(self, call: Call) -> list[bool]:
-        """Which results are not computed: masked ones, and gradients of absent arguments."""
-        if call.mask is not None and len(call.mask) != len(self.results):
-            raise _anyop.InvalidArgument(
-                f"{self.display_name}: output_mask has {len(call.mask)} elements, but there are "
-                f"{len(self.results)} results."
-            )
-        given = {p["name"]: v is not None for p, v in zip(self.params, call.values, strict=True)}
-        flags = []
-        for i, r in enumerate(self.results):
-            name = r["name"][1:] if r.get("optional") and r["name"].startswith("d") else ""
-            masked = call.mask is not None and not call.mask[i]
-            flags.append(masked or not given.get(name, True))
-        return flags
+        """Which results are not computed."""
+        return binding.declined(self, call.values, call.mask)
 
-    def written(self, overload: str, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
+    def inputs(self, call: Call) -> Iterator[tuple[int, str, torch.Tensor]]:
+        """(parameter, name in messages, tensor) of every tensor among the arguments."""
+        return binding.tensors(self, call.values, torch.Tensor)
+
+    def written_tensors(self, overload: str, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
         """(name, tensor) of every tensor that the call writes."""
-        for p, value in zip(self.params, call.values, strict=True):
-            if p.get("mut"):
-                yield from tensors_of(p["name"], value)
+        yield from ((name, t) for i, name, t in self.inputs(call) if i in self.written)
         if overload == "_":
-            yield self.params[0]["name"], call.values[0]
+            yield self.params[0].name, call.values[0]
         if overload == "out":
             yield from zip(self.out_names, call.outs, strict=True)
 
     def returned(self, overload: str, made: Sequence[Any], outs: Sequence[Any]) -> Any:
         """What the torch operator returns."""
         if overload:
-            return outs[0] if self.schemas[overload].endswith("-> Tensor(a!)") else None
+            return outs[0] if self.has_lone_result else None
         if not made:
             return None
         return made[0] if len(made) == 1 else tuple(made)
 
 
-def tensors_of(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors of an argument, with their names in messages."""
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif isinstance(value, list | tuple):
-        for i, element in enumerate(value):
-            if isinstance(element, torch.Tensor):
-                yield f"{name}[{i}]", element
+def dtype_name(op: facts.Operator, name: str, t: torch.Tensor) -> str:
+    return NAMES.name_of(op, name, t.dtype, t.shape)
 
 
-def describe(op: str, name: str, t: torch.Tensor) -> tuple[int, str, tuple[Any, ...], Any]:
-    """A tensor as `call_memory` takes it."""
-    address = 0 if t.device.type == "meta" else t.data_ptr()
-    return address, dtype_name(op, name, t), tuple(t.shape), t.stride()
-
-
-def dtype_name(op: str, name: str, t: torch.Tensor) -> str:
-    known = DTYPES.get(t.dtype)
-    if known is None:
-        shown = str(t.dtype).removeprefix("torch.") + str(list(t.shape))
-        raise _anyop.InvalidArgument(
-            f"{op}: {name} is {shown}, but anyop has no such dtype. Try a cast to f32 or i64."
-        )
-    return known
+def described(op: facts.Operator, name: str, t: torch.Tensor) -> Any:
+    """A tensor without its data, as `plan_memory` takes it."""
+    return 0, dtype_name(op, name, t), tuple(t.shape), t.stride()

@@ -7,7 +7,6 @@ The same behaviour as bindings/torch, some microseconds more a call.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,17 +15,16 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 from anyop import _anyop
+from anyop.hosting import gradient, shapes
 from anyop.torch._dispatch import autocast
-from anyop.torch._dispatch.fake import describe_all
-from anyop.torch._dispatch.operators import (
-    TORCH_DTYPES,
-    Call,
-    Operator,
-    dtype_name,
-    tensors_of,
-)
+from anyop.torch._dispatch.operators import NAMES, TORCH_DTYPES, Call, Operator, dtype_name
 
 _WRONG_LAYOUTS = ("SparseCPU", "SparseCsrCPU", "MkldnnCPU", "QuantizedCPU", "NestedTensorCPU")
+WORDING = gradient.Wording(
+    asks="requires grad",
+    stop=lambda name: f"{name}.detach()",
+    around="torch.no_grad() around the call, or detach() its arguments",
+)
 Implement = Callable[..., None]  # (torch name, dispatch key, function, with_keyset)
 
 
@@ -40,14 +38,14 @@ def register(op: Operator, implement: Implement) -> None:
         implement(name, "CPU", kernel)
         for key in _WRONG_LAYOUTS:
             implement(name, key, _WrongLayout(op, overload))
-        if not any(p["kind"] in ("tensor", "tensors") for p in op.params):
+        if not op.needs_tensor:
             implement(name, "CompositeExplicitAutograd", kernel)
-        if overload or any(p.get("mut") for p in op.params):
+        if overload or op.written:
             implement(name, "ADInplaceOrView", _BumpVersions(op, overload), True)
             implement(name, "Autograd", _RefuseGradients(op, overload), True)
         else:
             implement(name, "Autograd", _Differentiate(op), True)
-        if not overload and autocast.groups(op):
+        if not overload and op.dtype_groups:
             implement(name, "AutocastCPU", autocast.Autocast(op), True)
 
 
@@ -60,7 +58,7 @@ class _Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         op = self.op
         call = op.bind(self.overload, args, kwargs)
-        arguments = tuple(describe_all(op, call.values, self.describe))
+        arguments = tuple(shapes.describe(op, call.values, self.describe, NAMES))
         given: list[Any] = [False if d else None for d in op.declined(call)]
         for i, out in enumerate(call.outs):
             if given[i] is None:
@@ -81,7 +79,7 @@ class _Kernel:
         elif len(shape) > 8:
             wrong = f"has {len(shape)} dimensions, but must have at most 8."
         else:
-            dtype = dtype_name(op, name, t)
+            dtype = dtype_name(self.op, name, t)
             address = t.data_ptr()
             if not address and t.numel():
                 wrong = "has no memory: its storage was resized to nothing."
@@ -98,7 +96,7 @@ class _WrongLayout:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = "a tensor has a layout that anyop does not read. Try a dense one."
-        for name, t in _inputs(self.op, self.op.bind(self.overload, args, kwargs)):
+        for _, name, t in self.op.inputs(self.op.bind(self.overload, args, kwargs)):
             if t.is_quantized:
                 found = (
                     f"{name} is quantized, but must be a strided tensor. Try {name}.dequantize()."
@@ -120,7 +118,7 @@ class _BumpVersions:
 
     def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
         call = self.op.bind(self.overload, args, kwargs)
-        written = list(self.op.written(self.overload, call))
+        written = list(self.op.written_tensors(self.overload, call))
         for name, t in written:
             if t.is_inference() and not torch.is_inference_mode_enabled():
                 raise _anyop.InvalidArgument(
@@ -134,11 +132,6 @@ class _BumpVersions:
             if not t.is_inference():
                 torch.autograd.graph.increment_version(t)
         return result
-
-
-def _inputs(op: Operator, call: Call) -> list[tuple[str, torch.Tensor]]:
-    pairs = zip(op.params, call.values, strict=True)
-    return [found for p, value in pairs for found in tensors_of(p["name"], value)]
 
 
 def _refuse_tangents(op: Operator, tensors: list[tuple[str, torch.Tensor]]) -> None:
@@ -161,9 +154,9 @@ class _RefuseGradients:
     def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
         op = self.op
         call = op.bind(self.overload, args, kwargs)
-        tensors = _inputs(op, call)
+        tensors = [(name, t) for _, name, t in op.inputs(call)]
         if self.overload == "out":
-            tensors += op.written(self.overload, call)
+            tensors += op.written_tensors(self.overload, call)
         _refuse_tangents(op, tensors)
         for name, t in tensors if torch.is_grad_enabled() else []:
             if t.requires_grad:
@@ -176,30 +169,6 @@ class _RefuseGradients:
             return overload.redispatch(keys & _C._after_autograd_keyset, *args, **kwargs)
 
 
-def _refuse_missing_gradients(op: Operator, call: Call, needing: list[str]) -> None:
-    """Refuses what the gradient would silently lack. needing: the tensors that require grad."""
-    if not op.gradient:
-        return  # backward says so
-    for name in needing:
-        if name not in op.gradient["targets"]:
-            param = name.partition("[")[0]
-            raise NotImplementedError(
-                f"{op.display_name}: {param} requires grad, but {op.display_name} has no gradient "
-                f"for it. Try {param}.detach()."
-            )
-    taken = op.gradient_operator
-    words = {p["name"]: p.get("words") for p in taken.params}
-    for p, value in zip(op.params, call.values, strict=True):
-        known = words.get(p["name"])
-        if known and value not in known:
-            shown = " or ".join(f"'{word}'" for word in known)
-            raise NotImplementedError(
-                f"{op.display_name}: {p['name']} is '{value}', but must be {shown} where a "
-                f"gradient is needed, because {taken.display_name} takes no other. "
-                "Try torch.no_grad() around the call, or detach() its arguments."
-            )
-
-
 class _Differentiate:
     """Records the gradient where one is needed."""
 
@@ -209,14 +178,14 @@ class _Differentiate:
     def __call__(self, keys: Any, *args: Any, **kwargs: Any) -> Any:
         op = self.op
         call = op.bind("", args, kwargs)
-        tensors = _inputs(op, call)
-        _refuse_tangents(op, tensors)
+        inputs = list(op.inputs(call))
+        _refuse_tangents(op, [(name, t) for _, name, t in inputs])
         if torch.is_grad_enabled():
-            needing = [n for n, t in tensors if t.requires_grad]
-            if needing:
-                _refuse_missing_gradients(op, call, needing)
-                names, given = [n for n, _ in tensors], [t for _, t in tensors]
-                made = _Function.record(op, keys, call, names, *given)
+            needed = [i for i, _, t in inputs if t.requires_grad]
+            if needed:
+                gradient.refuse_missing(op, call.values, needed, WORDING)
+                params, given = [i for i, _, _ in inputs], [t for _, _, t in inputs]
+                made = _Function.record(op, keys, call, params, *given)
                 return op.returned("", made, [])
         overload = op.torch_op("")
         with _C._AutoDispatchBelowAutograd():
@@ -234,82 +203,47 @@ class _Function(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, op: Operator, keys: Any, call: Call, names: list[str], *tensors: torch.Tensor
+        ctx: Any, op: Operator, keys: Any, call: Call, params: list[int], *tensors: torch.Tensor
     ) -> Any:
-        mask = () if call.mask is None else (call.mask,)
         with _C._AutoDispatchBelowAutograd():
-            results = op.torch_op("").redispatch(
-                keys & _C._after_autograd_keyset, *call.values, *mask
-            )
+            results = op.torch_op("").redispatch(keys & _C._after_autograd_keyset, *call.arguments)
         made = results if isinstance(results, tuple) else (results,)
-        ctx.op, ctx.names = op, names
+        ctx.params, ctx.gradient = params, op.gradient
         ctx.set_materialize_grads(False)
         ctx.shapes = [None if r is None else (r.shape, r.dtype, r.device) for r in made]
-        ctx.refusal = (
-            f"{op.display_name}: it has no gradient, but one was asked for. "
-            "Try torch.no_grad() around the call, or detach() its arguments."
+        if op.gradient is None:
+            ctx.refusal = gradient.no_gradient(op, WORDING)
+            return made
+        ctx.overload = op.gradient_operator.torch_op("")
+        kept = op.gradient.keep(call.values, made)
+        ctx.places = [i for i, value in enumerate(kept) if isinstance(value, torch.Tensor)]
+        ctx.save_for_backward(*[kept[i] for i in ctx.places])
+        ctx.kept = [None if isinstance(value, torch.Tensor) else value for value in kept]
+        used = op.wiring.results if op.wiring else ()
+        ctx.mark_non_differentiable(
+            *[r for i, r in enumerate(made) if r is not None and i not in used]
         )
-        ctx.wiring = _save(ctx, call, made) if op.gradient else None
         return made
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         """Compiled autograd traces it: it reads nothing but ctx."""
-        if ctx.wiring is None:
+        if ctx.gradient is None:
             raise NotImplementedError(ctx.refusal)
-        saved = ctx.saved_tensors
-        arguments: list[Any] = []
-        for kind, at, value, is_optional in ctx.wiring.sources:
-            if kind == "result_gradient":
-                grad = grads[at]
-                if grad is None and not is_optional and ctx.shapes[at] is not None:
-                    shape, dtype, device = ctx.shapes[at]
-                    grad = torch.zeros(shape, dtype=dtype, device=device)
-                arguments.append(grad)
-            else:
-                arguments.append(value if at is None else saved[at])
-        needed = dict(zip(ctx.names, ctx.needs_input_grad[4:], strict=True))
-        mask = [needed.get(name, False) for name in ctx.wiring.targets]
-        results = ctx.wiring.overload(*arguments, *([mask] if ctx.wiring.takes_mask else []))
-        made = results if isinstance(results, tuple) else (results,)
-        by_name = dict(zip(ctx.wiring.targets, made, strict=True))
-        return (None, None, None, None, *[by_name.get(name) for name in ctx.names])
+        kept = list(ctx.kept)
+        for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            kept[i] = tensor
 
+        def zeros(result: int) -> torch.Tensor | None:
+            if ctx.shapes[result] is None:
+                return None
+            shape, dtype, device = ctx.shapes[result]
+            return torch.zeros(shape, dtype=dtype, device=device)
 
-@dataclass
-class _Wiring:
-    """How backward calls the gradient."""
-
-    overload: Any
-    takes_mask: bool
-    targets: list[str]
-    # (kind, which result's gradient or saved tensor, a value that is no tensor, is optional)
-    sources: list[tuple[str, int | None, Any, bool]]
-
-
-def _save(ctx: Any, call: Call, made: Any) -> _Wiring:
-    """Keeps what the gradient reads, and nothing else."""
-    op = ctx.op
-    gradient = op.gradient_operator
-    values = dict(zip([p["name"] for p in op.params], call.values, strict=True))
-    names = [r["name"] for r in op.results]
-    results = dict(zip(names, made, strict=True))
-    tensors: list[torch.Tensor] = []
-    sources: list[tuple[str, int | None, Any, bool]] = []
-    for (kind, name), param in zip(op.gradient["sources"], gradient.params, strict=True):
-        is_optional = bool(param.get("optional"))
-        if kind == "result_gradient":
-            sources.append((kind, names.index(name), None, is_optional))
-            continue
-        value = values[name] if kind == "param" else results[name]
-        if isinstance(value, torch.Tensor):
-            sources.append((kind, len(tensors), None, is_optional))
-            tensors.append(value)
-        else:
-            sources.append((kind, None, value, is_optional))
-    ctx.save_for_backward(*tensors)
-    used = {name for kind, name in op.gradient["sources"] if kind == "result_gradient"}
-    other = [r for name, r in results.items() if r is not None and name not in used]
-    ctx.mark_non_differentiable(*other)
-    takes_mask = "output_mask" in gradient.schemas[""]
-    return _Wiring(gradient.torch_op(""), takes_mask, op.gradient["targets"], sources)
+        arguments = ctx.gradient.arguments(kept, grads, zeros)
+        if ctx.gradient.takes_mask:
+            asked = zip(ctx.params, ctx.needs_input_grad[4:], strict=True)
+            arguments.append(ctx.gradient.wanted([i for i, is_needed in asked if is_needed]))
+        results = ctx.overload(*arguments)
+        made = ctx.gradient.by_parameter(results if isinstance(results, tuple) else (results,))
+        return (None, None, None, None, *[made.get(i) for i in ctx.params])

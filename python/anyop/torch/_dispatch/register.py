@@ -54,9 +54,9 @@ def _register(new: list[Operator], n_all: int) -> None:
             from anyop.torch._dispatch import python_route
 
             python_route.register(op, _implementer(op))
-        out = op.torch_op("out") if op.schemas["out"] else None
+        out = op.torch_op("out") if op.has_out else None
         _anyop.torch_route(op.function, op.torch_op(""), out)
-        fast.trace_as(op.function, op.torch_op(""), out)
+        fast.trace_as(op.function, op.torch_op(""), out, op.takes_mask)
         flops.count(op)
 
 
@@ -79,14 +79,14 @@ def _define(op: Operator) -> None:
     for overload, schema in op.schemas.items():
         if not schema:
             continue
-        tags = _TAGS[overload] if schema.endswith("-> Tensor(a!)") or not overload else (_PT2,)
+        tags = _TAGS[overload] if op.has_lone_result or not overload else (_PT2,)
         fragment.define(schema, "", tags)
         name = op.torch_name(overload)
         fake = _LazyFake(op, overload)
         fragment.impl(name, "Meta", fake)
         kernels = simple_registry.singleton.find(name).fake_impl.kernels
         kernels.append(torch._library.utils.Kernel(fake, "anyop"))
-    if "(a!)" not in op.schemas[""]:
+    if not op.written:
         fragment.impl(op.torch_name(""), "FuncTorchBatched", _LazyBatched(op), True)
 
 

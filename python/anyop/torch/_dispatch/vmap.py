@@ -38,7 +38,7 @@ class Batched:
         call = op.bind("", args, kwargs)
         form = self.form(call.values, dims)
         batched = [i for i, d in enumerate(dims[: len(op.params)]) if not _is_none(d)]
-        leads = all(op.params[i]["kind"] == "tensor" and form["params"][i]["dots"] for i in batched)
+        leads = all(op.params[i].kind == "tensor" and form["params"][i]["dots"] for i in batched)
         if not leads or not all(r["dots"] for r in form["results"]):
             return self.one_by_one(info, dims, call)
         for i, value in enumerate(call.values):
@@ -70,16 +70,16 @@ class Batched:
             shape = list(t.shape)
             if dim is not None:
                 del shape[dim]
-            return symbolic.TensorType(dtype_name(op.display_name, name, t), tuple(shape))
+            return symbolic.TensorType(dtype_name(op, name, t), tuple(shape))
 
         args: list[Any] = []
         for p, value, dim in zip(op.params, values, dims, strict=False):
             if isinstance(value, torch.Tensor):
-                args.append(example(p["name"], value, dim))
-            elif p["kind"] == "tensors":
+                args.append(example(p.name, value, dim))
+            elif p.kind == "tensors":
                 inner = [None] * len(value) if _is_none(dim) else dim
                 pairs = zip(value, inner, strict=True)
-                args.append([example(p["name"], t, d) for t, d in pairs])
+                args.append([example(p.name, t, d) for t, d in pairs])
             else:
                 args.append(value)
         return symbolic.choose_form(op.contract, args)

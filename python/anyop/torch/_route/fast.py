@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from anyop import _anyop
-from anyop._hosts import when_imported
+from anyop.hosting import when_imported
 from anyop.torch._route import route
 
 _reason = "not started"
@@ -136,15 +136,15 @@ def status() -> dict[str, Any]:
     return {"active": not _reason, "reason": _reason}
 
 
-_pending: list[tuple[Callable[..., Any], Any, Any]] = []
+_pending: list[tuple[Callable[..., Any], Any, Any, bool]] = []
 
 
-def trace_as(function: Callable[..., Any], default: Any, out: Any) -> None:
+def trace_as(function: Callable[..., Any], default: Any, out: Any, takes_mask: bool) -> None:
     """Makes torch.compile trace `function` as the torch operator of the same signature.
 
     Takes effect when torch's tracer is imported, which costs seconds and which few programs do.
     """
-    _pending.append((function, default, out))
+    _pending.append((function, default, out, takes_mask))
     if len(_pending) == 1:
         when_imported("torch._dynamo", _substitute_pending)
 
@@ -153,15 +153,16 @@ def _substitute_pending() -> None:
     from torch._dynamo.decorators import substitute_in_graph
 
     while _pending:
-        function, default, out = _pending.pop()
-        substitute_in_graph(function, skip_signature_check=True)(_traced(function, default, out))
+        row = _pending.pop()
+        substitute_in_graph(row[0], skip_signature_check=True)(_traced(*row))
 
 
-def _traced(function: Callable[..., Any], default: Any, out_overload: Any) -> Callable[..., Any]:
+def _traced(
+    function: Callable[..., Any], default: Any, out_overload: Any, takes_mask: bool
+) -> Callable[..., Any]:
     """What a call of `function` is in a graph."""
     named: Any = _anyop.result_type(function)
     names = named._fields if named else ()
-    takes_mask = any(a.name == "output_mask" for a in default._schema.arguments)
 
     def traced(
         *args: Any, out: Any = None, policy: Any = None, like: Any = None, **kwargs: Any

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host needs: the adapter that lets a framework call every operator of every library.
+
+Nothing here knows a framework, and nothing here needs one. A host gives its arrays to the core and
+takes what is common from these modules:
+
+- `facts`: an operator as data, made by the core from its contract: parameters, results, variants.
+- `binding`: the arguments of a call, what it writes and which results it leaves out.
+- `shapes`: calls described without data, and the types of their results.
+- `gradient`: what a call keeps for its gradient, and how that is called.
+- `batching`: how one more batch dimension joins a call.
+- `build`: a library of C++ that is built for the framework at hand, once per user.
+
+`when_imported` starts a host, or a part of it, once its framework is there.
+"""
+
+from anyop.hosting._when_imported import when_imported
+
+__all__ = ["when_imported"]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients as data: what a call keeps for its gradient, how that is called, and what is refused.
+
+A host that differentiates calls `refuse_missing` before the forward call, `Gradient.keep` after it,
+and in its backward pass `arguments`, the operator `Gradient.operator` with them (and, where
+`takes_mask`, which results are wanted), and `by_parameter` with what that returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anyop import _anyop
+from anyop.hosting.facts import Operator
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How the gradient of one operator is called. Plain data, so that a tracer may read it.
+
+    operator: its full name. sources: per parameter of it, where the value comes from, and whether
+    it may be absent; see `Wiring`. targets: per result of it, the parameter of the operator.
+    """
+
+    operator: str
+    sources: tuple[tuple[str, int, bool], ...]
+    targets: tuple[int, ...]
+    takes_mask: bool
+
+    def keep(self, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """What must live until the backward pass, per parameter of the gradient: arguments and
+        results of the call. None where the gradient of a result will be.
+        """
+        places = {"param": values, "result": results, "result_gradient": None}
+        kept = []
+        for kind, index, _ in self.sources:
+            place = places[kind]
+            kept.append(None if place is None else place[index])
+        return kept
+
+    def arguments(
+        self,
+        kept: Sequence[Any],
+        gradients: Sequence[Any],
+        zeros: Callable[[int], Any],
+    ) -> list[Any]:
+        """The gradient's arguments. gradients: per result of the operator, None for one that
+        nothing used; zeros(r) stands for that where the gradient needs it.
+        """
+        arguments = []
+        for (kind, index, is_optional), value in zip(self.sources, kept, strict=True):
+            if kind == "result_gradient":
+                value = gradients[index]
+                if value is None and not is_optional:
+                    value = zeros(index)
+            arguments.append(value)
+        return arguments
+
+    def wanted(self, needed: Collection[int]) -> list[bool]:
+        """Which of the gradient's results are computed, as its mask says it. needed: parameters."""
+        return [target in needed for target in self.targets]
+
+    def by_parameter(self, made: Sequence[Any]) -> dict[int, Any]:
+        """What the gradient returned, by the parameter that it is the gradient of."""
+        return dict(zip(self.targets, made, strict=True))
+
+
+def gradient_of(op: Operator) -> Gradient | None:
+    """None for an operator without a gradient."""
+    wiring = op.wiring
+    if wiring is None:
+        return None
+    gradient = Operator(wiring.operator)
+    optional = (p.is_optional for p in gradient.params)
+    sources = ((*source, may) for source, may in zip(wiring.sources, optional, strict=True))
+    return Gradient(wiring.operator, tuple(sources), wiring.targets, gradient.takes_mask)
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How a framework speaks of gradients in messages.
+
+    asks: what an argument does whose gradient is needed. stop(name): what ends that for one
+    argument. around: what ends it for a call.
+    """
+
+    asks: str
+    stop: Callable[[str], str]
+    around: str
+
+
+def refuse_missing(
+    op: Operator, values: Sequence[Any], needed: Iterable[int], wording: Wording
+) -> None:
+    """Raises Unsupported for what the gradient would silently lack: a needed parameter that it has
+    no result for, or a word that it does not take. An operator without a gradient is refused where
+    that is asked for: `no_gradient`.
+    """
+    wiring = op.wiring
+    if wiring is None:
+        return
+    for i in needed:
+        if i not in wiring.targets:
+            name = op.params[i].name
+            raise _anyop.Unsupported(
+                f"{op.display_name}: {name} {wording.asks}, but {op.display_name} has no gradient "
+                f"for it. Try {wording.stop(name)}."
+            )
+    for i, words in wiring.words.items():
+        if values[i] not in words:
+            shown = " or ".join(f"'{word}'" for word in words)
+            taken = Operator(wiring.operator).display_name
+            raise _anyop.Unsupported(
+                f"{op.display_name}: {op.params[i].name} is '{values[i]}', but must be {shown} "
+                f"where a gradient is needed, because {taken} takes no other. "
+                f"Try {wording.around}."
+            )
+
+
+def no_gradient(op: Operator, wording: Wording) -> str:
+    """What is said where an operator without a gradient is differentiated."""
+    return f"{op.display_name}: it has no gradient, but one was asked for. Try {wording.around}."

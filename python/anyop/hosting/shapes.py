@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls described without data, as the core and `anyop.symbolic` take them, and what they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from anyop import _anyop
+from anyop.hosting.facts import Operator
+
+if TYPE_CHECKING:
+    from anyop import symbolic
+
+Describe = Callable[[str, Any], Any]  # (name in messages, tensor) -> the tensor as it is wanted
+
+
+class DTypes:
+    """A framework's dtypes and anyop's names of them: {float32: "f32", ...}.
+
+    show: how a dtype is called in messages.
+    """
+
+    def __init__(self, names: Mapping[Any, str], show: Callable[[Any], str] = str) -> None:
+        self.names, self.show = names, show
+
+    def name_of(self, op: Operator, name: str, dtype: Any, shape: Sequence[Any]) -> str:
+        """The dtype of a tensor. Raises InvalidArgument, naming it, for one that anyop lacks."""
+        known = self.names.get(dtype)
+        if known is None:
+            raise _anyop.InvalidArgument(
+                f"{op.display_name}: {name} is {self.show(dtype)}{list(shape)}, but anyop has no "
+                "such dtype. Try a cast to f32 or i64."
+            )
+        return known
+
+    def argument(self, op: Operator, name: str, value: Any) -> str:
+        """A dtype that is given as an argument."""
+        known = self.names.get(value)
+        if known is None:
+            raise _anyop.InvalidArgument(
+                f"{op.display_name}: {name} is {value}, but must be one of the dtypes "
+                f"{', '.join(self.names.values())}."
+            )
+        return known
+
+
+def describe(op: Operator, values: Sequence[Any], tensor: Describe, dtypes: DTypes) -> list[Any]:
+    """The arguments of a call with their tensors described, and dtypes by name."""
+    arguments: list[Any] = []
+    for p, value in zip(op.params, values, strict=True):
+        if value is None:
+            arguments.append(None)
+        elif p.kind == "tensor":
+            arguments.append(tensor(p.name, value))
+        elif p.kind == "tensors":
+            arguments.append([tensor(f"{p.name}[{i}]", t) for i, t in enumerate(value)])
+        elif p.kind == "dtype":
+            arguments.append(dtypes.argument(op, p.name, value))
+        else:
+            arguments.append(value)
+    return arguments
+
+
+def without_data(
+    op: Operator,
+    arguments: Sequence[Any],
+    declined: Sequence[bool],
+    outs: Mapping[int, Any],
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """A described call as `plan_memory` and `flops_memory` take it. outs: those results, described,
+    whose memory the caller gives.
+    """
+    given = [False if is_declined else outs.get(r, True) for r, is_declined in enumerate(declined)]
+    return tuple(arguments), tuple(given)
+
+
+def sizes_of(result: symbolic.TensorType) -> tuple[Any, ...] | None:
+    """The sizes of an inferred result; None where they hang on an absent argument, so that the
+    result is declined.
+    """
+    from anyop.symbolic import UNKNOWN
+
+    if result.shape is None or UNKNOWN in result.shape:
+        return None
+    return result.shape

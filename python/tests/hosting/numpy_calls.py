@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of every operator on NumPy arrays, generated from the registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from anyop import _anyop
+from anyop.hosting.facts import Operator
+
+OPERATORS = [Operator(name) for name in sorted(_anyop.functions()) if name.startswith("anyop.")]
+DIFFERENTIABLE = [op for op in OPERATORS if op.wiring]
+
+
+def variables(op: Operator, dtype: str) -> dict[str, str]:
+    """The dtype variables and parameters that may be this dtype, as example_call fixes them."""
+    found = {p.name: dtype for p in op.params if p.kind == "dtype"}
+    for form in op.contract["forms"]:
+        for condition in form["conditions"]:
+            e = condition["expr"]
+            if e[0] == "in" and e[1][0] == "dtype_var" and dtype in e[2]:
+                found[form["dtype_vars"][e[1][1]]] = dtype
+    return found
+
+
+def _fill(dtype: str, shape: list[int], rule: Any, random: np.random.Generator) -> np.ndarray:
+    kind = np.dtype(_anyop.numpy_dtype(dtype))
+    if dtype[0] in "fb" and dtype != "bool":
+        return (random.random(shape) * 2 - 0.75).astype(kind)
+    if rule and rule[0] == "offsets":
+        cuts = np.sort(random.integers(0, rule[1] + 1, shape))
+        cuts[0], cuts[-1] = 0, rule[1]
+        return cuts.astype(kind)
+    return random.integers(0, max(rule[1], 1) if rule else 2, shape).astype(kind)
+
+
+def fill(value: Any, rule: Any, random: np.random.Generator) -> Any:
+    """An argument of example_call, with arrays in place of their types."""
+    if isinstance(value, tuple):
+        return _fill(*value, rule, random)
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return [_fill(*v, rule, random) for v in value]
+    return value
+
+
+def call(op: Operator, values: list[Any], **keywords: Any) -> list[Any]:
+    """The results of a call on NumPy arrays."""
+    like = {} if op.needs_tensor or "out" in keywords else {"like": np}
+    made = op.function(*values, **like, **keywords)
+    return [] if made is None else list(made) if isinstance(made, tuple) else [made]
+
+
+def example(op: Operator, form: int = -1, dtype: str = "f64", words: bool = False) -> list[Any]:
+    """A value per parameter that the operator takes; `words`: such that its gradient takes too."""
+    fixed = variables(op, dtype)
+    for seed in range(400):
+        given = {p.name: True for p in op.params if p.is_optional} if seed < 20 else {}
+        drawn = _anyop.example_call(op.name, seed, form, fixed if seed < 200 else {}, given)
+        if drawn is None:
+            continue
+        random = np.random.default_rng(seed)
+        values = [fill(value, rule, random) for value, rule in drawn]
+        if words and op.wiring:
+            for i, known in op.wiring.words.items():
+                values[i] = values[i] if values[i] in known else known[0]
+        if any(a.size == 0 for a in values if isinstance(a, np.ndarray)):
+            continue
+        try:
+            call(op, [np.copy(v) if isinstance(v, np.ndarray) else v for v in values])
+        except (ValueError, NotImplementedError):
+            continue
+        return values
+    raise LookupError(f"{op.name}: no generated call is accepted")
