@@ -11,9 +11,11 @@ takes what is common from these modules:
 - `batching`: how one more batch dimension joins a call.
 - `build`: a library of C++ that is built for the framework at hand, once per user.
 
-`when_imported` starts a host, or a part of it, once its framework is there.
+`register` makes a framework's tensors known to every operator; `when_imported` starts a host, or a
+part of it, once its framework is there. `examples/host` is a host, complete.
 """
 
+from anyop.hosting._host import register
 from anyop.hosting._when_imported import when_imported
 
-__all__ = ["when_imported"]
+__all__ = ["register", "when_imported"]
