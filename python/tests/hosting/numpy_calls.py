@@ -27,12 +27,12 @@ def variables(op: Operator, dtype: str) -> dict[str, str]:
 def _fill(dtype: str, shape: list[int], rule: Any, random: np.random.Generator) -> np.ndarray:
     kind = np.dtype(_anyop.numpy_dtype(dtype))
     if dtype[0] in "fb" and dtype != "bool":
-        return np.asarray(random.random(shape) * 2 - 0.75).astype(kind)
+        return np.asarray(random.random(shape) * 2 - 0.75, kind)
     if rule and rule[0] == "offsets":
         cuts = np.sort(random.integers(0, rule[1] + 1, shape))
         cuts[0], cuts[-1] = 0, rule[1]
         return cuts.astype(kind)
-    return np.asarray(random.integers(0, max(rule[1], 1) if rule else 2, shape)).astype(kind)
+    return np.asarray(random.integers(0, max(rule[1], 1) if rule else 2, shape), kind)
 
 
 def fill(value: Any, rule: Any, random: np.random.Generator) -> Any:
