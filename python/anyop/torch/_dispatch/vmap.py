@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from anyop import symbolic
+from anyop.hosting import batching
 from anyop.torch._dispatch.operators import Operator, dtype_name
 
 
@@ -36,24 +37,22 @@ class Batched:
         n = len(args)
         dims = [*in_dims, *[None] * (len(op.params) - n)]
         call = op.bind("", args, kwargs)
-        form = self.form(call.values, dims)
         batched = [i for i, d in enumerate(dims[: len(op.params)]) if not _is_none(d)]
-        leads = all(op.params[i].kind == "tensor" and form["params"][i]["dots"] for i in batched)
-        if not leads or not all(r["dots"] for r in form["results"]):
+        joined = batching.batch(op, self.example(call.values, dims), batched)
+        if joined.why:
             return self.one_by_one(info, dims, call)
-        for i, value in enumerate(call.values):
-            if i in batched:
-                call.values[i] = value.movedim(dims[i], 0)
-            elif isinstance(value, torch.Tensor) and form["params"][i]["dots"]:
-                call.values[i] = value.expand(info.batch_size, *value.shape)
-        made = op.torch_op("")(*call.values, *_masks(call))
+        for i in batched:
+            call.values[i] = call.values[i].movedim(dims[i], 0)
+        for i in joined.expand:
+            call.values[i] = _expand(call.values[i], info.batch_size)
+        made = op.torch_op("")(*call.arguments)
         return made, (0,) * len(made) if isinstance(made, tuple) else 0
 
     def one_by_one(self, info: Any, dims: list[Any], call: Any) -> Any:
         op, rows = self.op, []
         for b in range(info.batch_size):
             values = [_pick(v, d, b) for v, d in zip(call.values, dims, strict=False)]
-            made = op.torch_op("")(*values, *_masks(call))
+            made = op.torch_op("")(*call._replace(values=values).arguments)
             rows.append(made if isinstance(made, tuple) else (made,))
         stacked = tuple(
             None if column[0] is None else torch.stack(column) for column in zip(*rows, strict=True)
@@ -62,27 +61,25 @@ class Batched:
             return stacked[0], 0
         return stacked, (0,) * len(stacked)
 
-    def form(self, values: list[Any], dims: list[Any]) -> dict[str, Any]:
-        """The form that one example takes."""
-        op = self.op
+    def example(self, values: list[Any], dims: list[Any]) -> list[Any]:
+        """The arguments of one example, as types."""
 
-        def example(name: str, t: torch.Tensor, dim: Any) -> symbolic.TensorType:
+        def one(name: str, t: torch.Tensor, dim: Any) -> symbolic.TensorType:
             shape = list(t.shape)
             if dim is not None:
                 del shape[dim]
-            return symbolic.TensorType(dtype_name(op, name, t), tuple(shape))
+            return symbolic.TensorType(dtype_name(self.op, name, t), tuple(shape))
 
         args: list[Any] = []
-        for p, value, dim in zip(op.params, values, dims, strict=False):
+        for p, value, dim in zip(self.op.params, values, dims, strict=False):
             if isinstance(value, torch.Tensor):
-                args.append(example(p.name, value, dim))
+                args.append(one(p.name, value, dim))
             elif p.kind == "tensors":
                 inner = [None] * len(value) if _is_none(dim) else dim
-                pairs = zip(value, inner, strict=True)
-                args.append([example(p.name, t, d) for t, d in pairs])
+                args.append([one(p.name, t, d) for t, d in zip(value, inner, strict=True)])
             else:
                 args.append(value)
-        return symbolic.choose_form(op.contract, args)
+        return args
 
 
 def _is_none(dim: Any) -> bool:
@@ -97,5 +94,7 @@ def _pick(value: Any, dim: Any, b: int) -> Any:
     return value.select(dim, b)
 
 
-def _masks(call: Any) -> tuple[Any, ...]:
-    return () if call.mask is None else (call.mask,)
+def _expand(value: Any, n: int) -> Any:
+    if isinstance(value, list | tuple):
+        return [_expand(v, n) for v in value]
+    return value.expand(n, *value.shape)
