@@ -3,6 +3,7 @@
 #define ANYOP_IMPORTS_NUMPY
 #include "python.h"
 
+#include "bound_call.h"
 #include "bound_tensors.h"
 #include "compiled_graph.h"
 #include "module.h"
@@ -45,6 +46,7 @@ PyObject* MakeModule() {
   AddExampleFunctions(module.get());
   AddSavedGraphFunctions(module.get());
   AddMachineFunctions(module.get());
+  AddBoundCallFunctions(module.get());
   InitTracedTypes(module.get());
   InitGraphTypes(module.get());
   InitCapturedTypes(module.get());

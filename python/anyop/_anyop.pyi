@@ -92,6 +92,36 @@ def register_host(
 ) -> str: ...
 def copy_tensor(value: Any, to: Any, /) -> bool: ...
 
+# A call with everything fixed but its tensors; known by its text. Equal calls compare equal.
+class BoundCall:
+    @property
+    def text(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[tuple[str, str, bool], ...]: ...  # name, dtype, is written
+    # Name, dtype (None: only ranks tell it), numbers of the inputs that it may lie over.
+    @property
+    def results(self) -> tuple[tuple[str, str | None, tuple[int, ...]], ...]: ...
+    # (dtype, shape) of each input, None or -1 where unknown; of the results, -1 and None likewise.
+    def infer(
+        self, inputs: Sequence[tuple[str | None, Sequence[int | None] | None]], /
+    ) -> tuple[tuple[str, tuple[int, ...] | None], ...]: ...
+    # (forward, gradient, the source of each of its inputs, the input that each result is for).
+    # wanted: per input; given: per result, whether there is a gradient of it.
+    def gradient(
+        self, wanted: Sequence[bool], given: Sequence[bool] | None = None, /
+    ) -> tuple[BoundCall, BoundCall, tuple[tuple[str, int], ...], tuple[int, ...]]: ...
+    # On NumPy arrays, or what has __dlpack__. results: written; None: allocated.
+    def run(
+        self, inputs: Sequence[Any], results: Sequence[Any] | None = None, /
+    ) -> tuple[Any, ...]: ...
+
+# In the scope of this thread. Arguments as in a call; for a tensor, anything with a dtype, or the
+# name of one. out: False for a result that is not wanted.
+def bound_call(op: _Function | str, /, *args: Any, **kwargs: Any) -> BoundCall: ...
+# numbers: the inputs of the graph that are no tensors.
+def bound_graph(graph: Graph, /, **numbers: float) -> BoundCall: ...
+def find_bound_call(text: str, /) -> BoundCall: ...
+
 # A generated call, for tests: per parameter its value and, for an index tensor, the rule of what it
 # holds. Tensors are (dtype, shape). form: -1 for any. None where the options leave no call.
 def example_call(

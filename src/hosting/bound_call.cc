@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hosting/bound_call.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 
@@ -81,6 +82,14 @@ void BoundCall::Infer(std::span<const DLTensor> inputs, std::span<ResultShape> r
     DLTensor& t = known[i];
     if (t.dtype.bits == 0) t.dtype = ToDL(inputs_[i].dtype);
     if (FromDL(t.dtype) != int(inputs_[i].dtype)) RefuseDType(i, t);
+    const bool is_wrong = t.ndim < -1 || t.ndim > kMaxRank ||
+                          std::any_of(t.shape, t.shape + std::max(t.ndim, 0),
+                                      [](std::int64_t size) { return size < -1; });
+    if (is_wrong) {
+      Fail(ANYOP_INVALID_ARGUMENT, ShownName() + ": the rank of " + inputs_[i].name +
+                                       " must be at most 8, and a rank or size at least 0, or -1 "
+                                       "where it is unknown.");
+    }
     t.data = nullptr;
     t.device = {1, 0};
     t.strides = nullptr;

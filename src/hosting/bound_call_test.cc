@@ -184,6 +184,20 @@ TEST(BoundCall, RefusesOtherTensorsThanItWasBoundWith) {
             "testing.scale: x is bf16[2], but the call was bound with f32. Try binding it anew.");
 }
 
+TEST(BoundCall, RefusesSizesThatNoTensorHas) {
+  const BoundCall& call = FindBoundCall(kScale);
+  const std::string refusal =
+      "testing.scale: the rank of x must be at most 8, and a rank or size at least 0, or -1 where "
+      "it is unknown.";
+  for (const std::int64_t size : {std::int64_t(-2), INT64_MIN, INT64_MIN + 1}) {
+    EXPECT_EQ(ErrorOf([&] { Inferred(call, {Unknown({2, size}).tensor}); }), refusal);
+  }
+  EXPECT_EQ(ErrorOf([&] {
+              Inferred(call, {Unknown({1, 1, 1, 1, 1, 1, 1, 1, 1}).tensor});
+            }),
+            refusal);
+}
+
 TEST(BoundCall, SaysWhatIsWrittenAndWhatMayLieOver) {
   const BoundCall& scatter =
       FindBoundCall("anyop.call/1 testing.scatter(x = f32, slots = i64, cache = f32)");

@@ -6,8 +6,8 @@
 
 #include "graph/builder/parse_graph.h"
 #include "graph/ir/alias.h"
-#include "graph/saved/load.h"
 #include "graph/ir/text.h"
+#include "graph/saved/load.h"
 #include "platform/error.h"
 
 namespace anyop {
