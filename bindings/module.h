@@ -17,5 +17,6 @@ void AddMemoryCallFunctions(PyObject* module);      // call_memory
 void AddExampleFunctions(PyObject* module);         // example_call, for tests
 void AddSavedGraphFunctions(PyObject* module);      // save_graphs, load_graphs
 void AddMachineFunctions(PyObject* module);         // what `anyop doctor` prints
+void AddInferFunctions(PyObject* module);           // infer, choose_form
 
 }  // namespace anyop::python

@@ -236,7 +236,7 @@ PyMethodDef g_methods[] = {
     {"libraries", ListLibraries, METH_NOARGS, "(name, version, file) of each loaded library."},
     {"op_object", OpObjectOf, METH_O, "The `self` of an operator's function."},
     {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
-    {"contract_json", GetContractJson, METH_O, "What symbolic.infer evaluates, as JSON."},
+    {"contract_json", GetContractJson, METH_O, "The signature of an operator, as JSON."},
     {"schemas", GetSchemas, METH_O, "The schemas of an operator in PyTorch's language."},
     {"bind", Cast(&BindArguments), METH_FASTCALL | METH_KEYWORDS, "The arguments of a call."},
     {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},

@@ -47,6 +47,7 @@ PyObject* MakeModule() {
   AddSavedGraphFunctions(module.get());
   AddMachineFunctions(module.get());
   AddBoundCallFunctions(module.get());
+  AddInferFunctions(module.get());
   InitTracedTypes(module.get());
   InitGraphTypes(module.get());
   InitCapturedTypes(module.get());

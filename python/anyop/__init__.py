@@ -200,9 +200,9 @@ def info(op: Operator | str) -> dict[str, Any]:
 
 
 def contract(op: Operator | str) -> dict[str, Any]:
-    """The signature of an operator as expression trees, which `anyop.symbolic.infer` evaluates.
+    """The signature of an operator as data: parameters, and per form the types and conditions.
 
-    A host infers result shapes over its own symbolic integers, and the conditions to assert.
+    `anyop.symbolic.infer` evaluates it over a host's own integers.
     """
     import json
 

@@ -53,6 +53,13 @@ def time_call(n: int, op: _Function, /, *args: Any, **kwargs: Any) -> float: ...
 # An address, a dtype's name, a shape, and strides in elements.
 _Described = tuple[int, str, tuple[int, ...], tuple[int, ...]]
 
+# Over numbers of `host`, a symbolic.Host; unknown: symbolic.UNKNOWN. The form; dtype and shape of
+# each result; what is required, with its text.
+def infer(
+    op: _Function | str, args: Sequence[Any], host: Any, unknown: object, /
+) -> tuple[int, tuple[tuple[str, tuple[Any, ...] | None], ...], list[tuple[Any, str]]]: ...
+def choose_form(op: _Function | str, args: Sequence[Any], unknown: object, /) -> int: ...
+
 # The dtype and shape of each result of such a call. given: per result a description, or whether it
 # is wanted. An address may be 0.
 def plan_memory(

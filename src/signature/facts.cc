@@ -36,7 +36,52 @@ std::vector<std::vector<int>> DTypeGroups(const Form& form) {
   return kept;
 }
 
+std::string_view MeasureName(NodeOp op) {
+  switch (op) {
+    case NodeOp::kSize:
+      return "size";
+    case NodeOp::kRank:
+      return "rank";
+    case NodeOp::kRows:
+      return "rows";
+    case NodeOp::kBytes:
+      return "bytes";
+    default:
+      return "";
+  }
+}
+
+void AddMeasures(const Form& form, int node, std::vector<Measure>* measures) {
+  if (node < 0) return;
+  const Node& n = form.nodes[std::size_t(node)];
+  if (const std::string_view name = MeasureName(n.op); !name.empty()) {
+    const auto t = std::size_t(n.a), n_params = form.params.size();
+    const bool has_dots =
+        t < n_params ? form.params[t].tensor.has_dots : form.results[t - n_params].tensor.has_dots;
+    if (has_dots) measures->push_back({name, n.a});
+    return;
+  }
+  const bool is_unary = n.op == NodeOp::kNeg || n.op == NodeOp::kNot || n.op == NodeOp::kIn;
+  if (IsBinary(n.op) || is_unary) AddMeasures(form, n.a, measures);
+  if (IsBinary(n.op)) AddMeasures(form, n.b, measures);
+}
+
 }  // namespace
+
+std::vector<Measure> MeasuresOf(const Form& form) {
+  std::vector<Measure> measures;
+  const auto add = [&](int node) { AddMeasures(form, node, &measures); };
+  for (const Condition& c : form.conditions) add(c.node);
+  for (const Param& p : form.params) {
+    for (const int d : p.tensor.dims) add(d);
+    add(p.size);
+    add(p.bound);
+  }
+  for (const Result& r : form.results) {
+    for (const int d : r.tensor.dims) add(d);
+  }
+  return measures;
+}
 
 Facts FactsOf(const Contract& contract) {
   const Form& form = contract.forms[0];

@@ -25,6 +25,14 @@ struct Facts {
 
 Facts FactsOf(const Contract& contract);
 
+// How large a tensor with leading "..." is as a whole, where a form's sizes, bounds or conditions
+// ask: more leading dimensions would change it. tensor: a parameter, or their number + a result.
+struct Measure {
+  std::string_view name;  // "size", "rank", "rows", "bytes"
+  int tensor;
+};
+std::vector<Measure> MeasuresOf(const Form& form);
+
 // What a name is the gradient of: "x" of "dx"; "" of a name without a d. This is the rule by which
 // the parameters and results of gradients are understood.
 inline std::string_view PrimalOf(std::string_view name) {

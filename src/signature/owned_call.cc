@@ -17,7 +17,7 @@ const DLTensor* OwnedCall::NewTensor(DType dtype, Shape shape) {
   shapes_.push_back(std::move(shape));
   DLTensor t{};
   t.device = {1, 0};
-  t.ndim = std::int32_t(shapes_.back().size());
+  t.ndim = shapes_.back() == UnknownRank() ? -1 : std::int32_t(shapes_.back().size());
   t.dtype = ToDL(dtype);
   t.shape = shapes_.back().data();
   return &tensors_.emplace_back(t);
@@ -30,8 +30,13 @@ void OwnedCall::SetTensor(int i, DType dtype, Shape shape) {
   frame_[std::size_t(i)] = v;
 }
 void OwnedCall::SetTensors(int i, DType dtype, const std::vector<Shape>& shapes) {
+  std::vector<std::pair<DType, Shape>> types;
+  for (const Shape& shape : shapes) types.emplace_back(dtype, shape);
+  SetTensors(i, types);
+}
+void OwnedCall::SetTensors(int i, const std::vector<std::pair<DType, Shape>>& types) {
   auto& list = lists_.emplace_back();
-  for (const Shape& shape : shapes) list.push_back(NewTensor(dtype, shape));
+  for (const auto& [dtype, shape] : types) list.push_back(NewTensor(dtype, shape));
   anyop_value v{};
   v.tag = ANYOP_TENSORS;
   v.count = std::uint32_t(list.size());
@@ -143,6 +148,10 @@ class CallParser : public parse::Lexer {
     Shape shape;
     Need("[", "expected a shape");
     if (Eat("]")) return shape;
+    if (Eat("...")) {
+      Need("]", "expected ]");
+      return UnknownRank();
+    }
     do shape.push_back(Eat("?") ? -1 : Number().i);
     while (Eat(","));
     Need("]", "expected ]");

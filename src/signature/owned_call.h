@@ -4,13 +4,15 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "signature/contract.h"
 
 namespace anyop {
 
-using Shape = std::vector<std::int64_t>;
+using Shape = std::vector<std::int64_t>;  // an unknown size is -1
+inline Shape UnknownRank() { return {INT64_MIN}; }
 
 class OwnedCall {
  public:
@@ -27,6 +29,7 @@ class OwnedCall {
   void Clear(int i) { frame_[std::size_t(i)] = anyop_value{}; }
   void SetTensor(int i, DType dtype, Shape shape);
   void SetTensors(int i, DType dtype, const std::vector<Shape>& shapes);
+  void SetTensors(int i, const std::vector<std::pair<DType, Shape>>& types);
   void SetInt(int i, std::int64_t value);
   void SetFloat(int i, double value);
   void SetBool(int i, bool value);
@@ -53,7 +56,8 @@ class OwnedCall {
 };
 
 // "x = bf16[2, 4096], eps = 1e-5, style = 'neox', stride = [1, 1], caches = [f32[2, 3]]": arguments
-// by name (results too), "?" for an unknown size. Throws Error (InvalidArgument).
+// by name (results too), "?" for an unknown size, "f32[...]" for an unknown rank. Throws Error
+// (InvalidArgument).
 OwnedCall ParseCall(const Contract& contract, std::string_view text);
 
 }  // namespace anyop

@@ -2,7 +2,6 @@
 #include "signature/symbolic.h"
 
 #include <cstdio>
-#include <utility>
 
 #include "signature/facts.h"
 #include "signature/messages.h"
@@ -50,75 +49,10 @@ std::string DTypeNames(std::uint32_t mask) {
 
 std::string DTypesJson(const DTypes& d) {
   if (d.kind == DTypes::kSet) return "{\"set\": " + DTypeNames(d.mask) + "}";
-  return std::string(d.kind == DTypes::kVariable ? "{\"var\": " : "{\"param\": ") +
-         std::to_string(d.index) + "}";
+  return (d.kind == DTypes::kVariable ? "{\"var\": " : "{\"param\": ") + Quoted(d.name) + "}";
 }
 
-constexpr std::pair<NodeOp, std::string_view> kNames[] = {
-    {NodeOp::kVar, "var"},     {NodeOp::kDTypeVar, "dtype_var"},
-    {NodeOp::kLen, "len"},     {NodeOp::kSum, "sum"},
-    {NodeOp::kGiven, "given"}, {NodeOp::kSize, "size"},
-    {NodeOp::kRank, "rank"},   {NodeOp::kRows, "rows"},
-    {NodeOp::kBytes, "bytes"}, {NodeOp::kAdd, "+"},
-    {NodeOp::kSub, "-"},       {NodeOp::kMul, "*"},
-    {NodeOp::kMod, "%"},       {NodeOp::kCeilDiv, "ceil_div"},
-    {NodeOp::kMin, "min"},     {NodeOp::kMax, "max"},
-    {NodeOp::kEq, "=="},       {NodeOp::kNe, "!="},
-    {NodeOp::kLt, "<"},        {NodeOp::kLe, "<="},
-    {NodeOp::kGt, ">"},        {NodeOp::kGe, ">="},
-    {NodeOp::kAnd, "and"},     {NodeOp::kOr, "or"},
-    {NodeOp::kNeg, "neg"},     {NodeOp::kNot, "not"},
-};
-
-std::string_view Name(const Node& n) {
-  if (n.op == NodeOp::kParam) return n.is_list ? "list" : "param";
-  if (n.op == NodeOp::kDiv) return n.type == Type::kFloat ? "/" : "//";
-  for (const auto& [op, name] : kNames) {
-    if (op == n.op) return name;
-  }
-  return "unknown";
-}
-
-std::string ExpressionJson(const Form& form, int node) {
-  const Node& n = form.node(node);
-  const auto sub = [&](int k) { return ExpressionJson(form, k); };
-  const std::string name = Quoted(Name(n));
-  switch (n.op) {
-    case NodeOp::kInt:
-      return std::to_string(n.i);
-    case NodeOp::kFloat:
-      return Number(n.f);
-    case NodeOp::kWord:
-      return "[\"word\", " + Quoted(n.text) + "]";
-    case NodeOp::kDType:
-      return "[\"dtype\", " + Quoted(kDTypeNames[n.i]) + "]";
-    case NodeOp::kVar:
-    case NodeOp::kParam:
-    case NodeOp::kDTypeVar:
-      return "[" + name + ", " + std::to_string(n.i) + "]";
-    case NodeOp::kElement:
-      return "[\"element\", " + std::to_string(n.a) + ", " + std::to_string(n.i) + "]";
-    case NodeOp::kLen:
-    case NodeOp::kSum:
-    case NodeOp::kGiven:
-    case NodeOp::kSize:
-    case NodeOp::kRank:
-    case NodeOp::kRows:
-    case NodeOp::kBytes:
-      return "[" + name + ", " + std::to_string(n.a) + "]";
-    case NodeOp::kDTypeBytes: {
-      const DTypes d{DTypes::Kind(n.a), int(n.i), n.a == DTypes::kSet ? 1u << n.i : 0, {}};
-      return "[\"dtype_bytes\", " + DTypesJson(d) + "]";
-    }
-    case NodeOp::kIn:
-      return "[\"in\", " + sub(n.a) + ", " + DTypeNames(std::uint32_t(n.i)) + "]";
-    case NodeOp::kNeg:
-    case NodeOp::kNot:
-      return "[" + name + ", " + sub(n.a) + "]";
-    default:
-      return "[" + name + ", " + sub(n.a) + ", " + sub(n.b) + "]";
-  }
-}
+std::string ExpressionJson(const Form& form, int node) { return Quoted(Show(form, node)); }
 
 std::string TensorJson(const Form& form, const TensorType& t) {
   return "\"dtypes\": " + DTypesJson(t.dtypes) + ", \"dots\": " + (t.has_dots ? "true" : "false") +
@@ -205,15 +139,14 @@ std::string FormJson(const Form& form) {
     }
     return "{" + TensorJson(form, r.tensor) + ", \"over\": [" + over + "]}";
   };
-  const auto condition = [&](const Condition& c) {
-    return "{\"expr\": " + ExpressionJson(form, c.node) + ", \"text\": " + Quoted(OneLine(c.text)) +
-           "}";
+  const auto measure = [](const Measure& m) {
+    return "[" + Quoted(m.name) + ", " + std::to_string(m.tensor) + "]";
   };
-  return "{\"vars\": " + Array(form.vars, Quoted) +
-         ", \"dtype_vars\": " + Array(form.dtype_vars, Quoted) +
-         ",\n   \"params\": " + Array(form.params, param) +
+  const auto condition = [](const Condition& c) { return Quoted(OneLine(c.text)); };
+  return "{\"params\": " + Array(form.params, param) +
          ",\n   \"results\": " + Array(form.results, result) +
-         ",\n   \"conditions\": " + Array(form.conditions, condition) + "}";
+         ",\n   \"conditions\": " + Array(form.conditions, condition) +
+         ",\n   \"measures\": " + Array(MeasuresOf(form), measure) + "}";
 }
 
 }  // namespace

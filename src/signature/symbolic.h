@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contracts for hosts that do not know every size: inference with unknown ones, and the contract as
-// data, from which a host computes with its own symbolic integers.
+// Contracts for hosts that do not know every size: inference with unknown and symbolic ones, and
+// the contract as data.
 #pragma once
 #include <string>
 
@@ -16,14 +16,9 @@ namespace anyop {
 int InferPartial(const Contract& contract, const anyop_value* frame, std::uint64_t unknown_params,
                  ResultShape* results, std::string* error, Symbols* symbols = nullptr);
 
-// The whole contract as JSON: parameters with kinds and defaults, results, facts (facts.h), and per
-// form the variables, dimensions, results and conditions. An expression is a number or an array:
-//   ["var", v] ["param", p] ["list", p] ["dtype_var", t] ["word", "neox"] ["dtype", "f32"]
-//   ["element", p, i] ["len", p] ["sum", p] ["given", p] ["in", e, ["f32", "bf16"]]
-//   ["size", p] ["rank", p] ["rows", p] ["bytes", p]   p beyond the parameters: a result
-//   ["dtype_bytes", dtypes] ["neg", e] ["not", e] ["and", e, e] ["or", e, e]
-//   ["+", e, e] - * // / % ceil_div min max == != < <= > >=     "//" floors, "/" is of floats
-// dtypes is {"set": [...]}, {"var": t} or {"param": p}.
+// The whole contract as JSON: parameters with kinds and defaults, and per form the dimensions,
+// results and conditions, whose expressions are texts; facts (facts.h). dtypes is {"set": [...]}, {"var": name} or
+// {"param": name}.
 std::string ContractJson(const Contract& contract);
 
 }  // namespace anyop

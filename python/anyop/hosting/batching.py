@@ -7,14 +7,12 @@ is made once. Where a batched argument has no `...`, the call is made for each e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from anyop import symbolic
 from anyop.hosting.facts import Operator
-
-_MEASURES = ("size", "rank", "rows", "bytes")
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,8 @@ def batch(op: Operator, example: Sequence[Any], batched: Collection[int]) -> Bat
     example: the arguments of one of the calls, with a TensorType for each tensor. batched: the
     parameters whose tensors differ between the calls.
     """
-    form = symbolic.choose_form(op.contract, example)
+    number = _form(op, example)
+    form = op.contract["forms"][number]
     why = _obstacle(op, form, batched)
     if why:
         return Batch(why)
@@ -46,9 +45,18 @@ def batch(op: Operator, example: Sequence[Any], batched: Collection[int]) -> Bat
     joined = [
         _longer(value) if i in batched or i in expand else value for i, value in enumerate(example)
     ]
-    if symbolic.choose_form(op.contract, joined) is not form:
+    if _form(op, joined) != number:
         return Batch("with one more dimension it is another form of the operator")
     return Batch("", expand)
+
+
+def _form(op: Operator, args: Sequence[Any]) -> int:
+    """Beside ranks and dtypes, words choose it; other numbers need not be known."""
+    known = (
+        value if value is None or p.is_tensor or p.kind == "word" else symbolic.UNKNOWN
+        for p, value in zip(op.params, args, strict=True)
+    )
+    return symbolic.choose_form(op.name, list(known))
 
 
 def _longer(value: Any) -> Any:
@@ -72,24 +80,7 @@ def _obstacle(op: Operator, form: dict[str, Any], batched: Collection[int]) -> s
     for result, own in named[len(op.params) :]:
         if not own["dots"]:
             return f"{result.name} has no leading dimensions"
-    for measure, index in _measures(form):
-        measured, own = named[index]
-        if own.get("dots"):
-            return f"the signature says {measure}({measured.name}), which the batch would change"
+    for measure, index in form["measures"]:
+        name = named[index][0].name
+        return f"the signature says {measure}({name}), which the batch would change"
     return ""
-
-
-def _measures(form: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """("rows", tensor) for each expression of a form that asks how large a whole tensor is."""
-    yield from _in_expression([c["expr"] for c in form["conditions"]])
-    for own in (*form["params"], *form["results"]):
-        yield from _in_expression([own.get(key) for key in ("dims", "size", "below", "offsets")])
-
-
-def _in_expression(e: Any) -> Iterator[tuple[str, int]]:
-    if not isinstance(e, list) or not e:
-        return
-    if isinstance(e[0], str) and e[0] in _MEASURES:
-        yield e[0], e[1]
-    for sub in e:
-        yield from _in_expression(sub)

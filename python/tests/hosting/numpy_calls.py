@@ -18,9 +18,9 @@ def variables(op: Operator, dtype: str) -> dict[str, str]:
     found = {p.name: dtype for p in op.params if p.kind == "dtype"}
     for form in op.contract["forms"]:
         for condition in form["conditions"]:
-            e = condition["expr"]
-            if e[0] == "in" and e[1][0] == "dtype_var" and dtype in e[2]:
-                found[form["dtype_vars"][e[1][1]]] = dtype
+            name, _, dtypes = condition.partition(" in ")
+            if dtype in dtypes.split(" | "):
+                found[name] = dtype
     return found
 
 

@@ -118,9 +118,9 @@ def variables_of(op: str, dtype: str) -> list[str]:
     found = [p["name"] for p in contract(op)["params"] if p["kind"] == "dtype" and dtype]
     for form in contract(op)["forms"]:
         for condition in form["conditions"]:
-            e = condition["expr"]
-            if e[0] == "in" and e[1][0] == "dtype_var" and dtype in e[2]:
-                found.append(form["dtype_vars"][e[1][1]])
+            name, _, dtypes = condition.partition(" in ")
+            if dtype in dtypes.split(" | "):
+                found.append(name)
     return found
 
 

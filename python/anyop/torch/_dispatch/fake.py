@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any
 
 import torch
@@ -26,25 +25,13 @@ class _TorchHost(symbolic.Host):
 
     binary = {**symbolic.Host.binary, "min": torch.sym_min, "max": torch.sym_max}
 
-    def compute(self, op: str, a: Any, b: Any) -> Any:
-        a, b = _number(a), _number(b)
-        if op in ("and", "or"):
-            return {"and": operator.and_, "or": operator.or_}[op](a, b)
-        return self.binary[op](a, b)
-
     def negate(self, a: Any) -> Any:
         return torch.sym_not(a)
 
     def same(self, a: Any, b: Any) -> bool:
-        if isinstance(a, int) and isinstance(b, int):
-            return a == b
         from torch.fx.experimental.symbolic_shapes import statically_known_true
 
         return bool(statically_known_true(a == b))
-
-
-def _number(a: Any) -> Any:
-    return int(a) if isinstance(a, bool) else a
 
 
 class Fake:
@@ -97,7 +84,7 @@ class Fake:
             return symbolic.TensorType(dtype_name(op, text, t), tuple(t.shape))
 
         arguments = shapes.describe(op, call.values, sizes, NAMES)
-        inference = symbolic.infer(op.contract, arguments, _TorchHost())
+        inference = symbolic.infer(op.name, arguments, _TorchHost())
         for assertion in inference.assertions:
             torch._check_value(assertion.holds, lambda a=assertion: a.text)
         for i, out in enumerate(call.outs):
