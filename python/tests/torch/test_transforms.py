@@ -59,6 +59,32 @@ def test_vmap_of_leading_dimensions_is_one_call() -> None:
     assert sum(c.calls for c in anyop.counters()) == 1
 
 
+def test_vmap_calls_for_each_example_what_one_call_would_get_wrong() -> None:
+    import anyop
+
+    x = torch.arange(24.0).reshape(4, 2, 3)
+    anyop.define(
+        "of_rows(x: f32[..., n], count: int) -> (y: f32[..., n]) where count == rows(x)",
+        lambda x, count: x * count,
+        library="mapped",
+    )
+    made = torch.vmap(lambda x: torch.ops.mapped.of_rows(x, 2))(x)
+    torch.testing.assert_close(made, x * 2)
+    anyop.define(
+        "by_form(x: f32[n, m]) -> (y: f32[n, m])\nby_form(x: f32[..., n]) -> (y: f32[..., n])",
+        lambda x: -x if x.ndim == 2 else x + 1,
+        library="mapped",
+    )
+    torch.testing.assert_close(torch.vmap(torch.ops.mapped.by_form)(x[0]), x[0] + 1)
+    anyop.define(
+        "with_all(x: f32[..., n], rest: f32[..., n]*) -> (y: f32[..., n])",
+        lambda x, rest: x + sum(rest),
+        library="mapped",
+    )
+    made = torch.vmap(lambda t: torch.ops.mapped.with_all(t, [x[0], x[1]]))(x)
+    torch.testing.assert_close(made, x + x[0] + x[1])
+
+
 def test_autocast_makes_dtypes_agree_and_touches_nothing_else() -> None:
     x, w = torch.randn(2, 8), torch.randn(8)
     with pytest.raises(ValueError, match="weight is bf16"):
