@@ -102,6 +102,12 @@ for _dtype in (torch.float32, B16):
     CONVERTED.append(("hugging_norm", hugging_norm, (X.to(_dtype), ROW.to(_dtype)),
                       "anyop.rms_norm.default"))  # fmt: skip
 
+CONVERTED += [
+    (f"cat_to_nothing_{operator.removesuffix('.default').partition('.')[2]}",
+     lambda x: torch.cat([torch.tensor([]), x], -2), (X,), operator)
+    for operator in ("aten.cat.default", "aten.lift_fresh_copy.default")
+]  # fmt: skip
+
 # What must stay with torch: (name, program, arguments, operator)
 HOST: list[tuple[str, Program, tuple[Any, ...], str]] = [
     ("copy_repeated", lambda x, y: torch.ops.aten.copy(x, y[:1]), (X, Y), "aten.copy.default"),

@@ -20,8 +20,8 @@ LEFT_TO_TORCH = {
     "aten.index_copy_.default",
     "aten.rms_norm.default",
 }
-# Functionalization makes it of writes; rows of backend_cases.py try it.
-WITHOUT_SAMPLES = {"aten.copy.default"}
+# Functionalization makes them; rows of backend_cases.py try them.
+WITHOUT_SAMPLES = {"aten.copy.default", "aten.lift_fresh_copy.default"}
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a cache are written where torch writes them, also those that are counted from the end."""
+"""Rows of a cache are written where torch writes them, also those counted from the end; a cache
+that grows is gathered."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
-from backend_cases import floats  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from backend_cases import IDS, floats  # noqa: E402
 from pattern_cases import HOWS, assert_as_torch, called, host_calls, made  # noqa: E402
 
 CACHE, ROWS = torch.zeros(1, 2, 7, 16), floats(1, 2, 2, 16)
@@ -94,3 +96,45 @@ def test_rows_of_another_shape_are_spread(how: str) -> None:
     assert_as_torch(how, put, (CACHE, torch.tensor([2, -1]), floats(1)[0]))
     mask = torch.arange(7) > 4
     assert_as_torch(how, put, (CACHE, mask, floats(1)[0]))
+
+
+def grown(keys: Any, values: Any, more: Any) -> Any:
+    """A step of a decoder whose caches grow."""
+    keys, values = torch.cat([keys, more], 2), torch.cat([values, torch.sigmoid(more)], -2)
+    return F.scaled_dot_product_attention(more, keys, values), keys, values
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_caches_that_grow_are_gathered(how: str) -> None:
+    args = (floats(2, 4, 7, 16), floats(2, 4, 7, 16, seed=1), floats(2, 4, 1, 16))
+    function = assert_as_torch(how, grown, args)
+    assert "anyop.embedding" in called(how, function)
+    assert host_calls(how, function) == (1 if how == "dynamic" else 0)
+    with torch.no_grad():
+        for n in (8, 3) if how == "dynamic" else ():
+            args = (floats(2, 4, n, 16), floats(2, 4, n, 16, seed=1), floats(2, 4, 1, 16))
+            for given, wanted in zip(function(*args), grown(*args), strict=True):
+                torch.testing.assert_close(given, wanted)
+
+
+NOT_GATHERED: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "a longer second": (lambda x, y: torch.cat([x, y], 1), (floats(2, 1, 8), floats(2, 6, 8))),
+    "whole numbers": (lambda x, y: torch.cat([x, y], 1), (IDS[None], IDS[None])),
+    "three": (lambda x, y: torch.cat([x, y, x], 1), (floats(2, 3, 8), floats(2, 3, 8))),
+    "the last dimension": (lambda x, y: torch.cat([x, y], 2), (floats(2, 3, 8), floats(2, 3, 8))),
+}
+
+
+@pytest.mark.parametrize("name", NOT_GATHERED)
+def test_other_joins_stay_with_torch(name: str) -> None:
+    program, args = NOT_GATHERED[name]
+    assert host_calls("capture", assert_as_torch("capture", program, args)) == 1
+
+
+def test_a_cache_that_may_be_empty_is_not_gathered_from() -> None:
+    function = anyop.torch.capture(
+        lambda x, y: torch.cat([x, y], 1), floats(2, 3, 8), floats(2, 1, 8), dynamic=[{1: "n"}, {}]
+    )
+    for n in (3, 0, 5):
+        x, y = floats(2, n, 8), floats(2, 1, 8)
+        torch.testing.assert_close(function(x, y), torch.cat([x, y], 1))

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
-from backend_cases import floats  # noqa: E402
+from backend_cases import compiled_last, floats  # noqa: E402
 from pattern_cases import HOWS, assert_as_torch, called, host_calls, made  # noqa: E402
 
 Q = floats(1, 2, 5, 16)
@@ -181,3 +181,38 @@ def test_a_mask_that_is_smaller_than_the_products_stays_torchs() -> None:
         "capture", lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m), (q, mask)
     )
     assert "anyop.batch_matmul" not in called("capture", function)
+
+
+def test_layers_that_add_one_mask_prepare_it_once() -> None:
+    """Each makes numbers of its own of it. Keys and values are arguments whose lengths vary."""
+
+    def program(q: Any, k: Any, v: Any, more_k: Any, more_v: Any, seen: Any) -> Any:
+        q, *keys = (x.view(*x.shape[:2], 4, 16).transpose(1, 2)
+                    for x in (q, k, v, more_k, more_v))  # fmt: skip
+        q = torch.sigmoid(F.scaled_dot_product_attention(q, *keys[:2], attn_mask=seen))
+        return F.scaled_dot_product_attention(q, *keys[2:], attn_mask=seen)
+
+    function = made("dynamic", program, ())
+    with torch.no_grad():
+        for b, t in ((2, 7), (3, 5)):
+            rows = [floats(b, n, 64, seed=i) for i, n in enumerate((1, t, t, t, t))]
+            args = (*rows, floats(b, 4, 1, t) < 0.5)
+            torch.testing.assert_close(function(*args), program(*args), equal_nan=True)
+    assert host_calls("dynamic", function) == 1
+    assert "anyop.batch_matmul" in called("dynamic", function)
+    names = [row.operator for row in compiled_last().lowered.rows]
+    assert names.count("added_mask") == names.count("aten.where.self") == 1
+
+
+def test_lengths_that_differ_are_torchs_error_or_result() -> None:
+    def program(q: Any, k: Any, v: Any) -> Any:
+        return F.scaled_dot_product_attention(q, k, v)
+
+    function = made("dynamic", program, ())
+    q, k = floats(2, 4, 3, 16), floats(2, 4, 7, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(function(q, k, k), program(q, k, k))
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            for call in (program, function):
+                with pytest.raises(RuntimeError, match="Expected size"):
+                    call(q, k, k[:, :, 1:])

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule
@@ -28,8 +29,24 @@ def _static_places() -> list[int]:
     return list(metadata.static_input_indices or []) if metadata is not None else []
 
 
+def _guard_lengths(module: GraphModule) -> None:
+    """Sizes that attention needs equal: torch asks for that only when it runs, so that those of
+    different arguments would vary apart. It compiles anew where an answer here differs."""
+    for node in module.graph.nodes:
+        if node.target is not torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+            continue
+        q, k, v = (n.meta["val"].shape for n in node.args[:3])
+        pairs = [(q[0], k[0]), (q[3], k[3]), *zip(k[:3], v[:3], strict=True)]
+        mask = node.kwargs.get("attn_mask")
+        if mask is not None:
+            pairs += zip(reversed(mask.meta["val"].shape), (k[2], q[2], q[1], q[0]), strict=False)
+        for a, b in pairs:
+            bool(a == b)
+
+
 def _compiler(kind: str, freeze: bool) -> Callable[..., Any]:
     def compile_graph(module: GraphModule, examples: Any) -> Callable[[Any], Any]:
+        _guard_lengths(module)
         bound = [] if kind == "backward" else _static_places()
         name = f"{kind}_{next(_numbers)}"
         program = Program(module, bound, freeze and kind == "inference", name)

@@ -93,9 +93,10 @@ class Details:
             with _disable_current_modes():
                 module = functionalized(module, source.fakes, source.mode)
         left = lower_mutation(module, _is_writable, is_frugal)
-        fold_constants(module)
         if is_frugal:
             aten_patterns.fuse(module)
+        else:
+            fold_constants(module)
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         for node, name in zip(placeholders, source.names, strict=True):
             node.name = name

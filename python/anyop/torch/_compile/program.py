@@ -91,9 +91,10 @@ class Program:
         recipes = plan_results(module)
         self.numbers.fix(module, args)
         left = lower_mutation(module, is_writable, is_frugal)
-        fold_constants(module)
         if is_frugal:
             aten_patterns.fuse(module)
+        else:
+            fold_constants(module)
         lowering = Lowering(module, bound, self.frozen, self.name)
         lowered = lowering.run(recipes)
         self.lowered = lowered

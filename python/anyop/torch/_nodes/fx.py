@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +84,7 @@ def skip(node: Node) -> Node:
 def top(graph: Graph) -> Node:
     """The first node behind the arguments of a program, where what needs only sizes stands."""
     found: Node = next(n for n in graph.nodes if n.op not in ("placeholder", "get_attr"))
-    while found.target is torch.ops.aten.sym_size.int:
+    while isinstance(found.meta.get("val"), torch.SymInt):
         found = found.next
     return found
 
@@ -113,7 +114,19 @@ def number(graph: Graph, size: Any, before: Node) -> Any:
                     made = graph.call_function(torch.ops.aten.sym_size.int, (node, d))
                 made.meta["val"] = n
                 return made
-    return None
+    return _sum(graph, size, before)
+
+
+def _sum(graph: Graph, size: Any, before: Node) -> Node | None:
+    """A known size and a number, as those of a cache that has grown."""
+    more, rest = expression(size).as_coeff_Add()
+    base = number(graph, rest, before) if more != 0 else None
+    if base is None:
+        return None
+    with graph.inserting_before(before):
+        made = graph.call_function(operator.add, (base, int(more)))
+    made.meta["val"] = base.meta["val"] + int(more)
+    return made
 
 
 def _last_input(graph: Graph) -> Node:

@@ -7,7 +7,7 @@ that say more than `causal`, casts between floats and whole numbers, broadcastin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -244,12 +244,32 @@ def convert_element_type(node: Node, lowering: Any, x: Value, dtype: torch.dtype
 
 @internal(_aten.clone.default)
 def clone(node: Node, lowering: Any, x: Value, memory_format: Any = None) -> Any:
+    return _copied(lowering, node, node.args[0], x)
+
+
+def _copied(lowering: Any, node: Node, source: Any, x: Value) -> Any:
     """Nothing is copied where neither is written and the elements lie in order already."""
-    source: Any = node.args[0]
     is_read_only = not {lowering.roots[source], lowering.roots[node]} & lowering.written
     if is_read_only and source.meta["val"].is_contiguous():
         return x
     return _cast(lowering, x, node.meta["val"].dtype)
+
+
+@internal(_aten.lift_fresh_copy.default)
+def lift_fresh_copy(node: Node, lowering: Any, x: Value) -> Any:
+    """What torch makes of torch.tensor([]) in a program."""
+    return clone(node, lowering, x)
+
+
+@internal(_aten.cat.default)
+def cat(node: Node, lowering: Any, tensors: Sequence[Value], dim: int = 0) -> Any:
+    """Of one tensor and empty ones, as a cache that grows begins; others are copied by torch."""
+    nodes: Any = node.args[0]
+    sizes = [n.meta["val"].shape for n in nodes]
+    full = [i for i, shape in enumerate(sizes) if not any(is_same(s, 0) for s in shape)]
+    if len(full) != 1 or nodes[full[0]].meta["val"].dtype != node.meta["val"].dtype:
+        return NotImplemented
+    return _copied(lowering, node, nodes[full[0]], tensors[full[0]])
 
 
 @internal(_aten.copy.default)

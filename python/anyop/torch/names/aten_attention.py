@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from anyop.torch._nodes.fx import behind, call, number, put, top
 from anyop.torch._nodes.memory import Writes
+from anyop.torch._nodes.merge import merge
 from anyop.torch._nodes.sizes import expression, is_same
 from anyop.torch._proof import proof
 from anyop.torch._proof.fragment import Fragment
@@ -32,6 +33,12 @@ def fuse(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         if node.target is _ATTENTION:
             _Attention(module, node, writes, made).replace()
+
+
+def merge_masks(graph: Graph) -> None:
+    """Each layer makes its own of one mask: those of the same nodes become one."""
+    masks = [n.kwargs.get("attn_mask") for n in graph.nodes if n.target is _ATTENTION]
+    merge(graph, [mask for mask in masks if isinstance(mask, Node)])
 
 
 class _Attention:

@@ -10,13 +10,13 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from anyop.torch._nodes.converters import is_known
-from anyop.torch._nodes.fold import folded
+from anyop.torch._nodes.fold import fold_constants, folded
 from anyop.torch._nodes.fx import evaluated, only_user, put
 from anyop.torch._nodes.memory import Roots, Writes, is_random, nodes_in, viewed_by, written_by
 from anyop.torch._proof import proof
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Trial
-from anyop.torch.names import aten_attention, aten_rotary
+from anyop.torch.names import aten_attention, aten_growing, aten_rotary
 
 _aten = torch.ops.aten
 _RMS_NORM = torch.ops.anyop.rms_norm.default
@@ -25,8 +25,10 @@ _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 
 
 def fuse(module: GraphModule) -> None:
-    """Replaces patterns whose intermediate values nobody else reads."""
+    """Replaces patterns whose intermediate values nobody else reads, and constants."""
     graph = module.graph
+    aten_attention.merge_masks(graph)
+    fold_constants(module)
     for node in list(graph.nodes):
         _identity(graph, node)
         _functional(graph, node)
@@ -38,6 +40,7 @@ def fuse(module: GraphModule) -> None:
             _gelu(graph, node, writes)
     aten_rotary.fuse(graph)
     aten_attention.fuse(module)
+    aten_growing.fuse(graph)
     graph.eliminate_dead_code(is_impure_node=_is_impure)
 
 
