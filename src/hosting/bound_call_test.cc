@@ -142,6 +142,7 @@ TEST(BoundCall, RunsInItsOwnScopeOnEveryThread) {
   EXPECT_EQ(seen(mine), wanted);
   std::thread([&] { EXPECT_EQ(seen(mine), wanted); }).join();
   EXPECT_EQ(seen(plain).second, 0);
+  EXPECT_EQ(seen(FindBoundCall(text + " in batch_invariant")).second, ANYOP_FLAG_BATCH_INVARIANT);
   Scope scope;
   scope.threads(3).batch_invariant();
   EXPECT_EQ(seen(plain).second, 0);
@@ -212,8 +213,10 @@ TEST(BoundCall, SaysWhatIsWrittenAndWhatMayLieOver) {
   const BoundCall& lists = FindBoundCall("anyop.call/1 testing.concat(parts = [f32, f32]) -> y");
   EXPECT_EQ(lists.inputs()[1].name, "parts[1]");
   const Array y = Array::Empty({4}, DType::kF32);
-  RunOn(lists, {Counting({2}), Counting({2})}, {y});
-  EXPECT_EQ(Values(y), (std::vector<float>{0, 1, 0, 1}));
+  RunOn(lists, {Counting({2}), Floats({2}, {8, 9})}, {y});
+  EXPECT_EQ(Values(y), (std::vector<float>{0, 1, 8, 9}));
+  const BoundCall& norm = FindBoundCall("anyop.call/1 testing.nop3(x = f32, weight = f32) -> y");
+  EXPECT_EQ(norm.results()[0].over, std::vector<int>{0});
 }
 
 TEST(BoundCall, TellsItsGradient) {
@@ -242,6 +245,61 @@ TEST(BoundCall, TellsItsGradient) {
   const std::uint8_t only[] = {1};
   EXPECT_EQ(absent.Gradient(only).gradient->text(),
             "anyop.call/1 testing.affine_backward(dy = f32, s = 2.0, b = None, y = f32) -> dx, _");
+}
+
+// An operator without kernels whose gradient reads a result that a caller may decline.
+struct Saving {
+  Saving() {
+    op[0].signature = "keep(x: f32[n], t: f32[n]?) -> (a: f32[n]?, y: f32[n], r: f64[n]?)";
+    op[0].gradient = "keep_backward";
+    op[1].signature =
+        "keep_backward(dy: f32[n], da: f32[n]?, t: f32[n]?, r: f64[n]) -> (dx: f32[n]?)";
+    for (anyop_op& o : op) o.size = sizeof o;
+    info.size = sizeof info;
+    info.abi_version = ANYOP_ABI_VERSION;
+    info.name = "saving";
+    info.n_ops = 2;
+    info.ops = ops;
+    Define(info, "saving.so");
+  }
+  anyop_op op[2] = {};
+  const anyop_op* ops[2] = {&op[0], &op[1]};
+  anyop_library_info info{};
+};
+
+std::string SourcesOf(const BoundGradient& gradient) {
+  constexpr const char* kNames[] = {"d", "in", "out"};
+  std::string text;
+  for (const anyop_source& s : gradient.sources)
+    text += kNames[s.kind] + std::to_string(s.index) + " ";
+  return text;
+}
+
+TEST(BoundCall, GradientNamesTheForwardThatKeepsWhatItReads) {
+  static const Saving library;
+  const std::string keep = "anyop.call/1 saving.keep(x = f32, t = None)";
+  const std::uint8_t wanted[] = {1}, first_only[] = {1, 0};
+  const BoundGradient& made = FindBoundCall(keep + " -> _, y, _").Gradient(wanted);
+  EXPECT_EQ(made.forward->text(), keep + " -> _, y, r");
+  EXPECT_EQ(made.gradient->text(),
+            "anyop.call/1 saving.keep_backward(dy = f32, da = None, t = None, r = f64) -> dx");
+  EXPECT_EQ(SourcesOf(made), "d0 out1 ");
+  const BoundCall& both = FindBoundCall(keep + " -> a, y, _");
+  EXPECT_EQ(SourcesOf(both.Gradient(wanted)), "d1 d0 out2 ");
+  // There is none of y: it is asked for all the same, and is zero.
+  EXPECT_EQ(SourcesOf(both.Gradient(wanted, first_only)), "d1 d0 out2 ");
+  const std::uint8_t second_only[] = {0, 1}, t_too[] = {1, 1};
+  EXPECT_EQ(SourcesOf(both.Gradient(wanted, second_only)), "d1 out2 ");
+  int code = 0;
+  EXPECT_EQ(
+      ErrorOf(
+          [&] {
+            FindBoundCall("anyop.call/1 saving.keep(x = f32, t = f32) -> _, y, _").Gradient(t_too);
+          },
+          &code),
+      "saving.keep: t has no gradient, but one is wanted: saving.keep_backward computes none "
+      "for it.");
+  EXPECT_EQ(code, ANYOP_UNSUPPORTED);
 }
 
 TEST(BoundCall, RefusesGradientsThatThereAreNot) {
