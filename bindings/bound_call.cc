@@ -131,21 +131,37 @@ anyop_value NumberOf(PyObject* object, const std::string& name) {
   return v;
 }
 
+std::vector<GraphNumber> NumbersOf(PyObject* keywords) {
+  std::vector<GraphNumber> numbers;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
+    const std::string name = ToText(key, "a name");
+    numbers.push_back({name, NumberOf(value, name)});
+  }
+  return numbers;
+}
+
 // bound_graph(graph, **numbers): see the stub.
 PyObject* BindGraph(PyObject*, PyObject* args, PyObject* keywords) {
   return Guarded([&] {
     PyObject* object = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : nullptr;
     const CompiledGraph* graph = object ? AsGraph(object) : nullptr;
     if (!graph) ThrowTypeError("bound_graph takes a compiled graph, and its numbers by name.");
-    std::vector<GraphNumber> numbers;
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
-      const std::string name = ToText(key, "a name");
-      numbers.push_back({name, NumberOf(value, name)});
-    }
     const Graph& plain = graph->executable->graph();
-    const std::string text = TextOfGraphCall(plain, std::move(numbers), CurrentScope());
+    const std::string text = TextOfGraphCall(plain, NumbersOf(keywords), CurrentScope());
+    return MakeBoundCallObject(FindBoundCall(text)).release();
+  });
+}
+
+// bound_saved_graph(path, name, **numbers): see the stub.
+PyObject* BindSavedGraph(PyObject*, PyObject* args, PyObject* keywords) {
+  return Guarded([&] {
+    PyObject *path, *name;
+    if (!PyArg_ParseTuple(args, "OO", &path, &name)) throw ErrorSet{};
+    const std::string text = TextOfSavedGraphCall(ToPath(path, "bound_saved_graph: path"),
+                                                  ToText(name, "bound_saved_graph: name"),
+                                                  NumbersOf(keywords), CurrentScope());
     return MakeBoundCallObject(FindBoundCall(text)).release();
   });
 }
@@ -434,6 +450,8 @@ PyMethodDef g_functions[] = {
     {"bound_call", AsMethod(&Bind), METH_FASTCALL | METH_KEYWORDS,
      "A call with all but its tensors."},
     {"bound_graph", AsMethod(&BindGraph), METH_VARARGS | METH_KEYWORDS, "A graph as a bound call."},
+    {"bound_saved_graph", AsMethod(&BindSavedGraph), METH_VARARGS | METH_KEYWORDS,
+     "A saved graph as a bound call."},
     {"find_bound_call", FindByText, METH_O, "The bound call of a text."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -20,13 +20,15 @@ const std::vector<std::string>& Texts() {
       R"(anyop.call/1 graph("input x: f32[n, 4]\nv1: f32[n, 4] = testing.scale(x, 2.0)\n)"
       R"(output v1 as y\n"))",
       R"(anyop.call/1 graph("input x: f32[n]\ninput s: float\nv2: f32[n] = )"
-      R"(testing.scale(x, s)\noutput v2\n", s = 0.5) in threads = 3)"};
+      R"(testing.scale(x, s)\noutput v2\n", s = 0.5) in threads = 3)",
+      R"(anyop.call/1 saved("/no/such/folder", "step", "0f1e2d3c4b5a6978", s = 0.5))"};
   return texts;
 }
 
 bool SaysWho(const std::string& error) {
   return error.starts_with("there is no operator '") ||
-         error.starts_with("a tensor of the graph would be ") || error.find(": ") != error.npos;
+         error.starts_with("a tensor of the graph would be ") ||
+         error.find(" is no saved graph: ") != error.npos || error.find(": ") != error.npos;
 }
 
 // Inference and gradients, with sizes that are odd, of a text that is accepted.

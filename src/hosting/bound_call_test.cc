@@ -342,6 +342,9 @@ TEST(BoundCall, RefusesTextsWithTheirPlace) {
             "testing.pick: which is 'lost', but must be 'first' or 'last'. Did you mean 'last'?");
   EXPECT_EQ(Refusal("anyop.call/1 testing.scale(x = f32, s = 0.5) -> y in threads = 0"),
             "bound call: at character 64 of its text, \"0\": so many threads cannot be.");
+  EXPECT_EQ(Refusal("anyop.call/1 saved(\"\", \"g\", \"\")"),
+            "bound call: at character 22 of its text, \", \\\"g\\\", \\\"\\\")\": expected a path "
+            "before this place.");
   EXPECT_EQ(Refusal("anyop.call/1 testing.scald(x = f32) -> y", ANYOP_NOT_AVAILABLE),
             ErrorOf([] { Find("testing.scald"); }));
 }

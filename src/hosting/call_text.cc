@@ -96,8 +96,8 @@ class CallReader : public parse::Lexer {
     std::string_view name = text.substr(start, end - start);
     while (!name.empty() && parse::IsSpace(name.back())) name.remove_suffix(1);
     CallText read;
-    if (name == "graph") {
-      read.graph = ReadGraph();
+    if (name == "graph" || name == "saved") {
+      read.graph = ReadGraphText(name == "saved");
     } else {
       read.op = ReadOperator(*Find(name));
     }
@@ -235,9 +235,18 @@ class CallReader : public parse::Lexer {
     return wanted;
   }
 
-  std::unique_ptr<GraphText> ReadGraph() {
+  std::unique_ptr<GraphText> ReadGraphText(bool is_saved) {
     auto made = std::make_unique<GraphText>();
-    made->graph = String();
+    if (is_saved) {
+      made->path = String();
+      if (made->path.empty()) FailHere("expected a path before this place");
+      Need(",", "expected , and the graph's name");
+      made->name = String();
+      Need(",", "expected , and the digest of the folder");
+      made->digest = String();
+    } else {
+      made->graph = String();
+    }
     while (!Eat(")")) {
       Need(",", "expected , or )");
       GraphNumber number{std::string(Name("expected the name of an input")), {}};
@@ -381,8 +390,13 @@ std::string TextOfCall(const Operator& op, const anyop_value* frame, std::uint32
 }
 
 std::string ShowCallText(const GraphText& graph, const ScopeState& scope) {
-  std::string out =
-      std::string(kFormatName) + std::string(kFormatVersion) + " graph(" + InQuotes(graph.graph);
+  std::string out = std::string(kFormatName) + std::string(kFormatVersion);
+  if (graph.path.empty()) {
+    out += " graph(" + InQuotes(graph.graph);
+  } else {
+    out += " saved(" + InQuotes(graph.path) + ", " + InQuotes(graph.name) + ", " +
+           InQuotes(graph.digest);
+  }
   for (const GraphNumber& n : graph.numbers) out += ", " + n.name + " = " + ShowExact(n.value);
   return out + ")" + ScopeText(scope);
 }

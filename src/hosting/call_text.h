@@ -5,7 +5,7 @@
 //   operator= name "(" [argument {"," argument}] ")" ["->" result {"," result}]
 //   argument= parameter "=" (dtype | number | True | False | None | 'word' | "[" ... "]")
 //   result  = name | "_"                              one for each result of the operator
-//   graph   = "graph" "(" string {"," input "=" number} ")"
+//   graph   = ("graph" "(" string | "saved" "(" path "," name "," digest) {"," input "=" number} ")"
 //   scope   = "strict" | "batch_invariant" | "threads" "=" number | "policy" "=" string
 //   string  = '"' with \\ \" \n and \xNN for what is no printable ASCII '"'
 //
@@ -41,9 +41,10 @@ struct GraphNumber {
   std::string name;
   anyop_value value;  // bool, int or float
 };
-// A call of a graph without state of its own.
+// A call of a graph: its text, or where it is saved.
 struct GraphText {
-  std::string graph;  // as Print wrote it
+  std::string graph;               // as Print wrote it; "" for a saved one
+  std::string path, name, digest;  // of the folder, the graph in it, the folder's manifest
   std::vector<GraphNumber> numbers;
 };
 

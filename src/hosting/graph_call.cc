@@ -2,13 +2,17 @@
 #include "hosting/graph_call.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "graph/builder/parse_graph.h"
 #include "graph/ir/alias.h"
 #include "graph/ir/text.h"
+#include "graph/saved/files.h"
 #include "graph/saved/load.h"
+#include "graph/saved/manifest.h"
 #include "platform/error.h"
+#include "runtime/hash_bytes.h"
 
 namespace anyop {
 namespace {
@@ -76,13 +80,40 @@ std::optional<Linear> LinearOf(const Size& size) {
   return found.symbol >= 0 ? std::optional(found) : std::nullopt;
 }
 
+// The manifest holds the digests of all else in the folder.
+std::string DigestOfFolder(const std::string& path) {
+  const std::string manifest = ReadText(path + "/" + kManifestFile);
+  return DigestOf(HashBytes(manifest.data(), manifest.size()));
+}
+
+Graph ReadSaved(const GraphText& text) {
+  LoadedGraphs loaded = ReadGraph(text.path, text.name);
+  const std::string digest = DigestOfFolder(text.path);
+  if (digest != text.digest) {
+    RefuseGraph(text.path + " has the digest " + digest + ", but " + text.digest +
+                " when the call was bound: it was saved anew. Try binding it again.");
+  }
+  Graph graph = std::move(loaded.graphs[0].graph);
+  const std::vector<bool> written = WrittenRoots(graph);
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    if (!written[v] || graph.values[v].array.is_none()) continue;
+    RefuseGraph(graph.values[v].name +
+                " is state that the graph writes, but every node with this text would share it. "
+                "Try an input in its place.");
+  }
+  return graph;
+}
+
 class GraphCall : public BoundCall {
  public:
   GraphCall(GraphText text, const ScopeState& scope)
       : BoundCall(scope),
-        executable_(WithoutPlaces(ParseGraph(text.graph)), LoadedOptions()),
+        executable_(WithoutPlaces(text.path.empty() ? ParseGraph(text.graph) : ReadSaved(text)),
+                    LoadedOptions()),
         numbers_(InOrder(graph(), std::move(text.numbers))) {
-    text_ = TextOfGraphCall(graph(), numbers_, scope);
+    text.numbers = numbers_;
+    text_ =
+        text.path.empty() ? TextOfGraphCall(graph(), numbers_, scope) : ShowCallText(text, scope);
     const std::vector<bool> written = WrittenRoots(graph());
     auto number = numbers_.begin();
     for (const int id : graph().inputs) {
@@ -218,9 +249,23 @@ std::string TextOfGraphCall(const Graph& graph, std::vector<GraphNumber> numbers
     if (v.kind != GraphValue::kState && v.kind != GraphValue::kConstant) continue;
     RefuseGraph(
         v.name + (v.kind == GraphValue::kState ? " is state" : " is a constant") +
-        " of the graph, but a bound call has no memory of its own. Try an input in its place.");
+        " of the graph, but its text cannot hold memory. Try an input in its place, or a saved "
+        "graph.");
   }
-  return ShowCallText({Print(WithoutPlaces(graph)), InOrder(graph, std::move(numbers))}, scope);
+  GraphText text;
+  text.graph = Print(WithoutPlaces(graph));
+  text.numbers = InOrder(graph, std::move(numbers));
+  return ShowCallText(text, scope);
+}
+
+std::string TextOfSavedGraphCall(const std::string& path, const std::string& name,
+                                 std::vector<GraphNumber> numbers, const ScopeState& scope) {
+  GraphText text;
+  text.path = std::filesystem::absolute(path).lexically_normal().string();
+  text.name = ReadGraph(text.path, name, {.verify = false}).graphs[0].name;
+  text.digest = DigestOfFolder(text.path);
+  text.numbers = std::move(numbers);
+  return ShowCallText(text, scope);
 }
 
 std::unique_ptr<BoundCall> MakeGraphCall(GraphText text, const ScopeState& scope) {

@@ -2,6 +2,8 @@
 #include "hosting/graph_call.h"
 
 #include "graph/builder/builder.h"
+#include "graph/saved/save.h"
+#include "graph/saved/save_testing.h"
 #include "runtime/testing/testing.h"
 
 namespace anyop {
@@ -84,8 +86,58 @@ TEST(GraphCall, RefusesMemoryOfItsOwn) {
   b.Output(b.Call("testing.plus", {ValueArgument(x), ValueArgument(w)})[0]);
   const Graph graph = b.Finish();
   EXPECT_EQ(ErrorOf([&] { TextOfGraphCall(graph, {}, {}); }),
-            "graph: w is state of the graph, but a bound call has no memory of its own. Try an "
-            "input in its place.");
+            "graph: w is state of the graph, but its text cannot hold memory. Try an input in its "
+            "place, or a saved graph.");
+}
+
+// y = x + w; `cache` grows by x if it is there.
+Graph WithMemory(float w, bool has_cache = false) {
+  GraphBuilder b;
+  const int x = b.Input("x", "f32[2]"), weight = b.State("w", Floats({2}, {w, w}), true);
+  if (has_cache) {
+    const int cache = b.State("cache", Floats({2}, {0, 0}));
+    b.Call("testing.accumulate", {ValueArgument(x), ValueArgument(cache)});
+  }
+  b.Output(b.Call("testing.plus", {ValueArgument(x), ValueArgument(weight)})[0], "y");
+  return b.Finish();
+}
+void Save(const std::string& path, const Graph& graph) {
+  const GraphToSave saved[] = {{"step", &graph}};
+  WriteGraphs(path, saved);
+}
+
+TEST(GraphCall, MayBeThatOfASavedGraph) {
+  const testing_graphs::Folder folder;
+  Save(folder.path, WithMemory(5));
+  const std::string text = TextOfSavedGraphCall(folder.parent + "/./saved", "", {}, {});
+  const std::string start = "anyop.call/1 saved(\"" + folder.path + "\", \"step\", \"";
+  EXPECT_TRUE(text.starts_with(start) && text.size() == start.size() + 18) << text;
+  const BoundCall& call = FindBoundCall(text);
+  EXPECT_EQ(call.text(), text);
+  const Array x = Counting({2}), y = Array::Empty({2}, DType::kF32);
+  const DLTensor inputs[] = {x.tensor()}, outputs[] = {y.tensor()};
+  call.Run(inputs, outputs);
+  EXPECT_EQ(Values(y), (std::vector<float>{5, 6}));
+
+  Save(folder.path, WithMemory(7));
+  const std::string anew = TextOfSavedGraphCall(folder.path, "step", {}, {});
+  EXPECT_NE(anew, text);
+  call.Run(inputs, outputs);  // the pages that it was bound with
+  EXPECT_EQ(Values(y), (std::vector<float>{5, 6}));
+  const std::string other = text + " in threads = 2", was = text.substr(start.size(), 16);
+  EXPECT_EQ(ErrorOf([&] { FindBoundCall(other); }),
+            "graph: " + folder.path + " has the digest " + anew.substr(start.size(), 16) +
+                ", but " + was +
+                " when the call was bound: it was saved anew. Try binding it again.");
+}
+
+TEST(GraphCall, SharesNoMemoryThatIsWritten) {
+  const testing_graphs::Folder folder;
+  Save(folder.path, WithMemory(5, true));
+  const std::string text = TextOfSavedGraphCall(folder.path, "step", {}, {});
+  EXPECT_EQ(ErrorOf([&] { FindBoundCall(text); }),
+            "graph: cache is state that the graph writes, but every node with this text would "
+            "share it. Try an input in its place.");
 }
 
 TEST(GraphCall, FixesEveryNumber) {

@@ -235,3 +235,22 @@ def test_a_graph_is_one_bound_call() -> None:
     assert bound.infer([(None, (None, 8)), (None, (8,))]) == (("f32", (-1, 8)), ("f32", (-1, 8)))
     with pytest.raises(NotImplementedError, match="graph: it has no gradient"):
         bound.gradient([True, False])
+
+
+def test_a_saved_graph_is_a_bound_call_in_another_process(tmp_path: Path) -> None:
+    weight = np.random.default_rng(2).random((4, 8), np.float32)
+    graph = anyop.graph(
+        lambda x, s: anyop.linear(anyop.rms_norm(x, eps=s), weight),
+        "f32[n, 8]", "float", frozen={"weight": weight},
+    )  # fmt: skip
+    graph.save(tmp_path / "saved")
+    bound = _anyop.bound_saved_graph(str(tmp_path / "saved"), "", s=0.25)
+    x = np.random.default_rng(3).random((3, 8), np.float32)
+    expected = bits([graph(x, 0.25)])
+    assert bits(list(bound.run([x]))) == expected
+    file = tmp_path / "calls"
+    file.write_bytes(pickle.dumps([(bound.text, [x], expected)]))
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(file)], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "1 calls\n", done.stdout + done.stderr
