@@ -75,12 +75,10 @@ def _obstacle(op: Operator, form: dict[str, Any], batched: Collection[int]) -> s
             return f"{op.params[i].name} is a list"
         if not form["params"][i]["dots"]:
             return f"{op.params[i].name} has no leading dimensions"
-    named = [*zip(op.params, form["params"], strict=True)]
-    named += [*zip(op.results, form["results"], strict=True)]
-    for result, own in named[len(op.params) :]:
+    for r, own in zip(op.results, form["results"], strict=True):
         if not own["dots"]:
-            return f"{result.name} has no leading dimensions"
-    for measure, index in form["measures"]:
-        name = named[index][0].name
-        return f"the signature says {measure}({name}), which the batch would change"
+            return f"{r.name} has no leading dimensions"
+    names = [*(p.name for p in op.params), *(r.name for r in op.results)]
+    for measure, i in form["measures"]:
+        return f"the signature says {measure}({names[i]}), which the batch would change"
     return ""
