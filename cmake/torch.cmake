@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The adapter of PyTorch, for the torch that the configuring Python has. Where there is none, the
-# package builds it on first use (python/anyop/torch/_route/build.py), from what is installed here.
+# package builds it on first use (python/anyop/hosting/build.py), from what is installed here.
 option(ANYOP_BUILD_TORCH "Build the PyTorch adapter if the configuring Python has torch" ON)
 install(DIRECTORY bindings/torch DESTINATION anyop/bindings FILES_MATCHING PATTERN "*.h"
                                                                            PATTERN "*.cc")

@@ -57,16 +57,17 @@ class Process:
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """The package as a wheel has it that was built without torch."""
-    from anyop.torch._route import build
+    from anyop.hosting.build import carried
 
     package = tmp_path / "site" / "anyop"
-    for folder, suffixes in (("bindings/torch", "ch"), ("src", "h"), ("include", "h")):
-        for file in (build._root() / folder).rglob("*.*"):
-            if file.suffix in (".h", ".cc") and (file.suffix == ".h" or "c" in suffixes):
-                place = package / file.relative_to(build._root())
+    for folder, endings in (("bindings/torch", ".h .cc"), ("src", ".h"), ("include", ".h")):
+        for file in carried(folder).rglob("*.*"):
+            if file.suffix in endings.split():
+                place = package / folder / file.relative_to(carried(folder))
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, place)
-    shutil.copytree(PACKAGE / "torch", package / "torch")
+    for folder in ("torch", "hosting"):  # which find the package by their own place
+        shutil.copytree(PACKAGE / folder, package / folder)
     for entry in PACKAGE.iterdir():
         if not entry.name.startswith("torch") and not (package / entry.name).exists():
             (package / entry.name).symlink_to(entry.resolve())
@@ -245,10 +246,9 @@ def test_both_routes_do_the_same() -> None:
 
 
 def test_the_package_carries_what_building_needs() -> None:
-    from anyop.torch._route import build
+    from anyop.hosting import build
 
-    assert shutil.which("c++") is None or build._compiler()
-    root = build._root()
-    assert (root / "include" / "anyop" / "abi.h").exists()
-    assert (root / "src" / "runtime" / "call.h").exists()
-    assert len(build._sources()) >= 5
+    assert shutil.which("c++") is None or build.find_compiler()
+    assert (build.carried("include") / "anyop" / "abi.h").exists()
+    assert (build.carried("src") / "runtime" / "call.h").exists()
+    assert len(list(build.carried("bindings/torch").glob("*.cc"))) >= 5

@@ -74,18 +74,15 @@ def _find() -> tuple[Adapter | None, str]:
 def _load() -> tuple[Adapter, str]:
     from anyop.torch._route import build
 
-    version = str(torch.__version__)
-    file = build.prebuilt(version)
+    file = build.prebuilt()
     if file.exists():
         return _checked(Adapter(file)), "built with anyop"
-    folder = Path(torch.__file__).parent
-    new_abi = torch.compiled_with_cxx11_abi()
-    file = build.build(folder, version, new_abi, environment("ANYOP_CACHE"))
+    file = build.built(environment("ANYOP_CACHE"))
     try:
         return _checked(Adapter(file)), "built on first use"
     except OSError:  # not what was built: damaged since
         file.unlink(missing_ok=True)
-        file = build.build(folder, version, new_abi, environment("ANYOP_CACHE"))
+        file = build.built(environment("ANYOP_CACHE"))
         return _checked(Adapter(file)), "built on first use"
 
 

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a host's adapter for the framework that is installed, once per user, from sources that the
+package carries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).absolute().parents[1]  # where libanyop is, and adapters built with anyop
+_TIMEOUT_S = 900
+_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+
+
+class CannotBuildError(Exception):
+    """Why there is no adapter, as a sentence without its full stop."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """What an adapter is made of; it links libanyop.
+
+    name: of its files, without a dash. framework, version: what it is for; another version needs
+    another adapter. sources: the C++ files, compiled as one. includes: folders of headers that
+    belong to them; when one changes, the adapter is built again. flags: what else the compiler is
+    told, the framework's own folders and libraries (-isystem, -L, -l). lasts: how long a build
+    takes, for the message that announces it.
+    """
+
+    name: str
+    framework: str
+    version: str
+    sources: Sequence[Path]
+    includes: Sequence[Path]
+    flags: Sequence[str]
+    lasts: str
+
+
+def prebuilt(name: str, version: str) -> Path:
+    """Where the package's own adapter for a version of the framework is, if it has one."""
+    return PACKAGE / f"{name}-{version}.so"
+
+
+def carried(folder: str) -> Path:
+    """A folder of sources: the installed package's, or a checkout's."""
+    resolved = Path(__file__).resolve().parents[1]
+    for root in (resolved, resolved.parents[1]):
+        if (root / folder).is_dir():
+            return root / folder
+    raise CannotBuildError("this installation does not carry the adapter's sources")
+
+
+def build(adapter: Adapter, cache: str) -> Path:
+    """The adapter in the user's cache, built now if it is not there. cache: its folder, "" for the
+    one that is usual. Raises CannotBuildError.
+    """
+    compiler = find_compiler()
+    command = _command(compiler, adapter)
+    name = f"{adapter.name}-{adapter.version}-{_key(compiler, command, adapter)}"
+    reasons = []
+    for folder in _folders(cache):
+        try:
+            _prepare(folder)
+            with _locked(folder / f"{name}.lock"):
+                return _build_in(folder, name, command, adapter)
+        except OSError as error:
+            reasons.append(f"{folder}: {error.strerror or error}")
+    raise CannotBuildError(f"no cache folder can be written ({'; '.join(reasons)})")
+
+
+def _build_in(folder: Path, name: str, command: list[str], adapter: Adapter) -> Path:
+    """Under the lock: another process may have built it meanwhile, or failed to."""
+    file, failure = folder / f"{name}.so", folder / f"{name}.failed"
+    if file.exists():
+        return file
+    if failure.exists():
+        raise CannotBuildError(f"{failure.read_text()} (remove {failure} to try again)")
+    for left in folder.glob(f"{adapter.name}-*.tmp*"):  # of a process that was killed
+        if left.name.startswith(name) or time.time() - left.stat().st_mtime > _TIMEOUT_S:
+            left.unlink(missing_ok=True)
+    print(
+        f"anyop: building its adapter for {adapter.framework} {adapter.version}, once, "
+        f"{adapter.lasts} ...",
+        file=sys.stderr,
+        flush=True,
+    )
+    made = folder / f"{name}.{os.getpid()}.tmp.so"
+    unity = made.with_suffix(".cc")
+    try:
+        unity.write_text("".join(f'#include "{source}"\n' for source in adapter.sources))
+        _run([*command, str(unity), "-o", str(made)], failure)
+        with made.open("rb") as built:
+            os.fsync(built.fileno())
+        made.replace(file)
+    finally:
+        unity.unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
+    return file
+
+
+def _run(command: list[str], failure: Path) -> None:
+    # The libraries come after the source that needs them.
+    libraries = [word for word in command if word.startswith("-l")]
+    others = [word for word in command if not word.startswith("-l")]
+    try:
+        done = subprocess.run(
+            [*others, *libraries], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise CannotBuildError(f"the compiler took more than {_TIMEOUT_S} s") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line]
+        reason = f"{command[0]} failed: {(lines or done.stderr.splitlines() or ['?'])[0].strip()}"
+        if done.returncode > 0:  # a compiler that was killed may succeed the next time
+            failure.write_text(reason)
+        raise CannotBuildError(reason)
+
+
+def find_compiler() -> str:
+    """The C++ compiler that CXX names, or one that is usual."""
+    wanted = os.environ.get("CXX")
+    for name in [wanted] if wanted else ["c++", "g++", "clang++"]:
+        found = shutil.which(name)
+        if found:
+            return found
+    what = f"CXX is {wanted}, which is not there" if wanted else "there is no C++ compiler"
+    raise CannotBuildError(f"{what} to build the adapter with. Try installing g++")
+
+
+def _command(compiler: str, adapter: Adapter) -> list[str]:
+    includes = [f"-I{folder}" for folder in adapter.includes]
+    return [compiler, *_FLAGS, *includes, *adapter.flags, f"-L{PACKAGE}", "-lanyop"]
+
+
+def _key(compiler: str, command: Sequence[str], adapter: Adapter) -> str:
+    """Of everything that the adapter is made of."""
+    binary = Path(compiler).resolve().stat()  # asking it for its version takes 10 ms
+    digest = hashlib.sha256(f"{binary.st_size} {binary.st_mtime_ns}".encode())
+    digest.update("\0".join(command).encode())
+    files = list(adapter.sources)
+    for folder in [*adapter.includes, *sorted({source.parent for source in adapter.sources})]:
+        files += sorted(folder.rglob("*.h"))
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _folders(cache: str) -> Iterator[Path]:
+    """Where to build, best first."""
+    user = os.environ.get("XDG_CACHE_HOME")
+    with contextlib.suppress(RuntimeError):  # no home
+        yield Path(cache) if cache else Path(user or Path.home() / ".cache") / "anyop"
+    yield Path(tempfile.gettempdir()) / f"anyop-{os.getuid()}"
+
+
+def _prepare(folder: Path) -> None:
+    """Makes the folder; what others may write to is not loaded from."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state = folder.stat()
+    if state.st_uid != os.getuid() or state.st_mode & 0o022:
+        raise PermissionError(1, "others may write to it")
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """The system lets go of the lock when its holder ends, however it ends."""
+    with file.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
