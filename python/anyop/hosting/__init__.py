@@ -13,9 +13,21 @@ takes what is common from these modules:
 
 `register` makes a framework's tensors known to every operator; `when_imported` starts a host, or a
 part of it, once its framework is there. `examples/host` is a host, complete.
+
+A framework that compiles programs keeps calls as texts: `bound_call` makes one, `find_bound_call`
+finds it again, in any process. docs/hosts.md tells of both.
 """
 
+from anyop._anyop import BoundCall, bound_call, bound_graph, bound_saved_graph, find_bound_call
 from anyop.hosting._host import register
 from anyop.hosting._when_imported import when_imported
 
-__all__ = ["register", "when_imported"]
+__all__ = [
+    "BoundCall",
+    "bound_call",
+    "bound_graph",
+    "bound_saved_graph",
+    "find_bound_call",
+    "register",
+    "when_imported",
+]
