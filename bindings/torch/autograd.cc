@@ -58,6 +58,7 @@ bool NeedsGradient(const TorchOperator& op, const c10::IValue* arguments) {
   });
   if (!needs || !op.wiring) return needs;
   for (const GradientWiring::FewerWords& fewer : op.wiring->fewer_words) {
+    if (arguments[fewer.param].isNone()) continue;  // the gradient takes what may be absent
     const std::string& word = arguments[fewer.param].toStringRef();
     if (std::ranges::find(*fewer.words, word) == fewer.words->end()) RefuseWord(op, fewer, word);
   }

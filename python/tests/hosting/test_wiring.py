@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyop
 import numpy as np
 import pytest
 from anyop.hosting.facts import Operator
@@ -124,6 +125,27 @@ def test_what_a_gradient_would_lack_is_refused() -> None:
         "rope: cos_sin_cache is differentiated, but rope has no gradient for it. "
         "Try stop(cos_sin_cache)."
     )
+    anyop.define(
+        "step_backward(dy: f32[n], way: 'up'?) -> (dx: f32[n]?)",
+        lambda dy, way: dy,
+        library="wiring",
+    )
+    anyop.define(
+        "step(x: f32[n], way: 'up' | 'down'?) -> (y: f32[n])",
+        lambda x, way: x,
+        library="wiring",
+        gradient="step_backward",
+    )
+    step = Operator("wiring.step")
+    assert step.wiring and step.wiring.words == {1: ("up",)}
+    for word in ("up", None):
+        refuse_missing(step, [x, word], [0], WORDING)
+    with pytest.raises(NotImplementedError, match="step: way is 'down', but must be 'up' where"):
+        refuse_missing(step, [x, "down"], [0], WORDING)
+
+
+def test_an_operator_without_a_gradient_says_so() -> None:
+    x = np.ones((2, 4), np.float32)
     without = Operator("anyop.rms_norm_backward")
     assert gradient_of(without) is None
     refuse_missing(without, [x] * 5, [0], WORDING)

@@ -179,6 +179,23 @@ def test_a_word_that_the_gradient_lacks_is_refused_before_anything_runs(op: str)
             torch_op(op)(*call.torch_values)
 
 
+def test_an_absent_word_is_taken_by_a_gradient_of_fewer_words() -> None:
+    anyop.define(
+        "stepped_backward(dy: f32[n], way: 'up'?) -> (dx: f32[n]?)", lambda dy, way: dy.clone()
+    )
+    anyop.define(
+        "stepped(x: f32[n], way: 'up' | 'down'?) -> (y: f32[n])",
+        lambda x, way: x.clone(),
+        gradient="stepped_backward",
+    )
+    x = torch.ones(3, requires_grad=True)
+    for way in ("up", None):
+        (slope,) = torch.autograd.grad(torch.ops.user.stepped(x, way).sum(), x)
+        assert slope.tolist() == [1, 1, 1]
+    with pytest.raises(NotImplementedError, match="way is 'down', but must be 'up' where a"):
+        torch.ops.user.stepped(x, "down")
+
+
 FLOATS = [d for d in TORCH_DTYPES.values() if d.is_floating_point]
 
 
