@@ -72,7 +72,7 @@ class Operator:
 
     @functools.cached_property
     def contract(self) -> dict[str, Any]:
-        """As `anyop.contract` gives it: what `anyop.symbolic` computes with."""
+        """As `anyop.contract` gives it: the signature with its forms, as data."""
         contract: dict[str, Any] = json.loads(_anyop.contract_json(self.name))
         return contract
 
