@@ -6,6 +6,7 @@
 namespace anyop::python {
 
 void AddOperatorFunctions(PyObject* module);        // load, functions, explain, info_json, counters
+void AddTunedFunctions(PyObject* module);           // what `anyop tune` does
 void AddScopeFunctions(PyObject* module);           // policy, strict, threads
 void AddHostFunctions(PyObject* module);            // the hosts, first of all
 void AddRegisteredHostFunctions(PyObject* module);  // register_host

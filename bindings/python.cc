@@ -48,6 +48,7 @@ PyObject* MakeModule() {
   AddMachineFunctions(module.get());
   AddBoundCallFunctions(module.get());
   AddInferFunctions(module.get());
+  AddTunedFunctions(module.get());
   InitTracedTypes(module.get());
   InitGraphTypes(module.get());
   InitCapturedTypes(module.get());

@@ -26,6 +26,10 @@ constexpr EnvironmentVariable kVariables[] = {
     {"ANYOP_PLAN_CACHE", "256", "Plans kept per operator.", kFrom0},
     {"ANYOP_CACHE", "", "Folder of what anyop builds; by default anyop in the user's cache folder.",
      ""},
+    {"ANYOP_TUNED", "",
+     "File of what `anyop tune` measured; by default one per machine in anyop's cache folder; none "
+     "for no file.",
+     ""},
     {"ANYOP_TORCH", "auto", "How torch's calls reach kernels: compiled adapter or Python.",
      "auto | adapter | python"},
     {"ANYOP_LOG", "warning",
@@ -89,6 +93,17 @@ std::int64_t EnvironmentInteger(std::string_view name) {
 }
 
 bool EnvironmentFlag(std::string_view name) { return Environment(name) == "1"; }
+
+std::string CacheFolder() {
+  const std::string given = Environment("ANYOP_CACHE");
+  if (!given.empty()) return given;
+  const auto below = [](const char* variable, const char* folder) -> std::string {
+    const char* value = std::getenv(variable);
+    return value && *value ? std::string(value) + folder : "";
+  };
+  const std::string found = below("XDG_CACHE_HOME", "/anyop");
+  return found.empty() ? below("HOME", "/.cache/anyop") : found;
+}
 
 void CheckEnvironment() {
   std::vector<std::string> known;

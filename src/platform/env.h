@@ -24,6 +24,10 @@ std::string Environment(std::string_view name);
 std::int64_t EnvironmentInteger(std::string_view name);  // 0 where neither set nor with a default
 bool EnvironmentFlag(std::string_view name);             // "1"
 
+// Where anyop keeps files of its own: ANYOP_CACHE, or `anyop` in the user's cache folder; "" where
+// the user has none. It need not exist.
+std::string CacheFolder();
+
 // Throws InvalidArgument for an ANYOP_* variable that the table does not know, naming the nearest,
 // and for a bad value, listing the good ones. The runtime calls it when it starts.
 void CheckEnvironment();

@@ -36,7 +36,8 @@ namespace {
     made->key.assign(key.data(), key.data() + key.size());
     plan = op.plans->Insert(made.release());
   }
-  // A probe calls kernels, which may have called operators: the slots may have moved.
+  // What takes part in planning may have called operators (a kernel's .accepts and .plan, the sink
+  // of the log): the slots may have moved.
   KeepLast(thread_state->slots[op.index], plan);
   return plan;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/dispatch.h"
 
-#include "runtime/probe.h"
+#include <algorithm>
+
+#include "runtime/tuned.h"
 
 namespace anyop {
 namespace {
@@ -44,15 +46,28 @@ bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const
   return true;
 }
 
-// Of two eligible kernels, the faster one where both want to be measured.
+// Of two eligible kernels that want to be measured, the one that `anyop tune` found to be faster on
+// this machine; the first where nothing is recorded, so that every process takes the same one.
 int BetterOf(const Request& r, int first, int second, std::vector<KernelChoice>* choices) {
-  const ProbeTimes t = Probe(r, first, second);
-  if (!t.is_measured) return first;
-  if (choices) {
-    (*choices)[std::size_t(first)].probe_ns = t.first_ns;
-    (*choices)[std::size_t(second)].probe_ns = t.second_ns;
+  const auto name = [&](int k) -> const std::string& { return r.op.kernels[std::size_t(k)].name; };
+  const TunedChoice* t =
+      FindTuned(r.op, TunedCall(*r.op.contract, r.form, r.bindings), name(first), name(second));
+  const int winner = t && t->second_is_faster() ? second : first;
+  if (!choices) return winner;
+  KernelChoice &a = (*choices)[std::size_t(first)], &b = (*choices)[std::size_t(second)];
+  std::string& reason = winner == first ? b.reason : a.reason;
+  if (!t) {
+    reason =
+        name(first) + " comes first; " +
+        (TunedPath().empty() ? "no file of `anyop tune` is read" : "`anyop tune` can measure both");
+    return winner;
   }
-  return t.second_ns < t.first_ns ? second : first;
+  a.probe_ns = t->first_ns;
+  b.probe_ns = t->second_ns;
+  reason = name(winner) + " was faster when `anyop tune` measured both (" +
+           ShowTime(std::min(t->first_ns, t->second_ns)) + " against " +
+           ShowTime(std::max(t->first_ns, t->second_ns)) + ")";
+  return winner;
 }
 
 bool WantsProbe(const Request& r, int first, int second) {
@@ -91,9 +106,7 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
     KernelChoice& c = (*choices)[k];
     c.taken = int(k) == taken;
     if (c.taken || !c.reason.empty()) continue;
-    const std::string& winner = r.op.kernels[std::size_t(taken)].name;
-    c.reason =
-        c.probe_ns >= 0 ? winner + " was faster when both were measured" : winner + " comes first";
+    c.reason = r.op.kernels[std::size_t(taken)].name + " comes first";
   }
   if (!r.op.compositions.empty()) {
     const char* reason = taken == kComposition ? ""

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/dispatch.h"
 
+#include "runtime/log.h"
+#include "runtime/probe.h"
 #include "runtime/testing/testing.h"
 
 namespace anyop {
@@ -80,23 +82,112 @@ TEST(Dispatch, ADisabledOperatorRunsItsPortableKernels) {
   EXPECT_EQ(CountersFor("testing.axpy", "cpu_wide_f32").calls, 1u);  // states no .needs
 }
 
-TEST(Dispatch, MeasuresTwoKernelsThatWantIt) {
-  const Array x = Array::Zeros({16}, DType::kF32);
-  EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{1});
-  const std::string text = Call("testing.spin", x).explain();
-  EXPECT_NE(text.find("cpu_slow: cpu_fast was faster when both were measured, measured "),
-            text.npos)
-      << text;
-  EXPECT_NE(text.find("cpu_fast: taken, measured "), text.npos) << text;
-  Scope scope;
-  scope.batch_invariant();
-  EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{100});  // the first, unmeasured
+// What `anyop tune` records of an operator of the testing library.
+std::vector<TunedChoice> Measured(const std::string& op) { return MeasurePairs(*Find(op)); }
+
+TunedChoice OfSpin(double slow_ns, double fast_ns) {
+  const Operator& op = *Find("testing.spin");
+  return {op.name,    TunedVersion(op), op.contract->hash, "",
+          "cpu_slow", "cpu_fast",       slow_ns,           fast_ns};
 }
 
-TEST(Dispatch, MeasuresKernelsWhoseWorkIsInIntegers) {
-  const Array x = Array::Zeros({16}, DType::kF32), starts = Array::Zeros({3}, DType::kI64);
-  const Array times = Array::Zeros({2}, DType::kI32);
-  EXPECT_EQ(Values(Call("testing.spin_rows", x, starts, times)), std::vector<float>{1});
+// These choices instead of the file's, while it lives.
+struct Tuned {
+  explicit Tuned(const std::vector<TunedChoice>& choices) {
+    UseTuned(std::make_unique<const TunedTable>(choices, "a/file.txt"));
+  }
+  ~Tuned() { UseTuned(std::make_unique<const TunedTable>()); }
+};
+
+// An array of a size that no call had before: calls of known sizes have their plans.
+Array Fresh() {
+  static std::int64_t size = 100;
+  return Array::Zeros({++size}, DType::kF32);
+}
+
+TEST(Dispatch, TakesTheFirstOfTwoThatWantToBeMeasuredUnlessTuned) {
+  const Tuned tuned({});
+  const Array x = Fresh();
+  EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{100});
+  const std::string text = Call("testing.spin", x).explain();
+  EXPECT_NE(text.find("  cpu_slow: taken\n  cpu_fast: cpu_slow comes first; "), text.npos) << text;
+}
+
+TEST(Dispatch, TakesTheFasterKernelAsTuned) {
+  const Tuned tuned({OfSpin(3400, 12)});
+  ResetCounters();
+  const Array x = Fresh();
+  EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{1});
+  EXPECT_EQ(CountersFor("testing.spin", "cpu_fast").calls, 1u);
+  const std::string text = Call("testing.spin", x).explain();
+  EXPECT_NE(text.find("  cpu_slow: cpu_fast was faster when `anyop tune` measured both (12 ns "
+                      "against 3.4 us)\n  cpu_fast: taken, measured 12 ns\n"),
+            text.npos)
+      << text;
+  Scope scope;
+  scope.batch_invariant();
+  EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{100});  // the first, whatever
+  EXPECT_NE(Call("testing.spin", x).explain().find("cpu_fast: cpu_slow comes first\n"), text.npos);
+}
+
+TEST(Dispatch, TakesTheFirstKernelIfItWasFaster) {
+  const Tuned tuned({OfSpin(12, 3400)});
+  EXPECT_EQ(Values(Call("testing.spin", Fresh())), std::vector<float>{100});
+}
+
+TEST(Dispatch, APolicyThatPinsAKernelIsAboveWhatIsTuned) {
+  const Tuned tuned(Measured("testing.spin"));
+  const Array x = Fresh();
+  EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{1});
+  Scope scope;
+  scope.policy("testing.spin=cpu_slow");
+  EXPECT_EQ(Values(Call("testing.spin", x)), std::vector<float>{100});
+}
+
+TEST(Dispatch, WarnsOnceOfAChoiceThatIsStaleAndTakesTheFirst) {
+  static std::string logged;
+  logged.clear();
+  SetLogSink([](int level, const char* text) { logged += std::to_string(level) + text + "|"; });
+  TunedChoice of_other_version = Measured("testing.spin").at(0),
+              of_other_contract = of_other_version;
+  of_other_version.version = "0.1";
+  of_other_contract.contract = "0";
+  const std::string start = "2a tuned choice for testing.spin in a/file.txt is not used: ";
+  {
+    const Tuned tuned({of_other_version});
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(Values(Call("testing.spin", Fresh())), std::vector<float>{100});
+    }
+    EXPECT_EQ(logged, start +
+                          "it is of version '0.1' of testing, and '0.0.0' is loaded. "
+                          "Try `anyop tune`.|");
+  }
+  logged.clear();
+  const Tuned tuned({of_other_contract});
+  EXPECT_EQ(Values(Call("testing.spin", Fresh())), std::vector<float>{100});
+  EXPECT_EQ(logged, start + "it is of another signature of the operator. Try `anyop tune`.|");
+  SetLogSink(nullptr);
+}
+
+TEST(Probe, MeasuresTwoKernelsThatWantIt) {
+  EXPECT_TRUE(HasPairs(*Find("testing.spin")));
+  const std::vector<TunedChoice> choices = Measured("testing.spin");
+  ASSERT_EQ(choices.size(), 1u);
+  EXPECT_EQ(choices[0].first, "cpu_slow");
+  EXPECT_EQ(choices[0].second, "cpu_fast");
+  EXPECT_TRUE(choices[0].second_is_faster());
+  EXPECT_GT(choices[0].second_ns, 0);
+}
+
+TEST(Probe, MeasuresKernelsWhoseWorkIsInIntegers) {
+  const std::vector<TunedChoice> choices = Measured("testing.spin_rows");
+  ASSERT_FALSE(choices.empty());
+  for (const TunedChoice& c : choices) EXPECT_TRUE(c.second_is_faster()) << c.call;
+}
+
+TEST(Probe, LeavesKernelsAloneThatDoNotWantIt) {
+  EXPECT_FALSE(HasPairs(*Find("testing.axpy")));
+  EXPECT_TRUE(Measured("testing.axpy").empty());
 }
 
 TEST(Dispatch, GivesThreadsOnlyToLargeCalls) {

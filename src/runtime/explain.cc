@@ -20,12 +20,6 @@ std::string CallText(const Operator& op, const anyop_value* frame) {
   return text + ")";
 }
 
-std::string Time(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, ns < 1000 ? "%.0f ns" : "%.1f us", ns < 1000 ? ns : ns / 1000);
-  return text;
-}
-
 void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Explanation* e) {
   const Form& form = op.contract->forms[std::size_t(plan.form)];
   for (int i = 0; i < op.n_params; ++i) {
@@ -47,6 +41,12 @@ void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Ex
 }
 
 }  // namespace
+
+std::string ShowTime(double ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, ns < 1000 ? "%.0f ns" : "%.1f us", ns < 1000 ? ns : ns / 1000);
+  return text;
+}
 
 Explanation Explain(Operator& op, const anyop_value* frame) {
   Explanation e;
@@ -74,13 +74,13 @@ std::string Explanation::text() const {
   std::string text = call + "\n";
   for (const KernelChoice& k : kernels) {
     text += "  " + k.kernel + ": " + (k.taken ? "taken" : k.reason);
-    if (k.probe_ns >= 0) text += ", measured " + Time(k.probe_ns);
+    if (k.taken && k.probe_ns >= 0) text += ", measured " + ShowTime(k.probe_ns);
     text += "\n";
   }
   if (!error.empty()) return text + "  refused: " + error + "\n";
   for (const std::string& n : notes) text += "  " + n + "\n";
-  text += "  about " + Time(estimated_ns) + " on one thread, at most " + std::to_string(threads) +
-          (threads == 1 ? " thread" : " threads");
+  text += "  about " + ShowTime(estimated_ns) + " on one thread, at most " +
+          std::to_string(threads) + (threads == 1 ? " thread" : " threads");
   if (workspace_bytes) text += ", " + std::to_string(workspace_bytes) + " bytes of workspace";
   return text + "\n";
 }

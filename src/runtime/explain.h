@@ -14,8 +14,11 @@ struct KernelChoice {
   std::string kernel;  // "means" for the composition
   bool taken = false;
   std::string reason;    // "declined: d % 16 == 0 is false, d is 100"; "" if taken without contest
-  double probe_ns = -1;  // measured against its neighbour; -1: not measured
+  double probe_ns = -1;  // what `anyop tune` recorded of it and its neighbour; -1: nothing
 };
+// "12 ns", "3.4 us".
+std::string ShowTime(double ns);
+
 struct Explanation {
   std::string op;                     // full name
   std::string call;                   // "rms_norm(x: bf16[2, 100], weight: None, eps: 1e-06, ...)"
@@ -27,7 +30,7 @@ struct Explanation {
   int threads = 1;
   std::string text() const;
 };
-// frame: as for GetPlan. Runs nothing but probes.
+// frame: as for GetPlan. Runs nothing.
 Explanation Explain(Operator& op, const anyop_value* frame);
 
 // Signature, document, kernels with their conditions: for people.

@@ -2,13 +2,11 @@
 #include "runtime/probe.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -21,24 +19,27 @@
 namespace anyop {
 namespace {
 
-constexpr int kPairs = 5;
+constexpr int kRounds = 10;
+constexpr double kRefused = 1e18;
 
-// The dtypes of a call: what decides, beside the machine, which kernel is better.
-std::uint64_t DTypesOf(const Bindings& b) {
-  std::uint64_t key = 0;
-  for (int i = 0; i < kMaxDTypeVars; ++i) {
-    key = key << 8 | (b.dtype_bound >> i & 1 ? b.dtype[i] + 1u : 0u);
-  }
-  return key;
-}
+// Calls that one measurement stands for.
+struct CallKind {
+  int form;
+  std::map<std::string, DType> dtypes;  // of the variables that every call binds
+  bool has_optionals = false;
+};
 
-// "n = 256, rows = 8" as options of the generator; the dtypes and words are those of the call.
-GenerateOptions OptionsFor(const Request& r, std::string_view text) {
+// What to generate: a form, the dtypes of its variables, whether optional arguments are there, and
+// numbers as .probe states them, "n = 256, rows = 8". Words and other numbers have their defaults.
+GenerateOptions OptionsFor(const CallKind& kind, std::string_view probe) {
   GenerateOptions o;
-  o.form = r.form;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    std::string_view item = text.substr(begin, end - begin);
+  o.form = kind.form;
+  o.dtypes = kind.dtypes;
+  o.optional_chance = kind.has_optionals ? 1 : 0;
+  o.default_chance = 1;
+  for (std::size_t begin = 0; begin < probe.size();) {
+    const std::size_t end = std::min(probe.find(',', begin), probe.size());
+    std::string_view item = probe.substr(begin, end - begin);
     item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
     const std::size_t name_end = item.find_first_of(" =");
     const std::size_t value = item.find_first_of("-0123456789", item.find('='));
@@ -52,21 +53,6 @@ GenerateOptions OptionsFor(const Request& r, std::string_view text) {
   if (const auto rows = o.numbers.find("rows"); rows != o.numbers.end()) {
     o.lead = Shape{std::int64_t(rows->second)};
   }
-  const Form& form = r.op.contract->forms[std::size_t(r.form)];
-  for (std::size_t i = 0; i < form.dtype_vars.size(); ++i) {
-    if (r.bindings.dtype_bound >> i & 1) {
-      o.dtypes[std::string(form.dtype_vars[i])] = DType(r.bindings.dtype[i]);
-    }
-  }
-  for (int i = 0; i < r.op.n_params; ++i) {
-    const std::string name(form.params[std::size_t(i)].name);
-    const anyop_value& v = r.frame[i];
-    if (form.params[std::size_t(i)].is_optional) o.given[name] = v.tag != ANYOP_NONE;
-    if (v.tag == ANYOP_WORD) o.words[name] = std::string(v.s, v.count);
-    if (v.tag == ANYOP_DTYPE) o.dtypes[name] = DType(v.i);
-    if (v.tag == ANYOP_BOOL) o.numbers[name] = double(v.i);
-  }
-  o.default_chance = 1;
   return o;
 }
 
@@ -153,19 +139,17 @@ class PrivateCall {
 // One kernel on a private call, planned as if the policy had pinned it.
 class ProbedKernel {
  public:
-  ProbedKernel(const Request& r, int kernel, PrivateCall& call) : call_(call) {
+  ProbedKernel(const Operator& op, int kernel, PrivateCall& call) : call_(call) {
     Policy policy{0, true, true, {}, ""};
-    policy.items.push_back(
-        {r.op.name, PolicyItem::kPinned, r.op.kernels[std::size_t(kernel)].name});
+    policy.items.push_back({op.name, PolicyItem::kPinned, op.kernels[std::size_t(kernel)].name});
     ScopeState scope;
     scope.threads = 1;
-    scope.is_batch_invariant = true;  // no probe within a probe
-    MakePlan(r.op, call.frame(), scope, policy, &plan_);
+    MakePlan(op, call.frame(), scope, policy, &plan_);
     is_the_one_ = plan_.kernel == kernel;
     workspace_ = std::make_unique<Workspace>(plan_.workspace_bytes);
   }
   bool is_the_one() const { return is_the_one_; }
-  // In nanoseconds, or a huge number if the kernel refused.
+  // In nanoseconds; kRefused if the kernel failed.
   double Time() {
     using Clock = std::chrono::steady_clock;
     RunState state(plan_);
@@ -173,7 +157,7 @@ class ProbedKernel {
     const auto begin = Clock::now();
     const int code = plan_.run(&context, call_.frame());
     const std::chrono::duration<double, std::nano> time = Clock::now() - begin;
-    return code ? 1e18 : time.count();
+    return code ? kRefused : time.count();
   }
 
  private:
@@ -183,42 +167,99 @@ class ProbedKernel {
   std::unique_ptr<Workspace> workspace_;
 };
 
-ProbeTimes Measure(const Request& r, int first, int second) {
+// Fills in both times; false if these kernels do not both take such a call.
+bool Measure(const Operator& op, const CallKind& kind, int first, int second, TunedChoice* choice) {
   Random random(1);
-  const GenerateOptions options = OptionsFor(r, r.op.kernels[std::size_t(first)].data.probe);
-  std::optional<GeneratedCall> generated = Generate(*r.op.contract, random, options);
-  if (!generated) return {};
-  PrivateCall call(r.op, std::move(*generated), options.numbers);
-  ProbedKernel a(r, first, call), b(r, second, call);
-  if (!a.is_the_one() || !b.is_the_one()) return {};
-  ProbeTimes best{true, a.Time(), b.Time()};  // the warm-up, replaced below
-  for (int i = 0; i < kPairs; ++i) {
+  const GenerateOptions options = OptionsFor(kind, op.kernels[std::size_t(first)].data.probe);
+  std::optional<GeneratedCall> generated = Generate(*op.contract, random, options);
+  if (!generated) return false;
+  choice->call = TunedCall(*op.contract, generated->form, generated->bindings);
+  PrivateCall call(op, std::move(*generated), options.numbers);
+  ProbedKernel a(op, first, call), b(op, second, call);
+  if (!a.is_the_one() || !b.is_the_one()) return false;
+  choice->first_ns = a.Time();  // the warm-up
+  choice->second_ns = b.Time();
+  for (int i = 0; i < kRounds; ++i) {
     const double ta = a.Time(), tb = b.Time();
-    best.first_ns = i ? std::min(best.first_ns, ta) : ta;
-    best.second_ns = i ? std::min(best.second_ns, tb) : tb;
+    choice->first_ns = i ? std::min(choice->first_ns, ta) : ta;
+    choice->second_ns = i ? std::min(choice->second_ns, tb) : tb;
   }
-  return best;
+  return choice->first_ns < kRefused && choice->second_ns < kRefused;
+}
+
+// Every form with every combination of dtypes that it allows to the variables that each of its
+// calls binds.
+std::vector<CallKind> KindsOf(const Contract& contract) {
+  std::vector<CallKind> kinds;
+  for (int f = 0; f < int(contract.forms.size()); ++f) {
+    const Form& form = contract.forms[std::size_t(f)];
+    const std::uint64_t required = RequiredDTypeVars(form);
+    std::vector<CallKind> of_form{{f, {}}};
+    for (int v = 0; v < int(form.dtype_vars.size()); ++v) {
+      if (!(required >> v & 1)) continue;
+      const std::uint32_t allowed = AllowedDTypes(form, NodeOp::kDTypeVar, v);
+      std::vector<CallKind> longer;
+      for (int d = 0; d < kDTypes; ++d) {
+        if (!(allowed >> d & 1)) continue;
+        for (CallKind kind : of_form) {
+          kind.dtypes[std::string(form.dtype_vars[std::size_t(v)])] = DType(d);
+          longer.push_back(std::move(kind));
+        }
+      }
+      of_form = std::move(longer);
+    }
+    kinds.insert(kinds.end(), of_form.begin(), of_form.end());
+  }
+  return kinds;
+}
+
+// Measure, without optional arguments if there are such calls.
+bool MeasureKind(const Operator& op, CallKind kind, int first, int second, TunedChoice* choice) {
+  for (const bool has_optionals : {false, true}) {
+    kind.has_optionals = has_optionals;
+    try {
+      if (Measure(op, kind, first, second, choice)) return true;
+    } catch (const Error&) {  // a kernel declines such calls
+    }
+  }
+  return false;
+}
+
+bool WantsMeasuring(const OperatorKernel& k) {
+  return k.is_built && k.has_features && *k.data.probe;
+}
+
+std::vector<std::pair<int, int>> PairsOf(const Operator& op) {
+  std::vector<std::pair<int, int>> pairs;
+  for (int i = 0; i < int(op.kernels.size()); ++i) {
+    for (int j = i + 1; j < int(op.kernels.size()); ++j) {
+      if (WantsMeasuring(op.kernels[std::size_t(i)]) &&
+          WantsMeasuring(op.kernels[std::size_t(j)])) {
+        pairs.emplace_back(i, j);
+      }
+    }
+  }
+  return pairs;
 }
 
 }  // namespace
 
-ProbeTimes Probe(const Request& r, int first, int second) {
-  struct Measured {
-    std::mutex mutex;
-    std::map<std::array<std::uint64_t, 4>, ProbeTimes> times;
-  };
-  static Measured* all = new Measured;
-  const std::array<std::uint64_t, 4> key{std::uint64_t(r.op.index), std::uint64_t(first),
-                                         std::uint64_t(second), DTypesOf(r.bindings)};
-  std::lock_guard lock(all->mutex);  // a second thread waits: two at once would disturb each other
-  const auto known = all->times.find(key);
-  if (known != all->times.end()) return known->second;
-  ProbeTimes times;
-  try {
-    times = Measure(r, first, second);
-  } catch (const Error&) {  // a kernel that takes this call may decline the probe's sizes
+bool HasPairs(const Operator& op) { return !PairsOf(op).empty(); }
+
+std::vector<TunedChoice> MeasurePairs(const Operator& op) {
+  std::vector<TunedChoice> found;
+  for (const auto& [first, second] : PairsOf(op)) {
+    TunedChoice choice{op.name,
+                       TunedVersion(op),
+                       op.contract->hash,
+                       "",
+                       op.kernels[std::size_t(first)].name,
+                       op.kernels[std::size_t(second)].name};
+    for (const CallKind& kind : KindsOf(*op.contract)) {
+      if (MeasureKind(op, kind, first, second, &choice)) found.push_back(choice);
+    }
   }
-  return all->times[key] = times;
+  return found;
 }
 
 }  // namespace anyop

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring two kernels of which the machine decides the better one.
+// Measuring kernels of which the machine decides the better one: the work of `anyop tune`.
 #pragma once
-#include "runtime/dispatch.h"
+#include <vector>
+
+#include "runtime/tuned.h"
 
 namespace anyop {
 
-struct ProbeTimes {
-  bool is_measured = false;
-  double first_ns = 0, second_ns = 0;
-};
+// Whether two kernels that this machine can run want to be measured (.probe).
+bool HasPairs(const Operator& op);
 
-// Once per process, pair of kernels and dtypes; later calls return what was measured then. Private
+// Every such pair, for each form and each combination of dtypes that both kernels take. Private
 // buffers of the sizes that the first kernel's .probe states, which may also name tensors of
-// integers and what they hold; five interleaved pairs after a warm-up, the minimum of each. Not
-// measured if no call of these sizes can be generated.
-ProbeTimes Probe(const Request& request, int first, int second);
+// integers and what they hold; optional arguments only where no call does without. Interleaved
+// rounds on one thread after a warm-up, the minimum of each.
+std::vector<TunedChoice> MeasurePairs(const Operator& op);
 
 }  // namespace anyop

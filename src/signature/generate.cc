@@ -44,17 +44,6 @@ class Generator {
     return it == map.end() ? nullptr : &it->second;
   }
 
-  // The dtypes that the top-level conditions leave to a variable or parameter.
-  std::uint32_t Allowed(NodeOp op, int index) const {
-    std::uint32_t mask = (1u << kDTypes) - 1;
-    for (const Condition& c : form().conditions) {
-      const Node& n = form().node(c.node);
-      if (n.op != NodeOp::kIn) continue;
-      const Node& left = form().node(n.a);
-      if (left.op == op && left.i == index) mask &= std::uint32_t(n.i);
-    }
-    return mask;
-  }
   DType DrawDType(std::uint32_t mask) {
     for (;;) {
       const int d = int(Below(kDTypes));
@@ -65,7 +54,7 @@ class Generator {
     Bindings& b = draft_.bindings;
     for (int i = 0; i < int(form().dtype_vars.size()); ++i) {
       const DType* fixed = Fixed(options_.dtypes, form().dtype_vars[std::size_t(i)]);
-      draft_.dtypes[i] = fixed ? 1u << int(*fixed) : Allowed(NodeOp::kDTypeVar, i);
+      draft_.dtypes[i] = fixed ? 1u << int(*fixed) : AllowedDTypes(form(), NodeOp::kDTypeVar, i);
       if (!draft_.dtypes[i]) continue;
       b.dtype[i] = std::uint8_t(DrawDType(draft_.dtypes[i]));
       b.dtype_bound |= 1ull << i;
@@ -124,7 +113,7 @@ class Generator {
   void DrawDTypeParam(int i, const Param& p) {
     const DType* fixed = Fixed(options_.dtypes, p.name);
     if (fixed) fixed_.params |= 1ull << i;
-    draft_.call.SetDType(i, fixed ? *fixed : DrawDType(Allowed(NodeOp::kParam, i)));
+    draft_.call.SetDType(i, fixed ? *fixed : DrawDType(AllowedDTypes(form(), NodeOp::kParam, i)));
   }
   void DrawNumber(int i, const Param& p) {
     OwnedCall& call = draft_.call;
@@ -211,6 +200,17 @@ class Generator {
 };
 
 }  // namespace
+
+std::uint32_t AllowedDTypes(const Form& form, NodeOp op, int index) {
+  std::uint32_t mask = (1u << kDTypes) - 1;
+  for (const Condition& c : form.conditions) {
+    const Node& n = form.node(c.node);
+    if (n.op != NodeOp::kIn) continue;
+    const Node& left = form.node(n.a);
+    if (left.op == op && left.i == index) mask &= std::uint32_t(n.i);
+  }
+  return mask;
+}
 
 std::optional<GeneratedCall> Generate(const Contract& contract, Random& random,
                                       const GenerateOptions& options) {

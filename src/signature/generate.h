@@ -37,6 +37,10 @@ struct GeneratedCall {
 
 using Random = std::mt19937_64;
 
+// The dtypes, by bit, that the top-level conditions of a form leave to a dtype variable (kDTypeVar)
+// or to a dtype parameter (kParam).
+std::uint32_t AllowedDTypes(const Form& form, NodeOp op, int index);
+
 // A call that passes Check and InferResults, or nothing where the options leave none.
 std::optional<GeneratedCall> Generate(const Contract& contract, Random& random,
                                       const GenerateOptions& options = {});
