@@ -101,7 +101,13 @@ void BoundCall::Infer(std::span<const DLTensor> inputs, std::span<ResultShape> r
 
 const BoundGradient& BoundCall::Gradient(std::span<const std::uint8_t> wanted,
                                          std::span<const std::uint8_t> given) const {
-  CheckCounts(wanted.size(), given.empty() ? results_.size() : given.size());
+  if (wanted.size() != inputs_.size() || (!given.empty() && given.size() != results_.size())) {
+    Fail(ANYOP_INVALID_ARGUMENT,
+         ShownName() + ": gradients are wanted of " + Counted(wanted.size(), "input") +
+             (given.empty() ? "" : " and given of " + Counted(given.size(), "result")) +
+             ", each of which is 1 or 0, but the bound call has " + std::to_string(inputs_.size()) +
+             " and " + std::to_string(results_.size()) + ".");
+  }
   std::string key;
   for (const std::uint8_t w : wanted) key += w ? '1' : '0';
   for (std::size_t r = 0; r < results_.size(); ++r) key += given.empty() || given[r] ? '1' : '0';

@@ -312,6 +312,13 @@ TEST(BoundCall, RefusesGradientsThatThereAreNot) {
       FindBoundCall("anyop.call/1 testing.affine(x = f32, s = 2.0, b = None) -> y");
   EXPECT_EQ(ErrorOf([&] { call.Gradient(none); }),
             "testing.affine: no input's gradient is wanted, but at least one must be.");
+  const std::uint8_t two[] = {1, 1};
+  EXPECT_EQ(ErrorOf([&] { call.Gradient(two); }),
+            "testing.affine: gradients are wanted of 2 inputs, each of which is 1 or 0, but the "
+            "bound call has 1 and 1.");
+  EXPECT_EQ(ErrorOf([&] { call.Gradient(one, two); }),
+            "testing.affine: gradients are wanted of 1 input and given of 2 results, each of which "
+            "is 1 or 0, but the bound call has 1 and 1.");
 }
 
 TEST(BoundCall, RefusesTextsWithTheirPlace) {
