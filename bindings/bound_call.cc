@@ -6,6 +6,7 @@
 #include "call.h"
 #include "compiled_graph.h"
 #include "hosting/graph_call.h"
+#include "raised.h"
 #include "results.h"
 
 namespace anyop::python {
@@ -391,9 +392,13 @@ PyObject* RunCall(PyObject* self, PyObject* args) {
         PyTuple_SET_ITEM(made.get(), Py_ssize_t(r), out.Allocate(r, shapes[r]).release());
       }
     }
-    {
+    PythonCall python;  // keeps an interrupt that a function of Python raises
+    try {
       const WithoutLock released;
       call.Run(in.tensors(), out.tensors());
+    } catch (const Error&) {
+      if (python.Restore()) throw ErrorSet{};
+      throw;
     }
     return made.release();
   });

@@ -178,7 +178,7 @@ def sanitizers(tally: Tally, tier: int) -> None:
             "thread",
             "tsan",
             ["runtime_tests", "anyop_run"],
-            "platform|runtime|graph",
+            "platform|runtime|graph|hosting",
             {
                 "TSAN_OPTIONS": "halt_on_error=1",
                 "ANYOP_LIBRARY": str(BUILD / "lib" / "anyop_ops.so"),

@@ -221,6 +221,25 @@ def test_a_run_takes_dlpack_and_writes_results_that_are_given() -> None:
         bound.run([y], [frozen])
 
 
+def test_an_operator_of_python_is_bound_too_and_interrupts_pass() -> None:
+    @anyop.define("doubled_if_right(x: f32[n]) -> (y: f32[n])", library="bound_test")
+    def doubled(x: Any) -> Any:
+        if x[0] < 0:
+            raise KeyError("negative") if x[0] > -2 else KeyboardInterrupt
+        return x * 2
+
+    bound = _anyop.bound_call("bound_test.doubled_if_right", "f32")
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.extend(bound.run([np.ones(2, np.float32)])))
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(made[0], [2, 2])
+    with pytest.raises(anyop.Error, match=r"doubled\(\) raised KeyError: 'negative'"):
+        bound.run([np.array([-1, 0], np.float32)])
+    with pytest.raises(KeyboardInterrupt):
+        bound.run([np.array([-3, 0], np.float32)])
+
+
 def test_a_graph_is_one_bound_call() -> None:
     def step(x: Any, weight: Any, s: Any) -> Any:
         return anyop.add(anyop.rms_norm(x, weight), anyop.mul(x, x)), anyop.rms_norm(x, eps=s)
