@@ -35,6 +35,7 @@ from anyop._graph import graph
 from anyop._graph.host_call import host
 from anyop._graph.saved import SavedGraphs, load_graph, load_graphs, save_graphs
 from anyop._libraries import Libraries, Library, builtin_names
+from anyop._tune import TunedChoice, tune, tuned_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ class KernelChoice(NamedTuple):
     kernel: str
     taken: bool
     reason: str
-    probe_ns: float  # measured against its neighbour; -1: not measured
+    probe_ns: float  # what `tune` recorded of it and its neighbour; -1: nothing
 
 
 class Explanation(NamedTuple):
@@ -256,6 +257,7 @@ __all__ = [
     "OutOfMemory",
     "SavedGraphs",
     "Scope",
+    "TunedChoice",
     "Unsupported",
     "WrongType",
     "batch_invariant",
@@ -282,6 +284,8 @@ __all__ = [
     "specs",
     "strict",
     "threads",
+    "tune",
+    "tuned_file",
 ]
 
 # An operator that has the name of a function above stays reachable as anyop.ops.anyop.<name>.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyop
+from anyop import _tune
 from anyop.bench.measure import Row, Timing
 
 FORMAT = 1
@@ -43,6 +44,7 @@ def machine() -> dict[str, Any]:
         "threads": anyop.get_num_threads(),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "python": platform.python_version(),
+        "tuned": _tune.in_use_text(),
     }
     for package in PACKAGES:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands: `anyop list | explain | graph | generate | doctor | new | docs | stubs | bench`."""
+"""Commands: `anyop list | explain | graph | generate | doctor | tune | new | docs | stubs | ...`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ COMMANDS = {
     "graph": "cli.graph",
     "generate": "cli.generate",
     "doctor": "cli.doctor",
+    "tune": "cli.tune",
     "new": "cli.new",
     "docs": "cli.docs",
     "stubs": "cli.stubs",

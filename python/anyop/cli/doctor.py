@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import anyop
-from anyop import _anyop
+from anyop import _anyop, _tune
 from anyop.cli import load_libraries
 
 # What a framework's package gives to anyop: the module of its adapter, "" where none is needed.
@@ -44,6 +44,7 @@ def command(as_json: bool, quick: bool) -> None:
         "libraries": libraries(),
         "environment": environment(),
         "policy": anyop.get_policy(),
+        "tuned": _tune.in_use(),
     }
     if not quick:
         report["ceilings"] = measure(show_progress=not as_json)
@@ -149,6 +150,7 @@ def show(report: dict[str, Any]) -> None:
         ("threads", f"{machine['threads']} in use, {machine['cores']} cores for this process"),
         ("OpenMP", openmp_text(report["openmp"])),
         ("policy", report["policy"] or "all"),
+        ("tuned", _tune.in_use_text()),
     ]
     for name, text in rows:
         if text:

@@ -84,4 +84,5 @@ def reason(kernel: anyop.KernelChoice) -> str:
     from rich.markup import escape
 
     text = escape(kernel.reason.removeprefix("declined: "))
-    return f"{text} ({kernel.probe_ns:.0f} ns measured)" if kernel.probe_ns >= 0 else text
+    is_tuned = kernel.taken and kernel.probe_ns >= 0  # of the other one, the reason says it
+    return f"{text} ({kernel.probe_ns:.0f} ns measured)" if is_tuned else text

@@ -103,6 +103,20 @@ void Copy(const Context&, const Tensor& x, const Tensor& y) {
 constexpr Kernel kCopy{.name = "cpu", .run = Bind<&Copy>()};
 constexpr const Kernel* kCopyKernels[] = {&kCopy};
 
+// Two kernels of which the second does a hundredth of the work; y tells which one ran.
+template <int kRounds>
+void Either(const Context&, const Tensor& x, const Tensor& y) {
+  volatile int sum = 0;
+  for (int k = 0; k < kRounds; ++k) {
+    for (std::int64_t i = 0; i < x.size() * Bytes(x.type()); ++i)
+      sum = sum + x.base<const char>()[i];
+  }
+  *y.base<float>() = kRounds;
+}
+constexpr Kernel kSlow{.name = "cpu_slow", .run = Bind<&Either<100>>(), .probe = "n = 64"};
+constexpr Kernel kFast{.name = "cpu_fast", .run = Bind<&Either<1>>(), .probe = "n = 64"};
+constexpr const Kernel* kEitherKernels[] = {&kSlow, &kFast};
+
 }  // namespace
 
 extern constinit const Op describe{
@@ -143,6 +157,10 @@ extern constinit const Op copy{
         "copy(x: dense T[...]) -> (y: T[...]) where T in f64 | f32 | f16 | bf16 | f8e4m3 | "
         "f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool",
     .kernels = kCopyKernels,
+};
+extern constinit const Op either{
+    .signature = "either(x: T[n]) -> (y: f32[1]) where T in f32 | f64",
+    .kernels = kEitherKernels,
 };
 
 }  // namespace anyop::ops

@@ -65,6 +65,7 @@ def model(
         click.echo(json.dumps(made.to_json(), indent=1))
     else:
         show(rows, Console(highlight=False, width=max(Console().width, WIDTH)))
+        click.echo(f"Tuned kernels: {made.machine['tuned']}")
         for reason in reasons:
             click.echo(reason)
     if plot:

@@ -87,6 +87,7 @@ def ops(
         click.echo(json.dumps(run.to_json(), indent=1))
     else:
         show(rows, opponents)
+        click.echo(f"Tuned kernels: {run.machine['tuned']}")
     if plot:
         write_pictures(run, plot)
     if any(not t.matches for row in rows for t in row.timings.values()):
