@@ -251,11 +251,12 @@ static_assert(sizeof(Reference) == sizeof(anyop_reference));
 [[gnu::always_inline]] inline double Read(const Tensor& t, std::int64_t index) {
   return Visit(t.type(), [&](auto zero) {
     using E = decltype(zero);
-    const E value = t.base<const E>()[index];
-    if constexpr (std::is_class_v<E>) {
-      return double(float(value));
+    if constexpr (std::is_same_v<E, bool>) {  // a host's may be any byte
+      return double(t.base<const std::uint8_t>()[index] != 0);
+    } else if constexpr (std::is_class_v<E>) {
+      return double(float(t.base<const E>()[index]));
     } else {
-      return double(value);
+      return double(t.base<const E>()[index]);
     }
   });
 }
