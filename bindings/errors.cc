@@ -7,7 +7,7 @@
 #include <cstring>
 #include <new>
 
-#include "traced.h"
+#include "bindings/graphs/traced.h"
 
 namespace anyop::python {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 
-#include "call.h"
+#include "bindings/calls/call.h"
+#include "bindings/torch_unlinked/torch_schema.h"
 #include "module.h"
 #include "signature/owned_call.h"
 #include "signature/symbolic.h"
-#include "torch_schema.h"
 
 namespace anyop::python {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bindings/operators/op_object.h"
 #include "module.h"
-#include "op_object.h"
 #include "runtime/probe.h"
 #include "runtime/tuned.h"
 

@@ -3,12 +3,12 @@
 #define ANYOP_IMPORTS_NUMPY
 #include "python.h"
 
-#include "bound_call.h"
-#include "bound_tensors.h"
-#include "compiled_graph.h"
+#include "bindings/calls/bound_call.h"
+#include "bindings/graphs/compiled_graph.h"
+#include "bindings/numpy/numpy_view.h"
+#include "bindings/operators/op_object.h"
+#include "bindings/torch_unlinked/bound_tensors.h"
 #include "module.h"
-#include "numpy_view.h"
-#include "op_object.h"
 
 namespace anyop::python {
 namespace {

@@ -111,7 +111,7 @@ foreach(source ${core_tests})
   endif()
 endforeach()
 if(TARGET torch_schema_test)  # of a file of the bindings that needs no Python
-  target_sources(torch_schema_test PRIVATE bindings/torch_schema.cc)
+  target_sources(torch_schema_test PRIVATE bindings/torch_unlinked/torch_schema.cc)
   target_include_directories(torch_schema_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 endif()
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/torch_schema.h"
+#include "bindings/torch_unlinked/torch_schema.h"
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@
 
 namespace anyop::torch_host {
 
-// The three torch operators of an operator; see bindings/torch_schema.h.
+// The three torch operators of an operator; see bindings/torch_unlinked/torch_schema.h.
 enum class Variant : std::uint8_t { kFunctional, kOut, kInPlace };
 
 struct TorchOperator {

@@ -50,11 +50,15 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "python/anyop/template": ("include/anyop",),
     "python/tests": ("include/anyop",),
 }
+# The rooms of bindings, from the lowest on; "" is bindings itself. A header includes none of a
+# higher room. Sources may: a call and a traced value, a host and a call, need each other.
+BINDINGS = ("", "operators", "host", "numpy", "torch_unlinked", "calls", "graphs", "functions")
+ADAPTER = "bindings/torch/"  # of PyTorch: a library of its own
 # Of include/anyop, what operators are written with; their tests may use it all, and optest.
 FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype)\.h|include/anyop/simd/.*")
 # Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
 FRAMEWORKS = {
-    r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/bench/commands/by_hand.cc"),
+    r"(torch|ATen|c10)/.*": (ADAPTER, "python/anyop/bench/commands/by_hand.cc"),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
 # What no file of the runtime says, be it in a comment; but for the table of environment variables.
@@ -124,7 +128,7 @@ def _home(name: str) -> str:
 
 def _may_include(name: str, layer: str, target: str) -> bool:
     if _home(name) == _home(target):
-        return layer != "bindings" or not target.startswith("bindings/torch/")
+        return layer != "bindings" or not target.startswith(ADAPTER)
     if layer.startswith("src/graph/") and is_test(name) and target.startswith("src/graph/"):
         return True
     if layer == "ops" and target.startswith("include/") and not is_test(name):
@@ -139,6 +143,25 @@ def _allowed(name: str, layer: str) -> str:
     if layer == "ops" and not is_test(name):
         rooms = "op.h, dtype.h and simd.h of include/anyop, and ops/common"
     return f"{_home(name)} may include itself and {rooms}"
+
+
+def rooms(tree: Tree) -> Iterator[Breach]:
+    """A header of bindings includes headers of its room and of lower ones."""
+    for name in tree.named(*CPP, below="bindings/"):
+        if name.startswith(ADAPTER):
+            continue
+        if (room := _room(name)) not in BINDINGS:
+            yield Breach(name, 0, f"lies in bindings/{room}, which is no room: see BINDINGS")
+            continue
+        lower = BINDINGS[: BINDINGS.index(room) + 1]
+        for line, path, is_quoted in tree.cpp(name).includes if name.endswith(".h") else ():
+            target = resolve(tree, name, path) if is_quoted else None
+            if target and target.startswith("bindings/") and _room(target) not in lower:
+                yield Breach(name, line, f"includes {target}, of a higher room: see BINDINGS")
+
+
+def _room(name: str) -> str:
+    return name.removeprefix("bindings/").rpartition("/")[0]
 
 
 def frameworks(tree: Tree) -> Iterator[Breach]:
@@ -299,4 +322,4 @@ def _place(place: tuple[str, int]) -> str:
     return f"{place[0]}:{place[1]}"
 
 
-RULES = (layers, frameworks, python_layers, private, include_cycles, import_cycles)
+RULES = (layers, rooms, frameworks, python_layers, private, include_cycles, import_cycles)

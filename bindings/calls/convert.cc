@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert.h"
+
+#include <numpy/arrayscalars.h>
+
+#include <algorithm>
+
+#include "bindings/graphs/traced.h"
+
+namespace anyop::python {
+namespace {
+
+std::string Start(const OperatorInfo& info, const Parameter& param, Py_ssize_t element = -1) {
+  return info.name + ": " + ArgumentName{"", param.name, element}.text();
+}
+
+// An argument and its place, for messages; the text is made only when needed.
+struct Site {
+  const OperatorInfo& info;
+  const Parameter& param;
+  Py_ssize_t element = -1;
+
+  [[noreturn]] void Refuse(PyObject* object, const std::string& wanted) const {
+    ThrowIfTraced(object);
+    ThrowTypeError(Start(info, param, element) + " is " + Repr(object) + ", but must be " + wanted +
+                   ".");
+  }
+  [[noreturn]] void RefuseValue(PyObject* object, const std::string& wanted) const {
+    if (PyErr_Occurred()) ClearOrPass();
+    ThrowValueError(Start(info, param, element) + " is " + Repr(object) + ", but must be " +
+                    wanted + ".");
+  }
+};
+
+// Arrays with dimensions are no numbers, whatever their size; truth values are none either.
+bool IsNoNumber(PyObject* object) {
+  if (PyBool_Check(object) || PyArray_IsScalar(object, Bool)) return true;
+  return PyArray_Check(object) &&
+         (PyArray_NDIM(reinterpret_cast<PyArrayObject*>(object)) > 0 ||
+          PyArray_TYPE(reinterpret_cast<PyArrayObject*>(object)) == NPY_BOOL);
+}
+
+// Runs f, which calls code of Python's. Its errors are told as those of the argument, `wanted`.
+template <class F>
+Ref Ask(PyObject* object, const Site& site, const std::string& wanted, F&& f) {
+  CheckStack(site.info.name);
+  Ref answer(WithPython(f));
+  if (!answer) {
+    ClearOrPass();
+    site.Refuse(object, wanted);
+  }
+  return answer;
+}
+
+std::int64_t ToInt(PyObject* object, const Site& site) {
+  Ref index;
+  if (!PyLong_CheckExact(object)) {
+    if (IsNoNumber(object) || !PyIndex_Check(object) || IsSymbolicNumber(object)) {
+      site.Refuse(object, "an int");
+    }
+    index = Ask(object, site, "an int", [&] { return PyNumber_Index(object); });
+  }
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(index ? index.get() : object, &overflow);
+  if (overflow) site.RefuseValue(object, "an int of at most 64 bits");
+  return value;
+}
+
+double ToFloat(PyObject* object, const Site& site) {
+  if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
+  const PyNumberMethods* number = Py_TYPE(object)->tp_as_number;
+  if (IsNoNumber(object) || !number || !(number->nb_float || number->nb_index) ||
+      IsSymbolicNumber(object)) {
+    site.Refuse(object, "a number");
+  }
+  CheckStack(site.info.name);
+  const double value = WithPython([&] { return PyFloat_AsDouble(object); });
+  if (value == -1.0 && PyErr_Occurred()) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+      site.RefuseValue(object, "a number that a double holds");
+    }
+    ClearOrPass();
+    site.Refuse(object, "a number");
+  }
+  return value;
+}
+
+bool ToBool(PyObject* object, const Site& site) {
+  if (object == Py_True) return true;
+  if (object == Py_False) return false;
+  if (!PyArray_IsScalar(object, Bool)) site.Refuse(object, "True or False");
+  return PyArrayScalar_VAL(object, Bool);
+}
+
+anyop_value ToWord(PyObject* object, const Site& site) {
+  const std::vector<Word>& words = site.param.words;
+  for (const Word& word : words) {
+    if (word.text == object) return word.value;
+  }
+  if (!PyUnicode_Check(object)) site.Refuse(object, "a word, as a str");
+  for (const Word& word : words) {
+    if (PyUnicode_Compare(word.text, object) == 0) return word.value;
+  }
+  const int index = int(&site.param - site.info.params.data());
+  ThrowValueError(site.info.name + ": " +
+                  WordError(*site.info.op->contract, index, ToNameShown(object)));
+}
+
+DType ToDTypeArgument(PyObject* object, const Site& site) {
+  if (const int dtype = DTypeOfAnyHost(object); dtype >= 0) return DType(dtype);
+  std::string names;
+  for (const std::string_view name : kDTypeNames) {
+    names += std::string(names.empty() ? "" : ", ") + std::string(name);
+  }
+  const bool looks_right =
+      PyUnicode_Check(object) || PyArray_DescrCheck(object) || PyType_Check(object);
+  if (looks_right) site.RefuseValue(object, "one of the dtypes " + names);
+  site.Refuse(object, "a dtype: a name like 'bf16', or a NumPy dtype");
+}
+
+// The elements, as a tuple that nobody else can change during the call. Borrowed from memory.
+PyObject* ToTuple(PyObject* object, const Site& site, const char* wanted, CallMemory& memory) {
+  if (PyTuple_CheckExact(object)) return object;
+  if (PyUnicode_Check(object) || PyBytes_Check(object) || !PySequence_Check(object)) {
+    site.Refuse(object, wanted);
+  }
+  Ref tuple = Ask(object, site, wanted, [&] { return PySequence_Tuple(object); });
+  PyObject* borrowed = tuple.get();
+  memory.Keep(std::move(tuple));
+  return borrowed;
+}
+
+void ConvertInts(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
+  PyObject* tuple = ToTuple(object, site, "a list of ints", memory);
+  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  auto* list = memory.Array<std::int64_t>(std::size_t(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    list[i] = ToInt(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
+  }
+  SetHead(value, ANYOP_INTS, std::uint64_t(n));
+  value.is = list;
+}
+
+void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
+  PyObject* tuple = ToTuple(object, site, "a list of numbers", memory);
+  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  auto* list = memory.Array<double>(std::size_t(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    list[i] = ToFloat(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
+  }
+  SetHead(value, ANYOP_FLOATS, std::uint64_t(n));
+  value.fs = list;
+}
+
+void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
+  const std::string wanted = "a list of " + memory.host().names.noun + "s";
+  if (HostOfTensor(object)) site.Refuse(object, wanted);
+  memory.Add({&site.param, ToTuple(object, site, wanted.c_str(), memory), &value});
+}
+
+void CopyShape(View& view, std::int64_t* to) {
+  DLTensor& t = view.tensor;
+  std::copy_n(t.shape, t.ndim, to);
+  t.shape = to;
+  if (!t.strides || t.strides == view.strides) return;
+  std::copy_n(t.strides, t.ndim, view.strides);
+  t.strides = view.strides;
+}
+
+}  // namespace
+
+void CallMemory::CopyShapes() {
+  for (View* v = first_view_; v != next_view_; ++v) CopyShape(*v, Array<std::int64_t>(kMaxRank));
+  if (!more_) return;
+  for (const TensorList& list : more_->lists) {
+    const auto n = std::size_t(PyTuple_GET_SIZE(list.tuple));
+    for (std::size_t i = 0; i < n; ++i) CopyShape(list.views[i], Array<std::int64_t>(kMaxRank));
+  }
+}
+
+void CallMemory::ViewLists(const OperatorInfo& info) {
+  for (TensorList& list : more_->lists) {
+    const Py_ssize_t n = PyTuple_GET_SIZE(list.tuple);
+    list.views = Array<View>(std::size_t(n));
+    auto* tensors = Array<const DLTensor*>(std::size_t(n));
+    const Access access = list.param->is_mut ? Access::kWrite : Access::kRead;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      View& view = list.views[i];
+      tensors[i] = &view.tensor;
+      PyObject* element = PyTuple_GET_ITEM(list.tuple, i);
+      host_->ViewElement({info.name.c_str(), list.param->name, i}, access, element, *this, view);
+    }
+    SetHead(*list.value, ANYOP_TENSORS, std::uint64_t(n));
+    list.value->ts = tensors;
+  }
+}
+
+void* CallMemory::FromHeap(std::size_t bytes) {
+  more().heap.push_back(std::make_unique<char[]>(bytes));
+  return more_->heap.back().get();
+}
+
+void ConvertOtherArray(const ArgumentName& name, Access access, PyObject* object,
+                       CallMemory& memory, View& view) {
+  Ref copy;
+  ViewOther(object, access, name, view, copy);
+  if (copy) memory.set_has_copies();
+  memory.Keep(std::move(copy));
+}
+
+void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
+                  CallMemory& memory, anyop_value& value) {
+  const Site site{info, param};
+  switch (param.kind) {
+    case ParamKind::kFloat:
+      SetHead(value, ANYOP_FLOAT);
+      value.f = ToFloat(object, site);
+      break;
+    case ParamKind::kInt:
+      SetHead(value, ANYOP_INT);
+      value.i = ToInt(object, site);
+      break;
+    case ParamKind::kBool:
+      SetHead(value, ANYOP_BOOL);
+      value.i = ToBool(object, site);
+      break;
+    case ParamKind::kWord:
+      value = ToWord(object, site);
+      break;
+    case ParamKind::kDType:
+      SetHead(value, ANYOP_DTYPE);
+      value.i = int(ToDTypeArgument(object, site));
+      break;
+    case ParamKind::kInts:
+      ConvertInts(object, site, memory, value);
+      break;
+    case ParamKind::kFloats:
+      ConvertFloats(object, site, memory, value);
+      break;
+    default:
+      ConvertTensors(object, site, memory, value);
+      break;
+  }
+}
+
+}  // namespace anyop::python

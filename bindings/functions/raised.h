@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exceptions of Python's on their way through the runtime, which knows codes and texts only.
+#pragma once
+#include <optional>
+#include <utility>
+
+#include "bindings/host/host.h"
+#include "bindings/operators/op_object.h"
+
+namespace anyop::python {
+
+struct Raised {
+  Ref type, value, trace;
+  static Raised Take();
+  void Restore() { PyErr_Restore(type.release(), value.release(), trace.release()); }
+
+  // Waits for the thread's adapter in C++, which has another operator of its framework raise it.
+  void Wait();
+  // False where nothing waits.
+  static bool RestoreWaiting();
+};
+
+// The objects of a call of an operator whose kernel is a function of Python.
+struct DirectArguments {
+  const OperatorInfo& info;
+  PyObject* const* args;
+  Py_ssize_t n_args;
+  PyObject* keywords;
+  const Host& host;
+};
+
+// A call from Python that runs in this thread. What a function of Python raises within it may wait
+// here until it returns. Needs Python's lock where it begins and ends.
+class PythonCall {
+ public:
+  explicit PythonCall(const DirectArguments* direct = nullptr)
+      : direct_(direct), outer_(innermost) {
+    innermost = this;
+  }
+  ~PythonCall() { innermost = outer_; }
+  PythonCall(const PythonCall&) = delete;
+  PythonCall& operator=(const PythonCall&) = delete;
+
+  // Null where another operator was called, or a graph.
+  const DirectArguments* direct(const OperatorInfo& info) const {
+    return direct_ && &direct_->info == &info ? direct_ : nullptr;
+  }
+  void Keep(Raised raised) { raised_ = std::move(raised); }
+  // Sets the exception that waits, if one does.
+  bool Restore() {
+    if (raised_) raised_->Restore();
+    return raised_.has_value();
+  }
+
+  static constinit thread_local PythonCall*
+      innermost;  // null while Python code runs, or if C++ called
+
+ private:
+  const DirectArguments* direct_;
+  PythonCall* outer_;
+  std::optional<Raised> raised_;
+};
+
+}  // namespace anyop::python

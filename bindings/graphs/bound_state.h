@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arrays and tensors whose memory a graph uses: whether they still have it. A reference keeps
+// each alive; but its host may give it other memory.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "bindings/host/host.h"
+#include "graph/ir/graph.h"
+
+namespace anyop::python {
+
+class BoundState {
+ public:
+  // name: of the graph's value. object: an array or tensor.
+  void Add(const std::string& name, PyObject* object);
+  void Add(const BoundState& other);
+  // Keeps an object alive that is no memory of the graph.
+  void Keep(PyObject* object) { kept_.push_back(Ref::Borrow(object)); }
+  // Forgets those that are no state of the graph, and learns which of them it writes.
+  void KeepOnly(const Graph& graph);
+  // Throws a ValueError where memory was exchanged. To be called before any of it is read. Cost:
+  // 2 ns each.
+  void Check(const std::string& graph) const {
+    for (const Row& row : rows_) {
+      if (!row.host->Holds(row.memory)) Refuse(graph, row);
+    }
+  }
+  // Counts a call as a write of each tensor that the graph writes: torch's version counter.
+  void CountWrites() const {
+    for (const Written& w : written_) w.host->CountWrite(w.tensor.get());
+  }
+
+ private:
+  struct Row {
+    std::string name;
+    const Host* host;
+    HostMemory memory;
+  };
+  [[noreturn]] static void Refuse(const std::string& graph, const Row& row);
+
+  std::vector<Row> rows_;
+  struct Written {
+    const Host* host;
+    Ref tensor;
+  };
+  std::vector<Ref> kept_;
+  std::vector<Written> written_;
+};
+
+}  // namespace anyop::python

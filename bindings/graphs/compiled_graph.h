@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled graph as a callable of Python: anyop.Graph.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "bindings/operators/op_object.h"
+#include "graph/executable.h"
+#include "runtime/overlap.h"
+#include "traced.h"
+
+namespace anyop::python {
+
+struct CompiledGraph {
+  OperatorInfo info;  // its inputs and outputs as parameters and results; without an operator
+  std::unique_ptr<Executable> executable;
+  BoundState bound;
+  std::vector<Extent> state;         // in ascending order, none of which meet
+  PyTypeObject* tuple = nullptr;     // of what is returned; null for the only tensor, or nothing
+  const Host* state_host = nullptr;  // where no tensor of a call says; null: NumPy
+  unsigned long long calls = 0;
+
+  ~CompiledGraph() { Py_XDECREF(tuple); }
+};
+
+struct GraphObject {
+  PyObject_HEAD vectorcallfunc call;
+  CompiledGraph* graph;
+};
+
+void InitGraphTypes(PyObject* module);
+// tuple: of what holds the outputs; null where there is one or none. bound: the objects whose
+// memory is its state. Takes the graph over.
+PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
+                            const Host* state_host, CompileOptions options = {},
+                            BoundState bound = {});
+// The number of every free symbol, from keywords; those that are missing are an error.
+std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes);
+PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords);
+// The same, replayed in another way.
+using GraphReplay = std::function<void(Executable& executable, Specialisation& s,
+                                       std::span<const anyop_value> inputs,
+                                       std::span<const DLTensor* const> outputs)>;
+PyObject* CallGraphAs(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
+                      const GraphReplay& replay);
+
+// Methods of anyop.Graph in graph_profile.cc.
+PyObject* DescribeAt(PyObject* self, PyObject* args, PyObject* keywords);  // describe(**sizes)
+PyObject* Profile(PyObject* self, PyObject* args, PyObject* keywords);     // profile(*inputs)
+void InitProfile(PyObject* module);
+// What every graph compiled from now on tells of its passes; null: nobody listens.
+PassListener ListenerToPasses();
+
+// Of an anyop.Graph; null for any other object.
+CompiledGraph* AsGraph(PyObject* object);
+
+// A method of anyop.Graph in graph_save.cc.
+PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords);  // save(path)
+
+// Methods of anyop.Graph in graph_text.cc.
+PyObject* ParseText(PyObject* type, PyObject* args, PyObject* keywords);  // parse(text, state)
+PyObject* StateArrays(PyObject* self, void*);                             // state
+PyObject* Buffers(PyObject* self, PyObject* args, PyObject* keywords);    // buffers(**sizes)
+
+}  // namespace anyop::python

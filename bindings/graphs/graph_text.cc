@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a graph at given sizes, and graphs as text.
+#include <algorithm>
+
+#include "bindings/host/lend.h"
+#include "compiled_graph.h"
+#include "graph/builder/parse_graph.h"
+#include "graph/ir/alias.h"
+#include "graph/ir/text.h"
+#include "graph/specialise/specialisation.h"
+
+namespace anyop::python {
+namespace {
+
+CompiledGraph& Self(PyObject* self) { return *reinterpret_cast<GraphObject*>(self)->graph; }
+
+// The number of every free symbol, from keywords.
+std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords) {
+  const Graph& graph = self.executable->graph();
+  std::vector<std::int64_t> symbols;
+  std::string names;
+  for (const GraphSymbol& s : graph.symbols) {
+    PyObject* size = keywords ? PyDict_GetItemString(keywords, s.name.c_str()) : nullptr;
+    const bool is_free = s.value == GraphSymbol::kFree;
+    if (is_free) names += (names.empty() ? "" : ", ") + s.name;
+    if (is_free && !size) {
+      ThrowTypeError(self.info.name + ": " + s.name + " is missing. Try " + s.name + "=1.");
+    }
+    const long long n = size ? PyLong_AsLongLong(size) : 0;
+    if (n == -1 && PyErr_Occurred()) throw ErrorSet{};
+    symbols.push_back(n);
+  }
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
+    const std::string name = ToText(key, "a symbol");
+    const auto is_it = [&](const GraphSymbol& s) {
+      return s.value == GraphSymbol::kFree && s.name == name;
+    };
+    if (std::any_of(graph.symbols.begin(), graph.symbols.end(), is_it)) continue;
+    ThrowTypeError(self.info.name + ": unknown size '" + name + "'. " +
+                   (names.empty() ? "The graph has none." : "The graph has " + names + "."));
+  }
+  return symbols;
+}
+
+// Inputs of these sizes, without memory.
+struct PretendedInputs {
+  std::vector<std::vector<std::int64_t>> shapes;
+  std::vector<DLTensor> tensors;
+  std::vector<anyop_value> values;
+
+  PretendedInputs(const Graph& graph, const std::vector<std::int64_t>& symbols)
+      : shapes(graph.inputs.size()), tensors(graph.inputs.size()), values(graph.inputs.size()) {
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      const GraphValue& v = graph.value(graph.inputs[i]);
+      if (v.kind == GraphValue::kScalar) {
+        values[i].tag = v.scalar == ParamKind::kFloat  ? ANYOP_FLOAT
+                        : v.scalar == ParamKind::kBool ? ANYOP_BOOL
+                                                       : ANYOP_INT;
+        if (v.symbol >= 0) values[i].i = symbols[std::size_t(v.symbol)];
+        continue;
+      }
+      for (const Size& size : v.shape) shapes[i].push_back(size.At(symbols));
+      DLTensor& t = tensors[i];
+      t.device = {1, 0};
+      t.ndim = int(shapes[i].size());
+      t.dtype = ToDL(v.dtype);
+      t.shape = shapes[i].data();
+      values[i].tag = ANYOP_TENSOR;
+      values[i].t = &t;
+    }
+  }
+};
+
+// Arrays for the states and constants of a text.
+struct GivenData {
+  const std::string& name;
+  PyObject* arrays;  // a dict, or null
+  std::vector<std::string> read_only;
+  const Host* host = nullptr;
+  BoundState bound;
+
+  Array operator()(const std::string& key) {
+    PyObject* object = arrays ? PyDict_GetItemString(arrays, key.c_str()) : nullptr;
+    if (!object) return Array();
+    const Ref shown = ToPython(key);
+    if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
+      read_only.push_back(key);
+    }
+    Array array = BoundArray(name.c_str(), shown.get(), object, false, &host);
+    bound.Add(key, object);
+    return array;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes) {
+  const PretendedInputs inputs(graph.executable->graph(), Symbols(graph, sizes));
+  return graph.executable->Prepare(inputs.values);
+}
+
+PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
+  return Guarded([&] {
+    const char* const names[] = {"text", "state", "name", nullptr};
+    PyObject *text, *arrays = nullptr, *given_name = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O!O", const_cast<char**>(names), &text,
+                                     &PyDict_Type, &arrays, &given_name)) {
+      throw ErrorSet{};
+    }
+    const std::string name = given_name ? ToText(given_name, "Graph.parse: the name") : "graph";
+    GivenData data{name, arrays, {}, nullptr, {}};
+    Graph graph = ParseGraph(ToText(text, "Graph.parse: the text"), std::ref(data));
+    const std::vector<bool> written = WrittenRoots(graph);
+    for (std::size_t i = 0; i < graph.values.size(); ++i) {
+      const std::string& value = graph.values[i].name;
+      const bool is_fixed = std::count(data.read_only.begin(), data.read_only.end(), value) > 0;
+      if (!written[i] || !is_fixed) continue;
+      ThrowValueError(name + ": " + value + " is read-only, but is written. Try a copy.");
+    }
+    PyTypeObject* tuple = graph.outputs.size() > 1 ? &PyTuple_Type : nullptr;
+    return MakeCompiledGraph(name, std::move(graph), tuple, data.host, {}, std::move(data.bound));
+  });
+}
+
+PyObject* StateArrays(PyObject* self, void*) {
+  return Guarded([&] {
+    Self(self).bound.Check(Self(self).info.name);
+    Ref arrays = Checked(PyDict_New());
+    for (const GraphValue& v : Self(self).executable->graph().values) {
+      if (v.array.is_none()) continue;
+      const Access access =
+          v.kind == GraphValue::kState && !v.is_frozen ? Access::kWrite : Access::kRead;
+      const Ref array = ViewAsArray(v.array.tensor(), access, Ref::Borrow(self));
+      if (PyDict_SetItemString(arrays.get(), v.name.c_str(), array.get()) < 0) throw ErrorSet{};
+    }
+    return arrays.release();
+  });
+}
+
+PyObject* Buffers(PyObject* self, PyObject* args, PyObject* keywords) {
+  return Guarded([&] {
+    if (PyTuple_GET_SIZE(args)) ThrowTypeError("buffers takes sizes by name: buffers(n=16).");
+    const std::shared_ptr<Specialisation> s = PrepareAt(Self(self), keywords);
+    Ref list = Checked(PyList_New(0));
+    for (std::size_t i = 0; i < s->buffers.size(); ++i) {
+      const Lifetime& l = s->buffers[i];
+      const Ref row = Checked(Py_BuildValue("(LLii)", (long long)(s->memory.offsets[i]),
+                                            (long long)(l.bytes), l.first, l.last));
+      if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
+    }
+    return list.release();
+  });
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of operators on traced values.
+#include "bindings/calls/call.h"
+#include "bindings/calls/results.h"
+#include "compiled_graph.h"
+#include "graph/builder/copy_graph.h"
+#include "traced.h"
+
+namespace anyop::python {
+namespace {
+
+class Recorder {
+ public:
+  Recorder(OperatorInfo& info, const Slots& slots) : info_(info), slots_(slots) {
+    if (slots.policy) {
+      ThrowValueError(info.name +
+                      ": policy is given, but a graph follows the policy of its calls. Try "
+                      "anyop.policy() around these.");
+    }
+    for (int i = 0; i < info.n_params && !tracer_; ++i) Find(slots[i]);
+    if (!tracer_) Find(slots.out);
+    trace_ = &TraceOf(tracer_);
+  }
+
+  PyObject* Record() {
+    GraphBuilder::CallOptions options;
+    std::vector<GraphArgument> arguments;
+    for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
+    PyObject* given[kMaxResults];
+    FindGiven(info_, slots_.out, given);
+    for (int r = 0; r < info_.n_results; ++r) {
+      const bool is_array = given[r] && given[r] != Py_False;
+      const bool is_declined = given[r] == Py_False || IsWithoutParameter(r, arguments);
+      if (is_declined && !is_array) options.declined |= 1u << r;
+      PyObject* name = info_.result_names[std::size_t(r)];
+      options.into.push_back(is_array ? Tensor(name, given[r], true) : -1);
+    }
+    trace_->builder.SetPlace(PlaceIn(*trace_));
+    const std::vector<int> ids = trace_->builder.Call(*info_.op, std::move(arguments), options);
+    return Return(ids, given);
+  }
+
+  // The nodes of a compiled graph, with their own places.
+  PyObject* Inline(const CompiledGraph& compiled) {
+    if (slots_.out) {
+      ThrowValueError(info_.name +
+                      ": out is given, but a graph inside of another makes its results anew. Try "
+                      "an operator with out, or leave it away.");
+    }
+    compiled.bound.Check(info_.name);
+    const Graph& graph = compiled.executable->graph();
+    CheckOutputs(graph);
+    std::vector<GraphArgument> arguments;
+    for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
+    if (compiled.state_host) trace_->state_host = compiled.state_host;
+    trace_->bound.Add(compiled.bound);
+    GraphCopy copy(graph, &trace_->builder, [&](const GraphValue& v) {
+      if (v.kind != GraphValue::kConstant) {
+        return BindArray(*trace_, v.name, v.array, v.is_frozen);
+      }
+      const int id = trace_->builder.State(trace_->builder.FreeName(v.name), v.array);
+      trace_->builder.MakeConstant(id);
+      return id;
+    });
+    copy.BindInputs(arguments, info_.name);
+    for (const GraphNode& node : graph.nodes) copy.CopyNode(node);
+    std::vector<Ref> outputs;
+    for (const GraphOutput& o : graph.outputs) {
+      outputs.push_back(MakeTraced(tracer_, copy.Value(o.value)));
+    }
+    if (outputs.empty()) Py_RETURN_NONE;
+    if (!compiled.tuple) return outputs[0].release();
+    Ref tuple = Checked(compiled.tuple->tp_alloc(compiled.tuple, Py_ssize_t(outputs.size())));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), outputs[i].release());
+    }
+    return tuple.release();
+  }
+
+ private:
+  // A call returns each output in memory of its own; a value can stand for it where it is new and
+  // nobody else's.
+  void CheckOutputs(const Graph& graph) const {
+    std::vector<bool> taken(graph.values.size());
+    for (const GraphOutput& o : graph.outputs) {
+      const int root = graph.Root(o.value);
+      if (graph.value(root).kind == GraphValue::kResult && !taken[std::size_t(root)]) {
+        taken[std::size_t(root)] = true;
+        continue;
+      }
+      ThrowValueError(info_.name + ": output " + o.name +
+                      " is an input, a state or part of another output, which a graph inside of "
+                      "another cannot copy. Try to leave it out.");
+    }
+  }
+
+  // The graph of a traced value, or of one in a list.
+  void Find(PyObject* object) {
+    if (!object) return;
+    FindOne(object);
+    if (!PyTuple_Check(object) && !PyList_Check(object)) return;
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+    for (Py_ssize_t i = 0; i < n; ++i) FindOne(PySequence_Fast_GET_ITEM(object, i));
+  }
+  void FindOne(PyObject* object) {
+    if (!tracer_ && IsTraced(object)) tracer_ = reinterpret_cast<TracedObject*>(object)->tracer;
+  }
+
+  bool IsWithoutParameter(int r, const std::vector<GraphArgument>& arguments) const {
+    const int param = info_.declined_without[r];
+    return param >= 0 && arguments[std::size_t(param)].kind == GraphArgument::kNone;
+  }
+
+  void CheckTracer(PyObject* name, PyObject* object) const {
+    if (reinterpret_cast<TracedObject*>(object)->tracer == tracer_) return;
+    ThrowValueError(info_.name + ": " + ToText(name, "a name") +
+                    " belongs to another graph. Try one graph around both.");
+  }
+
+  int Tensor(PyObject* name, PyObject* object, bool is_written) {
+    if (!IsTraced(object)) return BindState(*trace_, info_.name.c_str(), name, object, is_written);
+    CheckTracer(name, object);
+    const int id = reinterpret_cast<TracedObject*>(object)->id;
+    if (id >= 0) return id;
+    ThrowTypeError(info_.name + ": " + ToText(name, "a name") + " is " + Repr(object) +
+                   ", a number, but must be a tensor.");
+  }
+
+  GraphArgument Argument(int i) {
+    const Parameter& param = info_.params[std::size_t(i)];
+    PyObject* object = slots_[i];
+    if (!object && param.is_required) RefuseMissing(info_, param);
+    if (!object) return LiteralArgument(param.default_value);
+    if (object == Py_None && param.is_optional) return {};
+    if (param.kind == ParamKind::kTensor) {
+      return ValueArgument(Tensor(param.name, object, param.is_mut));
+    }
+    if (param.kind == ParamKind::kTensors) return Tensors(param, object);
+    if (IsTraced(object)) return Number(param, object);
+    return Other(param, object);
+  }
+
+  GraphArgument Tensors(const Parameter& param, PyObject* object) {
+    if (!PyTuple_Check(object) && !PyList_Check(object)) {
+      ThrowTypeError(info_.name + ": " + ToText(param.name, "a name") + " is " + Repr(object) +
+                     ", but must be a list of tensors.");
+    }
+    std::vector<int> ids;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(object); ++k) {
+      ids.push_back(Tensor(param.name, PySequence_Fast_GET_ITEM(object, k), param.is_mut));
+    }
+    return ValuesArgument(std::move(ids));
+  }
+
+  GraphArgument Number(const Parameter& param, PyObject* object) {
+    CheckTracer(param.name, object);
+    const int id = reinterpret_cast<TracedObject*>(object)->id;
+    const bool is_number = param.kind == ParamKind::kInt || param.kind == ParamKind::kFloat ||
+                           param.kind == ParamKind::kBool;
+    if (!is_number) RefuseTraced(param);
+    return id >= 0 ? ValueArgument(id) : SizeArgument(ToSize(*trace_, object));
+  }
+
+  GraphArgument Other(const Parameter& param, PyObject* object) {
+    CallMemory memory(nullptr, nullptr);
+    anyop_value value{};
+    try {
+      ConvertOther(info_, param, object, memory, value);
+    } catch (const FoundTraced&) {
+      RefuseTraced(param);
+    }
+    return LiteralArgument(value);
+  }
+
+  [[noreturn]] void RefuseTraced(const Parameter& param) const {
+    ThrowValueError(info_.name + ": " + ToText(param.name, "a name") +
+                    " depends on what only a call of the graph knows, but must be part of the "
+                    "graph. Try fixed numbers.");
+  }
+
+  PyObject* Return(const std::vector<int>& ids, PyObject* const* given) {
+    if (info_.n_results == 0) Py_RETURN_NONE;
+    const auto result = [&](int r) {
+      if (given[r] && given[r] != Py_False) return Ref::Borrow(given[r]);
+      const int id = ids[std::size_t(r)];
+      return id < 0 ? Ref::Borrow(Py_None) : MakeTraced(tracer_, id);
+    };
+    if (info_.n_results == 1) return result(0).release();
+    PyTypeObject* type = ResultType(info_);
+    Ref tuple = Checked(type->tp_alloc(type, info_.n_results));
+    for (int r = 0; r < info_.n_results; ++r) {
+      PyTuple_SET_ITEM(tuple.get(), r, result(r).release());
+    }
+    return tuple.release();
+  }
+
+  OperatorInfo& info_;
+  const Slots& slots_;
+  PyObject* tracer_ = nullptr;  // borrowed
+  Trace* trace_ = nullptr;
+};
+
+}  // namespace
+
+PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_args,
+                      PyObject* keywords) {
+  return Guarded([&] {
+    GraphSlots slots(graph.info);
+    Sort(graph.info, args, n_args, keywords, slots);
+    return Recorder(graph.info, slots).Inline(graph);
+  });
+}
+
+PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                     PyObject* keywords) {
+  return Guarded([&] {
+    Slots slots;
+    Sort(info, args, n_args, keywords, slots);
+    return Recorder(info, slots).Record();
+  });
+}
+
+}  // namespace anyop::python

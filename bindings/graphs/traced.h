@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a graph under construction, which stand in for arrays and numbers while the graph's
+// function is called: a third host of a call, found where an argument is of neither other kind.
+#pragma once
+#include <map>
+#include <string>
+
+#include "bindings/operators/op_object.h"
+#include "bound_state.h"
+#include "graph/builder/builder.h"
+
+namespace anyop::python {
+
+// A graph under construction. Ends when it is compiled.
+struct Trace {
+  std::string name;  // of the function, as messages begin
+  GraphBuilder builder;
+  std::map<std::string, int> states;  // by memory, dtype, shape and strides
+  BoundState bound;
+  std::string place;                 // of what is added; "" where it is the user's line
+  const Host* state_host = nullptr;  // of its state, where that is not NumPy's
+  bool is_done = false;
+};
+
+struct TracerObject {
+  PyObject_HEAD Trace* trace;
+};
+// A tensor or number; a size has id -1 and is its text.
+struct TracedObject {
+  PyObject_HEAD PyObject* tracer;
+  int id;
+};
+extern PyTypeObject* g_traced_type;
+void InitTracedTypes(PyObject* module);
+PyTypeObject* MakeTracerType(PyObject* module);
+
+inline bool IsTraced(PyObject* object) { return PyObject_TypeCheck(object, g_traced_type); }
+
+// Thrown where an argument turns out to be traced: the call is recorded instead.
+struct FoundTraced {};
+inline void ThrowIfTraced(PyObject* object) {
+  if (IsTraced(object)) throw FoundTraced{};
+}
+
+// Adds a call of an operator to the graph of its traced arguments. Arrays beside them become state.
+// Returns what the operator returns, traced; null with an exception.
+PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
+                     PyObject* keywords);
+
+// The same for a compiled graph, whose calls become part of the graph of its traced arguments.
+struct CompiledGraph;
+PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_args,
+                      PyObject* keywords);
+
+// The graph of a traced object. Throws ErrorSet if it is compiled already.
+Trace& TraceOf(PyObject* tracer);
+// The memory of an array or tensor, which is kept alive; nothing is copied.
+// host: whose tensor it is; left as it is for an array of NumPy's.
+Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
+                 const Host** host);
+// The value of an array or tensor, bound by reference. name: of the argument, in messages and text.
+int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
+              bool is_frozen = false);
+// The same of memory that something keeps alive.
+int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen);
+// A number, a traced size, or the text of one.
+Size ToSize(Trace& trace, PyObject* object);
+// Traced value `id` as an object of Python.
+Ref MakeTraced(PyObject* tracer, int id);
+// "model.py:31": the innermost line of Python that is not anyop's own. "" if there is none.
+std::string UserPlace();
+// What is said to be the place of what is added now, else the user's line.
+inline std::string PlaceIn(const Trace& trace) {
+  return trace.place.empty() ? UserPlace() : trace.place;
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host.h"
+
+#include <algorithm>
+#include <set>
+
+#include "bindings/graphs/traced.h"
+#include "bindings/module.h"
+
+namespace anyop::python {
+
+BuiltInHosts g_hosts;
+
+namespace {
+
+std::vector<const Host*>& Table() {
+  static auto& hosts = *new std::vector<const Host*>;
+  return hosts;
+}
+
+struct Expected {
+  std::string module, adapter;
+};
+std::vector<Expected> g_expected;
+
+// Imports the adapters of frameworks that were imported without anyop noticing.
+void StartExpected() {
+  if (g_expected.empty()) return;
+  PyObject* modules = PyImport_GetModuleDict();                    // borrowed
+  for (const Expected& one : std::vector<Expected>(g_expected)) {  // which an import may change
+    if (!PyDict_GetItemString(modules, one.module.c_str())) continue;
+    const Ref adapter = Checked(PyImport_ImportModule(one.adapter.c_str()));
+  }
+}
+
+// "torch.from_numpy(*)" for the argument `name`.
+std::string Advice(const std::string& advice, const std::string& name) {
+  const std::size_t at = advice.find('*');
+  if (at == advice.npos) return advice;
+  return advice.substr(0, at) + name + advice.substr(at + 1);
+}
+
+std::string Convert(const Host& to, const Host& from, const std::string& name) {
+  if (&from == &NumpyHost()) return Advice(to.names.from_numpy, name);
+  const std::string array = Advice(from.names.to_numpy, name);
+  return &to == &NumpyHost() || array.empty() ? array : Advice(to.names.from_numpy, array);
+}
+
+}  // namespace
+
+Ref Host::ReadOnly(PyObject* own, const DLTensor&) const { return Ref::Borrow(own); }
+
+PyObject* Host::CallElsewhere(OperatorInfo&, const Slots&) const {
+  Fail(ANYOP_INTERNAL, names.module + " has no operators of its own.");
+}
+
+std::string ArgumentName::text() const {
+  const char* s = PyUnicode_AsUTF8(name);
+  std::string shown = s ? s : "?";
+  if (element >= 0) shown += "[" + std::to_string(element) + "]";
+  return shown;
+}
+
+std::string ArgumentName::start() const { return std::string(op) + ": " + text(); }
+
+void AddHost(const Host* host) {
+  StopExpecting(host->names.module);
+  Table().push_back(host);
+}
+
+std::span<const Host* const> Hosts() { return Table(); }
+
+const Host* FindHost(HostName name) {
+  const auto found =
+      std::find_if(Table().begin(), Table().end(), [&](const Host* h) { return h->name == name; });
+  return found == Table().end() ? nullptr : *found;
+}
+
+void ExpectHost(const std::string& module, const std::string& adapter) {
+  g_expected.push_back({module, adapter});
+}
+
+void StopExpecting(const std::string& module) {
+  std::erase_if(g_expected, [&](const Expected& e) { return e.module == module; });
+}
+
+const Host* HostOfTensor(PyObject* object) {
+  for (const Host* host : Table()) {
+    if (host->IsTensor(object)) return host;
+  }
+  return nullptr;
+}
+
+const Host& HostOfObject(PyObject* object) {
+  if (object && (PyTuple_Check(object) || PyList_Check(object))) {
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+    object = n ? PySequence_Fast_GET_ITEM(object, 0) : nullptr;
+  }
+  if (!object || object == Py_None || PyArray_Check(object)) return NumpyHost();
+  StartExpected();
+  for (const Host* host : Table()) {
+    if (host->IsTensor(object) || IsModule(object, host->names.module)) return *host;
+  }
+  return NumpyHost();
+}
+
+int DTypeOfAnyHost(PyObject* object) {
+  for (const Host* host : Table()) {
+    if (const int dtype = host->ToDType(object); dtype >= 0) return dtype;
+  }
+  return -1;
+}
+
+bool IsSymbolicNumber(PyObject* object) {
+  return std::any_of(Table().begin(), Table().end(),
+                     [&](const Host* host) { return host->IsSymbolicNumber(object); });
+}
+
+bool IsModule(PyObject* object, std::string_view name) {
+  if (!PyModule_Check(object)) return false;
+  const char* own = PyModule_GetName(object);
+  if (!own) ClearOrPass();  // it was taken away
+  return own && own == name;
+}
+
+void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name) {
+  ThrowIfTraced(object);
+  const std::string& noun = host.names.noun;
+  if (const Host* other = HostOfTensor(object)) {
+    const std::string advice = Convert(host, *other, name.text());
+    ThrowTypeError(name.start() + " is a " + other->names.noun + ", but the call has " + noun +
+                   "s, and all must come from one host." +
+                   (advice.empty() ? "" : " Try " + advice + "."));
+  }
+  const bool is_none = object == Py_None;
+  const std::string make = is_none ? "" : Advice(host.names.make, name.text());
+  ThrowTypeError(name.start() + " is " + (is_none ? "None" : Repr(object)) + ", but must be a " +
+                 noun + "." + (make.empty() ? "" : " Try " + make + "."));
+}
+
+namespace {
+
+// expect_host(module, adapter): see the stub.
+PyObject* Expect(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    const char *module, *adapter;
+    if (!PyArg_ParseTuple(args, "ss", &module, &adapter)) throw ErrorSet{};
+    ExpectHost(module, adapter);
+    return Py_NewRef(Py_None);
+  });
+}
+
+// hosts(): the names of those that are known, and of those that would start with their framework.
+PyObject* ListHosts(PyObject*, PyObject*) {
+  return Guarded([] {
+    Ref list = Checked(PyList_New(0));
+    std::set<std::string> names;
+    for (const Host* host : Hosts()) names.insert(host->name);
+    for (const Expected& e : g_expected) names.insert(e.module);
+    for (const std::string& name : names) {
+      if (PyList_Append(list.get(), ToPython(name).get()) < 0) throw ErrorSet{};
+    }
+    return list.release();
+  });
+}
+
+PyMethodDef g_methods[] = {
+    {"expect_host", Expect, METH_VARARGS, "What to import where a framework's host is missing."},
+    {"hosts", ListHosts, METH_NOARGS, "The names of the hosts."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void AddHostFunctions(PyObject* module) {
+  g_hosts = {MakeNumpyHost(), MakeTorchHost()};
+  AddHost(g_hosts.numpy);
+  Table().push_back(g_hosts.torch);  // torch's objects are known once its adapter has started
+  ExpectHost("torch", "anyop.torch");
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python

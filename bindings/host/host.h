@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frameworks whose tensors calls take: a record each. Calls with NumPy's arrays and torch's tensors
+// are compiled in (NumpyCall, TorchCall); those of further hosts go through the functions that they
+// register (anyop/python_host.h, RegisteredCall).
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "anyop/dtype.h"
+#include "anyop/python_host.h"
+#include "anyop/signature.h"
+#include "bindings/python.h"
+#include "runtime/calling_host.h"
+
+namespace anyop::python {
+
+class CallMemory;
+struct OperatorInfo;
+struct Slots;
+
+// A tensor of one call. `strides` are used where the array's own cannot be.
+struct View {
+  DLTensor tensor;
+  std::int64_t strides[kMaxRank];
+};
+
+// How a call names the argument in a message: "rms_norm" and "weight", or "caches[2]".
+struct ArgumentName {
+  const char* op;
+  PyObject* name;
+  Py_ssize_t element = -1;
+  std::string text() const;   // "weight", "caches[2]"
+  std::string start() const;  // "rms_norm: weight"
+};
+
+enum class Access { kRead, kWrite };
+
+// What an object's memory is, for those who keep it: a graph's state. Without an owner: unknown.
+struct HostMemory {
+  Ref owner;  // what would exchange the memory
+  void* data = nullptr;
+  Py_ssize_t bytes = 0;
+};
+
+class Host {
+ public:
+  struct Names {
+    std::string module;      // the framework's Python module: "torch"
+    std::string noun;        // of a tensor: "torch tensor"
+    std::string from_numpy;  // advice, * for the argument's name: "torch.from_numpy(*)"
+    std::string to_numpy;    // "*.numpy()"
+    std::string make;        // of any other object: "numpy.asarray(*)"; "": none
+  };
+  explicit Host(Names host_names)
+      : names(std::move(host_names)), name(InternHostName(names.module)) {}
+  virtual ~Host() = default;
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  const Names names;
+  const HostName name;
+
+  virtual bool IsTensor(PyObject* object) const = 0;  // raises nothing
+  // A view of a tensor that needs no care; false for any other object.
+  virtual bool ViewPlain(PyObject* object, anyop_host_view& view) const = 0;
+  // Where the elements begin; null for an object that is no tensor of this host.
+  virtual const void* DataOf(PyObject* object) const = 0;
+  // An object over t's memory; `end(owner)` is called when the last use of it has gone.
+  virtual bool can_lend() const { return true; }
+  virtual Ref Lend(const DLTensor& t, Access access, void* owner, void (*end)(void*)) const = 0;
+  // The caller's own tensor `own`, viewed as t, for code that may only read it.
+  virtual Ref ReadOnly(PyObject* own, const DLTensor& t) const;
+  // Whether a loan may be used again by code that is trusted to keep none.
+  virtual bool lends_again() const { return false; }
+  virtual Ref DTypeObject(DType dtype) const = 0;
+  virtual int ToDType(PyObject* object) const = 0;  // -1, without an exception: stands for none
+  // A number that is not known yet; Python's conversions would fix it.
+  virtual bool IsSymbolicNumber(PyObject*) const { return false; }
+  virtual HostMemory MemoryOf(PyObject* object) const = 0;
+  // Whether an owner still has this memory.
+  virtual bool Holds(const HostMemory& memory) const = 0;
+  // What the framework must know of a tensor that was written outside of a call.
+  virtual void CountWrite(PyObject*) const {}
+  // Calls the framework's own operator of the same signature. A new reference.
+  virtual PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const;
+  // Whether a call that was refused because of a type is the framework's: then its operator is
+  // called with the same arguments.
+  virtual bool TakesRefused(std::span<PyObject* const>) const { return false; }
+};
+
+// Makes a host known; it stays for as long as the process.
+void AddHost(const Host* host);
+std::span<const Host* const> Hosts();
+const Host* FindHost(HostName name);  // null: none of that name
+// `adapter` is imported where a call comes without a known host while `module` is imported.
+void ExpectHost(const std::string& module, const std::string& adapter);
+void StopExpecting(const std::string& module);
+struct BuiltInHosts {
+  const Host *numpy = nullptr, *torch = nullptr;  // once the module is made
+};
+extern BuiltInHosts g_hosts;
+const Host* MakeNumpyHost();
+const Host* MakeTorchHost();
+inline const Host& NumpyHost() { return *g_hosts.numpy; }
+inline const Host& TorchHost() { return *g_hosts.torch; }
+
+// The host that an object is a tensor of, null for other objects.
+const Host* HostOfTensor(PyObject* object);
+// The same for what decides a call: a tensor, the first of a list of them, or a framework's module.
+// NumPy's where nothing says.
+const Host& HostOfObject(PyObject* object);
+int DTypeOfAnyHost(PyObject* object);  // -1: stands for none
+bool IsSymbolicNumber(PyObject* object);
+bool IsModule(PyObject* object, std::string_view name);
+
+// An argument that is no tensor of the host. Throws FoundTraced for a traced one.
+[[noreturn]] void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name);
+
+// One call's view of its host. Each kind has, beside this, what CallWith calls inlined:
+//   bool is_direct() const        whether kernels may be given the tensors
+//   const char* reason() const    why not
+//   void Convert(op, name, access, object, memory, view)
+//   Ref Allocate(dtype, rank, shape, memory, view)    a fresh tensor
+//   void Finish()                 after the kernel: what the framework must know of written tensors
+class HostCall {
+ public:
+  explicit HostCall(const Host& host) : host_(host) {}
+  const Host& host() const { return host_; }
+  // An element of a list.
+  virtual void ViewElement(const ArgumentName& name, Access access, PyObject* object,
+                           CallMemory& memory, View& view) = 0;
+
+ protected:
+  ~HostCall() = default;
+
+ private:
+  const Host& host_;
+};
+
+}  // namespace anyop::python

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registered_host.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "anyop/tensor.h"
+#include "bindings/calls/call.h"
+#include "bindings/module.h"
+#include "elsewhere.h"
+#include "platform/threads.h"
+#include "runtime/copy.h"
+
+namespace anyop::python {
+namespace {
+
+static_assert(ANYOP_HOST_MAX_RANK == kMaxRank);
+
+// The text of the exception that is set, which is cleared unless it must pass.
+std::string TakeText() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const Ref owned[] = {Ref(type), Ref(value), Ref(trace)};
+  const Ref text(value ? PyObject_Str(value) : nullptr);
+  const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!s) PyErr_Clear();
+  return s ? s : "cannot be read.";
+}
+
+// What is wrong with a view, "" if nothing is.
+std::string Defect(const anyop_host_view& view) {
+  const DLTensor& t = view.tensor;
+  if (t.device.device_type != 1) return "lies on another device, but must be on the CPU.";
+  if (t.ndim < 0 || t.ndim > kMaxRank) {
+    return "has " + std::to_string(t.ndim) + " dimensions, but must have at most " +
+           std::to_string(kMaxRank) + ".";
+  }
+  if (FromDL(t.dtype) < 0) {
+    return "has a dtype that anyop lacks. Try a cast to f32 or i64.";
+  }
+  if (t.ndim && !t.shape) return "has no shape, which is a defect of its host.";
+  const bool is_empty = std::any_of(t.shape, t.shape + t.ndim, [](auto n) { return n == 0; });
+  if (!t.data && !is_empty) return "has no memory.";
+  return "";
+}
+
+}  // namespace
+
+RegisteredHost::RegisteredHost(const anyop_python_host& given, PyObject* elsewhere)
+    : Host({given.module, given.noun, given.from_numpy, given.to_numpy, ""}),
+      elsewhere_(Py_NewRef(elsewhere)) {
+  std::memcpy(&record, &given, std::min(given.size, sizeof record));
+}
+
+bool RegisteredHost::ViewPlain(PyObject* object, anyop_host_view& view) const {
+  view = {};
+  if (!IsTensor(object)) return false;
+  const int code = record.view(object, 0, &view);
+  if (code < 0) PyErr_Clear();
+  return code == 0 && Defect(view).empty();
+}
+
+const void* RegisteredHost::DataOf(PyObject* object) const {
+  anyop_host_view view;
+  if (!ViewPlain(object, view)) return nullptr;
+  return static_cast<const char*>(view.tensor.data) + view.tensor.byte_offset;
+}
+
+Ref RegisteredHost::Lend(const DLTensor& t, Access access, void* owner, void (*end)(void*)) const {
+  Ref made(record.lend(&t, access == Access::kWrite, owner, end));
+  if (made) return made;
+  end(owner);
+  throw ErrorSet{};
+}
+
+Ref RegisteredHost::DTypeObject(DType dtype) const {
+  if (!record.dtype_object) return ToPython(Name(dtype));
+  return Checked(record.dtype_object(ToDL(dtype)));
+}
+
+int RegisteredHost::ToDType(PyObject* object) const {
+  DLDataType dtype{};
+  return record.to_dtype && record.to_dtype(object, &dtype) ? FromDL(dtype) : -1;
+}
+
+HostMemory RegisteredHost::MemoryOf(PyObject* object) const {
+  anyop_host_view view;
+  if (!ViewPlain(object, view)) return {};
+  const DLTensor& t = view.tensor;
+  std::int64_t last = 0;
+  for (int i = 0; i < t.ndim; ++i) {
+    if (t.shape[i] == 0) return {Ref::Borrow(object), t.data, 0};
+    last += (t.shape[i] - 1) * static_cast<const Tensor&>(t).stride(i);
+  }
+  return {Ref::Borrow(object), static_cast<char*>(t.data) + t.byte_offset,
+          Py_ssize_t((last + 1) * t.dtype.bits / 8)};
+}
+
+bool RegisteredHost::Holds(const HostMemory& memory) const {
+  const HostMemory now = MemoryOf(memory.owner.get());
+  return now.data == memory.data && now.bytes == memory.bytes;
+}
+
+PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) const {
+  if (elsewhere_ == Py_None) {
+    ThrowValueError(info.name + ": " + names.module +
+                    " must see this call itself, but its host has no operators of its own.");
+  }
+  const Ref name = ToPython(info.op->name);
+  Ref arguments = Checked(PyTuple_New(info.n_params));
+  for (int i = 0; i < info.n_params; ++i) {
+    const Parameter& param = info.params[std::size_t(i)];
+    if (!slots[i] && param.is_required) RefuseMissing(info, param);
+    Ref one = slots[i] ? Ref::Borrow(slots[i]) : DefaultObject(*this, param);
+    PyTuple_SET_ITEM(arguments.get(), i, one.release());
+  }
+  Ref made = Checked(PyObject_CallFunctionObjArgs(elsewhere_, name.get(), arguments.get(),
+                                                  slots.out ? slots.out : Py_None, nullptr));
+  return NamedResults(info, std::move(made));
+}
+
+void RegisteredCall::Convert(const ArgumentName& name, Access access, PyObject* object,
+                             CallMemory& memory, View& view) {
+  if (!host().IsTensor(object)) RefuseObject(host(), object, name);
+  if (reason_) return;
+  auto& room = *memory.Array<anyop_host_view>(1);
+  room = {};
+  const int code = record_.view(object, access == Access::kWrite, &room);
+  if (code < 0) ThrowValueError(name.start() + " " + TakeText());
+  if (code > 0) {
+    reason_ = room.reason ? room.reason : "its framework must see it";
+    return;
+  }
+  if (const std::string defect = Defect(room); !defect.empty()) {
+    ThrowValueError(name.start() + " " + defect);
+  }
+  view.tensor = room.tensor;
+  if (access == Access::kWrite && record_.written) written_.push_back(object);
+}
+
+Ref RegisteredCall::Allocate(DType dtype, int rank, const std::int64_t* shape, CallMemory& memory,
+                             View& view) {
+  auto& room = *memory.Array<anyop_host_view>(1);
+  room = {};
+  Ref made = Checked(record_.allocate(ToDL(dtype), rank, shape, &room));
+  const std::string defect = Defect(room);
+  const bool is_right = defect.empty() && room.tensor.ndim == rank &&
+                        FromDL(room.tensor.dtype) == int(dtype) &&
+                        std::equal(shape, shape + rank, room.tensor.shape);
+  if (!is_right) {
+    Fail(ANYOP_INTERNAL,
+         host().names.module + ": a fresh result " +
+             (defect.empty() ? "is not of the size or dtype that was asked for." : defect));
+  }
+  view.tensor = room.tensor;
+  return made;
+}
+
+namespace {
+
+const anyop_python_host& RecordIn(PyObject* capsule) {
+  const auto* record =
+      static_cast<const anyop_python_host*>(PyCapsule_GetPointer(capsule, ANYOP_PYTHON_HOST));
+  if (!record) throw ErrorSet{};
+  const bool has_all = record->size > offsetof(anyop_python_host, allocate) && record->module &&
+                       record->noun && record->from_numpy && record->to_numpy &&
+                       record->is_tensor && record->view && record->allocate;
+  if (!has_all) ThrowValueError("register_host: the record lacks a field that every host has.");
+  return *record;
+}
+
+// register_host(capsule, elsewhere): see the stub.
+PyObject* Register(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    PyObject *capsule, *elsewhere;
+    if (!PyArg_ParseTuple(args, "OO", &capsule, &elsewhere)) throw ErrorSet{};
+    const anyop_python_host& record = RecordIn(capsule);
+    if (FindHost(InternHostName(record.module))) {
+      ThrowValueError(std::string("register_host: ") + record.module + " has a host already.");
+    }
+    const auto* host = new RegisteredHost(record, elsewhere);  // stays: calls point to it
+    if (host->record.threads) SetHostThreads({host->record.threads, nullptr, nullptr});
+    AddHost(host);
+    return ToPython(host->name).release();
+  });
+}
+
+// copy_tensor(from, to): whether `from` is a tensor of the same host, dtype and shape; then its
+// elements are copied.
+PyObject* CopyTensor(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    PyObject *from, *to;
+    if (!PyArg_ParseTuple(args, "OO", &from, &to)) throw ErrorSet{};
+    const Host* host = HostOfTensor(to);
+    anyop_host_view a, b;
+    if (!host || !host->ViewPlain(from, a) || !host->ViewPlain(to, b)) return Py_NewRef(Py_False);
+    const DLTensor &source = a.tensor, &target = b.tensor;
+    const bool is_alike = FromDL(source.dtype) == FromDL(target.dtype) &&
+                          std::equal(source.shape, source.shape + source.ndim, target.shape,
+                                     target.shape + target.ndim);
+    if (!is_alike) return Py_NewRef(Py_False);
+    const auto n = std::size_t(static_cast<const Tensor&>(target).size() * target.dtype.bits / 8);
+    std::vector<char> packed(n);
+    CopyToPacked(source, packed.data());
+    CopyFromPacked(packed.data(), target);
+    return Py_NewRef(Py_True);
+  });
+}
+
+PyMethodDef g_methods[] = {
+    {"copy_tensor", CopyTensor, METH_VARARGS, "Copies a tensor into one of the same host."},
+    {"register_host", Register, METH_VARARGS, "Makes the tensors of a framework known."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void AddRegisteredHostFunctions(PyObject* module) {
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "numpy_view.h"
+
+#include <array>
+#include <bit>
+
+#include "bindings/host/dtype_names.h"
+
+namespace anyop::python {
+
+static_assert(std::endian::native == std::endian::little);
+
+NumpyType g_types[kTypeNumbers];
+
+namespace {
+
+int g_numbers[kDTypes];  // NumPy's type number of each dtype; -1 until ml_dtypes is seen
+
+struct ForeignType {
+  DType dtype;
+  const char* name;
+};
+constexpr ForeignType kForeignTypes[] = {
+    {DType::kBF16, "bfloat16"}, {DType::kF8E4M3, "float8_e4m3fn"}, {DType::kF8E5M2, "float8_e5m2"}};
+
+void SetType(int number, DType dtype) {
+  if (number < 0 || number >= kTypeNumbers) return;
+  g_types[number].dtype = ToDL(dtype);
+}
+
+// Takes the types of ml_dtypes for results.
+void LearnForeignTypes(PyObject* ml_dtypes) {
+  for (const ForeignType& foreign : kForeignTypes) {
+    const Ref type(PyObject_GetAttrString(ml_dtypes, foreign.name));
+    PyArray_Descr* descr = nullptr;
+    if (!type || !PyArray_DescrConverter(type.get(), &descr)) {
+      PyErr_Clear();
+      continue;
+    }
+    g_numbers[int(foreign.dtype)] = descr->type_num;
+    SetType(descr->type_num, foreign.dtype);
+    Py_DECREF(descr);
+  }
+}
+
+// Several packages register such types with NumPy, each its own: what is called so is one of them.
+void LearnForeignType(const PyArray_Descr* descr) {
+  const std::string_view full = descr->typeobj->tp_name;
+  const std::string_view name = full.substr(full.rfind('.') + 1);
+  if (descr->kind != 'V' && descr->kind != 'f') return;
+  for (const ForeignType& foreign : kForeignTypes) {
+    if (name != foreign.name || PyDataType_ELSIZE(descr) != Bytes(foreign.dtype)) continue;
+    SetType(descr->type_num, foreign.dtype);
+    int& number = g_numbers[int(foreign.dtype)];
+    if (number < 0) number = descr->type_num;
+  }
+}
+
+int DTypeOf(const PyArray_Descr* descr) {
+  const int number = descr->type_num;
+  if (number < 0 || number >= kTypeNumbers) return -1;
+  if (!g_types[number].dtype.lanes && number >= NPY_USERDEF) LearnForeignType(descr);
+  const DLDataType t = g_types[number].dtype;
+  return t.lanes ? FromDL(t) : -1;
+}
+
+int NumberOf(DType dtype) {
+  int& number = g_numbers[int(dtype)];
+  if (number >= 0) return number;
+  const Ref module(PyImport_ImportModule("ml_dtypes"));
+  if (!module) {
+    ClearOrPass();
+    Fail(ANYOP_NOT_AVAILABLE, "an array of " + std::string(Name(dtype)) +
+                                  " needs the package ml_dtypes. Try: pip install ml_dtypes");
+  }
+  LearnForeignTypes(module.get());
+  if (number < 0) {
+    Fail(ANYOP_NOT_AVAILABLE, "the installed ml_dtypes has no type for " +
+                                  std::string(Name(dtype)) + ". Try: pip install -U ml_dtypes");
+  }
+  return number;
+}
+
+// "complex64[2, 3]", for a dtype that anyop has no name for.
+std::string ShowForeign(PyArrayObject* array) {
+  const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
+  const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!s) PyErr_Clear();
+  std::string shown = s ? s : "?";
+  shown += '[';
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    if (i) shown += ", ";
+    shown += std::to_string(PyArray_DIM(array, i));
+  }
+  return shown + ']';
+}
+
+// Subclasses pass (numpy.memmap holds weights), unless they mean more than their memory says.
+void CheckIsPlain(PyObject* object, const ArgumentName& name) {
+  if (!PyArray_Check(object)) RefuseObject(NumpyHost(), object, name);
+  if (Py_TYPE(object) == &PyArray_Type) return;
+  static PyObject* const mask = PyUnicode_InternFromString("mask");
+  if (!_PyType_Lookup(Py_TYPE(object), mask)) return;  // which runs no code of the class
+  ThrowTypeError(name.start() + " is a masked array, but masks are not read. Try " + name.text() +
+                 ".filled(0).");
+}
+
+bool StridesAreWhole(PyArrayObject* array, npy_intp item) {
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    if (PyArray_STRIDE(array, i) % item) return false;
+  }
+  return true;
+}
+
+// Of NumPy's own class, as a subclass would run code of its own when it is made.
+Ref PlainCopy(PyArrayObject* array) {
+  PyArray_Descr* descr = PyArray_DESCR(array);
+  Py_INCREF(descr);
+  constexpr int kFlags = NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_ENSUREARRAY;
+  return Checked(PyArray_FromArray(array, descr, kFlags));
+}
+
+void Fill(PyArrayObject* array, int dtype, View& view) {
+  DLTensor& t = view.tensor;
+  t = {PyArray_DATA(array),
+       {1, 0},
+       PyArray_NDIM(array),
+       ToDL(DType(dtype)),
+       reinterpret_cast<std::int64_t*>(PyArray_DIMS(array)),
+       nullptr,
+       0};
+  if (PyArray_FLAGS(array) & NPY_ARRAY_C_CONTIGUOUS) return;
+  const npy_intp item = Bytes(DType(dtype));
+  for (int i = 0; i < t.ndim; ++i) view.strides[i] = PyArray_STRIDE(array, i) / item;
+  t.strides = view.strides;
+}
+
+}  // namespace
+
+void InitTypes() {
+  const std::pair<int, DType> known[] = {{NPY_DOUBLE, DType::kF64},   {NPY_FLOAT, DType::kF32},
+                                         {NPY_HALF, DType::kF16},     {NPY_LONG, DType::kI64},
+                                         {NPY_LONGLONG, DType::kI64}, {NPY_INT, DType::kI32},
+                                         {NPY_SHORT, DType::kI16},    {NPY_BYTE, DType::kI8},
+                                         {NPY_UBYTE, DType::kU8},     {NPY_BOOL, DType::kBool}};
+  static_assert(sizeof(npy_intp) == 8 && sizeof(long) == 8);
+  for (int& number : g_numbers) number = -1;
+  for (const auto& [number, dtype] : known) {
+    SetType(number, dtype);
+    if (number != NPY_LONGLONG) g_numbers[int(dtype)] = number;
+  }
+}
+
+void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& view, Ref& copy) {
+  CheckIsPlain(object, name);
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  const int dtype = DTypeOf(PyArray_DESCR(array));
+  if (dtype < 0) {
+    ThrowValueError(name.start() + " is " + ShowForeign(array) +
+                    ", but anyop has no such dtype. Try a cast to f32 or i64.");
+  }
+  if (PyArray_DESCR(array)->byteorder == '>') {
+    ThrowValueError(name.start() +
+                    " has the bytes of its elements swapped, but must be in this "
+                    "machine's order. Try " +
+                    name.text() + ".astype(" + name.text() + ".dtype.newbyteorder('=')).");
+  }
+  if (PyArray_NDIM(array) > kMaxRank) {
+    ThrowValueError(name.start() + " has " + std::to_string(PyArray_NDIM(array)) +
+                    " dimensions, but must have at most " + std::to_string(kMaxRank) + ".");
+  }
+  if (access == Access::kWrite && !PyArray_ISWRITEABLE(array)) {
+    ThrowValueError(name.start() + " is read-only, but is written. Try a copy.");
+  }
+  if (!StridesAreWhole(array, Bytes(DType(dtype)))) {
+    if (access == Access::kWrite) {
+      ThrowValueError(name.start() +
+                      " has a stride that is no multiple of its element, but is "
+                      "written. Try a copy.");
+    }
+    copy = PlainCopy(array);
+    array = reinterpret_cast<PyArrayObject*>(copy.get());
+  }
+  Fill(array, dtype, view);
+}
+
+Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view) {
+  auto* dims = const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(shape));
+  PyArray_Descr* descr = PyArray_DescrFromType(NumberOf(dtype));
+  if (!descr) throw ErrorSet{};
+  Ref array =
+      Checked(PyArray_NewFromDescr(&PyArray_Type, descr, rank, dims, nullptr, nullptr, 0, nullptr));
+  Fill(reinterpret_cast<PyArrayObject*>(array.get()), int(dtype), view);
+  return array;
+}
+
+int ToDType(PyObject* object) {
+  if (PyUnicode_Check(object)) {
+    Py_ssize_t n = 0;
+    const char* s = PyUnicode_AsUTF8AndSize(object, &n);
+    if (!s) {
+      PyErr_Clear();
+      return -1;
+    }
+    const std::string_view name(s, std::size_t(n));
+    for (int d = 0; d < kDTypes; ++d) {
+      if (kLongDTypeNames[d] == name) return d;
+    }
+    return FindDType(name);
+  }
+  if (!PyArray_DescrCheck(object) && !PyType_Check(object)) return -1;
+  PyArray_Descr* descr = nullptr;
+  if (!PyArray_DescrConverter(object, &descr)) {
+    PyErr_Clear();
+    return -1;
+  }
+  const int dtype = descr->byteorder == '>' ? -1 : DTypeOf(descr);
+  Py_DECREF(descr);
+  return dtype;
+}
+
+Ref ToNumpyDType(DType dtype) {
+  return Checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NumberOf(dtype))));
+}
+
+}  // namespace anyop::python

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Torch tensors that a graph was made with: whether they still are what they were.
+#pragma once
+#include <vector>
+
+#include "bindings/python.h"
+
+namespace anyop::python {
+
+class BoundTensors {
+ public:
+  BoundTensors() = default;
+  ~BoundTensors();
+  BoundTensors(const BoundTensors&) = delete;
+  BoundTensors& operator=(const BoundTensors&) = delete;
+
+  // rows: (place among the arguments of a call, or -1; tensor; whether its elements matter too).
+  // Throws ErrorSet.
+  void Set(PyObject* rows);
+
+  // Whether every tensor lies where it lay and, where its elements matter, was not written since.
+  // arguments: a list or tuple of a call's tensors, which stand in for those bound by place.
+  bool Hold(PyObject* arguments) const;
+
+ private:
+  struct Row {
+    Py_ssize_t place;
+    PyObject* tensor;
+    void* data;
+    std::int64_t version;  // -1: its elements do not matter
+  };
+  void Clear();
+
+  std::vector<Row> rows_;
+};
+
+// anyop._anyop.BoundTensors and anyop._anyop.Captured.
+void InitCapturedTypes(PyObject* module);
+
+}  // namespace anyop::python

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// anyop._anyop.Captured: a graph that was made of a torch program, called directly. What a call
+// needs beside the graph is asked of `details`, an object of Python, only when something changed.
+#include "bound_tensors.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "bindings/calls/room.h"
+#include "graph/executable.h"
+#include "torch_api.h"
+
+namespace anyop::python {
+namespace {
+
+struct CapturedObject {
+  PyObject_HEAD vectorcallfunc call;
+  PyObject* graph;
+  PyObject* details;
+  BoundTensors* bound;
+  std::vector<std::int64_t>* sizes;  // of the last call that details.check allowed
+  bool has_conditions;
+};
+struct BoundObject {
+  PyObject_HEAD BoundTensors* bound;
+};
+
+// The sizes and strides of all tensors of a call, one after the other.
+void AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>* sizes) {
+  DLTensor t;
+  std::int64_t size;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!IsTorchTensor(args[i]) || !ViewTorch(static_cast<char*>(TorchImpl(args[i])), t, size)) {
+      continue;
+    }
+    sizes->push_back(t.ndim);
+    sizes->insert(sizes->end(), t.shape, t.shape + t.ndim);
+    if (t.strides) sizes->insert(sizes->end(), t.strides, t.strides + t.ndim);
+  }
+}
+
+void CheckConditions(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
+  static thread_local std::vector<std::int64_t> sizes;
+  sizes.clear();
+  AppendSizes(args, n, &sizes);
+  if (*self->sizes == sizes) return;
+  const Ref check = Checked(PyObject_GetAttrString(self->details, "check"));
+  Checked(PyObject_Vectorcall(check.get(), args, std::size_t(n), nullptr));
+  *self->sizes = sizes;
+}
+
+// The graph is made anew from what the tensors are now.
+void Refresh(CapturedObject* self) {
+  const Ref row = Checked(PyObject_CallMethod(self->details, "refresh", nullptr));
+  PyObject *graph, *rows;
+  if (!PyArg_ParseTuple(row.get(), "OO", &graph, &rows)) throw ErrorSet{};
+  self->bound->Set(rows);
+  Py_XSETREF(self->graph, Py_NewRef(graph));
+}
+
+// A call that the graph refused before it wrote anything, an argument with gaps for instance: the
+// details run the program itself where that is legal, else they raise the error again.
+PyObject* CallElsewhere(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const Ref owned[] = {Ref(type), Ref(value), Ref(trace)};
+  if (trace) PyException_SetTraceback(value, trace);
+  const Ref run = Checked(PyObject_GetAttrString(self->details, "elsewhere"));
+  Room<PyObject*, 16> given(std::size_t(n) + 1);
+  given[0] = value;
+  std::copy(args, args + n, given.data() + 1);
+  return PyObject_Vectorcall(run.get(), given.data(), std::size_t(n) + 1, nullptr);
+}
+
+PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_args,
+                       PyObject* keywords) {
+  auto* self = reinterpret_cast<CapturedObject*>(object);
+  try {
+    if (!self->bound->Hold(nullptr)) [[unlikely]]
+      Refresh(self);
+    if (self->has_conditions) CheckConditions(self, args, PyVectorcall_NARGS(n_args));
+    const Ref graph = Ref::Borrow(self->graph);  // another thread may refresh meanwhile
+    PyObject* made = PyObject_Vectorcall(graph.get(), args, n_args, keywords);
+    if (made || keywords || HasBegun()) return made;
+    if (!PyErr_ExceptionMatches(g_errors.error)) return nullptr;
+    return CallElsewhere(self, args, PyVectorcall_NARGS(n_args));
+  } catch (...) {
+    return SetPythonError();
+  }
+}
+
+// Captured(graph, details, rows of BoundTensors, whether details.check must see new sizes)
+PyObject* NewCaptured(PyTypeObject* type, PyObject* args, PyObject*) {
+  return Guarded([&] {
+    PyObject *graph, *details, *rows;
+    int has_conditions;
+    if (!PyArg_ParseTuple(args, "OOOp", &graph, &details, &rows, &has_conditions)) throw ErrorSet{};
+    Ref made = Checked(type->tp_alloc(type, 0));
+    auto* self = reinterpret_cast<CapturedObject*>(made.get());
+    self->call = CallCaptured;
+    self->bound = new BoundTensors;
+    self->sizes = new std::vector<std::int64_t>;
+    self->has_conditions = has_conditions != 0;
+    self->graph = Py_NewRef(graph);
+    self->details = Py_NewRef(details);
+    self->bound->Set(rows);
+    return made.release();
+  });
+}
+
+int TraverseCaptured(PyObject* object, visitproc visit, void* arg) {
+  auto* self = reinterpret_cast<CapturedObject*>(object);
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->graph);
+  Py_VISIT(self->details);
+  return 0;
+}
+int ClearCaptured(PyObject* object) {
+  auto* self = reinterpret_cast<CapturedObject*>(object);
+  Py_CLEAR(self->details);
+  return 0;
+}
+void FreeCaptured(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  auto* self = reinterpret_cast<CapturedObject*>(object);
+  Py_CLEAR(self->graph);
+  Py_CLEAR(self->details);
+  delete self->bound;
+  delete self->sizes;
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+// Everything else is asked of the details: report(), text, ...
+PyObject* GetAttribute(PyObject* object, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(object, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();
+  return PyObject_GetAttr(reinterpret_cast<CapturedObject*>(object)->details, name);
+}
+PyObject* Text(PyObject* object) {
+  return PyObject_Str(reinterpret_cast<CapturedObject*>(object)->graph);
+}
+PyObject* Show(PyObject* object) {
+  return PyObject_Repr(reinterpret_cast<CapturedObject*>(object)->graph);
+}
+
+PyMemberDef g_captured_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CapturedObject, call), READONLY, nullptr},
+    {"graph", T_OBJECT, offsetof(CapturedObject, graph), READONLY, "The anyop.Graph."},
+    {"details", T_OBJECT, offsetof(CapturedObject, details), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot g_captured_slots[] = {
+    {Py_tp_doc, const_cast<char*>("What anyop.torch.capture makes: call it with tensors.")},
+    {Py_tp_new, reinterpret_cast<void*>(&NewCaptured)},
+    {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&FreeCaptured)},
+    {Py_tp_traverse, reinterpret_cast<void*>(&TraverseCaptured)},
+    {Py_tp_clear, reinterpret_cast<void*>(&ClearCaptured)},
+    {Py_tp_getattro, reinterpret_cast<void*>(&GetAttribute)},
+    {Py_tp_str, reinterpret_cast<void*>(&Text)},
+    {Py_tp_repr, reinterpret_cast<void*>(&Show)},
+    {Py_tp_members, g_captured_members},
+    {0, nullptr}};
+PyType_Spec g_captured_spec = {
+    "anyop._anyop.Captured", sizeof(CapturedObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    g_captured_slots};
+
+PyObject* NewBound(PyTypeObject* type, PyObject* args, PyObject*) {
+  return Guarded([&] {
+    PyObject* rows;
+    if (!PyArg_ParseTuple(args, "O", &rows)) throw ErrorSet{};
+    Ref made = Checked(type->tp_alloc(type, 0));
+    auto* self = reinterpret_cast<BoundObject*>(made.get());
+    self->bound = new BoundTensors;
+    self->bound->Set(rows);
+    return made.release();
+  });
+}
+void FreeBound(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  delete reinterpret_cast<BoundObject*>(object)->bound;
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+PyObject* Hold(PyObject* object, PyObject* arguments) {
+  return Guarded([&] {
+    if (!PyList_Check(arguments) && !PyTuple_Check(arguments)) {
+      ThrowTypeError("hold takes a list or tuple of tensors.");
+    }
+    const bool holds = reinterpret_cast<BoundObject*>(object)->bound->Hold(arguments);
+    return PyBool_FromLong(holds);
+  });
+}
+
+PyObject* GraphHasBegun(PyObject*, PyObject*) { return PyBool_FromLong(HasBegun()); }
+
+PyMethodDef g_methods[] = {
+    {"graph_has_begun", GraphHasBegun, METH_NOARGS,
+     "graph_has_begun($module, /)\n--\n\nWhether this thread's last call of a graph came as far as "
+     "its first node."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMethodDef g_bound_methods[] = {{"hold", Hold, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyType_Slot g_bound_slots[] = {
+    {Py_tp_doc, const_cast<char*>("Tensors that a graph was made with.")},
+    {Py_tp_new, reinterpret_cast<void*>(&NewBound)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&FreeBound)},
+    {Py_tp_methods, g_bound_methods},
+    {0, nullptr}};
+PyType_Spec g_bound_spec = {"anyop._anyop.BoundTensors", sizeof(BoundObject), 0, Py_TPFLAGS_DEFAULT,
+                            g_bound_slots};
+
+}  // namespace
+
+void InitCapturedTypes(PyObject* module) {
+  for (const auto& [name, spec] :
+       {std::pair{"Captured", &g_captured_spec}, std::pair{"BoundTensors", &g_bound_spec}}) {
+    const Ref type = Checked(PyType_FromSpec(spec));
+    if (PyModule_AddObjectRef(module, name, type.get()) < 0) throw ErrorSet{};
+  }
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python
