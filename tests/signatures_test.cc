@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 
+#include "graph/ir/size_numbers.h"
 #include "runtime/registry.h"
 #include "signature/expression.h"
 #include "signature/generate.h"
@@ -279,6 +280,52 @@ TEST(Numbers, SymbolsOfAHostRequireWhatTheCheckRefuses) {
     ExpectNotWrong(c, got, want, [&](std::int64_t size) { return numbers.Reveal(size); });
   });
   EXPECT_GT(required, 1000);
+}
+
+// A polynomial over `symbols` that is `size` where they have these values.
+Size PolynomialOf(std::int64_t size, const std::vector<std::int64_t>& symbols, Random& random) {
+  const int k = int(random() % symbols.size());
+  const std::int64_t value = symbols[std::size_t(k)], factor = 1 + std::int64_t(random() % 3);
+  if (random() % 3 == 0) return Size(size);
+  if (size >= factor * value || random() % 4 == 0) {
+    return Size(factor) * Size::Symbol(k) + Size(size - factor * value);
+  }
+  return Size::Symbol(k) + Size(size - value);
+}
+
+TEST(Numbers, WhatIsProvenOfTheSizesOfAGraphHoldsAtEachSize) {
+  Random random(5);
+  int proven = 0, open = 0;
+  ForEachCall([&](const Contract& c, OwnedCall* call, const Answer& want) {
+    const std::vector<std::int64_t> symbols = {1, 2, 3, 8};
+    SizeNumbers numbers;
+    for (int s = 0; s < int(symbols.size()); ++s) numbers.AddSizeSymbol(s);
+    std::map<std::int64_t, Size> known;  // equal sizes are mostly the same polynomial
+    ForEachSize(c, call, [&](std::int64_t* size) {
+      if (!known.contains(*size) || random() % 8 == 0) {
+        known[*size] = PolynomialOf(*size, symbols, random);
+      }
+      *size = numbers.Bits(known[*size]);
+    });
+    const Answer got = Inferred(c, *call, 0, &numbers);
+    bool is_right = got.form >= 0 && numbers.is_sure();
+    const auto reveal = [&](std::int64_t size) {
+      if (!IsSymbol(size)) return size;
+      Number n;
+      n.symbol = SymbolOf(size);
+      return numbers.ToSize(n).At(symbols);
+    };
+    for (int r = 0; got.form >= 0 && r < c.n_results(); ++r) {
+      for (int k = 0; k < got.results[r].rank; ++k)
+        is_right &= reveal(got.results[r].shape[k]) >= 0;
+    }
+    EXPECT_TRUE(!is_right || want.form == got.form) << want.error;
+    EXPECT_TRUE(got.form >= 0 || want.form < 0) << got.error;
+    if (got.form >= 0 && want.form >= 0) ExpectNotWrong(c, got, want, reveal);
+    ++(is_right ? proven : open);
+  });
+  EXPECT_GT(proven, 1000);
+  EXPECT_GT(open, 1000);
 }
 
 }  // namespace

@@ -57,6 +57,22 @@ bool CountBytes(const CallState& s, int index, ResultShape* out, std::string* er
   return true;
 }
 
+// Whether two sizes that are not the same number differ, for a result that the caller gives. What
+// is not known for symbols is required.
+bool Differ(const CallState& s, int index, std::int64_t given, std::int64_t want) {
+  Symbols* const symbols = s.bindings.symbols;
+  const Number a = SizeNumber(s.bindings, given), b = SizeNumber(s.bindings, want);
+  if (a.known && b.known) return true;
+  if (a.is_unknown() || b.is_unknown() || symbols->IsSame(a, b)) return false;
+  const Number equal = Compute(symbols, NodeOp::kEq, a, b);
+  const Result& r = s.form().results[std::size_t(index)];
+  if (equal.symbol) {
+    symbols->requirements.push_back(
+        {equal, std::string(r.name) + " must be " + OneLine(r.tensor.text) + "."});
+  }
+  return equal.known && !equal.i;
+}
+
 bool CompareGiven(const CallState& s, int index, const ResultShape& want, std::string* error) {
   const anyop_value& v = s.frame[s.form().params.size() + std::size_t(index)];
   if (v.tag == ANYOP_NONE) return true;
@@ -71,7 +87,7 @@ bool CompareGiven(const CallState& s, int index, const ResultShape& want, std::s
   const bool rank_is_wrong = ranks_known && t.ndim != want.rank;
   int wrong = -1;  // the first wrong dimension
   for (int i = want.rank - 1; i >= 0 && ranks_known && !rank_is_wrong; --i) {
-    if (t.shape[i] != want.shape[i] && t.shape[i] >= 0 && want.shape[i] >= 0) wrong = i;
+    if (t.shape[i] != want.shape[i] && Differ(s, index, t.shape[i], want.shape[i])) wrong = i;
   }
   if (wrong < 0 && !dtype_is_wrong && !rank_is_wrong) return true;
   *error = WrongResult(s, index, t, dtype_is_wrong, wrong);

@@ -17,7 +17,8 @@ int InferPartial(const Contract& contract, const anyop_value* frame, std::uint64
                  ResultShape* results, std::string* error, Symbols* symbols = nullptr);
 
 // The whole contract as JSON: parameters with kinds and defaults, and per form the dimensions,
-// results and conditions, whose expressions are texts; facts (facts.h). dtypes is {"set": [...]}, {"var": name} or
+// results and conditions, whose expressions are texts; facts (facts.h). dtypes is {"set": [...]},
+// {"var": name} or
 // {"param": name}.
 std::string ContractJson(const Contract& contract);
 

@@ -28,12 +28,14 @@ inline Number Float(double v) { return {true, true, Fault::kNone, 0, 0, v}; }
 inline Number Unknown(Fault fault = Fault::kNone) { return {false, false, fault, 0, 0, 0}; }
 
 // In a call with symbols, 64 bits of this range are one, wherever the call has a number: a size, an
-// integer or its list's element, the bits of a float. Symbol 0 stands for an unknown number.
+// integer or its list's element, the bits of a float (a NaN that nothing computes). They are below
+// 0 as an integer. Symbol 0 stands for an unknown number.
+inline constexpr std::uint64_t kSymbolBits = 0xFFFDA17Eull << 32;
 inline std::int64_t BitsOfSymbol(std::uint32_t symbol) {
-  return INT64_MIN + 1 + std::int64_t(symbol);
+  return std::int64_t(kSymbolBits | symbol);
 }
-inline bool IsSymbol(std::int64_t bits) { return bits > INT64_MIN && bits <= BitsOfSymbol(~0u); }
-inline std::uint32_t SymbolOf(std::int64_t bits) { return std::uint32_t(bits - INT64_MIN - 1); }
+inline bool IsSymbol(std::int64_t bits) { return std::uint64_t(bits) >> 32 == kSymbolBits >> 32; }
+inline std::uint32_t SymbolOf(std::int64_t bits) { return std::uint32_t(bits); }
 
 // What must hold for a call to be right where that is neither true nor false for all sizes.
 struct Requirement {

@@ -100,7 +100,7 @@ std::vector<int> GraphBuilder::Call(Operator& op, std::vector<GraphArgument> arg
   const int number = int(graph_.nodes.size());
   for (int r = 0; r < op.n_results; ++r) {
     if (node.into >> r & 1 || options.declined >> r & 1) continue;
-    node.results[std::size_t(r)] = AddResult(node, number, r, r == 0 ? options.name : "");
+    node.results[std::size_t(r)] = AddResult(number, r, r == 0 ? options.name : "");
   }
   graph_.nodes.push_back(node);
   return node.results;
@@ -115,16 +115,16 @@ GraphArgument GraphBuilder::Evaluated(const Contract& contract, const GraphNode&
   return SizeArgument(size);
 }
 
-int GraphBuilder::AddResult(const GraphNode& node, int number, int r, std::string_view name) {
-  const ResultShape& shape = points_->tried(r);
+int GraphBuilder::AddResult(int number, int r, std::string_view name) {
+  const InferredResult& result = points_->inferred(r);
   GraphValue v;
-  v.dtype = shape.dtype;
+  v.dtype = result.dtype;
   v.node = number;
   v.result = r;
   std::vector<int> unknown;
-  for (int d = 0; d < shape.rank; ++d) {
-    Size& size = v.shape.emplace_back();
-    if (!points_->Fit(graph_, node, r, d, &size)) unknown.push_back(d);
+  for (const std::optional<Size>& size : result.shape) {
+    if (!size) unknown.push_back(int(v.shape.size()));
+    v.shape.push_back(size.value_or(Size()));
   }
   const int id = Add(std::move(v), name);
   points_->AddTried(graph_, id, r);

@@ -107,7 +107,7 @@ class GraphBuilder {
 
   int Add(GraphValue value, std::string_view name);
   int AddView(int base, GraphView view);
-  int AddResult(const GraphNode& node, int number, int result, std::string_view name);
+  int AddResult(int number, int result, std::string_view name);
   int NewSymbol(std::string name, int value, int dimension);
   void Complete(const Operator& op, std::vector<GraphArgument>* arguments) const;
   void CheckValue(int value, const char* what) const;
@@ -121,7 +121,7 @@ class GraphBuilder {
   std::map<std::string, int, std::less<>> symbols_;  // by name
   std::map<int, std::vector<int>> sizes_of_;         // by value: symbols that are its sizes
   std::string place_;
-  std::unique_ptr<GraphPoints> points_;  // concrete sizes at which everything is inferred
+  std::unique_ptr<GraphPoints> points_;  // infers calls, and tries what it cannot prove
 };
 
 }  // namespace anyop

@@ -26,6 +26,9 @@ TEST(GraphBuilder, MultipliesAndAddsSizes) {
   const int starts = b.Input("starts", "i64[k + 1]"), t = b.Input("t", "f32[n]");
   const int sums = b.Call("testing.segment_sum", {ValueArgument(t), ValueArgument(starts)})[0];
   EXPECT_EQ(ShowType(b.graph(), sums), "f32[k]");
+  const int even = b.Input("even", "f32[2*n*m + 2*k]");
+  const int half = b.Call("testing.every_other", {ValueArgument(even)})[0];
+  EXPECT_EQ(ShowType(b.graph(), half), "f32[n*m + k]");
 }
 
 TEST(GraphBuilder, NamesSizesThatNoPolynomialExpresses) {

@@ -2,9 +2,12 @@
 #include "graph/builder/points.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "platform/error.h"
 #include "runtime/operator.h"
+#include "signature/binding.h"
+#include "signature/symbolic.h"
 
 namespace anyop {
 namespace {
@@ -134,62 +137,115 @@ void GraphPoints::Infer(const Graph& graph, const GraphNode& node, Point* p) con
   anyop_value frame[kMaxParams + kMaxResults];
   FillFrame({graph, p->symbols, p->places, p->scalars}, node, frame, lists.data());
   Bindings bindings;
+  ResultShape results[kMaxResults];
   std::string error;
   const int form = Check(*op.contract, frame, &bindings, &error, ScalarParams(graph, node));
-  if (form < 0 || !InferResults(*op.contract, form, bindings, frame, p->results, &error)) {
+  if (form < 0 || !InferResults(*op.contract, form, bindings, frame, results, &error)) {
     Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
   }
   for (int r = 0; r < op.n_results; ++r) {
-    const ResultShape& s = p->results[r];
+    const ResultShape& s = results[r];
     p->tried.push_back(ContiguousLayout(s.dtype, {s.shape, std::size_t(s.rank)}));
   }
 }
 
+bool GraphPoints::FillSymbolic(const Graph& graph, const GraphNode& node, anyop_value* frame,
+                               std::vector<const DLTensor*>* lists) {
+  numbers_.Forget(n_numbers_);
+  for (std::size_t v = places_.size(); v < graph.values.size(); ++v) {
+    const GraphValue& value = graph.values[v];
+    std::vector<std::int64_t>& shape = shapes_.emplace_back();
+    for (const Size& s : value.shape) {
+      if (value.kind == GraphValue::kInput && s.symbol() >= 0) numbers_.AddSizeSymbol(s.symbol());
+      shape.push_back(numbers_.Bits(s));
+    }
+    DLTensor& t = tensors_.emplace_back();
+    t.dtype = ToDL(value.dtype);
+    t.ndim = int(shape.size());
+    t.shape = shape.data();
+    places_.push_back(value.kind == GraphValue::kScalar ? nullptr : &t);
+    anyop_value number{};  // of the call: which one nobody knows
+    number.tag = value.scalar == ParamKind::kFloat ? ANYOP_FLOAT : ANYOP_BOOL;
+    scalars_.push_back(number);
+  }
+  for (std::size_t s = 0; s < graph.symbols.size(); ++s) {
+    if (graph.symbols[s].value >= 0) numbers_.AddSizeSymbol(int(s));
+  }
+  n_numbers_ = numbers_.size();
+  lists->resize(ListElements(node) + 1);
+  FillFrame({graph, {}, places_, scalars_, &numbers_}, node, frame, lists->data());
+  return std::all_of(node.arguments.begin(), node.arguments.end(), [](const GraphArgument& a) {
+    const auto is_symbol = [](double f) { return IsSymbol(std::bit_cast<std::int64_t>(f)); };
+    return !IsSymbol(a.i) && !is_symbol(a.f) &&
+           std::none_of(a.ints.begin(), a.ints.end(), IsSymbol) &&
+           std::none_of(a.floats.begin(), a.floats.end(), is_symbol);
+  });
+}
+
+bool GraphPoints::Prove(const Graph& graph, const GraphNode& node) {
+  inferred_.clear();
+  const Operator& op = *node.op;
+  anyop_value frame[kMaxParams + kMaxResults];
+  std::vector<const DLTensor*> lists;
+  ResultShape results[kMaxResults];
+  std::string error;
+  bool is_sure = true;
+  try {
+    if (!FillSymbolic(graph, node, frame, &lists)) return false;
+    if (InferPartial(*op.contract, frame, ScalarParams(graph, node), results, &error, &numbers_) <
+        0) {
+      return false;
+    }
+  } catch (const Error&) {  // beyond what a polynomial holds
+    return false;
+  }
+  for (int r = 0; r < op.n_results; ++r) {
+    InferredResult& result = inferred_.emplace_back();
+    result.dtype = results[r].dtype;
+    for (int k = 0; k < results[r].rank; ++k) {
+      const std::int64_t bits = results[r].shape[k];
+      std::optional<Size>& size = result.shape.emplace_back();
+      if (bits == -1) continue;
+      Number n = Int(bits);
+      if (IsSymbol(bits)) n.known = false, n.symbol = SymbolOf(bits);
+      size = numbers_.ToSize(n);
+    }
+  }
+  for (const InferredResult& result : inferred_) {
+    for (const auto& size : result.shape) is_sure &= size && numbers_.IsAtLeast(*size, 0);
+  }
+  return is_sure && numbers_.is_sure();
+}
+
+// Where sizes are beyond what polynomials hold: their number only.
+void GraphPoints::InferFromTried() {
+  const auto alive =
+      std::find_if(points_.begin(), points_.end(), [](const Point& p) { return p.is_alive; });
+  for (const Layout& l : alive->tried) {
+    inferred_.push_back({l.dtype, std::vector<std::optional<Size>>(std::size_t(l.rank))});
+  }
+}
+
 std::string GraphPoints::TryNode(const Graph& graph, const GraphNode& node) {
-  return Try(graph, [&](Point& p) { Infer(graph, node, &p); });
+  const bool is_right = Prove(graph, node);
+  if (!is_right) {
+    const std::string error = Try(graph, [&](Point& p) { Infer(graph, node, &p); });
+    if (error.empty() && inferred_.empty()) InferFromTried();
+    return error;
+  }
+  return Try(graph, [&](Point& p) {
+    for (const InferredResult& r : inferred_) {
+      std::vector<std::int64_t> shape;
+      for (const auto& size : r.shape) shape.push_back(size->At(p.symbols));
+      p.tried.push_back(ContiguousLayout(r.dtype, shape));
+    }
+  });
 }
 
 void GraphPoints::AddTried(const Graph&, int value, int result) {
   for (Point& p : points_) {
     AddLayout(&p, value, p.is_alive ? p.tried[std::size_t(result)] : Layout{});
   }
-}
-
-const ResultShape& GraphPoints::tried(int result) const {
-  for (const Point& p : points_) {
-    if (p.is_alive) return p.results[result];
-  }
-  return points_[0].results[result];
-}
-
-std::vector<KnownSize> GraphPoints::Known(const Graph& graph, const GraphNode& node) const {
-  std::vector<KnownSize> known;
-  const auto add = [&](const Size& size) {
-    if (size.is_constant()) return;
-    for (const KnownSize& k : known) {
-      if (k.size == size) return;
-    }
-    KnownSize k{size, {}};
-    for (const Point& p : points_) {
-      if (p.is_alive) k.at.push_back(size.At(p.symbols));
-    }
-    known.push_back(std::move(k));
-  };
-  const auto add_symbols = [&](const Size& size) {
-    for (const SizeTerm& t : size.terms()) {
-      for (const int s : t.symbols) add(Size::Symbol(s));
-    }
-  };
-  for (const GraphArgument& a : node.arguments) {
-    if (a.kind == GraphArgument::kSize) add(a.size);
-    for (const int value : a.values) {
-      const GraphValue& v = graph.value(value);
-      if (v.symbol >= 0) add(Size::Symbol(v.symbol));
-      for (const Size& s : v.shape) add(s);
-    }
-  }
-  for (std::size_t i = 0, n = known.size(); i < n; ++i) add_symbols(Size(known[i].size));
-  return known;
 }
 
 bool GraphPoints::Holds(const Graph& graph, const Contract& contract, const GraphNode& node,
@@ -214,25 +270,22 @@ int GraphPoints::alive() const {
 }
 
 bool GraphPoints::Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
-                           const Expression& expression, Size* size) const {
-  std::vector<std::int64_t> at;
-  const bool holds = Holds(graph, contract, node, [&](const Tried& t) {
-    const int root = expression.node[std::size_t(t.form)];
-    if (root < 0) return false;
-    const Number n = anyop::Evaluate(contract, t.form, root, t.bindings, t.frame);
-    at.push_back(n.i);
-    return n.known && !n.is_float;
-  });
-  return holds && FitSize(at, Known(graph, node), size);
-}
-
-bool GraphPoints::Fit(const Graph& graph, const GraphNode& node, int result, int dimension,
-                      Size* size) const {
-  std::vector<std::int64_t> at;
-  for (const Point& p : points_) {
-    if (p.is_alive) at.push_back(p.results[result].shape[dimension]);
+                           const Expression& expression, Size* size) {
+  anyop_value frame[kMaxParams + kMaxResults];
+  std::vector<const DLTensor*> lists;
+  if (!FillSymbolic(graph, node, frame, &lists)) return false;
+  for (int form = 0; form < int(contract.forms.size()); ++form) {
+    if (FormFits(contract, form, frame, 0) == Fit::kNo) continue;
+    Bindings bindings;
+    std::string error;
+    const std::uint64_t unknown = ScalarParams(graph, node);
+    const int root = expression.node[std::size_t(form)];
+    if (root < 0 || !CheckForm(contract, form, frame, &bindings, &error, unknown, &numbers_)) break;
+    const Number n = anyop::Evaluate(contract, form, root, bindings, frame);
+    if (!n.is_unknown() && !n.is_float) *size = numbers_.ToSize(n);
+    return !n.is_unknown() && !n.is_float;
   }
-  return FitSize(at, Known(graph, node), size);
+  return false;
 }
 
 }  // namespace anyop

@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concrete sizes at which a graph under construction is inferred: a signature knows every rule
-// about sizes, and says of a call with numbers whether it is right and what it returns.
+// How a graph under construction is inferred. The signature of each call is evaluated over the
+// sizes of the graph (size_numbers.h), which says what the call returns and, mostly, that it is
+// right. What is right at some sizes only (a view, a call that asks for equal sizes, a fusion)
+// cannot be decided so: it is tried at concrete sizes.
 #pragma once
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "graph/builder/fit.h"
 #include "graph/ir/frame.h"
 #include "graph/ir/layout.h"
 #include "signature/check.h"
 
 namespace anyop {
+
+// What a call returns. A size that is no polynomial over sizes of the graph is unknown.
+struct InferredResult {
+  DType dtype;
+  std::vector<std::optional<Size>> shape;
+};
 
 // Each point gives every symbol a number. A call that is right at fewer than two points that were
 // right so far is refused; points at which it is wrong are given up (a size of 64 may be too large
@@ -38,18 +46,18 @@ class GraphPoints {
   std::string TryNode(const Graph& graph, const GraphNode& node);
   // Makes what was tried, result `result` of it, the layout of a value.
   void AddTried(const Graph& graph, int value, int result);
-  const ResultShape& tried(int result) const;
-  // The size of a result that was tried as a polynomial over sizes of the graph; false: none found.
-  bool Fit(const Graph& graph, const GraphNode& node, int result, int dimension, Size* size) const;
+  // A result of the node that was tried.
+  const InferredResult& inferred(int result) const { return inferred_[std::size_t(result)]; }
   // Whether the signature takes a call at each point that is left and f holds there. contract: that
   // the call is read by.
   bool Holds(const Graph& graph, const Contract& contract, const GraphNode& node,
              const std::function<bool(const Tried&)>& f) const;
   // How many points are left.
   int alive() const;
-  // Likewise a whole-numbered expression over the sizes of a call. contract: the expression's.
+  // A whole-numbered expression over the sizes of a call as a polynomial over sizes of the graph;
+  // false: it is none. contract: the expression's.
   bool Evaluate(const Graph& graph, const Contract& contract, const GraphNode& node,
-                const Expression& expression, Size* size) const;
+                const Expression& expression, Size* size);
 
  private:
   struct Point {
@@ -59,25 +67,36 @@ class GraphPoints {
     std::vector<const DLTensor*> places;  // by value, null for numbers
     std::vector<anyop_value> scalars;
     std::vector<Layout> tried;  // of the last view or node
-    ResultShape results[kMaxResults];
     bool is_alive = true;
     std::string error;
   };
 
   using Attempt = std::function<void(Point&)>;  // throws Error
+  // Over the sizes of the graph; false if it is not sure to be right. Fills inferred_ where it can.
+  bool Prove(const Graph& graph, const GraphNode& node);
+  // Writes a node's frame over numbers_; false where a literal of the call looks like a symbol.
+  bool FillSymbolic(const Graph& graph, const GraphNode& node, anyop_value* frame,
+                    std::vector<const DLTensor*>* lists);
 
   std::string Try(const Graph& graph, const Attempt& f);
   void AddLayout(Point* point, int value, const Layout& layout) const;
   void AddTensorAt(const Graph& graph, int value, Point* point) const;
   void AddScalarAt(const Graph& graph, int value, Point* point) const;
   void Infer(const Graph& graph, const GraphNode& node, Point* point) const;
+  void InferFromTried();
   // Everything so far at the sizes of a point's free symbols. Throws Error where it is wrong there.
   void Rebuild(const Graph& graph, Point* point) const;
   // Adds points at which the graph so far and f are right, other orders of the sizes first.
   void Search(const Graph& graph, const Attempt& f);
-  std::vector<KnownSize> Known(const Graph& graph, const GraphNode& node) const;
 
   std::deque<Point> points_;  // tensors of a point point into it
+  SizeNumbers numbers_;
+  std::size_t n_numbers_ = 0;  // of them, the sizes of values; the others are of the last call
+  std::deque<std::vector<std::int64_t>> shapes_;  // by value, over numbers_
+  std::deque<DLTensor> tensors_;
+  std::vector<const DLTensor*> places_;  // null for numbers
+  std::vector<anyop_value> scalars_;
+  std::vector<InferredResult> inferred_;
 };
 
 }  // namespace anyop

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/ir/frame.h"
 
+#include <bit>
+
 #include "runtime/operator.h"
 
 namespace anyop {
@@ -14,9 +16,9 @@ anyop_value TensorValue(const DLTensor* t) {
 }
 
 // A whole number for a float parameter, a bool for a whole one: as the parameter wants it.
-anyop_value Fitted(ParamKind kind, anyop_value v) {
+anyop_value Fitted(ParamKind kind, anyop_value v, bool has_symbols) {
   if (kind == ParamKind::kFloat && v.tag == ANYOP_INT) {
-    v.f = double(v.i);
+    v.f = has_symbols && IsSymbol(v.i) ? std::bit_cast<double>(v.i) : double(v.i);
     v.tag = ANYOP_FLOAT;
   }
   return v;
@@ -40,7 +42,7 @@ class FrameFiller {
       for (const int i : a.values) *lists_++ = source_.tensors[std::size_t(i)];
     } else if (a.kind == GraphArgument::kSize) {
       v.tag = ANYOP_INT;
-      v.i = a.size.At(source_.symbols);
+      v.i = source_.numbers ? source_.numbers->Bits(a.size) : a.size.At(source_.symbols);
     } else if (a.kind == GraphArgument::kWord) {
       v.index = std::uint16_t(op_.contract->word(place, a.word));
     }
@@ -101,7 +103,8 @@ void FillFrame(const FrameSource& source, const GraphNode& node, anyop_value* fr
   FrameFiller filler(source, op, lists);
   for (int i = 0; i < op.n_params; ++i) {
     const ParamKind kind = op.contract->forms[0].params[std::size_t(i)].kind;
-    frame[i] = Fitted(kind, filler.ValueOf(node.arguments[std::size_t(i)], i));
+    frame[i] =
+        Fitted(kind, filler.ValueOf(node.arguments[std::size_t(i)], i), source.numbers != nullptr);
   }
   for (int r = 0; r < op.n_results; ++r) {
     frame[op.n_params + r] = {};

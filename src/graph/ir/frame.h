@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "graph/ir/size_numbers.h"
 
 namespace anyop {
 
@@ -14,6 +15,7 @@ struct FrameSource {
   std::span<const std::int64_t> symbols;
   std::span<const DLTensor* const> tensors;  // by value; null for those that are no tensors
   std::span<const anyop_value> scalars;      // by value
+  SizeNumbers* numbers = nullptr;            // where sizes are symbols, not numbers of `symbols`
 };
 
 // Writes parameters and results of `node` to `frame`: n_params + n_results values that point into

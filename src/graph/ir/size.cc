@@ -59,6 +59,36 @@ Size operator*(const Size& a, const Size& b) {
   return product;
 }
 
+namespace {
+
+// Of the highest degree, and among these the last one: products keep this order.
+const SizeTerm& Leading(const Size& size) {
+  return *std::max_element(
+      size.terms().begin(), size.terms().end(), [](const SizeTerm& a, const SizeTerm& b) {
+        return a.symbols.size() != b.symbols.size() ? a.symbols.size() < b.symbols.size()
+                                                    : a.symbols < b.symbols;
+      });
+}
+
+}  // namespace
+
+bool DivideExactly(const Size& a, const Size& b, Size* quotient) {
+  Size rest = a, q;
+  while (!rest.terms().empty()) {
+    const SizeTerm &x = Leading(rest), &y = Leading(b);
+    if (x.factor == INT64_MIN || x.factor % y.factor) return false;
+    SizeTerm term{x.factor / y.factor, {}};
+    std::set_difference(x.symbols.begin(), x.symbols.end(), y.symbols.begin(), y.symbols.end(),
+                        std::back_inserter(term.symbols));
+    if (term.symbols.size() + y.symbols.size() != x.symbols.size()) return false;
+    const Size part(std::move(term));
+    rest = rest - part * b;
+    q = q + part;
+  }
+  *quotient = q;
+  return true;
+}
+
 std::int64_t Size::At(std::span<const std::int64_t> symbols) const {
   std::int64_t sum = 0;
   bool overflows = false;

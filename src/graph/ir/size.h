@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace anyop {
@@ -24,11 +25,8 @@ class Size {
   Size(std::int64_t constant) {
     if (constant) terms_.push_back({constant, {}});
   }
-  static Size Symbol(int symbol) {
-    Size s;
-    s.terms_.push_back({1, {symbol}});
-    return s;
-  }
+  static Size Symbol(int symbol) { return Size(SizeTerm{1, {symbol}}); }
+  explicit Size(SizeTerm term) { terms_.push_back(std::move(term)); }  // its factor is not 0
 
   bool is_constant() const {
     return terms_.empty() || (terms_.size() == 1 && terms_[0].symbols.empty());
@@ -56,6 +54,9 @@ class Size {
 
   std::vector<SizeTerm> terms_;  // no factor is 0
 };
+
+// a = quotient * b with whole factors, at all sizes. False if there is no such quotient.
+bool DivideExactly(const Size& a, const Size& b, Size* quotient);
 
 // "2*n + 1"; name: of a symbol, by its number.
 std::string Show(const Size& size, const std::function<const std::string&(int)>& name);
