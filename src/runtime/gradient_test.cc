@@ -61,11 +61,12 @@ TEST(Gradient, IsWiredByNames) {
 }
 
 TEST(Gradient, IsPartOfTheInformation) {
-  EXPECT_NE(InfoJson(*Find("testing.affine"))
-                .find("\"gradient\": {\"op\": \"testing.affine_backward\", \"sources\": "
-                      "[[\"result_gradient\", \"y\"], [\"param\", \"s\"], [\"param\", \"b\"], "
-                      "[\"result\", \"y\"]], \"targets\": [\"x\", \"b\"], \"words\": {}}, \"params\""),
-            std::string::npos);
+  EXPECT_NE(
+      InfoJson(*Find("testing.affine"))
+          .find("\"gradient\": {\"op\": \"testing.affine_backward\", \"sources\": "
+                "[[\"result_gradient\", \"y\"], [\"param\", \"s\"], [\"param\", \"b\"], "
+                "[\"result\", \"y\"]], \"targets\": [\"x\", \"b\"], \"words\": {}}, \"params\""),
+      std::string::npos);
   EXPECT_NE(InfoJson(*Find("testing.axpy")).find("\"gradient\": null, \"params\""),
             std::string::npos);
   EXPECT_NE(InfoText(*Find("testing.affine")).find("Gradient: testing.affine_backward, of x, b\n"),
