@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small random models of the architectures of transformers.
 
-    python python/tests/torch/architectures.py [--every-mode] [name ...]
+    python python/tests/torch/architectures.py [--every-mode | --speed] [name ...]
 
 prints how often each of their compiled graphs calls the host: with a static cache and a padded
-prompt, or in each mode.
+prompt, or in each mode. With --speed: how long Inductor and anyop take for a prompt and for one
+more word, as parts of torch's time, least times of calls in turns; and how much of the time of
+compilation goes into the lowering that is tried first.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import torch
@@ -214,8 +217,71 @@ def calls_of(
     return host_calls()
 
 
+def steps(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """Programs and their arguments: a prompt, or all that an encoder reads, and one word more."""
+    model = model_of(name)
+    if name in ENCODERS:
+        return {"whole": (model.forward, inputs_of(name))}
+    if name in ENCODER_DECODERS:
+        sound = torch.randn(2, 8, 20, generator=torch.Generator().manual_seed(0))
+        given = {"input_features": sound} if name == "whisper" else {"input_ids": words(2)}
+        return {"whole": (model.forward, {**given, "decoder_input_ids": words(2, 4)})}
+    from transformers import StaticCache
+
+    ids = words(2)
+    made = {"prompt": (model.forward, {"input_ids": ids, "use_cache": False})}
+    if name not in ("mamba", "qwen3_next", "lfm2", "mpt"):  # their states are no such cache
+        cache = StaticCache(config=model.config, max_cache_len=32)
+        with torch.no_grad():
+            model(input_ids=ids, past_key_values=cache, use_cache=True)
+        more = {"input_ids": ids[:, -1:], "position_ids": torch.full((2, 1), PROMPT)}
+        made["word"] = (model.forward, {**more, "past_key_values": cache, "use_cache": True})
+    return made
+
+
+class _Clock:
+    """Seconds in a method, of all calls that are not within another."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.seconds, self.is_in, method = 0.0, False, getattr(owner, name)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            outer, self.is_in, start = self.is_in, True, time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.is_in = outer
+                self.seconds += 0.0 if outer else time.perf_counter() - start
+
+        setattr(owner, name, timed)
+
+
+def speed(names: Any, rounds: int = 30) -> None:
+    import anyop
+    from anyop.torch._compile.program import Program
+    from anyop.torch._lower.lower import Lowering
+
+    trial, made = _Clock(Lowering, "try_nodes"), _Clock(Program, "make")
+    print(f"{'model':12} {'step':7} {'torch, ms':>10} {'inductor':>9} {'anyop':>9}")
+    for name in names:
+        for step, (program, given) in steps(name).items():
+            torch._dynamo.reset()
+            rows = anyop.torch.compare(program, **given, rounds=rounds)
+            times = {row["way"]: row["least_ms"] for row in rows}
+            ratios = [times[way] / times["torch"] for way in ("inductor", "anyop")]
+            note = "" if ratios[1] <= 1 else "slower than torch"
+            note = note or ("Inductor is faster" if ratios[0] < ratios[1] else "")
+            shown = " ".join(f"{ratio:9.2f}" for ratio in ratios)
+            print(f"{name:12} {step:7} {times['torch']:10.3f} {shown} {note}", flush=True)
+    share = trial.seconds / max(made.seconds, 1e-9)
+    print(f"lowering: {made.seconds:.1f} s, {share:.0%} of them the one that is tried first")
+
+
 def main(words: list[str]) -> None:
     names = [w for w in words if not w.startswith("-")] or EVERY
+    if "--speed" in words:
+        speed(names)
+        return
     is_every = "--every-mode" in words
     print(f"{'model':12} {'mode':27} {'graph':14} {'nodes':>6} {'host calls':>11}")
     for name in names:
