@@ -77,6 +77,17 @@ TEST(Environment, NamesTheNearestOfAnUnknownVariable) {
             "mean 'ANYOP_THREADS'?");
 }
 
+TEST(Environment, ACacheFolderIsOursOrInTheUsers) {
+  const Setting home("HOME", "/home/me"), none("XDG_CACHE_HOME", "");
+  EXPECT_EQ(CacheFolder(), "/home/me/.cache/anyop");
+  const Setting users("XDG_CACHE_HOME", "/caches");
+  EXPECT_EQ(CacheFolder(), "/caches/anyop");
+  const Setting ours("ANYOP_CACHE", "/ours");
+  EXPECT_EQ(CacheFolder(), "/ours");
+  const Setting no_ours("ANYOP_CACHE", ""), no_users("XDG_CACHE_HOME", ""), no_home("HOME", "");
+  EXPECT_EQ(CacheFolder(), "");
+}
+
 TEST(Environment, HasASentenceForEveryVariable) {
   for (const EnvironmentVariable& v : EnvironmentVariables()) {
     EXPECT_TRUE(v.name.starts_with("ANYOP_")) << v.name;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands: `anyop list | explain | graph | generate | doctor | tune | new | docs | stubs | ...`."""
+"""Commands: `anyop list | explain | graph | generate | doctor | tune | new | docs | ...`."""
 
 from __future__ import annotations
 
