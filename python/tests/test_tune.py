@@ -140,7 +140,12 @@ def test_choices_of_other_operators_stay(probe: Any, file: Path) -> None:
 
 
 def test_processes_that_tune_at_once_leave_a_whole_file(probe_file: Path, file: Path) -> None:
-    script = "import sys, anyop\nop = anyop.load(sys.argv[1]).either\nfor _ in range(20): anyop.tune(op)"
+    script = """
+import sys, anyop
+either = anyop.load(sys.argv[1]).either
+for _ in range(20):
+    anyop.tune(either)
+"""
     both = [subprocess.Popen([sys.executable, "-c", script, str(probe_file)]) for _ in range(2)]
     assert [one.wait() for one in both] == [0, 0]
     assert anyop._anyop.read_tuned(file)[1] == ""
