@@ -95,7 +95,7 @@ class Lowering:
         self.parts: list[Any] = []
         self.constants: dict[Node, torch.Tensor] = {}
         self.made_tensors: list[torch.Tensor] = []
-        self.made_starts: dict[Any, Value] = {}
+        self.made_values: dict[Any, Value] = {}  # by what they are
         self.made_rows: dict[Any, Value] = {}
         self.names = {self.sizes.name(s) for s in self.symbols()}  # that are taken
         self.token = torch.zeros(1, dtype=torch.uint8)  # random parts write it, which orders them
@@ -371,8 +371,8 @@ class Lowering:
 
     def starts(self, batch: int, length: Any) -> Value:
         """i32[batch + 1]: where each sequence of so many tokens begins, and where the last ends."""
-        key = (batch, str(length))
-        found = self.made_starts.get(key)
+        key = ("starts", batch, str(length))
+        found = self.made_values.get(key)
         if found is not None:
             return found
         if isinstance(length, int):
@@ -386,8 +386,31 @@ class Lowering:
             part = Part(run, ["arange"], "")
             self.parts.append(part)
             made = operator(["n: int"], [f"y0: i32[{batch + 1}]"], TORCH)(part.number, length)
-        self.made_starts[key] = made
+        self.made_values[key] = made
         return made
+
+    def wrapped(self, index: Value, length: Any, wraps: bool) -> Value:
+        """i64: numbers of rows below `length`, looked at once for all who take the same."""
+        key = ("wrapped", index._id, str(length), wraps)
+        if key not in self.made_values:
+            self.made_values[key] = aten.operator("wrap_index")(index, length, wraps)
+        return self.made_values[key]
+
+    def slots(self, index: Value, blocks: Any, length: Any) -> Value:
+        """i64[blocks * n]: the rows index[n] of each of so many blocks of `length` rows."""
+        key = ("slots", index._id, str(blocks), str(length))
+        if key not in self.made_values:
+
+            def run(blocks: int, length: int, index: torch.Tensor) -> torch.Tensor:
+                first = torch.arange(blocks).unsqueeze(1) * length
+                return (first + index).flatten()
+
+            part = Part(run, ["arange"], "")
+            self.parts.append(part)
+            given = ["b: int", "n: int", "x: i64[t]"]
+            made = operator(given, ["y0: i64[b*t]"], TORCH)(part.number, blocks, length, index)
+            self.made_values[key] = made
+        return self.made_values[key]
 
     def accept(self, node: Node, made: Any) -> None:
         """Takes what a converter made, if it is what torch would have made."""

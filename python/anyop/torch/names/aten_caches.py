@@ -19,7 +19,7 @@ from anyop.torch.names.aten import operator
 from anyop.torch.names.aten_composites import flat
 
 _aten = torch.ops.aten
-_MAX_BATCH = 16  # one call per row of the batch
+_MAX_BATCH = 16  # up to here one call per row of the batch, beyond it slots that the host makes
 
 
 def _write(
@@ -47,9 +47,11 @@ def _write(
     into, given = four(cache), four(rows)
     assert into is not None and given is not None
     batch = into.shape[0]
+    index = lowering.wrapped(index, cache.shape[dim], wraps)
     if not isinstance(batch, int) or batch > _MAX_BATCH:
-        return NotImplemented
-    index = operator("wrap_index")(index, cache.shape[dim], wraps)
+        slots = lowering.slots(index, batch, cache.shape[dim])
+        operator("reshape_and_cache")(flat(lowering, given), None, into, None, slots)
+        return cache
     for b in range(batch):
         one = into[b : b + 1]
         operator("reshape_and_cache")(flat(lowering, given[b : b + 1]), None, one, None, index)
