@@ -48,3 +48,11 @@ def test_opcheck_of_the_out_and_in_place_variants(op: str, form: int) -> None:
 def test_opcheck_of_the_schema(op: str) -> None:
     args: tuple[Any, ...] = tuple(example(op, dtype="f32").torch_values)
     torch.library.opcheck(torch_op(op), args, test_utils=("test_schema", "test_faketensor"))
+
+
+def test_a_result_without_dimensions_over_sizes_that_nobody_knows() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    traced = make_fx(torch.ops.anyop.argmax, tracing_mode="symbolic")(torch.randn(4))
+    (made,) = [n.meta["val"] for n in traced.graph.nodes if n.op == "call_function"]
+    assert tuple(made.shape) == ()

@@ -80,16 +80,17 @@ class Fake:
     def infer_symbolic(self, call: Call) -> list[tuple[str, tuple[Any, ...]]]:
         op = self.op
 
-        def sizes(text: str, t: torch.Tensor) -> symbolic.TensorType:
+        def typed(text: str, t: torch.Tensor) -> symbolic.TensorType:
             return symbolic.TensorType(dtype_name(op, text, t), tuple(t.shape))
 
-        arguments = shapes.describe(op, call.values, sizes, NAMES)
+        arguments = shapes.describe(op, call.values, typed, NAMES)
         inference = symbolic.infer(op.name, arguments, _TorchHost())
         for assertion in inference.assertions:
             torch._check_value(assertion.holds, lambda a=assertion: a.text)
         for i, out in enumerate(call.outs):
             self.check_out(i, out, inference.results[i])
-        return [(t.dtype, shapes.sizes_of(t) or (0,)) for t in inference.results]
+        found = [(t.dtype, shapes.sizes_of(t)) for t in inference.results]
+        return [(dtype, (0,) if sizes is None else sizes) for dtype, sizes in found]
 
     def check_out(self, i: int, out: torch.Tensor, wanted: symbolic.TensorType) -> None:
         name, text = self.op.display_name, self.op.out_names[i]

@@ -389,11 +389,11 @@ class Lowering:
         self.made_values[key] = made
         return made
 
-    def wrapped(self, index: Value, length: Any, wraps: bool) -> Value:
-        """i64: numbers of rows below `length`, looked at once for all who take the same."""
-        key = ("wrapped", index._id, str(length), wraps)
+    def once(self, name: str, index: Value, *numbers: Any) -> Value:
+        """A call of an operator on an index, for all who ask for the same."""
+        key = (name, index._id, *map(str, numbers))
         if key not in self.made_values:
-            self.made_values[key] = aten.operator("wrap_index")(index, length, wraps)
+            self.made_values[key] = aten.operator(name)(index, *numbers)
         return self.made_values[key]
 
     def slots(self, index: Value, blocks: Any, length: Any) -> Value:

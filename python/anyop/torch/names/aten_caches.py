@@ -47,7 +47,7 @@ def _write(
     into, given = four(cache), four(rows)
     assert into is not None and given is not None
     batch = into.shape[0]
-    index = lowering.wrapped(index, cache.shape[dim], wraps)
+    index = lowering.once("wrap_index", index, cache.shape[dim], wraps)
     if not isinstance(batch, int) or batch > _MAX_BATCH:
         slots = lowering.slots(index, batch, cache.shape[dim])
         operator("reshape_and_cache")(flat(lowering, given), None, into, None, slots)
