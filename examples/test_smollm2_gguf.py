@@ -146,6 +146,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
     new = bytearray(data)
     header = len(data) - 26000 if len(data) > 30000 else len(data) // 2
     for _ in range(chance.randint(1, 4)):
+        if not new:  # cut off at its beginning
+            break
         at = chance.randrange(len(new))
         if chance.random() < 0.9:
             at = chance.randrange(min(header, len(new)))

@@ -227,6 +227,9 @@ class Repairer {
     const bool in_a = free_a && (!free_b || random_() % 2);
     const Number other = draft_.Eval(in_a ? n.b : n.a);
     if (!other.known || other.is_float) return false;
+    // Sums and products of these fit; no generated call needs larger ones.
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    if (std::max(target, other.i) > kMost || std::min(target, other.i) < -kMost) return false;
     const int side = in_a ? n.a : n.b;
     switch (n.op) {
       case NodeOp::kAdd:
