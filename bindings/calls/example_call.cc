@@ -11,47 +11,24 @@ Ref Pair(const char* format, PyObject* first, PyObject* second) {
   return Checked(Py_BuildValue(format, first, second));
 }
 
-template <class T, class F>
-Ref ListOf(const T* items, std::size_t n, F convert) {
-  Ref list = Checked(PyList_New(Py_ssize_t(n)));
-  for (std::size_t i = 0; i < n; ++i) {
-    PyList_SET_ITEM(list.get(), Py_ssize_t(i), convert(items[i]).release());
-  }
-  return list;
-}
-
-Ref IntList(const std::int64_t* items, std::size_t n) {
-  return ListOf(items, n, [](std::int64_t i) { return Checked(PyLong_FromLongLong(i)); });
-}
-
 // ("f32", [2, 3])
 Ref TensorType(const DLTensor& t) {
   const std::string_view name = Name(DType(FromDL(t.dtype)));
-  return Pair("(OO)", ToPython(name).get(), IntList(t.shape, std::size_t(t.ndim)).get());
+  const Ref shape = ListOf(t.shape, std::size_t(t.ndim),
+                           [](std::int64_t n) { return Checked(PyLong_FromLongLong(n)); });
+  return Pair("(OO)", ToPython(name).get(), shape.get());
 }
 
-Ref ToObject(const anyop_value& v) {
+Ref Argument(const anyop_value& v) {
   switch (v.tag) {
-    case ANYOP_NONE:
-      return Ref::Borrow(Py_None);
-    case ANYOP_BOOL:
-      return Ref(PyBool_FromLong(long(v.i)));
-    case ANYOP_INT:
-      return Checked(PyLong_FromLongLong(v.i));
-    case ANYOP_FLOAT:
-      return Checked(PyFloat_FromDouble(v.f));
-    case ANYOP_WORD:
-      return ToPython(std::string_view(v.s, v.count));
     case ANYOP_DTYPE:
       return ToPython(Name(DType(v.i)));
     case ANYOP_TENSOR:
       return TensorType(*v.t);
     case ANYOP_TENSORS:
       return ListOf(v.ts, v.count, [](const DLTensor* t) { return TensorType(*t); });
-    case ANYOP_INTS:
-      return IntList(v.is, v.count);
     default:
-      return ListOf(v.fs, v.count, [](double f) { return Checked(PyFloat_FromDouble(f)); });
+      return ToObject(v);
   }
 }
 
@@ -99,7 +76,7 @@ PyObject* ExampleCall(PyObject*, PyObject* args) {
     if (!call) return Py_NewRef(Py_None);
     Ref list = Checked(PyList_New(info.n_params));
     for (int i = 0; i < info.n_params; ++i) {
-      const Ref value = ToObject(call->call[i]), rule = RuleOf(contract, *call, i);
+      const Ref value = Argument(call->call[i]), rule = RuleOf(contract, *call, i);
       PyList_SET_ITEM(list.get(), i, Pair("(OO)", value.get(), rule.get()).release());
     }
     return list.release();

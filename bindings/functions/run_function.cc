@@ -98,7 +98,7 @@ class FunctionRun {
     Ref objects[kMaxParams + 1];
     PyObject* arguments[kMaxParams + 1];
     for (int i = 0; i < n; ++i) {
-      objects[i] = ToObject(info_.params[std::size_t(i)], frame_[i], own ? (*own)[i] : nullptr);
+      objects[i] = Argument(info_.params[std::size_t(i)], frame_[i], own ? (*own)[i] : nullptr);
       arguments[i] = objects[i].get();
     }
     Ref results, keywords;
@@ -194,38 +194,17 @@ class FunctionRun {
     return list;
   }
 
-  template <class F>
-  static Ref List(const anyop_value& v, F&& element) {
-    Ref list = Checked(PyList_New(v.count));
-    for (std::uint32_t i = 0; i < v.count; ++i) {
-      PyList_SET_ITEM(list.get(), Py_ssize_t(i), Checked(element(i)).release());
-    }
-    return list;
-  }
-
-  Ref ToObject(const Parameter& param, const anyop_value& v, PyObject* own) {
+  Ref Argument(const Parameter& param, const anyop_value& v, PyObject* own) {
     const Access access = param.is_mut ? Access::kWrite : Access::kRead;
     switch (v.tag) {
-      case ANYOP_BOOL:
-        return Ref::Borrow(v.i ? Py_True : Py_False);
-      case ANYOP_INT:
-        return Checked(PyLong_FromLongLong(v.i));
-      case ANYOP_FLOAT:
-        return Checked(PyFloat_FromDouble(v.f));
-      case ANYOP_WORD:
-        return ToPython(std::string_view(v.s, v.count));
       case ANYOP_DTYPE:
         return host_->DTypeObject(DType(v.i));
       case ANYOP_TENSOR:
         return ToTensor(*v.t, own, access);
       case ANYOP_TENSORS:
         return TensorList(v, own, access);
-      case ANYOP_INTS:
-        return List(v, [&](std::uint32_t i) { return PyLong_FromLongLong(v.is[i]); });
-      case ANYOP_FLOATS:
-        return List(v, [&](std::uint32_t i) { return PyFloat_FromDouble(v.fs[i]); });
       default:
-        return Ref::Borrow(Py_None);
+        return ToObject(v);
     }
   }
 

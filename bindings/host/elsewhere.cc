@@ -5,30 +5,7 @@ namespace anyop::python {
 
 Ref DefaultObject(const Host& host, const Parameter& param) {
   const anyop_value& v = param.default_value;
-  switch (v.tag) {
-    case ANYOP_BOOL:
-      return Ref(PyBool_FromLong(long(v.i)));
-    case ANYOP_INT:
-      return Checked(PyLong_FromLongLong(v.i));
-    case ANYOP_FLOAT:
-      return Checked(PyFloat_FromDouble(v.f));
-    case ANYOP_WORD:
-      return Ref::Borrow(param.words[v.index].text);
-    case ANYOP_DTYPE:
-      return host.DTypeObject(DType(v.i));
-    case ANYOP_INTS:
-    case ANYOP_FLOATS: {
-      Ref list = Checked(PyList_New(Py_ssize_t(v.count)));
-      for (std::uint32_t i = 0; i < v.count; ++i) {
-        PyObject* one =
-            v.tag == ANYOP_INTS ? PyLong_FromLongLong(v.is[i]) : PyFloat_FromDouble(v.fs[i]);
-        PyList_SET_ITEM(list.get(), Py_ssize_t(i), Checked(one).release());
-      }
-      return list;
-    }
-    default:
-      return Ref::Borrow(Py_None);
-  }
+  return v.tag == ANYOP_DTYPE ? host.DTypeObject(DType(v.i)) : ToObject(v);
 }
 
 Ref ResultOf(PyObject* results, int r) {

@@ -6,6 +6,7 @@
 #include "bindings/module.h"
 #include "op_object.h"
 #include "signature/binding.h"
+#include "signature/expression.h"
 #include "signature/owned_call.h"
 #include "signature/symbolic.h"
 
@@ -13,41 +14,8 @@ namespace anyop::python {
 namespace {
 
 // The names that Host.compute knows the operators by; "/" is of floats.
-const char* NameOf(NodeOp op, bool is_float) {
-  switch (op) {
-    case NodeOp::kAdd:
-      return "+";
-    case NodeOp::kSub:
-      return "-";
-    case NodeOp::kMul:
-      return "*";
-    case NodeOp::kDiv:
-      return is_float ? "/" : "//";
-    case NodeOp::kMod:
-      return "%";
-    case NodeOp::kCeilDiv:
-      return "ceil_div";
-    case NodeOp::kMin:
-      return "min";
-    case NodeOp::kMax:
-      return "max";
-    case NodeOp::kEq:
-      return "==";
-    case NodeOp::kNe:
-      return "!=";
-    case NodeOp::kLt:
-      return "<";
-    case NodeOp::kLe:
-      return "<=";
-    case NodeOp::kGt:
-      return ">";
-    case NodeOp::kGe:
-      return ">=";
-    case NodeOp::kAnd:
-      return "and";
-    default:
-      return "or";
-  }
+std::string NameOf(NodeOp op, bool is_float) {
+  return op == NodeOp::kDiv && !is_float ? "//" : std::string(Symbol(op));
 }
 
 // The objects of a call that stand for numbers.
@@ -64,8 +32,9 @@ class ObjectNumbers : public Symbols {
       return ToNumber(Checked(PyObject_CallMethod(host_, "negate", "O", x.get())));
     }
     const Ref y = ToObject(b);
-    const char* name = NameOf(op, a.is_float || b.is_float);
-    return ToNumber(Checked(PyObject_CallMethod(host_, "compute", "sOO", name, x.get(), y.get())));
+    const std::string name = NameOf(op, a.is_float || b.is_float);
+    return ToNumber(
+        Checked(PyObject_CallMethod(host_, "compute", "sOO", name.c_str(), x.get(), y.get())));
   }
   bool IsSame(const Number& a, const Number& b) override {
     const Ref x = ToObject(a), y = ToObject(b);

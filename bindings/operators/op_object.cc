@@ -124,6 +124,25 @@ void InitOpType() {
   g_functions = Checked(PyDict_New()).release();
 }
 
+Ref ToObject(const anyop_value& v) {
+  switch (v.tag) {
+    case ANYOP_BOOL:
+      return Ref::Borrow(v.i ? Py_True : Py_False);
+    case ANYOP_INT:
+      return Checked(PyLong_FromLongLong(v.i));
+    case ANYOP_FLOAT:
+      return Checked(PyFloat_FromDouble(v.f));
+    case ANYOP_WORD:
+      return ToPython(std::string_view(v.s, v.count));
+    case ANYOP_INTS:
+      return ListOf(v.is, v.count, [](auto i) { return Checked(PyLong_FromLongLong(i)); });
+    case ANYOP_FLOATS:
+      return ListOf(v.fs, v.count, [](double f) { return Checked(PyFloat_FromDouble(f)); });
+    default:
+      return Ref::Borrow(Py_None);
+  }
+}
+
 Ref MakeFunction(Operator& op) {
   OperatorInfo* info = MakeInfo(op);
   Definition* definition = DefinitionOf(op);

@@ -59,6 +59,18 @@ struct OpObject {
 };
 extern PyTypeObject* g_op_type;
 
+// A list of what `convert` makes of each item.
+template <class T, class F>
+Ref ListOf(const T* items, std::size_t n, F convert) {
+  Ref list = Checked(PyList_New(Py_ssize_t(n)));
+  for (std::size_t i = 0; i < n; ++i) {
+    PyList_SET_ITEM(list.get(), Py_ssize_t(i), convert(items[i]).release());
+  }
+  return list;
+}
+// The object of a value that is neither a tensor nor a dtype.
+Ref ToObject(const anyop_value& value);
+
 // The builtin function of an operator. A new reference.
 Ref MakeFunction(Operator& op);
 // The operator behind a builtin function or a name. Throws ErrorSet or Error.

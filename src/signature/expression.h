@@ -67,6 +67,8 @@ std::string ShowUses(const Contract& contract, int form, int node, const Binding
 
 // An expression as text, with as few parentheses as it needs: "ceil_div(n, 32)", "2*d".
 std::string Show(const Form& form, int node);
+// What stands for an operation in a signature: "+", "==", "or", "min"; "?" where nothing does.
+std::string_view Symbol(NodeOp op);
 // "bf16[2, 4096]"; an unknown size is "?", an unknown rank "bf16[...]".
 std::string Show(const DLTensor& tensor);
 // "3", "0.5", "True", "None", "'neox'", "[1, 1]", "f32", "f32[2, 3]".

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "signature/expression.h"
+
 namespace anyop {
 namespace {
 
@@ -36,29 +38,16 @@ std::vector<std::vector<int>> DTypeGroups(const Form& form) {
   return kept;
 }
 
-std::string_view MeasureName(NodeOp op) {
-  switch (op) {
-    case NodeOp::kSize:
-      return "size";
-    case NodeOp::kRank:
-      return "rank";
-    case NodeOp::kRows:
-      return "rows";
-    case NodeOp::kBytes:
-      return "bytes";
-    default:
-      return "";
-  }
-}
-
 void AddMeasures(const Form& form, int node, std::vector<Measure>* measures) {
   if (node < 0) return;
   const Node& n = form.nodes[std::size_t(node)];
-  if (const std::string_view name = MeasureName(n.op); !name.empty()) {
+  const bool is_measure = n.op == NodeOp::kSize || n.op == NodeOp::kRank || n.op == NodeOp::kRows ||
+                          n.op == NodeOp::kBytes;
+  if (is_measure) {
     const auto t = std::size_t(n.a), n_params = form.params.size();
     const bool has_dots =
         t < n_params ? form.params[t].tensor.has_dots : form.results[t - n_params].tensor.has_dots;
-    if (has_dots) measures->push_back({name, n.a});
+    if (has_dots) measures->push_back({Symbol(n.op), n.a});
     return;
   }
   const bool is_unary = n.op == NodeOp::kNeg || n.op == NodeOp::kNot || n.op == NodeOp::kIn;

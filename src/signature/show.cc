@@ -31,24 +31,55 @@ int Strength(NodeOp op) {
   }
 }
 
+std::string ShowWithin(const Form& form, int node, int strength) {
+  const std::string text = Show(form, node);
+  return Strength(form.node(node).op) < strength ? "(" + text + ")" : text;
+}
+
+std::string ShowDouble(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.15g", v);
+  std::string s = text;
+  if (s.find_first_of(".en") == std::string::npos) s += ".0";
+  return s;
+}
+
+template <class F>
+std::string ShowList(std::uint32_t count, F&& element) {
+  std::string out = "[";
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (i == 8 && count > 9) return out + ", ... " + std::to_string(count) + " in all]";
+    out += (i ? ", " : "") + element(i);
+  }
+  return out + "]";
+}
+
+// Between its operands: what binds less than a sum stands apart.
+std::string Spaced(NodeOp op) {
+  const std::string symbol(Symbol(op));
+  return Strength(op) < Strength(NodeOp::kAdd) ? " " + symbol + " " : symbol;
+}
+
+}  // namespace
+
 std::string_view Symbol(NodeOp op) {
   switch (op) {
     case NodeOp::kOr:
-      return " or ";
+      return "or";
     case NodeOp::kAnd:
-      return " and ";
+      return "and";
     case NodeOp::kEq:
-      return " == ";
+      return "==";
     case NodeOp::kNe:
-      return " != ";
+      return "!=";
     case NodeOp::kLt:
-      return " < ";
+      return "<";
     case NodeOp::kLe:
-      return " <= ";
+      return "<=";
     case NodeOp::kGt:
-      return " > ";
+      return ">";
     case NodeOp::kGe:
-      return " >= ";
+      return ">=";
     case NodeOp::kAdd:
       return "+";
     case NodeOp::kSub:
@@ -84,31 +115,6 @@ std::string_view Symbol(NodeOp op) {
       return "?";
   }
 }
-
-std::string ShowWithin(const Form& form, int node, int strength) {
-  const std::string text = Show(form, node);
-  return Strength(form.node(node).op) < strength ? "(" + text + ")" : text;
-}
-
-std::string ShowDouble(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.15g", v);
-  std::string s = text;
-  if (s.find_first_of(".en") == std::string::npos) s += ".0";
-  return s;
-}
-
-template <class F>
-std::string ShowList(std::uint32_t count, F&& element) {
-  std::string out = "[";
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (i == 8 && count > 9) return out + ", ... " + std::to_string(count) + " in all]";
-    out += (i ? ", " : "") + element(i);
-  }
-  return out + "]";
-}
-
-}  // namespace
 
 std::string OneLine(std::string_view text) {
   std::string out;
@@ -160,8 +166,7 @@ std::string Show(const Form& form, int node) {
   }
   if (!IsBinary(n.op)) return std::string(n.text);
   const int strength = Strength(n.op);
-  return ShowWithin(form, n.a, strength) + std::string(Symbol(n.op)) +
-         ShowWithin(form, n.b, strength + 1);
+  return ShowWithin(form, n.a, strength) + Spaced(n.op) + ShowWithin(form, n.b, strength + 1);
 }
 
 std::string Show(const DLTensor& t) {
