@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fuzz.program import Program
-from fuzz.session import Seen, Session
+from fuzz.session import Seen, Session, overwrite
 
 TRIALS, SAFETY = 4, 16.0
 
@@ -90,11 +90,17 @@ class Noise(TorchDispatchMode):
 
 
 def _seen(program: Program, call: int, trial: int | None) -> Seen:
-    """A call of the program, with noise in it and in those before it."""
+    """A call of the program, with noise in it and in those before it, whose results are written
+    into as the comparison does: they may share memory with what later calls read.
+    """
     session = Session(program)
-    for _ in range(call):
-        session.call() if trial is None else _noisy(session, trial)
-    return session.call() if trial is None else _noisy(session, trial)
+    seen = None
+    for _ in range(call + 1):
+        if seen is not None and program.grad != "train":
+            overwrite(seen)
+        seen = session.call() if trial is None else _noisy(session, trial)
+    assert seen is not None
+    return seen
 
 
 def _noisy(session: Session, trial: int) -> Seen:
