@@ -231,7 +231,8 @@ def steps(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
     ids = words(2)
     made = {"prompt": (model.forward, {"input_ids": ids, "use_cache": False})}
     if name not in ("mamba", "qwen3_next", "lfm2", "mpt"):  # their states are no such cache
-        cache = StaticCache(config=model.config, max_cache_len=32)
+        # Each call appends a word: room for those of all rounds, whoever shares the cache.
+        cache = StaticCache(config=model.config, max_cache_len=160)
         with torch.no_grad():
             model(input_ids=ids, past_key_values=cache, use_cache=True)
         more = {"input_ids": ids[:, -1:], "position_ids": torch.full((2, 1), PROMPT)}
