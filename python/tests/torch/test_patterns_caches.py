@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from backend_cases import IDS, floats  # noqa: E402
-from pattern_cases import HOWS, assert_as_torch, called, graph_of, host_calls, made  # noqa: E402
+from pattern_cases import HOWS, assert_as_torch, called, host_calls, made  # noqa: E402
 
 CACHE, ROWS = torch.zeros(1, 2, 7, 16), floats(1, 2, 2, 16)
 
@@ -88,35 +88,6 @@ def test_one_check_serves_all_layers(how: str) -> None:
     args = (CACHE, CACHE + 1, torch.tensor([-1, 3]), ROWS)
     function = assert_as_torch(how, program, args)
     assert host_calls(how, function) == 0
-
-
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("program", [put, copied])
-@pytest.mark.parametrize("batch", [3, 20])
-def test_the_rows_of_a_batch_are_one_write(batch: int, program: Any, how: str) -> None:
-    """A batch of many, or of no size that is known yet: one call of the host for all layers."""
-
-    def layers(a: Any, b: Any, at: Any, x: Any) -> Any:
-        return program(a, at, x), program(b, at, torch.sigmoid(x))
-
-    caches = floats(batch, 2, 7, 16), floats(batch, 2, 7, 16, seed=1)
-    args = (*caches, torch.tensor([1, 4]), floats(batch, 2, 2, 16, seed=2))
-    function = assert_as_torch(how, layers, args)
-    is_unrolled = batch <= 16 and how != "dynamic"
-    assert host_calls(how, function) == (0 if is_unrolled else 1)
-    rows = [
-        line for line in str(graph_of(how, function)).splitlines() if "reshape_and_cache" in line
-    ]
-    assert len(rows) == (2 * batch if is_unrolled else 2)
-    with torch.no_grad():
-        before = [t.clone() for t in caches]
-        with pytest.raises(anyop.Error, match="but must be"):  # not a row of the next cache
-            function(*caches, torch.tensor([1, 7]), args[3])
-        torch.testing.assert_close(list(caches), before)
-        if how == "dynamic":
-            fewer = [t[:2].clone() for t in caches]
-            wanted = layers(*[t.clone() for t in fewer], args[2], args[3][:2])
-            torch.testing.assert_close(function(*fewer, args[2], args[3][:2]), wanted)
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -396,22 +396,6 @@ class Lowering:
             self.made_values[key] = aten.operator(name)(index, *numbers)
         return self.made_values[key]
 
-    def slots(self, index: Value, blocks: Any, length: Any) -> Value:
-        """i64[blocks * n]: the rows index[n] of each of so many blocks of `length` rows."""
-        key = ("slots", index._id, str(blocks), str(length))
-        if key not in self.made_values:
-
-            def run(blocks: int, length: int, index: torch.Tensor) -> torch.Tensor:
-                first = torch.arange(blocks).unsqueeze(1) * length
-                return (first + index).flatten()
-
-            part = Part(run, ["arange"], "")
-            self.parts.append(part)
-            given = ["b: int", "n: int", "x: i64[t]"]
-            made = operator(given, ["y0: i64[b*t]"], TORCH)(part.number, blocks, length, index)
-            self.made_values[key] = made
-        return self.made_values[key]
-
     def accept(self, node: Node, made: Any) -> None:
         """Takes what a converter made, if it is what torch would have made."""
         value = node.meta.get("val")

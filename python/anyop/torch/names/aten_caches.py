@@ -19,7 +19,7 @@ from anyop.torch.names.aten import operator
 from anyop.torch.names.aten_composites import flat
 
 _aten = torch.ops.aten
-_MAX_BATCH = 16  # up to here one call per row of the batch, beyond it slots that the host makes
+_MAX_BATCH = 16  # one call per row of the batch
 
 
 def _write(
@@ -47,11 +47,9 @@ def _write(
     into, given = four(cache), four(rows)
     assert into is not None and given is not None
     batch = into.shape[0]
-    index = lowering.once("wrap_index", index, cache.shape[dim], wraps)
     if not isinstance(batch, int) or batch > _MAX_BATCH:
-        slots = lowering.slots(index, batch, cache.shape[dim])
-        operator("reshape_and_cache")(flat(lowering, given), None, into, None, slots)
-        return cache
+        return NotImplemented
+    index = lowering.once("wrap_index", index, cache.shape[dim], wraps)
     for b in range(batch):
         one = into[b : b + 1]
         operator("reshape_and_cache")(flat(lowering, given[b : b + 1]), None, one, None, index)
