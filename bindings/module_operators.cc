@@ -225,11 +225,6 @@ PyObject* ShowObject(PyObject*, PyObject* object) {
   return Guarded([&] { return ToPython(Repr(object)).release(); });
 }
 
-template <class F>
-PyCFunction Cast(F* f) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-}
-
 PyMethodDef g_methods[] = {
     {"load", LoadLibrary, METH_O, "Loads an operator library; returns functions()."},
     {"functions", AllFunctions, METH_NOARGS, "All operators: full name -> function."},
@@ -238,15 +233,16 @@ PyMethodDef g_methods[] = {
     {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
     {"contract_json", GetContractJson, METH_O, "The signature of an operator, as JSON."},
     {"schemas", GetSchemas, METH_O, "The schemas of an operator in PyTorch's language."},
-    {"bind", Cast(&BindArguments), METH_FASTCALL | METH_KEYWORDS, "The arguments of a call."},
+    {"bind", AsMethod(&BindArguments), METH_FASTCALL | METH_KEYWORDS, "The arguments of a call."},
     {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},
-    {"explain", Cast(&ExplainCall), METH_FASTCALL | METH_KEYWORDS, "The fields of an Explanation."},
-    {"explain_text", Cast(&ExplainText), METH_FASTCALL, "explain, of a call written as text."},
-    {"time_call", Cast(&TimeCall), METH_FASTCALL | METH_KEYWORDS, "ns of a call from C++."},
+    {"explain", AsMethod(&ExplainCall), METH_FASTCALL | METH_KEYWORDS,
+     "The fields of an Explanation."},
+    {"explain_text", AsMethod(&ExplainText), METH_FASTCALL, "explain, of a call written as text."},
+    {"time_call", AsMethod(&TimeCall), METH_FASTCALL | METH_KEYWORDS, "ns of a call from C++."},
     {"counters", GetCounters, METH_NOARGS, "(op, kernel, calls, fallbacks, copies) rows."},
     {"plan_counters", GetPlanCounters, METH_NOARGS, "Hits and misses of the plan caches."},
     {"reset_counters", ClearCounters, METH_NOARGS, "Sets all counters to zero."},
-    {"did_you_mean", Cast(&GetNearest), METH_FASTCALL, "' Did you mean ...?', or ''."},
+    {"did_you_mean", AsMethod(&GetNearest), METH_FASTCALL, "' Did you mean ...?', or ''."},
     {"show", ShowObject, METH_O, "What messages say of an object: the beginning of its repr()."},
     {"numpy_dtype", NumpyDTypeOf, METH_O, "The NumPy dtype of an anyop name."},
     {nullptr, nullptr, 0, nullptr}};

@@ -90,8 +90,7 @@ PyObject* GetThreads(PyObject*, PyObject*) {
 }
 
 PyMethodDef g_methods[] = {
-    {"enter_scope", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&EnterScope)),
-     METH_FASTCALL, nullptr},
+    {"enter_scope", AsMethod(&EnterScope), METH_FASTCALL, nullptr},
     {"leave_scope", LeaveScope, METH_O, nullptr},
     {"is_strict", IsStrict, METH_NOARGS,
      "is_strict($module, /)\n--\n\nWhether this thread is inside strict()."},

@@ -85,8 +85,7 @@ PyMethodDef g_methods[] = {
     {"measure_pairs", Measure, METH_O, "Measures all pairs of kernels of an operator."},
     {"tuned_path", GetPath, METH_NOARGS, "The file that this process uses; '' for none."},
     {"read_tuned", Read, METH_O, "The choices in a file, and why there is none."},
-    {"write_tuned", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Write)),
-     METH_FASTCALL, "Replaces a file by these choices."},
+    {"write_tuned", AsMethod(&Write), METH_FASTCALL, "Replaces a file by these choices."},
     {"remove_tuned", Remove, METH_O, "Removes a file; whether it was there."},
     {"why_stale", GetWhyStale, METH_O, "Why a choice is not for the loaded operators, or ''."},
     {nullptr, nullptr, 0, nullptr}};

@@ -103,6 +103,12 @@ PyObject* Guarded(F&& f) {
   }
 }
 
+// A function of whatever signature its flags name, as tables of methods hold it.
+template <class F>
+PyCFunction AsMethod(F* f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+
 // What is no UTF-8 becomes escapes.
 Ref ToPython(std::string_view text);
 // The text of a str; throws an error that names `what` for other objects, and for texts that UTF-8

@@ -176,13 +176,6 @@ PyObject* FindByText(PyObject*, PyObject* text) {
 // ---- What a bound call tells.
 
 Ref DTypeName(int dtype) { return dtype < 0 ? Ref::Borrow(Py_None) : ToPython(Name(DType(dtype))); }
-Ref Ints(const std::vector<int>& numbers) {
-  Ref tuple = Checked(PyTuple_New(Py_ssize_t(numbers.size())));
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), Checked(PyLong_FromLong(numbers[i])).release());
-  }
-  return tuple;
-}
 template <class T, class F>
 Ref TupleOf(std::span<const T> items, F&& convert) {
   Ref tuple = Checked(PyTuple_New(Py_ssize_t(items.size())));
@@ -190,6 +183,9 @@ Ref TupleOf(std::span<const T> items, F&& convert) {
     PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i), Checked(convert(items[i])).release());
   }
   return tuple;
+}
+Ref Ints(const std::vector<int>& numbers) {
+  return TupleOf(std::span(numbers), [](int n) { return PyLong_FromLong(n); });
 }
 
 PyObject* Text(PyObject* self, void*) {
@@ -250,8 +246,8 @@ DLTensor ToUnknown(PyObject* pair, std::int64_t* shape) {
 PyObject* FromResult(const ResultShape& s) {
   Ref shape = Ref::Borrow(Py_None);
   if (s.rank >= 0) {
-    shape = TupleOf(std::span(s.shape, std::size_t(s.rank)).first(std::size_t(s.rank)),
-                    [](std::int64_t n) { return Ref(PyLong_FromLongLong(n)).release(); });
+    shape = TupleOf(std::span<const std::int64_t>(s.shape, std::size_t(s.rank)),
+                    [](std::int64_t n) { return PyLong_FromLongLong(n); });
   }
   return Py_BuildValue("(OO)", DTypeName(int(s.dtype)).get(), shape.get());
 }
@@ -392,14 +388,10 @@ PyObject* RunCall(PyObject* self, PyObject* args) {
         PyTuple_SET_ITEM(made.get(), Py_ssize_t(r), out.Allocate(r, shapes[r]).release());
       }
     }
-    PythonCall python;  // keeps an interrupt that a function of Python raises
-    try {
+    Raising([&] {
       const WithoutLock released;
       call.Run(in.tensors(), out.tensors());
-    } catch (const Error&) {
-      if (python.Restore()) throw ErrorSet{};
-      throw;
-    }
+    });
     return made.release();
   });
 }
@@ -445,11 +437,6 @@ PyType_Slot g_slots[] = {{Py_tp_getset, g_fields},
                          {0, nullptr}};
 PyType_Spec g_spec = {"anyop._anyop.BoundCall", sizeof(BoundCallObject), 0,
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, g_slots};
-
-template <class F>
-PyCFunction AsMethod(F* f) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-}
 
 PyMethodDef g_functions[] = {
     {"bound_call", AsMethod(&Bind), METH_FASTCALL | METH_KEYWORDS,

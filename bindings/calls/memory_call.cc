@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls on memory that is described by numbers: for a host that has no compiled adapter.
 #include <algorithm>
-#include <optional>
 
 #include "bindings/functions/raised.h"
 #include "bindings/module.h"
@@ -129,18 +128,6 @@ struct DescribedCall {
   Plan& plan() { return *GetPlan(*info.op, frame); }
 };
 
-// What the kernel raises is kept by the call that it is part of, if Python makes one, else here.
-void RunFromPython(Operator& op, Plan& plan, anyop_value* frame) {
-  std::optional<PythonCall> own;
-  if (!PythonCall::innermost) own.emplace();
-  try {
-    Run(op, plan, frame);
-  } catch (const Error&) {
-    if (own && own->Restore()) throw ErrorSet{};
-    throw;
-  }
-}
-
 // call_memory(op, arguments, given, allocate, host): see the stub.
 PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
   return Guarded([&] {
@@ -163,7 +150,9 @@ PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
     }
     // allocate may have made calls of its own.
     const CallingHost host(InternHostName(host_name));
-    RunFromPython(*info.op, call.plan(), call.frame);
+    const auto run = [&] { Run(*info.op, call.plan(), call.frame); };
+    // What the kernel raises is kept by the call that this is part of, if Python makes one.
+    PythonCall::innermost ? run() : Raising(run);
     return list.release();
   });
 }

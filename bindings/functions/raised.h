@@ -61,4 +61,16 @@ class PythonCall {
   std::optional<Raised> raised_;
 };
 
+// Runs f, a call from Python. What a function of Python raises within it passes as it is.
+template <class F>
+void Raising(F&& f) {
+  PythonCall call;
+  try {
+    f();
+  } catch (const Error&) {
+    if (call.Restore()) throw ErrorSet{};
+    throw;
+  }
+}
+
 }  // namespace anyop::python

@@ -160,28 +160,22 @@ PyObject* Stats(PyObject* self, PyObject*) {
 }
 
 PyMethodDef g_methods[] = {
-    {"memory", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Memory)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"memory", AsMethod(&Memory), METH_VARARGS | METH_KEYWORDS,
      "memory($self, /, **sizes)\n--\n\nBytes of the memory that a replay at these sizes needs "
      "beside inputs, outputs and state."},
-    {"parse", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&ParseText)),
-     METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+    {"parse", AsMethod(&ParseText), METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "parse($type, /, text, state={}, name='graph')\n--\n\nThe graph whose str() is `text`. "
      "state: arrays for its state and constants, by name, bound by reference."},
-    {"buffers", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Buffers)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"buffers", AsMethod(&Buffers), METH_VARARGS | METH_KEYWORDS,
      "buffers($self, /, **sizes)\n--\n\nWhere values lie in the memory of a replay: (offset, "
      "bytes, first node, last node)."},
-    {"describe", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&DescribeAt)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"describe", AsMethod(&DescribeAt), METH_VARARGS | METH_KEYWORDS,
      "describe($self, /, **sizes)\n--\n\nThe graph as JSON; with sizes also shapes, kernels, costs "
      "and memory."},
-    {"profile", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Profile)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"profile", AsMethod(&Profile), METH_VARARGS | METH_KEYWORDS,
      "profile($self, /, *inputs, repeats=20, **keywords)\n--\n\nThe time of each node over replays "
      "with these inputs, which change state as calls do."},
-    {"save", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&SaveMethod)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"save", AsMethod(&SaveMethod), METH_VARARGS | METH_KEYWORDS,
      "save($self, path, /, *, metadata=None, files=None, progress=None)\n--\n\nWrites a folder "
      "that "
      "anyop.load_graph reads: as anyop.save_graphs, of this graph."},

@@ -22,18 +22,6 @@ auto Named(const CompiledGraph& graph, F&& f) {
   }
 }
 
-// Runs the replay f. What a function of Python raises within may have to pass as it is.
-template <class F>
-void Raising(const CompiledGraph& graph, F&& f) {
-  PythonCall call;
-  try {
-    Named(graph, f);
-  } catch (const Error&) {
-    if (call.Restore()) throw ErrorSet{};
-    throw;
-  }
-}
-
 // replay(executable, specialisation, inputs, outputs)
 template <class HostCall, class F>
 PyObject* CallWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F&& replay) {
@@ -62,12 +50,13 @@ PyObject* CallWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F&&
   ++graph.calls;
   const std::span<const DLTensor* const> out(outputs.data(), n_outputs);
   const CallingHost calling(call.host().name);
-  Raising(graph, [&] {
+  const auto run = [&] {
     if (EstimatedNs(*s) <= kReleaseNs) return replay(*graph.executable, *s, inputs, out);
     memory.CopyShapes();
     const WithoutLock released;
     replay(*graph.executable, *s, inputs, out);
-  });
+  };
+  Raising([&] { Named(graph, run); });
   call.Finish();
   graph.bound.CountWrites();
   return graph.tuple ? results.Tuple(graph.tuple) : results.Return(info);

@@ -2,7 +2,6 @@
 #include "host.h"
 
 #include <algorithm>
-#include <set>
 
 #include "bindings/graphs/traced.h"
 #include "bindings/module.h"
@@ -140,41 +139,26 @@ void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name) 
 
 namespace {
 
-// expect_host(module, adapter): see the stub.
-PyObject* Expect(PyObject*, PyObject* args) {
-  return Guarded([&] {
-    const char *module, *adapter;
-    if (!PyArg_ParseTuple(args, "ss", &module, &adapter)) throw ErrorSet{};
-    ExpectHost(module, adapter);
-    return Py_NewRef(Py_None);
-  });
-}
-
-// hosts(): the names of those that are known, and of those that would start with their framework.
+// hosts(): their names; torch's is among them before torch is there.
 PyObject* ListHosts(PyObject*, PyObject*) {
   return Guarded([] {
     Ref list = Checked(PyList_New(0));
-    std::set<std::string> names;
-    for (const Host* host : Hosts()) names.insert(host->name);
-    for (const Expected& e : g_expected) names.insert(e.module);
-    for (const std::string& name : names) {
-      if (PyList_Append(list.get(), ToPython(name).get()) < 0) throw ErrorSet{};
+    for (const Host* host : Hosts()) {
+      if (PyList_Append(list.get(), ToPython(host->name).get()) < 0) throw ErrorSet{};
     }
     return list.release();
   });
 }
 
-PyMethodDef g_methods[] = {
-    {"expect_host", Expect, METH_VARARGS, "What to import where a framework's host is missing."},
-    {"hosts", ListHosts, METH_NOARGS, "The names of the hosts."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_methods[] = {{"hosts", ListHosts, METH_NOARGS, "The names of the hosts."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddHostFunctions(PyObject* module) {
   g_hosts = {MakeNumpyHost(), MakeTorchHost()};
   AddHost(g_hosts.numpy);
-  Table().push_back(g_hosts.torch);  // torch's objects are known once its adapter has started
+  AddHost(g_hosts.torch);  // whose objects are known once its adapter has started
   ExpectHost("torch", "anyop.torch");
   if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
 }

@@ -148,9 +148,8 @@ Ref MakeFunction(Operator& op) {
   Definition* definition = DefinitionOf(op);
   if (definition) definition->info = info;
   const auto call = definition ? &CallDefined : &CallOperator;
-  info->method = {info->python_name.c_str(),
-                  reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
-                  METH_FASTCALL | METH_KEYWORDS, info->doc.c_str()};
+  info->method = {info->python_name.c_str(), AsMethod(call), METH_FASTCALL | METH_KEYWORDS,
+                  info->doc.c_str()};
   OpObject* self = PyObject_New(OpObject, g_op_type);
   if (!self) throw ErrorSet{};
   self->info = info;

@@ -2,6 +2,7 @@
 // PyTorch as a host: what is not on the way of every call.
 #include <algorithm>
 
+#include "anyop/runtime.h"
 #include "anyop/tensor.h"
 #include "bindings/calls/call.h"
 #include "bindings/graphs/traced.h"
@@ -11,12 +12,7 @@
 namespace anyop::python {
 namespace {
 
-// DLPack's own way of handing a tensor over, in a capsule of this name.
-struct DLManagedTensor {
-  DLTensor dl_tensor;
-  void* manager_ctx;
-  void (*deleter)(DLManagedTensor*);
-};
+// DLPack hands a tensor over in a capsule of this name.
 constexpr const char* kFresh = "dltensor";  // a consumer renames the capsule
 
 struct Loan {

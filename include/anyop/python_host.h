@@ -13,10 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "anyop/abi.h"
+#include "anyop/host.h"
 
 #define ANYOP_PYTHON_HOST "anyop.python_host" /* the name of the capsule */
-#define ANYOP_HOST_MAX_RANK 8
 
 #ifdef __cplusplus
 extern "C" {

@@ -15,7 +15,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 namespace anyop {
 
@@ -44,6 +46,13 @@ inline std::uint64_t HashBytes(const void* data, std::size_t bytes) {
   std::uint64_t hash = bytes;
   for (const std::uint64_t lane : lanes) hash = mix(hash, lane);
   return hash;
+}
+
+// The hash as files hold it: 16 hexadecimal digits.
+inline std::string DigestOf(std::uint64_t hash) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
 }
 
 }  // namespace anyop

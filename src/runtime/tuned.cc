@@ -37,12 +37,6 @@ std::string Clean(std::string_view text) {
   return field;
 }
 
-std::string Hex(std::uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 std::string ShowNumber(double value) {
   char text[64];
   const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, 1);
@@ -164,7 +158,7 @@ std::string TunedPath() {
   if (!given.empty()) return given == "none" ? "" : given;
   const std::string folder = CacheFolder(), machine = TunedMachine();
   if (folder.empty()) return "";
-  return folder + "/tuned-" + Hex(HashBytes(machine.data(), machine.size())) + ".txt";
+  return folder + "/tuned-" + DigestOf(HashBytes(machine.data(), machine.size())) + ".txt";
 }
 
 std::string TunedVersion(const Operator& op) {
@@ -207,7 +201,7 @@ std::string FormatTuned(std::string_view machine, const std::vector<TunedChoice>
     }
     text += "\t" + ShowNumber(c.first_ns) + "\t" + ShowNumber(c.second_ns) + "\n";
   }
-  return text + "digest\t" + Hex(HashBytes(text.data(), text.size())) + "\n";
+  return text + "digest\t" + DigestOf(HashBytes(text.data(), text.size())) + "\n";
 }
 
 std::string ParseTuned(std::string_view text, std::string_view machine,
@@ -220,7 +214,7 @@ std::string ParseTuned(std::string_view text, std::string_view machine,
   }
   const std::size_t digest = text.rfind("digest\t");
   if (digest == text.npos || text[digest - 1] != '\n' ||
-      text.substr(digest) != "digest\t" + Hex(HashBytes(text.data(), digest)) + "\n") {
+      text.substr(digest) != "digest\t" + DigestOf(HashBytes(text.data(), digest)) + "\n") {
     return "its digest does not fit, so that it is damaged";
   }
   std::vector<std::string_view> lines = Split(text.substr(0, digest - 1), '\n');

@@ -2,7 +2,6 @@
 #include "graph/saved/manifest.h"
 
 #include <cctype>
-#include <cstdio>
 #include <cstring>
 
 #include "graph/saved/json_text.h"
@@ -175,12 +174,6 @@ std::string ShowManifest(const Manifest& m) {
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string rest = text.substr(1);  // behind the brace
   return kDigestBegin + DigestOf(HashBytes(rest.data(), rest.size())) + kDigestEnd + rest;
-}
-
-std::string DigestOf(std::uint64_t hash) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
 }
 
 Manifest ReadManifest(const std::string& text, const std::string& path, bool verify) {

@@ -73,6 +73,4 @@ std::string ShowManifest(const Manifest& manifest);
 // where the text is damaged, NotAvailable where it is of another version.
 Manifest ReadManifest(const std::string& text, const std::string& path, bool verify);
 
-std::string DigestOf(std::uint64_t hash);  // in 16 digits
-
 }  // namespace anyop
