@@ -168,7 +168,9 @@ class Trial {
       const Graph& now = copy_.builder.graph();
       if (ShowType(now, made[r]) != ShowType(now, as)) return false;
     }
-    mapped.results.assign(call.results.size(), -1);
+    for (std::size_t r = 0; r < call.results.size(); ++r) {
+      mapped.results[r] = IsInto(call, int(r)) ? copy_.Value(call.results[r]) : -1;
+    }
     return !is_spoiled() && Holds(m, mapped);
   }
 

@@ -127,6 +127,19 @@ TEST(Fuse, KeepsAResultThatIsWrittenOverAnIntermediate) {
             std::string::npos);
 }
 
+TEST(Fuse, WritesIntoWhatTheLastPartWrites) {
+  const std::string text =
+      "input x: f32[4]\ninput y: f32[4]\nstate s: f32[4]\nsum: f32[4] = testing.plus(x, y)\n";
+  const std::string into_state = text + "into s = testing.times(sum, 3.0)\noutput s\n";
+  EXPECT_EQ(Fused(into_state), "s, sum = testing.plus_times(x, y, s=3.0)\n");
+  ExpectSameValues(into_state, {Counting({4}), Counting({4})});
+  // Its argument is read before it is written, which one call does not promise.
+  EXPECT_EQ(Fused("input x: f32[4]\nstate s: f32[4]\nsum: f32[4] = testing.plus(x, s)\n"
+                  "into s = testing.times(sum, 3.0)\noutput s\n")
+                .find("plus_times"),
+            std::string::npos);
+}
+
 TEST(Fuse, KeepsThePlacesOfAllParts) {
   Graph g = ParseGraph(
       "input x: f32[4]\nsum: f32[4] = testing.plus(x, x)  # a.py:1\n"
