@@ -134,8 +134,9 @@ def ctest(
     except StepFailed as failure:
         log = prepare.LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
         output = log.read_text(errors="replace")
-        bad = [line for line in output.splitlines() if "FAILED" in line or "Failure" in line]
-        print("\n".join(bad[:40]), file=sys.stderr)
+        for number in re.findall(r"^\s+(\d+) - \S+ \(", output, re.M):  # what ctest lists as failed
+            printed = [line for line in output.splitlines() if line.startswith(f"{number}: ")]
+            print("\n".join(printed[-40:]), file=sys.stderr)
         tally.fail(title, failure)
     passed, failed, skipped = count_gtest(output)
     tally.passed += passed
@@ -329,6 +330,8 @@ def main() -> int:
     args = parser.parse_args()
     tier = FAST if args.fast else ALL if args.all else DEFAULT
     start = time.monotonic()
+    if tier == ALL:
+        os.environ.setdefault("FUZZ_SEED", "random")
     if args.bench:
         build()
         return os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), str(ROOT / "tools/bench.py"))

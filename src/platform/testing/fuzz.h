@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fuzz tests share: how long they try, a seed that is printed, and what every error must be.
-// For hours: FUZZ_SECONDS=36000 build/release/tests/graph_text_fuzz_test. FUZZ_SEED=<printed>
-// tries the same again, in the same order.
+// The same tries each time, so that a check of the same tree ends alike; FUZZ_SEED=random tries
+// others, FUZZ_SEED=<printed> the same again, in the same order. For hours:
+// FUZZ_SEED=random FUZZ_SECONDS=36000 build/release/tests/graph_text_fuzz_test.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,8 +28,9 @@ class Tries {
   // seconds: of CPU time, unless FUZZ_SECONDS says how many
   explicit Tries(double seconds) {
     if (const char* given = std::getenv("FUZZ_SECONDS")) seconds = std::atof(given);
-    const char* seed = std::getenv("FUZZ_SEED");
-    seed_ = seed ? std::strtoull(seed, nullptr, 10) : std::random_device{}();
+    const char* given = std::getenv("FUZZ_SEED");
+    const std::string_view seed = given ? given : "1";
+    seed_ = seed == "random" ? std::random_device{}() : std::strtoull(seed.data(), nullptr, 10);
     end_ = Now() + seconds;
     std::printf("FUZZ_SEED=%llu\n", static_cast<unsigned long long>(seed_));
     std::fflush(stdout);
