@@ -19,6 +19,7 @@ from anyop.torch._compile.functional import functionalized, is_functional
 from anyop.torch._compile.in_place import lower_mutation
 from anyop.torch._compile.program import attempt, copy_of, plan_results
 from anyop.torch._lower.lower import Lowered, Lowering
+from anyop.torch._lower.source import Source
 from anyop.torch._nodes.fold import fold_constants
 from anyop.torch._nodes.memory import Roots
 from anyop.torch._nodes.sizes import Unconverted, attribute
@@ -104,9 +105,9 @@ class Details:
             if node.op == "get_attr":
                 tensor = attribute(module, str(node.target))
                 node.name = source.known.get(id(tensor), node.name)
-        lowering = Lowering(module, {}, self.freeze, self.name, source.symbols)
+        lowering = Lowering(Source(module, {}, self.freeze, self.name, source.symbols))
         lowered = lowering.run(recipes, source.out_spec.is_leaf())
-        self.kept = [lowering.made_tensors, lowering.token, module]
+        self.kept = module  # whose attributes the graph reads
         self.lowered, self.rows = lowered, lowered.bound
         self.targets = [self.target(module, placeholders, node) for node in left]
         takes_all = lowered.inputs == list(range(len(source.fakes)))

@@ -22,6 +22,7 @@ from anyop.torch._compile.numbers import Numbers, is_same
 from anyop.torch._lower.defects import log_defect
 from anyop.torch._lower.lower import Lowered, Lowering
 from anyop.torch._lower.outputs import Recipes, plan
+from anyop.torch._lower.source import Source
 from anyop.torch._nodes.fold import fold_constants
 from anyop.torch._nodes.sizes import Fatal, Unconverted, attribute
 from anyop.torch._route import fast
@@ -44,7 +45,6 @@ class Program:
         self.lowered: Lowered | None = None
         self.bound: Any = None  # BoundTensors
         self.numbers = Numbers()
-        self.kept: list[Any] = []  # what the bound tensors are
         self.why_not = ""  # why all of it runs through torch
         self.calls = self.ns = 0
         self._lock = threading.Lock()
@@ -95,10 +95,8 @@ class Program:
             aten_patterns.fuse(module)
         else:
             fold_constants(module)
-        lowering = Lowering(module, bound, self.frozen, self.name)
-        lowered = lowering.run(recipes)
+        lowered = Lowering(Source(module, bound, self.frozen, self.name)).run(recipes)
         self.lowered = lowered
-        self.kept = [lowering.made_tensors, lowering.token]
         self.bound = _anyop.BoundTensors(lowered.bound) if lowered.bound else None
         self._log()
         targets = [placeholders.index(target) for target in left]

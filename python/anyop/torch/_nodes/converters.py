@@ -51,12 +51,12 @@ def converter(op: Any) -> Callable[[Converter], Converter]:
     return register
 
 
-def find(node: Node, lowering: Any) -> Converter | None:
+def find(node: Node, building: Any) -> Converter | None:
     """The converter of a node, called with its arguments: values for tensors."""
     if node.target in _converters:
         return _converters[node.target]
     if node.target in _internal:
-        return functools.partial(_internal[node.target], node, lowering)
+        return functools.partial(_internal[node.target], node, building)
     operator, overload = _ours(node.target)
     return _BySignature(operator, overload) if operator else None
 
@@ -73,7 +73,7 @@ def find_view(node: Node) -> Converter | None:
 
 
 def internal(op: Any) -> Callable[[Converter], Converter]:
-    """As converter, for one that is also given the node and the lowering, first."""
+    """As converter, for one that is also given the node and the building, first."""
 
     def register(function: Converter) -> Converter:
         _internal[op] = function

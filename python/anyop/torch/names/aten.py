@@ -44,7 +44,7 @@ def operator(name: str) -> Any:
 
 
 def _regular(name: str) -> Callable[..., Any]:
-    return lambda node, lowering, x: operator(name)(x)
+    return lambda node, building, x: operator(name)(x)
 
 
 for _aten_name, _name in REGULAR.items():
@@ -56,10 +56,10 @@ def _dims(shape: Any) -> list[str]:
     return [str(n) for n in shape if str(n) != "1"]
 
 
-def _binary(name: str, node: Node, lowering: Any, x: Any, y: Any) -> Any:
-    shape = [lowering.sizes(n) for n in node.meta["val"].shape]
+def _binary(name: str, node: Node, building: Any, x: Any, y: Any) -> Any:
+    shape = [building.sizes(n) for n in node.meta["val"].shape]
     if not isinstance(y, Value):
-        y = filled(y, x, lowering)
+        y = filled(y, x, building)
     for a, b in ((x, y), (y, x)):
         if _dims(a.shape) != _dims(shape):
             continue
@@ -68,45 +68,45 @@ def _binary(name: str, node: Node, lowering: Any, x: Any, y: Any) -> Any:
             return operator(name)(a.reshape(full), b.reshape(full)).reshape(shape)
         if b.shape and _dims(b.shape) == [str(b.shape[-1])] == [str(n) for n in shape[-1:]]:
             return operator(name)(a.reshape(shape), b.reshape([b.shape[-1]]))
-        is_whole = lowering.tracer.describe(a._id)[2][0] == "i"
+        is_whole = building.dtype(a)[0] == "i"
         if is_whole and not _dims(b.shape):  # of positions, which are few
             return operator(name)(a.reshape([*shape, 1]), b.reshape([1])).reshape(shape)
     raise Unconverted("broadcasting that repeats rows")
 
 
-def filled(number: Any, x: Value, lowering: Any) -> Value:
+def filled(number: Any, x: Value, building: Any) -> Value:
     """A row of one number. In 16 bits torch would compute with the number as it was written."""
-    _, _, dtype, shape = lowering.tracer.describe(x._id)
+    _, _, dtype, shape = building.tracer.describe(x._id)
     d = shape[-1] if shape else 1
     is_exact = dtype == "f32" or number in (-1, 1, 2)
     exact = (dtype in _FLOATS and is_exact) or (dtype[0] == "i" and isinstance(number, int))
     if not exact or isinstance(number, bool) or not isinstance(d, int):
         raise Unconverted(f"a number with {dtype}")
-    made: Value = lowering.constant_row([number] * d, TORCH_DTYPES[dtype])
+    made: Value = building.row([number] * d, TORCH_DTYPES[dtype])
     return made
 
 
 def _add(name: str) -> Callable[..., Any]:
-    def convert(node: Node, lowering: Any, x: Any, y: Any, alpha: Any = 1) -> Any:
+    def convert(node: Node, building: Any, x: Any, y: Any, alpha: Any = 1) -> Any:
         if alpha != 1 or not isinstance(x, Value):
             return NotImplemented
-        return _binary(name, node, lowering, x, y)
+        return _binary(name, node, building, x, y)
 
     return convert
 
 
 @internal(_aten.neg.default)
-def neg(node: Node, lowering: Any, x: Value) -> Any:
+def neg(node: Node, building: Any, x: Value) -> Any:
     flat = x.reshape(x.shape or [1])
-    return operator("mul")(flat, filled(-1, flat, lowering)).reshape(x.shape)
+    return operator("mul")(flat, filled(-1, flat, building)).reshape(x.shape)
 
 
 @internal(_aten.sub.Tensor)
-def sub(node: Node, lowering: Any, x: Any, y: Any, alpha: Any = 1) -> Any:
+def sub(node: Node, building: Any, x: Any, y: Any, alpha: Any = 1) -> Any:
     """x + (-1)*y, of the same bits."""
     if alpha != 1 or not isinstance(x, Value) or not isinstance(y, Value):
         return NotImplemented
-    return _binary("add", node, lowering, x, neg(node, lowering, y))
+    return _binary("add", node, building, x, neg(node, building, y))
 
 
 for _aten_name, _name in BINARY.items():
@@ -115,13 +115,13 @@ for _aten_name, _name in BINARY.items():
 
 
 @internal(_aten.silu.default)
-def silu(node: Node, lowering: Any, x: Value) -> Any:
+def silu(node: Node, building: Any, x: Value) -> Any:
     flat = x.reshape(x.shape or [1])
     return operator("mul")(flat, operator("sigmoid")(flat)).reshape(x.shape)
 
 
 @internal(_aten._softmax.default)
-def softmax(node: Node, lowering: Any, x: Value, dim: int, half_to_float: bool) -> Any:
+def softmax(node: Node, building: Any, x: Value, dim: int, half_to_float: bool) -> Any:
     if half_to_float or not x.ndim or dim % x.ndim != x.ndim - 1:
         return NotImplemented
     return operator("softmax")(x)
@@ -129,7 +129,7 @@ def softmax(node: Node, lowering: Any, x: Value, dim: int, half_to_float: bool) 
 
 @internal(_aten.embedding.default)
 def embedding(
-    node: Node, lowering: Any, weight: Value, ids: Value, padding_idx: int = -1,
+    node: Node, building: Any, weight: Value, ids: Value, padding_idx: int = -1,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Any:  # fmt: skip
     """A negative id is no row of ours, and an error in torch."""
@@ -139,7 +139,7 @@ def embedding(
 
 @internal(_aten.rms_norm.default)
 def rms_norm(
-    node: Node, lowering: Any, x: Value, normalized_shape: Any, weight: Any = None, eps: Any = None
+    node: Node, building: Any, x: Value, normalized_shape: Any, weight: Any = None, eps: Any = None
 ) -> Any:
     if len(normalized_shape) != 1 or eps is None:
         return NotImplemented
@@ -148,7 +148,7 @@ def rms_norm(
 
 @internal(_aten.native_layer_norm.default)
 def layer_norm(
-    node: Node, lowering: Any, x: Value, normalized_shape: Any, weight: Any, bias: Any, eps: float
+    node: Node, building: Any, x: Value, normalized_shape: Any, weight: Any, bias: Any, eps: float
 ) -> Any:
     if len(normalized_shape) != 1 or any(u.args[1] != 0 and u.users for u in node.users):
         return NotImplemented  # mean and deviation are read: training
@@ -156,19 +156,19 @@ def layer_norm(
 
 
 @internal(_aten.gelu.default)
-def gelu(node: Node, lowering: Any, x: Value, *, approximate: str = "none") -> Any:
+def gelu(node: Node, building: Any, x: Value, *, approximate: str = "none") -> Any:
     return operator("gelu")(x, approximate)
 
 
 @internal(_aten.gelu_backward.default)
 def gelu_backward(
-    node: Node, lowering: Any, dy: Value, x: Value, *, approximate: str = "none"
+    node: Node, building: Any, dy: Value, x: Value, *, approximate: str = "none"
 ) -> Any:
     return operator("gelu_backward")(dy, x, approximate)
 
 
 @internal(_aten.linear.default)
-def linear(node: Node, lowering: Any, x: Value, weight: Value, bias: Any = None) -> Any:
+def linear(node: Node, building: Any, x: Value, weight: Value, bias: Any = None) -> Any:
     return operator("linear")(x, weight, bias) if weight.ndim == 2 else NotImplemented
 
 
@@ -190,7 +190,7 @@ def _product(nodes: Any, x: Value, y: Value) -> Any:
 
 
 @internal(_aten.mm.default)
-def mm(node: Node, lowering: Any, x: Value, y: Value) -> Any:
+def mm(node: Node, building: Any, x: Value, y: Value) -> Any:
     if _is_transposed(node.args[1]):
         return operator("linear")(x, y.swapaxes(0, 1))
     made = _product(node.args, x.reshape([1, *x.shape]), y.reshape([1, *y.shape]))
@@ -199,7 +199,7 @@ def mm(node: Node, lowering: Any, x: Value, y: Value) -> Any:
 
 @internal(_aten.addmm.default)
 def addmm(
-    node: Node, lowering: Any, bias: Value, x: Value, y: Value, beta: Any = 1, alpha: Any = 1
+    node: Node, building: Any, bias: Value, x: Value, y: Value, beta: Any = 1, alpha: Any = 1
 ) -> Any:
     if beta != 1 or alpha != 1 or bias.ndim != 1:
         return NotImplemented
@@ -210,94 +210,94 @@ def addmm(
 
 
 @internal(_aten.bmm.default)
-def bmm(node: Node, lowering: Any, x: Value, y: Value) -> Any:
+def bmm(node: Node, building: Any, x: Value, y: Value) -> Any:
     return _product(node.args, x, y)
 
 
-def _cast(lowering: Any, x: Value, to: torch.dtype, out: Value | None = None) -> Any:
-    source, target = lowering.tracer.describe(x._id)[2], DTYPES.get(to, "")
+def _cast(building: Any, x: Value, to: torch.dtype, out: Value | None = None) -> Any:
+    source, target = building.dtype(x), DTYPES.get(to, "")
     both_float = source in _FLOATS and target in _FLOATS
     if source != target and not both_float and (source, target) not in _EXACT:
         raise Unconverted(f"a cast from {source} to {target or to}")
     return operator("cast")(x, target, False, out=out)
 
 
-def contiguous(lowering: Any, x: Value) -> Value:
+def contiguous(building: Any, x: Value) -> Value:
     """A copy whose elements lie in order."""
-    made: Value = operator("cast")(x, lowering.tracer.describe(x._id)[2], False)
+    made: Value = operator("cast")(x, building.dtype(x), False)
     return made
 
 
 @internal(_aten._to_copy.default)
 def to_copy(
-    node: Node, lowering: Any, x: Value, *, dtype: Any = None, layout: Any = None,
+    node: Node, building: Any, x: Value, *, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: Any = None, non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Any:  # fmt: skip
-    return _cast(lowering, x, node.meta["val"].dtype)
+    return _cast(building, x, node.meta["val"].dtype)
 
 
 @internal(torch.ops.prims.convert_element_type.default)
-def convert_element_type(node: Node, lowering: Any, x: Value, dtype: torch.dtype) -> Any:
-    return _cast(lowering, x, dtype)
+def convert_element_type(node: Node, building: Any, x: Value, dtype: torch.dtype) -> Any:
+    return _cast(building, x, dtype)
 
 
 @internal(_aten.clone.default)
-def clone(node: Node, lowering: Any, x: Value, memory_format: Any = None) -> Any:
-    return _copied(lowering, node, node.args[0], x)
+def clone(node: Node, building: Any, x: Value, memory_format: Any = None) -> Any:
+    return _copied(building, node, node.args[0], x)
 
 
-def _copied(lowering: Any, node: Node, source: Any, x: Value) -> Any:
+def _copied(building: Any, node: Node, source: Any, x: Value) -> Any:
     """Nothing is copied where neither is written and the elements lie in order already."""
-    is_read_only = not {lowering.roots[source], lowering.roots[node]} & lowering.written
+    is_read_only = not building.is_written(source, node)
     if is_read_only and source.meta["val"].is_contiguous():
         return x
-    return _cast(lowering, x, node.meta["val"].dtype)
+    return _cast(building, x, node.meta["val"].dtype)
 
 
 @internal(_aten.lift_fresh_copy.default)
-def lift_fresh_copy(node: Node, lowering: Any, x: Value) -> Any:
+def lift_fresh_copy(node: Node, building: Any, x: Value) -> Any:
     """What torch makes of torch.tensor([]) in a program."""
-    return clone(node, lowering, x)
+    return clone(node, building, x)
 
 
 @internal(_aten.cat.default)
-def cat(node: Node, lowering: Any, tensors: Sequence[Value], dim: int = 0) -> Any:
+def cat(node: Node, building: Any, tensors: Sequence[Value], dim: int = 0) -> Any:
     """Of one tensor and empty ones, as a cache that grows begins; others are copied by torch."""
     nodes: Any = node.args[0]
     sizes = [n.meta["val"].shape for n in nodes]
     full = [i for i, shape in enumerate(sizes) if not any(is_same(s, 0) for s in shape)]
     if len(full) != 1 or nodes[full[0]].meta["val"].dtype != node.meta["val"].dtype:
         return NotImplemented
-    return _copied(lowering, node, nodes[full[0]], tensors[full[0]])
+    return _copied(building, node, nodes[full[0]], tensors[full[0]])
 
 
 @internal(_aten.copy.default)
-def copy(node: Node, lowering: Any, x: Value, y: Value, non_blocking: bool = False) -> Any:
+def copy(node: Node, building: Any, x: Value, y: Value, non_blocking: bool = False) -> Any:
     """The elements of y as a new tensor of x's type and shape."""
     source: Any = node.args[1]
     if _dims(x.shape) != _dims(y.shape):
         return NotImplemented
-    is_read_only = not {lowering.roots[source], lowering.roots[node]} & lowering.written
+    is_read_only = not building.is_written(source, node)
     is_alike = source.meta["val"].dtype == node.meta["val"].dtype
     if is_read_only and is_alike and source.meta["val"].is_contiguous():
         return y.reshape(x.shape)
-    return _cast(lowering, y, node.meta["val"].dtype).reshape(x.shape)
+    return _cast(building, y, node.meta["val"].dtype).reshape(x.shape)
 
 
 @internal(_aten.copy_.default)
-def copy_(node: Node, lowering: Any, x: Value, y: Value, non_blocking: bool = False) -> Any:
+def copy_(node: Node, building: Any, x: Value, y: Value, non_blocking: bool = False) -> Any:
     if _dims(x.shape) != _dims(y.shape):
         return NotImplemented
     target: Any = node.args[0]
     if is_same_view(target, node.args[1]):  # x[1:] += y ends with x[1:] = x[1:]
         return x
-    return _cast(lowering, y.reshape(x.shape), target.meta["val"].dtype, out=x)
+    return _cast(building, y.reshape(x.shape), target.meta["val"].dtype, out=x)
 
 
 @internal(_aten._scaled_dot_product_flash_attention_for_cpu.default)
 def attention(
-    node: Node, lowering: Any, q: Value, k: Value, v: Value, dropout_p: float = 0.0,
+    node: Node, building: Any, q: Value, k: Value, v: Value, dropout_p: float = 0.0,
     is_causal: bool = False, *, attn_mask: Any = None, scale: Any = None,
 ) -> Any:  # fmt: skip
     """q [b, hq, s, d], k and v [b, hkv, t, d]; torch's causal mask begins at the first key."""
@@ -315,8 +315,8 @@ def attention(
         try:
             return x.reshape(shape)
         except anyop.InvalidArgument:  # no view: its heads do not lie beside each other
-            return contiguous(lowering, x).reshape(shape)
+            return contiguous(building, x).reshape(shape)
 
-    starts = [lowering.starts(batch, x.shape[2]) for x in (q, k)]
+    starts = [building.starts(batch, x.shape[2]) for x in (q, k)]
     y, _ = operator("attention")(rows(q), rows(k), rows(v), *starts, scale, is_causal)
     return y.reshape([batch, q.shape[2], q.shape[1], v.shape[3]]).swapaxes(1, 2), None

@@ -23,7 +23,7 @@ _MAX_BATCH = 16  # one call per row of the batch
 
 
 def _write(
-    lowering: Any, cache: Value, dim: int, index: Value, rows: Value, wraps: bool
+    building: Any, cache: Value, dim: int, index: Value, rows: Value, wraps: bool
 ) -> Any:  # fmt: skip
     """cache[..., index, ...] = rows. wraps: whether an index counts from the end below 0."""
     rank = cache.ndim
@@ -49,10 +49,10 @@ def _write(
     batch = into.shape[0]
     if not isinstance(batch, int) or batch > _MAX_BATCH:
         return NotImplemented
-    index = lowering.once("wrap_index", index, cache.shape[dim], wraps)
+    index = building.once("wrap_index", index, cache.shape[dim], wraps)
     for b in range(batch):
         one = into[b : b + 1]
-        operator("reshape_and_cache")(flat(lowering, given[b : b + 1]), None, one, None, index)
+        operator("reshape_and_cache")(flat(building, given[b : b + 1]), None, one, None, index)
     return cache
 
 
@@ -62,16 +62,16 @@ def _without_ones(shape: Any) -> list[str]:
 
 
 @internal(_aten.index_copy_.default)
-def index_copy(node: Node, lowering: Any, cache: Value, dim: int, index: Value, rows: Value) -> Any:
-    return _write(lowering, cache, dim % max(cache.ndim, 1), index, rows, wraps=False)
+def index_copy(node: Node, building: Any, cache: Value, dim: int, index: Value, rows: Value) -> Any:
+    return _write(building, cache, dim % max(cache.ndim, 1), index, rows, wraps=False)
 
 
 @internal(_aten.index_put_.default)
 def index_put(
-    node: Node, lowering: Any, cache: Value, indices: Any, values: Value, accumulate: bool = False
+    node: Node, building: Any, cache: Value, indices: Any, values: Value, accumulate: bool = False
 ) -> Any:
     """cache[:, :, index] = values, no other form."""
     given = [d for d, index in enumerate(indices) if index is not None]
     if accumulate or len(given) != 1:
         return NotImplemented
-    return _write(lowering, cache, given[0], indices[given[0]], values, wraps=True)
+    return _write(building, cache, given[0], indices[given[0]], values, wraps=True)

@@ -33,17 +33,17 @@ def rotated(x: Any, table: Any, head: int, style: str) -> Any:
 
 
 @internal(rotated)
-def convert_rotated(node: Node, lowering: Any, *args: Any) -> Any:
-    return _rotated(lowering, *args)
+def convert_rotated(node: Node, building: Any, *args: Any) -> Any:
+    return _rotated(building, *args)
 
 
-def _rotated(lowering: Any, x: Any, table: Any, head: int, style: str) -> Any:
+def _rotated(building: Any, x: Any, table: Any, head: int, style: str) -> Any:
     rows = x.swapaxes(1, 2) if head == 1 else x
-    y = operator("rope")(flat(lowering, rows), None, table, style=style).reshape(rows.shape)
+    y = operator("rope")(flat(building, rows), None, table, style=style).reshape(rows.shape)
     return y.swapaxes(1, 2) if head == 1 else y
 
 
-def flat(lowering: Any, x: Any) -> Any:
+def flat(building: Any, x: Any) -> Any:
     """x [b, t, h, d] as [b*t, h, d]; a copy where its tokens do not lie beside each other."""
     shape = [x.shape[0] * x.shape[1], *x.shape[2:]]
     if not isinstance(x, Value):
@@ -51,7 +51,7 @@ def flat(lowering: Any, x: Any) -> Any:
     try:
         return x.reshape(shape)
     except anyop.InvalidArgument:
-        return contiguous(lowering, x).reshape(shape)
+        return contiguous(building, x).reshape(shape)
 
 
 def starts(batch: int, length: int) -> Any:
@@ -69,15 +69,15 @@ def attend(
 
 
 @internal(attend)
-def convert_attend(node: Node, lowering: Any, *args: Any) -> Any:
-    return _attend(lowering, *args)
+def convert_attend(node: Node, building: Any, *args: Any) -> Any:
+    return _attend(building, *args)
 
 
 def _attend(
-    lowering: Any, q: Any, k: Any, v: Any, q_starts: Any, k_starts: Any, scale: float | None,
+    building: Any, q: Any, k: Any, v: Any, q_starts: Any, k_starts: Any, scale: float | None,
     is_causal: bool, window: int,
 ) -> Any:  # fmt: skip
-    given = [flat(lowering, x.swapaxes(1, 2)) for x in (q, k, v)]
+    given = [flat(building, x.swapaxes(1, 2)) for x in (q, k, v)]
     y, _ = operator("attention")(*given, q_starts, k_starts, scale, is_causal, window)
     return y.reshape([q.shape[0], q.shape[2], q.shape[1], v.shape[3]]).swapaxes(1, 2)
 
@@ -116,17 +116,17 @@ def attend_cache(
 
 
 @internal(attend_cache)
-def convert_attend_cache(node: Node, lowering: Any, *args: Any) -> Any:
-    return _attend_cache(lowering, *args)
+def convert_attend_cache(node: Node, building: Any, *args: Any) -> Any:
+    return _attend_cache(building, *args)
 
 
 def _attend_cache(
-    lowering: Any, q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any,
+    building: Any, q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any,
     scale: float | None, window: int,
 ) -> Any:  # fmt: skip
     rows, keys, values = (x.swapaxes(1, 2) for x in (q, k, v))
     y, _ = operator("paged_attention")(
-        flat(lowering, rows), keys, values, blocks, lengths, q_starts, scale, True, window
+        flat(building, rows), keys, values, blocks, lengths, q_starts, scale, True, window
     )
     return y.reshape([*rows.shape[:3], v.shape[3]]).swapaxes(1, 2)
 
@@ -160,19 +160,19 @@ def attend_kept(
 
 
 @internal(attend_kept)
-def convert_attend_kept(node: Node, lowering: Any, *args: Any) -> Any:
-    return _attend_kept(lowering, *args)
+def convert_attend_kept(node: Node, building: Any, *args: Any) -> Any:
+    return _attend_kept(building, *args)
 
 
 def _attend_kept(
-    lowering: Any, q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any,
+    building: Any, q: Any, k: Any, v: Any, blocks: Any, lengths: Any, q_starts: Any,
     scale: float | None, is_causal: bool,
 ) -> Any:  # fmt: skip
     rows = q.swapaxes(1, 2)
-    caches = [flat(lowering, x.swapaxes(1, 2)) for x in (k, v)]
+    caches = [flat(building, x.swapaxes(1, 2)) for x in (k, v)]
     keys, values = (x.reshape([x.shape[0], 1, *x.shape[1:]]) for x in caches)
     y, _ = operator("paged_attention")(
-        flat(lowering, rows), keys, values, blocks, lengths, q_starts, scale, is_causal
+        flat(building, rows), keys, values, blocks, lengths, q_starts, scale, is_causal
     )
     return y.reshape([*rows.shape[:3], v.shape[3]]).swapaxes(1, 2)
 
@@ -201,25 +201,25 @@ def attend_added(q: Any, k: Any, v: Any, mask: Any, seen: Any, scale: float | No
 
 
 @internal(attend_added)
-def convert_attend_added(node: Node, lowering: Any, *args: Any) -> Any:
-    return _attend_added(lowering, *args)
+def convert_attend_added(node: Node, building: Any, *args: Any) -> Any:
+    return _attend_added(building, *args)
 
 
 def _attend_added(
-    lowering: Any, q: Any, k: Any, v: Any, mask: Any, seen: Any, scale: float | None
+    building: Any, q: Any, k: Any, v: Any, mask: Any, seen: Any, scale: float | None
 ) -> Any:
     multiply = operator("batch_matmul")
-    rows, keys, values = (flat(lowering, x) for x in (q, k, v))
+    rows, keys, values = (flat(building, x) for x in (q, k, v))
     factor = float(q.shape[3]) ** -0.5 if scale is None else scale
     if factor != 1:
-        rows = operator("mul")(rows, _row(lowering, factor, rows))
+        rows = operator("mul")(rows, _row(building, factor, rows))
     products = operator("add")(multiply(rows, keys, "nt"), mask)
     made = operator("mul")(multiply(operator("softmax")(products), values), seen)
     return made.reshape([*q.shape[:3], v.shape[3]])
 
 
-def _row(lowering: Any, number: float, like: Any) -> Any:
+def _row(building: Any, number: float, like: Any) -> Any:
     """[d] of one number."""
-    if lowering is None:
+    if building is None:
         return torch.full(like.shape[-1:], number, dtype=like.dtype)
-    return filled(number, like, lowering)
+    return filled(number, like, building)

@@ -39,17 +39,17 @@ def appended(x: Any, y: Any, rows: Any) -> Any:
 
 
 @internal(appended)
-def convert_appended(node: Node, lowering: Any, x: Any, y: Any, rows: Any) -> Any:
-    return _appended(lowering, x, y, rows)
+def convert_appended(node: Node, building: Any, x: Any, y: Any, rows: Any) -> Any:
+    return _appended(building, x, y, rows)
 
 
-def _appended(lowering: Any, x: Any, y: Any, rows: Any) -> Any:
+def _appended(building: Any, x: Any, y: Any, rows: Any) -> Any:
     *outer, n, d = x.shape
     count: Any = 1
     for size in (*outer, n):
         count = count * size
     made = operator("embedding")(rows, x.reshape([count, d]))
-    dtype = lowering.tracer.describe(y._id)[2] if lowering else y.dtype
+    dtype = building.dtype(y) if building else y.dtype
     operator("cast")(y, dtype, False, out=made[(slice(None),) * len(outer) + (slice(n, None),)])
     return made
 
