@@ -314,6 +314,33 @@ def test_the_form_of_a_tensor_that_the_program_holds_stays() -> None:
     assert held.shape == (1, 3)
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("shape", [(2, 3), (0,), (3,)], ids=str)
+def test_arguments_that_out_resizes_are_resized(shape: tuple[int, ...]) -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        torch.neg(y, out=x)
+        return x + 1
+
+    made = anyop.torch.capture(program, torch.zeros(shape), torch.ones(3))
+    for _ in range(2):
+        x, y = torch.zeros(shape), torch.randn(3)
+        assert torch.equal(made(x, y), 1 - y)
+        assert torch.equal(x, -y)
+
+
+def test_a_tensor_put_into_an_argument_is_refused() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.data = y
+        return x + 1
+
+    with pytest.raises(ValueError) as error:
+        anyop.torch.capture(program, torch.zeros(3), torch.zeros(3))
+    assert str(error.value) == (
+        "program: x.data gets another tensor, but a graph knows tensors by their memory. Try "
+        "x.copy_() of that tensor."
+    )
+
+
 def test_what_a_program_raises_is_not_its_own_cause() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         raise KeyError("a")

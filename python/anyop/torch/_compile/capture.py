@@ -117,8 +117,10 @@ class Capture:
                 self.known[id(tensor)] = re.sub(r"\W", "_", key)
         self.symbols: dict[Any, str] = {}
         self.shapes = _Shapes()
-        self.fakes = self.fake_inputs(_dynamic_dims(name, dynamic, self, args, kwargs))
-        self.module = self.trace()
+        traced = self.fake_inputs(_dynamic_dims(name, dynamic, self, args, kwargs))
+        self.fakes = [fake.detach() for fake in traced]  # of the types before the program ran
+        self.module = self.trace(traced)
+        self.reformed = self.reformed_by_program(traced)
         self.check_dynamic()
 
     def fake_inputs(self, dims: list[dict[int, str]]) -> list[Any]:
@@ -171,12 +173,12 @@ class Capture:
                   for n in self.sizes_at]  # fmt: skip
         return pytree.tree_unflatten(leaves, self.out_spec)
 
-    def trace(self) -> GraphModule:
+    def trace(self, fakes: list[Any]) -> GraphModule:
         before = len(self.shapes.guards)
         try:
             with self.mode:
                 trace = make_fx(self.flat, _allow_non_fake_inputs=True)
-                module: GraphModule = trace(*self.fakes)
+                module: GraphModule = trace(*fakes)
         except _anyop.Error:
             raise
         except Exception as error:
@@ -186,6 +188,26 @@ class Capture:
             raise refusal from error
         self.guards = self.shapes.guards[before:]
         return module
+
+    def reformed_by_program(self, fakes: list[Any]) -> list[str]:
+        """The arguments that have other sizes or strides after the program, as what `out=` resizes.
+        Refuses a program that puts other memory into one: tracing does not see it."""
+        found = []
+        nodes = self.module.graph.nodes
+        placeholders = [n for n in nodes if n.op == "placeholder"]
+        given_memory = {n.args[0] for n in nodes if "set_" in str(n.target) and n.args}
+        for name, node, now, before in zip(
+            self.names, placeholders, fakes, self.fakes, strict=True
+        ):
+            is_same_memory = now.untyped_storage()._cdata == before.untyped_storage()._cdata
+            if not is_same_memory and node not in given_memory:
+                raise _anyop.InvalidArgument(
+                    f"{self.name}: {name}.data gets another tensor, but a graph knows tensors by "
+                    f"their memory. Try {name}.copy_() of that tensor."
+                )
+            if now.shape != before.shape or now.stride() != before.stride():
+                found.append(name)
+        return found
 
     def refusal(self, error: Exception) -> Exception:
         """What the program did that a graph cannot hold, with its line."""

@@ -87,7 +87,7 @@ class Details:
 
     def lower(self, is_frugal: bool) -> Lowered:
         source = self.source
-        _refuse_reshaping(source.module.graph)
+        _refuse_reshaping(source)
         module = copy_of(source.module)
         recipes = plan_results(module)
         if not is_functional(module):
@@ -177,9 +177,12 @@ class Details:
         return report_of([self])
 
 
-def _refuse_reshaping(graph: torch.fx.Graph) -> None:
+def _refuse_reshaping(source: Capture) -> None:
     """An argument's sizes and strides are changed by torch alone; so is its version counter where
     they stay as they are, as by squeeze_() of a tensor that has no dimension of size 1."""
+    if source.reformed:
+        raise Unconverted(f"{source.reformed[0]}, an argument, gets another shape or other strides")
+    graph = source.module.graph
     roots = Roots(graph)
     for node in graph.nodes:
         tags = getattr(node.target, "tags", ())

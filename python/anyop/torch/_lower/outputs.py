@@ -21,6 +21,19 @@ from anyop.torch._nodes.memory import Roots
 from anyop.torch._nodes.sizes import Unconverted, attribute, evaluator, expression, is_same
 from anyop.torch._nodes.view_chain import chain
 
+_aten = torch.ops.aten
+
+# Elementwise operators whose fakes have other strides than their results, for some arguments that
+# are not contiguous. A result of contiguous arguments is contiguous.
+MISTOLD = frozenset({
+    _aten.copysign.Tensor, _aten.div.Tensor_mode, _aten.divide.Tensor_mode,
+    _aten.floor_divide.default, _aten.heaviside.default, _aten.ldexp.Tensor,
+    _aten.logaddexp.default, _aten.logaddexp2.default, _aten.logical_and.default,
+    _aten.logical_or.default, _aten.logical_xor.default, _aten.logit_backward.default,
+    _aten.native_dropout_backward.default, _aten.pow.Scalar, _aten.special_xlog1py.default,
+    _aten.threshold_backward.default, _aten.xlogy.Tensor,
+})  # fmt: skip
+
 # (results of the graph, arguments of the call): one result of the program
 Maker = Callable[[Sequence[Any], Sequence[Any]], Any]
 
@@ -98,6 +111,7 @@ class Returned:
 def plan(module: GraphModule) -> Recipes:
     """Reads what a module returns. Its nodes must be torch's own: nothing is lowered yet."""
     graph = module.graph
+    _refuse_mistold(graph)
     roots, sources = Roots(graph), sizes_of_arguments(graph)
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]
     found = Recipes([], [], [])
@@ -132,6 +146,18 @@ def plan(module: GraphModule) -> Recipes:
         else:
             found.makers.append(_of_result(result(root), view))
     return found
+
+
+def _refuse_mistold(graph: torch.fx.Graph) -> None:
+    """A program's results have torch's strides, which fakes tell."""
+    for node in graph.nodes:
+        if node.target not in MISTOLD:
+            continue
+        given = [n.meta.get("val") for n in node.all_input_nodes]
+        if not all(v.is_contiguous() for v in given if isinstance(v, torch.Tensor)):
+            raise Unconverted(
+                f"the strides of {node.target} are not what torch's fake tensors tell"
+            )
 
 
 def _is_dense(node: Node, sources: Mapping[Any, str]) -> bool:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strides of results that torch's own fakes tell wrong."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import anyop
+import pytest
+
+torch = pytest.importorskip("torch")
+from anyop.torch._lower.outputs import MISTOLD  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+GIVEN = {"number": 2, "Scalar": 2, "int": 1, "float": 0.5}  # by type, for what has no default
+
+
+def elementwise() -> Iterator[Any]:
+    """ATen's operators of one to three tensors with one result, element by element."""
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        for overload in getattr(packet, "overloads", list)():
+            op = getattr(packet, overload)
+            is_known = (
+                torch.Tag.pointwise in op.tags or "floor" in name or overload == "Tensor_mode"
+            )
+            if is_known and not op._schema.is_mutable and len(op._schema.returns) == 1:
+                yield op
+
+
+def calls(op: Any, tensors: list[Any]) -> Any:
+    given, args, kwargs = iter(tensors), [], {}
+    for a in op._schema.arguments:
+        if str(a.type) == "Tensor":
+            args.append(next(given))
+        elif a.name == "rounding_mode":
+            kwargs[a.name] = "floor"
+        elif a.has_default_value():
+            continue
+        else:
+            args.append(GIVEN[str(a.type)])
+    return op(*args, **kwargs)
+
+
+def layouts(shape: tuple[int, ...], dtype: Any) -> list[Any]:
+    x = torch.ones(shape).to(dtype)
+    if len(shape) < 2:
+        return [x]
+    return [x, x.mT.contiguous().mT, x[..., :1].expand(shape)]
+
+
+def strides(x: Any) -> list[int]:
+    return [s for n, s in zip(x.shape, x.stride(), strict=True) if n != 1]
+
+
+def is_mistold(op: Any) -> bool:
+    """Whether torch and its fake differ for some layout of the arguments."""
+    n = sum(str(a.type) == "Tensor" for a in op._schema.arguments)
+    if not 0 < n < 4:
+        return False
+    for shapes in ([(2, 3, 4)] * n, [(2, 3, 4), (1, 2, 3, 1), (4,)][:n]):
+        for dtypes in ([torch.float32] * n, [torch.bfloat16, torch.float32, torch.float32][:n],
+                       [torch.bool] * n):  # fmt: skip
+            for given in itertools.product(*map(layouts, shapes, dtypes)):
+                try:
+                    mode = FakeTensorMode()
+                    told = calls(op, [mode.from_tensor(x) for x in given])
+                    made = calls(op, list(given))
+                except Exception:  # no such types
+                    continue
+                if strides(told) != strides(made):
+                    return True
+    return False
+
+
+@pytest.mark.slow
+def test_operators_whose_strides_are_mistold_are_known() -> None:
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = {op for op in elementwise() if is_mistold(op)}
+    finally:
+        logging.disable(logging.NOTSET)
+    assert found == MISTOLD
+
+
+X = torch.randn(3, 6, 5).bfloat16().mT.contiguous().mT
+Y = torch.randn(2, 3, 6, 1)
+PROGRAMS = {
+    "floor_divide": lambda x, y: (x // y)[None],
+    "div": lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    "copysign": lambda x, y: torch.copysign(x, y) + 1,
+    "xlogy": lambda x, y: torch.xlogy(y.abs() * 3, x.float().abs()[0]),
+    "power": lambda x, y: 2 ** x.float(),
+}
+
+
+@pytest.mark.parametrize("way", ["compile", "capture"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_strides_are_what_torch_makes(name: str, way: str) -> None:
+    program = PROGRAMS[name]
+    if way == "compile":
+        torch._dynamo.reset()
+        made = torch.compile(program, backend="anyop")(X, Y)
+    else:
+        made = anyop.torch.capture(program, X, Y)(X, Y)
+    wanted = program(X, Y)
+    assert strides(made) == strides(wanted)
+    torch.testing.assert_close(made, wanted, equal_nan=True)
