@@ -11,8 +11,13 @@
 namespace anyop::torch_host {
 namespace {
 
-[[noreturn, gnu::cold]] void RefuseTangent(const TorchOperator& op, int param) {
+// "x", "caches[1]"
+std::string ArgumentName(const TorchOperator& op, int param, int element) {
   const std::string name(op.param(param).name);
+  return element < 0 ? name : name + "[" + std::to_string(element) + "]";
+}
+
+[[noreturn, gnu::cold]] void RefuseTangent(const TorchOperator& op, const std::string& name) {
   RaiseTorchError(ANYOP_UNSUPPORTED,
                   op.name + ": " + name +
                       " has a tangent, but anyop's operators have no forward-mode derivative. "
@@ -48,13 +53,13 @@ namespace {
 bool NeedsGradient(const TorchOperator& op, const c10::IValue* arguments) {
   const bool enabled = c10::GradMode::is_enabled();
   bool needs = false;
-  ForTensors(op, arguments, [&](const at::Tensor& t, int i) {
+  ForTensors(op, arguments, [&](const at::Tensor& t, int i, int element) {
     if (!t.unsafeGetTensorImpl()->autograd_meta()) return;  // neither gradient nor tangent
     if (enabled && t.requires_grad()) {
       if (op.wiring && !(op.wiring->differentiable_params >> i & 1)) RefuseParameter(op, i);
       needs = true;
     }
-    if (t._fw_grad(0).defined()) RefuseTangent(op, i);
+    if (t._fw_grad(0).defined()) RefuseTangent(op, ArgumentName(op, i, element));
   });
   if (!needs || !op.wiring) return needs;
   for (const GradientWiring::FewerWords& fewer : op.wiring->fewer_words) {
@@ -68,9 +73,9 @@ bool NeedsGradient(const TorchOperator& op, const c10::IValue* arguments) {
 void CheckNothingNeedsGradient(const TorchOperator& op, Variant variant,
                                const c10::IValue* arguments) {
   const bool enabled = c10::GradMode::is_enabled();
-  ForTensors(op, arguments, [&](const at::Tensor& t, int i) {
-    if (enabled && t.requires_grad()) RefuseGradient(op, std::string(op.param(i).name));
-    if (t._fw_grad(0).defined()) RefuseTangent(op, i);
+  ForTensors(op, arguments, [&](const at::Tensor& t, int i, int element) {
+    if (enabled && t.requires_grad()) RefuseGradient(op, ArgumentName(op, i, element));
+    if (t._fw_grad(0).defined()) RefuseTangent(op, ArgumentName(op, i, element));
   });
   for (int r = 0; enabled && variant == Variant::kOut && r < op.n_results; ++r) {
     const at::Tensor& out = arguments[op.out_argument(r)].toTensor();
@@ -115,7 +120,7 @@ void BumpVersionsKernel::operator()(const c10::OperatorHandle& handle, c10::Disp
                                     torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
   c10::SmallVector<at::Tensor, 4> written;
-  ForTensors(*op, arguments, [&](const at::Tensor& t, int i) {
+  ForTensors(*op, arguments, [&](const at::Tensor& t, int i, int) {
     const bool is_first = i == 0 && variant == Variant::kInPlace;
     if (!is_first && !(op->facts.mut_params >> i & 1)) return;
     CheckMayBeWritten(*op, std::string(op->param(i).name), t);

@@ -50,7 +50,7 @@ void GradientNode::SetEdges(const c10::IValue* arguments) {
       }
     }
   } else {
-    ForTensors(op_, arguments, [&](const at::Tensor& t, int) {
+    ForTensors(op_, arguments, [&](const at::Tensor& t, int, int) {
       edges.push_back(torch::autograd::impl::gradient_edge(t));
     });
   }

@@ -95,7 +95,7 @@ void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeyS
                                    torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
   std::string text = "a tensor has a layout that anyop does not read. Try a dense one.";
-  ForTensors(*op, arguments, [&](const at::Tensor& t, int i) {
+  ForTensors(*op, arguments, [&](const at::Tensor& t, int i, int) {
     if (t.layout() == at::kStrided && !t.is_quantized() && !t.is_nested()) return;
     const std::string name(op->param(i).name);
     const std::string layout = t.is_quantized() ? "quantized"

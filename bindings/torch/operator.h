@@ -55,15 +55,17 @@ inline c10::IValue* Arguments(torch::jit::Stack& stack, int n) {
   return stack.data() + stack.size() - std::size_t(n);
 }
 
-// Calls f(tensor, parameter) for each defined tensor of the parameters, list elements included.
+// Calls f(tensor, parameter, element) for each defined tensor of the parameters. element: in a
+// list, else -1.
 template <class F>
 void ForTensors(const TorchOperator& op, const c10::IValue* arguments, F&& f) {
   for (int i = 0; i < op.n_params; ++i) {
     const c10::IValue& value = arguments[i];
     if (value.isTensor()) {
-      if (value.toTensor().defined()) f(value.toTensor(), i);
+      if (value.toTensor().defined()) f(value.toTensor(), i, -1);
     } else if (value.isList() && op.kinds[i] == ParamKind::kTensors) {
-      for (const c10::IValue& element : value.toListRef()) f(element.toTensor(), i);
+      int element = 0;
+      for (const c10::IValue& v : value.toListRef()) f(v.toTensor(), i, element++);
     }
   }
 }

@@ -319,13 +319,17 @@ WRITERS = [op for op in WITHOUT if any(p.get("mut") for p in contract(op)["param
 @pytest.mark.parametrize("op", WRITERS)
 def test_writing_where_a_gradient_is_needed_is_refused(op: str) -> None:
     call = example(op, dtype="f32")
+    named: list[tuple[str, Any]] = []
     for p, value in zip(contract(op)["params"], call.values, strict=True):
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
-            value.requires_grad_()
-            name = p["name"]
-            break
-    else:
+        if isinstance(value, list):  # its last, so that the name tells which
+            named += [(f"{p['name']}[{len(value) - 1}]", value[-1])] if value else []
+        else:
+            named.append((p["name"], value))
+    floats = [(n, v) for n, v in named if isinstance(v, torch.Tensor) and v.is_floating_point()]
+    if not floats:
         pytest.skip("no float tensor")
+    name, value = floats[0]
+    value.requires_grad_()
     text = (
         f"{op.removeprefix('anyop.')}: {name} requires grad, but this call writes into its "
         "arguments, which cannot be differentiated. Try torch.no_grad() or detach()."
