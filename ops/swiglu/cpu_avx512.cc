@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/swiglu/backward.h"
+#include "ops/swiglu/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel swiglu_avx512{.name = "cpu_avx512", .run = Bind<&Run>()};
+extern constinit const Kernel swiglu_backward_avx512{.name = "cpu_avx512",
+                                                     .run = Bind<&RunBackward>()};
+
+}  // namespace anyop::ops
