@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/relu2/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel relu2_avx512{.name = "cpu_avx512", .run = Bind<&Run>()};
+extern constinit const Kernel relu2_backward_avx512{.name = "cpu_avx512",
+                                                    .run = Bind<&RunBackward>()};
+
+}  // namespace anyop::ops
