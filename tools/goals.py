@@ -30,6 +30,7 @@ from rich.table import Table
 CASE_GOALS: dict[str, tuple[tuple[str, float], ...]] = {
     "movement": (("of copy bandwidth", 0.8),),
     "small operator": (("x vllm", 4), ("x torch", 2.5)),
+    "experts": (("x torch", 5),),
     "many rows": (("of the ceiling", 0.85), ("x torch", 1)),
     "many rows, int8": (("of the ceiling", 0.85),),
     "one row": (("of read bandwidth", 0.9),),

@@ -2,9 +2,9 @@
 // The kernel of top_k, compiled once per instruction set.
 #pragma once
 #include <algorithm>
-#include <limits>
 
 #include "anyop/op.h"
+#include "ops/common/maxima.h"
 #include "ops/common/selection.h"
 
 namespace anyop::ops {
@@ -30,29 +30,6 @@ void SelectTopK(const T* x, std::int64_t d, std::int64_t k, float* wide, std::ui
   }
 }
 
-// The same for few of a short row: by falling value, equals by rising index. False, with nothing
-// kept, where -inf or NaN would have to be taken. wide: x[d] as floats; overwritten.
-inline bool TakeMaxima(float* wide, std::int64_t d, std::int64_t k, std::int64_t* indices) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (std::int64_t taken = 0; taken < k; ++taken) {
-    F32 most = Set(-kInfinity);
-    ForLanes(d, [&](std::int64_t i, auto n) {
-      most = Max(KeepFirst(LoadN(wide + i, n), n, Set(-kInfinity)), most);  // passes over NaN
-    });
-    const float m = ReduceMax(most);
-    if (m == -kInfinity) return false;
-    std::int64_t i = 0;
-    std::uint32_t lanes = 0;
-    for (; !lanes; i += kLanes) {
-      const int n = int(std::min<std::int64_t>(kLanes, d - i));
-      lanes = Bits(LoadN(wide + i, n) == Set(m)) & ((1u << n) - 1);
-    }
-    indices[taken] = i - kLanes + std::countr_zero(lanes);
-    wide[indices[taken]] = -kInfinity;
-  }
-  return true;
-}
-
 // Cycles: a pass per maximum, or some for every element of the row.
 constexpr bool IsWorthMaxima(std::int64_t d, std::int64_t k) {
   return k < 64 && k * (2 * d / kLanes + 40) < 2 * d + 600;
@@ -64,7 +41,7 @@ void TopKRow(const T* x, std::int64_t d, std::int64_t k, bool sorted, float* wid
   bool is_sorted = false;
   if (IsWorthMaxima(d, k)) {
     ForLanes(d, [&](std::int64_t i, auto n) { StoreN(wide + i, LoadN(x + i, n), n); });
-    is_sorted = TakeMaxima(wide, d, k, indices);
+    is_sorted = TakeMaxima(wide, d, k, indices) == k;
     if (is_sorted && !sorted) std::sort(indices, indices + k);
   }
   if (!is_sorted) SelectTopK(x, d, k, wide, keys, indices);

@@ -22,7 +22,7 @@ LINE_BYTES = 64
 Call = Callable[[], Any]
 GOALS = (
     "movement", "small operator", "many rows", "many rows, int8", "one row", "one row of blocks",
-    "decode attention",
+    "decode attention", "experts",
 )  # fmt: skip
 
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/topk_router/backward.h"
+#include "ops/topk_router/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel topk_router_avx512{
+    .name = "cpu_avx512", .workspace = ANYOP_TOPK_ROUTER_WORKSPACE, .run = Bind<&Run>()};
+extern constinit const Kernel topk_router_backward_avx512{
+    .name = "cpu_avx512",
+    .workspace = ANYOP_TOPK_ROUTER_BACKWARD_WORKSPACE,
+    .run = Bind<&RunBackward>()};
+
+}  // namespace anyop::ops
