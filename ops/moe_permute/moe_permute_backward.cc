@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// moe_permute_backward: the gradient of moe_permute.
+//
+//   dx[i] = sum_a dx_sorted[destination[i, a]]
+//
+//   destination  as moe_permute gave it; -1 adds nothing
+//
+// Numerics  Sums in f32 by rising a, one rounding.
+// Source    the definition of moe_permute.
+
+#include "ops/moe_permute/rows.h"
+
+namespace anyop::ops {
+
+extern const Kernel moe_permute_backward_avx512 [[gnu::weak]];
+extern const Kernel moe_permute_backward_avx2 [[gnu::weak]];
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&PermuteBackward>()};
+constexpr const Kernel* kKernels[] = {&moe_permute_backward_avx512, &moe_permute_backward_avx2,
+                                      &kPortable};
+
+extern constinit const Op moe_permute_backward{
+    .signature =
+        "moe_permute_backward(dx_sorted: T[m, d], destination: i32[t, k] below m) -> "
+        "(dx: T[t, d]?) where T in f32 | f16 | bf16, t * k < 2147483648",
+    .flops = "t * k * d",
+    .bytes = "(k + 1) * t * d * bytes(T) + bytes(destination)",
+    .kernels = kKernels,
+};
+
+}  // namespace anyop::ops
