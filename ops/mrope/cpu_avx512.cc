@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/mrope/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel mrope_avx512{
+    .name = "cpu_avx512", .workspace = ANYOP_MROPE_WORKSPACE, .run = Bind<&Run>()};
+
+}  // namespace anyop::ops
