@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/lora/expand.h"
+#include "ops/lora/shrink.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel lora_shrink_avx2{
+    .name = "cpu_avx2", .workspace = ANYOP_LORA_SHRINK_WORKSPACE, .run = Bind<&RunShrink>()};
+extern constinit const Kernel lora_expand_avx2{
+    .name = "cpu_avx2", .workspace = ANYOP_LORA_EXPAND_WORKSPACE, .run = Bind<&RunExpand>()};
+
+}  // namespace anyop::ops
