@@ -388,3 +388,15 @@ def test_parts_that_no_graph_has_as_views() -> None:
     x = floats(8, 4)
     torch.testing.assert_close(captured(x), program(x))
     assert captured.details.why_not == "" and "aten.split" in str(captured.details.report())
+
+
+def test_what_has_no_elements_expands_to_fixed_sizes_only() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.expand(2, 0)  # of nothing
+
+    with pytest.raises(ValueError) as error:
+        anyop.torch.capture(program, torch.zeros(1, 0), dynamic=True)
+    assert str(error.value) == (
+        f"program: {line_of('# of nothing')} calls what torch has for fixed sizes only "
+        "(0 not in VR[1, 1]), but these vary: x_0, x_1. Try fixed sizes."
+    )

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from backend_cases import IDS, floats  # noqa: E402
-from pattern_cases import HOWS, assert_as_torch, called, host_calls, made  # noqa: E402
+from pattern_cases import HOWS, assert_as_torch, called, graph_of, host_calls, made  # noqa: E402
 
 CACHE, ROWS = torch.zeros(1, 2, 7, 16), floats(1, 2, 2, 16)
 
@@ -88,6 +88,49 @@ def test_one_check_serves_all_layers(how: str) -> None:
     args = (CACHE, CACHE + 1, torch.tensor([-1, 3]), ROWS)
     function = assert_as_torch(how, program, args)
     assert host_calls(how, function) == 0
+
+
+def layers(a: Any, b: Any, at: Any, x: Any) -> Any:
+    """Caches of two layers, in torch's order of dimensions and in another."""
+    a[:, :, at] = x
+    b.index_copy_(1, at.abs(), torch.sigmoid(x).transpose(1, 2))
+    return torch.sigmoid(a), torch.sigmoid(b)
+
+
+@pytest.mark.parametrize("batch", [2, 3, 20])
+def test_caches_of_a_batch_that_varies(batch: int) -> None:
+    """The host computes where they begin, once, beside abs."""
+    args = floats(2, 2, 7, 16), floats(2, 7, 2, 16), torch.tensor([-1, 3]), floats(2, 2, 2, 16)
+    function = assert_as_torch("dynamic", layers, args)
+    assert host_calls("dynamic", function) == 1
+    assert "aten.index" not in str(graph_of("dynamic", function))
+    with torch.no_grad():
+        for n, t in ((batch, 7), (batch, 9)):
+            mine = [floats(n, 2, t, 16), floats(n, t, 2, 16), torch.tensor([1 - t, 3, 2, -1]),
+                    floats(n, 2, 4, 16)]  # fmt: skip
+            theirs = [x.clone() for x in mine]
+            for got, want in zip(function(*mine), layers(*theirs), strict=True):
+                torch.testing.assert_close(got, want)
+            torch.testing.assert_close(mine, theirs)
+            for at in ([-t - 1, 0], [0, t]):
+                before = [x.clone() for x in mine]
+                with pytest.raises((IndexError, ValueError), match="but must be|out of bounds"):
+                    function(mine[0], mine[1], torch.tensor(at), mine[3][:, :, :2])
+                torch.testing.assert_close(mine, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_zeros_of_sizes_that_vary(dtype: Any) -> None:
+    def program(x: Any) -> Any:
+        kept = torch.zeros(x.shape[0], 3, x.shape[1], dtype=dtype)
+        kept[:, 1] = 1
+        return torch.zeros((2, x.shape[0]), dtype=dtype), kept, torch.sigmoid(x)
+
+    function = assert_as_torch("dynamic", program, (floats(4, 5),))
+    for n in (3, 1, 0):
+        torch.testing.assert_close(function(floats(n, 6)), program(floats(n, 6)))
+    if dtype != torch.int64:
+        assert "aten.zeros" not in str(graph_of("dynamic", function))
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -45,10 +45,12 @@ class _Shapes(ShapeEnv):
         return result
 
 
-# A torch operator of which no fake knows sizes that vary, as constant_pad_nd by less than nothing.
+# A torch operator of which no fake knows sizes that vary, as constant_pad_nd by less than nothing,
+# or expand of a tensor without elements.
 _KNOWS_NO_SYMBOLS = (
     "with symbolic sizes/strides",
     "SymIntArrayRef expected to contain only concrete integers",
+    "0 not in VR[1, 1]",
 )
 
 

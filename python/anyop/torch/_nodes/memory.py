@@ -18,8 +18,10 @@ _ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
 def schema_of(node: Node) -> Any:
-    """The schema of a torch operator, None for other code."""
-    return node.target._schema if isinstance(node.target, torch._ops.OpOverload) else None
+    """The schema of a torch operator, or of a function that has one; None for other code."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema
+    return getattr(node.target, "schema", None)
 
 
 def arguments_of(node: Node) -> Iterator[tuple[Any, Any]]:

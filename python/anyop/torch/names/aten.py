@@ -214,6 +214,23 @@ def bmm(node: Node, building: Any, x: Value, y: Value) -> Any:
     return _product(node.args, x, y)
 
 
+@internal(_aten.zeros.default)
+def zeros(node: Node, building: Any, *_: Any, **__: Any) -> Any:
+    """Sums of nothing: a product of matrices [rows, 0] and [0, columns]. What is of one size is
+    computed by torch, once."""
+    value = node.meta["val"]
+    shape = [building.sizes(n) for n in value.shape]
+    if DTYPES.get(value.dtype) not in _FLOATS[:3] or all(isinstance(n, int) for n in shape):
+        return NotImplemented
+    *outer, d = shape
+    rows: Any = 1
+    for n in outer:
+        rows = rows * n
+    empty = building.row([], value.dtype)
+    made = operator("batch_matmul")(empty.reshape([1, rows, 0]), empty.reshape([1, 0, d]))
+    return made.reshape(shape)
+
+
 def _cast(building: Any, x: Value, to: torch.dtype, out: Value | None = None) -> Any:
     source, target = building.dtype(x), DTYPES.get(to, "")
     both_float = source in _FLOATS and target in _FLOATS

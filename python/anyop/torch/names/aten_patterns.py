@@ -16,11 +16,14 @@ from anyop.torch._nodes.memory import Roots, Writes, is_random, nodes_in, viewed
 from anyop.torch._proof import proof
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Trial
-from anyop.torch.names import aten_attention, aten_growing, aten_rotary
+from anyop.torch.names import aten_attention, aten_caches, aten_growing, aten_rotary
 
 _aten = torch.ops.aten
 _RMS_NORM = torch.ops.anyop.rms_norm.default
 _LAYER_NORM = torch.ops.anyop.layer_norm.default
+_LINEAR = torch.ops.anyop.linear.default
+_PRODUCTS = (_aten.mm.default, _aten.addmm.default, _aten.linear.default)
+_VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 _CASTS = (_aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 
 
@@ -38,9 +41,12 @@ def fuse(module: GraphModule) -> None:
             _rms_norm(graph, node, writes)
         elif node.target is _aten.tanh.default:
             _gelu(graph, node, writes)
+        elif node.target is _aten.relu.default:
+            _linear_relu(graph, node, writes)
     aten_rotary.fuse(graph)
     aten_attention.fuse(module)
     aten_growing.fuse(graph)
+    aten_caches.fuse(graph)
     graph.eliminate_dead_code(is_impure_node=_is_impure)
 
 
@@ -203,3 +209,45 @@ def _gelu(graph: Graph, tanh: Node, writes: Writes) -> None:
         if proof.holds(product, [x], replacement, "gelu", writes):
             put(graph, product, _aten.gelu.default, (x,), writes, approximate="tanh")
             return
+
+
+def _linear_relu(graph: Graph, relu: Node, writes: Writes) -> None:
+    """relu of x times a transposed weight, perhaps with a bias."""
+    view: Any = relu.args[0]
+    product = view
+    while product.target in _VIEWS and len(product.users) == 1:
+        product = product.args[0]
+    if product.target not in _PRODUCTS or product.kwargs or len(product.users) != 1:
+        return
+    args: Any = product.args
+    bias, x, weight = args if product.target is _aten.addmm.default else (None, *args[:2])
+    if product.target is _aten.linear.default:
+        bias = args[2] if len(args) > 2 else None
+    elif weight.target in (_aten.t.default, _aten.permute.default, _aten.transpose.int):
+        weight = weight.args[0]  # of two dimensions, which a product would not take as they were
+    else:
+        return
+    last = _before_views(graph, relu, view, product, writes)
+
+    def replacement(trial: Trial) -> Any:
+        x, weight, bias = [*trial.tensors, None][:3]
+        return _LINEAR(x, weight, bias, "relu")
+
+    given = [x, weight] if bias is None else [x, weight, bias]
+    kinds = ("normal", "zeros", "small", "large")  # huge sums overflow, or not, by their order
+    if proof.holds(last, given, replacement, "linear with relu", writes, kinds=kinds):
+        put(graph, last, _LINEAR, (x, weight, bias, "relu"), writes)
+
+
+def _before_views(graph: Graph, relu: Node, view: Node, product: Node, writes: Writes) -> Node:
+    """The relu of a product instead of that of views of it."""
+    if view is product:
+        return relu
+    relu.replace_all_uses_with(view)
+    with graph.inserting_after(product):
+        made = graph.call_function(_aten.relu.default, (product,))
+    made.meta = dict(product.meta)
+    product.replace_all_uses_with(made, lambda user: user is not made)
+    writes.replace(product, made)
+    graph.erase_node(relu)
+    return made
