@@ -10,6 +10,7 @@ void AddTunedFunctions(PyObject* module);           // what `anyop tune` does
 void AddScopeFunctions(PyObject* module);           // policy, strict, threads
 void AddHostFunctions(PyObject* module);            // the hosts, first of all
 void AddRegisteredHostFunctions(PyObject* module);  // register_host
+void AddJaxFunctions(PyObject* module);             // what anyop.jax needs of XLA's handler
 void AddTorchFunctions(PyObject* module);           // what anyop.torch needs of the fast path
 void AddTorchRouteFunctions(PyObject* module);      // which torch operator stands behind a function
 void AddTorchThreadFunctions(PyObject* module);     // whose threads run parallel regions

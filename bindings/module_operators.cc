@@ -112,6 +112,7 @@ PyObject* BindArguments(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyO
 template <class F>
 decltype(auto) WithGathered(const OperatorInfo& info, const Slots& slots, F&& f) {
   return WithCall(HostOf(info, slots), [&](auto& call) {
+    if constexpr (requires { call.Describe(); }) call.Describe();
     View views[kMaxParams + kMaxResults];
     CallMemory memory(&call, views);
     anyop_value frame[kMaxParams + kMaxResults];

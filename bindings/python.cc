@@ -36,6 +36,7 @@ PyObject* MakeModule() {
   AddErrorClasses(module.get());
   AddHostFunctions(module.get());
   AddRegisteredHostFunctions(module.get());
+  AddJaxFunctions(module.get());
   AddOperatorFunctions(module.get());
   AddScopeFunctions(module.get());
   AddTorchFunctions(module.get());

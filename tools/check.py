@@ -53,6 +53,7 @@ BUDGETS = {
     "build and install anyop": 8.0,
     "C++ tests": 1.5,
     "Python tests": 12.0,
+    "JAX tests": 3.0,
     "examples": 3.0,
     "build (asan)": 8.0,
     "C++ tests (address,undefined)": 3.0,
@@ -62,7 +63,8 @@ BUDGETS = {
     "build (aarch64)": 7.0,
     "C++ tests (aarch64)": 2.5,
 }
-LONGER_WITH_ALL = ("C++ tests", "Python tests", "examples", "build (aarch64)")  # and what begins so
+# With --all, and what begins so.
+LONGER_WITH_ALL = ("C++ tests", "Python tests", "JAX tests", "examples", "build (aarch64)")
 LATEST_MINUTES = 70  # at which the default tier begins with Arm, which takes ten more
 
 
@@ -286,12 +288,20 @@ def package(tier: int) -> None:
     run("wheel", [*command, "--try-sdist"] if tier == ALL else command)
 
 
+def is_installed(module: str) -> bool:
+    probe = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
+    return os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), "-c", probe) == 0
+
+
+def jax_tests(tally: Tally, marks: str) -> None:
+    """In a process of their own: XLA's devices and threads are for as long as a process."""
+    if is_installed("jax"):
+        pytest(tally, "JAX tests", "-m", marks, ROOT / "python/tests/jax")
+
+
 def report_frameworks() -> None:
     for module, host in FRAMEWORKS.items():
-        probe = (
-            f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
-        )
-        if os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), "-c", probe) != 0:
+        if not is_installed(module):
             print(f"  {module} is not installed: nothing of {host} is tested here")
 
 
@@ -348,6 +358,7 @@ def main() -> int:
     ctest(tally, "C++ tests", BUILD, env={"OPTEST_QUICK": "1"} if tier == FAST else None)
     marks = {FAST: "not slow and not bench and not exhaustive", DEFAULT: "not exhaustive", ALL: ""}
     pytest(tally, "Python tests", "-m", marks[tier], ROOT / "python/tests")
+    jax_tests(tally, marks[tier])
     pytest(tally, "examples", "-m", marks[tier], ROOT / "examples")
     report_frameworks()
     if tier >= DEFAULT:

@@ -175,7 +175,7 @@ def ensure_requirements(name: str) -> None:
 
 def ensure_frameworks() -> None:
     """The frameworks that anyop has a host for. One that cannot be installed is left out."""
-    for name in ("torch",):
+    for name in ("torch", "jax"):
         try:
             ensure_requirements(name)
         except StepFailed as failure:

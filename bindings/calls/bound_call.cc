@@ -191,6 +191,24 @@ Ref Ints(const std::vector<int>& numbers) {
 PyObject* Text(PyObject* self, void*) {
   return Guarded([&] { return ToPython(CallOf(self).text()).release(); });
 }
+// A value of a call as Python has it; a tensor is its dtype.
+Ref ArgumentOf(const anyop_value& v) {
+  const auto dtype = [](const DLTensor* t) { return DTypeName(FromDL(t->dtype)); };
+  if (v.tag == ANYOP_TENSOR) return dtype(v.t);
+  if (v.tag == ANYOP_DTYPE) return DTypeName(int(v.i));
+  if (v.tag != ANYOP_TENSORS) return ToObject(v);
+  return TupleOf(std::span(v.ts, v.count), [&](const DLTensor* t) { return dtype(t).release(); });
+}
+PyObject* Arguments(PyObject* self, void*) {
+  return Guarded([&] {
+    return TupleOf(CallOf(self).arguments(),
+                   [](const anyop_value& v) { return ArgumentOf(v).release(); })
+        .release();
+  });
+}
+PyObject* ContractOf(PyObject* self, void*) {
+  return Guarded([&] { return ToPython(CallOf(self).contract()).release(); });
+}
 PyObject* Inputs(PyObject* self, void*) {
   return Guarded([&] {
     return TupleOf(CallOf(self).inputs(),
@@ -417,6 +435,8 @@ PyObject* Reduce(PyObject* self, PyObject*) {
 
 PyGetSetDef g_fields[] = {
     {"text", Text, nullptr, "The canonical text, equal for equal calls.", nullptr},
+    {"arguments", Arguments, nullptr, "A value per parameter; a tensor is its dtype.", nullptr},
+    {"contract", ContractOf, nullptr, "The hash of the operator's contract.", nullptr},
     {"inputs", Inputs, nullptr, "(name, dtype, is written) of each tensor.", nullptr},
     {"results", ResultsOf, nullptr,
      "(name, dtype or None, numbers of the inputs that it may lie over) of each result.", nullptr},

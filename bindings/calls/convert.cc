@@ -22,8 +22,10 @@ struct Site {
 
   [[noreturn]] void Refuse(PyObject* object, const std::string& wanted) const {
     ThrowIfTraced(object);
+    const Host* host = HostOfTensor(object);
+    const std::string advice = host ? host->number_advice() : "";
     ThrowTypeError(Start(info, param, element) + " is " + Repr(object) + ", but must be " + wanted +
-                   ".");
+                   "." + (advice.empty() ? "" : " " + advice + "."));
   }
   [[noreturn]] void RefuseValue(PyObject* object, const std::string& wanted) const {
     if (PyErr_Occurred()) ClearOrPass();

@@ -79,6 +79,8 @@ class Host {
   virtual int ToDType(PyObject* object) const = 0;  // -1, without an exception: stands for none
   // A number that is not known yet; Python's conversions would fix it.
   virtual bool IsSymbolicNumber(PyObject*) const { return false; }
+  // Of a tensor that is given where a number belongs; "": none.
+  virtual std::string number_advice() const { return ""; }
   virtual HostMemory MemoryOf(PyObject* object) const = 0;
   // Whether an owner still has this memory.
   virtual bool Holds(const HostMemory& memory) const = 0;

@@ -29,7 +29,7 @@ std::string TakeText() {
 }
 
 // What is wrong with a view, "" if nothing is.
-std::string Defect(const anyop_host_view& view) {
+std::string Defect(const anyop_host_view& view, bool needs_memory = true) {
   const DLTensor& t = view.tensor;
   if (t.device.device_type != 1) return "lies on another device, but must be on the CPU.";
   if (t.ndim < 0 || t.ndim > kMaxRank) {
@@ -41,7 +41,7 @@ std::string Defect(const anyop_host_view& view) {
   }
   if (t.ndim && !t.shape) return "has no shape, which is a defect of its host.";
   const bool is_empty = std::any_of(t.shape, t.shape + t.ndim, [](auto n) { return n == 0; });
-  if (!t.data && !is_empty) return "has no memory.";
+  if (needs_memory && !t.data && !is_empty) return "has no memory.";
   return "";
 }
 
@@ -117,6 +117,8 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
   }
   Ref made = Checked(PyObject_CallFunctionObjArgs(elsewhere_, name.get(), arguments.get(),
                                                   slots.out ? slots.out : Py_None, nullptr));
+  // What is no plain tuple has names of the framework's own: a call that returns what it writes.
+  if (PyTuple_Check(made.get()) && !PyTuple_CheckExact(made.get())) return made.release();
   return NamedResults(info, std::move(made));
 }
 
@@ -132,7 +134,8 @@ void RegisteredCall::Convert(const ArgumentName& name, Access access, PyObject* 
     reason_ = room.reason ? room.reason : "its framework must see it";
     return;
   }
-  if (const std::string defect = Defect(room); !defect.empty()) {
+  const bool needs_memory = !is_described_ || !record_.sees_calls;
+  if (const std::string defect = Defect(room, needs_memory); !defect.empty()) {
     ThrowValueError(name.start() + " " + defect);
   }
   view.tensor = room.tensor;

@@ -25,6 +25,9 @@ class RegisteredHost final : public Host {
     if (record.written) record.written(tensor);
   }
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override;
+  std::string number_advice() const override {
+    return record.number_advice ? record.number_advice : "";
+  }
 
   anyop_python_host record{};  // with what this version knows of it
 
@@ -35,7 +38,14 @@ class RegisteredHost final : public Host {
 // One call with the tensors of such a host.
 class RegisteredCall final : public HostCall {
  public:
-  explicit RegisteredCall(const RegisteredHost& host) : HostCall(host), record_(host.record) {}
+  explicit RegisteredCall(const RegisteredHost& host)
+      : HostCall(host), record_(host.record), reason_(host.record.sees_calls) {}
+
+  // The call is looked at and not made: its tensors need no memory.
+  void Describe() {
+    is_described_ = true;
+    reason_ = nullptr;
+  }
 
   bool is_direct() const { return !reason_; }
   const char* reason() const { return reason_; }
@@ -52,7 +62,8 @@ class RegisteredCall final : public HostCall {
 
  private:
   const anyop_python_host& record_;
-  const char* reason_ = nullptr;
+  const char* reason_;
+  bool is_described_ = false;
   std::vector<PyObject*> written_;  // borrowed, like all arguments; only where the host asks
 };
 

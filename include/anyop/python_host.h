@@ -61,6 +61,12 @@ typedef struct {
   int (*to_dtype)(PyObject* object, DLDataType* dtype);
   /* The most threads that the framework's own setting allows now; 0: no bound. */
   int (*threads)(void);
+  /* Why the framework must see every call ("it compiles all calls"): each is then given to
+   * `elsewhere`, and `view` is asked only for the dtype and the shape of what is described. */
+  const char* sees_calls;
+  /* What a caller is told who gives a tensor where a number belongs ("Try a number of Python"),
+   * without its full stop. */
+  const char* number_advice;
 } anyop_python_host;
 
 #ifdef __cplusplus

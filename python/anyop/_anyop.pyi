@@ -97,10 +97,19 @@ def register_host(
 ) -> str: ...
 def copy_tensor(value: Any, to: Any, /) -> bool: ...
 
+# The JAX host: the record of its arrays, and what XLA calls for every operator.
+def jax_record(array: type, tracer: type, /) -> Any: ...
+def jax_handler() -> Any: ...
+
 # A call with everything fixed but its tensors; known by its text. Equal calls compare equal.
 class BoundCall:
     @property
     def text(self) -> str: ...
+    # A value per parameter of the operator; a tensor is its dtype. None of a graph.
+    @property
+    def arguments(self) -> tuple[Any, ...]: ...
+    @property
+    def contract(self) -> str: ...  # the hash of its operator's; "" of a graph
     @property
     def inputs(self) -> tuple[tuple[str, str, bool], ...]: ...  # name, dtype, is written
     # Name, dtype (None: only ranks tell it), numbers of the inputs that it may lie over.

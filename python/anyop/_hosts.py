@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import warnings
 
 from anyop.hosting import when_imported
+
+_HOSTS = {
+    "torch": lambda: importlib.import_module("anyop.torch"),
+    "jax": lambda: importlib.import_module("anyop.jax"),
+}
 
 
 def operators_changed() -> None:
@@ -18,12 +24,12 @@ def operators_changed() -> None:
         register_new()
 
 
-def _start_torch() -> None:
+def _start(host: str) -> None:
     try:
-        importlib.import_module("anyop.torch")
-    except Exception as error:  # importing torch must not fail because of us
+        _HOSTS[host]()
+    except Exception as error:  # importing the framework must not fail because of us
         warnings.warn(
-            f"anyop's torch host does not start: {type(error).__name__}: {error}. "
+            f"anyop's {host} host does not start: {type(error).__name__}: {error}. "
             "Try `python -m anyop doctor`.",
             RuntimeWarning,
             stacklevel=2,
@@ -32,4 +38,5 @@ def _start_torch() -> None:
 
 def start() -> None:
     """Waits for the frameworks; starts the hosts of those that are here."""
-    when_imported("torch", _start_torch)
+    for host in _HOSTS:
+        when_imported(host, functools.partial(_start, host))

@@ -56,7 +56,9 @@ CLEAN = {
     "bindings/torch/kernel.cc": C + '#include <ATen/Tensor.h>\n#include "runtime/plan.h"\n',
     "python/anyop/__init__.py": P + "from anyop import _anyop\nfrom anyop._hosts import start\n",
     "python/anyop/_anyop.pyi": P,
-    "python/anyop/_hosts.py": P + 'def start():\n    importlib.import_module("anyop.torch")\n',
+    "python/anyop/_hosts.py": P + 'def start():\n    importlib.import_module("anyop.torch")\n'
+    '    importlib.import_module("anyop.jax")\n',
+    "python/anyop/jax/__init__.py": P + "import jax\nimport anyop\n",
     "python/anyop/torch/__init__.py": P + "import torch\nimport anyop\n",
     "python/anyop/torch/_lower/lower.py": P,
     "python/anyop/hosting/__init__.py": P + "from anyop import _anyop\n",
@@ -156,6 +158,7 @@ PLANTS = [
     ("frameworks", "src/graph/a.cc", C + "#include <numpy/arrayobject.h>\n", 2, "bindings/ may"),
     ("frameworks", "bindings/a.cc", C + "#include <c10/core/Scalar.h>\n", 2, "bindings/torch/ may"),
     ("frameworks", "python/anyop/a.py", P + "from torch import nn\n", 2, "only anyop.torch may"),
+    ("frameworks", "python/anyop/a.py", P + "import jax\n", 2, "only anyop.jax may"),
     ("python_layers", "python/anyop/_a.py", P + "import anyop.torch\n", 2, "anyop lies below it"),
     ("python_layers", "python/anyop/_a.py", P + "def f():\n    from anyop.cli import bench\n", 3,
      "imports anyop.cli.bench"),
@@ -172,7 +175,8 @@ PLANTS = [
     ("private", "tools/a.py", P + "import anyop._hosts as hosts\n", 2, "anyop._hosts"),
     ("private", "ops/ramp/bench.py", P + "from anyop import _anyop\n", 2, "anyop._anyop"),
     ("private", "python/anyop/cli/a.py", P + "from anyop.bench import _run\n", 2, "bench._run"),
-    ("import_cycles", "python/anyop/_hosts.py", P + "x = 1\n", 0, "any more: see LATE"),
+    ("import_cycles", "python/anyop/_hosts.py", P + 'import_module("anyop.jax")\n'
+     'def start():\n    import_module("anyop.jax")\n', 0, "anyop.torch any more: see LATE"),
     ("import_cycles", "python/anyop/_hosts.py", P + "import anyop.torch\n", 2, "not late"),
     ("document_exists", "src/graph/a.cc", C + "\n// As docs/gone.md says.\n", 3, "docs/gone.md"),
     ("document_exists", "src/graph/a.cc", C + '// See SIGNATURES "Overlap".\n', 2, "SIGNATURES"),

@@ -51,14 +51,14 @@ void BoundCall::CheckCounts(std::size_t inputs, std::size_t results) const {
   if (inputs == inputs_.size() && results == results_.size()) [[likely]]
     return;
   Fail(ANYOP_INVALID_ARGUMENT,
-       ShownName() + ": " + Counted(inputs, "input") + " and " + Counted(results, "result") +
+       shown_name() + ": " + Counted(inputs, "input") + " and " + Counted(results, "result") +
            " are given, but the bound call has " + std::to_string(inputs_.size()) + " and " +
            std::to_string(results_.size()) + ".");
 }
 
 void BoundCall::RefuseDType(std::size_t input, const DLTensor& t) const {
   const BoundInput& own = inputs_[input];
-  Fail(ANYOP_INVALID_ARGUMENT, ShownName() + ": " + own.name + " is " + Show(t) +
+  Fail(ANYOP_INVALID_ARGUMENT, shown_name() + ": " + own.name + " is " + Show(t) +
                                    ", but the call was bound with " + std::string(Name(own.dtype)) +
                                    ". Try binding it anew.");
 }
@@ -86,7 +86,7 @@ void BoundCall::Infer(std::span<const DLTensor> inputs, std::span<ResultShape> r
                           std::any_of(t.shape, t.shape + std::max(t.ndim, 0),
                                       [](std::int64_t size) { return size < -1; });
     if (is_wrong) {
-      Fail(ANYOP_INVALID_ARGUMENT, ShownName() + ": the rank of " + inputs_[i].name +
+      Fail(ANYOP_INVALID_ARGUMENT, shown_name() + ": the rank of " + inputs_[i].name +
                                        " must be at most 8, and a rank or size at least 0, or -1 "
                                        "where it is unknown.");
     }
@@ -103,7 +103,7 @@ const BoundGradient& BoundCall::Gradient(std::span<const std::uint8_t> wanted,
                                          std::span<const std::uint8_t> given) const {
   if (wanted.size() != inputs_.size() || (!given.empty() && given.size() != results_.size())) {
     Fail(ANYOP_INVALID_ARGUMENT,
-         ShownName() + ": gradients are wanted of " + Counted(wanted.size(), "input") +
+         shown_name() + ": gradients are wanted of " + Counted(wanted.size(), "input") +
              (given.empty() ? "" : " and given of " + Counted(given.size(), "result")) +
              ", each of which is 1 or 0, but the bound call has " + std::to_string(inputs_.size()) +
              " and " + std::to_string(results_.size()) + ".");

@@ -58,6 +58,11 @@ class BoundCall {
   const std::string& text() const { return text_; }  // canonical
   std::span<const BoundInput> inputs() const { return inputs_; }
   std::span<const BoundResult> results() const { return results_; }  // those that are wanted
+  // A value per parameter of the operator, of tensors the dtype only; none for a graph.
+  virtual std::span<const anyop_value> arguments() const { return {}; }
+  // What the call's operator promises (Contract::hash); "" for a graph, whose text says it all.
+  virtual std::string_view contract() const { return ""; }
+  virtual std::string shown_name() const = 0;  // as messages begin
 
   // Checks and runs. One tensor per input and per result, of the bound dtypes; nothing is written
   // if it throws.
@@ -79,7 +84,6 @@ class BoundCall {
   virtual void DoInfer(std::span<const DLTensor> inputs, ResultShape* results) const = 0;
   virtual BoundGradient MakeGradient(std::span<const std::uint8_t> wanted,
                                      std::span<const std::uint8_t> given) const = 0;
-  virtual std::string ShownName() const = 0;  // as messages begin
 
   std::string text_;
   std::vector<BoundInput> inputs_;

@@ -234,7 +234,7 @@ class GraphCall : public BoundCall {
                              std::span<const std::uint8_t>) const override {
     Fail(ANYOP_UNSUPPORTED, "graph: it has no gradient, but one is wanted.");
   }
-  std::string ShownName() const override { return "graph"; }
+  std::string shown_name() const override { return "graph"; }
 
   mutable Executable executable_;  // safe from any thread
   const std::vector<GraphNumber> numbers_;

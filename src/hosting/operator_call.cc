@@ -34,6 +34,12 @@ class OperatorCall : public BoundCall {
     }
   }
 
+  std::span<const anyop_value> arguments() const override {
+    return {own_.call.frame(), std::size_t(op_.n_params)};
+  }
+  std::string_view contract() const override { return op_.contract->hash; }
+  std::string shown_name() const override { return op_.display_name(); }
+
  private:
   // An input's place: a parameter, or an element of one that is a list.
   struct Place {
@@ -134,8 +140,6 @@ class OperatorCall : public BoundCall {
     }
     for (const int r : wanted_) *results++ = shapes[r];
   }
-
-  std::string ShownName() const override { return op_.display_name(); }
 
   BoundGradient MakeGradient(std::span<const std::uint8_t> wanted,
                              std::span<const std::uint8_t> given) const override;

@@ -13,6 +13,7 @@ from house_rules.tree import Tree
 # (module, what it imports late): why the two know each other. Everything else forms no circle.
 LATE: dict[tuple[str, str], str] = {
     ("anyop._hosts", "anyop.torch"): "starts the host once torch is imported",
+    ("anyop._hosts", "anyop.jax"): "starts the host once JAX is imported",
 }
 
 

@@ -52,7 +52,9 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
 }
 # The rooms of bindings, from the lowest on; "" is bindings itself. A header includes none of a
 # higher room. Sources may: a call and a traced value, a host and a call, need each other.
-BINDINGS = ("", "operators", "host", "numpy", "torch_unlinked", "calls", "graphs", "functions")
+BINDINGS = (
+    "", "operators", "host", "numpy", "jax", "torch_unlinked", "calls", "graphs", "functions",
+)  # fmt: skip
 ADAPTER = "bindings/torch/"  # of PyTorch: a library of its own
 # Of include/anyop, what operators are written with; their tests may use it all, and optest.
 FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype)\.h|include/anyop/simd/.*")
@@ -78,16 +80,20 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "hosting": ("", "hosting"),
     **{room: ("", "hosting", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
+    "jax": ("", "hosting", "jax"),
     "bench": ("", "bench"),
     "bench.commands": ("", "torch", "bench", "bench.commands"),
-    "cli": ("", "hosting", "torch", "bench", "bench.commands", "cli"),
+    "cli": ("", "hosting", "torch", "jax", "bench", "bench.commands", "cli"),
     "__main__": ("cli",),
 }
-# Modules outside anyop.torch that import torch when they are imported.
-KNOWS_TORCH = (
-    "anyop.torch", "anyop.bench.commands.calls_torch", "anyop.bench.commands.graph_torch",
-    "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm",
-)  # fmt: skip
+# Modules that import a framework when they are imported, its own host first.
+KNOWS = {
+    "torch": (
+        "anyop.torch", "anyop.bench.commands.calls_torch", "anyop.bench.commands.graph_torch",
+        "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm",
+    ),
+    "jax": ("anyop.jax",),
+}  # fmt: skip
 TEMPLATE = "python/anyop/template/"  # a package of its own
 
 
@@ -177,9 +183,11 @@ def frameworks(tree: Tree) -> Iterator[Breach]:
                     yield Breach(name, line, f"includes <{path}>, which only {homes[0]} may")
     for name in _package(tree):
         for found in imports(tree, name, outside=True):
-            is_torch = found.target.split(".")[0] == "torch" and not found.is_late
-            if is_torch and not module_name(name).startswith(KNOWS_TORCH):
-                yield Breach(name, found.line, "imports torch, which only anyop.torch may")
+            framework = found.target.split(".")[0]
+            homes = KNOWS.get(framework)
+            if homes and not found.is_late and not module_name(name).startswith(homes):
+                why = f"imports {framework}, which only {homes[0]} may"
+                yield Breach(name, found.line, why)
 
 
 def _package(tree: Tree) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
+from anyop import _anyop
 from anyop.hosting import binding
 from anyop.hosting.facts import Operator
 
@@ -68,3 +69,12 @@ def test_tensors_have_the_names_of_messages() -> None:
     at, p = next((i, p) for i, p in enumerate(lists.params) if p.kind == "tensors")
     assert found[:2] == [(at, f"{p.name}[0]"), (at, f"{p.name}[1]")]
     assert list(binding.tensors(NORM, [X, None, 1.0, 0.0], np.ndarray)) == [(0, "x", X)]
+
+
+def test_a_bound_call_tells_its_arguments_and_its_contract() -> None:
+    call = _anyop.bound_call("merge_attention_states", ["bf16", "bf16"], ["f32", "f32"])
+    assert call.arguments == (("bf16", "bf16"), ("f32", "f32"))
+    other = _anyop.bound_call("cast", "f32", "bf16", saturate=False)
+    assert other.arguments == ("f32", "bf16", False)
+    assert other.contract == Operator("anyop.cast").contract["hash"]
+    assert _anyop.bound_call("rms_norm", "f32", eps=0.1).arguments == ("f32", None, 0.1, 0.0)

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "handler.h"
+
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "anyop/tensor.h"
+#include "bindings/calls/room.h"
+#include "hosting/bound_call.h"
+#include "platform/error.h"
+
+namespace anyop::python {
+namespace {
+
+DLDataType ToDL(xla::DataType dtype) {
+  switch (dtype) {
+    case xla::kF64:
+      return anyop::ToDL(DType::kF64);
+    case xla::kF32:
+      return anyop::ToDL(DType::kF32);
+    case xla::kF16:
+      return anyop::ToDL(DType::kF16);
+    case xla::kBF16:
+      return anyop::ToDL(DType::kBF16);
+    case xla::kF8E4M3:
+      return anyop::ToDL(DType::kF8E4M3);
+    case xla::kF8E5M2:
+      return anyop::ToDL(DType::kF8E5M2);
+    case xla::kI64:
+      return anyop::ToDL(DType::kI64);
+    case xla::kI32:
+      return anyop::ToDL(DType::kI32);
+    case xla::kI16:
+      return anyop::ToDL(DType::kI16);
+    case xla::kI8:
+      return anyop::ToDL(DType::kI8);
+    case xla::kU8:
+      return anyop::ToDL(DType::kU8);
+    case xla::kBool:
+      return anyop::ToDL(DType::kBool);
+  }
+  return {};
+}
+
+DLTensor ToTensor(const void* value) {
+  const auto& b = *static_cast<const xla::Buffer*>(value);
+  return {b.data, {1, 0}, int(b.rank), ToDL(b.dtype), b.shape, nullptr, 0};
+}
+
+std::size_t BytesOf(const DLTensor& t) {
+  return std::size_t(static_cast<const Tensor&>(t).size()) * t.dtype.bits / 8;
+}
+
+std::string_view Attribute(const xla::Frame& frame, std::string_view name) {
+  const xla::Attributes& all = frame.attributes;
+  for (std::int64_t i = 0; i < all.n; ++i) {
+    const std::string_view own(all.names[i]->data, all.names[i]->size);
+    if (own != name || all.types[i] != xla::kString) continue;
+    const auto& text = *static_cast<const xla::Bytes*>(all.values[i]);
+    return {text.data, text.size};
+  }
+  Fail(ANYOP_INVALID_ARGUMENT, "anyop: the program's call has no attribute '" + std::string(name) +
+                                   "', but each call must say what it is. Try anyop.jax.");
+}
+
+// Results of 64 bits that the program has room of 32 for, as JAX without x64 wants them: computed
+// in memory of their own, then copied. Integers must fit.
+class Narrowed {
+ public:
+  void Add(std::string_view name, DLTensor& result, DType own) {
+    auto& one = *all_.emplace_back(std::make_unique<One>());
+    one.name = name;
+    one.to = result;
+    result.dtype = anyop::ToDL(own);
+    one.memory = std::make_unique_for_overwrite<std::int64_t[]>(BytesOf(result) / 8 + 1);
+    result.data = one.memory.get();
+  }
+  void Copy(const BoundCall& call) const {
+    for (const auto& one : all_) {
+      const auto n = std::size_t(static_cast<const Tensor&>(one->to).size());
+      if (one->to.dtype.code == anyop::ToDL(DType::kI32).code) {
+        CopyInts(call, *one, n);
+      } else {
+        const double* from = reinterpret_cast<const double*>(one->memory.get());
+        for (std::size_t i = 0; i < n; ++i) static_cast<float*>(one->to.data)[i] = float(from[i]);
+      }
+    }
+  }
+
+ private:
+  struct One {
+    std::string_view name;
+    DLTensor to;
+    std::unique_ptr<std::int64_t[]> memory;
+  };
+  static void CopyInts(const BoundCall& call, const One& one, std::size_t n) {
+    auto* to = static_cast<std::int32_t*>(one.to.data);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::int64_t value = one.memory[i];
+      to[i] = std::int32_t(value);
+      if (to[i] == value) continue;
+      Fail(ANYOP_INVALID_ARGUMENT,
+           call.shown_name() + ": " + std::string(one.name) + " holds " + std::to_string(value) +
+               ", but must fit into i32 because JAX runs without 64-bit types. Try "
+               "jax.config.update(\"jax_enable_x64\", True).");
+    }
+  }
+  std::vector<std::unique_ptr<One>> all_;
+};
+
+void CheckContract(const BoundCall& call, const xla::Frame& frame) {
+  const std::string_view made_with = Attribute(frame, "contract");
+  if (made_with == call.contract()) [[likely]]
+    return;
+  Fail(ANYOP_INVALID_ARGUMENT,
+       call.shown_name() + ": the program was made with contract " + std::string(made_with) +
+           ", but the library that is loaded has contract " + std::string(call.contract()) +
+           ". Try making the program anew, or load the library that it was made with.");
+}
+
+// Whether a result of the call lies in room of another dtype, of half the bits.
+bool IsNarrowed(const DLTensor& result, int own) {
+  const auto is = [&](DType wide, DType narrow) {
+    return own == int(wide) && FromDL(result.dtype) == int(narrow);
+  };
+  return is(DType::kI64, DType::kI32) || is(DType::kF64, DType::kF32);
+}
+
+int DTypeOf(const BoundCall& call, std::size_t result, std::span<const DLTensor> inputs) {
+  const int known = call.results()[result].dtype;
+  if (known >= 0) return known;
+  std::vector<ResultShape> shapes(call.results().size());
+  call.Infer(inputs, shapes);
+  return int(shapes[result].dtype);
+}
+
+void Run(const xla::Frame& frame) {
+  const BoundCall& call = FindBoundCall(Attribute(frame, "call"));
+  CheckContract(call, frame);
+  const auto n = std::size_t(frame.inputs.n), n_all = std::size_t(frame.results.n);
+  Room<DLTensor, 32> inputs(n), results(n_all);
+  for (std::size_t i = 0; i < n; ++i) inputs[i] = ToTensor(frame.inputs.values[i]);
+  std::size_t n_written = 0;
+  for (std::size_t i = 0; i < std::min(n, call.inputs().size()); ++i) {
+    if (!call.inputs()[i].is_written || n_written == n_all) continue;
+    // XLA gives the memory of the input, with what was there, wherever nobody needs that any more.
+    const DLTensor result = ToTensor(frame.results.values[n_written++]);
+    if (result.data != inputs[i].data) std::memcpy(result.data, inputs[i].data, BytesOf(result));
+    inputs[i] = result;
+  }
+  Narrowed narrowed;
+  const std::span<const DLTensor> given(inputs.data(), n);
+  for (std::size_t r = n_written; r < n_all; ++r) {
+    DLTensor& result = results[r - n_written] = ToTensor(frame.results.values[r]);
+    if (r - n_written >= call.results().size()) continue;  // the call refuses their number
+    const int own = DTypeOf(call, r - n_written, given);
+    if (IsNarrowed(result, own)) {
+      narrowed.Add(call.results()[r - n_written].name, result, DType(own));
+    }
+  }
+  call.Run(given, {results.data(), n_all - n_written});
+  narrowed.Copy(call);
+}
+
+xla::Error* Report(const xla::Frame& frame, xla::ErrorCode code, const char* text) {
+  xla::ErrorArguments arguments{sizeof arguments, nullptr, text, code};
+  return frame.api->make_error(&arguments);
+}
+
+xla::ErrorCode CodeOf(int code) {
+  switch (code) {
+    case ANYOP_INVALID_ARGUMENT:
+      return xla::kInvalidArgument;
+    case ANYOP_UNSUPPORTED:
+      return xla::kUnimplemented;
+    case ANYOP_NOT_AVAILABLE:
+      return xla::kNotFound;
+    case ANYOP_OUT_OF_MEMORY:
+      return xla::kResourceExhausted;
+    default:
+      return xla::kInternal;
+  }
+}
+
+}  // namespace
+
+xla::Error* HandleXlaCall(xla::Frame* frame) {
+  if (frame->extensions && frame->extensions->type == xla::kMetadata) {
+    xla::Metadata& about = *reinterpret_cast<xla::MetadataExtension*>(frame->extensions)->metadata;
+    about.version.major_version = xla::kMajorVersion;
+    about.version.minor_version = xla::kMinorVersion;
+    about.traits = 0;
+    return nullptr;
+  }
+  try {
+    Run(*frame);
+    return nullptr;
+  } catch (const Error& e) {
+    return Report(*frame, CodeOf(e.code), e.what());
+  } catch (const std::exception& e) {
+    return Report(*frame, xla::kInternal, e.what());
+  }
+}
+
+}  // namespace anyop::python
