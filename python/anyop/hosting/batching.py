@@ -25,15 +25,20 @@ class Batch:
     expand: tuple[int, ...] = ()
 
 
-def batch(op: Operator, example: Sequence[Any], batched: Collection[int]) -> Batch:
+def batch(
+    op: Operator,
+    example: Sequence[Any],
+    batched: Collection[int],
+    results: Collection[int] | None = None,
+) -> Batch:
     """How a batch of calls becomes one call.
 
     example: the arguments of one of the calls, with a TensorType for each tensor. batched: the
-    parameters whose tensors differ between the calls.
+    parameters whose tensors differ between the calls. results: those that are computed; None: all.
     """
     number = _form(op, example)
     form = op.contract["forms"][number]
-    why = _obstacle(op, form, batched)
+    why = _obstacle(op, form, batched, range(len(op.results)) if results is None else results)
     if why:
         return Batch(why)
     own = form["params"]
@@ -67,7 +72,9 @@ def _longer(value: Any) -> Any:
     return symbolic.TensorType(value.dtype, shape)
 
 
-def _obstacle(op: Operator, form: dict[str, Any], batched: Collection[int]) -> str:
+def _obstacle(
+    op: Operator, form: dict[str, Any], batched: Collection[int], results: Collection[int]
+) -> str:
     if op.written:
         return f"{op.params[op.written[0]].name} is written"
     for i in sorted(batched):
@@ -75,9 +82,9 @@ def _obstacle(op: Operator, form: dict[str, Any], batched: Collection[int]) -> s
             return f"{op.params[i].name} is a list"
         if not form["params"][i]["dots"]:
             return f"{op.params[i].name} has no leading dimensions"
-    for r, own in zip(op.results, form["results"], strict=True):
-        if not own["dots"]:
-            return f"{r.name} has no leading dimensions"
+    for r in results:
+        if not form["results"][r]["dots"]:
+            return f"{op.results[r].name} has no leading dimensions"
     names = [*(p.name for p in op.params), *(r.name for r in op.results)]
     for measure, i in form["measures"]:
         return f"the signature says {measure}({names[i]}), which the batch would change"

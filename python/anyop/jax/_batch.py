@@ -44,7 +44,7 @@ def _in_one_call(
         for t, b in zip(tensors, is_batched, strict=True)
     ]
     batched = {i for (i, _), b in zip(call.inputs, is_batched, strict=True) if b}
-    joined = batch(call.op, call.arguments(example), batched)
+    joined = batch(call.op, call.arguments(example), batched, call.results)
     if joined.why:
         return None
     whole = [

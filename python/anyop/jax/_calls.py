@@ -63,7 +63,7 @@ class Call:
 
     def bind(self, *tensors: Any) -> list[Any]:
         """What the call writes, then its results; part of whatever is traced."""
-        made: list[Any] = self._primitive.bind(*tensors, call=self)
+        made: list[Any] = self._primitive.bind(*_varying_alike(tensors), call=self)
         return made
 
     @functools.cached_property
@@ -109,6 +109,18 @@ class Call:
             first.append(elements if is_list else written.get((i, -1)))
         everything = [*first, *results]
         return everything[0] if len(everything) == 1 else _written_type(self.op.name)(*everything)
+
+
+def _varying_alike(tensors: Sequence[Any]) -> Sequence[Any]:
+    """Inside of `shard_map` JAX knows what differs between devices: all tensors of a call do where
+    one does, which makes the gradient of another a sum over the devices.
+    """
+    axes = [jax.typeof(t).mat.varying for t in tensors]
+    everything = frozenset().union(*axes)
+    return [
+        t if own == everything else jax.lax.pcast(t, tuple(everything - own), to="varying")
+        for t, own in zip(tensors, axes, strict=True)
+    ]
 
 
 @functools.cache

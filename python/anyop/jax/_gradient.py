@@ -52,7 +52,9 @@ def _differentiate(
     primals: Sequence[Any], tangents: Sequence[Any], *, call: Call
 ) -> tuple[list[Any], list[Any]]:
     wanted = tuple(_is_moving(t) for t in tangents)
-    if not any(wanted) or not any(map(_is_float, result_avals(*primals, call=call))):
+    if not any(wanted) or not any(
+        map(_is_float, result_avals(*map(jax.typeof, primals), call=call))
+    ):
         made = call.bind(*primals)
         return made, [_no_tangent(value) for value in made]
     wiring = _wiring(call, wanted)
@@ -94,7 +96,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _tangent_aval(value: Any) -> Any:
-    return jax.core.ShapedArray(value.shape, value.dtype)
+    return jax.typeof(value).to_tangent_aval()
 
 
 def _wiring(call: Call, wanted: Sequence[bool]) -> Wiring:

@@ -6,25 +6,46 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+from jax._src import dispatch
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from anyop import _anyop
-from anyop.jax import _shapes
+from anyop.jax import _shapes, _shards
 from anyop.jax._calls import Call
 
 TARGET = "anyop"  # the custom call of every operator
 
 
+# The call of one device, in programs that XLA divides.
+_whole = Primitive("anyop.whole")
+_whole.multiple_results = True
+_whole.def_abstract_eval(_shapes.result_avals)
+
+
 def install(primitive: Primitive) -> None:
     primitive.def_abstract_eval(_shapes.result_avals)
     primitive.def_impl(_run)
+    dispatch.prim_requires_devices_during_lowering.add(primitive)
     mlir.register_lowering(primitive, _refuse_platform)
-    mlir.register_lowering(primitive, _custom_call, platform="cpu")
+    mlir.register_lowering(primitive, _lower, platform="cpu")
 
 
 def _run(*tensors: Any, call: Call) -> Any:
     return call.jitted(*tensors)
+
+
+def _lower(context: Any, *operands: Any, call: Call) -> Any:
+    if not _shards.is_divided(context.module_context.axis_context):
+        return _custom_call(context, *operands, call=call)
+
+    def one(*tensors: Any) -> list[Any]:
+        made: list[Any] = _whole.bind(*tensors, call=call)
+        return made
+
+    types = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in context.avals_in]
+    function = _shards.divided(call, one, types)
+    return mlir.lower_fun(function, multiple_results=True)(context, *operands)
 
 
 def _custom_call(context: Any, *operands: Any, call: Call) -> Any:
@@ -42,3 +63,6 @@ def _refuse_platform(context: Any, *operands: Any, call: Call) -> Any:
         f"{call.op.display_name}: the call is compiled for {', '.join(platforms)}, but anyop's "
         "kernels run on the CPU. Try jax.device_put(x, jax.devices('cpu')[0]) of its arguments."
     )
+
+
+mlir.register_lowering(_whole, _custom_call, platform="cpu")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from anyop import _anyop, symbolic
 from anyop.jax._calls import Call
@@ -60,11 +61,22 @@ def result_avals(*tensors: Any, call: Call) -> list[Any]:
     else:
         types = _with_symbols(call, tensors)
     written = [tensors[k] for k in call.written]
-    made = (jax.core.ShapedArray(shape, result_dtype(dtype)) for dtype, shape in types)
-    return [*written, *made]
+    return [*written, *(_aval(tensors[:1], shape, result_dtype(dtype)) for dtype, shape in types)]
+
+
+def _aval(first: Sequence[Any], shape: Sequence[Any], dtype: Any) -> Any:
+    """A result; inside of `shard_map` it differs between devices as the first tensor does."""
+    if not first or first[0].sharding.mesh.empty:
+        return jax.core.ShapedArray(shape, dtype)
+    whole = PartitionSpec(*(None for _ in shape))
+    sharding = NamedSharding(first[0].sharding.mesh, whole)
+    return jax.core.ShapedArray(shape, dtype, sharding=sharding, manual_axis_type=first[0].mat)
 
 
 def _with_symbols(call: Call, tensors: Sequence[Any]) -> list[tuple[str, Any]]:
+    # What the sizes that are numbers make wrong is said in the core's words.
+    known = [tuple(n if isinstance(n, int) else None for n in t.shape) for t in tensors]
+    call.bound.infer([(None, shape) for shape in known])
     types = [symbolic.TensorType(DTYPES.names[t.dtype], tuple(t.shape)) for t in tensors]
     inferred = symbolic.infer(call.op.name, call.arguments(types), _HOST)
     for r in call.results:

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs over several devices: a call is split along the leading dimensions of its signature.
+
+`...` stands for dimensions whose elements are computed apart, so that each device may compute its
+own. Of a gradient, what belongs to an argument without `...` is a sum over them: each device has
+its part, and these are added. Everything else is gathered, which strict mode refuses.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from anyop import _anyop, symbolic
+from anyop.jax._calls import Call, operator
+from anyop.jax._types import DTYPES
+
+_QUOTED = re.compile(r'"(\\.|[^"\\])*"')
+
+
+class _Split(NamedTuple):
+    """How many dimensions may be split, the same of every tensor that has them. inputs, results:
+    whether each begins with them.
+    """
+
+    rank: int
+    inputs: tuple[bool, ...]
+    results: tuple[bool, ...]
+
+
+def is_divided(axis_context: Any) -> bool:
+    """Whether a program runs on several devices between which XLA divides it; what is inside of
+    `shard_map` is divided already.
+    """
+    if hasattr(axis_context, "manual_axes"):
+        mesh = axis_context.mesh
+        return bool(mesh.size > 1 and set(axis_context.manual_axes) != set(mesh.axis_names))
+    return getattr(axis_context, "num_devices", 1) > 1
+
+
+def divided(call: Call, one: Any, tensors: Sequence[Any]) -> Any:
+    """The call as XLA may divide it. one: the call on one device. tensors: its inputs' types."""
+    split = _split(call, tensors)
+    function = custom_partitioning(one)
+    function.def_partition(
+        partition=functools.partial(_partition, call, one, split),
+        sharding_rule=_rule(call, split, tensors, jax.eval_shape(one, *tensors)),
+    )
+    return function
+
+
+def _split(call: Call, tensors: Sequence[Any]) -> _Split:
+    """Nothing (rank 0) where a call is one for all its rows."""
+    n_written = len(call.written)
+    nothing = _Split(0, (False,) * len(tensors), (False,) * (n_written + len(call.results)))
+    types = [symbolic.TensorType(DTYPES.names[t.dtype], tuple(t.shape)) for t in tensors]
+    number = symbolic.choose_form(call.op.name, call.arguments(types))
+    form = call.op.contract["forms"][number]
+    inputs = tuple(bool(form["params"][i]["dots"]) for i, _ in call.inputs)
+    results = tuple(bool(form["results"][r]["dots"]) for r in call.results)
+    ranks = {
+        t.ndim - len(form["params"][i]["dims"])
+        for t, (i, _), has_dots in zip(tensors, call.inputs, inputs, strict=True)
+        if has_dots
+    }
+    is_list = any(k >= 0 for _, k in call.inputs)
+    is_apart = all(results) or _sums_rows(call.op.name)
+    if call.written or is_list or form["measures"] or len(ranks) != 1 or not is_apart:
+        return nothing
+    return _Split(ranks.pop(), inputs, results)
+
+
+@functools.cache
+def _sums_rows(name: str) -> bool:
+    """Whether it is the gradient of an operator that computes its rows apart, in every form."""
+    for forward in map(operator, _anyop.functions()):
+        if forward.wiring is None or forward.wiring.operator != name:
+            continue
+        return not forward.written and all(
+            not form["measures"] and all(r["dots"] for r in form["results"])
+            for form in forward.contract["forms"]
+        )
+    return False
+
+
+def _rule(call: Call, split: _Split, tensors: Sequence[Any], results: Sequence[Any]) -> str:
+    """As Shardy has it: "... a0, b0 -> ... r0"; the leading dimensions are one factor each."""
+
+    def side(values: Sequence[Any], has_rows: Sequence[bool], letter: str) -> str:
+        rows = [f"rows{d}" for d in range(split.rank)]
+        shown = []
+        for k, (value, has) in enumerate(zip(values, has_rows, strict=True)):
+            own = range(split.rank if has else 0, value.ndim)
+            shown.append(" ".join([*(rows if has else ()), *(f"{letter}{k}x{d}" for d in own)]))
+        return ", ".join(shown)
+
+    return f"{side(tensors, split.inputs, 'a')} -> {side(results, split.results, 'r')}"
+
+
+def _partition(
+    call: Call, one: Any, split: _Split, mesh: Any, inputs: Sequence[Any], results: Sequence[Any]
+) -> Any:
+    """The call of one device, and how its inputs and results are divided."""
+    rows: list[Any] = [None] * split.rank
+    for value, has_rows in zip(inputs, split.inputs, strict=True):
+        spec = _spec(value)
+        for d in range(split.rank if has_rows else 0):
+            rows[d] = rows[d] or spec[d]
+    _refuse_gathered(call, split, rows, inputs)
+
+    def sharding(has_rows: bool) -> NamedSharding:
+        return NamedSharding(mesh, PartitionSpec(*rows) if has_rows else PartitionSpec())
+
+    axes = [a for row in rows if row for a in (row if isinstance(row, tuple) else (row,))]
+
+    def local(*tensors: Any) -> list[Any]:
+        made = one(*tensors)
+        return [
+            value if has_rows or not axes else jax.lax.psum(value, axes)
+            for value, has_rows in zip(made, split.results, strict=True)
+        ]
+
+    return (
+        mesh,
+        local,
+        [sharding(has_rows) for has_rows in split.results],
+        tuple(sharding(has_rows) for has_rows in split.inputs),
+    )
+
+
+def _spec(value: Any) -> tuple[Any, ...]:
+    """The mesh's axes of each dimension."""
+    spec = tuple(value.sharding.spec)
+    return spec + (None,) * (len(value.shape) - len(spec))
+
+
+def _refuse_gathered(call: Call, split: _Split, rows: Sequence[Any], inputs: Sequence[Any]) -> None:
+    """In strict mode nothing is gathered for a call in silence."""
+    scope = _QUOTED.sub("", call.text).rpartition("->")[2].partition(" in ")[2]
+    if "strict" not in scope:
+        return
+    for value, has_rows, (name, _, _) in zip(inputs, split.inputs, call.bound.inputs, strict=True):
+        wanted = tuple(rows) if has_rows else ()
+        wanted += (None,) * (len(value.shape) - len(wanted))
+        if _spec(value) != wanted and any(_spec(value)):
+            can = "can be divided along the dimensions of ... only"
+            raise _anyop.Unsupported(
+                f"{call.op.display_name}: {name} is divided between devices as "
+                f"{value.sharding.spec}, but the call {can if split.rank else 'cannot be divided'},"
+                " and strict mode refuses to gather. Try jax.lax.with_sharding_constraint, or "
+                "jax.shard_map."
+            )
