@@ -129,8 +129,8 @@ def main(
     """Answers PROMPT, streaming the text."""
     if not prompt and folder is None and perplexity is None and batch is None:
         raise click.UsageError("Missing argument 'PROMPT'.")
-    if batch is not None and (compiled or prompt):
-        raise click.UsageError("--batch goes without a PROMPT and without --compile.")
+    if batch is not None and (compiled or prompt or host == "jax"):
+        raise click.UsageError("--batch goes without a PROMPT, --compile and --host jax.")
     try:
         if threads is not None:
             anyop.set_num_threads(threads)
@@ -164,9 +164,16 @@ def main(
             )  # fmt: skip
             show_batch(file, prompts, answers, as_json)
             return
-        decoder = Model(
-            file, dtype, host=host, compiled=compiled or False, captured=captured, cache=cache
-        )
+        if host == "jax":
+            if compiled or captured:
+                raise click.UsageError("--host jax goes without --compile and without --capture.")
+            from .jax_model import JaxModel
+
+            decoder: Model = JaxModel(file, dtype, cache=cache)
+        else:
+            decoder = Model(
+                file, dtype, host=host, compiled=compiled or False, captured=captured, cache=cache
+            )
         limit = max(0, min(tokens, decoder.max_tokens))
         result = generate(
             file, decoder, prompt, limit, sampling, raw, show=show, prefill_block=prefill_block

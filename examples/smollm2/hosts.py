@@ -66,4 +66,28 @@ class TorchHost:
         return self._torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
 
 
-HOSTS: dict[str, Callable[[], Host]] = {"numpy": NumpyHost, "torch": TorchHost}
+class JaxHost:
+    """Its arrays are never written: `jax_model.py` has the steps of this host."""
+
+    def __init__(self) -> None:
+        import jax.numpy
+
+        self._numpy = jax.numpy
+        self._dtypes = {
+            "f32": jax.numpy.float32,
+            "bf16": jax.numpy.bfloat16,
+            "i8": jax.numpy.int8,
+            "f8e4m3": jax.numpy.float8_e4m3fn,
+        }
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return self._numpy.zeros(shape, self._dtypes[dtype])
+
+    def tensor(self, array: Any, dtype: str | None = None) -> Any:
+        return self._numpy.asarray(array, None if dtype is None else self._dtypes[dtype])
+
+    def compile(self, function: Function, backend: str) -> Function:
+        raise ValueError("Steps of host jax are compiled without being asked to. Try host torch.")
+
+
+HOSTS: dict[str, Callable[[], Host]] = {"numpy": NumpyHost, "torch": TorchHost, "jax": JaxHost}

@@ -76,6 +76,13 @@ def framework(name: str) -> dict[str, str]:
     adapter = FRAMEWORKS[name]
     if adapter and importlib.util.find_spec(adapter) is None:
         return {"name": name, "version": version, "status": "this anyop has no adapter for it"}
+    if name == "jax":  # of torch there is a table
+        try:
+            importlib.import_module(name)
+            importlib.import_module(adapter)
+        except Exception as error:  # a broken JAX is something to report
+            reason = f"its host does not start: {type(error).__name__}: {error}"
+            return {"name": name, "version": version, "status": reason}
     return {"name": name, "version": version, "status": "ok"}
 
 

@@ -332,3 +332,16 @@ def test_nothing_runs_where_only_shapes_are_asked_for() -> None:
 
 def test_the_checks_of_export_are_told() -> None:
     assert host.export_checks() == [jax.export.DisabledSafetyCheck.custom_call("anyop")]
+
+
+def test_doctor_knows_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    from anyop.cli import doctor
+
+    assert doctor.framework("jax")["status"] == "ok"
+
+    def broken(name: str) -> Any:
+        raise ImportError(f"{name} is broken")
+
+    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    status = doctor.framework("jax")["status"]
+    assert status == "its host does not start: ImportError: jax is broken"
