@@ -18,6 +18,9 @@ if(NOT ANYOP_LIST_OPS)
   get_filename_component(ANYOP_LIST_OPS ${ANYOP_CMAKE_DIR}/../tools/list_ops.py ABSOLUTE)
 endif()
 
+get_filename_component(ANYOP_CHECK_OPS ${ANYOP_LIST_OPS} DIRECTORY)
+set(ANYOP_CHECK_OPS ${ANYOP_CHECK_OPS}/check_ops.py)
+
 # Fast but exact: no reassociation, no fused multiply-add that the source does not write.
 set(ANYOP_KERNEL_OPTIONS -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden
                          -fvisibility-inlines-hidden)
@@ -46,13 +49,13 @@ function(_anyop_module target name version folder what)
     OUTPUT ${table}
     COMMAND Python3::Interpreter ${ANYOP_LIST_OPS} --name ${name} --library-version ${version}
             --folder ${folder} --what ${what} --output ${table}
-    DEPENDS ${ARGN} ${table}.sources ${ANYOP_LIST_OPS}
+    DEPENDS ${ARGN} ${table}.sources ${ANYOP_LIST_OPS} ${ANYOP_CHECK_OPS}
     COMMENT "Listing the ${what} of ${name}"
     VERBATIM)
   add_library(${target} MODULE ${ARGN} ${table})
   target_include_directories(${target} PRIVATE ${ANYOP_INCLUDE_DIR} ${folder} ${folder}/..)
   target_compile_features(${target} PRIVATE cxx_std_20)
-  target_compile_options(${target} PRIVATE ${ANYOP_KERNEL_OPTIONS})
+  target_compile_options(${target} PRIVATE -Wall -Wextra ${ANYOP_KERNEL_OPTIONS})
   if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ANYOP_SANITIZE)
     target_compile_options(${target} PRIVATE -O3)
   endif()

@@ -140,6 +140,13 @@ def main() -> None:
     parser.add_argument("--what", choices=["operators", "references"], default="operators")
     parser.add_argument("--output", required=True, type=Path)
     args = parser.parse_args()
+    if args.what == "operators":
+        import check_ops  # beside this file
+
+        isas = check_ops.isas_of(Path(__file__).resolve().parents[1] / "cmake" / "isa.cmake")
+        findings = check_ops.check([args.folder], isas)
+        if findings:
+            sys.exit("\n".join(map(str, findings)))
     ops = find(args.folder, "Op") if args.what == "operators" else []
     references = find(args.folder, "Reference") if args.what == "references" else []
     if not ops and not references:

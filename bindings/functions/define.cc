@@ -6,7 +6,9 @@
 
 #include "bindings/module.h"
 #include "raised.h"
+#include "runtime/composition.h"
 #include "runtime/registry.h"
+#include "signature/expression.h"
 #include "signature/symbolic.h"
 
 namespace anyop::python {
@@ -100,6 +102,25 @@ PyObject* Parse(PyObject*, PyObject* text) {
   });
 }
 
+// parse_expression(signature, field, text): raises what loading a library with this field would.
+PyObject* ParseExpression(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+  return Guarded([&] {
+    if (n_args != 3) ThrowTypeError("parse_expression: needs a signature, a field and a text.");
+    const auto contract = ParseContract(ToText(args[0], "parse_expression: the signature"));
+    const std::string field = ToText(args[1], "parse_expression: the field");
+    const std::string text = ToText(args[2], "parse_expression: the text");
+    if (field == "when") {
+      CompileConditions(*contract, text);
+    } else if (field == "means") {
+      ParseCompositions(*contract, text);
+    } else {
+      const bool has_threads = field == "workspace";
+      CompileExpression(*contract, text, has_threads ? ThreadsName::kKnown : ThreadsName::kUnknown);
+    }
+    return Ref::Borrow(Py_None).release();
+  });
+}
+
 // dtype_name(numpy.float32 or a framework's dtype): "f32"; its own text for a dtype that anyop
 // lacks.
 PyObject* NameOfDType(PyObject*, PyObject* object) {
@@ -118,6 +139,7 @@ PyObject* RaiseAgain(PyObject*, PyObject*) {
 PyMethodDef g_methods[] = {
     {"define", Define, METH_VARARGS, "Registers an operator whose kernel is a function."},
     {"parse", Parse, METH_O, "The contract of a signature, as JSON."},
+    {"parse_expression", AsMethod(&ParseExpression), METH_FASTCALL, "Checks an operator's field."},
     {"dtype_name", NameOfDType, METH_O, "anyop's name of a dtype of any host."},
     {"raise_again", RaiseAgain, METH_NOARGS, "Raises what waits for torch's dispatcher."},
     {nullptr, nullptr, 0, nullptr}};

@@ -38,7 +38,7 @@ from anyop._libraries import Libraries, Library, builtin_names
 from anyop._tune import TunedChoice, tune, tuned_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     Operator = Callable[..., Any]
@@ -146,8 +146,11 @@ def threads(n: int) -> Scope:
 def load(path: str | os.PathLike[str]) -> Library:
     """Loads an operator library, a shared object, and returns its operators as a namespace.
 
-    Loading it again does nothing. NotAvailable: no such file, or no operator library.
-    InvalidArgument: it contradicts a loaded one.
+    Loading it again does nothing, unless it was built again: then its operators take the place of
+    the loaded ones, in functions that the program holds, in graphs and in torch too. Calls that are
+    running end with the old code. NotAvailable: no such file, or no operator library.
+    InvalidArgument: it contradicts a loaded one, or what was built again has another signature or
+    lacks an operator; the loaded one stays.
     """
     try:
         file = os.path.realpath(os.fsdecode(path))
@@ -160,6 +163,38 @@ def load(path: str | os.PathLike[str]) -> Library:
         if os.path.realpath(loaded_from) == file:
             return ops[name]
     raise Internal(f"load: {file} was loaded but is not among the libraries. Please report it.")
+
+
+def load_package(name: str, folders: Iterable[str]) -> Library:
+    """What the `__init__.py` of a package of operators calls: `load_package(__name__, __path__)`.
+
+    Loads the package's library: the newest of the one that is installed with it and, for a package
+    that is imported from its source tree, of the one that `anyop build` made there.
+    `importlib.reload(package)` takes up what was built since. NotAvailable: there is none.
+    """
+    from anyop._packages import library_file
+
+    return load(library_file(name, folders))
+
+
+def inline(source: str, flags: Sequence[str] = ()) -> Library:
+    """Compiles operators from a text in C++ and returns them as a namespace.
+
+        twice = anyop.inline('''
+        namespace anyop::ops { ...
+        extern constinit const Op twice{.signature = "twice(x: f32[...]) -> (y: f32[...])", ...};
+        }''').twice
+
+    The text is what the file of an operator in a package holds; `#include "anyop/op.h"` may be left
+    out. It is compiled once and kept in the user's cache, by its content, the compiler and anyop's
+    headers. Each text is a library of its own, so that a changed one is used beside the old.
+    flags: more options for the compiler ("-march=native").
+
+    InvalidArgument: the text is wrong, with the place. NotAvailable: there is no compiler.
+    """
+    from anyop._inline import library_of
+
+    return load(library_of(source, flags))
 
 
 def load_installed() -> list[str]:
@@ -270,10 +305,12 @@ __all__ = [
     "graph",
     "host",
     "info",
+    "inline",
     "load",
     "load_graph",
     "load_graphs",
     "load_installed",
+    "load_package",
     "ops",
     "policy",
     "reset_counters",

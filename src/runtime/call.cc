@@ -11,6 +11,7 @@
 #include "runtime/overlap.h"
 #include "runtime/plan_cache.h"
 #include "runtime/policy.h"
+#include "runtime/replace.h"
 #include "runtime/run.h"
 #include "runtime/thread_state.h"
 #include "signature/comparison.h"
@@ -19,6 +20,9 @@ namespace anyop {
 namespace {
 
 [[gnu::noinline]] Plan* FindOrMakePlan(Operator& op, anyop_value* frame) {
+  if (op.newer.load(std::memory_order_acquire)) [[unlikely]] {
+    return GetPlan(Latest(op), frame);
+  }
   OperatorSlot* slot = &SlotFor(op);
   const ScopeState scope = thread_state->scope;
   // One reading of the policy for key and plan: another thread may set it in between.

@@ -48,7 +48,8 @@ std::string ShowTime(double ns) {
   return text;
 }
 
-Explanation Explain(Operator& op, const anyop_value* frame) {
+Explanation Explain(Operator& given, const anyop_value* frame) {
+  Operator& op = Latest(given);
   Explanation e;
   e.op = op.name;
   e.call = CallText(op, frame);

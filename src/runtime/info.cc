@@ -5,6 +5,7 @@
 #include "runtime/call.h"
 #include "runtime/gradient.h"
 #include "runtime/json.h"
+#include "runtime/replace.h"
 
 namespace anyop {
 namespace {
@@ -68,7 +69,8 @@ void WriteGradient(const Operator& op, JsonWriter& json) {
 
 }  // namespace
 
-std::string InfoText(const Operator& op) {
+std::string InfoText(const Operator& given) {
+  const Operator& op = Latest(given);
   std::string text = op.contract->text + "\n";
   if (!op.doc.empty()) text += "\n" + op.doc + "\n";
   text += "\nKernels, best first:\n";
@@ -87,7 +89,8 @@ std::string InfoText(const Operator& op) {
   return text + "Library:  " + op.file + "\n";
 }
 
-std::string InfoJson(const Operator& op) {
+std::string InfoJson(const Operator& given) {
+  const Operator& op = Latest(given);
   const Form& first = op.contract->forms[0];
   JsonWriter json;
   json.Begin('{');

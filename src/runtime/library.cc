@@ -2,14 +2,20 @@
 #include "runtime/library.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
 
 #include "platform/cpu.h"
 #include "platform/error.h"
+#include "runtime/hash_bytes.h"
 #include "runtime/key.h"
 #include "runtime/plan_cache.h"
 #include "runtime/shared_object.h"
@@ -161,15 +167,13 @@ class OperatorReader {
   std::unique_ptr<Operator> op_ = std::make_unique<Operator>();
 };
 
-}  // namespace
+void CheckIsReadable(const std::string& path) {
+  if (access(path.c_str(), R_OK) == 0) return;
+  Fail(ANYOP_NOT_AVAILABLE, path + ": there is no such file, or it cannot be read.");
+}
 
-const anyop_library_info* OpenLibrary(const std::string& path) {
-  if (access(path.c_str(), R_OK) != 0) {
-    Fail(ANYOP_NOT_AVAILABLE, path + ": there is no such file, or it cannot be read.");
-  }
-  // Without a slash dlopen would search the system's folders.
-  const std::string file = path.find('/') == path.npos ? "./" + path : path;
-  CheckIsWhole(file);
+// file: what is opened; path: what messages call it.
+const anyop_library_info* OpenTable(const std::string& file, const std::string& path) {
   void* handle = dlopen(file.c_str(), RTLD_LOCAL | RTLD_NOW);
   if (!handle) {
     const char* why = dlerror();
@@ -184,6 +188,59 @@ const anyop_library_info* OpenLibrary(const std::string& path) {
   const anyop_library_info* info = function();
   CheckInfo(info, path);
   return info;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+// dlopen answers with the old code where a name or an inode is one that it knows, so a library that
+// was built again is opened as a file of its own. Its descriptor stays open: no later one may get
+// the same name.
+const anyop_library_info* OpenCopy(const std::string& bytes, const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const int file = memfd_create(name.c_str(), MFD_CLOEXEC);
+  std::size_t done = 0;
+  while (file >= 0 && done < bytes.size()) {
+    const ssize_t n = write(file, bytes.data() + done, bytes.size() - done);
+    if (n <= 0) break;
+    done += std::size_t(n);
+  }
+  if (done < bytes.size()) {
+    if (file >= 0) close(file);
+    Fail(ANYOP_NOT_AVAILABLE, path +
+                                  ": was built again, but there is no memory for a copy of it "
+                                  "beside the old one. Try a new process.");
+  }
+  return OpenTable("/proc/self/fd/" + std::to_string(file), path);
+}
+
+}  // namespace
+
+const anyop_library_info* OpenLibrary(const std::string& path) {
+  CheckIsReadable(path);
+  CheckIsWhole(path);
+  // Without a slash dlopen would search the system's folders.
+  return OpenTable(path.find('/') == path.npos ? "./" + path : path, path);
+}
+
+Image OpenImage(const std::string& path) {
+  CheckIsReadable(path);
+  CheckIsWhole(path);
+  static auto& mutex = *new std::mutex;
+  static auto& images = *new std::map<std::uint64_t, const anyop_library_info*>;
+  const std::lock_guard lock(mutex);
+  const std::string bytes = ReadFile(path);
+  const std::uint64_t fingerprint = HashBytes(bytes.data(), bytes.size()) | 1;  // 0 means none
+  const auto known = images.find(fingerprint);
+  if (known != images.end()) return {known->second, fingerprint};
+  const anyop_library_info* info = OpenLibrary(path);
+  const bool is_old = std::any_of(images.begin(), images.end(),
+                                  [&](const auto& image) { return image.second == info; });
+  if (is_old) info = OpenCopy(bytes, path);
+  images.emplace(fingerprint, info);
+  return {info, fingerprint};
 }
 
 void CheckInfo(const anyop_library_info* info, const std::string& path) {
@@ -201,13 +258,15 @@ void CheckInfo(const anyop_library_info* info, const std::string& path) {
   }
 }
 
-NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file) {
+NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file,
+                       std::uint64_t fingerprint) {
   const anyop_library_info info = Widen(&raw);
   NewLibrary library{info.name, TextOr(info.version), file, {}, {}};
   if (info.n_ops && !info.ops) FailTable(file, "the table of its operators is missing");
   for (std::uint32_t i = 0; i < info.n_ops; ++i) {
     try {
       library.operators.push_back(OperatorReader(info, file, i).Read());
+      library.operators.back()->image = fingerprint;
     } catch (const Error& e) {
       if (std::string_view(e.what()).find(file) != std::string_view::npos) throw;
       throw Error(e.code, file + ": " + e.what());

@@ -51,12 +51,13 @@ struct Operator {
   Operator(const Operator&) = delete;
   Operator& operator=(const Operator&) = delete;
 
-  const anyop_op* data;  // fields that an older library lacks are zero or ""
-  std::string library;   // "anyop"
-  std::string name;      // the full name, "anyop.rms_norm"
-  std::string file;      // the shared object that it came from
-  std::string source;    // its source, relative to the library's folder
-  std::string doc;       // its opening comment
+  const anyop_op* data;     // fields that an older library lacks are zero or ""
+  std::string library;      // "anyop"
+  std::string name;         // the full name, "anyop.rms_norm"
+  std::string file;         // the shared object that it came from
+  std::uint64_t image = 0;  // the fingerprint of that file; 0: built in, or made in memory
+  std::string source;       // its source, relative to the library's folder
+  std::string doc;          // its opening comment
   std::unique_ptr<Contract> contract;
   int index;  // dense: 0, 1, 2 ... in order of registration
   int n_params;
@@ -66,6 +67,7 @@ struct Operator {
 
   KeyParts key_parts;
   std::atomic<Entry> entry;
+  std::atomic<Operator*> newer{nullptr};  // what took its place (runtime/replace.h)
   std::unique_ptr<PlanCache> plans;
   std::vector<Composition> compositions;  // .means: none, one for all forms, or one per form
   std::unique_ptr<const GradientWiring> gradient;  // see GradientOf

@@ -17,6 +17,7 @@
 #include "runtime/library.h"
 #include "runtime/plan_cache.h"
 #include "runtime/policy.h"
+#include "runtime/replace.h"
 
 namespace anyop {
 namespace {
@@ -24,7 +25,8 @@ namespace {
 struct Registry {
   std::shared_mutex mutex;
   std::map<std::string, Operator*, std::less<>> operators;
-  std::vector<Operator*> in_order;  // of registration
+  std::vector<Operator*> in_order;  // of registration; of a replaced operator the first
+  int next_index = 0;
   std::map<std::string, const anyop_reference*, std::less<>> references;
   std::vector<LoadedLibrary> libraries;
 };
@@ -71,6 +73,43 @@ std::string BuiltInPath() {
   if (!given.empty()) return given;
   const std::string beside = LibraryFolder() + "anyop_ops.so";
   return access(beside.c_str(), R_OK) == 0 ? beside : "";
+}
+
+// Operators that Python or a host makes in memory have no file that could be built again.
+bool IsReplaced(const Operator& known, const Operator& made) {
+  return made.image != 0 && made.image != known.image;
+}
+
+// Throws what Register throws of the operators that are registered.
+void CheckFits(const Registry& r, const NewLibrary& library) {
+  const std::string retry = " Try a new process.";
+  for (const auto& op : library.operators) {
+    const auto found = r.operators.find(op->name);
+    if (found == r.operators.end()) continue;
+    const Operator& known = *found->second;
+    if (!SameContract(known, *op)) {
+      Fail(ANYOP_INVALID_ARGUMENT, op->name + " of " + library.file + " is\n  " +
+                                       op->contract->text + "\nbut " + known.file +
+                                       " has already registered\n  " + known.contract->text +
+                                       (IsReplaced(known, *op) ? "\n" + retry.substr(1) : ""));
+    }
+    const std::string why = IsReplaced(known, *op) ? WhyNotReplaced(known, *op) : "";
+    if (!why.empty()) {
+      Fail(ANYOP_INVALID_ARGUMENT,
+           op->name + ": " + why + "; " + known.file + " stays loaded." + retry);
+    }
+  }
+  for (const auto& [name, known] : r.operators) {
+    if (known->library != library.name || known->file != library.file || !known->image) continue;
+    if (std::any_of(library.operators.begin(), library.operators.end(),
+                    [&](const auto& op) { return op->name == name; })) {
+      continue;
+    }
+    Fail(ANYOP_INVALID_ARGUMENT, name + ": " + library.file +
+                                     " was built again and has no such operator, but the one that "
+                                     "is loaded may be in use." +
+                                     retry);
+  }
 }
 
 }  // namespace
@@ -132,20 +171,25 @@ std::vector<std::string> OperatorNames() {
 void Register(NewLibrary library) {
   Registry& r = TheRegistry();
   std::unique_lock lock(r.mutex);
-  for (const auto& op : library.operators) {
-    const auto known = r.operators.find(op->name);
-    if (known == r.operators.end() || SameContract(*known->second, *op)) continue;
-    Fail(ANYOP_INVALID_ARGUMENT, op->name + " of " + library.file + " is\n  " + op->contract->text +
-                                     "\nbut " + known->second->file +
-                                     " has already registered\n  " + known->second->contract->text);
-  }
+  CheckFits(r, library);
   WireGradients(r, library);
   for (auto& op : library.operators) {
-    op->index = int(r.operators.size());
-    op->entry = CurrentEntry();
-    if (r.operators.emplace(op->name, op.get()).second) r.in_order.push_back(op.release());
+    const auto known = r.operators.find(op->name);
+    const bool is_new = known == r.operators.end();
+    if (!is_new && !IsReplaced(*known->second, *op)) continue;
+    Operator* made = op.release();
+    made->entry = CurrentEntry();
+    made->index = r.next_index++;
+    if (is_new) {
+      r.in_order.push_back(made);
+      r.operators.emplace(made->name, made);
+    } else {
+      Replace(*known->second, *made);
+      known->second = made;
+    }
   }
-  for (const auto& [name, reference] : library.references) r.references.emplace(name, reference);
+  for (const auto& [name, reference] : library.references)
+    r.references.insert_or_assign(name, reference);
   for (const LoadedLibrary& l : r.libraries) {
     if (l.file == library.file && l.name == library.name) return;
   }
@@ -184,7 +228,8 @@ std::vector<Operator*> OperatorsFrom(std::size_t first) {
 
 void Load(const std::string& path) {
   LoadBuiltIn();
-  NewLibrary library = ReadLibrary(*OpenLibrary(path), path);
+  const Image image = OpenImage(path);
+  NewLibrary library = ReadLibrary(*image.info, path, image.fingerprint);
   CheckProcessPolicy(library, /*is_whole=*/true);
   Register(std::move(library));
 }
@@ -212,7 +257,8 @@ void LoadReferences(const std::string& path) {
   }
   Registry& r = TheRegistry();
   std::unique_lock lock(r.mutex);
-  for (const auto& [name, reference] : library.references) r.references.emplace(name, reference);
+  for (const auto& [name, reference] : library.references)
+    r.references.insert_or_assign(name, reference);
 }
 
 const anyop_reference* FindReference(const Operator& op) {

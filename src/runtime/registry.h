@@ -31,8 +31,10 @@ struct NewLibrary {
   std::vector<std::unique_ptr<Operator>> operators;
   std::vector<std::pair<std::string, const anyop_reference*>> references;  // full name
 };
-// Skips operators that are registered with the same contract; throws InvalidArgument, naming both
-// files, if one has another, and if an operator and its gradient do not fit.
+// An operator whose name is registered takes the place of that one (replace.h), but for one of the
+// same file content, or made in memory, which is skipped. Throws InvalidArgument, naming both
+// files: another contract has the name, or one that cannot be replaced; a file that was built again
+// lacks an operator; an operator and its gradient do not fit.
 void Register(NewLibrary library);
 
 }  // namespace anyop

@@ -5,26 +5,20 @@ package carries.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from anyop._compiler import CannotBuildError, find_compiler, folders, locked, prepare
 
 PACKAGE = Path(__file__).absolute().parents[1]  # where libanyop is, and adapters built with anyop
 _TIMEOUT_S = 900
 _FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
-
-
-class CannotBuildError(Exception):
-    """Why there is no adapter, as a sentence without its full stop."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +63,10 @@ def build(adapter: Adapter, cache: str) -> Path:
     command = _command(compiler, adapter)
     name = f"{adapter.name}-{adapter.version}-{_key(compiler, command, adapter)}"
     reasons = []
-    for folder in _folders(cache):
+    for folder in folders(cache):
         try:
-            _prepare(folder)
-            with _locked(folder / f"{name}.lock"):
+            prepare(folder)
+            with locked(folder / f"{name}.lock"):
                 return _build_in(folder, name, command, adapter)
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror or error}")
@@ -127,17 +121,6 @@ def _run(command: list[str], failure: Path) -> None:
         raise CannotBuildError(reason)
 
 
-def find_compiler() -> str:
-    """The C++ compiler that CXX names, or one that is usual."""
-    wanted = os.environ.get("CXX")
-    for name in [wanted] if wanted else ["c++", "g++", "clang++"]:
-        found = shutil.which(name)
-        if found:
-            return found
-    what = f"CXX is {wanted}, which is not there" if wanted else "there is no C++ compiler"
-    raise CannotBuildError(f"{what} to build the adapter with. Try installing g++")
-
-
 def _command(compiler: str, adapter: Adapter) -> list[str]:
     includes = [f"-I{folder}" for folder in adapter.includes]
     return [compiler, *_FLAGS, *includes, *adapter.flags, f"-L{PACKAGE}", "-lanyop"]
@@ -154,27 +137,3 @@ def _key(compiler: str, command: Sequence[str], adapter: Adapter) -> str:
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:20]
-
-
-def _folders(cache: str) -> Iterator[Path]:
-    """Where to build, best first."""
-    user = os.environ.get("XDG_CACHE_HOME")
-    with contextlib.suppress(RuntimeError):  # no home
-        yield Path(cache) if cache else Path(user or Path.home() / ".cache") / "anyop"
-    yield Path(tempfile.gettempdir()) / f"anyop-{os.getuid()}"
-
-
-def _prepare(folder: Path) -> None:
-    """Makes the folder; what others may write to is not loaded from."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    state = folder.stat()
-    if state.st_uid != os.getuid() or state.st_mode & 0o022:
-        raise PermissionError(1, "others may write to it")
-
-
-@contextlib.contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """The system lets go of the lock when its holder ends, however it ends."""
-    with file.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

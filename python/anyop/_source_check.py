@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong in the sources of operators, told before the compiler runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from anyop import _anyop
+from anyop._packages import data_root, tool
+
+
+class _Language:
+    """Signatures and expressions, as tools/check_ops.py asks for them."""
+
+    def parse(self, signature: str) -> dict[str, Any]:
+        contract: dict[str, Any] = json.loads(_anyop.parse(signature))
+        for value in contract["params"] + contract["results"]:
+            value.setdefault("optional", False)
+        return {**contract, "text": signature}
+
+    def expression(self, signature: str, kind: str, text: str) -> None:
+        _anyop.parse_expression(signature, kind, text)
+
+
+def check_sources(paths: list[Path]) -> list[Any]:
+    """The findings, in the order of files and lines. Each prints as file:line:column, a sentence,
+    the line and a caret.
+    """
+    check_ops = tool("check_ops")
+    isas = check_ops.isas_of(data_root() / "cmake" / "isa.cmake")
+    findings: list[Any] = check_ops.check(paths, isas, _Language())
+    return findings
