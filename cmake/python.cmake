@@ -21,7 +21,7 @@ install(TARGETS anyop_run RUNTIME DESTINATION anyop/bin)
 # What `anyop new` copies into a package, so that it builds with no anyop installed.
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/isa.cmake DESTINATION anyop/cmake)
-install(FILES tools/list_ops.py DESTINATION anyop/tools)
+install(FILES tools/list_ops.py tools/check_ops.py DESTINATION anyop/tools)
 
 include(cmake/torch.cmake)
 
@@ -36,6 +36,12 @@ set(run_python "")
 if(ANYOP_SANITIZE)
   set(run_python ${CMAKE_COMMAND} -E env "LD_PRELOAD=${ANYOP_PRELOAD}" ASAN_OPTIONS=detect_leaks=0)
 endif()
+set(programs anyop_run)
+if(TARGET anyop_optest_program)
+  list(APPEND programs anyop_optest_program)
+endif()
+list(TRANSFORM programs REPLACE "(.+)" "--program=$<TARGET_FILE:\\1>" OUTPUT_VARIABLE
+                                                                   package_programs)
 list(TRANSFORM package_libraries REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE library_files)
 file(GLOB_RECURSE package_files CONFIGURE_DEPENDS python/anyop/*.py)
 # What `anyop bench ops` times.
@@ -51,8 +57,8 @@ add_custom_command(
           ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
           --source ${CMAKE_CURRENT_SOURCE_DIR}/python/anyop --output ${package}
           --operators ${CMAKE_CURRENT_SOURCE_DIR}/ops
-          --program $<TARGET_FILE:anyop_run> ${library_files}
-  DEPENDS ${package_libraries} anyop_run ${package_files} ${bench_files}
+          ${package_programs} ${library_files}
+  DEPENDS ${package_libraries} ${programs} ${package_files} ${bench_files}
           ${CMAKE_CURRENT_SOURCE_DIR}/tools/make_package.py
   COMMENT "Writing the stubs of the Python package"
   VERBATIM)

@@ -1,16 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every *_test.cc and every ops/<name>/test.cc is one program; every *_bench.cc too.
-if(CMAKE_CROSSCOMPILING)
-  # Debian has libraries for its own machine only, and the sources in package googletest.
-  if(NOT EXISTS /usr/src/googletest/CMakeLists.txt)
-    message(FATAL_ERROR "/usr/src/googletest is missing. Try: apt-get install googletest")
-  endif()
-  set(BUILD_GMOCK OFF CACHE BOOL "")
-  set(INSTALL_GTEST OFF CACHE BOOL "")
-  add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
-else()
-  find_package(GTest REQUIRED)
-endif()
 find_package(benchmark QUIET)
 set(tests_dir ${CMAKE_BINARY_DIR}/tests)
 
@@ -31,22 +20,6 @@ if(testing_sources)
                                                                     ${tests_dir})
   endif()
 endif()
-set(test_definitions
-    ANYOP_SOURCE_DIR="${CMAKE_CURRENT_SOURCE_DIR}" _GLIBCXX_ASSERTIONS)
-if(CMAKE_CROSSCOMPILING_EMULATOR)
-  list(APPEND test_definitions ANYOP_EMULATED)
-endif()
-
-file(GLOB optest_sources CONFIGURE_DEPENDS optest/*.cc)
-list(FILTER optest_sources EXCLUDE REGEX "_test\\.cc$")
-if(optest_sources AND NOT ANYOP_TEST_PROGRAMS)
-  add_library(anyop_optest STATIC ${optest_sources})
-  target_include_directories(anyop_optest PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(anyop_optest PUBLIC anyop GTest::gtest)
-  target_compile_definitions(anyop_optest PUBLIC ${test_definitions})
-  anyop_join(anyop_optest 6)
-endif()
-
 function(anyop_add_test name label source)
   set(arguments "")
   if(label STREQUAL "ops" AND ANYOP_EXHAUSTIVE)

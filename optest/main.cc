@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main() of operators' tests: loads the operators and their references, runs, and tells what
-// was skipped.
+// The main() of operators' tests, and of the program that tests packages: loads the operators and
+// their references, runs, and tells what was skipped.
 #include <cstdio>
 #include <exception>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "optest/kernel_run.h"
+#include "optest/package_tests.h"
 #include "optest/session.h"
 #include "runtime/registry.h"
 
@@ -18,13 +21,31 @@
 #define ANYOP_TEST_REFERENCE ""
 #endif
 
+namespace {
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+// LIBRARY REFERENCES FACTS: files; the last two may be "". The rest of the command line was flags.
+bool MadePackageTests(int argc, char** argv) {
+  if (argc < 4) return false;
+  anyop::optest::MakePackageTests({argv[1], argv[2], *argv[3] ? ReadAll(argv[3]) : ""});
+  return true;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   try {
     anyop::optest::ReadFlags(&argc, argv);
-    if (*ANYOP_TEST_LIBRARY) anyop::Load(ANYOP_TEST_LIBRARY);
-    const std::string references = ANYOP_TEST_REFERENCE;
-    if (!references.empty()) anyop::LoadReferences(references);
+    if (!MadePackageTests(argc, argv)) {
+      if (*ANYOP_TEST_LIBRARY) anyop::Load(ANYOP_TEST_LIBRARY);
+      const std::string references = ANYOP_TEST_REFERENCE;
+      if (!references.empty()) anyop::LoadReferences(references);
+    }
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 2;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Type stubs of operators, from their signatures: `python -m anyop._stubs OUT` or `anyop stubs`."""
+"""Type stubs of operators, from their signatures: `python -m anyop._stubs OUT [LIBRARY FILE]` or
+`anyop stubs`.
+"""
 
 from __future__ import annotations
 
@@ -123,4 +125,7 @@ def parameter(p: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(stubs("anyop"), encoding="utf-8")
+    out, library, *files = [*sys.argv[1:], "anyop"] if len(sys.argv) == 2 else sys.argv[1:]
+    for file in files:  # where the library is not installed
+        anyop.load(file)
+    Path(out).write_text(stubs(library), encoding="utf-8")

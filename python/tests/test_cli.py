@@ -9,6 +9,7 @@ import venv
 from pathlib import Path
 
 import anyop
+import anyop.cli
 import numpy as np
 import pytest
 from anyop.cli import app
@@ -233,6 +234,47 @@ def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> No
     assert "anyop.rms_norm" in names
 
 
+HELP = """
+import sys
+from click.testing import CliRunner
+from anyop.cli import COMMANDS, app
+assert not {m for m in sys.modules if m.startswith("anyop.cli.")}, "the list imports no command"
+for name in COMMANDS:
+    done = CliRunner().invoke(app, [name, "--help"])
+    assert done.exit_code == 0 and "Usage:" in done.output, (name, done.output)
+    heavy = {"torch", "tokenizers", "matplotlib"} & set(sys.modules)
+    assert not heavy, f"{name} imports {heavy}"
+"""
+
+
+def test_help_imports_no_framework() -> None:
+    subprocess.run([sys.executable, "-c", HELP], check=True)
+
+
+def test_the_list_of_commands_says_what_each_does() -> None:
+    listed = run("--help").output
+    for name, (_, text) in anyop.cli.COMMANDS.items():
+        assert f"  {name} " in listed
+        assert text in listed
+        assert text.endswith(".")
+
+
+@pytest.mark.parametrize("name", ["numpy", "pytest"])
+def test_new_refuses_to_hide_an_installed_package(name: str, tmp_path: Path) -> None:
+    result = run("new", name, "--dir", str(tmp_path / "p"))
+    assert result.exit_code == 2
+    assert "which this one would hide" in result.output
+    assert not (tmp_path / "p").exists()
+
+
+def test_stubs_are_printed_where_no_file_is_named() -> None:
+    """Nothing is written into an installed package."""
+    result = run("stubs")
+    assert result.exit_code == 0
+    assert "def rms_norm(" in result.output
+    assert "no library 'nope' is loaded" in run("stubs", "--library", "nope").output
+
+
 def test_a_command_without_its_package_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -242,9 +284,9 @@ def test_a_command_without_its_package_says_what_to_install(
         package, _, child = name.rpartition(".")  # which may hold it, too
         monkeypatch.delattr(sys.modules.get(package), child, raising=False)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    listed = run("--help")
-    assert listed.exit_code == 0
-    assert "Needs the package ml_dtypes, which is not installed." in listed.output
+    helped = run("bench", "--help")
+    assert helped.exit_code == 0
+    assert "Needs the package ml_dtypes, which is not installed." in helped.output
     result = run("bench", "ops", "softmax", "--json")
     assert result.exit_code == 1
     assert result.output == "Error: bench needs ml_dtypes. Try: pip install ml_dtypes\n"

@@ -48,6 +48,7 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "bindings": _SOURCE,
     "bindings/torch": _SOURCE[:4],
     "python/anyop/template": ("include/anyop",),
+    "python/anyop/template_ops": ("include/anyop", "python/anyop/template_ops"),
     "python/tests": ("include/anyop",),
 }
 # The rooms of bindings, from the lowest on; "" is bindings itself. A header includes none of a

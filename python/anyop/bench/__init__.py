@@ -30,11 +30,15 @@ and returns a call and what the call fills (None: the call returns it):
         return partial(side.ops.silu, out, a.x), out
 """
 
+from typing import TYPE_CHECKING, Any
+
 from anyop.bench._case import BF16, DTYPES, F16, F32, Case, each_dtype, normal
 from anyop.bench._elsewhere import Elsewhere
 from anyop.bench.interpreters import installed
 from anyop.bench.models import Asked, ModelBench, Way
-from anyop.bench.torch_side import TorchSide
+
+if TYPE_CHECKING:
+    from anyop.bench.torch_side import TorchSide
 
 __all__ = [
     "BF16",
@@ -51,3 +55,12 @@ __all__ = [
     "installed",
     "normal",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """TorchSide imports torch, which the commands' help needs as little as a case without it."""
+    if name != "TorchSide":
+        raise AttributeError(f"anyop.bench has no attribute '{name}'.")
+    from anyop.bench import torch_side
+
+    return torch_side.TorchSide

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands: `anyop list | explain | graph | generate | doctor | tune | new | docs | ...`."""
+"""The commands, `anyop NAME`; `anyop --help` lists them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from typing import Any
 
 import click
 
+# Of each command: its module, and what the list says of it. The list imports no command.
 COMMANDS = {
-    "list": "cli.listing",
-    "explain": "cli.explain",
-    "graph": "cli.graph",
-    "generate": "cli.generate",
-    "doctor": "cli.doctor",
-    "tune": "cli.tune",
-    "new": "cli.new",
-    "docs": "cli.docs",
-    "stubs": "cli.stubs",
-    "bench": "bench.commands",
+    "list": ("cli.listing", "List operators."),
+    "explain": ("cli.explain", "Show which kernel a call takes, and why no other one."),
+    "graph": ("cli.graph", "Show the graph that a function becomes."),
+    "generate": ("cli.generate", "Answer a prompt with a saved language model."),
+    "doctor": ("cli.doctor", "Show what anyop sees of this machine, and what it cannot use."),
+    "tune": ("cli.tune", "Measure kernels of which this machine decides the better one."),
+    "new": ("cli.new", "Make a package of operators, or an operator in one."),
+    "check": ("cli.check", "Say what is wrong in sources of operators."),
+    "build": ("cli.build", "Compile what has changed in a package."),
+    "develop": ("cli.develop", "Install a package so that imports take its source tree."),
+    "test": ("cli.test", "Test every kernel of a package against its reference."),
+    "wheel": ("cli.wheel", "Make a wheel of a package, checked by auditwheel."),
+    "update": ("cli.update", "Renew the headers and build files that a package has of anyop."),
+    "config": ("cli.config", "Print how a C++ program is built with anyop."),
+    "docs": ("cli.docs", "Write a page per operator, and an index."),
+    "stubs": ("cli.stubs", "Write the type stubs of a library's operators."),
+    "bench": ("bench.commands", "Measure calls, operators and models beside what frameworks do."),
 }
 
 
@@ -29,11 +37,16 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         try:
-            command: click.Command = importlib.import_module(f"anyop.{COMMANDS[cmd_name]}").command
+            module = importlib.import_module(f"anyop.{COMMANDS[cmd_name][0]}")
+            command: click.Command = module.command
         except ModuleNotFoundError as error:
             if not error.name or error.name.startswith("anyop"):
                 raise

@@ -14,18 +14,16 @@ from anyop.cli import load_libraries
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.option("--library", default="anyop", help="The library whose operators to write.")
 def command(out: Path | None, library: str) -> None:
-    """Write the type stubs of a library's operators to OUT (default: beside its package)."""
+    """Write the type stubs of a library's operators to OUT, or print them.
+
+    Wheels of anyop and of packages that `anyop build` has built hold theirs.
+    """
     load_libraries()
-    text = stubs(library)
-    path = out or package_folder(library) / "__init__.pyi"
-    path.write_text(text, encoding="utf-8")
-    click.echo(f"Wrote {path}.")
-
-
-def package_folder(library: str) -> Path:
-    file = next((f for n, _, f in anyop._anyop.libraries() if n == library), None)
-    if library == "anyop":
-        return Path(anyop.__file__).parent
-    if file is None:
+    if library not in [name for name, _, _ in anyop._anyop.libraries()]:
         raise click.ClickException(f"no library '{library}' is loaded. Try: anyop list")
-    return Path(file).parent
+    text = stubs(library)
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    out.write_text(text, encoding="utf-8")
+    click.echo(f"Wrote {out}.")

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from anyop.cli.build import build_and_describe
+from anyop.cli.project import find_project
+
+
+@click.command("develop")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+def command(folder: Path) -> None:
+    """Install the package in FOLDER so that imports take its source tree.
+
+    From then on `anyop build` is all that a change needs. `pip install -e .` does the same.
+    """
+    project = find_project(folder)
+    if not build_and_describe(project, debug=False):
+        sys.exit(1)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "-e", str(project.root)]
+    if subprocess.run(pip, check=False).returncode:
+        raise click.ClickException("pip cannot install the package. Its text is above.")
+    click.echo(
+        f"`import {project.name}` takes {project.root} from now on. After a change: anyop build"
+    )

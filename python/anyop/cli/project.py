@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A package of operators as the commands for authors see it: a folder that `anyop new` made."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from anyop._packages import BUILT
+from anyop._source_check import check_sources
+
+_COMPILING = re.compile(r"Building CXX object .*?\.dir/(.*)\.o$")
+
+
+@dataclass(frozen=True)
+class Project:
+    root: Path
+    name: str
+
+    @property
+    def operators(self) -> Path:
+        return self.root / "ops"
+
+    @property
+    def built(self) -> Path:
+        return self.root / BUILT
+
+    @property
+    def library(self) -> Path:
+        return self.built / f"{self.name}.so"
+
+    @property
+    def references(self) -> Path:
+        return self.built / f"{self.name}_reference.so"
+
+
+def find_project(folder: Path) -> Project:
+    """The package that a folder is in. It is an error if there is none."""
+    folder = folder.resolve()
+    for root in (folder, *folder.parents):
+        text = read(root / "CMakeLists.txt")
+        name = re.search(r"^\s*anyop_add_library\((\w+)", text, re.M)
+        if name:
+            return Project(root, name[1])
+    raise click.ClickException(
+        f"{folder} is in no package of operators: no CMakeLists.txt from there upwards calls "
+        "anyop_add_library. Try: anyop new NAME"
+    )
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def check(project: Project) -> bool:
+    """Says what is wrong in the sources; whether nothing is."""
+    findings = check_sources([project.operators])
+    for finding in findings:
+        click.echo(str(finding), err=True)
+    if findings:
+        many = "error" if len(findings) == 1 else "errors"
+        click.secho(f"{len(findings)} {many}; nothing was compiled.", fg="red", err=True)
+    return not findings
+
+
+def build(project: Project, debug: bool = False) -> bool:
+    """Compiles what has changed; the library appears whole or not at all. Whether it worked."""
+    start = time.monotonic()
+    if not check(project):
+        return False
+    folder = project.built.parent / ("debug" if debug else "release")
+    if not configure(project, folder, debug):
+        return False
+    cmake = tool("cmake")
+    done = subprocess.Popen(
+        [cmake, "--build", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.stdout
+    for line in lines_to_show(project, done.stdout):
+        click.echo(line)
+    if done.wait():
+        kept = f" {project.library} is as it was." if project.library.exists() else ""
+        click.secho(f"The build failed.{kept}", fg="red", err=True)
+        return False
+    changed = [publish(folder / file.name, file) for file in (project.library, project.references)]
+    took = f"{time.monotonic() - start:.1f} s"
+    what = f"Built {shown(project.library)}" if any(changed) else "Nothing has changed"
+    click.echo(f"{what} ({took}).")
+    return True
+
+
+def configure(project: Project, folder: Path, debug: bool) -> bool:
+    if (folder / "CMakeCache.txt").exists():
+        return True  # the build looks itself whether CMake's files have changed
+    command = [tool("cmake"), "-S", str(project.root), "-B", str(folder)]
+    command += ["-G", "Ninja"] if shutil.which("ninja") else []
+    command += [f"-DCMAKE_BUILD_TYPE={'Debug' if debug else 'Release'}", "-DANYOP_NATIVE=ON"]
+    command += [f"-DPython3_EXECUTABLE={sys.executable}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        (folder / "CMakeCache.txt").unlink(missing_ok=True)
+        click.echo(done.stdout + done.stderr, err=True)
+        click.secho("CMake cannot configure the package.", fg="red", err=True)
+    return done.returncode == 0
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if not found:
+        raise click.ClickException(f"{name} is not installed. Try: pip install {name}")
+    return found
+
+
+def lines_to_show(project: Project, output: Iterator[str]) -> Iterator[str]:
+    """What is compiled, and what the compiler says; not what the build tool does besides."""
+    for line in output:
+        line = line.rstrip("\n")
+        compiling = _COMPILING.search(line)
+        if compiling:
+            if not compiling[1].endswith("_table.cc"):
+                yield f"compiling {compiling[1]}"
+        elif not re.match(r"\[\s*\d+[/%]|ninja: |-- |gmake|make|Consolidate|Scanning", line):
+            yield line
+
+
+def publish(made: Path, file: Path) -> bool:
+    """Puts a library that the build made where imports look; whether it is another one. A process
+    that has loaded the old one keeps it, because the file is a new one.
+    """
+    if not made.exists():
+        return False
+    if file.exists() and file.read_bytes() == made.read_bytes():
+        return False
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_suffix(".tmp")
+    shutil.copy2(made, fresh)
+    fresh.replace(file)
+    return True
+
+
+def shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

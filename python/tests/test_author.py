@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The author's loop: new, build, test, change, build again; and operators from a text."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyop
+import numpy as np
+import pytest
+from anyop import testing
+from anyop._packages import BUILT, data_root, library_file
+from anyop.cli import app
+from anyop.cli.new_operator import TEMPLATES
+from click.testing import CliRunner, Result
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+INLINE = """
+namespace anyop::ops {
+namespace {
+void Run(const Context& ctx, const Tensor& x, const Tensor& y) {
+  ctx.ForRows(x, [&](std::int64_t r) {
+    const auto from = x.row<const float>(r);
+    for (std::size_t i = 0; i < from.size(); ++i) y.row<float>(r)[i] = from[i] * FACTOR;
+  });
+}
+constexpr Kernel kF32{.name = "cpu_f32", .run = Bind<&Run>()};
+constexpr const Kernel* kKernels[] = {&kF32};
+}  // namespace
+extern constinit const Op times{
+    .signature = "times(x: f32[..., d]) -> (y: f32[..., d] over x)",
+    .kernels = kKernels,
+};
+}  // namespace anyop::ops
+"""
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(app, args, terminal_width=200)
+
+
+def in_process(folder: Path, *command: str, status: int = 0, **env: str) -> str:
+    """The output of a command in a folder, from a process of its own."""
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env={**os.environ, **env}, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A package with an operator of each template, built."""
+    folder = tmp_path_factory.mktemp("author") / "walk_ops"
+    assert run("new", "walk_ops", "--dir", str(folder)).exit_code == 0
+    for template in TEMPLATES:
+        more = [] if template == "attention" else ["--gradient"]
+        made = run("new", "--op", f"my_{template}", "--template", template, "--isa", "avx2",
+                   "--dir", str(folder), *more)  # fmt: skip
+        assert made.exit_code == 0, made.output
+    built = in_process(folder, "-m", "anyop", "build")
+    for template in TEMPLATES:
+        assert f"compiling ops/my_{template}/my_{template}.cc\n" in built
+    assert re.search(r"^Built build/anyop/lib/walk_ops.so \(\d+\.\d s\)\.$", built, re.M)
+    yield folder
+
+
+def test_every_template_passes_its_generated_tests(package: Path) -> None:
+    output = in_process(package, "-m", "anyop", "test")
+    for template in TEMPLATES:
+        assert f"ok     my_{template}.MatchesItsReference" in output
+    assert "ok     my_matmul.HasTheGradientOfDifferences" in output
+    assert re.search(r"walk_ops.my_matmul cpu_portable: \d\d", output)
+    assert re.search(r"^\d+ passed, 0 failed$", output, re.M)
+
+
+def test_pytest_finds_the_generated_tests(package: Path) -> None:
+    """With nothing installed: tests import the package from its source tree."""
+    output = in_process(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "scale")
+    assert re.search(r"^\d+ passed", output, re.M)
+    listed = in_process(package, "-m", "pytest", "-q", "--collect-only", "-k", "generated")
+    assert "test_operator[scale.MatchesItsReference]" in listed
+    assert "test_operator[my_reduction_backward.RefusesWrongCallsAndWritesNothing]" in listed
+
+
+DEFECTS = {
+    "scale.MatchesItsReference": ("float(xr[i]) * factor", "float(xr[i]) * factor + 1e-3f"),
+    "scale.DoesNotDependOnThreads": (
+        "yr[i] = T(float(xr[i]) * factor);",
+        "yr[i] = T(float(xr[i]) * factor * (ctx.threads == 1 ? 1 : 1.0000002f));",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("test", DEFECTS)
+def test_a_defect_fails_its_test_and_names_the_call(package: Path, test: str) -> None:
+    path = package / "ops" / "scale" / "scale.cc"
+    right = path.read_text()
+    before, after = DEFECTS[test]
+    path.write_text(right.replace(before, after))
+    try:
+        output = in_process(package, "-m", "anyop", "test", test, status=1)
+    finally:
+        path.write_text(right)
+    assert f"FAILED {test}" in output
+    assert re.search(r"run this call alone with --call=\d+", output)
+    assert "GoogleTest" not in output
+    assert ".cc:" not in output.partition("FAILED")[2]
+
+
+def test_facts_in_pyproject_reach_the_tests(package: Path) -> None:
+    path = package / "pyproject.toml"
+    text = path.read_text()
+    target = testing.target_of(package / BUILT / "walk_ops.so")
+    try:
+        path.write_text(
+            text
+            + '\n[tool.anyop.test.my_matmul]\ntolerance = "sum(k) + elementwise(1)"\n'
+            + 'sizes = ["rows = 3, k = 70, n = 5"]\nrow_invariant = true\nspecial = ["x"]\n'
+        )
+        stated = testing.target_of(target.library)
+        assert stated.facts.splitlines()[0] == "op=my_matmul"
+        assert "row_invariant=1" in stated.facts
+        new = {str(case) for case in testing.cases_of(stated)}
+        assert new - {str(case) for case in testing.cases_of(target)} == {
+            "my_matmul.GivesARowAloneTheBitsItHasInABatch",
+            "my_matmul.TreatsSpecialValuesAsItsReference",
+        }
+        path.write_text(text + '\n[tool.anyop.test.my_matmul]\ntolerance = "small"\n')
+        with pytest.raises(anyop.InvalidArgument, match="'small' is no tolerance: exact, elem"):
+            testing.cases_of(testing.target_of(target.library))
+        path.write_text(text + "\n[tool.anyop.test.my_matmu]\nrow_invariant = true\n")
+        with pytest.raises(anyop.InvalidArgument, match="the library has no operator 'my_matmu'"):
+            testing.cases_of(testing.target_of(target.library))
+    finally:
+        path.write_text(text)
+
+
+def test_a_build_compiles_what_has_changed_and_keeps_what_works(package: Path) -> None:
+    library = package / BUILT / "walk_ops.so"
+    path = package / "ops" / "scale" / "scale.cc"
+    in_process(package, "-m", "anyop", "build")
+    assert "Nothing has changed" in in_process(package, "-m", "anyop", "build")
+    right, built = path.read_text(), library.read_bytes()
+    try:
+        path.write_text(right.replace("* factor)", "* factr)"))
+        failed = in_process(package, "-m", "anyop", "build", status=1)
+        assert "'factr' was not declared" in failed.replace("‘", "'").replace("’", "'")
+        assert f"The build failed. {library} is as it was." in failed
+        assert library.read_bytes() == built
+        path.write_text(right.replace("T[..., d], factor", "T[..., d, factor"))
+        failed = in_process(package, "-m", "anyop", "build", status=1)
+        assert "expected , or ] after a dimension." in failed
+        assert "1 error; nothing was compiled." in failed
+        path.write_text(right.replace("* factor)", "* factor * 2)"))
+        again = in_process(package, "-m", "anyop", "build")
+        assert re.findall("compiling (.*)", again) == ["ops/scale/scale.cc"]
+    finally:
+        path.write_text(right)
+        in_process(package, "-m", "anyop", "build")
+
+
+@pytest.mark.slow
+def test_a_session_takes_up_what_is_built(package: Path) -> None:
+    """importlib.reload loads the package's library again, in the process that runs."""
+    code = """
+import importlib, sys
+sys.path.insert(0, "src")
+import walk_ops, numpy as np
+held = walk_ops.scale
+print(held(np.ones(1, np.float32)))
+sys.stdout.flush()
+input()
+importlib.reload(walk_ops)
+print(held(np.ones(1, np.float32)), walk_ops.scale(np.ones(1, np.float32)), dir(walk_ops)[0])
+"""
+    path = package / "ops" / "scale" / "scale.cc"
+    right = path.read_text()
+    session = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=package, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert session.stdout
+    assert session.stdout.readline() == "[2.]\n"
+    try:
+        path.write_text(right.replace("* factor)", "* factor * 2)"))
+        in_process(package, "-m", "anyop", "build")
+        assert session.communicate("\n", timeout=60)[0] == "[4.] [4.] my_attention\n"
+    finally:
+        session.kill()
+        path.write_text(right)
+        in_process(package, "-m", "anyop", "build")
+
+
+def test_a_package_shows_its_operators_and_nothing_else(package: Path) -> None:
+    code = "import walk_ops; print(dir(walk_ops)); from walk_ops import *; print(scale.__name__)"
+    env = {"PYTHONPATH": str(package / "src")}
+    shown = in_process(package, "-c", code, **env)
+    names = sorted([*(f"my_{t}" for t in TEMPLATES), "scale",
+                    *(f"my_{t}_backward" for t in TEMPLATES if t != "attention")])  # fmt: skip
+    assert shown == f"{names}\nscale\n"
+    stub = (package / "src" / "walk_ops" / "__init__.pyi").read_text()
+    for name in names:
+        assert f"def {name}(" in stub
+
+
+def test_the_newest_library_of_a_source_tree_is_taken(package: Path, tmp_path: Path) -> None:
+    source = package / "src" / "walk_ops"
+    built = package / BUILT / "walk_ops.so"
+    installed = tmp_path / "walk_ops.so"
+    assert library_file("walk_ops", [str(source)]) == built
+    installed.write_bytes(b"")
+    os.utime(installed, (time.time() + 9, time.time() + 9))
+    assert library_file("walk_ops", [str(source), str(tmp_path)]) == installed
+    os.utime(installed, (1, 1))
+    assert library_file("walk_ops", [str(source), str(tmp_path)]) == built
+    with pytest.raises(anyop.NotAvailable) as caught:
+        library_file("none", [str(tmp_path)])
+    assert str(caught.value) == (
+        f"none: its library none.so is not in {tmp_path}. Try `anyop build` in the package's "
+        "source tree."
+    )
+
+
+def test_new_operators_are_refused_where_they_cannot_be(package: Path, tmp_path: Path) -> None:
+    def new(*words: str, folder: Path = package) -> str:
+        done = run("new", *words, "--dir", str(folder))
+        assert done.exit_code in (1, 2)
+        return done.output
+
+    assert "is in no package of operators" in new("--op", "one", folder=tmp_path)
+    assert "is there already" in new("--op", "scale")
+    assert "defines my_matmul_backward already" in new("--op", "my_matmul_backward")
+    assert "'My-Op' is no name for an operator" in new("--op", "My-Op")
+    assert "'avx' is none of avx2, avx512" in new("--op", "one", "--isa", "avx")
+    assert "has no gradient" in new("--op", "one", "--template", "attention", "--gradient")
+    assert "Give one." in new("other", "--op", "one")
+    assert "Give --op NAME too." in new("other", "--gradient")
+    assert not (package / "ops" / "one").exists()
+
+
+def test_update_renews_what_a_package_has_of_anyop(tmp_path: Path) -> None:
+    folder = tmp_path / "old_ops"
+    assert run("new", "old_ops", "--dir", str(folder)).exit_code == 0
+    assert "All files are those of anyop" in run("update", str(folder)).output
+    (folder / "include" / "anyop" / "op.h").write_text("// of long ago\n")
+    (folder / "include" / "anyop" / "gone.h").write_text("")
+    (folder / "tools" / "list_ops.py").unlink()
+    wanted = ["changed  include/anyop/op.h", "gone     include/anyop/gone.h",
+              "new      tools/list_ops.py"]  # fmt: skip
+    told = run("update", "--check", str(folder))
+    assert told.exit_code == 1
+    assert sorted(told.output.splitlines()) == wanted
+    assert sorted(run("update", str(folder)).output.splitlines()[:-1]) == wanted
+    carried = data_root() / "include" / "anyop" / "op.h"
+    assert (folder / "include" / "anyop" / "op.h").read_text() == carried.read_text()
+    assert run("update", "--check", str(folder)).exit_code == 0
+
+
+def test_operators_from_a_text_are_kept_by_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = anyop.inline(INLINE.replace("FACTOR", "2.0f"))
+    np.testing.assert_array_equal(two.times(X), X * 2)
+    three = anyop.inline(INLINE.replace("FACTOR", "3.0f"))
+    np.testing.assert_array_equal(three.times(X), X * 3)
+    np.testing.assert_array_equal(two.times(X), X * 2)
+    monkeypatch.setattr(subprocess, "run", None)  # the compiler is not asked again
+    assert anyop.inline(INLINE.replace("FACTOR", "2.0f")) is two
+
+
+def test_a_wrong_text_is_refused_with_the_place() -> None:
+    with pytest.raises(anyop.InvalidArgument, match=r"(?s)source.cc:\d+:\d+: expected , or \]"):
+        anyop.inline(INLINE.replace("d]) ->", "d) ->"))
+    with pytest.raises(anyop.InvalidArgument, match="refuses the source:(?s:.*)FACTOR"):
+        anyop.inline(INLINE)
+    with pytest.raises(anyop.InvalidArgument, match="holds no operator"):
+        anyop.inline("int x;")
+
+
+def test_config_builds_a_program(tmp_path: Path) -> None:
+    words = run("config", "--cflags", "--libs").output.split()
+    (tmp_path / "main.cc").write_text(
+        '#include <cstdio>\n#include "anyop/runtime.h"\n'
+        "int main() {\n"
+        "  const auto x = anyop::Array::Full({2}, anyop::DType::kF32, 0);\n"
+        '  const anyop::Array y = anyop::Call("sigmoid", x);\n'
+        '  std::printf("%g", y.data<float>()[0]);\n}\n'
+    )
+    cflags = [w for w in words if not w.startswith(("-L", "-l", "-Wl"))]
+    libs = [w for w in words if w not in cflags]
+    program = tmp_path / "program"
+    command = ["c++", *cflags, str(tmp_path / "main.cc"), *libs, "-o", str(program)]
+    subprocess.run(command, check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    assert done.stdout == "0.5"

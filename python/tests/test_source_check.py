@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E501 (sentences stay whole)
+"""Typical mistakes of an operator's author: each gives one sentence and its place."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from anyop._source_check import check_sources
+from anyop.cli import app
+from anyop.cli.new_operator import files
+from click.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parents[2]
+CC, KERNEL, AVX2 = "swish.cc", "kernel.h", "cpu_avx2.cc"
+BACKWARD, REFERENCE = "swish_backward.cc", "reference.cc"
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Path:
+    """The folder of an operator that `anyop new --op swish --isa avx2 --gradient` makes."""
+    folder = tmp_path / "swish"
+    folder.mkdir()
+    for place, text in files("swish", "elementwise", ["avx2"], gradient=True):
+        (folder / place).write_text(text)
+    return folder
+
+
+# (file, what is there, what the author wrote instead, what the caret is under, the sentence)
+MISTAKES = [
+    (CC, 'T[..., d], gate', 'T[..., d, gate',
+     ': T[..., d], b',
+     'expected , or ] after a dimension.'),
+    (CC, 'gate: T[..., d]', 'gate T[..., d]',
+     'T[..., d], bia',
+     "expected : and the parameter's type."),
+    (CC, 'bias: T[d]?', 'bias: T[d',
+     ': float = 1.0)',
+     'expected , or ] after a dimension.'),
+    (CC, 'scale: float = 1.0', 'scale: flaot = 1.0',
+     '= 1.0) "',
+     'expected [ and the dimensions.'),
+    (CC, 'scale: float = 1.0', 'x: float = 1.0',
+     'x: float = 1.0',
+     'two parameters have this name.'),
+    (CC, '(y: T[..., d] over x)', '(y: T[..., m] over x)',
+     'm] over x) whe',
+     'unknown name: neither a parameter nor a variable that some dimension of an input binds.'),
+    (CC, 'over x', 'over z',
+     'z) where T in ',
+     'over names a tensor parameter.'),
+    (CC, 'where T in f32 | f16 | bf16', 'where T in f32 | f16 | b16',
+     'b16",',
+     "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, bool. Did you mean 'f16'?"),
+    (CC, 'where T in f32 | f16 | bf16', 'where T in f32 | f16, d >',
+     '",',
+     "expected an expression: a name, a number, a 'word' or (."),
+    (CC, 'where T in f32 | f16 | bf16', 'when T in f32 | f16',
+     'when T in f32 ',
+     'expected , between conditions, or the next form at the start of a line.'),
+    (CC, '-> (y: T[..., d] over x)', '-> y: T[..., d] over x',
+     'y: T[..., d] o',
+     'expected ( before the results.'),
+    (CC, 'scale: float = 1.0', 'scale: float = True',
+     'True) "',
+     'expected a number.'),
+    (CC, 'gate: T[..., d]', 'out: T[..., d]',
+     'out: T[..., d]',
+     'hosts use the names out, policy, like and self: choose another.'),
+    (CC, 'scale: float = 1.0', "mode: 'a' | 'b = 'a'",
+     'a\') "',
+     'expected , or ) after a parameter.'),
+    (CC, '.signature =\n', '.signatur =\n',
+     'Op swish{',
+     'operator swish has no .signature.'),
+    (CC, '"3 * size(y)"', '"3 * size(z)"',
+     'size(z)",',
+     'unknown name: neither a parameter nor a variable that some dimension of an input binds.'),
+    (CC, '"3 * size(y)"', '"3 * "',
+     '",',
+     "expected an expression: a name, a number, a 'word' or (."),
+    (CC, '"swish_backward"', '"swish_backwrd"',
+     'swish_backwrd"',
+     "its gradient is 'swish_backwrd', but there is no operator of this name. Did you mean 'swish_backward'?"),
+    (CC, 'extern constinit const Op swish{', 'constexpr Op swish{',
+     'Op swish{',
+     'Op swish is in no table, because the build looks for a line that begins with `extern constinit const Op swish{`. Write that.'),
+    (CC, '{&swish_avx2, &kPortable}', '{&kPortable}',
+     'Kernel swish_a',
+     "kernel swish_avx2 is in no list, so that no call ever takes it. Add it to the operator's `const Kernel* kKernels[]`."),
+    (CC, '&kPortable}', '&kPortabel, &kPortable}',
+     'kPortabel, &kP',
+     "the list names kPortabel, which is no kernel that this file defines or declares. Did you mean 'kPortable'?"),
+    (CC, '.name = "cpu_portable", .run', '.name = "cpu_portable", .when = "T = f32", .run',
+     'T = f32", .run',
+     'a condition must be true or false.'),
+    (CC, '.name = "cpu_portable", .run', '.name = "cpu_portable", .when = "m % 8 == 0", .run',
+     'm % 8 == 0", .',
+     'unknown name: neither a parameter nor a variable that some dimension of an input binds.'),
+    (CC, '.name = "cpu_portable", .run', '.name = "cpu_portable", .workspace = "4 * dd", .run',
+     'dd", .run = Bi',
+     'unknown name: neither a parameter nor a variable that some dimension of an input binds.'),
+    (AVX2, 'extern constinit const Kernel', 'constexpr Kernel',
+     'Kernel swish_a',
+     'kernel swish_avx2 is declared in another file, which cannot see this one: it is not extern. Write `extern constinit const Kernel swish_avx2{`.'),
+    (BACKWARD, '         float scale, const Tensor* dx', '         std::string scale, const Tensor* dx',
+     'std::string sc',
+     "kernel kPortable takes `std::string scale` for parameter 'scale', but it must be `float`, because the signature says a float."),
+    (BACKWARD, 'void Run(const Context& ctx, const Tensor& dy, const Tensor& x', 'void Run(const Context& ctx, const Tensor& dy, Tensor& x',
+     'Tensor& x, con',
+     "kernel kPortable takes `Tensor& x` for parameter 'x', but it must be `const Tensor&`, because the signature says a tensor."),
+    (BACKWARD, 'const Tensor* dbias) {\n  switch', 'const Tensor& dbias) {\n  switch',
+     'const Tensor& ',
+     "kernel kPortable takes `const Tensor& dbias` for result 'dbias', but it must be `const Tensor*`, because the signature says a tensor that may be absent."),
+    (BACKWARD, 'const Tensor* dgate, const Tensor* dbias) {\n  switch', 'const Tensor* dgate) {\n  switch',
+     ') {',
+     'kernel kPortable takes 7 parameters after the context, but the signature has 8: dy, x, gate, bias, scale, dx, dgate, dbias.'),
+    (BACKWARD, 'void Run(const Context& ctx, ', 'void Run(',
+     'const Tensor& ',
+     'kernel kPortable: the first parameter must be `const Context&`.'),
+    (KERNEL, 'void Run(const Context& ctx, const Tensor& x, const Tensor& gate, const Tensor* bias', 'void Run(const Context& ctx, const Tensor& x, const Tensor& gate, const Tensor& bias',
+     'const Tensor& ',
+     "kernel swish_avx2 takes `const Tensor& bias` for parameter 'bias', but it must be `const Tensor*`, because the signature says a tensor that may be absent."),
+    (REFERENCE, '.op = "swish",', '.op = "swich",',
+     'swich",',
+     "the reference is of 'swich', but there is no operator of this name. Did you mean 'swish'?"),
+    (REFERENCE, 'double scale,', 'std::int64_t scale,',
+     'std::int64_t s',
+     "reference swish_reference takes `std::int64_t scale` for parameter 'scale', but it must be `float`, because the signature says a float."),
+    (REFERENCE, 'extern constinit const Reference swish_reference', 'constexpr Reference swish_reference',
+     'Reference swis',
+     'Reference swish_reference is in no table, because the build looks for a line that begins with `extern constinit const Reference swish_reference{`. Write that.'),
+    (BACKWARD, '"scale: float)', '"scale: double)',
+     ') -> (dx: T[..',
+     'expected [ and the dimensions.'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("file, right, wrong, at, sentence", MISTAKES)
+def test_a_mistake_gives_its_sentence(
+    operator: Path, file: str, right: str, wrong: str, at: str, sentence: str
+) -> None:
+    path = operator / file
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1))
+    (finding,) = check_sources([operator.parent])
+    assert finding.sentence.replace(str(operator), "swish") == sentence
+    assert Path(finding.file).parent == operator
+    assert finding.source[finding.column - 1 :].startswith(at)
+    lines = str(finding).splitlines()
+    assert lines[0].startswith(f"{finding.file}:{finding.line}:{finding.column}: ")
+    assert lines[2].index("^") - 2 == finding.column - 1
+
+
+def test_there_are_thirty_mistakes() -> None:
+    assert len(MISTAKES) >= 30
+
+
+def test_a_file_of_no_instruction_set_is_named(operator: Path) -> None:
+    for wrong, sentence in (
+        ("cpu_avx3.cc", "no instruction set is called 'avx3', so that this file is never built; the "
+         "names are cpu_avx2.cc, cpu_avx512.cc, cpu_avx512_bf16.cc, cpu_avx512_vnni.cc, "
+         "cpu_neon.cc. Did you mean 'cpu_avx2.cc'?"),
+        ("avx2.cc", "this file is built for every processor, though it is called after an "
+         "instruction set. Call it cpu_avx2.cc."),
+    ):  # fmt: skip
+        (operator / AVX2).rename(operator / wrong)
+        assert [f.sentence for f in check_sources([operator])] == [sentence]
+        (operator / wrong).rename(operator / AVX2)
+
+
+def test_a_kernel_without_its_file_is_named(operator: Path) -> None:
+    (operator / AVX2).unlink()
+    (finding,) = check_sources([operator])
+    assert finding.sentence == (
+        "kernel swish_avx2 is declared, but no file defines it. Try a file with `extern constinit "
+        "const Kernel swish_avx2{`."
+    )
+
+
+def test_two_operators_of_one_name_are_both_named(operator: Path) -> None:
+    other = operator.with_name("other")
+    other.mkdir()
+    text = (operator / BACKWARD).read_text().replace("Op swish_backward", "Op other")
+    (other / "other.cc").write_text(text)
+    (finding,) = check_sources([operator.parent])
+    assert finding.sentence == (
+        f"the signature's name 'swish_backward' is taken by operator other in {other / 'other.cc'}. "
+        "Rename one of them."
+    )
+
+
+@pytest.mark.parametrize("folder", ["ops", "examples/my_ops/ops", "python/anyop/template/ops"])
+def test_what_is_right_is_not_complained_of(folder: str) -> None:
+    assert check_sources([ROOT / folder]) == []
+
+
+def test_the_build_says_what_it_would_leave_out(operator: Path) -> None:
+    """Without anyop, by Python's standard library alone."""
+    (operator / AVX2).rename(operator / "cpu_avx3.cc")
+    program = [sys.executable, "-S", "-E", str(ROOT / "tools" / "list_ops.py"), "--name", "their"]
+    command = [*program, "--folder", str(operator), "--output", str(operator / "table.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no instruction set is called 'avx3'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_prints_places_and_has_json(operator: Path) -> None:
+    assert CliRunner().invoke(app, ["check", str(operator)]).output == "Nothing is wrong.\n"
+    path = operator / CC
+    path.write_text(path.read_text().replace("T[..., d]", "T[..., d", 1))
+    shown = CliRunner().invoke(app, ["check", str(operator)])
+    assert shown.exit_code == 1
+    assert f"{path}:22:" in shown.output
+    (row,) = json.loads(CliRunner().invoke(app, ["check", "--json", str(path)]).output)
+    assert row["line"] == 22
+    assert row["sentence"] == "expected , or ] after a dimension."
