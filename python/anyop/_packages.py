@@ -51,10 +51,13 @@ def library_file(name: str, folders: Iterable[str]) -> Path:
     found: list[Path] = []
     for folder in map(Path, folders):
         root = source_root(folder)
-        found += [folder / f"{name}.so", *([root / BUILT / f"{name}.so"] if root else [])]
+        found.append(folder / f"{name}.so")
+        if root:  # imported from its source tree, it may also be installed
+            found.append(root / BUILT / f"{name}.so")
+            found += [Path(path, name, f"{name}.so") for path in sys.path]
     there = [file for file in found if file.exists()]
     if not there:
-        places = " or ".join(str(file.parent) for file in found) or "no folder"
+        places = " or ".join(str(file.parent) for file in found[:2]) or "no folder"
         raise _anyop.NotAvailable(
             f"{name}: its library {name}.so is not in {places}. "
             "Try `anyop build` in the package's source tree."

