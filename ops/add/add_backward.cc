@@ -16,7 +16,7 @@ namespace anyop::ops {
 extern const Kernel add_backward_avx512 [[gnu::weak]];
 extern const Kernel add_backward_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_BINARY_BACKWARD_WORKSPACE,
+                           .workspace = kWorkspace<&BinaryBackwardBytes>,
                            .run = Bind<&RunBackward>()};
 constexpr const Kernel* kKernels[] = {&add_backward_avx512, &add_backward_avx2, &kPortable};
 

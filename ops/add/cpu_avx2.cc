@@ -6,6 +6,6 @@ namespace anyop::ops {
 
 extern constinit const Kernel add_avx2{.name = "cpu_avx2", .run = Bind<&Run>()};
 extern constinit const Kernel add_backward_avx2{
-    .name = "cpu_avx2", .workspace = ANYOP_BINARY_BACKWARD_WORKSPACE, .run = Bind<&RunBackward>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&BinaryBackwardBytes>, .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -6,7 +6,7 @@ namespace anyop::ops {
 
 extern constinit const Kernel add_avx512{.name = "cpu_avx512", .run = Bind<&Run>()};
 extern constinit const Kernel add_backward_avx512{.name = "cpu_avx512",
-                                                  .workspace = ANYOP_BINARY_BACKWARD_WORKSPACE,
+                                                  .workspace = kWorkspace<&BinaryBackwardBytes>,
                                                   .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -21,9 +21,8 @@ namespace anyop::ops {
 
 extern const Kernel add_rms_norm_backward_avx512 [[gnu::weak]];
 extern const Kernel add_rms_norm_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_ROW_SUMS_WORKSPACE("sum"),
-                           .run = Bind<&RunBackward>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 constexpr const Kernel* kKernels[] = {&add_rms_norm_backward_avx512, &add_rms_norm_backward_avx2,
                                       &kPortable};
 

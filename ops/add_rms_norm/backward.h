@@ -7,6 +7,8 @@
 namespace anyop::ops {
 namespace {
 
+constexpr SizeText BackwardBytes() { return RowSumsWorkspace<SizeText>("rows(sum)", "d").bytes(); }
+
 // Without dy the norm has no part in the gradient: dx = dresidual = dsum, or 0.
 template <class T>
 void PassSum(const Context& ctx, const Tensor& sum, const Tensor* dsum, const Tensor* to) {

@@ -29,7 +29,8 @@ namespace anyop::ops {
 extern const Kernel attention_avx512_dot [[gnu::weak]];
 extern const Kernel attention_avx512 [[gnu::weak]];
 extern const Kernel attention_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .workspace = kWorkspace, .run = Bind<&Run>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&attention_avx512_dot, &attention_avx512, &attention_avx2,
                                       &kPortable};
 

@@ -25,7 +25,7 @@ namespace anyop::ops {
 extern const Kernel attention_backward_avx512 [[gnu::weak]];
 extern const Kernel attention_backward_avx2 [[gnu::weak]];
 constexpr Kernel kPortableBackward{
-    .name = "cpu_portable", .workspace = kBackwardWorkspace, .run = Bind<&RunBackward>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 constexpr const Kernel* kBackwardKernels[] = {&attention_backward_avx512, &attention_backward_avx2,
                                               &kPortableBackward};
 

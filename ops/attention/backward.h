@@ -12,48 +12,60 @@
 #include "ops/common/attention/run.h"
 #include "ops/common/claim.h"
 
-// The most chunks of a sequence's keys: 12 items for each sequence where heads allow.
-#define ANYOP_BACKWARD_CHUNKS "min(4, ceil_div(12, hkv))"
-
-// Workspace in bytes: the counter, the first item of each sequence, scratch for each thread, parts
-// of dquery; without lse those of the forward, its result and lse.
-#define ANYOP_ATTENTION_BACKWARD_WORKSPACE                                                         \
-  "64 + 64*ceil_div(8*(b + 1), 64)"                                                                \
-  " + threads*4*((128*min(4, ceil_div(tk, 64)) + 128)*16*(ceil_div(dk, 16) + ceil_div(dv, 16)) + " \
-  "1024*ceil_div(dk, 16)"                                                                          \
-  " + 8448) + 4*" ANYOP_BACKWARD_CHUNKS                                                            \
-  "*tq*hq*16*ceil_div(dk, 16) + max(0, 1 - l)*(128 + 4*hq*tq + bytes(T)*tq*hq*dv "                 \
-  "+ " ANYOP_ATTENTION_WORKSPACE("tq", "tk") ")"
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-inline std::int64_t MostChunks(std::int64_t heads) {
-  return std::min<std::int64_t>(4, (12 + heads - 1) / heads);
+// The most chunks of a sequence's keys: 12 items for each sequence where heads allow.
+template <class N>
+constexpr N MostChunks(const N& key_heads) {
+  return Min(N(4), CeilDiv(N(12), key_heads));
 }
+
+template <class N>
+struct BackwardWorkspace : Workspace<N> {
+  N item_bytes;                   // of an item's scratch
+  Part<std::int64_t, N> counter;  // one: the next item
+  Part<std::int64_t, N> starts;   // [sequences + 1]: the first item of each
+  Part<char, N> scratch;          // [threads][item_bytes]
+  Part<float, N> parts;           // [chunks][tokens][heads][padded dk]: of dquery
+  // What the forward takes, where it runs for its lse:
+  Part<float, N> lse;  // [heads][tokens]
+  Part<char, N> y;     // [tokens][heads][dv]
+  Part<char, N> forward;
+  // runs_forward: 0 or 1; element_bytes: of y.
+  constexpr BackwardWorkspace(const AttentionDims<N>& s, N runs_forward, N element_bytes)
+      : item_bytes(BackwardScratch<N>(s.keys, s.dk, s.dv).bytes()),
+        counter(this->template Add<std::int64_t>(N(1))),
+        starts(this->template Add<std::int64_t>(s.sequences + N(1))),
+        scratch(this->template Add<char>(s.threads * item_bytes)),
+        parts(
+            this->template Add<float>(MostChunks(s.key_heads) * s.tokens * s.heads * Padded(s.dk))),
+        lse(this->template Add<float>(runs_forward * s.heads * s.tokens)),
+        y(this->template Add<char>(runs_forward * s.tokens * s.heads * s.dv * element_bytes)),
+        forward(this->template Add<char>(runs_forward * AttentionWorkspace<N>(s).bytes())) {}
+};
 
 template <class T>
 class BackwardRun {
  public:
   BackwardRun(const Context& ctx, const AttentionCall& forward, const Tensor& dy,
-              const Tensor* dlse, const Tensor* dquery, const Tensor* dkey, const Tensor* dvalue)
+              const Tensor* dlse, const Tensor* dquery, const Tensor* dkey, const Tensor* dvalue,
+              const Placed& placed, const BackwardWorkspace<std::int64_t>& layout)
       : ctx_(ctx),
         call_{forward, dy, dlse, dquery, dkey, dvalue, nullptr},
-        starts_(ctx.Workspace<std::int64_t>(64)) {
-    const std::int64_t starts_bytes = (8 * (forward.sequences + 1) + 63) / 64 * 64;
-    scratch_ = ctx.Workspace<float>(std::size_t(64 + starts_bytes));
-    scratch_floats_ =
-        BackwardScratchFloats(forward.store.keys.dim(0), forward.query.dim(2), dy.dim(2));
-    call_.parts = scratch_ + std::max(ctx.threads, 1) * scratch_floats_;
+        placed_(placed),
+        layout_(layout) {
+    call_.parts = placed[layout.parts];
+    starts_ = placed[layout.starts];
     PlanItems();
   }
-  // The end of what is used of the workspace, for the forward's results.
-  char* end() const { return reinterpret_cast<char*>(call_.Part(MostChunks(heads()), 0, 0)); }
 
   void Run() {
-    ClaimItems(
-        ctx_, starts_[call_.forward.sequences], work_ns_,
-        [&](std::int64_t i, std::int64_t slot) { RunItem(i, scratch_ + slot * scratch_floats_); });
+    char* scratch = placed_[layout_.scratch];
+    const auto run = [&](std::int64_t i, std::int64_t slot) {
+      RunItem(i, scratch + slot * layout_.item_bytes);
+    };
+    ClaimItems(ctx_, placed_[layout_.counter], starts_[call_.forward.sequences], work_ns_, run);
     ClearPadding();
     if (call_.dquery) AddParts();
   }
@@ -87,7 +99,7 @@ class BackwardRun {
     starts_[call_.forward.sequences] = items;
   }
 
-  void RunItem(std::int64_t index, float* scratch) const {
+  void RunItem(std::int64_t index, char* scratch) const {
     const std::int64_t *first = starts_, *end = first + call_.forward.sequences + 1;
     const std::int64_t s = std::upper_bound(first, end, index) - first - 1;
     const Sequence sequence = call_.forward.sequence(s);
@@ -136,7 +148,8 @@ class BackwardRun {
       const std::int64_t block = row / kBackwardRows * kBackwardRows;
       const Range seen = call_.Seen(sequence, block, std::min(block + kBackwardRows, rows));
       for (std::int64_t c = 0; c < Chunks(sequence); ++c) {
-        if (Intersect(seen, Chunk(sequence, c)).size()) part[parts++] = call_.Part(c, token, head);
+        if (Intersect(seen, Chunk(sequence, c)).size())
+          part[parts++] = call_.QueryPart(c, token, head);
       }
     }
     T* to = call_.dquery->at<T>(token, head);
@@ -149,9 +162,9 @@ class BackwardRun {
 
   const Context& ctx_;
   BackwardCall call_;
-  std::int64_t* starts_;  // [sequences + 1]
-  float* scratch_;
-  std::int64_t scratch_floats_;
+  const Placed& placed_;
+  const BackwardWorkspace<std::int64_t>& layout_;
+  std::int64_t* starts_;
   double work_ns_ = 0;
 };
 

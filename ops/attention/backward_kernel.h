@@ -7,18 +7,24 @@
 namespace anyop::ops {
 namespace {
 
-constexpr const char* kBackwardWorkspace = ANYOP_ATTENTION_BACKWARD_WORKSPACE;
+constexpr SizeText BackwardBytes() {
+  const AttentionDims<SizeText> sizes{"threads", "b", "tq", "hq", "hkv", "tk", "dk", "dv"};
+  const SizeText runs_forward = Max(SizeText(std::int64_t{0}), SizeText(1) - "l");
+  return BackwardWorkspace<SizeText>(sizes, runs_forward, "bytes(T)").bytes();
+}
 
-// Runs the forward for its lse alone, in memory from `at` on.
-void ComputeLse(const Context& ctx, const AttentionCall& call, char* at, const Tensor& lse) {
+// Runs the forward for its lse alone.
+void ComputeLse(const Context& ctx, const AttentionCall& call, const Placed& placed,
+                const BackwardWorkspace<std::int64_t>& layout, const Tensor& lse) {
   Tensor y = call.y;
-  y.data = at;
+  y.data = placed[layout.y];
   y.byte_offset = 0;
   y.strides = nullptr;
   AttentionCall forward{call.options,   call.store, call.query, call.query_start_loc,
                         call.sequences, y,          &lse};
   Context inner = ctx;
-  inner.workspace = at + (y.size() * Bytes(y.type()) + 63) / 64 * 64;
+  inner.workspace = placed[layout.forward];
+  inner.workspace_bytes = std::uint64_t(layout.forward.count);
   RunAttention(inner, forward);
 }
 
@@ -29,14 +35,18 @@ void RunBackwardOf(const Context& ctx, const AttentionCall& given, const Tensor&
   AttentionCall call = given;
   const std::int64_t shape[] = {call.heads(), call.query.dim(0)};
   Tensor lse = *given.lse;
-  BackwardRun<T> run(ctx, call, dy, dlse, dquery, dkey, dvalue);
-  if (lse.dim(1) == 0) {
-    lse.data = run.end();
+  const bool runs_forward = lse.dim(1) == 0;
+  const BackwardWorkspace<std::int64_t> layout(SizesOf(ctx, call), runs_forward,
+                                               Bytes(call.y.type()));
+  const Placed placed(ctx, layout);
+  BackwardRun<T> run(ctx, call, dy, dlse, dquery, dkey, dvalue, placed, layout);
+  if (runs_forward) {
+    lse.data = placed[layout.lse];
     lse.byte_offset = 0;
     lse.shape = const_cast<std::int64_t*>(shape);
     lse.strides = nullptr;
     call.lse = &lse;
-    ComputeLse(ctx, call, run.end() + (4 * shape[0] * shape[1] + 63) / 64 * 64, lse);
+    ComputeLse(ctx, call, placed, layout, lse);
   }
   if (dquery || dkey || dvalue) run.Run();
   if (dsinks) SumSinks<T>(ctx, {call, dy, dlse, nullptr, nullptr, nullptr, nullptr}, *dsinks);

@@ -27,7 +27,7 @@ struct BackwardCall {
   const Tensor *dquery, *dkey, *dvalue;  // or null
   float* parts;                          // [chunks][tq][hq][padded dk]: of dquery
 
-  float* Part(std::int64_t chunk, std::int64_t token, std::int64_t head) const {
+  float* QueryPart(std::int64_t chunk, std::int64_t token, std::int64_t head) const {
     const Tensor& q = forward.query;
     return parts + ((chunk * q.dim(0) + token) * q.dim(1) + head) * Padded(q.dim(2));
   }
@@ -40,14 +40,34 @@ struct BackwardCall {
   }
 };
 
-// Keys of a pass where no sequence has more than `keys`.
-inline std::int64_t PassKeys(std::int64_t keys) {
-  return std::min(kPassKeys, (keys + kTile - 1) / kTile * kTile);
-}
-inline std::int64_t BackwardScratchFloats(std::int64_t keys, std::int64_t dk, std::int64_t dv) {
-  return (2 * PassKeys(keys) + 2 * kBackwardRows) * (Padded(dk) + Padded(dv)) +
-         kBackwardRows * Padded(dk) + 2 * kTile * kBackwardRows + 4 * kBackwardRows;
-}
+// Scratch of an item where no sequence has more than `keys`.
+template <class N>
+struct BackwardScratch : Workspace<N> {
+  N k_row, v_row, pass_keys;
+  Part<float, N> keys, values, dkeys, dvalues;    // [pass_keys, row]
+  Part<float, N> queries, queries_t, dys, dys_t;  // [64, row], and transposed
+  Part<float, N> dqueries, p, ds;                 // [64, k_row] [64, 64] [64, 64]
+  Part<float, N> lse, shared, slope, distance;    // [64]
+  constexpr BackwardScratch(N most_keys, N dk, N dv)
+      : k_row(Padded(dk)),
+        v_row(Padded(dv)),
+        pass_keys(Min(N(kPassKeys), N(kTile) * CeilDiv(most_keys, N(kTile)))),
+        keys(this->template Add<float>(pass_keys * k_row)),
+        values(this->template Add<float>(pass_keys * v_row)),
+        dkeys(this->template Add<float>(pass_keys * k_row)),
+        dvalues(this->template Add<float>(pass_keys * v_row)),
+        queries(this->template Add<float>(N(kBackwardRows) * k_row)),
+        queries_t(this->template Add<float>(N(kBackwardRows) * k_row)),
+        dys(this->template Add<float>(N(kBackwardRows) * v_row)),
+        dys_t(this->template Add<float>(N(kBackwardRows) * v_row)),
+        dqueries(this->template Add<float>(N(kBackwardRows) * k_row)),
+        p(this->template Add<float>(N(kTile * kBackwardRows))),
+        ds(this->template Add<float>(N(kTile * kBackwardRows))),
+        lse(this->template Add<float>(N(kBackwardRows))),
+        shared(this->template Add<float>(N(kBackwardRows))),
+        slope(this->template Add<float>(N(kBackwardRows))),
+        distance(this->template Add<float>(N(kBackwardRows))) {}
+};
 
 // sum_e dy[e] * y[e] - dlse, the part of every score's gradient that its row shares.
 template <class T>
@@ -64,8 +84,7 @@ inline float SharedGradient(const BackwardCall& call, std::int64_t token, std::i
 template <class T>
 class BackwardRows {
  public:
-  BackwardRows(const BackwardCall& call, const Sequence& sequence, std::int64_t head,
-               float* scratch)
+  BackwardRows(const BackwardCall& call, const Sequence& sequence, std::int64_t head, char* scratch)
       : call_(call),
         sequence_(sequence),
         head_(head),
@@ -74,25 +93,17 @@ class BackwardRows {
         rule_(call.forward, head),
         dk_(call.forward.query.dim(2)),
         dv_(call.dy.dim(2)),
-        k_row_(Padded(dk_)),
-        v_row_(Padded(dv_)),
-        most_keys_(PassKeys(call.forward.store.keys.dim(0))),
-        keys_(scratch),
-        values_(keys_ + most_keys_ * k_row_),
-        dkeys_(values_ + most_keys_ * v_row_),
-        dvalues_(dkeys_ + most_keys_ * k_row_),
-        queries_(dvalues_ + most_keys_ * v_row_),
-        queries_t_(queries_ + kBackwardRows * k_row_),
-        dys_(queries_t_ + kBackwardRows * k_row_),
-        dys_t_(dys_ + kBackwardRows * v_row_),
-        dqueries_(dys_t_ + kBackwardRows * v_row_),
-        p_(dqueries_ + kBackwardRows * k_row_),
-        ds_(p_ + kTile * kBackwardRows),
-        lse_(ds_ + kTile * kBackwardRows),
-        shared_(lse_ + kBackwardRows),
-        slope_(shared_ + kBackwardRows),
-        distance_(slope_ + kBackwardRows),
         needs_scores_(call.dquery || call.dkey) {
+    const BackwardScratch<std::int64_t> parts(call.forward.store.most_keys(), dk_, dv_);
+    const Placed placed(scratch);
+    k_row_ = parts.k_row, v_row_ = parts.v_row;
+    keys_ = placed[parts.keys], values_ = placed[parts.values];
+    dkeys_ = placed[parts.dkeys], dvalues_ = placed[parts.dvalues];
+    queries_ = placed[parts.queries], queries_t_ = placed[parts.queries_t];
+    dys_ = placed[parts.dys], dys_t_ = placed[parts.dys_t];
+    dqueries_ = placed[parts.dqueries], p_ = placed[parts.p], ds_ = placed[parts.ds];
+    lse_ = placed[parts.lse], shared_ = placed[parts.shared];
+    slope_ = placed[parts.slope], distance_ = placed[parts.distance];
     if (dk_ < k_row_ || dv_ < v_row_) std::fill(keys_, p_, 0.0f);
   }
 
@@ -280,7 +291,7 @@ class BackwardRows {
   void StoreQueries(std::int64_t chunk, bool is_first) const {
     for (int r = 0; r < rows_; ++r) {
       const float* from = dqueries_ + r * k_row_;
-      float* to = call_.Part(chunk, Token(r), Head(r));
+      float* to = call_.QueryPart(chunk, Token(r), Head(r));
       for (std::int64_t e = 0; e < k_row_; e += kLanes) {
         Store(to + e, is_first ? Load(from + e) : Load(to + e) + Load(from + e));
       }
@@ -303,7 +314,8 @@ class BackwardRows {
   const Sequence sequence_;
   const std::int64_t head_, key_begin_, group_;
   const ScoreRule rule_;
-  const std::int64_t dk_, dv_, k_row_, v_row_, most_keys_;
+  const std::int64_t dk_, dv_;
+  std::int64_t k_row_, v_row_;
   float *keys_, *values_, *dkeys_, *dvalues_;    // [256, dk or dv]
   float *queries_, *queries_t_, *dys_, *dys_t_;  // [64, d], and transposed
   float *dqueries_, *p_, *ds_;                   // [64, dk] [64, 64] [64, 64]

@@ -4,8 +4,10 @@
 #include <limits>
 #include <memory>
 
+#include "ops/attention/backward.h"
 #include "ops/attention/testing.h"
 #include "optest/optest.h"
+#include "optest/sizes.h"
 
 namespace anyop::optest {
 namespace {
@@ -147,6 +149,16 @@ TEST(AttentionBackward, RefusesAnLseOfAnotherSize) {
   EXPECT_EQ(call.Refusal(),
             "attention_backward: l == 0 or l == tq must hold, but tq is 4 (dy is f32[4, 2, 8]), l "
             "is 3 (lse is f32[2, 3]).");
+}
+
+TEST(AttentionBackward, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
+  ExpectTheSameBytes<ops::SizeText>([](const auto& s) {
+    using ops::Min;  // of numbers
+    using N = std::decay_t<decltype(s[0])>;
+    const N heads = s[3] + N(1), runs_forward = Min(N(1), s[0]);
+    const ops::AttentionDims<N> dims{s[0], s[1], s[2], s[4] * heads, heads, s[5], s[6], s[7]};
+    return ops::BackwardWorkspace<N>(dims, runs_forward, N(2));
+  });
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel attention_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace, .run = Bind<&Run>(), .probe = kProbe};
+extern constinit const Kernel attention_avx512{.name = "cpu_avx512",
+                                               .workspace = kWorkspace<&AttentionBytes>,
+                                               .run = Bind<&Run>(),
+                                               .probe = kProbe};
 
 extern constinit const Kernel attention_backward_avx512{
-    .name = "cpu_avx512", .workspace = kBackwardWorkspace, .run = Bind<&RunBackward>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

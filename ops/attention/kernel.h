@@ -7,7 +7,10 @@
 namespace anyop::ops {
 namespace {
 
-constexpr const char* kWorkspace = ANYOP_ATTENTION_WORKSPACE("tq", "tk");
+constexpr SizeText AttentionBytes() {
+  const AttentionDims<SizeText> sizes{"threads", "b", "tq", "hq", "hkv", "tk", "dk", "dv"};
+  return AttentionWorkspace<SizeText>(sizes).bytes();
+}
 // Where the machine decides between dot instructions and FMA.
 constexpr const char* kProbe = "tq = 32, tk = 64, b = 1, hq = 2, hkv = 1, dk = 64, dv = 64";
 

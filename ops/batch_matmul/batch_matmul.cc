@@ -28,15 +28,15 @@ namespace {
 
 constexpr Kernel kF32{.name = "cpu_portable_f32",
                       .when = "T == f32",
-                      .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                      .workspace = kWorkspace<&BatchMatmulBytes<PairMath<float>>>,
                       .run = Bind<&RunBatchMatmul<PairMath<float>>>()};
 constexpr Kernel kF16{.name = "cpu_portable_f16",
                       .when = "T == f16",
-                      .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                      .workspace = kWorkspace<&BatchMatmulBytes<PairMath<F16>>>,
                       .run = Bind<&RunBatchMatmul<PairMath<F16>>>()};
 constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
-                       .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+                       .workspace = kWorkspace<&BatchMatmulBytes<SplitMath>>,
                        .run = Bind<&RunBatchMatmul<SplitMath>>()};
 constexpr const Kernel* kKernels[] = {&batch_matmul_avx512_dot,
                                       &batch_matmul_avx512_split,

@@ -10,23 +10,37 @@
 #include "ops/common/gemm/few.h"
 #include "ops/common/gemm/rows.h"
 
-// Products of fewer multiply-adds than this, about 80 us, are not shared by threads.
-#define ANYOP_SMALL_PRODUCT 8388608
-#define ANYOP_QUOTE_(x) #x
-#define ANYOP_QUOTE(x) ANYOP_QUOTE_(x)
-// Workspace: that of one product by all threads; for small products, of one product for each
-// thread, after the claims.
-#define ANYOP_BATCH_WORKSPACE(rows, inner, columns, left) \
-  "64 + max(" ANYOP_CHUNKS_WORKSPACE(rows, inner, columns, left, "bytes(T)")     \
-  ", (1 - min(1, m*n*k / " ANYOP_QUOTE(ANYOP_SMALL_PRODUCT) ")) * threads * (64 + " \
-  ANYOP_CHUNKS_WORKSPACE_WITH("1", rows, inner, columns, left, "bytes(T)") "))"
-#define ANYOP_BATCH_MATMUL_WORKSPACE(left) ANYOP_BATCH_WORKSPACE("m", "max(k, 1)", "n", #left)
-#define ANYOP_LARGEST_SIZE "max(max(m, n), max(k, 1))"
-#define ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(left) \
-  ANYOP_BATCH_WORKSPACE(ANYOP_LARGEST_SIZE, ANYOP_LARGEST_SIZE, ANYOP_LARGEST_SIZE, #left)
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
+
+// Products of fewer multiply-adds than this, about 80 us, are not shared by threads.
+inline constexpr std::int64_t kSmallProduct = 1 << 23;
+
+// For products of `work` multiply-adds: what one takes by all threads, and if it is small what as
+// many take as there are threads.
+template <class M, class N>
+struct BatchWorkspace : Workspace<N> {
+  N single_bytes;                 // of a product by one thread
+  Part<std::int64_t, N> counter;  // one: the next product
+  Part<char, N> products;         // [threads][single_bytes] or one
+  constexpr BatchWorkspace(N threads, N work, N rows, N inner, N columns)
+      : single_bytes(ChunksWorkspace<M, N>(N(1), rows, inner, columns).bytes()),
+        counter(this->template Add<std::int64_t>(N(1))),
+        products(this->template Add<char>(
+            Max(ChunksWorkspace<M, N>(threads, rows, inner, columns).bytes(),
+                (N(1) - Min(N(1), work / N(kSmallProduct))) * threads * single_bytes))) {}
+};
+template <class M>
+constexpr SizeText BatchMatmulBytes() {
+  const SizeText m = "m", n = "n", k = "k";
+  return BatchWorkspace<M, SizeText>("threads", m * n * k, m, k, n).bytes();
+}
+// Each dimension is one of m, n and k, by form and factor.
+template <class M>
+constexpr SizeText BatchMatmulBackwardBytes() {
+  const SizeText m = "m", n = "n", k = "k", most = Max(Max(m, n), k);
+  return BatchWorkspace<M, SizeText>("threads", m * n * k, most, most, most).bytes();
+}
 
 // Which factor is transposed: z = x y, x y^T or x^T y.
 enum class Form { kNN, kNT, kTN };
@@ -80,18 +94,22 @@ inline void MultiplyBatch(const Context& ctx, Form form, const Tensor& x, const 
   const auto multiply = [&](const Context& inner, std::int64_t i) {
     MultiplyMatrices<M>(inner, form, MatrixOf(x, i), MatrixOf(y, i), MatrixOf(z, i));
   };
-  if (batch == 1 || work >= ANYOP_SMALL_PRODUCT) {
-    for (std::int64_t i = 0; i < batch; ++i) multiply(ctx, i);
+  const BatchWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), work, z.dim(1), k, z.dim(2));
+  const Placed placed(ctx, parts);
+  char* products = placed[parts.products];
+  Context inner = ctx;
+  if (batch == 1 || work >= kSmallProduct) {
+    inner.workspace = products;
+    inner.workspace_bytes = std::uint64_t(parts.products.count);
+    for (std::int64_t i = 0; i < batch; ++i) multiply(inner, i);
     return;
   }
-  const int threads = ctx.threads > 1 ? ctx.threads : 1;
-  Context inner = ctx;
   inner.threads = 1;
-  inner.workspace_bytes = (ctx.workspace_bytes - 64) / std::size_t(threads) / 64 * 64;
+  inner.workspace_bytes = std::uint64_t(parts.single_bytes);
   const double ns = double(batch) * (double(work) / 50 + 100);
-  ClaimItems(ctx, batch, ns, [&](std::int64_t i, std::int64_t slot) {
+  ClaimItems(ctx, placed[parts.counter], batch, ns, [&](std::int64_t i, std::int64_t slot) {
     Context own = inner;
-    own.workspace = ctx.Workspace<char>(64 + std::size_t(slot) * inner.workspace_bytes);
+    own.workspace = products + slot * parts.single_bytes;
     multiply(own, i);
   });
 }

@@ -27,15 +27,15 @@ namespace {
 
 constexpr Kernel kF32{.name = "cpu_portable_f32",
                       .when = "T == f32",
-                      .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+                      .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<float>>>,
                       .run = Bind<&RunBatchMatmulBackward<PairMath<float>>>()};
 constexpr Kernel kF16{.name = "cpu_portable_f16",
                       .when = "T == f16",
-                      .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+                      .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<F16>>>,
                       .run = Bind<&RunBatchMatmulBackward<PairMath<F16>>>()};
 constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
-                       .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+                       .workspace = kWorkspace<&BatchMatmulBackwardBytes<SplitMath>>,
                        .run = Bind<&RunBatchMatmulBackward<SplitMath>>()};
 constexpr const Kernel* kKernels[] = {&batch_matmul_backward_avx512_dot,
                                       &batch_matmul_backward_avx512_split,

@@ -9,38 +9,38 @@ namespace anyop::ops {
 extern constinit const Kernel batch_matmul_avx512_f32{
     .name = "cpu_avx512_f32",
     .when = "T == f32",
-    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+    .workspace = kWorkspace<&BatchMatmulBytes<PairMath<float>>>,
     .run = Bind<&RunBatchMatmul<PairMath<float>>>()};
 
 extern constinit const Kernel batch_matmul_avx512_f16{
     .name = "cpu_avx512_f16",
     .when = "T == f16",
-    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+    .workspace = kWorkspace<&BatchMatmulBytes<PairMath<F16>>>,
     .run = Bind<&RunBatchMatmul<PairMath<F16>>>()};
 
 extern constinit const Kernel batch_matmul_avx512_split{
     .name = "cpu_avx512_split_bf16",
     .when = "T == bf16",
-    .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(4),
+    .workspace = kWorkspace<&BatchMatmulBytes<SplitMath>>,
     .run = Bind<&RunBatchMatmul<SplitMath>>(),
     .probe = "b = 1, m = 48, k = 256, n = 64"};
 
 extern constinit const Kernel batch_matmul_backward_avx512_f32{
     .name = "cpu_avx512_f32",
     .when = "T == f32",
-    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<float>>>,
     .run = Bind<&RunBatchMatmulBackward<PairMath<float>>>()};
 
 extern constinit const Kernel batch_matmul_backward_avx512_f16{
     .name = "cpu_avx512_f16",
     .when = "T == f16",
-    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<F16>>>,
     .run = Bind<&RunBatchMatmulBackward<PairMath<F16>>>()};
 
 extern constinit const Kernel batch_matmul_backward_avx512_split{
     .name = "cpu_avx512_split_bf16",
     .when = "T == bf16",
-    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(4),
+    .workspace = kWorkspace<&BatchMatmulBackwardBytes<SplitMath>>,
     .run = Bind<&RunBatchMatmulBackward<SplitMath>>(),
     .probe = "b = 1, m = 48, k = 256, n = 64"};
 

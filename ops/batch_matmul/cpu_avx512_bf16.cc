@@ -5,16 +5,17 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel batch_matmul_avx512_dot{.name = "cpu_avx512_dot_bf16",
-                                                      .when = "T == bf16",
-                                                      .workspace = ANYOP_BATCH_MATMUL_WORKSPACE(2),
-                                                      .run = Bind<&RunBatchMatmul<DotMath>>(),
-                                                      .probe = "b = 1, m = 48, k = 256, n = 64"};
+extern constinit const Kernel batch_matmul_avx512_dot{
+    .name = "cpu_avx512_dot_bf16",
+    .when = "T == bf16",
+    .workspace = kWorkspace<&BatchMatmulBytes<DotMath>>,
+    .run = Bind<&RunBatchMatmul<DotMath>>(),
+    .probe = "b = 1, m = 48, k = 256, n = 64"};
 
 extern constinit const Kernel batch_matmul_backward_avx512_dot{
     .name = "cpu_avx512_dot_bf16",
     .when = "T == bf16",
-    .workspace = ANYOP_BATCH_MATMUL_BACKWARD_WORKSPACE(2),
+    .workspace = kWorkspace<&BatchMatmulBackwardBytes<DotMath>>,
     .run = Bind<&RunBatchMatmulBackward<DotMath>>(),
     .probe = "b = 1, m = 48, k = 256, n = 64"};
 

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "anyop/scope.h"
+#include "ops/batch_matmul/batch_matmul.h"
+#include "optest/sizes.h"
 
 namespace anyop::optest {
 namespace {
@@ -111,6 +113,13 @@ TEST(BatchMatmul, RefusesAnUnknownForm) {
   call.Set("form", "tt");
   EXPECT_EQ(call.Refusal(),
             "batch_matmul: form is 'tt', but must be 'nn', 'nt' or 'tn'. Did you mean 'nt'?");
+}
+
+TEST(BatchMatmul, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
+  ExpectTheSameBytes<ops::SizeText>([](const auto& s) {
+    using N = std::decay_t<decltype(s[0])>;
+    return ops::BatchWorkspace<ops::PairMath<float>, N>(s[0], s[1] * s[2] * s[3], s[1], s[2], s[3]);
+  });
 }
 
 }  // namespace

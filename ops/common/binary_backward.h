@@ -4,12 +4,14 @@
 #include "ops/common/elementwise.h"
 #include "ops/common/row_sums.h"
 
-// The workspace that it takes: none unless y is one row for all.
-#define ANYOP_BINARY_BACKWARD_WORKSPACE \
-  ANYOP_ROW_SUMS_WORKSPACE("dz") " * min(1, rank(dz) - rank(y))"
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
+
+// None unless y is one row for all.
+constexpr SizeText BinaryBackwardBytes() {
+  const SizeText is_row = Min(1, SizeText("rank(dz)") - "rank(y)");
+  return is_row * RowSumsWorkspace<SizeText>("rows(dz)", "d").bytes();
+}
 
 // Neighbouring elements. What is not asked for is null: dx, dy, and the f32 sum that dy is added to
 // where y is one row for all. dx may be dz.

@@ -13,11 +13,11 @@ inline namespace ANYOP_ISA {
 inline constexpr double kInlineNs = 4000;  // less work than this is not worth a second thread
 
 // Calls run(item, slot) for every item; no two calls of one slot run at once, and there are at most
-// ctx.threads slots. The workspace begins with an int64 for the next item.
+// ctx.threads slots. counter: an element of the workspace.
 template <class F>
-[[gnu::always_inline]] inline void ClaimItems(const Context& ctx, std::int64_t items,
-                                              double work_ns, F&& run) {
-  std::atomic_ref<std::int64_t> next(*ctx.Workspace<std::int64_t>());
+[[gnu::always_inline]] inline void ClaimItems(const Context& ctx, std::int64_t* counter,
+                                              std::int64_t items, double work_ns, F&& run) {
+  std::atomic_ref<std::int64_t> next(*counter);
   next.store(0, std::memory_order_relaxed);
   const auto work = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t slot = begin; slot < end; ++slot) {

@@ -7,21 +7,30 @@
 
 #include "anyop/op.h"
 #include "anyop/simd.h"
-
-// The workspace that it takes to sum the rows of `x`, whose last dimension is d.
-#define ANYOP_ROW_SUMS_WORKSPACE(x) "4 * d * ceil_div(rows(" x "), 32)"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 inline constexpr std::int64_t kSumRows = 32;
 
+template <class N>
+struct RowSumsWorkspace : Workspace<N> {
+  Part<float, N> sums;  // [chunks, width]
+  constexpr RowSumsWorkspace(N rows, N width)
+      : sums(this->template Add<float>(CeilDiv(rows, N(kSumRows)) * width)) {}
+};
+inline float* RowSums(const Context& ctx, std::int64_t rows, std::int64_t width) {
+  const RowSumsWorkspace<std::int64_t> parts(rows, width);
+  return Placed(ctx, parts)[parts.sums];
+}
+
 // Calls add(r, sum) for every row, chunks of rows in parallel. sum: the chunk's float[d], 0 at
 // first, whose elements may stand in any order that is the same for every row.
 template <class F>
 [[gnu::always_inline]] inline void ForRowsIntoSums(const Context& ctx, std::int64_t rows,
                                                    std::int64_t d, double element_ns, F&& add) {
-  float* sums = ctx.Workspace<float>();  // [chunks, d]
+  float* sums = RowSums(ctx, rows, d);
   const double chunk_ns = kSumRows * (double(d) * element_ns + 10);
   ctx.ParallelFor((rows + kSumRows - 1) / kSumRows, std::int64_t(2000 / chunk_ns) + 1,
                   [&](std::int64_t begin, std::int64_t end) {
@@ -42,7 +51,7 @@ void StoreSums(const Context& ctx, std::int64_t rows, std::int64_t d, T* y, std:
                std::int64_t first_element = 0) {
   constexpr std::int64_t kPiece = 256;  // whole blocks
   if (!width) width = d;
-  const float* sums = ctx.Workspace<float>() + first_element;
+  const float* sums = RowSums(ctx, rows, width) + first_element;
   const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
   const std::int64_t grain = 10000 / (kPiece * (chunks + 1)) + 1;  // sums of other cores
   ctx.ParallelFor((d + kPiece - 1) / kPiece, grain, [&](std::int64_t first, std::int64_t last) {

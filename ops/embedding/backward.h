@@ -3,19 +3,35 @@
 #include <cstring>
 
 #include "ops/common/elementwise.h"
-
-#define ANYOP_EMBEDDING_BACKWARD_WORKSPACE "8 * v + 16 * size(ids)"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
+
+struct Use {
+  std::int64_t next;    // of the same id; -1: none
+  std::int64_t offset;  // of the row of dy
+};
+
+template <class N>
+struct UsesWorkspace : Workspace<N> {
+  Part<std::int64_t, N> first;  // [v]: of each id; -1: none
+  Part<Use, N> uses;            // [ids]
+  constexpr UsesWorkspace(N v, N ids)
+      : first(this->template Add<std::int64_t>(v)), uses(this->template Add<Use>(ids)) {}
+};
+constexpr SizeText BackwardBytes() { return UsesWorkspace<SizeText>("v", "size(ids)").bytes(); }
 
 // The uses of every id, in rising order, as lists: a sum over them is in that order on any number
 // of threads.
 class Uses {
  public:
   Uses(const Context& ctx, const Tensor& dy, const Tensor& ids, std::int64_t v,
-       std::int64_t padding_idx)
-      : first_(ctx.Workspace<std::int64_t>()), uses_(ctx.Workspace<Use>(std::size_t(v) * 8)) {
+       std::int64_t padding_idx) {
+    const UsesWorkspace<std::int64_t> parts(v, ids.size());
+    const Placed placed(ctx, parts);
+    first_ = placed[parts.first];
+    uses_ = placed[parts.uses];
     std::memset(first_, 0xff, std::size_t(v) * 8);  // -1
     const std::int64_t per_row = ids.row_size();
     for (std::int64_t i = ids.size() - 1; i >= 0; --i) {
@@ -44,11 +60,7 @@ class Uses {
   }
 
  private:
-  struct Use {
-    std::int64_t next;    // of the same id; -1: none
-    std::int64_t offset;  // of the row of dy
-  };
-  std::int64_t* first_;  // [v]; -1: none
+  std::int64_t* first_;  // [v]
   Use* uses_;            // [ids]
 };
 

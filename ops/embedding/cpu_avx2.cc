@@ -4,8 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel embedding_backward_avx2{
-    .name = "cpu_avx2",
-    .workspace = ANYOP_EMBEDDING_BACKWARD_WORKSPACE,
-    .run = Bind<&RunBackward>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -4,8 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel embedding_backward_avx512{
-    .name = "cpu_avx512",
-    .workspace = ANYOP_EMBEDDING_BACKWARD_WORKSPACE,
-    .run = Bind<&RunBackward>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -16,9 +16,8 @@ namespace anyop::ops {
 
 extern const Kernel embedding_backward_avx512 [[gnu::weak]];
 extern const Kernel embedding_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_EMBEDDING_BACKWARD_WORKSPACE,
-                           .run = Bind<&RunBackward>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 constexpr const Kernel* kKernels[] = {&embedding_backward_avx512, &embedding_backward_avx2,
                                       &kPortable};
 

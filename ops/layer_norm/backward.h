@@ -8,7 +8,9 @@ namespace anyop::ops {
 namespace {
 
 // Sums of rows for dweight, and behind them those for dbias.
-constexpr const char* kBackwardWorkspace = "8 * d * ceil_div(rows(x), 32)";
+constexpr SizeText BackwardBytes() {
+  return RowSumsWorkspace<SizeText>("rows(x)", SizeText(2) * "d").bytes();
+}
 
 // One row, [d] each. A null weight is 1; what is null otherwise is not asked for.
 template <class T>

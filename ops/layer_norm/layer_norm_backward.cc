@@ -17,7 +17,7 @@ namespace anyop::ops {
 extern const Kernel layer_norm_backward_avx512 [[gnu::weak]];
 extern const Kernel layer_norm_backward_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kBackwardWorkspace, .run = Bind<&RunBackward>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 constexpr const Kernel* kKernels[] = {&layer_norm_backward_avx512, &layer_norm_backward_avx2,
                                       &kPortable};
 

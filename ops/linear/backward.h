@@ -9,10 +9,6 @@
 #include "anyop/op.h"
 #include "ops/common/gemm/chunks.h"
 
-// Workspace of linear_backward: the larger of its two products, dy weight and dy^T x.
-#define ANYOP_LINEAR_BACKWARD_WORKSPACE(left) \
-  ANYOP_CHUNKS_WORKSPACE("max(rows(x), n)", "max(rows(x), n)", "k", #left, "bytes(T)")
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
@@ -51,6 +47,14 @@ inline void SumRows(const Context& ctx, const Tensor& dy, const Tensor& dbias) {
   ForLanes(columns - done, [&](std::int64_t j, auto count) {
     sum(done + j, count, std::integral_constant<int, 1>{});
   });
+}
+
+// Of the two products, dy weight and dy^T x.
+template <class M>
+constexpr SizeText LinearBackwardBytes() {
+  const SizeText threads = "threads", rows = "rows(x)", n = "n", k = "k";
+  return Max(ChunksWorkspace<M, SizeText>(threads, rows, n, k).bytes(),
+             ChunksWorkspace<M, SizeText>(threads, n, rows, k).bytes());
 }
 
 template <class M, class U>

@@ -6,54 +6,56 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel linear_avx2_f32{.name = "cpu_avx2_f32",
-                                              .when = "T == f32",
-                                              .workspace = ANYOP_LINEAR_WORKSPACE(4),
-                                              .run = Bind<&RunLinear<PairMath<float>>>()};
+extern constinit const Kernel linear_avx2_f32{
+    .name = "cpu_avx2_f32",
+    .when = "T == f32",
+    .workspace = kWorkspace<&LinearBytes<PairMath<float>>>,
+    .run = Bind<&RunLinear<PairMath<float>>>()};
 
 extern constinit const Kernel linear_packed_avx2_f32{
     .name = "cpu_avx2_f32",
     .when = "T == f32",
-    .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+    .workspace = kWorkspace<&LinearPackedBytes<PairMath<float>>>,
     .run = Bind<&RunLinearPacked<PairMath<float>>>()};
 
 extern constinit const Kernel linear_avx2_f16{.name = "cpu_avx2_f16",
                                               .when = "T == f16",
-                                              .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                                              .workspace = kWorkspace<&LinearBytes<PairMath<F16>>>,
                                               .run = Bind<&RunLinear<PairMath<F16>>>()};
 
 extern constinit const Kernel linear_packed_avx2_f16{
     .name = "cpu_avx2_f16",
     .when = "T == f16",
-    .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+    .workspace = kWorkspace<&LinearPackedBytes<PairMath<F16>>>,
     .run = Bind<&RunLinearPacked<PairMath<F16>>>()};
 
 extern constinit const Kernel linear_avx2_bf16{.name = "cpu_avx2_bf16",
                                                .when = "T == bf16",
-                                               .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                                               .workspace = kWorkspace<&LinearBytes<SplitMath>>,
                                                .run = Bind<&RunLinear<SplitMath>>()};
 
-extern constinit const Kernel linear_packed_avx2_bf16{.name = "cpu_avx2_bf16",
-                                                      .when = "T == bf16",
-                                                      .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
-                                                      .run = Bind<&RunLinearPacked<SplitMath>>()};
+extern constinit const Kernel linear_packed_avx2_bf16{
+    .name = "cpu_avx2_bf16",
+    .when = "T == bf16",
+    .workspace = kWorkspace<&LinearPackedBytes<SplitMath>>,
+    .run = Bind<&RunLinearPacked<SplitMath>>()};
 
 extern constinit const Kernel linear_backward_avx2_f32{
     .name = "cpu_avx2_f32",
     .when = "T == f32",
-    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+    .workspace = kWorkspace<&LinearBackwardBytes<PairMath<float>>>,
     .run = Bind<&RunLinearBackward<PairMath<float>>>()};
 
 extern constinit const Kernel linear_backward_avx2_f16{
     .name = "cpu_avx2_f16",
     .when = "T == f16",
-    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+    .workspace = kWorkspace<&LinearBackwardBytes<PairMath<F16>>>,
     .run = Bind<&RunLinearBackward<PairMath<F16>>>()};
 
 extern constinit const Kernel linear_backward_avx2_bf16{
     .name = "cpu_avx2_bf16",
     .when = "T == bf16",
-    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(4),
+    .workspace = kWorkspace<&LinearBackwardBytes<SplitMath>>,
     .run = Bind<&RunLinearBackward<SplitMath>>()};
 
 }  // namespace anyop::ops

@@ -8,21 +8,21 @@ namespace anyop::ops {
 
 extern constinit const Kernel linear_avx512_dot{.name = "cpu_avx512_dot_bf16",
                                                 .when = "T == bf16",
-                                                .workspace = ANYOP_LINEAR_WORKSPACE(2),
+                                                .workspace = kWorkspace<&LinearBytes<DotMath>>,
                                                 .run = Bind<&RunLinear<DotMath>>(),
                                                 .probe = "rows = 8, k = 256, n = 256"};
 
 extern constinit const Kernel linear_packed_avx512_dot{
     .name = "cpu_avx512_dot_bf16",
     .when = "T == bf16",
-    .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(2),
+    .workspace = kWorkspace<&LinearPackedBytes<DotMath>>,
     .run = Bind<&RunLinearPacked<DotMath>>(),
     .probe = "rows = 8, k = 256, k2 = 128, features = 256, n32 = 8"};
 
 extern constinit const Kernel linear_backward_avx512_dot{
     .name = "cpu_avx512_dot_bf16",
     .when = "T == bf16 and U == bf16",
-    .workspace = ANYOP_LINEAR_BACKWARD_WORKSPACE(2),
+    .workspace = kWorkspace<&LinearBackwardBytes<DotMath>>,
     .run = Bind<&RunLinearBackward<DotMath>>(),
     .probe = "rows = 48, k = 256, n = 64"};
 

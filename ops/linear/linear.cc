@@ -29,15 +29,15 @@ namespace {
 
 constexpr Kernel kF32{.name = "cpu_portable_f32",
                       .when = "T == f32",
-                      .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                      .workspace = kWorkspace<&LinearBytes<PairMath<float>>>,
                       .run = Bind<&RunLinear<PairMath<float>>>()};
 constexpr Kernel kF16{.name = "cpu_portable_f16",
                       .when = "T == f16",
-                      .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                      .workspace = kWorkspace<&LinearBytes<PairMath<F16>>>,
                       .run = Bind<&RunLinear<PairMath<F16>>>()};
 constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
-                       .workspace = ANYOP_LINEAR_WORKSPACE(4),
+                       .workspace = kWorkspace<&LinearBytes<SplitMath>>,
                        .run = Bind<&RunLinear<SplitMath>>()};
 constexpr const Kernel* kKernels[] = {&linear_avx512_dot,
                                       &linear_avx512_split,

@@ -9,15 +9,27 @@
 #include "ops/common/gemm/packed.h"
 #include "ops/common/gemm/rows.h"
 
-// Workspace of linear_packed and linear: packed rows of x as f32 or in 16 bits; for linear panels
-// of the weight too.
-#define ANYOP_LINEAR_PACKED_WORKSPACE(bytes) "min(rows(x), 512) * k2 * 2 * " #bytes
-#define ANYOP_LINEAR_WORKSPACE(bytes)                \
-  "min(rows(x), 512) * ceil_div(k, 2) * 2 * " #bytes \
-  " + 64 + threads * (64 * ceil_div(k, 2) * bytes(T) + 1)"
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
+
+// Only rows of f32 gain by copies, and none shorter than kCopiedTerms.
+inline constexpr std::int64_t kCopiedTerms = 64;
+template <class M>
+inline constexpr bool kCopiesRows = sizeof(typename M::Weight) == 4;
+
+template <class M>
+constexpr SizeText LinearBytes() {
+  const SizeText rows = "rows(x)", k = "k";
+  const SizeText packing =
+      PackingWorkspace<M, SizeText>("threads", rows, CeilDiv(k, SizeText(2))).bytes();
+  if (!kCopiesRows<M>) return packing;
+  const SizeText few = Min(rows, SizeText(kMaxRows));
+  return Max(packing, CopiesWorkspace<typename M::Weight, SizeText>(few, k).bytes());
+}
+template <class M>
+constexpr SizeText LinearPackedBytes() {
+  return PackedWorkspace<typename M::Left, SizeText>("rows(x)", "k2").bytes();
+}
 
 template <class M>
 void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const Tensor* bias,
@@ -27,15 +39,16 @@ void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const 
   // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
   if (p.rows <= kMaxRows && !ctx.batch_invariant()) {
     using T = typename M::Weight;
-    // The workspace has room for copies from 64 terms on. Rows of 16 bits gain nothing by them.
-    if constexpr (sizeof(T) == 4) {
-      if (p.rows > 2 && p.k >= 64) {
+    if constexpr (kCopiesRows<M>) {
+      if (p.rows > 2 && p.k >= kCopiedTerms) {
         return MultiplyByRows<M>(ctx, CopyRows<T>(ctx, p), weight);
       }
     }
     return MultiplyByRows<M>(ctx, p, weight);
   }
-  MultiplyPacking<M>(ctx, p, weight.base<const typename M::Weight>(), weight.stride(0));
+  const PackingWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.pairs());
+  MultiplyPacking<M>(ctx, p, Placed(ctx, parts), parts, weight.base<const typename M::Weight>(),
+                     weight.stride(0));
 }
 
 template <class M>
@@ -44,7 +57,9 @@ void RunLinearPacked(const Context& ctx, const Tensor& x, const Tensor& packed,
                      std::string_view, const Tensor& y) {
   const Product p{x, bias, y, ParseActivation(activation), x.rows(), x.row_size(), features};
   if (p.rows == 0 || p.n == 0) return;
-  MultiplyPacked<M>(ctx, p, packed.base<const typename M::Weight>());
+  const PackedWorkspace<typename M::Left, std::int64_t> parts(p.rows, p.pairs());
+  MultiplyPacked<M>(ctx, p, Placed(ctx, parts)[parts.left],
+                    packed.base<const typename M::Weight>());
 }
 
 }  // namespace ANYOP_ISA

@@ -33,15 +33,15 @@ namespace {
 
 constexpr Kernel kF32{.name = "cpu_portable_f32",
                       .when = "T == f32",
-                      .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+                      .workspace = kWorkspace<&LinearPackedBytes<PairMath<float>>>,
                       .run = Bind<&RunLinearPacked<PairMath<float>>>()};
 constexpr Kernel kF16{.name = "cpu_portable_f16",
                       .when = "T == f16",
-                      .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+                      .workspace = kWorkspace<&LinearPackedBytes<PairMath<F16>>>,
                       .run = Bind<&RunLinearPacked<PairMath<F16>>>()};
 constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
-                       .workspace = ANYOP_LINEAR_PACKED_WORKSPACE(4),
+                       .workspace = kWorkspace<&LinearPackedBytes<SplitMath>>,
                        .run = Bind<&RunLinearPacked<SplitMath>>()};
 constexpr const Kernel* kKernels[] = {&linear_packed_avx512_dot,
                                       &linear_packed_avx512_split,

@@ -6,10 +6,10 @@
 namespace anyop::ops {
 
 extern constinit const Kernel linear_blocks_avx2{
-    .name = "cpu_avx2", .workspace = ANYOP_BLOCKS_WORKSPACE, .run = Bind<&RunLinearBlocks>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
 
 extern constinit const Kernel linear_blocks_packed_avx2{.name = "cpu_avx2",
-                                                        .workspace = ANYOP_BLOCKS_PACKED_WORKSPACE,
+                                                        .workspace = kWorkspace<&PackedBlocksBytes>,
                                                         .run = Bind<&RunLinearBlocksPacked>()};
 
 }  // namespace anyop::ops

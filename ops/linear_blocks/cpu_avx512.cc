@@ -6,11 +6,11 @@
 namespace anyop::ops {
 
 extern constinit const Kernel linear_blocks_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_BLOCKS_WORKSPACE, .run = Bind<&RunLinearBlocks>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
 
 extern constinit const Kernel linear_blocks_packed_avx512{
     .name = "cpu_avx512",
-    .workspace = ANYOP_BLOCKS_PACKED_WORKSPACE,
+    .workspace = kWorkspace<&PackedBlocksBytes>,
     .run = Bind<&RunLinearBlocksPacked>()};
 
 }  // namespace anyop::ops

@@ -5,15 +5,14 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel linear_blocks_avx512_vnni{
-    .name = "cpu_avx512_vnni",
-    .when = "input == 'q8'",
-    .workspace = ANYOP_BLOCKS_QUANTIZED_WORKSPACE,
-    .run = Bind<&RunLinearBlocksQuantized>()};
+extern constinit const Kernel linear_blocks_avx512_vnni{.name = "cpu_avx512_vnni",
+                                                        .when = "input == 'q8'",
+                                                        .workspace = kWorkspace<&QuantizedBytes>,
+                                                        .run = Bind<&RunLinearBlocksQuantized>()};
 
 extern constinit const Kernel linear_blocks_packed_avx512_vnni{
     .name = "cpu_avx512_vnni",
-    .workspace = ANYOP_BLOCKS_PACKED_WORKSPACE,
+    .workspace = kWorkspace<&PackedBlocksBytes>,
     .run = Bind<&RunLinearBlocksPacked>()};
 
 }  // namespace anyop::ops

@@ -28,6 +28,7 @@ struct Q8_0 {
 // Bytes of 16 packed blocks, one of each row: numbers first.
 template <class F>
 inline constexpr std::int64_t kGroupBlockBytes = kGroup* F::kBytes;
+inline constexpr std::int64_t kMostGroupBlockBytes = kGroupBlockBytes<Q8_0>;  // of any format
 
 inline namespace ANYOP_ISA {
 

@@ -12,20 +12,54 @@
 #include "ops/linear_blocks/strips.h"
 #include "ops/linear_blocks/tile.h"
 
-// Workspace: quantized rows of x; for rows of blocks, a packed group for each thread too, and what
-// the product with decoded blocks takes.
-#define ANYOP_BLOCKS_PACKED_WORKSPACE "min(rows(x), 128) * g * 48"
-#define ANYOP_BLOCKS_QUANTIZED_WORKSPACE \
-  ANYOP_BLOCKS_PACKED_WORKSPACE " + threads * (64*(g*544/64 + 1) + 1)"
-#define ANYOP_BLOCKS_WORKSPACE            \
-  "max(" ANYOP_BLOCKS_QUANTIZED_WORKSPACE \
-  ", " ANYOP_CHUNKS_WORKSPACE("rows(x)", "max(32*g, 1)", "n", "4", "4") ")"
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 // Rows of x that are quantized at a time: they stay in the second level of cache.
 inline constexpr std::int64_t kQuantizedRows = 128;
+
+// blocks: of a row.
+template <class N>
+struct QuantizedWorkspace : Workspace<N> {
+  Part<QuantizedBlock, N> x;  // [rows][blocks]
+  constexpr QuantizedWorkspace(N rows, N blocks)
+      : x(this->template Add<QuantizedBlock>(Min(rows, N(kQuantizedRows)) * blocks)) {}
+};
+// Where the weight is rows of blocks: a packed group for each thread.
+template <class N>
+struct BlockRowsWorkspace : QuantizedWorkspace<N> {
+  N group_bytes;
+  Part<char, N> groups;          // [threads][group_bytes]
+  Part<unsigned char, N> taken;  // [threads]
+  constexpr BlockRowsWorkspace(N threads, N rows, N blocks)
+      : QuantizedWorkspace<N>(rows, blocks),
+        group_bytes(LineBytes(blocks, kMostGroupBlockBytes)),
+        groups(this->template Add<char>(threads * group_bytes)),
+        taken(this->template Add<unsigned char>(threads)) {}
+};
+// Of one row of x instead: its strips.
+template <class N>
+struct StripsWorkspace : QuantizedWorkspace<N> {
+  Part<StripOfX, N> strips;
+  constexpr explicit StripsWorkspace(N blocks)
+      : QuantizedWorkspace<N>(N(1), blocks),
+        strips(this->template Add<StripOfX>(StripsOf(blocks))) {}
+};
+
+constexpr SizeText PackedBlocksBytes() {
+  return QuantizedWorkspace<SizeText>("rows(x)", "g").bytes();
+}
+constexpr SizeText QuantizedBytes() {
+  return Max(BlockRowsWorkspace<SizeText>("threads", "rows(x)", "g").bytes(),
+             Min(SizeText(1), "rows(x)") * StripsWorkspace<SizeText>("g").bytes());
+}
+// Of products with decoded blocks too.
+constexpr SizeText BlocksBytes() {
+  const SizeText k = SizeText(kBlock) * "g";
+  const SizeText exact =
+      ChunksWorkspace<PairMath<float>, SizeText>("threads", "rows(x)", k, "n").bytes();
+  return Max(QuantizedBytes(), exact);
+}
 
 struct BlocksProduct {
   const Tensor& x;     // [rows, 32 blocks]
@@ -69,11 +103,11 @@ inline void VisitFloat(DType type, Fn&& f) {
   f(BF16{});
 }
 
-// take(group, buffer) returns the packed group; ahead as in MultiplyGroup.
+// take(group, buffer) returns the packed group; ahead as in MultiplyGroup; x: that of a
+// QuantizedWorkspace.
 template <class F, class Take>
-inline void MultiplyQuantized(const Context& ctx, const BlocksProduct& p, std::int64_t ahead,
-                              Take&& take) {
-  auto* x = ctx.Workspace<QuantizedBlock>();
+inline void MultiplyQuantized(const Context& ctx, const BlocksProduct& p, QuantizedBlock* x,
+                              std::int64_t ahead, Take&& take) {
   const double group_bytes = double(p.blocks) * kGroupBlockBytes<F>;
   for (std::int64_t first = 0; first < p.rows; first += kQuantizedRows) {
     const std::int64_t rows = std::min(kQuantizedRows, p.rows - first);
@@ -97,7 +131,9 @@ inline void MultiplyQuantized(const Context& ctx, const BlocksProduct& p, std::i
 template <class F>
 inline void MultiplyPackedBlocks(const Context& ctx, const BlocksProduct& p, const char* packed) {
   const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
-  MultiplyQuantized<F>(ctx, p, 4096, [&](std::int64_t b, std::int64_t e, auto&& multiply) {
+  const QuantizedWorkspace<std::int64_t> parts(p.rows, p.blocks);
+  QuantizedBlock* x = Placed(ctx, parts)[parts.x];
+  MultiplyQuantized<F>(ctx, p, x, 4096, [&](std::int64_t b, std::int64_t e, auto&& multiply) {
     for (std::int64_t i = b; i < e; ++i) multiply(i, packed + i * bytes);
   });
 }
@@ -106,9 +142,11 @@ inline void MultiplyPackedBlocks(const Context& ctx, const BlocksProduct& p, con
 // does.
 template <class F>
 inline void MultiplyStripRows(const Context& ctx, const BlocksProduct& p, const char* weight) {
-  auto* x = ctx.Workspace<QuantizedBlock>();
+  const StripsWorkspace<std::int64_t> parts(p.blocks);
+  const Placed placed(ctx, parts);
+  QuantizedBlock* x = placed[parts.x];
   VisitFloat(p.x.type(), [&](auto zero) { QuantizeRows<decltype(zero)>(ctx, p, 0, 1, x); });
-  auto* strips = ctx.Workspace<StripOfX>(std::size_t(p.blocks * 48 + 63) / 64 * 64);
+  StripOfX* strips = placed[parts.strips];
   ArrangeStrips<F>(x, p.blocks, strips);
   const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
   const std::int64_t grain = std::int64_t(2000 / (double(bytes) / 25 + 20)) + 1;
@@ -133,19 +171,21 @@ inline void MultiplyBlockRows(const Context& ctx, const BlocksProduct& p, const 
     return MultiplyStripRows<F>(ctx, p, weight);
   }
   const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
-  const std::size_t quantized = std::size_t(std::min(p.rows, kQuantizedRows) * p.blocks) * 48;
-  const PanelBuffers<char> buffers(ctx.Workspace<char>(quantized), bytes / 64 + 1,
-                                   ctx.threads > 1 ? ctx.threads : 1);
-  MultiplyQuantized<F>(ctx, p, 0, [&](std::int64_t b, std::int64_t e, auto&& multiply) {
-    char* buffer = buffers.Take();
-    for (std::int64_t i = b; i < e; ++i) {
-      const char* w = weight + i * bytes;
-      PackGroup<F>(w, std::min<std::int64_t>(p.n - i * kGroup, kGroup), p.blocks, p.blocks,
-                   w + bytes, buffer);
-      multiply(i, buffer);
-    }
-    buffers.Return(buffer);
-  });
+  const BlockRowsWorkspace<std::int64_t> parts(ThreadsOf(ctx), p.rows, p.blocks);
+  const Placed placed(ctx, parts);
+  const PanelBuffers<char> buffers(placed[parts.groups], placed[parts.taken], parts.group_bytes,
+                                   parts.taken.count);
+  MultiplyQuantized<F>(ctx, p, placed[parts.x], 0,
+                       [&](std::int64_t b, std::int64_t e, auto&& multiply) {
+                         char* buffer = buffers.Take();
+                         for (std::int64_t i = b; i < e; ++i) {
+                           const char* w = weight + i * bytes;
+                           PackGroup<F>(w, std::min<std::int64_t>(p.n - i * kGroup, kGroup),
+                                        p.blocks, p.blocks, w + bytes, buffer);
+                           multiply(i, buffer);
+                         }
+                         buffers.Return(buffer);
+                       });
 }
 
 inline BlocksProduct ProductOf(const Tensor& x, const Tensor* bias, const Tensor& y,

@@ -31,7 +31,7 @@ extern const Kernel linear_blocks_avx2 [[gnu::weak]];
 namespace {
 
 constexpr Kernel kCpu{
-    .name = "cpu_portable", .workspace = ANYOP_BLOCKS_WORKSPACE, .run = Bind<&RunLinearBlocks>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
 constexpr const Kernel* kKernels[] = {&linear_blocks_avx512_vnni, &linear_blocks_avx512,
                                       &linear_blocks_avx2, &kCpu};
 

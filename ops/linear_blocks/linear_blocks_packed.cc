@@ -22,7 +22,7 @@ extern const Kernel linear_blocks_packed_avx2 [[gnu::weak]];
 namespace {
 
 constexpr Kernel kCpu{.name = "cpu_portable",
-                      .workspace = ANYOP_BLOCKS_PACKED_WORKSPACE,
+                      .workspace = kWorkspace<&PackedBlocksBytes>,
                       .run = Bind<&RunLinearBlocksPacked>()};
 constexpr const Kernel* kKernels[] = {&linear_blocks_packed_avx512_vnni,
                                       &linear_blocks_packed_avx512, &linear_blocks_packed_avx2,

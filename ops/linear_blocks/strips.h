@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/common/workspace.h"
 #include "ops/linear_blocks/quantized.h"
 #include "ops/linear_blocks/strip_lanes.h"
 #include "ops/linear_blocks/strip_numbers.h"
@@ -29,7 +30,10 @@ struct alignas(64) StripOfX {
 
 // Strips of a row of `blocks` >= kParts blocks: the last one begins earlier, so that it ends where
 // the row does.
-inline std::int64_t StripsOf(std::int64_t blocks) { return (blocks + kParts - 1) / kParts; }
+template <class N>
+constexpr N StripsOf(const N& blocks) {
+  return CeilDiv(blocks, N(kParts));
+}
 inline std::int64_t FirstOfStrip(std::int64_t strip, std::int64_t blocks) {
   return std::min(strip * kParts, blocks - kParts);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/linear_blocks/kernel.h"
 #include "optest/optest.h"
+#include "optest/sizes.h"
 
 #include <cmath>
 #include <limits>
@@ -275,6 +277,18 @@ TEST(LinearBlocks, RefusesRowsThatAreNoBlocks) {
   call.Set("x", Array(DType::kF32, {2, 40})).Set("weight", Array(DType::kU8, {3, 18}));
   EXPECT_EQ(call.Refusal(),
             "linear_blocks: the last dimension of x is 40, but must be 32*g, a multiple of 32.");
+}
+
+TEST(LinearBlocks, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
+  ExpectTheSameBytes<ops::SizeText>([](const auto& s) {
+    using N = std::decay_t<decltype(s[0])>;
+    return ops::BlockRowsWorkspace<N>(s[0], s[1], s[2]);
+  });
+}
+
+TEST(LinearBlocks, HasStripsOfOneSizeInNamesAndInNumbers) {
+  ExpectTheSameBytes<ops::SizeText>(
+      [](const auto& s) { return ops::StripsWorkspace<std::decay_t<decltype(s[0])>>(s[0]); });
 }
 
 }  // namespace

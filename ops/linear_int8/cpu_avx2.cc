@@ -3,16 +3,17 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel linear_int8_avx2{.name = "cpu_avx2",
-                                               .workspace = ANYOP_INT8_WORKSPACE("2"),
-                                               .run = Bind<&RunLinearInt8<WideBytesMath>>()};
+extern constinit const Kernel linear_int8_avx2{
+    .name = "cpu_avx2",
+    .workspace = kWorkspace<&BytesWorkspaceBytes<WideBytesMath>>,
+    .run = Bind<&RunLinearInt8<WideBytesMath>>()};
 extern constinit const Kernel linear_int8_quantized_avx2{
     .name = "cpu_avx2",
-    .workspace = ANYOP_INT8_WORKSPACE("2"),
+    .workspace = kWorkspace<&BytesWorkspaceBytes<WideBytesMath>>,
     .run = Bind<&RunLinearInt8Quantized<WideBytesMath>>()};
 extern constinit const Kernel linear_int8_packed_avx2{
     .name = "cpu_avx2",
-    .workspace = ANYOP_INT8_PACKED_WORKSPACE("2"),
+    .workspace = kWorkspace<&PackedBytesWorkspaceBytes<WideBytesMath>>,
     .run = Bind<&RunLinearInt8Packed<WideBytesMath>>()};
 
 }  // namespace anyop::ops

@@ -3,16 +3,17 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel linear_int8_avx512_vnni{.name = "cpu_avx512_vnni",
-                                                      .workspace = ANYOP_INT8_WORKSPACE("1"),
-                                                      .run = Bind<&RunLinearInt8<DotBytesMath>>()};
+extern constinit const Kernel linear_int8_avx512_vnni{
+    .name = "cpu_avx512_vnni",
+    .workspace = kWorkspace<&BytesWorkspaceBytes<DotBytesMath>>,
+    .run = Bind<&RunLinearInt8<DotBytesMath>>()};
 extern constinit const Kernel linear_int8_quantized_avx512_vnni{
     .name = "cpu_avx512_vnni",
-    .workspace = ANYOP_INT8_WORKSPACE("1"),
+    .workspace = kWorkspace<&BytesWorkspaceBytes<DotBytesMath>>,
     .run = Bind<&RunLinearInt8Quantized<DotBytesMath>>()};
 extern constinit const Kernel linear_int8_packed_avx512_vnni{
     .name = "cpu_avx512_vnni",
-    .workspace = ANYOP_INT8_PACKED_WORKSPACE("1"),
+    .workspace = kWorkspace<&PackedBytesWorkspaceBytes<DotBytesMath>>,
     .run = Bind<&RunLinearInt8Packed<DotBytesMath>>()};
 
 }  // namespace anyop::ops

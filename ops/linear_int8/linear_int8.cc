@@ -24,7 +24,7 @@ extern const Kernel linear_int8_avx2 [[gnu::weak]];
 namespace {
 
 constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_INT8_WORKSPACE("2"),
+                           .workspace = kWorkspace<&BytesWorkspaceBytes<WideBytesMath>>,
                            .run = Bind<&RunLinearInt8<WideBytesMath>>()};
 constexpr const Kernel* kKernels[] = {&linear_int8_avx512_vnni, &linear_int8_avx512,
                                       &linear_int8_avx2, &kPortable};

@@ -15,17 +15,37 @@
 #include "ops/common/gemm/rows.h"
 #include "ops/common/quantize_int8.h"
 
-// Workspace: rows of x as bytes and packed (`left` bytes for a byte), the scale and the offset of
-// each row; with rows of weights, a panel for each thread.
-#define ANYOP_INT8_PACKED_WORKSPACE_OF(k4, left) \
-  "192 + rows(x) * 8 + min(rows(x), 512) * (128 + " k4 " * 4 * (1 + " left "))"
-#define ANYOP_INT8_PACKED_WORKSPACE(left) ANYOP_INT8_PACKED_WORKSPACE_OF("k4", left)
-#define ANYOP_INT8_WORKSPACE(left)                       \
-  ANYOP_INT8_PACKED_WORKSPACE_OF("ceil_div(k, 4)", left) \
-  " + threads * (128 * ceil_div(k, 4) + 1)"
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
+
+// Bytes of a row of x; rows 4096 apart would share one set of the first level of cache.
+template <class N>
+constexpr N PitchOfBytes(const N& k) {
+  return LineBytes(k, 1) + N(64);
+}
+
+// Fours: of bytes of a row. No panels where the weight is packed: then threads is 0.
+template <class M, class N>
+struct BytesWorkspace : PackingWorkspace<M, N> {
+  Part<float, N> scale;           // [rows]
+  Part<std::uint32_t, N> offset;  // [rows]
+  Part<std::int8_t, N> bytes_of;  // [packed rows][pitch]
+  constexpr BytesWorkspace(N threads, N rows, N fours)
+      : PackingWorkspace<M, N>(threads, rows, fours),
+        scale(this->template Add<float>(rows)),
+        offset(this->template Add<std::uint32_t>(rows)),
+        bytes_of(this->template Add<std::int8_t>(Min(rows, N(kPackedRows)) *
+                                                 PitchOfBytes(N(4) * fours))) {}
+};
+template <template <class> class M>
+constexpr SizeText BytesWorkspaceBytes() {
+  const SizeText fours = CeilDiv(SizeText("k"), SizeText(4));
+  return BytesWorkspace<M<I8x2>, SizeText>("threads", "rows(x)", fours).bytes();
+}
+template <template <class> class M>
+constexpr SizeText PackedBytesWorkspaceBytes() {
+  return BytesWorkspace<M<I8x2>, SizeText>(std::int64_t{0}, "rows(x)", "k4").bytes();
+}
 
 // y = f32(A) * weight_scale * x_scale + bias, A = bytes of x times bytes of weights: in this order
 // x near the largest float does not overflow on the way.
@@ -38,8 +58,7 @@ struct BytesProduct : Product {
   std::int8_t* bytes;     // the bytes of at most kPackedRows rows, from a multiple of it on
 
   std::int64_t pairs() const { return (k + 3) / 4; }
-  // Of a row of bytes; rows 4096 apart would share one set of the first level of cache.
-  std::int64_t pitch() const { return (k + 63) / 64 * 64 + 64; }
+  std::int64_t pitch() const { return PitchOfBytes(k); }
   template <class T>
   const T* row(std::int64_t r) const {
     return reinterpret_cast<const T*>(bytes + r % kPackedRows * pitch());
@@ -125,9 +144,10 @@ inline void PrepareRow(const BytesProduct& p, std::int64_t r) {
 
 // As ForPackedRows of floats, which quantizes x on the way.
 template <class M, class F>
-inline void ForPackedRows(const Context& ctx, const BytesProduct& p, F&& f) {
+inline void ForPackedRows(const Context& ctx, const BytesProduct& p, typename M::Left* left,
+                          F&& f) {
   for (std::int64_t first = 0; first < p.rows; first += kPackedRows) {
-    const PackedProduct<M, BytesProduct> part = PartOf<M>(ctx, p, first);
+    const PackedProduct<M, BytesProduct> part = PartOf<M>(ctx, p, left, first);
     part.Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) PrepareRow<M>(p, first + i);
       part.ForBlocksOf(begin, end, [&](std::int64_t i, auto count) {
@@ -140,25 +160,17 @@ inline void ForPackedRows(const Context& ctx, const BytesProduct& p, F&& f) {
   }
 }
 
-// panel_bytes: of the panels that lie between the packed rows of x and the rest of the workspace.
 template <class M>
-inline BytesProduct BytesProductOf(const Context& ctx, const Tensor& x, const Tensor* x_scale,
-                                   std::int64_t n, const Tensor& weight_scale, const Tensor* bias,
-                                   const Tensor& y, std::int64_t panel_bytes) {
-  BytesProduct p{{x, bias, y, Activation::kNone, x.rows(), x.row_size(), n},
-                 x_scale,
-                 weight_scale.base<const float>(),
-                 nullptr,
-                 nullptr,
-                 nullptr};
-  const auto round_up = [](std::int64_t bytes) { return std::size_t(bytes + 63) / 64 * 64; };
-  const std::int64_t rows = std::min(p.rows, kPackedRows);
-  const std::int64_t left = rows * p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
-  const std::size_t at = round_up(left) + round_up(panel_bytes);
-  p.scale = ctx.Workspace<float>(at);
-  p.offset = reinterpret_cast<std::uint32_t*>(p.scale + p.rows);
-  p.bytes = reinterpret_cast<std::int8_t*>(p.offset + p.rows);
-  return p;
+inline BytesProduct BytesProductOf(const Tensor& x, const Tensor* x_scale, std::int64_t n,
+                                   const Tensor& weight_scale, const Tensor* bias, const Tensor& y,
+                                   const Placed& placed,
+                                   const BytesWorkspace<M, std::int64_t>& parts) {
+  return {{x, bias, y, Activation::kNone, x.rows(), x.row_size(), n},
+          x_scale,
+          weight_scale.base<const float>(),
+          placed[parts.scale],
+          placed[parts.offset],
+          placed[parts.bytes_of]};
 }
 
 template <template <class> class M>
@@ -166,13 +178,15 @@ inline void MultiplyBytes(const Context& ctx, const Tensor& x, const Tensor* x_s
                           const Tensor& weight, const Tensor& weight_scale, const Tensor* bias,
                           const Tensor& y) {
   using Packed = M<I8x2>;
-  const int threads = ctx.threads > 1 ? ctx.threads : 1;
-  const std::int64_t panels = threads * ((x.row_size() + 3) / 4 * 4 * kPanel + 1);
+  const BytesWorkspace<Packed, std::int64_t> parts(ThreadsOf(ctx), x.rows(),
+                                                   CeilDiv(x.row_size(), 4));
+  const Placed placed(ctx, parts);
   const BytesProduct p =
-      BytesProductOf<Packed>(ctx, x, x_scale, weight.dim(0), weight_scale, bias, y, panels);
+      BytesProductOf<Packed>(x, x_scale, weight.dim(0), weight_scale, bias, y, placed, parts);
   if (p.rows == 0 || p.n == 0) return;
   if (p.rows > kMaxRows) {
-    return MultiplyPacking<Packed>(ctx, p, weight.base<const std::int8_t>(), weight.stride(0));
+    return MultiplyPacking<Packed>(ctx, p, placed, parts, weight.base<const std::int8_t>(),
+                                   weight.stride(0));
   }
   for (std::int64_t r = 0; r < p.rows; ++r) PrepareRow<Packed>(p, r);
   MultiplyByRows<M<std::int8_t>>(ctx, p, weight);
@@ -195,10 +209,12 @@ template <template <class> class M>
 void RunLinearInt8Packed(const Context& ctx, const Tensor& x, const Tensor& packed,
                          std::int64_t features, const Tensor& weight_scale, const Tensor* bias,
                          const Tensor& y) {
+  const BytesWorkspace<M<I8x2>, std::int64_t> parts(0, x.rows(), CeilDiv(x.row_size(), 4));
+  const Placed placed(ctx, parts);
   const BytesProduct p =
-      BytesProductOf<M<I8x2>>(ctx, x, nullptr, features, weight_scale, bias, y, 0);
+      BytesProductOf<M<I8x2>>(x, nullptr, features, weight_scale, bias, y, placed, parts);
   if (p.rows == 0 || p.n == 0) return;
-  MultiplyPacked<M<I8x2>>(ctx, p, packed.base<const I8x2>());
+  MultiplyPacked<M<I8x2>>(ctx, p, placed[parts.left], packed.base<const I8x2>());
 }
 
 }  // namespace ANYOP_ISA

@@ -22,7 +22,7 @@ extern const Kernel linear_int8_packed_avx2 [[gnu::weak]];
 namespace {
 
 constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_INT8_PACKED_WORKSPACE("2"),
+                           .workspace = kWorkspace<&PackedBytesWorkspaceBytes<WideBytesMath>>,
                            .run = Bind<&RunLinearInt8Packed<WideBytesMath>>()};
 constexpr const Kernel* kKernels[] = {&linear_int8_packed_avx512_vnni, &linear_int8_packed_avx512,
                                       &linear_int8_packed_avx2, &kPortable};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/linear_int8/linear_int8.h"
 #include "optest/optest.h"
+#include "optest/sizes.h"
 
 #include <cmath>
 
@@ -182,6 +184,13 @@ TEST(LinearInt8Packed, RefusesAPackedWeightOfAnotherWidth) {
   EXPECT_EQ(call.Refusal(),
             "linear_int8_packed: k4 == ceil_div(k, 4) must hold, but k is 9 (x is f32[2, 9]), k4 "
             "is 2 (packed is i8[1, 2, 32, 4]).");
+}
+
+TEST(LinearInt8, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
+  ExpectTheSameBytes<ops::SizeText>([](const auto& s) {
+    using N = std::decay_t<decltype(s[0])>;
+    return ops::BytesWorkspace<ops::WideBytesMath<ops::I8x2>, N>(s[0], s[1], s[2]);
+  });
 }
 
 }  // namespace

@@ -5,17 +5,24 @@
 #include <limits>
 
 #include "ops/common/elementwise.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
 
-using Parts = std::span<const Tensor* const>;
+using PartTensors = std::span<const Tensor* const>;
 
-constexpr const char* kWorkspace = "4 * len(outs) * t * h";
+template <class N>
+struct MergeWorkspace : Workspace<N> {
+  Part<float, N> weights;  // [t][h][parts]
+  constexpr MergeWorkspace(N t, N h, N parts) : weights(this->template Add<float>(parts * t * h)) {}
+};
+constexpr SizeText MergeBytes() { return MergeWorkspace<SizeText>("t", "h", "len(outs)").bytes(); }
+
 constexpr float kNothing = -1;  // the weight of a part that does not count
 
 // The weights exp(lse_a - max) of one head, [t][h][parts], and lse.
-void WeighHead(Parts lses, std::int64_t head, std::int64_t heads, float* weights,
+void WeighHead(PartTensors lses, std::int64_t head, std::int64_t heads, float* weights,
                const Tensor& lse) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto parts = std::int64_t(lses.size());
@@ -43,7 +50,7 @@ void WeighHead(Parts lses, std::int64_t head, std::int64_t heads, float* weights
 
 // Row (token, head) of y: the sum of the parts' rows over the sum of their weights.
 template <class T>
-void MergeRow(Parts outs, const float* weights, std::int64_t token, std::int64_t head,
+void MergeRow(PartTensors outs, const float* weights, std::int64_t token, std::int64_t head,
               const Tensor& y) {
   float sum = 0;
   for (std::size_t a = 0; a < outs.size(); ++a) sum += weights[a] == kNothing ? 0 : weights[a];
@@ -63,9 +70,11 @@ void MergeRow(Parts outs, const float* weights, std::int64_t token, std::int64_t
   });
 }
 
-void Run(const Context& ctx, Parts outs, Parts lses, const Tensor& y, const Tensor& lse) {
+void Run(const Context& ctx, PartTensors outs, PartTensors lses, const Tensor& y,
+         const Tensor& lse) {
   const std::int64_t tokens = y.dim(0), heads = y.dim(1), parts = std::int64_t(outs.size());
-  auto* weights = ctx.Workspace<float>();  // [t][h][parts]
+  const MergeWorkspace<std::int64_t> layout(tokens, heads, parts);
+  float* weights = Placed(ctx, layout)[layout.weights];
   const double head_ns = double(tokens) * (5 + 2 * double(parts)) + 10;
   ctx.ParallelFor(heads, std::int64_t(2000 / head_ns) + 1, [&](std::int64_t b, std::int64_t e) {
     for (std::int64_t head = b; head < e; ++head) WeighHead(lses, head, heads, weights, lse);

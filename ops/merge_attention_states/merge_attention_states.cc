@@ -19,7 +19,8 @@ namespace anyop::ops {
 
 extern const Kernel merge_attention_states_avx512 [[gnu::weak]];
 extern const Kernel merge_attention_states_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .workspace = kWorkspace, .run = Bind<&Run>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&MergeBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&merge_attention_states_avx512, &merge_attention_states_avx2,
                                       &kPortable};
 

@@ -3,7 +3,9 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel paged_attention_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace, .run = Bind<&Run>(), .probe = kProbe};
+extern constinit const Kernel paged_attention_avx512{.name = "cpu_avx512",
+                                                     .workspace = kWorkspace<&AttentionBytes>,
+                                                     .run = Bind<&Run>(),
+                                                     .probe = kProbe};
 
 }  // namespace anyop::ops

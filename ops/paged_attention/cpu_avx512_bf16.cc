@@ -5,7 +5,7 @@ namespace anyop::ops {
 
 extern constinit const Kernel paged_attention_avx512_dot{.name = "cpu_avx512_dot_bf16",
                                                          .when = "T == bf16",
-                                                         .workspace = kWorkspace,
+                                                         .workspace = kWorkspace<&AttentionBytes>,
                                                          .run = Bind<&Run>(),
                                                          .probe = kProbe};
 

@@ -7,7 +7,11 @@
 namespace anyop::ops {
 namespace {
 
-constexpr const char* kWorkspace = ANYOP_ATTENTION_WORKSPACE("t", "mb*bs");
+constexpr SizeText AttentionBytes() {
+  const AttentionDims<SizeText> sizes{"threads", "b", "t", "hq", "hkv", SizeText("mb") * "bs",
+                                      "dk",      "dv"};
+  return AttentionWorkspace<SizeText>(sizes).bytes();
+}
 // Where the machine decides between dot instructions and FMA.
 constexpr const char* kProbe =
     "t = 1, b = 1, hq = 4, hkv = 1, dk = 64, dv = 64, nb = 8, bs = 16, mb = 16, "

@@ -36,7 +36,8 @@ namespace anyop::ops {
 extern const Kernel paged_attention_avx512_dot [[gnu::weak]];
 extern const Kernel paged_attention_avx512 [[gnu::weak]];
 extern const Kernel paged_attention_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .workspace = kWorkspace, .run = Bind<&Run>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&paged_attention_avx512_dot, &paged_attention_avx512,
                                       &paged_attention_avx2, &kPortable};
 

@@ -16,6 +16,7 @@
 
 #include "anyop/op.h"
 #include "ops/common/check_data.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
@@ -42,6 +43,22 @@ class Counts {
   Entry* entries_;
   std::int64_t size_;
 };
+
+// A table for each of the rows that run at once.
+template <class N>
+struct CountsWorkspace : Workspace<N> {
+  Part<Counts::Entry, N> tables;  // [rows][size]
+  constexpr CountsWorkspace(N rows, N size)
+      : tables(this->template Add<Counts::Entry>(rows * size)) {}
+};
+template <class N>
+constexpr N TableSize(N prompt, N output) {
+  return N(2) * (prompt + output) + N(1);
+}
+constexpr SizeText CountsBytes() {
+  const SizeText size = TableSize<SizeText>("p", "o");
+  return CountsWorkspace<SizeText>(Min(SizeText("b"), "threads"), size).bytes();
+}
 
 struct Penalty {
   float repetition, frequency, presence;
@@ -90,12 +107,14 @@ void Run(const Context& ctx, const Tensor& logits, const Tensor& prompt_tokens,
          const Tensor& output_tokens, const Tensor& repetition, const Tensor& frequency,
          const Tensor& presence) {
   const std::int64_t rows = logits.dim(0), v = logits.dim(1);
-  const std::int64_t size = 2 * (prompt_tokens.dim(1) + output_tokens.dim(1)) + 1;
+  const std::int64_t size = TableSize(prompt_tokens.dim(1), output_tokens.dim(1));
   // One part per thread, each with its own table.
-  const std::int64_t parts = std::min<std::int64_t>(ctx.threads, rows);
+  const std::int64_t parts = std::min(ThreadsOf(ctx), rows);
+  const CountsWorkspace<std::int64_t> layout(parts, size);
+  const Placed placed(ctx, layout);
   ctx.ParallelFor(parts, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
-      Counts::Entry* table = ctx.Workspace<Counts::Entry>() + part * size;
+      Counts::Entry* table = placed[layout.tables] + part * size;
       for (std::int64_t r = part; r < rows; r += parts) {
         const Penalty penalty{repetition.base<const float>()[r], frequency.base<const float>()[r],
                               presence.base<const float>()[r]};
@@ -114,7 +133,7 @@ void Run(const Context& ctx, const Tensor& logits, const Tensor& prompt_tokens,
 
 constexpr Kernel kCpu{.name = "cpu_portable",
                       .when = "v < 2147483648",
-                      .workspace = "8 * (2 * (p + o) + 1) * min(b, threads)",
+                      .workspace = kWorkspace<&CountsBytes>,
                       .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 

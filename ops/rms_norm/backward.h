@@ -5,6 +5,8 @@
 namespace anyop::ops {
 namespace {
 
+constexpr SizeText BackwardBytes() { return RowSumsWorkspace<SizeText>("rows(x)", "d").bytes(); }
+
 void RunBackward(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor* weight,
                  float eps, float weight_offset, const Tensor* dx, const Tensor* dweight) {
   const NormTensors tensors{dy, x, weight, nullptr, dx, nullptr, dweight};

@@ -6,6 +6,6 @@ namespace anyop::ops {
 
 extern constinit const Kernel rms_norm_avx512{.name = "cpu_avx512", .run = Bind<&Run>()};
 extern constinit const Kernel rms_norm_backward_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_ROW_SUMS_WORKSPACE("x"), .run = Bind<&RunBackward>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -17,9 +17,8 @@ namespace anyop::ops {
 
 extern const Kernel rms_norm_backward_avx512 [[gnu::weak]];
 extern const Kernel rms_norm_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_ROW_SUMS_WORKSPACE("x"),
-                           .run = Bind<&RunBackward>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
 constexpr const Kernel* kKernels[] = {&rms_norm_backward_avx512, &rms_norm_backward_avx2,
                                       &kPortable};
 

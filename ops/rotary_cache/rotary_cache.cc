@@ -34,6 +34,7 @@
 #include <string>
 
 #include "ops/common/elementwise.h"
+#include "ops/common/workspace.h"
 #include "ops/rotary_cache/frequencies.h"
 
 namespace anyop::ops {
@@ -78,6 +79,14 @@ void Fill(const Context& ctx, std::span<const float> frequencies, float magnitud
       20);
 }
 
+template <class N>
+struct CacheWorkspace : Workspace<N> {
+  Part<float, N> frequencies;  // [rot_dim / 2]
+  constexpr explicit CacheWorkspace(N rot_dim)
+      : frequencies(this->template Add<float>(rot_dim / N(2))) {}
+};
+constexpr SizeText CacheBytes() { return CacheWorkspace<SizeText>("rot_dim").bytes(); }
+
 void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, double base,
          double factor, double alpha, std::optional<double> mixed_b, std::int64_t max_position,
          std::int64_t original_max_position, double beta_fast, double beta_slow,
@@ -104,7 +113,9 @@ void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, dou
                         high_freq_factor,
                         rescale.value_or(std::span<const double>{}),
                         rotated};
-  const std::span<float> frequencies(ctx.Workspace<float>(), std::size_t(rot_dim / 2));
+  const CacheWorkspace<std::int64_t> parts(rot_dim);
+  const std::span<float> frequencies(Placed(ctx, parts)[parts.frequencies],
+                                     std::size_t(parts.frequencies.count));
   for (std::size_t j = 0; j < frequencies.size(); ++j) {
     frequencies[j] = float(Frequency(spec, std::int64_t(j)));
   }
@@ -114,7 +125,7 @@ void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, dou
 
 constexpr Kernel kCpu{
     .name = "cpu_portable",
-    .workspace = "2 * rot_dim",
+    .workspace = kWorkspace<&CacheBytes>,
     .run = Bind<&Run>(),
 };
 constexpr const Kernel* kKernels[] = {&kCpu};

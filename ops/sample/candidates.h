@@ -8,28 +8,38 @@
 #include "anyop/simd.h"
 #include "ops/common/largest.h"
 #include "ops/common/selection.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
+// Arrays for the rows of v logits that run at once, each with a vector's room behind a row.
+template <class N>
+struct CandidatesWorkspace : Workspace<N> {
+  N row;                                     // elements
+  Part<float, N> logit, weight, key_weight;  // [rows][row]
+  Part<std::int32_t, N> token;
+  Part<std::uint32_t, N> key;
+  constexpr CandidatesWorkspace(N rows, N v)
+      : row(v + N(16)),
+        logit(this->template Add<float>(rows * row)),
+        weight(this->template Add<float>(rows * row)),
+        key_weight(this->template Add<float>(rows * row)),
+        token(this->template Add<std::int32_t>(rows * row)),
+        key(this->template Add<std::uint32_t>(rows * row)) {}
+};
+
 class Candidates {
  public:
-  // Bytes of memory needed for a row of v logits: five arrays, and a vector's room behind each.
-  static constexpr std::int64_t kBytesPerToken = 20, kBytesMore = 5 * 64;
-
-  Candidates(void* memory, std::int64_t v) : n_(v) {
-    char* p = static_cast<char*>(memory);
-    const auto take = [&] {
-      char* const array = p;
-      p += 4 * v + 64;
-      return array;
-    };
-    logit_ = reinterpret_cast<float*>(take());
-    weight_ = reinterpret_cast<float*>(take());
-    token_ = reinterpret_cast<std::int32_t*>(take());
-    key_ = reinterpret_cast<std::uint32_t*>(take());
-    key_weight_ = reinterpret_cast<float*>(take());
-  }
+  // In the memory of row `row` of those that run at once.
+  Candidates(const Placed& placed, const CandidatesWorkspace<std::int64_t>& parts, std::int64_t row,
+             std::int64_t v)
+      : logit_(placed[parts.logit] + row * parts.row),
+        weight_(placed[parts.weight] + row * parts.row),
+        token_(placed[parts.token] + row * parts.row),
+        key_(placed[parts.key] + row * parts.row),
+        key_weight_(placed[parts.key_weight] + row * parts.row),
+        n_(v) {}
 
   // Takes logits / temperature, NaN as -inf; false if there is none above -inf.
   template <class T>

@@ -5,7 +5,7 @@ namespace anyop::ops {
 
 extern constinit const Kernel sample_avx2{.name = "cpu_avx2",
                                           .when = "v < 2147483648",
-                                          .workspace = "(20 * v + 320) * min(b, threads)",
+                                          .workspace = kWorkspace<&SampleBytes>,
                                           .run = Bind<&RunSample>()};
 
 }  // namespace anyop::ops

@@ -41,7 +41,7 @@ void CheckTemperature(const Context&, const Tensor&, const Tensor&, const Tensor
 
 constexpr Kernel kCpu{.name = "cpu_portable",
                       .when = "v < 2147483648",
-                      .workspace = "(20 * v + 320) * min(b, threads)",
+                      .workspace = kWorkspace<&SampleBytes>,
                       .run = Bind<&RunSample>()};
 constexpr const Kernel* kKernels[] = {&sample_avx512, &sample_avx2, &kCpu};
 

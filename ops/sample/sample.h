@@ -21,10 +21,9 @@ struct SampleSettings {
 // noise: one number, or one for each of the v logits.
 template <class T>
 std::int64_t SampleRow(const T* logits, std::int64_t v, const float* noise, bool is_uniform,
-                       const SampleSettings& s, std::int64_t row, void* memory) {
+                       const SampleSettings& s, std::int64_t row, Candidates candidates) {
   const float temperature = s.temperature ? s.temperature[row] : 1.0f;
   if (temperature == 0) return FirstLargest(logits, v);
-  Candidates candidates(memory, v);
   const bool has_any = candidates.Load(logits, temperature);
   if (std::isinf(candidates.largest()) && std::isfinite(Largest(logits, v))) {
     return FirstLargest(logits, v);  // the quotient overflows: as temperature 0
@@ -38,20 +37,25 @@ std::int64_t SampleRow(const T* logits, std::int64_t v, const float* noise, bool
   return candidates.DrawUniform(*noise > 0 ? std::min(double(*noise), kLargestBelow1) : 0.0);
 }
 
+constexpr SizeText SampleBytes() {
+  return CandidatesWorkspace<SizeText>(Min(SizeText("b"), "threads"), "v").bytes();
+}
+
 template <class T>
 void SampleRows(const Context& ctx, const Tensor& logits, const Tensor& random,
                 const SampleSettings& settings, const Tensor& ids) {
   const std::int64_t rows = logits.dim(0), v = logits.dim(1);
-  const std::int64_t bytes = Candidates::kBytesPerToken * v + Candidates::kBytesMore;
   // One part per thread, each with its own memory.
-  const std::int64_t parts = std::min<std::int64_t>(ctx.threads, rows);
+  const std::int64_t parts = std::min(ThreadsOf(ctx), rows);
+  const CandidatesWorkspace<std::int64_t> layout(parts, v);
+  const Placed placed(ctx, layout);
   ctx.ParallelFor(parts, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
       for (std::int64_t r = part; r < rows; r += parts) {
         ids.base<std::int64_t>()[r] =
             SampleRow(logits.base<const T>() + r * logits.stride(0), v,
                       random.base<const float>() + r * random.stride(0), random.rank() == 1,
-                      settings, r, ctx.Workspace<char>(std::size_t(part * bytes)));
+                      settings, r, Candidates(placed, layout, part, v));
       }
     }
   });

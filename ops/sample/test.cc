@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/sample/sample.h"
 #include "optest/optest.h"
+#include "optest/sizes.h"
 
 #include <cmath>
 #include <limits>
@@ -290,6 +292,14 @@ TEST(Sample, ComparesLogitsNotTheirRoundedWeights) {
   OneRow row({1e-9, 2e-9});
   row.Set("top_k", 1);
   EXPECT_EQ(row.At(0), 1);
+}
+
+TEST(Sample, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
+  ExpectTheSameBytes<ops::SizeText>([](const auto& s) {
+    using ops::Min;  // of numbers
+    using N = std::decay_t<decltype(s[0])>;
+    return ops::CandidatesWorkspace<N>(Min(s[0], s[1]), s[2]);
+  });
 }
 
 }  // namespace

@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel top_k_avx2{
-    .name = "cpu_avx2", .workspace = "8 * d * min(rows(x), threads)", .run = Bind<&RunTopK>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&TopKBytes>, .run = Bind<&RunTopK>()};
 
 }  // namespace anyop::ops

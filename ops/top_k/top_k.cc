@@ -16,7 +16,7 @@ namespace anyop::ops {
 extern const Kernel top_k_avx512 [[gnu::weak]];
 extern const Kernel top_k_avx2 [[gnu::weak]];
 constexpr Kernel kCpu{
-    .name = "cpu_portable", .workspace = "8 * d * min(rows(x), threads)", .run = Bind<&RunTopK>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&TopKBytes>, .run = Bind<&RunTopK>()};
 constexpr const Kernel* kKernels[] = {&top_k_avx512, &top_k_avx2, &kCpu};
 
 extern constinit const Op top_k{

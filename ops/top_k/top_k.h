@@ -6,6 +6,7 @@
 #include "anyop/op.h"
 #include "ops/common/maxima.h"
 #include "ops/common/selection.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -54,18 +55,33 @@ void TopKRow(const T* x, std::int64_t d, std::int64_t k, bool sorted, float* wid
   for (std::int64_t i = 0; i < k; ++i) values[i] = x[indices[i]];
 }
 
+// For the rows of d elements that run at once.
+template <class N>
+struct TopKWorkspace : Workspace<N> {
+  Part<float, N> wide;          // [rows][d]
+  Part<std::uint32_t, N> keys;  // [rows][d]
+  constexpr TopKWorkspace(N rows, N d)
+      : wide(this->template Add<float>(rows * d)),
+        keys(this->template Add<std::uint32_t>(rows * d)) {}
+};
+constexpr SizeText TopKBytes() {
+  return TopKWorkspace<SizeText>(Min(SizeText("rows(x)"), "threads"), "d").bytes();
+}
+
 template <class T>
 void TopKRows(const Context& ctx, const Tensor& x, std::int64_t k, bool sorted,
               const Tensor& values, const Tensor& indices) {
   const std::int64_t rows = x.rows(), d = x.row_size();
   if (k == 0) return;
   // One part per thread, each with its own memory.
-  const std::int64_t parts = std::min<std::int64_t>(ctx.threads, rows);
+  const std::int64_t parts = std::min(ThreadsOf(ctx), rows);
+  const TopKWorkspace<std::int64_t> layout(parts, d);
+  const Placed placed(ctx, layout);
   const std::int64_t grain = 2000 / (d * (rows / std::max<std::int64_t>(parts, 1)) + 1) + 1;
   ctx.ParallelFor(parts, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
-      float* wide = ctx.Workspace<float>(std::size_t(part * 8 * d));
-      std::uint32_t* keys = ctx.Workspace<std::uint32_t>(std::size_t(part * 8 * d + 4 * d));
+      float* wide = placed[layout.wide] + part * d;
+      std::uint32_t* keys = placed[layout.keys] + part * d;
       for (std::int64_t r = part; r < rows; r += parts) {
         TopKRow(x.base<const T>() + x.row_offset(r), d, k, sorted, wide, keys,
                 values.base<T>() + values.row_offset(r),

@@ -19,19 +19,6 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-inline constexpr int kFewQueries = 16;
-inline constexpr int kFewHeads = 8;           // key heads of an item, at most
-inline constexpr int kScoreRow = kTile + 16;  // floats; a group of 4 keys may write beyond 64
-inline constexpr std::int64_t kSplit = 512;   // key positions
-
-// Rows of scratch are multiples of 64 elements long: what a vector kernel takes at a time.
-inline std::int64_t FewRow(std::int64_t width) { return (width + 63) / 64 * 64; }
-// Scratch of an item: queries, sums and totals of `rows` rows of each head, scores of one head.
-inline std::int64_t FewScratchFloats(std::int64_t heads, std::int64_t rows, std::int64_t dk,
-                                     std::int64_t dv) {
-  return heads * rows * (FewRow(dk) + 2 * FewRow(dv)) + kFewQueries * kScoreRow;
-}
-
 // The rows of one item: row r is query (first + r) / group of the sequence, head (first + r) %
 // group of each key head.
 struct QueryRows {
@@ -135,7 +122,7 @@ using Int = std::integral_constant<int, kN>;
 template <class Self, class C>
 class FewQueries {
  public:
-  FewQueries(const AttentionCall& call, const QueryRows& item, float* scratch)
+  FewQueries(const AttentionCall& call, const QueryRows& item, char* scratch)
       : call_(call),
         item_(item),
         reader_(call.store, item.sequence.index),
@@ -143,12 +130,12 @@ class FewQueries {
         rows_(int(item.rows.size())),
         heads_(int(item.heads.size())),
         dk_(call.query.dim(2)),
-        dv_(call.y.dim(2)),
-        q_row_(FewRow(dk_)),
-        v_row_(FewRow(dv_)),
-        q_(scratch),
-        scores_(q_ + heads_ * PaddedRows() * q_row_),
-        sums_(scores_ + kFewQueries * kScoreRow) {
+        dv_(call.y.dim(2)) {
+    const FewScratch<std::int64_t> parts(heads_, PaddedRows(), dk_, dv_);
+    const Placed placed(scratch);
+    q_row_ = parts.q_row, v_row_ = parts.v_row;
+    q_ = placed[parts.queries], scores_ = placed[parts.scores];
+    sums_ = placed[parts.sums], totals_ = placed[parts.totals];
     const std::int64_t group = call.group();
     for (int r = 0; r < rows_; ++r) {
       position_[r] = item.sequence.Position((item.rows.begin + r) / group);
@@ -197,11 +184,12 @@ class FewQueries {
   const RowSum& state(int head, int row) const { return state_[head * kFewQueries + row]; }
   const float* sums(int head, int row) const { return Sums(head, row); }
   // Where the sums of a row over all splits may be kept.
-  float* total(int head, int row) const { return Sums(head, row) + heads_ * PaddedRows() * v_row_; }
+  float* total(int head, int row) const { return totals_ + Index(head, row) * v_row_; }
 
  protected:
   int PaddedRows() const { return (rows_ + 3) / 4 * 4; }
-  float* Sums(int head, int row) const { return sums_ + (head * PaddedRows() + row) * v_row_; }
+  std::int64_t Index(int head, int row) const { return head * PaddedRows() + row; }
+  float* Sums(int head, int row) const { return sums_ + Index(head, row) * v_row_; }
   std::int64_t Token(int row) const {
     return item_.sequence.query_begin + (item_.rows.begin + row) / call_.group();
   }
@@ -231,7 +219,7 @@ class FewQueries {
   std::int64_t dk_, dv_, q_row_, v_row_;
   float* q_;                                     // [heads, padded rows, q_row]
   float* scores_;                                // [rows, kScoreRow]
-  float* sums_;                                  // [heads, padded rows, v_row]
+  float *sums_, *totals_;                        // [heads, padded rows, v_row]
   const C *keys_ = nullptr, *values_ = nullptr;  // of the head that runs
   Tile::Run lanes_[kFewQueries];                 // of the tile that runs
   std::int64_t position_[kFewQueries];

@@ -12,6 +12,7 @@
 
 #include "ops/common/attention/few.h"
 #include "ops/common/attention/words.h"
+#include "ops/common/dot_bf16.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -21,7 +22,7 @@ class DotRows : public FewQueries<DotRows<C>, C> {
   using Few = FewQueries<DotRows<C>, C>;
 
  public:
-  DotRows(const AttentionCall& call, const QueryRows& item, float* scratch)
+  DotRows(const AttentionCall& call, const QueryRows& item, char* scratch)
       : Few(call, item, scratch) {
     for (int h = 0; h < heads_; ++h) {
       for (int r = 0; r < rows_; ++r) {
@@ -126,7 +127,7 @@ class DotRows : public FewQueries<DotRows<C>, C> {
         for (int v = 0; v < 2; ++v) {
           const __m512i y = _mm512_loadu_si512(q + r * q_row + e + 32 * v);
 #pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i) Dot(sum[r][i], x[i][v], y);
+          for (int i = 0; i < 4; ++i) sum[r][i] = AddDots(sum[r][i], x[i][v], y);
         }
       }
     };
@@ -249,7 +250,7 @@ class DotRows : public FewQueries<DotRows<C>, C> {
         for (int r = 0; r < kN; ++r) {
           const __m512i x = _mm512_set1_epi32(p[(t & ~3) * 2 + r * 2 + (t & 3) / 2]);
 #pragma GCC unroll 4
-          for (int j = 0; j < 4; ++j) Dot(sum[r][j], pairs[j], x);
+          for (int j = 0; j < 4; ++j) sum[r][j] = AddDots(sum[r][j], pairs[j], x);
         }
       };
       int t = a & ~1;

@@ -17,7 +17,7 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
   using Few = FewQueries<FloatRows<C>, C>;
 
  public:
-  FloatRows(const AttentionCall& call, const QueryRows& item, float* scratch)
+  FloatRows(const AttentionCall& call, const QueryRows& item, char* scratch)
       : Few(call, item, scratch) {
     for (int h = 0; h < heads_; ++h) {
       for (int r = 0; r < rows_; ++r) {

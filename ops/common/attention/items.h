@@ -11,6 +11,7 @@
 #include "ops/common/attention/few_dot.h"
 #include "ops/common/attention/few_float.h"
 #include "ops/common/attention/many.h"
+#include "ops/common/attention/run.h"
 #include "ops/common/claim.h"
 
 namespace anyop::ops {
@@ -47,26 +48,22 @@ class AttentionRun {
   AttentionRun(const Context& ctx, const AttentionCall& call)
       : ctx_(ctx),
         call_(call),
-        threads_(std::max(ctx.threads, 1)),
+        threads_(ThreadsOf(ctx)),
         dk_(call.query.dim(2)),
         dv_(call.y.dim(2)),
-        part_rows_(std::min<std::int64_t>(kFewQueries, call.query.dim(0) * call.group())),
-        part_row_(FewRow(dv_) + kPad),
-        starts_(ctx.Workspace<std::int64_t>(64)) {
-    const std::int64_t starts_bytes = (8 * (call.sequences + 1) + 63) / 64 * 64;
-    const std::int64_t heads = std::min<std::int64_t>(call.store.heads(), kFewHeads);
-    scratch_ = ctx.Workspace<float>(std::size_t(64 + starts_bytes));
-    scratch_floats_ = std::max(ManyScratchFloats(dk_, dv_),
-                               FewScratchFloats(heads, (part_rows_ + 3) / 4 * 4, dk_, dv_));
-    parts_ = scratch_ + threads_ * scratch_floats_;
+        layout_(SizesOf(ctx, call)) {
+    const Placed placed(ctx, layout_);
+    counter_ = placed[layout_.counter], starts_ = placed[layout_.starts];
+    scratch_ = placed[layout_.scratch], parts_ = placed[layout_.parts];
     PlanItems();
   }
 
   void Run() {
     ClearPadding();
-    ClaimItems(ctx_, starts_[call_.sequences], work_ns_, [&](std::int64_t i, std::int64_t slot) {
-      RunItem(i, scratch_ + slot * scratch_floats_);
-    });
+    const auto run = [&](std::int64_t i, std::int64_t slot) {
+      RunItem(i, scratch_ + slot * layout_.item_bytes);
+    };
+    ClaimItems(ctx_, counter_, starts_[call_.sequences], work_ns_, run);
     if (is_split_) MergeParts();
   }
 
@@ -150,7 +147,7 @@ class AttentionRun {
     return {{sequence, of_heads, rows}, is_few, split, unit};
   }
 
-  void RunItem(std::int64_t index, float* scratch) {
+  void RunItem(std::int64_t index, char* scratch) {
     const Item item = At(index);
     VisitStorage(call_.store.keys.type(), [&](auto zero) {
       using C = decltype(zero);
@@ -199,7 +196,7 @@ class AttentionRun {
 
   void MergeParts() const {
     const std::int64_t items = starts_[call_.sequences];
-    float* sums = scratch_;
+    float* sums = reinterpret_cast<float*>(scratch_);
     for (std::int64_t i = 0; i < items;) {
       const Item item = At(i);
       const std::int64_t splits = Splits(item.rows.sequence);
@@ -216,7 +213,8 @@ class AttentionRun {
   }
 
   float* Part(std::int64_t unit, std::int64_t head, int row) const {
-    return parts_ + ((unit * call_.store.heads() + head) * part_rows_ + row) * part_row_;
+    return parts_ +
+           ((unit * call_.store.heads() + head) * layout_.part_rows + row) * layout_.part_row;
   }
   void Finish(const QueryRows& item, int head, int r, const RowSum& row, const float* sums) const {
     const std::int64_t group = call_.group(), at = item.rows.begin + r;
@@ -231,7 +229,7 @@ class AttentionRun {
     const AttentionCall padding{options, call_.store, call_.query, nullptr, 0, call_.y, call_.lse};
     for (std::int64_t token = call_.tokens(); token < call_.query.dim(0); ++token) {
       for (std::int64_t h = 0; h < call_.heads(); ++h) {
-        FinishRow(padding, token, h, RowSum{}, scratch_);
+        FinishRow(padding, token, h, RowSum{}, reinterpret_cast<float*>(scratch_));
       }
     }
   }
@@ -240,10 +238,10 @@ class AttentionRun {
   const AttentionCall& call_;
   std::int64_t threads_;
   std::int64_t dk_, dv_;
-  std::int64_t part_rows_, part_row_;
-  std::int64_t* starts_;  // [sequences + 1]
-  float *scratch_, *parts_;
-  std::int64_t scratch_floats_;
+  AttentionWorkspace<std::int64_t> layout_;
+  std::int64_t *counter_, *starts_;
+  char* scratch_;
+  float* parts_;
   double work_ns_ = 0;
   bool is_split_ = false;
   std::int64_t few_heads_ = 1;  // key heads of an item of few rows

@@ -26,21 +26,13 @@ template <class C>
 using ManyForm = FloatForm<C>;
 #endif
 
-// The forms of all storages have rows of the same lengths.
-inline std::int64_t ManyScratchFloats(std::int64_t dk, std::int64_t dv) {
-  using Form = ManyForm<BF16>;
-  return 2 * kManyRows * Form::KeyRow(dk) +
-         (kTile / Form::kKeysPerValue + kManyRows) * Form::ValueRow(dv) + kTile * kManyRows +
-         16 * kManyRows;
-}
-
 template <class C>
 class ManyRows {
   using Form = ManyForm<C>;
   using Element = typename Form::Element;
 
  public:
-  ManyRows(const AttentionCall& call, const QueryRows& item, float* scratch)
+  ManyRows(const AttentionCall& call, const QueryRows& item, char* scratch)
       : call_(call),
         item_(item),
         reader_(call.store, item.sequence.index),
@@ -48,25 +40,19 @@ class ManyRows {
         rows_(int(item.rows.size())),
         lanes_((rows_ + kLanes - 1) / kLanes * kLanes),
         dk_(call.query.dim(2)),
-        dv_(call.y.dim(2)),
-        k_row_(Form::KeyRow(dk_)),
-        v_row_(Form::ValueRow(dv_)),
-        queries_(reinterpret_cast<Element*>(scratch)),
-        keys_(queries_ + k_row_ * kManyRows),
-        values_(keys_ + kTile * k_row_),
-        sums_(reinterpret_cast<float*>(values_ + kTile / Form::kKeysPerValue * v_row_)),
-        scores_(sums_ + kManyRows * v_row_),
-        largest_(scores_ + kTile * kManyRows),
-        total_(largest_ + kManyRows),
-        factor_(total_ + kManyRows),
-        begin_(factor_ + kManyRows),
-        end_(begin_ + kManyRows),
-        distance_(end_ + kManyRows),
-        slope_(distance_ + kManyRows) {
+        dv_(call.y.dim(2)) {
+    const ManyScratch<std::int64_t> parts(dk_, dv_);
+    const Placed placed(scratch);
+    k_row_ = parts.k_row, v_row_ = parts.v_row;
+    queries_ = placed[parts.queries], keys_ = placed[parts.keys], values_ = placed[parts.values];
+    sums_ = placed[parts.sums], scores_ = placed[parts.scores];
+    largest_ = placed[parts.largest], total_ = placed[parts.total];
+    factor_ = placed[parts.factor], begin_ = placed[parts.begin], end_ = placed[parts.end];
+    distance_ = placed[parts.distance], slope_ = placed[parts.slope];
     std::fill(largest_, largest_ + kManyRows, kNoScore);
     std::fill(total_, total_ + kManyRows, 0.0f);
     std::fill(sums_, sums_ + rows_ * v_row_, 0.0f);
-    std::fill(values_, reinterpret_cast<Element*>(sums_), Element{});
+    std::fill_n(values_, parts.values.count, Element{});
     const std::int64_t group = call.group();
     for (int r = 0; r < rows_; ++r) {
       slope_[r] = call.options.slopes ? call.options.slopes[Head(r)] : 0.0f;

@@ -15,14 +15,10 @@ namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 template <class C>
-struct DotForm {
-  using Element = WordPair;
-  static constexpr int kKeysPerValue = 2;
+struct DotForm : DotShape {
   static constexpr WordPair kAll = WordPair::kBoth;
 
-  static std::int64_t KeyRow(std::int64_t dk) { return FewRow(dk) / 2; }
   static std::int64_t KeyElements(std::int64_t dk) { return KeyRow(dk); }
-  static std::int64_t ValueRow(std::int64_t dv) { return FewRow(dv); }
 
   static void LoadQuery(const AttentionCall& call, std::int64_t token, std::int64_t head,
                         WordPair* row) {

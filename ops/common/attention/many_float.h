@@ -10,18 +10,12 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-inline constexpr int kManyRows = 64;
-
 template <class C>
-struct FloatForm {
-  using Element = float;
-  static constexpr int kKeysPerValue = 1;
+struct FloatForm : FloatShape {
   static constexpr float kAll{};
 
-  // Elements of a row of a key, those of them that count, and of a row of values and of sums.
-  static std::int64_t KeyRow(std::int64_t dk) { return Padded(dk); }
+  // The elements of a row of a key that count.
   static std::int64_t KeyElements(std::int64_t dk) { return dk; }
-  static std::int64_t ValueRow(std::int64_t dv) { return Padded(dv); }
 
   static void LoadQuery(const AttentionCall& call, std::int64_t token, std::int64_t head,
                         float* row) {

@@ -7,6 +7,8 @@
 #include <type_traits>
 
 #include "anyop/simd.h"
+#include "ops/common/attention/layout.h"
+#include "ops/common/dot_bf16.h"
 #include "ops/common/registers.h"
 
 namespace anyop::ops {
@@ -38,9 +40,6 @@ using Product = ProductOf<float>;
 [[gnu::always_inline]] inline F32 AddProduct(F32 a, F32 b, F32 sum) { return Fma(a, b, sum); }
 
 #if defined(__AVX512BF16__)
-// Two bf16, the first in the lower half.
-enum class WordPair : std::uint32_t { kFirst = 0xffff, kSecond = 0xffff0000, kBoth = 0xffffffff };
-
 [[gnu::always_inline]] inline __m512i LoadFactor(const WordPair* b, WordPair mask) {
   const __m512i words = _mm512_loadu_si512(b);
   if (mask == WordPair::kBoth) [[likely]]
@@ -49,8 +48,7 @@ enum class WordPair : std::uint32_t { kFirst = 0xffff, kSecond = 0xffff0000, kBo
 }
 [[gnu::always_inline]] inline __m512i Repeat(WordPair a) { return _mm512_set1_epi32(int(a)); }
 [[gnu::always_inline]] inline F32 AddProduct(__m512i a, __m512i b, F32 sum) {
-  sum.v = _mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
-  return sum;
+  return AddDots(sum, a, b);
 }
 #endif
 

@@ -70,6 +70,8 @@ struct KeyStore {
   const float* v_scale = nullptr;
 
   std::int64_t heads() const { return keys.dim(-2); }
+  // The most keys that a sequence may have.
+  std::int64_t most_keys() const { return table ? table->dim(1) * keys.dim(1) : keys.dim(0); }
   std::int64_t Count(std::int64_t sequence) const {
     if (table) return std::max<std::int64_t>(ReadIndex(extent, sequence), 0);
     return ReadIndex(extent, sequence + 1) - ReadIndex(extent, sequence);

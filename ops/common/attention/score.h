@@ -106,8 +106,5 @@ inline void LoadQuery(const AttentionCall& call, std::int64_t token, std::int64_
   });
 }
 
-inline constexpr std::int64_t kPad = 16;  // row lengths of scratch are multiples of this
-inline std::int64_t Padded(std::int64_t width) { return (width + kPad - 1) / kPad * kPad; }
-
 }  // namespace ANYOP_ISA
 }  // namespace anyop::ops

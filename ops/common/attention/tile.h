@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "ops/common/attention/layout.h"
 #include "ops/common/attention/options.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
-
-inline constexpr int kTile = 64;
 
 struct Tile {
   std::int64_t first;  // the position of lane 0

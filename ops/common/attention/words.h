@@ -135,10 +135,6 @@ inline void OrderSums(float* sums) {
   }
 }
 
-[[gnu::always_inline]] inline void Dot(F32& sum, __m512i a, __m512i b) {
-  sum.v = _mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
-}
-
 }  // namespace ANYOP_ISA
 }  // namespace anyop::ops
 #endif

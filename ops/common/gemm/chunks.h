@@ -9,16 +9,6 @@
 
 #include "ops/common/gemm/pack.h"
 
-// Workspace of MultiplyChunks in bytes, for products of at most `rows` rows, `inner` >= 1 terms and
-// `columns` columns: left sides of `left` bytes an element, a panel for each thread, f32 sums.
-#define ANYOP_CHUNKS_WORKSPACE(rows, inner, columns, left, bytes) \
-  ANYOP_CHUNKS_WORKSPACE_WITH("threads", rows, inner, columns, left, bytes)
-#define ANYOP_CHUNKS_WORKSPACE_WITH(threads, rows, inner, columns, left, bytes)         \
-  "64 + min(" rows ", 512) * 2*ceil_div(min(" inner ", 1024), 2) * " left " + " threads \
-  " * (64 * ceil_div(min(" inner ", 1024), 2) * " bytes ") + 64*ceil_div(" threads      \
-  ",64)"                                                                                \
-  " + 64 + min(1, (" inner ") / 1025) * min(" rows ", 512) * 128 * ceil_div(" columns ", 32)"
-
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
@@ -211,28 +201,43 @@ struct ChunkProduct {
   }
 };
 
+// What MultiplyChunks takes.
+template <class M, class N>
+struct ChunksWorkspace : Workspace<N> {
+  N chunks, terms;                     // of a chunk: even
+  Part<typename M::Left, N> left;      // [rows][terms]
+  Part<typename M::Weight, N> panels;  // [threads][terms][32]
+  Part<unsigned char, N> taken;        // [threads]
+  Part<float, N> sums;                 // [panels][rows][32] where there are several chunks
+  constexpr ChunksWorkspace(N threads, N rows, N inner, N columns)
+      : chunks(Max(N(1), CeilDiv(inner, N(kInner)))),
+        terms(N(2) * CeilDiv(CeilDiv(Max(inner, N(1)), chunks), N(2))),
+        left(this->template Add<typename M::Left>(Min(rows, N(kPackedRows)) * terms)),
+        panels(this->template Add<typename M::Weight>(threads * terms * N(kPanel))),
+        taken(this->template Add<unsigned char>(threads)),
+        sums(this->template Add<float>(Min(N(1), chunks - N(1)) * Min(rows, N(kPackedRows)) *
+                                       CeilDiv(columns, N(kPanel)) * N(kPanel))) {}
+};
+
 // y [rows, columns] = left right; p: the sizes, bias and y, of f32 or Y; p.x is not read.
 template <class M, class Y = typename M::Weight, class Left, class Right>
 inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& left,
                            const Right& right) {
   using T = typename M::Weight;
-  const std::int64_t chunks = p.k > kInner ? (p.k + kInner - 1) / kInner : 1;
-  const std::int64_t terms = p.k > 0 ? ((p.k + chunks - 1) / chunks + 1) / 2 * 2 : 2;
-  const auto round_up = [](std::int64_t bytes) { return (bytes + 63) / 64 * 64; };
-  const std::int64_t rows = p.rows < kPackedRows ? p.rows : kPackedRows;
-  const std::int64_t panels_at = round_up(rows * terms * std::int64_t(sizeof(typename M::Left)));
-  const int threads = ctx.threads > 1 ? ctx.threads : 1;
-  const PanelBuffers<T> buffers(ctx.Workspace<char>(std::size_t(panels_at)), terms / 2, threads);
-  const std::int64_t panels = threads * (kPanel * terms * std::int64_t(sizeof(T)) + 1);
-  float* sums = ctx.Workspace<float>(std::size_t(panels_at + round_up(panels)));
+  const ChunksWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.k, p.n);
+  const Placed placed(ctx, parts);
+  const std::int64_t chunks = parts.chunks, terms = parts.terms;
+  const PanelBuffers<T> buffers(placed[parts.panels], placed[parts.taken], terms * kPanel,
+                                parts.taken.count);
   for (std::int64_t i = 0; i < p.rows; i += kPackedRows) {
     for (std::int64_t c = 0; c < chunks; ++c) {
       const std::int64_t first = c * terms;
       const std::int64_t k = p.k - first < terms ? p.k - first : terms;
       const Product chunk{p.x, p.bias, p.y, p.activation, p.rows, k, p.n};
-      const PackedProduct<M> part = PartOf<M>(ctx, chunk, i);
+      const PackedProduct<M> part = PartOf<M>(ctx, chunk, placed[parts.left], i);
       left.Pack(ctx, part, first);
-      ChunkProduct<M, Y, Right>{part, right, buffers, sums, first, c + 1 == chunks}.Run(ctx);
+      ChunkProduct<M, Y, Right>{part, right, buffers, placed[parts.sums], first, c + 1 == chunks}
+          .Run(ctx);
     }
   }
 }

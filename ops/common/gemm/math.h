@@ -13,6 +13,7 @@
 //   kAccumulators    registers for sums in a tile
 #pragma once
 #include "anyop/simd.h"
+#include "ops/common/dot_bf16.h"
 #include "ops/common/gemm/lanes.h"
 #include "ops/common/registers.h"
 
@@ -82,8 +83,7 @@ struct DotMath {
     return {_mm512_set1_epi32(pair)};
   }
   [[gnu::always_inline]] static void Mac(F32& sum, Operand a, Operand b) {
-    sum.v =
-        _mm512_dpbf16_ps(sum.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v));
+    sum = AddDots(sum, a.v, b.v);
   }
 };
 #endif

@@ -43,14 +43,13 @@ inline void PackPanel(const T* weight, std::int64_t stride, std::int64_t rows, s
 template <class T>
 class PanelBuffers {
  public:
-  // memory: Bytes(pairs, count) bytes, aligned to 64.
-  PanelBuffers(char* memory, std::int64_t pairs, int count)
-      : panels_(reinterpret_cast<T*>(memory)), elements_(pairs * 2 * kPanel), count_(count) {
-    taken_ = reinterpret_cast<unsigned char*>(panels_ + elements_ * count);
+  // panels: `elements` of each of `count` buffers; taken: a byte for each.
+  PanelBuffers(T* panels, unsigned char* taken, std::int64_t elements, std::int64_t count)
+      : panels_(panels), elements_(elements), count_(count), taken_(taken) {
     std::memset(taken_, 0, std::size_t(count));
   }
   T* Take() const {
-    for (int i = 0;; i = i + 1 < count_ ? i + 1 : 0) {
+    for (std::int64_t i = 0;; i = i + 1 < count_ ? i + 1 : 0) {
       std::atomic_ref<unsigned char> taken(taken_[i]);
       if (!taken.exchange(1, std::memory_order_acquire)) return panels_ + i * elements_;
     }
@@ -63,20 +62,28 @@ class PanelBuffers {
 
  private:
   T* panels_;
-  std::int64_t elements_;
-  int count_;
+  std::int64_t elements_, count_;
   unsigned char* taken_;
 };
 
-// weight [n, k], rows `stride` apart, k >= 1. Workspace: that of MultiplyPacked, rounded up to 64,
-// and for each thread 64 * k2 * sizeof(T) + 1 bytes.
+template <class M, class N>
+struct PackingWorkspace : PackedWorkspace<typename M::Left, N> {
+  Part<typename M::Weight, N> panels;  // [threads][pairs][32][2]
+  Part<unsigned char, N> taken;        // [threads]
+  constexpr PackingWorkspace(N threads, N rows, N pairs)
+      : PackedWorkspace<typename M::Left, N>(rows, pairs),
+        panels(this->template Add<typename M::Weight>(threads * pairs * N(2 * kPanel))),
+        taken(this->template Add<unsigned char>(threads)) {}
+};
+
+// weight [n, k], rows `stride` apart, k >= 1.
 template <class M, class P, class W>
-inline void MultiplyPacking(const Context& ctx, const P& p, const W* weight, std::int64_t stride) {
+inline void MultiplyPacking(const Context& ctx, const P& p, const Placed& placed,
+                            const PackingWorkspace<M, std::int64_t>& parts, const W* weight,
+                            std::int64_t stride) {
   using T = typename M::Weight;
-  const std::int64_t packed = p.rows < kPackedRows ? p.rows : kPackedRows;
-  const std::int64_t bytes = packed * p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
-  const PanelBuffers<T> buffers(ctx.Workspace<char>(std::size_t(bytes + 63) / 64 * 64), p.pairs(),
-                                ctx.threads > 1 ? ctx.threads : 1);
+  const PanelBuffers<T> buffers(placed[parts.panels], placed[parts.taken], p.pairs() * 2 * kPanel,
+                                parts.taken.count);
   const auto multiply = [&](const auto& part, std::int64_t begin, std::int64_t end) {
     T* panel = buffers.Take();
     std::int64_t held = -1;  // the panel in the buffer
@@ -91,7 +98,7 @@ inline void MultiplyPacking(const Context& ctx, const P& p, const W* weight, std
     }
     buffers.Return(panel);
   };
-  ForPackedRows<M>(ctx, p, [&](const auto& part) {
+  ForPackedRows<M>(ctx, p, placed[parts.left], [&](const auto& part) {
     ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<T>(part.group, p.k),
                     [&](std::int64_t b, std::int64_t e) { multiply(part, b, e); });
   });

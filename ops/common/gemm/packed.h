@@ -7,12 +7,19 @@
 #include "ops/common/gemm/call.h"
 #include "ops/common/gemm/tile.h"
 #include "ops/common/transpose.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// Rows of x that are packed at a time; bounds the workspace: 2 * sizeof(Left) bytes for each pair.
+// Rows of x that are packed at a time; bounds the workspace.
 inline constexpr std::int64_t kPackedRows = 512;
+template <class Left, class N>
+struct PackedWorkspace : Workspace<N> {
+  Part<Left, N> left;  // [rows][pairs][2]
+  constexpr PackedWorkspace(N rows, N pairs)
+      : left(this->template Add<Left>(Min(rows, N(kPackedRows)) * pairs * N(2))) {}
+};
 // Packed rows that stay in the second level of cache while all panels pass.
 inline constexpr std::int64_t kGroupBytes = 256 << 10;
 
@@ -164,31 +171,32 @@ inline std::int64_t GroupRows(const Context& ctx, const P& p, std::int64_t rows,
   return (group + block - 1) / block * block;
 }
 
-// The product of the rows from `first` on, at most kPackedRows, to be packed into the workspace.
+// The product of the rows from `first` on, at most kPackedRows, to be packed to `left`.
 template <class M, class P>
-inline PackedProduct<M, P> PartOf(const Context& ctx, const P& p, std::int64_t first) {
+inline PackedProduct<M, P> PartOf(const Context& ctx, const P& p, typename M::Left* left,
+                                  std::int64_t first) {
   const std::int64_t rows = p.rows - first < kPackedRows ? p.rows - first : kPackedRows;
   const std::int64_t blocks = (rows + M::kRows - 1) / M::kRows;
   const std::int64_t block = (rows + blocks - 1) / blocks;
-  return {p,     ctx.Workspace<typename M::Left>(), first, rows,
-          block, GroupRows<M>(ctx, p, rows, block)};
+  return {p, left, first, rows, block, GroupRows<M>(ctx, p, rows, block)};
 }
 
 // Calls f(PackedProduct) for each run of at most kPackedRows rows of x, packed.
 template <class M, class F>
-inline void ForPackedRows(const Context& ctx, const Product& p, F&& f) {
+inline void ForPackedRows(const Context& ctx, const Product& p, typename M::Left* left, F&& f) {
   for (std::int64_t first = 0; first < p.rows; first += kPackedRows) {
-    const PackedProduct<M> part = PartOf<M>(ctx, p, first);
+    const PackedProduct<M> part = PartOf<M>(ctx, p, left, first);
     part.PackRowsOf(ctx, 0, [&](std::int64_t r) { return p.row<typename M::Weight>(r); });
     f(part);
   }
 }
 
-// weight [panels][k2][32][2]. Workspace: min(rows, 512) * k2 * 2 * sizeof(Left) bytes.
+// weight [panels][k2][32][2]; left: that of a PackedWorkspace.
 template <class M, class P>
-inline void MultiplyPacked(const Context& ctx, const P& p, const typename M::Weight* weight) {
+inline void MultiplyPacked(const Context& ctx, const P& p, typename M::Left* left,
+                           const typename M::Weight* weight) {
   const std::int64_t stride = p.pairs() * kPairElements<M>;
-  ForPackedRows<M>(ctx, p, [&](const auto& part) {
+  ForPackedRows<M>(ctx, p, left, [&](const auto& part) {
     if (part.rows <= M::kRows) {
       return ctx.ParallelFor(p.panels(), PanelGrain<typename M::Weight>(part.rows, p.k),
                              [&](std::int64_t b, std::int64_t e) { part.Stream(weight, b, e); });

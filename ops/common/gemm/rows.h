@@ -9,6 +9,7 @@
 
 #include "ops/common/gemm/call.h"
 #include "ops/common/gemm/tile.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -123,15 +124,21 @@ struct ProductOfCopies : Product {
     return reinterpret_cast<const T*>(copies + r * pitch);
   }
 };
-// Workspace: rows * (k * sizeof(T) + 128) bytes.
+template <class T, class N>
+struct CopiesWorkspace : Workspace<N> {
+  N pitch;               // bytes
+  Part<char, N> copies;  // [rows][pitch]
+  constexpr CopiesWorkspace(N rows, N k)
+      : pitch(LineBytes(k, sizeof(T)) + N(64)), copies(this->template Add<char>(rows * pitch)) {}
+};
 template <class T>
 inline ProductOfCopies CopyRows(const Context& ctx, const Product& p) {
-  char* copies = ctx.Workspace<char>();
-  const std::int64_t bytes = p.k * std::int64_t(sizeof(T)), pitch = (bytes + 63) / 64 * 64 + 64;
+  const CopiesWorkspace<T, std::int64_t> parts(p.rows, p.k);
+  char* copies = Placed(ctx, parts)[parts.copies];
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    std::memcpy(copies + r * pitch, p.row<T>(r), std::size_t(bytes));
+    std::memcpy(copies + r * parts.pitch, p.row<T>(r), std::size_t(p.k) * sizeof(T));
   }
-  return {p, copies, pitch};
+  return {p, copies, parts.pitch};
 }
 
 // At most kMaxRows rows of x.
