@@ -202,19 +202,19 @@ class BackwardRows {
     if (call_.dkey) AddToKeys(ds_, queries_, k_row_, dkeys_ + at * k_row_, a, b);
     if (!call_.dquery) return;
     ForSharedRanges(lane_, rows_, [&](int row, int rows, Lanes lanes) {
-      Multiply(Product{.a = {ds_, 1, kBackwardRows},
-                       .b = keys_ + at * k_row_,
-                       .b_row = k_row_,
-                       .k0 = lanes.begin,
-                       .k1 = lanes.end,
-                       .c = dqueries_,
-                       .c_row = k_row_,
-                       .add = true},
+      Multiply(FloatTileProduct{.a = {ds_, 1, kBackwardRows},
+                                .b = keys_ + at * k_row_,
+                                .b_row = k_row_,
+                                .k0 = lanes.begin,
+                                .k1 = lanes.end,
+                                .c = dqueries_,
+                                .c_row = k_row_,
+                                .add = true},
                row, rows, k_row_);
     });
   }
-  Product Scores(const float* keys, std::int64_t row, const float* rows_t, std::int64_t width,
-                 float* to) const {
+  FloatTileProduct Scores(const float* keys, std::int64_t row, const float* rows_t,
+                          std::int64_t width, float* to) const {
     return {.a = {keys, row, 1},
             .b = rows_t,
             .b_row = kBackwardRows,
@@ -228,14 +228,14 @@ class BackwardRows {
   void AddToKeys(const float* weights, const float* rows, std::int64_t width, float* sums, int a,
                  int b) const {
     ForSharedRanges(key_rows_ + a, b - a, [&](int key, int keys, Lanes run) {
-      Multiply(Product{.a = {weights, kBackwardRows, 1},
-                       .b = rows,
-                       .b_row = width,
-                       .k0 = run.begin,
-                       .k1 = run.end,
-                       .c = sums,
-                       .c_row = width,
-                       .add = true},
+      Multiply(FloatTileProduct{.a = {weights, kBackwardRows, 1},
+                                .b = rows,
+                                .b_row = width,
+                                .k0 = run.begin,
+                                .k1 = run.end,
+                                .c = sums,
+                                .c_row = width,
+                                .add = true},
                a + key, keys, width);
     });
   }

@@ -65,7 +65,7 @@ template <class M>
                                         const Tensor& y, const Tensor& z) {
   using T = typename M::Weight;
   const std::int64_t k = form == Form::kTN ? x.dim(0) : x.dim(1);
-  const Product p{x, nullptr, z, Activation::kNone, z.dim(0), k, z.dim(1)};
+  const DenseProduct<T> p{{nullptr, z, z.dim(1), Activation::kNone}, {x}, z.dim(0), k};
   // The ways differ in the order of their sums, so batch-invariant mode keeps to one.
   const bool is_few = !ctx.batch_invariant() && p.rows <= (form == Form::kNT ? kMaxRows : kFewRows);
   if (form == Form::kNT) {

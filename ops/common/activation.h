@@ -1,25 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 // The activations that a linear layer can apply to its f32 sums before they are rounded.
 #pragma once
+#include <cstddef>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "anyop/simd.h"
 
 namespace anyop::ops {
 
+// The words of a signature, in the order of Activation: the only list of them.
+#define ANYOP_ACTIVATIONS "'none' | 'relu' | 'relu2' | 'silu' | 'gelu' | 'gelu_tanh' | 'sigmoid'"
 enum class Activation { kNone, kRelu, kRelu2, kSilu, kGelu, kGeluTanh, kSigmoid };
+inline constexpr int kActivations = 7;
 
 inline namespace ANYOP_ISA {
 
+// "" beyond the last.
+constexpr std::string_view ActivationWord(int i) {
+  const std::string_view words = ANYOP_ACTIVATIONS;
+  std::size_t begin = 0;
+  while (true) {
+    begin = words.find('\'', begin);
+    if (begin == words.npos) return "";
+    const std::size_t end = words.find('\'', begin + 1);
+    if (i-- == 0) return words.substr(begin + 1, end - begin - 1);
+    begin = end + 1;
+  }
+}
+static_assert(ActivationWord(kActivations - 1) != "" && ActivationWord(kActivations) == "");
+static_assert(ActivationWord(int(Activation::kRelu2)) == "relu2" &&
+              ActivationWord(int(Activation::kGeluTanh)) == "gelu_tanh" &&
+              ActivationWord(int(Activation::kSigmoid)) == "sigmoid");
+
+// Calls f with each activation as a constant until it returns true.
+template <class F, int... kI>
+[[gnu::always_inline]] constexpr bool AnyActivation(F&& f, std::integer_sequence<int, kI...>) {
+  return (f(std::integral_constant<Activation, Activation(kI)>{}) || ...);
+}
+template <class F>
+[[gnu::always_inline]] constexpr bool AnyActivation(F&& f) {
+  return AnyActivation(f, std::make_integer_sequence<int, kActivations>{});
+}
+
 [[gnu::always_inline]] inline Activation ParseActivation(std::string_view word) {
-  if (word == "relu") return Activation::kRelu;
-  if (word == "relu2") return Activation::kRelu2;
-  if (word == "silu") return Activation::kSilu;
-  if (word == "gelu") return Activation::kGelu;
-  if (word == "gelu_tanh") return Activation::kGeluTanh;
-  if (word == "sigmoid") return Activation::kSigmoid;
-  return Activation::kNone;
+  Activation found = Activation::kNone;
+  AnyActivation([&](auto activation) [[gnu::always_inline]] {
+    constexpr std::string_view kWord = ActivationWord(int(activation.value));
+    if (word != kWord) return false;
+    found = activation.value;
+    return true;
+  });
+  return found;
 }
 
 // 1 + erf(x / sqrt(2)) = erfc(t), t = |x| / sqrt(2), for negative x, and 2 - erfc(t) otherwise.
@@ -62,23 +95,11 @@ template <Activation kActivation>
 // Calls f with the activation as a constant.
 template <class F>
 [[gnu::always_inline]] inline void VisitActivation(Activation activation, F&& f) {
-  using enum Activation;
-  switch (activation) {
-    case kNone:
-      return f(std::integral_constant<Activation, kNone>{});
-    case kRelu:
-      return f(std::integral_constant<Activation, kRelu>{});
-    case kRelu2:
-      return f(std::integral_constant<Activation, kRelu2>{});
-    case kSilu:
-      return f(std::integral_constant<Activation, kSilu>{});
-    case kGelu:
-      return f(std::integral_constant<Activation, kGelu>{});
-    case kGeluTanh:
-      return f(std::integral_constant<Activation, kGeluTanh>{});
-    case kSigmoid:
-      return f(std::integral_constant<Activation, kSigmoid>{});
-  }
+  AnyActivation([&](auto each) [[gnu::always_inline]] {
+    if (activation != each.value) return false;
+    f(each);
+    return true;
+  });
 }
 
 }  // namespace ANYOP_ISA

@@ -59,7 +59,7 @@ template <class F>
 // Vectors of a block: a pair of bf16 takes twice the instructions of a pair of f32, and fewer of
 // them are of the loop.
 template <class T>
-inline constexpr int kBlock = std::is_same_v<T, BF16> ? 8 : 4;
+inline constexpr int kVectorsOfBlock = std::is_same_v<T, BF16> ? 8 : 4;
 
 // z = op(x, y), element by element; y is one row for all where its rank is lower. Floats compute in
 // f32 lanes and round once, integers wrap.
@@ -76,7 +76,7 @@ template <class Op>
 #pragma GCC ivdep
         for (std::int64_t i = 0; i < n; ++i) c[i] = T(op(U(a[i]), U(b[i])));
       } else {
-        ForBlocks<kBlock<T>>(n, [&](std::int64_t i, auto count, auto block) {
+        ForBlocks<kVectorsOfBlock<T>>(n, [&](std::int64_t i, auto count, auto block) {
           F32 u[block], v[block];
           LoadBlock(u, a + i, count);
           LoadBlock(v, b + i, count);

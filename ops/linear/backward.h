@@ -64,11 +64,11 @@ inline void LinearGradients(const Context& ctx, const Tensor& dy, const Tensor& 
   using T = typename M::Weight;
   const std::int64_t rows = x.rows(), n = weight.dim(0), k = weight.dim(1);
   if (dx && rows && k) {
-    const Product p{dy, nullptr, *dx, Activation::kNone, rows, n, k};
+    const DenseProduct<T, NoRows> p{{nullptr, *dx, k, Activation::kNone}, {}, rows, n};
     MultiplyChunks<M>(ctx, p, LeftRows<U>{Rows<U>(dy)}, RightRows<T>{Rows<T>(weight)});
   }
   if (dweight && n && k) {
-    const Product p{dy, nullptr, *dweight, Activation::kNone, n, rows, k};
+    const DenseProduct<T, NoRows> p{{nullptr, *dweight, k, Activation::kNone}, {}, n, rows};
     MultiplyChunks<M>(ctx, p, LeftColumns<U>{Rows<U>(dy)}, RightRows<T>{Rows<T>(x)});
   }
   if (dbias && n) SumRows<U, T>(ctx, dy, *dbias);

@@ -54,11 +54,13 @@ constexpr const Kernel* kKernels[] = {&linear_avx512_dot,
 
 extern constinit const Op linear{
     .signature =
-        "linear(x: T[..., k], weight: T[n, k], bias: T[n]?, activation: 'none' | 'relu' | 'relu2' "
-        "| 'silu' | 'gelu' | 'gelu_tanh' | 'sigmoid' = 'none', output: 'same' = 'same') "
+        "linear(x: T[..., k], weight: T[n, k], bias: T[n]?, "
+        "activation: " ANYOP_ACTIVATIONS
+        " = 'none', output: 'same' = 'same') "
         "-> (y: T[..., n]) where T in f32 | f16 | bf16\n"
-        "linear(x: T[..., k], weight: T[n, k], bias: T[n]?, activation: 'none' | 'relu' | 'relu2' "
-        "| 'silu' | 'gelu' | 'gelu_tanh' | 'sigmoid' = 'none', output: 'f32') "
+        "linear(x: T[..., k], weight: T[n, k], bias: T[n]?, "
+        "activation: " ANYOP_ACTIVATIONS
+        " = 'none', output: 'f32') "
         "-> (y: f32[..., n]) where T in f32 | f16 | bf16",
     .gradient = "linear_backward",
     .flops = "2 * rows(x) * n * k",

@@ -34,19 +34,20 @@ constexpr SizeText LinearPackedBytes() {
 template <class M>
 void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const Tensor* bias,
                std::string_view activation, std::string_view, const Tensor& y) {
-  const Product p{x, bias, y, ParseActivation(activation), x.rows(), x.row_size(), weight.dim(0)};
+  using T = typename M::Weight;
+  const DenseProduct<T> p{
+      {bias, y, weight.dim(0), ParseActivation(activation)}, {x}, x.rows(), x.row_size()};
   if (p.rows == 0 || p.n == 0) return;
   // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
   if (p.rows <= kMaxRows && !ctx.batch_invariant()) {
-    using T = typename M::Weight;
     if constexpr (kCopiesRows<M>) {
       if (p.rows > 2 && p.k >= kCopiedTerms) {
-        return MultiplyByRows<M>(ctx, CopyRows<T>(ctx, p), weight);
+        return MultiplyByRows<M>(ctx, CopyRows(ctx, p), weight);
       }
     }
     return MultiplyByRows<M>(ctx, p, weight);
   }
-  const PackingWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.pairs());
+  const PackingWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.steps());
   MultiplyPacking<M>(ctx, p, Placed(ctx, parts), parts, weight.base<const typename M::Weight>(),
                      weight.stride(0));
 }
@@ -55,9 +56,11 @@ template <class M>
 void RunLinearPacked(const Context& ctx, const Tensor& x, const Tensor& packed,
                      std::int64_t features, const Tensor* bias, std::string_view activation,
                      std::string_view, const Tensor& y) {
-  const Product p{x, bias, y, ParseActivation(activation), x.rows(), x.row_size(), features};
+  using T = typename M::Weight;
+  const DenseProduct<T> p{
+      {bias, y, features, ParseActivation(activation)}, {x}, x.rows(), x.row_size()};
   if (p.rows == 0 || p.n == 0) return;
-  const PackedWorkspace<typename M::Left, std::int64_t> parts(p.rows, p.pairs());
+  const PackedWorkspace<typename M::Left, std::int64_t> parts(p.rows, p.steps());
   MultiplyPacked<M>(ctx, p, Placed(ctx, parts)[parts.left],
                     packed.base<const typename M::Weight>());
 }

@@ -76,12 +76,12 @@ void CheckPadding(const Context&, const Tensor& x, const Tensor& packed, std::in
 extern constinit const Op linear_packed{
     .signature =
         "linear_packed(x: T[..., k], packed: dense T[n32, k2, 32, 2], features: int, "
-        "bias: T[features]?, activation: 'none' | 'relu' | 'relu2' | 'silu' | 'gelu' | 'gelu_tanh' "
-        "| 'sigmoid' = 'none', output: 'same' = 'same') -> (y: T[..., features]) "
+        "bias: T[features]?, activation: " ANYOP_ACTIVATIONS
+        " = 'none', output: 'same' = 'same') -> (y: T[..., features]) "
         "where T in f32 | f16 | bf16, n32 == ceil_div(features, 32), k2 == ceil_div(k, 2)\n"
         "linear_packed(x: T[..., k], packed: dense T[n32, k2, 32, 2], features: int, "
-        "bias: T[features]?, activation: 'none' | 'relu' | 'relu2' | 'silu' | 'gelu' | 'gelu_tanh' "
-        "| 'sigmoid' = 'none', output: 'f32') -> (y: f32[..., features]) "
+        "bias: T[features]?, activation: " ANYOP_ACTIVATIONS
+        " = 'none', output: 'f32') -> (y: f32[..., features]) "
         "where T in f32 | f16 | bf16, n32 == ceil_div(features, 32), k2 == ceil_div(k, 2)",
     .flops = "2 * rows(x) * features * k",
     .kernels = kKernels,

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "anyop/scope.h"
+#include "ops/common/activation.h"
 
 namespace anyop::optest {
 namespace {
@@ -143,7 +144,8 @@ TEST(Linear, GivesTheActivationOfTheBiasForNoTerms) {
 
 TEST(Linear, KeepsNaNInItsRow) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
-  for (const char* activation : {"none", "relu", "relu2", "silu", "gelu", "gelu_tanh", "sigmoid"}) {
+  for (int word = 0; word < ops::kActivations; ++word) {
+    const std::string activation(ops::ActivationWord(word));
     for (double odd : {nan, infinity}) {
       Call call = Example(DType::kF32, 3, 35, 21);
       Array x = call.array("x");

@@ -17,11 +17,12 @@ namespace {
 
 template <class F>
 void Decode(const Context& ctx, const Tensor& weight, const Tensor& x) {
-  const std::int64_t blocks = x.dim(1) / kBlock;
+  const std::int64_t blocks = x.dim(1) / kBlockElements;
   ctx.ForRows(x, [&](std::int64_t r) {
     const auto* from = weight.base<const std::uint8_t>() + r * blocks * F::kBytes;
     float* to = x.base<float>() + x.row_offset(r);
-    for (std::int64_t b = 0; b < blocks; ++b) DecodeBlock<F>(from + b * F::kBytes, to + b * kBlock);
+    for (std::int64_t b = 0; b < blocks; ++b)
+      DecodeBlock<F>(from + b * F::kBytes, to + b * kBlockElements);
   });
 }
 

@@ -27,14 +27,16 @@ struct RightBlocks {
   template <class F>
   [[gnu::noinline]] void PackDecoded(std::int64_t first, std::int64_t count, std::int64_t column,
                                      std::int64_t columns, float* out) const {
-    alignas(64) float decoded[kPanel][kBlock];
+    alignas(64) float decoded[kPanel][kBlockElements];
     const std::int64_t end = first + count;
     for (std::int64_t l = first; l < end;) {
-      const std::int64_t block = l / kBlock, next = std::min((block + 1) * kBlock, end);
+      const std::int64_t block = l / kBlockElements,
+                         next = std::min((block + 1) * kBlockElements, end);
       for (std::int64_t j = 0; j < columns; ++j) {
         DecodeBlock<F>(weight + ((column + j) * blocks + block) * F::kBytes, decoded[j]);
       }
-      PackPanel(decoded[0] + l % kBlock, kBlock, columns, next - l, out + (l - first) * kPanel);
+      PackPanel(decoded[0] + l % kBlockElements, kBlockElements, columns, next - l,
+                out + (l - first) * kPanel);
       l = next;
     }
   }

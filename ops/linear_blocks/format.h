@@ -9,8 +9,8 @@
 
 namespace anyop::ops {
 
-inline constexpr int kBlock = 32;  // elements
-inline constexpr int kGroup = 16;  // rows that are packed together
+inline constexpr int kBlockElements = 32;  // elements
+inline constexpr int kGroupRows = 16;      // rows that are packed together
 
 // kBytes     of a block in a row: kNumbers f16 numbers (d, then m), then the quants
 // kBits      of a quant; 4-bit quants j and 16 + j share byte j, low bits first
@@ -27,7 +27,7 @@ struct Q8_0 {
 
 // Bytes of 16 packed blocks, one of each row: numbers first.
 template <class F>
-inline constexpr std::int64_t kGroupBlockBytes = kGroup* F::kBytes;
+inline constexpr std::int64_t kGroupBlockBytes = kGroupRows* F::kBytes;
 inline constexpr std::int64_t kMostGroupBlockBytes = kGroupBlockBytes<Q8_0>;  // of any format
 
 inline namespace ANYOP_ISA {
@@ -53,13 +53,13 @@ inline void DecodeBlock(const std::uint8_t* block, float* x) {
   const float m = F::kNumbers > 1 ? ReadNumber(block, 1) : 0;
   const std::uint8_t* q = block + 2 * F::kNumbers;
   if constexpr (F::kBits == 8) {
-    for (int j = 0; j < kBlock; ++j) x[j] = d * float(std::int8_t(q[j]));
+    for (int j = 0; j < kBlockElements; ++j) x[j] = d * float(std::int8_t(q[j]));
   } else {
-    for (int j = 0; j < kBlock / 2; ++j) {
+    for (int j = 0; j < kBlockElements / 2; ++j) {
       const float low = d * float((q[j] & 15) - F::kOffset);
       const float high = d * float((q[j] >> 4) - F::kOffset);
       x[j] = F::kNumbers > 1 ? low + m : low;
-      x[j + kBlock / 2] = F::kNumbers > 1 ? high + m : high;
+      x[j + kBlockElements / 2] = F::kNumbers > 1 ? high + m : high;
     }
   }
 }

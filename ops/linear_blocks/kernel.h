@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "anyop/op.h"
+#include "ops/common/elementwise.h"
 #include "ops/common/gemm/pack.h"
 #include "ops/linear_blocks/exact.h"
 #include "ops/linear_blocks/pack.h"
@@ -55,7 +56,7 @@ constexpr SizeText QuantizedBytes() {
 }
 // Of products with decoded blocks too.
 constexpr SizeText BlocksBytes() {
-  const SizeText k = SizeText(kBlock) * "g";
+  const SizeText k = SizeText(kBlockElements) * "g";
   const SizeText exact =
       ChunksWorkspace<PairMath<float>, SizeText>("threads", "rows(x)", k, "n").bytes();
   return Max(QuantizedBytes(), exact);
@@ -67,7 +68,7 @@ struct BlocksProduct {
   const Tensor& y;     // [rows, n]
   std::int64_t rows, blocks, n;
 
-  std::int64_t groups() const { return (n + kGroup - 1) / kGroup; }
+  std::int64_t groups() const { return (n + kGroupRows - 1) / kGroupRows; }
 };
 
 template <class T>
@@ -87,20 +88,13 @@ inline void QuantizeRows(const Context& ctx, const BlocksProduct& p, std::int64_
 template <class T>
 inline void StoreGroup(const BlocksProduct& p, const float* sums, std::int64_t first,
                        std::int64_t rows, std::int64_t group) {
-  const std::int64_t column = group * kGroup,
-                     columns = std::min<std::int64_t>(p.n - column, kGroup);
+  const std::int64_t column = group * kGroupRows,
+                     columns = std::min<std::int64_t>(p.n - column, kGroupRows);
   const T* bias = p.bias ? p.bias->base<const T>() + column : nullptr;
   for (std::int64_t r = 0; r < rows; ++r) {
-    StoreRow<Activation::kNone>(sums + r * kGroup, bias,
+    StoreRow<Activation::kNone>(sums + r * kGroupRows, bias,
                                 p.y.base<T>() + p.y.row_offset(first + r) + column, columns);
   }
-}
-
-template <class Fn>
-inline void VisitFloat(DType type, Fn&& f) {
-  if (type == DType::kF32) return f(float{});
-  if (type == DType::kF16) return f(F16{});
-  f(BF16{});
 }
 
 // take(group, buffer) returns the packed group; ahead as in MultiplyGroup; x: that of a
@@ -113,10 +107,11 @@ inline void MultiplyQuantized(const Context& ctx, const BlocksProduct& p, Quanti
     const std::int64_t rows = std::min(kQuantizedRows, p.rows - first);
     VisitFloat(p.x.type(),
                [&](auto zero) { QuantizeRows<decltype(zero)>(ctx, p, first, rows, x); });
-    const double ns = group_bytes / 25 + double(p.blocks * kBlock * kGroup * rows) / 300 + 20;
+    const double ns =
+        group_bytes / 25 + double(p.blocks * kBlockElements * kGroupRows * rows) / 300 + 20;
     ctx.ParallelFor(p.groups(), std::int64_t(2000 / ns) + 1, [&](std::int64_t b, std::int64_t e) {
       take(b, e, [&](std::int64_t group, const char* w) {
-        alignas(64) float sums[kTileRows * kGroup];
+        alignas(64) float sums[kTileRows * kGroupRows];
         ForTiles(0, rows, [&](std::int64_t i, auto count) {
           MultiplyGroup<F, count.value>(w, x + i * p.blocks, p.blocks, ahead, sums);
           VisitFloat(p.x.type(), [&](auto zero) {
@@ -151,13 +146,13 @@ inline void MultiplyStripRows(const Context& ctx, const BlocksProduct& p, const 
   const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
   const std::int64_t grain = std::int64_t(2000 / (double(bytes) / 25 + 20)) + 1;
   ctx.ParallelFor(p.groups(), grain, [&](std::int64_t b, std::int64_t e) {
-    alignas(64) float sums[kGroup];
+    alignas(64) float sums[kGroupRows];
     for (std::int64_t i = b; i < e; ++i) {
-      const std::int64_t row = std::min(i * kGroup, p.n - kGroup);
+      const std::int64_t row = std::min(i * kGroupRows, p.n - kGroupRows);
       const char* w = weight + row * p.blocks * F::kBytes;
       MultiplyStrips<F>(w, p.blocks, strips, w + bytes, sums);
       VisitFloat(p.x.type(), [&](auto zero) {
-        StoreGroup<decltype(zero)>(p, sums + (i * kGroup - row), 0, 1, i);
+        StoreGroup<decltype(zero)>(p, sums + (i * kGroupRows - row), 0, 1, i);
       });
     }
   });
@@ -167,7 +162,7 @@ inline void MultiplyStripRows(const Context& ctx, const BlocksProduct& p, const 
 // next comes into cache.
 template <class F>
 inline void MultiplyBlockRows(const Context& ctx, const BlocksProduct& p, const char* weight) {
-  if (p.rows == 1 && p.n >= kGroup && p.blocks >= kParts) {
+  if (p.rows == 1 && p.n >= kGroupRows && p.blocks >= kParts) {
     return MultiplyStripRows<F>(ctx, p, weight);
   }
   const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
@@ -180,7 +175,7 @@ inline void MultiplyBlockRows(const Context& ctx, const BlocksProduct& p, const 
                          char* buffer = buffers.Take();
                          for (std::int64_t i = b; i < e; ++i) {
                            const char* w = weight + i * bytes;
-                           PackGroup<F>(w, std::min<std::int64_t>(p.n - i * kGroup, kGroup),
+                           PackGroup<F>(w, std::min<std::int64_t>(p.n - i * kGroupRows, kGroupRows),
                                         p.blocks, p.blocks, w + bytes, buffer);
                            multiply(i, buffer);
                          }
@@ -188,15 +183,15 @@ inline void MultiplyBlockRows(const Context& ctx, const BlocksProduct& p, const 
                        });
 }
 
-inline BlocksProduct ProductOf(const Tensor& x, const Tensor* bias, const Tensor& y,
-                               std::int64_t n) {
-  return {x, bias, y, x.rows(), x.row_size() / kBlock, n};
+inline BlocksProduct BlocksProductOf(const Tensor& x, const Tensor* bias, const Tensor& y,
+                                     std::int64_t n) {
+  return {x, bias, y, x.rows(), x.row_size() / kBlockElements, n};
 }
 
 inline void RunLinearBlocksQuantized(const Context& ctx, const Tensor& x, const Tensor& weight,
                                      const Tensor* bias, std::string_view, std::string_view format,
                                      const Tensor& y) {
-  const BlocksProduct p = ProductOf(x, bias, y, weight.dim(0));
+  const BlocksProduct p = BlocksProductOf(x, bias, y, weight.dim(0));
   if (p.rows == 0 || p.n == 0) return;
   VisitFormat(format,
               [&](auto f) { MultiplyBlockRows<decltype(f)>(ctx, p, weight.base<const char>()); });
@@ -206,19 +201,20 @@ inline void RunLinearBlocks(const Context& ctx, const Tensor& x, const Tensor& w
                             const Tensor* bias, std::string_view input, std::string_view format,
                             const Tensor& y) {
   if (input == "q8") return RunLinearBlocksQuantized(ctx, x, weight, bias, input, format, y);
-  const Product p{x, bias, y, Activation::kNone, x.rows(), x.row_size(), weight.dim(0)};
-  if (p.rows == 0 || p.n == 0) return;
-  const RightBlocks right{weight.base<const std::uint8_t>(), p.k / kBlock, format};
+  const std::int64_t rows = x.rows(), k = x.row_size(), n = weight.dim(0);
+  if (rows == 0 || n == 0) return;
+  const RightBlocks right{weight.base<const std::uint8_t>(), k / kBlockElements, format};
   VisitFloat(x.type(), [&](auto zero) {
     using T = decltype(zero);
-    MultiplyChunks<PairMath<float>, T>(ctx, p, LeftRows<T>{Rows<T>(x)}, right);
+    const DenseProduct<T, NoRows> p{{bias, y, n, Activation::kNone}, {}, rows, k};
+    MultiplyChunks<PairMath<float>>(ctx, p, LeftRows<T>{Rows<T>(x)}, right);
   });
 }
 
 inline void RunLinearBlocksPacked(const Context& ctx, const Tensor& x, const Tensor& packed,
                                   std::int64_t features, const Tensor* bias,
                                   std::string_view format, const Tensor& y) {
-  const BlocksProduct p = ProductOf(x, bias, y, features);
+  const BlocksProduct p = BlocksProductOf(x, bias, y, features);
   if (p.rows == 0 || p.n == 0) return;
   VisitFormat(format, [&](auto f) {
     MultiplyPackedBlocks<decltype(f)>(ctx, p, packed.base<const char>());

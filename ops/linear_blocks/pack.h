@@ -35,7 +35,7 @@ template <class Row>
   _mm512_storeu_si512(out + 192, _mm512_unpackhi_epi64(high[0], high[1]));
 #else
 #pragma GCC unroll 4
-  for (int r = 0; r < kGroup; r += 4) {
+  for (int r = 0; r < kGroupRows; r += 4) {
     Square<std::int32_t, 16>::Transpose([&](int i) { return row(r + i); }, out + r * 4, 64);
   }
 #endif
@@ -60,15 +60,15 @@ template <class F>
     _mm256_storeu_si256(numbers + 1, _mm512_cvtepi32_epi16(_mm512_srli_epi32(starts, 16)));
   }
 #else
-  for (int r = 0; r < kGroup; ++r) {
+  for (int r = 0; r < kGroupRows; ++r) {
     for (int i = 0; i < F::kNumbers; ++i) {
-      std::memcpy(out + 2 * (i * kGroup + r), row(r) + 2 * i, 2);
+      std::memcpy(out + 2 * (i * kGroupRows + r), row(r) + 2 * i, 2);
     }
   }
 #endif
 #pragma GCC unroll 2
   for (int at_byte = kHead; at_byte < F::kBytes; at_byte += 16) {
-    TransposeRows([&](int r) { return row(r) + at_byte; }, out + at_byte * kGroup);
+    TransposeRows([&](int r) { return row(r) + at_byte; }, out + at_byte * kGroupRows);
   }
 }
 
@@ -80,7 +80,7 @@ template <class F>
   const std::int64_t row_bytes = row_blocks * F::kBytes;
   for (std::int64_t b = 0; b < blocks; ++b, out += kGroupBlockBytes<F>) {
     const char* block = weight + b * F::kBytes;
-    if (rows == kGroup) {
+    if (rows == kGroupRows) {
 #pragma GCC unroll 16
       for (int line = 0; line < kGroupBlockBytes<F>; line += 64) {
         __builtin_prefetch(ahead + line, 0, 2);
@@ -88,7 +88,7 @@ template <class F>
       ahead += kGroupBlockBytes<F>;
       PackBlock<F>(block, row_bytes, out);
     } else {
-      char padded[kGroup][F::kBytes] = {};
+      char padded[kGroupRows][F::kBytes] = {};
       for (int r = 0; r < rows; ++r) std::memcpy(padded[r], block + r * row_bytes, F::kBytes);
       PackBlock<F>(padded[0], F::kBytes, out);
     }

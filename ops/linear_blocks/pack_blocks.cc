@@ -29,7 +29,7 @@ void Pack(const Context& ctx, const Tensor& weight, const Tensor& packed) {
   ctx.ParallelFor(packed.dim(0), 20000 / (bytes + 1) + 1, [&](std::int64_t b, std::int64_t e) {
     for (std::int64_t a = b; a < e; ++a) {
       const char* from = weight.base<const char>() + a * bytes;
-      const std::int64_t rows = std::min<std::int64_t>(n - a * kGroup, kGroup);
+      const std::int64_t rows = std::min<std::int64_t>(n - a * kGroupRows, kGroupRows);
       if (is_dense) PackGroup<F>(from, rows, blocks, blocks, from + bytes, packed.at<char>(a, 0));
       for (std::int64_t i = 0; i < blocks && !is_dense; ++i) {
         PackGroup<F>(from + i * F::kBytes, rows, blocks, 1, from, packed.at<char>(a, i));

@@ -25,7 +25,7 @@ inline void WriteNumber(std::uint8_t* block, int i, float v) {
 
 inline void QuantizeBlock(const float* x, std::uint8_t* out, Q4_0) {
   float largest = x[0];
-  for (int j = 1; j < kBlock; ++j) {
+  for (int j = 1; j < kBlockElements; ++j) {
     if (std::fabs(x[j]) > std::fabs(largest)) largest = x[j];
   }
   const float d = largest / -8, inverse = InverseOf(d);
@@ -35,7 +35,7 @@ inline void QuantizeBlock(const float* x, std::uint8_t* out, Q4_0) {
 }
 
 inline void QuantizeBlock(const float* x, std::uint8_t* out, Q4_1) {
-  const auto [low, high] = std::minmax_element(x, x + kBlock);
+  const auto [low, high] = std::minmax_element(x, x + kBlockElements);
   const float m = *low, d = (*high - m) / 15, inverse = InverseOf(d);
   const auto quant = [&](float v) { return TruncateTo((v - m) * inverse + 0.5f, 0, 15); };
   WriteNumber(out, 0, d);
@@ -45,10 +45,10 @@ inline void QuantizeBlock(const float* x, std::uint8_t* out, Q4_1) {
 
 inline void QuantizeBlock(const float* x, std::uint8_t* out, Q8_0) {
   float largest = 0;
-  for (int j = 0; j < kBlock; ++j) largest = std::max(largest, std::fabs(x[j]));
+  for (int j = 0; j < kBlockElements; ++j) largest = std::max(largest, std::fabs(x[j]));
   const float d = largest / 127, inverse = InverseOf(d);
   WriteNumber(out, 0, d);
-  for (int j = 0; j < kBlock; ++j) {
+  for (int j = 0; j < kBlockElements; ++j) {
     const float v = x[j] * inverse;
     out[2 + j] = std::uint8_t(TruncateTo(v + std::copysign(0.5f, v), -127, 127));
   }

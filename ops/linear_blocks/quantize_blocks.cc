@@ -22,14 +22,14 @@ namespace {
 
 template <class F>
 void Quantize(const Context& ctx, const Tensor& x, const Tensor& weight) {
-  const std::int64_t blocks = x.dim(1) / kBlock;
+  const std::int64_t blocks = x.dim(1) / kBlockElements;
   ctx.ForRows(
       x,
       [&](std::int64_t r) {
         const float* from = x.base<const float>() + x.row_offset(r);
         auto* to = weight.base<std::uint8_t>() + weight.row_offset(r);
         for (std::int64_t b = 0; b < blocks; ++b)
-          QuantizeBlock(from + b * kBlock, to + b * F::kBytes, F{});
+          QuantizeBlock(from + b * kBlockElements, to + b * F::kBytes, F{});
       },
       2);
 }

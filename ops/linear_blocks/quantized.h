@@ -12,7 +12,7 @@ namespace anyop::ops {
 
 // x[j] is about d * q[j].
 struct QuantizedBlock {
-  std::int8_t q[kBlock];
+  std::int8_t q[kBlockElements];
   float d;
   std::int32_t sum;  // of q
   float d_sum;       // d * sum
@@ -33,8 +33,8 @@ inline namespace ANYOP_ISA {
 // Block b goes to out[b * stride].
 template <class T>
 inline void QuantizeRow(const T* x, std::int64_t blocks, QuantizedBlock* out, std::int64_t stride) {
-  constexpr int kVectors = kBlock / kLanes;
-  for (std::int64_t b = 0; b < blocks; ++b, x += kBlock, out += stride) {
+  constexpr int kVectors = kBlockElements / kLanes;
+  for (std::int64_t b = 0; b < blocks; ++b, x += kBlockElements, out += stride) {
     F32 v[kVectors], largest = Zero();
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) {

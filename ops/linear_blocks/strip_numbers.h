@@ -106,7 +106,7 @@ template <class F>
 class Numbers {
  public:
   ANYOP_LANE_FN void Begin(const char* w, std::int64_t stride) {
-    for (int row = 0; row < kGroup; row += 4) Copy(w + row * stride, stride, now_ + row);
+    for (int row = 0; row < kGroupRows; row += 4) Copy(w + row * stride, stride, now_ + row);
   }
   ANYOP_LANE_FN void Read(const char*, const char* next, std::int64_t stride, int row) {
     Copy(next, stride, then_ + row);
@@ -114,10 +114,10 @@ class Numbers {
   ANYOP_LANE_FN void Spread() {}
   ANYOP_LANE_FN void Advance() { std::swap(now_, then_); }
   ANYOP_LANE_FN F32 d(int b, int v) const {
-    return Load(now_ + b * F::kNumbers * kGroup + v * kLanes);
+    return Load(now_ + b * F::kNumbers * kGroupRows + v * kLanes);
   }
   ANYOP_LANE_FN F32 m(int b, int v) const {
-    return Load(now_ + (b * F::kNumbers + 1) * kGroup + v * kLanes);
+    return Load(now_ + (b * F::kNumbers + 1) * kGroupRows + v * kLanes);
   }
 
  private:
@@ -129,7 +129,7 @@ class Numbers {
   }
   ANYOP_LANE_FN static void Copy(const char* p, std::int64_t stride, F16* to) {
 #pragma GCC unroll 4
-    for (int b = 0; b < kParts; ++b, p += F::kBytes, to += F::kNumbers * kGroup) {
+    for (int b = 0; b < kParts; ++b, p += F::kBytes, to += F::kNumbers * kGroupRows) {
       std::uint32_t w[4] = {};
       for (int r = 0; r < 4; ++r) std::memcpy(&w[r], p + r * stride, 2 * F::kNumbers);
       if constexpr (F::kNumbers == 1) {
@@ -137,12 +137,12 @@ class Numbers {
       } else {
         constexpr std::uint32_t kLow = 0xffff, kHigh = 0xffff0000;
         Write(to, (w[0] & kLow) | w[1] << 16, (w[2] & kLow) | w[3] << 16);
-        Write(to + kGroup, w[0] >> 16 | (w[1] & kHigh), w[2] >> 16 | (w[3] & kHigh));
+        Write(to + kGroupRows, w[0] >> 16 | (w[1] & kHigh), w[2] >> 16 | (w[3] & kHigh));
       }
     }
   }
 
-  F16 buffers_[2][kParts * F::kNumbers * kGroup];  // [block][number][16 rows]
+  F16 buffers_[2][kParts * F::kNumbers * kGroupRows];  // [block][number][16 rows]
   F16 *now_ = buffers_[0], *then_ = buffers_[1];
 };
 

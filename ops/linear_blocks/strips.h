@@ -48,7 +48,7 @@ inline void ArrangeStrips(const QuantizedBlock* x, std::int64_t blocks, StripOfX
     for (int b = 0; b < kParts; ++b) {
       const QuantizedBlock& block = x[FirstOfStrip(s, blocks) + b];
       if constexpr (kHasHalves<F>) {
-        std::memcpy(strip.q[0] + kBlock * b, block.q, kBlock);
+        std::memcpy(strip.q[0] + kBlockElements * b, block.q, kBlockElements);
         strip.start[b / (kParts / 2)][b % (kParts / 2) * 8] = -kOffset * block.sum;
       } else {
         std::memcpy(strip.q[0] + 16 * b, block.q, 16);
@@ -97,7 +97,7 @@ template <class F>
 template <class F>
 [[gnu::noinline]] void MultiplyStrips(const char* w, std::int64_t blocks, const StripOfX* x,
                                       const char* ahead, float* sums) {
-  constexpr int kV = kGroup / kLanes;
+  constexpr int kV = kGroupRows / kLanes;
   const std::int64_t stride = blocks * F::kBytes;
   F32 sum[kV];
   for (F32& s : sum) s = Zero();
@@ -129,10 +129,10 @@ template <class F>
   };
   const auto prefetch = [&] {
 #pragma GCC unroll 64
-    for (int line = 0; line < kGroup * kParts * F::kBytes; line += 64) {
+    for (int line = 0; line < kGroupRows * kParts * F::kBytes; line += 64) {
       __builtin_prefetch(ahead + line, 0, 2);
     }
-    ahead += kGroup * kParts * F::kBytes;
+    ahead += kGroupRows * kParts * F::kBytes;
   };
   for (std::int64_t s = 0; s < blocks / kParts; ++s) {
     prefetch();

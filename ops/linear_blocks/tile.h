@@ -58,7 +58,7 @@ template <class F>
 template <class F, int kR>
 [[gnu::noinline]] void MultiplyGroup(const char* w, const QuantizedBlock* x, std::int64_t blocks,
                                      std::int64_t ahead, float* sums) {
-  constexpr int kV = kGroup / kLanes;
+  constexpr int kV = kGroupRows / kLanes;
   F32 sum[kR][kV];
 #pragma GCC unroll 8
   for (int i = 0; i < kR; ++i) {
@@ -72,20 +72,20 @@ template <class F, int kR>
     for (int v = 0; v < kV; ++v) {
       const auto* numbers = reinterpret_cast<const F16*>(w) + v * kLanes;
       I32 q[8];
-      LoadQuants<F>(w + 2 * F::kNumbers * kGroup + v * 4 * kLanes, q);
+      LoadQuants<F>(w + 2 * F::kNumbers * kGroupRows + v * 4 * kLanes, q);
       const F32 d = Load(numbers);
 #pragma GCC unroll 8
       for (int i = 0; i < kR; ++i) {
         F32& s = sum[i][v];
         s = Fma(ToF32(DotBlock<F>(q, x[i])), d * Set(x[i].d), s);
-        if constexpr (F::kNumbers > 1) s = Fma(Load(numbers + kGroup), Set(x[i].d_sum), s);
+        if constexpr (F::kNumbers > 1) s = Fma(Load(numbers + kGroupRows), Set(x[i].d_sum), s);
       }
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kR; ++i) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kV; ++v) Store(sums + i * kGroup + v * kLanes, sum[i][v]);
+    for (int v = 0; v < kV; ++v) Store(sums + i * kGroupRows + v * kLanes, sum[i][v]);
   }
 }
 

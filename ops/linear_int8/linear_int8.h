@@ -49,20 +49,31 @@ constexpr SizeText PackedBytesWorkspaceBytes() {
 
 // y = f32(A) * weight_scale * x_scale + bias, A = bytes of x times bytes of weights: in this order
 // x near the largest float does not overflow on the way.
-struct BytesProduct : Product {
+struct BytesProduct {
+  using Sum = std::int32_t;
+  using Element = std::int8_t;
+  const Tensor& x;            // [rows, k]
   const Tensor* given_scale;  // of x, where x is bytes already
   const float* weight_scale;  // [n]
+  const Tensor* bias;         // [n]
+  const Tensor& y;            // [rows, n]
+  std::int64_t rows, k, n;
   // For each row of x:
   float* scale;
   std::uint32_t* offset;  // what its sums are too large by
   std::int8_t* bytes;     // the bytes of at most kPackedRows rows, from a multiple of it on
 
-  std::int64_t pairs() const { return (k + 3) / 4; }
-  std::int64_t pitch() const { return PitchOfBytes(k); }
-  template <class T>
-  const T* row(std::int64_t r) const {
-    return reinterpret_cast<const T*>(bytes + r % kPackedRows * pitch());
-  }
+  std::int64_t steps() const { return CeilDiv(k, 4); }
+  std::int64_t panels() const { return CeilDiv(n, kPanel); }
+  const std::int8_t* row(std::int64_t r) const { return Bytes(r); }
+  std::int8_t* Bytes(std::int64_t r) const { return bytes + r % kPackedRows * PitchOfBytes(k); }
+
+  template <class M>
+  void PrepareRow(std::int64_t r) const;
+  template <class Part>
+  void PackRows(const Context& ctx, const Part& part) const;
+  void StorePanel(const std::int32_t* sums, std::int64_t first, std::int64_t rows,
+                  std::int64_t panel) const;
 };
 
 // As PackPanel of floats: out[z][j] = bytes 4 z ... 4 z + 3 of row j; zero where out of range.
@@ -88,34 +99,33 @@ inline void PackPanel(const std::int8_t* weight, std::int64_t stride, std::int64
   }
 }
 
-template <class T>
-[[gnu::noinline]] inline void StorePanel(const BytesProduct& p, const float* sums,
-                                         std::int64_t first, std::int64_t rows,
-                                         std::int64_t panel) {
+[[gnu::noinline]] inline void BytesProduct::StorePanel(const std::int32_t* sums, std::int64_t first,
+                                                       std::int64_t count,
+                                                       std::int64_t panel) const {
   const std::int64_t column = panel * kPanel;
-  const std::int64_t columns = std::min<std::int64_t>(p.n - column, kPanel);
-  const float* weight_scale = p.weight_scale + column;
-  float bias[kPanel];
-  if (p.bias) {
-    VisitFloat(p.bias->type(), [&](auto zero) {
-      ForLanes(columns, [&](std::int64_t j, auto count) [[gnu::always_inline]] {
-        StoreN(bias + j, LoadN(p.bias->base<const decltype(zero)>() + column + j, count), count);
+  const std::int64_t columns = std::min<std::int64_t>(n - column, kPanel);
+  const float* weight_scales = weight_scale + column;
+  float biases[kPanel];
+  if (bias) {
+    VisitFloat(bias->type(), [&](auto zero) {
+      ForLanes(columns, [&](std::int64_t j, auto lanes) [[gnu::always_inline]] {
+        StoreN(biases + j, LoadN(bias->base<const decltype(zero)>() + column + j, lanes), lanes);
       });
     });
   }
-  VisitFloat(p.y.type(), [&](auto zero) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      std::uint32_t bits[kPanel];
+  VisitFloat(y.type(), [&](auto zero) {
+    for (std::int64_t r = 0; r < count; ++r) {
       float products[kPanel];
-      std::memcpy(bits, sums + r * kPanel, sizeof(bits));
-      const std::uint32_t offset = p.offset[first + r];
-      for (int j = 0; j < kPanel; ++j) products[j] = float(std::int32_t(bits[j] - offset));
-      const F32 scale = Set(p.scale[first + r]);
-      auto* y = p.y.base<decltype(zero)>() + p.y.row_offset(first + r) + column;
-      ForLanes(columns, [&](std::int64_t j, auto count) [[gnu::always_inline]] {
-        F32 v = LoadN(products + j, count) * LoadN(weight_scale + j, count) * scale;
-        if (p.bias) v += LoadN(bias + j, count);
-        StoreN(y + j, v, count);
+      const std::uint32_t too_large = offset[first + r];
+      for (int j = 0; j < kPanel; ++j) {
+        products[j] = float(std::int32_t(std::uint32_t(sums[r * kPanel + j]) - too_large));
+      }
+      const F32 row_scale = Set(scale[first + r]);
+      auto* to = y.base<decltype(zero)>() + y.row_offset(first + r) + column;
+      ForLanes(columns, [&](std::int64_t j, auto lanes) [[gnu::always_inline]] {
+        F32 v = LoadN(products + j, lanes) * LoadN(weight_scales + j, lanes) * row_scale;
+        if (bias) v += LoadN(biases + j, lanes);
+        StoreN(to + j, v, lanes);
       });
     }
   });
@@ -123,41 +133,40 @@ template <class T>
 
 // Bytes, scale and offset of one row.
 template <class M>
-inline void PrepareRow(const BytesProduct& p, std::int64_t r) {
-  auto* q = const_cast<std::int8_t*>(p.row<std::int8_t>(r));
-  if (p.given_scale) {
-    std::memcpy(q, p.x.base<const std::int8_t>() + p.x.row_offset(r), std::size_t(p.k));
-    p.scale[r] = p.given_scale->base<const float>()[p.given_scale->row_offset(r)];
+inline void BytesProduct::PrepareRow(std::int64_t r) const {
+  std::int8_t* q = Bytes(r);
+  if (given_scale) {
+    std::memcpy(q, x.base<const std::int8_t>() + x.row_offset(r), std::size_t(k));
+    scale[r] = given_scale->base<const float>()[given_scale->row_offset(r)];
   } else {
-    VisitFloat(p.x.type(), [&](auto zero) {
-      const auto* x = p.x.base<const decltype(zero)>() + p.x.row_offset(r);
-      p.scale[r] = QuantizeSymmetric(x, p.k, q).scale;
+    VisitFloat(x.type(), [&](auto zero) {
+      const auto* from = x.base<const decltype(zero)>() + x.row_offset(r);
+      scale[r] = QuantizeSymmetric(from, k, q).scale;
     });
   }
-  std::memset(q + p.k, 0, std::size_t(p.pairs() * 4 - p.k));
+  std::memset(q + k, 0, std::size_t(steps() * 4 - k));
   std::int32_t sum = 0;
   if (M::kOffset) {
-    for (std::int64_t l = 0; l < p.k; ++l) sum += q[l];
+    for (std::int64_t l = 0; l < k; ++l) sum += q[l];
   }
-  p.offset[r] = std::uint32_t(sum) * M::kOffset;
+  offset[r] = std::uint32_t(sum) * M::kOffset;
 }
 
-// As ForPackedRows of floats, which quantizes x on the way.
-template <class M, class F>
-inline void ForPackedRows(const Context& ctx, const BytesProduct& p, typename M::Left* left,
-                          F&& f) {
-  for (std::int64_t first = 0; first < p.rows; first += kPackedRows) {
-    const PackedProduct<M, BytesProduct> part = PartOf<M>(ctx, p, left, first);
-    part.Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) PrepareRow<M>(p, first + i);
-      part.ForBlocksOf(begin, end, [&](std::int64_t i, auto count) {
-        const I8x2* x[count.value];
-        for (int r = 0; r < count.value; ++r) x[r] = p.row<I8x2>(first + i + r);
-        PackRows(x, 2 * p.pairs(), part.Row(i));
-      });
+// Quantizes them on the way.
+template <class Part>
+inline void BytesProduct::PackRows(const Context& ctx, const Part& part) const {
+  part.Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      PrepareRow<typename Part::Math>(part.first + i);
+    }
+    part.ForBlocksOf(begin, end, [&](std::int64_t i, auto count) {
+      const I8x2* from[count.value];
+      for (int r = 0; r < count.value; ++r) {
+        from[r] = reinterpret_cast<const I8x2*>(row(part.first + i + r));
+      }
+      ops::PackRows(from, 2 * steps(), part.Row(i));
     });
-    f(part);
-  }
+  });
 }
 
 template <class M>
@@ -165,9 +174,14 @@ inline BytesProduct BytesProductOf(const Tensor& x, const Tensor* x_scale, std::
                                    const Tensor& weight_scale, const Tensor* bias, const Tensor& y,
                                    const Placed& placed,
                                    const BytesWorkspace<M, std::int64_t>& parts) {
-  return {{x, bias, y, Activation::kNone, x.rows(), x.row_size(), n},
+  return {x,
           x_scale,
           weight_scale.base<const float>(),
+          bias,
+          y,
+          x.rows(),
+          x.row_size(),
+          n,
           placed[parts.scale],
           placed[parts.offset],
           placed[parts.bytes_of]};
@@ -188,7 +202,7 @@ inline void MultiplyBytes(const Context& ctx, const Tensor& x, const Tensor* x_s
     return MultiplyPacking<Packed>(ctx, p, placed, parts, weight.base<const std::int8_t>(),
                                    weight.stride(0));
   }
-  for (std::int64_t r = 0; r < p.rows; ++r) PrepareRow<Packed>(p, r);
+  for (std::int64_t r = 0; r < p.rows; ++r) p.PrepareRow<Packed>(r);
   MultiplyByRows<M<std::int8_t>>(ctx, p, weight);
 }
 

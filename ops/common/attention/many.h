@@ -104,15 +104,15 @@ class ManyRows {
 
   void RunTile(const Tile& tile) {
     LoadTile(tile);
-    const ProductOf<Element> scores{.a = {keys_, k_row_, 1},
-                                    .b = queries_,
-                                    .b_row = kManyRows,
-                                    .k0 = 0,
-                                    .k1 = Form::KeyElements(dk_),
-                                    .c = scores_,
-                                    .c_row = kManyRows,
-                                    .add = false,
-                                    .mask = Form::kAll};
+    const TileProduct<Element> scores{.a = {keys_, k_row_, 1},
+                                      .b = queries_,
+                                      .b_row = kManyRows,
+                                      .k0 = 0,
+                                      .k1 = Form::KeyElements(dk_),
+                                      .c = scores_,
+                                      .c_row = kManyRows,
+                                      .add = false,
+                                      .mask = Form::kAll};
     tile.ForRuns(0, kTile, [&](int a, int b) { Multiply(scores, a, b - a, lanes_); });
     const bool some_hidden = Bounds(tile);
     for (int r = 0; r < lanes_; r += kLanes) Softmax(tile, r, some_hidden);
@@ -185,15 +185,15 @@ class ManyRows {
   // sums_ [rows, v_row] += weights * values, over keys that all of the rows see.
   void AddValues(const Tile& tile, Tile::Run lanes, int row, int rows) {
     Form::ForValues(tile, lanes, [&](int a, int b, Element mask) {
-      const ProductOf<Element> product{.a = {Form::Weights(scores_), 1, kManyRows},
-                                       .b = values_,
-                                       .b_row = v_row_,
-                                       .k0 = a,
-                                       .k1 = b,
-                                       .c = sums_,
-                                       .c_row = v_row_,
-                                       .add = true,
-                                       .mask = mask};
+      const TileProduct<Element> product{.a = {Form::Weights(scores_), 1, kManyRows},
+                                         .b = values_,
+                                         .b_row = v_row_,
+                                         .k0 = a,
+                                         .k1 = b,
+                                         .c = sums_,
+                                         .c_row = v_row_,
+                                         .add = true,
+                                         .mask = mask};
       Multiply(product, row, rows, v_row_);
     });
   }

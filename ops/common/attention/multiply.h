@@ -23,7 +23,7 @@ struct Matrix {
 // c[i, j] (+)= sum over k in [k0, k1) of a(i, k) * b(k, j); rows of b and c are contiguous.
 // E: float or WordPair, whose product is that of both words, added.
 template <class E>
-struct ProductOf {
+struct TileProduct {
   Matrix<E> a;  // row i, column k
   const E* b;
   std::int64_t b_row;
@@ -33,7 +33,7 @@ struct ProductOf {
   bool add;  // else c is overwritten
   E mask{};  // of b: the words of a pair that count; all of a float does
 };
-using Product = ProductOf<float>;
+using FloatTileProduct = TileProduct<float>;
 
 [[gnu::always_inline]] inline F32 LoadFactor(const float* b, float) { return Load(b); }
 [[gnu::always_inline]] inline F32 Repeat(float a) { return Set(a); }
@@ -53,7 +53,7 @@ using Product = ProductOf<float>;
 #endif
 
 template <int kRows, int kVectors, class E>
-[[gnu::always_inline]] inline void MultiplyTile(const ProductOf<E>& p, std::int64_t i,
+[[gnu::always_inline]] inline void MultiplyTile(const TileProduct<E>& p, std::int64_t i,
                                                 std::int64_t j) {
   F32 sum[kRows][kVectors];
   float* c = p.c + i * p.c_row + j;
@@ -89,7 +89,7 @@ inline constexpr int kProductRows = kVectorRegisters == 32 ? 6 : 4;
 inline constexpr int kProductVectors = kVectorRegisters == 32 ? 4 : 2;
 
 template <int kVectors, class E>
-inline void MultiplyColumns(const ProductOf<E>& p, std::int64_t i, std::int64_t rows,
+inline void MultiplyColumns(const TileProduct<E>& p, std::int64_t i, std::int64_t rows,
                             std::int64_t j) {
   const std::int64_t end = i + rows;
   for (; i + kProductRows <= end; i += kProductRows) MultiplyTile<kProductRows, kVectors>(p, i, j);
@@ -111,7 +111,7 @@ inline void MultiplyColumns(const ProductOf<E>& p, std::int64_t i, std::int64_t 
 
 // Rows [i, i + rows), columns [0, columns); columns is a multiple of the vector width.
 template <class E>
-inline void Multiply(const ProductOf<E>& p, std::int64_t i, std::int64_t rows,
+inline void Multiply(const TileProduct<E>& p, std::int64_t i, std::int64_t rows,
                      std::int64_t columns) {
   if (rows <= 0 || (p.add && p.k0 >= p.k1)) return;
   std::int64_t j = 0;

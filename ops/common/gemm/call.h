@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product y = activation(x weight^T + bias): what is read, what is written, and how sums in f32
-// become elements of y.
+// What code that multiplies asks of a product, and the product of a dense layer: y = activation(
+// x weight^T + bias), sums in f32.
 #pragma once
+#include <concepts>
 #include <cstdint>
 
 #include "anyop/op.h"
@@ -10,23 +11,6 @@
 #include "ops/common/gemm/math.h"
 
 namespace anyop::ops {
-
-// Code that takes a type P of products also takes one that hides some of these members, and has
-// functions StorePanel, ForPackedRows and PackPanel of its own.
-struct Product {
-  const Tensor& x;     // [rows, k]
-  const Tensor* bias;  // [n]
-  const Tensor& y;     // [rows, n]
-  Activation activation;
-  std::int64_t rows, k, n;
-
-  template <class T>
-  [[gnu::always_inline]] const T* row(std::int64_t r) const {
-    return x.base<const T>() + x.row_offset(r);
-  }
-  std::int64_t pairs() const { return (k + 1) / 2; }
-  std::int64_t panels() const { return (n + 31) / 32; }
-};
 
 inline namespace ANYOP_ISA {
 
@@ -47,25 +31,94 @@ inline void StoreRow(const float* sums, const T* bias, Y* y, std::int64_t column
   });
 }
 
-// Writes columns [32 panel, ...) of rows [first, first + rows) from sums [rows][32]. y is T or f32.
+// A product whose sums come in panels of 32 columns.
+//
+//   rows, k, n   sizes: y is [rows, n], sums have k terms
+//   steps()      along k, of packed panels: see tile.h
+//   panels()     of y
+//   Sum          what a sum is, as its math has it
+//   StorePanel   writes columns [32 panel, ...) of rows [first, first + rows) of y, from
+//                sums [rows][32]
+template <class P>
+concept PanelProduct = requires(const P& p, const typename P::Sum* sums, std::int64_t i) {
+  { p.rows } -> std::convertible_to<std::int64_t>;
+  { p.k } -> std::convertible_to<std::int64_t>;
+  { p.n } -> std::convertible_to<std::int64_t>;
+  { p.steps() } -> std::same_as<std::int64_t>;
+  { p.panels() } -> std::same_as<std::int64_t>;
+  p.StorePanel(sums, i, i, i);
+};
+// One that knows its rows of x: row(r) points to them, Elements. PackRows(ctx, part) packs those of
+// a PackedProduct.
+template <class P>
+concept RowsProduct = PanelProduct<P> && requires(const P& p, std::int64_t i) {
+  { p.row(i) } -> std::same_as<const typename P::Element*>;
+};
+
+// Where sums of a dense layer go. T: of bias, and of y where that is not f32.
 template <class T>
-[[gnu::noinline]] void StorePanel(const Product& p, const float* sums, std::int64_t first,
-                                  std::int64_t rows, std::int64_t panel) {
-  const std::int64_t column = panel * kPanel;
-  const std::int64_t columns = p.n - column < kPanel ? p.n - column : kPanel;
-  const T* bias = p.bias ? p.bias->base<const T>() + column : nullptr;
-  const auto store = [&](auto zero) {
-    using Y = decltype(zero);
-    VisitActivation(p.activation, [&](auto activation) {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        Y* y = p.y.base<Y>() + p.y.row_offset(first + r) + column;
-        StoreRow<activation.value>(sums + r * kPanel, bias, y, columns);
-      }
-    });
-  };
-  if (p.y.type() == DType::kF32) return store(float{});
-  store(T{});
-}
+struct DenseOutput {
+  using Sum = float;
+  const Tensor* bias;  // [n]
+  const Tensor& y;     // [rows, n]
+  std::int64_t n;
+  Activation activation;
+
+  std::int64_t panels() const { return (n + kPanel - 1) / kPanel; }
+  [[gnu::noinline]] void StorePanel(const float* sums, std::int64_t first, std::int64_t rows,
+                                    std::int64_t panel) const {
+    const std::int64_t column = panel * kPanel;
+    const std::int64_t columns = n - column < kPanel ? n - column : kPanel;
+    const T* b = bias ? bias->base<T>() + column : nullptr;
+    const auto store = [&](auto zero) {
+      using Y = decltype(zero);
+      VisitActivation(activation, [&](auto a) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          Y* row = y.base<Y>() + y.row_offset(first + r) + column;
+          StoreRow<a.value>(sums + r * kPanel, b, row, columns);
+        }
+      });
+    };
+    if (y.type() == DType::kF32) return store(float{});
+    store(T{});
+  }
+};
+
+// Rows of x where they lie, of copies of them, and none: where sides are packed otherwise.
+template <class T>
+struct TensorRows {
+  using Element = T;
+  const Tensor& x;
+  [[gnu::always_inline]] const T* operator[](std::int64_t r) const {
+    return x.base<const T>() + x.row_offset(r);
+  }
+};
+template <class T>
+struct CopiedRows {
+  using Element = T;
+  const char* copies;
+  std::int64_t pitch;  // bytes
+  [[gnu::always_inline]] const T* operator[](std::int64_t r) const {
+    return reinterpret_cast<const T*>(copies + r * pitch);
+  }
+};
+struct NoRows {
+  using Element = void;
+};
+
+template <class T, class X = TensorRows<T>>
+struct DenseProduct : DenseOutput<T> {
+  using Element = typename X::Element;
+  X x;
+  std::int64_t rows, k;
+
+  std::int64_t steps() const { return (k + 1) / 2; }
+  [[gnu::always_inline]] const Element* row(std::int64_t r) const { return x[r]; }
+  template <class Part>
+  void PackRows(const Context& ctx, const Part& part) const {
+    part.PackRowsOf(ctx, 0, [&](std::int64_t r) { return x[r]; });
+  }
+};
 
 }  // namespace ANYOP_ISA
 }  // namespace anyop::ops

@@ -94,8 +94,8 @@ inline void PackColumns(const Rows<T>& right, std::int64_t first, std::int64_t c
 template <class T>
 struct LeftRows {
   Rows<T> x;
-  template <class M>
-  void Pack(const Context& ctx, const PackedProduct<M>& part, std::int64_t inner) const {
+  template <class M, class P>
+  void Pack(const Context& ctx, const PackedProduct<M, P>& part, std::int64_t inner) const {
     part.PackRowsOf(ctx, inner, [&](std::int64_t r) { return x[r]; });
   }
 };
@@ -104,8 +104,8 @@ struct LeftRows {
 template <class T>
 struct LeftColumns {
   Rows<T> x;
-  template <class M>
-  void Pack(const Context& ctx, const PackedProduct<M>& part, std::int64_t inner) const {
+  template <class M, class P>
+  void Pack(const Context& ctx, const PackedProduct<M, P>& part, std::int64_t inner) const {
     using Left = typename M::Left;
     part.Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
       Left buffer[2][kPackedRows] = {};
@@ -158,10 +158,10 @@ struct RightColumns {
 };
 
 // The product of some rows and one chunk: sums of earlier chunks wait in `sums` [panels][rows][32].
-template <class M, class Y, class Right>
+template <class M, class P, class Right>
 struct ChunkProduct {
   using T = typename M::Weight;
-  const PackedProduct<M>& part;
+  const PackedProduct<M, P>& part;
   const Right& right;
   const PanelBuffers<T>& buffers;
   float* sums;
@@ -169,7 +169,7 @@ struct ChunkProduct {
   bool is_last;
 
   void Run(const Context& ctx) const {
-    const Product& p = part.p;
+    const P& p = part.p;
     ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<T>(part.group, p.k),
                     [&](std::int64_t begin, std::int64_t end) {
                       T* panel = buffers.Take();
@@ -195,7 +195,7 @@ struct ChunkProduct {
           Store(tile + e, Load(row + e) + Load(tile + e));
         }
       }
-      if (is_last) return StorePanel<Y>(part.p, tile, part.first + i, rows, at);
+      if (is_last) return part.p.StorePanel(tile, part.first + i, rows, at);
       std::memcpy(row, tile, std::size_t(rows * kPanel) * sizeof(float));
     });
   }
@@ -219,10 +219,9 @@ struct ChunksWorkspace : Workspace<N> {
                                        CeilDiv(columns, N(kPanel)) * N(kPanel))) {}
 };
 
-// y [rows, columns] = left right; p: the sizes, bias and y, of f32 or Y; p.x is not read.
-template <class M, class Y = typename M::Weight, class Left, class Right>
-inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& left,
-                           const Right& right) {
+// y [rows, columns] = left right; p's rows of x are not read.
+template <class M, PanelProduct P, class Left, class Right>
+inline void MultiplyChunks(const Context& ctx, const P& p, const Left& left, const Right& right) {
   using T = typename M::Weight;
   const ChunksWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.k, p.n);
   const Placed placed(ctx, parts);
@@ -233,10 +232,11 @@ inline void MultiplyChunks(const Context& ctx, const Product& p, const Left& lef
     for (std::int64_t c = 0; c < chunks; ++c) {
       const std::int64_t first = c * terms;
       const std::int64_t k = p.k - first < terms ? p.k - first : terms;
-      const Product chunk{p.x, p.bias, p.y, p.activation, p.rows, k, p.n};
-      const PackedProduct<M> part = PartOf<M>(ctx, chunk, placed[parts.left], i);
+      P chunk = p;
+      chunk.k = k;
+      const PackedProduct<M, P> part = PartOf<M>(ctx, chunk, placed[parts.left], i);
       left.Pack(ctx, part, first);
-      ChunkProduct<M, Y, Right>{part, right, buffers, placed[parts.sums], first, c + 1 == chunks}
+      ChunkProduct<M, P, Right>{part, right, buffers, placed[parts.sums], first, c + 1 == chunks}
           .Run(ctx);
     }
   }

@@ -30,7 +30,7 @@ struct FewRows {
   static constexpr std::int64_t kChunk = 128;  // terms whose left side is converted at a time
   static constexpr std::int64_t kAhead = 8;    // rows of the right that are asked for
 
-  const Product& p;
+  const DenseProduct<T>& p;
   const T* left;
   std::int64_t row, step;
   const T* right;
@@ -79,7 +79,7 @@ struct FewRows {
         Store(sums[v / kVectorsOfPanel][i] + v % kVectorsOfPanel * kLanes, sum[i][v]);
       }
     }
-    for (int i = 0; i < kP; ++i) StorePanel<T>(p, sums[i][0], first, kR, column / kPanel + i);
+    for (int i = 0; i < kP; ++i) p.StorePanel(sums[i][0], first, kR, column / kPanel + i);
   }
 
   // All rows by panels [begin, end).
@@ -130,7 +130,7 @@ struct FewRows {
 // At most kFewRows rows.
 template <class T>
 inline void MultiplyFewRows(const Context& ctx, const FewRows<T>& product) {
-  const Product& p = product.p;
+  const DenseProduct<T>& p = product.p;
   ctx.ParallelFor(p.panels(), PanelGrain<T>(p.rows, p.k),
                   [&](std::int64_t b, std::int64_t e) { product.Run(b, e); });
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix tiles of bytes: sums of products in i32, exact in any order. What math.h is for
-// floats; sums travel as the bits of f32 lanes.
+// Matrix tiles of bytes: sums of products in i32, exact in any order. What math.h is for floats.
 //
 // A weight is a pair of bytes in packed panels ([k4][32][4]: a pair of pairs for each column), one
 // byte in rows as they lie. No step saturates: dot instructions multiply w + 128 and add in 32
 // bits, elsewhere bytes are widened to 16 bits and pairs of products added in 32.
 #pragma once
-#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -34,49 +32,41 @@ namespace int8_lanes {
 
 #if defined(__AVX512F__)
 using I = __m512i;
-ANYOP_LANE_FN I Bits(F32 a) { return _mm512_castps_si512(a.v); }
-ANYOP_LANE_FN F32 Lanes(I a) { return {_mm512_castsi512_ps(a)}; }
 ANYOP_LANE_FN I Add(I a, I b) { return _mm512_add_epi32(a, b); }
 ANYOP_LANE_FN I AddProducts(I a, I b) { return _mm512_madd_epi16(a, b); }
 ANYOP_LANE_FN I Widen(const void* p) {
   return _mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
 ANYOP_LANE_FN I Repeat(std::int64_t n) { return _mm512_set1_epi64(n); }
-ANYOP_LANE_FN F32 SumPairs(F32 a, F32 b) {
+ANYOP_LANE_FN I SumPairs(I a, I b) {
   const I even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const I odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-  return Lanes(Add(_mm512_permutex2var_epi32(Bits(a), even, Bits(b)),
-                   _mm512_permutex2var_epi32(Bits(a), odd, Bits(b))));
+  return Add(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b));
 }
-ANYOP_LANE_FN __m128i Fold(F32 a) {
-  const __m256i half =
-      _mm256_add_epi32(_mm512_castsi512_si256(Bits(a)), _mm512_extracti32x8_epi32(Bits(a), 1));
+ANYOP_LANE_FN __m128i Fold(I a) {
+  const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti32x8_epi32(a, 1));
   return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
 
 #elif defined(__AVX2__)
 using I = __m256i;
-ANYOP_LANE_FN I Bits(F32 a) { return _mm256_castps_si256(a.v); }
-ANYOP_LANE_FN F32 Lanes(I a) { return {_mm256_castsi256_ps(a)}; }
 ANYOP_LANE_FN I Add(I a, I b) { return _mm256_add_epi32(a, b); }
 ANYOP_LANE_FN I AddProducts(I a, I b) { return _mm256_madd_epi16(a, b); }
 ANYOP_LANE_FN I Widen(const void* p) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
 ANYOP_LANE_FN I Repeat(std::int64_t n) { return _mm256_set1_epi64x(n); }
-ANYOP_LANE_FN F32 SumPairs(F32 a, F32 b) {
-  return Lanes(_mm256_permute4x64_epi64(_mm256_hadd_epi32(Bits(a), Bits(b)), 0xd8));
+ANYOP_LANE_FN I SumPairs(I a, I b) {
+  return _mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8);
 }
-ANYOP_LANE_FN __m128i Fold(F32 a) {
-  return _mm_add_epi32(_mm256_castsi256_si128(Bits(a)), _mm256_extracti128_si256(Bits(a), 1));
+ANYOP_LANE_FN __m128i Fold(I a) {
+  return _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
 }
 
 #else
 using I = lanes::I;
 typedef std::int16_t Words [[gnu::vector_size(16)]];
 typedef std::int8_t Bytes8 [[gnu::vector_size(8)]];
-ANYOP_LANE_FN I Bits(F32 a) { return std::bit_cast<I>(a.v); }
-ANYOP_LANE_FN F32 Lanes(I a) { return {std::bit_cast<lanes::V>(a)}; }
 ANYOP_LANE_FN I Add(I a, I b) { return a + b; }
 ANYOP_LANE_FN I AddProducts(I a, I b) {
 #if defined(__SSE2__)
@@ -98,22 +88,23 @@ ANYOP_LANE_FN I Repeat(std::int64_t n) {
   typedef std::int64_t Halves [[gnu::vector_size(16)]];
   return I(Halves{n, n});
 }
-ANYOP_LANE_FN F32 SumPairs(F32 a, F32 b) {
-  return Lanes(__builtin_shuffle(Bits(a), Bits(b), I{0, 2, 4, 6}) +
-               __builtin_shuffle(Bits(a), Bits(b), I{1, 3, 5, 7}));
+ANYOP_LANE_FN I SumPairs(I a, I b) {
+  return __builtin_shuffle(a, b, I{0, 2, 4, 6}) + __builtin_shuffle(a, b, I{1, 3, 5, 7});
 }
 #endif
 
-// out[i] = the sum of the lanes of a[i], as bits.
-ANYOP_LANE_FN void SumLanes(const F32 (&a)[4], float* out) {
+struct Sums {
+  I v;
+};
+
+// out[i] = the sum of the lanes of a[i].
+ANYOP_LANE_FN void SumLanes(const Sums (&a)[4], std::int32_t* out) {
 #if defined(__AVX2__)
-  const __m128i low = _mm_hadd_epi32(Fold(a[0]), Fold(a[1]));
-  _mm_storeu_ps(out, _mm_castsi128_ps(_mm_hadd_epi32(low, _mm_hadd_epi32(Fold(a[2]), Fold(a[3])))));
+  const __m128i low = _mm_hadd_epi32(Fold(a[0].v), Fold(a[1].v));
+  const __m128i all = _mm_hadd_epi32(low, _mm_hadd_epi32(Fold(a[2].v), Fold(a[3].v)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), all);
 #else
-  for (int i = 0; i < 4; ++i) {
-    const I v = Bits(a[i]);
-    out[i] = std::bit_cast<float>((v[0] + v[1]) + (v[2] + v[3]));
-  }
+  for (int i = 0; i < 4; ++i) out[i] = (a[i].v[0] + a[i].v[1]) + (a[i].v[2] + a[i].v[3]);
 #endif
 }
 
@@ -121,9 +112,24 @@ ANYOP_LANE_FN void SumLanes(const F32 (&a)[4], float* out) {
 
 }  // namespace int8_lanes
 
+struct IntSums {
+  using Sum = std::int32_t;
+  using Sums = int8_lanes::Sums;
+  [[gnu::always_inline]] static Sums Zero() { return {int8_lanes::I{}}; }
+  [[gnu::always_inline]] static void Store(std::int32_t* out, Sums sums) {
+    std::memcpy(out, &sums, sizeof(sums));
+  }
+  [[gnu::always_inline]] static Sums SumPairs(Sums a, Sums b) {
+    return {int8_lanes::SumPairs(a.v, b.v)};
+  }
+  [[gnu::always_inline]] static void SumLanes(const Sums (&a)[4], std::int32_t* out) {
+    int8_lanes::SumLanes(a, out);
+  }
+};
+
 // W: I8x2 for packed panels, std::int8_t for rows. Bytes widened to 16 bits.
 template <class W>
-struct WideBytesMath {
+struct WideBytesMath : IntSums {
   using Weight = W;
   using Left = I16x2;
   struct Operand {
@@ -132,6 +138,7 @@ struct WideBytesMath {
   static constexpr int kElements = kLanes * 2 / int(sizeof(W));
   static constexpr bool kPairwise = true;
   static constexpr int kRows = kLanes == 16 ? 8 : 4;
+  static constexpr int kRowsOfX = RowsOfX(sizeof(Operand));
   static constexpr int kAccumulators = kLanes == 16 ? 16 : 8;
   static constexpr int kOffset = 0;
   [[gnu::always_inline]] static Operand LoadWeight(const W* p) { return {int8_lanes::Widen(p)}; }
@@ -140,13 +147,8 @@ struct WideBytesMath {
     std::memcpy(&words, p, sizeof(words));
     return {int8_lanes::Repeat(words)};
   }
-  [[gnu::always_inline]] static void Mac(F32& sum, Operand a, Operand b) {
-    using namespace int8_lanes;
-    sum = Lanes(Add(Bits(sum), AddProducts(a.v, b.v)));
-  }
-  [[gnu::always_inline]] static F32 SumPairs(F32 a, F32 b) { return int8_lanes::SumPairs(a, b); }
-  [[gnu::always_inline]] static void SumLanes(const F32 (&a)[4], float* out) {
-    int8_lanes::SumLanes(a, out);
+  [[gnu::always_inline]] static void Mac(Sums& sums, Operand a, Operand b) {
+    sums.v = int8_lanes::Add(sums.v, int8_lanes::AddProducts(a.v, b.v));
   }
 };
 
@@ -154,7 +156,7 @@ struct WideBytesMath {
 // Four products a lane. The instruction wants one side unsigned: sums are kOffset * (the sum of
 // the left side's bytes) too large, modulo 2^32.
 template <class W>
-struct DotBytesMath {
+struct DotBytesMath : IntSums {
   using Weight = W;
   using Left = I8x2;
   struct Operand {
@@ -172,12 +174,9 @@ struct DotBytesMath {
     std::memcpy(&bytes, p, sizeof(bytes));
     return {_mm512_set1_epi32(bytes)};
   }
-  [[gnu::always_inline]] static void Mac(F32& sum, Operand a, Operand b) {
+  [[gnu::always_inline]] static void Mac(Sums& sums, Operand a, Operand b) {
     const __m512i shifted = _mm512_xor_si512(a.v, _mm512_set1_epi8(-128));
-    sum.v = _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(sum.v), shifted, b.v));
-  }
-  [[gnu::always_inline]] static void SumLanes(const F32 (&a)[4], float* out) {
-    int8_lanes::SumLanes(a, out);
+    sums.v = _mm512_dpbusd_epi32(sums.v, shifted, b.v);
   }
 };
 #endif

@@ -5,13 +5,18 @@
 // type is used by packed tiles (a vector of weights by a pair of x in every lane) and by row tiles
 // (a vector of weights by a vector of x, both along k) alike:
 //
-//   Weight, Left     element types of the weight and of packed x
+//   Weight, Left     element types of the weight and of packed x; one may be a pair of bytes
 //   Operand          a loaded vector of one side
+//   Sum, Sums        a sum, and a vector of them (FloatSums; of bytes int8.h's)
 //   kElements        weights per vector
 //   kPairwise        a lane holds one of the two sums of a column, not their total
-//   kRows            rows of x in the largest tile
-//   kAccumulators    registers for sums in a tile
+//   kRows            rows of x in the largest packed tile
+//   kRowsOfX         rows of x in the largest row tile, beside 4 of the weight
+//   kAccumulators    registers for sums in a packed tile
 #pragma once
+#include <concepts>
+#include <cstdint>
+
 #include "anyop/simd.h"
 #include "ops/common/dot_bf16.h"
 #include "ops/common/gemm/lanes.h"
@@ -25,15 +30,48 @@ inline constexpr int kPanel = 32;  // columns of a packed panel
 // A tile keeps vectors of weights and one of x beside its sums.
 inline constexpr int kSums = kVectorRegisters == 32 ? 24 : kLanes == 8 ? 12 : 8;
 
+// 24, 16 or 8 sums beside the operands.
+constexpr int RowsOfX(std::size_t operand_bytes) {
+  return kVectorRegisters < 32 ? 2 : operand_bytes == 64 ? 6 : 4;
+}
+
+template <class M>
+concept TileMath = requires(typename M::Sums& sums, const typename M::Sums (&four)[4],
+                            typename M::Sum* out, const typename M::Operand& operand,
+                            const typename M::Weight* weight, const typename M::Left* left) {
+  requires M::kElements >
+  0 && M::kRows > 0 && M::kRowsOfX > 0 && M::kAccumulators > 0;
+  { M::kPairwise } -> std::convertible_to<bool>;
+  { M::LoadWeight(weight) } -> std::same_as<typename M::Operand>;
+  { M::LoadLeft(left) } -> std::same_as<typename M::Operand>;
+  M::Mac(sums, operand, operand);
+  { M::Zero() } -> std::same_as<typename M::Sums>;
+  M::Store(out, sums);
+  { M::SumPairs(sums, sums) } -> std::same_as<typename M::Sums>;
+  M::SumLanes(four, out);
+};
+
+struct FloatSums {
+  using Sum = float;
+  using Sums = F32;
+  [[gnu::always_inline]] static F32 Zero() { return anyop::Zero(); }
+  [[gnu::always_inline]] static void Store(float* out, F32 sums) { anyop::Store(out, sums); }
+  [[gnu::always_inline]] static F32 SumPairs(F32 a, F32 b) { return ops::SumPairs(a, b); }
+  [[gnu::always_inline]] static void SumLanes(const F32 (&a)[4], float* out) {
+    ops::SumLanes(a, out);
+  }
+};
+
 // f32 and f16 (bf16 too, but Split halves the work): every element becomes f32.
 template <class T>
-struct PairMath {
+struct PairMath : FloatSums {
   using Weight = T;
   using Left = float;
   using Operand = F32;
   static constexpr int kElements = kLanes;
   static constexpr bool kPairwise = true;
   static constexpr int kRows = kVectorRegisters == 32 || kLanes == 8 ? 6 : 4;
+  static constexpr int kRowsOfX = RowsOfX(sizeof(Operand));
   static constexpr int kAccumulators = kSums;
   [[gnu::always_inline]] static Operand LoadWeight(const T* p) { return Load(p); }
   [[gnu::always_inline]] static Operand LoadLeft(const float* p) { return LoadPair(p); }
@@ -41,7 +79,7 @@ struct PairMath {
 };
 
 // bf16 without dot instructions: a shift and a mask make two f32 vectors of one load.
-struct SplitMath {
+struct SplitMath : FloatSums {
   using Weight = BF16;
   using Left = float;
   struct Operand {
@@ -50,6 +88,7 @@ struct SplitMath {
   static constexpr int kElements = 2 * kLanes;
   static constexpr bool kPairwise = false;
   static constexpr int kRows = kLanes == 16 ? 8 : 4;
+  static constexpr int kRowsOfX = RowsOfX(sizeof(Operand));
   static constexpr int kAccumulators = kVectorRegisters / 2;
   [[gnu::always_inline]] static Operand LoadWeight(const BF16* p) {
     Operand r;
@@ -64,7 +103,7 @@ struct SplitMath {
 
 #if defined(__AVX512BF16__)
 // bf16 with vdpbf16ps: pairs are multiplied and added to an f32 lane, subnormals count as zero.
-struct DotMath {
+struct DotMath : FloatSums {
   using Weight = BF16;
   using Left = BF16;
   struct Operand {
@@ -73,6 +112,7 @@ struct DotMath {
   static constexpr int kElements = 2 * kLanes;
   static constexpr bool kPairwise = false;
   static constexpr int kRows = 8;
+  static constexpr int kRowsOfX = RowsOfX(sizeof(Operand));
   static constexpr int kAccumulators = 24;
   [[gnu::always_inline]] static Operand LoadWeight(const BF16* p) {
     return {_mm512_loadu_si512(p)};

@@ -68,21 +68,21 @@ class PanelBuffers {
 
 template <class M, class N>
 struct PackingWorkspace : PackedWorkspace<typename M::Left, N> {
-  Part<typename M::Weight, N> panels;  // [threads][pairs][32][2]
+  Part<typename M::Weight, N> panels;  // [threads][steps][32][2]
   Part<unsigned char, N> taken;        // [threads]
-  constexpr PackingWorkspace(N threads, N rows, N pairs)
-      : PackedWorkspace<typename M::Left, N>(rows, pairs),
-        panels(this->template Add<typename M::Weight>(threads * pairs * N(2 * kPanel))),
+  constexpr PackingWorkspace(N threads, N rows, N steps)
+      : PackedWorkspace<typename M::Left, N>(rows, steps),
+        panels(this->template Add<typename M::Weight>(threads * steps * N(kStepWeights))),
         taken(this->template Add<unsigned char>(threads)) {}
 };
 
 // weight [n, k], rows `stride` apart, k >= 1.
-template <class M, class P, class W>
+template <class M, RowsProduct P, class W>
 inline void MultiplyPacking(const Context& ctx, const P& p, const Placed& placed,
                             const PackingWorkspace<M, std::int64_t>& parts, const W* weight,
                             std::int64_t stride) {
   using T = typename M::Weight;
-  const PanelBuffers<T> buffers(placed[parts.panels], placed[parts.taken], p.pairs() * 2 * kPanel,
+  const PanelBuffers<T> buffers(placed[parts.panels], placed[parts.taken], p.steps() * kStepWeights,
                                 parts.taken.count);
   const auto multiply = [&](const auto& part, std::int64_t begin, std::int64_t end) {
     T* panel = buffers.Take();

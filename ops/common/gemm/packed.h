@@ -16,9 +16,9 @@ inline namespace ANYOP_ISA {
 inline constexpr std::int64_t kPackedRows = 512;
 template <class Left, class N>
 struct PackedWorkspace : Workspace<N> {
-  Part<Left, N> left;  // [rows][pairs][2]
-  constexpr PackedWorkspace(N rows, N pairs)
-      : left(this->template Add<Left>(Min(rows, N(kPackedRows)) * pairs * N(2))) {}
+  Part<Left, N> left;  // [rows][steps][2]
+  constexpr PackedWorkspace(N rows, N steps)
+      : left(this->template Add<Left>(Min(rows, N(kPackedRows)) * steps * N(2))) {}
 };
 // Packed rows that stay in the second level of cache while all panels pass.
 inline constexpr std::int64_t kGroupBytes = 256 << 10;
@@ -59,8 +59,10 @@ template <class Left, class T, int kR>
 }
 
 // A piece of work is one panel by one group of row blocks; panels of a group are neighbours.
-template <class M, class P = Product>
+template <TileMath M, PanelProduct P>
 struct PackedProduct {
+  static_assert(std::same_as<typename M::Sum, typename P::Sum>);
+  using Math = M;
   using Left = typename M::Left;
   using Weight = typename M::Weight;
 
@@ -72,7 +74,7 @@ struct PackedProduct {
   std::int64_t group;  // rows of a group, a multiple of block
 
   std::int64_t groups() const { return (rows + group - 1) / group; }
-  Left* Row(std::int64_t row) const { return left + row * p.pairs() * 2; }
+  Left* Row(std::int64_t row) const { return left + row * p.steps() * 2; }
 
   // Calls pack(i, end), on several threads where that pays, for packed rows [i, end): whole blocks.
   template <class F>
@@ -107,18 +109,18 @@ struct PackedProduct {
     VisitRows<M::kRows>(rows, [&](auto r) {
       constexpr int kR = r.value;
       constexpr int kP = PanelsAtOnce<M>(kR);
-      const std::int64_t stride = p.pairs() * kPairElements<M>;
-      alignas(64) float sums[kP * kR * kPanel];
+      const std::int64_t stride = p.steps() * kStepWeights;
+      alignas(64) typename M::Sum sums[kP * kR * kPanel];
       std::int64_t panel = begin;
       for (; panel + kP <= end; panel += kP) {
-        StreamPanels<M, kR, kP>(left, weight + panel * stride, p.pairs(), sums);
+        StreamPanels<M, kR, kP>(left, weight + panel * stride, p.steps(), sums);
         for (int i = 0; i < kP; ++i) {
-          StorePanel<Weight>(p, sums + i * kR * kPanel, first, kR, panel + i);
+          p.StorePanel(sums + i * kR * kPanel, first, kR, panel + i);
         }
       }
       for (; panel < end; ++panel) {
-        StreamPanels<M, kR, 1>(left, weight + panel * stride, p.pairs(), sums);
-        StorePanel<Weight>(p, sums, first, kR, panel);
+        StreamPanels<M, kR, 1>(left, weight + panel * stride, p.steps(), sums);
+        p.StorePanel(sums, first, kR, panel);
       }
     });
   }
@@ -129,27 +131,28 @@ struct PackedProduct {
   template <class F>
   void Multiply(const Weight* weight, const Weight* next, std::int64_t g, F&& store) const {
     const std::int64_t begin = g * group, end = Min(rows, begin + group);
-    // The blocks share the prefetch in whole lines for each pair of k: all, a half, a quarter.
+    // The blocks share the prefetch in whole lines for each step of k: all, a half, a quarter.
     const std::int64_t blocks = (end - begin + block - 1) / block;
-    std::int64_t step = kPairBytes<M>;
+    std::int64_t step = kStepBytesOf<M>;
     for (std::int64_t share = 2; share <= blocks && step > 64; share *= 2) step /= 2;
     if (!next) step = 0;
     const char* ahead = reinterpret_cast<const char*>(next ? next : weight);
-    const char* ahead_end = ahead + p.pairs() * kPairBytes<M>;
-    alignas(64) float sums[M::kRows * kPanel];
+    const char* ahead_end = ahead + p.steps() * kStepBytesOf<M>;
+    alignas(64) typename M::Sum sums[M::kRows * kPanel];
     ForBlocksOf(begin, end, [&](std::int64_t i, auto r) {
-      MultiplyPanel<M, r.value>(Row(i), weight, p.pairs(), ahead, step, sums);
+      MultiplyPanel<M, r.value>(Row(i), weight, p.steps(), ahead, step, sums);
       store(sums, i, r.value);
-      ahead += p.pairs() * step;
+      ahead += p.steps() * step;
       if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(weight);
     });
   }
   // The same, stored to y.
   void MultiplyAndStore(const Weight* weight, const Weight* next, std::int64_t panel,
                         std::int64_t g) const {
-    Multiply(weight, next, g, [&](const float* sums, std::int64_t i, std::int64_t count) {
-      StorePanel<Weight>(p, sums, first + i, count, panel);
-    });
+    const auto store = [&](const typename M::Sum* sums, std::int64_t i, std::int64_t count) {
+      p.StorePanel(sums, first + i, count, panel);
+    };
+    Multiply(weight, next, g, store);
   }
 
   static std::int64_t Min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
@@ -160,7 +163,7 @@ struct PackedProduct {
 template <class M, class P>
 inline std::int64_t GroupRows(const Context& ctx, const P& p, std::int64_t rows,
                               std::int64_t block) {
-  const std::int64_t row_bytes = p.pairs() * 2 * std::int64_t(sizeof(typename M::Left));
+  const std::int64_t row_bytes = p.steps() * 2 * std::int64_t(sizeof(typename M::Left));
   std::int64_t group = kGroupBytes / (row_bytes + 1);
   if (group < 64) group = 64;
   if (group > rows) group = rows;
@@ -181,21 +184,21 @@ inline PackedProduct<M, P> PartOf(const Context& ctx, const P& p, typename M::Le
   return {p, left, first, rows, block, GroupRows<M>(ctx, p, rows, block)};
 }
 
-// Calls f(PackedProduct) for each run of at most kPackedRows rows of x, packed.
-template <class M, class F>
-inline void ForPackedRows(const Context& ctx, const Product& p, typename M::Left* left, F&& f) {
+// Calls f(PackedProduct) for each run of at most kPackedRows rows of x, packed to `left`.
+template <class M, RowsProduct P, class F>
+inline void ForPackedRows(const Context& ctx, const P& p, typename M::Left* left, F&& f) {
   for (std::int64_t first = 0; first < p.rows; first += kPackedRows) {
-    const PackedProduct<M> part = PartOf<M>(ctx, p, left, first);
-    part.PackRowsOf(ctx, 0, [&](std::int64_t r) { return p.row<typename M::Weight>(r); });
+    const PackedProduct<M, P> part = PartOf<M>(ctx, p, left, first);
+    p.PackRows(ctx, part);
     f(part);
   }
 }
 
 // weight [panels][k2][32][2]; left: that of a PackedWorkspace.
-template <class M, class P>
+template <class M, RowsProduct P>
 inline void MultiplyPacked(const Context& ctx, const P& p, typename M::Left* left,
                            const typename M::Weight* weight) {
-  const std::int64_t stride = p.pairs() * kPairElements<M>;
+  const std::int64_t stride = p.steps() * kStepWeights;
   ForPackedRows<M>(ctx, p, left, [&](const auto& part) {
     if (part.rows <= M::kRows) {
       return ctx.ParallelFor(p.panels(), PanelGrain<typename M::Weight>(part.rows, p.k),

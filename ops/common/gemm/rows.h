@@ -17,27 +17,20 @@ inline namespace ANYOP_ISA {
 // The most rows of x: beyond, packing the weight on the way is faster.
 inline constexpr std::int64_t kMaxRows = 16;
 
-// Rows of x in a tile, by 4 rows of the weight: 24, 16 or 8 sums beside the operands.
-template <class M>
-inline constexpr int kRowsOfX = [] {
-  if constexpr (requires { M::kRowsOfX; }) return M::kRowsOfX;
-  return kVectorRegisters < 32 ? 2 : sizeof(typename M::Operand) == 64 ? 6 : 4;
-}();
-
 // sums[i][j] for kR rows of x and 4 rows of the weight. Meanwhile as many bytes are brought from
 // `ahead` on, in order, into cache level kLevel: four short streams at once are too many for the
 // prefetcher of the processor.
-template <class M, int kR, int kLevel>
+template <TileMath M, int kR, int kLevel>
 [[gnu::noinline]] void MultiplyRows(const typename M::Weight* const* x,
                                     const typename M::Weight* const* w, std::int64_t k,
-                                    const char* ahead, float* sums) {
+                                    const char* ahead, typename M::Sum* sums) {
   using T = typename M::Weight;
   constexpr int kStepBytes = 4 * M::kElements * sizeof(T);
-  F32 sum[kR][4];
+  typename M::Sums sum[kR][4];
 #pragma GCC unroll 8
   for (int i = 0; i < kR; ++i) {
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) sum[i][j] = Zero();
+    for (int j = 0; j < 4; ++j) sum[i][j] = M::Zero();
   }
   const auto step = [&](auto&& row_of_x, auto&& row_of_w) [[gnu::always_inline]] {
     typename M::Operand a[kR];
@@ -65,45 +58,41 @@ template <class M, int kR, int kLevel>
     step([&](int i) { return tail[i]; }, [&](int j) { return tail[kR + j]; });
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kR; ++i) {
-    if constexpr (requires { M::SumLanes(sum[i], sums); }) {
-      M::SumLanes(sum[i], sums + i * kPanel);
-    } else {
-      SumLanes(sum[i], sums + i * kPanel);
-    }
-  }
+  for (int i = 0; i < kR; ++i) M::SumLanes(sum[i], sums + i * kPanel);
 }
 
 // Rows of the weight by all rows of x, at most kMaxRows.
-template <class M, class P>
+template <class M, RowsProduct P>
 struct RowProduct {
   using T = typename M::Weight;
+  using Sum = typename M::Sum;
+  static_assert(std::same_as<T, typename P::Element> && std::same_as<Sum, typename P::Sum>);
   const P& p;
   const T* weight;
   std::int64_t stride;  // of a row of the weight
 
   // Beyond n the last row is multiplied again, and not stored.
   void Multiply(std::int64_t panel) const {
-    alignas(64) float sums[kMaxRows * kPanel];
+    alignas(64) Sum sums[kMaxRows * kPanel];
     const std::int64_t begin = panel * kPanel, end = begin + kPanel < p.n ? begin + kPanel : p.n;
     for (std::int64_t row = begin; row < end; row += 4) {
       const T* w[4];
       for (int j = 0; j < 4; ++j) w[j] = weight + (row + j < p.n ? row + j : p.n - 1) * stride;
-      for (std::int64_t first = 0; first < p.rows; first += kRowsOfX<M>) {
-        VisitRows<kRowsOfX<M>>(p.rows - first, [&](auto r) {
+      for (std::int64_t first = 0; first < p.rows; first += M::kRowsOfX) {
+        VisitRows<M::kRowsOfX>(p.rows - first, [&](auto r) {
           Tile<r.value>(w, first, sums + first * kPanel + (row - begin));
         });
       }
     }
-    StorePanel<T>(p, sums, 0, p.rows, panel);
+    p.StorePanel(sums, 0, p.rows, panel);
   }
 
  private:
   // The next tile goes to the first level if both and the rows of x fit.
   template <int kR>
-  void Tile(const T* const* w, std::int64_t first, float* sums) const {
+  void Tile(const T* const* w, std::int64_t first, Sum* sums) const {
     const T* x[kR];
-    for (int i = 0; i < kR; ++i) x[i] = p.template row<T>(first + i);
+    for (int i = 0; i < kR; ++i) x[i] = p.row(first + i);
     const char* ahead = reinterpret_cast<const char*>(w[0] + 4 * stride);
     if ((kR + 8) * p.k * std::int64_t(sizeof(T)) <= 32768) {
       MultiplyRows<M, kR, 1>(x, w, p.k, ahead, sums);
@@ -113,17 +102,8 @@ struct RowProduct {
   }
 };
 
-// A product whose rows of x are copies: where they are a multiple of 4096 bytes apart, they and the
-// rows of the weight would share one set of the first level of cache.
-struct ProductOfCopies : Product {
-  const char* copies;
-  std::int64_t pitch;  // bytes
-
-  template <class T>
-  [[gnu::always_inline]] const T* row(std::int64_t r) const {
-    return reinterpret_cast<const T*>(copies + r * pitch);
-  }
-};
+// Copies of the rows of x: where they are a multiple of 4096 bytes apart, they and the rows of the
+// weight would share one set of the first level of cache.
 template <class T, class N>
 struct CopiesWorkspace : Workspace<N> {
   N pitch;               // bytes
@@ -132,17 +112,17 @@ struct CopiesWorkspace : Workspace<N> {
       : pitch(LineBytes(k, sizeof(T)) + N(64)), copies(this->template Add<char>(rows * pitch)) {}
 };
 template <class T>
-inline ProductOfCopies CopyRows(const Context& ctx, const Product& p) {
+inline DenseProduct<T, CopiedRows<T>> CopyRows(const Context& ctx, const DenseProduct<T>& p) {
   const CopiesWorkspace<T, std::int64_t> parts(p.rows, p.k);
   char* copies = Placed(ctx, parts)[parts.copies];
   for (std::int64_t r = 0; r < p.rows; ++r) {
-    std::memcpy(copies + r * parts.pitch, p.row<T>(r), std::size_t(p.k) * sizeof(T));
+    std::memcpy(copies + r * parts.pitch, p.row(r), std::size_t(p.k) * sizeof(T));
   }
-  return {p, copies, parts.pitch};
+  return {p, {copies, parts.pitch}, p.rows, p.k};
 }
 
 // At most kMaxRows rows of x.
-template <class M, class P>
+template <class M, RowsProduct P>
 inline void MultiplyByRows(const Context& ctx, const P& p, const Tensor& weight) {
   const RowProduct<M, P> product{p, weight.base<const typename M::Weight>(), weight.stride(0)};
   ctx.ParallelFor(p.panels(), PanelGrain<typename M::Weight>(p.rows, p.k),

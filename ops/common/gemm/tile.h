@@ -3,7 +3,9 @@
 //
 //   left    [k2][rows][2]       rows <= kRows
 //   weight  [panel][k2][32][2]
-//   sums    [panel][rows][32]   f32
+//   sums    [panel][rows][32]
+//
+// k2 counts the steps along k: two neighbours, or four bytes where an element is a pair of them.
 //
 // Every sum is one chain of additions in ascending k (two, even and odd, if kPairwise), whatever
 // the shape of the tile: a row has the same bits alone and in a batch.
@@ -20,11 +22,9 @@ inline namespace ANYOP_ISA {
 // Bytes ahead in each stream of weights that software prefetch asks for.
 inline constexpr std::int64_t kAheadBytes = 4096;
 
+inline constexpr std::int64_t kStepWeights = 2 * kPanel;  // of a panel for one step of k
 template <class M>
-inline constexpr std::int64_t kPairElements = 2 * kPanel;  // weights of a panel for one pair of k
-template <class M>
-inline constexpr std::int64_t kPairBytes =
-    kPairElements<M>* std::int64_t(sizeof(typename M::Weight));
+inline constexpr std::int64_t kStepBytesOf = kStepWeights* std::int64_t(sizeof(typename M::Weight));
 
 // The widest strip of a panel, in vectors, whose sums fit the registers with this many rows.
 template <class M>
@@ -41,24 +41,24 @@ constexpr int PanelsAtOnce(int rows) {
   return panels < 1 ? 1 : panels;
 }
 
-template <class M, int kR, int kS, int kP>
-struct Tile {
+template <TileMath M, int kR, int kS, int kP>
+struct RegisterTile {
   using Left = typename M::Left;
   using Weight = typename M::Weight;
   static constexpr int kV = kS * kP;
-  static constexpr int kLines = int(kS * M::kElements * sizeof(Weight) + 63) / 64;  // a pair, panel
+  static constexpr int kLines = int(kS * M::kElements * sizeof(Weight) + 63) / 64;  // a step, panel
 
-  F32 sum[kR][kV];
+  typename M::Sums sum[kR][kV];
 
-  [[gnu::always_inline]] Tile() {
+  [[gnu::always_inline]] RegisterTile() {
 #pragma GCC unroll 8
     for (int i = 0; i < kR; ++i) {
 #pragma GCC unroll 16
-      for (int v = 0; v < kV; ++v) sum[i][v] = Zero();
+      for (int v = 0; v < kV; ++v) sum[i][v] = M::Zero();
     }
   }
 
-  // Adds pairs [begin, end); touch(z) prefetches.
+  // Adds steps [begin, end); touch(z) prefetches.
   template <class Touch>
   [[gnu::always_inline]] void Add(const Left* left, const Weight* weight, std::int64_t stride,
                                   std::int64_t begin, std::int64_t end, Touch&& touch) {
@@ -67,8 +67,7 @@ struct Tile {
       typename M::Operand w[kV];
 #pragma GCC unroll 16
       for (int v = 0; v < kV; ++v) {
-        w[v] =
-            M::LoadWeight(weight + v / kS * stride + z * kPairElements<M> + v % kS * M::kElements);
+        w[v] = M::LoadWeight(weight + v / kS * stride + z * kStepWeights + v % kS * M::kElements);
       }
 #pragma GCC unroll 8
       for (int i = 0; i < kR; ++i) {
@@ -79,25 +78,21 @@ struct Tile {
     }
   }
 
-  [[gnu::always_inline]] void Store(float* sums) const {
+  [[gnu::always_inline]] void Store(typename M::Sum* sums) const {
 #pragma GCC unroll 8
     for (int i = 0; i < kR; ++i) {
 #pragma GCC unroll 4
       for (int p = 0; p < kP; ++p) {
-        float* row = sums + (p * kR + i) * kPanel;
-        const F32* s = sum[i] + p * kS;
+        typename M::Sum* row = sums + (p * kR + i) * kPanel;
+        const typename M::Sums* s = sum[i] + p * kS;
         if constexpr (M::kPairwise) {
 #pragma GCC unroll 8
           for (int v = 0; v < kS; v += 2) {
-            if constexpr (requires { M::SumPairs(s[v], s[v + 1]); }) {
-              anyop::Store(row + v / 2 * kLanes, M::SumPairs(s[v], s[v + 1]));
-            } else {
-              anyop::Store(row + v / 2 * kLanes, SumPairs(s[v], s[v + 1]));
-            }
+            M::Store(row + v / 2 * kLanes, M::SumPairs(s[v], s[v + 1]));
           }
         } else {
 #pragma GCC unroll 8
-          for (int v = 0; v < kS; ++v) anyop::Store(row + v * kLanes, s[v]);
+          for (int v = 0; v < kS; ++v) M::Store(row + v * kLanes, s[v]);
         }
       }
     }
@@ -108,43 +103,43 @@ struct Tile {
 // their end the beginning of the panels that follow.
 template <class M, int kR, int kP>
 [[gnu::noinline]] void StreamPanels(const typename M::Left* left, const typename M::Weight* weight,
-                                    std::int64_t k2, float* sums) {
+                                    std::int64_t k2, typename M::Sum* sums) {
   constexpr int kStrip = StripVectors<M>(kR);
-  constexpr std::int64_t kAhead = kAheadBytes / kPairBytes<M>;
-  const std::int64_t stride = k2 * kPairElements<M>;
+  constexpr std::int64_t kAhead = kAheadBytes / kStepBytesOf<M>;
+  const std::int64_t stride = k2 * kStepWeights;
   const std::int64_t near = k2 > kAhead ? k2 - kAhead : 0;
 #pragma GCC unroll 1
   for (int strip = 0; strip < kPanelVectors<M>; strip += kStrip) {
-    using T = Tile<M, kR, kStrip, kP>;
+    using T = RegisterTile<M, kR, kStrip, kP>;
     const auto* w = weight + strip * M::kElements;
     const auto touch = [&](std::int64_t z, std::int64_t ahead) [[gnu::always_inline]] {
 #pragma GCC unroll 8
       for (int line = 0; line < kP * T::kLines; ++line) {
-        const auto* at = w + line / T::kLines * stride + z * kPairElements<M> + ahead;
+        const auto* at = w + line / T::kLines * stride + z * kStepWeights + ahead;
         Prefetch(reinterpret_cast<const char*>(at) + line % T::kLines * 64);
       }
     };
     T tile;
-    const std::int64_t here = kAhead * kPairElements<M>;
-    const std::int64_t next = kP * stride - near * kPairElements<M>;
+    const std::int64_t here = kAhead * kStepWeights;
+    const std::int64_t next = kP * stride - near * kStepWeights;
     tile.Add(left, w, stride, 0, near, [&](std::int64_t z) { touch(z, here); });
     tile.Add(left, w, stride, near, k2, [&](std::int64_t z) { touch(z, next); });
     tile.Store(sums + strip * M::kElements / 2);
   }
 }
 
-// One of several row blocks by one panel, which comes from cache. Meanwhile every pair of k brings
-// `step` bytes, at most kPairBytes, from `ahead` on into the second level.
+// One of several row blocks by one panel, which comes from cache. Meanwhile every step of k brings
+// `step` bytes, at most kStepBytesOf, from `ahead` on into the second level.
 template <class M, int kR>
 [[gnu::noinline]] void MultiplyPanel(const typename M::Left* left, const typename M::Weight* weight,
                                      std::int64_t k2, const char* ahead, std::int64_t step,
-                                     float* sums) {
+                                     typename M::Sum* sums) {
   constexpr int kStrip = StripVectors<M>(kR);
-  constexpr int kLines = kPairBytes<M> * kStrip / kPanelVectors<M> / 64;
+  constexpr int kLines = kStepBytesOf<M> * kStrip / kPanelVectors<M> / 64;
   step = step * kStrip / kPanelVectors<M>;
 #pragma GCC unroll 1
   for (int strip = 0; strip < kPanelVectors<M>; strip += kStrip, ahead += k2 * step) {
-    Tile<M, kR, kStrip, 1> tile;
+    RegisterTile<M, kR, kStrip, 1> tile;
     tile.Add(left, weight + strip * M::kElements, 0, 0, k2, [&](std::int64_t z) {
 #pragma GCC unroll 4
       for (int line = 0; line < kLines; ++line) {

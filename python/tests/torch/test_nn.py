@@ -11,7 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import anyop.torch  # noqa: E402
+from anyop.hosting.facts import Operator  # noqa: E402
 from anyop.torch import nn  # noqa: E402
+from anyop.torch.names import nn as names  # noqa: E402
 from nn_cases import T, assert_same  # noqa: E402
 
 F = torch.nn.functional
@@ -53,6 +55,12 @@ ACTIVATIONS = {
     "gelu_tanh": lambda y: F.gelu(y, approximate="tanh"),
     "sigmoid": torch.sigmoid,
 }
+
+
+def test_every_word_of_linear_has_its_function_of_torch() -> None:
+    parameters = {p.name: p for p in Operator("anyop.linear").params}
+    assert tuple(ACTIVATIONS) == parameters["activation"].words
+    assert set(ACTIVATIONS) == {"none", *names.ACTIVATIONS}
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
