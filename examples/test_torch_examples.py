@@ -24,7 +24,7 @@ def run(*arguments: str | Path) -> str:
 def test_an_extension_in_cpp_runs_eagerly_with_autograd_and_compiled(tmp_path: Path) -> None:
     out = run("examples.torch_extension", tmp_path)
     assert "torch_extension.add_custom(x: bf16[3, 5], y: bf16[3, 5], alpha: 1.0)" in out
-    assert "cpu_bf16: taken" in out
+    assert "cpu_portable_bf16: taken" in out
     assert "add_custom: y is f32[2, 5], but must be f32[3, 5] because x is f32[3, 5]." in out
     assert out.endswith("eager, autograd and compiled calls agree\n")
 

@@ -11,6 +11,7 @@ from house_rules.tree import CPP, Breach, Tree, is_test, line_of
 
 HEAVY = re.compile(r"iostream|sstream|regex|functional|thread|ranges|filesystem")
 TYPE = re.compile(r"\b(?:class|struct|enum class|union)\s+(?:\[\[.*?\]\]\s*)?(\w+)\s*[:{]")
+KERNEL_FOLDERS = ("ops/", "examples/", "python/anyop/template/")
 KERNEL = re.compile(r'\{\s*\.name = "(?P<name>[^"]*)"')
 # Who may do what the rest must not: the file and what it is for.
 READS_ENVIRONMENT = "src/platform/env.cc"
@@ -103,7 +104,7 @@ def type_names(tree: Tree) -> Iterator[Breach]:
 
 def kernel_names(tree: Tree) -> Iterator[Breach]:
     """A kernel is called after the instruction set of its file, or cpu_portable."""
-    for name in tree.named(".cc", below="ops/"):
+    for name in tree.named(".cc", below=KERNEL_FOLDERS):
         code, stem = tree.cpp(name).code, name.rpartition("/")[2].removesuffix(".cc")
         begin = "_".join(stem.split("_")[:2]) if stem.startswith("cpu_") else "cpu_portable"
         for match in KERNEL.finditer(code):

@@ -23,8 +23,8 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& factor, const Tensor
   });
 }
 
-constexpr Kernel kF32{.name = "cpu_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-constexpr Kernel kBF16{.name = "cpu_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
+constexpr Kernel kF32{.name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+constexpr Kernel kBF16{.name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
 constexpr const Kernel* kKernels[] = {&kF32, &kBF16};  // best first
 
 }  // namespace

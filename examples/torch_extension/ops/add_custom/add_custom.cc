@@ -20,8 +20,8 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y, float alpha, cons
   });
 }
 
-constexpr Kernel kF32{.name = "cpu_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-constexpr Kernel kBF16{.name = "cpu_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
+constexpr Kernel kF32{.name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+constexpr Kernel kBF16{.name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
 constexpr const Kernel* kKernels[] = {&kF32, &kBF16};
 
 // A result that nobody wants is null.
@@ -43,9 +43,9 @@ void RunBackward(const Context& ctx, const Tensor& dz, float alpha, const Tensor
 }
 
 constexpr Kernel kBackF32{
-    .name = "cpu_f32", .when = "T == f32", .run = Bind<&RunBackward<float>>()};
+    .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&RunBackward<float>>()};
 constexpr Kernel kBackBF16{
-    .name = "cpu_bf16", .when = "T == bf16", .run = Bind<&RunBackward<BF16>>()};
+    .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&RunBackward<BF16>>()};
 constexpr const Kernel* kBackKernels[] = {&kBackF32, &kBackBF16};
 
 }  // namespace

@@ -22,9 +22,9 @@ void Run(const Context& ctx, const Tensor& x, float factor, const Tensor& y) {
   });
 }
 
-constexpr Kernel kF32{.name = "cpu_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-constexpr Kernel kF16{.name = "cpu_f16", .when = "T == f16", .run = Bind<&Run<F16>>()};
-constexpr Kernel kBF16{.name = "cpu_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
+constexpr Kernel kF32{.name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+constexpr Kernel kF16{.name = "cpu_portable_f16", .when = "T == f16", .run = Bind<&Run<F16>>()};
+constexpr Kernel kBF16{.name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
 constexpr const Kernel* kKernels[] = {&kF32, &kF16, &kBF16};  // best first
 
 }  // namespace
