@@ -122,3 +122,22 @@ def test_padding_that_depends_on_the_query_is_no_padding(how: str) -> None:
 
     q, k = floats(2, 4, 6, 16), floats(2, 2, 6, 16)
     assert_as_torch(how, program, (q, k, torch.full((2, 6), 5)))
+
+
+@pytest.mark.parametrize("number", [0.35, -2.0, float("inf"), float("nan")])
+def test_a_constant_without_dimensions_is_a_number(number: float) -> None:
+    for program in (
+        lambda x: x * torch.full((), number),
+        lambda x: torch.full((), number) + x,
+        lambda x: torch.relu(x) - torch.full((), number),
+        lambda x: x * torch.full((), number, dtype=torch.float64),
+    ):
+        assert_as_torch("capture", program, (floats(3, 16),))
+    function = assert_as_torch("capture", lambda x: x * torch.full((), number), (floats(3, 16),))
+    assert host_calls("capture", function) == 0
+
+
+def test_numbers_that_a_type_does_not_hold_are_torchs() -> None:
+    for number in (2**31, -(2**40)):
+        program = lambda x, n=number: x.to(torch.int32) + n  # noqa: E731
+        assert_as_torch("capture", program, (floats(3, 16) * 9,))

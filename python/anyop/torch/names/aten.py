@@ -17,6 +17,7 @@ import anyop
 from anyop._graph.value import Value
 from anyop.torch._dispatch.operators import DTYPES, TORCH_DTYPES
 from anyop.torch._nodes.converters import internal
+from anyop.torch._nodes.fold import folded
 from anyop.torch._nodes.memory import is_same_view
 from anyop.torch._nodes.sizes import Unconverted, is_same
 
@@ -56,8 +57,15 @@ def _dims(shape: Any) -> list[str]:
     return [str(n) for n in shape if str(n) != "1"]
 
 
-def _binary(name: str, node: Node, building: Any, x: Any, y: Any) -> Any:
+def _binary(
+    name: str, node: Node, building: Any, x: Any, y: Any, knows_numbers: bool = True
+) -> Any:
+    """knows_numbers: x and y are the node's arguments, of which a constant is a number."""
     shape = [building.sizes(n) for n in node.meta["val"].shape]
+    if knows_numbers:
+        x, y = (_number_of(building, n, v) for n, v in zip(node.args, (x, y), strict=False))
+    if not isinstance(x, Value):  # both are computed together
+        x, y = y, x
     if not isinstance(y, Value):
         y = filled(y, x, building)
     for a, b in ((x, y), (y, x)):
@@ -74,6 +82,12 @@ def _binary(name: str, node: Node, building: Any, x: Any, y: Any) -> Any:
     raise Unconverted("broadcasting that repeats rows")
 
 
+def _number_of(building: Any, node: Any, value: Any) -> Any:
+    """A constant without dimensions as a number, which has a row of its own; others as they are."""
+    known = folded(building.source.module, node)
+    return known.item() if known is not None and not known.dim() else value
+
+
 def filled(number: Any, x: Value, building: Any) -> Value:
     """A row of one number. In 16 bits torch would compute with the number as it was written."""
     _, _, dtype, shape = building.tracer.describe(x._id)
@@ -82,7 +96,10 @@ def filled(number: Any, x: Value, building: Any) -> Value:
     exact = (dtype in _FLOATS and is_exact) or (dtype[0] == "i" and isinstance(number, int))
     if not exact or isinstance(number, bool) or not isinstance(d, int):
         raise Unconverted(f"a number with {dtype}")
-    made: Value = building.row([number] * d, TORCH_DTYPES[dtype])
+    to = TORCH_DTYPES[dtype]
+    if dtype[0] == "i" and not torch.iinfo(to).min <= number <= torch.iinfo(to).max:
+        raise Unconverted(f"{number} with {dtype}")
+    made: Value = building.row([number] * d, to)
     return made
 
 
@@ -106,7 +123,7 @@ def sub(node: Node, building: Any, x: Any, y: Any, alpha: Any = 1) -> Any:
     """x + (-1)*y, of the same bits."""
     if alpha != 1 or not isinstance(x, Value) or not isinstance(y, Value):
         return NotImplemented
-    return _binary("add", node, building, x, neg(node, building, y))
+    return _binary("add", node, building, x, neg(node, building, y), knows_numbers=False)
 
 
 for _aten_name, _name in BINARY.items():
