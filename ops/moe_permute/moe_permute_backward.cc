@@ -5,7 +5,7 @@
 //
 //   destination  as moe_permute gave it; -1 adds nothing
 //
-// Numerics  Sums in f32 by rising a, one rounding.
+// Numerics  Sums in f32 by rising a, one rounding; f8e4m3 is clamped to +-448.
 // Source    the definition of moe_permute.
 
 #include "ops/moe_permute/rows.h"
@@ -21,7 +21,7 @@ constexpr const Kernel* kKernels[] = {&moe_permute_backward_avx512, &moe_permute
 extern constinit const Op moe_permute_backward{
     .signature =
         "moe_permute_backward(dx_sorted: T[m, d], destination: i32[t, k] below m) -> "
-        "(dx: T[t, d]?) where T in f32 | f16 | bf16, t * k < 2147483648",
+        "(dx: T[t, d]?) where T in f32 | f16 | bf16 | f8e4m3, t * k < 2147483648",
     .flops = "t * k * d",
     .bytes = "(k + 1) * t * d * bytes(T) + bytes(destination)",
     .kernels = kKernels,

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstring>
 
+#include "anyop/simd/bytes.h"
 #include "ops/common/elementwise.h"
 
 #define ANYOP_UNPERMUTE_BACKWARD_WORKSPACE "8 * m + 8 * t * k"
@@ -47,9 +48,30 @@ inline void Unpermute(const Context& ctx, const Tensor& x, const Tensor& destina
   });
 }
 
+// The same of f8e4m3.
+inline void SumRow8(const Tensor& x, const std::int32_t* destination, Index k, F8E4M3* y, Index d) {
+  ForLanes(d, [&](Index j, auto count) {
+    F32 sum = Zero();
+    for (Index a = 0; a < k; ++a) {
+      if (destination[a] < 0) continue;
+      sum += LoadAny(x.at<const F8E4M3>(destination[a]) + j, count);
+    }
+    StoreBytes(y + j, sum, count);
+  });
+}
+
 inline void PermuteBackward(const Context& ctx, const Tensor& dx_sorted, const Tensor& destination,
                             const Tensor* dx) {
-  if (dx) Unpermute(ctx, dx_sorted, destination, nullptr, *dx);
+  if (!dx) return;
+  if (dx_sorted.type() != DType::kF8E4M3) {
+    return Unpermute(ctx, dx_sorted, destination, nullptr, *dx);
+  }
+  const Index k = destination.dim(1), d = dx_sorted.dim(1);
+  ctx.ParallelFor(dx->dim(0), RowGrain((k + 1) * d), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      SumRow8(dx_sorted, destination.at<const std::int32_t>(i), k, dx->at<F8E4M3>(i), d);
+    }
+  });
 }
 
 template <class T>
