@@ -100,6 +100,8 @@ def tensor_of(array: np.ndarray) -> Any:
     """A tensor of its own memory."""
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.copy().view(np.uint16)).view(torch.bfloat16)
+    if array.dtype.name == "float8_e4m3fn":
+        return torch.from_numpy(array.copy().view(np.uint8)).view(torch.float8_e4m3fn)
     return torch.from_numpy(array.copy())
 
 
