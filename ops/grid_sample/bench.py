@@ -17,8 +17,10 @@ SIZES = [
 
 
 def of_torch(t: TorchSide, x: Any, grid: Any) -> Any:
-    y = t.F.grid_sample(x.permute(0, 3, 1, 2), grid, "bilinear", "border", align_corners=False)
-    return y.permute(0, 2, 3, 1)
+    """In f32: torch's coordinates have the image's dtype, and bf16 is too coarse for them."""
+    image = x.permute(0, 3, 1, 2).float()
+    y = t.F.grid_sample(image, grid, "bilinear", "border", align_corners=False)
+    return y.permute(0, 2, 3, 1).to(x.dtype)
 
 
 def cases() -> Iterator[Case]:
@@ -30,8 +32,7 @@ def cases() -> Iterator[Case]:
                 f"{name}{list(shape)} at {[ho, wo]}",
                 {"x": x, "grid": grid, "y": y},
                 ours=lambda a: partial(anyop.grid_sample, a.x, a.grid, out=a.y),
-                torch=lambda t, a: t.call(partial(of_torch, t), a.x, a.grid.to(a.x.dtype)),
+                torch=lambda t, a: t.call(partial(of_torch, t), a.x, a.grid),
                 moved=5 * y.nbytes,
                 flops=11 * y.size,
-                tolerance=5e-2,
             )

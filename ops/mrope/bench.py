@@ -16,7 +16,7 @@ def of_torch(t: TorchSide, a: Any) -> Any:
     torch = t.torch
     cos, sin = (torch.cat([x, x], -1) for x in a.table.to(a.query.dtype).chunk(2, -1))
 
-    def rotate(query: Any, key: Any, positions: Any, cos: Any, sin: Any) -> Any:
+    def rotate(query: Any, key: Any, positions: Any, cos: Any, sin: Any) -> None:
         def merge(table: Any) -> Any:
             parts = table[positions].split(SECTIONS * 2, -1)
             return torch.cat([part[i % 3] for i, part in enumerate(parts)], -1)[:, None]
@@ -27,10 +27,10 @@ def of_torch(t: TorchSide, a: Any) -> Any:
             p, q = x.chunk(2, -1)
             return x * c + torch.cat([-q, p], -1) * s
 
-        return turn(query), turn(key)
+        query.copy_(turn(query))
+        key.copy_(turn(key))
 
-    call = t.call(rotate, a.query, a.key, a.positions, cos, sin)
-    return lambda: call()[0]
+    return t.call(rotate, a.query, a.key, a.positions, cos, sin)
 
 
 def cases() -> Iterator[Case]:

@@ -19,11 +19,11 @@ def of_torch(t: TorchSide, a: Any) -> Any:
         p, q = x.chunk(2, -1)
         return torch.cat([p * cos - q * sin, q * cos + p * sin], -1)
 
-    def both(query: Any, key: Any, q_weight: Any, k_weight: Any, cos: Any, sin: Any) -> Any:
-        return turn(query, q_weight, cos, sin), turn(key, k_weight, cos, sin)
+    def both(query: Any, key: Any, q_weight: Any, k_weight: Any, cos: Any, sin: Any) -> None:
+        query.copy_(turn(query, q_weight, cos, sin))
+        key.copy_(turn(key, k_weight, cos, sin))
 
-    call = t.call(both, a.query, a.key, a.q_weight, a.k_weight, cos, sin)
-    return lambda: call()[0]
+    return t.call(both, a.query, a.key, a.q_weight, a.k_weight, cos, sin)
 
 
 def cases() -> Iterator[Case]:
