@@ -57,6 +57,68 @@ def test_silu_and_mul(dy: np.ndarray) -> None:
     check(anyop.silu_and_mul_backward(dy, x), forward, [x], dy)
 
 
+@pytest.mark.parametrize("kind", ["none", "tanh"])
+def test_gelu_and_mul(dy: np.ndarray, kind: str) -> None:
+    x = normal(ROWS, 2 * D) * 4
+
+    def forward(x: Any) -> Any:
+        gate, up = x.chunk(2, -1)
+        return torch.nn.functional.gelu(gate, approximate=kind) * up
+
+    check(anyop.gelu_and_mul_backward(dy, x, kind), forward, [x], dy)
+
+
+@pytest.mark.parametrize("limit", [None, 2.5])
+@pytest.mark.parametrize("order", ["halves", "interleaved"])
+def test_swiglu(dy: np.ndarray, limit: float | None, order: str) -> None:
+    x = normal(ROWS, 2 * D) * 4
+
+    def forward(x: Any) -> Any:
+        gate, up = x.chunk(2, -1) if order == "halves" else (x[:, ::2], x[:, 1::2])
+        if limit:
+            gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        return gate * torch.sigmoid(1.702 * gate) * (up + 1)
+
+    check(anyop.swiglu_backward(dy, x, limit, 1.702, 1.0, order), forward, [x], dy)
+
+
+def test_relu2(dy: np.ndarray) -> None:
+    x = normal(ROWS, D) * 4
+    check(anyop.relu2_backward(dy, x), lambda x: torch.relu(x).square(), [x], dy)
+
+
+@pytest.mark.parametrize("renormalize", [False, True])
+@pytest.mark.parametrize("scoring", ["softmax", "sigmoid"])
+def test_topk_router(scoring: str, renormalize: bool) -> None:
+    x, dy = normal(ROWS, D) * 2, normal(ROWS, 8)
+
+    def forward(x: Any) -> Any:
+        p = torch.softmax(x, -1) if scoring == "softmax" else torch.sigmoid(x)
+        weights = p.topk(8).values
+        return 2.5 * (weights / weights.sum(-1, keepdim=True) if renormalize else weights)
+
+    weights, ids = anyop.topk_router(x, 8, scoring, renormalize, scaling=2.5)
+    np.testing.assert_allclose(weights, forward(torch.from_numpy(x).double()), rtol=2e-6)
+    check(anyop.topk_router_backward(dy, x, ids, scoring, renormalize, 2.5), forward, [x], dy)
+
+
+def test_rows_to_experts_and_back(dy: np.ndarray) -> None:
+    x, weights = normal(ROWS, D), normal(ROWS, 3)
+    choices = np.random.default_rng(1).integers(-1, 7, (ROWS, 3))
+    rows, offsets, source, destination = anyop.moe_permute(x, choices, 7)
+    held = torch.from_numpy(choices >= 0)
+
+    def forward(x: Any, weights: Any) -> Any:
+        return (x[:, None] * (weights * held)[..., None]).sum(1)
+
+    y = anyop.moe_unpermute(rows, destination, weights)
+    inputs = [torch.from_numpy(a).double() for a in (x, weights)]
+    np.testing.assert_allclose(y, forward(*inputs), rtol=2e-5, atol=2e-5)
+    drows, dweights = anyop.moe_unpermute_backward(dy, rows, destination, weights)
+    check((anyop.moe_permute_backward(drows, destination), dweights), forward, [x, weights], dy)
+    assert (source[: offsets[-1]] >= 0).all() and (source[offsets[-1] :] == -1).all()
+
+
 def test_softmax(dy: np.ndarray) -> None:
     x = normal(ROWS, D)
     ours = anyop.softmax_backward(dy, anyop.softmax(x, 0.7), 0.7)

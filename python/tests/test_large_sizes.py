@@ -40,6 +40,16 @@ def test_what_fits_no_memory_is_out_of_memory(name: str) -> None:
         assert str(caught.value).startswith(f"{name}: ")
 
 
+def test_more_pairs_of_tokens_and_experts_than_an_i32_counts_are_refused() -> None:
+    ids = wide(1 << 16, 1 << 15, dtype=np.int32)
+    with pytest.raises(ValueError) as caught:
+        anyop.moe_permute(wide(1 << 16, 1, dtype=np.int8), ids, 2)
+    assert str(caught.value) == (
+        "moe_permute: t * k < 2147483648 must hold, but t is 65536 (x is i8[65536, 1]), k is 32768 "
+        "(ids is i32[65536, 32768])."
+    )
+
+
 def test_a_graph_counts_no_negative_bytes() -> None:
     def step(x: Any) -> Any:
         y = anyop.softmax(x)
