@@ -6,7 +6,8 @@
     jax.grad(...), jax.vmap(...), jax.checkpoint(...)      # by the operators' own rules
 
 An operator that writes arguments returns them first, and leaves the arrays that it was given as
-they were; where these are donated to `jax.jit`, it writes in place.
+they were; where these are donated to `jax.jit`, it writes in place. docs/jax.md tells of types,
+gradients, batches, sizes that are symbols, and devices.
 """
 
 from __future__ import annotations
