@@ -56,12 +56,17 @@ def tell(found: dict[str, Any], picture: Path) -> None:
 @click.option("--all-weights", is_flag=True, help="Train all weights instead.")
 @click.option("--learning-rate", type=float, help="1e-3 for low rank, 1e-5 for all weights.")
 @click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--host", type=click.Choice(["torch", "jax"]), default="torch", show_default=True,
+    help="Whose tensors anyop's operators get.",
+)  # fmt: skip
 @click.option("--threads", type=int, help="Threads to use; all cores if not given.")
 @click.option("--picture", type=click.Path(path_type=Path), default=Path("build/finetune.png"))
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
 def main(
     steps: int, sequences: int, length: int, rank: int, all_weights: bool,
-    learning_rate: float | None, seed: int, threads: int | None, picture: Path, as_json: bool,
+    learning_rate: float | None, seed: int, host: str, threads: int | None, picture: Path,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Trains SmolLM2 on the text of `help()`, with both sets of operators in turn."""
     if threads is not None:
@@ -71,6 +76,11 @@ def main(
         raise click.ClickException("steps and rank must be at least 1.")
     rate = learning_rate or (1e-5 if all_weights else 1e-3)
     settings = Settings(steps, sequences, length, 0 if all_weights else rank, rate, seed)
+    ours = None
+    if host == "jax":
+        from .jax_training import JaxTrainer
+
+        ours = JaxTrainer
     try:
         file = load()
         ids = file.tokenizer.encode(text(), add_special_tokens=False).ids
@@ -79,7 +89,7 @@ def main(
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
         with Progress(*columns, transient=True) as progress:
             task = progress.add_task("first step", total=steps)
-            for runs in train(file.config, file.tensors, settings, batch):
+            for runs in train(file.config, file.tensors, settings, batch, ours):
                 last = ", ".join(f"{name} {run.losses[-1]:.4f}" for name, run in runs.items())
                 done = len(runs["anyop"].losses)
                 progress.update(task, advance=1, description=f"step {done}/{steps}: {last}")

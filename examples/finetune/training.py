@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -74,10 +75,15 @@ class Trainer:
 
 def train(
     config: Config, tensors: dict[str, NDArray[np.float32]], settings: Settings,
-    batches: Iterator[tuple[Tensor, Tensor]],
+    batches: Iterator[tuple[Tensor, Tensor]], ours: Any = None,
 ) -> Iterator[dict[str, Run]]:  # fmt: skip
-    """Yields the runs after each step; in turn, so that both meet the same machine."""
-    trainers = {name: Trainer(name, config, tensors, settings) for name in OPERATORS}
+    """Yields the runs after each step; in turn, so that both meet the same machine.
+
+    ours: makes the trainer with anyop's operators on another host than PyTorch.
+    """
+    trainers: dict[str, Any] = {n: Trainer(n, config, tensors, settings) for n in OPERATORS}
+    if ours is not None:
+        trainers["anyop"] = ours(config, tensors, settings)
     for _ in range(settings.steps):
         batch = next(batches)
         for trainer in trainers.values():
