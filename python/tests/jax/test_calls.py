@@ -334,14 +334,12 @@ def test_the_checks_of_export_are_told() -> None:
     assert host.export_checks() == [jax.export.DisabledSafetyCheck.custom_call("anyop")]
 
 
-def test_doctor_knows_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_knows_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from anyop.cli import doctor
 
     assert doctor.framework("jax")["status"] == "ok"
 
-    def broken(name: str) -> Any:
-        raise ImportError(f"{name} is broken")
-
-    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    (tmp_path / "jax.py").write_text("raise ImportError('jax is broken')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     status = doctor.framework("jax")["status"]
     assert status == "its host does not start: ImportError: jax is broken"
