@@ -20,7 +20,7 @@ install(TARGETS anyop anyop_ops anyop_ops_reference _anyop LIBRARY DESTINATION a
 install(TARGETS anyop_run RUNTIME DESTINATION anyop/bin)
 # What `anyop new` copies into a package, so that it builds with no anyop installed.
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
-install(FILES cmake/anyop.cmake cmake/isa.cmake DESTINATION anyop/cmake)
+install(FILES cmake/anyop.cmake cmake/anyopConfig.cmake cmake/isa.cmake DESTINATION anyop/cmake)
 install(FILES tools/list_ops.py tools/check_ops.py DESTINATION anyop/tools)
 
 include(cmake/torch.cmake)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents for authors are true: their commands and code run, in their order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import anyop
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(ROOT / "tools"))
+import docs as site  # noqa: E402
+
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```$", re.M | re.S)
+WAITING_S = 90  # of the ten minutes of the walk; what a machine needs that does nothing else
+RUN_PYTHON = ("packaging.md", "python_operators.md")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_walk_of_the_first_operator(tmp_path: Path) -> None:
+    """Every block of the page, in an environment of its own, in an empty folder."""
+    pytest.importorskip("torch")
+    blocks = BLOCK.findall(page("first_operator.md"))
+    assert len(blocks) >= 9
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    for name, module in (("anyop", "-m anyop"), ("python", "")):
+        script = bin_folder / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        script.chmod(0o755)
+    own = Path(sys.executable).parent
+    env = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{own}{os.pathsep}{os.environ['PATH']}"}
+    walk = tmp_path / "walk"
+    walk.mkdir()
+    before = os.times().children_user
+    pieces = ["set -e"]
+    code: list[str] = []
+    for language, text in blocks:
+        if language == "python":
+            code.append(text)
+            continue
+        if "anyop develop" in text:  # installs into the environment: here its effect is enough
+            text = 'export PYTHONPATH="$PWD/src"\n'
+        if code:
+            pieces.append(python_piece(code))
+            code = []
+        pieces.append(text)
+    script = "\n".join(pieces)
+    done = subprocess.run(["bash", "-c", script], cwd=walk, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" passed, 0 failed") == 2
+    assert "\n3\n" in done.stdout  # of the C++ program
+    assert "py3-none-manylinux" in done.stdout
+    used = os.times().children_user - before
+    assert used < 2 * WAITING_S, f"{used:.0f} s of computing"
+
+
+def python_piece(code: list[str]) -> str:
+    text = "\n".join(code)
+    return f"python - <<'END_OF_PYTHON'\n{text}\nEND_OF_PYTHON"
+
+
+@pytest.mark.parametrize("name", RUN_PYTHON)
+def test_the_code_of_a_page_runs(name: str) -> None:
+    code = [text for language, text in BLOCK.findall(page(name)) if language == "python"]
+    assert code
+    subprocess.run([sys.executable, "-c", "\n".join(code)], check=True)
+
+
+def test_mistakes_of_signatures_have_their_sentences() -> None:
+    rows = re.findall(
+        r"^\| `([^`]*)` \| (.*) \|$", page("signatures.md").split("## Mistakes")[1], re.M
+    )
+    assert len(rows) >= 9
+    for signature, sentence in rows:
+        with pytest.raises(anyop.InvalidArgument) as caught:
+            anyop._anyop.parse(signature)
+        assert re.search(r"column \d+: (.*)", str(caught.value))[1] == sentence  # type: ignore[index]
+
+
+def test_what_the_page_says_of_signatures_parses() -> None:
+    text = page("signatures.md").split("## Mistakes")[0]
+    tables = re.findall(r"^\| (`.*?`.*?) \| .* \|$", text, re.M)
+    forms = [form for row in tables for form in re.findall(r"`((?:[^`]|\\`)*)`", row)]
+    parameters = [f.replace("\\|", "|") for f in forms if re.match(r"\w+: ", f)]
+    assert len(parameters) > 15
+    for parameter in parameters:
+        bound = "".join(
+            f", of_{n}: f32[{n}]" for n in re.findall(r"(?:below|offsets) (\w)", parameter)
+        )
+        dtypes = " where T in f32 | f16" if re.search(r"\bT\[", parameter) else ""
+        anyop._anyop.parse(f"f({parameter}{bound}) -> (z: f32[1]){dtypes}")
+
+
+def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> None:
+    pages = {p.name: p.read_text(encoding="utf-8") for p in DOCS.glob("*.md")}
+    listed = (ROOT / "mkdocs.yml").read_text()
+    for name in pages:
+        assert f": {name}\n" in listed, f"{name} is in no menu"
+    pages["headers.md"] = site.headers_page()
+    assert site.broken_links(pages) == []
+    broken = {**pages, "bad.md": "[a](none.md) [b](faq.md#nothing) [c](graphs.md)"}
+    assert site.broken_links(broken) == [
+        "bad.md: [...](none.md) leads to no page",
+        "bad.md: [...](faq.md#nothing) leads to no heading",
+    ]
+    assert "anyop/op.h" in pages["headers.md"]
+
+
+def test_cmake_finds_the_package(tmp_path: Path) -> None:
+    text = re.search(r"```cmake\n(.*?)```", page("cpp.md"), re.S)
+    assert text
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.25)\nproject(main LANGUAGES CXX)\n{text[1]}"
+    )
+    (tmp_path / "main.cc").write_text((ROOT / "examples/hello.cc").read_text())
+    where = subprocess.run(
+        [sys.executable, "-m", "anyop", "config", "--cmakedir"], capture_output=True, text=True,
+        check=True,
+    ).stdout.strip()  # fmt: skip
+    configure = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-Danyop_DIR={where}"]
+    subprocess.run(configure, check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", tmp_path / "b"], check=True, capture_output=True)
+    done = subprocess.run([tmp_path / "b" / "main"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("0.5000 0.5000\n")
