@@ -6,6 +6,11 @@
 namespace anyop::python {
 namespace {
 
+// What follows "anyop." where the operator is found: "rms_norm", "ops.my_ops.scale".
+std::string PathOf(const Operator& op) {
+  return op.library == "anyop" ? op.contract->name : "ops." + op.name;
+}
+
 [[noreturn]] void RefuseKeyword(const OperatorInfo& info, PyObject* keyword) {
   std::vector<std::string> known;
   for (const Parameter& p : info.params) known.push_back(ToText(p.name, "a name"));
@@ -20,7 +25,7 @@ void RefuseCount(const OperatorInfo& info, Py_ssize_t n_args) {
   ThrowTypeError(info.name + ": " + std::to_string(n_args) +
                  " positional arguments are given, but " + "at most " +
                  std::to_string(info.n_params) + " are taken. Try " +
-                 (info.op ? "help(anyop." + info.python_name + ")." : "repr() of the graph."));
+                 (info.op ? "help(anyop." + PathOf(*info.op) + ")." : "repr() of the graph."));
 }
 
 void RefuseMissing(const OperatorInfo& info, const Parameter& param) {

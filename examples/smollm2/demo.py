@@ -183,6 +183,12 @@ def main(prompt: str, tokens: int, compiled: bool) -> None:
     rows |= torch_rows(file, prompt, answer, compiled, console)
     console.print(speed_table(rows))
     console.print(profile)
+    console.print(
+        "anyop is installed in .venv. Go on:  . .venv/bin/activate; anyop --help; "
+        "anyop new my_ops && cd my_ops && pytest",
+        markup=False,
+        highlight=False,
+    )
 
 
 if __name__ == "__main__":

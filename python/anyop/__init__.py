@@ -267,7 +267,11 @@ def counters() -> list[Counter]:
 def __getattr__(name: str) -> Any:
     function = _anyop.functions().get(f"anyop.{name}")
     if function is None:
-        hint = _anyop.did_you_mean(name, [*builtin_names(), *__all__])
+        elsewhere = [n for n in _anyop.functions() if n.endswith(f".{name}")]
+        if elsewhere:
+            hint = f" Did you mean 'anyop.ops.{elsewhere[0]}'?"
+        else:
+            hint = _anyop.did_you_mean(name, [*builtin_names(), *__all__])
         if not hint and not builtin_names():
             hint = " The file of its operators, anyop_ops.so, is missing. Try installing it again."
         raise AttributeError(f"anyop has no operator or attribute '{name}'.{hint}")

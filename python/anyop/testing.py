@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from typing import Any
 
 import anyop
 from anyop import _anyop
+from anyop._packages import library_file
 
 _TIMEOUT_S = 900
 
@@ -61,6 +63,14 @@ class Case:
         done = _run(self.target, f"--gtest_filter={self}", *flags)
         if done.returncode:
             raise AssertionError(failure(done.stdout) or done.stderr or f"{self} failed")
+
+
+def build_if_missing(name: str, root: Path) -> None:
+    """Builds the package in `root` if it has no library yet, neither built nor installed."""
+    try:
+        library_file(name, [str(root / "src" / name)])
+    except anyop.NotAvailable:
+        subprocess.run([sys.executable, "-m", "anyop", "build", str(root)], check=True)
 
 
 def program() -> Path:

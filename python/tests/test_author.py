@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -169,6 +170,30 @@ def test_a_build_compiles_what_has_changed_and_keeps_what_works(package: Path) -
 
 
 @pytest.mark.slow
+def test_watching_builds_what_is_saved(package: Path) -> None:
+    pytest.importorskip("watchfiles")
+    path = package / "ops" / "scale" / "scale.cc"
+    right = path.read_text()
+    watching = subprocess.Popen(
+        [sys.executable, "-u", "-m", "anyop", "build", "--watch"],
+        cwd=package, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert watching.stdout
+    lines = iter(watching.stdout.readline, "")
+    try:
+        assert "Watching ops ...\n" in lines
+        time.sleep(1)  # until the system watches
+        path.write_text(right.replace("* factor)", "* factor * 3)"))
+        assert "compiling ops/scale/scale.cc\n" in lines
+        assert next(lines).startswith("Built ")
+    finally:
+        watching.send_signal(signal.SIGINT)
+        watching.wait(60)
+        path.write_text(right)
+        in_process(package, "-m", "anyop", "build")
+
+
+@pytest.mark.slow
 def test_a_session_takes_up_what_is_built(package: Path) -> None:
     """importlib.reload loads the package's library again, in the process that runs."""
     code = """
@@ -198,6 +223,14 @@ print(held(np.ones(1, np.float32)), walk_ops.scale(np.ones(1, np.float32)), dir(
         session.kill()
         path.write_text(right)
         in_process(package, "-m", "anyop", "build")
+
+
+@pytest.mark.slow
+def test_pytest_builds_a_fresh_package(tmp_path: Path) -> None:
+    """anyop new NAME && cd NAME && pytest: nothing else is needed."""
+    assert run("new", "fresh_ops", "--dir", str(tmp_path / "fresh")).exit_code == 0
+    output = in_process(tmp_path / "fresh", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert re.search(r"^\d+ passed", output, re.M)
 
 
 def test_a_package_shows_its_operators_and_nothing_else(package: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -248,6 +249,31 @@ def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> No
     names = zipfile.ZipFile(wheel).namelist()
     held = {"__init__.py", "__init__.pyi", "their_ops.so", "their_ops_reference.so"}
     assert {f"their_ops/{name}" for name in held} <= set(names)
+
+
+def test_what_no_name_contains_is_said() -> None:
+    result = run("list", "rms_nrm")
+    assert result.exit_code == 1
+    assert result.output == (
+        "Error: no operator's name contains rms_nrm. Did you mean 'rms_norm'?\n"
+    )
+
+
+def test_doctor_names_the_compiler_and_whole_paths() -> None:
+    text = run("doctor", "--quick").output
+    assert re.search(r"^compiler +C\+\+ /\S+, cmake ", text, re.M)
+    assert str(Path(anyop._anyop.libraries()[0][2])) in text
+
+
+def test_json_is_json_where_a_module_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import anyop\nprint('loading')\n\ndef double(x):\n    return anyop.add(x, x)\n"
+    (tmp_path / "prints.py").write_text(code)
+    command = [sys.executable, "-m", "anyop", "graph", "prints:double", "f32[n]", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)
+    assert "loading" in done.stderr
 
 
 HELP = """

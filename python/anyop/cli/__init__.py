@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from typing import Any
@@ -85,7 +86,8 @@ def load_libraries() -> None:
     import anyop
 
     try:
-        anyop.load_installed()
+        with contextlib.redirect_stdout(sys.stderr):  # what packages print is no output of ours
+            anyop.load_installed()
     except anyop.NotAvailable as error:
         click.secho(str(error), fg="yellow", err=True)
 

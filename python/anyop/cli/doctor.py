@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 
 import anyop
 from anyop import _anyop, _tune
+from anyop._compiler import CannotBuildError, find_compiler
 from anyop.cli import load_libraries
 
 # What a framework's package gives to anyop: the module of its adapter, "" where none is needed.
@@ -41,6 +43,7 @@ def command(as_json: bool, quick: bool) -> None:
         "python": platform.python_version(),
         "machine": _anyop.machine(),
         "openmp": openmp_libraries(),
+        "compiler": build_tools(),
         "frameworks": [framework(name) for name in FRAMEWORKS],
         "torch": hosts,
         "libraries": libraries(),
@@ -64,6 +67,17 @@ def openmp_libraries() -> list[str]:
     paths = {line.split()[-1] for line in maps.read_text().splitlines() if "/" in line}
     known = ("libgomp", "libomp", "libiomp5")
     return sorted(p for p in paths if Path(p).name.startswith(known))
+
+
+def build_tools() -> dict[str, str]:
+    """What `anyop build` and `anyop.inline` would use: a path, or what to install."""
+    try:
+        tools = {"C++": find_compiler()}
+    except CannotBuildError as error:
+        tools = {"C++": f"none ({error})"}
+    for name in ("cmake", "ninja"):
+        tools[name] = shutil.which(name) or f"none (pip install {name})"
+    return tools
 
 
 def framework(name: str) -> dict[str, str]:
@@ -146,7 +160,8 @@ def measure(show_progress: bool) -> dict[str, Any]:
 def show(report: dict[str, Any]) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False)
+    # In a pipe a line is as long as its paths; rich would cut them to 80 columns.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 1000)
     machine = report["machine"]
     caches = ", ".join(f"{k} {v // 1024} KiB" for k, v in machine["cache_bytes"].items() if v)
     hidden = sorted(set(machine["machine_features"]) - set(machine["features"]))
@@ -157,6 +172,7 @@ def show(report: dict[str, Any]) -> None:
         ("left out", " ".join(hidden) + " (by ANYOP_ISA)" if hidden else ""),
         ("caches", caches),
         ("threads", f"{machine['threads']} in use, {machine['cores']} cores for this process"),
+        ("compiler", ", ".join(f"{k} {v}" for k, v in report["compiler"].items())),
         ("OpenMP", openmp_text(report["openmp"])),
         ("policy", report["policy"] or "all"),
         ("tuned", _tune.in_use_text()),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import sys
@@ -103,7 +104,8 @@ def _find(path: str) -> Any:
         raise click.BadParameter(f"'{path}' is not MODULE:FUNCTION, and no folder of saved graphs.")
     sys.path.insert(0, "")
     try:
-        found: Any = importlib.import_module(module)
+        with contextlib.redirect_stdout(sys.stderr):  # what it prints is no output of ours
+            found: Any = importlib.import_module(module)
         for name in names.split("."):
             found = getattr(found, name)
     except (ImportError, AttributeError) as error:

@@ -17,6 +17,12 @@ def command(as_json: bool, words: tuple[str, ...]) -> None:
     """List the operators whose name contains one of WORDS (all without)."""
     load_libraries()
     specs = [s for s in anyop.specs() if not words or any(w in s["name"] for w in words)]
+    if words and not specs:
+        from anyop import _anyop
+
+        known = [str(s["name"]).rpartition(".")[2] for s in anyop.specs()]
+        hint = _anyop.did_you_mean(words[0], known)
+        raise click.ClickException(f"no operator's name contains {' or '.join(words)}.{hint}")
     if as_json:
         click.echo(json.dumps(specs, indent=1))
         return
