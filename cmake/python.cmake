@@ -5,7 +5,7 @@ if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/bindings/python.cc)
 endif()
 find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module NumPy)
 file(GLOB python_sources CONFIGURE_DEPENDS bindings/*.cc bindings/*/*.cc)
-list(FILTER python_sources EXCLUDE REGEX "/bindings/torch/")  # a library of its own
+list(FILTER python_sources EXCLUDE REGEX "/bindings/(torch|mindspore)/")  # libraries of their own
 python_add_library(_anyop MODULE WITH_SOABI ${python_sources})
 target_include_directories(_anyop PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(_anyop PRIVATE anyop Python::NumPy)
@@ -24,10 +24,11 @@ install(FILES cmake/anyop.cmake cmake/anyopConfig.cmake cmake/isa.cmake DESTINAT
 install(FILES tools/list_ops.py tools/check_ops.py DESTINATION anyop/tools)
 
 include(cmake/torch.cmake)
+include(cmake/mindspore.cmake)
 
 # The package as it will be installed, made of links, and the stubs that it gives of itself.
 set(package ${CMAKE_BINARY_DIR}/package/anyop)
-set(package_libraries anyop anyop_ops anyop_ops_reference _anyop)
+set(package_libraries anyop anyop_ops anyop_ops_reference _anyop _mindspore anyop_mindspore)
 if(TARGET torch_adapter)
   list(APPEND package_libraries torch_adapter)
 endif()

@@ -12,6 +12,7 @@ below `anyop.ops`: `anyop.ops.my_ops.scale`.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyop import _anyop, _hosts
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 ops = Libraries()
+sys.modules[ops.__name__] = ops
 
 
 class KernelChoice(NamedTuple):

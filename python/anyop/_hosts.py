@@ -13,15 +13,16 @@ from anyop.hosting import when_imported
 _HOSTS = {
     "torch": lambda: importlib.import_module("anyop.torch"),
     "jax": lambda: importlib.import_module("anyop.jax"),
+    "mindspore": lambda: importlib.import_module("anyop.mindspore"),
 }
 
 
 def operators_changed() -> None:
     """Tells the hosts that are running of operators that were loaded a moment ago."""
-    host = sys.modules.get("anyop.torch")
-    register_new = getattr(host, "register_new", None)
-    if register_new is not None:
-        register_new()
+    for name in ("anyop.torch", "anyop.mindspore"):
+        register_new = getattr(sys.modules.get(name), "register_new", None)
+        if register_new is not None:
+            register_new()
 
 
 def _start(host: str) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from anyop import _anyop
@@ -22,10 +24,14 @@ def builtin_names() -> list[str]:
     return sorted(_of("anyop"))
 
 
-class Library:
-    """The operators of one library, as attributes."""
+class Library(ModuleType):
+    """The operators of one library, as attributes.
+
+    A module, so that compilers of Python that look into modules find the operators here too.
+    """
 
     def __init__(self, name: str) -> None:
+        super().__init__(f"anyop.ops.{name}")
         self._name = name
 
     def items(self) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -47,8 +53,11 @@ class Library:
         return f"<operators of {self._name}: {', '.join(n for n, _ in self.items())}>"
 
 
-class Libraries:
+class Libraries(ModuleType):
     """The loaded libraries, as attributes or by name."""
+
+    def __init__(self) -> None:
+        super().__init__("anyop.ops")
 
     def __getitem__(self, name: str) -> Library:
         try:
@@ -64,7 +73,7 @@ class Libraries:
             raise AttributeError(
                 f"no library '{name}' is loaded.{hint} Try anyop.load_installed()."
             )
-        library = Library(name)
+        library = sys.modules[f"{self.__name__}.{name}"] = Library(name)
         setattr(self, name, library)  # found without this function from now on
         return library
 

@@ -30,6 +30,11 @@ OPERATOR = """#include "anyop/op.h"
 constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
 extern constinit const Op ramp{.signature = "ramp(x: f32[n]) -> (y: f32[n])"};
 """
+START = """def start():
+    importlib.import_module("anyop.torch")
+    importlib.import_module("anyop.jax")
+    importlib.import_module("anyop.mindspore")
+"""
 CLEAN = {
     "README.md": "# A tree\n\nARCHITECTURE.md and `src/runtime/log.cc` say more.\n",
     "ARCHITECTURE.md": "Short.\n",
@@ -56,10 +61,10 @@ CLEAN = {
     "bindings/torch/kernel.cc": C + '#include <ATen/Tensor.h>\n#include "runtime/plan.h"\n',
     "python/anyop/__init__.py": P + "from anyop import _anyop\nfrom anyop._hosts import start\n",
     "python/anyop/_anyop.pyi": P,
-    "python/anyop/_hosts.py": P + 'def start():\n    importlib.import_module("anyop.torch")\n'
-    '    importlib.import_module("anyop.jax")\n',
+    "python/anyop/_hosts.py": P + START,
     "python/anyop/jax/__init__.py": P + "import jax\nimport anyop\n",
     "python/anyop/torch/__init__.py": P + "import torch\nimport anyop\n",
+    "python/anyop/mindspore/__init__.py": P + "import anyop\n",
     "python/anyop/torch/_lower/lower.py": P,
     "python/anyop/hosting/__init__.py": P + "from anyop import _anyop\n",
     "python/anyop/torch/names/aten.py": P + 'REGULAR = {"relu": "ramp"}\noperator("ramp")\n',

@@ -19,8 +19,12 @@ EXPORTED = {
     "libanyop.so": r"anyop_|_Z(T[ISVWH]|GV|GVZ|Z)?NK?5anyop",
     "_anyop.": r"PyInit__anyop$",
     "anyop_ops": r"anyop_library$",
+    "_mindspore.": r"PyInit__mindspore$",
+    "anyop_mindspore": r"Anyop(Call|Refuse|Touch)",
 }
-GUARDED = ("libanyop.so", "_anyop.", "anyop-run", "torch_adapter")  # no kernels
+GUARDED = (  # no kernels
+    "libanyop.so", "_anyop.", "anyop-run", "torch_adapter", "_mindspore.", "anyop_mindspore",
+)  # fmt: skip
 _DATA = re.compile(r"_ZT[ISV]|DW\.ref")  # has no instructions
 _OPERATOR = re.compile(r"_ZN5anyop3ops(?P<bytes>\d+)(?P<rest>\w+)E")
 

@@ -14,6 +14,7 @@ from house_rules.tree import Tree
 LATE: dict[tuple[str, str], str] = {
     ("anyop._hosts", "anyop.torch"): "starts the host once torch is imported",
     ("anyop._hosts", "anyop.jax"): "starts the host once JAX is imported",
+    ("anyop._hosts", "anyop.mindspore"): "starts the host once mindspore is imported",
 }
 
 

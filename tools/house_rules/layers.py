@@ -47,6 +47,7 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "tests": (*_SOURCE, "bindings"),
     "bindings": _SOURCE,
     "bindings/torch": _SOURCE[:4],
+    "bindings/mindspore": _SOURCE[:1],
     "python/anyop/template": ("include/anyop",),
     "python/anyop/template_ops": ("include/anyop", "python/anyop/template_ops"),
     "python/tests": ("include/anyop",),
@@ -56,12 +57,13 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
 BINDINGS = (
     "", "operators", "host", "numpy", "jax", "torch_unlinked", "calls", "graphs", "functions",
 )  # fmt: skip
-ADAPTER = "bindings/torch/"  # of PyTorch: a library of its own
+# Of frameworks: libraries of their own.
+ADAPTERS = ("bindings/torch/", "bindings/mindspore/")
 # Of include/anyop, what operators are written with; their tests may use it all, and optest.
 FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype)\.h|include/anyop/simd/.*")
 # Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
 FRAMEWORKS = {
-    r"(torch|ATen|c10)/.*": (ADAPTER, "python/anyop/bench/commands/by_hand.cc"),
+    r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/bench/commands/by_hand.cc"),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
 # What no file of the runtime says, be it in a comment; but for the table of environment variables.
@@ -82,9 +84,10 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     **{room: ("", "hosting", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
     "jax": ("", "hosting", "jax"),
+    "mindspore": ("", "hosting", "mindspore"),
     "bench": ("", "bench"),
     "bench.commands": ("", "torch", "bench", "bench.commands"),
-    "cli": ("", "hosting", "torch", "jax", "bench", "bench.commands", "cli"),
+    "cli": ("", "hosting", "torch", "jax", "mindspore", "bench", "bench.commands", "cli"),
     "__main__": ("cli",),
 }
 # Modules that import a framework when they are imported, its own host first.
@@ -94,6 +97,7 @@ KNOWS = {
         "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm",
     ),
     "jax": ("anyop.jax",),
+    "mindspore": ("anyop.mindspore",),
 }  # fmt: skip
 TEMPLATE = "python/anyop/template/"  # a package of its own
 
@@ -135,7 +139,7 @@ def _home(name: str) -> str:
 
 def _may_include(name: str, layer: str, target: str) -> bool:
     if _home(name) == _home(target):
-        return layer != "bindings" or not target.startswith(ADAPTER)
+        return layer != "bindings" or not target.startswith(ADAPTERS)
     if layer.startswith("src/graph/") and is_test(name) and target.startswith("src/graph/"):
         return True
     if layer == "ops" and target.startswith("include/") and not is_test(name):
@@ -155,7 +159,7 @@ def _allowed(name: str, layer: str) -> str:
 def rooms(tree: Tree) -> Iterator[Breach]:
     """A header of bindings includes headers of its room and of lower ones."""
     for name in tree.named(*CPP, below="bindings/"):
-        if name.startswith(ADAPTER):
+        if name.startswith(ADAPTERS):
             continue
         if (room := _room(name)) not in BINDINGS:
             yield Breach(name, 0, f"lies in bindings/{room}, which is no room: see BINDINGS")

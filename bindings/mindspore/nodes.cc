@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MindSpore runs for a node that is a bound call: its `Custom` (aot) finds these functions by
+// their names, and the call by the attribute `call`, its text. Built for MindSpore's C++ ABI and
+// linked to nothing of it, so that one file serves every MindSpore of that ABI; of anyop it uses
+// the C header alone. MindSpore closes and opens it at will: it is linked to stay.
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "anyop/host.h"
+#include "attributes.h"
+#include "dtypes.h"
+
+namespace {
+
+using anyop::mindspore::Attributes;
+using anyop::mindspore::DTypeRow;
+using Sizes = std::vector<std::int64_t>;
+constexpr int kMaxTensors = 256;
+constexpr std::int64_t kAnyRank = -2;  // the only size of a tensor whose rank is unknown
+
+enum TypeId : int {};  // as wide as MindSpore's
+
+[[noreturn]] void Throw() { throw std::runtime_error(anyop_error_text()); }
+
+const anyop_call* CallOf(void* extra) {
+  const std::string text = static_cast<Attributes*>(extra)->GetStr("call");
+  const anyop_call* call;
+  if (anyop_find_call(text.data(), text.size(), &call)) Throw();
+  return call;
+}
+
+// Of tensors whose sizes are given, or (null) nothing at all.
+std::vector<anyop_shape> Infer(const anyop_call* call, const int* ranks, std::int64_t** sizes) {
+  const int n = anyop_input_count(call);
+  std::vector<DLTensor> inputs(std::size_t(n),
+                               DLTensor{nullptr, {1, 0}, -1, {}, nullptr, nullptr, 0});
+  for (int i = 0; ranks && i < n; ++i) {
+    if (ranks[i] == 1 && sizes[i][0] == kAnyRank) continue;
+    inputs[std::size_t(i)].ndim = ranks[i];
+    inputs[std::size_t(i)].shape = sizes[i];
+  }
+  const int n_results = anyop_result_count(call);
+  std::vector<anyop_shape> results{std::size_t(n_results)};
+  if (anyop_infer_call(call, inputs.data(), n, results.data(), n_results)) Throw();
+  return results;
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<Sizes> InferSizes(int* ranks, std::int64_t** sizes, void* extra) {
+  std::vector<Sizes> found;
+  for (const anyop_shape& s : Infer(CallOf(extra), ranks, sizes)) {
+    found.push_back(s.rank < 0 ? Sizes{kAnyRank} : Sizes(s.shape, s.shape + s.rank));
+  }
+  return found;
+}
+
+std::vector<TypeId> InferTypes(void* extra) {
+  const anyop_call* call = CallOf(extra);
+  std::vector<TypeId> found;
+  for (const anyop_shape& s : Infer(call, nullptr, nullptr)) {
+    const DTypeRow* row = anyop::mindspore::FindDType(s.dtype);
+    if (!row) {
+      throw std::runtime_error(std::string(anyop_call_text(call)) +
+                               " has a result whose dtype MindSpore lacks, or which only ranks "
+                               "tell. Try the call outside of graphs.");
+    }
+    found.push_back(TypeId(row->id));
+  }
+  return found;
+}
+
+TypeId Byte() { return TypeId(anyop::mindspore::FindDType(DLDataType{0, 8, 1})->id); }
+
+}  // namespace
+
+extern "C" {
+
+// A call with several results.
+ANYOP_EXPORT std::vector<Sizes> AnyopCallsInferShape(int* ranks, std::int64_t** sizes,
+                                                     void* extra) {
+  return InferSizes(ranks, sizes, extra);
+}
+ANYOP_EXPORT std::vector<TypeId> AnyopCallsInferType(std::vector<TypeId>, void* extra) {
+  return InferTypes(extra);
+}
+
+// A call with one result, or none: every node has one, and theirs is a byte that nobody reads. Here
+// a result without dimensions stays a tensor, which MindSpore makes a number among several.
+ANYOP_EXPORT Sizes AnyopCallInferShape(int* ranks, std::int64_t** sizes, void* extra) {
+  const std::vector<Sizes> found = InferSizes(ranks, sizes, extra);
+  return found.empty() ? Sizes{1} : found.front();
+}
+ANYOP_EXPORT TypeId AnyopCallInferType(std::vector<TypeId>, void* extra) {
+  const std::vector<TypeId> found = InferTypes(extra);
+  return found.empty() ? Byte() : found.front();
+}
+
+ANYOP_EXPORT int AnyopCall(int n, void** data, int* ranks, std::int64_t** sizes,
+                           const char** dtypes, void*, void* extra) {
+  const anyop_call* call = CallOf(extra);
+  const int n_inputs = anyop_input_count(call), n_results = anyop_result_count(call);
+  if (n > kMaxTensors || n != n_inputs + (n_results ? n_results : 1)) {
+    throw std::runtime_error(std::string(anyop_call_text(call)) + ": MindSpore gives it " +
+                             std::to_string(n) + " tensors, which is not what it takes.");
+  }
+  DLTensor tensors[kMaxTensors];
+  for (int i = 0; i < n; ++i) {
+    const DTypeRow* row = anyop::mindspore::FindDType(dtypes[i]);
+    tensors[i] = {data[i], {1, 0}, ranks[i], row ? row->dtype : DLDataType{}, sizes[i], nullptr, 0};
+  }
+  if (anyop_run_call(call, tensors, n_inputs, tensors + n_inputs, n_results)) Throw();
+  return 0;
+}
+ANYOP_EXPORT int AnyopCalls(int n, void** data, int* ranks, std::int64_t** sizes,
+                            const char** dtypes, void* stream, void* extra) {
+  return AnyopCall(n, data, ranks, sizes, dtypes, stream, extra);
+}
+
+// Stands before a write into what is no Parameter, so that MindSpore orders what reads it.
+ANYOP_EXPORT Sizes AnyopTouchInferShape(int*, std::int64_t**, void*) { return {1}; }
+ANYOP_EXPORT TypeId AnyopTouchInferType(std::vector<TypeId>, void*) { return Byte(); }
+ANYOP_EXPORT int AnyopTouch(int, void**, int*, std::int64_t**, const char**, void*, void*) {
+  return 0;
+}
+
+// A gradient that is not there: it has the sizes of what it would be of, and only one that is used
+// runs.
+ANYOP_EXPORT Sizes AnyopRefuseInferShape(int* ranks, std::int64_t** sizes, void*) {
+  return Sizes(sizes[0], sizes[0] + ranks[0]);
+}
+ANYOP_EXPORT TypeId AnyopRefuseInferType(std::vector<TypeId> types, void*) { return types[0]; }
+ANYOP_EXPORT int AnyopRefuse(int, void**, int*, std::int64_t**, const char**, void*, void* extra) {
+  throw std::runtime_error(static_cast<Attributes*>(extra)->GetStr("why"));
+}
+
+}  // extern "C"

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// MindSpore's tensors as arguments of calls (anyop/python_host.h). It asks Python's objects of
+// MindSpore by the methods that its own classes are made of, so that one build serves every
+// MindSpore, and links nothing. Asking for the address waits for what MindSpore has queued.
+#include <initializer_list>
+#include <iterator>
+
+#include "anyop/python_host.h"
+#include "dtypes.h"
+
+namespace {
+
+constexpr int kRows = int(std::size(anyop::mindspore::kDTypes));
+
+// What Python gives once, and keeps: see Record.
+struct MindSpore {
+  PyObject* tensor = nullptr;          // the class
+  PyObject* address = nullptr;         // (tensor) -> int
+  PyObject* stride = nullptr;          // (tensor) -> list of ints
+  PyObject* needs_gradient = nullptr;  // () -> whether MindSpore differentiates what runs now
+  PyObject* empty = nullptr;           // (number of the dtype, shape) -> tensor
+  PyObject* lend = nullptr;            // (number of the dtype, shape, strides, memory) -> tensor
+  PyObject* dtypes[kRows] = {};        // in the order of kDTypes
+  PyObject *shape_name = nullptr, *dtype_name = nullptr, *gradient_name = nullptr;
+} g;
+
+// ---- Tensors.
+
+int IsTensor(PyObject* object) {
+  return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(g.tensor));
+}
+
+// The number of a dtype in kDTypes; -1: none. Fails never.
+int FindDTypeObject(PyObject* object) {
+  for (int i = 0; i < kRows; ++i) {
+    if (g.dtypes[i] == object) return i;
+  }
+  if (!Py_IS_TYPE(object, Py_TYPE(g.dtypes[0])) && !PyObject_HasAttrString(object, "tensor_type")) {
+    bool is_kin = false;  // each dtype of MindSpore has a class of its own
+    for (int i = 0; i < kRows && !is_kin; ++i) is_kin = Py_IS_TYPE(object, Py_TYPE(g.dtypes[i]));
+    if (!is_kin) return -1;
+  }
+  for (int i = 0; i < kRows; ++i) {
+    const int is_equal = PyObject_RichCompareBool(g.dtypes[i], object, Py_EQ);
+    if (is_equal < 0) PyErr_Clear();
+    if (is_equal == 1) return i;
+  }
+  return -1;
+}
+
+// Reads a tuple or list of at most ANYOP_HOST_MAX_RANK ints; -1 for an error.
+int ReadInts(PyObject* sequence, int64_t* ints) {
+  PyObject* fast = sequence ? PySequence_Fast(sequence, "sizes must be a tuple") : nullptr;
+  if (!fast) return -1;
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+  for (Py_ssize_t i = 0; i < n && i < ANYOP_HOST_MAX_RANK; ++i) {
+    ints[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(fast, i));
+  }
+  Py_DECREF(fast);
+  return PyErr_Occurred() ? -1 : int(n);
+}
+
+// Everything of a tensor but its memory. -1 for an error.
+int Describe(PyObject* tensor, anyop_host_view* view) {
+  PyObject* shape = PyObject_GetAttr(tensor, g.shape_name);
+  DLTensor& t = view->tensor;
+  t.ndim = ReadInts(shape, view->shape);
+  Py_XDECREF(shape);
+  if (t.ndim < 0) return -1;
+  t.device = {1, 0};
+  t.shape = view->shape;
+  PyObject* dtype = PyObject_GetAttr(tensor, g.dtype_name);
+  if (!dtype) return -1;
+  const int row = FindDTypeObject(dtype);
+  Py_DECREF(dtype);
+  if (row >= 0) t.dtype = anyop::mindspore::kDTypes[row].dtype;
+  return 0;
+}
+
+// Whether a gradient may come back to this tensor: it may where MindSpore differentiates what runs
+// now and the tensor is among what it differentiates by. -1 for an error.
+int NeedsGradient(PyObject* tensor) {
+  PyObject* flag = PyObject_GetAttr(tensor, g.gradient_name);
+  if (!flag) return -1;
+  Py_DECREF(flag);
+  if (flag != Py_True) return 0;
+  PyObject* is_on = PyObject_CallNoArgs(g.needs_gradient);
+  if (!is_on) return -1;
+  Py_DECREF(is_on);
+  return is_on == Py_True;
+}
+
+int View(PyObject* tensor, int, anyop_host_view* view) {
+  const int needs = NeedsGradient(tensor);
+  if (needs > 0) view->reason = "a gradient is needed";
+  if (needs != 0) return needs;
+  if (Describe(tensor, view) < 0) return -1;
+  PyObject* strides = PyObject_CallOneArg(g.stride, tensor);
+  const int n = ReadInts(strides, view->strides);
+  Py_XDECREF(strides);
+  if (n < 0) return -1;
+  view->tensor.strides = n == view->tensor.ndim ? view->strides : nullptr;
+  PyObject* address = PyObject_CallOneArg(g.address, tensor);
+  if (!address) return -1;
+  view->tensor.data = PyLong_AsVoidPtr(address);
+  Py_DECREF(address);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+PyObject* TupleOf(const int64_t* ints, int n) {
+  PyObject* tuple = PyTuple_New(n);
+  for (int i = 0; tuple && i < n; ++i) {
+    PyObject* one = PyLong_FromLongLong(ints[i]);
+    if (!one) Py_CLEAR(tuple);
+    if (one) PyTuple_SET_ITEM(tuple, i, one);
+  }
+  return tuple;
+}
+
+PyObject* Number(DLDataType dtype) {
+  const auto* row = anyop::mindspore::FindDType(dtype);
+  if (row) return PyLong_FromLong(long(row - anyop::mindspore::kDTypes));
+  PyErr_SetString(PyExc_TypeError, "MindSpore has no tensors of such a dtype on the CPU.");
+  return nullptr;
+}
+
+PyObject* Allocate(DLDataType dtype, int rank, const int64_t* shape, anyop_host_view* view) {
+  PyObject* arguments[] = {Number(dtype), TupleOf(shape, rank)};
+  PyObject* made =
+      arguments[0] && arguments[1] ? PyObject_Vectorcall(g.empty, arguments, 2, nullptr) : nullptr;
+  for (PyObject* a : arguments) Py_XDECREF(a);
+  PyObject* address = made ? PyObject_CallOneArg(g.address, made) : nullptr;
+  if (!address) {
+    Py_XDECREF(made);
+    return nullptr;
+  }
+  for (int i = 0; i < rank; ++i) view->shape[i] = shape[i];
+  view->tensor = {PyLong_AsVoidPtr(address), {1, 0}, rank, dtype, view->shape, nullptr, 0};
+  Py_DECREF(address);
+  return made;
+}
+
+// ---- Memory that is lent.
+
+// Ends a loan when its capsule goes.
+struct Loan {
+  void* owner;
+  void (*release)(void*);
+};
+void EndLoan(PyObject* capsule) {
+  auto* loan = static_cast<Loan*>(PyCapsule_GetPointer(capsule, nullptr));
+  loan->release(loan->owner);
+  delete loan;
+}
+
+PyObject* Lend(const DLTensor* t, int, void* owner, void (*release)(void*)) {
+  int64_t strides[ANYOP_HOST_MAX_RANK], step = 1;
+  for (int i = t->ndim - 1; i >= 0; step *= t->shape[i--]) {
+    strides[i] = t->strides ? t->strides[i] : step;
+  }
+  const auto address = reinterpret_cast<uintptr_t>(t->data) + t->byte_offset;
+  PyObject* arguments[] = {Number(t->dtype), TupleOf(t->shape, t->ndim), TupleOf(strides, t->ndim),
+                           PyLong_FromUnsignedLongLong(address), nullptr};
+  bool has_all = true;
+  for (int i = 0; i < 4; ++i) has_all = has_all && arguments[i];
+  // From here on the capsule ends the loan; before, the caller does.
+  Loan* loan = has_all ? new Loan{owner, [](void*) {}} : nullptr;
+  arguments[4] = loan ? PyCapsule_New(loan, nullptr, &EndLoan) : nullptr;
+  PyObject* made = arguments[4] ? PyObject_Vectorcall(g.lend, arguments, 5, nullptr) : nullptr;
+  if (made) loan->release = release;
+  for (PyObject* a : arguments) Py_XDECREF(a);
+  return made;
+}
+
+// ---- Dtypes.
+
+PyObject* DTypeObject(DLDataType dtype) {
+  const auto* row = anyop::mindspore::FindDType(dtype);
+  if (row) return Py_NewRef(g.dtypes[row - anyop::mindspore::kDTypes]);
+  PyErr_SetString(PyExc_TypeError, "MindSpore has no such dtype on the CPU.");
+  return nullptr;
+}
+
+int ToDType(PyObject* object, DLDataType* dtype) {
+  const int row = FindDTypeObject(object);
+  if (row >= 0) *dtype = anyop::mindspore::kDTypes[row].dtype;
+  return row >= 0;
+}
+
+// ---- The module.
+
+// record(tensor, address, stride, needs_gradient, empty, lend, dtypes): what register takes.
+PyObject* Record(PyObject*, PyObject* args) {
+  PyObject* dtypes;
+  if (!PyArg_ParseTuple(args, "OOOOOOO!", &g.tensor, &g.address, &g.stride, &g.needs_gradient,
+                        &g.empty, &g.lend, &PyTuple_Type, &dtypes)) {
+    return nullptr;
+  }
+  if (PyTuple_GET_SIZE(dtypes) != kRows) {
+    return PyErr_Format(PyExc_ValueError, "record: %d dtypes are needed.", kRows);
+  }
+  for (PyObject* kept : {g.tensor, g.address, g.stride, g.needs_gradient, g.empty, g.lend}) {
+    Py_INCREF(kept);  // for as long as the process
+  }
+  for (int i = 0; i < kRows; ++i) g.dtypes[i] = Py_NewRef(PyTuple_GET_ITEM(dtypes, i));
+  g.shape_name = PyUnicode_InternFromString("_shape");
+  g.dtype_name = PyUnicode_InternFromString("_dtype");
+  g.gradient_name = PyUnicode_InternFromString("_requires_grad");
+  static anyop_python_host host = {};
+  host.size = sizeof host;
+  host.module = "mindspore";
+  host.noun = "MindSpore tensor";
+  host.from_numpy = "mindspore.Tensor(*)";
+  host.to_numpy = "*.asnumpy()";
+  host.is_tensor = &IsTensor;
+  host.view = &View;
+  host.allocate = &Allocate;
+  host.lend = &Lend;
+  host.dtype_object = &DTypeObject;
+  host.to_dtype = &ToDType;
+  return PyCapsule_New(&host, ANYOP_PYTHON_HOST, nullptr);
+}
+
+// dtypes(): the names of the dtypes, in the order in which `record` takes them.
+PyObject* Names(PyObject*, PyObject*) {
+  PyObject* names = PyTuple_New(kRows);
+  for (int i = 0; names && i < kRows; ++i) {
+    const auto& row = anyop::mindspore::kDTypes[i];
+    PyObject* pair = Py_BuildValue("(si)", row.name, row.id);
+    if (!pair) Py_CLEAR(names);
+    if (pair) PyTuple_SET_ITEM(names, i, pair);
+  }
+  return names;
+}
+
+PyMethodDef g_methods[] = {{"dtypes", Names, METH_NOARGS, "(name, TypeId) of each dtype."},
+                           {"record", Record, METH_VARARGS, "What hosting.register takes."},
+                           {nullptr, nullptr, 0, nullptr}};
+PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
+                        "_mindspore",
+                        nullptr,
+                        -1,
+                        g_methods,
+                        nullptr,
+                        nullptr,
+                        nullptr,
+                        nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__mindspore() { return PyModule_Create(&g_module); }

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# The MindSpore host. Neither part needs MindSpore when it is built, so that the package carries both
+# for everybody: the tensors, which Python's extension reads by MindSpore's own methods, and what
+# MindSpore calls itself, built for its C++ ABI, over the C header of bound calls.
+python_add_library(_mindspore MODULE WITH_SOABI bindings/mindspore/tensor.cc)
+target_include_directories(_mindspore PRIVATE include)
+target_compile_options(_mindspore PRIVATE -fvisibility=hidden)
+anyop_harden(_mindspore)
+anyop_export(_mindspore python)
+set_target_properties(_mindspore PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+add_library(anyop_mindspore MODULE bindings/mindspore/nodes.cc)
+target_compile_definitions(anyop_mindspore PRIVATE _GLIBCXX_USE_CXX11_ABI=0)
+target_compile_options(anyop_mindspore PRIVATE -fvisibility=hidden)
+target_include_directories(anyop_mindspore PRIVATE include)
+target_link_libraries(anyop_mindspore PRIVATE ${CMAKE_BINARY_DIR}/lib/libanyop.so)
+add_dependencies(anyop_mindspore anyop)
+anyop_harden(anyop_mindspore)
+anyop_export(anyop_mindspore mindspore)
+# MindSpore closes and opens it for every inference.
+target_link_options(anyop_mindspore PRIVATE -Wl,-z,nodelete)
+set_target_properties(anyop_mindspore PROPERTIES PREFIX "" INSTALL_RPATH "$ORIGIN"
+                                                 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+install(TARGETS _mindspore anyop_mindspore LIBRARY DESTINATION anyop)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
+from typing import Any
+
+# (name in mindspore, number in its enum TypeId) of each dtype that both have.
+def dtypes() -> tuple[tuple[str, int], ...]: ...
+
+# A capsule for `anyop.hosting.register`. needs_gradient(): whether MindSpore differentiates what
+# runs now. empty(dtype, shape) and lend(dtype, shape, strides, address, owner) make tensors; a
+# dtype is its number in `dtypes()`. objects: MindSpore's dtypes in that order.
+def record(
+    tensor: type,
+    address: Callable[[Any], int],
+    stride: Callable[[Any], list[int]],
+    needs_gradient: Callable[[], bool],
+    empty: Callable[[int, tuple[int, ...]], Any],
+    lend: Callable[[int, tuple[int, ...], tuple[int, ...], int, Any], Any],
+    objects: tuple[Any, ...],
+    /,
+) -> Any: ...

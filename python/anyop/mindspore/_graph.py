@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph mode and `mindspore.jit`, as MindSpore's parser reads them.
+
+The parser asks a table of its own for the function that stands for a builtin one. What it finds
+for an operator is `call` below, whose source it compiles: that describes the arguments, of which
+`_node.py` makes a node while the graph is compiled. The functions of this file are written in the
+part of Python that graphs have; Python itself calls only those that return them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mindspore import Parameter, Tensor, bfloat16, ops
+from mindspore.ops import signature as sig
+from mindspore.ops.functional import isconstant, scalar_to_tensor
+
+from anyop.hosting.build import PACKAGE
+
+LIBRARY = PACKAGE / "anyop_mindspore.so"
+
+
+def primitive(
+    function: str, attributes: dict[str, str], bprop: Any = None, has_several: bool = False
+) -> Any:
+    """A `Custom` that runs a function of bindings/mindspore/nodes.cc, which infers its results."""
+    made = ops.Custom(f"{LIBRARY}:{function}", None, None, "aot", bprop=bprop)
+    made.add_prim_attr("reg_op_name", function)
+    for name, value in attributes.items():
+        made.add_prim_attr(name, value)
+    made.multi_output = has_several
+    made.add_prim_attr("multi_output", has_several)
+    return made
+
+
+def _touching() -> Any:
+    """Stands before a write into a tensor that is no Parameter. MindSpore orders what reads a
+    tensor and what writes it by the primitives that it finds while it parses; the node of an
+    operator is made later.
+    """
+    made = primitive("AnyopTouch", {})
+    made.add_prim_attr("side_effect_mem", True)
+    made.set_signatures((sig.make_sig("x", sig.sig_rw.RW_WRITE),))
+    return made
+
+
+_touch = _touching()
+
+
+def _describe(value: Any) -> Any:
+    """(kind, value, whether it is known now): the dtype of a tensor, a list, or another value."""
+    if isinstance(value, Tensor):
+        return ("tensor", value.dtype, True)
+    if isinstance(value, (list, tuple)):
+        return ("list", [_describe_element(v) for v in value], True)
+    return ("value", value, isconstant(value))
+
+
+def _describe_element(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return ("tensor", value.dtype, True)
+    return ("value", value, isconstant(value))
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [v for v in value if isinstance(v, Tensor)]
+    if isinstance(value, Tensor):
+        return [value]
+    return []
+
+
+def _touch_each(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        for v in value:
+            if not isinstance(v, Parameter):
+                _touch(v)
+    elif isinstance(value, Tensor) and not isinstance(value, Parameter):
+        _touch(value)
+    return 0
+
+
+def _from_number(made: Any, dtype: Any) -> Any:
+    return ops.cast(made, dtype) if dtype == bfloat16 else scalar_to_tensor(made, dtype)
+
+
+def _as_tensors(made: Any, dtypes: Any) -> Any:
+    """What a node made. MindSpore takes results of a `Custom` without dimensions for numbers."""
+    if len(dtypes) < 2:
+        return made if isinstance(made, Tensor) else _from_number(made, dtypes[0])
+    found: list[Any] = []
+    for i in range(len(dtypes)):
+        one = made[i] if isinstance(made[i], Tensor) else _from_number(made[i], dtypes[i])
+        found = found + [one]
+    return tuple(found)
+
+
+def caller(make_node: Any, find_order: Any, find_written: Any, find_dtypes: Any) -> Any:
+    """The function that stands for an operator in graphs.
+
+    make_node(described, keywords): the node, of constants. find_order: which tensors it takes, by
+    their numbers; find_written: which arguments it writes, by position and by keyword; find_dtypes:
+    of its results. A call that has none returns a tensor that means nothing.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = list(args) + list(kwargs.values())
+        described = [_describe(v) for v in values]
+        tensors: list[Any] = []
+        for v in values:
+            tensors = tensors + _tensors(v)
+        names = list(kwargs.keys())
+        node = make_node(described, names)
+        # Of these, not of `tensors`: MindSpore orders what it sees to be the very value.
+        positions, keywords = find_written(described, names)
+        for i in positions:
+            _touch_each(args[i])
+        for name in keywords:
+            _touch_each(kwargs[name])
+        made = node(*[tensors[i] for i in find_order(described, names)])
+        return _as_tensors(made, find_dtypes(described, names))
+
+    return call
+
+
+def gradient(
+    make_node: Any, is_lone: bool, dtypes: Any, sources: Any, places: Any, refusals: Any
+) -> Any:
+    """What finds the gradients of a node's inputs, from these, its results and their gradients.
+
+    make_node(): the gradient's node. is_lone: whether the node has one result, and no tuple of
+    them. dtypes: of the gradient's results. sources: per input of it, (0, r) for the gradient of
+    result r, (1, i) for an input and (2, r) for a result. places: per input of the node, which
+    result of the gradient is its own, or -1. refusals: for an input without one, what refuses it if
+    it is used, or None where it is no number that could have one.
+    """
+
+    def find(inputs: Any, out: Any, dout: Any) -> Any:
+        groups = ((dout,), inputs, (out,)) if is_lone else (dout, inputs, out)
+        made = make_node()(*[groups[kind][i] for kind, i in sources])
+        slopes = _as_tensors(made, dtypes)
+        slopes = (slopes,) if len(dtypes) == 1 else slopes
+        found: list[Any] = []
+        for i in range(len(inputs)):
+            if places[i] >= 0:
+                found = found + [slopes[places[i]]]
+            elif refusals[i] is not None:
+                found = found + [refusals[i](inputs[i])]
+            else:
+                found = found + [ops.zeros_like(inputs[i])]
+        return tuple(found)
+
+    return find
+
+
+def no_gradient(refusals: Any) -> Any:
+    """The same for a node that has no gradient."""
+
+    def find(inputs: Any, out: Any, dout: Any) -> Any:
+        found: list[Any] = []
+        for i in range(len(inputs)):
+            if refusals[i] is not None:
+                found = found + [refusals[i](inputs[i])]
+            else:
+                found = found + [ops.zeros_like(inputs[i])]
+        return tuple(found)
+
+    return find
+
+
+def bprop(n: int, find: Any) -> Any:
+    """The function that MindSpore asks for: with a parameter for each of n inputs. None where there
+    are more than are written here: MindSpore itself then refuses to differentiate.
+    """
+    # The parser knows functions without a name by their lines.
+    f1 = lambda p, o, d: find((p,), o, d)
+    f2 = lambda p, q, o, d: find((p, q), o, d)
+    f3 = lambda p, q, r, o, d: find((p, q, r), o, d)
+    f4 = lambda p, q, r, s, o, d: find((p, q, r, s), o, d)
+    f5 = lambda p, q, r, s, t, o, d: find((p, q, r, s, t), o, d)
+    f6 = lambda p, q, r, s, t, u, o, d: find((p, q, r, s, t, u), o, d)
+    f7 = lambda p, q, r, s, t, u, v, o, d: find((p, q, r, s, t, u, v), o, d)
+    f8 = lambda p, q, r, s, t, u, v, w, o, d: find((p, q, r, s, t, u, v, w), o, d)
+    f9 = lambda p, q, r, s, t, u, v, w, x, o, d: find((p, q, r, s, t, u, v, w, x), o, d)
+    f10 = lambda p, q, r, s, t, u, v, w, x, y, o, d: find((p, q, r, s, t, u, v, w, x, y), o, d)
+    written = (f1, f2, f3, f4, f5, f6, f7, f8, f9, f10)
+    return written[n - 1] if 0 < n <= len(written) else None
+
+
+def unwrap(name: Any, module: Any) -> Any:
+    """What stands for `anyop.mindspore.ModuleWrapper`."""
+    return module

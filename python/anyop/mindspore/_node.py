@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of MindSpore's graphs: one `Custom` for each bound call, made while a graph is compiled."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mindspore
+from mindspore.ops import constexpr
+
+import anyop
+from anyop import _anyop
+from anyop.hosting import BoundCall, bound_call
+from anyop.hosting.facts import Operator
+from anyop.hosting.gradient import no_gradient
+from anyop.mindspore import _graph
+from anyop.mindspore._gradient import WORDING
+from anyop.mindspore._tensors import NAMES, OBJECTS_BY_NAME
+
+_Function = Callable[..., Any]
+# Of constants. Not reused: the scope in force is part of what it makes.
+_when_compiled: Callable[[_Function], _Function] = constexpr(check=False, reuse_result=False)
+_FLOATS = ("f64", "f32", "f16", "bf16")
+
+
+class _Given:
+    """A tensor of a call in a graph."""
+
+    def __init__(self, index: int, op: Operator, dtype: Any) -> None:
+        if dtype not in NAMES:
+            raise anyop.InvalidArgument(
+                f"{op.display_name}: a tensor is {dtype}, but anyop has no such dtype. "
+                "Try a cast to float32 or int64."
+            )
+        self.index, self.dtype = index, NAMES[dtype]
+
+    def __repr__(self) -> str:
+        return "a MindSpore tensor"
+
+
+class _Unknown:
+    """A value that only the running graph knows."""
+
+
+class _Arguments:
+    """A call as `_graph.caller` describes it, bound to the operator's parameters."""
+
+    def __init__(self, op: Operator, described: Sequence[Any], keywords: Sequence[str]) -> None:
+        self.op, self.n_tensors = op, 0
+        values = [self._value(*d) for d in described]
+        n = len(values) - len(keywords)
+        named = dict(zip(keywords, values[n:], strict=True))
+        self.given: dict[str, Any] = _anyop.bind(op.name, *values[:n], **named)
+        if self.given.pop("out", None) is not None:
+            raise anyop.Unsupported(
+                f"{op.display_name}: out is given, but a node of a graph makes its own results. "
+                "Try the call without out."
+            )
+        self.given.pop("like", None)
+        for name, value in self.given.items():
+            if any(isinstance(v, _Unknown) for v in (value if _is_list(value) else [value])):
+                raise anyop.InvalidArgument(
+                    f"{op.display_name}: {name} is known only when the graph runs, but must be "
+                    "known when it is compiled, because it becomes part of the node. Try a Python "
+                    "number that is an attribute of the Cell, or a constant."
+                )
+
+    def _value(self, kind: str, value: Any, is_known: bool) -> Any:
+        if kind == "tensor":
+            self.n_tensors += 1
+            return _Given(self.n_tensors - 1, self.op, value)
+        if kind == "list":
+            return [self._value(*d) for d in value]
+        return value if is_known else _Unknown()
+
+    def bound(self) -> BoundCall:
+        given = {
+            name: NAMES.get(value, value) if isinstance(value, mindspore.Type) else value
+            for name, value in self.given.items()
+        }
+        return bound_call(self.op.name, **given)
+
+    @property
+    def tensors(self) -> list[_Given]:
+        """Those that the node takes, in its order."""
+        found: list[_Given] = []
+        for p in self.op.params:
+            value = self.given.get(p.name)
+            if p.is_tensor and value is not None:
+                found += value if _is_list(value) else [value]
+        return found
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+@functools.cache
+def _keep_open() -> ctypes.CDLL:
+    """The library, which MindSpore opens and closes."""
+    return ctypes.CDLL(str(_graph.LIBRARY))
+
+
+def _primitive_of(call: BoundCall, bprop: Any) -> Any:
+    _keep_open()
+    has_several = len(call.results) > 1
+    function = "AnyopCalls" if has_several else "AnyopCall"
+    made = _graph.primitive(function, {"call": call.text}, bprop, has_several)
+    if any(is_written for _, _, is_written in call.inputs):
+        made.add_prim_attr("side_effect_mem", True)
+    return made
+
+
+def _dtypes(call: BoundCall) -> tuple[Any, ...]:
+    """MindSpore's, of the results; None for one that only ranks tell."""
+    return tuple(OBJECTS_BY_NAME.get(dtype or "") for _, dtype, _ in call.results)
+
+
+def _refusal(why: str) -> Any:
+    """A primitive that hands a tensor on when a graph is compiled, and raises when it runs."""
+    _keep_open()
+    return _graph.primitive("AnyopRefuse", {"why": why})
+
+
+def _gradient_of_node(op: Operator, call: BoundCall) -> Any:
+    """What MindSpore calls for the gradient of a node."""
+    kinds = [dtype in _FLOATS for _, dtype, _ in call.inputs]
+    names = [name for name, _, _ in call.inputs]
+    targets = [] if op.wiring is None else [op.params[i].name for i in op.wiring.targets]
+    wanted = [name in targets and is_float for name, is_float in zip(names, kinds, strict=True)]
+    try:
+        if not any(wanted):
+            raise anyop.Unsupported(no_gradient(op, WORDING))
+        forward, gradient, sources, of = call.gradient(wanted)
+        if forward != call:
+            raise anyop.Unsupported(no_gradient(op, WORDING))
+    except anyop.Unsupported as error:
+        why = str(error)
+        refused = _graph.no_gradient(tuple(_refusal(why) if k else None for k in kinds))
+        return _graph.bprop(len(kinds), refused)
+    places = [of.index(i) if i in of else -1 for i in range(len(names))]
+    refusals = tuple(
+        _refusal(
+            f"{op.display_name}: {name} needs a gradient, but {op.display_name} has no gradient "
+            f"for it. Try {WORDING.stop(name)}."
+        )
+        if is_float and place < 0
+        else None
+        for name, is_float, place in zip(names, kinds, places, strict=True)
+    )
+    numbers = {"result_gradient": 0, "input": 1, "result": 2}
+    assert op.wiring is not None
+    next_op = Operator(op.wiring.operator)
+
+    @_when_compiled
+    def make_node() -> Any:
+        return _primitive_of(gradient, _gradient_of_node(next_op, gradient))
+
+    wired = tuple((numbers[kind], i) for kind, i in sources)
+    is_lone = len(call.results) == 1
+    found = _graph.gradient(
+        make_node, is_lone, _dtypes(gradient), wired, tuple(places), refusals
+    )
+    return _graph.bprop(len(kinds), found)
+
+
+def function_of(op: Operator) -> Any:
+    """The function that stands for an operator in graphs."""
+
+    @_when_compiled
+    def make_node(described: Any, keywords: Any) -> Any:
+        call = _Arguments(op, described, keywords).bound()
+        return _primitive_of(call, _gradient_of_node(op, call))
+
+    @_when_compiled
+    def find_order(described: Any, keywords: Any) -> Any:
+        return tuple(t.index for t in _Arguments(op, described, keywords).tensors)
+
+    @_when_compiled
+    def find_written(described: Any, keywords: Any) -> Any:
+        n = len(described) - len(keywords)
+        names = [op.params[i].name for i in op.written]
+        positions = tuple(i for i in op.written if i < n)
+        return positions, tuple(name for name in keywords if name in names)
+
+    @_when_compiled
+    def find_dtypes(described: Any, keywords: Any) -> Any:
+        return _dtypes(_Arguments(op, described, keywords).bound())
+
+    return _graph.caller(make_node, find_order, find_written, find_dtypes)

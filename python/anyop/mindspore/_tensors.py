@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MindSpore's tensors as arguments of every operator: the Python half of bindings/mindspore."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import mindspore
+import numpy as np
+from mindspore._c_expression import TensorPy
+from mindspore.common import np_dtype
+from mindspore.common.api import _pynative_executor
+
+from anyop import _anyop, _mindspore, hosting
+from anyop.mindspore._gradient import with_gradient
+
+_NAMES = tuple(name for name, _ in _mindspore.dtypes())
+OBJECTS = tuple(getattr(mindspore, "bool_" if name == "bool" else name) for name in _NAMES)
+_SHORT = ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool")
+NAMES: dict[Any, str] = dict(zip(OBJECTS, _SHORT, strict=True))  # {mindspore.float32: "f32", ...}
+OBJECTS_BY_NAME: dict[str, Any] = dict(zip(_SHORT, OBJECTS, strict=True))
+
+
+# NumPy's dtypes as MindSpore takes them. bfloat16 is its own, which it lacks beside a NumPy that it
+# was not built for.
+_BFLOAT16 = _NAMES.index("bfloat16")
+_OWN = getattr(np_dtype, "bfloat16", np.uint16)
+_ARRAYS = tuple(np.dtype(_OWN if name == "bfloat16" else name) for name in _NAMES)
+
+
+def _from_array(dtype: int, array: np.ndarray[Any, Any]) -> Any:
+    made = TensorPy.from_numpy(array)
+    return made.view(mindspore.bfloat16) if dtype == _BFLOAT16 and _OWN is np.uint16 else made
+
+
+def _empty(dtype: int, shape: tuple[int, ...]) -> Any:
+    return _from_array(dtype, np.empty(shape, _ARRAYS[dtype]))
+
+
+def _lend(
+    dtype: int, shape: tuple[int, ...], strides: tuple[int, ...], address: int, owner: Any
+) -> Any:
+    """A tensor over memory that `owner` keeps. MindSpore makes none with gaps: then a copy."""
+    item = _ARRAYS[dtype].itemsize
+    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    n_bytes = 0 if 0 in shape else (last + 1) * item
+    memory = (ctypes.c_char * n_bytes).from_address(address)
+    memory.owner = owner  # type: ignore[attr-defined]
+    flat: np.ndarray[Any, Any] = np.frombuffer(memory, np.uint8)  # type: ignore[call-overload]
+    array: np.ndarray[Any, Any] = np.ndarray(
+        shape, _ARRAYS[dtype], flat, strides=tuple(step * item for step in strides)
+    )
+    return _from_array(dtype, np.ascontiguousarray(array).reshape(shape))
+
+
+def start() -> None:
+    """Registers the host, once for each process."""
+    record = _mindspore.record(
+        mindspore.Tensor,
+        TensorPy._data_ptr,
+        TensorPy.stride,
+        _pynative_executor._executor.requires_grad,
+        _empty,
+        _lend,
+        OBJECTS,
+    )
+    if "mindspore" not in _anyop.hosts():
+        hosting.register(record, with_gradient)
