@@ -182,6 +182,18 @@ def ensure_frameworks() -> None:
             print(f"  {name} cannot be installed: {str(failure).splitlines()[-1]}")
 
 
+def ensure_environment(name: str) -> Path:
+    """The Python of an environment of its own, .venv-NAME, with requirements/NAME.txt."""
+    folder, file = ROOT / f".venv-{name}", ROOT / "requirements" / f"{name}.txt"
+    python, stamp = folder / "bin" / "python", folder / f".{name}.txt"
+    if not stamp.exists() or stamp.read_text() != file.read_text():
+        run(f"create .venv-{name}", [sys.executable, "-m", "venv", "--clear", folder])
+        pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+        run(f"pip install: {name}", [*pip, "-r", file])
+        stamp.write_text(file.read_text())
+    return python
+
+
 def install_anyop(tests: bool) -> None:
     """Builds in build/release and installs into the virtual environment."""
     arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]

@@ -92,13 +92,15 @@ def framework(name: str) -> dict[str, str]:
     adapter = FRAMEWORKS[name]
     if adapter and importlib.util.find_spec(adapter) is None:
         return {"name": name, "version": version, "status": "this anyop has no adapter for it"}
-    if name == "jax":  # of torch there is a table
+    if name in ("jax", "mindspore"):  # of torch there is a table
         # In a process of its own: JAX's threads stay for as long as one.
-        command = [sys.executable, "-c", f"import {adapter}"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        code = f"import {name}, {adapter} as host; print(getattr(host, 'status', str)())"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         if done.returncode != 0:
             reason = f"its host does not start: {done.stderr.strip().splitlines()[-1]}"
             return {"name": name, "version": version, "status": reason}
+        status = done.stdout.strip().rpartition("\n")[2]
+        return {"name": name, "version": version, "status": status or "ok"}
     return {"name": name, "version": version, "status": "ok"}
 
 

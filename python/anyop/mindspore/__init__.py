@@ -4,6 +4,7 @@
     y = anyop.rms_norm(x, weight)            # mindspore.Tensor in, mindspore.Tensor out
     anyop.rms_norm(x, weight, out=y)         # writes y
     mindspore.grad(loss)(x)                  # by the operator's own gradient
+    mindspore.jit(step)(x)                   # one node for each call; so is graph mode
 
 It starts by itself once anyop and mindspore are both imported, in either order.
 """
@@ -12,26 +13,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mindspore.graph._parse.resources import convert_object_map as _builtins_in_graphs
+import numpy as np
 
 import anyop
 from anyop import _anyop
 from anyop.hosting.facts import Operator
-from anyop.mindspore import _graph, _node, _tensors
+from anyop.mindspore import _tensors
 
-__all__ = ["ModuleWrapper", "register_new"]
+__all__ = ["ModuleWrapper", "register_new", "status"]
 
 _known: set[str] = set()
-
-
-def register_new() -> None:
-    """Makes operators known to MindSpore's parser that were loaded or defined meanwhile."""
-    for name, function in list(_anyop.functions().items()):
-        if name not in _known:
-            _known.add(name)
-            op = Operator(name)
-            _builtins_in_graphs[function] = _node.function_of(op)
-            getattr(anyop.ops[op.library], op.short_name)  # the parser sees what is there already
+_why_no_graphs = ""
 
 
 class ModuleWrapper:
@@ -41,6 +33,44 @@ class ModuleWrapper:
         return module
 
 
-_builtins_in_graphs[ModuleWrapper] = _graph.unwrap
+def register_new() -> None:
+    """Makes operators known to MindSpore's parser that were loaded or defined meanwhile."""
+    if _why_no_graphs:
+        return
+    from anyop.mindspore import _node
+
+    for name, function in list(_anyop.functions().items()):
+        if name not in _known:
+            _known.add(name)
+            op = Operator(name)
+            _node.know(function, op)
+            getattr(anyop.ops[op.library], op.short_name)  # the parser sees what is there already
+
+
+def status() -> str:
+    """What keeps a part of the host from working, and what to do; "" if all works."""
+    found = []
+    if int(np.__version__.split(".")[0]) >= 2:
+        found.append(
+            f"NumPy is {np.__version__}, but MindSpore is built for NumPy 1, and its own "
+            'arithmetic fails. Try: pip install "numpy<2"'
+        )
+    if _why_no_graphs:
+        found.append(f"graphs do not know the operators: {_why_no_graphs}")
+    return "; ".join(found)
+
+
+def _start_graphs() -> str:
+    """Why a MindSpore is not as this host knows it: then calls work outside of graphs alone."""
+    try:
+        from anyop.mindspore import _node
+
+        _node.know(ModuleWrapper, None)
+    except (ImportError, AttributeError, TypeError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 _tensors.start()
+_why_no_graphs = _start_graphs()
 register_new()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import mindspore
+from mindspore.graph._parse.resources import convert_object_map
 from mindspore.ops import constexpr
 
 import anyop
@@ -167,8 +168,14 @@ def _gradient_of_node(op: Operator, call: BoundCall) -> Any:
     return _graph.bprop(len(kinds), found)
 
 
-def function_of(op: Operator) -> Any:
-    """The function that stands for an operator in graphs."""
+def know(function: Any, op: Operator | None) -> None:
+    """Tells MindSpore's parser what stands for a function in graphs; without an operator, what
+    hands a module on.
+    """
+    convert_object_map[function] = _graph.unwrap if op is None else _function_of(op)
+
+
+def _function_of(op: Operator) -> Any:
 
     @_when_compiled
     def make_node(described: Any, keywords: Any) -> Any:

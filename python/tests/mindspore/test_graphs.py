@@ -128,6 +128,22 @@ def test_the_scope_of_the_compilation_is_in_the_node() -> None:
     assert ["portable" in c.kernel for c in anyop.counters()] == [True]
 
 
+def test_operators_that_come_later_are_known() -> None:
+    @anyop.define("ms_later(x: T[...]) -> (y: T[...]) where T in f32")
+    def ms_later(x: Any) -> Any:
+        return x + 1
+
+    np.testing.assert_array_equal(ms.jit(call_later)(X).asnumpy(), x + 1)
+
+
+def call_later(x: Any) -> Any:
+    return anyop.ops.user.ms_later(x)
+
+
+def test_status_says_that_all_works() -> None:
+    assert anyop.mindspore.status() == ""
+
+
 # ---- Writes.
 
 KEY = Tensor(np.ones((2, 1, 4), "f4"))
