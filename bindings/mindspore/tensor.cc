@@ -20,8 +20,11 @@ struct MindSpore {
   PyObject* needs_gradient = nullptr;  // () -> whether MindSpore differentiates what runs now
   PyObject* empty = nullptr;           // (number of the dtype, shape) -> tensor
   PyObject* lend = nullptr;            // (number of the dtype, shape, strides, memory) -> tensor
+  PyObject* jit_globals = nullptr;     // of the module that knows what captures calls
+  PyObject* trace = nullptr;           // what it knows where calls are traced
   PyObject* dtypes[kRows] = {};        // in the order of kDTypes
-  PyObject *shape_name = nullptr, *dtype_name = nullptr, *gradient_name = nullptr;
+  PyObject *shape_name = nullptr, *dtype_name = nullptr, *gradient_name = nullptr,
+           *context_name = nullptr;
 } g;
 
 // ---- Tensors.
@@ -90,7 +93,17 @@ int NeedsGradient(PyObject* tensor) {
   return is_on == Py_True;
 }
 
+// Whether mindspore.jit(capture_mode="trace") runs: it records MindSpore's own operators, and would
+// take what others make for constants.
+bool IsTraced() { return PyDict_GetItem(g.jit_globals, g.context_name) == g.trace; }
+
 int View(PyObject* tensor, int, anyop_host_view* view) {
+  if (IsTraced()) {
+    PyErr_SetString(PyExc_ValueError,
+                    "is traced by mindspore.jit, which records MindSpore's own operators alone. "
+                    "Try capture_mode=\"ast\".");
+    return -1;
+  }
   const int needs = NeedsGradient(tensor);
   if (needs > 0) view->reason = "a gradient is needed";
   if (needs != 0) return needs;
@@ -189,20 +202,24 @@ int ToDType(PyObject* object, DLDataType* dtype) {
 
 // ---- The module.
 
-// record(tensor, address, stride, needs_gradient, empty, lend, dtypes): what register takes.
+// record(tensor, address, stride, needs_gradient, empty, lend, jit_globals, trace, dtypes): what
+// register takes.
 PyObject* Record(PyObject*, PyObject* args) {
   PyObject* dtypes;
-  if (!PyArg_ParseTuple(args, "OOOOOOO!", &g.tensor, &g.address, &g.stride, &g.needs_gradient,
-                        &g.empty, &g.lend, &PyTuple_Type, &dtypes)) {
+  if (!PyArg_ParseTuple(args, "OOOOOOO!OO!", &g.tensor, &g.address, &g.stride, &g.needs_gradient,
+                        &g.empty, &g.lend, &PyDict_Type, &g.jit_globals, &g.trace, &PyTuple_Type,
+                        &dtypes)) {
     return nullptr;
   }
   if (PyTuple_GET_SIZE(dtypes) != kRows) {
     return PyErr_Format(PyExc_ValueError, "record: %d dtypes are needed.", kRows);
   }
-  for (PyObject* kept : {g.tensor, g.address, g.stride, g.needs_gradient, g.empty, g.lend}) {
+  for (PyObject* kept :
+       {g.tensor, g.address, g.stride, g.needs_gradient, g.empty, g.lend, g.jit_globals, g.trace}) {
     Py_INCREF(kept);  // for as long as the process
   }
   for (int i = 0; i < kRows; ++i) g.dtypes[i] = Py_NewRef(PyTuple_GET_ITEM(dtypes, i));
+  g.context_name = PyUnicode_InternFromString("_jit_context");
   g.shape_name = PyUnicode_InternFromString("_shape");
   g.dtype_name = PyUnicode_InternFromString("_dtype");
   g.gradient_name = PyUnicode_InternFromString("_requires_grad");

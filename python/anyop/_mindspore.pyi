@@ -8,6 +8,7 @@ def dtypes() -> tuple[tuple[str, int], ...]: ...
 # A capsule for `anyop.hosting.register`. needs_gradient(): whether MindSpore differentiates what
 # runs now. empty(dtype, shape) and lend(dtype, shape, strides, address, owner) make tensors; a
 # dtype is its number in `dtypes()`. objects: MindSpore's dtypes in that order.
+# jit_globals["_jit_context"] is `trace` where calls are traced.
 def record(
     tensor: type,
     address: Callable[[Any], int],
@@ -15,6 +16,8 @@ def record(
     needs_gradient: Callable[[], bool],
     empty: Callable[[int, tuple[int, ...]], Any],
     lend: Callable[[int, tuple[int, ...], tuple[int, ...], int, Any], Any],
+    jit_globals: dict[str, Any],
+    trace: Any,
     objects: tuple[Any, ...],
     /,
 ) -> Any: ...

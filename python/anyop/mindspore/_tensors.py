@@ -11,6 +11,7 @@ import numpy as np
 from mindspore._c_expression import TensorPy
 from mindspore.common import np_dtype
 from mindspore.common.api import _pynative_executor
+from mindspore.graph import jit_context, jit_trace
 
 from anyop import _anyop, _mindspore, hosting
 from anyop.mindspore._gradient import with_gradient
@@ -63,6 +64,8 @@ def start() -> None:
         _pynative_executor._executor.requires_grad,
         _empty,
         _lend,
+        vars(jit_context),
+        getattr(jit_trace, "_trace_jit_context", object()),
         OBJECTS,
     )
     if "mindspore" not in _anyop.hosts():
