@@ -145,7 +145,7 @@ void Convolve(const Context& ctx, const Convolution& call, const Sequences& sequ
   const Index c = call.x.dim(1), t = call.x.dim(0), taps = call.taps();
   const Index blocks = (c + kWidth - 1) / kWidth, parts = std::min<Index>(ctx.threads, blocks);
   const double block_ns = double(kWidth) * double(taps) * (double(t) * 0.1 + 1) + 50;
-  const double part_ns = block_ns * double(blocks) / double(std::max<Index>(parts, 1));
+  const double part_ns = block_ns * double(blocks) / double(std::max<Index>(parts, 1)) + 10;
   ctx.ParallelFor(parts, Index(2000 / part_ns) + 1, [&](Index begin, Index end) {
     for (Index part = begin; part < end; ++part) {
       float* scratch = ctx.Workspace<float>(std::size_t(part * 4 * kWidth * (2 * taps + 1)));

@@ -19,7 +19,7 @@ template <class F>
 void ForTokens(const Context& ctx, std::int64_t tokens, std::int64_t bytes, double token_ns,
                F&& f) {
   const std::int64_t parts = std::min<std::int64_t>(ctx.threads, tokens);
-  const double part_ns = token_ns * double(tokens) / double(std::max<std::int64_t>(parts, 1));
+  const double part_ns = token_ns * double(tokens) / double(std::max<std::int64_t>(parts, 1)) + 10;
   ctx.ParallelFor(parts, std::int64_t(2000 / part_ns) + 1,
                   [&](std::int64_t begin, std::int64_t end) {
                     for (std::int64_t part = begin; part < end; ++part) {
