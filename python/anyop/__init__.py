@@ -332,7 +332,12 @@ __all__ = [
 ]
 
 # An operator that has the name of a function above stays reachable as anyop.ops.anyop.<name>.
-globals().update({n: f for n, f in Library("anyop").items() if n not in globals()})
+try:
+    globals().update({n: f for n, f in Library("anyop").items() if n not in globals()})
+except Error as error:  # a wrong ANYOP_*; the command `anyop` has not begun yet, so it ends here
+    if (sys.argv or [""])[0].rpartition("/")[2] in ("-m", "anyop"):
+        sys.exit(str(error))
+    raise
 
 # Last: a host that starts at once finds the module complete.
 _hosts.start()

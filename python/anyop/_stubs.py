@@ -101,10 +101,16 @@ def function_stub(spec: dict[str, Any]) -> str:
     if len(results) > 1:
         returned = f"{name}_results[{'Any' if takes_like else '_Array'}]"
         head = f"class {name}_results(NamedTuple, Generic[_Array]):\n" + "".join(
-            f"    {r['name']}: _Array{' | None' if r['optional'] else ''}\n" for r in results
+            field(r["name"], r["optional"]) for r in results
         )
     arguments = ",\n    ".join([*params, "*", *keywords])
     return f"{head}def {name}(\n    {arguments},\n) -> {returned}: ...\n"
+
+
+def field(name: str, is_optional: bool) -> str:
+    """Of several results one, which may be called what tuples call a method."""
+    over = "  # type: ignore[assignment]" if hasattr(tuple, name) else ""
+    return f"    {name}: _Array{' | None' if is_optional else ''}{over}\n"
 
 
 def out_type(n: int) -> str:

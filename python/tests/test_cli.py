@@ -103,6 +103,17 @@ def test_errors_end_with_their_text_and_status_one() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_wrong_variable_is_one_line() -> None:
+    command = [sys.executable, "-m", "anyop", "list"]
+    env = {**os.environ, "ANYOP_POLCY": "none"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "the environment variable ANYOP_POLCY is set, but anyop has no such variable. Did you mean "
+        "'ANYOP_POLICY'?\n"
+    )
+
+
 def test_unknown_commands_get_the_nearest() -> None:
     result = run("lst")
     assert result.exit_code == 2
