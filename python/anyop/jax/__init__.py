@@ -61,7 +61,8 @@ def _start() -> None:
 def _array_type() -> type:
     from jax._src.array import ArrayImpl  # found without starting a backend
 
-    return ArrayImpl
+    found: type = ArrayImpl
+    return found
 
 
 _start()
