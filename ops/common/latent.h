@@ -14,18 +14,43 @@
 #include "ops/common/claim.h"
 #include "ops/common/elementwise.h"  // VisitFloat
 #include "ops/common/row_tiles.h"
-
-// Workspace of RunLatents in bytes: the claims, then for each thread queries, sums, weights and
-// states of 32 heads, and a tile of 64 keys. c and r are called so in every signature.
-#define ANYOP_LATENT_WORKSPACE                                                                     \
-  "64 + 4*threads*(32*(32*ceil_div(c, 16) + 16*ceil_div(r, 16) + 64 + 2) + 64*(16*ceil_div(c, 16)" \
-  " + 16*ceil_div(r, 16)))"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 inline constexpr std::int64_t kLatentHeads = 32;
 inline constexpr float kLatentNoScore = -std::numeric_limits<float>::infinity();
+
+// What an item works in: widened queries and keys, sums of values, weights and states of heads.
+template <class N>
+struct LatentScratch : Workspace<N> {
+  Part<float, N> queries, sums, weights, largest, total, tile;
+  constexpr LatentScratch(N c, N r)
+      : LatentScratch(N(16) * CeilDiv(c, N(16)), N(16) * CeilDiv(r, N(16)), N(kLatentHeads)) {}
+
+ private:
+  constexpr LatentScratch(const N& latent, const N& rope, const N& heads)
+      : queries(this->template Add<float>(heads * (latent + rope))),
+        sums(this->template Add<float>(heads * latent)),
+        weights(this->template Add<float>(heads * N(std::int64_t(kTileRows)))),
+        largest(this->template Add<float>(heads)),
+        total(this->template Add<float>(heads)),
+        tile(this->template Add<float>(N(std::int64_t(kTileRows)) * (latent + rope))) {}
+};
+
+template <class N>
+struct LatentWorkspace : Workspace<N> {
+  Part<std::int64_t, N> counter;
+  N item_bytes;
+  Part<char, N> scratch;  // [threads, item_bytes]
+  constexpr LatentWorkspace(N threads, N c, N r)
+      : counter(this->template Add<std::int64_t>(N(std::int64_t{1}))),
+        item_bytes(LatentScratch<N>(c, r).bytes()),
+        scratch(this->template Add<char>(threads * item_bytes)) {}
+};
+// c and r are called so in every signature.
+constexpr SizeText LatentBytes() { return LatentWorkspace<SizeText>("threads", "c", "r").bytes(); }
 
 struct LatentCall {
   const Tensor &q_nope, &q_rope;        // [t, h, c], [t, h, r]
@@ -43,7 +68,7 @@ struct LatentCall {
 class LatentRows {
  public:
   LatentRows(const LatentCall& call, std::int64_t token, std::int64_t begin, std::int64_t end,
-             float* scratch)
+             char* memory)
       : call_(call),
         token_(token),
         begin_(begin),
@@ -51,13 +76,12 @@ class LatentRows {
         c_(call.q_nope.dim(2)),
         r_(call.q_rope.dim(2)),
         sums_row_(PadRow(c_)),
-        width_(PadRow(c_) + PadRow(r_)),
-        queries_(scratch),
-        sums_(queries_ + kLatentHeads * width_),
-        weights_(sums_ + kLatentHeads * sums_row_),
-        largest_(weights_ + kLatentHeads * kTileRows),
-        total_(largest_ + kLatentHeads),
-        tile_(total_ + kLatentHeads) {
+        width_(PadRow(c_) + PadRow(r_)) {
+    const LatentScratch<std::int64_t> parts(c_, r_);
+    const Placed placed(memory);
+    queries_ = placed[parts.queries], sums_ = placed[parts.sums];
+    weights_ = placed[parts.weights], tile_ = placed[parts.tile];
+    largest_ = placed[parts.largest], total_ = placed[parts.total];
     for (std::int64_t h = 0; h < heads_; ++h) {
       WidenBoth(call.q_nope, call.q_rope, token, begin + h, queries_ + h * width_);
     }
@@ -148,34 +172,30 @@ class LatentRows {
   float *queries_, *sums_, *weights_, *largest_, *total_, *tile_;
 };
 
-inline std::int64_t LatentScratchFloats(const LatentCall& call) {
-  const std::int64_t latent = PadRow(call.q_nope.dim(2)),
-                     width = latent + PadRow(call.q_rope.dim(2));
-  return kLatentHeads * (width + latent + kTileRows + 2) + kTileRows * width;
-}
-
 // keys_of(token, tile): calls tile(places, count) for all keys of a token; false where the token
 // belongs to no sequence. pairs: how many keys all tokens have together, roughly.
 template <class KeysOf>
 void RunLatents(const Context& ctx, const LatentCall& call, double pairs, KeysOf&& keys_of) {
-  const std::int64_t heads = call.heads(), threads = std::max(ctx.threads, 1);
+  const std::int64_t heads = call.heads(), threads = ThreadsOf(ctx);
   if (call.tokens() * heads == 0) return;
   std::int64_t group = std::min(heads, kLatentHeads);
   const auto groups = [&] { return (heads + group - 1) / group; };
   while (threads > 1 && group > 4 && call.tokens() * groups() < 4 * threads) {
     group = std::max<std::int64_t>(group / 2 / 4 * 4, 4);
   }
-  const std::int64_t width = 2 * call.q_nope.dim(2) + call.q_rope.dim(2),
-                     floats = LatentScratchFloats(call);
-  const double ns = pairs * double(width) * (0.04 * double(heads) + 0.05);
-  ClaimItems(ctx, call.tokens() * groups(), ns, [&](std::int64_t i, std::int64_t slot) {
+  const std::int64_t c = call.q_nope.dim(2), r = call.q_rope.dim(2);
+  const LatentWorkspace<std::int64_t> parts(ThreadsOf(ctx), c, r);
+  const Placed placed(ctx, parts);
+  const double ns = pairs * double(2 * c + r) * (0.04 * double(heads) + 0.05);
+  const auto run = [&](std::int64_t i, std::int64_t slot) {
     const std::int64_t token = i / groups(), begin = i % groups() * group;
     LatentRows rows(call, token, begin, std::min(begin + group, heads),
-                    ctx.Workspace<float>(64) + slot * floats);
+                    placed[parts.scratch] + slot * parts.item_bytes);
     const bool is_used =
         keys_of(token, [&](const KeyPlace* keys, int n) { rows.AddTile(keys, n); });
     rows.Finish(is_used ? call.sinks : nullptr);
-  });
+  };
+  ClaimItems(ctx, placed[parts.counter], call.tokens() * groups(), ns, run);
 }
 
 }  // namespace ANYOP_ISA

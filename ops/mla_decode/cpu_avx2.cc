@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel mla_decode_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace, .run = Bind<&Run>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
 
 }  // namespace anyop::ops

@@ -32,7 +32,8 @@ extern const Kernel mla_decode_avx2 [[gnu::weak]];
 
 namespace {
 
-constexpr Kernel kPortable{.name = "cpu_portable", .workspace = kWorkspace, .run = Bind<&Run>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&mla_decode_avx512, &mla_decode_avx2, &kPortable};
 
 void Check(const Context&, const Tensor& q_nope, const Tensor&, const Tensor& kv_cache,

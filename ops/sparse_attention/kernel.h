@@ -9,8 +9,6 @@
 namespace anyop::ops {
 namespace {
 
-constexpr const char* kWorkspace = ANYOP_LATENT_WORKSPACE;
-
 void Run(const Context& ctx, const Tensor& q_nope, const Tensor& q_rope, const Tensor& kv_cache,
          const Tensor& rope_cache, const Tensor& indices, float scale, const Tensor* block_table,
          const Tensor* seq_lens, const Tensor* query_start_loc, const Tensor* sinks,

@@ -32,7 +32,8 @@ extern const Kernel sparse_attention_avx2 [[gnu::weak]];
 
 namespace {
 
-constexpr Kernel kPortable{.name = "cpu_portable", .workspace = kWorkspace, .run = Bind<&Run>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&sparse_attention_avx512, &sparse_attention_avx2, &kPortable};
 
 std::string NameIndex(std::int64_t token, std::int64_t i, std::int64_t index) {
