@@ -131,5 +131,24 @@ inline Boundary<std::int64_t> KthLargest(const float* x, std::int64_t n, std::in
   return Selection<std::int64_t>(keys, nullptr, kept).Find(k);
 }
 
+// Where the k largest of n elements are, 1 <= k <= n, by rising index; of equals at the border the
+// first. keys: n of them, overwritten. indices: k of them.
+template <class Index>
+void TakeLargest(const float* x, std::int64_t n, std::int64_t k, std::uint32_t* keys,
+                 Index* indices) {
+  const Boundary<std::int64_t> least = KthLargest(x, n, k, keys);
+  std::int64_t equals = k - least.above;
+  for (std::int64_t i = 0, taken = 0; taken < k; i += kLanes) {
+    const int count = int(std::min<std::int64_t>(kLanes, n - i));
+    // Of NaN only the first few may be taken, and no comparison finds them.
+    std::uint32_t lanes = (1u << count) - 1;
+    if (least.key != 0) lanes &= Bits(LoadN(x + i, count) >= Set(FromOrderedKey(least.key)));
+    for (; lanes && taken < k; lanes &= lanes - 1) {
+      const std::int64_t j = i + std::countr_zero(lanes);
+      if (OrderedKey(x[j]) > least.key || equals-- > 0) indices[taken++] = Index(j);
+    }
+  }
+}
+
 }  // namespace ANYOP_ISA
 }  // namespace anyop::ops

@@ -17,18 +17,7 @@ template <class T>
 void SelectTopK(const T* x, std::int64_t d, std::int64_t k, float* wide, std::uint32_t* keys,
                 std::int64_t* indices) {
   ForLanes(d, [&](std::int64_t i, auto n) { StoreN(wide + i, LoadN(x + i, n), n); });
-  const Boundary<std::int64_t> least = KthLargest(wide, d, k, keys);
-  std::int64_t equals = k - least.above;
-  for (std::int64_t i = 0, taken = 0; taken < k; i += kLanes) {
-    const int n = int(std::min<std::int64_t>(kLanes, d - i));
-    // Of NaN only the first few may be taken, and no comparison finds them.
-    std::uint32_t lanes = (1u << n) - 1;
-    if (least.key != 0) lanes &= Bits(LoadN(wide + i, n) >= Set(FromOrderedKey(least.key)));
-    for (; lanes && taken < k; lanes &= lanes - 1) {
-      const std::int64_t j = i + std::countr_zero(lanes);
-      if (OrderedKey(wide[j]) > least.key || equals-- > 0) indices[taken++] = j;
-    }
-  }
+  TakeLargest(wide, d, k, keys, indices);
 }
 
 // Cycles: a pass per maximum, or some for every element of the row.

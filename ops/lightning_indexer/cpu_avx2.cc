@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/lightning_indexer/kernel.h"
+
+namespace anyop::ops {
+
+extern constinit const Kernel lightning_indexer_avx2{
+    .name = "cpu_avx2", .workspace = kWorkspace<&IndexerBytes>, .run = Bind<&Run>()};
+
+}  // namespace anyop::ops
