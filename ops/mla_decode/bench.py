@@ -15,11 +15,11 @@ SCALE = 192**-0.5
 
 def gathered(cache: Any, table: Any) -> Any:
     """The latents of each sequence: [b, l, c]."""
-    return np.ascontiguousarray(cache[table].reshape(len(table), -1, cache.shape[-1]))
+    return cache[table].reshape(len(table), -1, cache.shape[-1])
 
 
 def plain(a: Any) -> Any:
-    latents, rope = gathered(a.kv, a.table), gathered(a.rope, a.table)
+    latents, rope = (np.ascontiguousarray(gathered(x, a.table)) for x in (a.kv, a.rope))
 
     def run() -> np.ndarray:
         s = a.q_nope @ latents.swapaxes(-1, -2) + a.q_rope @ rope.swapaxes(-1, -2)
@@ -31,8 +31,8 @@ def plain(a: Any) -> Any:
 
 
 def of_torch(t: TorchSide, a: Any) -> Any:
-    latents, rope = gathered(a.kv, a.table), gathered(a.rope, a.table)
-    keys = np.concatenate([latents, rope], -1)[:, None]
+    latents, rope = gathered(a.kv, a.table).contiguous(), gathered(a.rope, a.table)
+    keys = t.torch.cat([latents, rope], -1)[:, None]
 
     def run(q: Any, p: Any, k: Any, v: Any) -> Any:
         query = t.torch.cat([q, p], -1)[:, :, None]
@@ -68,7 +68,8 @@ def cases() -> Iterator[Case]:
                     a.rope,
                     a.table,
                     a.lengths,
-                    scale=SCALE,
+                    None,
+                    SCALE,
                     out=a.out,
                 ),
                 numpy=plain,
