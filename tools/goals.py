@@ -100,7 +100,7 @@ def calls(costs: dict[str, float], import_ms: float, with_torch: bool) -> Iterat
         if name in costs:
             yield Goal("call from C++", name, costs[name], aim, "ns", True)
     rows = call_bench.measure()
-    rows += call_bench.measure_torch(compiled=False) if with_torch else []
+    rows += call_bench.measure_host("torch") if with_torch else []
     for row in rows:
         aim = RATIO_GOALS.get((row.what, row.beside))
         if aim is not None and row.ratio is not None:

@@ -96,8 +96,8 @@ KNOWS = {
         "anyop.torch", "anyop.bench.commands.calls_torch", "anyop.bench.commands.graph_torch",
         "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm",
     ),
-    "jax": ("anyop.jax",),
-    "mindspore": ("anyop.mindspore",),
+    "jax": ("anyop.jax", "anyop.bench.commands.calls_jax"),
+    "mindspore": ("anyop.mindspore", "anyop.bench.commands.calls_mindspore"),
 }  # fmt: skip
 TEMPLATE = "python/anyop/template/"  # a package of its own
 

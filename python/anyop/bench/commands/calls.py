@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 from typing import Any
@@ -14,22 +15,22 @@ import anyop
 from anyop import _anyop
 from anyop.bench.commands.interleave import Row, interleave
 
+HOSTS = ("numpy", "torch", "jax", "mindspore")
+
 
 @click.command("calls")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--host", type=click.Choice(["numpy", "torch"]), help="Only this host's rows.")
+@click.option("--host", type=click.Choice(HOSTS), help="Only this host's rows.")
 @click.option("--compiled", is_flag=True, help="Also calls inside torch.compile (a minute).")
 def calls(as_json: bool, host: str | None, compiled: bool) -> None:
     """What a call costs on arrays of 4 floats, beside what the framework offers."""
-    rows = measure() if host != "torch" else []
-    if host != "numpy":
-        rows += measure_torch(compiled)
+    rows = [row for name in ([host] if host else HOSTS) for row in measure_host(name, compiled)]
     if as_json:
         click.echo(json.dumps([row._asdict() for row in rows], indent=1))
         return
     for row in rows:
         ratio = f"{row.ratio:6.3f} of {row.beside}" if row.ratio is not None else ""
-        click.echo(f"{row.what:<46} {row.ns:8.1f} ns  {ratio}".rstrip())
+        click.echo(f"{row.what:<50} {row.ns:8.1f} ns  {ratio}".rstrip())
 
 
 def measure() -> list[Row]:
@@ -53,11 +54,13 @@ def measure() -> list[Row]:
     return [*rows, Row("C++: plan found, checked, run", round(cpp, 1), "", None)]
 
 
-def measure_torch(compiled: bool) -> list[Row]:
-    if importlib.util.find_spec("torch") is None:
-        click.echo("torch is not installed: no rows of its calls.", err=True)
+def measure_host(host: str, compiled: bool = False) -> list[Row]:
+    """The rows of a host; none where it is not installed. compiled: inside torch.compile too."""
+    if host == "numpy":
+        return measure()
+    if importlib.util.find_spec(host) is None:
+        click.echo(f"{host} is not installed: no rows of its calls.", err=True)
         return []
-    from anyop.bench.commands import calls_torch
-
-    rows = calls_torch.measure()
-    return rows + (calls_torch.measure_compiled() if compiled else [])
+    commands = importlib.import_module(f"anyop.bench.commands.calls_{host}")
+    rows: list[Row] = commands.measure()
+    return rows + (commands.measure_compiled() if compiled and host == "torch" else [])
