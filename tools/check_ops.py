@@ -114,8 +114,10 @@ class Source:
             str(self.path), self.text.count("\n", 0, at) + 1, at - begin + 1, sentence, source
         )
 
-    def texts(self, item: Object, name: str) -> tuple[str, list[int]] | None:
-        """The text of a field, and where in the file each of its characters stands."""
+    def texts(self, item: Object, name: str, is_whole: bool = True) -> tuple[str, list[int]] | None:
+        """The text of a field, and where in the file each of its characters stands. A macro ends
+        what can be read: nothing then, or with is_whole=False what stands before it.
+        """
         found = re.compile(rf"\.{name}\s*=").search(self.masked, *item.body)
         if not found:
             return None
@@ -127,6 +129,8 @@ class Source:
                 places.append(place)
             places.append(piece.end() - 1)
             at = piece.end()
+        if is_whole and self.masked[at : item.body[1]].lstrip()[:1] not in ("", ","):
+            return None
         return (text, places) if at > found.end() else None
 
 
@@ -275,7 +279,7 @@ class Checker:
         seen: dict[str, str] = {}
         twice = []
         for source, item in self.all("Op"):
-            signature = source.texts(item, "signature")
+            signature = source.texts(item, "signature", is_whole=False)
             name = re.match(r"\s*(\w+)", signature[0]) if signature else None
             if not signature or not name:
                 continue
