@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -187,7 +186,7 @@ def test_watching_builds_what_is_saved(package: Path) -> None:
         assert "compiling ops/scale/scale.cc\n" in lines
         assert next(lines).startswith("Built ")
     finally:
-        watching.send_signal(signal.SIGINT)
+        watching.terminate()
         watching.wait(60)
         path.write_text(right)
         in_process(package, "-m", "anyop", "build")

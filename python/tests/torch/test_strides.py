@@ -21,8 +21,9 @@ GIVEN = {"number": 2, "Scalar": 2, "int": 1, "float": 0.5}  # by type, for what 
 
 def elementwise() -> Iterator[Any]:
     """ATen's operators of one to three tensors with one result, element by element."""
-    for name in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, name)
+    names = {s.name for s in torch._C._jit_get_all_schemas()}  # dir(torch.ops.aten): those in use
+    for name in sorted(n.removeprefix("aten::") for n in names if n.startswith("aten::")):
+        packet = getattr(torch.ops.aten, name, None)
         for overload in getattr(packet, "overloads", list)():
             op = getattr(packet, overload)
             is_known = (

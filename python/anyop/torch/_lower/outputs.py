@@ -27,11 +27,12 @@ _aten = torch.ops.aten
 # are not contiguous. A result of contiguous arguments is contiguous.
 MISTOLD = frozenset({
     _aten.copysign.Tensor, _aten.div.Tensor_mode, _aten.divide.Tensor_mode,
-    _aten.floor_divide.default, _aten.heaviside.default, _aten.ldexp.Tensor,
-    _aten.logaddexp.default, _aten.logaddexp2.default, _aten.logical_and.default,
-    _aten.logical_or.default, _aten.logical_xor.default, _aten.logit_backward.default,
-    _aten.native_dropout_backward.default, _aten.pow.Scalar, _aten.special_xlog1py.default,
-    _aten.threshold_backward.default, _aten.xlogy.Tensor,
+    _aten.float_power.Scalar, _aten.floor_divide.default, _aten.heaviside.default,
+    _aten.ldexp.Tensor, _aten.logaddexp.default, _aten.logaddexp2.default,
+    _aten.logical_and.default, _aten.logical_or.default, _aten.logical_xor.default,
+    _aten.logit_backward.default, _aten.native_dropout_backward.default, _aten.pow.Scalar,
+    _aten.rrelu.default, _aten.special_xlog1py.default, _aten.threshold_backward.default,
+    _aten.xlogy.Tensor,
 })  # fmt: skip
 
 # (results of the graph, arguments of the call): one result of the program

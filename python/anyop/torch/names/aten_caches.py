@@ -125,9 +125,11 @@ def fuse(graph: Graph) -> None:
         if found is None:
             continue
         cache, dim, index, rows, wraps = found
-        value = cache.meta["val"]
-        batch, n, length = value.shape[0], index.meta["val"].shape[0], value.shape[dim]
-        if value.dim() != 4 or dim == 0 or isinstance(expression(batch), int):
+        value, indices = cache.meta["val"], index.meta["val"]
+        if value.dim() != 4 or dim == 0 or indices.dim() != 1:
+            continue
+        batch, n, length = value.shape[0], indices.shape[0], value.shape[dim]
+        if isinstance(expression(batch), int):
             continue
         key = tuple(map(expression, (batch, n, length)))
         if key not in known:
