@@ -9,12 +9,15 @@ part of Python that graphs have; Python itself calls only those that return them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mindspore import Parameter, Tensor, bfloat16, ops
+from mindspore.ops import constexpr
 from mindspore.ops import signature as sig
 from mindspore.ops.functional import isconstant, scalar_to_tensor
 
+import anyop
 from anyop.hosting.build import PACKAGE
 
 LIBRARY = PACKAGE / "anyop_mindspore.so"
@@ -80,8 +83,22 @@ def _touch_each(value: Any) -> Any:
     return 0
 
 
+_when_compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = constexpr(check=False)
+
+
+@_when_compiled
+def _of_number(dtype: Any) -> Any:
+    """The dtype; of bf16 MindSpore has no numbers."""
+    if dtype == bfloat16:
+        raise anyop.Unsupported(
+            "anyop: a result without dimensions is bf16, but MindSpore's graphs take it for a "
+            "number, of which they have none in bf16. Try float32, a dimension of 1, or PyNative."
+        )
+    return dtype
+
+
 def _from_number(made: Any, dtype: Any) -> Any:
-    return ops.cast(made, dtype) if dtype == bfloat16 else scalar_to_tensor(made, dtype)
+    return scalar_to_tensor(made, _of_number(dtype))
 
 
 def _as_tensors(made: Any, dtypes: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import anyop
 import mindspore as ms
 import pytest
 from anyop.hosting.facts import Operator
@@ -44,6 +45,10 @@ def test_pynative(op: Operator, form: int, dtype: str) -> None:
 def test_jit(op: Operator, form: int, dtype: str) -> None:
     found = case(op, form, dtype)
     net = Net(op, found.arguments())
+    if any(r is not None and r.ndim == 0 and r.dtype.name == "bfloat16" for r in found.results):
+        with pytest.raises(anyop.Unsupported, match="a result without dimensions is bf16, but"):
+            ms.jit(net.construct)(*net.tensors)
+        return
     compared(found, net, ms.jit(net.construct)(*net.tensors))
 
 
