@@ -115,9 +115,7 @@ class Source:
         )
 
     def texts(self, item: Object, name: str, is_whole: bool = True) -> tuple[str, list[int]] | None:
-        """The text of a field, and where in the file each of its characters stands. A macro ends
-        what can be read: nothing then, or with is_whole=False what stands before it.
-        """
+        """A field's text, and where its characters stand. is_whole: None where a macro follows."""
         found = re.compile(rf"\.{name}\s*=").search(self.masked, *item.body)
         if not found:
             return None
@@ -129,9 +127,8 @@ class Source:
                 places.append(place)
             places.append(piece.end() - 1)
             at = piece.end()
-        if is_whole and self.masked[at : item.body[1]].lstrip()[:1] not in ("", ","):
-            return None
-        return (text, places) if at > found.end() else None
+        is_cut = is_whole and self.masked[at : item.body[1]].lstrip()[:1] not in ("", ",")
+        return (text, places) if at > found.end() and not is_cut else None
 
 
 def letters(piece: re.Match[str]) -> Iterator[tuple[str, int]]:
@@ -175,9 +172,8 @@ def read(path: Path) -> Source:
         if found["open"] == "=" and found["kind"] == "Kernel" and "[" in found[0]:
             continue
         brace = source.masked.find("{", found.start("open"))
-        body = (
-            (brace + 1, closing(source.masked, brace)) if brace >= 0 else (found.end(), found.end())
-        )
+        end = closing(source.masked, brace) if brace >= 0 else found.end()
+        body = (brace + 1 if brace >= 0 else end, end)
         words = found["head"].split()
         if "return" in words or "struct" in words:
             continue
