@@ -32,7 +32,7 @@ void CheckData(const Context&, const Tensor&, const Tensor&, const Tensor*, cons
 extern const Kernel causal_conv1d_avx512 [[gnu::weak]];
 extern const Kernel causal_conv1d_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_CAUSAL_CONV1D_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&causal_conv1d_avx512, &causal_conv1d_avx2, &kPortable};
 
 extern constinit const Op causal_conv1d{

@@ -27,7 +27,7 @@ void CheckUpdateData(const Context&, const Tensor&, const Tensor&, const Tensor*
 extern const Kernel causal_conv1d_update_avx512 [[gnu::weak]];
 extern const Kernel causal_conv1d_update_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_CAUSAL_CONV1D_WORKSPACE, .run = Bind<&RunUpdate>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&RunUpdate>()};
 constexpr const Kernel* kKernels[] = {&causal_conv1d_update_avx512, &causal_conv1d_update_avx2,
                                       &kPortable};
 

@@ -4,8 +4,8 @@
 namespace anyop::ops {
 
 extern constinit const Kernel causal_conv1d_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_CAUSAL_CONV1D_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 extern constinit const Kernel causal_conv1d_update_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_CAUSAL_CONV1D_WORKSPACE, .run = Bind<&RunUpdate>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&RunUpdate>()};
 
 }  // namespace anyop::ops

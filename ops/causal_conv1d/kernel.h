@@ -5,14 +5,20 @@
 
 #include "ops/causal_conv1d/sequences.h"
 #include "ops/common/elementwise.h"
-
-// For each part of the channels: filters, bias, what came before a sequence, one row.
-#define ANYOP_CAUSAL_CONV1D_WORKSPACE "256 * (2 * k + 1) * min(ceil_div(c, 64), threads)"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
 
 constexpr Index kWidth = 64;  // channels at a time
+
+// For each part of the channels: filters, bias, what came before a sequence, one row.
+template <class N>
+constexpr RowsWorkspace<float, N> LayoutOf(N threads, N c, N k) {
+  const N width(std::int64_t{kWidth});
+  return {Min(CeilDiv(c, width), threads), width * (N(std::int64_t{2}) * k + N(std::int64_t{1}))};
+}
+constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("threads", "c", "k").bytes(); }
 
 // The arguments that both operators have.
 struct Convolution {
@@ -146,9 +152,11 @@ void Convolve(const Context& ctx, const Convolution& call, const Sequences& sequ
   const Index blocks = (c + kWidth - 1) / kWidth, parts = std::min<Index>(ctx.threads, blocks);
   const double block_ns = double(kWidth) * double(taps) * (double(t) * 0.1 + 1) + 50;
   const double part_ns = block_ns * double(blocks) / double(std::max<Index>(parts, 1)) + 10;
+  const auto layout = LayoutOf<std::int64_t>(ThreadsOf(ctx), c, taps);
+  float* rows = Placed(ctx, layout)[layout.rows];
   ctx.ParallelFor(parts, Index(2000 / part_ns) + 1, [&](Index begin, Index end) {
     for (Index part = begin; part < end; ++part) {
-      float* scratch = ctx.Workspace<float>(std::size_t(part * 4 * kWidth * (2 * taps + 1)));
+      float* scratch = rows + part * layout.row;
       for (Index block = part; block < blocks; block += parts) {
         const Index first = block * kWidth;
         const Channels channels(call, first, std::min(kWidth, c - first), scratch);

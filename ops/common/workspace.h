@@ -131,6 +131,22 @@ class Workspace {
   N bytes_ = N(std::int64_t{0});
 };
 
+// One array.
+template <class T, class N>
+struct ArrayWorkspace : Workspace<N> {
+  Part<T, N> elements;
+  constexpr explicit ArrayWorkspace(N count) : elements(this->template Add<T>(count)) {}
+};
+
+// A row of scratch for each part that a call's work is cut into.
+template <class T, class N>
+struct RowsWorkspace : Workspace<N> {
+  N row;
+  Part<T, N> rows;  // [parts, row]
+  constexpr RowsWorkspace(N parts, N row_size)
+      : row(row_size), rows(this->template Add<T>(parts * row)) {}
+};
+
 // Where the parts of a layout lie in a call: at memory[part].
 class Placed {
  public:

@@ -8,12 +8,19 @@
 #include "ops/common/elementwise.h"
 #include "ops/common/interleave.h"
 #include "ops/common/rms_norm.h"
-
-// A token's row in f32 for each part of the tokens.
-#define ANYOP_KV_CACHE_WORKSPACE "4 * (c + r) * min(size(index), threads)"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
+
+// A token's row in f32 for each part of the tokens.
+template <class N>
+constexpr RowsWorkspace<float, N> LayoutOf(N threads, N tokens, N c, N r) {
+  return {Min(tokens, threads), c + r};
+}
+constexpr SizeText WorkspaceBytes() {
+  return LayoutOf<SizeText>("threads", "size(index)", "c", "r").bytes();
+}
 
 using Index = std::int64_t;
 
@@ -105,9 +112,11 @@ void Run(const Context& ctx, const Tensor& kv, const Tensor& weight, const Tenso
       keys.Store(paged ? at / inner : i / inner, paged ? at % inner : at, z + c);
       latents.Store(paged ? at / inner : i / inner, paged ? at % inner : at, z);
     };
+    const auto layout = LayoutOf<std::int64_t>(ThreadsOf(ctx), tokens, c, r);
+    float* rows = Placed(ctx, layout)[layout.rows];
     ctx.ParallelFor(parts, 20000 / ((c + r + 100) * per_part) + 1, [&](Index begin, Index end) {
       for (Index part = begin; part < end; ++part) {
-        float* z = ctx.Workspace<float>(std::size_t(part * 4 * (c + r)));
+        float* z = rows + part * layout.row;
         for (Index i = part; i < tokens; i += parts) store(i, z);
       }
     });

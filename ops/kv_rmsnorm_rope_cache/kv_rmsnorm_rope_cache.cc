@@ -46,7 +46,7 @@ void CheckPlaces(const Context&, const Tensor&, const Tensor&, const Tensor&, co
 extern const Kernel kv_rmsnorm_rope_cache_avx512 [[gnu::weak]];
 extern const Kernel kv_rmsnorm_rope_cache_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_KV_CACHE_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kv_rmsnorm_rope_cache_avx512, &kv_rmsnorm_rope_cache_avx2,
                                       &kPortable};
 

@@ -5,8 +5,8 @@
 namespace anyop::ops {
 
 extern constinit const Kernel lora_shrink_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_LORA_SHRINK_WORKSPACE, .run = Bind<&RunShrink>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&ShrinkBytes>, .run = Bind<&RunShrink>()};
 extern constinit const Kernel lora_expand_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_LORA_EXPAND_WORKSPACE, .run = Bind<&RunExpand>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&ExpandBytes>, .run = Bind<&RunExpand>()};
 
 }  // namespace anyop::ops

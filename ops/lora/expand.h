@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "ops/common/transpose.h"
+#include "ops/common/workspace.h"
 #include "ops/lora/adapters.h"
-
-// The tokens' adapters, and for each part of the outputs a transposed strip of 16 of them.
-#define ANYOP_LORA_EXPAND_WORKSPACE "16 * t + 64 * (r + 16) * min(ceil_div(n, 4), threads)"
 
 namespace anyop::ops {
 namespace {
+
+// The tokens' adapters, and for each part of the outputs a transposed strip of 16 of them. n: the
+// outputs, of which a vector holds at least 4.
+template <class N>
+struct ExpandWorkspace : Workspace<N> {
+  Part<Use, N> uses;
+  N strip;
+  Part<float, N> strips;  // [parts, strip]
+  constexpr ExpandWorkspace(N threads, N t, N r, N n)
+      : uses(this->template Add<Use>(t)),
+        strip(N(std::int64_t{16}) * (r + N(std::int64_t{16}))),
+        strips(this->template Add<float>(Min(CeilDiv(n, N(std::int64_t{4})), threads) * strip)) {}
+};
+constexpr SizeText ExpandBytes() {
+  return ExpandWorkspace<SizeText>("threads", "t", "r", "n").bytes();
+}
 
 // strip[q][lane] = b[lane * pitch + q] for q < r and `count` outputs; 0 in other lanes.
 template <class T>
@@ -34,7 +48,9 @@ void ExpandStrip(const float* x, const float* strip, Index r, bool add, T* y, in
 void RunExpand(const Context& ctx, const Tensor& x, const Tensor& b, const Tensor& indices,
                const Tensor& y, std::int64_t offset, bool add) {
   const Index outputs = b.dim(1), r = b.dim(2), strips = (outputs + kLanes - 1) / kLanes;
-  Use* uses = ctx.Workspace<Use>();
+  const ExpandWorkspace<std::int64_t> layout(ThreadsOf(ctx), x.dim(0), r, outputs);
+  const Placed placed(ctx, layout);
+  Use* uses = placed[layout.uses];
   const Index n = SortUses(indices, uses), parts = std::min<Index>(ctx.threads, strips);
   const double strip_ns = double(n) * (double(r) * 0.5 + 5) + double(r) * 4;
   const double part_ns = strip_ns * double(strips) / double(std::max<Index>(parts, 1)) + 10;
@@ -42,7 +58,7 @@ void RunExpand(const Context& ctx, const Tensor& x, const Tensor& b, const Tenso
     using T = decltype(zero);
     ctx.ParallelFor(parts, Index(2000 / part_ns) + 1, [&](Index begin, Index end) {
       for (Index part = begin; part < end; ++part) {
-        float* strip = ctx.Workspace<float>(std::size_t(16 * x.dim(0) + part * 64 * (r + 16)));
+        float* strip = placed[layout.strips] + part * layout.strip;
         for (Index s = part; s < strips; s += parts) {
           const Index j = s * kLanes, count = std::min<Index>(kLanes, outputs - j);
           for (Index u = 0; u < n; ++u) {

@@ -19,7 +19,7 @@ namespace anyop::ops {
 extern const Kernel lora_expand_avx512 [[gnu::weak]];
 extern const Kernel lora_expand_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_LORA_EXPAND_WORKSPACE, .run = Bind<&RunExpand>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&ExpandBytes>, .run = Bind<&RunExpand>()};
 constexpr const Kernel* kKernels[] = {&lora_expand_avx512, &lora_expand_avx2, &kPortable};
 
 extern constinit const Op lora_expand{

@@ -16,7 +16,7 @@ namespace anyop::ops {
 extern const Kernel lora_shrink_avx512 [[gnu::weak]];
 extern const Kernel lora_shrink_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_LORA_SHRINK_WORKSPACE, .run = Bind<&RunShrink>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&ShrinkBytes>, .run = Bind<&RunShrink>()};
 constexpr const Kernel* kKernels[] = {&lora_shrink_avx512, &lora_shrink_avx2, &kPortable};
 
 extern constinit const Op lora_shrink{

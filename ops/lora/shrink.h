@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "ops/common/workspace.h"
 #include "ops/lora/adapters.h"
-
-#define ANYOP_LORA_SHRINK_WORKSPACE "16 * t"
 
 namespace anyop::ops {
 namespace {
+
+// The tokens' adapters.
+template <class N>
+constexpr ArrayWorkspace<Use, N> ShrinkLayout(N t) {
+  return ArrayWorkspace<Use, N>(t);
+}
+constexpr SizeText ShrinkBytes() { return ShrinkLayout<SizeText>("t").bytes(); }
 
 // y[r][j] = scale * sum_l x[r][l] * a[j * pitch + l] for kRows rows and kOutputs outputs. Each sum
 // has the same order, whatever these are.
@@ -46,7 +52,8 @@ void RunShrink(const Context& ctx, const Tensor& x, const Tensor& a, const Tenso
   for (Index i = 0; i < indices.dim(0); ++i) {
     if (ReadIndex(indices, i) < 0) std::fill_n(y.at<float>(i), r, 0.0f);
   }
-  Use* uses = ctx.Workspace<Use>();
+  const auto layout = ShrinkLayout<std::int64_t>(x.dim(0));
+  Use* uses = Placed(ctx, layout)[layout.elements];
   const Index n = SortUses(indices, uses), pairs = (n + 1) / 2;
   VisitFloat(x.type(), [&](auto zero) {
     using T = decltype(zero);

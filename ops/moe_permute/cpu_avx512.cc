@@ -7,8 +7,6 @@ extern constinit const Kernel moe_permute_backward_avx512{.name = "cpu_avx512",
                                                           .run = Bind<&PermuteBackward>()};
 extern constinit const Kernel moe_unpermute_avx512{.name = "cpu_avx512", .run = Bind<&Unpermute>()};
 extern constinit const Kernel moe_unpermute_backward_avx512{
-    .name = "cpu_avx512",
-    .workspace = ANYOP_UNPERMUTE_BACKWARD_WORKSPACE,
-    .run = Bind<&UnpermuteBackward>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&PairsBytes>, .run = Bind<&UnpermuteBackward>()};
 
 }  // namespace anyop::ops

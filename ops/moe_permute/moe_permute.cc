@@ -18,11 +18,18 @@
 
 #include "anyop/op.h"
 #include "ops/common/stream.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
 
 using Index = std::int64_t;
+
+template <class N>
+constexpr ArrayWorkspace<std::int32_t, N> LayoutOf(N num_experts) {
+  return ArrayWorkspace<std::int32_t, N>(num_experts);
+}
+constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("num_experts").bytes(); }
 
 // next: [num_experts], scratch.
 void SortPairs(const Tensor& ids, Index experts, std::int32_t* next, std::int32_t* offsets,
@@ -57,7 +64,8 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& ids, Index num_exper
          const Tensor& x_sorted, const Tensor& offsets, const Tensor& source,
          const Tensor& destination) {
   const std::int32_t* from = source.base<const std::int32_t>();
-  SortPairs(ids, num_experts, ctx.Workspace<std::int32_t>(), offsets.base<std::int32_t>(),
+  const auto layout = LayoutOf<std::int64_t>(num_experts);
+  SortPairs(ids, num_experts, Placed(ctx, layout)[layout.elements], offsets.base<std::int32_t>(),
             source.base<std::int32_t>(), destination);
   const Index element = Bytes(x.type()), row_bytes = x.dim(1) * element, k = ids.dim(1);
   const bool streams = Streams(ctx, 2 * source.dim(0) * row_bytes);
@@ -79,7 +87,8 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& ids, Index num_exper
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .workspace = "4 * num_experts", .run = Bind<&Run>()};
+constexpr Kernel kCpu{
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace anyop::ops {
 extern const Kernel moe_unpermute_backward_avx512 [[gnu::weak]];
 extern const Kernel moe_unpermute_backward_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_UNPERMUTE_BACKWARD_WORKSPACE,
+                           .workspace = kWorkspace<&PairsBytes>,
                            .run = Bind<&UnpermuteBackward>()};
 constexpr const Kernel* kKernels[] = {&moe_unpermute_backward_avx512, &moe_unpermute_backward_avx2,
                                       &kPortable};

@@ -5,8 +5,7 @@
 
 #include "anyop/simd/bytes.h"
 #include "ops/common/elementwise.h"
-
-#define ANYOP_UNPERMUTE_BACKWARD_WORKSPACE "8 * m + 8 * t * k"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
@@ -86,12 +85,24 @@ float Dot(const T* x, const T* y, Index d) {
   return ReduceAdd((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+template <class N>
+struct PairsWorkspace : Workspace<N> {
+  Part<Index, N> first, next;  // [m], [t * k]
+  constexpr PairsWorkspace(N m, N pairs)
+      : first(this->template Add<Index>(m)), next(this->template Add<Index>(pairs)) {}
+};
+constexpr SizeText PairsBytes() {
+  return PairsWorkspace<SizeText>("m", SizeText("t") * SizeText("k")).bytes();
+}
+
 // The pairs of each row, in rising order, as lists: of a row that two pairs share the gradient is a
 // sum.
 class PairLists {
  public:
-  PairLists(const Context& ctx, const Tensor& destination, Index m)
-      : first_(ctx.Workspace<Index>()), next_(first_ + m) {
+  PairLists(const Context& ctx, const Tensor& destination, Index m) {
+    const PairsWorkspace<Index> layout(m, destination.dim(0) * destination.dim(1));
+    const Placed placed(ctx, layout);
+    first_ = placed[layout.first], next_ = placed[layout.next];
     std::memset(first_, 0xff, std::size_t(m) * 8);  // -1
     const Index k = destination.dim(1);
     for (Index i = destination.dim(0) - 1; i >= 0; --i) {

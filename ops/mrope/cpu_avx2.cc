@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel mrope_avx2{
-    .name = "cpu_avx2", .workspace = ANYOP_MROPE_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 
 }  // namespace anyop::ops

@@ -2,12 +2,18 @@
 #pragma once
 #include "ops/common/elementwise.h"
 #include "ops/common/rotation.h"
+#include "ops/common/workspace.h"
 #include "ops/mrope/axes.h"
-
-#define ANYOP_MROPE_WORKSPACE "2 * r"
 
 namespace anyop::ops {
 namespace {
+
+// The axis of each pair.
+template <class N>
+constexpr ArrayWorkspace<std::int32_t, N> LayoutOf(N r) {
+  return ArrayWorkspace<std::int32_t, N>(CeilDiv(r, N(std::int64_t{2})));
+}
+constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("r").bytes(); }
 
 // The rotation of a call: each pair takes its cosine and sine from the table row of its axis.
 struct MultiRotation {
@@ -90,7 +96,8 @@ void TurnToken(const MultiRotation& rotation, std::int64_t token,
 void Run(const Context& ctx, const Tensor& positions, const Tensor& query, const Tensor* key,
          const Tensor& cos_sin_cache, std::span<const std::int64_t> sections,
          std::string_view order, std::string_view style) {
-  std::int32_t* axis_of = ctx.Workspace<std::int32_t>();
+  const auto layout = LayoutOf<std::int64_t>(cos_sin_cache.dim(1));
+  std::int32_t* axis_of = Placed(ctx, layout)[layout.elements];
   FillAxes(sections, order, cos_sin_cache.dim(1) / 2, axis_of);
   const MultiRotation rotation{positions, cos_sin_cache, axis_of,
                                style == "neox" ? PairStyle::kNeox : PairStyle::kGptj};

@@ -43,7 +43,7 @@ void Check(const Context&, const Tensor&, const Tensor&, const Tensor*, const Te
 extern const Kernel mrope_avx512 [[gnu::weak]];
 extern const Kernel mrope_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_MROPE_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&mrope_avx512, &mrope_avx2, &kPortable};
 
 extern constinit const Op mrope{

@@ -19,6 +19,7 @@
 
 #include "anyop/op.h"
 #include "ops/common/stream.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
@@ -92,12 +93,20 @@ class CacheReader {
   Index element_, parts_, part_bytes_, block_, part_stride_, row_;  // bytes, but for parts_
 };
 
+template <class N>
+constexpr ArrayWorkspace<Index, N> LayoutOf(N b) {
+  return ArrayWorkspace<Index, N>(b);
+}
+constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("b").bytes(); }
+
 void Run(const Context& ctx, const Tensor& cache, const Tensor& table, const Tensor& seq_lens,
          const Tensor* starts, Index capacity, Layout layout, const Tensor& y,
          const Tensor& count) {
   const CacheReader reader(cache, layout == "NZ");
   const Index bs = cache.dim(layout == "ND" ? 1 : 2), b = seq_lens.dim(0);
-  Index* ends = ctx.Workspace<Index>();  // [b]: where each sequence's rows end in y
+  const auto layout_of_ends = LayoutOf<std::int64_t>(b);
+  Index* ends = Placed(
+      ctx, layout_of_ends)[layout_of_ends.elements];  // [b]: where each sequence's rows end in y
   Index total = 0;
   for (Index i = 0; i < b; ++i) ends[i] = total += std::max<Index>(0, ReadIndex(seq_lens, i));
   *count.base<Index>() = total;
@@ -123,7 +132,8 @@ void Run(const Context& ctx, const Tensor& cache, const Tensor& table, const Ten
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .workspace = "8 * b", .run = Bind<&Run>()};
+constexpr Kernel kCpu{
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel qk_norm_rope_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_QK_NORM_ROPE_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 
 }  // namespace anyop::ops

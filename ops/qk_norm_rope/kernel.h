@@ -6,12 +6,17 @@
 #include "ops/common/elementwise.h"
 #include "ops/common/rms_norm.h"
 #include "ops/common/rotation.h"
-
-// A normalized head for each part of the tokens, and room for whole vectors.
-#define ANYOP_QK_NORM_ROPE_WORKSPACE "(4 * d + 64) * min(t, threads)"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
+
+// A normalized head for each part of the tokens, and room for whole vectors.
+template <class N>
+constexpr RowsWorkspace<float, N> LayoutOf(N threads, N t, N d) {
+  return {Min(t, threads), d + N(std::int64_t{16})};
+}
+constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("threads", "t", "d").bytes(); }
 
 struct HeadNorm {
   float eps, weight_offset;
@@ -87,13 +92,15 @@ void Run(const Context& ctx, const Tensor& query, const Tensor* key, const Tenso
   const HeadNorm norm{eps, weight_offset, style == "neox" ? PairStyle::kNeox : PairStyle::kGptj,
                       cos_sin_cache};
   const std::int64_t elements = (query.dim(1) + (key ? key->dim(1) : 0)) * d;
+  const auto layout = LayoutOf<std::int64_t>(ThreadsOf(ctx), tokens, d);
+  float* rows = Placed(ctx, layout)[layout.rows];
   const std::int64_t parts = std::min<std::int64_t>(ctx.threads, tokens);
   const std::int64_t per_part = tokens / std::max<std::int64_t>(parts, 1) + 1;
   VisitFloat(query.type(), [&](auto zero) {
     using T = decltype(zero);
     const auto turn = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t part = begin; part < end; ++part) {
-        float* z = ctx.Workspace<float>(std::size_t(part * (4 * d + 64)));
+        float* z = rows + part * layout.row;
         for (std::int64_t i = part; i < tokens; i += parts) {
           const std::int64_t row = ReadIndex(positions, i);
           TurnHeads(query, i, q_weight.base<const T>(), row, norm, z);

@@ -19,7 +19,7 @@ namespace anyop::ops {
 extern const Kernel qk_norm_rope_avx512 [[gnu::weak]];
 extern const Kernel qk_norm_rope_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_QK_NORM_ROPE_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&qk_norm_rope_avx512, &qk_norm_rope_avx2, &kPortable};
 
 extern constinit const Op qk_norm_rope{

@@ -18,15 +18,23 @@
 #include <cmath>
 
 #include "anyop/op.h"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
+
+template <class N>
+constexpr ArrayWorkspace<float, N> LayoutOf(N dim) {
+  return ArrayWorkspace<float, N>(CeilDiv(dim, N(std::int64_t{2})));
+}
+constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("dim").bytes(); }
 
 void Run(const Context& ctx, const Tensor& positions, std::int64_t dim, double base,
          std::string_view frequencies, const Tensor& cache) {
   const std::int64_t n = dim / 4;
   const int later = frequencies == "alternate" ? 2 : 0;
-  float* factors = ctx.Workspace<float>();  // [2 * n]
+  const auto layout = LayoutOf<std::int64_t>(dim);
+  float* factors = Placed(ctx, layout)[layout.elements];  // [2 * n]
   for (std::int64_t j = 0; j < n; ++j) {
     factors[j] = float(std::pow(base, -4.0 * double(j) / double(dim)));
     factors[n + j] = float(std::pow(base, -(4.0 * double(j) + later) / double(dim)));
@@ -45,7 +53,8 @@ void Run(const Context& ctx, const Tensor& positions, std::int64_t dim, double b
       20);
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .workspace = "2 * dim", .run = Bind<&Run>()};
+constexpr Kernel kCpu{
+    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&kCpu};
 
 }  // namespace

@@ -2,8 +2,6 @@
 #pragma once
 #include "ops/topk_router/scores.h"
 
-#define ANYOP_TOPK_ROUTER_BACKWARD_WORKSPACE ANYOP_ROUTER_WORKSPACE("2")
-
 namespace anyop::ops {
 namespace {
 
@@ -34,7 +32,7 @@ void RunBackward(const Context& ctx, const Tensor& dweights, const Tensor& logit
   if (!dlogits) return;
   const std::int64_t e = logits.dim(1), top = ids.dim(1);
   const bool is_softmax = scoring == "softmax";
-  ForTokens(ctx, logits.dim(0), 8 * e, 2.0 * double(e), [&](std::int64_t i, float* p) {
+  ForTokens<2>(ctx, logits.dim(0), e, 2.0 * double(e), [&](std::int64_t i, float* p) {
     float* dp = p + e;
     Probabilities(logits, i, is_softmax, p);
     const double total =

@@ -5,10 +5,8 @@
 namespace anyop::ops {
 
 extern constinit const Kernel topk_router_avx512{
-    .name = "cpu_avx512", .workspace = ANYOP_TOPK_ROUTER_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&RouterBytes<3>>, .run = Bind<&Run>()};
 extern constinit const Kernel topk_router_backward_avx512{
-    .name = "cpu_avx512",
-    .workspace = ANYOP_TOPK_ROUTER_BACKWARD_WORKSPACE,
-    .run = Bind<&RunBackward>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&RouterBytes<2>>, .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

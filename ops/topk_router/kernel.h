@@ -6,8 +6,6 @@
 #include "ops/common/selection.h"
 #include "ops/topk_router/scores.h"
 
-#define ANYOP_TOPK_ROUTER_WORKSPACE ANYOP_ROUTER_WORKSPACE("3")
-
 namespace anyop::ops {
 namespace {
 
@@ -82,7 +80,7 @@ void Run(const Context& ctx, const Tensor& logits, std::int64_t top, std::string
   const bool is_softmax = scoring == "softmax";
   if (group_best == 0) group_best = std::min<std::int64_t>(bias ? 2 : 1, e / num_groups);
   const Groups groups{num_groups, top_groups, group_best};
-  ForTokens(ctx, logits.dim(0), 12 * e, 2.0 * double(e), [&](std::int64_t i, float* p) {
+  ForTokens<3>(ctx, logits.dim(0), e, 2.0 * double(e), [&](std::int64_t i, float* p) {
     float* c = p + e;
     std::int32_t* chosen = ids.at<std::int32_t>(i);
     Probabilities(logits, i, is_softmax, p);

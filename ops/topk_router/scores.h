@@ -7,23 +7,33 @@
 
 #include "ops/common/elementwise.h"
 #include "ops/common/largest.h"
-
-// Rows of `n` floats of scratch memory for each part of the tokens.
-#define ANYOP_ROUTER_WORKSPACE(n) "4 * " n " * e * min(t, threads)"
+#include "ops/common/workspace.h"
 
 namespace anyop::ops {
 namespace {
 
-// Calls f(token, scratch) for every token; scratch: `bytes` that nobody else uses meanwhile.
-template <class F>
-void ForTokens(const Context& ctx, std::int64_t tokens, std::int64_t bytes, double token_ns,
-               F&& f) {
+// For each part of the tokens kRows arrays of one float for each expert.
+template <int kRows, class N>
+constexpr RowsWorkspace<float, N> LayoutOf(N threads, N t, N e) {
+  return {Min(t, threads), N(std::int64_t{kRows}) * e};
+}
+template <int kRows>
+constexpr SizeText RouterBytes() {
+  return LayoutOf<kRows, SizeText>("threads", "t", "e").bytes();
+}
+
+// Calls f(token, scratch) for every token; scratch: kRows arrays of e that nobody else uses
+// meanwhile.
+template <int kRows, class F>
+void ForTokens(const Context& ctx, std::int64_t tokens, std::int64_t e, double token_ns, F&& f) {
+  const auto layout = LayoutOf<kRows, std::int64_t>(ThreadsOf(ctx), tokens, e);
+  float* rows = Placed(ctx, layout)[layout.rows];
   const std::int64_t parts = std::min<std::int64_t>(ctx.threads, tokens);
   const double part_ns = token_ns * double(tokens) / double(std::max<std::int64_t>(parts, 1)) + 10;
   ctx.ParallelFor(parts, std::int64_t(2000 / part_ns) + 1,
                   [&](std::int64_t begin, std::int64_t end) {
                     for (std::int64_t part = begin; part < end; ++part) {
-                      float* scratch = ctx.Workspace<float>(std::size_t(part * bytes));
+                      float* scratch = rows + part * layout.row;
                       for (std::int64_t i = part; i < tokens; i += parts) f(i, scratch);
                     }
                   });

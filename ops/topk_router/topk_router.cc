@@ -24,7 +24,7 @@ namespace anyop::ops {
 extern const Kernel topk_router_avx512 [[gnu::weak]];
 extern const Kernel topk_router_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = ANYOP_TOPK_ROUTER_WORKSPACE, .run = Bind<&Run>()};
+    .name = "cpu_portable", .workspace = kWorkspace<&RouterBytes<3>>, .run = Bind<&Run>()};
 constexpr const Kernel* kKernels[] = {&topk_router_avx512, &topk_router_avx2, &kPortable};
 
 extern constinit const Op topk_router{

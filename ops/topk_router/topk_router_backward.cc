@@ -20,9 +20,8 @@ namespace anyop::ops {
 
 extern const Kernel topk_router_backward_avx512 [[gnu::weak]];
 extern const Kernel topk_router_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = ANYOP_TOPK_ROUTER_BACKWARD_WORKSPACE,
-                           .run = Bind<&RunBackward>()};
+constexpr Kernel kPortable{
+    .name = "cpu_portable", .workspace = kWorkspace<&RouterBytes<2>>, .run = Bind<&RunBackward>()};
 constexpr const Kernel* kKernels[] = {&topk_router_backward_avx512, &topk_router_backward_avx2,
                                       &kPortable};
 
