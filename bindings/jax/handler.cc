@@ -12,6 +12,7 @@
 #include "anyop/tensor.h"
 #include "bindings/calls/room.h"
 #include "hosting/bound_call.h"
+#include "platform/byte_count.h"
 #include "platform/error.h"
 
 namespace anyop::python {
@@ -53,7 +54,7 @@ DLTensor ToTensor(const void* value) {
 }
 
 std::size_t BytesOf(const DLTensor& t) {
-  return std::size_t(static_cast<const Tensor&>(t).size()) * t.dtype.bits / 8;
+  return std::size_t(TensorBytes(t.dtype.bits / 8, {t.shape, std::size_t(t.ndim)}));
 }
 
 std::string_view Attribute(const xla::Frame& frame, std::string_view name) {
