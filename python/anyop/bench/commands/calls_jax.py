@@ -3,27 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import anyop
-from anyop.bench.commands.interleave import Row, interleave
+from anyop.bench.commands.interleave import Row, chain, interleave
 
 CHAIN = 100
-
-
-def chain(add: Callable[..., Any]) -> Callable[..., Any]:
-    """A program of CHAIN calls, each of the result before."""
-
-    def run(x: Any, y: Any) -> Any:
-        for _ in range(CHAIN):
-            x = add(x, y)
-        return x
-
-    return run
 
 
 def measure(calls: int = 500) -> list[Row]:
@@ -34,8 +22,8 @@ def measure(calls: int = 500) -> list[Row]:
         "jnp_add": theirs,
         "jit_anyop": jax.jit(lambda x, y: ours(x, y)),
         "jit_jnp": jax.jit(lambda x, y: theirs(x, y)),
-        "chain_anyop": jax.jit(chain(ours)),
-        "chain_jnp": jax.jit(chain(theirs)),
+        "chain_anyop": jax.jit(chain(ours, CHAIN)),
+        "chain_jnp": jax.jit(chain(theirs, CHAIN)),
         "a": jnp.ones(4),
         "b": jnp.full(4, 2.0),
     }

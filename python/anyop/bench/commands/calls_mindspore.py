@@ -3,27 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import mindspore
 import numpy as np
 
 import anyop
-from anyop.bench.commands.interleave import Row, interleave
+from anyop.bench.commands.interleave import Row, chain, interleave
 
 CHAIN = 20
-
-
-def chain(add: Callable[..., Any]) -> Callable[..., Any]:
-    """A program of CHAIN calls, each of the result before."""
-
-    def run(x: Any, y: Any) -> Any:
-        for _ in range(CHAIN):
-            x = add(x, y)
-        return x
-
-    return run
 
 
 def measure(calls: int = 500) -> list[Row]:
@@ -33,8 +21,8 @@ def measure(calls: int = 500) -> list[Row]:
     names: dict[str, Any] = {
         "anyop_add": ours,
         "ms_add": theirs,
-        "graph_anyop": mindspore.jit(chain(anyop.add)),
-        "graph_ms": mindspore.jit(chain(mindspore.ops.add)),
+        "graph_anyop": mindspore.jit(chain(anyop.add, CHAIN)),
+        "graph_ms": mindspore.jit(chain(mindspore.ops.add, CHAIN)),
         **{
             name: mindspore.Tensor(np.full(4, value, np.float32))
             for name, value in {"a": 1, "b": 2, "c": 0}.items()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import timeit
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 ROUNDS, CALLS = 40, 2000
@@ -17,6 +17,17 @@ class Row(NamedTuple):
     ns: float
     beside: str
     ratio: float | None
+
+
+def chain(add: Callable[..., Any], n: int) -> Callable[..., Any]:
+    """A program of n calls, each of the result before."""
+
+    def run(x: Any, y: Any) -> Any:
+        for _ in range(n):
+            x = add(x, y)
+        return x
+
+    return run
 
 
 # What is shown, the Python statement, the row that it is compared with.
