@@ -25,48 +25,67 @@ set(ANYOP_CHECK_OPS ${ANYOP_CHECK_OPS}/check_ops.py)
 set(ANYOP_KERNEL_OPTIONS -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden
                          -fvisibility-inlines-hidden)
 
-function(_anyop_set_isa source used)
-  set(${used} TRUE PARENT_SCOPE)
-  get_filename_component(stem ${source} NAME_WE)
-  set(isa portable)
-  if(stem MATCHES "^cpu_(.+)$")
-    set(isa ${CMAKE_MATCH_1})
-    if(NOT isa IN_LIST ANYOP_ISAS)
-      set(${used} FALSE PARENT_SCOPE)
-      return()
-    endif()
-    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${ANYOP_FLAGS_${isa}}")
+# Whether this build has a better kernel beside the file.
+function(_anyop_has_better source isa better)
+  set(${better} FALSE PARENT_SCOPE)
+  get_filename_component(folder ${source} DIRECTORY)
+  if(ANYOP_NATIVE STREQUAL "BEST" AND "${ANYOP_BETTER_${isa}}" IN_LIST ANYOP_ISAS
+     AND EXISTS ${folder}/cpu_${ANYOP_BETTER_${isa}}.cc)
+    set(${better} TRUE PARENT_SCOPE)
   endif()
-  set_source_files_properties(
-    ${source} PROPERTIES COMPILE_DEFINITIONS "ANYOP_ISA=${isa};ANYOP_NEEDS=\"${ANYOP_NEEDS_${isa}}\"")
 endfunction()
 
-function(_anyop_module target name version folder what)
-  set(table ${CMAKE_CURRENT_BINARY_DIR}/${target}_table.cc)
-  # A file that is gone makes nothing newer; the list of files does.
-  file(CONFIGURE OUTPUT ${table}.sources CONTENT "${ARGN}\n" @ONLY)
-  add_custom_command(
-    OUTPUT ${table}
-    COMMAND Python3::Interpreter ${ANYOP_LIST_OPS} --name ${name} --library-version ${version}
-            --folder ${folder} --what ${what} --output ${table}
-    DEPENDS ${ARGN} ${table}.sources ${ANYOP_LIST_OPS} ${ANYOP_CHECK_OPS}
-    COMMENT "Listing the ${what} of ${name}"
-    VERBATIM)
-  add_library(${target} MODULE ${ARGN} ${table})
+# The instruction set that a file is compiled for.
+function(_anyop_isa_of source isa)
+  get_filename_component(stem ${source} NAME_WE)
+  if(stem MATCHES "^cpu_(.+)$")
+    set(${isa} ${CMAKE_MATCH_1} PARENT_SCOPE)
+  else()
+    set(${isa} portable PARENT_SCOPE)
+  endif()
+endfunction()
+
+function(_anyop_compile_kernels target isa folder)
   target_include_directories(${target} PRIVATE ${ANYOP_INCLUDE_DIR} ${folder} ${folder}/..)
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE -Wall -Wextra ${ANYOP_KERNEL_OPTIONS})
   if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT ANYOP_SANITIZE)
     target_compile_options(${target} PRIVATE -O3)
   endif()
+  target_compile_options(${target} PRIVATE ${ANYOP_FLAGS_${isa}})
+  target_compile_definitions(${target} PRIVATE ANYOP_ISA=${isa}
+                                               "ANYOP_NEEDS=\"${ANYOP_NEEDS_${isa}}\"")
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+# The objects are those of further targets, one for each other instruction set.
+function(_anyop_module target name version folder what sources objects)
+  set(table ${CMAKE_CURRENT_BINARY_DIR}/${target}_table.cc)
+  # A file that is gone makes nothing newer; the list of files does.
+  file(CONFIGURE OUTPUT ${table}.sources CONTENT "${sources}\n" @ONLY)
+  add_custom_command(
+    OUTPUT ${table}
+    COMMAND Python3::Interpreter ${ANYOP_LIST_OPS} --name ${name} --library-version ${version}
+            --folder ${folder} --what ${what} --output ${table}
+    DEPENDS ${sources} ${table}.sources ${ANYOP_LIST_OPS} ${ANYOP_CHECK_OPS}
+    COMMENT "Listing the ${what} of ${name}"
+    VERBATIM)
+  set(portable "")
+  foreach(source ${sources})
+    _anyop_isa_of(${source} isa)
+    if(isa STREQUAL "portable")
+      list(APPEND portable ${source})
+    endif()
+  endforeach()
+  add_library(${target} MODULE ${portable} ${table} ${objects})
+  _anyop_compile_kernels(${target} portable ${folder})
   # Costs no kernel anything: tables of addresses that are read-only once the library is loaded, and
   # no symbol but the one function that the runtime asks for.
   set(map ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{ global: anyop_library; local: *; };\n" @ONLY)
   target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack
                                         -Wl,--version-script=${map})
-  set_target_properties(${target} PROPERTIES PREFIX "" CXX_EXTENSIONS OFF
-                                             POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES PREFIX "")
 endfunction()
 
 function(anyop_add_library target)
@@ -82,22 +101,32 @@ function(anyop_add_library target)
   set(references "")
   foreach(source ${all})
     get_filename_component(file ${source} NAME)
-    if(file MATCHES "(^|_)(test|bench)\\.cc$")
+    _anyop_isa_of(${source} isa)
+    _anyop_has_better(${source} ${isa} better)
+    if(better OR file MATCHES "(^|_)(test|bench)\\.cc$")
       continue()
-    endif()
-    _anyop_set_isa(${source} used)
-    if(file MATCHES "(^|_)reference\\.cc$")
+    elseif(file MATCHES "(^|_)reference\\.cc$")
       list(APPEND references ${source})
-    elseif(used)
+    elseif(isa STREQUAL "portable" OR isa IN_LIST ANYOP_ISAS)
       list(APPEND sources ${source})
+      list(APPEND sources_${isa} ${source})
     endif()
   endforeach()
   if(NOT sources)
     message(FATAL_ERROR "anyop_add_library(${target}): no operator found below ${ARG_FOLDER}.")
   endif()
-  _anyop_module(${target} ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} operators ${sources})
+  set(objects "")
+  foreach(isa ${ANYOP_ISAS})
+    if(sources_${isa})
+      add_library(${target}_${isa} OBJECT ${sources_${isa}})
+      _anyop_compile_kernels(${target}_${isa} ${isa} ${ARG_FOLDER})
+      list(APPEND objects $<TARGET_OBJECTS:${target}_${isa}>)
+    endif()
+  endforeach()
+  _anyop_module(${target} ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} operators "${sources}"
+                "${objects}")
   if(references)
     _anyop_module(${target}_reference ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} references
-                  ${references})
+                  "${references}" "")
   endif()
 endfunction()

@@ -12,15 +12,7 @@ function(anyop_join target files)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
 endfunction()
 
-# anyop_precompile(target header...): the standard library and more headers. Files for an
-# instruction set of their own are left out: a precompiled header holds for one set of flags.
+# anyop_precompile(target header...): the standard library and more headers.
 function(anyop_precompile target)
-  get_target_property(sources ${target} SOURCES)
-  foreach(source ${sources})
-    get_filename_component(stem ${source} NAME_WE)
-    if(stem MATCHES "^cpu_")
-      set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-    endif()
-  endforeach()
   target_precompile_headers(${target} PRIVATE ${ANYOP_STANDARD_HEADERS} ${ARGN})
 endfunction()

@@ -6,6 +6,7 @@ set(_avx512_flags ${_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mav
                   -mprefer-vector-width=512)
 set(_avx2_needs "avx2,fma,f16c")
 set(_avx512_needs "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
+set(ANYOP_BETTER_avx2 avx512)  # what computes the same calls where an operator has both
 
 set(ANYOP_X86_ISAS avx2 avx512 avx512_bf16 avx512_vnni)
 set(ANYOP_FLAGS_avx2 ${_avx2_flags})
@@ -28,8 +29,9 @@ else()
   set(ANYOP_ISAS "")
 endif()
 
-# What is built to run here and nowhere else leaves out what this processor cannot run.
-option(ANYOP_NATIVE "Build only kernels that this machine can run" OFF)
+# What is built to run here and nowhere else leaves out what this processor cannot run (ON), and
+# what it would hardly run, as the operator has kernels for a better instruction set (BEST).
+set(ANYOP_NATIVE OFF CACHE STRING "ON: only kernels that this machine can run; BEST: the best of them")
 if(ANYOP_NATIVE AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(_cpuinfo "")
   if(EXISTS /proc/cpuinfo)

@@ -198,7 +198,7 @@ def install_anyop(tests: bool) -> None:
     """Builds in build/release and installs into the virtual environment."""
     arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]
     # A check builds every kernel, also those that this machine can only skip.
-    settings = ["ANYOP_BUILD_TESTS=ON", "ANYOP_NATIVE=OFF"] if tests else ["ANYOP_NATIVE=ON"]
+    settings = ["ANYOP_BUILD_TESTS=ON", "ANYOP_NATIVE=OFF"] if tests else ["ANYOP_NATIVE=BEST"]
     arguments += [f"--config-settings=cmake.define.{setting}" for setting in settings]
     pip_install("build and install anyop", *arguments, ROOT)
 

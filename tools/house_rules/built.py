@@ -47,7 +47,10 @@ def _symbols(objects: tuple[Path, ...]) -> list[tuple[Path, str, str]]:
 
 
 def _objects(tree: Tree, library: str) -> tuple[Path, ...]:
-    return tuple(sorted(tree.build.glob(f"CMakeFiles/{library}.dir/ops/**/*.o")))
+    """Its own and those of the targets of other instruction sets, not those of its references."""
+    folders = tree.build / "CMakeFiles"
+    kernels = folders.glob(f"{library}_*.dir/ops/**/cpu_*.o")
+    return tuple(sorted([*folders.glob(f"{library}.dir/ops/**/*.o"), *kernels]))
 
 
 def _name(tree: Tree, path: Path) -> str:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernels a build for this machine compiles (ANYOP_NATIVE, cmake/isa.cmake)."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(some_ops LANGUAGES CXX)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+include({ROOT}/cmake/anyop.cmake)
+anyop_add_library(some_ops NAME some_ops FOLDER ${{CMAKE_CURRENT_SOURCE_DIR}}/ops)
+"""
+# Both instruction sets, the lesser alone, and none.
+FILES = ["both/both.cc", "both/cpu_avx2.cc", "both/cpu_avx512.cc", "one/one.cc", "one/cpu_avx2.cc"]
+
+
+def features() -> set[str]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return set(next(line for line in lines if line.startswith("flags")).split())
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="one instruction set on this machine")
+@pytest.mark.parametrize("native", ["OFF", "ON", "BEST"])
+def test_a_native_build_compiles_what_this_machine_runs(tmp_path: Path, native: str) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    for name in FILES:
+        file = tmp_path / "ops" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DANYOP_NATIVE={native}"]
+    subprocess.run(command, check=True, capture_output=True)
+    commands = json.loads((tmp_path / "build" / "compile_commands.json").read_text())
+    sources = [Path(command["file"]) for command in commands]
+    found = {f"{file.parent.name}/{file.name}" for file in sources} & set(FILES)
+
+    has_avx2 = native == "OFF" or {"avx2", "fma", "f16c"} <= features()
+    has_avx512 = native == "OFF" or {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= features()
+    wanted = {"both/both.cc", "one/one.cc"}
+    if has_avx512:
+        wanted.add("both/cpu_avx512.cc")
+    if has_avx2:
+        wanted.add("one/cpu_avx2.cc")
+        if native != "BEST" or not has_avx512:
+            wanted.add("both/cpu_avx2.cc")
+    assert found == wanted
