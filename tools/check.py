@@ -295,6 +295,14 @@ def is_installed(module: str) -> bool:
     return os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), "-c", probe) == 0
 
 
+def python_tests(tally: Tally, tier: int, marks: str) -> None:
+    """By two processes; what measures time runs behind them, alone."""
+    folder, others = ROOT / "python" / "tests", f"({marks}) and not bench" if marks else "not bench"
+    pytest(tally, "Python tests", "-n", "2", "--dist", "worksteal", "-m", others, folder)
+    if tier >= DEFAULT:
+        pytest(tally, "Python tests that measure", "-m", "bench", folder)
+
+
 def jax_tests(tally: Tally, marks: str) -> None:
     """In a process of their own: XLA's devices and threads are for as long as a process."""
     if is_installed("jax"):
@@ -379,7 +387,7 @@ def main() -> int:
     lint(tally)
     ctest(tally, "C++ tests", BUILD, env={"OPTEST_QUICK": "1"} if tier == FAST else None)
     marks = {FAST: "not slow and not bench and not exhaustive", DEFAULT: "not exhaustive", ALL: ""}
-    pytest(tally, "Python tests", "-m", marks[tier], ROOT / "python/tests")
+    python_tests(tally, tier, marks[tier])
     jax_tests(tally, marks[tier])
     pytest(tally, "examples", "-m", marks[tier], ROOT / "examples")
     report_frameworks()
