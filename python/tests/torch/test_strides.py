@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import itertools
 import logging
+import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyop
@@ -14,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from anyop.torch._lower.outputs import MISTOLD  # noqa: E402
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: E402
 
 GIVEN = {"number": 2, "Scalar": 2, "int": 1, "float": 0.5}  # by type, for what has no default
 
@@ -113,3 +114,52 @@ def test_strides_are_what_torch_makes(name: str, way: str) -> None:
     wanted = program(X, Y)
     assert strides(made) == strides(wanted)
     torch.testing.assert_close(made, wanted, equal_nan=True)
+
+
+HELD = torch.randn(5, 6).t()
+PARAMETER = torch.nn.Parameter(torch.randn(5, 6).t(), requires_grad=False)
+OPERATORS = ("lt", "le", "gt", "ge", "eq", "ne", "sub", "truediv")
+
+
+class Holder(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("buffer", torch.randn(5, 6).t())
+        self.weight = torch.nn.Parameter(torch.randn(5, 6).t())
+        self.rows = {"row": [torch.randn(5, 6).t()]}
+
+
+HOLDER = Holder()
+OPERANDS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "global": lambda x, p: (HELD, x),
+    "buffer": lambda x, p: (HOLDER.buffer, x + 1),
+    "in_a_dictionary": lambda x, p: (HOLDER.rows["row"][0], x),
+    "weight": lambda x, p: (HOLDER.weight, x),
+    "argument_and_global": lambda x, p: (x, HELD),
+    "argument_and_weight": lambda x, p: (x, HOLDER.weight),
+    "global_and_parameter": lambda x, p: (HELD, PARAMETER),
+    "argument_that_is_a_parameter": lambda x, p: (x, p),
+    "parameter_and_global": lambda x, p: (p, HELD.t().contiguous().t()),
+    "what_was_made_of_a_parameter": lambda x, p: (x, p * 1),
+    "two_held": lambda x, p: (HOLDER.rows["row"][0], torch.where(x < HELD, x, HELD)),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operands_keep_their_order_in_a_capture(name: str) -> None:
+    """Python asks the right one of a comparison first, if its class derives from the left one's."""
+    x, p = torch.randn(6, 5), torch.nn.Parameter(torch.randn(5, 6).t(), requires_grad=False)
+
+    def program(x: Any, p: Any) -> Any:
+        a, b = OPERANDS[name](x, p)
+        return [*(getattr(operator, f)(a, b) for f in OPERATORS), a.gt(b), torch.eq(b, a)]
+
+    sizes = {"x": {0: "n"}, "p": {0: "n"}}
+    with torch.no_grad():
+        for dynamic in (None, sizes) if name == "argument_that_is_a_parameter" else (None,):
+            captured = anyop.torch.capture(program, x, p, dynamic=dynamic)
+            for a, b in zip(captured(x, p), program(x, p), strict=True):
+                assert strides(a) == strides(b)
+                torch.testing.assert_close(a, b)
+    assert type(HELD) is type(HOLDER.buffer) is torch.Tensor
+    assert "__lt__" not in vars(FakeTensor)

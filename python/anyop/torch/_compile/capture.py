@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from anyop import _anyop
+from anyop.torch._compile.comparisons import Comparisons, remember_class
 from anyop.torch._lower.outputs import sizes_of_arguments
 from anyop.torch._nodes.lines import shown_place, user_frames, user_place
 from anyop.torch._nodes.sizes import evaluator, expression
@@ -65,8 +66,9 @@ class _Lines(TorchDispatchMode):
     included: these are taken back.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, comparisons: Comparisons) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.comparisons = comparisons
         self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # and their contents
 
     def take_back(self) -> None:
@@ -96,6 +98,7 @@ class _Lines(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.refuse_reshaping(func, args)
         self.keep(func, (args, kwargs))
+        self.comparisons.see(func, args)
         frames = user_frames()[-1:]
         fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
         return func(*args, **(kwargs or {}))
@@ -117,13 +120,23 @@ class Capture:
         if isinstance(program, torch.nn.Module):
             for key, tensor in (*program.named_parameters(), *program.named_buffers()):
                 self.known[id(tensor)] = re.sub(r"\W", "_", key)
-        self.symbols: dict[Any, str] = {}
-        self.shapes = _Shapes()
-        traced = self.fake_inputs(_dynamic_dims(name, dynamic, self, args, kwargs))
-        self.fakes = [fake.detach() for fake in traced]  # of the types before the program ran
-        self.module = self.trace(traced)
+        dims = _dynamic_dims(name, dynamic, self, args, kwargs)
+        self.comparisons = Comparisons()
+        traced = self.traced(dims)
+        while self.comparisons.is_doubtful:
+            traced = self.traced(dims)
         self.reformed = self.reformed_by_program(traced)
         self.check_dynamic()
+
+    def traced(self, dims: list[dict[int, str]]) -> list[Any]:
+        """Traces the program. What stood for the arguments."""
+        self.symbols: dict[Any, str] = {}
+        self.shapes = _Shapes()
+        traced = self.fake_inputs(dims)
+        self.fakes = [fake.detach() for fake in traced]  # of the types before the program ran
+        with self.comparisons.ordered():
+            self.module = self.trace(traced)
+        return traced
 
     def fake_inputs(self, dims: list[dict[int, str]]) -> list[Any]:
         self.mode = FakeTensorMode(shape_env=self.shapes, allow_non_fake_inputs=True)
@@ -144,6 +157,7 @@ class Capture:
                 self.wanted.append((i, d, name))
                 self.symbols[expression(fake.shape[d])] = name
                 torch._check(fake.shape[d] == first.setdefault(name, fake.shape[d]))
+            remember_class(fake, tensor)
             fakes.append(fake)
         return fakes
 
@@ -158,7 +172,7 @@ class Capture:
             for leaf, is_tensor in zip(self.leaves, self.is_tensor, strict=True)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        lines = _Lines()
+        lines = _Lines(self.comparisons)
         try:
             with fx_traceback.preserve_node_meta(), lines:
                 made = self.program(*args, **kwargs)
