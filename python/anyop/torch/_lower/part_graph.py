@@ -7,6 +7,7 @@ import operator as python_operator
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
@@ -18,8 +19,10 @@ from anyop.torch._lower.host_code import compiled
 from anyop.torch._nodes import converters
 from anyop.torch._nodes.lines import place_of
 from anyop.torch._nodes.memory import (
+    arguments_of,
     draws,
     is_in_place,
+    is_laid_out_from_zero,
     nodes_in,
     random_or_effect,
     viewed_by,
@@ -212,12 +215,11 @@ class PartGraph:
     def _read_memory(self, node: Node, made: Node) -> None:
         """Has as_strided, which reads the memory of a view, read it as it lies in torch."""
         source = nodes_in(node.args[0])[0]
-        root = self._roots[source]
-        if root in self._members and len(node.args) > 3:
+        root, dtype = self._roots[source], source.meta["val"].dtype
+        if root in self._members and len(node.args) > 3 and root.meta["val"].dtype == dtype:
             source = root
             made.args = (self._in_part(root), *made.args[1:])
-        value = source.meta["val"]
-        if not value.is_contiguous() or expression(value.storage_offset()) != 0:
+        if not is_laid_out_from_zero(source) or not _reads_within(node, source):
             raise Unconverted("as_strided of what lies in another order")
         self._put_in_order(made, [source])
 
@@ -253,6 +255,20 @@ class PartGraph:
             elif user.op == "output" or not _is_lazy(user) or self._is_used_outside(user):
                 return True
         return False
+
+
+def _reads_within(node: Node, source: Node) -> bool:
+    """Whether as_strided reads elements of its source alone, not what lies behind."""
+    given = {parameter.name: value for parameter, value in arguments_of(node)}
+
+    def number(n: Any) -> Any:
+        return expression(n.meta["val"] if isinstance(n, Node) else n)
+
+    last = number(given.get("storage_offset") or 0)
+    for n, stride in zip(given["size"], given["stride"], strict=True):
+        last += (number(n) - 1) * number(stride)
+    left = expression(source.meta["val"].numel()) - 1 - last
+    return sympy.expand(left).is_nonnegative is True
 
 
 def _is_lazy(node: Node) -> bool:

@@ -11,8 +11,16 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
+from anyop.torch._nodes.sizes import expression
+
 # Shares memory though its schema does not say so: what it is a view of is not used again.
 _UNSAFE_VIEWS = frozenset({torch.ops.aten._unsafe_view.default})
+
+# Each makes a copy of its first argument's memory, with what lies before it. Fakes forget that.
+_IN_COPIES = frozenset(
+    getattr(torch.ops.aten, name).default
+    for name in ("select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter")
+)  # fmt: skip
 
 _ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
@@ -47,6 +55,14 @@ def written_by(node: Node) -> list[Node]:
         if parameter.alias_info is not None and parameter.alias_info.is_write
         for n in nodes_in(value)
     ]
+
+
+def is_laid_out_from_zero(node: Node) -> bool:
+    """Whether torch's memory of a node begins with its elements and has them in order."""
+    while node.target in _IN_COPIES:
+        node = nodes_in(node.args[0])[0]
+    value = node.meta["val"]
+    return bool(value.is_contiguous()) and expression(value.storage_offset()) == 0
 
 
 def viewed_by(node: Node) -> Node | None:

@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from anyop.torch._nodes.converters import view
+from anyop.torch._nodes.memory import is_laid_out_from_zero
 from anyop.torch._nodes.sizes import Unconverted, expression, is_same
 
 _aten = torch.ops.aten
@@ -144,7 +145,7 @@ def as_strided(node: Node, x: Value, sizes: Sizes) -> Value:
     """A slice of each dimension of a contiguous tensor, split into some."""
     source: Any = node.args[0]
     base = source.meta["val"]
-    if not base.is_contiguous() or not is_same(base.storage_offset(), 0):
+    if not is_laid_out_from_zero(source):
         raise Unconverted("as_strided of a view")
     size, stride = ([_number(n) for n in many] for many in node.args[1:3])  # type: ignore[union-attr]
     offset = expression(_number(node.args[3] if len(node.args) > 3 else 0) or 0)
