@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -173,6 +174,18 @@ def test_a_bias_of_each_head_is_added(how: str, scale: float | None) -> None:
 
     function = assert_as_torch(how, program, (q, bias, seen))
     assert "anyop.batch_matmul" in called(how, function) and host_calls(how, function) == 1
+
+
+def test_sizes_of_a_mask_that_is_an_argument_are_known_before_it_is_prepared() -> None:
+    def program(q: Any, mask: Any) -> Any:
+        return F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+    sizes = ({0: "b"}, {0: "b"})
+    function = anyop.torch.capture(program, floats(3, 2, 5, 16), floats(3, 2, 5, 5), dynamic=sizes)
+    for b in (3, 2, 4):
+        args = floats(b, 2, 5, 16), floats(b, 2, 5, 5)
+        torch.testing.assert_close(function(*args), program(*args))
+    assert "anyop.batch_matmul" in called("capture", function)
 
 
 def test_a_mask_that_is_smaller_than_the_products_stays_torchs() -> None:

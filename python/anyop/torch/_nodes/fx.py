@@ -66,10 +66,13 @@ def after(graph: Graph, *nodes: Node) -> Node:
     raise AssertionError("a graph ends with its output")
 
 
+_ARGUMENTS = ("placeholder", "get_attr")
+
+
 def behind(node: Node) -> Node:
-    """The node behind this one, and behind all arguments of the program."""
+    """The node behind this one, behind all arguments of the program and what needs only sizes."""
     found = node.next
-    while found.op == "placeholder":
+    while found.op in _ARGUMENTS or isinstance(found.meta.get("val"), torch.SymInt):
         found = found.next
     return found
 
@@ -83,7 +86,7 @@ def skip(node: Node) -> Node:
 
 def top(graph: Graph) -> Node:
     """The first node behind the arguments of a program, where what needs only sizes stands."""
-    found: Node = next(n for n in graph.nodes if n.op not in ("placeholder", "get_attr"))
+    found: Node = next(n for n in graph.nodes if n.op not in _ARGUMENTS)
     while isinstance(found.meta.get("val"), torch.SymInt):
         found = found.next
     return found
