@@ -76,11 +76,13 @@ def run(number: int, *args: Any, _clock: Any = time.perf_counter_ns) -> Any:
     return result
 
 
-def take_raised() -> BaseException | None:
-    """What the last part that failed in this thread raised; a graph's error is made of its text."""
-    error = getattr(_now, "error", None)
+def take_raised(error: BaseException) -> BaseException | None:
+    """What a part raised of which a graph's error was made: that has its text. None for an error of
+    the graph's own, whatever part failed in this thread before."""
+    raised: BaseException | None = getattr(_now, "error", None)
     _now.error = None
-    return error
+    text = f"{type(raised).__name__}: {raised}".partition("\n")[0].rstrip()
+    return raised if raised is not None and text in str(error) else None
 
 
 class _PartAcceptor(Acceptor):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -67,3 +68,21 @@ def test_as_strided_reads_torchs_memory(name: str, maker: str) -> None:
     program, x = AS_STRIDED[name]
     made = MAKERS[maker](program, (x,))
     check_calls(program, made, [(x,)])
+
+
+def test_a_call_that_a_graph_refuses_runs_though_another_program_raised_before() -> None:
+    def pick(x: Any, at: Any) -> Any:
+        return torch.tan(x)[at]
+
+    def double(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return torch.tan(y) * 2
+
+    picked = captured(pick, (floats(3), torch.tensor([0, 1])))
+    made = captured(double, (floats(4), floats(4)))
+    with torch.no_grad():
+        with pytest.raises(anyop.Error, match="index 7 is out of bounds"):
+            picked(floats(3), torch.tensor([0, 7]))
+        mine, theirs = floats(6), floats(6)
+        torch.testing.assert_close(made(mine[:4], mine[2:]), double(theirs[:4], theirs[2:]))
+        torch.testing.assert_close(mine, theirs)

@@ -148,7 +148,7 @@ class Details:
     def check_elsewhere(self, error: Exception, tensors: Sequence[Any]) -> None:
         """Raises an error of the graph again, unless it refused arguments that are legal: memory
         with gaps, or shared, that is written."""
-        if not self.source.fits(tensors) or take_raised() is not None or _anyop.is_strict():
+        if not self.source.fits(tensors) or take_raised(error) is not None or _anyop.is_strict():
             raise error
         self.check(*tensors)
 

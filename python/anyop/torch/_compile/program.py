@@ -192,7 +192,7 @@ def _caller(lowered: Lowered, targets: list[int], module: GraphModule) -> Callab
             else:
                 outs = graph(*given)
         except _anyop.Error as error:
-            raised = take_raised()
+            raised = take_raised(error)
             if raised is not None:
                 raise raised from None
             if _anyop.graph_has_begun() or _anyop.is_strict():
