@@ -86,3 +86,55 @@ def test_a_call_that_a_graph_refuses_runs_though_another_program_raised_before()
         mine, theirs = floats(6), floats(6)
         torch.testing.assert_close(made(mine[:4], mine[2:]), double(theirs[:4], theirs[2:]))
         torch.testing.assert_close(mine, theirs)
+
+
+def fill_where_masked(x: Any) -> Any:
+    y = x.expand(2, 3, 3)
+    y.masked_fill_(y > 0, -1)
+    return x + y.sum(0)
+
+
+def fill_at(x: Any) -> Any:
+    x[:2].unsqueeze(1).expand(2, 4, 3).index_fill_(1, torch.tensor([1]), 7)
+    return x * 2
+
+
+def put_at(x: Any) -> Any:
+    x.expand(2, 3, 3)[:, torch.tensor([0, 2])] = 3
+    return x * 2
+
+
+def add_to_windows(x: Any) -> Any:
+    x.as_strided((2, 3), (2, 1)).add_(1)
+    return x * 2
+
+
+OVERLAPPING = [fill_where_masked, fill_at, put_at, add_to_windows]
+
+
+@pytest.mark.filterwarnings("ignore:Use of")
+@pytest.mark.parametrize("program", OVERLAPPING, ids=[p.__name__ for p in OVERLAPPING])
+def test_elements_that_lie_on_one_another_are_written_as_torch_does(program: Any) -> None:
+    """torch's functional program, of which torch.compile makes its own, computes something else."""
+    made = captured(program, (floats(3, 3),))
+    check_calls(program, made, [(floats(3, 3),), (floats(3, 3) * 2,)])
+    assert "elements that lie on one another" in made.details.why_not  # type: ignore[attr-defined]
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("size", [0, 5])
+def test_a_tensor_that_a_program_holds_is_not_resized(size: int) -> None:
+    held = torch.zeros(size)
+
+    def program(x: Any) -> Any:
+        torch.neg(x, out=held)
+        return held + 1
+
+    with pytest.raises(anyop.InvalidArgument) as error:
+        captured(program, (floats(4),))
+    assert "changes by neg the form of a tensor that the program holds" in str(error.value)
+    assert held.shape == (size,)
+    held = torch.zeros(4)
+    made = captured(program, (floats(4),))
+    torch.testing.assert_close(made(floats(4)), 1 - floats(4))
+    torch.testing.assert_close(held, -floats(4))

@@ -58,6 +58,10 @@ _KNOWS_NO_SYMBOLS = (
 class _Reshapes(Exception):
     """A program changes the sizes or strides of a tensor that is no argument."""
 
+    def __init__(self, func: Any) -> None:
+        name = func._schema.name.partition("::")[2]
+        super().__init__(f"changes by {name} the form of a tensor that the program holds")
+
 
 class _Lines(TorchDispatchMode):
     """Tells the tracer the user's line of each operator.
@@ -92,8 +96,15 @@ class _Lines(TorchDispatchMode):
             return
         tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
         if tensors and not isinstance(tensors[0], FakeTensor):
-            name = func._schema.name.partition("::")[2]
-            raise _Reshapes(f"changes by {name} the form of a tensor that the program holds")
+            raise _Reshapes(func)
+
+    def refuse_resizing(self, func: Any, kwargs: Any, made: Any) -> None:
+        """As refuse_reshaping, of what is given as `out=` and has another shape in what is made."""
+        names = [a.name for a in func._schema.arguments if a.is_out]
+        outs = [kwargs[name] for name in names if name in kwargs]
+        for out, result in zip(outs, pytree.tree_leaves(made), strict=False):
+            if not isinstance(out, FakeTensor) and out.shape != result.shape:
+                raise _Reshapes(func)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.refuse_reshaping(func, args)
@@ -101,7 +112,10 @@ class _Lines(TorchDispatchMode):
         self.comparisons.see(func, args)
         frames = user_frames()[-1:]
         fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
-        return func(*args, **(kwargs or {}))
+        made = func(*args, **(kwargs or {}))
+        if func._schema.is_mutable:
+            self.refuse_resizing(func, kwargs or {}, made)
+        return made
 
 
 class Capture:

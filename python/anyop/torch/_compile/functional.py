@@ -13,13 +13,37 @@ from torch._guards import TracingContext, tracing
 from torch.fx import GraphModule, Node
 
 from anyop.torch._nodes.memory import written_by
-from anyop.torch._nodes.sizes import Unconverted, attribute
+from anyop.torch._nodes.sizes import Unconverted, attribute, expression, is_same
 
 _PREFIX = "_bound_"
 
 
 def is_functional(module: GraphModule) -> bool:
     return not any(written_by(node) for node in module.graph.nodes)
+
+
+def _lies_on_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements may be one. Those that torch's slices of memory have are not."""
+    rows = [(expression(s), expression(n))
+            for n, s in zip(tensor.shape, tensor.stride(), strict=True) if not is_same(n, 1)]  # fmt: skip
+    if any(is_same(stride, 0) for stride, _ in rows):
+        return True
+    last = 0
+    for stride, n in sorted(rows) if all(isinstance(v, int) for row in rows for v in row) else ():
+        if stride <= last:
+            return True
+        last += (n - 1) * stride
+    return False
+
+
+def _refuse_writes_to_overlaps(module: GraphModule) -> None:
+    """torch writes through some views of which several elements are one, by operators that it warns
+    of, and its functional program of that computes something else."""
+    for node in module.graph.nodes:
+        for written in written_by(node):
+            value = written.meta.get("val")
+            if isinstance(value, torch.Tensor) and _lies_on_itself(value):
+                raise Unconverted(f"{node.target} writes elements that lie on one another")
 
 
 def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> GraphModule:
@@ -29,6 +53,7 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
     Throws Unconverted where it cannot be told so: two of these tensors share memory, or torch's
     pass fails.
     """
+    _refuse_writes_to_overlaps(module)
     found: list[GraphModule] = []
 
     def keep(gm: GraphModule, example_inputs: Any) -> Any:

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fuzz.program import Program
 from fuzz.session import Seen, Session, overwrite
 
-TRIALS, SAFETY = 4, 16.0
+TRIALS, SAFETY = 6, 16.0
 
 # Operators whose result is one value of an argument, or is rounded once from such.
 _EXACT = frozenset(
@@ -45,7 +45,7 @@ _WIDE = (torch.float32, torch.float64)
 class Noise(TorchDispatchMode):
     def __init__(self, trial: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.generator = torch.Generator().manual_seed(trial + 1)
+        self.trial, self.generator = trial, torch.Generator().manual_seed(trial + 1)
         self.products: dict[int, Any] = {}  # results of multiplications, kept alive
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -77,6 +77,8 @@ class Noise(TorchDispatchMode):
         if not t.is_floating_point() or t.numel() == 0:
             return t
         noise = torch.rand(t.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        if self.trial < 2:  # all up, all down: of few elements, random noise may round away
+            noise = torch.full_like(noise, 1 - 2 * self.trial)
         return (t.double() * (1 + noise * torch.finfo(t.dtype).eps)).to(t.dtype)
 
     def shake_written(self, func: Any, args: Any, kwargs: Any) -> None:
