@@ -26,7 +26,13 @@ def behind_others(*shape: int) -> Any:
 
 def before_what_is_written(x: Any) -> Any:
     x[3] = x[0] * 2
-    return x.as_strided((2, 3), (3, 3), 23).argmax(-1)
+    return x.as_strided((2, 3), (3, 3), 20) * 1
+
+
+def before_what_is_written_twice(x: Any) -> Any:
+    x[3] = x[0] * 2
+    x[:] *= 2
+    return x.as_strided((2, 3), (3, 3), 20) * 1
 
 
 def before_what_is_replaced(x: Any) -> Any:
@@ -54,6 +60,7 @@ def of_integers(x: Any) -> Any:
 
 AS_STRIDED = {
     "before_what_is_written": (before_what_is_written, behind_others(4, 8)),
+    "before_what_is_written_twice": (before_what_is_written_twice, behind_others(4, 8)),
     "before_what_is_replaced": (before_what_is_replaced, behind_others(4, 8)),
     "of_complex_numbers": (of_complex_numbers, floats(4)),
     "of_part_of_complex_numbers": (of_part_of_complex_numbers, floats(8)),

@@ -24,8 +24,8 @@ def is_functional(module: GraphModule) -> bool:
 
 def _lies_on_itself(tensor: torch.Tensor) -> bool:
     """Whether two elements may be one. Those that torch's slices of memory have are not."""
-    rows = [(expression(s), expression(n))
-            for n, s in zip(tensor.shape, tensor.stride(), strict=True) if not is_same(n, 1)]  # fmt: skip
+    dims = zip(tensor.shape, tensor.stride(), strict=True)
+    rows = [(expression(stride), expression(n)) for n, stride in dims if not is_same(n, 1)]
     if any(is_same(stride, 0) for stride, _ in rows):
         return True
     last = 0

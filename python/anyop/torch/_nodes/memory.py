@@ -19,7 +19,8 @@ _UNSAFE_VIEWS = frozenset({torch.ops.aten._unsafe_view.default})
 # Each makes a copy of its first argument's memory, with what lies before it. Fakes forget that.
 _IN_COPIES = frozenset(
     getattr(torch.ops.aten, name).default
-    for name in ("select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter")
+    for name in ("copy", "select_scatter", "slice_scatter", "diagonal_scatter",
+                 "as_strided_scatter")
 )  # fmt: skip
 
 _ATTENTION = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
