@@ -116,6 +116,17 @@ def add_to_windows(x: Any) -> Any:
     return x * 2
 
 
+def test_a_capture_reads_before_what_it_writes_where_torchs_functional_program_does_not() -> None:
+    def program(x: Any) -> Any:
+        x.mul_(2)
+        return x.as_strided((2, 3), (3, 3), 20) * 1
+
+    check_calls(program, captured(program, (behind_others(4, 8),)), [(behind_others(4, 8),)])
+    made = captured(program, (floats(4, 8),))
+    check_calls(program, made, [(floats(4, 8),)])
+    assert made.details.why_not == ""  # type: ignore[attr-defined]
+
+
 OVERLAPPING = [fill_where_masked, fill_at, put_at, add_to_windows]
 
 

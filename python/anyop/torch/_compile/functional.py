@@ -12,7 +12,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch._guards import TracingContext, tracing
 from torch.fx import GraphModule, Node
 
-from anyop.torch._nodes.memory import written_by
+from anyop.torch._nodes.memory import Roots, is_laid_out_from_zero, written_by
 from anyop.torch._nodes.sizes import Unconverted, attribute, expression, is_same
 
 _PREFIX = "_bound_"
@@ -46,6 +46,18 @@ def _refuse_writes_to_overlaps(module: GraphModule) -> None:
                 raise Unconverted(f"{node.target} writes elements that lie on one another")
 
 
+def _refuse_strides_beside_writes(module: GraphModule) -> None:
+    """as_strided counts from the beginning of memory. What a write makes in a functional program
+    has memory of its own, in which nothing lies before it."""
+    roots = Roots(module.graph)
+    written = {roots[n] for node in module.graph.nodes for n in written_by(node)}
+    for node in module.graph.nodes:
+        if node.target is torch.ops.aten.as_strided.default and roots[node] in written:
+            root = roots[node]
+            if "val" in root.meta and not is_laid_out_from_zero(root):
+                raise Unconverted("as_strided of a part of memory that is written")
+
+
 def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> GraphModule:
     """The same program, in which each write makes a new tensor, and arguments and the module's
     tensors are overwritten at the end. No result may be a view of these.
@@ -54,6 +66,7 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
     pass fails.
     """
     _refuse_writes_to_overlaps(module)
+    _refuse_strides_beside_writes(module)
     found: list[GraphModule] = []
 
     def keep(gm: GraphModule, example_inputs: Any) -> Any:
