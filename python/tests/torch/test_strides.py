@@ -163,3 +163,33 @@ def test_operands_keep_their_order_in_a_capture(name: str) -> None:
                 torch.testing.assert_close(a, b)
     assert type(HELD) is type(HOLDER.buffer) is torch.Tensor
     assert "__lt__" not in vars(FakeTensor)
+
+
+def test_a_tensor_with_a_history_is_not_compared_in_doubt() -> None:
+    known = (torch.randn(5, 6, requires_grad=True) * 2).t()
+
+    def program(x: Any) -> Any:
+        return known > x
+
+    x = torch.randn(6, 5)
+    with pytest.raises(ValueError) as error:
+        anyop.torch.capture(program, x)
+    place = f"test_strides.py:{program.__code__.co_firstlineno + 1}"
+    assert str(error.value) == (
+        f"program: {place} compares a tensor that autograd has the history of with one of the "
+        "graph's, but which of both torch gets first is not known while a graph is made. Try a "
+        "detach() of it."
+    )
+    known = known.detach()
+    assert strides(anyop.torch.capture(program, x)(x)) == strides(program(x))
+
+
+def test_what_a_program_holds_is_as_before_where_it_raises() -> None:
+    def program(x: Any) -> Any:
+        seen = HOLDER.buffer > x
+        raise RuntimeError(f"{tuple(seen.shape)}")
+
+    with pytest.raises(RuntimeError, match="6, 5"):
+        anyop.torch.capture(program, torch.randn(6, 5))
+    assert type(HOLDER.buffer) is torch.Tensor
+    assert "__lt__" not in vars(FakeTensor)

@@ -135,7 +135,7 @@ class Capture:
             for key, tensor in (*program.named_parameters(), *program.named_buffers()):
                 self.known[id(tensor)] = re.sub(r"\W", "_", key)
         dims = _dynamic_dims(name, dynamic, self, args, kwargs)
-        self.comparisons = Comparisons()
+        self.comparisons = Comparisons(name)
         traced = self.traced(dims)
         while self.comparisons.is_doubtful:
             traced = self.traced(dims)

@@ -18,6 +18,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from anyop import _anyop
+from anyop.torch._nodes.lines import shown_place, user_frames
+
 _NAMES = ("lt", "le", "gt", "ge", "eq", "ne")
 _OPERATORS = {getattr(torch.ops.aten, name).Tensor for name in _NAMES}
 _patching = threading.RLock()
@@ -47,7 +50,8 @@ class Comparisons:
     """Tells by a first trace whether a second one is needed, in which Python sees such classes that
     it orders operands as it does when the program runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name  # of the program
         self.held: dict[int, torch.Tensor] = {}  # plain ones that are compared, by id
         self.is_ordered = False
         self.is_doubtful = False
@@ -62,7 +66,16 @@ class Comparisons:
         if (is_held or is_other) and _follows_first(func, a, b):
             self.is_doubtful = True
             if is_held:
-                self.held[id(b)] = b
+                self.hold(b)
+
+    def hold(self, tensor: torch.Tensor) -> None:
+        if tensor.grad_fn is not None:  # as a Parameter, torch's tracer refuses it
+            raise _anyop.InvalidArgument(
+                f"{self.name}: {shown_place(user_frames())} compares a tensor that autograd has "
+                "the history of with one of the graph's, but which of both torch gets first is not "
+                "known while a graph is made. Try a detach() of it."
+            )
+        self.held[id(tensor)] = tensor
 
     def is_asked_first(self, right: Any, left: Any) -> bool:
         """Whether Python does so when the program runs."""
