@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `anyop bench model examples/smollm2` measures: SmolLM2-135M on anyop's hosts, in plain
-NumPy and PyTorch, in transformers and in llama.cpp, with the same weights."""
+NumPy, PyTorch and JAX, in transformers and in llama.cpp, with the same weights."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .gguf_file import write
 from .llama import LlamaModel, without_llama
 from .model import Model
 from .numpy_model import NumpyModel
+from .program_model import ProgramModel
 from .weights import ModelFile, find_model, load
 
 PROMPT = "Explain in a few sentences how a bicycle stays upright."
@@ -52,7 +53,7 @@ def _ways(asked: Asked, weights: str, file: ModelFile) -> Iterator[Way]:
         return Way(label, how, weights, make(), moved, 2 * count, rate)
 
     for name in asked.ours:
-        for how, make in _ours(name, weights, file):
+        for how, make in _ours(name, weights, file, asked.folder):
             yield way("anyop", how, make)
     for name in asked.opponents:
         for how, make in _theirs(name, weights, file, path):
@@ -63,7 +64,9 @@ def _bytes_of_blocks(file: ModelFile) -> int:
     return sum(b.rows.nbytes for b in file.blocks.values())
 
 
-def _ours(name: str, weights: str, file: ModelFile) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _ours(
+    name: str, weights: str, file: ModelFile, folder: Path
+) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(how, the model's maker); nothing where the weights are not for it."""
     stored = [(weights, "")]
     if weights not in BYTES:
@@ -74,6 +77,12 @@ def _ours(name: str, weights: str, file: ModelFile) -> Iterator[tuple[str, Calla
         elif name in ("torch-eager", "torch-captured"):
             captured = name == "torch-captured"
             yield name + how, _maker(Model, file, dtype, host="torch", captured=captured)
+    if weights in BYTES and name == "jax":
+        from .jax_model import JaxModel
+
+        yield name, _maker(JaxModel, file, weights)
+    if weights in BYTES and name == "program":
+        yield name, _maker(ProgramModel, file, weights, folder / f"{weights}.anyop")
     if weights in BYTES and name == "torch-compiled":
         yield name, _maker(Model, file, weights, host="torch", compiled=True)
     if weights in BYTES and name == "backend":
@@ -91,7 +100,11 @@ def _theirs(
             yield how, _maker(LlamaModel, path, flash)
     elif name == "numpy" and weights == "f32":
         yield "plain", _maker(NumpyModel, file)
-    elif name != "numpy" and weights in BYTES:
+    elif name == "jax" and weights in BYTES:
+        from .jax_plain import JaxPlainModel
+
+        yield "one program", _maker(JaxPlainModel, file, weights)
+    elif name not in ("numpy", "jax") and weights in BYTES:
         from . import torch_opponents
         from .torch_model import TorchModel
 
@@ -115,18 +128,18 @@ def _needs(*modules: str) -> str:
     return ""
 
 
-TORCH = _needs("torch")
+TORCH, JAX = _needs("torch"), _needs("jax")
 bench = ModelBench(
     title="SmolLM2-135M",
     prompt=prompt,
     weights={"f32": "", "bf16": "", "q8_0": "", "q4_1": "", "q4_0": ""},
     ours={
         "captured": "", "eager": "", "torch-eager": TORCH, "torch-captured": TORCH,
-        "torch-compiled": TORCH, "backend": TORCH,
+        "torch-compiled": TORCH, "backend": TORCH, "jax": JAX, "program": "",
     },
     opponents={
         "numpy": "", "torch": TORCH, "inductor": TORCH, "autotune": TORCH,
-        "transformers": _needs("torch", "transformers"), "llama": without_llama(),
+        "transformers": _needs("torch", "transformers"), "jax": JAX, "llama": without_llama(),
     },
     usual=("bf16", "q4_1", "captured", "torch", "llama"),
     ways=ways,

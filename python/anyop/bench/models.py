@@ -146,6 +146,18 @@ def set_threads(n: int) -> None:
         sys.modules["torch"].set_num_threads(n)
 
 
+def _check_threads_of_jax(wanted: Sequence[int]) -> None:
+    """XLA makes its threads once, one for each core that the process may use."""
+    cores = len(os.sched_getaffinity(0))
+    for n in wanted:
+        if "jax" in sys.modules and n != cores:
+            raise anyop.InvalidArgument(
+                f"bench: {n} threads are asked for, but JAX has one for each core that the process "
+                f"may use, which are {cores}. Try taskset -c 0-{n - 1} anyop bench model "
+                f"--threads {n}, or anyop bench hosts."
+            )
+
+
 def greedy(model: Any, prompt: Sequence[int], steps: int) -> list[int]:
     """The likeliest token after the prompt, and each one after that: steps + 1."""
     model.reset()
@@ -166,7 +178,7 @@ def decode(model: Any, prompt: Sequence[int], ids: Sequence[int]) -> tuple[list[
     for token in ids:
         one = np.array([token])
         start = time.perf_counter()
-        logits = model.forward(one)
+        logits = _computed(model.forward(one))
         seconds.append(time.perf_counter() - start)
         likeliest.append(_likeliest(logits))
     return seconds, likeliest
@@ -179,8 +191,13 @@ def prefill(model: Any, prompt: Sequence[int]) -> float:
         return seconds
     model.reset()
     start = time.perf_counter()
-    model.forward(np.array(prompt))
+    _computed(model.forward(np.array(prompt)))
     return time.perf_counter() - start
+
+
+def _computed(logits: Any) -> Any:
+    """The logits, once they are there: a call with JAX arrays may return before."""
+    return logits.block_until_ready() if hasattr(logits, "block_until_ready") else logits
 
 
 def _likeliest(logits: Any) -> int:
@@ -205,6 +222,7 @@ def measure(
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter, note: Note = lambda text: None,
 ) -> list[Row]:  # fmt: skip
     """A row for each of our ways, threads and phase; us of a token. progress wraps the rounds."""
+    _check_threads_of_jax(plan.threads)
     before = anyop.get_num_threads()
     prompt = bench.prompt()
     made = [_Timed(way, n) for way in ways for n in plan.threads]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`anyop bench calls --host mindspore`."""
+"""`anyop bench calls --host mindspore`, and MindSpore's rows of `anyop bench hosts`."""
 
 from __future__ import annotations
 
 from anyop.bench.commands.calls_mindspore import measure
+from anyop.bench.commands.hosts import HOSTS
 
 
 def test_every_row_is_measured_beside_the_frameworks_own() -> None:
@@ -14,3 +15,6 @@ def test_every_row_is_measured_beside_the_frameworks_own() -> None:
     for row in ours:
         assert row.ratio is not None and "anyop" not in row.beside
         assert abs(row.ratio - row.ns / rows[row.beside].ns) <= 0.001
+    for host in HOSTS:
+        if host.module == "mindspore":
+            assert {host.call, host.beside} <= {"", *rows}

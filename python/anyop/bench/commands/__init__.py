@@ -3,7 +3,7 @@
 
 import click
 
-from anyop.bench.commands import calls, graph, model, opponents, ops
+from anyop.bench.commands import calls, graph, hosts, model, opponents, ops
 
 
 @click.group("bench")
@@ -13,6 +13,6 @@ def command() -> None:
 
 for _command in (
     calls.calls, ops.ops, ops.compare, ops.plot_command, model.model, graph.graph,
-    opponents.opponents,
+    hosts.hosts, opponents.opponents,
 ):  # fmt: skip
     command.add_command(_command)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import anyop
-from anyop.bench.commands.interleave import Row, chain, interleave
+from anyop.bench.commands.interleave import EACH, Row, chain, interleave
 
 CHAIN = 100
 
@@ -39,8 +39,10 @@ def measure(calls: int = 500) -> list[Row]:
     ]
     for _, function, _ in rows:
         names[function](names["a"], names["b"]).block_until_ready()  # compiles
-    return interleave(
+    made = interleave(
         [(what, f"{function}(a, b).block_until_ready()", to) for what, function, to in rows],
         names,
         calls,
     )
+    one, whole = made[-2].ns, made[-1].ns
+    return [*made, Row(EACH, round((whole - one) / (CHAIN - 1), 1), "", None)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 ROUNDS, CALLS = 40, 2000
+EACH = "each call of that chain after the first"  # of the row before, a chain in one program
 
 
 class Row(NamedTuple):
