@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
+from jax._src.core import Primitive
 from jax.interpreters import batching
 
 from anyop.hosting.batching import batch

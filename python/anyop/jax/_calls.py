@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
+from jax._src.core import Primitive  # jax.extend imports Pallas beside it, 20 ms
 
 from anyop import _anyop
 from anyop.hosting.facts import Operator

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
+from jax._src.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from anyop import _anyop

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 from jax._src import dispatch
-from jax.extend.core import Primitive
+from jax._src.core import Primitive
 from jax.interpreters import mlir
 
 from anyop import _anyop

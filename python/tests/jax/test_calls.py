@@ -40,6 +40,16 @@ def test_it_starts_in_either_order(first: str) -> None:
     assert done.stdout == "[[0.9999995 0.9999995 0.9999995 0.9999995]]\n", done.stderr
 
 
+def test_starting_imports_nothing_large_of_jax() -> None:
+    """What JAX itself needs is there already; Pallas alone takes as long as all of anyop."""
+    code = (
+        "import sys, jax\nbefore = set(sys.modules)\nimport anyop\n"
+        "print(*sorted(m for m in set(sys.modules) - before if m.partition('.')[0] == 'jax'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "jax.experimental.custom_partitioning\n", done.stderr
+
+
 def test_another_version_of_jax_is_refused() -> None:
     lines = (
         "import warnings, jax\njax.__version__ = '0.12.1'\n"
