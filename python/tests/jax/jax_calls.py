@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy_calls
 from anyop.hosting.facts import Operator
+from anyop.jax._types import DTYPES
 
 
 def to_jax(value: Any) -> Any:
@@ -30,13 +31,15 @@ def copied(value: Any) -> Any:
 
 
 def narrow(array: Any) -> Any:
-    """As JAX has it without 64-bit types."""
+    """As JAX has it, which is without 64-bit types unless they are switched on."""
+    if jax.config.jax_enable_x64:
+        return array
     narrower = {"int64": np.int32, "float64": np.float32}
     return None if array is None else array.astype(narrower.get(array.dtype.name, array.dtype))
 
 
 def example(op: Operator, form: int, dtype: str, words: bool = False) -> list[Any]:
-    """An argument per parameter, arrays of at most 32 bits."""
+    """An argument per parameter; arrays are of at most 32 bits, unless JAX takes more."""
     values = numpy_calls.example(op, form, dtype, words)
     made = []
     for value in values:
@@ -116,6 +119,28 @@ FORMS = [
     for form in range(len(op.contract["forms"]))
     for dtype in ("f32", "bf16")
 ]
+
+
+def _dtypes(form: dict[str, Any]) -> set[str]:
+    """All that a variable of the form's dtypes, or a parameter that is one, may be."""
+    lists = [condition.partition(" in ")[2].split(" | ") for condition in form["conditions"]]
+    return {dtype for names in lists for dtype in names if dtype in DTYPES.names.values()}
+
+
+OTHER_DTYPES = [
+    (op, form, dtype)
+    for op in numpy_calls.OPERATORS
+    for form, facts in enumerate(op.contract["forms"])
+    for dtype in sorted(_dtypes(facts) - {"f32", "bf16"})
+]
+
+
+def holds(op: Operator, values: list[Any], dtype: str) -> bool:
+    """Whether an array, or a parameter that names a dtype, is of this one."""
+    arrays = [a for v in values for a in (v if holds_arrays(v) else [v])]
+    return any(
+        DTYPES.names[a.dtype] == dtype if isinstance(a, np.ndarray) else a == dtype for a in arrays
+    )
 
 
 def name_of(case: tuple[Operator, int, str]) -> str:

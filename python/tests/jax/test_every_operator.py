@@ -15,7 +15,18 @@ import pytest
 from anyop import _anyop, symbolic
 from anyop import jax as host
 from anyop.hosting.facts import Operator
-from jax_calls import FORMS, assert_same, call, find, name_of, to_jax, traced, wanted
+from jax_calls import (
+    FORMS,
+    OTHER_DTYPES,
+    assert_same,
+    call,
+    find,
+    holds,
+    name_of,
+    to_jax,
+    traced,
+    wanted,
+)
 
 NAME = re.compile(r"\b[a-z]\w*\b")
 EACH_FORM = pytest.mark.parametrize("case", FORMS, ids=name_of)
@@ -43,6 +54,19 @@ def _jitted(op: Operator, values: list[Any]) -> list[Any]:
     function, flat = traced(op, values)
     made: list[Any] = function(*flat)
     return made
+
+
+@pytest.mark.parametrize("case", OTHER_DTYPES, ids=name_of)
+def test_calls_with_every_other_dtype_are_those_of_numpy(case: Any) -> None:
+    """f16, f8, i8, bool and all others that a form's variables may be; those of 64 bits where JAX
+    has them.
+    """
+    op, form, dtype = case
+    with jax.enable_x64(dtype in ("i64", "f64")):
+        values = find(op, form, dtype)
+        assert values is not None and holds(op, values, dtype)
+        for one, other in zip(_jitted(op, values), wanted(op, values), strict=True):
+            assert_same(one, other)
 
 
 @EACH_FORM
