@@ -173,6 +173,17 @@ struct CallsByText {
   }
 };
 
+// Where texts lay when they were found. A compiler keeps the text of a node in one place, and it is
+// faster compared there than hashed. A hint: another text may lie there by now.
+constexpr std::size_t kPlaces = 1024;
+constinit std::atomic<const KnownText*> g_found_at[kPlaces] = {};
+
+std::atomic<const KnownText*>& FoundAt(std::string_view text) {
+  const auto address = reinterpret_cast<std::uintptr_t>(text.data());
+  return g_found_at[std::uint64_t(address) * 0x9e3779b97f4a7c15u >> 54];
+}
+static_assert(kPlaces == 1 << (64 - 54));
+
 CallsByText& AllCalls() {
   static auto* calls = new CallsByText;
   return *calls;
@@ -200,9 +211,15 @@ CallsByText& AllCalls() {
 }  // namespace
 
 const BoundCall& FindBoundCall(std::string_view text) {
+  std::atomic<const KnownText*>& last = FoundAt(text);
+  if (const KnownText* known = last.load(std::memory_order_acquire); known && known->text == text) {
+    return *known->call;
+  }
   const std::uint64_t hash = HashBytes(text.data(), text.size());
-  if (const KnownText* found = AllCalls().Find(text, hash)) [[likely]]
+  if (const KnownText* found = AllCalls().Find(text, hash)) [[likely]] {
+    last.store(found, std::memory_order_release);
     return *found->call;
+  }
   return MakeBoundCall(text, hash);
 }
 

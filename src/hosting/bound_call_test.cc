@@ -67,6 +67,20 @@ TEST(BoundCall, OfEqualTextsIsOneObject) {
   EXPECT_NE(&FindBoundCall("anyop.call/1 testing.scale(x = f32, s = 0.25) -> y"), &call);
 }
 
+// Where a text lay is remembered: another text of the same length in the same memory is another
+// call, and so is the first one again.
+TEST(BoundCall, IsFoundByItsTextAndNotByWhereItLies) {
+  const BoundCall& half = FindBoundCall("anyop.call/1 testing.scale(x = f32, s = 0.5) -> y");
+  const BoundCall& most = FindBoundCall("anyop.call/1 testing.scale(x = f32, s = 0.7) -> y");
+  std::string text = half.text();
+  for (int i = 0; i < 3; ++i) {
+    text[text.find("s = 0.") + 6] = '5';
+    for (int k = 0; k < 2; ++k) EXPECT_EQ(&FindBoundCall(text), &half);
+    text[text.find("s = 0.") + 6] = '7';
+    for (int k = 0; k < 2; ++k) EXPECT_EQ(&FindBoundCall(text), &most);
+  }
+}
+
 TEST(BoundCall, TextIsCanonical) {
   const char* texts[] = {
       kScale,
