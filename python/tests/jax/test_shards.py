@@ -90,6 +90,39 @@ def test_inside_of_shard_map_a_call_is_one_of_each_device() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
+def test_heads_are_divided_inside_of_shard_map() -> None:
+    """Signatures do not tell that heads are apart; each device stores and attends with its own."""
+    random = np.random.default_rng(4)
+    q, k, v = (random.standard_normal((3, h, 8), np.float32) for h in (4, 2, 2))
+    caches = [np.zeros((2, 4, 2, 8), np.float32) for _ in "kv"]
+    slots, table, lens = np.arange(3), np.asarray([[0, 1]], np.int32), np.asarray([3], np.int32)
+    starts = np.asarray([0, 3], np.int32)
+
+    def step(q: Any, k: Any, v: Any, keys: Any, values: Any) -> Any:
+        keys, values = anyop.reshape_and_cache(k, v, keys, values, jnp.asarray(slots))
+        where = (jnp.asarray(table), jnp.asarray(lens), jnp.asarray(starts))
+        return anyop.paged_attention(q, keys, values, *where)[0], keys, values
+
+    of_tokens, of_caches = P(None, "rows"), P(None, None, "rows")
+    specs = (of_tokens, of_tokens, of_tokens, of_caches, of_caches)
+    outs = (of_tokens, of_caches, of_caches)
+    inside = jax.shard_map(step, mesh=MESH, in_specs=specs, out_specs=outs)
+    given = [divided(a, *spec) for a, spec in zip((q, k, v, *caches), specs, strict=True)]
+    made, text = compiled(inside, *given)
+    assert "all-gather" not in text and "f32[3,2,8]" in text  # half of the heads of q
+    anyop.reshape_and_cache(k, v, *caches, slots)
+    wanted = (anyop.paged_attention(q, *caches, table, lens, starts)[0], *caches)
+    for one, other in zip(made, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_size_with_a_name_is_not_split_wherever_it_stands() -> None:
+    """d of rms_norm stands whole in every tensor, and every element depends on all of it."""
+    made, text = compiled(anyop.rms_norm, divided(X, None, "rows"), divided(W, "rows"))
+    assert "all-gather" in text
+    np.testing.assert_array_equal(made, anyop.rms_norm(X, W))
+
+
 def test_strict_mode_refuses_to_gather() -> None:
     with anyop.strict():
         made, text = compiled(anyop.rms_norm, divided(X, "rows"), divided(W))
