@@ -68,6 +68,15 @@ def test_transforms_are_those_of_the_formula(name: str) -> None:
     same(transform(ours)(X, W), transform(plain)(X, W))
 
 
+@pytest.mark.parametrize("name", ["grad", "jit of grad", "per example, jitted", "scan"])
+def test_transforms_work_where_jit_is_disabled(name: str) -> None:
+    transform = TRANSFORMS[name]
+    wanted = transform(plain)(X, W)
+    with jax.disable_jit():
+        same(transform(ours)(X, W), wanted)
+        same(ours(X, W), plain(X, W))
+
+
 def calls() -> dict[str, int]:
     return {c.op: c.calls for c in anyop.counters() if c.calls}
 
