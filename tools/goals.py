@@ -21,6 +21,7 @@ import anyop
 from anyop.bench import interpreters, measure, models
 from anyop.bench.commands import calls as call_bench
 from anyop.bench.commands import graph as graph_bench
+from anyop.bench.commands import hosts as host_bench
 from anyop.bench.commands import model as model_bench
 from anyop.bench.commands import ops as operator_bench
 from rich.console import Console
@@ -56,6 +57,9 @@ RATIO_GOALS = {
     ("torch.ops.anyop.add(a, b)", "C++ operator by hand"): 1.05,
     ("torch.ops.anyop.add(g, b)", "autograd::Function by hand, (g, b)"): 0.8,
 }
+# Rows of `anyop bench hosts`: the most of the framework's own time, or ns where it has none.
+HOST_GOALS = {"JAX jit": 1.1, "JAX eager": 2, "JAX jit, each of a chain of 100": 130}
+DECODE_GOAL = 2  # x the same model in plain jax.numpy
 # Rows of graphs by how part and what begin and what ends: the most, in the row's unit.
 GRAPH_GOALS = (
     ("a call from Python", "graph", "", 200),
@@ -107,6 +111,29 @@ def calls(costs: dict[str, float], import_ms: float, with_torch: bool) -> Iterat
             what = f"{row.what} ({row.ns:.0f} ns)"
             yield Goal("call from Python", what, row.ratio, aim, f"of {row.beside}", True)
     yield Goal("import anyop", "beyond NumPy", import_ms, IMPORT_MS, "ms", True)
+
+
+def jax(with_model: bool, quick: bool, skipped: list[str]) -> Iterator[Goal]:
+    """In processes of its own: JAX has as many threads as its process has cores."""
+    cores = sorted({1, anyop.get_num_threads()}) if with_model else []
+    plan = host_bench.Plan(["bf16", "f32"], cores, rounds=1 if quick else 3)
+    found, missing = host_bench.measure(["jax"], plan)
+    skipped += missing
+    for row in found:
+        yield from host_goals(row)
+
+
+def host_goals(row: host_bench.Row) -> Iterator[Goal]:
+    reached = row.call_ratio if row.beside else row.call_ns
+    if row.host in HOST_GOALS and reached is not None:
+        unit = f"of {row.beside}" if row.beside else "ns"
+        yield Goal("call with JAX arrays", row.host, reached, HOST_GOALS[row.host], unit, True)
+    if row.host == "JAX eager" and row.import_ms is not None:
+        yield Goal("import anyop", "beyond JAX", row.import_ms, IMPORT_MS, "ms", True)
+    for decode in row.decode:
+        if decode.ratio is not None and not decode.is_void:
+            what = f"decode {decode.weights}, JAX, {decode.threads} threads ({decode.ours:.0f}/s)"
+            yield Goal("model", what, decode.ratio, DECODE_GOAL, "x jax.numpy")
 
 
 def graphs(programs: Path, quick: bool, skipped: list[str]) -> Iterator[Goal]:
@@ -275,6 +302,8 @@ def rows(
     found: list[Goal] = []
     with console.status("calls") as status:
         found += calls(costs, import_ms, not quick and "torch" in names)
+        status.update("JAX")
+        found += jax(with_model, quick, skipped)
         status.update("graphs")
         found += graphs(programs, quick, skipped)
         found += operators(ceilings, names, quick, status.update)

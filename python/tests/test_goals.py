@@ -123,3 +123,17 @@ def test_a_ceiling_is_the_best_that_was_measured(goals: ModuleType) -> None:
     first = {**CEILINGS, "rates": [{"name": "f32 fma", "threads": 1, "gops": 50.0}]}
     both = goals.best_of(first, CEILINGS)
     assert both["rates"] == CEILINGS["rates"] and both["bandwidths"] == CEILINGS["bandwidths"]
+
+
+def test_goals_of_hosts_are_read_off_the_rows_of_the_hosts_command(goals: ModuleType) -> None:
+    from anyop.bench.commands.hosts import HOSTS, Decode, Row
+
+    assert set(goals.HOST_GOALS) <= {host.name for host in HOSTS}
+    void = Decode("f32", 1, 50.0, "jax", 10.0, 5.0, is_void=True)
+    row = Row("JAX jit", 4400, "jax.jit(jax.numpy.add)(a, b)", 4000, 1.1, 20.0)
+    row.decode = [Decode("bf16", 1, 100.0, "jax", 52.6, 1.9), void]
+    call, decode = goals.host_goals(row)
+    assert (call.reached, call.is_met, call.unit) == (1.1, True, f"of {row.beside}")
+    assert (decode.reached, decode.aim, decode.is_met) == (1.9, 2, False)
+    (chain,) = goals.host_goals(Row("JAX jit, each of a chain of 100", 140.0))
+    assert (chain.reached, chain.aim, chain.is_met, chain.unit) == (140.0, 130, False, "ns")
