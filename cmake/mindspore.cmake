@@ -21,4 +21,28 @@ anyop_export(anyop_mindspore mindspore)
 target_link_options(anyop_mindspore PRIVATE -Wl,-z,nodelete)
 set_target_properties(anyop_mindspore PROPERTIES PREFIX "" INSTALL_RPATH "$ORIGIN"
                                                  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
-install(TARGETS _mindspore anyop_mindspore LIBRARY DESTINATION anyop)
+
+# MindSpore's own primitives by our operators: a function for each row of primitives.txt.
+set(primitives ${CMAKE_CURRENT_SOURCE_DIR}/bindings/mindspore/primitives.txt)
+set(plugin ${CMAKE_CURRENT_BINARY_DIR}/mindspore_plugin)
+add_custom_command(
+  OUTPUT ${plugin}.cc ${plugin}.map
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/list_primitives.py ${primitives}
+          --output ${plugin}.cc --map ${plugin}.map
+  DEPENDS ${primitives} ${CMAKE_CURRENT_SOURCE_DIR}/tools/list_primitives.py
+  COMMENT "Making the functions of MindSpore's plug-in"
+  VERBATIM)
+add_library(
+  anyop_mindspore_plugin MODULE
+  ${plugin}.cc ${plugin}.map bindings/mindspore/plugin.cc bindings/mindspore/plugin_attention.cc
+  bindings/mindspore/plugin_norm.cc bindings/mindspore/plugin_rope.cc)
+target_compile_options(anyop_mindspore_plugin PRIVATE -fvisibility=hidden)
+target_include_directories(anyop_mindspore_plugin PRIVATE bindings/mindspore)
+target_link_libraries(anyop_mindspore_plugin PRIVATE anyop)
+anyop_harden(anyop_mindspore_plugin)
+target_link_options(anyop_mindspore_plugin PRIVATE -Wl,--version-script=${plugin}.map
+                    -Wl,-z,nodelete)
+set_property(TARGET anyop_mindspore_plugin APPEND PROPERTY LINK_DEPENDS ${plugin}.map)
+set_target_properties(anyop_mindspore_plugin PROPERTIES PREFIX "" INSTALL_RPATH "$ORIGIN"
+                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+install(TARGETS _mindspore anyop_mindspore anyop_mindspore_plugin LIBRARY DESTINATION anyop)

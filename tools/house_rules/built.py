@@ -20,7 +20,8 @@ EXPORTED = {
     "_anyop.": r"PyInit__anyop$",
     "anyop_ops": r"anyop_library$",
     "_mindspore.": r"PyInit__mindspore$",
-    "anyop_mindspore": r"Anyop(Call|Refuse|Touch)",
+    "anyop_mindspore.": r"Anyop(Call|Refuse|Touch)",
+    "anyop_mindspore_plugin.": r"[A-Z][A-Za-z]+$",  # of MindSpore's primitives
 }
 GUARDED = (  # no kernels
     "libanyop.so", "_anyop.", "anyop-run", "torch_adapter", "_mindspore.", "anyop_mindspore",

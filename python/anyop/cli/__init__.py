@@ -26,6 +26,7 @@ COMMANDS = {
     "wheel": ("cli.wheel", "Make a wheel of a package, checked by auditwheel."),
     "update": ("cli.update", "Renew the headers and build files that a package has of anyop."),
     "config": ("cli.config", "Print how a C++ program is built with anyop."),
+    "plugin": ("cli.plugin", "Print the file of a plug-in for a framework."),
     "docs": ("cli.docs", "Write a page per operator, and an index."),
     "stubs": ("cli.stubs", "Write the type stubs of a library's operators."),
     "bench": ("bench.commands", "Measure calls, operators and models beside what frameworks do."),

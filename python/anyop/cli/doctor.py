@@ -17,6 +17,7 @@ import click
 
 import anyop
 from anyop import _anyop, _tune
+from anyop import _mindspore_interface as interface
 from anyop._compiler import CannotBuildError, find_compiler
 from anyop.cli import load_libraries
 
@@ -46,6 +47,7 @@ def command(as_json: bool, quick: bool) -> None:
         "compiler": build_tools(),
         "frameworks": [framework(name) for name in FRAMEWORKS],
         "torch": hosts,
+        "mindspore_plugin": mindspore_plugin(),
         "libraries": libraries(),
         "environment": environment(),
         "policy": anyop.get_policy(),
@@ -94,14 +96,33 @@ def framework(name: str) -> dict[str, str]:
         return {"name": name, "version": version, "status": "this anyop has no adapter for it"}
     if name in ("jax", "mindspore"):  # of torch there is a table
         # In a process of its own: JAX's threads stay for as long as one.
-        code = f"import {name}, {adapter} as host; print(getattr(host, 'status', str)())"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        done = in_process(f"import {name}, {adapter} as h; print(getattr(h, 'status', str)())")
         if done.returncode != 0:
             reason = f"its host does not start: {done.stderr.strip().splitlines()[-1]}"
             return {"name": name, "version": version, "status": reason}
         status = done.stdout.strip().rpartition("\n")[2]
         return {"name": name, "version": version, "status": status or "ok"}
     return {"name": name, "version": version, "status": "ok"}
+
+
+def in_process(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def mindspore_plugin() -> list[dict[str, str]]:
+    """MindSpore's primitives that its plug-in serves, and those that this MindSpore lacks."""
+    if importlib.util.find_spec("mindspore") is None:
+        return []
+    why = interface.difference(interface.KERNEL_INPUTS)
+    code = "import json, anyop.mindspore as h; print(json.dumps(h.plugin_rows()))"
+    done = in_process(code)
+    if why or done.returncode != 0:
+        return [{"primitive": "none", "state": why or done.stderr.strip().splitlines()[-1]}]
+    rows = json.loads(done.stdout.strip().rpartition("\n")[2])
+    return [
+        {"primitive": name, "state": "served" if is_known else "not in this MindSpore"}
+        for name, is_known in rows
+    ]
 
 
 def torch_host() -> list[dict[str, str]]:
@@ -183,7 +204,8 @@ def show(report: dict[str, Any]) -> None:
         if text:
             console.print(f"[bold]{name:<12}[/]", end="")
             console.print(text, markup=False)
-    for section in (show_ceilings, show_frameworks, show_torch, show_libraries, show_environment):
+    tables = (show_frameworks, show_torch, show_plugin, show_libraries, show_environment)
+    for section in (show_ceilings, *tables):
         section(console, report)
 
 
@@ -228,6 +250,12 @@ def show_torch(console: Any, report: dict[str, Any]) -> None:
     rows = [[r["what"], r["state"], r["why"]] for r in report["torch"]]
     if rows:
         add_table(console, "PyTorch host", ["what", "state", "why"], rows)
+
+
+def show_plugin(console: Any, report: dict[str, Any]) -> None:
+    rows = [[r["primitive"], r["state"]] for r in report["mindspore_plugin"]]
+    if rows:
+        add_table(console, "MindSpore plug-in", ["primitive", "state"], rows)
 
 
 def show_libraries(console: Any, report: dict[str, Any]) -> None:

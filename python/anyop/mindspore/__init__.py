@@ -19,8 +19,9 @@ import anyop
 from anyop import _anyop
 from anyop.hosting.facts import Operator
 from anyop.mindspore import _tensors
+from anyop.mindspore._plugin import plugin_rows, use_plugin
 
-__all__ = ["ModuleWrapper", "register_new", "status"]
+__all__ = ["ModuleWrapper", "plugin_rows", "register_new", "status", "use_plugin"]
 
 _known: set[str] = set()
 _why_no_graphs = ""

@@ -20,6 +20,9 @@ if found and found.origin:  # this folder is called so too
     collect_ignore_glob = []
     os.environ.setdefault("GLOG_v", "4")  # what fails here is looked at by its exception
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "hosting"))
+    import anyop.mindspore
+
+    anyop.mindspore.use_plugin()  # before any operator runs, here where test files are read
 
 
 @pytest.fixture(autouse=True)

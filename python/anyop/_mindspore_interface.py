@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What anyop's libraries expect of the installed MindSpore, told without importing it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+PLUGIN = Path(__file__).absolute().with_name("anyop_mindspore_plugin.so")
+# The virtual functions of MindSpore's interfaces, in the order of the mirrors in
+# bindings/mindspore, by the header of MindSpore's wheel that declares them.
+ATTRIBUTES = {
+    "ccsrc/utils/custom_aot_extra.h": (
+        "HasAttr", "GetAttrBool", "GetAttrInt", "GetAttrFloat", "GetAttrStr",
+    )
+}  # fmt: skip
+KERNEL_INPUTS = {
+    "ops/kernel/cpu/op_plugin/custom_kernel_input_info.h": (
+        "IsScalarInput", "GetInputSize", "GetBoolInput", "GetIntInput", "GetFloatInput",
+        "GetStrInput", "GetIntVecInput", "GetFloatVecInput", "GetInt2DVecInput",
+        "GetFloat2DVecInput", "GetInputTypeId", "GetInputTensorLayout",
+    )
+}  # fmt: skip
+_VIRTUAL = re.compile(r"virtual [^;{}]*?(\w+)\([^()]*\) = 0;")
+
+
+def difference(mirrored: Mapping[str, tuple[str, ...]], include: Path | None = None) -> str:
+    """Where the installed MindSpore declares other functions than a mirror does; "" if it fits, or
+    has no headers to tell.
+    """
+    folder = include or _include()
+    for header, wanted in mirrored.items():
+        if folder is None or not (folder / header).exists():
+            continue
+        found = _VIRTUAL.findall((folder / header).read_text(errors="replace"))
+        for i, name in enumerate(wanted):
+            if i >= len(found) or found[i] != name:
+                got = found[i] if i < len(found) else "nothing"
+                return f"function {i} of MindSpore's {Path(header).name} is {got}, not {name}"
+    return ""
+
+
+def _include() -> Path | None:
+    found = importlib.util.find_spec("mindspore")
+    return Path(found.origin).parent / "include" / "mindspore" if found and found.origin else None
+
+
+def primitives() -> list[str]:
+    """MindSpore's primitives that the operator plug-in serves."""
+    library = ctypes.CDLL(str(PLUGIN))
+    library.GetAllRegisteredOps.restype = ctypes.POINTER(ctypes.c_char_p)
+    names = library.GetAllRegisteredOps()
+    return [names[i].decode() for i in range(library.GetRegisteredOpCount())]
