@@ -81,7 +81,9 @@ def show_answer(result: Result, as_json: bool) -> None:
 @click.option("--host", type=click.Choice(list(HOSTS)), default="numpy", show_default=True)
 @click.option(
     "--compile", "compiled", type=click.Choice(["inductor", "anyop"]), is_flag=False,
-    flag_value="inductor", help="Decode in a graph of torch.compile, by this backend [inductor].",
+    flag_value="inductor",
+    help="Decode in a graph of torch.compile, by this backend [inductor]; with host mindspore, all "
+    "steps are graphs of its own.",
 )  # fmt: skip
 @click.option("--capture", "captured", is_flag=True, help="Run all steps as a graph of anyop's.")
 @click.option(
@@ -131,6 +133,8 @@ def main(
         raise click.UsageError("Missing argument 'PROMPT'.")
     if batch is not None and (compiled or prompt or host == "jax"):
         raise click.UsageError("--batch goes without a PROMPT, --compile and --host jax.")
+    if host == "mindspore" and (compiled == "anyop" or captured):
+        raise click.UsageError("--host mindspore goes without --compile anyop and --capture.")
     try:
         if threads is not None:
             anyop.set_num_threads(threads)
@@ -170,6 +174,10 @@ def main(
             from .jax_model import JaxModel
 
             decoder: Model = JaxModel(file, dtype, cache=cache)
+        elif host == "mindspore" and compiled:
+            from .mindspore_model import MindSporeModel
+
+            decoder = MindSporeModel(file, dtype, cache=cache)
         else:
             decoder = Model(
                 file, dtype, host=host, compiled=compiled or False, captured=captured, cache=cache

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import anyop
 import ml_dtypes
 import numpy as np
 
@@ -90,4 +91,28 @@ class JaxHost:
         raise ValueError("Steps of host jax are compiled without being asked to. Try host torch.")
 
 
-HOSTS: dict[str, Callable[[], Host]] = {"numpy": NumpyHost, "torch": TorchHost, "jax": JaxHost}
+class MindSporeHost:
+    """PyNative: tensors are written in place; `mindspore_model.py` has the steps as a graph."""
+
+    def __init__(self) -> None:
+        import mindspore
+
+        self._tensor = mindspore.Tensor
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return self.tensor(np.zeros(shape, np.float32), dtype)
+
+    def tensor(self, array: Any, dtype: str | None = None) -> Any:
+        made = self._tensor.from_numpy(np.array(array))
+        return made if dtype is None else anyop.cast(made, dtype)
+
+    def compile(self, function: Function, backend: str) -> Function:
+        raise ValueError("A step of host mindspore is compiled by mindspore_model.py.")
+
+
+HOSTS: dict[str, Callable[[], Host]] = {
+    "numpy": NumpyHost,
+    "torch": TorchHost,
+    "jax": JaxHost,
+    "mindspore": MindSporeHost,
+}

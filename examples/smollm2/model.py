@@ -34,9 +34,9 @@ class Fresh:
 
     def heads(self, qkv: Array) -> list[Array]:
         """Views of queries, keys and values [t, heads, head_dim]."""
-        c, kv = self.c, self.c.kv_heads * self.c.head_dim
-        parts = (qkv[:, : -2 * kv], qkv[:, -2 * kv : -kv], qkv[:, -kv:])
-        return [part.reshape(qkv.shape[0], -1, c.head_dim) for part in parts]
+        c, kv = self.c, self.c.kv_heads
+        heads = qkv.reshape(qkv.shape[0], -1, c.head_dim)
+        return [heads[:, : -2 * kv], heads[:, -2 * kv : -kv], heads[:, -kv:]]
 
     def rows(self, attended: Array) -> Array:
         return attended.reshape(-1, self.c.hidden)
