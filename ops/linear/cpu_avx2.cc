@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear, linear_packed and linear_backward with 8 lanes.
 
-#include "ops/linear/backward.h"
+#include "ops/common/gemm/backward.h"
 #include "ops/linear/linear.h"
 
 namespace anyop::ops {

@@ -2,7 +2,7 @@
 // linear, linear_packed and linear_backward with 16 lanes. Whether splitting bf16 into two FMAs
 // beats the dot instruction depends on the machine, so both state a size to measure at.
 
-#include "ops/linear/backward.h"
+#include "ops/common/gemm/backward.h"
 #include "ops/linear/linear.h"
 
 namespace anyop::ops {

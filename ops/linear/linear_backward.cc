@@ -13,7 +13,7 @@
 //           over no terms is 0.
 // Source    definition.
 
-#include "ops/linear/backward.h"
+#include "ops/common/gemm/backward.h"
 
 namespace anyop::ops {
 

@@ -49,14 +49,17 @@ void LinearPacked(const Context&, const Tensor& x, const Tensor& packed, std::in
 }
 
 void PackWeight(const Context&, const Tensor& weight, const Tensor& packed) {
+  const std::int64_t n = weight.dim(-2), panels = packed.dim(-4);
   std::int64_t at = 0;
-  for (std::int64_t a = 0; a < packed.dim(0); ++a) {
-    for (std::int64_t z = 0; z < packed.dim(1); ++z) {
+  for (std::int64_t a = 0; panels && packed.dim(-3) && a < packed.rows() / packed.dim(-3) / 32;
+       ++a) {
+    for (std::int64_t z = 0; z < packed.dim(-3); ++z) {
       for (std::int64_t j = 0; j < 32; ++j) {
         for (std::int64_t w = 0; w < 2; ++w, ++at) {
-          const bool inside = 32 * a + j < weight.dim(0) && 2 * z + w < weight.dim(1);
+          const std::int64_t row = a % panels * 32 + j;
+          const bool inside = row < n && 2 * z + w < weight.dim(-1);
           packed.base<double>()[at] =
-              inside ? Read(weight, weight.row_offset(32 * a + j) + 2 * z + w) : 0;
+              inside ? Read(weight, weight.row_offset(a / panels * n + row) + 2 * z + w) : 0;
         }
       }
     }

@@ -9,6 +9,7 @@
 
 #include "anyop/op.h"
 #include "ops/common/elementwise.h"
+#include "ops/common/gemm/bytes.h"
 #include "ops/common/gemm/int8.h"
 #include "ops/common/gemm/pack.h"
 #include "ops/common/gemm/packed.h"
@@ -17,12 +18,6 @@
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
-
-// Bytes of a row of x; rows 4096 apart would share one set of the first level of cache.
-template <class N>
-constexpr N PitchOfBytes(const N& k) {
-  return LineBytes(k, 1) + N(64);
-}
 
 // Fours: of bytes of a row. No panels where the weight is packed: then threads is 0.
 template <class M, class N>
@@ -76,57 +71,22 @@ struct BytesProduct {
                   std::int64_t panel) const;
 };
 
-// As PackPanel of floats: out[z][j] = bytes 4 z ... 4 z + 3 of row j; zero where out of range.
-inline void PackPanel(const std::int8_t* weight, std::int64_t stride, std::int64_t rows,
-                      std::int64_t k, I8x2* out) {
-  using Block = Square<std::int32_t>;
-  constexpr std::int64_t kBlock = 4 * Block::kCount;  // bytes of a row
-  char* to = reinterpret_cast<char*>(out);
-  std::int64_t l = 0;
-  for (; rows == kPanel && l + kBlock <= k; l += kBlock) {
-#pragma GCC unroll 1
-    for (std::int64_t j = 0; j < kPanel; j += Block::kCount) {
-      Block::Transpose(reinterpret_cast<const char*>(weight + j * stride + l), stride,
-                       to + l * kPanel + j * 4, 4 * kPanel);
-    }
-  }
-  for (; l < k; l += 4) {
-    std::memset(to + l * kPanel, 0, 4 * kPanel);
-    const std::size_t count = std::size_t(std::min<std::int64_t>(4, k - l));
-    for (std::int64_t j = 0; j < rows; ++j) {
-      std::memcpy(to + l * kPanel + j * 4, weight + j * stride + l, count);
-    }
-  }
-}
-
 [[gnu::noinline]] inline void BytesProduct::StorePanel(const std::int32_t* sums, std::int64_t first,
                                                        std::int64_t count,
                                                        std::int64_t panel) const {
   const std::int64_t column = panel * kPanel;
   const std::int64_t columns = std::min<std::int64_t>(n - column, kPanel);
-  const float* weight_scales = weight_scale + column;
   float biases[kPanel];
   if (bias) {
     VisitFloat(bias->type(), [&](auto zero) {
-      ForLanes(columns, [&](std::int64_t j, auto lanes) [[gnu::always_inline]] {
-        StoreN(biases + j, LoadN(bias->base<const decltype(zero)>() + column + j, lanes), lanes);
-      });
+      ReadBiases(bias->base<const decltype(zero)>() + column, columns, biases);
     });
   }
   VisitFloat(y.type(), [&](auto zero) {
     for (std::int64_t r = 0; r < count; ++r) {
-      float products[kPanel];
-      const std::uint32_t too_large = offset[first + r];
-      for (int j = 0; j < kPanel; ++j) {
-        products[j] = float(std::int32_t(std::uint32_t(sums[r * kPanel + j]) - too_large));
-      }
-      const F32 row_scale = Set(scale[first + r]);
       auto* to = y.base<decltype(zero)>() + y.row_offset(first + r) + column;
-      ForLanes(columns, [&](std::int64_t j, auto lanes) [[gnu::always_inline]] {
-        F32 v = LoadN(products + j, lanes) * LoadN(weight_scales + j, lanes) * row_scale;
-        if (bias) v += LoadN(biases + j, lanes);
-        StoreN(to + j, v, lanes);
-      });
+      StoreBytesRow(sums + r * kPanel, offset[first + r], scale[first + r], weight_scale + column,
+                    bias ? biases : nullptr, columns, to);
     }
   });
 }
@@ -144,12 +104,7 @@ inline void BytesProduct::PrepareRow(std::int64_t r) const {
       scale[r] = QuantizeSymmetric(from, k, q).scale;
     });
   }
-  std::memset(q + k, 0, std::size_t(steps() * 4 - k));
-  std::int32_t sum = 0;
-  if (M::kOffset) {
-    for (std::int64_t l = 0; l < k; ++l) sum += q[l];
-  }
-  offset[r] = std::uint32_t(sum) * M::kOffset;
+  offset[r] = std::uint32_t(FinishBytes(q, k, M::kOffset != 0)) * M::kOffset;
 }
 
 // Quantizes them on the way.

@@ -81,11 +81,13 @@ void LinearInt8Packed(const Context&, const Tensor& x, const Tensor& packed, std
 
 void PackWeightInt8(const Context&, const Tensor& weight, const Tensor& packed) {
   std::int8_t* to = packed.base<std::int8_t>();
+  const std::int64_t n = weight.dim(-2), panels = packed.dim(-4), fours = packed.dim(-3);
   for (std::int64_t i = 0; i < packed.size(); ++i) {
-    const std::int64_t w = i % 4, j = i / 4 % 32, z = i / 128 % packed.dim(1);
-    const std::int64_t row = i / 128 / packed.dim(1) * 32 + j, l = 4 * z + w;
-    const bool inside = row < weight.dim(0) && l < weight.dim(1);
-    to[i] = inside ? std::int8_t(ByteAt(weight, weight.row_offset(row) + l)) : std::int8_t(0);
+    const std::int64_t w = i % 4, j = i / 4 % 32, z = i / 128 % fours, panel = i / 128 / fours;
+    const std::int64_t row = panel % panels * 32 + j, l = 4 * z + w;
+    const bool inside = row < n && l < weight.dim(-1);
+    const std::int64_t from = inside ? weight.row_offset(panel / panels * n + row) + l : 0;
+    to[i] = inside ? std::int8_t(ByteAt(weight, from)) : std::int8_t(0);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "ops/swiglu/gate.h"
+#include "ops/common/swiglu.h"
 
 namespace anyop::ops {
 namespace {

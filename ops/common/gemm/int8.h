@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/common/gemm/math.h"
+#include "ops/common/gemm/rows.h"
 
 #if !defined(__AVX2__) && defined(__SSE2__)
 #include <emmintrin.h>
@@ -179,6 +179,13 @@ struct DotBytesMath : IntSums {
     sums.v = _mm512_dpbusd_epi32(sums.v, shifted, b.v);
   }
 };
+#endif
+
+extern template struct Tiles<WideBytesMath<I8x2>>;
+extern template struct RowTiles<WideBytesMath<std::int8_t>>;
+#if defined(__AVX512VNNI__)
+extern template struct Tiles<DotBytesMath<I8x2>>;
+extern template struct RowTiles<DotBytesMath<std::int8_t>>;
 #endif
 
 }  // namespace ANYOP_ISA

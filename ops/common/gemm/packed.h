@@ -106,23 +106,17 @@ struct PackedProduct {
 
   // Panels [begin, end) by the only row block: weights are read once, from wherever they are.
   void Stream(const Weight* weight, std::int64_t begin, std::int64_t end) const {
-    VisitRows<M::kRows>(rows, [&](auto r) {
-      constexpr int kR = r.value;
-      constexpr int kP = PanelsAtOnce<M>(kR);
-      const std::int64_t stride = p.steps() * kStepWeights;
-      alignas(64) typename M::Sum sums[kP * kR * kPanel];
-      std::int64_t panel = begin;
-      for (; panel + kP <= end; panel += kP) {
-        StreamPanels<M, kR, kP>(left, weight + panel * stride, p.steps(), sums);
-        for (int i = 0; i < kP; ++i) {
-          p.StorePanel(sums + i * kR * kPanel, first, kR, panel + i);
-        }
+    const std::int64_t stride = p.steps() * kStepWeights;
+    const int wide = PanelsAtOnce<M>(int(rows));
+    alignas(64) typename M::Sum sums[Tiles<M>::kMostSums];
+    for (std::int64_t panel = begin; panel < end;) {
+      const int count = panel + wide <= end ? wide : 1;
+      Tiles<M>::Stream(rows, count == wide, left, weight + panel * stride, p.steps(), sums);
+      for (int i = 0; i < count; ++i) {
+        p.StorePanel(sums + i * rows * kPanel, first, rows, panel + i);
       }
-      for (; panel < end; ++panel) {
-        StreamPanels<M, kR, 1>(left, weight + panel * stride, p.steps(), sums);
-        p.StorePanel(sums, first, kR, panel);
-      }
-    });
+      panel += count;
+    }
   }
 
   // One panel, whose weights are at `weight`, by the row blocks of group g. `next`: as many bytes
@@ -139,12 +133,13 @@ struct PackedProduct {
     const char* ahead = reinterpret_cast<const char*>(next ? next : weight);
     const char* ahead_end = ahead + p.steps() * kStepBytesOf<M>;
     alignas(64) typename M::Sum sums[M::kRows * kPanel];
-    ForBlocksOf(begin, end, [&](std::int64_t i, auto r) {
-      MultiplyPanel<M, r.value>(Row(i), weight, p.steps(), ahead, step, sums);
-      store(sums, i, r.value);
+    for (std::int64_t i = begin; i < end; i += block) {
+      const std::int64_t r = Min(block, end - i);
+      Tiles<M>::Multiply(r, Row(i), weight, p.steps(), ahead, step, sums);
+      store(sums, i, r);
       ahead += p.steps() * step;
       if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(weight);
-    });
+    }
   }
   // The same, stored to y.
   void MultiplyAndStore(const Weight* weight, const Weight* next, std::int64_t panel,

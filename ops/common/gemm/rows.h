@@ -61,6 +61,30 @@ template <TileMath M, int kR, int kLevel>
   for (int i = 0; i < kR; ++i) M::SumLanes(sum[i], sums + i * kPanel);
 }
 
+// The same for a number of rows of x that is known at run time, at most M::kRowsOfX; compiled as
+// Tiles is.
+template <TileMath M>
+struct RowTiles {
+  using T = typename M::Weight;
+  template <int kLevel>
+  static void Visit(std::int64_t rows, const T* const* x, const T* const* w, std::int64_t k,
+                    const char* ahead, typename M::Sum* sums) {
+    VisitRows<M::kRowsOfX>(rows,
+                           [&](auto r) { MultiplyRows<M, r.value, kLevel>(x, w, k, ahead, sums); });
+  }
+  static void Multiply(std::int64_t rows, bool to_first_level, const T* const* x, const T* const* w,
+                       std::int64_t k, const char* ahead, typename M::Sum* sums) {
+    if (to_first_level) return Visit<1>(rows, x, w, k, ahead, sums);
+    Visit<2>(rows, x, w, k, ahead, sums);
+  }
+};
+extern template struct RowTiles<PairMath<float>>;
+extern template struct RowTiles<PairMath<F16>>;
+extern template struct RowTiles<SplitMath>;
+#if defined(__AVX512BF16__)
+extern template struct RowTiles<DotMath>;
+#endif
+
 // Rows of the weight by all rows of x, at most kMaxRows.
 template <class M, RowsProduct P>
 struct RowProduct {
@@ -79,9 +103,8 @@ struct RowProduct {
       const T* w[4];
       for (int j = 0; j < 4; ++j) w[j] = weight + (row + j < p.n ? row + j : p.n - 1) * stride;
       for (std::int64_t first = 0; first < p.rows; first += M::kRowsOfX) {
-        VisitRows<M::kRowsOfX>(p.rows - first, [&](auto r) {
-          Tile<r.value>(w, first, sums + first * kPanel + (row - begin));
-        });
+        const std::int64_t rows = p.rows - first < M::kRowsOfX ? p.rows - first : M::kRowsOfX;
+        Tile(rows, w, first, sums + first * kPanel + (row - begin));
       }
     }
     p.StorePanel(sums, 0, p.rows, panel);
@@ -89,16 +112,12 @@ struct RowProduct {
 
  private:
   // The next tile goes to the first level if both and the rows of x fit.
-  template <int kR>
-  void Tile(const T* const* w, std::int64_t first, Sum* sums) const {
-    const T* x[kR];
-    for (int i = 0; i < kR; ++i) x[i] = p.row(first + i);
+  void Tile(std::int64_t rows, const T* const* w, std::int64_t first, Sum* sums) const {
+    const T* x[M::kRowsOfX];
+    for (std::int64_t i = 0; i < rows; ++i) x[i] = p.row(first + i);
     const char* ahead = reinterpret_cast<const char*>(w[0] + 4 * stride);
-    if ((kR + 8) * p.k * std::int64_t(sizeof(T)) <= 32768) {
-      MultiplyRows<M, kR, 1>(x, w, p.k, ahead, sums);
-    } else {
-      MultiplyRows<M, kR, 2>(x, w, p.k, ahead, sums);
-    }
+    const bool fits = (rows + 8) * p.k * std::int64_t(sizeof(T)) <= 32768;
+    RowTiles<M>::Multiply(rows, fits, x, w, p.k, ahead, sums);
   }
 };
 

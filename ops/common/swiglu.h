@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What swiglu and its gradient share: where gate and up stand in a row, the limit, the sigmoid.
+// The gate of a SwiGLU layer: where gate and up stand in a row, the limit, the sigmoid.
 #pragma once
 #include <limits>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of linear_backward, for one math type each.
+// The gradients of a dense layer, for one math type each.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -57,10 +57,10 @@ constexpr SizeText LinearBackwardBytes() {
              ChunksWorkspace<M, SizeText>(threads, n, rows, k).bytes());
 }
 
+// Compiled once for each instruction set where dy has the type of the rest, as Tiles is.
 template <class M, class U>
-inline void LinearGradients(const Context& ctx, const Tensor& dy, const Tensor& x,
-                            const Tensor& weight, const Tensor* dx, const Tensor* dweight,
-                            const Tensor* dbias) {
+void LinearGradients(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                     const Tensor* dx, const Tensor* dweight, const Tensor* dbias) {
   using T = typename M::Weight;
   const std::int64_t rows = x.rows(), n = weight.dim(0), k = weight.dim(1);
   if (dx && rows && k) {
@@ -73,6 +73,17 @@ inline void LinearGradients(const Context& ctx, const Tensor& dy, const Tensor& 
   }
   if (dbias && n) SumRows<U, T>(ctx, dy, *dbias);
 }
+
+#define ANYOP_LINEAR_GRADIENTS(M)                                                           \
+  template void LinearGradients<M, M::Weight>(const Context&, const Tensor&, const Tensor&, \
+                                              const Tensor&, const Tensor*, const Tensor*,  \
+                                              const Tensor*)
+extern ANYOP_LINEAR_GRADIENTS(PairMath<float>);
+extern ANYOP_LINEAR_GRADIENTS(PairMath<F16>);
+extern ANYOP_LINEAR_GRADIENTS(SplitMath);
+#if defined(__AVX512BF16__)
+extern ANYOP_LINEAR_GRADIENTS(DotMath);
+#endif
 
 template <class M>
 void RunLinearBackward(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& weight,
