@@ -1,4 +1,4 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -7,8 +7,8 @@ import anyop
 import numpy as np
 from anyop.bench import BF16, F32, Case, TorchSide, normal
 
-#Tokens, width, width of an expert, experts in memory, choices, what acts : of Qwen3 - 30B - A3B and
-#gpt - oss - 20b. Only so many experts as are needed to leave the caches are made.
+# Tokens, width, width of an expert, experts in memory, choices, what acts: of Qwen3-30B-A3B and
+# gpt-oss-20b. Only so many experts are made as leave the caches.
 QWEN = (2048, 768, 32, 8, "silu")
 GPT_OSS = (2880, 2880, 8, 4, "swiglu")
 SIZES = [(1, *QWEN), (8, *QWEN), (16, *QWEN), (512, *QWEN), (1, *GPT_OSS), (16, *GPT_OSS)]
