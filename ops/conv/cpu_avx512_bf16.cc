@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// All kernels of convolutions with bf16 dot instructions.
+
+#include "ops/conv/backward.h"
+#include "ops/conv/conv.h"
+
+namespace anyop::ops {
+namespace {
+
+// Where windows neither overlap nor reach outside.
+constexpr const char* kIsMatrix2d =
+    "T == bf16 and stride[0] == kh and stride[1] == kw and dilation == 1 and groups == 1 and "
+    "(padding == 0 or pad != 'given')";
+constexpr const char* kIsMatrix3d =
+    "T == bf16 and stride[0] == ks and stride[1] == kh and stride[2] == kw and dilation == 1 and "
+    "groups == 1 and (padding == 0 or pad != 'given')";
+
+}  // namespace
+
+extern constinit const Kernel conv2d_avx512_dot{.name = "cpu_avx512_dot_bf16",
+                                                .when = "T == bf16",
+                                                .workspace = kWorkspace<&ConvBytes<2>>,
+                                                .run = Bind<&RunConv<OnlyDotMath, false>>()};
+
+extern constinit const Kernel conv2d_matrix_avx512_dot{.name = "cpu_avx512_dot_bf16_matrix",
+                                                       .when = kIsMatrix2d,
+                                                       .workspace = kWorkspace<&ConvMatrixBytes<2>>,
+                                                       .run = Bind<&RunConv<OnlyDotMath, true>>()};
+
+extern constinit const Kernel conv2d_backward_avx512_dot{
+    .name = "cpu_avx512_dot_bf16",
+    .when = "T == bf16",
+    .workspace = kWorkspace<&ConvBackwardBytes<2>>,
+    .run = Bind<&RunConvBackward<OnlyDotMath>>()};
+
+extern constinit const Kernel conv3d_avx512_dot{.name = "cpu_avx512_dot_bf16",
+                                                .when = "T == bf16",
+                                                .workspace = kWorkspace<&ConvBytes<3>>,
+                                                .run = Bind<&RunConv<OnlyDotMath, false>>()};
+
+extern constinit const Kernel conv3d_matrix_avx512_dot{.name = "cpu_avx512_dot_bf16_matrix",
+                                                       .when = kIsMatrix3d,
+                                                       .workspace = kWorkspace<&ConvMatrixBytes<3>>,
+                                                       .run = Bind<&RunConv<OnlyDotMath, true>>()};
+
+extern constinit const Kernel conv3d_backward_avx512_dot{
+    .name = "cpu_avx512_dot_bf16",
+    .when = "T == bf16",
+    .workspace = kWorkspace<&ConvBackwardBytes<3>>,
+    .run = Bind<&RunConvBackward<OnlyDotMath>>()};
+
+extern constinit const Kernel causal_conv2d_avx512_dot{
+    .name = "cpu_avx512_dot_bf16",
+    .when = "T == bf16",
+    .workspace = kWorkspace<&ConvBytes<2>>,
+    .run = Bind<&RunCausalConv2d<OnlyDotMath>>()};
+
+extern constinit const Kernel patch_embed_avx512_dot{.name = "cpu_avx512_dot_bf16",
+                                                     .when = "T == bf16",
+                                                     .workspace = kWorkspace<&PatchEmbedBytes>,
+                                                     .run = Bind<&RunPatchEmbed<OnlyDotMath>>()};
+
+extern constinit const Kernel patch_embed_backward_avx512_dot{
+    .name = "cpu_avx512_dot_bf16",
+    .when = "T == bf16",
+    .workspace = kWorkspace<&PatchEmbedBackwardBytes>,
+    .run = Bind<&RunPatchEmbedBackward<OnlyDotMath>>()};
+
+}  // namespace anyop::ops

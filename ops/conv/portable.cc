@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// All kernels of convolutions without an instruction set of their own.
+
+#include "ops/conv/backward.h"
+#include "ops/conv/conv.h"
+
+namespace anyop::ops {
+namespace {
+
+// Where windows neither overlap nor reach outside.
+constexpr const char* kIsMatrix2d =
+    "stride[0] == kh and stride[1] == kw and dilation == 1 and groups == 1 and (padding == 0 or "
+    "pad != 'given')";
+constexpr const char* kIsMatrix3d =
+    "stride[0] == ks and stride[1] == kh and stride[2] == kw and dilation == 1 and groups == 1 and "
+    "(padding == 0 or pad != 'given')";
+
+}  // namespace
+
+extern constinit const Kernel conv2d_portable{.name = "cpu_portable",
+                                              .workspace = kWorkspace<&ConvBytes<2>>,
+                                              .run = Bind<&RunConv<AnyMath, false>>()};
+
+extern constinit const Kernel conv2d_matrix_portable{.name = "cpu_portable_matrix",
+                                                     .when = kIsMatrix2d,
+                                                     .workspace = kWorkspace<&ConvMatrixBytes<2>>,
+                                                     .run = Bind<&RunConv<AnyMath, true>>()};
+
+extern constinit const Kernel conv2d_backward_portable{
+    .name = "cpu_portable",
+    .workspace = kWorkspace<&ConvBackwardBytes<2>>,
+    .run = Bind<&RunConvBackward<AnyMath>>()};
+
+extern constinit const Kernel conv3d_portable{.name = "cpu_portable",
+                                              .workspace = kWorkspace<&ConvBytes<3>>,
+                                              .run = Bind<&RunConv<AnyMath, false>>()};
+
+extern constinit const Kernel conv3d_matrix_portable{.name = "cpu_portable_matrix",
+                                                     .when = kIsMatrix3d,
+                                                     .workspace = kWorkspace<&ConvMatrixBytes<3>>,
+                                                     .run = Bind<&RunConv<AnyMath, true>>()};
+
+extern constinit const Kernel conv3d_backward_portable{
+    .name = "cpu_portable",
+    .workspace = kWorkspace<&ConvBackwardBytes<3>>,
+    .run = Bind<&RunConvBackward<AnyMath>>()};
+
+extern constinit const Kernel causal_conv2d_portable{.name = "cpu_portable",
+                                                     .workspace = kWorkspace<&ConvBytes<2>>,
+                                                     .run = Bind<&RunCausalConv2d<AnyMath>>()};
+
+extern constinit const Kernel patch_embed_portable{.name = "cpu_portable",
+                                                   .workspace = kWorkspace<&PatchEmbedBytes>,
+                                                   .run = Bind<&RunPatchEmbed<AnyMath>>()};
+
+extern constinit const Kernel patch_embed_backward_portable{
+    .name = "cpu_portable",
+    .workspace = kWorkspace<&PatchEmbedBackwardBytes>,
+    .run = Bind<&RunPatchEmbedBackward<AnyMath>>()};
+
+}  // namespace anyop::ops
