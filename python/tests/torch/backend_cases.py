@@ -24,6 +24,7 @@ X, Y, ROW, MATRIX = floats(3, 8), floats(3, 8, seed=1), floats(8), floats(5, 8)
 WIDE, BATCH = X.double(), floats(2, 3, 8)
 IDS = torch.tensor([[0, 4], [2, 2]])
 HEADS = [floats(2, 4, 6, 8, seed=i) for i in range(3)]
+IMAGES, FILTERS = floats(2, 4, 9, 7), floats(6, 2, 3, 3)
 H, B16 = torch.float16, torch.bfloat16
 
 
@@ -88,6 +89,14 @@ CONVERTED: list[tuple[str, Program, tuple[Any, ...], str]] = [
     ("attention_grouped",
      lambda q, k, v: F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True),
      tuple(HEADS), "aten._scaled_dot_product_flash_attention_for_cpu.default"),
+    ("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1),
+     (floats(2, 3, 9), floats(4, 3, 3), floats(4)), "aten.convolution.default"),
+    ("conv2d", lambda x, w: F.conv2d(x, w, None, (2, 1), (0, 2), (1, 2), groups=2),
+     (IMAGES, FILTERS), "aten.convolution.default"),
+    ("conv2d_same", lambda x, w: F.conv2d(x.to(B16), w.to(B16), padding="same", groups=2),
+     (IMAGES, FILTERS), "aten.convolution.default"),
+    ("conv3d", lambda x, w: F.conv3d(x, w, stride=2),
+     (floats(1, 2, 4, 5, 6), floats(3, 2, 2, 2, 2)), "aten.convolution.default"),
 ]  # fmt: skip
 
 
@@ -132,6 +141,11 @@ HOST: list[tuple[str, Program, tuple[Any, ...], str]] = [
      lambda q, k, v: F.scaled_dot_product_attention(q[:, :, :2], k, v, is_causal=True),
      tuple(HEADS), "aten._scaled_dot_product_flash_attention_for_cpu.default"),
     ("cat", lambda x, y: torch.cat([x, y], 1), (X, Y), "aten.cat.default"),
+    ("conv_transpose2d", lambda x, w: F.conv_transpose2d(x, w.swapaxes(0, 1)),
+     (IMAGES[:, :2], FILTERS), "aten.convolution.default"),
+    ("conv2d_channels_last",
+     lambda x, w: F.conv2d(x.to(memory_format=torch.channels_last), w, groups=2),
+     (IMAGES, FILTERS), "aten.convolution.default"),
     ("topk", lambda x: x.topk(3).values, (X,), "aten.topk.default"),
     ("norm_of_columns", lambda x: x * torch.rsqrt(x.pow(2).mean(0, keepdim=True) + 1e-6), (X,),
      "aten.rsqrt.default"),
