@@ -14,7 +14,7 @@
 //   groups     channels and filters are cut into so many parts that do not mix
 //
 // Numerics  Products and sums in f32 for every T, one rounding on the store. The order of a sum
-//           depends on the number of its terms only, not on threads or on other images.
+//           does not depend on threads or on other images.
 // Source    definition.
 
 #include "anyop/op.h"

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "anyop/op.h"
+#include "ops/conv/direct.h"
 #include "ops/conv/places.h"
 
 namespace anyop::ops {
@@ -117,6 +118,22 @@ template <class M, class T = typename M::Weight>
   MultiplyChunks<M>(ctx, p, GatheredRows<Image<T>>{left}, GridColumns<T>{right});
 }
 
+template <class T>
+[[gnu::noinline]] void ConvolveDirectly(const Context& ctx, const Convolution& c,
+                                        const Image<T>& image, const T* weight, const T* bias,
+                                        T* y) {
+  const DirectConvolution<T> direct{image,
+                                    weight,
+                                    c.weight.Terms(1),
+                                    c.weight.n_stride,
+                                    bias,
+                                    y,
+                                    {c.y.n_stride, c.y.c_stride, c.y.stride[1]},
+                                    c.groups,
+                                    c.filters()};
+  direct.Run(ctx);
+}
+
 // Filters of a group by all positions.
 template <class M, class T = typename M::Weight>
 inline void ConvolveWindows(const Context& ctx, const Convolution& c, const T* x, const T* weight,
@@ -124,6 +141,11 @@ inline void ConvolveWindows(const Context& ctx, const Convolution& c, const T* x
   const Index filters = c.filters();
   const Digits places = c.y.Positions(c.y.size, {1, 1, 1});
   if (filters == 0 || places.count() == 0) return;
+  Image<T> all = WindowsOf(c, x, 0);
+  all.before = before;
+  if (DirectConvolution<T>::Takes(all, filters)) {
+    return ConvolveDirectly(ctx, c, all, weight, bias, y);
+  }
   for (Index g = 0; g < c.groups; ++g) {
     Image<T> image = WindowsOf(c, x, g);
     image.before = before;

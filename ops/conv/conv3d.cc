@@ -18,7 +18,7 @@
 // named _matrix multiply them by the filters as they lie.
 //
 // Numerics  Products and sums in f32 for every T, one rounding on the store. The order of a sum
-//           depends on the number of its terms only, not on threads or on other images.
+//           does not depend on threads or on other images.
 //           A zero outside is multiplied too: a weight that is not finite makes NaN of it.
 // Source    definition; PyTorch 2.13, torch.nn.functional.conv3d.
 

@@ -9,7 +9,7 @@
 // Arguments have the meanings that conv3d gives them.
 //
 // Numerics  Products and sums in f32 for every T, one rounding on the store. The order of a sum
-//           depends on the number of its terms only, not on threads or on other images.
+//           does not depend on threads or on other images.
 //           Sums for dbias are in f64.
 // Source    definition.
 

@@ -9,7 +9,7 @@
 //   x  a remainder at the end of an axis, shorter than a patch, is left out
 //
 // Numerics  Products and sums in f32 for every T, one rounding on the store. The order of a sum
-//           depends on the number of its terms only, not on threads or on other images.
+//           does not depend on threads or on other images.
 // Source    identity; vLLM 0.27.1, Conv2dLayer; timm, PatchEmbed.
 
 #include "anyop/op.h"

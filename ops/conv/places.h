@@ -170,18 +170,20 @@ struct Image {
     return Read(PlaceOf(row, s.terms), PlaceOf(first, s.places), s.places, count, buffer);
   }
 
- private:
-  // The row of the last axis that a tap meets; null: it lies outside.
-  const T* Row(const Place& term, const Place& place) const {
-    const Index i = axis[0].coordinate(place.at[1], term.at[1]);
-    const Index j = axis[1].coordinate(place.at[2], term.at[2]);
+  // The row of the last axis at coordinates (i, j) of the others; null: it lies outside.
+  const T* RowAt(Index n, Index c, Index i, Index j) const {
     if (i < 0 || i >= axis[0].size || j >= axis[1].size || j < -before.rows) return nullptr;
-    const Index n = place.at[0], c = term.at[0];
     if (j < 0) {
       return before.base + n * before.stride[0] + c * before.stride[1] +
              (j + before.rows) * before.stride[2];
     }
     return base + n * stride[0] + c * stride[1] + i * stride[2] + j * stride[3];
+  }
+
+ private:
+  const T* Row(const Place& term, const Place& place) const {
+    return RowAt(place.at[0], term.at[0], axis[0].coordinate(place.at[1], term.at[1]),
+                 axis[1].coordinate(place.at[2], term.at[2]));
   }
   // Elements x, x + step, ... of a row, of which some lie outside.
   [[gnu::noinline]] void CopyInside(const T* row, Index x, Index run, T* out) const {

@@ -112,9 +112,12 @@ Call Convolve(const Sliding& s) {
 const Sliding kSlidings[] = {
     {{2, 3, 12, 40}, {34, 3, 3, 3}, {1, 1}, {1, 2}, {1, 1}, 1, "given"},
     {{1, 4, 13, 37}, {6, 2, 3, 2}, {2, 3}, {2, 1}, {1, 1}, 2, "given"},
-    {{2, 2, 17, 15}, {3, 2, 3, 4}, {2, 4}, {3, 4}, {2, 6}, 1, "given"},  // factors in common
-    {{1, 2, 11, 12}, {3, 2, 2, 1}, {3, 5}, {0, 4}, {3, 1}, 1, "given"},  // elements without taps
-    {{1, 6, 7, 50}, {12, 1, 3, 3}, {1, 2}, {1, 1}, {1, 1}, 6, "given"},  // one channel a group
+    {{2, 2, 17, 15}, {3, 2, 3, 4}, {2, 4}, {3, 4}, {2, 6}, 1, "given"},   // factors in common
+    {{1, 2, 11, 12}, {3, 2, 2, 1}, {3, 5}, {0, 4}, {3, 1}, 1, "given"},   // elements without taps
+    {{1, 6, 7, 50}, {12, 1, 3, 3}, {1, 2}, {1, 1}, {1, 1}, 6, "given"},   // one channel a group
+    {{2, 3, 70, 150}, {3, 1, 3, 5}, {1, 1}, {1, 2}, {1, 1}, 3, "given"},  // bands of an image
+    {{1, 2, 40, 160}, {8, 1, 3, 4}, {2, 3}, {4, 9}, {5, 2}, 2, "given"},
+    {{1, 1, 9, 300}, {3, 1, 64, 1}, {1, 1}, {40, 0}, {1, 1}, 1, "given"},
     {{2, 3, 9, 11}, {5, 3, 3, 3}, {2, 2}, {9, 9}, {2, 1}, 1, "valid"},
     {{2, 3, 9, 11}, {5, 3, 4, 3}, {1, 1}, {9, 9}, {2, 1}, 1, "same"},
     {{3, 2, 11, 13}, {37, 2, 3, 4}, {3, 4}, {0, 0}, {1, 1}, 1, "given"},  // patches
@@ -240,21 +243,22 @@ Array Heights(const Array& a, std::int64_t begin, std::int64_t end) {
   }
   return part;
 }
-Call Causal(DType dtype, const Shape& stride) {
+Call Causal(DType dtype, const Shape& stride, std::int64_t groups = 2) {
   Call call("causal_conv2d");
-  call.Set("x", Array(dtype, {2, 4, 12, 9})).Set("weight", Array(dtype, {6, 2, 3, 3}));
+  call.Set("x", Array(dtype, {2, 4, 12, 9})).Set("weight", Array(dtype, {8, 4 / groups, 3, 3}));
   for (const char* name : {"x", "weight"}) {  // sums that depend on their order
     Array& a = call.array(name);
     for (std::int64_t i = 0; i < a.size(); ++i) a.Set(i, std::sin(double(i)));
   }
-  call.Set("groups", 2).Set("padding_w", 1).Set("dilation", Shape{2, 1}).Set("stride", stride);
+  call.Set("groups", groups).Set("padding_w", 1).Set("dilation", Shape{2, 1}).Set("stride", stride);
   return call;
 }
 
 TEST(CausalConv2d, GivesTheRowsOfTheWholeCallInChunks) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-    for (const std::int64_t stride : {1, 2}) {
-      Call whole = Causal(dtype, {stride, 1}), first = whole, second = whole;
+    for (const std::int64_t groups : {1, 2, 4, -2}) {  // 4: each channel alone
+      const std::int64_t stride = groups < 0 ? 2 : 1;
+      Call whole = Causal(dtype, {stride, 1}, std::abs(groups)), first = whole, second = whole;
       const Array x = whole.array("x");
       first.Set("x", Heights(x, 0, 4));
       second.Set("x", Heights(x, 4, 12)).Set("cache", Heights(x, 0, 4));
@@ -371,7 +375,7 @@ TEST(CausalConv2d, RefusesACacheOfAnotherHeight) {
   call.Set("cache", Array(DType::kF32, {2, 4, 3, 9}));
   EXPECT_EQ(call.Refusal(),
             "causal_conv2d: hc == dilation[0]*(kh-1) must hold, but dilation is [2, 1], kh is 3 "
-            "(weight is f32[6, 2, 3, 3]), hc is 3 (cache is f32[2, 4, 3, 9]).");
+            "(weight is f32[8, 2, 3, 3]), hc is 3 (cache is f32[2, 4, 3, 9]).");
 }
 
 }  // namespace
