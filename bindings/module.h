@@ -17,6 +17,7 @@ void AddTorchThreadFunctions(PyObject* module);     // whose threads run paralle
 void AddDefineFunctions(PyObject* module);          // operators that are functions of Python
 void AddMemoryCallFunctions(PyObject* module);      // call_memory
 void AddExampleFunctions(PyObject* module);         // example_call, for tests
+void AddReplayFunctions(PyObject* module);          // replay, of recorded calls
 void AddSavedGraphFunctions(PyObject* module);      // save_graphs, load_graphs
 void AddMachineFunctions(PyObject* module);         // what `anyop doctor` prints
 void AddInferFunctions(PyObject* module);           // infer, choose_form

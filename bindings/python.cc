@@ -45,6 +45,7 @@ PyObject* MakeModule() {
   AddDefineFunctions(module.get());
   AddMemoryCallFunctions(module.get());
   AddExampleFunctions(module.get());
+  AddReplayFunctions(module.get());
   AddSavedGraphFunctions(module.get());
   AddMachineFunctions(module.get());
   AddBoundCallFunctions(module.get());

@@ -26,7 +26,9 @@ for call in (poke, graph):
         call(ones)
         print("fine")
     except anyop.Error as e:
-        print(e)
+        first, file, *node = str(e).splitlines()
+        print(first, *node, *ones, sep="\\n")
+        assert file.startswith("  to repeat it: anyop replay --check /"), file
 """
 
 DATA = """
@@ -60,10 +62,13 @@ def run(check: str, code: str = CODE) -> list[str]:
 
 def test_a_call_that_changes_its_argument_is_found() -> None:
     error = (
-        "user.poke: the kernel cpu_python changed its argument x. "
-        "This is a defect of the operator. Please report it."
+        "user.poke: the kernel cpu_python wrote its input x, f32[4], which the signature does not "
+        "mark as `mut`; the caller's tensor is as it was. This is a defect of the operator. Please "
+        "report it. [write-input]"
     )
-    assert run("1") == [error, error, "  in v2 = user.poke(v1), at <string>:12"]
+    ones = ["1.0"] * 4
+    node = "  in v2 = user.poke(v1), at <string>:12"
+    assert run("1") == [error, *ones, error, node, *ones]
 
 
 def test_data_that_make_no_sense_are_refused_before_anything_is_written() -> None:

@@ -1,38 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/check_mode.h"
 
+#include <limits>
+#include <thread>
+
 #include "runtime/testing/testing.h"
+#include "runtime/watch.h"
 
 namespace anyop {
 namespace {
 
-constexpr char kReport[] = ". This is a defect of the operator. Please report it.";
+std::string Report(const char* code) {
+  return std::string(". This is a defect of the operator. Please report it. [") + code + "]";
+}
 
-std::string Defect(const Array& x, const char* how, const Array& y) {
-  const Checking checking;
+// The first line of the error: the second names the file that repeats the call.
+std::string Defect(const Array& x, const char* how, const Array& y, bool deeply = false) {
+  const Checking checking(true, deeply);
   int code = 0;
   const std::string error = ErrorOf([&] { Call("testing.defect", x, how).into(y); }, &code);
   EXPECT_EQ(code, error.empty() ? 0 : ANYOP_INTERNAL);
-  return error;
+  return error.substr(0, error.find('\n'));
 }
 
 TEST(CheckMode, FindsWhatKernelsDoToMemory) {
   const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
-  const std::string the = "testing.defect: the kernel cpu_f32 ";
-  EXPECT_EQ(Defect(x, "behind", y), the + "wrote 0 bytes behind y, f32[2, 3]" + kReport);
-  EXPECT_EQ(Defect(x, "before", y), the + "wrote 4 bytes before y, f32[2, 3]" + kReport);
-  EXPECT_EQ(Defect(x, "unwritten", y), the + "did not write element 3 of y, f32[2, 3]" + kReport);
-  EXPECT_EQ(Defect(x, "workspace", y),
-            the + "wrote 0 bytes behind its workspace of 16 bytes" + kReport);
+  const std::string the = "testing.defect: the kernel cpu_f32 ", out = Report("write-outside");
+  EXPECT_EQ(Defect(x, "behind", y),
+            the + "wrote outside y, f32[2, 3]: byte 1 after its end has changed" + out);
+  EXPECT_EQ(Defect(x, "before", y),
+            the + "wrote outside y, f32[2, 3]: byte 1 before its beginning has changed" + out);
+  EXPECT_EQ(Defect(x, "unwritten", y),
+            the +
+                "did not write element 3 of y, f32[2, 3], although every element must be written" +
+                Report("unwritten"));
+  EXPECT_EQ(
+      Defect(x, "workspace", y),
+      the + "wrote outside its workspace of 16 bytes: byte 1 after its end has changed" + out);
   EXPECT_EQ(Values(y), std::vector<float>(6)) << "nothing was written";
-  EXPECT_EQ(Defect(x, "argument", y), the + "changed its argument x" + kReport);
+}
+
+TEST(CheckMode, LeavesAnInputThatAKernelWroteAsItWas) {
+  const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
+  EXPECT_EQ(Defect(x, "argument", y),
+            "testing.defect: the kernel cpu_f32 wrote its input x, f32[2, 3], which the signature "
+            "does not mark as `mut`; the caller's tensor is as it was" +
+                Report("write-input"));
+  EXPECT_EQ(Values(x), Values(Counting({2, 3})));
+}
+
+TEST(CheckMode, FindsReadsOutsideOfAnArgument) {
+  const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
+  const std::string the = "testing.defect: the kernel cpu_f32 read outside x, f32[2, 3]: byte ";
+  EXPECT_EQ(Defect(x, "read", y), the + "1 after its end was read" + Report("read-outside"));
+  EXPECT_EQ(Defect(x, "read-before", y),
+            the + "8000 before its beginning was read" + Report("read-outside"));
+  const Array pages = Counting({3000}), result = Array::Zeros({3000}, DType::kF32);
+  EXPECT_EQ(
+      Defect(pages, "read", result),
+      "testing.defect: the kernel cpu_f32 read outside x, f32[3000]: byte 1 after its end was "
+      "read" +
+          Report("read-outside"));
+}
+
+TEST(CheckMode, FindsReadsInThreadsOfThePool) {
+  const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
+  std::string found;
+  std::thread([&] { found = Defect(x, "read", y); }).join();
+  EXPECT_NE(found.find("read outside x, f32[2, 3]"), found.npos) << found;
+}
+
+TEST(CheckMode, LooksForNaNWhenAskedTo) {
+  const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
+  EXPECT_EQ(Defect(x, "nan", y), "");
+  EXPECT_EQ(Defect(x, "nan", y, /*deeply=*/true),
+            "testing.defect: the kernel cpu_f32 wrote NaN into element 1 of y, f32[2, 3], although "
+            "every float that the call reads is finite" +
+                Report("nan"));
+  EXPECT_EQ(Defect(x, "none", y, /*deeply=*/true), "");
+  x.at<float>(0, 0) = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Defect(x, "nan", y, /*deeply=*/true), "");
 }
 
 TEST(CheckMode, FindsWritesBetweenRows) {
   const Array wide = Array::Zeros({2, 8}, DType::kF32), y = wide.Slice(1, 0, 3);
-  EXPECT_EQ(Defect(Counting({2, 3}), "between", y),
-            "testing.defect: the kernel cpu_f32 wrote between the rows of y, f32[2, 3]" +
-                std::string(kReport));
+  EXPECT_EQ(
+      Defect(Counting({2, 3}), "between", y),
+      "testing.defect: the kernel cpu_f32 wrote outside y, f32[2, 3]: a byte between its rows "
+      "has changed" +
+          Report("write-outside"));
   EXPECT_EQ(Defect(Counting({2, 3}), "none", y), "");
   EXPECT_EQ(Values(wide), (std::vector<float>{0, 1, 2, 0, 0, 0, 0, 0, 3, 4, 5, 0, 0, 0, 0, 0}));
 }
@@ -64,12 +120,20 @@ TEST(CheckMode, LooksAtTheDataOfCallsThatWriteSomething) {
             "testing.composed: x[1] is no whole number.");
 }
 
+TEST(CheckModeDeathTest, ACrashNamesOperatorKernelAndShapes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
+  EXPECT_DEATH(Defect(x, "crash", y),
+               "anyop: SIGSEGV in kernel cpu_f32 of testing.defect\\(x: f32\\[2, 3\\], how: "
+               "'crash'\\)");
+}
+
 TEST(CheckMode, IsOffUnlessAskedFor) {
   EXPECT_FALSE(IsChecking());
   EXPECT_EQ(Find("testing.scale")->entry.load(), &RunPlan);
   {
     const Checking checking;
-    EXPECT_EQ(Find("testing.scale")->entry.load(), &RunChecked);
+    EXPECT_EQ(Find("testing.scale")->entry.load(), &RunWatched);
   }
   EXPECT_EQ(Find("testing.scale")->entry.load(), &RunPlan);
 }

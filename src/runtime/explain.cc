@@ -7,18 +7,10 @@
 #include "runtime/host.h"
 #include "runtime/make_plan.h"
 #include "runtime/policy.h"
+#include "runtime/replace.h"
 
 namespace anyop {
 namespace {
-
-std::string CallText(const Operator& op, const anyop_value* frame) {
-  const Form& form = op.contract->forms[0];
-  std::string text = op.display_name() + "(";
-  for (int i = 0; i < op.n_params; ++i) {
-    text += (i ? ", " : "") + std::string(form.params[std::size_t(i)].name) + ": " + Show(frame[i]);
-  }
-  return text + ")";
-}
 
 void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Explanation* e) {
   const Form& form = op.contract->forms[std::size_t(plan.form)];
@@ -48,11 +40,20 @@ std::string ShowTime(double ns) {
   return text;
 }
 
+std::string ShowCall(const Operator& op, const anyop_value* frame) {
+  const Form& form = op.contract->forms[0];
+  std::string text = op.display_name() + "(";
+  for (int i = 0; i < op.n_params; ++i) {
+    text += (i ? ", " : "") + std::string(form.params[std::size_t(i)].name) + ": " + Show(frame[i]);
+  }
+  return text + ")";
+}
+
 Explanation Explain(Operator& given, const anyop_value* frame) {
   Operator& op = Latest(given);
   Explanation e;
   e.op = op.name;
-  e.call = CallText(op, frame);
+  e.call = ShowCall(op, frame);
   Plan plan;
   try {
     MakePlan(op, frame, CurrentScope(), *CurrentPolicy(), &plan, &e.kernels);

@@ -30,6 +30,8 @@ struct Explanation {
   int threads = 1;
   std::string text() const;
 };
+// "rms_norm(x: bf16[2, 100], weight: None, eps: 1e-06)": types of tensors, other values.
+std::string ShowCall(const Operator& op, const anyop_value* frame);
 // frame: as for GetPlan. Runs nothing.
 Explanation Explain(Operator& op, const anyop_value* frame);
 

@@ -12,12 +12,12 @@
 #include "platform/env.h"
 #include "platform/error.h"
 #include "runtime/call.h"
-#include "runtime/check_mode.h"
 #include "runtime/gradient.h"
 #include "runtime/library.h"
 #include "runtime/plan_cache.h"
 #include "runtime/policy.h"
 #include "runtime/replace.h"
+#include "runtime/watch.h"
 
 namespace anyop {
 namespace {

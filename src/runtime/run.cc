@@ -7,6 +7,7 @@
 #include "anyop/tensor.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
+#include "runtime/check_mode.h"
 #include "runtime/copy.h"
 #include "runtime/index_check.h"
 #include "runtime/make_plan.h"
@@ -160,7 +161,7 @@ void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame)
   Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
 }
 
-void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner checked) {
+void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched) {
   CheckMemory(op, plan, given);
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
@@ -182,9 +183,9 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner checked)
   CheckIndices(op, plan, plan.index_checks, frame);
   CallCheck(op, plan, frame, op.data->check);
   if (plan.is_empty) return;
-  if (checked) CallCheck(op, plan, frame, op.data->check_data);
+  if (watched && IsChecking()) CallCheck(op, plan, frame, op.data->check_data);
   if (plan.kernel >= 0) {
-    (checked ? checked : &RunKernel)(op, plan, frame);
+    (watched ? watched : &RunKernel)(op, plan, frame);
   } else {
     CountersOf(op, plan).calls.Add();
     if (plan.is_fallback) CountersOf(op, plan).fallbacks.Add();

@@ -12,9 +12,10 @@ namespace anyop {
 
 using KernelRunner = void (*)(const Operator& op, const Plan& plan, const anyop_value* frame);
 
-// With everything: copies, index checks, the operator's check, lists, compositions. checked: how
-// check mode calls the kernel, after the operator's check of data; null: out of check mode.
-void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner checked = nullptr);
+// With everything: copies, index checks, the operator's check, lists, compositions. watched: how
+// an observer calls the kernel, in check mode after the operator's check of data; null: nobody
+// observes.
+void RunSlow(Operator& op, Plan& plan, anyop_value* frame, KernelRunner watched = nullptr);
 
 // What a call checks of its data before anything is written: indices, then the operator's check.
 void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,

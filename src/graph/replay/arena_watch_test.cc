@@ -30,12 +30,14 @@ TEST_F(GraphCheckMode, NamesTheNodeWhoseKernelWritesWhereItMayNot) {
                             "c: f32[n] = testing.scale(b, s=2.0)\n"
                             "output c\n"),
                  Plain());
-    return ErrorOf([&] { Replay(e, {Counting({5})}); });
+    const std::string text = ErrorOf([&] { Replay(e, {Counting({5})}); });
+    const std::size_t file = text.find("\n  to repeat it: anyop replay --check ");
+    return file == text.npos ? text : text.substr(0, file) + text.substr(text.find('\n', file + 1));
   };
   EXPECT_EQ(error("none"), "");
   EXPECT_EQ(error("behind"),
-            "testing.defect: the kernel cpu_f32 wrote 0 bytes behind y, f32[5]. This is a defect "
-            "of the operator. Please report it.\n"
+            "testing.defect: the kernel cpu_f32 wrote outside y, f32[5]: byte 1 after its end has "
+            "changed. This is a defect of the operator. Please report it. [write-outside]\n"
             "  in b = testing.defect(a, how='behind'), at model.py:7");
 }
 
@@ -54,7 +56,8 @@ TEST_F(GraphCheckMode, NamesTheNodeWhoseDataAreRefused) {
 
 TEST_F(GraphCheckMode, SeesWhatChangesBehindTheBackOfTheCalls) {
   // The last call writes where its operator's first call had its argument: into a, which lives, or
-  // is gone.
+  // is gone. It is not checked itself: else it would get copies, and never an address of a.
+  Find("testing.defect")->entry = &RunPlan;
   for (const bool lives : {false, true}) {
     const std::string text =
         std::string(

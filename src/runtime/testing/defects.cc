@@ -28,6 +28,10 @@ void Defect(const Context& ctx, const Tensor& x, std::string_view how, const Ten
   if (how == "remember") g_argument = from + x.size() - 1;
   if (how == "remembered") *g_argument = 7;
   if (how == "heap") to[0] = std::vector<float>(std::size_t(x.size())).data()[x.size()];
+  if (how == "read") to[0] = from[x.size()];
+  if (how == "read-before") to[0] = from[-2000];
+  if (how == "nan") to[1] = std::numeric_limits<float>::quiet_NaN();
+  if (how == "crash") to[0] = *reinterpret_cast<volatile float*>(std::uintptr_t(x.size()));
   if (how == "overflow") to[0] = float(std::numeric_limits<std::int64_t>::max() + x.size());
 }
 constexpr Kernel kDefect{.name = "cpu_f32", .workspace = "16", .run = Bind<&Defect>()};
@@ -38,7 +42,8 @@ constexpr const Kernel* kDefectKernels[] = {&kDefect};
 extern constinit const Op defect{
     .signature =
         "defect(x: dense f32[..., d], how: 'none' | 'behind' | 'before' | 'between' | 'unwritten' "
-        "| 'argument' | 'workspace' | 'remember' | 'remembered' | 'heap' | 'overflow' = 'none') "
+        "| 'argument' | 'workspace' | 'remember' | 'remembered' | 'heap' | 'overflow' | 'read' | "
+        "'read-before' | 'nan' | 'crash' = 'none') "
         "-> (y: f32[..., d] over x)",
     .kernels = kDefectKernels,
 };

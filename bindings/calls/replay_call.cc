@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recorded call (src/runtime/capsule.h), made again.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "anyop/runtime.h"
+#include "anyop/tensor.h"
+#include "bindings/module.h"
+#include "bindings/operators/op_object.h"
+#include "runtime/check_mode.h"
+#include "runtime/copy.h"
+#include "signature/owned_call.h"
+
+namespace anyop::python {
+namespace {
+
+// Bytes of an object that exports them, for as long as it lives.
+class Buffer {
+ public:
+  explicit Buffer(PyObject* object) {
+    if (PyObject_GetBuffer(object, &buffer_, PyBUF_SIMPLE) < 0) throw ErrorSet{};
+  }
+  ~Buffer() { PyBuffer_Release(&buffer_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  const void* data() const { return buffer_.buf; }
+  std::int64_t size() const { return buffer_.len; }
+
+ private:
+  Py_buffer buffer_;
+};
+
+// Memory for a tensor of these strides, which may be 0 or negative.
+Array Place(const DLTensor& type, const std::vector<std::int64_t>& strides) {
+  const Array::Shape shape(type.shape, std::size_t(type.ndim));
+  const DType dtype = static_cast<const Tensor&>(type).type();
+  if (strides.empty()) return Array::Empty(shape, dtype);
+  if (strides.size() != shape.size()) ThrowValueError("replay: a tensor has too few strides.");
+  std::int64_t first = 0, last = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    (strides[d] < 0 ? first : last) += std::max<std::int64_t>(shape[d] - 1, 0) * strides[d];
+  }
+  const std::int64_t bytes = anyop::Bytes(dtype);
+  auto memory = std::make_shared<Array>(Array::Zeros({(last - first + 1) * bytes}, DType::kU8));
+  char* const begin = memory->data<char>() - first * bytes;
+  return Array::Wrap(begin, shape, dtype, strides, std::move(memory));
+}
+
+class ReplayedCall {
+ public:
+  ReplayedCall(Operator& op, const std::string& text, PyObject* tensors)
+      : op_(op), call_(ParseCall(*op.contract, text)) {
+    for (int i = 0; i < op.n_params; ++i) {
+      anyop_value& v = call_[i];
+      const std::string name(op.contract->forms[0].params[std::size_t(i)].name);
+      if (v.tag == ANYOP_TENSOR) v.t = Add(name, *v.t, tensors);
+      if (v.tag != ANYOP_TENSORS) continue;
+      auto& list = lists_.emplace_back();
+      for (std::uint32_t k = 0; k < v.count; ++k) {
+        list.push_back(Add(name + "." + std::to_string(k), *v.ts[k], tensors));
+      }
+      v.ts = list.data();
+    }
+  }
+
+  // layout: a result -> the argument whose memory it has, or None where it is declined.
+  void PlaceResults(PyObject* layout) {
+    for (int r = 0; r < op_.n_results; ++r) {
+      const std::string name(op_.contract->forms[0].results[std::size_t(r)].name);
+      PyObject* const over = PyDict_GetItemString(layout, name.c_str());
+      is_declined_.push_back(over == Py_None);
+      if (!over || over == Py_None) continue;
+      anyop_value& v = call_[op_.n_params + r];
+      v.tag = ANYOP_TENSOR;
+      v.t = &inputs_.at(ToText(over, "replay: an argument")).array.tensor();
+    }
+    Plan* const plan = GetPlan(op_, call_.frame());
+    for (int r = 0; r < op_.n_results; ++r) {
+      anyop_value& v = call_[op_.n_params + r];
+      if (v.tag == ANYOP_TENSOR || is_declined_[std::size_t(r)]) continue;
+      const ResultShape& s = plan->results[r];
+      results_.push_back(Array::Empty(Array::Shape(s.shape, std::size_t(s.rank)), s.dtype));
+      v.tag = ANYOP_TENSOR;
+      v.t = &results_.back().tensor();
+    }
+  }
+
+  // Nanoseconds. The arguments are as they were recorded.
+  double Run() {
+    for (auto& [name, input] : inputs_) {
+      CopyFromPacked(input.bytes->data(), input.array.tensor());
+    }
+    const auto start = std::chrono::steady_clock::now();
+    Plan* const plan = GetPlan(op_, call_.frame());
+    anyop::Run(op_, *plan, call_.frame());
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    kernel_ = plan->kernel < 0 ? "means" : op_.kernels[std::size_t(plan->kernel)].name;
+    return spent.count();
+  }
+  const std::string& kernel() const { return kernel_; }
+
+  // name -> (type, elements in row-major order), of what the call has written.
+  Ref Written() const {
+    Ref written = Checked(PyDict_New());
+    const Form& form = op_.contract->forms[0];
+    for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
+      const bool is_result = i >= op_.n_params;
+      const std::string name(is_result ? form.results[std::size_t(i - op_.n_params)].name
+                                       : form.params[std::size_t(i)].name);
+      const anyop_value& v = call_[i];
+      if (v.tag != ANYOP_TENSOR || !(is_result || form.params[std::size_t(i)].is_mut)) continue;
+      Ref bytes = Checked(PyBytes_FromStringAndSize(nullptr, Py_ssize_t(PackedBytes(*v.t))));
+      CopyToPacked(*v.t, PyBytes_AS_STRING(bytes.get()));
+      const Ref row = Checked(Py_BuildValue("(sO)", Show(*v.t).c_str(), bytes.get()));
+      if (PyDict_SetItemString(written.get(), name.c_str(), row.get()) < 0) throw ErrorSet{};
+    }
+    return written;
+  }
+
+ private:
+  struct Input {
+    Array array;
+    std::unique_ptr<Buffer> bytes;
+  };
+
+  // tensors: name -> (elements, strides; none for contiguous memory).
+  const DLTensor* Add(const std::string& name, const DLTensor& type, PyObject* tensors) {
+    PyObject* const row = PyDict_GetItemString(tensors, name.c_str());
+    PyObject *elements = nullptr, *list = nullptr;
+    if (!row) ThrowValueError("replay: the file has no tensor '" + name + "'.");
+    if (!PyArg_ParseTuple(row, "OO!", &elements, &PyList_Type, &list)) throw ErrorSet{};
+    std::vector<std::int64_t> strides;
+    for (Py_ssize_t d = 0; d < PyList_GET_SIZE(list); ++d) {
+      strides.push_back(PyLong_AsLongLong(PyList_GET_ITEM(list, d)));
+    }
+    if (PyErr_Occurred()) throw ErrorSet{};
+    Input& input = inputs_[name];
+    input.array = Place(type, strides);
+    input.bytes = std::make_unique<Buffer>(elements);
+    if (input.bytes->size() != PackedBytes(type)) {
+      ThrowValueError("replay: the tensor '" + name + "' has " +
+                      std::to_string(input.bytes->size()) + " bytes, but " + Show(type) + " has " +
+                      std::to_string(PackedBytes(type)) + ". The file is damaged.");
+    }
+    return &input.array.tensor();
+  }
+
+  Operator& op_;
+  OwnedCall call_;
+  std::map<std::string, Input> inputs_;
+  std::deque<std::vector<const DLTensor*>> lists_;
+  std::deque<Array> results_;
+  std::vector<bool> is_declined_;
+  std::string kernel_;
+};
+
+// replay(op, call, tensors, layout, repeats): see the stub.
+PyObject* Replay(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    PyObject *function, *tensors, *layout;
+    const char* text;
+    int repeats;
+    if (!PyArg_ParseTuple(args, "OsO!O!i", &function, &text, &PyDict_Type, &tensors, &PyDict_Type,
+                          &layout, &repeats)) {
+      throw ErrorSet{};
+    }
+    ReplayedCall call(*ToOperator(function).op, text, tensors);
+    call.PlaceResults(layout);
+    Ref times = Checked(PyList_New(0));
+    for (int k = 0; k < repeats; ++k) {
+      const Ref ns = Checked(PyFloat_FromDouble(call.Run()));
+      if (PyList_Append(times.get(), ns.get()) < 0 || PyErr_CheckSignals() < 0) throw ErrorSet{};
+    }
+    const Ref written = call.Written();
+    return Py_BuildValue("(sOO)", call.kernel().c_str(), times.get(), written.get());
+  });
+}
+
+// set_checking(on, deeply)
+PyObject* SetCheckMode(PyObject*, PyObject* args) {
+  return Guarded([&]() -> PyObject* {
+    int on, deeply;
+    if (!PyArg_ParseTuple(args, "pp", &on, &deeply)) throw ErrorSet{};
+    SetChecking(on, deeply);
+    Py_RETURN_NONE;
+  });
+}
+
+PyMethodDef g_methods[] = {{"replay", Replay, METH_VARARGS, "Makes a recorded call again."},
+                           {"set_checking", SetCheckMode, METH_VARARGS, "Check mode on or off."},
+                           {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void AddReplayFunctions(PyObject* module) {
+  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python

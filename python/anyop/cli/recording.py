@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from anyop.cli.launch import launch, new_folder
+
+
+@click.command("run", context_settings={"ignore_unknown_options": True})
+@click.argument("command_line", metavar="-- COMMAND...", nargs=-1, required=True,
+                type=click.UNPROCESSED)  # fmt: skip
+@click.option("--record", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write the calls of operators to this folder, a file each.")  # fmt: skip
+@click.option("--calls", default=100, show_default=True, type=click.IntRange(1),
+              help="The most calls that a process records.")  # fmt: skip
+@click.option("--each", default=1, show_default=True, type=click.IntRange(1),
+              help="Of equal calls (operator, shapes, kernel), how many are recorded.")  # fmt: skip
+@click.option("--mib", default=1024, show_default=True, type=click.IntRange(1),
+              help="The most MiB that a process records.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Watch what every kernel does to memory.")
+@click.option("--deep", is_flag=True, help="--check, and look at results: NaN, the reference.")
+def command(
+    command_line: tuple[str, ...],
+    record: Path | None,
+    calls: int,
+    each: int,
+    mib: int,
+    check: bool,
+    deep: bool,
+) -> None:
+    """Run a program and watch its calls of operators.
+
+    \b
+      anyop run --record calls -- python program.py
+      anyop replay calls --bench
+      anyop run --check -- ./server --port 8000
+
+    The program may be of any language. Of a graph, every call that it makes is recorded. A kernel
+    that crashes is named on standard error, with its shapes.
+    """
+    settings = {"ANYOP_CRASH": "1"}
+    if check or deep:
+        settings["ANYOP_CHECK"] = "deep" if deep else "1"
+    if record:
+        folder = new_folder(record)
+        before = set(folder.iterdir())
+        settings |= {
+            "ANYOP_RECORD": str(folder), "ANYOP_RECORD_CALLS": str(calls),
+            "ANYOP_RECORD_EACH": str(each), "ANYOP_RECORD_MIB": str(mib),
+        }  # fmt: skip
+    status = launch(command_line, settings)
+    if record:
+        tell(folder, len(set(folder.iterdir()) - before))
+    sys.exit(status)
+
+
+def tell(folder: Path, n: int) -> None:
+    """On standard error: standard output is the program's."""
+    if not n:
+        text = "No call was recorded: the program called no operator of anyop."
+        click.secho(text, fg="yellow", err=True)
+        return
+    files = "1 call" if n == 1 else f"{n} calls"
+    click.echo(f"{files} recorded. Try: anyop replay {folder}", err=True)

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/capsule.h"
+
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "anyop/scope.h"
+#include "platform/byte_count.h"
+#include "platform/cpu.h"
+#include "platform/env.h"
+#include "platform/threads.h"
+#include "runtime/call.h"
+#include "runtime/copy.h"
+#include "runtime/hash_bytes.h"
+#include "runtime/host.h"
+#include "runtime/json.h"
+#include "runtime/key.h"
+#include "runtime/overlap.h"
+
+namespace anyop {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format's numbers are little-endian");
+
+// By DType, as safetensors has them.
+constexpr std::string_view kNames[kDTypes] = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2",
+                                              "I64", "I32", "I16", "I8",   "U8",      "BOOL"};
+constexpr std::int64_t kMostFindingBytes = std::int64_t(1) << 30;
+
+std::string NameOf(const Operator& op, int i) {
+  const Form& f = op.contract->forms[0];
+  return std::string(i < op.n_params ? f.params[std::size_t(i)].name
+                                     : f.results[std::size_t(i - op.n_params)].name);
+}
+
+// f(name, tensor) for the arguments that are tensors.
+template <class F>
+void ForInputs(const Operator& op, const anyop_value* frame, F&& f) {
+  for (int i = 0; i < op.n_params; ++i) {
+    const anyop_value& v = frame[i];
+    if (v.tag == ANYOP_TENSOR) f(NameOf(op, i), *v.t);
+    if (v.tag != ANYOP_TENSORS) continue;
+    for (std::uint32_t k = 0; k < v.count; ++k) {
+      f(NameOf(op, i) + "." + std::to_string(k), *v.ts[k]);
+    }
+  }
+}
+
+std::string Exact(double x) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  std::string s = text;
+  return s.find_first_of(".en") == s.npos ? s + ".0" : s;
+}
+
+// As Show, but every number of a list, and floats with all their digits.
+std::string ExactValue(const anyop_value& v) {
+  const auto list = [&](auto&& element) {
+    std::string text = "[";
+    for (std::uint32_t k = 0; k < v.count; ++k) text += (k ? ", " : "") + element(k);
+    return text + "]";
+  };
+  switch (v.tag) {
+    case ANYOP_FLOAT:
+      return Exact(v.f);
+    case ANYOP_TENSORS:
+      return list([&](std::uint32_t k) { return Show(*v.ts[k]); });
+    case ANYOP_INTS:
+      return list([&](std::uint32_t k) { return std::to_string(v.is[k]); });
+    case ANYOP_FLOATS:
+      return list([&](std::uint32_t k) { return Exact(v.fs[k]); });
+    default:
+      return Show(v);
+  }
+}
+
+std::string ExactCall(const Operator& op, const anyop_value* frame) {
+  std::string text;
+  for (int i = 0; i < op.n_params; ++i) {
+    text += (i ? ", " : "") + NameOf(op, i) + " = " + ExactValue(frame[i]);
+  }
+  return text;
+}
+
+std::string KernelName(const Plan& plan) {
+  return plan.kernel < 0 ? "means" : plan.op->kernels[std::size_t(plan.kernel)].name;
+}
+
+void AddLayouts(const Operator& op, const anyop_value* frame, JsonWriter* json) {
+  std::string strides, over, declined;
+  ForInputs(op, frame, [&](const std::string& name, const DLTensor& t) {
+    if (ClassOf(t) != kContiguous) strides += name + " = " + ShowStrides(t) + "\n";
+  });
+  for (int r = op.n_params; r < op.n_params + op.n_results; ++r) {
+    if (frame[r].tag != ANYOP_TENSOR) {
+      declined += NameOf(op, r) + "\n";
+      continue;
+    }
+    for (int i = 0; i < op.n_params; ++i) {
+      if (frame[i].tag != ANYOP_TENSOR || !IsSameMemory(*frame[i].t, *frame[r].t)) continue;
+      over += NameOf(op, r) + " = " + NameOf(op, i) + "\n";
+      break;
+    }
+  }
+  json->Field("strides", strides).Field("over", over).Field("declined", declined);
+}
+
+// What stands before the tensors: the length of the JSON, and the JSON.
+std::string Header(const Operator& op, const Plan& plan, const anyop_value* frame,
+                   std::string_view finding, std::string_view message) {
+  JsonWriter json;
+  json.Begin('{').Key("__metadata__").Begin('{').Field("format", "anyop-capsule 1");
+  json.Field("op", op.name).Field("library", op.library).Field("file", op.file);
+  json.Field("call", ExactCall(op, frame)).Field("kernel", KernelName(plan));
+  AddLayouts(op, frame, &json);
+  json.Field("threads", std::to_string(NumThreads())).Field("isa", Environment("ANYOP_ISA"));
+  json.Field("policy", ProcessPolicy());
+  json.Field("batch_invariant", plan.flags & ANYOP_FLAG_BATCH_INVARIANT ? "1" : "0");
+  json.Field("finding", finding).Field("message", message).End('}');
+  std::int64_t at = 0;
+  ForInputs(op, frame, [&](const std::string& name, const DLTensor& t) {
+    json.Key(name).Begin('{').Field("dtype", kNames[FromDL(t.dtype)]).Key("shape").Begin('[');
+    for (int d = 0; d < t.ndim; ++d) json.Number(t.shape[d]);
+    json.End(']').Key("data_offsets").Begin('[').Number(at);
+    at += PackedBytes(t);
+    json.Number(at).End(']').End('}');
+  });
+  std::string text = json.End('}').text();
+  text.resize(std::size_t(AlignBytes(std::int64_t(text.size()) + 8, 64)) - 8, ' ');
+  const std::uint64_t bytes = text.size();
+  return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;
+}
+
+}  // namespace
+
+std::int64_t CapsuleBytes(const Operator& op, const anyop_value* frame) {
+  std::int64_t bytes = 0;
+  ForInputs(op, frame, [&](const std::string&, const DLTensor& t) {
+    bytes = AddBytes(bytes, PackedBytes(t));
+  });
+  return bytes;
+}
+
+std::string SaveCapsule(const std::string& path, const Operator& op, const Plan& plan,
+                        const anyop_value* frame, std::string_view finding,
+                        std::string_view message) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const std::string made = path + "." + std::to_string(getpid()) + ".part";
+  std::FILE* const file = std::fopen(made.c_str(), "wb");
+  if (!file) return std::string(path) + " cannot be written: " + std::strerror(errno);
+  const std::string header = Header(op, plan, frame, finding, message);
+  bool is_written = std::fwrite(header.data(), 1, header.size(), file) == header.size();
+  ForInputs(op, frame, [&](const std::string&, const DLTensor& t) {
+    std::vector<char> packed(std::size_t(PackedBytes(t)));
+    CopyToPacked(t, packed.data());
+    is_written &= std::fwrite(packed.data(), 1, packed.size(), file) == packed.size();
+  });
+  is_written &= std::fclose(file) == 0;
+  if (is_written && !std::rename(made.c_str(), path.c_str())) return "";
+  const std::string why = std::strerror(errno);
+  std::remove(made.c_str());
+  return path + " cannot be written: " + why;
+}
+
+std::string SaveFinding(const Operator& op, const Plan& plan, const anyop_value* frame,
+                        std::string_view code, std::string_view message) {
+  const std::string recorded = Environment("ANYOP_RECORD"), cache = CacheFolder();
+  const std::string folder = !recorded.empty() ? recorded
+                             : cache.empty()   ? ""
+                                               : cache + "/findings";
+  if (folder.empty() || CapsuleBytes(op, frame) > kMostFindingBytes) return "";
+  const std::string call = ExactCall(op, frame) + std::string(code);
+  const std::string path = folder + "/" + op.name + "-" + std::string(code) + "-" +
+                           DigestOf(HashBytes(call.data(), call.size())) + ".safetensors";
+  return SaveCapsule(path, op, plan, frame, code, message).empty() ? path : "";
+}
+
+}  // namespace anyop

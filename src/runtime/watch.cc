@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/watch.h"
+
+#include <atomic>
+#include <exception>
+
+#include "platform/crash.h"
+#include "platform/env.h"
+#include "runtime/call.h"
+#include "runtime/check_mode.h"
+#include "runtime/profile.h"
+#include "runtime/record.h"
+#include "runtime/run.h"
+
+namespace anyop {
+namespace {
+
+std::atomic<int> g_is_checking{-1};  // -1: not yet known; 2: deeply
+
+int ReadChecking() {
+  int is_checking = g_is_checking.load(std::memory_order_relaxed);
+  if (is_checking < 0) {
+    const std::string given = Environment("ANYOP_CHECK");
+    is_checking = given == "deep" ? 2 : given == "1";
+    g_is_checking.store(is_checking, std::memory_order_relaxed);
+  }
+  return is_checking;
+}
+
+bool IsObserving() {
+  static const bool is_observing = EnvironmentFlag("ANYOP_CRASH") || IsRecording() || IsProfiling();
+  return is_observing || IsChecking();
+}
+
+void RunKernelWatched(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  const KernelTimer timer;
+  (IsChecking() ? RunKernelChecked : RunKernel)(op, plan, frame);
+}
+
+// "kernel cpu_avx2 of my_ops.scale(x: f32[2, 8], factor: 2.0)"
+std::string Doing(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  const std::string kernel =
+      plan.kernel < 0 ? "the composition" : "kernel " + op.kernels[std::size_t(plan.kernel)].name;
+  return kernel + " of " + ShowCall(op, frame);
+}
+
+}  // namespace
+
+bool IsChecking() { return ReadChecking() > 0; }
+bool IsCheckingDeeply() { return ReadChecking() == 2; }
+
+Entry CurrentEntry() { return IsObserving() ? &RunWatched : &RunPlan; }
+
+void SetChecking(bool on, bool deeply) {
+  g_is_checking.store(on + (on && deeply), std::memory_order_relaxed);
+  for (Operator* op : Operators()) op->entry.store(CurrentEntry(), std::memory_order_relaxed);
+}
+
+void RunWatched(Operator& op, Plan& plan, anyop_value* frame) {
+  std::string error;
+  if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
+    Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
+  }
+  WatchCrashes();
+  const CrashNote note(Doing(op, plan, frame));
+  if (IsRecording()) Record(op, plan, frame);
+  if (!IsProfiling()) return RunSlow(op, plan, frame, &RunKernelWatched);
+  const CallTimer timer(op, plan, frame);
+  RunSlow(op, plan, frame, &RunKernelWatched);
+}
+
+}  // namespace anyop
