@@ -138,11 +138,16 @@ def test_cases_are_read_where_torch_is_not_installed(folder: Path) -> None:
     assert int(done.stdout or 0) > 8, done.stderr
 
 
-def slower(run: dict[str, Any], factor: float, others: float = 1.0) -> dict[str, Any]:
+def slower(
+    run: dict[str, Any], factor: float, others: float = 1.0, rounds: float = 1.05
+) -> dict[str, Any]:
+    """A run of which ours and the opponent take so many times as long; rounds: median over best."""
     changed: dict[str, Any] = json.loads(json.dumps(run))
     for row in changed["rows"]:
-        row["timings"]["anyop"]["best_us"] *= factor
-        row["timings"]["numpy"]["best_us"] *= others
+        for name, by in (("anyop", factor), ("numpy", others)):
+            timing = row["timings"][name]
+            timing["best_us"] *= by
+            timing["median_us"] = timing["best_us"] * rounds
     return changed
 
 
@@ -153,13 +158,25 @@ def test_runs_are_compared_beside_their_opponents(folder: Path, tmp_path: Path) 
         == 0
     )
     run = json.loads(old.read_text())
+    old.write_text(json.dumps(slower(run, 1)))
     new.write_text(json.dumps(slower(run, 3)))
     assert bench("compare", old, new).exit_code == 0
     failed = bench("compare", old, new, "--fail", "10")
     assert failed.exit_code == 1 and "2 operators are more than 10 % slower" in failed.output
     assert "3.00" in failed.output
-    new.write_text(json.dumps(slower(run, 3, 3)))  # a machine of a third of the speed
-    assert bench("compare", old, new, "--fail", "10").exit_code == 0
+    for ours, numpy, rounds in (
+        (3, 3, 1.05),  # a machine of a third of the speed
+        (1, 0.5, 1.05),  # a faster NumPy
+        (1.2, 1, 1.3),  # rounds that differ by more than the change
+    ):
+        new.write_text(json.dumps(slower(run, ours, numpy, rounds)))
+        told = bench("compare", old, new, "--fail", "10")
+        assert told.exit_code == 0 and told.output.count("same") == len(run["rows"]), told.output
+    new.write_text(json.dumps(slower(run, 1.2)))
+    assert bench("compare", old, new, "--fail", "10").exit_code == 1
+    new.write_text(json.dumps(slower(run, 0.5)))
+    faster = json.loads(bench("compare", old, new, "--json").output)["changes"]
+    assert [round(c["factor"], 3) for c in faster] == [0.5] * len(run["rows"])
     run["rows"].pop()
     new.write_text(json.dumps(run))
     assert "only in one run: right bf16[4, 64] warm" in bench("compare", old, new).output

@@ -91,14 +91,27 @@ def _row(data: Mapping[str, Any]) -> Row:
 
 @dataclass
 class Change:
-    """new and old: best us of ours. ratio: new over old, each over the opponent of its own run that
-    both have, where there is one: another machine, or a busy one, shifts both."""
+    """new and old: best us of ours. own: new over old. ratio: the same, each over the opponent of
+    its own run that both have, where there is one. A busy or another machine shifts the first, a
+    changed opponent the second. spread: how far rounds of one run were apart, over the old best."""
 
     key: str
     old_us: float
     new_us: float
+    own: float
     ratio: float
+    spread: float
     beside: str
+
+    @property
+    def factor(self) -> float:
+        """What both say: the smaller of the two slowdowns, or of the two speedups; 1 where they
+        contradict each other, or where the rounds of a run differ as much."""
+        if max(self.own, self.ratio) < 1:
+            factor = max(self.own, self.ratio)
+        else:
+            factor = max(min(self.own, self.ratio), 1.0)
+        return factor if abs(self.own - 1) > self.spread else 1.0
 
 
 def compare(old: Run, new: Run) -> tuple[list[Change], list[str]]:
@@ -106,17 +119,18 @@ def compare(old: Run, new: Run) -> tuple[list[Change], list[str]]:
     before = {row.key: row for row in old.rows}
     after = {row.key: row for row in new.rows}
     changes = [_change(before[key], after[key]) for key in before if key in after]
-    changes.sort(key=lambda c: -c.ratio)
+    changes.sort(key=lambda c: (-c.factor, -c.ratio))
     return changes, sorted(set(before) ^ set(after))
 
 
 def _change(old: Row, new: Row) -> Change:
-    ratio, beside = new.ours.best_us / old.ours.best_us, ""
+    own = new.ours.best_us / old.ours.best_us
+    ratio, beside = own, ""
     for name in _common(old, new):
-        shift = new.timings[name].best_us / old.timings[name].best_us
-        ratio, beside = ratio / shift, name
+        ratio, beside = own / (new.timings[name].best_us / old.timings[name].best_us), name
         break
-    return Change(new.key, old.ours.best_us, new.ours.best_us, ratio, beside)
+    spread = max(t.median_us - t.best_us for t in (old.ours, new.ours)) / old.ours.best_us
+    return Change(new.key, old.ours.best_us, new.ours.best_us, own, ratio, spread, beside)
 
 
 def _common(old: Row, new: Row) -> Sequence[str]:

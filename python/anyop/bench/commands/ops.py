@@ -107,18 +107,27 @@ def ops(
 def compare(old: Path, new: Path, fail: float | None, as_json: bool) -> None:  # fmt: skip
     """What changed between two saved runs, slowest first.
 
-    Beside an opponent that both have, so that a busy or another machine looks like no change.
+    A change counts where our own time and the ratio to an opponent that both have got worse, by
+    more than the rounds of a run differ: a busy or another machine looks like no change.
     """
     changes, others = runs.compare(runs.load(old), runs.load(new))
-    slower = [c for c in changes if fail is not None and c.ratio > 1 + fail / 100]
+    slower = [c for c in changes if fail is not None and c.factor > 1 + fail / 100]
     if as_json:
-        found = {"changes": [vars(c) for c in changes], "only_in_one": others}
+        rows = [{**vars(c), "factor": c.factor} for c in changes]
+        found = {"changes": rows, "only_in_one": others}
         click.echo(json.dumps(found, indent=1))
     else:
-        table = Table("operator", "old us", "new us", "new / old", "beside")
+        table = Table("operator", "old us", "new us", "new / old", "beside", "rounds", "counts as")
         for c in changes:
-            table.add_row(c.key, f"{c.old_us:.2f}", f"{c.new_us:.2f}", f"{c.ratio:.2f}", c.beside)
-        Console(highlight=False).print(table)
+            beside = f"{c.ratio:.2f} {c.beside}" if c.beside else ""
+            table.add_row(
+                c.key, f"{c.old_us:.2f}", f"{c.new_us:.2f}", f"{c.own:.2f}", beside,
+                f"±{c.spread:.0%}", "same" if f"{c.factor:.2f}" == "1.00" else f"{c.factor:.2f}",
+            )  # fmt: skip
+        console = Console(highlight=False)
+        if not console.is_terminal:  # rich would cut at 80 columns
+            console = Console(highlight=False, width=120)
+        console.print(table)
         for key in others:
             click.echo(f"only in one run: {key}")
     if slower:
