@@ -18,7 +18,8 @@ void StoreElement(const Tensor& cache, std::int64_t offset, const Tensor& from, 
     const double q = std::nearbyint(std::clamp<double>(float(x) * factor, -128, 127));
     cache.base<std::int8_t>()[offset] = from.type() == DType::kI8 ? std::int8_t(x) : std::int8_t(q);
   } else {
-    cache.base<double>()[offset] = scale ? float(F8E4M3(float(x) * factor)) : x;
+    const bool is_copy = from.type() == DType::kF8E4M3;  // then the cache has the same dtype
+    cache.base<double>()[offset] = scale && !is_copy ? float(F8E4M3(float(x) * factor)) : x;
   }
 }
 

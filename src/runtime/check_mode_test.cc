@@ -82,6 +82,36 @@ TEST(CheckMode, LooksForNaNWhenAskedTo) {
   EXPECT_EQ(Defect(x, "nan", y, /*deeply=*/true), "");
 }
 
+// y = 2*x, whatever s is.
+int RunTwice(const anyop_context*, const anyop_value* frame) {
+  const DLTensor &x = *frame[0].t, &y = *frame[2].t;
+  for (std::int64_t i = 0; i < x.shape[0]; ++i) {
+    static_cast<double*>(y.data)[i] = 2 * double(static_cast<const float*>(x.data)[i]);
+  }
+  return ANYOP_OK;
+}
+
+TEST(CheckMode, ComparesWithTheReferenceWhenAskedTo) {
+  static const anyop_reference twice{sizeof(anyop_reference), 0, "scale", &RunTwice, ""};
+  NewLibrary library;
+  library.name = library.file = "references";
+  library.references.emplace_back("testing.scale", &twice);
+  Register(std::move(library));
+  const Array x = Counting({4}), y = Array::Zeros({4}, DType::kF32);
+  const auto error = [&](double s, bool deeply) {
+    const Checking checking(true, deeply);
+    const std::string text = ErrorOf([&] { Call("testing.scale", x, s).into(y); });
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(error(3, /*deeply=*/false), "");
+  EXPECT_EQ(error(2, /*deeply=*/true), "");
+  EXPECT_EQ(error(2.00001, /*deeply=*/true), "") << "20 units in the last place of the largest";
+  EXPECT_EQ(error(3, /*deeply=*/true),
+            "testing.scale: the kernel cpu_f32 wrote 3 into element 1 of y, f32[4], where the "
+            "reference in double has 2: 4194304 units in the last place of f32" +
+                Report("inaccurate"));
+}
+
 TEST(CheckMode, FindsWritesBetweenRows) {
   const Array wide = Array::Zeros({2, 8}, DType::kF32), y = wide.Slice(1, 0, 3);
   EXPECT_EQ(

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <set>
@@ -48,27 +48,31 @@ std::vector<double> Elements(const DLTensor& t) {
   return values;
 }
 
-int MantissaBits(DType dtype) {
+struct FloatFormat {
+  int mantissa_bits, least_exponent;  // of normal numbers
+};
+FloatFormat FormatOf(DType dtype) {
   switch (dtype) {
     case DType::kF64:
-      return 52;
+      return {52, -1022};
     case DType::kF32:
-      return 23;
+      return {23, -126};
     case DType::kF16:
-      return 10;
+      return {10, -14};
     case DType::kBF16:
-      return 7;
+      return {7, -126};
     case DType::kF8E4M3:
-      return 3;
+      return {3, -6};
     default:
-      return 2;
+      return {2, -14};
   }
 }
 
-// The spacing of the dtype's numbers at x.
+// The spacing of the dtype's numbers at x, which is finite.
 double Ulp(DType dtype, double x) {
-  const int exponent = x == 0 || !std::isfinite(x) ? -126 : std::max(std::ilogb(x), -126);
-  return std::ldexp(1.0, exponent - MantissaBits(dtype));
+  const FloatFormat format = FormatOf(dtype);
+  const int exponent = x == 0 ? format.least_exponent : std::ilogb(x);
+  return std::ldexp(1.0, std::max(exponent, format.least_exponent) - format.mantissa_bits);
 }
 
 // The references that a build or a wheel has beside the operators: "my_ops_reference.so".
@@ -94,6 +98,25 @@ std::string ShowNumber(double x) {
   return text;
 }
 
+// A tensor in memory of its own: in double where it holds floats.
+struct Wide {
+  explicit Wide(const DLTensor& t) : tensor(t) {
+    tensor.strides = nullptr;
+    tensor.byte_offset = 0;
+    memory.resize(std::size_t(PackedBytes(t)));
+    CopyToPacked(t, memory.data());
+    if (IsFloat(t)) {
+      const std::vector<double> values = Elements(t);
+      tensor.dtype = ToDL(DType::kF64);
+      memory.resize(values.size() * sizeof(double));
+      std::copy_n(reinterpret_cast<const char*>(values.data()), memory.size(), memory.begin());
+    }
+    tensor.data = memory.data();
+  }
+  DLTensor tensor;
+  std::vector<char> memory;
+};
+
 }  // namespace
 
 DeepCheck::DeepCheck(const Operator& op, const Plan& plan, const anyop_value* frame)
@@ -116,54 +139,43 @@ DeepCheck::DeepCheck(const Operator& op, const Plan& plan, const anyop_value* fr
   RunReference(frame);
 }
 
+// A reference reads arguments as they are, and reads and writes in double what the call writes.
 void DeepCheck::RunReference(const anyop_value* frame) {
   const anyop_reference* const reference = FindReference(op_);
   if (!reference) return;
   std::deque<Wide> memory;
   std::deque<std::vector<const DLTensor*>> lists;
-  const auto widen = [&](const DLTensor& t, bool has_values) -> const DLTensor* {
-    Wide& wide = memory.emplace_back();
-    wide.tensor = t;
-    wide.tensor.strides = nullptr;
-    wide.tensor.byte_offset = 0;
-    wide.memory.resize(std::size_t(PackedBytes(t)));
-    if (has_values) CopyToPacked(t, wide.memory.data());
-    if (IsFloat(t)) {
-      const Values values = Elements(t);
-      wide.tensor.dtype = ToDL(DType::kF64);
-      wide.memory.assign(values.size() * sizeof(double), 0);
-      if (has_values) std::memcpy(wide.memory.data(), values.data(), wide.memory.size());
-    }
-    wide.tensor.data = wide.memory.data();
-    return &wide.tensor;
-  };
   anyop_value call[kMaxParams + kMaxResults];
   for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
     call[i] = frame[i];
-    if (call[i].tag == ANYOP_TENSOR) call[i].t = widen(*frame[i].t, i < op_.n_params);
+    if (!IsWritten(i)) continue;
+    if (call[i].tag == ANYOP_TENSOR) call[i].t = &memory.emplace_back(*frame[i].t).tensor;
     if (call[i].tag != ANYOP_TENSORS) continue;
     auto& list = lists.emplace_back();
-    for (std::uint32_t k = 0; k < call[i].count; ++k) list.push_back(widen(*frame[i].ts[k], true));
+    for (std::uint32_t k = 0; k < call[i].count; ++k) {
+      list.push_back(&memory.emplace_back(*frame[i].ts[k]).tensor);
+    }
     call[i].ts = list.data();
   }
   RunState state(plan_);
   const anyop_context context = MakeContext(plan_, nullptr, &state);
   if (reference->run(&context, call)) return;  // refuses what kernels refuse themselves
   has_reference_ = true;
-  const Form& form = op_.contract->forms[std::size_t(plan_.form)];
   for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
-    const bool is_written = i >= op_.n_params || form.params[std::size_t(i)].is_mut;
-    if (is_written && call[i].tag == ANYOP_TENSOR && IsFloat(*frame[i].t)) {
+    if (IsWritten(i) && call[i].tag == ANYOP_TENSOR && IsFloat(*frame[i].t)) {
       exact_[std::size_t(i)] = Elements(*call[i].t);
     }
   }
 }
 
-void DeepCheck::Compare(const anyop_value* after) const {
+bool DeepCheck::IsWritten(int i) const {
   const Form& form = op_.contract->forms[std::size_t(plan_.form)];
+  return i >= op_.n_params || form.params[std::size_t(i)].is_mut;
+}
+
+void DeepCheck::Compare(const anyop_value* after) const {
   for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
-    const bool is_written = i >= op_.n_params || form.params[std::size_t(i)].is_mut;
-    if (is_written && after[i].tag == ANYOP_TENSOR && IsFloat(*after[i].t)) {
+    if (IsWritten(i) && after[i].tag == ANYOP_TENSOR && IsFloat(*after[i].t)) {
       CompareOne(i, *after[i].t);
     }
   }

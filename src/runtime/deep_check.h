@@ -18,13 +18,9 @@ class DeepCheck {
   void Compare(const anyop_value* after) const;
 
  private:
-  // A tensor in double where it holds floats, as it is otherwise.
-  struct Wide {
-    DLTensor tensor;
-    std::vector<char> memory;
-  };
   using Values = std::vector<double>;
 
+  bool IsWritten(int i) const;
   void RunReference(const anyop_value* frame);
   void CompareOne(int index, const DLTensor& got) const;
 

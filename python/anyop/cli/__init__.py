@@ -26,6 +26,7 @@ COMMANDS = {
     "run": ("cli.recording", "Run a program and record or check its calls of operators."),
     "replay": ("cli.replay", "Make recorded calls again, checked or timed."),
     "profile": ("cli.profile", "Run a program and show where the time of its operators goes."),
+    "diff": ("cli.diff", "Compare two builds of a package, and say what its next version is."),
     "wheel": ("cli.wheel", "Make a wheel of a package, checked by auditwheel."),
     "update": ("cli.update", "Renew the headers and build files that a package has of anyop."),
     "config": ("cli.config", "Print how a C++ program is built with anyop."),
