@@ -106,12 +106,12 @@ class Torch final : public Host {
   }
   // Whether it may be written, torch cannot say.
   Ref Lend(const DLTensor& t, Access, void* owner, void (*end)(void*)) const override {
-    static PyObject* from_dlpack = [] {
-      const Ref module = Checked(PyImport_ImportModule("torch.utils.dlpack"));
-      return Checked(PyObject_GetAttrString(module.get(), "from_dlpack")).release();
+    static PyObject* lent = [] {
+      const Ref module = Checked(PyImport_ImportModule("anyop.torch._route.lent"));
+      return Checked(PyObject_GetAttrString(module.get(), "lent")).release();
     }();
     const Ref capsule = MakeCapsule(t, owner, end);
-    return Checked(PyObject_CallOneArg(from_dlpack, capsule.get()));
+    return Checked(PyObject_CallOneArg(lent, capsule.get()));
   }
   bool lends_again() const override { return true; }
   Ref DTypeObject(DType dtype) const override {

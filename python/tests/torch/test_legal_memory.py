@@ -156,3 +156,20 @@ def test_a_tensor_that_a_program_holds_is_not_resized(size: int) -> None:
     made = captured(program, (floats(4),))
     torch.testing.assert_close(made(floats(4)), 1 - floats(4))
     torch.testing.assert_close(held, -floats(4))
+
+
+def test_memory_that_was_lent_in_inference_mode_is_written_outside_of_it() -> None:
+    """A part's tensors over the same memory are the same objects from call to call."""
+
+    def program(x: Any, at: Any) -> Any:
+        return torch.tan(x.index_fill_(0, at, 7.0))
+
+    x, at = floats(2, 3), torch.tensor([1])
+    for modes in (torch.inference_mode, torch.no_grad), (torch.no_grad, torch.inference_mode):
+        made = captured(program, (x, at))
+        for mode in modes:
+            with mode():
+                x.copy_(floats(2, 3))
+                wanted = program(x.clone(), at)
+                torch.testing.assert_close(made(x, at), wanted)
+                assert x[1].tolist() == [7, 7, 7]
