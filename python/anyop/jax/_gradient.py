@@ -135,7 +135,8 @@ def _linear_avals(*_: Any, linear: _Linear, avals: Sequence[Any]) -> Sequence[An
 def _refuse_forward(*_: Any, linear: _Linear, **__: Any) -> Any:
     raise _anyop.Unsupported(
         f"{linear.call.op.display_name}: forward mode was asked for (jax.jvp, jax.jacfwd, "
-        "jax.linearize), but its gradient only goes backward. Try jax.grad, jax.vjp or jax.jacrev."
+        "jax.linearize), but its gradient only goes backward. Try jax.grad, jax.vjp or jax.jacrev, "
+        "or jax.lax.stop_gradient of its arguments."
     )
 
 

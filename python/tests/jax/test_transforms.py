@@ -155,10 +155,12 @@ def grad(f: Any) -> Any:
          "none. Try jax.lax.stop_gradient of what need not be differentiated twice."),
         (lambda: jax.jvp(anyop.rms_norm, (X,), (X,)),
          "rms_norm: forward mode was asked for (jax.jvp, jax.jacfwd, jax.linearize), but its "
-         "gradient only goes backward. Try jax.grad, jax.vjp or jax.jacrev."),
+         "gradient only goes backward. Try jax.grad, jax.vjp or jax.jacrev, or "
+         "jax.lax.stop_gradient of its arguments."),
         (lambda: jax.jit(jax.jacfwd(anyop.rms_norm))(X),
          "rms_norm: forward mode was asked for (jax.jvp, jax.jacfwd, jax.linearize), but its "
-         "gradient only goes backward. Try jax.grad, jax.vjp or jax.jacrev."),
+         "gradient only goes backward. Try jax.grad, jax.vjp or jax.jacrev, or "
+         "jax.lax.stop_gradient of its arguments."),
         (lambda: jax.grad(lambda t: anyop.rope(X.reshape(3, 2, 4), None, t).sum())(
             jnp.ones((3, 4))),
          "rope: cos_sin_cache is differentiated, but rope has no gradient for it. Try "
@@ -172,6 +174,12 @@ def test_what_has_no_gradient_is_refused(call: Any, text: str) -> None:
     with pytest.raises(anyop.Unsupported) as caught:
         call()
     assert str(caught.value) == text
+
+
+def test_forward_mode_passes_what_stop_gradient_holds() -> None:
+    """As the refusal says: the arguments, since JAX asks a call for its derivative at once."""
+    x, tangent = jax.jvp(lambda t: 2 * t + anyop.rms_norm(jax.lax.stop_gradient(t)), (X,), (X,))
+    same((x, tangent), (2 * X + plain(X, 1.0), 2 * X))
 
 
 def grad_of_norm(x: Any) -> Any:
