@@ -11,12 +11,14 @@ It starts by itself once anyop and mindspore are both imported, in either order.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 import anyop
 from anyop import _anyop
+from anyop import _mindspore_interface as interface
 from anyop.hosting.facts import Operator
 from anyop.mindspore import _tensors
 from anyop.mindspore._plugin import plugin_rows, use_plugin
@@ -36,15 +38,15 @@ class ModuleWrapper:
 
 def register_new() -> None:
     """Makes operators known to MindSpore's parser that were loaded or defined meanwhile."""
-    if _why_no_graphs:
+    try:
+        from anyop.mindspore import _node
+    except (ImportError, AttributeError, TypeError, OSError):  # status() says so
         return
-    from anyop.mindspore import _node
-
     for name, function in list(_anyop.functions().items()):
         if name not in _known:
             _known.add(name)
             op = Operator(name)
-            _node.know(function, op)
+            _node.know(function, op, _why_no_graphs)
             getattr(anyop.ops[op.library], op.short_name)  # the parser sees what is there already
 
 
@@ -63,6 +65,9 @@ def status() -> str:
 
 def _start_graphs() -> str:
     """Why a MindSpore is not as this host knows it: then calls work outside of graphs alone."""
+    why = interface.difference(interface.ATTRIBUTES)
+    if why:
+        return why
     try:
         from anyop.mindspore import _node
 
@@ -72,6 +77,15 @@ def _start_graphs() -> str:
     return ""
 
 
+def _follow_glog() -> None:
+    """MindSpore's least level for messages is anyop's too, unless ANYOP_LOG says another."""
+    levels = {"0": "debug", "1": "info", "2": "warning", "3": "none", "4": "none"}
+    level = levels.get(os.environ.get("GLOG_v", ""))  # noqa: SIM112
+    if level:
+        os.environ.setdefault("ANYOP_LOG", level)
+
+
+_follow_glog()
 _tensors.start()
 _why_no_graphs = _start_graphs()
 register_new()

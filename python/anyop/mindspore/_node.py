@@ -168,17 +168,22 @@ def _gradient_of_node(op: Operator, call: BoundCall) -> Any:
     return _graph.bprop(len(kinds), found)
 
 
-def know(function: Any, op: Operator | None) -> None:
+def know(function: Any, op: Operator | None, why_not: str = "") -> None:
     """Tells MindSpore's parser what stands for a function in graphs; without an operator, what
-    hands a module on.
+    hands a module on. why_not: what keeps every call from being a node, which then says so.
     """
-    convert_object_map[function] = _graph.unwrap if op is None else _function_of(op)
+    convert_object_map[function] = _graph.unwrap if op is None else _function_of(op, why_not)
 
 
-def _function_of(op: Operator) -> Any:
+def _function_of(op: Operator, why_not: str) -> Any:
 
     @_when_compiled
     def make_node(described: Any, keywords: Any) -> Any:
+        if why_not:
+            raise anyop.NotAvailable(
+                f"{op.display_name}: {why_not}, but calls in graphs need MindSpore's interface as "
+                "2.10 has it. Try that MindSpore, or PyNative."
+            )
         call = _Arguments(op, described, keywords).bound()
         return _primitive_of(call, _gradient_of_node(op, call))
 

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is beside MindSpore's tensors or around them: other arrays, versions, threads, processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyop
+import anyop.mindspore
+import mindspore as ms
+import numpy as np
+import pytest
+from anyop import _mindspore_interface as interface
+from anyop.hosting.facts import Operator
+from anyop.mindspore import _node
+from mindspore import Parameter, Tensor, nn
+
+x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+X = Tensor(x)
+
+
+def test_numpy_2_beside_mindspore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "__version__", "2.3.0")
+    assert anyop.mindspore.status() == (
+        "NumPy is 2.3.0, but MindSpore is built for NumPy 1, and its own arithmetic fails. Try: "
+        'pip install "numpy<2"'
+    )
+
+
+@pytest.fixture
+def other_mindspore(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A MindSpore whose attributes are not as the mirror has them."""
+    why = "function 1 of MindSpore's custom_aot_extra.h is GetAttrText, not GetAttrBool"
+    monkeypatch.setattr(interface, "difference", lambda mirrored: why)
+    reason = anyop.mindspore._start_graphs()
+    monkeypatch.setattr(anyop.mindspore, "_why_no_graphs", reason)
+    _node.know(anyop.gelu, Operator("anyop.gelu"), reason)
+    yield why
+    _node.know(anyop.gelu, Operator("anyop.gelu"))
+
+
+def in_a_graph(x: Any) -> Any:
+    return anyop.gelu(x) + 1
+
+
+def test_another_mindspore_works_outside_of_graphs(other_mindspore: str) -> None:
+    status = anyop.mindspore.status()
+    assert status == f"graphs do not know the operators: {other_mindspore}"
+    np.testing.assert_array_equal(anyop.gelu(X).asnumpy(), anyop.gelu(x))
+    with pytest.raises(anyop.NotAvailable) as caught:
+        ms.jit(in_a_graph)(X)
+    assert str(caught.value).split("\n")[0] == (
+        f"gelu: {other_mindspore}, but calls in graphs need MindSpore's interface as 2.10 has it. "
+        "Try that MindSpore, or PyNative."
+    )
+
+
+BESIDE: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: anyop.add(X, x), anyop.WrongType,
+     "add: y is a NumPy array, but the call has MindSpore tensors, and all must come from one "
+     "host. Try mindspore.Tensor(y)."),
+    (lambda: anyop.add(x, X), anyop.WrongType,
+     "add: y is a MindSpore tensor, but the call has NumPy arrays, and all must come from one "
+     "host. Try y.asnumpy()."),
+    (lambda: anyop.gelu(X, out=x), anyop.WrongType,
+     "gelu: y is a NumPy array, but the call has MindSpore tensors, and all must come from one "
+     "host. Try mindspore.Tensor(y)."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "text"), BESIDE)
+def test_other_arrays_beside(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == text
+
+
+class Norm(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = Parameter(Tensor(np.ones(64, np.float32)), name="weight")
+
+    def construct(self, x: Any) -> Any:
+        return anyop.rms_norm(x, self.weight)
+
+
+def test_a_cell_whose_parameter_is_deleted() -> None:
+    cell = Norm()
+    compiled = ms.jit(cell.construct)
+    wanted = anyop.rms_norm(x, np.ones(64, np.float32))
+    np.testing.assert_array_equal(compiled(X).asnumpy(), wanted)
+    del cell.weight
+    with pytest.raises(AttributeError, match="weight"):
+        cell(X)
+    np.testing.assert_array_equal(compiled(X).asnumpy(), wanted)  # the graph keeps its own
+    np.testing.assert_array_equal(anyop.rms_norm(X).asnumpy(), anyop.rms_norm(x))
+
+
+def test_two_threads_run_compiled_graphs() -> None:
+    compiled, wrong = ms.jit(in_a_graph), []
+    compiled(X).asnumpy()
+
+    def work(seed: int) -> None:
+        own = np.random.default_rng(seed).standard_normal((4, 64)).astype(np.float32)
+        for _ in range(20):
+            if not np.array_equal(compiled(Tensor(own)).asnumpy(), anyop.gelu(own) + 1):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_messages_follow_glog() -> None:
+    assert os.environ["GLOG_v"] == "4"  # noqa: SIM112
+    assert os.environ["ANYOP_LOG"] == "none"
+
+
+# ---- Graphs that another process loads.
+
+SAVED = """
+import sys
+import anyop, mindspore as ms, numpy as np
+from mindspore import Tensor, nn
+ms.set_context(mode=ms.GRAPH_MODE)
+x = Tensor(np.arange(8, dtype="f4").reshape(2, 4))
+if sys.argv[1] == "save":
+    @anyop.define("kept(x: T[...]) -> (y: T[...]) where T in f32")
+    def kept(x):
+        return anyop.add(x, x)
+class Net(nn.Cell):
+    def construct(self, x):
+        return anyop.rms_norm(x, eps=1e-3) + 1
+class Kept(nn.Cell):
+    def construct(self, x):
+        return anyop.ops.user.kept(x) + 1
+if sys.argv[1] == "save":
+    ms.export(Net(), x, file_name="net", file_format="MINDIR")
+    ms.export(Kept(), x, file_name="kept", file_format="MINDIR")
+else:
+    made = nn.GraphCell(ms.load("net.mindir"))(x).asnumpy()
+    print(np.array_equal(made, anyop.rms_norm(x.asnumpy(), eps=1e-3) + 1))
+    try:
+        nn.GraphCell(ms.load("kept.mindir"))(x).asnumpy()
+    except RuntimeError as error:
+        print("there is no operator 'user.kept'" in str(error))
+"""
+
+
+def test_a_saved_graph_is_right_elsewhere_or_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "saved.py").write_text(SAVED)
+    for step in ("save", "load"):
+        run = [sys.executable, "saved.py", step]
+        done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True"]
