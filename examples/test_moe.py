@@ -62,11 +62,13 @@ def test_captured_and_compiled_steps_give_the_tokens_of_eager_ones() -> None:
     weights = random_weights(c, seed=1)
     captured = anyop.graph(Decoder(c, weights).step, *TYPES)
     compiled = torch.compile(Decoder(c, weights).step, backend="anyop", fullgraph=True)
+    distinct = set()
     for prompt in PROMPTS:
         eager = greedy(Decoder(c, weights).step, prompt, 16)
-        assert len(set(eager)) > 4, "tokens that differ"
+        distinct |= set(eager)
         assert greedy(captured, prompt, 16) == eager
         assert greedy(compiled, prompt, 16) == eager
+    assert len(distinct) > 8
 
 
 @pytest.mark.slow
