@@ -12,12 +12,13 @@ from examples.deepseek.decode import TYPES, Decoder, greedy  # noqa: E402
 from examples.deepseek.model import Config, Model  # noqa: E402
 from examples.deepseek.train import angles, logits, sequence, train  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 TOKENS = 20
 ALL, FEW = 64, 6  # keys that a token attends to
 
 
 @pytest.fixture(scope="module")
-def trained() -> tuple[Model, list[float]]:
+def trained(one_thread: None) -> tuple[Model, list[float]]:
     torch.manual_seed(0)
     model = Model(Config())
     losses = train(model, 200)

@@ -17,6 +17,7 @@ from examples.moe.__main__ import TYPES  # noqa: E402
 from examples.moe.model import Config, Decoder, greedy  # noqa: E402
 from examples.moe.weights import random_weights  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 PROMPTS = [[3, 141, 59, 26, 5], [1], list(range(20, 45))]
 
 

@@ -15,6 +15,7 @@ STEPS, TOKENS = 300, 24
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # more would wait for each other longer than they compute
     model = Model(Config())
     losses = train(model, STEPS)
     print(f"loss {losses[0]:.2f}, after {STEPS} steps {sum(losses[-10:]) / 10:.2f}")

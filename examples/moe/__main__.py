@@ -15,6 +15,7 @@ PROMPT = [3, 141, 59, 26, 5]
 
 def main() -> None:
     torch.set_grad_enabled(False)
+    torch.set_num_threads(1)  # more would wait for each other longer than they compute
     c = Config()
     weights = random_weights(c)
     eager = greedy(Decoder(c, weights).step, PROMPT, 24)
