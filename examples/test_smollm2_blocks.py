@@ -54,6 +54,25 @@ def test_the_operators_decode_as_the_package_gguf_does(file: ModelFile) -> None:
         np.testing.assert_array_equal(decoded, file.tensors[name][:64])
 
 
+@pytest.mark.parametrize("format", ["q5_0", "q5_1", "q4_K", "q5_K", "q6_K"])
+def test_formats_that_are_only_decoded_have_the_bits_of_the_package_gguf(format: str) -> None:
+    random = np.random.default_rng(1)
+    kind = gguf.GGMLQuantizationType[format.upper()]
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = random.integers(0, 256, (19, 3, size), dtype=np.uint8)
+    numbers = random.standard_normal((19, 3, 2)).astype(np.float16).view(np.uint8)
+    first, count = {"q5_0": (0, 2), "q6_K": (size - 2, 2)}.get(format, (0, 4))
+    blocks[..., first : first + count] = numbers[..., :count]
+    rows = blocks.reshape(19, 3 * size)
+    want = gguf.quants.dequantize(rows, kind)
+    got = np.asarray(anyop.dequantize_blocks(rows, format))
+    np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+    x = random.standard_normal((2, 3 * elements), np.float32)
+    terms = np.abs(x) @ np.abs(want).T
+    error = np.abs(anyop.linear_blocks(x, rows, format=format) - x.astype(np.float64) @ want.T)
+    assert (error <= 1e-6 * terms).all()
+
+
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
 def test_quantizing_gives_the_bytes_of_the_package_gguf(kind: str) -> None:
     x = np.random.default_rng(0).standard_normal((37, 96), np.float32)

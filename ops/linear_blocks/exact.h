@@ -13,29 +13,30 @@ inline namespace ANYOP_ISA {
 // Column j is row j of the weight, decoded.
 struct RightBlocks {
   const std::uint8_t* weight;
-  std::int64_t blocks;  // of a row
+  std::int64_t elements;  // of a row
   std::string_view format;
 
   // A chunk may begin and end within a block, at an even element.
   void Pack(std::int64_t first, std::int64_t count, std::int64_t column, std::int64_t columns,
             float* out) const {
-    VisitFormat(format,
-                [&](auto f) { PackDecoded<decltype(f)>(first, count, column, columns, out); });
+    VisitAnyFormat(format,
+                   [&](auto f) { PackDecoded<decltype(f)>(first, count, column, columns, out); });
   }
 
  private:
   template <class F>
   [[gnu::noinline]] void PackDecoded(std::int64_t first, std::int64_t count, std::int64_t column,
                                      std::int64_t columns, float* out) const {
-    alignas(64) float decoded[kPanel][kBlockElements];
+    constexpr std::int64_t kElements = kElementsOf<F>;
+    alignas(64) float decoded[kPanel][kElements];
+    const std::int64_t blocks = elements / kElements;
     const std::int64_t end = first + count;
     for (std::int64_t l = first; l < end;) {
-      const std::int64_t block = l / kBlockElements,
-                         next = std::min((block + 1) * kBlockElements, end);
+      const std::int64_t block = l / kElements, next = std::min((block + 1) * kElements, end);
       for (std::int64_t j = 0; j < columns; ++j) {
         DecodeBlock<F>(weight + ((column + j) * blocks + block) * F::kBytes, decoded[j]);
       }
-      PackPanel(decoded[0] + l % kBlockElements, kBlockElements, columns, next - l,
+      PackPanel(decoded[0] + l % kElements, kElements, columns, next - l,
                 out + (l - first) * kPanel);
       l = next;
     }

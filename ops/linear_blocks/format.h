@@ -25,6 +25,27 @@ struct Q8_0 {
   static constexpr int kBytes = 34, kNumbers = 1, kBits = 8, kOffset = 0;
 };
 
+// Formats that are decoded only. Quants of 5 bits have their high bits aside; a superblock of 256
+// elements has numbers of its own for each 16 or 32 of them, which are small integers times d (and
+// m).
+struct Q5_0 {
+  static constexpr int kBytes = 22;
+};
+struct Q5_1 {
+  static constexpr int kBytes = 24;
+};
+struct Q4_K {
+  static constexpr int kBytes = 144;
+};
+struct Q5_K {
+  static constexpr int kBytes = 176;
+};
+struct Q6_K {
+  static constexpr int kBytes = 210;
+};
+template <class F>
+inline constexpr int kElementsOf = F::kBytes < 100 ? kBlockElements : 256;
+
 // Bytes of 16 packed blocks, one of each row: numbers first.
 template <class F>
 inline constexpr std::int64_t kGroupBlockBytes = kGroupRows* F::kBytes;
@@ -38,6 +59,19 @@ inline void VisitFormat(std::string_view name, Fn&& f) {
   if (name == "q4_0") return f(Q4_0{});
   if (name == "q4_1") return f(Q4_1{});
   f(Q8_0{});
+}
+
+// Those of the formats that are decoded only, too. By letters: comparing so many words would be a
+// function of the library, which each instruction set would have a copy of.
+template <class Fn>
+inline void VisitAnyFormat(std::string_view name, Fn&& f) {
+  const char bits = name[1], kind = name[3];
+  if (kind == 'K' && bits == '4') return f(Q4_K{});
+  if (kind == 'K' && bits == '5') return f(Q5_K{});
+  if (kind == 'K') return f(Q6_K{});
+  if (bits == '5' && kind == '0') return f(Q5_0{});
+  if (bits == '5') return f(Q5_1{});
+  VisitFormat(name, f);
 }
 
 inline float ReadNumber(const std::uint8_t* block, int i) {
@@ -61,6 +95,78 @@ inline void DecodeBlock(const std::uint8_t* block, float* x) {
       x[j] = F::kNumbers > 1 ? low + m : low;
       x[j + kBlockElements / 2] = F::kNumbers > 1 ? high + m : high;
     }
+  }
+}
+
+// Bytes: f16 d (then m), 4 bytes of fifth bits, 16 bytes of fours.
+template <int kNumbers>
+inline void DecodeFifthBits(const std::uint8_t* block, float* x) {
+  constexpr int kOffset = kNumbers == 1 ? 16 : 0;
+  const float d = ReadNumber(block, 0), m = kNumbers > 1 ? ReadNumber(block, 1) : -0.0f;
+  const std::uint8_t *high = block + 2 * kNumbers, *q = high + 4;
+  for (int j = 0; j < kBlockElements; ++j) {
+    const int four = j < 16 ? q[j] & 15 : q[j - 16] >> 4;
+    const int fifth = high[j / 8] >> j % 8 & 1;
+    x[j] = d * float((four | fifth << 4) - kOffset) + m;
+  }
+}
+template <>
+inline void DecodeBlock<Q5_0>(const std::uint8_t* block, float* x) {
+  DecodeFifthBits<1>(block, x);
+}
+template <>
+inline void DecodeBlock<Q5_1>(const std::uint8_t* block, float* x) {
+  DecodeFifthBits<2>(block, x);
+}
+
+// Scale and minimum of part p < 8 of a superblock, of 6 bits each, in 12 bytes.
+inline void ReadScales(const std::uint8_t* bytes, int p, int& scale, int& minimum) {
+  if (p < 4) {
+    scale = bytes[p] & 63;
+    minimum = bytes[p + 4] & 63;
+    return;
+  }
+  scale = (bytes[p + 4] & 15) | bytes[p - 4] >> 6 << 4;
+  minimum = bytes[p + 4] >> 4 | bytes[p] >> 6 << 4;
+}
+
+// Bytes: f16 d and m, 12 of scales, 32 of fifth bits where there are any, 128 of fours. Two parts
+// of 32 elements share 32 bytes, and part p has bit p of the fifth bits.
+inline void DecodeParts(const std::uint8_t* block, bool has_fifth_bits, float* x) {
+  const float d = ReadNumber(block, 0), m = ReadNumber(block, 1);
+  const std::uint8_t *high = block + 16, *q = high + (has_fifth_bits ? 32 : 0);
+  for (int p = 0; p < 8; ++p) {
+    int scale, minimum;
+    ReadScales(block + 4, p, scale, minimum);
+    const float dp = d * float(scale), mp = m * float(minimum);
+    for (int j = 0; j < 32; ++j) {
+      const int four = p % 2 ? q[p / 2 * 32 + j] >> 4 : q[p / 2 * 32 + j] & 15;
+      const int fifth = has_fifth_bits ? high[j] >> p & 1 : 0;
+      x[p * 32 + j] = dp * float(four | fifth << 4) - mp;
+    }
+  }
+}
+template <>
+inline void DecodeBlock<Q4_K>(const std::uint8_t* block, float* x) {
+  DecodeParts(block, false, x);
+}
+template <>
+inline void DecodeBlock<Q5_K>(const std::uint8_t* block, float* x) {
+  DecodeParts(block, true, x);
+}
+
+// Bytes: 128 of fours, 64 of pairs of bits above them, a signed scale for each 16 elements, f16 d.
+// Each half has 128 elements: of 32 neighbours, the first two quarters have the low fours.
+template <>
+inline void DecodeBlock<Q6_K>(const std::uint8_t* block, float* x) {
+  const float d = ReadNumber(block + 208, 0);
+  for (int i = 0; i < 256; ++i) {
+    const int half = i / 128, quarter = i % 128 / 32, j = i % 32;
+    const int byte = block[half * 64 + quarter % 2 * 32 + j];
+    const int four = quarter < 2 ? byte & 15 : byte >> 4;
+    const int pair = block[128 + half * 32 + j] >> 2 * quarter & 3;
+    const auto scale = std::int8_t(block[192 + i / 16]);
+    x[i] = d * float(scale) * float((four | pair << 4) - 32);
   }
 }
 

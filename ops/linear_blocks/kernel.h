@@ -50,13 +50,19 @@ struct StripsWorkspace : QuantizedWorkspace<N> {
 constexpr SizeText PackedBlocksBytes() {
   return QuantizedWorkspace<SizeText>("rows(x)", "g").bytes();
 }
+// Elements of a row of x: its forms name them by blocks of 32 or of 256.
+constexpr SizeText ElementsText() {
+  const SizeText size = "size(x)", rows = "rows(x)";
+  return size / Max(rows, SizeText(1));
+}
 constexpr SizeText QuantizedBytes() {
-  return Max(BlockRowsWorkspace<SizeText>("threads", "rows(x)", "g").bytes(),
-             Min(SizeText(1), "rows(x)") * StripsWorkspace<SizeText>("g").bytes());
+  const SizeText blocks = ElementsText() / SizeText(kBlockElements);
+  return Max(BlockRowsWorkspace<SizeText>("threads", "rows(x)", blocks).bytes(),
+             Min(SizeText(1), "rows(x)") * StripsWorkspace<SizeText>(blocks).bytes());
 }
 // Of products with decoded blocks too.
 constexpr SizeText BlocksBytes() {
-  const SizeText k = SizeText(kBlockElements) * "g";
+  const SizeText k = ElementsText();
   const SizeText exact =
       ChunksWorkspace<PairMath<float>, SizeText>("threads", "rows(x)", k, "n").bytes();
   return Max(QuantizedBytes(), exact);
@@ -203,7 +209,7 @@ inline void RunLinearBlocks(const Context& ctx, const Tensor& x, const Tensor& w
   if (input == "q8") return RunLinearBlocksQuantized(ctx, x, weight, bias, input, format, y);
   const std::int64_t rows = x.rows(), k = x.row_size(), n = weight.dim(0);
   if (rows == 0 || n == 0) return;
-  const RightBlocks right{weight.base<const std::uint8_t>(), k / kBlockElements, format};
+  const RightBlocks right{weight.base<const std::uint8_t>(), k, format};
   VisitFloat(x.type(), [&](auto zero) {
     using T = decltype(zero);
     const DenseProduct<T, NoRows> p{{bias, y, n, Activation::kNone}, {}, rows, k};

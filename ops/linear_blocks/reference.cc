@@ -18,8 +18,14 @@ double Half(const std::uint8_t* p) {
 
 // Bytes of a block, and of the f16 numbers at its start.
 std::int64_t BlockBytes(std::string_view format) {
+  if (format == "q5_0") return 22;
+  if (format == "q5_1") return 24;
+  if (format == "q4_K") return 144;
+  if (format == "q5_K") return 176;
+  if (format == "q6_K") return 210;
   return format == "q4_0" ? 18 : format == "q4_1" ? 20 : 34;
 }
+std::int64_t ElementsOf(std::string_view format) { return format.back() == 'K' ? 256 : 32; }
 std::int64_t NumberBytes(std::string_view format) { return format == "q4_1" ? 4 : 2; }
 
 // Element j of 32 of a block, split: its value is d * quant + m.
@@ -27,7 +33,42 @@ struct Parts {
   double d, quant, m;
   double value() const { return d * quant + m; }
 };
+// Bits [first, first + count) of bytes that are one long number.
+int BitsAt(const std::uint8_t* bytes, int first, int count) {
+  int found = 0;
+  for (int i = 0; i < count; ++i) found |= (bytes[(first + i) / 8] >> (first + i) % 8 & 1) << i;
+  return found;
+}
+// Element i of a superblock.
+Parts SuperPartsAt(const std::uint8_t* block, std::string_view format, int i) {
+  if (format == "q6_K") {
+    const int half = i / 128, line = i % 128 / 32, j = i % 32;
+    const int low = BitsAt(block, 8 * (64 * half + 32 * (line & 1) + j) + 4 * (line >> 1), 4);
+    const int high = BitsAt(block + 128, 8 * (32 * half + j) + 2 * line, 2);
+    const double scale = double(std::int8_t(block[192 + i / 16]));
+    return {Half(block + 208) * scale, double(low + 16 * high - 32), -0.0};
+  }
+  const int p = i / 32, j = i % 32;
+  const std::uint8_t* scales = block + 4;
+  int scale = BitsAt(scales, 8 * p, 6), minimum = BitsAt(scales, 8 * (p + 4), 6);
+  if (p >= 4) {
+    scale = BitsAt(scales, 8 * (p + 4), 4) + 16 * BitsAt(scales, 8 * (p - 4) + 6, 2);
+    minimum = BitsAt(scales, 8 * (p + 4) + 4, 4) + 16 * BitsAt(scales, 8 * p + 6, 2);
+  }
+  const bool is_five = format == "q5_K";
+  const std::uint8_t* q = block + (is_five ? 48 : 16);
+  int quant = BitsAt(q, 8 * (p / 2 * 32 + j) + 4 * (p % 2), 4);
+  if (is_five) quant += 16 * BitsAt(block + 16, 8 * j + p, 1);
+  return {Half(block) * scale, double(quant), -(Half(block + 2) * minimum)};
+}
 Parts PartsAt(const std::uint8_t* block, std::string_view format, int j) {
+  if (ElementsOf(format) == 256) return SuperPartsAt(block, format, j);
+  if (format == "q5_0" || format == "q5_1") {
+    const bool has_m = format == "q5_1";
+    const std::uint8_t* high = block + (has_m ? 4 : 2);
+    const int quant = BitsAt(high + 4, 8 * (j % 16) + 4 * (j / 16), 4) + 16 * BitsAt(high, j, 1);
+    return {Half(block), double(has_m ? quant : quant - 16), has_m ? Half(block + 2) : -0.0};
+  }
   const double d = Half(block), none = -0.0;  // leaves every number as it is, -0 too
   const double m = format == "q4_1" ? Half(block + 2) : none;
   const std::uint8_t* q = block + NumberBytes(format);
@@ -63,7 +104,7 @@ void Multiply(const Tensor& x, bool quantized, std::int64_t n, const Tensor* bia
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = bias ? Read(*bias, j) : 0;
       for (std::int64_t l = 0; l < x.row_size(); ++l) {
-        sum += row[std::size_t(l)] * weight(j, l / 32, int(l % 32));
+        sum += row[std::size_t(l)] * weight(j, l);
       }
       y.base<double>()[y.row_offset(i) + j] = sum;
     }
@@ -72,9 +113,10 @@ void Multiply(const Tensor& x, bool quantized, std::int64_t n, const Tensor* bia
 
 void LinearBlocks(const Context&, const Tensor& x, const Tensor& weight, const Tensor* bias,
                   std::string_view input, std::string_view format, const Tensor& y) {
-  Multiply(x, input == "q8", weight.dim(0), bias, y, [&](std::int64_t j, std::int64_t b, int l) {
+  const std::int64_t elements = ElementsOf(format);
+  Multiply(x, input == "q8", weight.dim(0), bias, y, [&](std::int64_t j, std::int64_t l) {
     const auto* row = weight.base<const std::uint8_t>() + weight.row_offset(j);
-    return PartsAt(row + b * BlockBytes(format), format, l).value();
+    return PartsAt(row + l / elements * BlockBytes(format), format, int(l % elements)).value();
   });
 }
 
@@ -88,13 +130,13 @@ std::int64_t PlaceInGroup(std::int64_t row, std::int64_t at, std::string_view fo
 void LinearBlocksPacked(const Context&, const Tensor& x, const Tensor& packed,
                         std::int64_t features, const Tensor* bias, std::string_view format,
                         const Tensor& y) {
-  Multiply(x, true, features, bias, y, [&](std::int64_t j, std::int64_t b, int l) {
-    const auto* group = packed.at<const std::uint8_t>(j / 16, b);
+  Multiply(x, true, features, bias, y, [&](std::int64_t j, std::int64_t l) {
+    const auto* group = packed.at<const std::uint8_t>(j / 16, l / 32);
     std::uint8_t block[34];
     for (std::int64_t i = 0; i < BlockBytes(format); ++i) {
       block[i] = group[PlaceInGroup(j % 16, i, format)];
     }
-    return PartsAt(block, format, l).value();
+    return PartsAt(block, format, int(l % 32)).value();
   });
 }
 
@@ -116,8 +158,9 @@ void DequantizeBlocks(const Context&, const Tensor& weight, std::string_view for
                       const Tensor& x) {
   for (std::int64_t i = 0; i < x.dim(0); ++i) {
     for (std::int64_t l = 0; l < x.dim(1); ++l) {
-      const auto* block = weight.at<const std::uint8_t>(i, l / 32 * BlockBytes(format));
-      *x.at<double>(i, l) = PartsAt(block, format, int(l % 32)).value();
+      const std::int64_t elements = ElementsOf(format), at = l / elements * BlockBytes(format);
+      const auto* block = weight.at<const std::uint8_t>(i, at);
+      *x.at<double>(i, l) = PartsAt(block, format, int(l % elements)).value();
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 
 namespace anyop::optest {
 namespace {
@@ -28,8 +29,31 @@ Array& Blocks(Call& call) {
   return call.array(call.op().contract->param("packed") >= 0 ? "packed" : "weight");
 }
 
+// Formats whose products are not added in integers: what their f16 numbers begin at in a block.
+struct Decoded {
+  std::int64_t block, begin, end;
+};
+std::optional<Decoded> DecodedOf(const Call& call) {
+  const std::string format(call.word("format"));
+  if (format == "q5_0") return Decoded{22, 0, 2};
+  if (format == "q5_1") return Decoded{24, 0, 4};
+  if (format == "q4_K") return Decoded{144, 0, 4};
+  if (format == "q5_K") return Decoded{176, 0, 4};
+  if (format == "q6_K") return Decoded{210, 208, 210};
+  return std::nullopt;
+}
+
 // Random bytes become blocks of moderate f16 numbers.
 void MakeNumbersModerate(Call& call) {
+  if (const auto decoded = DecodedOf(call)) {
+    Array& blocks = call.array("weight");
+    for (std::int64_t i = 0; i < blocks.size(); ++i) {
+      const std::int64_t at = i % decoded->block;
+      if (at < decoded->begin || at >= decoded->end || at % 2 == 0) continue;
+      blocks.Set(i, (int(blocks.Get(i)) & 0x8f) | 0x20);  // 2^-7 to 2^-3, either sign
+    }
+    return;
+  }
   const Layout layout = LayoutOf(call);
   Array& blocks = Blocks(call);
   for (std::int64_t i = 0; i < blocks.size(); ++i) {
@@ -49,7 +73,23 @@ double AbsoluteQuant(const Layout& layout, int byte) {
   if (layout.nibbles) return nibble(byte & 15) | nibble(byte >> 4) << 4;
   return byte < 128 ? byte : std::min(127, 256 - byte);
 }
+Array AbsoluteDecoded(const Call& call) {
+  Call decode("dequantize_blocks");
+  decode.Set("weight", call.array("weight")).Set("format", call.argument("format"));
+  const Array weight = decode.Exact()["x"], &x = call.array("x");
+  Array sums = call.Exact()["y"];
+  const std::int64_t n = weight.dim(0), k = weight.dim(1);
+  for (std::int64_t i = 0; i < sums.size(); ++i) {
+    double sum = call.given("bias") ? std::fabs(call.array("bias").Get(i % n)) : 0;
+    for (std::int64_t l = 0; l < k; ++l) {
+      sum += std::fabs(x.Get(i / n * k + l) * weight.Get(i % n * k + l));
+    }
+    sums.Set(i, sum);
+  }
+  return sums;
+}
 Array AbsoluteTerms(Call call) {
+  if (DecodedOf(call)) return AbsoluteDecoded(call);
   const Layout layout = LayoutOf(call);
   Array& blocks = Blocks(call);
   for (std::int64_t i = 0; i < blocks.size(); ++i) {
@@ -84,7 +124,7 @@ const OpTest kLinearBlocks{
     .sizes = {"rows = 1, n = 100, g = 18", "rows = 16, n = 33, g = 5", "rows = 7, n = 16, g = 1",
               "rows = 130, n = 17, g = 3",  // 130: two runs of quantized rows
               "rows = 9, n = 40, g = 33",   // 33 blocks: two chunks
-              "rows = 3, n = 5, g = 0"},
+              "rows = 3, n = 5, g = 0", "rows = 3, n = 33, s = 2", "rows = 1, n = 40, s = 5"},
     .prepare = MakeNumbersModerate,
 };
 TEST(LinearBlocks, MatchesItsReference) { CheckAll(kLinearBlocks); }
@@ -107,8 +147,9 @@ TEST(PackBlocks, MatchesItsReference) { CheckAll(kPackBlocks); }
 const OpTest kQuantizeBlocks{.op = "quantize_blocks", .sizes = {"n = 100, g = 18"}};
 TEST(QuantizeBlocks, MatchesItsReference) { CheckAll(kQuantizeBlocks); }
 
-const OpTest kDequantizeBlocks{
-    .op = "dequantize_blocks", .sizes = {"n = 100, g = 18"}, .prepare = MakeNumbersModerate};
+const OpTest kDequantizeBlocks{.op = "dequantize_blocks",
+                               .sizes = {"n = 100, g = 18", "n = 30, s = 3"},
+                               .prepare = MakeNumbersModerate};
 TEST(DequantizeBlocks, MatchesItsReference) { CheckAll(kDequantizeBlocks); }
 
 constexpr const char* kFormats[] = {"q4_0", "q4_1", "q8_0"};
@@ -289,6 +330,35 @@ TEST(LinearBlocks, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
 TEST(LinearBlocks, HasStripsOfOneSizeInNamesAndInNumbers) {
   ExpectTheSameBytes<ops::SizeText>(
       [](const auto& s) { return ops::StripsWorkspace<std::decay_t<decltype(s[0])>>(s[0]); });
+}
+
+TEST(LinearBlocks, RefusesSuperblocksOfAWrongSizeAndUnknownFormats) {
+  Call call("linear_blocks");
+  call.Set("x", Array(DType::kF32, {1, 512})).Set("format", "q4_K");
+  call.Set("weight", Array(DType::kU8, {3, 144}));
+  EXPECT_EQ(
+      call.Refusal(),
+      "linear_blocks: weight is u8[3, 144], but must be u8[3, 288] because x is f32[1, 512].");
+  call.Set("x", Array(DType::kF32, {1, 32}));
+  EXPECT_EQ(call.Refusal(),
+            "linear_blocks: the last dimension of x is 32, but must be 256*s, a multiple of 256.");
+  call.Set("x", Array(DType::kF32, {1, 256})).Set("input", "q8");
+  EXPECT_EQ(
+      call.Refusal(),
+      "linear_blocks: no form takes these words and ranks: x is f32[1, 256], weight is u8[3, 144], "
+      "input is 'q8' and format is 'q4_K'. The forms are (x: T[..., 32*g], weight: u8[n, 18*g], "
+      "bias: T[n], input: 'exact' | 'q8', format: 'q4_0'), (x: T[..., 32*g], weight: u8[n, 20*g], "
+      "bias: T[n], input: 'exact' | 'q8', format: 'q4_1'), (x: T[..., 32*g], weight: u8[n, 34*g], "
+      "bias: T[n], input: 'exact' | 'q8', format: 'q8_0'), (x: T[..., 32*g], weight: u8[n, 22*g], "
+      "bias: T[n], input: 'exact', format: 'q5_0'), (x: T[..., 32*g], weight: u8[n, 24*g], bias: "
+      "T[n], input: 'exact', format: 'q5_1'), (x: T[..., 256*s], weight: u8[n, 144*s], bias: T[n], "
+      "input: 'exact', format: 'q4_K'), (x: T[..., 256*s], weight: u8[n, 176*s], bias: T[n], "
+      "input: 'exact', format: 'q5_K') and (x: T[..., 256*s], weight: u8[n, 210*s], bias: T[n], "
+      "input: 'exact', format: 'q6_K').");
+  call.Set("input", "exact").Set("format", "q3_K");
+  EXPECT_EQ(call.Refusal(),
+            "linear_blocks: format is 'q3_K', but must be 'q4_0', 'q4_1', 'q8_0', 'q5_0', 'q5_1', "
+            "'q4_K', 'q5_K' or 'q6_K'. Did you mean 'q4_K'?");
 }
 
 }  // namespace
