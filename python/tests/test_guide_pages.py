@@ -77,6 +77,16 @@ def test_the_code_of_a_page_runs(name: str) -> None:
     subprocess.run([sys.executable, "-c", "\n".join(code)], check=True)
 
 
+def test_the_page_of_compositions_prints_what_its_example_prints() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "composition.py")], capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    shown = re.sub(r"cpu_\w+", "cpu", page("composition.md").split("It prints\n\n```\n")[1])
+    assert shown.startswith(re.sub(r"cpu_\w+", "cpu", done.stdout) + "```")
+    assert done.stdout.splitlines()[0] == done.stdout.splitlines()[2] == "mul_add: cpu_f32"
+
+
 def test_mistakes_of_signatures_have_their_sentences() -> None:
     rows = re.findall(
         r"^\| `([^`]*)` \| (.*) \|$", page("signatures.md").split("## Mistakes")[1], re.M
