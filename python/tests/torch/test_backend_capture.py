@@ -111,6 +111,27 @@ def test_a_size_that_cannot_vary_is_refused() -> None:
         anyop.torch.capture(program, X, dynamic={"z": {0: "rows"}})
 
 
+def test_a_refused_size_is_told_with_the_spelling_that_works() -> None:
+    layer = nn.Linear(16, 5)
+    only = "Linear: input_1 varies, but the program works for input_1 = 16 only"
+    with pytest.raises(ValueError) as caught:
+        anyop.torch.capture(layer, floats(3, 16), dynamic=True)
+    assert str(caught.value).startswith(only)
+    assert str(caught.value).endswith(". Try dynamic={'input': {0: 'input_0'}}.")
+    spelled = eval(str(caught.value).split("dynamic=")[1][:-1])
+    captured = anyop.torch.capture(layer, floats(3, 16), dynamic=spelled)
+    assert captured(floats(7, 16)).shape == (7, 5)
+    with pytest.raises(ValueError, match="fixed sizes, without dynamic"):
+        anyop.torch.capture(layer, floats(3, 16), dynamic={"input": {1: "n"}})
+    for wrong in ([1], 3, {"input": 0}):
+        with pytest.raises(ValueError) as caught:
+            anyop.torch.capture(layer, floats(3, 16), dynamic=wrong)
+        assert str(caught.value).endswith(
+            "but must have a name for each size that varies, by its dimension. "
+            "Try dynamic={'input': {0: 'n'}}, or dynamic=True."
+        )
+
+
 def test_every_size_may_vary() -> None:
     captured = anyop.torch.capture(lambda x, w: torch.softmax(x @ w.t(), -1), X, Y, dynamic=True)
     for n, m in ((4, 2), (7, 5)):

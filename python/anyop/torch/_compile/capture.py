@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -280,14 +280,21 @@ class Capture:
     def check_dynamic(self) -> None:
         """Refuses a program for which a size that is said to vary does not."""
         placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]
-        for i, d, name in self.wanted:
-            size = expression(placeholders[i].meta["val"].shape[d])
-            if not isinstance(size, int):
-                continue
+        sizes = [expression(placeholders[i].meta["val"].shape[d]) for i, d, _ in self.wanted]
+        fixed = [(w, n) for w, n in zip(self.wanted, sizes, strict=True) if isinstance(n, int)]
+        for (_, _, name), size in fixed:
             raise _anyop.InvalidArgument(
                 f"{self.name}: {name} varies, but the program works for {name} = {size} only"
-                f"{self.why_fixed()}. Try a fixed size."
+                f"{self.why_fixed()}. Try {self.spelling({name for (_, _, name), _ in fixed})}."
             )
+
+    def spelling(self, fixed: set[str]) -> str:
+        """`dynamic` as it would be without the sizes that do not vary."""
+        rows: dict[str, dict[int, str]] = {}
+        for i, d, name in self.wanted:
+            if name not in fixed:
+                rows.setdefault(self.names[i], {})[d] = name
+        return f"dynamic={rows}" if rows else "fixed sizes, without dynamic"
 
     def why_fixed(self) -> str:
         equal_first = sorted(self.guards, key=lambda g: not isinstance(g.expr, sympy.Eq))
@@ -373,7 +380,14 @@ def _dynamic_dims(
             )
         rows = [dynamic.get(name) for name in names]
     else:
-        rows = list(dynamic)
+        rows = list(dynamic) if isinstance(dynamic, Iterable) else [dynamic]
+    for row in rows:
+        if row is not None and not isinstance(row, Mapping):
+            spelled = {names[0] if names else "x": {0: "n"}}
+            raise _anyop.InvalidArgument(
+                f"{shown}: dynamic has {row!r}, but must have a name for each size that varies, by "
+                f"its dimension. Try dynamic={spelled}, or dynamic=True."
+            )
     if len(rows) != len(tensors):
         raise _anyop.InvalidArgument(
             f"{shown}: dynamic has {len(rows)} elements, but there are {len(tensors)} tensors: "
