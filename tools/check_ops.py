@@ -362,7 +362,7 @@ class Checker:
         """.flops, .bytes and .means of operators; .when and .workspace of their kernels."""
         assert self.language
         for item in source.objects:
-            fields = {"Op": ("flops", "bytes", "means"), "Kernel": ("when", "workspace")}
+            fields = {"Op": ("flops", "bytes", "means", "prepack"), "Kernel": ("when", "workspace")}
             op = item.name if item.kind == "Op" else self.operator_of(source, item.name)
             signature = self.contracts.get(op or "", {}).get("text")
             for name in fields.get(item.kind, ()) if signature else ():

@@ -111,7 +111,7 @@ PyObject* ParseExpression(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     const std::string text = ToText(args[2], "parse_expression: the text");
     if (field == "when") {
       CompileConditions(*contract, text);
-    } else if (field == "means") {
+    } else if (field == "means" || field == "prepack") {
       ParseCompositions(*contract, text);
     } else {
       const bool has_threads = field == "workspace";

@@ -79,6 +79,40 @@ def test_explain_takes_lists_and_words() -> None:
     assert "activation: 'silu'" in done.output
 
 
+@pytest.mark.parametrize(
+    ("shape", "error"),
+    [
+        ("x=float32[2,8]", "expected a dtype: f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32,"),
+        ("x=f32(2,8)", "expected [ and the dimensions"),
+        ("x=f32", "expected [ and the dimensions"),
+        ("x=f32[2,8", "expected ]"),
+        ("x=f32[n,8]", "expected a number: a call has sizes, not their names"),
+    ],
+)
+def test_explain_reads_shapes_as_graphs_do(shape: str, error: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "anyop", "explain", "rms_norm", "--shape", shape],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert error in done.stderr
+    if "n" not in shape:
+        with pytest.raises(anyop.InvalidArgument, match=re.escape(error)):
+            anyop.graph(lambda x: anyop.rms_norm(x), shape.partition("=")[2])
+
+
+@pytest.mark.parametrize(
+    "words", [["docs", "/proc/x"], ["run", "--record", "/proc/x", "--", "true"], ["new", "my_ops"]]
+)
+def test_an_unwritable_folder_is_one_line(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "anyop", *words], capture_output=True, text=True, cwd="/proc",
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
 def test_explain_points_at_bad_options() -> None:
     result = run("explain", "rms_norm", "--set", "eps")
     assert result.exit_code == 2

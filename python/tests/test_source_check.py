@@ -32,6 +32,9 @@ def operator(tmp_path: Path) -> Path:
 
 # (file, what is there, what the author wrote instead, what the caret is under, the sentence)
 MISTAKES = [
+    (CC, '.kernels = kKernels', '.prepack = "y = add(x, gate",\n    .kernels = kKernels',
+     '",',
+     "expected ')'."),
     (CC, 'T[..., d], gate', 'T[..., d, gate',
      ': T[..., d], b',
      'expected , or ] after a dimension.'),

@@ -437,5 +437,11 @@ TEST(Find, NamesTheNearestOperator) {
   EXPECT_EQ(code, ANYOP_NOT_AVAILABLE);
 }
 
+TEST(Composition, AnErrorOfAStatementNamesTheCompositionThatCalledIt) {
+  EXPECT_EQ(ErrorOf([] { Call("testing.scaled_sum", Counting({4}), Counting({4}), 1e31).run(); }),
+            "testing.scale: s < 1e30 must hold, but s is 1e+31.\n"
+            "  in .means of testing.scaled_sum, which calls scale");
+}
+
 }  // namespace
 }  // namespace anyop

@@ -63,7 +63,7 @@ TEST(CheckMode, FindsReadsOutsideOfAnArgument) {
           Report("read-outside"));
 }
 
-TEST(CheckMode, FindsReadsInThreadsOfThePool) {
+TEST(CheckMode, FindsReadsInAnyThread) {
   const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
   std::string found;
   std::thread([&] { found = Defect(x, "read", y); }).join();

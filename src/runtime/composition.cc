@@ -28,7 +28,7 @@ class CompositionParser {
  private:
   [[noreturn]] void FailHere(const char* what) {
     Fail(ANYOP_INVALID_ARGUMENT,
-         contract_.name + ": .means: " + PointAt(text_, SignatureError{what, at_}));
+         "a composition of " + contract_.name + ", " + PointAt(text_, SignatureError{what, at_}));
   }
   void SkipSpace() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -192,7 +192,8 @@ std::vector<Composition> ParseCompositions(Contract& contract, std::string_view 
     begin = end + 1;
   }
   if (all.size() > 1 && all.size() != contract.forms.size()) {
-    Fail(ANYOP_INVALID_ARGUMENT, contract.name + ": .means has " + std::to_string(all.size()) +
+    Fail(ANYOP_INVALID_ARGUMENT, "a composition of " + contract.name + " has " +
+                                     std::to_string(all.size()) +
                                      " lines, but must have one, or one for each of the " +
                                      std::to_string(contract.forms.size()) + " forms.");
   }

@@ -148,16 +148,39 @@ class OperatorReader {
                                      op_->contract->text);
   }
 
+  // f(), whose errors begin with the field that they are about.
+  template <class F>
+  static auto Naming(const std::string& field, F&& f) {
+    try {
+      return f();
+    } catch (const Error& e) {
+      throw Error(e.code, field + ": " + e.what());
+    }
+  }
+
   void CompileExpressions() {
     Contract& c = *op_->contract;
-    if (*op_->data->flops) op_->flops = CompileExpression(c, op_->data->flops);
-    if (*op_->data->bytes) op_->bytes = CompileExpression(c, op_->data->bytes);
-    if (*op_->data->means) op_->compositions = ParseCompositions(c, op_->data->means);
+    const anyop_op& d = *op_->data;
+    if (*d.flops) op_->flops = Naming(".flops", [&] { return CompileExpression(c, d.flops); });
+    if (*d.bytes) op_->bytes = Naming(".bytes", [&] { return CompileExpression(c, d.bytes); });
+    if (*d.means) {
+      op_->compositions = Naming(".means", [&] { return ParseCompositions(c, d.means); });
+    }
+    if (*d.prepack) {  // in a contract of its own: what it uses is no part of a plan's key
+      const auto own = ParseContract(d.signature);
+      Naming(".prepack", [&] { return ParseCompositions(*own, d.prepack); });
+    }
     for (OperatorKernel& k : op_->kernels) {
+      const std::string of = " of kernel " + k.name;
       if (!k.is_built) continue;
-      if (*k.data.when) k.when = CompileConditions(c, k.data.when);
-      if (*k.data.workspace)
-        k.workspace = CompileExpression(c, k.data.workspace, ThreadsName::kKnown);
+      if (*k.data.when) {
+        k.when = Naming(".when" + of, [&] { return CompileConditions(c, k.data.when); });
+      }
+      if (*k.data.workspace) {
+        k.workspace = Naming(".workspace" + of, [&] {
+          return CompileExpression(c, k.data.workspace, ThreadsName::kKnown);
+        });
+      }
     }
   }
 

@@ -229,15 +229,34 @@ TEST(Library, AChecksParametersMustFitTheSignature) {
   EXPECT_EQ(RegisterError(library, "a.so"), "handmade.unchecked in a.so: the check of data" + rest);
 }
 
-TEST(Library, ABadSignatureOrExpressionNamesTheFile) {
+TEST(Library, ABadSignatureNamesTheFile) {
   const HandMade bad("bad(x: f32[n) -> (y: f32[n])");
   EXPECT_EQ(RegisterError(bad, "a.so").substr(0, 6), "a.so: ");
+}
+
+TEST(Library, ABadExpressionNamesFileKernelAndField) {
+  const auto first_line = [](const HandMade& library) {
+    const std::string text = RegisterError(library, "a.so");
+    return text.substr(0, text.find(','));
+  };
   HandMade when("when(x: f32[n]) -> (y: f32[n])");
   when.kernel.when = "m % 2 == 0 and";
-  EXPECT_EQ(RegisterError(when, "a.so").substr(0, 6), "a.so: ");
+  when.kernel.name = "cpu_f32";
+  EXPECT_EQ(first_line(when), "a.so: .when of kernel cpu_f32: an expression of when");
+  HandMade workspace("workspace(x: f32[n]) -> (y: f32[n])");
+  workspace.kernel.workspace = "4 * m";
+  workspace.kernel.name = "cpu_f32";
+  EXPECT_EQ(first_line(workspace),
+            "a.so: .workspace of kernel cpu_f32: an expression of workspace");
+  HandMade flops("flops(x: f32[n]) -> (y: f32[n])");
+  flops.op.flops = "2 *";
+  EXPECT_EQ(first_line(flops), "a.so: .flops: an expression of flops");
   HandMade means("means(x: f32[n]) -> (y: f32[n])");
   means.op.means = "y = scale(x";
-  EXPECT_NE(RegisterError(means, "a.so").find(".means"), std::string::npos);
+  EXPECT_EQ(first_line(means), "a.so: .means: a composition of means");
+  HandMade prepack("prepack(x: f32[n]) -> (y: f32[n])");
+  prepack.op.prepack = "y = scale(x";
+  EXPECT_EQ(first_line(prepack), "a.so: .prepack: a composition of prepack");
 }
 
 TEST(Info, ShowsContractAndKernels) {

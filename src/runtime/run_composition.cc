@@ -40,7 +40,14 @@ class CompositionRun {
 
   void Run() {
     for (int r = 0; r < op_.n_results; ++r) PlaceResult(r);
-    for (const Statement& s : composition_.statements) RunStatement(s);
+    for (const Statement& s : composition_.statements) {
+      try {
+        RunStatement(s);
+      } catch (const Error& e) {
+        throw Error(e.code, std::string(e.what()) + "\n  in .means of " + op_.display_name() +
+                                ", which calls " + s.op);
+      }
+    }
     for (int r = 0; r < op_.n_results; ++r) {
       const anyop_value& given = frame_[op_.n_params + r];
       const anyop_value& computed = results_[std::size_t(r)];

@@ -136,9 +136,13 @@ class CallParser : public parse::Lexer {
     if (Eat("[")) return ParseList(i);
     if (const int d = FindDType(PeekName()); d >= 0) {
       at += PeekName().size();
-      return Peek() == '[' ? call_.SetTensor(i, anyop::DType(d), ParseShape())
-                           : call_.SetDType(i, anyop::DType(d));
+      const bool is_dtype =
+          !is_result && contract_.forms[0].params[std::size_t(i)].kind == ParamKind::kDType;
+      return is_dtype ? call_.SetDType(i, anyop::DType(d))
+                      : call_.SetTensor(i, anyop::DType(d), ParseShape());
     }
+    const bool is_tensor = is_result || IsTensor(contract_.forms[0].params[std::size_t(i)].kind);
+    if (is_tensor) parse::Fail(parse::kNoDType, at);
     const bool is_float =
         !is_result && contract_.forms[0].params[std::size_t(i)].kind == ParamKind::kFloat;
     const parse::Literal n = Number();
@@ -146,14 +150,16 @@ class CallParser : public parse::Lexer {
   }
   Shape ParseShape() {
     Shape shape;
-    Need("[", "expected a shape");
+    Need("[", "expected [ and the dimensions");
     if (Eat("]")) return shape;
     if (Eat("...")) {
       Need("]", "expected ]");
       return UnknownRank();
     }
-    do shape.push_back(Eat("?") ? -1 : Number().i);
-    while (Eat(","));
+    do {
+      if (!PeekName().empty()) FailHere("expected a number: a call has sizes, not their names");
+      shape.push_back(Eat("?") ? -1 : Number().i);
+    } while (Eat(","));
     Need("]", "expected ]");
     return shape;
   }

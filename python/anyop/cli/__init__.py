@@ -98,9 +98,14 @@ def load_libraries() -> None:
 
 
 def main() -> None:
-    """The entry point: errors of anyop end with their text and status 1."""
+    """The entry point: errors of anyop and of files end with their text and status 1."""
     try:
         app()
+    except OSError as error:
+        if error.filename is None:
+            raise
+        click.secho(f"{error.filename}: {error.strerror}.", fg="red", err=True)
+        sys.exit(1)
     except Exception as error:
         import anyop
 
