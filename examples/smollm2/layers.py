@@ -10,7 +10,7 @@ import anyop
 import numpy as np
 
 from .hosts import Host
-from .weights import ModelFile, ModelFileError
+from .weights import DECODED, PACKED, ModelFile, ModelFileError
 
 Array = Any  # of the host: numpy.ndarray or torch.Tensor
 
@@ -20,7 +20,8 @@ QUANTIZED = {"q4": ("bf16", False), "q4-rows": ("bf16", True)}
 
 @dataclass
 class Linear:
-    """y = x weight^T. format: of the file's blocks, multiplied in integers; "": numbers."""
+    """y = x weight^T. format: of the file's blocks, "": numbers. Blocks of PACKED are multiplied in
+    integers, others are decoded."""
 
     packed: Array  # or rows of blocks as the file has them
     features: int
@@ -31,7 +32,8 @@ class Linear:
         if not self.format:
             return ops.linear_packed(x, self.packed, self.features, out=out)
         if self.in_rows:
-            return ops.linear_blocks(x, self.packed, None, "q8", self.format, out=out)
+            how = "q8" if self.format in PACKED else "exact"
+            return ops.linear_blocks(x, self.packed, None, how, self.format, out=out)
         return ops.linear_blocks_packed(x, self.packed, self.features, None, self.format, out=out)
 
 
@@ -60,21 +62,26 @@ class Arranged:
 
     def linear(self, *names: str) -> Linear:
         """Several weights become one, above each other."""
-        if self.quantized:
+        if self.quantized and self._is_of_one_format(names):
             return self._blocks(names)
         w = self.file.tensors
         weight = self.host.tensor(np.concatenate([w[n] for n in names]), self.dtype)
         return Linear(anyop.pack_weight(weight), len(weight))
 
-    def _blocks(self, names: tuple[str, ...]) -> Linear:
+    def _is_of_one_format(self, names: tuple[str, ...]) -> bool:
+        """Weights of several formats that become one are numbers instead."""
         found = [self.file.blocks.get(name) for name in names]
-        formats = {b.format for b in found if b is not None}
-        if None in found or len(formats) != 1:
+        if None in found:
             raise ModelFileError(
-                f"{', '.join(names)}: must be in blocks of one of the formats q4_0, q4_1 and q8_0 "
-                "to be used as they are. Try dtype bf16."
+                f"{', '.join(names)}: must be in blocks of one of the formats "
+                f"{', '.join(PACKED + DECODED)} to be used as they are. Try dtype bf16."
             )
-        rows = self.host.tensor(np.concatenate([b.rows for b in found if b is not None]))
-        kind = formats.pop()
-        packed = rows if self.in_rows else anyop.pack_blocks(rows, kind)
-        return Linear(packed, len(rows), kind, self.in_rows)
+        return len({b.format for b in found if b is not None}) == 1
+
+    def _blocks(self, names: tuple[str, ...]) -> Linear:
+        found = [self.file.blocks[name] for name in names]
+        kind = found[0].format
+        rows = self.host.tensor(np.concatenate([b.rows for b in found]))
+        in_rows = self.in_rows or kind in DECODED
+        packed = rows if in_rows else anyop.pack_blocks(rows, kind)
+        return Linear(packed, len(rows), kind, in_rows)

