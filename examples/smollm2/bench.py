@@ -81,6 +81,12 @@ def _ours(
         from .jax_model import JaxModel
 
         yield name, _maker(JaxModel, file, weights)
+    if weights in BYTES and name == "mindspore":
+        yield name, _maker(Model, file, weights, host="mindspore")
+    if weights in BYTES and name == "mindspore-graph":
+        from .mindspore_model import MindSporeModel
+
+        yield name, _maker(MindSporeModel, file, weights)
     if weights in BYTES and name == "program":
         yield name, _maker(ProgramModel, file, weights, folder / f"{weights}.anyop")
     if weights in BYTES and name == "torch-compiled":
@@ -128,14 +134,15 @@ def _needs(*modules: str) -> str:
     return ""
 
 
-TORCH, JAX = _needs("torch"), _needs("jax")
+TORCH, JAX, MINDSPORE = _needs("torch"), _needs("jax"), _needs("mindspore")
 bench = ModelBench(
     title="SmolLM2-135M",
     prompt=prompt,
     weights={"f32": "", "bf16": "", "q8_0": "", "q4_1": "", "q4_0": ""},
     ours={
         "captured": "", "eager": "", "torch-eager": TORCH, "torch-captured": TORCH,
-        "torch-compiled": TORCH, "backend": TORCH, "jax": JAX, "program": "",
+        "torch-compiled": TORCH, "backend": TORCH, "jax": JAX, "mindspore": MINDSPORE,
+        "mindspore-graph": MINDSPORE, "program": "",
     },
     opponents={
         "numpy": "", "torch": TORCH, "inductor": TORCH, "autotune": TORCH,

@@ -196,7 +196,9 @@ def prefill(model: Any, prompt: Sequence[int]) -> float:
 
 
 def _computed(logits: Any) -> Any:
-    """The logits, once they are there: a call with JAX arrays may return before."""
+    """The logits, once they are there: calls of JAX and of MindSpore may return before."""
+    if hasattr(logits, "asnumpy"):
+        return logits.asnumpy()
     return logits.block_until_ready() if hasattr(logits, "block_until_ready") else logits
 
 

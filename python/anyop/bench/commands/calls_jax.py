@@ -14,7 +14,7 @@ from anyop.bench.commands.interleave import EACH, Row, chain, interleave
 CHAIN = 100
 
 
-def measure(calls: int = 500) -> list[Row]:
+def measure(calls: int = 100, rounds: int = 200) -> list[Row]:
     """Minimum over interleaved rounds, arrays of 4 floats; each call is waited for."""
     ours, theirs = anyop.ops.anyop.add, jnp.add
     names: dict[str, Any] = {
@@ -43,6 +43,7 @@ def measure(calls: int = 500) -> list[Row]:
         [(what, f"{function}(a, b).block_until_ready()", to) for what, function, to in rows],
         names,
         calls,
+        rounds,
     )
     one, whole = made[-2].ns, made[-1].ns
     return [*made, Row(EACH, round((whole - one) / (CHAIN - 1), 1), "", None)]

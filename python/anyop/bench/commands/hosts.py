@@ -55,11 +55,11 @@ HOSTS = (
     Host("JAX jit, each of a chain of 100", "jax", EACH),
     Host(
         "MindSpore PyNative", "mindspore", "anyop.add(a, b), MindSpore's tensors",
-        "mindspore.ops.add(a, b)",
+        "mindspore.ops.add(a, b)", "mindspore",
     ),
     Host(
         "MindSpore graph, 20 calls", "mindspore", "mindspore.jit of 20 anyop.add",
-        "mindspore.jit of 20 mindspore.ops.add",
+        "mindspore.jit of 20 mindspore.ops.add", "mindspore-graph",
     ),
 )  # fmt: skip
 WIDTH = 110

@@ -36,14 +36,16 @@ Statement = tuple[str, str, str]
 
 
 def interleave(
-    statements: Sequence[Statement], names: dict[str, Any], calls: int = CALLS
+    statements: Sequence[Statement], names: dict[str, Any], calls: int = CALLS, rounds: int = ROUNDS
 ) -> list[Row]:
-    """Minimum over rounds; the loop's own time is taken off."""
+    """Minimum over rounds; the loop's own time is taken off. calls: of a round, some 2 ms at most,
+    since on a busy machine what takes longer never has its core to itself.
+    """
     timers = {what: timeit.Timer(code, globals=names) for what, code, _ in statements}
     loop = timeit.Timer("None")
     best = dict.fromkeys(timers, float("inf"))
     empty = float("inf")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         empty = min(empty, loop.timeit(calls))
         for what, timer in timers.items():
             best[what] = min(best[what], timer.timeit(calls))
