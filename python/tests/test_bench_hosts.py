@@ -19,10 +19,15 @@ MODEL = """
 import os
 from anyop.bench import ModelBench, Way
 
-class Counts:
+class Elsewhere:
     def __init__(self, seconds, step=1):
         self.seconds, self.step = seconds, step
 
+    def decode(self, prompt, ids):
+        cores = len(os.sched_getaffinity(0))
+        return [cores * self.seconds] * len(ids), [(i + self.step) % 64 for i in ids]
+
+class Counts(Elsewhere):
     def reset(self):
         pass
 
@@ -31,14 +36,11 @@ class Counts:
         logits[(int(ids[-1]) + self.step) % 64] = 1.0
         return [logits]
 
-    def decode(self, prompt, ids):
-        cores = len(os.sched_getaffinity(0))
-        return [cores * self.seconds] * len(ids), [(i + self.step) % 64 for i in ids]
-
 def ways(asked):
     for weights in asked.weights:
         for how in asked.ours:
-            yield Way("anyop", how, weights, Counts(0.5))
+            model = Elsewhere(0.5) if how == "program" else Counts(0.5)
+            yield Way("anyop", how, weights, model)
         for name in asked.opponents:
             yield Way(name, "", weights, Counts(1.5, 2 if weights == "bf16" else 1))
 

@@ -2,7 +2,7 @@
 """Ways to run one model, timed in turns: a step of one token, and a prompt at once.
 
 The folder of a model has a bench.py that defines `bench`, a ModelBench. All ways decode the same
-tokens (those that the first one finds likeliest), so that all do the same work.
+tokens (those that the first one of this process finds likeliest), so that all do the same work.
 """
 
 from __future__ import annotations
@@ -230,7 +230,8 @@ def measure(
     made = [_Timed(way, n) for way in ways for n in plan.threads]
     try:
         set_threads(max(plan.threads))
-        ids = greedy(ways[0].model, prompt, plan.steps)
+        first = next(way for way in ways if hasattr(way.model, "forward"))
+        ids = greedy(first.model, prompt, plan.steps)
         turns = [(turn, timed) for turn in range(plan.rounds) for timed in made]
         for turn, timed in progress(turns):
             way = timed.way
