@@ -160,3 +160,14 @@ def test_every_way_decodes_the_tokens_that_the_first_one_finds(folder: Path) -> 
     assert seen == [[4, 8, 16, 32, 64, 31, 62, 27]]  # sums of all before, modulo 97
     assert rows[0].bound_us == pytest.approx(1.0)  # 1000 bytes at 1 GB/s
     assert rows[0].ratio("other") is not None and np.isfinite(rows[0].ratio("other") or 0)
+
+
+def test_a_way_that_only_decodes_is_not_alone() -> None:
+    bench = models.ModelBench("", lambda: [1], {}, {}, {}, (), lambda asked: iter(()))
+    way = models.Way("anyop", "program", "f32", object())
+    with pytest.raises(anyop.InvalidArgument) as caught:
+        models.measure(bench, [way], models.Plan([1]), {})
+    assert str(caught.value) == (
+        "bench: program only decodes tokens that it is given, but one way must choose them. Try "
+        "one more, such as --ours captured."
+    )

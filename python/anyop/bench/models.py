@@ -230,8 +230,7 @@ def measure(
     made = [_Timed(way, n) for way in ways for n in plan.threads]
     try:
         set_threads(max(plan.threads))
-        first = next(way for way in ways if hasattr(way.model, "forward"))
-        ids = greedy(first.model, prompt, plan.steps)
+        ids = greedy(_first_here(ways), prompt, plan.steps)
         turns = [(turn, timed) for turn in range(plan.rounds) for timed in made]
         for turn, timed in progress(turns):
             way = timed.way
@@ -244,6 +243,17 @@ def measure(
     phases = [DECODE, PREFILL] if plan.prefill else [DECODE]
     ours = [t for t in made if t.way.label == OURS]
     return [_row(bench.title, t, made, phase, ceilings) for phase in phases for t in ours]
+
+
+def _first_here(ways: Sequence[Way]) -> Any:
+    """The model that chooses the tokens: one in another process only decodes what it is given."""
+    for way in ways:
+        if hasattr(way.model, "forward"):
+            return way.model
+    raise anyop.InvalidArgument(
+        f"bench: {', '.join(way.how for way in ways)} only decodes tokens that it is given, but "
+        "one way must choose them. Try one more, such as --ours captured."
+    )
 
 
 def sizes_of(phase: str, weights: str, how: str) -> str:
