@@ -91,6 +91,13 @@ def _ours(
         yield name, _maker(ProgramModel, file, weights, folder / f"{weights}.anyop")
     if weights in BYTES and name == "torch-compiled":
         yield name, _maker(Model, file, weights, host="torch", compiled=True)
+    if name == "mindspore":
+        for dtype, how in stored:
+            yield name + how, _maker(Model, file, dtype, host="mindspore")
+    if weights in BYTES and name == "mindspore-graph":
+        from .mindspore_model import MindSporeModel
+
+        yield name, _maker(MindSporeModel, file, weights)
     if weights in BYTES and name == "backend":
         from . import torch_opponents
 

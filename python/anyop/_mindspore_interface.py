@@ -24,6 +24,12 @@ KERNEL_INPUTS = {
         "GetFloat2DVecInput", "GetInputTypeId", "GetInputTensorLayout",
     )
 }  # fmt: skip
+# Of MindSpore 2.10, with any plug-in at all.
+VIEWS = (
+    "While a plug-in is named, MindSpore's own operators read views in PyNative as if they had no "
+    "gaps (x[:, 0] * 2 is wrong); those that the plug-in serves, graphs and anyop's operators are "
+    "right. Try x[:, 0].contiguous() there."
+)
 _VIRTUAL = re.compile(r"virtual [^;{}]*?(\w+)\([^()]*\) = 0;")
 
 

@@ -19,4 +19,5 @@ def command(framework: str) -> None:
             f"{why}, but the plug-in is built for the interface of MindSpore 2.10. Try that "
             "MindSpore, or an anyop that is built for yours."
         )
+    click.echo(interface.VIEWS, err=True)
     click.echo(str(interface.PLUGIN))

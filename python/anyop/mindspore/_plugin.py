@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import mindspore
@@ -38,6 +39,8 @@ def use_plugin() -> None:
             "one alone. Try the call right after the import of mindspore, or "
             f"export {VARIABLE}=$(anyop plugin mindspore)."
         )
+    if not named:
+        warnings.warn(f"use_plugin: {interface.VIEWS}", RuntimeWarning, stacklevel=2)
     os.environ[VARIABLE] = str(interface.PLUGIN)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ if found and found.origin:  # this folder is called so too
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "hosting"))
     import anyop.mindspore
 
-    anyop.mindspore.use_plugin()  # before any operator runs, here where test files are read
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        anyop.mindspore.use_plugin()  # before any operator runs, here where test files are read
 
 
 @pytest.fixture(autouse=True)

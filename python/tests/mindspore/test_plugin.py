@@ -339,7 +339,8 @@ def test_what_a_row_refuses(call: Callable[[], Any], text: str) -> None:
 
 def test_the_command_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(app, ["plugin", "mindspore"])
-    assert done.output.strip() == str(interface.PLUGIN) and interface.PLUGIN.exists()
+    assert done.stdout.strip() == str(interface.PLUGIN) and interface.PLUGIN.exists()
+    assert done.stderr.strip() == interface.VIEWS
     monkeypatch.setattr(interface, "difference", lambda mirrored: "function 3 is another")
     done = CliRunner().invoke(app, ["plugin", "mindspore"])
     assert done.exit_code == 1
@@ -347,6 +348,17 @@ def test_the_command_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
         "Error: function 3 is another, but the plug-in is built for the interface of MindSpore "
         "2.10. Try that MindSpore, or an anyop that is built for yours.\n"
     )
+
+
+def test_what_is_said_of_views_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = Tensor(X)[:, 1]
+    assert not np.array_equal((column * 2).asnumpy(), X[:, 1] * 2)  # else VIEWS can go
+    np.testing.assert_array_equal((column.contiguous() * 2).asnumpy(), X[:, 1] * 2)
+    np.testing.assert_array_equal(anyop.gelu(column).asnumpy(), anyop.gelu(X[:, 1].copy()))
+    monkeypatch.delenv("MS_OP_PLUGIN_PATH")
+    with pytest.warns(RuntimeWarning) as warned:
+        anyop.mindspore.use_plugin()
+    assert str(warned[0].message) == f"use_plugin: {interface.VIEWS}"
 
 
 def test_a_plugin_that_is_named_too_late(monkeypatch: pytest.MonkeyPatch) -> None:

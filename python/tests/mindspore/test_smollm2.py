@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from examples.smollm2.generate import Sampling, tokens  # noqa: E402
 from examples.smollm2.mindspore_model import MindSporeModel  # noqa: E402
+from examples.smollm2.mindspore_own import OwnModel  # noqa: E402
 from examples.smollm2.model import Model  # noqa: E402
 from examples.smollm2.weights import Config, ModelFile  # noqa: E402
 
@@ -50,3 +51,11 @@ def test_tokens_are_those_of_numpy() -> None:
         found[name] = list(tokens(model, prompt, 12, Sampling(), file.end_ids))
     assert len(set(found["numpy"])) > 3
     assert found["pynative"] == found["numpy"] and found["graph"] == found["numpy"]
+
+
+def test_the_opponent_is_the_same_model() -> None:
+    file, prompt = small_file(), [5, 17, 60]
+    ours, own = Model(file, "f32"), OwnModel(file, 64, compiled=True)
+    assert list(tokens(own, prompt, 8, Sampling(), file.end_ids)) == list(
+        tokens(ours, prompt, 8, Sampling(), file.end_ids)
+    )
