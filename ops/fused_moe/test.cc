@@ -132,8 +132,8 @@ TEST(FusedMoe, IsExactWhereEveryStepIs) {
 }
 
 TEST(FusedMoe, TakesMorePairsThanItComputesAtATime) {
-  ExpectExact(Layer(DType::kF32, 4500, 3, 2, 2, 1));
-  ExpectExact(Layer(DType::kBF16, 1500, 3, 2, 5, 4));
+  ExpectExact(Layer(DType::kF32, 4500, 7, 4, 2, 1));
+  ExpectExact(Layer(DType::kBF16, 1500, 7, 4, 5, 4));
 }
 
 TEST(FusedMoe, RoundsBetweenTheProducts) {
