@@ -187,6 +187,13 @@ def test_dual_tensors_go_through_the_dispatcher(dispatched: list[Any]) -> None:
     assert len(dispatched) == 1
 
 
+def test_a_graph_runs_while_the_profiler_is_on() -> None:
+    weight = ones(8)
+    with torch.profiler.profile():
+        graph = anyop.graph(lambda x: anyop.rms_norm(anyop.add(x, x), weight), "f32[n, 8]")
+        assert torch.equal(graph(ones(2, 8)), anyop.rms_norm(ones(2, 8) * 2, weight))
+
+
 def test_the_profiler_sees_the_operator() -> None:
     with torch.profiler.profile() as profile:
         anyop.add(ones(), ones())
