@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 CODE = """
 import ctypes
@@ -84,3 +85,21 @@ def test_data_that_make_no_sense_are_refused_before_anything_is_written() -> Non
 def test_nothing_is_checked_otherwise() -> None:
     assert run("0") == ["fine", "fine"]
     assert run("0", DATA) == ["fine"] * 6
+
+
+def test_the_built_in_operators_are_sound(tmp_path: Path) -> None:
+    """Generated calls of each, deeply checked: a finding would be a file."""
+    code = (
+        "from anyop import _anyop\n"
+        "from anyop.cli import build_worker\n"
+        # Its reference cannot tell a float cache of the key's dtype, which takes no scale.
+        "names = sorted({*_anyop.functions()} - {'anyop.reshape_and_cache'})\n"
+        "print(build_worker.generate(names))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "ANYOP_CHECK": "deep", "ANYOP_RECORD": str(tmp_path),
+             "ANYOP_RECORD_CALLS": "1", "ANYOP_LOG": "none"},
+    )  # fmt: skip
+    assert int(done.stdout) > 800
+    assert len(list(tmp_path.iterdir())) == 1, sorted(p.name for p in tmp_path.iterdir())

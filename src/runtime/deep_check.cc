@@ -21,9 +21,10 @@ namespace {
 
 // Above this many elements of all results, a reference in plain loops would take minutes.
 constexpr std::int64_t kMostElements = 1 << 22;
-// A kernel may round as it likes within this: units in the last place of the result's dtype at the
-// exact value, and of f32 at the largest one of the result (sums that cancel).
-constexpr double kUnits = 16, kUnitsOfLargest = 256;
+// A kernel may round as it likes within the sum of these: units in the last place of the result's
+// dtype at the exact value; for sums that cancel, units of the result's largest element (of its
+// dtype, for kernels that multiply in it; of f32) and of the largest input.
+constexpr double kUnits = 16, kUnitsOfLargest = 2, kF32UnitsOfLargest = 256, kF32UnitsOfInput = 32;
 
 bool IsFloat(const DLTensor& t) {
   return t.dtype.code == 2 || t.dtype.code == 4 || t.dtype.code > 6;
@@ -125,8 +126,10 @@ DeepCheck::DeepCheck(const Operator& op, const Plan& plan, const anyop_value* fr
     ForTensors(frame[i], [&](const DLTensor& t) {
       if (!IsFloat(t)) return;
       const Values values = Elements(t);
-      inputs_are_finite_ &=
-          std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+      for (const double x : values) {
+        inputs_are_finite_ &= std::isfinite(x);
+        if (std::isfinite(x)) largest_input_ = std::max(largest_input_, std::fabs(x));
+      }
     });
   }
   std::int64_t elements = 0;
@@ -194,6 +197,9 @@ void DeepCheck::CompareOne(int index, const DLTensor& got) const {
   double largest = 0;
   for (const double x : exact)
     largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
+  const double of_sums =
+      kUnitsOfLargest * Ulp(dtype, largest) +
+      0x1p-24 * (kF32UnitsOfLargest * largest + kF32UnitsOfInput * largest_input_);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::string element = "element " + std::to_string(i) + " of " + name + ", ";
     if (std::isnan(values[i]) && inputs_are_finite_ && !(has_exact && std::isnan(exact[i]))) {
@@ -202,7 +208,7 @@ void DeepCheck::CompareOne(int index, const DLTensor& got) const {
     }
     if (!has_exact || !std::isfinite(exact[i]) || !std::isfinite(values[i])) continue;
     const double error = std::fabs(values[i] - exact[i]), ulp = Ulp(dtype, exact[i]);
-    if (error <= kUnits * ulp + kUnitsOfLargest * 0x1p-24 * largest) continue;
+    if (error <= kUnits * ulp + of_sums) continue;
     throw Finding("inaccurate", "wrote " + ShowNumber(values[i]) + " into " + element +
                                     "where the reference in double has " + ShowNumber(exact[i]) +
                                     ": " + ShowNumber(std::round(error / ulp)) +

@@ -27,6 +27,7 @@ class DeepCheck {
   const Operator& op_;
   const Plan& plan_;
   bool inputs_are_finite_ = true;
+  double largest_input_ = 0;
   bool has_reference_ = false;
   std::vector<Values> exact_;  // by place in the frame: results and `mut` arguments
 };
