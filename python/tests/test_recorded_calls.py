@@ -169,6 +169,16 @@ def test_a_profile_is_a_table_for_people() -> None:
     assert done.stdout == "The program called no operator of anyop.\n"
 
 
+@pytest.mark.parametrize("name", ["run", "profile"])
+def test_options_behind_the_command_are_the_programs(name: str) -> None:
+    program = "import sys; print(sys.argv[1:])"
+    for dashes in (["--"], []):
+        done = anyop_command(name, *dashes, sys.executable, "-c", program, "--check", "-h")
+        assert done.stdout.startswith("['--check', '-h']\n")
+    done = anyop_command(name, "--recrod", "x", "--", "true", status=2)
+    assert "--recrod" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -143,8 +143,11 @@ def run(model: Path, ids: list[int], options: list[str]) -> Iterator[int | dict[
         if name != "anyop" and Path(file).suffix == ".so":
             command += ["--library", file]
     process = subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        encoding="utf-8", errors="replace",  # messages name files, which may be any bytes
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",  # messages name files, which may be any bytes
     )
     assert process.stdout and process.stderr
     try:

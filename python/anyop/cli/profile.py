@@ -17,7 +17,7 @@ WIDTH_IN_PIPES = 120
 _TYPE = re.compile(r"\b(?:f|bf|i|u)[0-9a-z]+\[[^\]]*\]|\bbool\[[^\]]*\]")
 
 
-@click.command("profile", context_settings={"ignore_unknown_options": True})
+@click.command("profile", context_settings={"allow_interspersed_args": False})
 @click.argument("command_line", metavar="-- COMMAND...", nargs=-1, required=True,
                 type=click.UNPROCESSED)  # fmt: skip
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.json",

@@ -9,7 +9,7 @@ import click
 from anyop.cli.launch import launch, new_folder
 
 
-@click.command("run", context_settings={"ignore_unknown_options": True})
+@click.command("run", context_settings={"allow_interspersed_args": False})
 @click.argument("command_line", metavar="-- COMMAND...", nargs=-1, required=True,
                 type=click.UNPROCESSED)  # fmt: skip
 @click.option("--record", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
