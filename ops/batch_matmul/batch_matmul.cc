@@ -16,6 +16,11 @@
 
 namespace anyop::ops {
 
+// Those of batch_matmul_backward.cc too.
+ANYOP_MULTIPLY_BATCH(PairMath<float>);
+ANYOP_MULTIPLY_BATCH(PairMath<F16>);
+ANYOP_MULTIPLY_BATCH(SplitMath);
+
 extern const Kernel batch_matmul_avx512_dot [[gnu::weak]];
 extern const Kernel batch_matmul_avx512_split [[gnu::weak]];
 extern const Kernel batch_matmul_avx512_f32 [[gnu::weak]];

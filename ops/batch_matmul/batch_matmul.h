@@ -86,8 +86,8 @@ template <class M>
 
 // z = x y for batches of matrices. Small products run whole, several at once.
 template <class M>
-inline void MultiplyBatch(const Context& ctx, Form form, const Tensor& x, const Tensor& y,
-                          const Tensor& z) {
+void MultiplyBatch(const Context& ctx, Form form, const Tensor& x, const Tensor& y,
+                   const Tensor& z) {
   if (z.size() == 0) return;
   const std::int64_t batch = z.dim(0), k = form == Form::kTN ? x.dim(1) : x.dim(2);
   const std::int64_t work = z.dim(1) * z.dim(2) * k;
@@ -113,6 +113,9 @@ inline void MultiplyBatch(const Context& ctx, Form form, const Tensor& x, const 
     multiply(own, i);
   });
 }
+
+#define ANYOP_MULTIPLY_BATCH(M) \
+  template void MultiplyBatch<M>(const Context&, Form, const Tensor&, const Tensor&, const Tensor&)
 
 template <class M>
 void RunBatchMatmul(const Context& ctx, const Tensor& x, const Tensor& y, std::string_view form,

@@ -15,6 +15,10 @@
 
 namespace anyop::ops {
 
+extern ANYOP_MULTIPLY_BATCH(PairMath<float>);
+extern ANYOP_MULTIPLY_BATCH(PairMath<F16>);
+extern ANYOP_MULTIPLY_BATCH(SplitMath);
+
 extern const Kernel batch_matmul_backward_avx512_dot [[gnu::weak]];
 extern const Kernel batch_matmul_backward_avx512_split [[gnu::weak]];
 extern const Kernel batch_matmul_backward_avx512_f32 [[gnu::weak]];

@@ -18,8 +18,16 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 include({ROOT}/cmake/anyop.cmake)
 anyop_add_library(some_ops NAME some_ops FOLDER ${{CMAKE_CURRENT_SOURCE_DIR}}/ops)
 """
-# Both instruction sets, the lesser alone, and none.
-FILES = ["both/both.cc", "both/cpu_avx2.cc", "both/cpu_avx512.cc", "one/one.cc", "one/cpu_avx2.cc"]
+DECLARED = "extern const Kernel both_avx2 [[gnu::weak]];\n"
+# Both instruction sets, the lesser alone, and what has neither.
+FILES = {
+    "both/both.cc": DECLARED,
+    "both/portable.cc": "",
+    "both/cpu_avx2.cc": "",
+    "both/cpu_avx512.cc": "",
+    "one/one.cc": "",
+    "one/cpu_avx2.cc": "",
+}
 
 
 def features() -> set[str]:
@@ -31,19 +39,19 @@ def features() -> set[str]:
 @pytest.mark.parametrize("native", ["OFF", "ON", "BEST"])
 def test_a_native_build_compiles_what_this_machine_runs(tmp_path: Path, native: str) -> None:
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
-    for name in FILES:
+    for name, text in FILES.items():
         file = tmp_path / "ops" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
+        file.write_text(text)
     command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DANYOP_NATIVE={native}"]
     subprocess.run(command, check=True, capture_output=True)
     commands = json.loads((tmp_path / "build" / "compile_commands.json").read_text())
-    sources = [Path(command["file"]) for command in commands]
-    found = {f"{file.parent.name}/{file.name}" for file in sources} & set(FILES)
+    files = {c["file"].partition("/ops/")[2]: c["command"] for c in commands}
+    found = set(files) & set(FILES)
 
     has_avx2 = native == "OFF" or {"avx2", "fma", "f16c"} <= features()
     has_avx512 = native == "OFF" or {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= features()
-    wanted = {"both/both.cc", "one/one.cc"}
+    wanted = {"both/both.cc", "both/portable.cc", "one/one.cc"}
     if has_avx512:
         wanted.add("both/cpu_avx512.cc")
     if has_avx2:
@@ -51,3 +59,6 @@ def test_a_native_build_compiles_what_this_machine_runs(tmp_path: Path, native: 
         if native != "BEST" or not has_avx512:
             wanted.add("both/cpu_avx2.cc")
     assert found == wanted
+    quickly = {name for name in found if files[name].rfind(" -O1") > files[name].rfind(" -O3")}
+    best = native == "BEST" and has_avx2
+    assert quickly == ({"both/both.cc", "both/portable.cc"} if best else set())
