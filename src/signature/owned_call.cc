@@ -142,7 +142,7 @@ class CallParser : public parse::Lexer {
                       : call_.SetTensor(i, anyop::DType(d), ParseShape());
     }
     const bool is_tensor = is_result || IsTensor(contract_.forms[0].params[std::size_t(i)].kind);
-    if (is_tensor) parse::Fail(parse::kNoDType, at);
+    if (is_tensor && !PeekName().empty()) parse::Fail(parse::kNoDType, at);
     const bool is_float =
         !is_result && contract_.forms[0].params[std::size_t(i)].kind == ParamKind::kFloat;
     const parse::Literal n = Number();
