@@ -60,15 +60,18 @@ void Refresh(CapturedObject* self) {
   Py_XSETREF(self->graph, Py_NewRef(graph));
 }
 
-// A call that the graph refused before it wrote anything, an argument with gaps for instance: the
-// details run the program itself where that is legal, else they raise the error again.
-PyObject* CallElsewhere(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
+// After an error of the graph: details.raise_again(error) where it had begun, as what a part of the
+// program raised is raised as it is. Else details.elsewhere(error, *args): what the graph refused
+// before it wrote anything, an argument with gaps for instance, runs through torch where it is
+// legal.
+PyObject* CallDetails(CapturedObject* self, const char* method, PyObject* const* args,
+                      Py_ssize_t n) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   const Ref owned[] = {Ref(type), Ref(value), Ref(trace)};
   if (trace) PyException_SetTraceback(value, trace);
-  const Ref run = Checked(PyObject_GetAttrString(self->details, "elsewhere"));
+  const Ref run = Checked(PyObject_GetAttrString(self->details, method));
   Room<PyObject*, 16> given(std::size_t(n) + 1);
   given[0] = value;
   std::copy(args, args + n, given.data() + 1);
@@ -84,9 +87,10 @@ PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_ar
     if (self->has_conditions) CheckConditions(self, args, PyVectorcall_NARGS(n_args));
     const Ref graph = Ref::Borrow(self->graph);  // another thread may refresh meanwhile
     PyObject* made = PyObject_Vectorcall(graph.get(), args, n_args, keywords);
-    if (made || keywords || HasBegun()) return made;
-    if (!PyErr_ExceptionMatches(g_errors.error)) return nullptr;
-    return CallElsewhere(self, args, PyVectorcall_NARGS(n_args));
+    if (made || !PyErr_ExceptionMatches(g_errors.error)) return made;
+    if (HasBegun()) return CallDetails(self, "raise_again", nullptr, 0);
+    if (keywords) return nullptr;
+    return CallDetails(self, "elsewhere", args, PyVectorcall_NARGS(n_args));
   } catch (...) {
     return SetPythonError();
   }

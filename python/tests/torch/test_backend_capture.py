@@ -371,6 +371,20 @@ def test_what_a_program_raises_is_not_its_own_cause() -> None:
     assert error.value.__cause__ is None
 
 
+@pytest.mark.parametrize("tree", [False, True])
+def test_what_a_part_of_a_program_raises_is_raised(tree: bool) -> None:
+    """Once the graph has begun: as it is, as a call of the program itself raises it."""
+
+    def program(x: torch.Tensor, at: torch.Tensor) -> Any:
+        x.mul_(2)
+        y = torch.tan(x)[at]
+        return {"y": y} if tree else y
+
+    made = anyop.torch.capture(program, floats(4, 8), torch.tensor([0, 1]))
+    with pytest.raises(IndexError, match="^index 99 is out of bounds"):
+        made(floats(4, 8), torch.tensor([0, 99]))
+
+
 def test_where_an_argument_begins_may_be_asked_for() -> None:
     """view_as_complex asks whether the first element lies at an even place."""
 

@@ -88,7 +88,7 @@ def test_a_call_that_a_graph_refuses_runs_though_another_program_raised_before()
     picked = captured(pick, (floats(3), torch.tensor([0, 1])))
     made = captured(double, (floats(4), floats(4)))
     with torch.no_grad():
-        with pytest.raises(anyop.Error, match="index 7 is out of bounds"):
+        with pytest.raises(IndexError, match="^index 7 is out of bounds"):
             picked(floats(3), torch.tensor([0, 7]))
         mine, theirs = floats(6), floats(6)
         torch.testing.assert_close(made(mine[:4], mine[2:]), double(theirs[:4], theirs[2:]))

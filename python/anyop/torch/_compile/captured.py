@@ -148,7 +148,10 @@ class Details:
     def check_elsewhere(self, error: Exception, tensors: Sequence[Any]) -> None:
         """Raises an error of the graph again, unless it refused arguments that are legal: memory
         with gaps, or shared, that is written."""
-        if not self.source.fits(tensors) or take_raised(error) is not None or _anyop.is_strict():
+        raised = take_raised(error)
+        if raised is not None:
+            raise raised from None
+        if not self.source.fits(tensors) or _anyop.is_strict():
             raise error
         self.check(*tensors)
 
@@ -156,6 +159,11 @@ class Details:
         """A call that the graph refused, through torch."""
         self.check_elsewhere(error, args)
         return self.source.tree(self.through_torch(args))
+
+    def raise_again(self, error: Exception) -> None:
+        """An error of a graph that had begun: what a part of the program raised, as it is."""
+        raised = take_raised(error)
+        raise error if raised is None else raised from None
 
     def through_torch(self, tensors: Sequence[Any]) -> list[Any]:
         with torch.no_grad():
@@ -238,7 +246,7 @@ class Spread:
             outs = lowered.graph(*[tensors[i] for i in lowered.inputs])
         except _anyop.Error as error:
             if _anyop.graph_has_begun():
-                raise
+                details.raise_again(error)
             details.check_elsewhere(error, tensors)
             return details.through_torch(tensors)
         outs = outs if isinstance(outs, tuple) else (outs,)
