@@ -13,7 +13,7 @@ import anyop
 from anyop import _anyop
 from generated import Example, contract, fill, on_numpy, operators
 
-SEEDS = 600  # some kernels take few calls: rows, a dtype and a format must meet
+SEEDS = 6000  # some kernels take few calls: rows, a dtype and a format must meet, or six sizes
 
 
 def calls(op: str) -> Iterator[Example]:
