@@ -35,14 +35,6 @@ std::string InQuotes(std::string_view text) {
   return out + "\"";
 }
 
-std::string ExactFloat(double v) {
-  if (std::isnan(v)) return "nan";
-  char text[40];
-  std::string out(text, std::to_chars(text, text + sizeof text, v).ptr);
-  if (out.find_first_of(".en") == out.npos) out += ".0";  // "inf" has an n
-  return out;
-}
-
 template <class F>
 std::string ItemsInBrackets(std::uint32_t count, F&& element) {
   std::string out = "[";

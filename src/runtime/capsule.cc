@@ -52,13 +52,6 @@ void ForInputs(const Operator& op, const anyop_value* frame, F&& f) {
   }
 }
 
-std::string Exact(double x) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", x);
-  std::string s = text;
-  return s.find_first_of(".en") == s.npos ? s + ".0" : s;
-}
-
 // As Show, but every number of a list, and floats with all their digits.
 std::string ExactValue(const anyop_value& v) {
   const auto list = [&](auto&& element) {
@@ -68,13 +61,13 @@ std::string ExactValue(const anyop_value& v) {
   };
   switch (v.tag) {
     case ANYOP_FLOAT:
-      return Exact(v.f);
+      return ExactFloat(v.f);
     case ANYOP_TENSORS:
       return list([&](std::uint32_t k) { return Show(*v.ts[k]); });
     case ANYOP_INTS:
       return list([&](std::uint32_t k) { return std::to_string(v.is[k]); });
     case ANYOP_FLOATS:
-      return list([&](std::uint32_t k) { return Exact(v.fs[k]); });
+      return list([&](std::uint32_t k) { return ExactFloat(v.fs[k]); });
     default:
       return Show(v);
   }

@@ -73,6 +73,8 @@ std::string_view Symbol(NodeOp op);
 std::string Show(const DLTensor& tensor);
 // "3", "0.5", "True", "None", "'neox'", "[1, 1]", "f32", "f32[2, 3]".
 std::string Show(const anyop_value& value);
+// The shortest text that is read back as the same number, with a point or an exponent.
+std::string ExactFloat(double v);
 // "f32, f16 or bf16"
 std::string ShowDTypes(std::uint32_t mask);
 

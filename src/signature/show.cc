@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts of values, expressions and what they use.
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 
 #include "signature/expression.h"
@@ -259,6 +261,14 @@ std::string Describe(const Contract& contract, int form, const Expression& condi
                                                            : " is false";
   const std::string uses = ShowUses(contract, form, node, bindings, frame, false);
   return text + is + (uses.empty() ? "" : ", ") + uses;
+}
+
+std::string ExactFloat(double v) {
+  if (std::isnan(v)) return "nan";
+  char text[40];
+  std::string out(text, std::to_chars(text, text + sizeof text, v).ptr);
+  if (out.find_first_of(".en") == out.npos) out += ".0";  // "inf" has an n
+  return out;
 }
 
 }  // namespace anyop

@@ -24,14 +24,6 @@ std::string Quoted(std::string_view text) {
   return out + "\"";
 }
 
-std::string Number(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", v);
-  std::string out = text;
-  if (out.find_first_of(".e") == std::string::npos) out += ".0";
-  return out;
-}
-
 template <class List, class F>
 std::string Array(const List& list, F&& item) {
   std::string out = "[";
@@ -66,7 +58,7 @@ std::string DefaultJson(const Param& p) {
     case ParamKind::kInt:
       return std::to_string(p.default_int);
     case ParamKind::kFloat:
-      return Number(p.default_float);
+      return ExactFloat(p.default_float);
     case ParamKind::kBool:
       return p.default_int ? "true" : "false";
     case ParamKind::kWord:
@@ -76,7 +68,7 @@ std::string DefaultJson(const Param& p) {
     case ParamKind::kInts:
       return Array(p.default_ints, [](std::int64_t v) { return std::to_string(v); });
     default:
-      return Array(p.default_floats, Number);
+      return Array(p.default_floats, ExactFloat);
   }
 }
 

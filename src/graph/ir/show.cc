@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <vector>
 
 #include "graph/ir/argument.h"
@@ -19,13 +18,6 @@ std::string List(const std::vector<T>& items, auto&& show) {
   return text;
 }
 
-// The shortest text that is read back as the same number.
-std::string ShowFloat(double f) {
-  char text[32];
-  const std::string shown(text, std::to_chars(text, text + sizeof text, f).ptr);
-  return shown + (shown.find_first_of(".en") == shown.npos ? ".0" : "");  // of inf and nan, too
-}
-
 std::string ShowArgument(const Graph& g, const GraphArgument& a) {
   const auto name = [&](int value) { return g.value(value).name; };
   switch (a.kind) {
@@ -36,9 +28,9 @@ std::string ShowArgument(const Graph& g, const GraphArgument& a) {
     case GraphArgument::kSize:
       return ShowSize(g, a.size);
     case GraphArgument::kFloat:
-      return ShowFloat(a.f);
+      return ExactFloat(a.f);
     case GraphArgument::kFloats:
-      return "[" + List(a.floats, ShowFloat) + "]";
+      return "[" + List(a.floats, ExactFloat) + "]";
     default:
       return Show(LiteralOf(a));
   }
