@@ -12,7 +12,8 @@ takes what is common from these modules:
 - `build`: a library of C++ that is built for the framework at hand, once per user.
 
 `register` makes a framework's tensors known to every operator; `when_imported` starts a host, or a
-part of it, once its framework is there. `examples/host` is a host, complete.
+part of it, once its framework is there; `not_installed` says that it is not there. `examples/host`
+is a host, complete.
 
 A framework that compiles programs keeps calls as texts: `bound_call` makes one, `find_bound_call`
 finds it again, in any process. docs/hosts.md tells of both.
@@ -20,6 +21,7 @@ finds it again, in any process. docs/hosts.md tells of both.
 
 from anyop._anyop import BoundCall, bound_call, bound_graph, bound_saved_graph, find_bound_call
 from anyop.hosting._host import register
+from anyop.hosting._installed import not_installed
 from anyop.hosting._when_imported import when_imported
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "bound_graph",
     "bound_saved_graph",
     "find_bound_call",
+    "not_installed",
     "register",
     "when_imported",
 ]

@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import re
 
-import jax
-
 import anyop
 from anyop import _anyop
-from anyop.hosting import register
+from anyop.hosting import not_installed, register
+
+try:
+    import jax
+except ModuleNotFoundError as error:
+    raise not_installed(error, "jax", "jax") from None
 from anyop.jax import _batch, _gradient, _program
 from anyop.jax._calls import RULES, call
 

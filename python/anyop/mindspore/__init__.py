@@ -19,7 +19,13 @@ import numpy as np
 import anyop
 from anyop import _anyop
 from anyop import _mindspore_interface as interface
+from anyop.hosting import not_installed
 from anyop.hosting.facts import Operator
+
+try:
+    import mindspore  # noqa: F401
+except ModuleNotFoundError as error:
+    raise not_installed(error, "mindspore", 'mindspore "numpy<2"') from None
 from anyop.mindspore import _tensors
 from anyop.mindspore._plugin import plugin_rows, use_plugin
 

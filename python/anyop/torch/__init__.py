@@ -16,7 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anyop.hosting import when_imported
+from anyop.hosting import not_installed, when_imported
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise not_installed(error, "torch", "torch") from None
 from anyop.torch._dispatch import functionalize as _functionalize
 from anyop.torch._dispatch import inductor as _inductor
 from anyop.torch._dispatch.register import register_new
