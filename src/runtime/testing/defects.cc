@@ -31,7 +31,7 @@ void Defect(const Context& ctx, const Tensor& x, std::string_view how, const Ten
   if (how == "read") to[0] = from[x.size()];
   if (how == "read-before") to[0] = from[-2000];
   if (how == "nan") to[1] = std::numeric_limits<float>::quiet_NaN();
-  if (how == "crash") to[0] = *reinterpret_cast<volatile float*>(std::uintptr_t(x.size()));
+  if (how == "crash") to[0] = *reinterpret_cast<volatile float*>(std::uintptr_t(x.size() * 64));
   if (how == "overflow") to[0] = float(std::numeric_limits<std::int64_t>::max() + x.size());
 }
 constexpr Kernel kDefect{.name = "cpu_f32", .workspace = "16", .run = Bind<&Defect>()};
