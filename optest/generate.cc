@@ -5,6 +5,7 @@
 #include <bit>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 
 #include "optest/fill.h"
@@ -36,7 +37,11 @@ constexpr std::int64_t kMostElements = 1 << 15;  // of a tensor without stated s
 constexpr std::int64_t kWidths[] = {17, 1,  8,  33, 7,  0,  16,  65,  2,   31,  64,
                                     3,  32, 15, 9,  48, 63, 100, 127, 128, 129, 257};
 
-using Fixed = std::map<std::string, double>;
+struct Fixed {
+  std::map<std::string, double> numbers;
+  std::map<std::string, Shape> lists;
+  bool empty() const { return numbers.empty() && lists.empty(); }
+};
 
 template <class F>
 void ForEachDTypeSet(const Form& form, int node, F f) {
@@ -86,17 +91,26 @@ int NthBit(std::uint32_t mask, int n) {
   return std::countr_zero(mask);
 }
 
-// "rows = 16, d = 576" as numbers by name.
-Fixed ParseSizes(std::string_view text) {
+// "d = 576, stride = [2, 1]": numbers and lists by name.
+Fixed ParseSizes(std::string_view given) {
   Fixed fixed;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
-    std::string part(text.substr(0, end));
-    std::erase(part, ' ');
-    const std::size_t equals = part.find('=');
-    if (equals == std::string::npos) throw std::invalid_argument("sizes need '=': " + part);
-    fixed[part.substr(0, equals)] = std::stod(part.substr(equals + 1));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  std::string text(given);
+  std::erase(text, ' ');
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t equals = text.find('=', at);
+    if (equals == text.npos) throw std::invalid_argument("sizes need '=': " + text.substr(at));
+    const std::string name = text.substr(at, equals - at);
+    const bool is_list = text[equals + 1] == '[';
+    const std::size_t end = std::min(text.find(is_list ? ']' : ',', equals), text.size());
+    const std::string value = text.substr(equals + 1, end - equals - 1);
+    if (is_list) {
+      std::istringstream numbers(value.substr(1));
+      for (std::string n; std::getline(numbers, n, ',');)
+        fixed.lists[name].push_back(std::stoll(n));
+    } else {
+      fixed.numbers[name] = std::stod(value);
+    }
+    at = end + 1 + (is_list ? 1 : 0);
   }
   return fixed;
 }
@@ -109,9 +123,10 @@ int CountDTypes(const Form& form, Purpose purpose) {
 
 bool FitsForm(const Operator& op, int form, const Fixed& fixed) {
   const Form& f = op.contract->forms[std::size_t(form)];
-  return std::all_of(fixed.begin(), fixed.end(), [&](const auto& entry) {
+  const auto has = [&](const auto& entry) {
     return entry.first == "rows" || f.var(entry.first) >= 0 || f.param(entry.first) >= 0;
-  });
+  };
+  return std::ranges::all_of(fixed.numbers, has) && std::ranges::all_of(fixed.lists, has);
 }
 
 // What the recipe asks the generator of signatures for.
@@ -119,7 +134,8 @@ anyop::GenerateOptions OptionsOf(const OpTest& test, const Form& form, const Rec
                                  const Fixed& fixed, Purpose purpose, Call& call) {
   anyop::GenerateOptions options;
   options.form = recipe.form;
-  options.numbers = fixed;
+  options.numbers = fixed.numbers;
+  options.lists = fixed.lists;
   if (const auto rows = options.numbers.find("rows"); rows != options.numbers.end()) {
     options.lead = Shape{std::int64_t(rows->second)};
     options.numbers.erase(rows);

@@ -68,7 +68,8 @@ struct OpTest {
   // The bits do not depend on the number of threads: every operator's rule.
   bool thread_invariant = true;
   // Calls to make beside the generated ones, by variables of the signature, `rows` (the product of
-  // the leading dimensions "...") and integer parameters: "rows = 16, d = 576".
+  // the leading dimensions "...") and parameters of integers and of lists of them:
+  // "rows = 16, d = 576", "h = 9, stride = [2, 1]".
   std::vector<std::string_view> sizes = {};
   // Values that floats (tensors and numbers) are drawn from; [-2, 2] otherwise.
   std::map<std::string_view, Range> ranges = {};

@@ -40,7 +40,9 @@ const OpTest kConv2d{
               "n = 1, cg = 130, groups = 1, h = 5, w = 9, co = 7, kh = 3, kw = 3",
               "n = 2, cg = 2, groups = 3, h = 8, w = 11, co = 6, kh = 2, kw = 3",
               "n = 1, cg = 1, groups = 5, h = 7, w = 40, co = 10, kh = 3, kw = 3",
-              "n = 2, cg = 9, groups = 1, h = 5, w = 9, co = 40, kh = 1, kw = 1"},
+              "n = 2, cg = 9, groups = 1, h = 5, w = 9, co = 40, kh = 1, kw = 1",
+              "n = 2, cg = 5, groups = 1, h = 7, w = 13, co = 9, kh = 3, kw = 4, "
+              "stride = [3, 4], padding = [0, 0], dilation = [1, 1]"},
 };
 TEST(Conv2d, MatchesItsReference) { CheckAll(kConv2d); }
 
@@ -56,7 +58,9 @@ const OpTest kConv3d{
     .row_invariant = true,
     .row_variable = "n",
     .sizes = {"n = 2, cg = 3, groups = 1, s = 4, h = 5, w = 9, co = 33, ks = 1, kh = 1, kw = 1",
-              "n = 1, cg = 2, groups = 2, s = 4, h = 6, w = 19, co = 6, ks = 2, kh = 3, kw = 2"},
+              "n = 1, cg = 2, groups = 2, s = 4, h = 6, w = 19, co = 6, ks = 2, kh = 3, kw = 2",
+              "n = 2, cg = 3, groups = 1, s = 5, h = 6, w = 13, co = 9, ks = 2, kh = 3, kw = 4, "
+              "stride = [2, 3, 4], padding = [0, 0, 0], dilation = [1, 1, 1]"},
 };
 TEST(Conv3d, MatchesItsReference) { CheckAll(kConv3d); }
 
