@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/attention/run.h"
 #include "ops/common/attention/items.h"
+#include "ops/common/attention/run.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
