@@ -106,10 +106,12 @@ class Torch final : public Host {
   }
   // Whether it may be written, torch cannot say.
   Ref Lend(const DLTensor& t, Access, void* owner, void (*end)(void*)) const override {
-    static PyObject* lent = [] {
+    // Not by an initializer, which other threads would wait for with the GIL that the import needs.
+    static PyObject* lent = nullptr;
+    if (!lent) {
       const Ref module = Checked(PyImport_ImportModule("anyop.torch._route.lent"));
-      return Checked(PyObject_GetAttrString(module.get(), "lent")).release();
-    }();
+      Py_XSETREF(lent, Checked(PyObject_GetAttrString(module.get(), "lent")).release());
+    }
     const Ref capsule = MakeCapsule(t, owner, end);
     return Checked(PyObject_CallOneArg(lent, capsule.get()));
   }

@@ -78,6 +78,33 @@ def test_threads_define_at_once(host: str) -> None:
     subprocess.run([sys.executable, "-c", AT_ONCE, host], check=True)
 
 
+FIRST_AT_ONCE = """
+import sys, threading, time
+import anyop, torch
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "anyop.torch._route.lent":
+            time.sleep(0.3)
+
+sys.meta_path.insert(0, Slow())
+anyop.define("f(x: f32[n]) -> (y: f32[n])", lambda x: x, library="first")
+run = torch.ops.first.f
+threads = [threading.Thread(target=run, args=(torch.ones(3),)) for _ in range(4)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert "anyop.torch._route.lent" in sys.modules
+"""
+
+
+def test_threads_make_the_first_call_at_once() -> None:
+    """While one imports what lends memory, none waits for it with the interpreter's lock."""
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-c", FIRST_AT_ONCE], check=True, timeout=120)
+
+
 MANY = """
 import resource, sys, time
 import anyop, numpy as np
