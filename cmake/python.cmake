@@ -11,7 +11,7 @@ target_include_directories(_anyop PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(_anyop PRIVATE anyop Python::NumPy)
 target_compile_options(_anyop PRIVATE -fvisibility=hidden -fno-math-errno)
 anyop_harden(_anyop)
-anyop_precompile(_anyop <Python.h> "bindings/calls/convert.h")
+anyop_precompile(_anyop)
 anyop_export(_anyop python)
 set_target_properties(_anyop PROPERTIES INSTALL_RPATH "$ORIGIN"
                                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
