@@ -1,21 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/gemm/backward.h"
-#include "ops/common/gemm/int8.h"
-
-namespace anyop::ops {
-inline namespace ANYOP_ISA {
-
-template struct Tiles<PairMath<float>>;
-template struct RowTiles<PairMath<float>>;
-template struct Tiles<PairMath<F16>>;
-template struct RowTiles<PairMath<F16>>;
-template struct Tiles<SplitMath>;
-template struct RowTiles<SplitMath>;
-template struct Tiles<WideBytesMath<I8x2>>;
-template struct RowTiles<WideBytesMath<std::int8_t>>;
-ANYOP_LINEAR_GRADIENTS(PairMath<float>);
-ANYOP_LINEAR_GRADIENTS(PairMath<F16>);
-ANYOP_LINEAR_GRADIENTS(SplitMath);
-
-}  // namespace ANYOP_ISA
-}  // namespace anyop::ops
+#include "ops/common/gemm/instances.h"

@@ -238,5 +238,19 @@ inline void MultiplyByteGroups(const Context& ctx, const GroupedCall& call, char
   GroupedRun<Packed, M<std::int8_t>, BytesGroupProduct<Packed>>(ctx, call, memory).Run();
 }
 
+// Of any type, without dot instructions.
+inline void MultiplyAnyGroups(const Context& ctx, const GroupedCall& call, char* memory) {
+  switch (call.type) {
+    case DType::kF32:
+      return MultiplyGroupsOf<PairMath<float>>(ctx, call, memory);
+    case DType::kF16:
+      return MultiplyGroupsOf<PairMath<F16>>(ctx, call, memory);
+    case DType::kBF16:
+      return MultiplyGroupsOf<SplitMath>(ctx, call, memory);
+    default:
+      return MultiplyByteGroups<WideBytesMath>(ctx, call, memory);
+  }
+}
+
 }  // namespace ANYOP_ISA
 }  // namespace anyop::ops
