@@ -184,6 +184,18 @@ inline void ConvolvePatches(const Context& ctx, const Convolution& c, const T* x
   MultiplyGrids<M>(ctx, p, rows, patches);
 }
 
+// `.when` of the matrix form: where windows neither overlap nor reach outside.
+#if defined(__AVX512BF16__)
+#define ANYOP_CONV_TYPES "T == bf16 and "  // all that dot instructions take
+#else
+#define ANYOP_CONV_TYPES ""
+#endif
+#define ANYOP_CONV_MATRIX " and dilation == 1 and groups == 1 and (padding == 0 or pad != 'given')"
+inline constexpr const char* kIsMatrix2d =
+    ANYOP_CONV_TYPES "stride[0] == kh and stride[1] == kw" ANYOP_CONV_MATRIX;
+inline constexpr const char* kIsMatrix3d =
+    ANYOP_CONV_TYPES "stride[0] == ks and stride[1] == kh and stride[2] == kw" ANYOP_CONV_MATRIX;
+
 // Calls f(M{}) with the math type of a dtype.
 struct AnyMath {
   template <class F>

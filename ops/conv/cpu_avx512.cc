@@ -5,17 +5,6 @@
 #include "ops/conv/conv.h"
 
 namespace anyop::ops {
-namespace {
-
-// Where windows neither overlap nor reach outside.
-constexpr const char* kIsMatrix2d =
-    "stride[0] == kh and stride[1] == kw and dilation == 1 and groups == 1 and (padding == 0 or "
-    "pad != 'given')";
-constexpr const char* kIsMatrix3d =
-    "stride[0] == ks and stride[1] == kh and stride[2] == kw and dilation == 1 and groups == 1 and "
-    "(padding == 0 or pad != 'given')";
-
-}  // namespace
 
 extern constinit const Kernel conv2d_avx512{.name = "cpu_avx512",
                                             .workspace = kWorkspace<&ConvBytes<2>>,
