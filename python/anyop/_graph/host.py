@@ -76,13 +76,14 @@ def run(number: int, *args: Any, _clock: Any = time.perf_counter_ns) -> Any:
     return result
 
 
-def take_raised(error: BaseException) -> BaseException | None:
-    """What a part raised of which a graph's error was made: that has its text. None for an error of
-    the graph's own, whatever part failed in this thread before."""
+def raise_as_raised(error: BaseException) -> None:
+    """Raises what a part raised of which a graph's error was made: that has its text. Nothing for
+    an error of the graph's own, whatever part failed in this thread before."""
     raised: BaseException | None = getattr(_now, "error", None)
     _now.error = None
     text = f"{type(raised).__name__}: {raised}".partition("\n")[0].rstrip()
-    return raised if raised is not None and text in str(error) else None
+    if raised is not None and text in str(error):
+        raise raised from None
 
 
 class _PartAcceptor(Acceptor):

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from anyop import _anyop
-from anyop._graph.host import take_raised
+from anyop._graph.host import raise_as_raised
 from anyop.torch._compile.capture import Capture
 from anyop.torch._compile.functional import functionalized, is_functional
 from anyop.torch._compile.in_place import lower_mutation
@@ -148,9 +148,7 @@ class Details:
     def check_elsewhere(self, error: Exception, tensors: Sequence[Any]) -> None:
         """Raises an error of the graph again, unless it refused arguments that are legal: memory
         with gaps, or shared, that is written."""
-        raised = take_raised(error)
-        if raised is not None:
-            raise raised from None
+        raise_as_raised(error)
         if not self.source.fits(tensors) or _anyop.is_strict():
             raise error
         self.check(*tensors)
@@ -162,8 +160,8 @@ class Details:
 
     def raise_again(self, error: Exception) -> None:
         """An error of a graph that had begun: what a part of the program raised, as it is."""
-        raised = take_raised(error)
-        raise error if raised is None else raised from None
+        raise_as_raised(error)
+        raise error
 
     def through_torch(self, tensors: Sequence[Any]) -> list[Any]:
         with torch.no_grad():

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import (
 )
 
 from anyop import _anyop
-from anyop._graph.host import take_raised
+from anyop._graph.host import raise_as_raised
 from anyop.torch._compile.in_place import lower_mutation
 from anyop.torch._compile.numbers import Numbers, is_same
 from anyop.torch._lower.defects import log_defect
@@ -192,9 +192,7 @@ def _caller(lowered: Lowered, targets: list[int], module: GraphModule) -> Callab
             else:
                 outs = graph(*given)
         except _anyop.Error as error:
-            raised = take_raised(error)
-            if raised is not None:
-                raise raised from None
+            raise_as_raised(error)
             if _anyop.graph_has_begun() or _anyop.is_strict():
                 raise
             log_defect(graph.name, error)
