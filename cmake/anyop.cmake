@@ -72,8 +72,9 @@ function(_anyop_compile_kernels target isa folder)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# The objects are those of further targets, one for each other instruction set.
-function(_anyop_module target name version folder what sources objects)
+# `portable` are those of the sources that the target compiles itself; the objects are those of
+# further targets, one for each instruction set.
+function(_anyop_module target name version folder what sources portable objects)
   set(table ${CMAKE_CURRENT_BINARY_DIR}/${target}_table.cc)
   # A file that is gone makes nothing newer; the list of files does.
   file(CONFIGURE OUTPUT ${table}.sources CONTENT "${sources}\n" @ONLY)
@@ -84,17 +85,14 @@ function(_anyop_module target name version folder what sources objects)
     DEPENDS ${sources} ${table}.sources ${ANYOP_LIST_OPS} ${ANYOP_CHECK_OPS}
     COMMENT "Listing the ${what} of ${name}"
     VERBATIM)
-  set(portable "")
-  foreach(source ${sources})
-    _anyop_isa_of(${source} isa)
-    if(isa STREQUAL "portable")
-      list(APPEND portable ${source})
+  if(ANYOP_NATIVE STREQUAL "BEST")
+    foreach(source ${portable})
       _anyop_hardly_runs(${source} hardly)
-      if(ANYOP_NATIVE STREQUAL "BEST" AND (hardly OR what STREQUAL "references"))
+      if(hardly OR what STREQUAL "references")
         set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O1)
       endif()
-    endif()
-  endforeach()
+    endforeach()
+  endif()
   add_library(${target} MODULE ${portable} ${table} ${objects})
   _anyop_compile_kernels(${target} portable ${folder})
   # Costs no kernel anything: tables of addresses that are read-only once the library is loaded, and
@@ -142,9 +140,9 @@ function(anyop_add_library target)
     endif()
   endforeach()
   _anyop_module(${target} ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} operators "${sources}"
-                "${objects}")
+                "${sources_portable}" "${objects}")
   if(references)
     _anyop_module(${target}_reference ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} references
-                  "${references}" "")
+                  "${references}" "${references}" "")
   endif()
 endfunction()
