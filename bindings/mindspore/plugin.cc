@@ -91,15 +91,17 @@ int Serve(const Given& given, int count, Body body) {
   return 0;
 }
 
+Array Contiguous(const Array& x) { return x.is_contiguous() ? x : x.Clone(); }
+
 Array Shaped(const Array& x, std::initializer_list<std::int64_t> shape) {
-  return x.is_contiguous() ? x.Reshape(shape) : x.Clone().Reshape(shape);
+  return Contiguous(x).Reshape(shape);
 }
 
 Array Rows(const Array& x, const Array& weight) {
   if (weight.is_none() || weight.rank() == 1) return x;
   std::vector<std::int64_t> shape(x.shape().begin(), x.shape().end() - weight.rank());
   shape.push_back(weight.size());
-  return (x.is_contiguous() ? x : x.Clone()).Reshape(shape);
+  return Contiguous(x).Reshape(shape);
 }
 
 Array Flat(const Array& x) { return x.is_none() ? x : Shaped(x, {x.size()}); }

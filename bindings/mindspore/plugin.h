@@ -38,6 +38,7 @@ int Serve(const Given& given, int count, Body body);
 void MustBeAbsent(const Given& given, const char* name, const Array& value);
 
 // ---- Views for reading: copies where the strides allow no view. Of results they are views.
+Array Contiguous(const Array& x);
 Array Shaped(const Array& x, std::initializer_list<std::int64_t> shape);
 // [..., a, b] as [..., a*b], where `weight` is [a, b]: its dimensions become one.
 Array Rows(const Array& x, const Array& weight);

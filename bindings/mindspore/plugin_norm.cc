@@ -21,7 +21,7 @@ double MeanSquare(const float* x, std::int64_t n) {
 }  // namespace
 
 void InverseRms(const Array& x, double epsilon, const Array& rstd) {
-  const Array f32 = ToF32(x), rows = f32.is_contiguous() ? f32 : f32.Clone();
+  const Array rows = Contiguous(ToF32(x));
   const std::int64_t d = LastOf(rows), n = RowsOf(rows);
   for (std::int64_t r = 0; r < n; ++r) {
     const double mean = MeanSquare(rows.data<float>() + r * d, d);
@@ -30,8 +30,8 @@ void InverseRms(const Array& x, double epsilon, const Array& rstd) {
 }
 
 double EpsilonOf(const Array& x, const Array& rstd) {
-  const Array rows = x.is_contiguous() ? x : x.Clone();
-  const Array inverse = rstd.is_contiguous() ? rstd : rstd.Clone();
+  const Array rows = Contiguous(x);
+  const Array inverse = Contiguous(rstd);
   const std::int64_t d = LastOf(rows), n = RowsOf(rows);
   double least = std::numeric_limits<double>::infinity(), epsilon = 0;
   for (std::int64_t r = 0; r < n; ++r) {

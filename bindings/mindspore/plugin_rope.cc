@@ -40,8 +40,6 @@ Array Join(const Given& given, const Array& cos, const Array& sin, const Indices
   return table;
 }
 
-Array Packed(const Array& x) { return x.is_contiguous() ? x : x.Clone(); }
-
 }  // namespace
 
 Array TableOf(const Given& given, const Array& cos, const Array& sin, const Array& x,
@@ -59,7 +57,7 @@ Array TableOf(const Given& given, const Array& cos, const Array& sin, const Arra
       if (cos.dim(i) != 1) rows[r] += rest % x.dim(i) * step;
     }
   }
-  return Join(given, Packed(cos), Packed(sin), rows, is_interleaved);
+  return Join(given, Contiguous(cos), Contiguous(sin), rows, is_interleaved);
 }
 
 Array TokenTable(const Given& given, const Array& cos, const Array& sin, const Array& positions,
@@ -93,7 +91,7 @@ Array TokenTable(const Given& given, const Array& cos, const Array& sin, const A
     Refuse(given, "a position is " + std::to_string(row) + ", but must be below " +
                       std::to_string(n_rows) + ", the rows of cos.");
   }
-  return Join(given, Packed(cos), Packed(sin), rows, format % 2);
+  return Join(given, Contiguous(cos), Contiguous(sin), rows, format % 2);
 }
 
 }  // namespace anyop::mindspore
