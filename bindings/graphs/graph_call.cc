@@ -31,7 +31,7 @@ PyObject* CallWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F&&
   anyop_value* frame = values.data();
   Room<View, kMaxParams + kMaxResults> views(n_inputs + n_outputs);
   CallMemory memory(&call, views.data());
-  if constexpr (requires { call.PassProfiler(); }) call.PassProfiler();
+  call.PassProfiler();
   Room<PyObject*, kMaxResults> given(n_outputs);
   Gather(call, info, slots, memory, frame, given.data());
   if (!call.is_direct()) {

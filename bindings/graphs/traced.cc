@@ -99,7 +99,7 @@ Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_writt
   return WithCall(of_tensor ? *of_tensor : NumpyHost(), [&](auto& call) {
     View view;
     CallMemory memory(&call, &view);
-    if constexpr (requires { call.PassProfiler(); }) call.PassProfiler();
+    call.PassProfiler();
     call.Convert({op, name}, access, object, memory, view);
     const std::string start = std::string(op) + ": " + ToText(name, "a name");
     if (!call.is_direct()) {

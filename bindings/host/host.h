@@ -134,6 +134,9 @@ class HostCall {
   // An element of a list.
   virtual void ViewElement(const ArgumentName& name, Access access, PyObject* object,
                            CallMemory& memory, View& view) = 0;
+  // Of a call that the framework's profiler could not be told of anyway: it is none of its
+  // operators.
+  void PassProfiler() {}
 
  protected:
   ~HostCall() = default;

@@ -122,7 +122,6 @@ class TorchCall final : public HostCall {
   TorchRoute route() const { return route_; }
   bool is_direct() const { return route_ == TorchRoute::kFast; }
   const char* reason() const { return Describe(route_); }
-  // Of a call that torch's profiler could not be told of anyway: it is no operator of torch's.
   void PassProfiler() {
     if (route_ == TorchRoute::kProfiler) route_ = TorchRoute::kFast;
   }
