@@ -11,27 +11,6 @@
 namespace anyop::optest {
 namespace {
 
-struct Format {
-  int mantissa_bits, lowest_exponent;
-  double largest;
-};
-Format FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return {52, -1022, std::numeric_limits<double>::max()};
-    case DType::kF16:
-      return {10, -14, 65504};
-    case DType::kBF16:
-      return {7, -126, 0x1.fep127};
-    case DType::kF8E4M3:
-      return {3, -6, 448};
-    case DType::kF8E5M2:
-      return {2, -14, 57344};
-    default:
-      return {23, -126, std::numeric_limits<float>::max()};
-  }
-}
-
 template <class E>
 E Saturate(double value) {
   if (std::isnan(value)) return E(0);
@@ -64,15 +43,6 @@ double Largest(DType dtype) {
   });
 }
 
-double Ulp(DType dtype, double value) {
-  const Format f = FormatOf(dtype);
-  double size = std::fabs(value);
-  if (!(size <= f.largest)) size = f.largest;
-  const int exponent =
-      size == 0 ? f.lowest_exponent : std::max(std::ilogb(size), f.lowest_exponent);
-  return std::ldexp(1.0, exponent - f.mantissa_bits);
-}
-
 double RoundTo(DType dtype, double value) {
   if (!IsFloat(dtype)) {
     return Visit(dtype, [&](auto zero) -> double {
@@ -84,7 +54,7 @@ double RoundTo(DType dtype, double value) {
   }
   if (dtype == DType::kF64 || !std::isfinite(value)) return value;
   if (dtype == DType::kF32) return double(float(value));
-  const Format f = FormatOf(dtype);
+  const FloatFormat f = FormatOf(dtype);
   const double ulp = Ulp(dtype, value);
   const double rounded = std::nearbyint(value / ulp) * ulp;
   if (std::fabs(rounded) <= f.largest) return rounded;

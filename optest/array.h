@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "anyop/tensor.h"
+#include "signature/float_format.h"
 
 namespace anyop::optest {
 
@@ -70,9 +71,6 @@ std::ostream& operator<<(std::ostream& out, const Array& array);
 
 // Rounds half to even, once, to a float dtype; integers saturate as casts do.
 double RoundTo(DType dtype, double value);
-// The spacing of a float dtype at `value`: the distance between the two neighbours around it. Of
-// subnormals the smallest one; of values beyond the largest the spacing of the largest.
-double Ulp(DType dtype, double value);
 // The largest finite value of a dtype.
 double Largest(DType dtype);
 

@@ -13,6 +13,7 @@
 #include "bindings/operators/op_object.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
+#include "runtime/frame.h"
 #include "signature/owned_call.h"
 
 namespace anyop::python {
@@ -98,7 +99,7 @@ class ReplayedCall {
     Plan* const plan = GetPlan(op_, call_.frame());
     anyop::Run(op_, *plan, call_.frame());
     const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    kernel_ = plan->kernel < 0 ? "means" : op_.kernels[std::size_t(plan->kernel)].name;
+    kernel_ = KernelName(op_, *plan);
     return spent.count();
   }
   const std::string& kernel() const { return kernel_; }
@@ -108,11 +109,11 @@ class ReplayedCall {
     Ref written = Checked(PyDict_New());
     const Form& form = op_.contract->forms[0];
     for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
-      const bool is_result = i >= op_.n_params;
-      const std::string name(is_result ? form.results[std::size_t(i - op_.n_params)].name
-                                       : form.params[std::size_t(i)].name);
+      const std::string name(EntryName(op_, i));
       const anyop_value& v = call_[i];
-      if (v.tag != ANYOP_TENSOR || !(is_result || form.params[std::size_t(i)].is_mut)) continue;
+      if (v.tag != ANYOP_TENSOR || !(i >= op_.n_params || form.params[std::size_t(i)].is_mut)) {
+        continue;
+      }
       Ref bytes = Checked(PyBytes_FromStringAndSize(nullptr, Py_ssize_t(PackedBytes(*v.t))));
       CopyToPacked(*v.t, PyBytes_AS_STRING(bytes.get()));
       const Ref row = Checked(Py_BuildValue("(sO)", Show(*v.t).c_str(), bytes.get()));

@@ -17,6 +17,7 @@
 #include "platform/threads.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
+#include "runtime/frame.h"
 #include "runtime/hash_bytes.h"
 #include "runtime/host.h"
 #include "runtime/json.h"
@@ -33,22 +34,15 @@ constexpr std::string_view kNames[kDTypes] = {"F64", "F32", "F16", "BF16", "F8_E
                                               "I64", "I32", "I16", "I8",   "U8",      "BOOL"};
 constexpr std::int64_t kMostFindingBytes = std::int64_t(1) << 30;
 
-std::string NameOf(const Operator& op, int i) {
-  const Form& f = op.contract->forms[0];
-  return std::string(i < op.n_params ? f.params[std::size_t(i)].name
-                                     : f.results[std::size_t(i - op.n_params)].name);
-}
-
 // f(name, tensor) for the arguments that are tensors.
 template <class F>
 void ForInputs(const Operator& op, const anyop_value* frame, F&& f) {
   for (int i = 0; i < op.n_params; ++i) {
-    const anyop_value& v = frame[i];
-    if (v.tag == ANYOP_TENSOR) f(NameOf(op, i), *v.t);
-    if (v.tag != ANYOP_TENSORS) continue;
-    for (std::uint32_t k = 0; k < v.count; ++k) {
-      f(NameOf(op, i) + "." + std::to_string(k), *v.ts[k]);
-    }
+    ForTensors(frame[i], [&](const DLTensor& t, std::uint32_t k) {
+      std::string name(EntryName(op, i));
+      if (frame[i].tag == ANYOP_TENSORS) name += "." + std::to_string(k);
+      f(name, t);
+    });
   }
 }
 
@@ -76,13 +70,9 @@ std::string ExactValue(const anyop_value& v) {
 std::string ExactCall(const Operator& op, const anyop_value* frame) {
   std::string text;
   for (int i = 0; i < op.n_params; ++i) {
-    text += (i ? ", " : "") + NameOf(op, i) + " = " + ExactValue(frame[i]);
+    text += (i ? ", " : "") + std::string(EntryName(op, i)) + " = " + ExactValue(frame[i]);
   }
   return text;
-}
-
-std::string KernelName(const Plan& plan) {
-  return plan.kernel < 0 ? "means" : plan.op->kernels[std::size_t(plan.kernel)].name;
 }
 
 void AddLayouts(const Operator& op, const anyop_value* frame, JsonWriter* json) {
@@ -92,12 +82,12 @@ void AddLayouts(const Operator& op, const anyop_value* frame, JsonWriter* json) 
   });
   for (int r = op.n_params; r < op.n_params + op.n_results; ++r) {
     if (frame[r].tag != ANYOP_TENSOR) {
-      declined += NameOf(op, r) + "\n";
+      declined += std::string(EntryName(op, r)) + "\n";
       continue;
     }
     for (int i = 0; i < op.n_params; ++i) {
       if (frame[i].tag != ANYOP_TENSOR || !IsSameMemory(*frame[i].t, *frame[r].t)) continue;
-      over += NameOf(op, r) + " = " + NameOf(op, i) + "\n";
+      over += std::string(EntryName(op, r)) + " = " + std::string(EntryName(op, i)) + "\n";
       break;
     }
   }
@@ -110,7 +100,7 @@ std::string Header(const Operator& op, const Plan& plan, const anyop_value* fram
   JsonWriter json;
   json.Begin('{').Key("__metadata__").Begin('{').Field("format", "anyop-capsule 1");
   json.Field("op", op.name).Field("library", op.library).Field("file", op.file);
-  json.Field("call", ExactCall(op, frame)).Field("kernel", KernelName(plan));
+  json.Field("call", ExactCall(op, frame)).Field("kernel", KernelName(op, plan));
   AddLayouts(op, frame, &json);
   json.Field("threads", std::to_string(NumThreads())).Field("isa", Environment("ANYOP_ISA"));
   json.Field("policy", ProcessPolicy());
@@ -151,8 +141,7 @@ std::string SaveCapsule(const std::string& path, const Operator& op, const Plan&
   const std::string header = Header(op, plan, frame, finding, message);
   bool is_written = std::fwrite(header.data(), 1, header.size(), file) == header.size();
   ForInputs(op, frame, [&](const std::string&, const DLTensor& t) {
-    std::vector<char> packed(std::size_t(PackedBytes(t)));
-    CopyToPacked(t, packed.data());
+    const std::vector<char> packed = Packed(t);
     is_written &= std::fwrite(packed.data(), 1, packed.size(), file) == packed.size();
   });
   is_written &= std::fclose(file) == 0;

@@ -14,6 +14,7 @@
 #include "runtime/capsule.h"
 #include "runtime/copy.h"
 #include "runtime/deep_check.h"
+#include "runtime/frame.h"
 #include "runtime/overlap.h"
 #include "runtime/run.h"
 
@@ -37,12 +38,6 @@ std::uint64_t PoisonOf(const DLTensor& t) {
     default:
       return 0;
   }
-}
-
-std::vector<char> Packed(const DLTensor& t) {
-  std::vector<char> packed(std::size_t(PackedBytes(t)));
-  CopyToPacked(t, packed.data());
-  return packed;
 }
 
 // A tensor of the call in memory of its own, with the caller's strides. What lies between its
@@ -88,7 +83,7 @@ std::string Place(std::ptrdiff_t at, std::size_t bytes) {
 class CheckedCall {
  public:
   CheckedCall(const Operator& op, const Plan& plan, const anyop_value* frame)
-      : op_(op), plan_(plan), form_(op.contract->forms[std::size_t(plan.form)]) {
+      : op_(op), plan_(plan) {
     std::copy_n(frame, op.n_params + op.n_results, frame_);
     if (IsCheckingDeeply()) deep_.emplace(op, plan, frame);
     for (int i = 0; i < op.n_params + op.n_results; ++i) AddValue(i);
@@ -111,11 +106,8 @@ class CheckedCall {
   }
 
  private:
-  bool IsWritten(int i) const { return i >= op_.n_params || form_.params[std::size_t(i)].is_mut; }
   std::string NameOf(const Copy& c) const {
-    const std::size_t i = std::size_t(c.index), n = std::size_t(op_.n_params);
-    return std::string(i < n ? form_.params[i].name : form_.results[i - n].name) + ", " +
-           Show(c.tensor);
+    return std::string(EntryName(op_, c.index)) + ", " + Show(c.tensor);
   }
 
   void AddValue(int i) {
@@ -127,7 +119,7 @@ class CheckedCall {
     v.ts = list.data();
   }
   const DLTensor* Added(int i, const DLTensor& t) {
-    if (!IsWritten(i)) return &read_.emplace_back(i, t, kNaNByte).tensor;
+    if (!IsWritten(op_, plan_, i)) return &read_.emplace_back(i, t, kNaNByte).tensor;
     Copy& w = written_.emplace_back(i, t, kGuardByte);
     w.is_new = i >= op_.n_params;
     return &w.tensor;
@@ -136,7 +128,7 @@ class CheckedCall {
   // What lies in the same place as an argument is one memory for the kernel as well.
   void ShareWithArguments(Copy* w) {
     for (int i = 0; i < op_.n_params && w->index >= op_.n_params; ++i) {
-      if (frame_[i].tag != ANYOP_TENSOR || IsWritten(i)) continue;
+      if (frame_[i].tag != ANYOP_TENSOR || IsWritten(op_, plan_, i)) continue;
       const std::size_t n_shared = read_.remove_if(
           [&](const Copy& r) { return r.index == i && IsSameMemory(*r.original, *w->original); });
       if (!n_shared) continue;
@@ -196,7 +188,6 @@ class CheckedCall {
 
   const Operator& op_;
   const Plan& plan_;
-  const Form& form_;
   anyop_value frame_[kMaxParams + kMaxResults];
   std::deque<std::vector<const DLTensor*>> lists_;
   std::list<Copy> written_, read_;  // frames point into them
@@ -210,7 +201,7 @@ void RunKernelChecked(const Operator& op, const Plan& plan, const anyop_value* f
     CheckedCall(op, plan, frame).Run();
   } catch (const Finding& finding) {
     const std::string sentence = op.display_name() + ": the kernel " +
-                                 op.kernels[std::size_t(plan.kernel)].name + " " + finding.what() +
+                                 std::string(KernelName(op, plan)) + " " + finding.what() +
                                  ". This is a defect of the operator. Please report it.";
     const std::string file = SaveFinding(op, plan, frame, finding.code, sentence);
     Fail(ANYOP_INTERNAL,

@@ -50,6 +50,12 @@ std::int64_t PackedBytes(const DLTensor& t) {
 
 void CopyToPacked(const DLTensor& from, void* to) { Copy<true>(from, static_cast<char*>(to)); }
 
+std::vector<char> Packed(const DLTensor& from) {
+  std::vector<char> packed(std::size_t(PackedBytes(from)));
+  CopyToPacked(from, packed.data());
+  return packed;
+}
+
 void CopyFromPacked(const void* from, const DLTensor& to) {
   Copy<false>(to, static_cast<char*>(const_cast<void*>(from)));
 }

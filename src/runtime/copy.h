@@ -2,6 +2,7 @@
 // Copies of tensors between layouts.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "anyop/abi.h"
 
@@ -13,6 +14,8 @@ std::int64_t PackedBytes(const DLTensor& t);
 // Writes the elements of `from`, in row-major order, to `to`, without gaps. Any strides, any
 // alignment; element sizes 1, 2, 4 and 8.
 void CopyToPacked(const DLTensor& from, void* to);
+// Copied to memory of their own.
+std::vector<char> Packed(const DLTensor& from);
 // The other way round.
 void CopyFromPacked(const void* from, const DLTensor& to);
 

@@ -14,7 +14,9 @@
 #include "runtime/call.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
+#include "runtime/frame.h"
 #include "runtime/run.h"
+#include "signature/float_format.h"
 
 namespace anyop {
 namespace {
@@ -32,8 +34,7 @@ bool IsFloat(const DLTensor& t) {
 
 // The elements of a tensor of floats, in row-major order.
 std::vector<double> Elements(const DLTensor& t) {
-  std::vector<char> packed(std::size_t(PackedBytes(t)));
-  CopyToPacked(t, packed.data());
+  const std::vector<char> packed = Packed(t);
   std::vector<double> values(packed.size() / (t.dtype.bits / 8));
   Visit(static_cast<const Tensor&>(t).type(), [&](auto zero) {
     using E = decltype(zero);
@@ -49,33 +50,6 @@ std::vector<double> Elements(const DLTensor& t) {
   return values;
 }
 
-struct FloatFormat {
-  int mantissa_bits, least_exponent;  // of normal numbers
-};
-FloatFormat FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return {52, -1022};
-    case DType::kF32:
-      return {23, -126};
-    case DType::kF16:
-      return {10, -14};
-    case DType::kBF16:
-      return {7, -126};
-    case DType::kF8E4M3:
-      return {3, -6};
-    default:
-      return {2, -14};
-  }
-}
-
-// The spacing of the dtype's numbers at x, which is finite.
-double Ulp(DType dtype, double x) {
-  const FloatFormat format = FormatOf(dtype);
-  const int exponent = x == 0 ? format.least_exponent : std::ilogb(x);
-  return std::ldexp(1.0, std::max(exponent, format.least_exponent) - format.mantissa_bits);
-}
-
 // The references that a build or a wheel has beside the operators: "my_ops_reference.so".
 void LoadReferencesOf(const Operator& op) {
   static auto& mutex = *new std::mutex;
@@ -84,13 +58,6 @@ void LoadReferencesOf(const Operator& op) {
   if (!seen.insert(op.file).second || !op.file.ends_with(".so")) return;
   const std::string path = op.file.substr(0, op.file.size() - 3) + "_reference.so";
   if (access(path.c_str(), R_OK) == 0) LoadReferences(path);
-}
-
-template <class F>
-void ForTensors(const anyop_value& v, F&& f) {
-  if (v.tag == ANYOP_TENSOR) f(*v.t);
-  if (v.tag != ANYOP_TENSORS) return;
-  for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k]);
 }
 
 std::string ShowNumber(double x) {
@@ -104,8 +71,7 @@ struct Wide {
   explicit Wide(const DLTensor& t) : tensor(t) {
     tensor.strides = nullptr;
     tensor.byte_offset = 0;
-    memory.resize(std::size_t(PackedBytes(t)));
-    CopyToPacked(t, memory.data());
+    memory = Packed(t);
     if (IsFloat(t)) {
       const std::vector<double> values = Elements(t);
       tensor.dtype = ToDL(DType::kF64);
@@ -123,7 +89,7 @@ struct Wide {
 DeepCheck::DeepCheck(const Operator& op, const Plan& plan, const anyop_value* frame)
     : op_(op), plan_(plan), exact_(std::size_t(op.n_params + op.n_results)) {
   for (int i = 0; i < op.n_params; ++i) {
-    ForTensors(frame[i], [&](const DLTensor& t) {
+    ForTensors(frame[i], [&](const DLTensor& t, std::uint32_t) {
       if (!IsFloat(t)) return;
       const Values values = Elements(t);
       for (const double x : values) {
@@ -134,8 +100,9 @@ DeepCheck::DeepCheck(const Operator& op, const Plan& plan, const anyop_value* fr
   }
   std::int64_t elements = 0;
   for (int r = 0; r < op.n_results; ++r) {
-    ForTensors(frame[op.n_params + r],
-               [&](const DLTensor& t) { elements += static_cast<const Tensor&>(t).size(); });
+    ForTensors(frame[op.n_params + r], [&](const DLTensor& t, std::uint32_t) {
+      elements += static_cast<const Tensor&>(t).size();
+    });
   }
   if (elements > kMostElements) return;
   LoadReferencesOf(op);
@@ -151,7 +118,7 @@ void DeepCheck::RunReference(const anyop_value* frame) {
   anyop_value call[kMaxParams + kMaxResults];
   for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
     call[i] = frame[i];
-    if (!IsWritten(i)) continue;
+    if (!IsWritten(op_, plan_, i)) continue;
     if (call[i].tag == ANYOP_TENSOR) call[i].t = &memory.emplace_back(*frame[i].t).tensor;
     if (call[i].tag != ANYOP_TENSORS) continue;
     auto& list = lists.emplace_back();
@@ -165,20 +132,15 @@ void DeepCheck::RunReference(const anyop_value* frame) {
   if (reference->run(&context, call)) return;  // refuses what kernels refuse themselves
   has_reference_ = true;
   for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
-    if (IsWritten(i) && call[i].tag == ANYOP_TENSOR && IsFloat(*frame[i].t)) {
+    if (IsWritten(op_, plan_, i) && call[i].tag == ANYOP_TENSOR && IsFloat(*frame[i].t)) {
       exact_[std::size_t(i)] = Elements(*call[i].t);
     }
   }
 }
 
-bool DeepCheck::IsWritten(int i) const {
-  const Form& form = op_.contract->forms[std::size_t(plan_.form)];
-  return i >= op_.n_params || form.params[std::size_t(i)].is_mut;
-}
-
 void DeepCheck::Compare(const anyop_value* after) const {
   for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
-    if (IsWritten(i) && after[i].tag == ANYOP_TENSOR && IsFloat(*after[i].t)) {
+    if (IsWritten(op_, plan_, i) && after[i].tag == ANYOP_TENSOR && IsFloat(*after[i].t)) {
       CompareOne(i, *after[i].t);
     }
   }

@@ -20,7 +20,6 @@ class DeepCheck {
  private:
   using Values = std::vector<double>;
 
-  bool IsWritten(int i) const;
   void RunReference(const anyop_value* frame);
   void CompareOne(int index, const DLTensor& got) const;
 

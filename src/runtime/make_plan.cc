@@ -7,6 +7,7 @@
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "platform/threads.h"
+#include "runtime/frame.h"
 #include "runtime/host.h"
 
 namespace anyop {
@@ -60,30 +61,18 @@ class Planner {
   [[noreturn]] void Refuse(const std::string& text) {
     Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + text);
   }
-  std::string_view NameOf(int i) const {
-    const Form& f = contract_.forms[0];
-    return i < op_.n_params ? f.params[std::size_t(i)].name
-                            : f.results[std::size_t(i - op_.n_params)].name;
-  }
-  template <class F>
-  void ForTensors(int i, F&& f) {
-    const anyop_value& v = frame_[i];
-    if (v.tag == ANYOP_TENSOR) f(*v.t);
-    if (v.tag != ANYOP_TENSORS) return;
-    for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k]);
-  }
 
   // What must hold before a tensor's shape is looked at.
   void CheckPlaces() {
     for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
       if (i >= op_.n_params && frame_[i].tag != ANYOP_TENSOR && frame_[i].tag != ANYOP_NONE) {
-        Refuse("the result " + std::string(NameOf(i)) + " must be a tensor.");
+        Refuse("the result " + std::string(EntryName(op_, i)) + " must be a tensor.");
       }
-      ForTensors(i, [&](const DLTensor& t) { CheckPlace(i, t); });
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) { CheckPlace(i, t); });
     }
   }
   void CheckPlace(int i, const DLTensor& t) {
-    const std::string name(NameOf(i));
+    const std::string name(EntryName(op_, i));
     if (t.device.device_type != 1) {
       Refuse(name + " is on device type " + std::to_string(t.device.device_type) +
              ", but must be in CPU memory. Try a copy on the CPU.");
@@ -104,7 +93,7 @@ class Planner {
     for (int i = 0; i < op_.n_params; ++i) {
       const Param& p = form_->params[std::size_t(i)];
       if (!IsTensor(p.kind)) continue;
-      ForTensors(i, [&](const DLTensor& t) {
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
         if (p.is_mut) {
           CheckWritten(i, t, p.is_dense);
         } else if (NeedsCopy(p, t)) {
@@ -114,7 +103,7 @@ class Planner {
     }
     for (int r = 0; r < op_.n_results; ++r) {
       const int i = op_.n_params + r;
-      ForTensors(i, [&](const DLTensor& t) {
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
         CheckWritten(i, t, false);
         if (ResultNeedsCopy(t)) plan_.copied |= 1ull << i;
       });
@@ -130,7 +119,7 @@ class Planner {
           "it is written";
     if (is_dense && c != kContiguous) needed = "contiguous memory, because it is written";
     if (!needed) return;
-    Refuse(std::string(NameOf(i)) + " is " + Show(t) + " with strides " + ShowStrides(t) +
+    Refuse(std::string(EntryName(op_, i)) + " is " + Show(t) + " with strides " + ShowStrides(t) +
            ", but must have " + needed + ". Try a contiguous tensor.");
   }
 
@@ -140,7 +129,7 @@ class Planner {
       const Param& p = form_->params[std::size_t(i)];
       const anyop_value& v = frame_[i];
       if (v.tag == ANYOP_TENSORS && IsTensor(p.kind)) plan_.has_lists = true;
-      ForTensors(i, [&](const DLTensor& t) {
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
         std::int64_t bytes = t.dtype.bits / 8;
         for (int d = 0; d < t.ndim; ++d) bytes *= t.shape[d];
         moved_bytes_ += double(bytes);

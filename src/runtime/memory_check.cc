@@ -4,6 +4,7 @@
 #include <string>
 
 #include "platform/error.h"
+#include "runtime/frame.h"
 #include "runtime/host.h"
 #include "runtime/overlap.h"
 
@@ -20,11 +21,11 @@ struct Place {
 class MemoryChecker {
  public:
   MemoryChecker(const Operator& op, const Plan& plan, const anyop_value* frame)
-      : op_(op), form_(op.contract->forms[std::size_t(plan.form)]), frame_(frame) {}
+      : op_(op), plan_(plan), frame_(frame) {}
 
   void Check() {
     ForPlaces([&](const Place& written) {
-      if (!IsWritten(written.index)) return;
+      if (!IsWritten(op_, plan_, written.index)) return;
       CheckAlone(written);
       ForPlaces([&](const Place& other) { CheckPair(written, other); });
     });
@@ -34,18 +35,11 @@ class MemoryChecker {
   template <class F>
   void ForPlaces(F&& f) {
     for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
-      const anyop_value& v = frame_[i];
-      if (v.tag == ANYOP_TENSOR) f(Place{i, 0, v.t});
-      if (v.tag != ANYOP_TENSORS) continue;
-      for (std::uint32_t k = 0; k < v.count; ++k) f(Place{i, k, v.ts[k]});
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) { f(Place{i, k, &t}); });
     }
   }
-  bool IsWritten(int i) const { return i >= op_.n_params || form_.params[std::size_t(i)].is_mut; }
   std::string NameOf(const Place& p) const {
-    if (p.index >= op_.n_params) {
-      return std::string(form_.results[std::size_t(p.index - op_.n_params)].name);
-    }
-    std::string name(form_.params[std::size_t(p.index)].name);
+    std::string name(EntryName(op_, p.index));
     if (frame_[p.index].tag == ANYOP_TENSORS) name += "[" + std::to_string(p.element) + "]";
     return name;
   }
@@ -68,12 +62,16 @@ class MemoryChecker {
   }
   void CheckPair(const Place& written, const Place& other) const {
     if (written.index == other.index && written.element == other.element) return;
-    if (IsWritten(other.index) && other.index > written.index) return;  // seen from the other side
+    if (IsWritten(op_, plan_, other.index) && other.index > written.index)
+      return;  // seen from the other side
     if (!MayShareMemory(*written.tensor, *other.tensor)) return;
     const bool is_result = written.index >= op_.n_params;
-    const bool may_be_over =
-        is_result && other.index < op_.n_params &&
-        form_.results[std::size_t(written.index - op_.n_params)].over >> other.index & 1;
+    const bool may_be_over = is_result && other.index < op_.n_params &&
+                             op_.contract->forms[std::size_t(plan_.form)]
+                                         .results[std::size_t(written.index - op_.n_params)]
+                                         .over >>
+                                     other.index &
+                                 1;
     if (may_be_over && IsSameMemory(*written.tensor, *other.tensor)) return;
     Refuse(NameOf(written) + " overlaps " + NameOf(other) + " in memory, but " +
            (may_be_over ? "must be exactly it (the same address, shape and strides) or apart."
@@ -82,7 +80,7 @@ class MemoryChecker {
   }
 
   const Operator& op_;
-  const Form& form_;
+  const Plan& plan_;
   const anyop_value* frame_;
 };
 

@@ -17,6 +17,7 @@
 #include "platform/threads.h"
 #include "runtime/copy.h"
 #include "runtime/explain.h"
+#include "runtime/frame.h"
 #include "runtime/json.h"
 #include "runtime/log.h"
 #include "runtime/make_plan.h"
@@ -81,7 +82,7 @@ class Profile {
       Row& row = rows_.emplace_back();
       row.op = op.name;
       row.call = ShowCall(op, frame);
-      row.kernel = plan.kernel < 0 ? "means" : op.kernels[std::size_t(plan.kernel)].name;
+      row.kernel = KernelName(op, plan);
       row.bytes = ValueOf(op.bytes, plan, frame, MovedBytes(op, frame));
       row.flops = ValueOf(op.flops, plan, frame, 0);
       row.threads = plan.threads;

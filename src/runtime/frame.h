@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the entries of a call's frame are: an operator's parameters, then its results.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/operator.h"
+#include "runtime/plan.h"
+
+namespace anyop {
+
+// Names are the same in all forms.
+inline std::string_view EntryName(const Operator& op, int i) {
+  const Form& form = op.contract->forms[0];
+  return i < op.n_params ? form.params[std::size_t(i)].name
+                         : form.results[std::size_t(i - op.n_params)].name;
+}
+
+inline bool IsWritten(const Operator& op, const Plan& plan, int i) {
+  return i >= op.n_params ||
+         op.contract->forms[std::size_t(plan.form)].params[std::size_t(i)].is_mut;
+}
+
+// f(tensor, k) for the tensor that a value is (k = 0), or for each of a list; for no other value.
+template <class F>
+void ForTensors(const anyop_value& v, F&& f) {
+  if (v.tag == ANYOP_TENSOR) f(*v.t, 0u);
+  if (v.tag != ANYOP_TENSORS) return;
+  for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k], k);
+}
+
+// What runs: a kernel, or the composition.
+inline std::string_view KernelName(const Operator& op, const Plan& plan) {
+  return plan.kernel < 0 ? "means" : std::string_view(op.kernels[std::size_t(plan.kernel)].name);
+}
+
+}  // namespace anyop
