@@ -65,24 +65,35 @@ struct DenseOutput {
   Activation activation;
 
   std::int64_t panels() const { return (n + kPanel - 1) / kPanel; }
-  [[gnu::noinline]] void StorePanel(const float* sums, std::int64_t first, std::int64_t rows,
-                                    std::int64_t panel) const {
-    const std::int64_t column = panel * kPanel;
-    const std::int64_t columns = n - column < kPanel ? n - column : kPanel;
-    const T* b = bias ? bias->base<T>() + column : nullptr;
-    const auto store = [&](auto zero) {
-      using Y = decltype(zero);
-      VisitActivation(activation, [&](auto a) {
-        for (std::int64_t r = 0; r < rows; ++r) {
-          Y* row = y.base<Y>() + y.row_offset(first + r) + column;
-          StoreRow<a.value>(sums + r * kPanel, b, row, columns);
-        }
-      });
-    };
-    if (y.type() == DType::kF32) return store(float{});
-    store(T{});
-  }
+  void StorePanel(const float* sums, std::int64_t first, std::int64_t rows,
+                  std::int64_t panel) const;
 };
+template <class T>
+void DenseOutput<T>::StorePanel(const float* sums, std::int64_t first, std::int64_t rows,
+                                std::int64_t panel) const {
+  const std::int64_t column = panel * kPanel;
+  const std::int64_t columns = n - column < kPanel ? n - column : kPanel;
+  const T* b = bias ? bias->base<T>() + column : nullptr;
+  const auto store = [&](auto zero) {
+    using Y = decltype(zero);
+    VisitActivation(activation, [&](auto a) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        Y* row = y.base<Y>() + y.row_offset(first + r) + column;
+        StoreRow<a.value>(sums + r * kPanel, b, row, columns);
+      }
+    });
+  };
+  if (y.type() == DType::kF32) return store(float{});
+  store(T{});
+}
+
+// Compiled once for each instruction set, as all that multiplies without knowing whose product it
+// is.
+extern template struct DenseOutput<BF16>;
+#if !defined(__AVX512BF16__)
+extern template struct DenseOutput<float>;
+extern template struct DenseOutput<F16>;
+#endif
 
 // Rows of x where they lie, of copies of them, and none: where sides are packed otherwise.
 template <class T>

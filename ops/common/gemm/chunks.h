@@ -157,50 +157,6 @@ struct RightColumns {
   }
 };
 
-// The product of some rows and one chunk: sums of earlier chunks wait in `sums` [panels][rows][32].
-template <class M, class P, class Right>
-struct ChunkProduct {
-  using T = typename M::Weight;
-  const PackedProduct<M, P>& part;
-  const Right& right;
-  const PanelBuffers<T>& buffers;
-  float* sums;
-  std::int64_t first;  // of the chunk
-  bool is_last;
-
-  void Run(const Context& ctx) const {
-    const P& p = part.p;
-    ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<T>(part.group, p.k),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      T* panel = buffers.Take();
-                      for (std::int64_t i = begin; i < end; ++i) {
-                        const std::int64_t at = i / part.groups();
-                        if (i == begin || i % part.groups() == 0) Pack(at, panel);
-                        Multiply(panel, at, i % part.groups());
-                      }
-                      buffers.Return(panel);
-                    });
-  }
-
- private:
-  void Pack(std::int64_t at, T* panel) const {
-    const std::int64_t left = part.p.n - at * kPanel;
-    right.Pack(first, part.p.k, at * kPanel, left < kPanel ? left : kPanel, panel);
-  }
-  void Multiply(const T* panel, std::int64_t at, std::int64_t group) const {
-    part.Multiply(panel, nullptr, group, [&](float* tile, std::int64_t i, std::int64_t rows) {
-      float* row = sums + (at * part.rows + i) * kPanel;
-      if (first > 0) {
-        for (std::int64_t e = 0; e < rows * kPanel; e += kLanes) {
-          Store(tile + e, Load(row + e) + Load(tile + e));
-        }
-      }
-      if (is_last) return part.p.StorePanel(tile, part.first + i, rows, at);
-      std::memcpy(row, tile, std::size_t(rows * kPanel) * sizeof(float));
-    });
-  }
-};
-
 // What MultiplyChunks takes.
 template <class M, class N>
 struct ChunksWorkspace : Workspace<N> {
@@ -219,9 +175,88 @@ struct ChunksWorkspace : Workspace<N> {
                                        CeilDiv(columns, N(kPanel)) * N(kPanel))) {}
 };
 
-// y [rows, columns] = left right; p's rows of x are not read.
-template <class M, PanelProduct P, class Left, class Right>
-inline void MultiplyChunks(const Context& ctx, const P& p, const Left& left, const Right& right) {
+// A product in chunks as the code that multiplies sees it, whatever its sides and results are:
+// that code is long, and so is compiled once for a math type.
+template <class M>
+struct ChunkSource;
+template <class M>
+struct ChunkPart {
+  using Sum = float;
+  const ChunkSource<M>& source;
+  std::int64_t rows, k, n;
+
+  std::int64_t steps() const { return (k + 1) / 2; }
+  std::int64_t panels() const { return (n + kPanel - 1) / kPanel; }
+  void StorePanel(const float* sums, std::int64_t first, std::int64_t count,
+                  std::int64_t panel) const {
+    source.StorePanel(sums, first, count, panel);
+  }
+};
+template <class M>
+struct ChunkSource {
+  // Terms [inner, inner + part.p.k) of the rows of a part.
+  virtual void PackLeft(const Context& ctx, const PackedProduct<M, ChunkPart<M>>& part,
+                        std::int64_t inner) const = 0;
+  // The same of at most 32 columns.
+  virtual void PackRight(std::int64_t inner, std::int64_t count, std::int64_t column,
+                         std::int64_t columns, typename M::Weight* out) const = 0;
+  virtual void StorePanel(const float* sums, std::int64_t first, std::int64_t rows,
+                          std::int64_t panel) const = 0;
+
+ protected:
+  ~ChunkSource() = default;
+};
+
+// The product of some rows and one chunk: sums of earlier chunks wait in `sums` [panels][rows][32].
+template <class M>
+struct ChunkProduct {
+  using T = typename M::Weight;
+  const PackedProduct<M, ChunkPart<M>>& part;
+  const PanelBuffers<T>& buffers;
+  float* sums;
+  std::int64_t first;  // of the chunk
+  bool is_last;
+
+  void Run(const Context& ctx) const {
+    const std::int64_t panels = part.p.panels();
+    ctx.ParallelFor(part.groups() * panels, PanelGrain<T>(part.group, part.p.k),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      T* panel = buffers.Take();
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        const std::int64_t at = i / part.groups();
+                        if (i == begin || i % part.groups() == 0) Pack(at, panel);
+                        Multiply(panel, at, i % part.groups());
+                      }
+                      buffers.Return(panel);
+                    });
+  }
+
+ private:
+  void Pack(std::int64_t at, T* panel) const {
+    const std::int64_t left = part.p.n - at * kPanel;
+    part.p.source.PackRight(first, part.p.k, at * kPanel, left < kPanel ? left : kPanel, panel);
+  }
+  void Multiply(const T* panel, std::int64_t at, std::int64_t group) const {
+    part.Multiply(panel, nullptr, group, [&](float* tile, std::int64_t i, std::int64_t rows) {
+      float* row = sums + (at * part.rows + i) * kPanel;
+      if (first > 0) {
+        for (std::int64_t e = 0; e < rows * kPanel; e += kLanes) {
+          Store(tile + e, Load(row + e) + Load(tile + e));
+        }
+      }
+      if (is_last) return part.p.StorePanel(tile, part.first + i, rows, at);
+      std::memcpy(row, tile, std::size_t(rows * kPanel) * sizeof(float));
+    });
+  }
+};
+
+// All of a product's chunks.
+template <class M>
+struct Chunks {
+  static void Multiply(const Context& ctx, const ChunkPart<M>& p);
+};
+template <class M>
+void Chunks<M>::Multiply(const Context& ctx, const ChunkPart<M>& p) {
   using T = typename M::Weight;
   const ChunksWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.k, p.n);
   const Placed placed(ctx, parts);
@@ -232,14 +267,47 @@ inline void MultiplyChunks(const Context& ctx, const P& p, const Left& left, con
     for (std::int64_t c = 0; c < chunks; ++c) {
       const std::int64_t first = c * terms;
       const std::int64_t k = p.k - first < terms ? p.k - first : terms;
-      P chunk = p;
-      chunk.k = k;
-      const PackedProduct<M, P> part = PartOf<M>(ctx, chunk, placed[parts.left], i);
-      left.Pack(ctx, part, first);
-      ChunkProduct<M, P, Right>{part, right, buffers, placed[parts.sums], first, c + 1 == chunks}
-          .Run(ctx);
+      const ChunkPart<M> chunk{p.source, p.rows, k, p.n};
+      const PackedProduct<M, ChunkPart<M>> part = PartOf<M>(ctx, chunk, placed[parts.left], i);
+      p.source.PackLeft(ctx, part, first);
+      ChunkProduct<M>{part, buffers, placed[parts.sums], first, c + 1 == chunks}.Run(ctx);
     }
   }
+}
+#if defined(__AVX512BF16__)
+extern template struct Chunks<DotMath>;
+#else
+extern template struct Chunks<PairMath<float>>;
+extern template struct Chunks<PairMath<F16>>;
+extern template struct Chunks<SplitMath>;
+#endif
+
+template <class M, class P, class Left, class Right>
+struct ChunkSides final : ChunkSource<M> {
+  ChunkSides(const P& p_in, const Left& left_in, const Right& right_in)
+      : p(p_in), left(left_in), right(right_in) {}
+  void PackLeft(const Context& ctx, const PackedProduct<M, ChunkPart<M>>& part,
+                std::int64_t inner) const override {
+    left.Pack(ctx, part, inner);
+  }
+  void PackRight(std::int64_t inner, std::int64_t count, std::int64_t column, std::int64_t columns,
+                 typename M::Weight* out) const override {
+    right.Pack(inner, count, column, columns, out);
+  }
+  void StorePanel(const float* sums, std::int64_t first, std::int64_t rows,
+                  std::int64_t panel) const override {
+    p.StorePanel(sums, first, rows, panel);
+  }
+  const P& p;
+  const Left& left;
+  const Right& right;
+};
+
+// y [rows, columns] = left right; p's rows of x are not read.
+template <class M, PanelProduct P, class Left, class Right>
+inline void MultiplyChunks(const Context& ctx, const P& p, const Left& left, const Right& right) {
+  const ChunkSides<M, P, Left, Right> sides(p, left, right);
+  Chunks<M>::Multiply(ctx, {sides, p.rows, p.k, p.n});
 }
 
 }  // namespace ANYOP_ISA

@@ -5,6 +5,9 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
+template struct DenseOutput<BF16>;
+ANYOP_PACK_ROWS(, BF16, BF16);
+template struct Chunks<DotMath>;
 template struct Tiles<DotMath>;
 template struct RowTiles<DotMath>;
 ANYOP_LINEAR_GRADIENTS(DotMath);

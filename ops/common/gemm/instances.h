@@ -8,6 +8,15 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
+template struct DenseOutput<float>;
+template struct DenseOutput<F16>;
+template struct DenseOutput<BF16>;
+ANYOP_PACK_ROWS(, float, float);
+ANYOP_PACK_ROWS(, float, F16);
+ANYOP_PACK_ROWS(, float, BF16);
+template struct Chunks<PairMath<float>>;
+template struct Chunks<PairMath<F16>>;
+template struct Chunks<SplitMath>;
 template struct Tiles<PairMath<float>>;
 template struct RowTiles<PairMath<float>>;
 template struct Tiles<PairMath<F16>>;

@@ -58,6 +58,26 @@ template <class Left, class T, int kR>
   }
 }
 
+#define ANYOP_PACK_ROWS_OF(Left, T, kR) \
+  template void PackRows<Left, T, kR>(const T* const(&)[kR], std::int64_t, Left*)
+// For every number of rows that a block can have.
+#define ANYOP_PACK_ROWS(prefix, Left, T) \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 1); \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 2); \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 3); \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 4); \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 5); \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 6); \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 7); \
+  prefix ANYOP_PACK_ROWS_OF(Left, T, 8)
+#if defined(__AVX512BF16__)
+ANYOP_PACK_ROWS(extern, BF16, BF16);
+#else
+ANYOP_PACK_ROWS(extern, float, float);
+ANYOP_PACK_ROWS(extern, float, F16);
+ANYOP_PACK_ROWS(extern, float, BF16);
+#endif
+
 // A piece of work is one panel by one group of row blocks; panels of a group are neighbours.
 template <TileMath M, PanelProduct P>
 struct PackedProduct {

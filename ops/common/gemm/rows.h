@@ -66,18 +66,18 @@ template <TileMath M, int kR, int kLevel>
 template <TileMath M>
 struct RowTiles {
   using T = typename M::Weight;
-  template <int kLevel>
-  static void Visit(std::int64_t rows, const T* const* x, const T* const* w, std::int64_t k,
-                    const char* ahead, typename M::Sum* sums) {
-    VisitRows<M::kRowsOfX>(rows,
-                           [&](auto r) { MultiplyRows<M, r.value, kLevel>(x, w, k, ahead, sums); });
-  }
   static void Multiply(std::int64_t rows, bool to_first_level, const T* const* x, const T* const* w,
-                       std::int64_t k, const char* ahead, typename M::Sum* sums) {
-    if (to_first_level) return Visit<1>(rows, x, w, k, ahead, sums);
-    Visit<2>(rows, x, w, k, ahead, sums);
-  }
+                       std::int64_t k, const char* ahead, typename M::Sum* sums);
 };
+template <TileMath M>
+void RowTiles<M>::Multiply(std::int64_t rows, bool to_first_level, const T* const* x,
+                           const T* const* w, std::int64_t k, const char* ahead,
+                           typename M::Sum* sums) {
+  VisitRows<M::kRowsOfX>(rows, [&](auto r) {
+    if (to_first_level) return MultiplyRows<M, r.value, 1>(x, w, k, ahead, sums);
+    MultiplyRows<M, r.value, 2>(x, w, k, ahead, sums);
+  });
+}
 extern template struct RowTiles<PairMath<float>>;
 extern template struct RowTiles<PairMath<F16>>;
 extern template struct RowTiles<SplitMath>;

@@ -152,7 +152,9 @@ template <class M, int kR>
 
 // The products above for a number of rows that is known at run time. They are compiled once for
 // each instruction set, in files of this folder, as they are most of what the compiler has to do
-// for an operator that multiplies.
+// for an operator that multiplies. Their definitions stand outside of the class: what is defined
+// inside is inline, and inline functions are compiled wherever they are called, `extern template`
+// or not.
 template <TileMath M>
 struct Tiles {
   using Left = typename M::Left;
@@ -164,20 +166,26 @@ struct Tiles {
 
   // is_wide: PanelsAtOnce<M>(rows) panels, else one.
   static void Stream(std::int64_t rows, bool is_wide, const Left* left, const Weight* weight,
-                     std::int64_t k2, Sum* sums) {
-    VisitRows<M::kRows>(rows, [&](auto r) {
-      if (is_wide) {
-        return StreamPanels<M, r.value, PanelsAtOnce<M>(r.value)>(left, weight, k2, sums);
-      }
-      StreamPanels<M, r.value, 1>(left, weight, k2, sums);
-    });
-  }
+                     std::int64_t k2, Sum* sums);
   static void Multiply(std::int64_t rows, const Left* left, const Weight* weight, std::int64_t k2,
-                       const char* ahead, std::int64_t step, Sum* sums) {
-    VisitRows<M::kRows>(
-        rows, [&](auto r) { MultiplyPanel<M, r.value>(left, weight, k2, ahead, step, sums); });
-  }
+                       const char* ahead, std::int64_t step, Sum* sums);
 };
+template <TileMath M>
+void Tiles<M>::Stream(std::int64_t rows, bool is_wide, const Left* left, const Weight* weight,
+                      std::int64_t k2, Sum* sums) {
+  VisitRows<M::kRows>(rows, [&](auto r) {
+    if (is_wide) {
+      return StreamPanels<M, r.value, PanelsAtOnce<M>(r.value)>(left, weight, k2, sums);
+    }
+    StreamPanels<M, r.value, 1>(left, weight, k2, sums);
+  });
+}
+template <TileMath M>
+void Tiles<M>::Multiply(std::int64_t rows, const Left* left, const Weight* weight, std::int64_t k2,
+                        const char* ahead, std::int64_t step, Sum* sums) {
+  VisitRows<M::kRows>(
+      rows, [&](auto r) { MultiplyPanel<M, r.value>(left, weight, k2, ahead, step, sums); });
+}
 extern template struct Tiles<PairMath<float>>;
 extern template struct Tiles<PairMath<F16>>;
 extern template struct Tiles<SplitMath>;
