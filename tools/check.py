@@ -66,6 +66,7 @@ BUDGETS = {
 }
 # With --all, and what begins so.
 LONGER_WITH_ALL = ("C++ tests", "Python tests", "JAX tests", "examples", "build (aarch64)")
+HANGS = 900  # seconds, after which a test is ended with the stacks of its threads
 LATEST_MINUTES = 70  # at which the default tier begins with Arm, which takes ten more
 
 
@@ -130,7 +131,9 @@ def ctest(
     tally: Tally, title: str, build: Path, *arguments: str, env: dict[str, str] | None = None
 ) -> None:
     # The whole log holds what each program printed; ctest itself counts programs only.
-    command: Sequence[str | Path] = ["ctest", "--test-dir", build, "-j2", "-V", *arguments]
+    command: Sequence[str | Path] = [
+        "ctest", "--test-dir", build, "-j2", "-V", "--timeout", str(HANGS), *arguments
+    ]  # fmt: skip
     output = ""
     try:
         output = run(title, command, env=env, summary=lambda o: f"{count_gtest(o)[0]} passed")
@@ -159,7 +162,9 @@ def pytest(
 ) -> None:
     report = prepare.LOGS / (re.sub(r"\W+", "-", title) + ".xml")
     report.unlink(missing_ok=True)
-    command = [python, *start, "-q", "-rs", f"--junit-xml={report}", *arguments]
+    # By a thread that ends the process: what hangs in C++ never comes back to an interpreter.
+    limit = [f"--timeout={HANGS}", "--timeout-method=thread"]
+    command = [python, *start, "-q", "-rs", *limit, f"--junit-xml={report}", *arguments]
 
     def last_line(output: str) -> str:
         return output.strip().splitlines()[-1].strip("= ")[:24]
