@@ -18,6 +18,7 @@ void AddDefineFunctions(PyObject* module);          // operators that are functi
 void AddMemoryCallFunctions(PyObject* module);      // call_memory
 void AddExampleFunctions(PyObject* module);         // example_call, for tests
 void AddReplayFunctions(PyObject* module);          // replay, of recorded calls
+void AddReplayGraph(PyObject* module);              // the same of graphs
 void AddSavedGraphFunctions(PyObject* module);      // save_graphs, load_graphs
 void AddMachineFunctions(PyObject* module);         // what `anyop doctor` prints
 void AddInferFunctions(PyObject* module);           // infer, choose_form

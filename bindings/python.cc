@@ -46,6 +46,7 @@ PyObject* MakeModule() {
   AddMemoryCallFunctions(module.get());
   AddExampleFunctions(module.get());
   AddReplayFunctions(module.get());
+  AddReplayGraph(module.get());
   AddSavedGraphFunctions(module.get());
   AddMachineFunctions(module.get());
   AddBoundCallFunctions(module.get());

@@ -9,6 +9,7 @@
 
 #include "anyop/runtime.h"
 #include "anyop/tensor.h"
+#include "bindings/calls/recorded.h"
 #include "bindings/module.h"
 #include "bindings/operators/op_object.h"
 #include "runtime/check_mode.h"
@@ -34,22 +35,6 @@ class Buffer {
  private:
   Py_buffer buffer_;
 };
-
-// Memory for a tensor of these strides, which may be 0 or negative.
-Array Place(const DLTensor& type, const std::vector<std::int64_t>& strides) {
-  const Array::Shape shape(type.shape, std::size_t(type.ndim));
-  const DType dtype = static_cast<const Tensor&>(type).type();
-  if (strides.empty()) return Array::Empty(shape, dtype);
-  if (strides.size() != shape.size()) ThrowValueError("replay: a tensor has too few strides.");
-  std::int64_t first = 0, last = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    (strides[d] < 0 ? first : last) += std::max<std::int64_t>(shape[d] - 1, 0) * strides[d];
-  }
-  const std::int64_t bytes = anyop::Bytes(dtype);
-  auto memory = std::make_shared<Array>(Array::Zeros({(last - first + 1) * bytes}, DType::kU8));
-  char* const begin = memory->data<char>() - first * bytes;
-  return Array::Wrap(begin, shape, dtype, strides, std::move(memory));
-}
 
 class ReplayedCall {
  public:
@@ -114,10 +99,7 @@ class ReplayedCall {
       if (v.tag != ANYOP_TENSOR || !(i >= op_.n_params || form.params[std::size_t(i)].is_mut)) {
         continue;
       }
-      Ref bytes = Checked(PyBytes_FromStringAndSize(nullptr, Py_ssize_t(PackedBytes(*v.t))));
-      CopyToPacked(*v.t, PyBytes_AS_STRING(bytes.get()));
-      const Ref row = Checked(Py_BuildValue("(sO)", Show(*v.t).c_str(), bytes.get()));
-      if (PyDict_SetItemString(written.get(), name.c_str(), row.get()) < 0) throw ErrorSet{};
+      AddWritten(written, name, *v.t);
     }
     return written;
   }
@@ -134,13 +116,8 @@ class ReplayedCall {
     PyObject *elements = nullptr, *list = nullptr;
     if (!row) ThrowValueError("replay: the file has no tensor '" + name + "'.");
     if (!PyArg_ParseTuple(row, "OO!", &elements, &PyList_Type, &list)) throw ErrorSet{};
-    std::vector<std::int64_t> strides;
-    for (Py_ssize_t d = 0; d < PyList_GET_SIZE(list); ++d) {
-      strides.push_back(PyLong_AsLongLong(PyList_GET_ITEM(list, d)));
-    }
-    if (PyErr_Occurred()) throw ErrorSet{};
     Input& input = inputs_[name];
-    input.array = Place(type, strides);
+    input.array = PlacedArray(type, ToStrides(list));
     input.bytes = std::make_unique<Buffer>(elements);
     if (input.bytes->size() != PackedBytes(type)) {
       ThrowValueError("replay: the tensor '" + name + "' has " +
@@ -171,11 +148,7 @@ PyObject* Replay(PyObject*, PyObject* args) {
     }
     ReplayedCall call(*ToOperator(function).op, text, tensors);
     call.PlaceResults(layout);
-    Ref times = Checked(PyList_New(0));
-    for (int k = 0; k < repeats; ++k) {
-      const Ref ns = Checked(PyFloat_FromDouble(call.Run()));
-      if (PyList_Append(times.get(), ns.get()) < 0 || PyErr_CheckSignals() < 0) throw ErrorSet{};
-    }
+    const Ref times = TimesOf(repeats, [&] { return call.Run(); });
     const Ref written = call.Written();
     return Py_BuildValue("(sOO)", call.kernel().c_str(), times.get(), written.get());
   });

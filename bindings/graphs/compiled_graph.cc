@@ -250,6 +250,7 @@ PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject*
                             const Host* state_host, CompileOptions options, BoundState bound) {
   auto made = std::make_unique<CompiledGraph>();
   options.on_pass = ListenerToPasses();
+  options.name = name;
   made->executable = std::make_unique<Executable>(std::move(traced), options);
   const Graph& graph = made->executable->graph();
   DescribeCall(name, graph, made->info);

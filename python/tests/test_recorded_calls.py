@@ -52,7 +52,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded") / "calls"
     done = anyop_command("run", "--record", folder, "--", sys.executable, "-c", PROGRAM)
     assert done.stdout == "3.0\n"
-    assert done.stderr == f"5 calls recorded. Try: anyop replay {folder}\n"
+    assert done.stderr == f"6 calls recorded. Try: anyop replay {folder}\n"
     return folder
 
 
@@ -63,8 +63,59 @@ def rows(*words: str | Path, status: int = 0) -> list[dict[str, Any]]:
 
 def test_equal_calls_are_recorded_once_and_those_of_graphs_too(recorded: Path) -> None:
     assert [row["call"].split("(")[0] for row in rows("replay", recorded)] == [
-        "anyop.rms_norm", "anyop.rms_norm", "anyop.add", "anyop.softmax", "anyop.add",
+        "anyop.rms_norm", "anyop.rms_norm",
+        "graph lambda", "anyop.add", "anyop.softmax", "anyop.add",
     ]  # fmt: skip
+
+
+GRAPHS = """
+import numpy as np, anyop
+w, cache = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32).reshape(2, 4)
+graph = anyop.graph(lambda a, eps: (anyop.add(cache, a, out=cache),
+                                    anyop.rms_norm(cache, w[:4], eps=eps))[1],
+                    "f32[2, 4]", "float", name="step")
+wide = np.ones((2, 8), np.float32)
+for k in range(3):
+    y = graph((wide * (k + 1))[:, ::2], 0.1)
+    if not k:
+        np.save(OUT, np.concatenate([y, cache]))
+
+@anyop.define("twice(x: f32[n]) -> (y: f32[n])")
+def twice(x):
+    return 2 * x
+anyop.graph(lambda a: twice(a), "f32[n]", name="python")(np.ones(3, np.float32))
+"""
+
+
+def test_a_graph_is_recorded_with_its_state_and_replayed(tmp_path: Path) -> None:
+    import hashlib
+
+    import numpy as np
+
+    program = f"OUT = {str(tmp_path / 'y.npy')!r}\n" + GRAPHS
+    folder = tmp_path / "calls"
+    done = anyop_command("run", "--record", folder, "--", sys.executable, "-c", program)
+    assert "python is recorded by its calls alone: " in done.stderr
+    (graph,) = folder.glob("*.graph")  # the first replay of three
+    assert json.loads((graph / "call.json").read_text())["numbers"] == {"eps": "0.1"}
+    (row,) = rows("replay", graph, "--check")
+    assert (row["call"], row["kernel"], row["error"]) == ("graph step", "those of its calls", "")
+    y, cache = np.load(tmp_path / "y.npy").reshape(2, 2, 4)
+    written = {name: result["digest"] for name, result in row["results"].items()}
+    assert sorted(written.values()) == sorted(
+        hashlib.sha256(part.tobytes()).hexdigest()[:16] for part in (y, cache)
+    )
+    assert rows("replay", graph, "--bench")[0]["repeats"] >= 5
+
+
+def test_a_recorded_graph_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    graph = tmp_path / "1-00001-step.graph"
+    graph.mkdir()
+    done = anyop_command("replay", graph, status=1)
+    assert done.stderr == f"replay: {graph} cannot be read: No such file or directory.\n"
+    (graph / "call.json").write_text('{"format": "other"}')
+    done = anyop_command("replay", graph, status=1)
+    assert "is no recorded call (ValueError: its format is 'other')" in done.stderr
 
 
 def test_a_replayed_call_gives_what_the_program_computed(recorded: Path) -> None:
@@ -84,7 +135,7 @@ def test_layouts_are_recorded(recorded: Path) -> None:
     from anyop.cli import capsules
 
     files = capsules.find([recorded])
-    over, transposed = capsules.read(files[1]), capsules.read(files[4])
+    over, transposed = capsules.read(files[1]), capsules.read(files[5])
     assert over.layout() == {"y": "x"}
     assert over.tensors["x"][1] == [128, 1]
     assert transposed.tensors["x"][1] == [1, 64]
@@ -105,7 +156,7 @@ def test_limits_hold_and_are_said(tmp_path: Path) -> None:
     done = anyop_command(
         "run", "--record", tmp_path / "each", "--each", "3", "--", sys.executable, "-c", PROGRAM
     )
-    assert len(list((tmp_path / "each").iterdir())) == 7
+    assert len(list((tmp_path / "each").iterdir())) == 8
 
 
 def test_a_finding_is_repeated_from_its_file(tmp_path: Path) -> None:

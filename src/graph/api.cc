@@ -15,8 +15,10 @@
 namespace anyop {
 
 struct CompiledGraph::Shared {
-  Shared(std::string own_name, Graph graph, bool is_tuple, const CompileOptions& options)
-      : name(std::move(own_name)), executable(std::move(graph), options), returns_tuple(is_tuple) {}
+  Shared(std::string own_name, Graph graph, bool is_tuple, CompileOptions options)
+      : name(std::move(own_name)),
+        executable(std::move(graph), (options.name = name, std::move(options))),
+        returns_tuple(is_tuple) {}
   const std::string name;
   Executable executable;
   const bool returns_tuple;  // kept for hosts that know tuples

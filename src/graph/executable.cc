@@ -5,12 +5,14 @@
 #include <bit>
 #include <mutex>
 
+#include "graph/record.h"
 #include "graph/replay/boundary.h"
 #include "graph/replay/instance.h"
 #include "graph/specialise/inputs.h"
 #include "graph/specialise/specialisation.h"
 #include "platform/error.h"
 #include "runtime/policy.h"
+#include "runtime/record.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {
@@ -35,7 +37,8 @@ class Executable::Impl {
         inputs_(*graph),
         boundary_(*graph),
         capacity_(std::max<std::size_t>(options.specialisations, 1)),
-        options_{options.share_memory, options.regions, options.block_rows} {}
+        options_{options.share_memory, options.regions, options.block_rows},
+        name_(options.name) {}
 
   std::shared_ptr<Specialisation> Prepare(std::span<const anyop_value> inputs) {
     g_has_begun = false;
@@ -71,6 +74,7 @@ class Executable::Impl {
     loan.instance->Bind(loan.arena->data(), symbols, inputs, outputs);
     if (loan.is_new) loan.instance->CheckMemory();
     loan.is_new = false;
+    if (IsRecording()) RecordGraph(name_, s, inputs);
     g_has_begun = true;
     run(*loan.instance);
   }
@@ -164,6 +168,7 @@ class Executable::Impl {
   const Boundary boundary_;
   const std::size_t capacity_;
   const SpecialiseOptions options_;
+  const std::string name_;
   std::mutex mutex_;            // of what follows, and of every Specialisation::idle
   std::vector<Entry> entries_;  // the last used first
   std::vector<std::unique_ptr<GraphArena>> arenas_;

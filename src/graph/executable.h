@@ -32,6 +32,7 @@ struct CompileOptions {
   bool regions = true;               // rows of several nodes in one pass over memory; see region.h
   std::int64_t block_rows = 0;       // of these; 0: by the caches and the work, else for tests
   PassListener on_pass = nullptr;    // told what each pass changed
+  std::string name = "graph";        // what recordings call it
 };
 
 // Those for graphs that were saved: the passes ran before that, and would pack and fold again.

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording: calls of this process as capsules (runtime/capsule.h) in the folder ANYOP_RECORD, for
-// `anyop replay`. The graphs of a program are recorded by the calls that they make.
+// `anyop replay`. Graphs are recorded too (graph/record.h), beside the calls that they make.
 #pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include "runtime/operator.h"
 
 namespace anyop {
@@ -12,5 +16,13 @@ bool IsRecording();
 // kernel the first ANYOP_RECORD_EACH are written, until there are ANYOP_RECORD_CALLS files or
 // ANYOP_RECORD_MIB; the first one that is left out is a warning.
 void Record(const Operator& op, const Plan& plan, const anyop_value* frame);
+
+// Of equal calls, how many are recorded.
+std::int64_t RecordsOfEach();
+// Counts a record of so many bytes and returns its path without an ending, or "" where the limits
+// are reached.
+std::string NewRecord(std::string_view name, std::int64_t bytes);
+// `path` could not be written: nothing more is recorded.
+void StopRecording(const std::string& error);
 
 }  // namespace anyop

@@ -77,7 +77,7 @@ def replay(folder: Path) -> dict[str, Any]:
     """Of each recorded call what it wrote, its kernel and best time in ns; or its error."""
     answer: dict[str, Any] = {}
     for path in capsules.find([folder]):
-        capsule = capsules.read(path)
+        capsule = capsules.read_call(path)
         row: dict[str, Any] = {"op": capsule.op, "call": capsule.call}
         try:
             outcome = capsule.run()

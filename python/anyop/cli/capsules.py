@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded calls: files that `anyop run --record` and check mode write (src/runtime/capsule.h)."""
+"""Recorded calls: files that `anyop run --record` and check mode write (src/runtime/capsule.h), and
+folders of graphs (src/graph/record.h).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,11 @@ from anyop import _anyop
 
 FORMAT = "anyop-capsule 1"
 ENDING = ".safetensors"
+GRAPH_FORMAT = "anyop-graph-capsule 1"
+GRAPH_ENDING = ".graph"
+
+
+GRAPH_KERNELS = "those of its calls"
 
 
 @dataclass
@@ -69,8 +76,57 @@ class Capsule:
         anyop.load(file)
 
 
-def read(path: Path) -> Capsule:
+@dataclass
+class GraphCapsule:
+    """A recorded replay of a graph. facts: as of a call."""
+
+    path: Path
+    facts: dict[str, Any]
+
+    @property
+    def call(self) -> str:
+        return f"graph {self.facts['graph']}"
+
+    def run(self, repeats: int = 1) -> Outcome:
+        """Replays it; errors of anyop are those of the replay."""
+        with anyop.batch_invariant(self.facts["batch_invariant"] == "1"):
+            facts = self.facts
+            return Outcome(
+                GRAPH_KERNELS,
+                *_anyop.replay_graph(str(self.path), facts["strides"], facts["numbers"], repeats),
+            )
+
+    def load(self) -> None:
+        """Its operators must be there: loading the graph says which is not."""
+
+
+def read_graph(path: Path) -> GraphCapsule:
+    """As read."""
+    try:
+        facts = json.loads((path / "call.json").read_text())
+        if facts["format"] != GRAPH_FORMAT:
+            raise ValueError(f"its format is '{facts['format']}'")
+    except OSError as error:
+        raise anyop.NotAvailable(f"replay: {path} cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from None
+    return GraphCapsule(path, {**facts, "kernel": GRAPH_KERNELS})
+
+
+def _damaged(path: Path, error: Exception) -> anyop.InvalidArgument:
+    return anyop.InvalidArgument(
+        f"replay: {path} is no recorded call ({type(error).__name__}: {error}). Try a "
+        "file that anyop run --record wrote."
+    )
+
+
+def read(path: Path) -> Capsule | GraphCapsule:
     """Raises NotAvailable for a file that cannot be read, InvalidArgument for another format."""
+    return read_graph(path) if path.is_dir() else read_call(path)
+
+
+def read_call(path: Path) -> Capsule:
+    """As read."""
     try:
         with path.open("rb") as file:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -89,19 +145,18 @@ def read(path: Path) -> Capsule:
     except OSError as error:
         raise anyop.NotAvailable(f"replay: {path} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise anyop.InvalidArgument(
-            f"replay: {path} is no recorded call ({type(error).__name__}: {error}). Try a "
-            "file that anyop run --record wrote."
-        ) from None
+        raise _damaged(path, error) from None
     return Capsule(path, facts, tensors)
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
-    """The files, and those in folders."""
+    """The files, and those in folders, in the order in which they were recorded."""
     found: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            inside = sorted(path.rglob(f"*{ENDING}"))
+        if path.is_dir() and path.suffix != GRAPH_ENDING:
+            graphs = set(path.rglob(f"*{GRAPH_ENDING}"))
+            calls = {p for p in path.rglob(f"*{ENDING}") if graphs.isdisjoint(p.parents)}
+            inside = sorted(graphs | calls)
             if not inside:
                 raise anyop.NotAvailable(f"replay: {path} holds no recorded call (*{ENDING}).")
             found += inside

@@ -68,7 +68,8 @@ def compared(
         status.update("Making calls ...")
         if calls:
             for path in capsules.find([calls]):
-                shutil.copy(path, folder / "calls")
+                if path.is_file():  # a graph's calls are recorded beside it
+                    shutil.copy(path, folder / "calls")
         else:
             limits = {"ANYOP_RECORD_CALLS": "100000", "ANYOP_RECORD_MIB": "4096"}
             old.ask("generate", folder, ANYOP_RECORD=str(folder / "calls"), **limits)

@@ -38,8 +38,9 @@ def command(
       anyop replay calls --bench
       anyop run --check -- ./server --port 8000
 
-    The program may be of any language. Of a graph, every call that it makes is recorded. A kernel
-    that crashes is named on standard error, with its shapes.
+    The program may be of any language. A graph is recorded as a folder, with its weights and its
+    state, beside the calls that it makes. A kernel that crashes is named on standard error, with
+    its shapes.
     """
     settings = {"ANYOP_CRASH": "1"}
     if check or deep:

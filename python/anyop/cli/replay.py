@@ -15,7 +15,7 @@ import click
 from anyop.cli import load_libraries
 
 if TYPE_CHECKING:
-    from anyop.cli.capsules import Capsule
+    from anyop.cli.capsules import Capsule, GraphCapsule
 
 BENCH_S = 0.5
 MOST_REPEATS = 10000
@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Make recorded calls again.
 
-    FILES are recorded calls or folders of them: what `anyop run --record` wrote, or the file that
-    a finding of check mode names. Status 1 if a call fails.
+    FILES are recorded calls and graphs, or folders of them: what `anyop run --record` wrote, or the
+    file that a finding of check mode names. Status 1 if a call fails.
     """
     import anyop
     from anyop import _anyop
@@ -73,7 +73,7 @@ def command(
     sys.exit(1 if failed else 0)
 
 
-def replayed(capsule: Capsule, bench: bool) -> dict[str, Any]:
+def replayed(capsule: Capsule | GraphCapsule, bench: bool) -> dict[str, Any]:
     """What one call did, as data."""
     import anyop
 

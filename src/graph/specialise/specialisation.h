@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph at concrete sizes: plans of all nodes, and where every value lies.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -95,6 +96,7 @@ class Specialisation {
   // Guarded by the executable. Each has one owner; a shared_ptr, because it knows how to delete
   // what is not known here.
   std::vector<std::shared_ptr<Instance>> idle;
+  std::atomic<std::int64_t> records{0};  // how many replays a recording has met
 
  private:
   void ReleasePlans();
