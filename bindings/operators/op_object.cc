@@ -5,6 +5,7 @@
 
 #include "bindings/calls/call.h"
 #include "bindings/functions/define.h"
+#include "runtime/profile.h"
 #include "signature/defaults.h"
 #include "signature/facts.h"
 
@@ -143,11 +144,19 @@ Ref ToObject(const anyop_value& v) {
   }
 }
 
+// Where calls are profiled: with the conversions of arguments and results.
+template <PyObject* (*kCall)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>
+static PyObject* CallTimed(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const HostTimer timer;
+  return kCall(self, args, n, names);
+}
+
 Ref MakeFunction(Operator& op) {
   OperatorInfo* info = MakeInfo(op);
   Definition* definition = DefinitionOf(op);
   if (definition) definition->info = info;
-  const auto call = definition ? &CallDefined : &CallOperator;
+  auto* call = definition ? &CallDefined : &CallOperator;
+  if (IsProfiling()) call = definition ? &CallTimed<&CallDefined> : &CallTimed<&CallOperator>;
   info->method = {info->python_name.c_str(), AsMethod(call), METH_FASTCALL | METH_KEYWORDS,
                   info->doc.c_str()};
   OpObject* self = PyObject_New(OpObject, g_op_type);

@@ -212,6 +212,30 @@ def test_a_profile_tells_calls_times_and_copies(tmp_path: Path) -> None:
     assert all(e["dur"] >= e["args"]["kernel_us"] for e in events)
 
 
+def test_host_time_has_the_conversions_of_arguments() -> None:
+    program = """
+import time, numpy as np, anyop
+
+class Slow:
+    def __float__(self):
+        time.sleep(0.05)
+        return 1e-5
+
+x, w = np.ones((4, 64), np.float32), np.ones(64, np.float32)
+anyop.rms_norm(x, w, eps=Slow())
+anyop.rms_norm(x, w, eps=1e-5)
+@anyop.define("twice(x: f32[n]) -> (y: f32[n])")
+def twice(x):
+    return anyop.mul(x, x)
+twice(w)
+"""
+    done = anyop_command("profile", "--no-ceilings", "--json", "--", sys.executable, "-c", program)
+    table = {row["op"]: row for row in json.loads(done.stdout)["rows"]}
+    assert table["anyop.rms_norm"]["calls"] == 2
+    assert 50e6 < table["anyop.rms_norm"]["host_ns"] < 1e9
+    assert all(0 < row["host_ns"] < 50e6 for name, row in table.items() if name[-5:] != "_norm")
+
+
 def test_a_profile_is_a_table_for_people() -> None:
     done = anyop_command("profile", "--no-ceilings", "--", sys.executable, "-c", PROGRAM)
     assert "rms_norm  cpu_" in done.stdout

@@ -7,14 +7,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 
-namespace anyop {
+#include "platform/clock.h"
 
-inline std::int64_t NowNs() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
+namespace anyop {
 
 inline std::int64_t ThreadCpuNs() {
   timespec t;

@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "platform/clock.h"
 #include "platform/env.h"
 #include "platform/threads.h"
 #include "runtime/copy.h"
@@ -28,12 +28,6 @@ namespace {
 
 // Events beyond this are counted in their rows alone: a file of some 200 MB is what viewers open.
 constexpr std::size_t kMostEvents = 2'000'000;
-
-std::int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // Calls of one operator with the same shapes, numbers and kernel.
 struct Row {
@@ -106,6 +100,11 @@ class Profile {
     }
   }
 
+  void AddHost(int row, std::int64_t ns) {
+    const std::lock_guard lock(mutex_);
+    if (std::size_t(row) < rows_.size()) rows_[std::size_t(row)].host_ns += ns;
+  }
+
  private:
   void Clear() {
     rows_.clear(), events_.clear(), by_plan_.clear();
@@ -154,6 +153,7 @@ class Profile {
 };
 
 constinit thread_local CallTimer* t_open = nullptr;
+constinit thread_local HostTimer* t_host = nullptr;
 
 }  // namespace
 
@@ -162,30 +162,55 @@ bool IsProfiling() {
   return is_profiling;
 }
 
-CallTimer::CallTimer(const Operator& op, const Plan& plan, const anyop_value* frame)
+HostTimer::HostTimer() : outer_(t_host), start_ns_(NowNs()) { t_host = this; }
+HostTimer::~HostTimer() {
+  t_host = outer_;
+  if (row_ < 0) return;
+  const std::int64_t ns = before_ns_ + NowNs() - left_ns_;
+  Profile::TheProfile().AddHost(row_, ns);
+  if (t_open) t_open->AddInner(ns);
+}
+
+CallTimer::CallTimer(const Operator& op, const Plan& plan, const anyop_value* frame,
+                     std::int64_t entered_ns)
     : outer_(t_open),
       op_(op),
       plan_(plan),
       row_(Profile::TheProfile().RowOf(op, plan, frame)),
       copies_(CountersOf(op, plan).copies.value.load(std::memory_order_relaxed)) {
   t_open = this;
+  if (t_host && t_host->row_ < 0) {
+    host_ = t_host;
+    host_->row_ = row_;
+    host_->before_ns_ = entered_ns - host_->start_ns_;
+  }
   start_ns_ = NowNs();
 }
 
 CallTimer::~CallTimer() {
   const std::int64_t total = NowNs() - start_ns_;
   t_open = outer_;
-  if (outer_) outer_->inner_ns_ += total;
+  if (outer_) outer_->AddInner(total);
   const std::uint64_t copies = CountersOf(op_, plan_).copies.value.load(std::memory_order_relaxed);
   Profile::TheProfile().Add(row_, plan_.is_fallback, copies - copies_, inner_ns_,
                             {row_, int(syscall(SYS_gettid)), start_ns_, total, kernel_ns_});
+  if (host_) host_->left_ns_ = NowNs();
+}
+
+void CallTimer::AddInner(std::int64_t ns) {
+  inner_ns_ += ns;
+  if (is_in_kernel_) kernel_ns_ -= ns;  // a kernel that is a function of Python
 }
 
 KernelTimer::KernelTimer() {
-  if (t_open) start_ns_ = NowNs();
+  if (!t_open) return;
+  t_open->is_in_kernel_ = true;
+  start_ns_ = NowNs();
 }
 KernelTimer::~KernelTimer() {
-  if (t_open) t_open->kernel_ns_ += NowNs() - start_ns_;
+  if (!t_open) return;
+  t_open->kernel_ns_ += NowNs() - start_ns_;
+  t_open->is_in_kernel_ = false;
 }
 
 }  // namespace anyop

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 
+#include "platform/clock.h"
 #include "platform/crash.h"
 #include "platform/env.h"
 #include "runtime/call.h"
@@ -57,6 +58,7 @@ void SetChecking(bool on, bool deeply) {
 }
 
 void RunWatched(Operator& op, Plan& plan, anyop_value* frame) {
+  const std::int64_t entered_ns = NowNs();
   std::string error;
   if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
     Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
@@ -65,7 +67,7 @@ void RunWatched(Operator& op, Plan& plan, anyop_value* frame) {
   const CrashNote note(Doing(op, plan, frame));
   if (IsRecording()) Record(op, plan, frame);
   if (!IsProfiling()) return RunSlow(op, plan, frame, &RunKernelWatched);
-  const CallTimer timer(op, plan, frame);
+  const CallTimer timer(op, plan, frame, entered_ns);
   RunSlow(op, plan, frame, &RunKernelWatched);
 }
 

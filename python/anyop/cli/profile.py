@@ -38,7 +38,8 @@ def command(
       anyop profile --trace calls.json -- ./server
 
     A row is an operator with its shapes and kernel: calls; time in the kernel; host time, which is
-    what a call takes beside it (checks, copies, waiting for a composition's parts); bytes moved a
+    what a call takes beside it (conversions of arguments and results where NumPy or torch calls
+    anyop's functions, checks, copies, waiting for a composition's parts); bytes moved a
     second, and their share of what this machine can reach. Watching costs about 1 us a call, which
     is in no column. A process that ends without exit handlers (os._exit, a signal) tells nothing.
     """
