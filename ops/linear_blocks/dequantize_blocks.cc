@@ -27,7 +27,7 @@ void Decode(const Context& ctx, const Tensor& weight, const Tensor& x) {
 }
 
 void Run(const Context& ctx, const Tensor& weight, std::string_view format, const Tensor& x) {
-  VisitAnyFormat(format, [&](auto f) { Decode<decltype(f)>(ctx, weight, x); });
+  VisitFormat(format, [&](auto f) { Decode<decltype(f)>(ctx, weight, x); });
 }
 
 constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};

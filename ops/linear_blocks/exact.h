@@ -19,8 +19,8 @@ struct RightBlocks {
   // A chunk may begin and end within a block, at an even element.
   void Pack(std::int64_t first, std::int64_t count, std::int64_t column, std::int64_t columns,
             float* out) const {
-    VisitAnyFormat(format,
-                   [&](auto f) { PackDecoded<decltype(f)>(first, count, column, columns, out); });
+    VisitFormat(format,
+                [&](auto f) { PackDecoded<decltype(f)>(first, count, column, columns, out); });
   }
 
  private:

@@ -12,66 +12,74 @@ namespace anyop::ops {
 inline constexpr int kBlockElements = 32;  // elements
 inline constexpr int kGroupRows = 16;      // rows that are packed together
 
-// kBytes     of a block in a row: kNumbers f16 numbers (d, then m), then the quants
-// kBits      of a quant; 4-bit quants j and 16 + j share byte j, low bits first
+// kBytes     of a block in a row
+// kNumbers   f16 numbers of a block, d and m, at its start (q6_K: at its end)
+// kBits      of a quant. The low 4 of quants j and 16 + j of 32 share a byte, low ones first; the
+//            others are aside
 // kOffset    an element is d * (quant - kOffset) + m
+// kQuants kHigh   where the low bits are in a block, and the bits above them
 struct Q4_0 {
-  static constexpr int kBytes = 18, kNumbers = 1, kBits = 4, kOffset = 8;
+  static constexpr int kBytes = 18, kNumbers = 1, kBits = 4, kOffset = 8, kQuants = 2;
 };
 struct Q4_1 {
-  static constexpr int kBytes = 20, kNumbers = 2, kBits = 4, kOffset = 0;
+  static constexpr int kBytes = 20, kNumbers = 2, kBits = 4, kOffset = 0, kQuants = 4;
 };
-struct Q8_0 {
-  static constexpr int kBytes = 34, kNumbers = 1, kBits = 8, kOffset = 0;
-};
-
-// Formats that are decoded only. Quants of 5 bits have their high bits aside; a superblock of 256
-// elements has numbers of its own for each 16 or 32 of them, which are small integers times d (and
-// m).
 struct Q5_0 {
-  static constexpr int kBytes = 22;
+  static constexpr int kBytes = 22, kNumbers = 1, kBits = 5, kOffset = 16, kHigh = 2, kQuants = 6;
 };
 struct Q5_1 {
-  static constexpr int kBytes = 24;
+  static constexpr int kBytes = 24, kNumbers = 2, kBits = 5, kOffset = 0, kHigh = 4, kQuants = 8;
 };
+struct Q8_0 {
+  static constexpr int kBytes = 34, kNumbers = 1, kBits = 8, kOffset = 0, kQuants = 2;
+};
+
+// Superblocks: 256 elements, whose d and m are multiplied by small integers for each 16 or 32 of
+// them; quants of two parts of 32 share their bytes.
 struct Q4_K {
-  static constexpr int kBytes = 144;
+  static constexpr int kBytes = 144, kNumbers = 2, kBits = 4, kOffset = 0, kQuants = 16;
 };
 struct Q5_K {
-  static constexpr int kBytes = 176;
+  static constexpr int kBytes = 176, kNumbers = 2, kBits = 5, kOffset = 0, kHigh = 16, kQuants = 48;
 };
 struct Q6_K {
-  static constexpr int kBytes = 210;
+  static constexpr int kBytes = 210, kNumbers = 1, kBits = 6, kOffset = 32, kHigh = 128,
+                       kQuants = 0;
 };
 template <class F>
-inline constexpr int kElementsOf = F::kBytes < 100 ? kBlockElements : 256;
+inline constexpr bool kIsSuperblock = F::kBytes > 100;
+inline constexpr int kSuperblockParts = 8;  // of 32 elements
+template <class F>
+inline constexpr int kElementsOf =
+    kIsSuperblock<F> ? kSuperblockParts* kBlockElements : kBlockElements;
 
-// Bytes of 16 packed blocks, one of each row: numbers first.
+// Bytes of 16 packed blocks, one of each row: those of the rows, in another order.
 template <class F>
 inline constexpr std::int64_t kGroupBlockBytes = kGroupRows* F::kBytes;
-inline constexpr std::int64_t kMostGroupBlockBytes = kGroupBlockBytes<Q8_0>;  // of any format
+// Of 32 elements in any format.
+inline constexpr std::int64_t kMostGroupBlockBytes = kGroupBlockBytes<Q8_0>;
 
 inline namespace ANYOP_ISA {
 
-// Calls f with the format of that name.
+// Calls f with the format of that name, which must be one that numbers are quantized to.
 template <class Fn>
-inline void VisitFormat(std::string_view name, Fn&& f) {
+inline void VisitQuantizer(std::string_view name, Fn&& f) {
   if (name == "q4_0") return f(Q4_0{});
   if (name == "q4_1") return f(Q4_1{});
   f(Q8_0{});
 }
 
-// Those of the formats that are decoded only, too. By letters: comparing so many words would be a
-// function of the library, which each instruction set would have a copy of.
+// Calls f with the format of that name. By letters: comparing so many words would be a function of
+// the library, which each instruction set would have a copy of.
 template <class Fn>
-inline void VisitAnyFormat(std::string_view name, Fn&& f) {
+inline void VisitFormat(std::string_view name, Fn&& f) {
   const char bits = name[1], kind = name[3];
   if (kind == 'K' && bits == '4') return f(Q4_K{});
   if (kind == 'K' && bits == '5') return f(Q5_K{});
   if (kind == 'K') return f(Q6_K{});
   if (bits == '5' && kind == '0') return f(Q5_0{});
   if (bits == '5') return f(Q5_1{});
-  VisitFormat(name, f);
+  VisitQuantizer(name, f);
 }
 
 inline float ReadNumber(const std::uint8_t* block, int i) {

@@ -2,6 +2,7 @@
 // The kernels of linear_blocks and linear_blocks_packed.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -47,13 +48,13 @@ struct StripsWorkspace : QuantizedWorkspace<N> {
         strips(this->template Add<StripOfX>(StripsOf(blocks))) {}
 };
 
-constexpr SizeText PackedBlocksBytes() {
-  return QuantizedWorkspace<SizeText>("rows(x)", "g").bytes();
-}
 // Elements of a row of x: its forms name them by blocks of 32 or of 256.
 constexpr SizeText ElementsText() {
   const SizeText size = "size(x)", rows = "rows(x)";
   return size / Max(rows, SizeText(1));
+}
+constexpr SizeText PackedBlocksBytes() {
+  return QuantizedWorkspace<SizeText>("rows(x)", ElementsText() / SizeText(kBlockElements)).bytes();
 }
 constexpr SizeText QuantizedBytes() {
   const SizeText blocks = ElementsText() / SizeText(kBlockElements);
@@ -68,11 +69,54 @@ constexpr SizeText BlocksBytes() {
   return Max(QuantizedBytes(), exact);
 }
 
+// What differs by format: everything else is compiled once. Counts of blocks are of 32 elements.
+struct BlockFunctions {
+  std::int64_t bytes, elements;  // of a block
+  // [i]: 2^i rows of x. As MultiplyGroup.
+  void (*multiply[4])(const char* w, const QuantizedBlock* x, std::int64_t blocks,
+                      std::int64_t ahead, float* sums);
+  void (*pack)(const char* weight, std::int64_t rows, std::int64_t row_blocks, std::int64_t blocks,
+               const char* ahead, char* out);  // of blocks as they are
+  // Of one row of x and rows as they lie; null: they are packed for it too.
+  void (*arrange)(const QuantizedBlock* x, std::int64_t blocks, StripOfX* strips);
+  void (*multiply_strips)(const char* w, std::int64_t blocks, const StripOfX* x, const char* ahead,
+                          float* sums);
+
+  // Bytes of a row, or of a group of rows.
+  std::int64_t row_bytes(std::int64_t blocks) const {
+    return blocks * kBlockElements / elements * bytes;
+  }
+  std::int64_t group_bytes(std::int64_t blocks) const { return kGroupRows * row_bytes(blocks); }
+};
+
+template <class F>
+constexpr BlockFunctions FunctionsOf() {
+  BlockFunctions f{};
+  f.bytes = F::kBytes;
+  f.elements = kElementsOf<F>;
+  f.pack = &PackGroup<F>;
+  f.multiply[0] = &MultiplyGroup<F, 1>;
+  f.multiply[1] = &MultiplyGroup<F, 2>;
+  if constexpr (kTileRows > 2) f.multiply[2] = &MultiplyGroup<F, 4>;
+  if constexpr (kTileRows > 4) f.multiply[3] = &MultiplyGroup<F, 8>;
+  if constexpr (F::kBits % 4 == 0 && !kIsSuperblock<F>) {
+    f.arrange = &ArrangeStrips<F>;
+    f.multiply_strips = &MultiplyStrips<F>;
+  }
+  return f;
+}
+inline BlockFunctions FunctionsOf(std::string_view format) {
+  BlockFunctions functions{};
+  VisitFormat(format, [&](auto f) { functions = FunctionsOf<decltype(f)>(); });
+  return functions;
+}
+
 struct BlocksProduct {
   const Tensor& x;     // [rows, 32 blocks]
   const Tensor* bias;  // [n]
   const Tensor& y;     // [rows, n]
   std::int64_t rows, blocks, n;
+  BlockFunctions format;
 
   std::int64_t groups() const { return (n + kGroupRows - 1) / kGroupRows; }
 };
@@ -103,12 +147,12 @@ inline void StoreGroup(const BlocksProduct& p, const float* sums, std::int64_t f
   }
 }
 
-// take(group, buffer) returns the packed group; ahead as in MultiplyGroup; x: that of a
-// QuantizedWorkspace.
-template <class F, class Take>
+// take(b, e, multiply) calls multiply(group, packed group) for those of [b, e); ahead as in
+// MultiplyGroup; x: that of a QuantizedWorkspace.
+template <class Take>
 inline void MultiplyQuantized(const Context& ctx, const BlocksProduct& p, QuantizedBlock* x,
                               std::int64_t ahead, Take&& take) {
-  const double group_bytes = double(p.blocks) * kGroupBlockBytes<F>;
+  const auto group_bytes = double(p.format.group_bytes(p.blocks));
   for (std::int64_t first = 0; first < p.rows; first += kQuantizedRows) {
     const std::int64_t rows = std::min(kQuantizedRows, p.rows - first);
     VisitFloat(p.x.type(),
@@ -119,7 +163,8 @@ inline void MultiplyQuantized(const Context& ctx, const BlocksProduct& p, Quanti
       take(b, e, [&](std::int64_t group, const char* w) {
         alignas(64) float sums[kTileRows * kGroupRows];
         ForTiles(0, rows, [&](std::int64_t i, auto count) {
-          MultiplyGroup<F, count.value>(w, x + i * p.blocks, p.blocks, ahead, sums);
+          constexpr int kTile = std::countr_zero(unsigned(count.value));
+          p.format.multiply[kTile](w, x + i * p.blocks, p.blocks, ahead, sums);
           VisitFloat(p.x.type(), [&](auto zero) {
             StoreGroup<decltype(zero)>(p, sums, first + i, count.value, group);
           });
@@ -129,34 +174,32 @@ inline void MultiplyQuantized(const Context& ctx, const BlocksProduct& p, Quanti
   }
 }
 
-template <class F>
 inline void MultiplyPackedBlocks(const Context& ctx, const BlocksProduct& p, const char* packed) {
-  const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
+  const std::int64_t bytes = p.format.group_bytes(p.blocks);
   const QuantizedWorkspace<std::int64_t> parts(p.rows, p.blocks);
   QuantizedBlock* x = Placed(ctx, parts)[parts.x];
-  MultiplyQuantized<F>(ctx, p, x, 4096, [&](std::int64_t b, std::int64_t e, auto&& multiply) {
+  MultiplyQuantized(ctx, p, x, 4096, [&](std::int64_t b, std::int64_t e, auto&& multiply) {
     for (std::int64_t i = b; i < e; ++i) multiply(i, packed + i * bytes);
   });
 }
 
 // One row of x by 16 rows or more. The last group begins earlier, so that it ends where the weight
 // does.
-template <class F>
 inline void MultiplyStripRows(const Context& ctx, const BlocksProduct& p, const char* weight) {
   const StripsWorkspace<std::int64_t> parts(p.blocks);
   const Placed placed(ctx, parts);
   QuantizedBlock* x = placed[parts.x];
   VisitFloat(p.x.type(), [&](auto zero) { QuantizeRows<decltype(zero)>(ctx, p, 0, 1, x); });
   StripOfX* strips = placed[parts.strips];
-  ArrangeStrips<F>(x, p.blocks, strips);
-  const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
+  p.format.arrange(x, p.blocks, strips);
+  const std::int64_t bytes = p.format.group_bytes(p.blocks);
   const std::int64_t grain = std::int64_t(2000 / (double(bytes) / 25 + 20)) + 1;
   ctx.ParallelFor(p.groups(), grain, [&](std::int64_t b, std::int64_t e) {
     alignas(64) float sums[kGroupRows];
     for (std::int64_t i = b; i < e; ++i) {
       const std::int64_t row = std::min(i * kGroupRows, p.n - kGroupRows);
-      const char* w = weight + row * p.blocks * F::kBytes;
-      MultiplyStrips<F>(w, p.blocks, strips, w + bytes, sums);
+      const char* w = weight + row * p.format.row_bytes(p.blocks);
+      p.format.multiply_strips(w, p.blocks, strips, w + bytes, sums);
       VisitFloat(p.x.type(), [&](auto zero) {
         StoreGroup<decltype(zero)>(p, sums + (i * kGroupRows - row), 0, 1, i);
       });
@@ -166,41 +209,39 @@ inline void MultiplyStripRows(const Context& ctx, const BlocksProduct& p, const 
 
 // The 16 rows of a group follow each other in memory, and so do the groups: while one is packed the
 // next comes into cache.
-template <class F>
 inline void MultiplyBlockRows(const Context& ctx, const BlocksProduct& p, const char* weight) {
-  if (p.rows == 1 && p.n >= kGroupRows && p.blocks >= kParts) {
-    return MultiplyStripRows<F>(ctx, p, weight);
+  if (p.format.multiply_strips && p.rows == 1 && p.n >= kGroupRows && p.blocks >= kParts) {
+    return MultiplyStripRows(ctx, p, weight);
   }
-  const std::int64_t bytes = p.blocks * kGroupBlockBytes<F>;
+  const std::int64_t bytes = p.format.group_bytes(p.blocks);
+  const std::int64_t row_blocks = p.blocks * kBlockElements / p.format.elements;
   const BlockRowsWorkspace<std::int64_t> parts(ThreadsOf(ctx), p.rows, p.blocks);
   const Placed placed(ctx, parts);
   const PanelBuffers<char> buffers(placed[parts.groups], placed[parts.taken], parts.group_bytes,
                                    parts.taken.count);
-  MultiplyQuantized<F>(ctx, p, placed[parts.x], 0,
-                       [&](std::int64_t b, std::int64_t e, auto&& multiply) {
-                         char* buffer = buffers.Take();
-                         for (std::int64_t i = b; i < e; ++i) {
-                           const char* w = weight + i * bytes;
-                           PackGroup<F>(w, std::min<std::int64_t>(p.n - i * kGroupRows, kGroupRows),
-                                        p.blocks, p.blocks, w + bytes, buffer);
-                           multiply(i, buffer);
-                         }
-                         buffers.Return(buffer);
-                       });
+  MultiplyQuantized(ctx, p, placed[parts.x], 0,
+                    [&](std::int64_t b, std::int64_t e, auto&& multiply) {
+                      char* buffer = buffers.Take();
+                      for (std::int64_t i = b; i < e; ++i) {
+                        const char* w = weight + i * bytes;
+                        const auto rows = std::min<std::int64_t>(p.n - i * kGroupRows, kGroupRows);
+                        p.format.pack(w, rows, row_blocks, row_blocks, w + bytes, buffer);
+                        multiply(i, buffer);
+                      }
+                      buffers.Return(buffer);
+                    });
 }
 
 inline BlocksProduct BlocksProductOf(const Tensor& x, const Tensor* bias, const Tensor& y,
-                                     std::int64_t n) {
-  return {x, bias, y, x.rows(), x.row_size() / kBlockElements, n};
+                                     std::int64_t n, std::string_view format) {
+  return {x, bias, y, x.rows(), x.row_size() / kBlockElements, n, FunctionsOf(format)};
 }
 
 inline void RunLinearBlocksQuantized(const Context& ctx, const Tensor& x, const Tensor& weight,
                                      const Tensor* bias, std::string_view, std::string_view format,
                                      const Tensor& y) {
-  const BlocksProduct p = BlocksProductOf(x, bias, y, weight.dim(0));
-  if (p.rows == 0 || p.n == 0) return;
-  VisitFormat(format,
-              [&](auto f) { MultiplyBlockRows<decltype(f)>(ctx, p, weight.base<const char>()); });
+  const BlocksProduct p = BlocksProductOf(x, bias, y, weight.dim(0), format);
+  if (p.rows != 0 && p.n != 0) MultiplyBlockRows(ctx, p, weight.base<const char>());
 }
 
 inline void RunLinearBlocks(const Context& ctx, const Tensor& x, const Tensor& weight,
@@ -220,11 +261,8 @@ inline void RunLinearBlocks(const Context& ctx, const Tensor& x, const Tensor& w
 inline void RunLinearBlocksPacked(const Context& ctx, const Tensor& x, const Tensor& packed,
                                   std::int64_t features, const Tensor* bias,
                                   std::string_view format, const Tensor& y) {
-  const BlocksProduct p = BlocksProductOf(x, bias, y, features);
-  if (p.rows == 0 || p.n == 0) return;
-  VisitFormat(format, [&](auto f) {
-    MultiplyPackedBlocks<decltype(f)>(ctx, p, packed.base<const char>());
-  });
+  const BlocksProduct p = BlocksProductOf(x, bias, y, features, format);
+  if (p.rows != 0 && p.n != 0) MultiplyPackedBlocks(ctx, p, packed.base<const char>());
 }
 
 }  // namespace ANYOP_ISA

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of products of bytes, as many lanes of i32 as simd.h has of f32.
 //
-//   LoadInts(p)            kLanes i32, or 4 bytes for each lane
+//   LoadInts(p)            kLanes i32, or 4 bytes for each lane; StoreInts(p, a)
 //   LowBits HighBits       of each byte: its low and its high 4 bits
-//   DotBits(sum, w, x)     sum + the 4 products in each lane of the bytes of w, 0 to 15, and of x
+//   DotBits(sum, w, x)     sum + the 4 products in each lane of the bytes of w, 0 to 63, and of x
 //   DotBytes(sum, w, x)    the same for bytes of w from -128 to 127. x is -127 to 127 and the same
-//   in
-//                          every lane. With kBytesOffset it gives kBytesOffset * (the sum of the
-//                          bytes of x) too much
+//                          in every lane. With kBytesOffset it gives kBytesOffset * (the sum of
+//                          the bytes of x) too much
 //   SetInts AddInts ToF32  a number in all lanes, a sum, the lanes as f32
+//   Bits(a, shift, mask)   each lane shifted right (left where shift is negative), and mask
+//   SignedByte(a, i)       byte i < 4 of each lane as a number; Or(a, b)
 //   Keep(a)                a, loaded once: a compiler that reads memory again for each use of a
 //                          vector spends the loads that such a loop is bound by
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -120,6 +122,20 @@ ANYOP_LANE_FN I32 DotBytes(I32 sum, I32 w, I32 x) {
 ANYOP_LANE_FN I32 DotBits(I32 sum, I32 w, I32 x) { return DotBytes(sum, w, x); }
 
 #endif
+
+// Plain vectors of words, which compilers know for every instruction set.
+using Words = std::uint32_t __attribute__((vector_size(4 * kLanes)));
+using SignedWords = std::int32_t __attribute__((vector_size(4 * kLanes)));
+ANYOP_LANE_FN Words WordsOf(I32 a) { return std::bit_cast<Words>(a); }
+ANYOP_LANE_FN I32 Bits(I32 a, int shift, std::uint32_t mask) {
+  const Words v = WordsOf(a);
+  return std::bit_cast<I32>((shift < 0 ? v << -shift : v >> shift) & mask);
+}
+ANYOP_LANE_FN I32 Or(I32 a, I32 b) { return std::bit_cast<I32>(WordsOf(a) | WordsOf(b)); }
+ANYOP_LANE_FN I32 SignedByte(I32 a, int i) {
+  return std::bit_cast<I32>(__builtin_convertvector(WordsOf(a) << (24 - 8 * i), SignedWords) >> 24);
+}
+ANYOP_LANE_FN void StoreInts(void* p, I32 a) { std::memcpy(p, &a, sizeof(a)); }
 
 #undef ANYOP_LANE_FN
 

@@ -14,8 +14,6 @@
 //   q4_1  20 bytes: f16 d, f16 m, 16 bytes q; element j is d * (q[j] & 15) + m, 16 + j likewise
 //   q8_0  34 bytes: f16 d, 32 signed bytes q; element j is d * q[j]
 //
-// Of input 'exact' only:
-//
 //   q5_0  22 bytes: f16 d, 4 bytes h, 16 bytes q; element j is d * (b - 16), b the 4 bits that q4_0
 //         has there, and bit j of h above them
 //   q5_1  24 bytes: f16 d, f16 m, h and q; element j is d * b + m
@@ -61,19 +59,19 @@ extern constinit const Op linear_blocks{
         "input: 'exact' | 'q8' = 'exact', format: 'q8_0') -> (y: T[..., n]) "
         "where T in f32 | f16 | bf16\n"
         "linear_blocks(x: T[..., 32*g], weight: dense u8[n, 22*g], bias: T[n]?, "
-        "input: 'exact' = 'exact', format: 'q5_0') -> (y: T[..., n]) "
+        "input: 'exact' | 'q8' = 'exact', format: 'q5_0') -> (y: T[..., n]) "
         "where T in f32 | f16 | bf16\n"
         "linear_blocks(x: T[..., 32*g], weight: dense u8[n, 24*g], bias: T[n]?, "
-        "input: 'exact' = 'exact', format: 'q5_1') -> (y: T[..., n]) "
+        "input: 'exact' | 'q8' = 'exact', format: 'q5_1') -> (y: T[..., n]) "
         "where T in f32 | f16 | bf16\n"
         "linear_blocks(x: T[..., 256*s], weight: dense u8[n, 144*s], bias: T[n]?, "
-        "input: 'exact' = 'exact', format: 'q4_K') -> (y: T[..., n]) "
+        "input: 'exact' | 'q8' = 'exact', format: 'q4_K') -> (y: T[..., n]) "
         "where T in f32 | f16 | bf16\n"
         "linear_blocks(x: T[..., 256*s], weight: dense u8[n, 176*s], bias: T[n]?, "
-        "input: 'exact' = 'exact', format: 'q5_K') -> (y: T[..., n]) "
+        "input: 'exact' | 'q8' = 'exact', format: 'q5_K') -> (y: T[..., n]) "
         "where T in f32 | f16 | bf16\n"
         "linear_blocks(x: T[..., 256*s], weight: dense u8[n, 210*s], bias: T[n]?, "
-        "input: 'exact' = 'exact', format: 'q6_K') -> (y: T[..., n]) "
+        "input: 'exact' | 'q8' = 'exact', format: 'q6_K') -> (y: T[..., n]) "
         "where T in f32 | f16 | bf16",
     .flops = "2 * size(x) * n",
     .kernels = kKernels,

@@ -6,9 +6,13 @@
 //
 //   weight  rows of blocks, as linear_blocks takes them
 //   format  q8_0: group g of 8 holds k = 4g to 4g + 3. 4 bits: group g of 4 holds these in its low
-//           bits and k = 4g + 16 to 4g + 19 in its high bits
+//           bits and k = 4g + 16 to 4g + 19 in its high bits. 5 bits: before these groups, one
+//           whose bit g is the fifth bit of k = 4g to 4g + 3. A superblock keeps the order of its
+//           fields: scales, 4 bytes of each row at a time; fifth bits of one part of 32 elements
+//           after another; low bits likewise; q6_K: two groups a part of two high bits, bits 2g and
+//           2g + 1 those of k = 4g to 4g + 3, and of k = 4g + 16 to 4g + 19
 //
-// Numerics  a copy, bit for bit.
+// Numerics  a copy, bit for bit; no byte more than the rows have.
 // Source    definition; 16 rows suit vectors of 4, 8 and 16 lanes alike.
 
 #include "ops/linear_blocks/pack.h"
@@ -54,7 +58,17 @@ extern constinit const Op pack_blocks{
         "pack_blocks(weight: dense u8[n, 20*g], format: 'q4_1') -> (packed: u8[ceil_div(n, 16), g, "
         "320])\n"
         "pack_blocks(weight: dense u8[n, 34*g], format: 'q8_0') -> (packed: u8[ceil_div(n, 16), g, "
-        "544])",
+        "544])\n"
+        "pack_blocks(weight: dense u8[n, 22*g], format: 'q5_0') -> (packed: u8[ceil_div(n, 16), g, "
+        "352])\n"
+        "pack_blocks(weight: dense u8[n, 24*g], format: 'q5_1') -> (packed: u8[ceil_div(n, 16), g, "
+        "384])\n"
+        "pack_blocks(weight: dense u8[n, 144*s], format: 'q4_K') -> (packed: u8[ceil_div(n, 16), "
+        "s, 2304])\n"
+        "pack_blocks(weight: dense u8[n, 176*s], format: 'q5_K') -> (packed: u8[ceil_div(n, 16), "
+        "s, 2816])\n"
+        "pack_blocks(weight: dense u8[n, 210*s], format: 'q6_K') -> (packed: u8[ceil_div(n, 16), "
+        "s, 3360])",
     .kernels = kKernels,
 };
 

@@ -35,7 +35,7 @@ void Quantize(const Context& ctx, const Tensor& x, const Tensor& weight) {
 }
 
 void Run(const Context& ctx, const Tensor& x, std::string_view format, const Tensor& weight) {
-  VisitFormat(format, [&](auto f) { Quantize<decltype(f)>(ctx, x, weight); });
+  VisitQuantizer(format, [&](auto f) { Quantize<decltype(f)>(ctx, x, weight); });
 }
 
 constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};

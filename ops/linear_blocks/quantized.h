@@ -14,9 +14,9 @@ namespace anyop::ops {
 struct QuantizedBlock {
   std::int8_t q[kBlockElements];
   float d;
-  std::int32_t sum;  // of q
-  float d_sum;       // d * sum
-  std::int32_t unused;
+  std::int32_t sum;        // of q
+  float d_sum;             // d * sum
+  std::int32_t first_sum;  // of the first 16
 };
 static_assert(sizeof(QuantizedBlock) == 48);
 
@@ -42,17 +42,20 @@ inline void QuantizeRow(const T* x, std::int64_t blocks, QuantizedBlock* out, st
       largest = Max(Abs(v[i]), largest);  // skips NaN
     }
     const float d = ReduceMax(largest) / 127.0f, inverse = d != 0 ? 1.0f / d : 0.0f;
-    lanes8::I32 sums{};
+    lanes8::I32 sums[2] = {};
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) {
       const lanes8::I32 q = RoundToBytes(v[i] * Set(inverse));
       lanes8::StoreLowBytes(out->q + i * kLanes, q, kFull);
-      sums += q;
+      sums[2 * i / kVectors] += q;
     }
+    const auto sum_of = [](lanes8::I32 a) [[gnu::always_inline]] {
+      return std::int32_t(ReduceAdd(ToF32(std::bit_cast<I32>(a))));
+    };
     out->d = d;
-    out->sum = std::int32_t(ReduceAdd(ToF32(std::bit_cast<I32>(sums))));
+    out->first_sum = sum_of(sums[0]);
+    out->sum = sum_of(sums[0] + sums[1]);
     out->d_sum = d * float(out->sum);
-    out->unused = 0;
   }
 }
 

@@ -16,7 +16,7 @@ double Half(const std::uint8_t* p) {
   return double(float(h));
 }
 
-// Bytes of a block, and of the f16 numbers at its start.
+// Bytes of a block, and of the f16 numbers at its start (not q6_K's, which are at its end).
 std::int64_t BlockBytes(std::string_view format) {
   if (format == "q5_0") return 22;
   if (format == "q5_1") return 24;
@@ -26,7 +26,10 @@ std::int64_t BlockBytes(std::string_view format) {
   return format == "q4_0" ? 18 : format == "q4_1" ? 20 : 34;
 }
 std::int64_t ElementsOf(std::string_view format) { return format.back() == 'K' ? 256 : 32; }
-std::int64_t NumberBytes(std::string_view format) { return format == "q4_1" ? 4 : 2; }
+std::int64_t NumberBytes(std::string_view format) {
+  if (format == "q6_K") return 0;
+  return format == "q4_0" || format == "q5_0" || format == "q8_0" ? 2 : 4;
+}
 
 // Element j of 32 of a block, split: its value is d * quant + m.
 struct Parts {
@@ -96,16 +99,18 @@ std::vector<double> RowOf(const Tensor& x, std::int64_t r, bool quantized) {
   return row;
 }
 
+// weight(j, l): element l of row j.
 template <class Weight>
 void Multiply(const Tensor& x, bool quantized, std::int64_t n, const Tensor* bias, const Tensor& y,
               Weight&& weight) {
+  const std::int64_t k = x.row_size();
+  std::vector<double> w(std::size_t(n * k), 0.0);
+  for (std::int64_t i = 0; i < n * k; ++i) w[std::size_t(i)] = weight(i / k, i % k);
   for (std::int64_t i = 0; i < x.rows(); ++i) {
     const std::vector<double> row = RowOf(x, i, quantized);
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = bias ? Read(*bias, j) : 0;
-      for (std::int64_t l = 0; l < x.row_size(); ++l) {
-        sum += row[std::size_t(l)] * weight(j, l);
-      }
+      for (std::int64_t l = 0; l < k; ++l) sum += row[std::size_t(l)] * w[std::size_t(j * k + l)];
       y.base<double>()[y.row_offset(i) + j] = sum;
     }
   }
@@ -120,35 +125,118 @@ void LinearBlocks(const Context&, const Tensor& x, const Tensor& weight, const T
   });
 }
 
-// Byte `at` of the packed block of `row` in the row format.
-std::int64_t PlaceInGroup(std::int64_t row, std::int64_t at, std::string_view format) {
+// Where bits [first, first + count) of a block of row 0 are in the packed block, the first of them.
+struct Piece {
+  std::int64_t from, to, count;
+};
+// Bit `bit` of byte `byte` of the packed 16 rows, in the four bytes `four` of row 0.
+std::int64_t PackedBit(std::int64_t start, std::int64_t four, std::int64_t byte, std::int64_t bit) {
+  return 8 * (16 * start + 64 * four + byte) + bit;
+}
+// The bytes [first, end) of a block as they are, four of a row at a time.
+void PlaceBytes(std::int64_t first, std::int64_t end, std::vector<Piece>& pieces) {
+  for (std::int64_t i = 0; i < end - first; ++i) {
+    pieces.push_back({8 * (first + i), PackedBit(first, i / 4, i % 4, 0), 8});
+  }
+}
+void PlaceNumbers(std::int64_t first, std::int64_t end, std::vector<Piece>& pieces) {
+  for (std::int64_t i = 0; i < end - first; ++i) {
+    pieces.push_back({8 * (first + i), 8 * (16 * first + i / 2 * 32 + i % 2), 8});
+  }
+}
+// Element i of q4_K, q5_K and q6_K has its low bits at bit LowBitsOf of the bytes of quants, and
+// the bits above them at bit HighBitsOf of those.
+std::int64_t LowBitsOf(int i, bool is_six) {
+  const int j = i % 32, pair = is_six ? i / 128 * 2 + i / 32 % 2 : i / 64;
+  return 8 * (32 * pair + j) + (is_six ? i / 64 % 2 : i / 32 % 2) * 4;
+}
+std::int64_t HighBitsOf(int i, bool is_six) {
+  return is_six ? 8 * (i / 128 * 32 + i % 32) + i / 32 % 4 * 2 : 8 * (i % 32) + i / 32;
+}
+// Where the low bits, and those above them, of element i of a packed block are: parts of 32 one
+// after another, k and k + 16 in a byte.
+std::int64_t PackedLow(std::int64_t start, int i) {
+  const int part = i / 32, j = i % 32;
+  return PackedBit(start, part * 4 + j % 16 / 4, j % 4, j / 16 * 4);
+}
+std::int64_t PackedFifth(std::int64_t start, int i) {
+  return PackedBit(start, i / 32, i % 4, i % 32 / 4);
+}
+std::int64_t PackedPair(std::int64_t start, int i) {
+  return PackedBit(start, i / 32 * 2 + i % 32 / 16, i % 4, i % 16 / 4 * 2);
+}
+
+std::vector<Piece> PiecesOf(std::string_view format) {
+  std::vector<Piece> pieces;
+  const bool is_super = ElementsOf(format) == 256, is_six = format == "q6_K";
+  const bool is_five = format[1] == '5';
   const std::int64_t numbers = NumberBytes(format);
-  if (at < numbers) return at / 2 * 32 + 2 * row + at % 2;
-  return 16 * numbers + (at - numbers) / 4 * 64 + 4 * row + (at - numbers) % 4;
+  if (!is_six) PlaceNumbers(0, numbers, pieces);
+  if (!is_super && !is_five) {
+    PlaceBytes(numbers, BlockBytes(format), pieces);
+    return pieces;
+  }
+  if (is_six) {
+    PlaceBytes(192, 208, pieces);
+    PlaceNumbers(208, 210, pieces);
+  } else if (is_super) {
+    PlaceBytes(4, 16, pieces);
+  }
+  const std::int64_t high = is_six ? 128 : is_super ? 16 : numbers;
+  const std::int64_t low = is_six ? 0 : is_five ? high + (is_super ? 32 : 4) : high;
+  for (int i = 0; i < ElementsOf(format); ++i) {
+    const std::int64_t from = is_super ? LowBitsOf(i, is_six) : 8 * (i % 16) + i / 16 * 4;
+    pieces.push_back({8 * low + from, PackedLow(low, i), 4});
+    if (is_six) pieces.push_back({8 * high + HighBitsOf(i, true), PackedPair(high, i), 2});
+    if (is_five) {
+      const std::int64_t at = is_super ? HighBitsOf(i, false) : i;
+      pieces.push_back({8 * high + at, PackedFifth(high, i), 1});
+    }
+  }
+  return pieces;
+}
+// The same for row r: numbers are two bytes apart, all else four.
+std::int64_t BitOfRow(const Piece& piece, std::int64_t r, std::string_view format) {
+  const bool is_last = format == "q6_K" && piece.from >= 8 * 208;
+  return piece.to + 8 * r * (is_last || piece.from < 8 * NumberBytes(format) ? 2 : 4);
+}
+void CopyBits(const std::uint8_t* from, std::int64_t first, std::int64_t count, std::uint8_t* to,
+              std::int64_t at) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const int bit = from[(first + i) / 8] >> (first + i) % 8 & 1;
+    auto& byte = to[(at + i) / 8];
+    byte = std::uint8_t((byte & ~(1 << (at + i) % 8)) | bit << (at + i) % 8);
+  }
 }
 
 void LinearBlocksPacked(const Context&, const Tensor& x, const Tensor& packed,
                         std::int64_t features, const Tensor* bias, std::string_view format,
                         const Tensor& y) {
+  const std::int64_t elements = ElementsOf(format);
+  const std::vector<Piece> pieces = PiecesOf(format);
+  std::uint8_t block[210] = {};
   Multiply(x, true, features, bias, y, [&](std::int64_t j, std::int64_t l) {
-    const auto* group = packed.at<const std::uint8_t>(j / 16, l / 32);
-    std::uint8_t block[34];
-    for (std::int64_t i = 0; i < BlockBytes(format); ++i) {
-      block[i] = group[PlaceInGroup(j % 16, i, format)];
+    const auto* group = packed.at<const std::uint8_t>(j / 16, l / elements);
+    for (const Piece& piece : pieces) {
+      if (l % elements) break;
+      CopyBits(group, BitOfRow(piece, j % 16, format), piece.count, block, piece.from);
     }
-    return PartsAt(block, format, int(l % 32)).value();
+    return PartsAt(block, format, int(l % elements)).value();
   });
 }
 
 void PackBlocks(const Context&, const Tensor& weight, std::string_view format,
                 const Tensor& packed) {
   const std::int64_t bytes = BlockBytes(format);
+  const std::vector<Piece> pieces = PiecesOf(format);
+  const std::vector<std::uint8_t> none(std::size_t(bytes), 0);
   for (std::int64_t row = 0; row < 16 * packed.dim(0); ++row) {
     for (std::int64_t b = 0; b < packed.dim(1); ++b) {
-      auto* group = packed.at<std::uint8_t>(row / 16, b);
-      for (std::int64_t i = 0; i < bytes; ++i) {
-        group[PlaceInGroup(row % 16, i, format)] =
-            row < weight.dim(0) ? *weight.at<const std::uint8_t>(row, b * bytes + i) : 0;
+      const std::uint8_t* block =
+          row < weight.dim(0) ? weight.at<const std::uint8_t>(row, b * bytes) : none.data();
+      for (const Piece& piece : pieces) {
+        CopyBits(block, piece.from, piece.count, packed.at<std::uint8_t>(row / 16, b),
+                 BitOfRow(piece, row % 16, format));
       }
     }
   }

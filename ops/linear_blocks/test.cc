@@ -6,111 +6,133 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <optional>
+#include <vector>
 
 namespace anyop::optest {
 namespace {
 
-// Where a format keeps what: f16 numbers first, then quants. A packed block is 16 times as long.
+// Where a format keeps its f16 numbers, in bytes of a block. A packed block is 16 times as long.
 struct Layout {
-  std::int64_t block, numbers;
-  bool nibbles, centered;
+  std::int64_t block, begin, end;
+  bool minimum_is_taken;  // m is subtracted
 };
 Layout LayoutOf(const Call& call) {
   const std::string format(call.word("format"));
-  const Layout row = format == "q4_0"   ? Layout{18, 2, true, true}
-                     : format == "q4_1" ? Layout{20, 4, true, false}
-                                        : Layout{34, 2, false, false};
+  const Layout row = format == "q4_0"   ? Layout{18, 0, 2, false}
+                     : format == "q4_1" ? Layout{20, 0, 4, false}
+                     : format == "q5_0" ? Layout{22, 0, 2, false}
+                     : format == "q5_1" ? Layout{24, 0, 4, false}
+                     : format == "q8_0" ? Layout{34, 0, 2, false}
+                     : format == "q4_K" ? Layout{144, 0, 4, true}
+                     : format == "q5_K" ? Layout{176, 0, 4, true}
+                                        : Layout{210, 208, 210, false};
   const bool packed = call.op().contract->param("packed") >= 0;
   const std::int64_t rows = packed ? 16 : 1;
-  return {rows * row.block, rows * row.numbers, row.nibbles, row.centered};
+  return {rows * row.block, rows * row.begin, rows * row.end, row.minimum_is_taken};
 }
 Array& Blocks(Call& call) {
   return call.array(call.op().contract->param("packed") >= 0 ? "packed" : "weight");
 }
 
-// Formats whose products are not added in integers: what their f16 numbers begin at in a block.
-struct Decoded {
-  std::int64_t block, begin, end;
-};
-std::optional<Decoded> DecodedOf(const Call& call) {
-  const std::string format(call.word("format"));
-  if (format == "q5_0") return Decoded{22, 0, 2};
-  if (format == "q5_1") return Decoded{24, 0, 4};
-  if (format == "q4_K") return Decoded{144, 0, 4};
-  if (format == "q5_K") return Decoded{176, 0, 4};
-  if (format == "q6_K") return Decoded{210, 208, 210};
-  return std::nullopt;
+// Calls f(i, is_m) for the upper byte of each number.
+template <class Fn>
+void ForNumbers(Call& call, Fn&& f) {
+  const Layout layout = LayoutOf(call);
+  for (std::int64_t i = 0; i < Blocks(call).size(); ++i) {
+    const std::int64_t at = i % layout.block - layout.begin, length = layout.end - layout.begin;
+    const bool has_m = length % 4 == 0 && (length == 4 || length == 64);
+    if (at >= 0 && at < length && at % 2 == 1) f(i, has_m && at >= length / 2);
+  }
 }
 
-// Random bytes become blocks of moderate f16 numbers.
+// Random bytes become blocks of moderate f16 numbers. Those of superblocks are smaller, as integers
+// multiply them.
 void MakeNumbersModerate(Call& call) {
-  if (const auto decoded = DecodedOf(call)) {
-    Array& blocks = call.array("weight");
-    for (std::int64_t i = 0; i < blocks.size(); ++i) {
-      const std::int64_t at = i % decoded->block;
-      if (at < decoded->begin || at >= decoded->end || at % 2 == 0) continue;
-      blocks.Set(i, (int(blocks.Get(i)) & 0x8f) | 0x20);  // 2^-7 to 2^-3, either sign
-    }
-    return;
-  }
+  Array& blocks = Blocks(call);
+  const bool is_super = call.word("format")[3] == 'K';
+  ForNumbers(call, [&](std::int64_t i, bool) {
+    const int high = int(blocks.Get(i));
+    // 2^-7 to 2^-3, or 2^-5 to 4; either sign
+    blocks.Set(i, is_super ? (high & 0x8f) | 0x20 : (high & 0x83) | 0x28 | (high & 0xc));
+  });
+}
+
+// Every factor becomes positive, so that decoding gives |d| * quant + |m|: what the sums of the
+// products are made of.
+void MakeNumbersPositive(Call& call) {
+  const bool minimum_is_taken = LayoutOf(call).minimum_is_taken;
+  Array& blocks = Blocks(call);
+  ForNumbers(call, [&](std::int64_t i, bool is_m) {
+    blocks.Set(i, (int(blocks.Get(i)) & 0x7f) | (is_m && minimum_is_taken ? 0x80 : 0));
+  });
+}
+// The largest quants of formats where they have a sign, in packed blocks.
+void MakeQuantsLargest(Call& call) {
+  const std::string format(call.word("format"));
+  if (format[3] == '1' || format == "q4_K" || format == "q5_K") return;
   const Layout layout = LayoutOf(call);
   Array& blocks = Blocks(call);
   for (std::int64_t i = 0; i < blocks.size(); ++i) {
     const std::int64_t at = i % layout.block;
-    if (at >= layout.numbers || at % 2 == 0) continue;
-    const int high = int(blocks.Get(i));
-    blocks.Set(i, (high & 0x83) | 0x28 | (high & 0xc));  // 2^-5 to 4, either sign
+    if (at >= layout.begin && at < layout.end) continue;
+    if (format == "q6_K" && at >= 16 * 192) {  // scales
+      const int byte = int(blocks.Get(i));
+      blocks.Set(i, byte < 128 ? byte : std::min(127, 256 - byte));
+    } else {
+      blocks.Set(i, format == "q8_0" ? 127 : 0);
+    }
   }
 }
-
-// The same call with every factor made positive: its result is the S of the sums. A 4-bit quant of
-// -8 becomes 7.
-double AbsoluteQuant(const Layout& layout, int byte) {
-  const auto nibble = [&](int q) {
-    return layout.centered ? std::min(15, 8 + std::abs(q - 8)) : q;
-  };
-  if (layout.nibbles) return nibble(byte & 15) | nibble(byte >> 4) << 4;
-  return byte < 128 ? byte : std::min(127, 256 - byte);
-}
-Array AbsoluteDecoded(const Call& call) {
-  Call decode("dequantize_blocks");
-  decode.Set("weight", call.array("weight")).Set("format", call.argument("format"));
-  const Array weight = decode.Exact()["x"], &x = call.array("x");
-  Array sums = call.Exact()["y"];
-  const std::int64_t n = weight.dim(0), k = weight.dim(1);
-  for (std::int64_t i = 0; i < sums.size(); ++i) {
-    double sum = call.given("bias") ? std::fabs(call.array("bias").Get(i % n)) : 0;
-    for (std::int64_t l = 0; l < k; ++l) {
-      sum += std::fabs(x.Get(i / n * k + l) * weight.Get(i % n * k + l));
+// |x|, or the most that its quants can stand for: half a step of a block more.
+Array AbsoluteX(Array x, bool is_exact) {
+  for (std::int64_t b = 0; b < x.size(); b += 32) {
+    double largest = 0;
+    for (std::int64_t l = b; l < b + 32; ++l) {
+      x.Set(l, std::fabs(x.Get(l)));
+      largest = std::max(largest, x.Get(l));
     }
-    sums.Set(i, sum);
+    for (std::int64_t l = b; l < b + 32 && !is_exact; ++l) x.Set(l, x.Get(l) + largest / 254);
+  }
+  return x;
+}
+// The S of the sums.
+Array AbsoluteTerms(Call call, bool is_exact) {
+  const std::int64_t k = call.array("x").dim(-1);
+  MakeNumbersPositive(call);
+  call.Set("x", AbsoluteX(call.array("x"), is_exact));
+  Array bias;
+  if (call.given("bias")) bias = call.array("bias");
+  call.Remove("bias");
+  Array sums;
+  if (call.op().contract->param("packed") >= 0) {
+    MakeQuantsLargest(call);
+    sums = call.Exact()["y"];
+  } else {
+    Call decode("dequantize_blocks");
+    decode.Set("weight", Blocks(call)).Set("format", call.argument("format"));
+    Array weight = decode.Exact()["x"];
+    sums = call.Exact()["y"];
+    const Array& x = call.array("x");
+    const std::int64_t n = weight.dim(0);
+    for (std::int64_t i = 0; i < sums.size(); ++i) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) {
+        sum += std::fabs(x.Get(i / n * k + l) * weight.Get(i % n * k + l));
+      }
+      sums.Set(i, sum);
+    }
+  }
+  const std::int64_t n = sums.dim(-1);
+  for (std::int64_t i = 0; i < sums.size(); ++i) {
+    sums.Set(i, std::fabs(sums.Get(i)) + (bias.size() ? std::fabs(bias.Get(i % n)) : 0));
   }
   return sums;
-}
-Array AbsoluteTerms(Call call) {
-  if (DecodedOf(call)) return AbsoluteDecoded(call);
-  const Layout layout = LayoutOf(call);
-  Array& blocks = Blocks(call);
-  for (std::int64_t i = 0; i < blocks.size(); ++i) {
-    const int byte = int(blocks.Get(i));
-    const std::int64_t at = i % layout.block;
-    const bool has_sign = at < layout.numbers && at % 2 == 1;
-    if (has_sign) blocks.Set(i, byte & 0x7f);
-    if (at >= layout.numbers) blocks.Set(i, AbsoluteQuant(layout, byte));
-  }
-  for (const char* name : {"x", "bias"}) {
-    if (!call.given(name)) continue;
-    Array& a = call.array(name);
-    for (std::int64_t i = 0; i < a.size(); ++i) a.Set(i, std::fabs(a.Get(i)));
-  }
-  return call.Exact()["y"];
 }
 
 // D(k), or D(k / 32) where the products of a block are added exactly.
 Allowed OfBlocks(const Call& call) {
-  const auto terms = std::make_shared<Array>(AbsoluteTerms(call));
   const bool is_exact = call.op().contract->param("input") >= 0 && call.word("input") == "exact";
+  const auto terms = std::make_shared<Array>(AbsoluteTerms(call, is_exact));
   const double k = double(call.array("x").dim(-1)) / (is_exact ? 1 : 32);
   return [=](const Element& e) {
     return 0.51 * e.ulp() + (4 + 2 * std::sqrt(k)) * kU * terms->Get(e.index) * 8 / 7;
@@ -135,13 +157,15 @@ const OpTest kLinearBlocksPacked{
     .row_invariant = true,
     .sizes = {"rows = 1, features = 100, n16 = 7, g = 18",
               "rows = 15, features = 33, n16 = 3, g = 5",
-              "rows = 130, features = 17, n16 = 2, g = 3",
-              "rows = 3, features = 5, n16 = 1, g = 0"},
+              "rows = 130, features = 17, n16 = 2, g = 3", "rows = 3, features = 5, n16 = 1, g = 0",
+              "rows = 1, features = 40, n16 = 3, s = 2",
+              "rows = 15, features = 17, n16 = 2, s = 1"},
     .prepare = MakeNumbersModerate,
 };
 TEST(LinearBlocksPacked, MatchesItsReference) { CheckAll(kLinearBlocksPacked); }
 
-const OpTest kPackBlocks{.op = "pack_blocks", .sizes = {"n = 100, g = 18", "n = 32, g = 3"}};
+const OpTest kPackBlocks{.op = "pack_blocks",
+                         .sizes = {"n = 100, g = 18", "n = 32, g = 3", "n = 40, s = 3"}};
 TEST(PackBlocks, MatchesItsReference) { CheckAll(kPackBlocks); }
 
 const OpTest kQuantizeBlocks{.op = "quantize_blocks", .sizes = {"n = 100, g = 18"}};
@@ -153,6 +177,8 @@ const OpTest kDequantizeBlocks{.op = "dequantize_blocks",
 TEST(DequantizeBlocks, MatchesItsReference) { CheckAll(kDequantizeBlocks); }
 
 constexpr const char* kFormats[] = {"q4_0", "q4_1", "q8_0"};
+constexpr const char* kAllFormats[] = {"q4_0", "q4_1", "q8_0", "q5_0",
+                                       "q5_1", "q4_K", "q5_K", "q6_K"};
 
 // f32 [rows, columns] of values that depend on every index.
 Array Waves(std::int64_t rows, std::int64_t columns) {
@@ -166,17 +192,49 @@ Array Quantized(const Array& x, const char* format) {
   return call.Run()["weight"];
 }
 
+// u8 [n, bytes of k elements]: any quants and scales, moderate numbers.
+Array AnyBlocks(std::int64_t n, std::int64_t k, const char* format) {
+  Call call("dequantize_blocks");
+  call.Set("format", format).Set("weight", Array(DType::kU8, {1, 1}));
+  const std::int64_t elements = format[3] == 'K' ? 256 : 32, block = LayoutOf(call).block;
+  Array weight(DType::kU8, {n, k / elements * block});
+  for (std::int64_t i = 0; i < weight.size(); ++i) weight.Set(i, double(i * i % 255 ^ i % 251));
+  call.Set("weight", weight);
+  MakeNumbersModerate(call);
+  return call.array("weight");
+}
+
 TEST(LinearBlocksPacked, GivesTheBitsOfTheRows) {
-  for (const char* format : kFormats) {
+  for (const char* format : kAllFormats) {
     for (std::int64_t rows : {1, 2, 5, 20}) {
-      for (std::int64_t k : {96, 32 * 4, 32 * 18, 32 * 19}) {
+      for (std::int64_t k : {96, 32 * 4, 32 * 18, 32 * 19, 256, 768}) {
+        if (format[3] == 'K' && k % 256) continue;
         Call call("linear_blocks"), pack("pack_blocks"), packed("linear_blocks_packed");
-        const Array weight = Quantized(Waves(53, k), format), x = Waves(rows, k);
+        const Array weight = AnyBlocks(53, k, format), x = Waves(rows, k);
         call.Set("x", x).Set("weight", weight).Set("input", "q8").Set("format", format);
         pack.Set("weight", weight).Set("format", format);
         packed.Set("x", x).Set("packed", pack.Run()["packed"]).Set("features", 53);
         packed.Set("format", format);
         EXPECT_EQ(packed.Run()["y"], call.Run()["y"]) << format << " " << rows << " " << k;
+      }
+    }
+  }
+}
+
+// The weight of 'exact' and the sums of 'q8' are the same where x is bytes already.
+TEST(LinearBlocks, GivesTheProductsWithTheDecodedWeightWhereXIsBytes) {
+  for (const char* format : kAllFormats) {
+    Array x(DType::kF32, {3, 512});
+    for (std::int64_t i = 0; i < x.size(); ++i) x.Set(i, i % 32 ? double(i * 7 % 255) - 127 : 127);
+    const Array weight = AnyBlocks(20, 512, format);
+    Call call("linear_blocks");
+    call.Set("x", x).Set("weight", weight).Set("format", format);
+    const Array exact = call.Exact()["y"], terms = AbsoluteTerms(call, true);
+    call.Set("input", "q8");
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      const Array& y = results.find("y")->second;
+      for (std::int64_t i = 0; i < y.size(); ++i) {
+        EXPECT_NEAR(y.Get(i), exact.Get(i), 16 * kU * terms.Get(i)) << kernel << format << i;
       }
     }
   }
@@ -197,13 +255,30 @@ TEST(LinearBlocks, DoesNotOverflowOnTheLargestQuants) {
   }
 }
 
+// Scales of -128 times quants of -32 times bytes of 127: the sums of a block fit f32.
+TEST(LinearBlocks, AddsTheLargestQuantsOfSixBitsExactly) {
+  Array weight(DType::kU8, {16, 210}), x(DType::kF32, {1, 256});
+  for (std::int64_t i = 0; i < weight.size(); ++i) {
+    const std::int64_t at = i % 210;
+    weight.Set(i, at < 192 || at == 208 ? 0 : at == 209 ? 0x3c : 0x80);
+  }
+  for (double sign : {1, -1}) {
+    for (std::int64_t i = 0; i < 256; ++i) x.Set(i, sign * 127);
+    Call call("linear_blocks");
+    call.Set("x", x).Set("weight", weight).Set("input", "q8").Set("format", "q6_K");
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      EXPECT_EQ(results.find("y")->second.Get(15), 128.0 * 32 * 127 * 256 * sign) << kernel;
+    }
+  }
+}
+
 TEST(LinearBlocks, KeepsNaNInItsRow) {
-  for (const char* format : kFormats) {
+  for (const char* format : kAllFormats) {
     for (const char* input : {"exact", "q8"}) {
       Call call("linear_blocks");
-      Array x = Waves(3, 64);
+      Array x = Waves(3, 256);
       x.Set({1, 40}, std::nan(""));
-      call.Set("x", x).Set("weight", Quantized(Waves(20, 64), format)).Set("input", input);
+      call.Set("x", x).Set("weight", AnyBlocks(20, 256, format)).Set("input", input);
       call.Set("format", format);
       const bool is_exact = std::string_view(input) == "exact";
       for (const auto& [kernel, results] : call.RunEveryKernel()) {
@@ -217,13 +292,13 @@ TEST(LinearBlocks, KeepsNaNInItsRow) {
 }
 
 TEST(LinearBlocks, GivesNoNumbersForARowWithAnInfinityAndNumbersForTheOthers) {
-  for (const char* format : kFormats) {
+  for (const char* format : kAllFormats) {
     for (const char* input : {"exact", "q8"}) {
       for (std::int64_t rows : {1, 3}) {
         Call call("linear_blocks");
-        Array x = Waves(rows, 160);
+        Array x = Waves(rows, 256);
         x.Set({rows / 2, 40}, -std::numeric_limits<double>::infinity());
-        call.Set("x", x).Set("weight", Quantized(Waves(20, 160), format));
+        call.Set("x", x).Set("weight", AnyBlocks(20, 256, format));
         call.Set("input", input).Set("format", format);
         for (const auto& [kernel, results] : call.RunEveryKernel()) {
           const Array& y = results.find("y")->second;
@@ -342,19 +417,6 @@ TEST(LinearBlocks, RefusesSuperblocksOfAWrongSizeAndUnknownFormats) {
   call.Set("x", Array(DType::kF32, {1, 32}));
   EXPECT_EQ(call.Refusal(),
             "linear_blocks: the last dimension of x is 32, but must be 256*s, a multiple of 256.");
-  call.Set("x", Array(DType::kF32, {1, 256})).Set("input", "q8");
-  EXPECT_EQ(
-      call.Refusal(),
-      "linear_blocks: no form takes these words and ranks: x is f32[1, 256], weight is u8[3, 144], "
-      "input is 'q8' and format is 'q4_K'. The forms are (x: T[..., 32*g], weight: u8[n, 18*g], "
-      "bias: T[n], input: 'exact' | 'q8', format: 'q4_0'), (x: T[..., 32*g], weight: u8[n, 20*g], "
-      "bias: T[n], input: 'exact' | 'q8', format: 'q4_1'), (x: T[..., 32*g], weight: u8[n, 34*g], "
-      "bias: T[n], input: 'exact' | 'q8', format: 'q8_0'), (x: T[..., 32*g], weight: u8[n, 22*g], "
-      "bias: T[n], input: 'exact', format: 'q5_0'), (x: T[..., 32*g], weight: u8[n, 24*g], bias: "
-      "T[n], input: 'exact', format: 'q5_1'), (x: T[..., 256*s], weight: u8[n, 144*s], bias: T[n], "
-      "input: 'exact', format: 'q4_K'), (x: T[..., 256*s], weight: u8[n, 176*s], bias: T[n], "
-      "input: 'exact', format: 'q5_K') and (x: T[..., 256*s], weight: u8[n, 210*s], bias: T[n], "
-      "input: 'exact', format: 'q6_K').");
   call.Set("input", "exact").Set("format", "q3_K");
   EXPECT_EQ(call.Refusal(),
             "linear_blocks: format is 'q3_K', but must be 'q4_0', 'q4_1', 'q8_0', 'q5_0', 'q5_1', "

@@ -13,7 +13,9 @@ import numpy as np
 
 PACKAGE = "llama-cpp-python"
 LIBRARIES = ("libggml-base", "libggml-cpu", "libggml")
-TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 8, "bf16": 30}  # enum ggml_type
+# enum ggml_type
+TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
+TYPES |= {"q4_K": 12, "q5_K": 13, "q6_K": 14}
 CONTEXT_BYTES = 1 << 20  # of descriptions; data is elsewhere
 P, SIZE = ctypes.c_void_p, ctypes.c_size_t
 
