@@ -17,6 +17,8 @@ Function = Callable[..., Any]
 class Host(Protocol):
     """dtypes are "f32", "bf16", "i8" and "f8e4m3"; `array` is a NumPy array."""
 
+    takes_one: bool  # a weight for each product, whatever its rows' formats
+
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any: ...
 
     def tensor(self, array: Any, dtype: str | None = None) -> Any:
@@ -26,6 +28,7 @@ class Host(Protocol):
 
 
 class NumpyHost:
+    takes_one = False
     _dtypes = {
         "f32": np.dtype(np.float32),
         "bf16": np.dtype(ml_dtypes.bfloat16),
@@ -44,6 +47,8 @@ class NumpyHost:
 
 
 class TorchHost:
+    takes_one = False
+
     def __init__(self) -> None:
         import torch
 
@@ -59,8 +64,8 @@ class TorchHost:
         return self._torch.empty(shape, dtype=self._dtypes[dtype])
 
     def tensor(self, array: Any, dtype: str | None = None) -> Any:
-        if dtype is None:
-            return self._torch.from_numpy(np.asarray(array))
+        if dtype is None:  # torch has no tensors that may not be written
+            return self._torch.from_numpy(np.require(array, requirements="W"))
         return self._torch.tensor(array, dtype=self._dtypes[dtype])
 
     def compile(self, function: Function, backend: str) -> Function:
@@ -69,6 +74,8 @@ class TorchHost:
 
 class JaxHost:
     """Its arrays are never written: `jax_model.py` has the steps of this host."""
+
+    takes_one = False
 
     def __init__(self) -> None:
         import jax.numpy
@@ -93,6 +100,8 @@ class JaxHost:
 
 class MindSporeHost:
     """PyNative: tensors are written in place; `mindspore_model.py` has the steps as a graph."""
+
+    takes_one = True
 
     def __init__(self) -> None:
         import mindspore

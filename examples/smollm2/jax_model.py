@@ -14,13 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .layers import Layer, Linear
+from .layers import Layer, Linear, Mixed, Table
 from .model import BLOCK, Fresh, Model
 from .weights import ModelFile
 
 Caches = list[tuple[Any, Any]]  # keys and values of each layer
 
 jax.tree_util.register_dataclass(Linear, ["packed"], ["features", "format", "in_rows"])
+jax.tree_util.register_dataclass(Mixed, ["parts"], [])
+jax.tree_util.register_dataclass(Table, ["rows"], ["format", "dtype"])
 jax.tree_util.register_dataclass(
     Layer,
     ["attn_norm", "qkv", "output", "ffn_norm", "gate_up", "down", "key_cache", "value_cache"],
@@ -68,7 +70,7 @@ class JaxModel(Model):
         positions = start + jnp.arange(t, dtype=jnp.int32)
         starts, lens = jnp.asarray([0, t], jnp.int32), (start + t)[None]
         slots = o.compute_slot_mapping(starts, positions, table, BLOCK)
-        hidden = o.embedding(ids, embedding)
+        hidden = embedding(o, ids)
         normed = o.rms_norm(hidden, layers[0].attn_norm, c.eps)
         norms = [*(layer.attn_norm for layer in layers[1:]), last_norm]
         fresh, written = Fresh(self), []

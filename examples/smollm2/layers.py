@@ -37,9 +37,40 @@ class Linear:
 
 
 @dataclass
+class Mixed:
+    """Weights of several formats above each other."""
+
+    parts: list[Linear]
+
+    def __call__(self, ops: Any, x: Array, out: Array = None) -> Any:
+        """Writes out, or returns the results of the parts."""
+        if out is None:
+            return [part(ops, x) for part in self.parts]
+        begin = 0
+        for part in self.parts:
+            part(ops, x, out[:, begin : begin + part.features])
+            begin += part.features
+        return out
+
+
+@dataclass
+class Table:
+    """The rows of tokens. format: of the file's blocks, "": numbers."""
+
+    rows: Array
+    format: str = ""
+    dtype: str = ""  # of what blocks become
+
+    def __call__(self, ops: Any, ids: Array, out: Array = None) -> Array:
+        if self.format:
+            return ops.embedding_blocks(ids, self.rows, self.format, self.dtype, out=out)
+        return ops.embedding(ids, self.rows, out=out)
+
+
+@dataclass
 class Layer:
     attn_norm: Array
-    qkv: Linear
+    qkv: Linear | Mixed
     output: Linear
     ffn_norm: Array
     gate_up: Linear
@@ -58,6 +89,18 @@ class Arranged:
 
     def tensor(self, name: str) -> Array:
         return self.host.tensor(self.file.tensors[name], self.dtype)
+
+    def table(self, name: str) -> Table:
+        blocks = self.file.blocks.get(name) if self.quantized else None
+        if blocks is None:
+            return Table(self.tensor(name))
+        return Table(self.host.tensor(blocks.rows), blocks.format, self.dtype)
+
+    def mixed(self, *names: str) -> Linear | Mixed:
+        """As linear, but weights of several formats stay blocks, if the host takes several."""
+        if not self.quantized or self.host.takes_one or self._is_of_one_format(names):
+            return self.linear(*names)
+        return Mixed([self.linear(name) for name in names])
 
     def linear(self, *names: str) -> Linear:
         """Several weights become one, above each other."""

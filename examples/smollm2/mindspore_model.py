@@ -83,12 +83,13 @@ class Step(nn.Cell):
         def kept(tensor: Any, name: str) -> Any:
             return Parameter(tensor, name=name, requires_grad=False)
 
-        self.embedding = kept(model.embedding, "embedding")
+        self.embedding = kept(model.embedding.rows, "embedding")
+        self.table_format, self.dtype = model.embedding.format, model.dtype
         self.norm = kept(model.layers[0].attn_norm, "first_norm")
         self.cos_sin, self.table = kept(model.cos_sin, "cos_sin"), kept(model.block_table, "table")
         self.blocks = nn.CellList([LayerCell(model, i) for i in range(len(model.layers))])
         self.is_quantized = model.quantized_head is not None
-        self.is_tied = not self.is_quantized and model.head is model.embedding
+        self.is_tied = not self.is_quantized and model.head is model.embedding.rows
         if self.is_quantized:
             self.quantized = LinearCell(model.quantized_head)
         elif not self.is_tied:
@@ -97,7 +98,10 @@ class Step(nn.Cell):
 
     def construct(self, ids: Any, positions: Any, starts: Any, lens: Any, last: Any) -> Any:
         slots = anyop.compute_slot_mapping(starts, positions, self.table, BLOCK)
-        hidden = anyop.embedding(ids, self.embedding)
+        if self.table_format == "":
+            hidden = anyop.embedding(ids, self.embedding)
+        else:
+            hidden = anyop.embedding_blocks(ids, self.embedding, self.table_format, self.dtype)
         normed = anyop.rms_norm(hidden, self.norm, self.eps)
         for block in self.blocks:
             where = (positions, slots, self.table, lens, starts)

@@ -32,9 +32,11 @@ class Fresh:
     def __init__(self, model: Model) -> None:
         self.c = model.config
 
-    def heads(self, qkv: Array) -> list[Array]:
-        """Views of queries, keys and values [t, heads, head_dim]."""
+    def heads(self, qkv: Any) -> list[Array]:
+        """Views of queries, keys and values [t, heads, head_dim]; qkv may be these three."""
         c, kv = self.c, self.c.kv_heads
+        if isinstance(qkv, list):
+            return [part.reshape(part.shape[0], -1, c.head_dim) for part in qkv]
         heads = qkv.reshape(qkv.shape[0], -1, c.head_dim)
         return [heads[:, : -2 * kv], heads[:, -2 * kv : -kv], heads[:, -kv:]]
 
@@ -102,7 +104,7 @@ class Model:
             p = f"blk.{i}."
             return Layer(
                 attn_norm=w.tensor(p + "attn_norm.weight"),
-                qkv=w.linear(p + "attn_q.weight", p + "attn_k.weight", p + "attn_v.weight"),
+                qkv=w.mixed(p + "attn_q.weight", p + "attn_k.weight", p + "attn_v.weight"),
                 output=w.linear(p + "attn_output.weight"),
                 ffn_norm=w.tensor(p + "ffn_norm.weight"),
                 gate_up=w.linear(p + "ffn_gate.weight", p + "ffn_up.weight"),
@@ -111,13 +113,13 @@ class Model:
                 value_cache=empty_cache(),
             )
 
-        self.embedding = w.tensor("token_embd.weight")
+        self.embedding = w.table("token_embd.weight")
         head = "output.weight" if "output.weight" in file.tensors else "token_embd.weight"
         self.quantized_head = w.linear(head) if w.quantized else None
         if self.quantized_head:
             self.head = self.quantized_head.packed
         else:
-            self.head = self.embedding if head == "token_embd.weight" else w.tensor(head)
+            self.head = self.embedding.rows if head == "token_embd.weight" else w.tensor(head)
         self.norm = w.tensor("output_norm.weight")
         self.layers = [layer(i) for i in range(c.layers)]
         angles = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base)
@@ -189,7 +191,7 @@ class Model:
         o, c = self.ops, self.config
         table = self.block_table if block_table is None else block_table
         slots = o.compute_slot_mapping(starts, positions, table, BLOCK)
-        hidden = o.embedding(ids, self.embedding, out=s.hidden)
+        hidden = self.embedding(o, ids, s.hidden)
         normed = o.rms_norm(hidden, self.layers[0].attn_norm, c.eps, out=s.normed)
         for i, layer in enumerate(self.layers):
             qkv = layer.qkv(o, normed, s.qkv)

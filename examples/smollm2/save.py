@@ -10,6 +10,7 @@ from typing import Any
 import anyop
 
 from .generate import PREFILL_CHUNK
+from .layers import Mixed
 from .model import Fresh, Model
 from .weights import ModelFile
 
@@ -24,19 +25,21 @@ INPUTS = {
 
 def weights(model: Model) -> dict[str, Any]:
     """What nobody changes, by the names that it has in the file."""
-    named = {"embedding": model.embedding, "norm": model.norm, "cos_sin": model.cos_sin}
+    named = {"embedding": model.embedding.rows, "norm": model.norm, "cos_sin": model.cos_sin}
     named["block_table"] = model.block_table
-    if model.head is not model.embedding:
+    if model.head is not model.embedding.rows:
         named["head"] = model.head
     for i, layer in enumerate(model.layers):
         named |= {
             f"layer{i}_attn_norm": layer.attn_norm,
-            f"layer{i}_qkv": layer.qkv.packed,
             f"layer{i}_output": layer.output.packed,
             f"layer{i}_ffn_norm": layer.ffn_norm,
             f"layer{i}_gate_up": layer.gate_up.packed,
             f"layer{i}_down": layer.down.packed,
         }
+        parts = layer.qkv.parts if isinstance(layer.qkv, Mixed) else [layer.qkv]
+        for name, part in zip(("qkv", "k", "v"), parts, strict=False):
+            named[f"layer{i}_{name}"] = part.packed
     return named
 
 

@@ -7,6 +7,7 @@ GGUF stores the rows of q and k permuted, so that rotation pairs neighbours (the
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,40 @@ class Blocks:
     rows: NDArray[np.uint8]
 
 
+class Tensors(Mapping[str, NDArray[np.float32]]):
+    """The weights as numbers, each decoded when it is first asked for: a model that multiplies
+    blocks needs few."""
+
+    def __init__(self, stored: list[gguf.ReaderTensor]) -> None:
+        self._stored = {t.name: t for t in stored}
+        self.decoded: dict[str, NDArray[np.float32]] = {}
+        # Of a row, so that an unknown kind is found at once.
+        self.shapes = {t.name: self._shape(t) for t in stored}
+
+    @staticmethod
+    def _shape(t: gguf.ReaderTensor) -> tuple[int, ...]:
+        if t.data.ndim < 2:
+            return tuple(gguf.quants.dequantize(t.data, t.tensor_type).shape)
+        return (*t.data.shape[:-1], gguf.quants.dequantize(t.data[:1], t.tensor_type).shape[-1])
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        if name not in self.decoded:
+            t = self._stored[name]
+            numbers = gguf.quants.dequantize(t.data, t.tensor_type)
+            self.decoded[name] = numbers.astype(np.float32, copy=False)
+        return self.decoded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
 @dataclass
 class ModelFile:
     config: Config
-    tensors: dict[str, NDArray[np.float32]]
+    tensors: Mapping[str, NDArray[np.float32]]
     tokenizer: tokenizers.Tokenizer
     chat_template: str
     end_ids: frozenset[int]
@@ -126,17 +157,15 @@ def _size(fields: dict[str, Any], name: str) -> int:
 
 
 def load(path: Path | None = None) -> ModelFile:
-    """Reads the whole file; weights are [out, in], float32 and blocks. Raises ModelFileError."""
+    """Weights are [out, in]: blocks as they lie, and float32, decoded when asked for. Raises
+    ModelFileError."""
     path = path or find_model()
     try:
         reader = gguf_header.read(path)
         fields = {name: field.contents() for name, field in reader.fields.items()}
-        tensors = {
-            t.name: gguf.quants.dequantize(t.data, t.tensor_type).astype(np.float32, copy=False)
-            for t in reader.tensors
-        }
+        tensors = Tensors(reader.tensors)
         config = _config(fields)
-        _check_shapes(config, tensors)
+        _check_shapes(config, tensors.shapes)
         return ModelFile(
             config=config,
             tensors=tensors,
@@ -164,10 +193,10 @@ def load(path: Path | None = None) -> ModelFile:
         ) from error
 
 
-def _check_shapes(c: Config, tensors: dict[str, NDArray[np.float32]]) -> None:
-    if c.layers > len(tensors):
+def _check_shapes(c: Config, shapes: dict[str, tuple[int, ...]]) -> None:
+    if c.layers > len(shapes):
         raise ModelFileError(
-            f"The file is of {c.layers} layers, but has {len(tensors)} tensors. "
+            f"The file is of {c.layers} layers, but has {len(shapes)} tensors. "
             "Try another GGUF file."
         )
     kv = c.kv_heads * c.head_dim
@@ -183,9 +212,7 @@ def _check_shapes(c: Config, tensors: dict[str, NDArray[np.float32]]) -> None:
     want["token_embd.weight"] = (c.vocab, c.hidden)
     want["output_norm.weight"] = (c.hidden,)
     for name, shape in want.items():
-        if name not in tensors:
+        if name not in shapes:
             raise ModelFileError(f"The file lacks the weight {name}. Try another GGUF file.")
-        if tensors[name].shape != shape:
-            raise ModelFileError(
-                f"{name} is {list(tensors[name].shape)}, but must be {list(shape)}."
-            )
+        if shapes[name] != shape:
+            raise ModelFileError(f"{name} is {list(shapes[name])}, but must be {list(shape)}.")

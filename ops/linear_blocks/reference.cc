@@ -253,6 +253,21 @@ void DequantizeBlocks(const Context&, const Tensor& weight, std::string_view for
   }
 }
 
+void EmbeddingBlocks(const Context&, const Tensor& ids, const Tensor& weight,
+                     std::string_view format, DType, const Tensor& y) {
+  const std::int64_t elements = ElementsOf(format), n = ids.row_size();
+  for (std::int64_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t id = ReadIndex(ids, ids.row_offset(i / n) + i % n);
+    for (std::int64_t l = 0; l < y.dim(-1); ++l) {
+      const std::int64_t at = l / elements * BlockBytes(format);
+      y.row<double>(i)[std::size_t(l)] =
+          id < 0
+              ? 0
+              : PartsAt(weight.at<const std::uint8_t>(id, at), format, int(l % elements)).value();
+    }
+  }
+}
+
 // The numbers of a block and its quants from 32 floats.
 struct Quants {
   float d, m;
@@ -307,6 +322,8 @@ extern constinit const Reference pack_blocks_reference{.op = "pack_blocks",
                                                        .run = Bind<&PackBlocks>()};
 extern constinit const Reference quantize_blocks_reference{.op = "quantize_blocks",
                                                            .run = Bind<&QuantizeBlocks>()};
+extern constinit const Reference embedding_blocks_reference{.op = "embedding_blocks",
+                                                            .run = Bind<&EmbeddingBlocks>()};
 extern constinit const Reference dequantize_blocks_reference{.op = "dequantize_blocks",
                                                              .run = Bind<&DequantizeBlocks>()};
 

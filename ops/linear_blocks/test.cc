@@ -176,6 +176,29 @@ const OpTest kDequantizeBlocks{.op = "dequantize_blocks",
                                .prepare = MakeNumbersModerate};
 TEST(DequantizeBlocks, MatchesItsReference) { CheckAll(kDequantizeBlocks); }
 
+// d and scales are multiplied in f32 before a narrower dtype rounds.
+const OpTest kEmbeddingBlocks{
+    .op = "embedding_blocks",
+    .tolerance = [](const Call&) { return [](const Element& e) { return 0.51 * e.ulp(); }; },
+    .row_invariant = true,
+    .sizes = {"rows = 5, v = 40, g = 3", "rows = 40, v = 9, s = 2"},
+    .prepare = MakeNumbersModerate};
+TEST(EmbeddingBlocks, MatchesItsReference) { CheckAll(kEmbeddingBlocks); }
+
+TEST(EmbeddingBlocks, GivesZerosForANegativeIdAndRefusesOneBeyondTheTable) {
+  Call call("embedding_blocks");
+  Array weight(DType::kU8, {3, 18}), ids(DType::kI64, {4});
+  for (std::int64_t i = 0; i < weight.size(); ++i) weight.Set(i, i % 18 == 1 ? 0x3c : 0xff);
+  const double rows[] = {2, -1, 0, -7};
+  for (std::int64_t i = 0; i < 4; ++i) ids.Set(i, rows[i]);
+  call.Set("ids", ids).Set("weight", weight);
+  const Array y = call.Run()["y"];
+  for (std::int64_t i = 0; i < y.size(); ++i) EXPECT_EQ(y.Get(i) == 0, i / 32 % 2 == 1) << i;
+  ids.Set(3, 3);
+  EXPECT_EQ(call.Set("ids", ids).Refusal(),
+            "embedding_blocks: ids[3] is 3, but must be less than 3 (v).");
+}
+
 constexpr const char* kFormats[] = {"q4_0", "q4_1", "q8_0"};
 constexpr const char* kAllFormats[] = {"q4_0", "q4_1", "q8_0", "q5_0",
                                        "q5_1", "q4_K", "q5_K", "q6_K"};
