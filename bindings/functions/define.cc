@@ -112,7 +112,9 @@ PyObject* ParseExpression(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (field == "when") {
       CompileConditions(*contract, text);
     } else if (field == "means" || field == "prepack") {
-      ParseCompositions(*contract, text);
+      ParseCompositions(
+          *contract, text,
+          field == "means" ? StatementConditions::kRefused : StatementConditions::kTaken);
     } else {
       const bool has_threads = field == "workspace";
       CompileExpression(*contract, text, has_threads ? ThreadsName::kKnown : ThreadsName::kUnknown);

@@ -74,6 +74,9 @@ extern constinit const Op linear_blocks{
         "input: 'exact' | 'q8' = 'exact', format: 'q6_K') -> (y: T[..., n]) "
         "where T in f32 | f16 | bf16",
     .flops = "2 * size(x) * n",
+    .prepack =
+        "packed = pack_blocks(weight, format) if input == 'q8'; "
+        "y = linear_blocks_packed(x, packed, n, bias, format) if input == 'q8'",
     .kernels = kKernels,
 };
 

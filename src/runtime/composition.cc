@@ -12,7 +12,8 @@ namespace {
 
 class CompositionParser {
  public:
-  CompositionParser(Contract& contract, std::string_view text) : contract_(contract), text_(text) {}
+  CompositionParser(Contract& contract, std::string_view text, StatementConditions conditions)
+      : contract_(contract), text_(text), conditions_(conditions) {}
 
   Composition Parse() {
     composition_.text = std::string(text_);
@@ -73,8 +74,28 @@ class CompositionParser {
       } while (Take(','));
       if (!Take(')')) FailHere("expected ')'");
     }
+    if (conditions_ == StatementConditions::kTaken && TakeIf()) {
+      s.conditions = CompileConditions(contract_, ConditionText());
+    }
     for (std::string_view n : names) s.results.push_back(AddResult(n));
     composition_.statements.push_back(std::move(s));
+  }
+
+  bool TakeIf() {
+    SkipSpace();
+    if (text_.substr(at_, 3) != "if ") return false;
+    at_ += 3;
+    return true;
+  }
+  // Up to the end of the statement.
+  std::string_view ConditionText() {
+    const std::size_t begin = at_;
+    for (bool in_word = false; at_ < text_.size() && (in_word || text_[at_] != ';'); ++at_) {
+      if (text_[at_] == '\'') in_word = !in_word;
+    }
+    const std::string_view text = text_.substr(begin, at_ - begin);
+    if (text.find_first_not_of(" \t") == text.npos) FailHere("expected a condition");
+    return text;
   }
 
   StatementResult AddResult(std::string_view name) {
@@ -174,6 +195,7 @@ class CompositionParser {
 
   Contract& contract_;
   std::string_view text_;
+  StatementConditions conditions_;
   std::size_t at_ = 0;
   Composition composition_;
   unsigned defined_results_ = 0;
@@ -181,13 +203,14 @@ class CompositionParser {
 
 }  // namespace
 
-std::vector<Composition> ParseCompositions(Contract& contract, std::string_view text) {
+std::vector<Composition> ParseCompositions(Contract& contract, std::string_view text,
+                                           StatementConditions conditions) {
   std::vector<Composition> all;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     if (line.find_first_not_of(" \t") != line.npos) {
-      all.push_back(CompositionParser(contract, line).Parse());
+      all.push_back(CompositionParser(contract, line, conditions).Parse());
     }
     begin = end + 1;
   }

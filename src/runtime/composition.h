@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// .means and .prepack as data: statements `[results =] op(arguments)`.
+// .means and .prepack as data: statements `[results =] op(arguments)`, in .prepack with `if` and
+// conditions behind them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -41,6 +42,7 @@ struct Statement {
   std::string op;  // as written: "add", "my_ops.scale"
   std::vector<StatementArgument> arguments;
   std::vector<StatementResult> results;
+  std::vector<Expression> conditions;  // it is left out unless all are true
 };
 
 struct Composition {
@@ -49,7 +51,12 @@ struct Composition {
   std::vector<std::string> locals;
 };
 
+// Whether statements may have conditions: graphs find .means as a pattern, which has none.
+enum class StatementConditions : bool { kRefused, kTaken };
+
 // One composition a line. Throws Error (InvalidArgument) that points into the text.
-std::vector<Composition> ParseCompositions(Contract& contract, std::string_view text);
+std::vector<Composition> ParseCompositions(
+    Contract& contract, std::string_view text,
+    StatementConditions conditions = StatementConditions::kRefused);
 
 }  // namespace anyop

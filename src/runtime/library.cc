@@ -168,7 +168,8 @@ class OperatorReader {
     }
     if (*d.prepack) {  // in a contract of its own: what it uses is no part of a plan's key
       const auto own = ParseContract(d.signature);
-      Naming(".prepack", [&] { return ParseCompositions(*own, d.prepack); });
+      Naming(".prepack",
+             [&] { return ParseCompositions(*own, d.prepack, StatementConditions::kTaken); });
     }
     for (OperatorKernel& k : op_->kernels) {
       const std::string of = " of kernel " + k.name;

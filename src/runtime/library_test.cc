@@ -257,6 +257,12 @@ TEST(Library, ABadExpressionNamesFileKernelAndField) {
   HandMade prepack("prepack(x: f32[n]) -> (y: f32[n])");
   prepack.op.prepack = "y = scale(x";
   EXPECT_EQ(first_line(prepack), "a.so: .prepack: a composition of prepack");
+  prepack.op.prepack = "y = scale(x) if m == 1";
+  EXPECT_EQ(first_line(prepack), "a.so: .prepack: an expression of prepack");
+  prepack.op.prepack = "y = scale(x) if ; y = scale(x)";
+  EXPECT_EQ(first_line(prepack), "a.so: .prepack: a composition of prepack");
+  means.op.means = "y = scale(x) if n == 1";  // a graph could not find it
+  EXPECT_EQ(first_line(means), "a.so: .means: a composition of means");
 }
 
 TEST(Info, ShowsContractAndKernels) {

@@ -55,19 +55,25 @@ class Prepacker {
       : copy_(*copy), builder_(copy->builder), node_(node) {
     node_.arguments = copy->Arguments(node);
     contract_ = ParseContract(node.op->data->signature);
-    compositions_ = ParseCompositions(*contract_, node.op->data->prepack);
+    compositions_ =
+        ParseCompositions(*contract_, node.op->data->prepack, StatementConditions::kTaken);
   }
 
   // The results of the node, or nothing where it stays as it is: no statement runs now, or one does
-  // not take these arguments, or a result is of another type.
+  // not take these arguments, or a result is of another type. Statements whose conditions are not
+  // true are left out.
   std::optional<std::vector<int>> Run() {
     if (compositions_.empty()) return std::nullopt;
     const Composition& composition = compositions_[0];  // one for all forms
     results_.assign(node_.results.size(), -1);
     locals_.assign(composition.locals.size(), -1);
-    if (!FirstIsKnown(composition)) return std::nullopt;
     try {
-      for (const Statement& s : composition.statements) Call(s);
+      std::vector<const Statement*> statements;
+      for (const Statement& s : composition.statements) {
+        if (Holds(s)) statements.push_back(&s);
+      }
+      if (statements.empty() || !IsKnownNow(*statements[0])) return std::nullopt;
+      for (const Statement* s : statements) Call(*s);
     } catch (const Error&) {
       return std::nullopt;
     }
@@ -75,10 +81,16 @@ class Prepacker {
   }
 
  private:
-  // Before anything is made: whether the first statement's tensors are known.
-  bool FirstIsKnown(const Composition& composition) const {
+  bool Holds(const Statement& s) const {
+    return std::all_of(s.conditions.begin(), s.conditions.end(), [&](const Expression& condition) {
+      const GraphArgument value = builder_.Evaluated(*contract_, node_, condition);
+      return value.kind == GraphArgument::kInt && value.i != 0;
+    });
+  }
+  // Before anything is made: whether the tensors of the first statement are known.
+  bool IsKnownNow(const Statement& first) const {
     bool has_tensor = false, is_known = true;
-    for (const StatementArgument& a : composition.statements[0].arguments) {
+    for (const StatementArgument& a : first.arguments) {
       if (a.kind != StatementArgument::kParameter) continue;
       for (const int v : node_.arguments[std::size_t(a.index)].values) {
         has_tensor = true;
