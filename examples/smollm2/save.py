@@ -27,7 +27,9 @@ def weights(model: Model) -> dict[str, Any]:
     """What nobody changes, by the names that it has in the file."""
     named = {"embedding": model.embedding.rows, "norm": model.norm, "cos_sin": model.cos_sin}
     named["block_table"] = model.block_table
-    if model.head is not model.embedding.rows:
+    if model.packed_head is not None:
+        named["head"] = model.packed_head
+    elif model.head is not model.embedding.rows:
         named["head"] = model.head
     for i, layer in enumerate(model.layers):
         named |= {
