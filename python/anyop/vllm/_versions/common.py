@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What anyop uses of every supported vLLM: names, and the parameters that are passed to them.
+
+A row is `module:name` and its parameters, in order; None where only the name counts. What vLLM
+adds behind them does no harm, so that the rows are prefixes.
+"""
+
+from __future__ import annotations
+
+Rows = dict[str, "tuple[str, ...] | None"]
+
+PLATFORM = "vllm.platforms.cpu:CpuPlatform."
+CALLS = "vllm._custom_ops:"
+
+COMMON: Rows = {
+    # The platform, of which ours is a subclass.
+    PLATFORM + "import_kernels": (),
+    PLATFORM + "import_ir_kernels": (),
+    PLATFORM + "get_default_ir_op_priority": ("vllm_config",),
+    PLATFORM + "apply_config_platform_defaults": ("vllm_config",),
+    PLATFORM + "check_and_update_config": ("vllm_config",),
+    PLATFORM + "get_attn_backend_cls": ("selected_backend", "attn_selector_config", "num_heads"),
+    "vllm.v1.attention.selector:AttentionSelectorConfig": (
+        "head_size", "dtype", "kv_cache_dtype", "block_size", "use_mla",
+    ),
+    "vllm.v1.attention.backends.cpu_attn:CPUAttentionBackend": None,
+    "vllm.v1.worker.cpu_worker:CPUWorker": None,
+    # Layers and IR, which `_classes` replaces.
+    "vllm.model_executor.custom_op:CustomOp.register_oot": ("_decorated_op_cls", "name"),
+    "vllm.model_executor.custom_op:op_registry": None,
+    "vllm.model_executor.custom_op:op_registry_oot": None,
+    "vllm.config.kernel:IrOpPriorityConfig.with_default": ("default",),
+    "vllm.ir.op:IrOp.register_impl": ("self", "provider", "supported", "supports_args"),
+    "vllm.ir.ops:rms_norm": None,
+    "vllm.ir.ops:fused_add_rms_norm": None,
+    # vLLM's own calls of what `_dropin` defines.
+    CALLS + "cpu_attn_get_scheduler_metadata": (
+        "num_reqs", "num_heads", "num_kv_heads", "head_dim", "seq_lens", "dtype",
+        "query_start_loc", "causal", "sliding_window_size", "isa", "enable_kv_split",
+        "dynamic_causal", "kv_cache_dtype",
+    ),
+    CALLS + "cpu_attn_reshape_and_cache": (
+        "key", "value", "key_cache", "value_cache", "slot_mapping", "isa", "k_scale", "v_scale",
+        "kv_cache_dtype",
+    ),
+    CALLS + "cpu_attention_with_kv_cache": (
+        "query", "key_cache", "value_cache", "output", "query_start_loc", "seq_lens", "scale",
+        "causal", "alibi_slopes", "sliding_window", "block_table", "softcap",
+        "scheduler_metadata", "s_aux", "dynamic_causal", "k_scale", "v_scale", "kv_cache_dtype",
+    ),
+    CALLS + "rotary_embedding": (
+        "positions", "query", "key", "head_size", "cos_sin_cache", "is_neox", "rope_dim_offset",
+        "inverse",
+    ),
+    CALLS + "create_onednn_mm": ("weight", "primitive_cache_size"),
+    CALLS + "onednn_mm": ("dnnl_handler", "x", "bias"),
+    CALLS + "cpu_prepack_moe_weight": ("weight", "isa"),
+    CALLS + "mla_decode_kvcache_cpu": (
+        "out", "query", "kv_cache", "scale", "block_tables", "seq_lens",
+    ),
+    "vllm.model_executor.layers.utils:dispatch_cpu_unquantized_gemm": ("layer", "remove_weight"),
+    "vllm.utils.cpu_triton_utils:_compute_slot_mapping_kernel_impl": (
+        "num_tokens", "max_num_tokens", "query_start_loc", "positions", "block_table",
+    ),
+}  # fmt: skip

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM 0.32.0: sampling calls `_C` for every token, and Triton's kernels have a dispatcher."""
+
+from __future__ import annotations
+
+from anyop.vllm._versions import v0_28
+from anyop.vllm._versions.common import CALLS, PLATFORM, Rows
+
+VERSION = "0.32.0"
+PYTHON = (3, 11)
+TOUCHED: Rows = {
+    **v0_28.TOUCHED,
+    CALLS + "cpu_fused_moe": (
+        "out", "input", "w13", "w2", "w13_bias", "w2_bias", "topk_weights", "topk_ids", "act",
+        "isa", "skip_weighted",
+    ),
+    PLATFORM + "register_triton_kernel_overrides": (),
+    "vllm.triton_utils.dispatcher:register_kernels": ("overrides",),
+    "vllm.v1.sample.sampler:Sampler.greedy_sample": ("logits",),
+}  # fmt: skip
