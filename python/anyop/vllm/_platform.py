@@ -33,6 +33,17 @@ class AnyopCpuPlatform(CpuPlatform):
         _dropin.load(_release())
 
     @classmethod
+    def register_triton_kernel_overrides(cls) -> None:
+        """Called from 0.32 on."""
+        from vllm.triton_utils import HAS_TRITON
+        from vllm.triton_utils.dispatcher import register_kernels
+
+        super().register_triton_kernel_overrides()
+        kernels = _versions.of_version(_release()).KERNELS
+        if kernels and not HAS_TRITON:
+            register_kernels(kernels)
+
+    @classmethod
     def import_ir_kernels(cls) -> None:
         super().import_ir_kernels()
         from anyop.vllm import _classes

@@ -31,6 +31,7 @@ class Facts(Protocol):
     VERSION: str
     PYTHON: tuple[int, int]
     TOUCHED: Rows
+    KERNELS: dict[str, Callable[..., None]]
 
 
 class Installed(NamedTuple):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anyop.vllm._versions.common import CALLS, COMMON, Rows
 
 VERSION = "0.27.1"
@@ -15,3 +17,4 @@ TOUCHED: Rows = {
     ),
     "vllm.model_executor.layers.fused_moe.cpu_fused_moe:CPUFusedMOE": ("layer",),
 }  # fmt: skip
+KERNELS: dict[str, Callable[..., None]] = {}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from anyop.vllm._versions import v0_27
 from anyop.vllm._versions.common import Rows
 
@@ -13,3 +15,4 @@ TOUCHED: Rows = {
     "vllm.model_executor.layers.fused_moe.experts.cpu_moe:CPUExpertsFp8": None,
     "vllm.v1.attention.backends.mla.cpu_mla": None,
 }
+KERNELS: dict[str, Callable[..., None]] = {}
