@@ -22,6 +22,9 @@ install(TARGETS anyop_run RUNTIME DESTINATION anyop/bin)
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/anyopConfig.cmake cmake/isa.cmake DESTINATION anyop/cmake)
 install(FILES tools/list_ops.py tools/check_ops.py DESTINATION anyop/tools)
+# What `anyop vllm install` installs.
+install(DIRECTORY requirements/ DESTINATION anyop/requirements FILES_MATCHING PATTERN "vllm-*.txt"
+                                                                             PATTERN "vllm-test.txt" EXCLUDE)
 
 include(cmake/torch.cmake)
 include(cmake/mindspore.cmake)

@@ -85,19 +85,21 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
     "jax": ("", "hosting", "jax"),
     "mindspore": ("", "hosting", "mindspore"),
+    "vllm": ("", "hosting", "torch", "vllm"),
     "bench": ("", "bench"),
     "bench.commands": ("", "torch", "bench", "bench.commands"),
-    "cli": ("", "hosting", "torch", "jax", "mindspore", "bench", "bench.commands", "cli"),
+    "cli": ("", "hosting", "torch", "jax", "mindspore", "vllm", "bench", "bench.commands", "cli"),
     "__main__": ("cli",),
 }
 # Modules that import a framework when they are imported, its own host first.
 KNOWS = {
     "torch": (
         "anyop.torch", "anyop.bench.commands.calls_torch", "anyop.bench.commands.graph_torch",
-        "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm",
+        "anyop.bench.torch_side", "anyop.bench.elsewhere.vllm", "anyop.vllm._",
     ),
     "jax": ("anyop.jax", "anyop.bench.commands.calls_jax"),
     "mindspore": ("anyop.mindspore", "anyop.bench.commands.calls_mindspore"),
+    "vllm": ("anyop.vllm._",),
 }  # fmt: skip
 TEMPLATE = "python/anyop/template/"  # a package of its own
 

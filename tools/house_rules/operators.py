@@ -14,7 +14,7 @@ LOOSE = re.compile(r"^\s*(?:constexpr|const|static)[\w ]* (Op|Reference) (\w+)\{
 # What may name operators: examples and documents of them, and the benches of whole calls.
 MAY_NAME = (
     "ops/", "examples/", "docs/", "python/anyop/template/", "python/anyop/bench/commands/",
-    "tools/goals.py",
+    "tools/goals.py", "python/anyop/vllm/", "bindings/vllm/",
 )  # fmt: skip
 TABLES = "python/anyop/torch/names/"
 PLUGIN = "bindings/mindspore/plugin.cc"  # what rows, which name operators, are written with

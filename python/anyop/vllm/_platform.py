@@ -20,7 +20,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 CACHE_DTYPES = ("auto", "float16", "bfloat16", "fp8", "fp8_e4m3")
 
 
-class AnyopCpuPlatform(CpuPlatform):
+class AnyopCpuPlatform(CpuPlatform):  # type: ignore[misc]
     """Everything that no kernel of ours is for is vLLM's own."""
 
     @classmethod

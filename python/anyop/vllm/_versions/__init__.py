@@ -167,7 +167,7 @@ def _number(version: str) -> tuple[int, int, int]:
     return int(found[1]), int(found[2]), int(found[3] or 0)
 
 
-def summary() -> str:
+def status() -> str:
     """One line for `anyop doctor`: which vLLM, and whether it fits."""
     there = installed()
     if there is None:

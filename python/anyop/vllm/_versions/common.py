@@ -48,7 +48,7 @@ COMMON: Rows = {
         "causal", "alibi_slopes", "sliding_window", "block_table", "softcap",
         "scheduler_metadata", "s_aux", "dynamic_causal", "k_scale", "v_scale", "kv_cache_dtype",
     ),
-    CALLS + "rotary_embedding": (
+    f"{CALLS}rotary_embedding": (
         "positions", "query", "key", "head_size", "cos_sin_cache", "is_neox", "rope_dim_offset",
         "inverse",
     ),

@@ -23,24 +23,17 @@ TOUCHED: Rows = {
 }  # fmt: skip
 
 
-def compute_slot_mapping(
-    num_tokens: int, max_num_tokens: int, query_start_loc_ptr: Any, positions_ptr: Any,
-    block_table_ptr: Any, block_table_stride: int, slot_mapping_ptr: Any,
-    KV_CACHE_BLOCK_SIZE: int, TOTAL_CP_WORLD_SIZE: int, TOTAL_CP_RANK: int,
-    CP_KV_CACHE_INTERLEAVE_SIZE: int, PAD_ID: int, BLOCK_SIZE: int,
-) -> None:  # fmt: skip
+def slots(*arguments: Any) -> None:
     """The kernel lost two parameters, which vLLM's replacement for the CPU still has: it reads
-    each argument behind them as another. The names are the kernel's, so that they are passed by
-    name.
+    each argument behind them as another. Arguments come in the kernel's order.
     """
     import torch
 
-    torch.ops._C.compute_slot_mapping_kernel_impl(
-        query_start_loc_ptr, positions_ptr, block_table_ptr, slot_mapping_ptr, KV_CACHE_BLOCK_SIZE
-    )
+    _, _, starts, positions, blocks, _, written, block_size, *_ = arguments
+    torch.ops._C.compute_slot_mapping_kernel_impl(starts, positions, blocks, written, block_size)
 
 
 # In place of Triton kernels, over vLLM's own replacements.
 KERNELS: dict[str, Callable[..., None]] = {
-    "vllm.v1.worker.block_table.ComputeSlotMappingKernel.kernel": compute_slot_mapping
+    "vllm.v1.worker.block_table.ComputeSlotMappingKernel.kernel": slots
 }

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes an environment with vLLM and anyop, from packages alone: nothing of vLLM is compiled."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import anyop
+from anyop._packages import data_root
+from anyop.vllm import _versions
+
+SUPPORTED = _versions.SUPPORTED
+MARK, LOG = ".anyop-vllm.json", "install.log"
+PYTORCH = "https://download.pytorch.org/whl/cpu"
+EMPTY = {"VLLM_TARGET_DEVICE": "empty"}  # without compiled kernels
+
+
+class Step(NamedTuple):
+    """A command of an installation, in the environment's Python."""
+
+    title: str
+    arguments: Sequence[str]
+    env: dict[str, str]
+
+
+class Environment:
+    """A folder that is a virtual environment with one vLLM."""
+
+    def __init__(self, folder: Path, version: str) -> None:
+        self.folder, self.version = folder.absolute(), version
+        self.python = self.folder / "bin" / "python"
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether it was made to its end, from the lists of this anyop."""
+        mark = self.folder / MARK
+        return mark.exists() and json.loads(mark.read_text()) == self._contents()
+
+    def install(self, index: str, progress: Callable[[str, str], None]) -> None:
+        """index: a further package index, "" for none. progress: gets a step and what it prints."""
+        self._refuse_other_folders()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        progress("virtual environment", "")
+        self._run([sys.executable, "-m", "venv", str(self.folder)], {}, lambda _: None, "venv")
+        extra = ["--extra-index-url", index] if index else []
+        for step in self._steps(extra):
+            progress(step.title, "")
+            self._run(
+                [str(self.python), *step.arguments],
+                step.env,
+                lambda line, title=step.title: progress(title, line),  # type: ignore[misc]
+                step.title,
+            )
+        progress("anyop", "")
+        copy_anyop(self._site_packages())
+        self._try()
+        (self.folder / MARK).write_text(json.dumps(self._contents()))
+
+    def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
+        pip = ["-m", "pip", "--disable-pip-version-check"]
+        lists = data_root() / "requirements"
+        torch = f"torch=={_versions.TORCH}.0"
+        yield Step("torch", [*pip, "install", *extra, torch], {})
+        build = ["-r", str(lists / "vllm-build.txt")]
+        yield Step("what builds vLLM", [*pip, "install", *build], {})
+        source = self.folder / "source"
+        # By its version pip refuses the package, which calls itself VERSION+empty.
+        by_version = {**EMPTY, "VLLM_VERSION_OVERRIDE": self.version}
+        fetch = ["download", "--no-deps", "--no-binary", "vllm", "--no-build-isolation"]
+        yield Step(
+            "vLLM's source", [*pip, *fetch, "-d", str(source), f"vllm=={self.version}"], by_version
+        )
+        archive = source / f"vllm-{self.version}.tar.gz"
+        install = ["install", "--no-deps", "--no-build-isolation", str(archive)]
+        yield Step("vLLM", [*pip, *install], EMPTY)
+        listed = ["install", "--no-deps", "-r", str(requirements(self.version))]
+        yield Step("its packages", [*pip, *listed], {})
+
+    def _try(self) -> None:
+        code = "import anyop.vllm; print(anyop.vllm.status())"
+        self._run([str(self.python), "-c", code], {}, lambda _: None, "anyop in it")
+
+    def _refuse_other_folders(self) -> None:
+        if not self.folder.exists() or (self.folder / MARK).exists():
+            return
+        begun = (self.folder / LOG).exists()
+        if not self.folder.is_dir() or (any(self.folder.iterdir()) and not begun):
+            raise anyop.InvalidArgument(
+                f"anyop.vllm: {self.folder} has files in it, but the environment is made anew and "
+                "would replace them. Try another folder."
+            )
+
+    def _contents(self) -> dict[str, str]:
+        return {
+            "vllm": self.version,
+            "anyop": anyop.__version__,
+            "list": requirements(self.version).read_text(),
+        }
+
+    def _site_packages(self) -> Path:
+        return next((self.folder / "lib").glob("python3.*/site-packages"))
+
+    def _run(
+        self,
+        command: Sequence[str],
+        env: dict[str, str],
+        progress: Callable[[str], None],
+        title: str,
+    ) -> None:
+        lines: list[str] = []
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", env={**without_paths(), **env},
+        )  # fmt: skip
+        assert process.stdout
+        for line in process.stdout:
+            lines.append(line)
+            progress(line.strip())
+        code = process.wait()
+        log = self.folder / LOG
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as file:
+            file.write(f"$ {' '.join(command)}\n{''.join(lines)}")
+        if code:
+            errors = [line.strip() for line in lines if line.startswith("ERROR")] or lines[-1:]
+            raise anyop.NotAvailable(
+                f"anyop.vllm: {title} cannot be installed in {self.folder}: "
+                f"{' '.join(errors[:2]).strip()} The whole output is in {log}.{_advice(lines)}"
+            )
+
+
+def environment(folder: Path, version: str = "") -> Environment:
+    """The environment of a version, by default the newest that this Python can have."""
+    if not version:
+        fit = [f.VERSION for f in _versions.MODULES if sys.version_info[:2] >= f.PYTHON]
+        version = fit[-1] if fit else _versions.SUPPORTED[0]
+    if version not in _versions.SUPPORTED:
+        raise anyop.NotAvailable(
+            f"anyop.vllm: version {version} of vLLM is asked for, but there are lists of what "
+            f"{', '.join(_versions.SUPPORTED)} need. Try --version {_versions.SUPPORTED[-1]}."
+        )
+    _versions.check_python(_versions.of_version(version))
+    return Environment(folder, version)
+
+
+def requirements(version: str) -> Path:
+    """The pinned list of a version."""
+    return data_root() / "requirements" / f"vllm-{version}.txt"
+
+
+def copy_anyop(site_packages: Path) -> None:
+    """This very installation into another environment of the same Python."""
+    try:
+        files = importlib.metadata.files("anyop") or []
+        found = importlib.metadata.distribution("anyop")
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    wanted = [f for f in files if not f.is_absolute() and ".." not in f.parts]
+    if not any(file.name == "entry_points.txt" for file in wanted):
+        raise anyop.NotAvailable(
+            "anyop.vllm: this anyop was not installed by pip, so that there are no entry points "
+            "for vLLM to find. Try: pip install anyop, then again."
+        )
+    for file in wanted:
+        source = Path(str(found.locate_file(file)))
+        if source.suffix == ".pyc" or not source.exists():
+            continue
+        target = site_packages / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+    program = site_packages.parents[2] / "bin" / "anyop"
+    program.write_text(
+        f"#!{program.with_name('python')}\nimport sys\nfrom anyop.cli import main\n\n"
+        "sys.exit(main())\n"
+    )
+    program.chmod(0o755)
+
+
+def without_paths() -> dict[str, str]:
+    """This process' environment but for what would lead another Python into our packages."""
+    hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if name not in hidden}
+
+
+def _advice(lines: Sequence[str]) -> str:
+    text = "".join(lines)
+    if "No matching distribution found for torch" in text:
+        return f" Try --index {PYTORCH}."
+    if "No module named pip" in text or "ensurepip" in text:
+        return " Try: sudo apt-get install python3-venv"
+    if "No space left on device" in text:
+        return " It takes 1.5 GB with a torch for the CPU, and 1 GB more while it is made."
+    return ""
