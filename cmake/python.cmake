@@ -5,7 +5,7 @@ if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/bindings/python.cc)
 endif()
 find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module NumPy)
 file(GLOB python_sources CONFIGURE_DEPENDS bindings/*.cc bindings/*/*.cc)
-list(FILTER python_sources EXCLUDE REGEX "/bindings/(torch|mindspore)/")  # libraries of their own
+list(FILTER python_sources EXCLUDE REGEX "/bindings/(torch|mindspore|vllm)/")  # libraries of their own
 python_add_library(_anyop MODULE WITH_SOABI ${python_sources})
 target_include_directories(_anyop PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(_anyop PRIVATE anyop Python::NumPy)

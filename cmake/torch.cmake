@@ -2,8 +2,8 @@
 # The adapter of PyTorch, for the torch that the configuring Python has. Where there is none, the
 # package builds it on first use (python/anyop/hosting/build.py), from what is installed here.
 option(ANYOP_BUILD_TORCH "Build the PyTorch adapter if the configuring Python has torch" ON)
-install(DIRECTORY bindings/torch DESTINATION anyop/bindings FILES_MATCHING PATTERN "*.h"
-                                                                           PATTERN "*.cc")
+install(DIRECTORY bindings/torch bindings/vllm DESTINATION anyop/bindings
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")
 install(DIRECTORY src DESTINATION anyop FILES_MATCHING PATTERN "*.h"
                                                        PATTERN "testing" EXCLUDE)
 if(NOT ANYOP_BUILD_TORCH OR ANYOP_SANITIZE)
@@ -23,7 +23,7 @@ list(GET torch_found 1 torch_version)
 list(GET torch_found 2 torch_new_abi)
 message(STATUS "Building the adapter of torch ${torch_version}")
 
-file(GLOB torch_sources CONFIGURE_DEPENDS bindings/torch/*.cc)
+file(GLOB torch_sources CONFIGURE_DEPENDS bindings/torch/*.cc bindings/vllm/*.cc)
 add_library(torch_adapter MODULE ${torch_sources})
 # torch's headers take most of the time: they are read once.
 set_target_properties(torch_adapter PROPERTIES
@@ -31,6 +31,7 @@ set_target_properties(torch_adapter PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib INSTALL_RPATH "$ORIGIN")
 target_include_directories(torch_adapter SYSTEM PRIVATE
   ${torch_folder}/include ${torch_folder}/include/torch/csrc/api/include)
+target_include_directories(torch_adapter PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(torch_adapter PRIVATE _GLIBCXX_USE_CXX11_ABI=${torch_new_abi})
 target_compile_options(torch_adapter PRIVATE -fvisibility=hidden)
 anyop_harden(torch_adapter)

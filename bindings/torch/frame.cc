@@ -27,9 +27,9 @@ struct DTypeTable {
 };
 constexpr DTypeTable kTable;
 
-[[noreturn, gnu::cold]] void Refuse(const TorchOperator& op, const std::string& name,
+[[noreturn, gnu::cold]] void Refuse(const std::string& op, const std::string& name,
                                     const std::string& rest) {
-  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op.name + ": " + name + " " + rest);
+  RaiseTorchError(ANYOP_INVALID_ARGUMENT, op + ": " + name + " " + rest);
 }
 
 // False for a tensor that no kernel can read.
@@ -68,7 +68,11 @@ std::int64_t ToInt(const c10::IValue& v) {
 int DTypeOf(at::ScalarType type) { return kTable.number[std::uint8_t(type)]; }
 at::ScalarType ToTorch(DType dtype) { return kTorchDTypes[int(dtype)]; }
 
-[[gnu::cold]] void RefuseTensor(const TorchOperator& op, const std::string& name,
+bool ViewTensor(const at::Tensor& t, bool is_written, DLTensor& view) {
+  return View(t, is_written, view);
+}
+
+[[gnu::cold]] void RefuseTensor(const std::string& op, const std::string& name,
                                 const at::Tensor& t) {
   if (!t.defined()) Refuse(op, name, "is undefined, but must be a tensor.");
   if (!t.device().is_cpu()) {
@@ -103,7 +107,7 @@ void Frame::SetTensors(int i, const c10::IValue& value) {
   for (std::size_t k = 0; k < list.size(); ++k) {
     if (!View(list[k].toTensor(), is_written, views[k])) {
       const std::string name(op_.param(i).name);
-      RefuseTensor(op_, name + "[" + std::to_string(k) + "]", list[k].toTensor());
+      RefuseTensor(op_.name, name + "[" + std::to_string(k) + "]", list[k].toTensor());
     }
     pointers[k] = &views[k];
   }
@@ -160,7 +164,7 @@ void Frame::SetOther(int i, const c10::IValue& value) {
       SetHead(&values_[i], ANYOP_DTYPE);
       values_[i].i = DTypeOf(value.toScalarType());
       if (values_[i].i < 0) {
-        Refuse(op_, std::string(op_.param(i).name),
+        Refuse(op_.name, std::string(op_.param(i).name),
                "is " + std::string(c10::getDtypeNames(value.toScalarType()).first) +
                    ", but anyop has no such dtype.");
       }
@@ -180,7 +184,7 @@ void Frame::FillParams(const c10::IValue* arguments, bool writes_first) {
         continue;
       }
       const bool is_written = (op_.facts.mut_params >> i & 1) || (writes_first && i == 0);
-      if (!SetTensor(i, t, is_written)) RefuseTensor(op_, std::string(op_.param(i).name), t);
+      if (!SetTensor(i, t, is_written)) RefuseTensor(op_.name, std::string(op_.param(i).name), t);
     } else if (value.isNone()) {
       SetNone(i);
     } else {

@@ -9,8 +9,10 @@
 
 namespace anyop::torch_host {
 
-[[noreturn]] void RefuseTensor(const TorchOperator& op, const std::string& name,
-                               const at::Tensor& t);
+// Says why no kernel of `op` can read a tensor.
+[[noreturn]] void RefuseTensor(const std::string& op, const std::string& name, const at::Tensor& t);
+// A tensor as kernels see it; sizes and strides stay torch's. False where no kernel can read it.
+bool ViewTensor(const at::Tensor& t, bool is_written, DLTensor& view);
 
 class Frame {
  public:
@@ -21,7 +23,7 @@ class Frame {
   void FillParams(const c10::IValue* arguments, bool writes_first);
   // A result that the caller gives.
   void SetResult(int r, const at::Tensor& t) {
-    if (!SetTensor(op_.n_params + r, t, true)) RefuseTensor(op_, op_.out_name(r), t);
+    if (!SetTensor(op_.n_params + r, t, true)) RefuseTensor(op_.name, op_.out_name(r), t);
   }
   // A result that was allocated as the plan says; the plan outlives the frame.
   void SetFresh(int r, const at::Tensor& t, const ResultShape& shape) {

@@ -47,6 +47,7 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "tests": (*_SOURCE, "bindings"),
     "bindings": _SOURCE,
     "bindings/torch": _SOURCE[:4],
+    "bindings/vllm": (*_SOURCE[:4], "bindings/torch"),  # in the adapter of torch
     "bindings/mindspore": _SOURCE[:1],
     "python/anyop/template": ("include/anyop",),
     "python/anyop/template_ops": ("include/anyop", "python/anyop/template_ops"),
@@ -58,12 +59,16 @@ BINDINGS = (
     "", "operators", "host", "numpy", "jax", "torch_unlinked", "calls", "graphs", "functions",
 )  # fmt: skip
 # Of frameworks: libraries of their own.
-ADAPTERS = ("bindings/torch/", "bindings/mindspore/")
+ADAPTERS = ("bindings/torch/", "bindings/vllm/", "bindings/mindspore/")
 # Of include/anyop, what operators are written with; their tests may use it all, and optest.
 FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype)\.h|include/anyop/simd/.*")
 # Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
 FRAMEWORKS = {
-    r"(torch|ATen|c10)/.*": ("bindings/torch/", "python/anyop/bench/commands/by_hand.cc"),
+    r"(torch|ATen|c10)/.*": (
+        "bindings/torch/",
+        "bindings/vllm/",
+        "python/anyop/bench/commands/by_hand.cc",
+    ),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
 # What no file of the runtime says, be it in a comment; but for the table of environment variables.

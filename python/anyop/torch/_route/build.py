@@ -31,9 +31,13 @@ def _adapter() -> Adapter:
         name=NAME,
         framework="torch",
         version=VERSION,
-        sources=sorted(carried("bindings/torch").glob("*.cc")),
+        sources=[
+            *sorted(carried("bindings/torch").glob("*.cc")),
+            *sorted(carried("bindings/vllm").glob("*.cc")),
+        ],
         includes=[carried("include"), carried("src")],
         flags=[
+            f"-I{carried('bindings').parent}",
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
             *("-isystem", str(includes)),
             *("-isystem", str(includes / "torch" / "csrc" / "api" / "include")),

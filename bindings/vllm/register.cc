@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What anyop.vllm calls, through ctypes, with each row of its table.
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/VariableTypeUtils.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+
+#include "bindings/torch/allocate.h"
+#include "map.h"
+#include "rows.h"
+
+namespace anyop::vllm_host {
+namespace {
+
+constexpr NamedFunction kFunctions[] = {
+    {"cpu_attn_has_isa", &CpuAttnHasIsa},
+    {"get_scheduler_metadata", &GetSchedulerMetadata},
+    {"cpu_attn_reshape_and_cache", &ReshapeAndCache},
+    {"cpu_attention_with_kv_cache", &AttentionWithKvCache},
+    {"compute_slot_mapping_kernel_impl", &ComputeSlotMapping},
+    {"mla_decode_kvcache", &MlaDecode},
+    {"rotary_embedding", &RotaryEmbedding},
+    {"create_onednn_mm_handler", &CreateMatrix},
+    {"onednn_mm", &MultiplyMatrix},
+    {"release_dnnl_matmul_handler", &ReleaseMatrix},
+    {"prepack_moe_weight", &PrepackMoeWeight},
+    {"cpu_fused_moe", &FusedMoe},
+    {"fused_gumbel_argmax", &FusedGumbelArgmax},
+};
+
+// A name as torch knows it, and what a call of it does. Never destroyed.
+struct Defined {
+  std::string name;  // without the namespace
+  std::size_t n_arguments = 0;
+  bool returns = false;
+  std::vector<std::size_t> written;  // arguments
+  Mapping mapping;
+  Function function = nullptr;  // instead of the mapping
+  std::atomic<std::uint64_t> calls = 0;
+};
+
+struct CpuKernel final : c10::OperatorKernel {
+  explicit CpuKernel(Defined* the_row) : row(the_row) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
+    const c10::IValue* arguments = torch_host::Arguments(*stack, int(row->n_arguments));
+    c10::IValue returned = row->function ? row->function(arguments) : row->mapping.Run(arguments);
+    row->calls.fetch_add(1, std::memory_order_relaxed);
+    torch::jit::drop(*stack, row->n_arguments);
+    if (row->returns) stack->push_back(std::move(returned));
+  }
+  Defined* const row;
+};
+
+// What is written cannot be differentiated, and gets a new version.
+struct AutogradKernel final : c10::OperatorKernel {
+  explicit AutogradKernel(Defined* the_row) : row(the_row) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) const {
+    const c10::IValue* arguments = torch_host::Arguments(*stack, int(row->n_arguments));
+    if (c10::GradMode::is_enabled()) CheckNothingNeedsGradient(handle, arguments);
+    c10::SmallVector<at::Tensor, 4> written;
+    for (const std::size_t i : row->written) {
+      if (arguments[i].isTensor()) written.push_back(arguments[i].toTensor());
+    }
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+    }
+    for (const at::Tensor& t : written) {
+      if (!t.is_inference()) torch::autograd::increment_version(t);
+    }
+  }
+
+  void CheckNothingNeedsGradient(const c10::OperatorHandle& handle,
+                                 const c10::IValue* arguments) const {
+    for (std::size_t i = 0; i < row->n_arguments; ++i) {
+      if (!arguments[i].isTensor() || !arguments[i].toTensor().requires_grad()) continue;
+      RefuseKernel(row->name.c_str(),
+                   handle.schema().arguments()[i].name() +
+                       " requires grad, but vLLM's operators have no gradient. Try "
+                       "torch.no_grad() or detach().");
+    }
+  }
+  Defined* const row;
+};
+
+torch::Library& TheLibrary() {
+  // Never destroyed: its end would take the operators back, when torch may be gone already.
+  static auto& library =
+      *new torch::Library(torch::Library::FRAGMENT, "_C", std::nullopt, __FILE__, __LINE__);
+  return library;
+}
+
+std::map<std::string, std::unique_ptr<Defined>>& Rows() {
+  static auto& rows = *new std::map<std::string, std::unique_ptr<Defined>>;
+  return rows;
+}
+
+template <class K>
+void Implement(Defined* row, c10::DispatchKey key) {
+  auto function = torch::CppFunction::makeFromBoxedFunctor(std::make_unique<K>(row));
+  TheLibrary().impl(row->name.c_str(), torch::dispatch(key, std::move(function)));
+}
+
+bool HasTensor(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& argument : schema.arguments()) {
+    if (argument.type()->isSubtypeOf(*c10::OptionalType::ofTensor())) return true;
+  }
+  return false;
+}
+
+// The schema as torch knows it; null where nothing has the name.
+std::optional<c10::OperatorHandle> Find(const std::string& name) {
+  return c10::Dispatcher::singleton().findSchema({"_C::" + name, ""});
+}
+
+// takes_over: of a library that has defined the name already, by the same schema.
+void Define(const std::string& schema, const std::string& call, bool takes_over) {
+  auto made = std::make_unique<Defined>();
+  made->name = schema.substr(0, schema.find('('));
+  if (!takes_over) {
+    TheLibrary().def(schema.c_str());
+  } else {
+    const c10::FunctionSchema ours = torch::schema(("_C::" + schema).c_str());
+    const auto theirs = Find(made->name);
+    if (!theirs || c10::toString(theirs->schema()) != c10::toString(ours)) {
+      Refuse(made->name.c_str(), "the library that is loaded has " +
+                                     (theirs ? c10::toString(theirs->schema()) : "no such name") +
+                                     ", but " + c10::toString(ours) + " is what is taken over.");
+    }
+  }
+  const c10::OperatorHandle handle = *Find(made->name);
+  const auto& arguments = handle.schema().arguments();
+  made->n_arguments = arguments.size();
+  made->returns = !handle.schema().returns().empty();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite()) {
+      made->written.push_back(i);
+    }
+  }
+  made->function = call.empty() ? FindFunction(made->name) : nullptr;
+  if (!made->function) made->mapping = Mapping(handle.schema(), made->name, call);
+  Defined* row = made.get();
+  Rows()[row->name] = std::move(made);
+  Implement<CpuKernel>(row, c10::DispatchKey::CPU);
+  if (HasTensor(handle.schema())) {
+    Implement<AutogradKernel>(row, c10::DispatchKey::Autograd);
+  } else {
+    Implement<CpuKernel>(row, c10::DispatchKey::CompositeExplicitAutograd);
+  }
+}
+
+}  // namespace
+
+Function FindFunction(std::string_view name) {
+  for (const NamedFunction& f : kFunctions) {
+    if (name == f.name) return f.function;
+  }
+  return nullptr;
+}
+
+}  // namespace anyop::vllm_host
+
+extern "C" {
+
+// Defines a row in torch's namespace _C. Null, or what went wrong.
+ANYOP_EXPORT const char* anyop_vllm_define(const char* schema, const char* call, int takes_over) {
+  static auto& error = *new std::string;  // Python's lock is held
+  try {
+    anyop::vllm_host::Define(schema, call, takes_over);
+    return nullptr;
+  } catch (const c10::Error& e) {
+    error = e.what_without_backtrace();
+  } catch (const std::exception& e) {
+    error = e.what();
+  }
+  return error.c_str();
+}
+
+// How often a name that is defined was called.
+ANYOP_EXPORT std::uint64_t anyop_vllm_calls(const char* name) {
+  const auto& rows = anyop::vllm_host::Rows();
+  const auto found = rows.find(name);
+  return found == rows.end() ? 0 : found->second->calls.load(std::memory_order_relaxed);
+}
+}

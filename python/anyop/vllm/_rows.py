@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of vLLM's extension `_C` that anyop has, by vLLM's own schemas.
+
+What the extension has beyond this table (quantized weights, state-space models, speculative
+decoding, shared memory between processes) stays undefined, as vLLM asks whether it exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One name.
+
+    schema: of vLLM. operators: of anyop that compute it. call: how arguments map, in vLLM's names;
+    "" for a function of bindings/vllm that has the row's name. first, end: versions of vLLM that
+    have this schema, the last excluded. group: names that share memory or handles in a way of
+    their own, so that a library is taken over with all of them or none.
+    """
+
+    schema: str
+    operators: tuple[str, ...] = ()
+    call: str = ""
+    first: str = "0.27.1"
+    end: str = ""
+    group: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.schema[: self.schema.index("(")]
+
+
+def _activation(name: str, operator: str, kind: str = "") -> Row:
+    argument = f", '{kind}'" if kind else ""
+    call = f"{operator}(input{argument}) -> out"
+    return Row(f"{name}(Tensor! out, Tensor input) -> ()", (operator,), call)
+
+
+ROWS = (
+    Row("init_cpu_memory_env(SymInt[] node_ids) -> ()", call="nothing"),
+    # Attention. Keys and values of all tokens in caches [blocks, heads, block size, head size].
+    Row("cpu_attn_has_isa(str isa) -> bool", call="False"),
+    Row(
+        "get_scheduler_metadata(int num_req, int num_heads_q, int num_heads_kv, int head_dim, "
+        "Tensor seq_lens, ScalarType dtype, Tensor query_start_loc, bool casual, int window_size, "
+        "str isa_hint, bool enable_kv_split, Tensor? dynamic_causal, "
+        'str kv_cache_dtype="auto") -> Tensor',
+        ("paged_attention",),
+        group="attention",
+    ),
+    Row(
+        "cpu_attn_reshape_and_cache(Tensor key, Tensor value, Tensor(a2!) key_cache, "
+        "Tensor(a3!) value_cache, Tensor slot_mapping, str isa, float k_scale=1.0, "
+        'float v_scale=1.0, str kv_cache_dtype="auto") -> ()',
+        ("reshape_and_cache",),
+        group="attention",
+    ),
+    Row(
+        "cpu_attention_with_kv_cache(Tensor query, Tensor key_cache, Tensor value_cache, "
+        "Tensor(a3!) output, Tensor query_start_loc, Tensor seq_lens, float scale, bool causal, "
+        "Tensor? alibi_slopes, SymInt sliding_window_size, Tensor block_table, float softcap, "
+        "Tensor scheduler_metadata, Tensor? s_aux, Tensor? dynamic_causal, float k_scale=1.0, "
+        'float v_scale=1.0, str kv_cache_dtype="auto") -> ()',
+        ("paged_attention",),
+        group="attention",
+    ),
+    Row(
+        "compute_slot_mapping_kernel_impl(Tensor query_start_loc, Tensor positions, "
+        "Tensor block_table, Tensor(a3!) slot_mapping, SymInt block_size) -> ()",
+        ("compute_slot_mapping",),
+    ),
+    Row(
+        "mla_decode_kvcache(Tensor! out, Tensor query, Tensor kv_cache, float scale, "
+        "Tensor block_tables, Tensor seq_lens) -> ()",
+        ("mla_decode",),
+    ),
+    Row(
+        "rotary_embedding(Tensor positions, Tensor! query, Tensor!? key, int head_size, "
+        "Tensor cos_sin_cache, bool is_neox, int rope_dim_offset=0, bool inverse=False) -> ()",
+        ("rotary_embedding",),
+    ),
+    # Dense layers. A handle stands for a packed weight until it is released.
+    Row(
+        "create_onednn_mm_handler(Tensor b, int primitive_cache_size) -> int",
+        ("pack_weight",),
+        group="handles",
+    ),
+    Row(
+        "onednn_mm(Tensor! c, Tensor a, Tensor? bias, Tensor handler_tensor) -> ()",
+        ("linear_packed",),
+        group="handles",
+    ),
+    Row("release_dnnl_matmul_handler(int handler) -> ()", group="handles"),
+    Row("is_onednn_acl_supported() -> bool", call="False"),
+    # Activations and norms.
+    _activation("silu_and_mul", "silu_and_mul"),
+    _activation("gelu_and_mul", "gelu_and_mul", "none"),
+    _activation("gelu_tanh_and_mul", "gelu_and_mul", "tanh"),
+    _activation("gelu_tanh", "gelu", "tanh"),
+    _activation("gelu_new", "gelu", "tanh"),
+    _activation("gelu_fast", "gelu", "tanh"),
+    _activation("gelu_quick", "gelu", "quick"),
+    Row(
+        "rms_norm(Tensor! out, Tensor input, Tensor? weight, float epsilon) -> ()",
+        ("rms_norm",),
+        "rms_norm(input, weight, epsilon, 0.0) -> out",
+    ),
+    Row(
+        "fused_add_rms_norm(Tensor! input, Tensor! residual, Tensor? weight, float epsilon) -> ()",
+        ("add_rms_norm",),
+        "add_rms_norm(input, residual, weight, epsilon, 0.0) -> input, residual",
+    ),
+    # Mixtures of experts.
+    Row(
+        "prepack_moe_weight(Tensor weight, Tensor(a1!) packed_weight, str isa) -> ()",
+        ("pack_weight",),
+        group="experts",
+    ),
+    Row(
+        "cpu_fused_moe(Tensor(a0!) output, Tensor input, Tensor w13, Tensor w2, Tensor? w13_bias, "
+        "Tensor? w2_bias, Tensor topk_weights, Tensor topk_id, bool skip_weighted, str act, "
+        "str isa) -> ()",
+        ("fused_moe_packed", "fused_moe"),
+        group="experts",
+    ),
+    # Tokens.
+    Row(
+        "greedy_argmax(Tensor logits) -> Tensor",
+        ("argmax",),
+        "argmax(logits) -> return",
+        first="0.32.0",
+    ),
+    Row("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", ("sample",), first="0.32.0"),
+)
