@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a model runs on anyop in vLLM, by which kernels, and why the rest does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import anyop
+from anyop import _anyop
+from anyop.vllm import _classes, _native, _providers, _tables
+
+WORKER = "anyop.vllm._worker.AnyopCpuWorker"
+THEIRS = ("auto", "vllm.v1.worker.cpu_worker.CPUWorker")
+
+# Why a layer stays vLLM's own: who asked for it, or a lack of ours.
+CUSTOM_OPS, PRIORITY, LACK, SUBCLASS, PLUGIN = (
+    "custom_ops", "ir_op_priority", "no operator", "subclass", "another plug-in",
+)  # fmt: skip
+
+
+@dataclasses.dataclass
+class Line:
+    """A kind of layer in a model, an operator of vLLM IR, or a name of the extension `_C`."""
+
+    name: str
+    kind: str  # layer, ir or _C
+    switch: str  # the name that vLLM's options call it by
+    operator: str  # ours, its full name; "" if there is none, or a function in Python
+    instances: int | None
+    replaced: bool
+    cause: str  # why not: one of the words above; "" if it is replaced
+    why: str  # in words
+    kernels: dict[str, int]  # calls of each kernel of the operator so far
+    calls: int | None  # of the operator; None if nobody counts them
+
+
+def announce(vllm_config: Any) -> None:
+    """Has workers say at their start what runs on anyop, and answer `explain`."""
+    parallel = vllm_config.parallel_config
+    if parallel.worker_cls in THEIRS:
+        parallel.worker_cls = WORKER
+
+
+def lines(model: Any) -> list[Line]:
+    """Of the model of this process."""
+    kernels = _kernels()
+    found = Counter(map(_key, _layers_of(model)))
+    made = [_layer(cls, is_on, n, kernels) for (cls, is_on), n in found.items()]
+    layers = [line for line in made if line is not None]
+    return [*sorted(layers, key=lambda line: line.name), *_ir(model, kernels), *_extension(kernels)]
+
+
+def _kernels() -> dict[str, dict[str, int]]:
+    counted: dict[str, dict[str, int]] = {}
+    for row in anyop.counters():
+        if row.calls:
+            counted.setdefault(row.op, {})[row.kernel] = row.calls
+    return counted
+
+
+def _line(name: str, kind: str, switch: str, operator: str, **more: Any) -> Line:
+    return Line(name, kind, switch, operator, **more)
+
+
+# ---- layers ---------------------------------------------------------------------------------
+
+
+def _layers_of(model: Any) -> Iterator[Any]:
+    oot = importlib.import_module("vllm.model_executor.custom_op")
+    for module in model.modules():
+        if isinstance(module, (oot.CustomOp, oot.PluggableLayer)) or _made(type(module)):
+            yield module
+
+
+def _made(cls: type) -> _classes.Replacement | None:
+    return vars(cls).get("_anyop")
+
+
+def _key(layer: Any) -> tuple[type, bool]:
+    """What tells layers apart: their class, and whether the replacement is switched on."""
+    cls = type(layer)
+    if method := vars(cls).get("_anyop_method"):
+        return cls, type(layer.quant_method) is method
+    if hasattr(layer, "_forward_method"):
+        used = getattr(layer._forward_method, "__func__", None)
+        return cls, used is vars(cls).get("forward_cpu", "")
+    return cls, "forward" not in vars(layer)
+
+
+def _layer(cls: type, is_on: bool, n: int, kernels: dict[str, dict[str, int]]) -> Line | None:
+    if made := _made(cls):
+        run = kernels.get(made.operator, {})
+        cause, why = ("", "") if is_on else _switched_off(made)
+        if is_on and made.by != "anyop":
+            why = f"by {made.by}"
+        return _line(
+            made.layer, "layer", made.switch, made.operator, instances=n, replaced=is_on,
+            cause=cause, why=why, kernels=run if is_on else {},
+            calls=sum(run.values()) if is_on and made.operator else None,
+        )  # fmt: skip
+    if cls.__name__ in _tables.COMPOSED:
+        return None
+    cause, why = _why_not(cls)
+    switch = str(getattr(cls, "name", ""))
+    return _line(
+        cls.__name__, "layer", switch, "", instances=n, replaced=False, cause=cause, why=why,
+        kernels={}, calls=None,
+    )  # fmt: skip
+
+
+def _switched_off(made: _classes.Replacement) -> tuple[str, str]:
+    config = importlib.import_module("vllm.config").get_cached_compilation_config()
+    asked = [op for op in config.custom_ops if op in ("all", "none") or op[1:] == made.switch]
+    if "all" in asked and len(asked) == 1:
+        return LACK, "its weights are not plain"
+    return CUSTOM_OPS, f"custom_ops has {', '.join(asked) or 'nothing'}"
+
+
+def _why_not(cls: type) -> tuple[str, str]:
+    oot = importlib.import_module("vllm.model_executor.custom_op")
+    if cls in oot.op_registry_oot.values():
+        return PLUGIN, f"{cls.__module__}.{cls.__qualname__} takes its place"
+    for row in _tables.NATIVE:
+        if row.layer == cls.__name__:
+            return LACK, row.why
+    for base in cls.__mro__[1:]:
+        name = base.__name__
+        if is_replaced(name):
+            return SUBCLASS, f"a subclass of {name}, and vLLM replaces classes by their exact name"
+    return LACK, "no operator computes it"
+
+
+def is_replaced(layer: str) -> bool:
+    made = _classes.register()
+    return layer in _classes.users() or any(layer == one.layer for one in made)
+
+
+# ---- vLLM IR and the extension --------------------------------------------------------------
+
+
+def _ir(model: Any, kernels: dict[str, dict[str, int]]) -> Iterator[Line]:
+    try:
+        registry = importlib.import_module("vllm.ir.op").IrOp.registry
+    except ModuleNotFoundError:
+        return
+    norms = sum(type(module).__name__ == "RMSNorm" for module in model.modules())
+    for name, ours in _tables.IR.items():
+        priority = registry[name].get_priority() or ["native"]
+        run = kernels.get(f"anyop.{ours}", {})
+        is_on = priority[0] == _providers.PROVIDER
+        yield _line(
+            name, "ir", name, f"anyop.{ours}", instances=norms, replaced=is_on,
+            cause="" if is_on else PRIORITY,
+            why="" if is_on else f"ir_op_priority has {', '.join(priority)}",
+            kernels=run if is_on else {}, calls=sum(run.values()) if is_on else None,
+        )  # fmt: skip
+
+
+def _extension(kernels: dict[str, dict[str, int]]) -> Iterator[Line]:
+    """Names of `_C` that were called."""
+    try:
+        dropin = importlib.import_module("anyop.vllm._dropin")
+    except ModuleNotFoundError:
+        return
+    operators = {row.name: row.operator for row in dropin.rows(_release())}
+    for name, calls in sorted(dropin.counters().items()):
+        if calls:
+            operator = _full(operators.get(name, ""))
+            yield _line(
+                name, "_C", "", operator, instances=None, replaced=True, cause="", why="",
+                kernels=kernels.get(operator, {}), calls=calls,
+            )  # fmt: skip
+
+
+def _full(operator: str) -> str:
+    return operator if not operator or "." in operator else f"anyop.{operator}"
+
+
+def _release() -> str:
+    return str(importlib.import_module("vllm").__version__).partition("+")[0]
+
+
+# ---- workers --------------------------------------------------------------------------------
+
+
+def of_worker(worker: Any) -> dict[str, Any]:
+    """What a worker answers: plain data, which vLLM can send."""
+    config = worker.vllm_config
+    priority = getattr(config.kernel_config, "ir_op_priority", None)
+    return {
+        "rank": int(worker.rank),
+        "pid": os.getpid(),
+        "vllm": str(importlib.import_module("vllm").__version__),
+        "anyop": anyop.__version__,
+        "dtype": str(config.model_config.dtype).removeprefix("torch."),
+        "custom_ops": list(config.compilation_config.custom_ops),
+        "ir_op_priority": dataclasses.asdict(priority) if priority else {},
+        "strict": _anyop.is_strict(),
+        "lines": [dataclasses.asdict(line) for line in lines(worker.get_model())],
+        "native": [[what, why, n] for (what, why), n in sorted(_native.calls.items())],
+    }
+
+
+def after_load(worker: Any) -> None:
+    """One line per engine; in strict mode an error where a layer has no operator of ours."""
+    found = [line for line in lines(worker.get_model()) if line.kind != "_C"]
+    if _anyop.is_strict():
+        _refuse([line for line in found if line.cause in (LACK, SUBCLASS)])
+    if worker.rank == 0:
+        _native.log.info("%s", summary(found))
+
+
+def _refuse(missing: list[Line]) -> None:
+    if missing:
+        named = "; ".join(f"{line.name} ({line.why})" for line in missing)
+        raise _anyop.Unsupported(
+            f"anyop.vllm: layers of the model have no operator of anyop: {named}, but strict mode "
+            f"allows no other code to run. Give them one with anyop.vllm.replace, or unset "
+            f"ANYOP_STRICT."
+        )
+
+
+def summary(found: list[Line]) -> str:
+    parts = []
+    for kind, words in (("layer", "kinds of layers"), ("ir", "operators of vLLM IR")):
+        of_kind = [line for line in found if line.kind == kind]
+        if of_kind:
+            on = [line.name for line in of_kind if line.replaced]
+            names = f" ({', '.join(on)})" if on else ""
+            parts.append(f"{len(on)} of {len(of_kind)} {words}{names}")
+    native = [f"{line.name} ({line.why})" for line in found if not line.replaced]
+    rest = f"; vLLM's own: {', '.join(native)}" if native else ""
+    return f"anyop {anyop.__version__} runs {', '.join(parts) or 'nothing'}{rest}"
+
+
+# ---- explain --------------------------------------------------------------------------------
+
+
+class Report(list[dict[str, Any]]):
+    """What each worker answered, the first rank first. `str()` gives it for people."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(_text, self))
+
+    __repr__ = __str__
+
+
+def explain(llm: Any) -> Report:
+    """What of a model runs on anyop, and why the rest does not, from each worker of an engine.
+
+        print(anyop.vllm.explain(llm))        # llm: a vllm.LLM
+
+    A list of a dict per worker: `lines` has one for each kind of layer, operator of vLLM IR and
+    name of `_C`, with the kernels that ran and their calls so far. NotAvailable if the engine's
+    workers are not anyop's.
+    """
+    worker = llm.llm_engine.vllm_config.parallel_config.worker_cls
+    if worker != WORKER:
+        raise _anyop.NotAvailable(
+            f"anyop.vllm.explain: the engine's worker is {worker}, but only {WORKER} answers: the "
+            f"plug-in is off, or worker_cls was given. Try anyop doctor."
+        )
+    return Report(sorted(llm.collective_rpc("anyop_explain"), key=lambda of: int(of["rank"])))
+
+
+def _text(worker: dict[str, Any]) -> str:
+    titles = ("name", "runs on", "n", "kernels: calls", "why")
+    rows = [_columns(line) for line in worker["lines"]]
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    table = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in (titles, *rows)
+    ]
+    switches = f"custom_ops {', '.join(worker['custom_ops'])}"
+    for name, providers in worker["ir_op_priority"].items():
+        switches += f"; ir_op_priority {name} {', '.join(providers)}"
+    head = (
+        f"worker {worker['rank']} (process {worker['pid']}): vLLM {worker['vllm']}, anyop "
+        f"{worker['anyop']}, {worker['dtype']}{', strict' if worker['strict'] else ''}"
+    )
+    native = [f"{n} calls of {what} on vLLM's own code: {why}" for what, why, n in worker["native"]]
+    return "\n".join([head, switches, *table, *native])
+
+
+def _columns(line: dict[str, Any]) -> tuple[str, ...]:
+    kernels = ", ".join(f"{kernel}: {n}" for kernel, n in line["kernels"].items())
+    if not kernels and line["calls"]:
+        kernels = str(line["calls"])
+    runs_on = (line["operator"] or "a function") if line["replaced"] else "vLLM"
+    n = "" if line["instances"] is None else str(line["instances"])
+    return line["name"], runs_on, n, kernels, line["why"]
