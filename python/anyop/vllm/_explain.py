@@ -46,11 +46,11 @@ def announce(vllm_config: Any) -> None:
         parallel.worker_cls = WORKER
 
 
-def lines(model: Any) -> list[Line]:
+def lines(model: Any, custom_ops: list[str]) -> list[Line]:
     """Of the model of this process."""
     kernels = _kernels()
     found = Counter(map(_key, _layers_of(model)))
-    made = [_layer(cls, is_on, n, kernels) for (cls, is_on), n in found.items()]
+    made = [_layer(cls, is_on, n, kernels, custom_ops) for (cls, is_on), n in found.items()]
     layers = [line for line in made if line is not None]
     return [*sorted(layers, key=lambda line: line.name), *_ir(model, kernels), *_extension(kernels)]
 
@@ -92,10 +92,12 @@ def _key(layer: Any) -> tuple[type, bool]:
     return cls, "forward" not in vars(layer)
 
 
-def _layer(cls: type, is_on: bool, n: int, kernels: dict[str, dict[str, int]]) -> Line | None:
+def _layer(
+    cls: type, is_on: bool, n: int, kernels: dict[str, dict[str, int]], custom_ops: list[str]
+) -> Line | None:
     if made := _made(cls):
         run = kernels.get(made.operator, {})
-        cause, why = ("", "") if is_on else _switched_off(made)
+        cause, why = ("", "") if is_on else _switched_off(made, custom_ops)
         if is_on and made.by != "anyop":
             why = f"by {made.by}"
         return _line(
@@ -113,9 +115,8 @@ def _layer(cls: type, is_on: bool, n: int, kernels: dict[str, dict[str, int]]) -
     )  # fmt: skip
 
 
-def _switched_off(made: _classes.Replacement) -> tuple[str, str]:
-    config = importlib.import_module("vllm.config").get_cached_compilation_config()
-    asked = [op for op in config.custom_ops if op in ("all", "none") or op[1:] == made.switch]
+def _switched_off(made: _classes.Replacement, custom_ops: list[str]) -> tuple[str, str]:
+    asked = [op for op in custom_ops if op in ("all", "none") or op[1:] == made.switch]
     if "all" in asked and len(asked) == 1:
         return LACK, "its weights are not plain"
     return CUSTOM_OPS, f"custom_ops has {', '.join(asked) or 'nothing'}"
@@ -201,14 +202,18 @@ def of_worker(worker: Any) -> dict[str, Any]:
         "custom_ops": list(config.compilation_config.custom_ops),
         "ir_op_priority": dataclasses.asdict(priority) if priority else {},
         "strict": _anyop.is_strict(),
-        "lines": [dataclasses.asdict(line) for line in lines(worker.get_model())],
+        "lines": [dataclasses.asdict(line) for line in _lines_of(worker)],
         "native": [[what, why, n] for (what, why), n in sorted(_native.calls.items())],
     }
 
 
+def _lines_of(worker: Any) -> list[Line]:
+    return lines(worker.get_model(), worker.vllm_config.compilation_config.custom_ops)
+
+
 def after_load(worker: Any) -> None:
     """One line per engine; in strict mode an error where a layer has no operator of ours."""
-    found = [line for line in lines(worker.get_model()) if line.kind != "_C"]
+    found = [line for line in _lines_of(worker) if line.kind != "_C"]
     if _anyop.is_strict():
         _refuse([line for line in found if line.cause in (LACK, SUBCLASS)])
     if worker.rank == 0:
