@@ -9,7 +9,7 @@ import torch
 from vllm.platforms.cpu import CpuPlatform
 
 import anyop
-from anyop.vllm import _plugin, _versions
+from anyop.vllm import _explain, _plugin, _versions
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -83,6 +83,7 @@ class AnyopCpuPlatform(CpuPlatform):  # type: ignore[misc]
         if vllm_config.model_config is not None:
             _check_cache_dtype(vllm_config.cache_config.cache_dtype)
         super().check_and_update_config(vllm_config)
+        _explain.announce(vllm_config)
 
     @classmethod
     def get_attn_backend_cls(
