@@ -30,7 +30,7 @@ class Line:
     name: str
     kind: str  # layer, ir or _C
     switch: str  # the name that vLLM's options call it by
-    operator: str  # ours, its full name; "" if there is none, or a function in Python
+    operator: str  # ours, with the library's name; "" if there is none, or a function in Python
     instances: int | None
     replaced: bool
     cause: str  # why not: one of the words above; "" if it is replaced
@@ -168,18 +168,17 @@ def _extension(kernels: dict[str, dict[str, int]]) -> Iterator[Line]:
         dropin = importlib.import_module("anyop.vllm._dropin")
     except ModuleNotFoundError:
         return
-    operators = {row.name: row.operator for row in dropin.rows(_release())}
+    operators = {row.name: row.operators for row in dropin.rows(_release())}
     for name, calls in sorted(dropin.counters().items()):
         if calls:
-            operator = _full(operators.get(name, ""))
+            ours = [f"anyop.{operator}" for operator in operators.get(name, ())]
+            run: Counter[str] = Counter()
+            for operator in ours:
+                run.update(kernels.get(operator, {}))
             yield _line(
-                name, "_C", "", operator, instances=None, replaced=True, cause="", why="",
-                kernels=kernels.get(operator, {}), calls=calls,
+                name, "_C", "", ", ".join(ours), instances=None, replaced=True, cause="", why="",
+                kernels=dict(run), calls=calls,
             )  # fmt: skip
-
-
-def _full(operator: str) -> str:
-    return operator if not operator or "." in operator else f"anyop.{operator}"
 
 
 def _release() -> str:
@@ -296,6 +295,7 @@ def _columns(line: dict[str, Any]) -> tuple[str, ...]:
     kernels = ", ".join(f"{kernel}: {n}" for kernel, n in line["kernels"].items())
     if not kernels and line["calls"]:
         kernels = str(line["calls"])
-    runs_on = (line["operator"] or "a function") if line["replaced"] else "vLLM"
+    nothing = "anyop" if line["kind"] == "_C" else "a function"
+    runs_on = (line["operator"] or nothing) if line["replaced"] else "vLLM"
     n = "" if line["instances"] is None else str(line["instances"])
     return line["name"], runs_on, n, kernels, line["why"]
