@@ -44,10 +44,9 @@ def make_model(folder: Path) -> None:
 
 
 def serve(folder: Path, options: dict[str, Any], prompts: list[list[int]]) -> dict[str, Any]:
+    import anyop
     from vllm import LLM, SamplingParams
     from vllm.model_executor.layers import rotary_embedding
-
-    import anyop
 
     rotary_embedding._ROPE_DICT.clear()  # a process has one engine, as a rule
     anyop.reset_counters()

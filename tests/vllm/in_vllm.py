@@ -17,9 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import anyop
+import pytest
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = Path(anyop.__file__).parent.parent

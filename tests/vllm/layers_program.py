@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each layer of the table beside vLLM's own code, and what the registry says. Run by vLLM's Python."""
+"""Each layer of the table beside vLLM's own code, and the registry. Run by vLLM's Python."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import json
 import sys
 from typing import Any
 
+import anyop.vllm
 import torch
 import vllm
+from anyop.vllm import _classes, _native, _tables
 from vllm.config import CompilationConfig, VllmConfig, set_current_vllm_config
 from vllm.model_executor.custom_op import op_registry_oot
 from vllm.model_executor.layers import activation, layernorm, rotary_embedding
 from vllm.model_executor.layers.linear import RowParallelLinear
 from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmbedding
-
-import anyop.vllm
-from anyop.vllm import _classes, _native, _tables
 
 TOKENS, HEADS, KEYS, SIZE = 5, 4, 2, 32
 ROPE = (SIZE, SIZE, 64, 10000.0, True)
@@ -113,7 +112,8 @@ def inputs(name: str) -> list[tuple[Any, ...]]:
         return [(by_head[0], cos, sin), (torch.randn(3, TOKENS, HEADS, SIZE), cos, sin)]
     if name.endswith("RotaryEmbedding"):
         packed = torch.cat((q, k), dim=-1).split([q.shape[1], k.shape[1]], dim=-1)
-        return [(positions, q, k), (positions, *packed), (positions, q, None), (positions, *by_head)]
+        pairs = ((q, k), packed, (q, None), by_head)
+        return [(positions, *pair) for pair in pairs]
     if name == "GemmaRMSNorm":
         return [(torch.randn(TOKENS, 64),), (torch.randn(2, 3, 64), torch.randn(2, 3, 64))]
     return [(torch.randn(TOKENS, 64) * 3,), (torch.randn(2, 3, 64) * 3,)]

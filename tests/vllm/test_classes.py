@@ -9,7 +9,6 @@ from typing import Any
 
 import in_vllm
 import pytest
-
 from anyop.vllm import _tables
 
 PROMPTS = [[3, 4, 5, 6, 7], [9, 8, 7]]

@@ -227,7 +227,7 @@ def private(tree: Tree) -> Iterator[Breach]:
     """What begins with _ is for the package that holds it; the extension, for anyop and tools."""
     for name in tree.named(".py"):
         module = module_name(name)
-        if name.startswith("python/tests/"):
+        if name.startswith(("python/tests/", "tests/")):
             continue
         for found in imports(tree, name):
             may_extend = name.startswith(("python/anyop/", "tools/"))

@@ -14,8 +14,6 @@ import anyop.vllm
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anyop.vllm._explain import Report
-
 UNKNOWN = {"ignore_unknown_options": True, "allow_interspersed_args": True}
 
 
@@ -54,7 +52,7 @@ def _to_stderr() -> Iterator[Any]:
         os.close(kept)
 
 
-def _explain(model: str, options: list[str], tokens: int) -> Report:
+def _explain(model: str, options: list[str], tokens: int) -> Any:
     try:
         from vllm import LLM, SamplingParams
     except ModuleNotFoundError as error:
@@ -76,6 +74,6 @@ def _explain(model: str, options: list[str], tokens: int) -> Report:
         )
         llm.generate({"prompt_token_ids": [1, 2, 3]}, sampling, use_tqdm=False)
     try:
-        return anyop.vllm.explain(llm)  # type: ignore[no-any-return]
+        return anyop.vllm.explain(llm)
     except anyop.NotAvailable as error:
         raise click.ClickException(str(error)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
@@ -301,8 +302,8 @@ def users() -> list[str]:
 def operator_name(function: Any) -> str:
     """The full name of an operator; "" for other functions."""
     try:
-        return str(_anyop.op_object(function).name)
-    except (_anyop.Error, AttributeError):
+        return str(json.loads(_anyop.info_json(function))["name"])
+    except (_anyop.Error, TypeError):
         return ""
 
 
@@ -327,7 +328,7 @@ def _user_class(base: Any, function: Callable[..., Any], attributes: dict[str, s
     return _class(base, members, operator_name(function), _name_of(function))
 
 
-def _subclasses(cls: type) -> Iterator[type]:
+def _subclasses(cls: Any) -> Iterator[Any]:
     for sub in cls.__subclasses__():
         yield sub
         yield from _subclasses(sub)
@@ -338,8 +339,8 @@ def _find_class(name: str) -> Any:
     for row in _tables.rows(vllm_version(), has_ir=False):
         importlib.import_module(f"{LAYERS}.{row.module}")
     importlib.import_module(f"{LAYERS}.linear")
-    known = {c.__name__: c for base in (oot.CustomOp, oot.PluggableLayer) for c in _subclasses(base)}
-    known = {n: c for n, c in known.items() if not is_ours(c)}
+    found = [*_subclasses(oot.CustomOp), *_subclasses(oot.PluggableLayer)]
+    known = {cls.__name__: cls for cls in found if not is_ours(cls)}
     if name in known:
         return known[name]
     installed = importlib.import_module("vllm").__version__

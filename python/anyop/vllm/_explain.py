@@ -293,8 +293,8 @@ def _text(worker: dict[str, Any]) -> str:
 
 def _columns(line: dict[str, Any]) -> tuple[str, ...]:
     kernels = ", ".join(f"{kernel}: {n}" for kernel, n in line["kernels"].items())
-    if not kernels and line["calls"]:
-        kernels = str(line["calls"])
+    if line["kind"] == "_C":  # several names may share an operator
+        kernels = ", ".join([*line["kernels"], str(line["calls"])])
     nothing = "anyop" if line["kind"] == "_C" else "a function"
     runs_on = (line["operator"] or nothing) if line["replaced"] else "vLLM"
     n = "" if line["instances"] is None else str(line["instances"])

@@ -30,7 +30,8 @@ def rms_norm_fits(
 def rms_norm(
     x: Tensor, weight: Tensor | None, epsilon: float, variance_size: int | None = None
 ) -> Tensor:
-    return anyop.rms_norm(x, weight, epsilon)
+    y: Tensor = anyop.rms_norm(x, weight, epsilon)
+    return y
 
 
 def fused_add_rms_norm_fits(

@@ -120,13 +120,12 @@ IR = {"rms_norm": "rms_norm", "fused_add_rms_norm": "add_rms_norm"}
 
 # Layers that compute nothing themselves, or by names of the extension _C, which have rows of their
 # own: that they are not replaced is no news.
-COMPOSED = frozenset(
-    "ReplicatedLinear ColumnParallelLinear MergedColumnParallelLinear QKVParallelLinear "
-    "MergedColumnParallelLinear RowParallelLinear GateLinear LinearBase ParallelLMHead "
-    "LogitsProcessor Attention MLAAttention RoutedExperts FusedMoE MoERunner "
-    "UnquantizedFusedMoEMethod FusedMoEModularMethod MultiHeadLatentAttentionWrapper "
-    "RMSNorm".split()
-)
+COMPOSED = frozenset((
+    "Attention", "ColumnParallelLinear", "FusedMoE", "FusedMoEModularMethod", "GateLinear",
+    "LogitsProcessor", "MLAAttention", "MergedColumnParallelLinear", "MoERunner",
+    "MultiHeadLatentAttentionWrapper", "ParallelLMHead", "QKVParallelLinear", "RMSNorm",
+    "ReplicatedLinear", "RoutedExperts", "RowParallelLinear", "UnquantizedFusedMoEMethod",
+))  # fmt: skip
 
 
 def rows(version: tuple[int, ...], has_ir: bool = True) -> list[Row]:
