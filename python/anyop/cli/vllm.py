@@ -58,7 +58,9 @@ def install(folder: Path, version: str | None, index: str) -> None:
     """
     environment = environments.environment(folder, version or "")
     if environment.is_installed:
-        click.echo(f"vLLM {environment.version} is installed in {environment.folder} already.")
+        environment.refresh()
+        there = f"vLLM {environment.version} is in {environment.folder} already"
+        click.echo(f"{there}; this anyop is beside it now.")
         return
     start = time.monotonic()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -14,10 +14,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["explain", "replace", "status"]
+__all__ = ["Report", "explain", "replace", "status"]
 
 # Found when they are asked for: what they need imports torch, and vLLM.
-_HOMES = {"explain": "_explain", "replace": "_classes", "status": "_versions"}
+_HOMES = {
+    "Report": "_explain",
+    "explain": "_explain",
+    "replace": "_classes",
+    "status": "_versions",
+}
 
 
 def __getattr__(name: str) -> Any:

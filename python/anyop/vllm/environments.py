@@ -64,6 +64,11 @@ class Environment:
         self._try()
         (self.folder / MARK).write_text(json.dumps(self._contents()))
 
+    def refresh(self) -> None:
+        """Puts the anyop of this process into an environment that is there already."""
+        copy_anyop(self._site_packages())
+        self._try()
+
     def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
         pip = ["-m", "pip", "--disable-pip-version-check"]
         lists = data_root() / "requirements"
@@ -169,11 +174,10 @@ def copy_anyop(site_packages: Path) -> None:
             "anyop.vllm: this anyop was not installed by pip, so that there are no entry points "
             "for vLLM to find. Try: pip install anyop, then again."
         )
-    for file in wanted:
-        source = Path(str(found.locate_file(file)))
-        if source.suffix == ".pyc" or not source.exists():
-            continue
-        target = site_packages / file
+    sources = [(Path(str(found.locate_file(file))), site_packages / file) for file in wanted]
+    copies = [(a, b) for a, b in sources if a.suffix != ".pyc" and a.exists()]
+    _remove_anyop(site_packages)
+    for source, target in copies:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, target)
     program = site_packages.parents[2] / "bin" / "anyop"
@@ -182,6 +186,11 @@ def copy_anyop(site_packages: Path) -> None:
         "sys.exit(main())\n"
     )
     program.chmod(0o755)
+
+
+def _remove_anyop(site_packages: Path) -> None:
+    for folder in [site_packages / "anyop", *site_packages.glob("anyop-*.dist-info")]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def without_paths() -> dict[str, str]:
