@@ -74,6 +74,7 @@ class OpCall {
   OpCall& Tensor(const at::Tensor& t) { return Add(t, false); }
   OpCall& Written(const at::Tensor& t) { return Add(t, true); }
   OpCall& Optional(const c10::IValue& t) { return t.isNone() ? None() : Tensor(t.toTensor()); }
+  OpCall& Optional(const at::Tensor& t) { return t.defined() ? Tensor(t) : None(); }
   // `t` outlives the call.
   OpCall& Tensor(const Lent& t) { return Tensor(t.get()); }
   OpCall& Tensor(const DLTensor* t);

@@ -153,6 +153,20 @@ c10::IValue MultiplyMatrix(const c10::IValue* a) {
   return {};
 }
 
+// mat2 is what convert_weight_packed made. The bias is f32, of numbers that fit mat1's dtype.
+c10::IValue WeightPackedLinear(const c10::IValue* a) {
+  constexpr char kName[] = "weight_packed_linear";
+  static const TorchOperator& op = Ours("linear_packed");
+  const at::Tensor &out = a[0].toTensor(), &x = a[1].toTensor();
+  if (out.dim() < 1) Refuse(kName, "out has no dimension, but must be [rows, features].");
+  at::Tensor bias;
+  if (a[3].isTensor()) bias = a[3].toTensor().to(x.scalar_type());
+  OpCall call(op);
+  call.Tensor(x).Tensor(a[2].toTensor()).Int(out.size(-1)).Optional(bias);
+  call.Word("none").Word("same").Written(out).Run();
+  return {};
+}
+
 c10::IValue ReleaseMatrix(const c10::IValue* a) {
   TheMatrices().Release("release_dnnl_matmul_handler", a[0].toInt());
   return {};

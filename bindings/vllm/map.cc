@@ -48,11 +48,8 @@ Mapping::Source Mapping::Read(const c10::FunctionSchema& schema, std::string_vie
 }
 
 Mapping::Mapping(const c10::FunctionSchema& schema, const std::string& name,
-                 const std::string& call)
-    : name_(name) {
+                 const std::string& call) {
   if (call == "nothing") return;
-  is_unsupported_ = call == "unsupported";
-  if (is_unsupported_) return;
   if (call == "True" || call == "False") {
     constant_ = call == "True";
     return;
@@ -73,11 +70,6 @@ Mapping::Mapping(const c10::FunctionSchema& schema, const std::string& name,
 }
 
 c10::IValue Mapping::Run(const c10::IValue* arguments) const try {
-  if (is_unsupported_) {
-    RefuseKernel(name_.c_str(),
-                 "anyop has no kernel for it, and this vLLM has no other. Try a model, a dtype or "
-                 "a quantization that does without.");
-  }
   if (!op_) return constant_;
   c10::SmallVector<c10::IValue, 8> given;
   for (const Source& s : params_) {

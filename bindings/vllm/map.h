@@ -14,8 +14,7 @@ class Mapping {
   Mapping() = default;
   // call: an operator of ours with names of vLLM's arguments, words, numbers, True, False or None;
   // then the arguments that the results go to, or "return" for a fresh tensor. Results that are not
-  // named are declined. "nothing" does nothing; "False" or "True" is what is returned;
-  // "unsupported" raises that anyop has no kernel.
+  // named are declined. "nothing" does nothing; "False" or "True" is what is returned.
   Mapping(const c10::FunctionSchema& schema, const std::string& name, const std::string& call);
   c10::IValue Run(const c10::IValue* arguments) const;
 
@@ -27,8 +26,6 @@ class Mapping {
   Source Read(const c10::FunctionSchema& schema, std::string_view text) const;
 
   const TorchOperator* op_ = nullptr;  // none: what follows is all
-  std::string name_;
-  bool is_unsupported_ = false;
   c10::IValue constant_;
   std::vector<Source> params_;
   std::vector<int> results_;  // arguments of vLLM's; -1: returned

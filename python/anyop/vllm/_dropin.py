@@ -7,13 +7,14 @@ import ctypes
 import functools
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 import torch
 
 import anyop.torch
 from anyop import _anyop
-from anyop.vllm._rows import ROWS, Row
+from anyop.vllm._rows import ROWS, UNSUPPORTED, Row
 
 
 class AlreadyLoadedError(_anyop.InvalidArgument):
@@ -55,6 +56,8 @@ def load(version: str, names: Iterable[str] | None = None) -> None:
             _defined[row.name] = row
             if not theirs and row.schema.endswith("-> Tensor"):
                 _define_fake(row.name)
+        if not theirs:
+            _define_unsupported()
         _version = version
 
 
@@ -115,6 +118,20 @@ def _names_of_others() -> set[str]:
     }
 
 
+def _define_unsupported() -> None:
+    """Attributes of torch's namespace: what they are called with matters to nobody."""
+    for purpose, names in UNSUPPORTED.items():
+        for name in names:
+            setattr(torch.ops._C, name, functools.partial(_refuse, name, purpose))
+
+
+def _refuse(name: str, purpose: str, *_: object, **__: object) -> NoReturn:
+    raise _anyop.Unsupported(
+        f"_C.{name}: vLLM calls it for {purpose}, but anyop has no kernel of it. Try a model, or "
+        "options, without."
+    )
+
+
 def _define_fake(name: str) -> None:
     """A call that returns a tensor, as torch.compile sees it; torch knows what writes by itself."""
     fake = _FAKES[name]
@@ -129,7 +146,13 @@ def _fake_metadata(*_: object, **__: object) -> torch.Tensor:
     return torch.empty(1, dtype=torch.int64)
 
 
-_FAKES = {
+def _fake_packed(weight: torch.Tensor) -> torch.Tensor:
+    n, k = weight.shape[-2:]
+    return weight.new_empty((*weight.shape[:-2], (n + 31) // 32, (k + 1) // 2, 32, 2))
+
+
+_FAKES: dict[str, Callable[..., Any]] = {
+    "convert_weight_packed": _fake_packed,
     "get_scheduler_metadata": _fake_metadata,
     "greedy_argmax": _fake_tokens,
     "fused_gumbel_argmax": _fake_tokens,

@@ -2,7 +2,8 @@
 """The names of vLLM's extension `_C` that anyop has, by vLLM's own schemas.
 
 What the extension has beyond this table (quantized weights, state-space models, speculative
-decoding, shared memory between processes) stays undefined, as vLLM asks whether it exists.
+decoding, shared memory between processes) stays undefined where vLLM asks whether it exists. Where
+it does not ask, the name is there and raises.
 """
 
 from __future__ import annotations
@@ -94,6 +95,21 @@ ROWS = (
     ),
     Row("release_dnnl_matmul_handler(int handler) -> ()", group="handles"),
     Row("is_onednn_acl_supported() -> bool", call="False"),
+    # The same without a handle, which vLLM takes for small layers where a machine has AMX.
+    Row(
+        "convert_weight_packed(Tensor! weight) -> Tensor",
+        ("pack_weight",),
+        "pack_weight(weight) -> return",
+        first="0.32.0",
+        group="packed",
+    ),
+    Row(
+        "weight_packed_linear(Tensor(a0!) out, Tensor(a1) mat1, Tensor(a2) mat2, Tensor(a3)? bias, "
+        "bool is_vnni) -> ()",
+        ("linear_packed",),
+        first="0.32.0",
+        group="packed",
+    ),
     # Activations and norms.
     _activation("silu_and_mul", "silu_and_mul"),
     _activation("gelu_and_mul", "gelu_and_mul", "none"),
@@ -134,3 +150,53 @@ ROWS = (
     ),
     Row("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", ("sample",), first="0.32.0"),
 )
+
+# Names that vLLM calls without asking, by what it calls them for.
+UNSUPPORTED = {
+    "quantized weights": (
+        "convert_scale_packed",
+        "cpu_gemm_wna16",
+        "create_onednn_scaled_mm_handler",
+        "dynamic_scaled_int8_quant",
+        "float8_linear_prepack_cpu",
+        "onednn_scaled_mm",
+        "prepack_moe_weight_int8",
+        "quantize_fp8e4m3_vec",
+        "static_scaled_int8_quant",
+    ),
+    "state-space models and gated delta nets": (
+        "causal_conv1d_fwd_cpu",
+        "causal_conv1d_update_cpu",
+        "causal_conv1d_update_cpu_vec",
+        "chunk_gated_delta_rule_cpu",
+        "fused_gdn_gating_cpu",
+        "fused_sigmoid_gating_delta_rule_update_cpu",
+        "fused_sigmoid_gating_delta_rule_update_spec_cpu",
+        "mamba_chunk_scan_fwd_cpu",
+        "selective_state_update_cpu",
+    ),
+    "speculative decoding": (
+        "copy_and_expand_eagle_inputs_kernel_impl",
+        "eagle_prepare_inputs_padded_kernel_impl",
+        "eagle_prepare_next_token_padded_kernel_impl",
+        "eagle_step_slot_mapping_metadata_kernel_impl",
+        "expand_kernel_impl",
+        "rejection_greedy_sample_kernel_impl",
+        "rejection_random_sample_kernel_impl",
+        "sample_recovered_tokens_kernel_impl",
+    ),
+    "latent attention with AMX": (
+        "bmm_cpu",
+        "concat_and_cache_mla_cpu",
+        "decode_attention_cpu",
+        "extend_attention_cpu",
+    ),
+    "DeepSeek-V4": (
+        "compress_norm_rope_store_cpu",
+        "compress_norm_rope_store_indexer_cpu",
+        "flash_mla_with_kvcache_cpu",
+        "fused_indexer_q_rope_quant_cpu",
+        "save_partial_states_cpu",
+        "topk_transform_512_cpu",
+    ),
+}

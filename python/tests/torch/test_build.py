@@ -60,7 +60,8 @@ def bare(tmp_path: Path) -> Path:
     from anyop.hosting.build import carried
 
     package = tmp_path / "site" / "anyop"
-    for folder, endings in (("bindings/torch", ".h .cc"), ("src", ".h"), ("include", ".h")):
+    carries = {"bindings/torch": ".h .cc", "bindings/vllm": ".h .cc", "src": ".h", "include": ".h"}
+    for folder, endings in carries.items():
         for file in carried(folder).rglob("*.*"):
             if file.suffix in endings.split():
                 place = package / folder / file.relative_to(carried(folder))

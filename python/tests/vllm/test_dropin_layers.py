@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -179,6 +180,19 @@ def test_dense_layer(dtype: torch.dtype, n: int, k: int) -> None:
             )
             close(out, expected)
     C.release_dnnl_matmul_handler(handle.item())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dense_layer_without_a_handle(dtype: torch.dtype) -> None:
+    weight, bias = (torch.randn(50, 48) / 7).to(dtype), torch.randn(50).to(dtype)
+    x, out = torch.randn(3, 48).to(dtype), torch.empty(3, 50, dtype=dtype)
+    packed = C.convert_weight_packed(weight)
+    for given in (bias.float(), bias, None):
+        C.weight_packed_linear(out, x, packed, given, True)
+        close(out, F.linear(x.double(), weight.double(), None if given is None else bias.double()))
+    text = "linear_packed: k2 == ceil_div(k, 2) must hold"
+    with pytest.raises(ValueError, match="^" + re.escape(text)):
+        C.weight_packed_linear(out, torch.randn(3, 40).to(dtype), packed, None, True)
 
 
 def test_handles() -> None:
