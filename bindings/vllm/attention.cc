@@ -36,8 +36,12 @@ Lent CacheOf(const char* op, const char* name, const at::Tensor& cache, bool is_
 // One scale for all heads, as ours have one for each.
 class Scale {
  public:
-  Scale(double scale, std::int64_t heads)
-      : numbers_(std::size_t(heads), float(scale)), view_(numbers_.data(), heads) {}
+  Scale(const char* op, const char* name, double scale, std::int64_t heads)
+      : numbers_(std::size_t(heads), float(scale)), view_(numbers_.data(), heads) {
+    if (scale > 0) return;
+    Refuse(op, std::string(name) + " is " + std::to_string(scale) +
+                   ", but must be above 0, because numbers are stored divided by it.");
+  }
   const DLTensor* get() const { return &view_.view; }
 
  private:
@@ -117,8 +121,8 @@ struct Attention {
         starts(kAttention, "query_start_loc", arguments[4].toTensor()),
         slopes(kAttention, "alibi_slopes", arguments[8]),
         sinks(kAttention, "s_aux", arguments[13]),
-        k_scale(arguments[15].toDouble(), keys.size(2)),
-        v_scale(arguments[16].toDouble(), keys.size(2)) {
+        k_scale(kAttention, "k_scale", arguments[15].toDouble(), keys.size(2)),
+        v_scale(kAttention, "v_scale", arguments[16].toDouble(), keys.size(2)) {
     query.MustHaveRank(3, "[tokens, heads, head size]");
     output.MustHaveRank(3, "[tokens, heads, head size]");
     table.MustHaveRank(2, "[requests, blocks]");
@@ -216,7 +220,8 @@ c10::IValue ReshapeAndCache(const c10::IValue* a) {
   const at::Tensor& key = a[0].toTensor();
   slots.MustHaveRank(1, "[tokens]");
   if (key.dim() == 3 && slots.size(0) > key.size(0)) slots.Slice(0, 0, key.size(0));
-  const Scale k_scale(a[6].toDouble(), keys.size(2)), v_scale(a[7].toDouble(), keys.size(2));
+  const Scale k_scale(kName, "k_scale", a[6].toDouble(), keys.size(2));
+  const Scale v_scale(kName, "v_scale", a[7].toDouble(), keys.size(2));
   OpCall call(op);
   call.Tensor(key).Tensor(a[1].toTensor()).Tensor(keys).Tensor(values).Tensor(slots);
   if (is_fp8) {

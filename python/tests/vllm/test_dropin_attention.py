@@ -337,6 +337,11 @@ def test_wrong_calls() -> None:
         f"{name}: key_cache is Float, but an fp8 cache must be Byte.",
         attend(17, "fp8"),
     )
+    refused(
+        f"{name}: k_scale is 0.000000, but must be above 0, because numbers are stored divided by "
+        "it.",
+        attend(15, 0.0),
+    )
     table = batch.table.clone()
     table[1, 0] = 99999
     refused(
