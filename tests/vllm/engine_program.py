@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines of a tiny model, one after the other in this process: their tokens, and what ran.
 
-    engine_program.py FOLDER '[{"options": {...}, "prompts": [[1, 2]]}]'
+    engine_program.py FOLDER '[{"options": {...}, "prompts": [[1, 2]]}]' [tokenizer]
 
 Run by vLLM's Python.
 """
@@ -43,6 +43,17 @@ def make_model(folder: Path) -> None:
     model.save_pretrained(folder)
 
 
+def make_tokenizer(folder: Path) -> None:
+    """A token is a character."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = {chr(i): i for i in range(128)}
+    tokenizer = Tokenizer(models.WordLevel(letters, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?").save_pretrained(folder)
+
+
 def serve(folder: Path, options: dict[str, Any], prompts: list[list[int]]) -> dict[str, Any]:
     import anyop
     from vllm import LLM, SamplingParams
@@ -68,6 +79,8 @@ def main() -> None:
 
     if not (folder / "config.json").exists():
         make_model(folder)
+    if "tokenizer" in sys.argv[3:]:
+        make_tokenizer(folder)
     found = []
     for engine in engines:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import anyop.vllm
@@ -23,36 +24,23 @@ class TheirGate(activation.FatreluAndMul):
     """Of another plug-in."""
 
 
-def refusal(found: list[_explain.Line]) -> str:
-    """What strict mode says of such a model."""
-
-    class Config:
-        compilation_config = CompilationConfig(custom_ops=["all"])
-
-    class Worker:
-        rank, vllm_config = 0, Config()
-
-        def get_model(self) -> Any:
-            return MODEL[0]
-
+def refusal(model: Any) -> str:
+    """What strict mode says of a model."""
+    config = SimpleNamespace(compilation_config=CompilationConfig(custom_ops=["all"]))
+    worker = SimpleNamespace(rank=0, vllm_config=config, get_model=lambda: model)
     try:
         with anyop.strict():
-            _explain.after_load(Worker())
+            _explain.after_load(worker)
         return ""
     except anyop.Unsupported as error:
         return str(error)
 
 
-class Elsewhere:
+def elsewhere_engine() -> Any:
     """An engine whose worker is not ours."""
-
-    class llm_engine:  # noqa: N801
-        class vllm_config:  # noqa: N801
-            class parallel_config:  # noqa: N801
-                worker_cls = "their.Worker"
-
-
-MODEL: list[Any] = []
+    parallel = SimpleNamespace(worker_cls="their.Worker")
+    config = SimpleNamespace(parallel_config=parallel)
+    return SimpleNamespace(llm_engine=SimpleNamespace(vllm_config=config))
 
 
 def main() -> None:
@@ -64,17 +52,16 @@ def main() -> None:
             activation.SiluAndMul(), ScaledNorm(8), activation.MulAndSilu(),
             activation.FatreluAndMul(), torch.nn.GELU(),
         ])  # fmt: skip
-        MODEL.append(model)
         found = [line for line in _explain.lines(model, ["all"]) if line.kind == "layer"]
     try:
-        anyop.vllm.explain(Elsewhere())
+        anyop.vllm.explain(elsewhere_engine())
         elsewhere = ""
     except anyop.NotAvailable as error:
         elsewhere = str(error)
     result = {
         "lines": {line.name: dataclasses.asdict(line) for line in found},
         "summary": _explain.summary(found),
-        "refusal": refusal(found),
+        "refusal": refusal(model),
         "elsewhere": elsewhere,
     }
     print("RESULT", json.dumps(result))

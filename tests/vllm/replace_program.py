@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `anyop.vllm.replace` refuses, and what it gives. Run by vLLM's Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyop.vllm
+import torch
+from anyop.vllm import _classes
+from vllm.config import CompilationConfig, VllmConfig, set_current_vllm_config
+from vllm.model_executor.custom_op import CustomOp, op_registry_oot
+from vllm.model_executor.layers import activation
+
+
+def mine(x: torch.Tensor) -> torch.Tensor:
+    return x[..., : x.shape[-1] // 2] * 0 + 7
+
+
+def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+    return x[..., : x.shape[-1] // 2] * 0 + by
+
+
+class Theirs(activation.FatreluAndMul):
+    """Of another plug-in."""
+
+
+class OwnSilu(activation.SiluAndMul):
+    """Of a model."""
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except anyop.Error as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def made(*custom_ops: str) -> list[float]:
+    """The first element of what layers give."""
+    config = VllmConfig(compilation_config=CompilationConfig(custom_ops=list(custom_ops)))
+    x = torch.ones(1, 4)
+    with set_current_vllm_config(config):
+        layers = activation.SiluAndMul(), activation.SwigluOAIAndMul(limit=3.0)
+        return [round(float(layer(x)[0, 0]), 4) for layer in layers]
+
+
+def main() -> None:
+    replace = anyop.vllm.replace
+    replace("SiluAndMul", mine)  # before ours are registered, and after
+    _classes.register()
+    replace("SwigluOAIAndMul", scaled, by="limit")
+    replace("SiluAndMul", mine)
+    CustomOp.register_oot(_decorated_op_cls=Theirs, name="FatreluAndMul")
+    replace("GeluAndMul", scaled, by="limitt")
+    config = VllmConfig(compilation_config=CompilationConfig(custom_ops=["all"]))
+    with set_current_vllm_config(config):
+        attribute = refusal(lambda: activation.GeluAndMul())
+        replace(OwnSilu, mine)
+        own = float(OwnSilu()(torch.ones(1, 4))[0, 0])
+    found = {
+        "own_class": own,
+        "all": made("all"),
+        "off": made("all", "-silu_and_mul"),
+        "none": made("none"),
+        "switch": op_registry_oot["SiluAndMul"].name,
+        "unknown": refusal(lambda: replace("SiluAndMull", mine)),
+        "by_switch": refusal(lambda: replace("silu_and_mul", mine)),
+        "no_function": refusal(lambda: replace("SiluAndMul", "my_silu")),  # type: ignore[arg-type]
+        "other_function": refusal(lambda: replace("SiluAndMul", scaled, by="limit")),
+        "other_plugin": refusal(lambda: replace("FatreluAndMul", mine)),
+        "attribute": attribute,
+    }
+    print("RESULT", json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
