@@ -25,11 +25,10 @@ OPTIONS = {
 
 def serve(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Tokens of all prompts together, then of each alone, which finds the others' prefixes."""
-    from vllm import LLM, SamplingParams
-    from vllm.model_executor.layers import rotary_embedding
-
     import anyop
     from anyop.vllm import _dropin
+    from vllm import LLM, SamplingParams
+    from vllm.model_executor.layers import rotary_embedding
 
     rotary_embedding._ROPE_DICT.clear()  # a process has one engine, as a rule
     anyop.reset_counters()

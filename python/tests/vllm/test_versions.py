@@ -38,7 +38,7 @@ def has(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
      ("0.29.0", "0.28.0"), ("0.30.0", "0.32.0"), ("0.31.2", "0.32.0"), ("0.32.9", "0.32.0")],
 )  # fmt: skip
 def test_nearest_version(release: str, nearest: str) -> None:
-    assert _versions.of_version(release).VERSION == nearest
+    assert nearest == _versions.of_version(release).VERSION
 
 
 @pytest.mark.parametrize("release", ["0.27.0", "0.9.2", "0.33.0", "1.0.0"])
@@ -194,3 +194,42 @@ def test_step_that_fails_is_named_with_its_log(
     )
     assert not made.is_installed
     assert "ERROR: no torch" in (tmp_path / "new" / "install.log").read_text()
+
+
+def test_own_environment_is_not_replaced() -> None:
+    with pytest.raises(anyop.InvalidArgument, match="is the environment that this runs in, which"):
+        environments.environment(Path(sys.prefix), "0.27.1")
+
+
+def test_this_very_anyop_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its entry points, and in place of one that was there."""
+    info = "anyop-9.9.dist-info"
+    made = {"anyop/__init__.py": "new", f"{info}/entry_points.txt": "[a]", f"{info}/METADATA": ""}
+    for name, text in made.items():
+        file = tmp_path / "from" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (tmp_path / "from" / info / "METADATA").write_text("Name: anyop\nVersion: 9.9\n")
+    (tmp_path / "from" / info / "RECORD").write_text("".join(f"{name},,\n" for name in made))
+    found = importlib.metadata.PathDistribution(tmp_path / "from" / info)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: found)
+    target = tmp_path / "to" / "lib" / "python3.11" / "site-packages"
+    for old in ("anyop/gone.py", "anyop-9.8.dist-info/METADATA", "other/kept.py"):
+        (target / old).parent.mkdir(parents=True)
+        (target / old).write_text("old")
+    (tmp_path / "to" / "bin").mkdir()
+    environments.copy_anyop(target)
+    there = sorted(str(file.relative_to(target)) for file in target.rglob("*") if file.is_file())
+    assert there == [*sorted(made)[:2], "anyop/__init__.py", "other/kept.py"]
+    assert (tmp_path / "to" / "bin" / "anyop").stat().st_mode & 0o111
+
+
+def test_anyop_without_metadata_cannot_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", none)
+    with pytest.raises(anyop.NotAvailable, match="was not installed by pip, so that there are no"):
+        environments.copy_anyop(tmp_path)
