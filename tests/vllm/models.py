@@ -70,8 +70,14 @@ MODELS = {
         "GptOssConfig",
         {"head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 48},
     ),
-    "deepseek_v2": Row("DeepseekV2Config", {**DEEPSEEK, "norm_topk_prob": False}),
-    "deepseek_v3": Row("DeepseekV3Config", DEEPSEEK),
+    "deepseek_v2": Row(
+        "DeepseekV2Config",
+        {**DEEPSEEK, "norm_topk_prob": False, "topk_method": "group_limited_greedy"},
+    ),
+    # vLLM reads two settings that transformers leaves out.
+    "deepseek_v3": Row(
+        "DeepseekV3Config", {**DEEPSEEK, "topk_method": "noaux_tc", "scoring_func": "sigmoid"}
+    ),
 }
 # What ./check runs; the rest is for --all.
 DEFAULT = ("llama3_rope_80", "gemma2", "qwen3_moe", "gpt_oss_sinks")
