@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The platform plug-in in vLLM itself: who is chosen, and what is said where nobody can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import in_vllm
+import pytest
+
+NAME = "from vllm.platforms import current_platform as p; print('CHOSEN', type(p).__name__)"
+OTHER = "def platform(): return 'vllm.platforms.cpu.CpuPlatform'\n"
+
+
+def chosen(code: str = NAME, **more: object) -> tuple[str, str]:
+    done = in_vllm.command("-c", code, **more)  # type: ignore[arg-type]
+    names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("CHOSEN ")]
+    return names[0] if names else "", done.stdout + done.stderr
+
+
+def test_platform_is_found() -> None:
+    assert chosen()[0] == "AnyopCpuPlatform"
+
+
+def test_extension_is_defined_before_vllm_asks() -> None:
+    code = "import torch, vllm._custom_ops as c; print('CHOSEN', c._supports_onednn)"
+    assert chosen(code)[0] == "True"
+
+
+def test_everything_that_anyop_uses_is_there() -> None:
+    code = "from anyop.vllm import _versions as v; print('CHOSEN', len(v.misfits(v.current())))"
+    assert chosen(code)[0] == "0"
+
+
+def test_off_is_off() -> None:
+    assert chosen(ANYOP_VLLM="off")[0] == "UnspecifiedPlatform"
+
+
+def test_unknown_mode_is_refused() -> None:
+    name, said = chosen(ANYOP_VLLM="yes")
+    assert name != "AnyopCpuPlatform"
+    assert "auto | off | override" in said
+
+
+def test_two_platforms(tmp_path: Path) -> None:
+    (tmp_path / "other_platform.py").write_text(OTHER)
+    points = "[vllm.platform_plugins]\nother = other_platform:platform\n"
+    in_vllm.distribution(tmp_path, "other", points)
+    name, said = chosen(paths=(tmp_path,))
+    assert name == ""
+    assert "Only one platform plugin can be activated" in said, "vLLM's own error"
+    assert (
+        "anyop.vllm: other would be vLLM's platform, too, but vLLM takes one. Set "
+        "VLLM_PLUGINS=anyop for this one, or ANYOP_VLLM=off for other."
+    ) in said
+    assert chosen(paths=(tmp_path,), VLLM_PLUGINS="anyop")[0] == "AnyopCpuPlatform"
+    assert chosen(paths=(tmp_path,), ANYOP_VLLM="off")[0] == "CpuPlatform"
+
+
+def test_failure_of_the_plugin_is_told_and_stops_the_engine() -> None:
+    code = (
+        "from anyop.vllm import _versions\n"
+        "import anyop\n"
+        "def fails(*_): raise anyop.NotAvailable('anyop.vllm: made up.')\n"
+        "_versions.check_torch = fails\n" + NAME.replace("; ", "\n")
+    )
+    name, said = chosen(code)
+    assert name == ""
+    assert said.count("\nanyop.vllm: made up.\n") + said.startswith("anyop.vllm: made up.") == 1
+    assert "NotAvailable: anyop.vllm: made up." in said
+
+
+def test_platform_that_something_else_chose_is_told() -> None:
+    code = "import vllm.plugins as p; p.load_general_plugins(); print('CHOSEN', 'done')"
+    name, said = chosen(code, VLLM_PLUGINS="")
+    assert name == "done"
+    code = "from anyop.vllm import _plugin; _plugin.general(); print('CHOSEN', 'done')"
+    name, said = chosen(code, VLLM_PLUGINS="no_such")
+    assert (
+        "anyop.vllm: vLLM runs on UnspecifiedPlatform, but its empty build has no kernels for it. "
+        "VLLM_PLUGINS=no_such leaves anyop out. Add anyop to it."
+    ) in said
+
+
+@pytest.mark.parametrize("dtype", ["fp8_e5m2"])
+def test_cache_dtype_without_a_kernel_is_refused_at_load(dtype: str, tmp_path: Path) -> None:
+    asked = {"one": {"prompts": [[1, 2]], "options": {"kv_cache_dtype": dtype}}}
+    found = in_vllm.engines(tmp_path, asked)["one"]
+    assert (
+        f"anyop.vllm: the cache's dtype is {dtype}, but attention takes auto, float16, bfloat16, "
+        "fp8, fp8_e4m3. Try --kv-cache-dtype auto."
+    ) in found["error"]
+
+
+def test_a_prompt_longer_than_the_model_is_vllms_error(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="maximum context length is 256 tokens"):
+        in_vllm.engines(tmp_path, {"one": {"prompts": [[3] * 300]}})
