@@ -52,7 +52,9 @@ def main() -> None:
     replace = anyop.vllm.replace
     replace("SiluAndMul", mine)  # before ours are registered, and after
     _classes.register()
+    keys = [VllmConfig().compute_hash(), VllmConfig().compute_hash()]
     replace("SwigluOAIAndMul", scaled, by="limit")
+    keys.append(VllmConfig().compute_hash())
     replace("SiluAndMul", mine)
     CustomOp.register_oot(_decorated_op_cls=Theirs, name="FatreluAndMul")
     replace("GeluAndMul", scaled, by="limitt")
@@ -63,6 +65,7 @@ def main() -> None:
         own = float(OwnSilu()(torch.ones(1, 4))[0, 0])
     found = {
         "own_class": own,
+        "keys": keys,
         "all": made("all"),
         "off": made("all", "-silu_and_mul"),
         "none": made("none"),

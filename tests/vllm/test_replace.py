@@ -43,6 +43,12 @@ def test_functions_replace_layers_under_vllms_switches() -> None:
     assert found()["switch"] == "silu_and_mul"
 
 
+def test_a_compiled_model_is_kept_for_the_operators_that_it_calls() -> None:
+    """vLLM's key of what it compiled: a replacement makes another model of it."""
+    first, again, other = found()["keys"]
+    assert first == again != other
+
+
 def test_a_models_own_class() -> None:
     """Of which the name alone is in no table."""
     assert found()["own_class"] == 7

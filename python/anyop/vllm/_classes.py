@@ -299,6 +299,21 @@ def users() -> list[str]:
     return list(_State.users)
 
 
+def identity() -> list[str]:
+    """What tells the layers of this process from those of another: each with what replaces it."""
+    made = {one.layer: one.operator for one in register()}
+    made |= {layer: _name_of(function) for layer, (function, _) in _State.users.items()}
+    return [f"{layer} {by} {_contract(by)}".rstrip() for layer, by in sorted(made.items())]
+
+
+def _contract(name: str) -> str:
+    """The hash of an operator's; "" of another function."""
+    try:
+        return str(json.loads(_anyop.info_json(name))["hash"])
+    except _anyop.Error:
+        return ""
+
+
 def operator_name(function: Any) -> str:
     """The full name of an operator; "" for other functions."""
     try:
