@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines of a tiny model, one after the other in this process: their tokens, and what ran.
 
-    engine_program.py FOLDER '[{"options": {...}, "prompts": [[1, 2]]}]' [tokenizer]
+    engine_program.py FOLDER '[{"options": {...}, "prompts": [[1, 2]]}]'
 
 Run by vLLM's Python.
 """
@@ -79,7 +79,6 @@ def main() -> None:
 
     if not (folder / "config.json").exists():
         make_model(folder)
-    if "tokenizer" in sys.argv[3:]:
         make_tokenizer(folder)
     found = []
     for engine in engines:

@@ -82,13 +82,13 @@ def run(program: str, *words: str, **more: Any) -> Any:
                          f"{done.stderr[-6000:]}")  # fmt: skip
 
 
-def engines(
-    folder: Path, asked: dict[str, Any], tokenizer: bool = False, **more: Any
-) -> dict[str, Any]:
-    """By name: the tokens of an engine of a tiny model, and what `explain` says of it.
+@cache
+def model() -> Path:
+    """A tiny llama, made by the first who asks."""
+    return Path(tempfile.mkdtemp()) / "model"
 
-    The model is made in the folder if it is not there. tokenizer: with one, of letters.
-    """
-    words = [str(folder), json.dumps(list(asked.values())), *(["tokenizer"] if tokenizer else [])]
-    found = run("engine_program.py", *words, **more)
+
+def engines(asked: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """By name: the tokens of an engine of the tiny model, and what `explain` says of it."""
+    found = run("engine_program.py", str(model()), json.dumps(list(asked.values())), **more)
     return dict(zip(asked, found, strict=True))

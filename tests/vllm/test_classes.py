@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import in_vllm
@@ -24,7 +23,7 @@ def layers() -> Any:
 
 
 @pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def engines() -> Any:
     """All of ours, each prompt alone, none of ours, and switches."""
     both = ["none", "+silu_and_mul", "-silu_and_mul"]
     asked = {
@@ -38,7 +37,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "ir": {"prompts": PROMPTS, "options": {"ir_op_priority": {"rms_norm": ["native"]}}},
         "contradictory": {"prompts": PROMPTS, "options": switches(*both)},
     }
-    return in_vllm.engines(tmp_path_factory.mktemp("model"), asked)
+    return in_vllm.engines(asked)
 
 
 def switches(*custom_ops: str) -> dict[str, Any]:
@@ -148,23 +147,24 @@ def test_contradictory_switches_are_vllms_error(engines: Any) -> None:
     ) in engines["contradictory"]["error"]
 
 
-def test_a_worker_process_has_our_layers(tmp_path: Path) -> None:
+@pytest.mark.exhaustive
+def test_a_worker_process_has_our_layers() -> None:
     """Registrations are of a process; a worker makes its own."""
     asked = {"one": {"prompts": PROMPTS}}
-    found = in_vllm.engines(tmp_path, asked, VLLM_ENABLE_V1_MULTIPROCESSING="1")["one"]
+    found = in_vllm.engines(asked, VLLM_ENABLE_V1_MULTIPROCESSING="1")["one"]
     (worker,) = found["report"]
     assert worker["pid"] != found["pid"]
     assert line(found, "SiluAndMul")["calls"] > 0
     assert all(one["replaced"] for one in worker["lines"])
 
 
-@pytest.mark.slow
-def test_compiled_models_call_our_operators(tmp_path: Path) -> None:
+@pytest.mark.exhaustive
+def test_compiled_models_call_our_operators() -> None:
     asked = {
         "eager": {"prompts": PROMPTS},
         "compiled": {"prompts": PROMPTS, "options": {"enforce_eager": False}},
     }
-    found = in_vllm.engines(tmp_path, asked)
+    found = in_vllm.engines(asked)
     assert line(found["compiled"], "SiluAndMul")["calls"] >= 16
     assert line(found["compiled"], "fused_add_rms_norm")["calls"] >= 32
     assert found["compiled"]["tokens"] == found["eager"]["tokens"]

@@ -29,9 +29,10 @@ def found() -> Any:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    in_vllm.engines(folder, {})
+def model() -> Path:
+    folder = in_vllm.model()
+    if not folder.exists():
+        in_vllm.engines({})
     return folder
 
 
@@ -41,6 +42,7 @@ def explain(model: Path, *options: str, **more: Any) -> Any:
     )
 
 
+@pytest.mark.exhaustive
 def test_the_output_is_the_report_of_a_worker_process(model: Path) -> None:
     switch = "-cc.custom_ops=" + json.dumps(["all", "-silu_and_mul"])
     done = explain(model, "--json", "--tokens=3", switch, VLLM_ENABLE_V1_MULTIPROCESSING="1")
@@ -62,12 +64,14 @@ def test_the_output_is_the_report_of_a_worker_process(model: Path) -> None:
 
 
 def test_an_engine_says_in_one_line_what_runs(model: Path) -> None:
-    done = explain(model)
+    """In strict mode, too, as every layer of the model has an operator."""
+    done = explain(model, ANYOP_STRICT="1")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stderr.count("runs 4 of 4 kinds of layers") == 1
     assert LINE in done.stderr
     head, switches, titles, *table = done.stdout.splitlines()
     assert head.startswith("worker 0 (process ")
+    assert head.endswith(", float32, strict")
     assert switches == (
         "custom_ops all; ir_op_priority rms_norm anyop, native; "
         "ir_op_priority fused_add_rms_norm anyop, native"
@@ -128,12 +132,6 @@ def test_strict_refuses_a_model_with_layers_of_vllms_own() -> None:
         "classes by their exact name), but strict mode allows no other code to run. Give them one "
         "with anyop.vllm.replace, or unset ANYOP_STRICT."
     )
-
-
-def test_strict_serves_a_model_that_is_covered(model: Path) -> None:
-    done = explain(model, ANYOP_STRICT="1")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert ", strict" in done.stdout.splitlines()[0]
 
 
 def test_an_engine_with_another_worker_does_not_answer() -> None:
