@@ -2,59 +2,110 @@
 // Tokens drawn by seeds.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "rows.h"
 
 namespace anyop::vllm_host {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): number i + 1 of the sequence that starts at `state`.
-std::uint64_t SplitMix(std::uint64_t state, std::uint64_t i) {
-  std::uint64_t z = state + (i + 1) * 0x9e3779b97f4a7c15u;
+constexpr char kGumbel[] = "fused_gumbel_argmax";
+constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
+
+// SplitMix64 (Steele, Lea, Flood 2014).
+std::uint64_t Mixed(std::uint64_t z) {
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   return z ^ z >> 31;
 }
 
-// Mixes a seed alone, so that seeds that follow each other have nothing in common.
-std::uint64_t Mixed(std::uint64_t seed) { return SplitMix(seed - 0x9e3779b97f4a7c15u, 0); }
+// The token that wins, and what it wins with: the least e / w, where w = exp(logit - largest) and e
+// is exponentially distributed. That is the largest logit + g with g = -ln e, of Gumbel's
+// distribution.
+struct Winner {
+  double ratio = std::numeric_limits<double>::infinity();
+  std::int64_t token = 0;
+};
 
-// Exponentially distributed noise of one row; vLLM draws its Gumbel noise, -log of it, from the
-// same 53 bits.
-void FillNoise(std::uint64_t seed, float* noise, std::int64_t begin, std::int64_t end) {
-  const std::uint64_t state = Mixed(seed);
+// exp(x), or a little more; x <= 0. The exponent of a float is linear in x, and its fraction f
+// stands for 1 + f, which is at least 2^f.
+float AtLeastExp(float x) {
+  if (!(x > -80)) return 2e-35f;
+  return std::bit_cast<float>(std::int32_t(x * 12102203.0f + 1065353216.0f)) * 1.001f;
+}
+
+// Number i + 1 of the sequence of `key` gives 53 bits, and these u in (0, 1) with e = -ln u, as in
+// vLLM's kernel, so that a seed draws the same token.
+Winner Draw(const float* logits, float largest, std::uint64_t key, std::int64_t begin,
+            std::int64_t end) {
+  constexpr double kAll = 0x1p53;
+  Winner winner;
+  if (largest == -std::numeric_limits<float>::infinity()) return winner;
+  std::uint64_t least = 0;  // bits below it cannot win: e >= 1 - u, and w <= 1
   for (std::int64_t i = begin; i < end; ++i) {
-    const double bits = double(SplitMix(state, std::uint64_t(i)) >> 11);
-    noise[i] = float(-std::log((bits + 0.5) * 0x1p-53));
+    const std::uint64_t bits = Mixed(key + std::uint64_t(i + 1) * kStep) >> 11;
+    if (bits < least) continue;
+    const float x = logits[i] == largest ? 0 : logits[i] - largest;
+    if ((kAll - 0.5 - double(bits)) / kAll >= winner.ratio * AtLeastExp(x)) continue;
+    const double w = logits[i] == largest ? 1 : std::exp(double(logits[i]) - double(largest));
+    const double e = -std::log((double(bits) + 0.5) / kAll);
+    if (!(e < winner.ratio * w)) continue;  // of equals the first stays; a logit of NaN never wins
+    winner = {e / w, i};
+    least = winner.ratio < 1 ? std::uint64_t(std::floor(kAll - 1 - winner.ratio * kAll)) : 0;
   }
+  return winner;
+}
+
+// The largest logit of each row.
+std::vector<float> LargestOf(const at::Tensor& logits, const at::Tensor& ids) {
+  static const TorchOperator& op = Ours("argmax");
+  OpCall(op).Tensor(logits).Written(ids).Run();
+  std::vector<float> largest(std::size_t(logits.size(0)));
+  for (std::size_t r = 0; r < largest.size(); ++r) {
+    const auto row = std::int64_t(r);
+    largest[r] = logits.const_data_ptr<float>()[row * logits.size(1) +
+                                                ids.const_data_ptr<std::int64_t>()[row]];
+  }
+  return largest;
 }
 
 }  // namespace
 
 c10::IValue FusedGumbelArgmax(const c10::IValue* a) {
-  constexpr char kName[] = "fused_gumbel_argmax";
-  static const TorchOperator& op = Ours("sample");
-  const at::Tensor &logits = a[0].toTensor(), &seeds = a[1].toTensor();
-  Lent(kName, "logits", logits).MustHaveRank(2, "[requests, tokens]");
+  const at::Tensor& seeds = a[1].toTensor();
+  Lent(kGumbel, "logits", a[0].toTensor()).MustHaveRank(2, "[requests, tokens]");
+  if (a[0].toTensor().scalar_type() != at::kFloat) Refuse(kGumbel, "logits must be Float.");
+  const at::Tensor logits = a[0].toTensor().contiguous();
   const std::int64_t rows = logits.size(0), width = logits.size(1);
   if (seeds.scalar_type() != at::kLong || seeds.dim() != 1 || seeds.size(0) != rows) {
-    Refuse(kName,
+    Refuse(kGumbel,
            "seeds must be Long, one for each of the " + std::to_string(rows) + " rows of logits.");
   }
-  const at::Tensor noise = at::detail::empty_cpu({rows, width}, at::kFloat, false, {});
-  float* to = noise.mutable_data_ptr<float>();
-  at::parallel_for(0, rows * width, 4096, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin / width; r * width < end; ++r) {
-      const std::uint64_t seed =
-          std::uint64_t(seeds.const_data_ptr<std::int64_t>()[r * seeds.stride(0)]);
-      FillNoise(seed, to + r * width, std::max<std::int64_t>(begin - r * width, 0),
-                std::min(end - r * width, width));
+  at::Tensor ids = at::detail::empty_cpu({rows}, at::kLong, false, {});
+  const std::vector<float> largest = LargestOf(logits, ids);
+  constexpr std::int64_t kPart = 8192;
+  const std::int64_t parts = (width + kPart - 1) / kPart;
+  std::vector<Winner> winners(std::size_t(rows * parts));
+  at::parallel_for(0, rows * parts, 2, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t r = i / parts, first = i % parts * kPart;
+      const auto seed = std::uint64_t(seeds.const_data_ptr<std::int64_t>()[r * seeds.stride(0)]);
+      winners[std::size_t(i)] =
+          Draw(logits.const_data_ptr<float>() + r * width, largest[std::size_t(r)], Mixed(seed),
+               first, std::min(first + kPart, width));
     }
   });
-  at::Tensor ids = at::detail::empty_cpu({rows}, at::kLong, false, {});
-  OpCall call(op);
-  call.Tensor(logits).Tensor(noise).None().None().None().None().Written(ids).Run();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto first = winners.begin() + r * parts;
+    ids.mutable_data_ptr<std::int64_t>()[r] =
+        std::min_element(first, first + parts, [](const Winner& x, const Winner& y) {
+          return x.ratio < y.ratio;
+        })->token;
+  }
   return ids;
 }
 

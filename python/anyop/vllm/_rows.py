@@ -148,7 +148,7 @@ ROWS = (
         "argmax(logits) -> return",
         first="0.32.0",
     ),
-    Row("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", ("sample",), first="0.32.0"),
+    Row("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", ("argmax",), first="0.32.0"),
 )
 
 # Names that vLLM calls without asking, by what it calls them for.

@@ -375,23 +375,31 @@ def gumbel_noise(seed: int, width: int) -> list[float]:
     return [-math.log(-math.log((b + 0.5) / 2**53)) for b in bits]
 
 
-def test_drawn_tokens() -> None:
+@pytest.mark.parametrize(("rows", "width", "spread"), [(64, 300, 3), (2, 20000, 1), (20, 50, 300)])
+def test_drawn_tokens(rows: int, width: int, spread: float) -> None:
     """The tokens that vLLM's own kernel draws of the same seeds."""
     torch.manual_seed(0)
-    logits = torch.randn(64, 300) * 3
-    logits[5] = float("-inf")
-    logits[5, 3] = 0
-    seeds = torch.randint(2**31, (64,))
-    expected = [
-        max(range(300), key=lambda i: row[i] + noise[i])
-        for row, noise in zip(
-            logits.tolist(), (gumbel_noise(s, 300) for s in seeds.tolist()), strict=True
-        )
-    ]
+    logits = torch.randn(rows, width) * spread
+    logits[1] = float("-inf")
+    logits[1, 3] = 0
+    seeds = torch.randint(2**31, (rows,))
+    expected = []
+    for row, seed in zip(logits.tolist(), seeds.tolist(), strict=True):
+        sums = [x + g for x, g in zip(row, gumbel_noise(seed, width), strict=True)]
+        expected.append(sums.index(max(sums)))
     assert C.fused_gumbel_argmax(logits, seeds).tolist() == expected
-    assert expected[5] == 3
-    every_other = torch.stack([seeds, seeds], 1)[:, 0]
-    assert C.fused_gumbel_argmax(logits, every_other).tolist() == expected
+    assert expected[1] == 3
+    apart = torch.stack([logits, logits], 2)[..., 0], torch.stack([seeds, seeds], 1)[:, 0]
+    assert C.fused_gumbel_argmax(*apart).tolist() == expected
+
+
+def test_tokens_that_cannot_be_drawn() -> None:
+    inf, nan = float("inf"), float("nan")
+    logits = torch.tensor([[-inf] * 4, [nan, -inf, 1, -inf], [0, inf, -inf, inf]])
+    drawn = [C.fused_gumbel_argmax(logits, torch.full((3,), seed)).tolist() for seed in range(20)]
+    assert {tokens[0] for tokens in drawn} == {0}
+    assert {tokens[1] for tokens in drawn} == {2}
+    assert {tokens[2] for tokens in drawn} == {1, 3}
 
 
 def test_drawn_tokens_have_their_probabilities() -> None:
@@ -404,4 +412,12 @@ def test_wrong_seeds() -> None:
     refused(
         "_C.fused_gumbel_argmax: seeds must be Long, one for each of the 2 rows of logits.",
         lambda: C.fused_gumbel_argmax(torch.randn(2, 4), torch.arange(3)),
+    )
+    refused(
+        "_C.fused_gumbel_argmax: logits must be Float.",
+        lambda: C.fused_gumbel_argmax(torch.randn(2, 4).double(), torch.arange(2)),
+    )
+    refused(
+        "argmax: d >= 1 must hold, but d is 0 (x is f32[2, 0]).",
+        lambda: C.fused_gumbel_argmax(torch.randn(2, 0), torch.arange(2)),
     )
