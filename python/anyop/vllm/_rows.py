@@ -100,14 +100,14 @@ ROWS = (
         "convert_weight_packed(Tensor! weight) -> Tensor",
         ("pack_weight",),
         "pack_weight(weight) -> return",
-        first="0.32.0",
+        first="0.29.0",
         group="packed",
     ),
     Row(
         "weight_packed_linear(Tensor(a0!) out, Tensor(a1) mat1, Tensor(a2) mat2, Tensor(a3)? bias, "
         "bool is_vnni) -> ()",
         ("linear_packed",),
-        first="0.32.0",
+        first="0.29.0",
         group="packed",
     ),
     # Activations and norms.

@@ -218,14 +218,12 @@ def test_names_that_are_asked_for_are_not_there() -> None:
 
 
 def test_versions() -> None:
-    old, new = ({row.name for row in _dropin.rows(v)} for v in ("0.27.1+cpu", "0.32.0"))
-    assert new - old == {
-        "greedy_argmax",
-        "fused_gumbel_argmax",
-        "convert_weight_packed",
-        "weight_packed_linear",
-    }
-    assert old < new
+    old, middle, new = (
+        {row.name for row in _dropin.rows(v)} for v in ("0.27.1+cpu", "0.31.0", "0.32.0")
+    )
+    assert new - middle == {"greedy_argmax", "fused_gumbel_argmax"}
+    assert middle - old == {"convert_weight_packed", "weight_packed_linear"}
+    assert old < middle < new
     assert _dropin.rows("0.28.0") == _dropin.rows("0.27.1")
     refused(
         "anyop.vllm: the version is 'main', but must be like '0.27.1'.",
