@@ -57,7 +57,9 @@ def load(version: str, names: Iterable[str] | None = None) -> None:
             if not theirs and row.schema.endswith("-> Tensor"):
                 _define_fake(row.name)
         if not theirs:
-            _define_unsupported()
+            for name, purpose in unsupported(version).items():
+                # An attribute, for what it is called with matters to nobody.
+                setattr(torch.ops._C, name, functools.partial(_refuse, name, purpose))
         _version = version
 
 
@@ -67,6 +69,17 @@ def rows(version: str) -> tuple[Row, ...]:
     return tuple(
         row for row in ROWS if _number(row.first) <= at and not (row.end and at >= _number(row.end))
     )
+
+
+def unsupported(version: str) -> dict[str, str]:
+    """The names that a version of vLLM calls without asking, and anyop lacks: what for."""
+    found = {}
+    for purpose, names in UNSUPPORTED.items():
+        for entry in names:
+            name, _, first = entry.partition(" from ")
+            if not first or _number(first) <= _number(version):
+                found[name] = purpose
+    return found
 
 
 def counters() -> dict[str, int]:
@@ -116,13 +129,6 @@ def _names_of_others() -> set[str]:
         for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("_C::")
     }
-
-
-def _define_unsupported() -> None:
-    """Attributes of torch's namespace: what they are called with matters to nobody."""
-    for purpose, names in UNSUPPORTED.items():
-        for name in names:
-            setattr(torch.ops._C, name, functools.partial(_refuse, name, purpose))
 
 
 def _refuse(name: str, purpose: str, *_: object, **__: object) -> NoReturn:

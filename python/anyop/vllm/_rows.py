@@ -151,14 +151,18 @@ ROWS = (
     Row("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", ("argmax",), first="0.32.0"),
 )
 
-# Names that vLLM calls without asking, by what it calls them for.
+# Names that vLLM calls without asking, by what it calls them for; "from" a version where older ones
+# ask.
 UNSUPPORTED = {
     "quantized weights": (
         "convert_scale_packed",
         "cpu_gemm_wna16",
         "create_onednn_scaled_mm_handler",
+        "dynamic_per_token_scaled_fp8_quant",
+        "dynamic_scaled_fp8_quant",
         "dynamic_scaled_int8_quant",
         "float8_linear_prepack_cpu",
+        "fused_experts_cpu from 0.30.0",
         "onednn_scaled_mm",
         "prepack_moe_weight_int8",
         "quantize_fp8e4m3_vec",
