@@ -14,6 +14,7 @@ from anyop.vllm import _classes, _explain
 from vllm.config import CompilationConfig, VllmConfig, set_current_vllm_config
 from vllm.model_executor.custom_op import CustomOp
 from vllm.model_executor.layers import activation, layernorm
+from vllm.model_executor.layers.linear import RowParallelLinear
 
 
 class ScaledNorm(layernorm.GemmaRMSNorm):
@@ -22,6 +23,18 @@ class ScaledNorm(layernorm.GemmaRMSNorm):
 
 class TheirGate(activation.FatreluAndMul):
     """Of another plug-in."""
+
+
+def quantized() -> Any:
+    """A linear layer whose weights vLLM has quantized."""
+
+    class FewBitsMethod:
+        pass
+
+    layer = object.__new__(RowParallelLinear)
+    torch.nn.Module.__init__(layer)
+    layer.quant_method = FewBitsMethod()
+    return layer
 
 
 def refusal(model: Any) -> str:
@@ -50,7 +63,7 @@ def main() -> None:
     with set_current_vllm_config(config):
         model = torch.nn.ModuleList([
             activation.SiluAndMul(), ScaledNorm(8), activation.MulAndSilu(),
-            activation.FatreluAndMul(), torch.nn.GELU(),
+            activation.FatreluAndMul(), torch.nn.GELU(), torch.nn.Dropout(), quantized(),
         ])  # fmt: skip
         found = [line for line in _explain.lines(model, ["all"]) if line.kind == "layer"]
     try:

@@ -34,6 +34,8 @@ def build(name: str) -> Any:
         "GeluAndMul": lambda: activation.GeluAndMul("tanh"),
         "SiluAndMulWithClamp": lambda: activation.SiluAndMulWithClamp(1.5, 1.1, 0.5),
         "GemmaRMSNorm": lambda: layernorm.GemmaRMSNorm(64),
+        "LayerNorm": lambda: layernorm.LayerNorm(64),
+        "RMSNorm": without_ir,
         "RotaryEmbedding": lambda: ropes.RotaryEmbedding(SIZE, SIZE // 2, 64, 1e4, False, F32),
         "Llama3RotaryEmbedding": lambda: rope_layer(
             ropes.Llama3RotaryEmbedding, F32, 8.0, 1.0, 4.0, 32
@@ -79,6 +81,12 @@ def build(name: str) -> Any:
     return getattr(activation, name)()
 
 
+def without_ir() -> Any:
+    """As it is replaced where vLLM has no IR."""
+    (row,) = _tables.WITHOUT_IR
+    return _classes._make(layernorm.RMSNorm, row, [])(64)
+
+
 def phi3() -> Any:
     """Through get_rope, since no registry knows the class."""
     rotary_embedding._ROPE_DICT.clear()
@@ -114,7 +122,7 @@ def inputs(name: str) -> list[tuple[Any, ...]]:
         packed = torch.cat((q, k), dim=-1).split([q.shape[1], k.shape[1]], dim=-1)
         pairs = ((q, k), packed, (q, None), by_head)
         return [(positions, *pair) for pair in pairs]
-    if name == "GemmaRMSNorm":
+    if name.endswith("RMSNorm"):
         return [(torch.randn(TOKENS, 64),), (torch.randn(2, 3, 64), torch.randn(2, 3, 64))]
     return [(torch.randn(TOKENS, 64) * 3,), (torch.randn(2, 3, 64) * 3,)]
 
@@ -143,7 +151,7 @@ def compare(name: str) -> dict[str, Any]:
         theirs = lambda *args: base.forward(layer, *args)  # noqa: E731
     worst, operators = 0.0, set()
     for dtype in (torch.float32, torch.bfloat16):
-        if dtype != F32 and name == "GemmaRMSNorm":
+        if dtype != F32 and name.endswith("Norm"):
             layer.to(dtype)
         for arguments in inputs(name):
             anyop.reset_counters()
@@ -217,7 +225,7 @@ def main() -> None:
     found: dict[str, Any] = {"layers": {}, "twice": first == op_registry_oot and len(again)}
     with set_current_vllm_config(config):
         config.model_config = type("Model", (), {"max_model_len": 64})()
-        for name in names:
+        for name in [*names, "RMSNorm"]:
             found["layers"][name] = compare(name)
         found["enabled"] = sorted(config.compilation_config.enabled_custom_ops)
         found["refused"] = refused()

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class Replacement(NamedTuple):
 
     layer: str
     switch: str  # what custom_ops calls it; of an operator of IR, what ir_op_priority calls it
-    operator: str  # its full name; "" for a function in Python
+    operators: tuple[str, ...]  # their full names; none for a function in Python
     by: str  # anyop, or the function that was given to `replace`
 
 
@@ -69,7 +69,9 @@ def register_providers() -> list[Replacement]:
     registry = importlib.import_module("vllm.ir.op").IrOp.registry
     importlib.import_module("vllm.ir.ops")
     _providers.provide(registry)
-    return [Replacement(name, name, f"anyop.{ours}", "anyop") for name, ours in _tables.IR.items()]
+    return [
+        Replacement(name, name, (f"anyop.{ours}",), "anyop") for name, ours in _tables.IR.items()
+    ]
 
 
 def ir_priority() -> dict[str, list[str]]:
@@ -151,12 +153,17 @@ def _native_call(layer: str, is_custom_op: bool, base: Any) -> Callable[..., Any
     return native
 
 
-def _class(base: Any, members: Mapping[str, Any], operator: str, by: str = "anyop") -> type:
+def _class(base: Any, members: Mapping[str, Any], operators: Iterable[str], by: str) -> type:
     switch = str(members.get("name", getattr(base, "name", "")))
-    made = Replacement(base.__name__, switch, operator, by)
-    text = f"{base.__name__} of vLLM, computed by {operator or by}."
+    made = Replacement(base.__name__, switch, tuple(operators), by)
+    text = f"{base.__name__} of vLLM, computed by {', '.join(operators) or by}."
     of_all = {"_anyop": made, "__module__": __name__, "__doc__": text}
     return type(f"Anyop{base.__name__}", (base,), {**of_all, **members})
+
+
+def _class_of_row(base: Any, row: _tables.Row, members: Mapping[str, Any]) -> type:
+    operators = [f"anyop.{name}" for name in (row.operator, *row.also)]
+    return _class(base, members, operators, "anyop")
 
 
 def _arguments(layer: Any, row: _tables.Row) -> dict[str, Any]:
@@ -181,7 +188,7 @@ def _custom_op(base: Any, row: _tables.Row, forward: Callable[..., Any]) -> type
             self._forward_method = self.forward_cpu
 
     members = {"__init__": init, "forward_cpu": forward, "forward_oot": forward}
-    return _class(base, members, f"anyop.{row.operator}")
+    return _class_of_row(base, row, members)
 
 
 def _switch_of(layer: Any, name: str, is_on_in_none: bool) -> bool:
@@ -202,7 +209,7 @@ def _plain(base: Any, row: _tables.Row, forward: Callable[..., Any]) -> type:
             self.forward = base.forward.__get__(self)
 
     members = {"__init__": init, "forward": forward, "name": "rotary_embedding"}
-    return _class(base, members, f"anyop.{row.operator}")
+    return _class_of_row(base, row, members)
 
 
 def _embedding_class(base: Any, row: _tables.Row, op: Any) -> type:
@@ -222,7 +229,7 @@ def _embedding_class(base: Any, row: _tables.Row, op: Any) -> type:
         if _switch_of(self, base.name, is_on_in_none=True) and is_plain:
             self.quant_method = ours()
 
-    return _class(base, {"__init__": init, "_anyop_method": ours}, f"anyop.{row.operator}")
+    return _class_of_row(base, row, {"__init__": init, "_anyop_method": ours})
 
 
 def _install(base: Any, ours: type) -> None:
@@ -301,9 +308,12 @@ def users() -> list[str]:
 
 def identity() -> list[str]:
     """What tells the layers of this process from those of another: each with what replaces it."""
-    made = {one.layer: one.operator for one in register()}
-    made |= {layer: _name_of(function) for layer, (function, _) in _State.users.items()}
-    return [f"{layer} {by} {_contract(by)}".rstrip() for layer, by in sorted(made.items())]
+    made = {one.layer: one.operators for one in register()}
+    made |= {layer: (_name_of(function),) for layer, (function, _) in _State.users.items()}
+    return [
+        " ".join([layer, *(f"{name} {_contract(name)}".rstrip() for name in names)])
+        for layer, names in sorted(made.items())
+    ]
 
 
 def _contract(name: str) -> str:
@@ -340,7 +350,8 @@ def _user_class(base: Any, function: Callable[..., Any], attributes: dict[str, s
     members = {"__init__": init, "forward": forward}
     if hasattr(base, "forward_native"):
         members = {"__init__": init, "forward_cpu": forward, "forward_oot": forward}
-    return _class(base, members, operator_name(function), _name_of(function))
+    operators = [name for name in (operator_name(function),) if name]
+    return _class(base, members, operators, _name_of(function))
 
 
 def _subclasses(cls: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import anyop
@@ -18,9 +18,11 @@ WORKER = "anyop.vllm._worker.AnyopCpuWorker"
 THEIRS = ("auto", "vllm.v1.worker.cpu_worker.CPUWorker")
 
 # Why a layer stays vLLM's own: who asked for it, or a lack of ours.
-CUSTOM_OPS, PRIORITY, LACK, SUBCLASS, PLUGIN = (
-    "custom_ops", "ir_op_priority", "no operator", "subclass", "another plug-in",
+CUSTOM_OPS, PRIORITY, LACK, SUBCLASS, PLUGIN, TORCH = (
+    "custom_ops", "ir_op_priority", "no operator", "subclass", "another plug-in", "torch",
 )  # fmt: skip
+# Modules of torch that compute nothing.
+STRUCTURE = ("Identity", "Dropout", "Flatten", "Unflatten")
 
 
 @dataclasses.dataclass
@@ -30,7 +32,7 @@ class Line:
     name: str
     kind: str  # layer, ir or _C
     switch: str  # the name that vLLM's options call it by
-    operator: str  # ours, with the library's name; "" if there is none, or a function in Python
+    operator: str  # ours, with libraries' names; "" if there is none, or a function in Python
     instances: int | None
     replaced: bool
     cause: str  # why not: one of the words above; "" if it is replaced
@@ -55,8 +57,15 @@ def lines(model: Any, custom_ops: list[str]) -> list[Line]:
     kernels = _kernels()
     found = Counter(map(_key, _layers_of(model)))
     made = [_layer(cls, is_on, n, kernels, custom_ops) for (cls, is_on), n in found.items()]
-    layers = [line for line in made if line is not None]
-    return [*sorted(layers, key=lambda line: line.name), *_ir(model, kernels), *_extension(kernels)]
+    layers = [*(line for line in made if line is not None), *_quantized(model), *_torch(model)]
+    norms = sum(_goes_through_ir(cls, is_on) * n for (cls, is_on), n in found.items())
+    ir = _ir(norms, kernels) if norms else ()
+    return [*sorted(layers, key=lambda line: line.name), *ir, *_extension(kernels)]
+
+
+def _goes_through_ir(cls: type, is_on: bool) -> bool:
+    names = {base.__name__ for base in cls.__mro__}
+    return bool(names & {"RMSNorm", "GemmaRMSNorm"}) and not (_made(cls) and is_on)
 
 
 def _kernels() -> dict[str, dict[str, int]]:
@@ -100,23 +109,60 @@ def _layer(
     cls: type, is_on: bool, n: int, kernels: dict[str, dict[str, int]], custom_ops: list[str]
 ) -> Line | None:
     if made := _made(cls):
-        run = kernels.get(made.operator, {})
+        run = _sum(kernels, made.operators)
         cause, why = ("", "") if is_on else _switched_off(made, custom_ops)
         if is_on and made.by != "anyop":
             why = f"by {made.by}"
         return _line(
-            made.layer, "layer", made.switch, made.operator, instances=n, replaced=is_on,
-            cause=cause, why=why, kernels=run if is_on else {},
-            calls=sum(run.values()) if is_on and made.operator else None,
+            made.layer, "layer", made.switch, ", ".join(made.operators), instances=n,
+            replaced=is_on, cause=cause, why=why, kernels=run if is_on else {},
+            calls=sum(run.values()) if is_on and made.operators else None,
         )  # fmt: skip
     if cls.__name__ in _tables.COMPOSED:
         return None
     cause, why = _why_not(cls)
     switch = str(getattr(cls, "name", ""))
+    return _unreplaced(cls.__name__, switch, n, cause, why)
+
+
+def _sum(kernels: dict[str, dict[str, int]], operators: Iterable[str]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for operator in operators:
+        total.update(kernels.get(operator, {}))
+    return dict(total)
+
+
+def _unreplaced(name: str, switch: str, n: int, cause: str, why: str) -> Line:
     return _line(
-        cls.__name__, "layer", switch, "", instances=n, replaced=False, cause=cause, why=why,
-        kernels={}, calls=None,
+        name, "layer", switch, "", instances=n, replaced=False, cause=cause, why=why, kernels={},
+        calls=None,
     )  # fmt: skip
+
+
+def _quantized(model: Any) -> Iterator[Line]:
+    """Layers whose weights are not plain: their methods are vLLM's own."""
+    methods = Counter(
+        (type(layer).__name__, type(layer.quant_method).__name__)
+        for layer in _layers_of(model)
+        if getattr(layer, "quant_method", None) is not None
+    )
+    for (layer, method), n in methods.items():
+        if method not in _tables.PLAIN_METHODS:
+            yield _unreplaced(layer, "", n, LACK, f"its weights are of {method}")
+
+
+def _torch(model: Any) -> Iterator[Line]:
+    """Layers of torch's own, which a model uses as they are."""
+    found = Counter(
+        type(module).__name__
+        for module in model.modules()
+        if type(module).__module__.startswith("torch.nn.modules.")
+        and not any(True for _ in module.children())
+    )
+    for name, n in found.items():
+        if not name.startswith(STRUCTURE) and not name.endswith(("List", "Dict", "Sequential")):
+            why = "a layer of torch's, which vLLM lets nobody replace"
+            yield _unreplaced(f"torch.nn.{name}", "", n, TORCH, why)
 
 
 def _switched_off(made: _classes.Replacement, custom_ops: list[str]) -> tuple[str, str]:
@@ -148,12 +194,11 @@ def is_replaced(layer: str) -> bool:
 # ---- vLLM IR and the extension --------------------------------------------------------------
 
 
-def _ir(model: Any, kernels: dict[str, dict[str, int]]) -> Iterator[Line]:
+def _ir(norms: int, kernels: dict[str, dict[str, int]]) -> Iterator[Line]:
     try:
         registry = importlib.import_module("vllm.ir.op").IrOp.registry
     except ModuleNotFoundError:
         return
-    norms = sum(type(module).__name__ == "RMSNorm" for module in model.modules())
     for name, ours in _tables.IR.items():
         priority = registry[name].get_priority() or ["native"]
         run = kernels.get(f"anyop.{ours}", {})
@@ -176,12 +221,9 @@ def _extension(kernels: dict[str, dict[str, int]]) -> Iterator[Line]:
     for name, calls in sorted(dropin.counters().items()):
         if calls:
             ours = [f"anyop.{operator}" for operator in operators.get(name, ())]
-            run: Counter[str] = Counter()
-            for operator in ours:
-                run.update(kernels.get(operator, {}))
             yield _line(
                 name, "_C", "", ", ".join(ours), instances=None, replaced=True, cause="", why="",
-                kernels=dict(run), calls=calls,
+                kernels=_sum(kernels, ours), calls=calls,
             )  # fmt: skip
 
 
@@ -242,7 +284,7 @@ def summary(found: list[Line]) -> str:
             names = f" ({', '.join(on)})" if on else ""
             parts.append(f"{len(on)} of {len(of_kind)} {words}{names}")
     native = [f"{line.name} ({line.why})" for line in found if not line.replaced]
-    rest = f"; vLLM's own: {', '.join(native)}" if native else ""
+    rest = f"; not: {', '.join(native)}" if native else ""
     return f"anyop {anyop.__version__} runs {', '.join(parts) or 'nothing'}{rest}"
 
 

@@ -74,6 +74,15 @@ def norm(op: Any, native: Native) -> Forward:
     return forward
 
 
+def layer_norm(op: Any, native: Native) -> Forward:
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        if why := _unfit(x, self.weight):
+            return native(self, why, x)
+        return op(x, self.weight, self.bias, self.eps)
+
+    return forward
+
+
 def _style(layer: Any) -> str:
     return "neox" if layer.is_neox_style else "gptj"
 

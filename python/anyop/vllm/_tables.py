@@ -15,6 +15,7 @@ class Row:
     layer       its class, by which vLLM replaces: no subclass of it is meant
     module      below vllm.model_executor.layers
     operator    ours; "" if the layer stays as vLLM wrote it, and `why` says why
+    also        further operators of ours that the layer calls
     attributes  arguments of the operator, and the attributes of the layer that they are
     constants   further arguments
     call        the function of `_layers` that makes the call; "" if the operator takes what the
@@ -29,6 +30,7 @@ class Row:
     attributes: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     call: str = ""
+    also: tuple[str, ...] = ()
     since: tuple[int, ...] = (0,)
     until: tuple[int, ...] = (1000,)
     why: str = ""
@@ -80,19 +82,20 @@ ROPES = (
     _rope("TeleChat3RoPEScaledRotaryEmbedding", "telechat3_scaling_rope", until=(0, 32)),
     _rope("DeepseekScalingRotaryEmbedding", "deepseek_scaling_rope", "deepseek_rope"),
     _rope("DeepseekV4ScalingRotaryEmbedding", "deepseek_scaling_rope", "deepseek_v4_rope"),
-    _rope("MRotaryEmbedding", "mrope", "mrope"),
+    _rope("MRotaryEmbedding", "mrope", "mrope", also=("rotary_embedding",)),
     _rope("XDRotaryEmbedding", "xdrope", "xdrope", until=(0, 32)),
     _rope("Phi3LongRoPEScaledRotaryEmbedding", "phi3_long_rope_scaled_rope", "phi3_rope"),
     Row("ApplyRotaryEmb", "rotary_embedding.common", "rope", call="apply_rotary"),
 )
 
 OTHERS = (
-    Row("GemmaRMSNorm", "layernorm", "rms_norm", call="gemma_norm"),
+    Row("GemmaRMSNorm", "layernorm", "rms_norm", call="gemma_norm", also=("add_rms_norm",)),
+    Row("LayerNorm", "layernorm", "layer_norm", call="layer_norm", since=(0, 32)),
     Row("VocabParallelEmbedding", "vocab_parallel_embedding", "embedding", call="embedding"),
 )
 
 # Where vLLM has no IR, its norm is a layer like others.
-WITHOUT_IR = (Row("RMSNorm", "layernorm", "rms_norm", call="norm"),)
+WITHOUT_IR = (Row("RMSNorm", "layernorm", "rms_norm", call="norm", also=("add_rms_norm",)),)
 
 _ROPE = "rotary_embedding."
 NATIVE = (
@@ -117,6 +120,12 @@ NATIVE = (
 
 # vLLM IR: the operator of vLLM, and ours.
 IR = {"rms_norm": "rms_norm", "fused_add_rms_norm": "add_rms_norm"}
+
+# What computes with weights as they are; other methods are quantizations, which are vLLM's own.
+PLAIN_METHODS = frozenset((
+    "AnyopEmbeddingMethod", "FusedMoEModularMethod", "UnquantizedEmbeddingMethod",
+    "UnquantizedFusedMoEMethod", "UnquantizedLinearMethod",
+))  # fmt: skip
 
 # Layers that compute nothing themselves, or by names of the extension _C, which have rows of their
 # own: that they are not replaced is no news.
