@@ -97,6 +97,14 @@ CONVERTED: list[tuple[str, Program, tuple[Any, ...], str]] = [
      (IMAGES, FILTERS), "aten.convolution.default"),
     ("conv3d", lambda x, w: F.conv3d(x, w, stride=2),
      (floats(1, 2, 4, 5, 6), floats(3, 2, 2, 2, 2)), "aten.convolution.default"),
+    ("conv1d_gradient", lambda dy, x, w: torch.ops.aten.convolution_backward(
+        dy, x, w, [4], [2], [1], [1], False, [0], 1, [True, True, True]),
+     (floats(2, 4, 5), floats(2, 3, 9), floats(4, 3, 3)), "aten.convolution_backward.default"),
+    ("conv3d_gradient_of_weight", lambda dy, x, w: torch.ops.aten.convolution_backward(
+        dy, x, w, None, [2, 2, 2], [0, 0, 0], [1, 1, 1], False, [0, 0, 0], 1,
+        [False, True, False])[1],
+     (floats(1, 3, 2, 2, 3), floats(1, 2, 4, 5, 6), floats(3, 2, 2, 2, 2)),
+     "aten.convolution_backward.default"),
 ]  # fmt: skip
 
 

@@ -107,6 +107,14 @@ def _beside(case: Case) -> Iterator[Case]:
     """Operators that no sample calls, with the arguments of one that is like them."""
     if case.target is _aten.gelu.default:
         yield Case(_aten.gelu_backward.default, (case.args[0] * 0.5, *case.args), case.kwargs)
+    if case.target is _aten.convolution.default:
+        x, weight, bias, *numbers = case.args
+        dy = case.target(*case.args).detach().contiguous()
+        sizes = None if bias is None else list(bias.shape)
+        masks = [[True, True, bias is not None], [False, True, False], [True, False, False]]
+        for mask in masks:
+            given = (dy, x, weight, sizes, *numbers, mask)
+            yield Case(_aten.convolution_backward.default, given, {})
     if case.target is _aten._to_copy.default and list(case.kwargs) == ["dtype"]:
         convert = torch.ops.prims.convert_element_type.default
         yield Case(convert, (case.args[0], case.kwargs["dtype"]), {})
@@ -172,7 +180,8 @@ def _run(case: Case, many: int | None) -> Ran:
 
 
 def _flat(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, (tuple, list)) else [made]
+    """Without results that nobody asked for, of an output_mask."""
+    return [t for t in made if t is not None] if isinstance(made, (tuple, list)) else [made]
 
 
 def _eager(case: Case) -> tuple[list[Any], bool, list[torch.Tensor]]:
@@ -205,7 +214,8 @@ def _module(case: Case, n: int, read: bool) -> Any:
     call = add(case.target, args, kwargs)
     is_one = isinstance(call.meta["val"], torch.Tensor)
     many = n // 2 if read else n
-    made = [call] if is_one else [add(operator.getitem, (call, i), {}) for i in range(many)]
+    places = [] if is_one else [i for i, t in enumerate(call.meta["val"]) if t is not None]
+    made = [call] if is_one else [add(operator.getitem, (call, i), {}) for i in places[:many]]
     made += [add(_aten.clone.default, (node,), {}) for node in made] if read else []
     graph.output(tuple(made))
     return torch.fx.GraphModule(torch.nn.Module(), graph)
