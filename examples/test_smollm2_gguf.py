@@ -21,6 +21,8 @@ gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
 pytest.importorskip("anyop")
 
+from examples.smollm2 import tokenizer  # noqa: E402
+from examples.smollm2.model import Model  # noqa: E402
 from examples.smollm2.weights import ModelFileError, load  # noqa: E402
 
 HIDDEN, FFN, VOCAB = 32, 64, 4
@@ -30,8 +32,13 @@ MOST_SECONDS = 20.0  # that any file may take, on a busy machine
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: Any) -> bytes:
     """A model of one layer, with a list of each kind that real files have."""
-    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    return made(tmp_path_factory.mktemp("gguf") / "tiny.gguf", lambda writer: None)
+
+
+def made(path: Path, extra: Callable[[Any], None]) -> bytes:
+    """extra: adds to the file."""
     writer = gguf.GGUFWriter(path, "llama")
+    extra(writer)
     writer.add_block_count(1)
     writer.add_embedding_length(HIDDEN)
     writer.add_head_count(2)
@@ -133,6 +140,91 @@ def test_a_header_that_lies_is_refused(
     if "model" not in why and "layers" not in why and "size" not in why:
         assert text.startswith(f"{tmp_path / 'lie.gguf'}: damaged or cut short: ")
         assert text.endswith(". Download it again.")
+
+
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [
+        (lambda w: w.add_key_length(8), "llama.attention.key_length is 8, but must be 16"),
+        (lambda w: w.add_rope_dimension_count(8), "llama.rope.dimension_count is 8, but must"),
+        (lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN),
+         "llama.rope.scaling.type is 'yarn', but must be 'none' or 'linear'."),
+        (lambda w: w.add_tensor("blk.0.attn_q.bias", np.ones(HIDDEN, np.float32)),
+         "The file has the weight blk.0.attn_q.bias, which a plain Llama has not."),
+        (lambda w: w.add_tokenizer_model("bert"), "The tokenizer is of kind 'bert', but must be"),
+        (lambda w: w.add_tokenizer_pre("qwen2"), "The tokenizer splits text as 'qwen2', but must"),
+    ],
+)  # fmt: skip
+def test_models_that_are_no_plain_llama_are_refused(
+    tmp_path: Path, extra: Callable[[Any], None], why: str
+) -> None:
+    path = tmp_path / "other.gguf"
+    made(path, extra)
+    with pytest.raises(ModelFileError) as refused:
+        load(path)
+    assert str(refused.value).startswith(why)
+
+
+@pytest.mark.parametrize("by", ["weight", "field"])
+def test_frequencies_are_rescaled_as_the_file_says(tmp_path: Path, by: str) -> None:
+    def extra(writer: Any) -> None:
+        if by == "weight":
+            writer.add_tensor("rope_freqs.weight", np.full(8, 4, np.float32))
+        else:
+            writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+            writer.add_rope_scaling_factor(4.0)
+
+    made(tmp_path / "plain.gguf", lambda writer: None)
+    made(tmp_path / "rescaled.gguf", extra)
+    plain, rescaled = (Model(load(tmp_path / f"{n}.gguf"), "f32") for n in ("plain", "rescaled"))
+    np.testing.assert_allclose(
+        rescaled.cos_sin[::4], plain.cos_sin[: len(plain.cos_sin) // 4], 1e-5
+    )
+
+
+def test_pieces_are_merged_by_their_scores() -> None:
+    """As SentencePiece does: the best of the pairs first; letters that nobody knows are bytes."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]
+    kinds = [tokenizer.UNKNOWN, tokenizer.CONTROL, tokenizer.CONTROL, *([6] * 256)]
+    scores = [0.0] * len(pieces)
+    for piece, score in {"_": -9, "a": -8, "b": -8, "_a": -2, "ab": -1, "_b": -3}.items():
+        pieces.append(piece.replace("_", tokenizer.SPACE))
+        kinds.append(1)
+        scores.append(score)
+    fields = {
+        "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": pieces,
+        "tokenizer.ggml.scores": scores, "tokenizer.ggml.token_type": kinds,
+    }  # fmt: skip
+    made = tokenizer.of_file(fields)
+    encoded = made.encode("ab b a\u00e9</s>")
+    shown = [t.replace(tokenizer.SPACE, "_") for t in encoded.tokens]
+    assert shown == ["_", "ab", "_b", "_a", "<0xC3>", "<0xA9>", "</s>"]
+    assert made.decode(encoded.ids) == "ab b a\u00e9"
+    assert tokenizer.adds_begin(fields)
+    assert not tokenizer.adds_begin({**fields, "tokenizer.ggml.add_bos_token": False})
+
+
+def test_text_is_split_as_llama_3_splits_it() -> None:
+    letters = sorted(tokenizer.pre_tokenizers.ByteLevel.alphabet())
+    fields = {
+        "tokenizer.ggml.tokens": [*letters, "12", "123", "\u0120a", "\u0120ab", "1234"],
+        "tokenizer.ggml.merges": ["1 2", "12 3", "\u0120 a"],
+        "tokenizer.ggml.token_type": [1] * (len(letters) + 5), "tokenizer.ggml.pre": "llama-bpe",
+    }  # fmt: skip
+    shown = tokenizer.of_file(fields).encode("1234 ab").tokens
+    assert shown == ["123", "4", "\u0120ab"], "three digits at most; a word that is a token is one"
+    assert tokenizer.adds_begin(fields)
+
+
+def test_a_text_begins_with_the_token_that_the_file_says(tmp_path: Path) -> None:
+    def extra(writer: Any) -> None:
+        writer.add_add_bos_token(True)
+        writer.add_bos_token_id(3)
+
+    made(tmp_path / "begins.gguf", extra)
+    model = load(tmp_path / "begins.gguf")
+    assert model.encode("ab") == [3, 2]
+    assert model.encode("<end>ab") == [3, 2], "once"
 
 
 def test_tensors_share_no_bytes(tmp_path: Path, tiny: bytes) -> None:

@@ -174,7 +174,7 @@ def generate_batch(
     requests = []
     for prompt in prompts:
         text = prompt if raw else file.chat(prompt)
-        ids = file.tokenizer.encode(text, add_special_tokens=False).ids
+        ids = file.encode(text)
         requests.append(Request(ids, limit, sampling or Sampling()))
         batch.add(requests[-1])
     start, steps = time.perf_counter(), 0

@@ -25,7 +25,7 @@ RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}  # of blocks: "int8 dot"
 
 def prompt() -> list[int]:
     file = load()
-    ids: list[int] = file.tokenizer.encode(file.chat(PROMPT), add_special_tokens=False).ids
+    ids: list[int] = file.encode(file.chat(PROMPT))
     return ids
 
 

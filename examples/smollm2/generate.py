@@ -93,7 +93,7 @@ def generate(
 ) -> Result:
     """Generates up to `limit` tokens; `show` gets the text piece by piece as it becomes whole."""
     text = prompt if raw else file.chat(prompt)
-    result = Result(prompt_ids=file.tokenizer.encode(text, add_special_tokens=False).ids)
+    result = Result(prompt_ids=file.encode(text))
     start = last = time.perf_counter()
     new = tokens(
         model, result.prompt_ids, limit, sampling or Sampling(), file.end_ids, prefill_block

@@ -125,7 +125,11 @@ class Model:
         self.packed_head = anyop.pack_weight(self.head) if is_packed else None
         self.norm = w.tensor("output_norm.weight")
         self.layers = [layer(i) for i in range(c.layers)]
-        angles = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base)
+        rescale = {}
+        if c.rope_rescale:
+            ones = {"max_position": 1, "original_max_position": 1}
+            rescale = {"kind": "longrope", "rescale": list(c.rope_rescale), **ones}
+        angles = anyop.rotary_cache(self.max_tokens, c.head_dim, base=c.rope_base, **rescale)
         self.cos_sin = self.host.tensor(angles)
         # One sequence owns the blocks in order; a batch hands them out (batch.py).
         self.block_table = self.host.tensor(np.arange(blocks, dtype=np.int32)[None])

