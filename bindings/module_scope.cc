@@ -3,6 +3,7 @@
 #include <string>
 
 #include "anyop/scope.h"
+#include "hosting/call_text.h"
 #include "module.h"
 #include "platform/error.h"
 #include "platform/threads.h"
@@ -63,6 +64,10 @@ PyObject* LeaveScope(PyObject*, PyObject* saved) {
   });
 }
 
+PyObject* GetScopeText(PyObject*, PyObject*) {
+  return Guarded([] { return ToPython(ScopeText(CurrentScope())).release(); });
+}
+
 PyObject* IsStrict(PyObject*, PyObject*) {
   return Guarded([] { return PyBool_FromLong(CurrentScope().is_strict); });
 }
@@ -92,6 +97,9 @@ PyObject* GetThreads(PyObject*, PyObject*) {
 PyMethodDef g_methods[] = {
     {"enter_scope", AsMethod(&EnterScope), METH_FASTCALL, nullptr},
     {"leave_scope", LeaveScope, METH_O, nullptr},
+    {"scope_text", GetScopeText, METH_NOARGS,
+     "scope_text($module, /)\n--\n\nHow the text of a call ends that is bound in this thread's "
+     "scope; '' for the default one."},
     {"is_strict", IsStrict, METH_NOARGS,
      "is_strict($module, /)\n--\n\nWhether this thread is inside strict()."},
     {"set_policy", SetPolicy, METH_O,

@@ -19,10 +19,9 @@ _HOSTS = {
 
 def operators_changed() -> None:
     """Tells the hosts that are running of operators that were loaded a moment ago."""
-    for name in ("anyop.torch", "anyop.mindspore"):
-        register_new = getattr(sys.modules.get(name), "register_new", None)
-        if register_new is not None:
-            register_new()
+    register_new = getattr(sys.modules.get("anyop.torch"), "register_new", None)
+    if register_new is not None:  # JAX and MindSpore look for them when they compile
+        register_new()
 
 
 def _start(host: str) -> None:

@@ -65,16 +65,6 @@ std::string ArgumentText(const Operator& op, int param, const anyop_value& v) {
   }
 }
 
-std::string ScopeText(const ScopeState& scope) {
-  std::string out;
-  const auto add = [&](const std::string& item) { out += (out.empty() ? " in " : ", ") + item; };
-  if (scope.is_strict) add("strict");
-  if (scope.is_batch_invariant) add("batch_invariant");
-  if (scope.threads) add("threads = " + std::to_string(scope.threads));
-  if (scope.policy) add("policy = " + InQuotes(scope.policy->text));
-  return out;
-}
-
 class CallReader : public parse::Lexer {
  public:
   explicit CallReader(std::string_view text) : Lexer{text} {}
@@ -379,6 +369,16 @@ std::string TextOfCall(const Operator& op, const anyop_value* frame, std::uint32
     out += (r ? ", " : " -> ") + std::string(is_wanted ? result.name : "_");
   }
   return out + ScopeText(scope);
+}
+
+std::string ScopeText(const ScopeState& scope) {
+  std::string out;
+  const auto add = [&](const std::string& item) { out += (out.empty() ? " in " : ", ") + item; };
+  if (scope.is_strict) add("strict");
+  if (scope.is_batch_invariant) add("batch_invariant");
+  if (scope.threads) add("threads = " + std::to_string(scope.threads));
+  if (scope.policy) add("policy = " + InQuotes(scope.policy->text));
+  return out;
 }
 
 std::string ShowCallText(const GraphText& graph, const ScopeState& scope) {

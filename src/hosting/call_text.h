@@ -58,6 +58,8 @@ struct CallText {
 CallText ReadCallText(std::string_view text);
 
 std::string ShowCallText(const GraphText& graph, const ScopeState& scope);
+// How a text ends that was bound in this scope: " in strict, threads = 2"; "" for the default one.
+std::string ScopeText(const ScopeState& scope);
 // A number that reads back as it is.
 std::string ShowExact(const anyop_value& number);
 

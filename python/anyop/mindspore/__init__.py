@@ -16,11 +16,8 @@ from typing import Any
 
 import numpy as np
 
-import anyop
-from anyop import _anyop
 from anyop import _mindspore_interface as interface
 from anyop.hosting import not_installed
-from anyop.hosting.facts import Operator
 
 try:
     import mindspore  # noqa: F401
@@ -29,9 +26,8 @@ except ModuleNotFoundError as error:
 from anyop.mindspore import _tensors
 from anyop.mindspore._plugin import plugin_rows, use_plugin
 
-__all__ = ["ModuleWrapper", "plugin_rows", "register_new", "status", "use_plugin"]
+__all__ = ["ModuleWrapper", "plugin_rows", "status", "use_plugin"]
 
-_known: set[str] = set()
 _why_no_graphs = ""
 
 
@@ -42,23 +38,10 @@ class ModuleWrapper:
         return module
 
 
-def register_new() -> None:
-    """Makes operators known to MindSpore's parser that were loaded or defined meanwhile."""
-    try:
-        from anyop.mindspore import _node
-    except (ImportError, AttributeError, TypeError, OSError):  # status() says so
-        return
-    for name, function in list(_anyop.functions().items()):
-        if name not in _known:
-            _known.add(name)
-            op = Operator(name)
-            _node.know(function, op, _why_no_graphs)
-            getattr(anyop.ops[op.library], op.short_name)  # the parser sees what is there already
-
-
 def status() -> str:
     """What keeps a part of the host from working, and what to do; "" if all works."""
     found = []
+    _prepare()
     if int(np.__version__.split(".")[0]) >= 2:
         found.append(
             f"NumPy is {np.__version__}, but MindSpore is built for NumPy 1, and its own "
@@ -71,16 +54,25 @@ def status() -> str:
 
 def _start_graphs() -> str:
     """Why a MindSpore is not as this host knows it: then calls work outside of graphs alone."""
-    why = interface.difference(interface.ATTRIBUTES)
-    if why:
-        return why
+    try:
+        from anyop.mindspore import _compile
+
+        _compile.follow(_prepare)
+    except (ImportError, AttributeError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return interface.difference(interface.ATTRIBUTES)
+
+
+def _prepare() -> None:
+    """Before a graph is compiled: makes operators known that were not yet."""
+    global _why_no_graphs
     try:
         from anyop.mindspore import _node
-
-        _node.know(ModuleWrapper, None)
     except (ImportError, AttributeError, TypeError, OSError) as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
+        _why_no_graphs = _why_no_graphs or f"{type(error).__name__}: {error}"
+        return
+    _node.know_wrapper(ModuleWrapper)
+    _node.know_operators(_why_no_graphs)
 
 
 def _follow_glog() -> None:
@@ -94,4 +86,3 @@ def _follow_glog() -> None:
 _follow_glog()
 _tensors.start()
 _why_no_graphs = _start_graphs()
-register_new()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mindspore import Parameter, Tensor, bfloat16, ops
+from mindspore import Parameter, Tensor, bfloat16, nn, ops
 from mindspore.ops import constexpr
 from mindspore.ops import signature as sig
 from mindspore.ops.functional import isconstant, scalar_to_tensor
@@ -36,18 +36,56 @@ def primitive(
     return made
 
 
-def _touching() -> Any:
-    """Stands before a write into a tensor that is no Parameter. MindSpore orders what reads a
+class Run(nn.Cell):  # type: ignore[misc]
+    """Calls a node: in MindSpore's timeline nodes have the scope of the Cell that calls them, here
+    the name of an operator. A call of an unpacked list would lose it.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._scope = f"Default/{name}"
+
+    def construct(self, node: Any, t: Any) -> Any:
+        c0 = lambda: node(*t)
+        c1 = lambda: node(t[0])
+        c2 = lambda: node(t[0], t[1])
+        c3 = lambda: node(t[0], t[1], t[2])
+        c4 = lambda: node(t[0], t[1], t[2], t[3])
+        c5 = lambda: node(t[0], t[1], t[2], t[3], t[4])
+        c6 = lambda: node(t[0], t[1], t[2], t[3], t[4], t[5])
+        c7 = lambda: node(t[0], t[1], t[2], t[3], t[4], t[5], t[6])
+        c8 = lambda: node(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7])
+        c9 = lambda: node(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8])
+        c10 = lambda: node(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9])
+        c11 = lambda: node(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10])
+        calls: Any = (c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11)
+        return calls[len(t) if len(t) < len(calls) else 0]()
+
+
+class _TouchEach(nn.Cell):  # type: ignore[misc]
+    """Stands before a write into tensors that are no Parameters. MindSpore orders what reads a
     tensor and what writes it by the primitives that it finds while it parses; the node of an
     operator is made later.
     """
-    made = primitive("AnyopTouch", {})
-    made.add_prim_attr("side_effect_mem", True)
-    made.set_signatures((sig.make_sig("x", sig.sig_rw.RW_WRITE),))
-    return made
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._scope = "Default/anyop.before_write"
+        self.touch = primitive("AnyopTouch", {})
+        self.touch.add_prim_attr("side_effect_mem", True)
+        self.touch.set_signatures((sig.make_sig("x", sig.sig_rw.RW_WRITE),))
+
+    def construct(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            for v in value:
+                if not isinstance(v, Parameter):
+                    self.touch(v)
+        elif isinstance(value, Tensor) and not isinstance(value, Parameter):
+            self.touch(value)
+        return 0
 
 
-_touch = _touching()
+_touch_each = _TouchEach()
 
 
 def _describe(value: Any) -> Any:
@@ -71,16 +109,6 @@ def _tensors(value: Any) -> Any:
     if isinstance(value, Tensor):
         return [value]
     return []
-
-
-def _touch_each(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        for v in value:
-            if not isinstance(v, Parameter):
-                _touch(v)
-    elif isinstance(value, Tensor) and not isinstance(value, Parameter):
-        _touch(value)
-    return 0
 
 
 _when_compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = constexpr(check=False)
@@ -112,13 +140,14 @@ def _as_tensors(made: Any, dtypes: Any) -> Any:
     return tuple(found)
 
 
-def caller(make_node: Any, find_order: Any, find_written: Any, find_dtypes: Any) -> Any:
+def caller(name: str, plan: Any) -> Any:
     """The function that stands for an operator in graphs.
 
-    make_node(described, keywords): the node, of constants. find_order: which tensors it takes, by
-    their numbers; find_written: which arguments it writes, by position and by keyword; find_dtypes:
-    of its results. A call that has none returns a tensor that means nothing.
+    plan(name, described, keywords): of constants, the node, which tensors it takes, by their
+    numbers, which arguments it writes, by position and by keyword, and the dtypes of its results. A
+    call that has none returns a tensor that means nothing.
     """
+    run = Run(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = list(args) + list(kwargs.values())
@@ -126,35 +155,33 @@ def caller(make_node: Any, find_order: Any, find_written: Any, find_dtypes: Any)
         tensors: list[Any] = []
         for v in values:
             tensors = tensors + _tensors(v)
-        names = list(kwargs.keys())
-        node = make_node(described, names)
+        node, order, positions, keywords, dtypes = plan(name, described, list(kwargs.keys()))
         # Of these, not of `tensors`: MindSpore orders what it sees to be the very value.
-        positions, keywords = find_written(described, names)
         for i in positions:
             _touch_each(args[i])
-        for name in keywords:
-            _touch_each(kwargs[name])
-        made = node(*[tensors[i] for i in find_order(described, names)])
-        return _as_tensors(made, find_dtypes(described, names))
+        for keyword in keywords:
+            _touch_each(kwargs[keyword])
+        return _as_tensors(run(node, [tensors[i] for i in order]), dtypes)
 
     return call
 
 
 def gradient(
-    make_node: Any, is_lone: bool, dtypes: Any, sources: Any, places: Any, refusals: Any
+    name: str, make_node: Any, is_lone: bool, dtypes: Any, sources: Any, places: Any, refusals: Any
 ) -> Any:
     """What finds the gradients of a node's inputs, from these, its results and their gradients.
 
-    make_node(): the gradient's node. is_lone: whether the node has one result, and no tuple of
-    them. dtypes: of the gradient's results. sources: per input of it, (0, r) for the gradient of
-    result r, (1, i) for an input and (2, r) for a result. places: per input of the node, which
-    result of the gradient is its own, or -1. refusals: for an input without one, what refuses it if
-    it is used, or None where it is no number that could have one.
+    name: of the gradient's operator. make_node(): its node. is_lone: whether the node has one
+    result, and no tuple of them. dtypes: of the gradient's results. sources: per input of it, (0,
+    r) for the gradient of result r, (1, i) for an input and (2, r) for a result. places: per input
+    of the node, which result of the gradient is its own, or -1. refusals: for an input without one,
+    what refuses it if it is used, or None where it is no number that could have one.
     """
+    run = Run(name)
 
     def find(inputs: Any, out: Any, dout: Any) -> Any:
         groups = ((dout,), inputs, (out,)) if is_lone else (dout, inputs, out)
-        made = make_node()(*[groups[kind][i] for kind, i in sources])
+        made = run(make_node(), [groups[kind][i] for kind, i in sources])
         slopes = _as_tensors(made, dtypes)
         slopes = (slopes,) if len(dtypes) == 1 else slopes
         found: list[Any] = []

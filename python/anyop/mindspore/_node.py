@@ -18,12 +18,14 @@ from anyop.hosting import BoundCall, bound_call
 from anyop.hosting.facts import Operator
 from anyop.hosting.gradient import no_gradient
 from anyop.mindspore import _graph
+from anyop.mindspore._compile import note_write, scope_of_compilation
 from anyop.mindspore._gradient import WORDING
 from anyop.mindspore._tensors import NAMES, OBJECTS_BY_NAME
 
 _Function = Callable[..., Any]
 # Of constants. Not reused: the scope in force is part of what it makes.
 _when_compiled: Callable[[_Function], _Function] = constexpr(check=False, reuse_result=False)
+_operator = functools.cache(Operator)
 _FLOATS = ("f64", "f32", "f16", "bf16")
 
 
@@ -82,7 +84,8 @@ class _Arguments:
             name: NAMES.get(value, value) if isinstance(value, mindspore.Type) else value
             for name, value in self.given.items()
         }
-        return bound_call(self.op.name, **given)
+        with scope_of_compilation():
+            return bound_call(self.op.name, **given)
 
     @property
     def tensors(self) -> list[_Given]:
@@ -154,7 +157,7 @@ def _gradient_of_node(op: Operator, call: BoundCall) -> Any:
     )
     numbers = {"result_gradient": 0, "input": 1, "result": 2}
     assert op.wiring is not None
-    next_op = Operator(op.wiring.operator)
+    next_op = _operator(op.wiring.operator)
 
     @_when_compiled
     def make_node() -> Any:
@@ -163,43 +166,53 @@ def _gradient_of_node(op: Operator, call: BoundCall) -> Any:
     wired = tuple((numbers[kind], i) for kind, i in sources)
     is_lone = len(call.results) == 1
     found = _graph.gradient(
-        make_node, is_lone, _dtypes(gradient), wired, tuple(places), refusals
+        next_op.name, make_node, is_lone, _dtypes(gradient), wired, tuple(places), refusals
     )
     return _graph.bprop(len(kinds), found)
 
 
-def know(function: Any, op: Operator | None, why_not: str = "") -> None:
-    """Tells MindSpore's parser what stands for a function in graphs; without an operator, what
-    hands a module on. why_not: what keeps every call from being a node, which then says so.
+_known: set[str] = set()
+_why_not = ""  # what keeps every call from being a node, which then says so
+
+
+def know_operators(why_not: str) -> None:
+    """Tells MindSpore's parser what stands in graphs for the operators that it does not know yet:
+    those that are loaded now. why_not: what keeps every call from being a node, which then says so.
     """
-    convert_object_map[function] = _graph.unwrap if op is None else _function_of(op, why_not)
+    global _why_not
+    _why_not = why_not
+    for name, function in list(_anyop.functions().items()):
+        if name not in _known:
+            convert_object_map[function] = _graph.caller(name, _plan)
+            library, _, short_name = name.rpartition(".")
+            getattr(anyop.ops[library], short_name)  # the parser sees what is there already
+            _known.add(name)
 
 
-def _function_of(op: Operator, why_not: str) -> Any:
+def know_wrapper(wrapper: Any) -> None:
+    """The same of what hands a module on."""
+    convert_object_map[wrapper] = _graph.unwrap
 
-    @_when_compiled
-    def make_node(described: Any, keywords: Any) -> Any:
-        if why_not:
-            raise anyop.NotAvailable(
-                f"{op.display_name}: {why_not}, but calls in graphs need MindSpore's interface as "
-                "2.10 has it. Try that MindSpore, or PyNative."
-            )
-        call = _Arguments(op, described, keywords).bound()
-        return _primitive_of(call, _gradient_of_node(op, call))
 
-    @_when_compiled
-    def find_order(described: Any, keywords: Any) -> Any:
-        return tuple(t.index for t in _Arguments(op, described, keywords).tensors)
-
-    @_when_compiled
-    def find_written(described: Any, keywords: Any) -> Any:
-        n = len(described) - len(keywords)
-        names = [op.params[i].name for i in op.written]
-        positions = tuple(i for i in op.written if i < n)
-        return positions, tuple(name for name in keywords if name in names)
-
-    @_when_compiled
-    def find_dtypes(described: Any, keywords: Any) -> Any:
-        return _dtypes(_Arguments(op, described, keywords).bound())
-
-    return _graph.caller(make_node, find_order, find_written, find_dtypes)
+@_when_compiled
+def _plan(name: str, described: Any, keywords: Any) -> Any:
+    """What `_graph.caller` asks of a call."""
+    op = _operator(name)
+    if _why_not:
+        raise anyop.NotAvailable(
+            f"{op.display_name}: {_why_not}, but calls in graphs need MindSpore's interface as "
+            "2.10 has it. Try that MindSpore, or PyNative."
+        )
+    if op.written:
+        note_write()
+    arguments = _Arguments(op, described, keywords)
+    call = arguments.bound()
+    n = len(described) - len(keywords)
+    written = [op.params[i].name for i in op.written]
+    return (
+        _primitive_of(call, _gradient_of_node(op, call)),
+        tuple(t.index for t in arguments.tensors),
+        tuple(i for i in op.written if i < n),
+        tuple(k for k in keywords if k in written),
+        _dtypes(call),
+    )

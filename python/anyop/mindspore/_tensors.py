@@ -10,8 +10,8 @@ import mindspore
 import numpy as np
 from mindspore._c_expression import TensorPy
 from mindspore.common import np_dtype
-from mindspore.common.api import _pynative_executor
 from mindspore.graph import jit_context, jit_trace
+from mindspore.graph.api import _pynative_executor
 
 from anyop import _anyop, _mindspore, hosting
 from anyop.mindspore._gradient import with_gradient

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators in compiled graphs: how they are named, what is refused, writes and gradients."""
+"""Operators in compiled graphs: how they are named, what is refused, scopes and gradients."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,16 +117,85 @@ def test_a_wrong_word_is_refused() -> None:
     assert "activation is 'rely'" in str(caught.value)
 
 
-def test_the_scope_of_the_compilation_is_in_the_node() -> None:
-    def program(x: Any) -> Any:
+class Portable(nn.Cell):
+    def construct(self, x: Any) -> Any:
         return anyop.rms_norm(x)
 
+
+@pytest.mark.parametrize("mode", ["jit", "graph"])
+def test_a_scope_around_a_compiled_call_holds(mode: str) -> None:
+    def kernel() -> str:
+        anyop.reset_counters()
+        if mode == "graph":
+            ms.set_context(mode=ms.GRAPH_MODE)
+        try:
+            made = run(X).asnumpy()
+        finally:
+            ms.set_context(mode=ms.PYNATIVE_MODE)
+        np.testing.assert_allclose(made, anyop.rms_norm(x), rtol=1e-5)
+        return next(c.kernel for c in anyop.counters() if c.op == "anyop.rms_norm")
+
+    net = Portable()
+    run = net if mode == "graph" else ms.jit(net.construct)
+    assert kernel() != "cpu_portable"
     with anyop.policy("rms_norm=cpu_portable"):
-        compiled = ms.jit(program)
-        compiled(X).asnumpy()
+        assert kernel() == "cpu_portable"
+        with anyop.strict(), anyop.batch_invariant(), anyop.threads(1):
+            assert kernel() == "cpu_portable"
+    assert kernel() != "cpu_portable"
+
+
+TWO = Tensor(np.array([1, 2]))
+
+
+def test_a_scope_holds_in_loops() -> None:
+    run = ms.jit(normed_in_a_loop)
+    wanted = run(X, TWO).asnumpy()
     anyop.reset_counters()
-    compiled(X).asnumpy()
-    assert ["portable" in c.kernel for c in anyop.counters()] == [True]
+    with anyop.policy("rms_norm=cpu_portable"):
+        np.testing.assert_allclose(run(X, TWO).asnumpy(), wanted, rtol=1e-4)
+    assert {c.kernel for c in anyop.counters()} == {"cpu_portable"}
+
+
+def normed_in_a_loop(x: Any, slots: Any) -> Any:
+    i = slots[0] * 0
+    while i < 2:
+        x = anyop.rms_norm(x)
+        i = i + 1
+    return x
+
+
+def test_a_scope_holds_in_gradients_of_a_graph() -> None:
+    slope = ms.jit(ms.grad(norm_times_itself))
+    wanted = slope(X).asnumpy()
+    anyop.reset_counters()
+    with anyop.policy("rms_norm_backward=cpu_portable"):
+        np.testing.assert_allclose(slope(X).asnumpy(), wanted, rtol=1e-4, atol=1e-5)
+    assert [c.kernel for c in anyop.counters() if "backward" in c.op] == ["cpu_portable"]
+
+
+def norm_times_itself(x: Any) -> Any:
+    return (anyop.rms_norm(x) * x).sum()
+
+
+def test_the_timeline_has_the_names_of_operators(tmp_path: Path) -> None:
+    def step(x: Any) -> Any:
+        return (anyop.rms_norm(x) * anyop.gelu(x)).sum()
+
+    both, slope = ms.jit(step), ms.jit(ms.grad(step))
+    profiler = ms.profiler.profile(
+        activities=[ms.profiler.ProfilerActivity.CPU],
+        on_trace_ready=ms.profiler.tensorboard_trace_handler(str(tmp_path)),
+    )
+    with profiler:
+        both(X).asnumpy()
+        slope(X).asnumpy()
+        profiler.step()
+    (told,) = tmp_path.rglob("trace_view.json")
+    names = {str(event.get("name")) for event in json.loads(told.read_text())}
+    for name in ("rms_norm", "gelu", "rms_norm_backward", "gelu_backward"):
+        assert any(n.startswith(f"Default/anyop.{name}/Custom") for n in names), (name, names)
+    assert not any(n.startswith("Default/Custom") for n in names)
 
 
 def test_operators_that_come_later_are_known() -> None:
@@ -142,91 +212,6 @@ def call_later(x: Any) -> Any:
 
 def test_status_says_that_all_works() -> None:
     assert anyop.mindspore.status() == ""
-
-
-# ---- Writes.
-
-KEY = Tensor(np.ones((2, 1, 4), "f4"))
-SLOTS = Tensor(np.array([1, 2]))
-
-
-def cache(name: str = "") -> Any:
-    zeros = Tensor(np.zeros((2, 4, 1, 4), "f4"))
-    return Parameter(zeros, name=name) if name else zeros
-
-
-class Inputs(nn.Cell):
-    """Writes what it is given, and reads it before and after."""
-
-    def construct(self, key: Any, slots: Any, keys: Any, values: Any) -> Any:
-        before = keys.sum()
-        anyop.reshape_and_cache(key, key, keys, values, slots)
-        between = keys.sum()
-        anyop.reshape_and_cache(key * 2, key, keys, value_cache=values, slot_mapping=slots)
-        return before, between, keys.sum()
-
-
-class Parameters(nn.Cell):
-    """The same with caches of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.keys, self.values = Inputs(), cache("keys"), cache("values")
-
-    def construct(self, key: Any, slots: Any) -> Any:
-        return self.inner(key, slots, self.keys, self.values)
-
-
-@pytest.mark.parametrize("mode", ["pynative", "jit", "graph"])
-@pytest.mark.parametrize("what", ["inputs", "parameters"])
-def test_reads_and_writes_keep_their_order(mode: str, what: str) -> None:
-    net = Parameters() if what == "parameters" else Inputs()
-    caches = [net.keys, net.values] if what == "parameters" else [cache(), cache()]
-    arguments = (KEY, SLOTS, *([] if what == "parameters" else caches))
-    if mode == "graph":
-        ms.set_context(mode=ms.GRAPH_MODE)
-    try:
-        run = ms.jit(net.construct) if mode == "jit" else net
-        made = [float(t.asnumpy()) for t in run(*arguments)]
-    finally:
-        ms.set_context(mode=ms.PYNATIVE_MODE)
-    assert made == [0.0, 8.0, 16.0]
-    assert [float(c.asnumpy().sum()) for c in caches] == [16.0, 8.0]
-
-
-class Decoder(nn.Cell):
-    """A step over the caches of several layers."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        zeros = [Tensor(np.zeros((8, 8, 1, 4), "f4")) for _ in range(2 * layers)]
-        self.caches = ms.ParameterTuple([Parameter(z, name=f"c{i}") for i, z in enumerate(zeros)])
-        self.layers = layers
-
-    def construct(self, x: Any, slot: Any) -> Any:
-        for i in range(self.layers):
-            keys, values = self.caches[2 * i], self.caches[2 * i + 1]
-            anyop.reshape_and_cache(x, x, keys, values, slot)
-            x = anyop.rms_norm(x + keys.sum(), eps=1e-5)
-        return x
-
-
-@pytest.mark.parametrize("mode", ["jit", "graph"])
-def test_64_steps_of_a_decoder(mode: str) -> None:
-    eager, compiled = Decoder(3), Decoder(3)
-    run = ms.jit(compiled.construct) if mode == "jit" else compiled
-    for step in range(64):
-        x = Tensor(RANDOM.standard_normal((1, 1, 4)).astype(np.float32))
-        slot = Tensor(np.array([step]))
-        wanted = eager(x, slot).asnumpy()
-        if mode == "graph":
-            ms.set_context(mode=ms.GRAPH_MODE)
-        try:
-            np.testing.assert_array_equal(run(x, slot).asnumpy(), wanted)
-        finally:
-            ms.set_context(mode=ms.PYNATIVE_MODE)
-    for ours, theirs in zip(compiled.caches, eager.caches, strict=True):
-        np.testing.assert_array_equal(ours.asnumpy(), theirs.asnumpy())
 
 
 # ---- Gradients.
