@@ -81,12 +81,6 @@ def _ours(
         from .jax_model import JaxModel
 
         yield name, _maker(JaxModel, file, weights)
-    if weights in BYTES and name == "mindspore":
-        yield name, _maker(Model, file, weights, host="mindspore")
-    if weights in BYTES and name == "mindspore-graph":
-        from .mindspore_model import MindSporeModel
-
-        yield name, _maker(MindSporeModel, file, weights)
     if weights in BYTES and name == "program":
         yield name, _maker(ProgramModel, file, weights, folder / f"{weights}.anyop")
     if weights in BYTES and name == "torch-compiled":
@@ -94,10 +88,11 @@ def _ours(
     if name == "mindspore":
         for dtype, how in stored:
             yield name + how, _maker(Model, file, dtype, host="mindspore")
-    if weights in BYTES and name == "mindspore-graph":
+    if name == "mindspore-graph":
         from .mindspore_model import MindSporeModel
 
-        yield name, _maker(MindSporeModel, file, weights)
+        for dtype, how in stored:
+            yield name + how, _maker(MindSporeModel, file, dtype)
     if weights in BYTES and name == "backend":
         from . import torch_opponents
 
@@ -117,7 +112,12 @@ def _theirs(
         from .jax_plain import JaxPlainModel
 
         yield "one program", _maker(JaxPlainModel, file, weights)
-    elif name not in ("numpy", "jax") and weights in BYTES:
+    elif name == "mindspore" and weights == "f32":
+        from .mindspore_own import OwnModel
+
+        for how, compiled in (("PyNative", False), ("graph", True)):
+            yield how, _maker(OwnModel, file, compiled=compiled)
+    elif name not in ("numpy", "jax", "mindspore") and weights in BYTES:
         from . import torch_opponents
         from .torch_model import TorchModel
 
@@ -153,7 +153,8 @@ bench = ModelBench(
     },
     opponents={
         "numpy": "", "torch": TORCH, "inductor": TORCH, "autotune": TORCH,
-        "transformers": _needs("torch", "transformers"), "jax": JAX, "llama": without_llama(),
+        "transformers": _needs("torch", "transformers"), "jax": JAX, "mindspore": MINDSPORE,
+        "llama": without_llama(),
     },
     usual=("bf16", "q4_1", "captured", "torch", "llama"),
     ways=ways,
