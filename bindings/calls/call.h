@@ -104,7 +104,7 @@ inline void Gather(Call& call, const OperatorInfo& info, const Slots& slots, Cal
   }
   FindGiven(info, slots.out, given);
   for (int r = 0; r < info.n_results; ++r) {
-    if (given[r] && given[r] != Py_False) {
+    if (given[r] && given[r] != Py_False && call.views_results()) {
       ConvertTensor(call, info.name.c_str(), info.result_names[std::size_t(r)], Access::kWrite,
                     given[r], memory, frame[n + r]);
     } else {

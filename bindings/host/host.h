@@ -131,6 +131,8 @@ class HostCall {
  public:
   explicit HostCall(const Host& host) : host_(host) {}
   const Host& host() const { return host_; }
+  // Whether results that are given are looked at here, and not by what the call is handed on to.
+  bool views_results() const { return true; }
   // An element of a list.
   virtual void ViewElement(const ArgumentName& name, Access access, PyObject* object,
                            CallMemory& memory, View& view) = 0;

@@ -48,6 +48,7 @@ class RegisteredCall final : public HostCall {
   }
 
   bool is_direct() const { return !reason_; }
+  bool views_results() const { return is_direct(); }
   const char* reason() const { return reason_; }
   void Convert(const ArgumentName& name, Access access, PyObject* object, CallMemory& memory,
                View& view);

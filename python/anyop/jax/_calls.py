@@ -159,7 +159,7 @@ def call(op: Operator, args: tuple[Any, ...], out: Any) -> Any:
 
 def _refuse_out(op: Operator, out: Any) -> None:
     """JAX's arrays are never written; False still says which results are not wanted."""
-    given = out if isinstance(out, tuple) else (out,)
+    given = out if isinstance(out, tuple) and len(op.results) > 1 else (out,)
     if any(value is not None and value is not False for value in given):
         raise _anyop.WrongType(
             f"{op.display_name}: out is given, but JAX's arrays are never written, so that a call "

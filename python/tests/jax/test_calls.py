@@ -288,6 +288,18 @@ NOT_OURS = jnp.zeros((2, 3), jnp.uint32)
         (lambda: anyop.rms_norm(x(), out=x()), TypeError,
          "rms_norm: out is given, but JAX's arrays are never written, so that a call returns fresh "
          "ones. Leave it out."),
+        (lambda: anyop.rms_norm(x(), out=(x(),)), TypeError,
+         "rms_norm: out is given, but JAX's arrays are never written, so that a call returns fresh "
+         "ones. Leave it out."),
+        (lambda: anyop.rms_norm(x(), out=(False,)), TypeError,
+         "rms_norm: out is given, but JAX's arrays are never written, so that a call returns fresh "
+         "ones. Leave it out."),
+        (lambda: jax.jit(lambda t: anyop.rms_norm(t, out=[t]))(x()), TypeError,
+         "rms_norm: out is given, but JAX's arrays are never written, so that a call returns fresh "
+         "ones. Leave it out."),
+        (lambda: anyop.rms_norm(x(), out=X), TypeError,
+         "rms_norm: out is given, but JAX's arrays are never written, so that a call returns fresh "
+         "ones. Leave it out."),
         (lambda: jax.jit(lambda e: anyop.rms_norm(x(), eps=e))(1e-5), TypeError,
          "rms_norm: eps is JitTracer(~float32[]), but must be a number. A traced value is not "
          "known when the program is made. Try a number of Python, or static_argnums of jax.jit."),
