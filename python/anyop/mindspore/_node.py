@@ -63,6 +63,12 @@ class _Arguments:
                 "Try the call without out."
             )
         self.given.pop("like", None)
+        for p in op.params:
+            value: Any = self.given.get(p.name)
+            if p.is_tensor and not (value is None and p.is_optional):
+                many = p.kind == "tensors" and _is_list(value)
+                for i, v in enumerate(value if many else [value]):
+                    _refuse_others(op, f"{p.name}[{i}]" if many else p.name, v)
         for name, value in self.given.items():
             if any(isinstance(v, _Unknown) for v in (value if _is_list(value) else [value])):
                 raise anyop.InvalidArgument(
@@ -96,6 +102,29 @@ class _Arguments:
             if p.is_tensor and value is not None:
                 found += value if _is_list(value) else [value]
         return found
+
+
+# Of the module of a tensor's type: what it is, and what makes it one of MindSpore.
+_FOREIGN = {
+    "numpy": ("NumPy array", "mindspore.Tensor({})"),
+    "torch": ("torch tensor", "mindspore.Tensor({}.numpy())"),
+    "jaxlib": ("JAX array", "mindspore.Tensor(numpy.asarray({}))"),
+}
+
+
+def _refuse_others(op: Operator, name: str, value: Any) -> None:
+    """What is given for a tensor and is none of MindSpore's, in the words of PyNative."""
+    if isinstance(value, _Given | _Unknown):
+        return
+    module = type(value).__module__.partition(".")[0]
+    if module in _FOREIGN and hasattr(value, "shape"):
+        noun, advice = _FOREIGN[module]
+        raise anyop.WrongType(
+            f"{op.display_name}: {name} is a {noun}, but the call has MindSpore tensors, and all "
+            f"must come from one host. Try {advice.format(name)}."
+        )
+    shown = "None" if value is None else _anyop.show(value)
+    raise anyop.WrongType(f"{op.display_name}: {name} is {shown}, but must be a MindSpore tensor.")
 
 
 def _is_list(value: Any) -> bool:

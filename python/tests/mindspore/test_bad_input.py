@@ -17,7 +17,8 @@ import mindspore as ms
 import numpy as np
 import pytest
 from anyop import _mindspore_interface as interface
-from anyop.mindspore import _compile
+from anyop.hosting.facts import Operator
+from anyop.mindspore import _compile, _node
 from mindspore import Parameter, Tensor, nn
 
 x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
@@ -76,6 +77,85 @@ def test_other_arrays_beside(call: Callable[[], Any], error: type[Exception], te
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value) == text
+
+
+def constant_beside(x: Any) -> Any:
+    return anyop.add(x, ARRAY)
+
+
+def constant_alone(x: Any) -> Any:
+    return anyop.gelu(ARRAY) + x
+
+
+def in_a_list(x: Any) -> Any:
+    return anyop.copy_blocks([x, ARRAY], SLOTS)
+
+
+def number(x: Any) -> Any:
+    return anyop.add(x, 2.0)
+
+
+def nothing(x: Any) -> Any:
+    return anyop.add(None, x)
+
+
+ARRAY, SLOTS = x, Tensor(np.zeros((1, 2), np.int64))
+FOREIGN = (
+    "a NumPy array, but the call has MindSpore tensors, and all must come from one host. Try "
+    "mindspore.Tensor({})."
+)
+IN_GRAPHS = [
+    (constant_beside, "add: y is " + FOREIGN.format("y")),
+    (constant_alone, "gelu: x is " + FOREIGN.format("x")),
+    (in_a_list, "copy_blocks: caches[1] is " + FOREIGN.format("caches[1]")),
+    (number, "add: y is 2.0, but must be a MindSpore tensor."),
+    (nothing, "add: x is None, but must be a MindSpore tensor."),
+]
+
+
+@pytest.mark.parametrize("mode", ["pynative", "jit", "graph"])
+@pytest.mark.parametrize(("program", "text"), IN_GRAPHS)
+def test_other_arrays_in_every_mode(program: Any, text: str, mode: str) -> None:
+    if mode == "pynative" and program is constant_alone:
+        return  # a call of NumPy's
+    run: Any = program if mode == "pynative" else ms.jit(program) if mode == "jit" else Wrapped()
+    if mode == "graph":
+        run.program = program
+        ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        with pytest.raises(anyop.WrongType) as caught:
+            run(X)
+    finally:
+        ms.set_context(mode=ms.PYNATIVE_MODE)
+    assert str(caught.value).split("\n")[0] == text
+
+
+class Wrapped(nn.Cell):
+    def construct(self, x: Any) -> Any:
+        return self.program(x)
+
+
+def beside_torch(x: Any, y: Any) -> Any:
+    return anyop.add(x, y)
+
+
+def test_tensors_of_torch_in_every_mode() -> None:
+    class OfTorch:  # what a graph is shown of one
+        shape = (4, 64)
+
+    OfTorch.__module__ = "torch"
+    with pytest.raises(anyop.WrongType) as caught:
+        _node._refuse_others(Operator("anyop.add"), "y", OfTorch())
+    text = (
+        "add: y is a torch tensor, but the call has MindSpore tensors, and all must come from one "
+        "host. Try mindspore.Tensor(y.numpy())."
+    )
+    assert str(caught.value) == text
+    torch = pytest.importorskip("torch")
+    for call in (beside_torch, ms.jit(beside_torch)):
+        with pytest.raises(anyop.WrongType) as caught:
+            call(X, torch.ones(4, 64))
+        assert str(caught.value).split("\n")[0] == text
 
 
 class Norm(nn.Cell):
