@@ -75,7 +75,7 @@ HOSTS = (
         "mindspore.jit(mindspore.ops.add)", "mindspore-graph", "mindspore",
     ),
     Host(
-        "MindSpore graph, each of a chain of 20", "mindspore", EACH,
+        "MindSpore graph, each of a chain of 100", "mindspore", EACH,
         "each mindspore.ops.add of that chain after the first",
     ),
 )  # fmt: skip
