@@ -45,7 +45,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"ANYOP_TORCH", "auto", "How torch's calls reach kernels: compiled adapter or Python.",
      "auto | adapter | python"},
     {"ANYOP_VLLM", "auto",
-     "Whether vLLM runs on anyop: auto where it has no kernels of its own; override takes over from "
+     "Whether vLLM runs on anyop: auto where it has no kernels of its own; override takes over "
+     "from "
      "those that it has.",
      "auto | off | override"},
     {"ANYOP_LOG", "warning",
