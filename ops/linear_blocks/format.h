@@ -61,16 +61,18 @@ inline constexpr std::int64_t kMostGroupBlockBytes = kGroupBlockBytes<Q8_0>;
 
 inline namespace ANYOP_ISA {
 
-// Calls f with the format of that name, which must be one that numbers are quantized to.
+// Calls f with the format of that name, which must be one that numbers are quantized to. By
+// letters: comparing words would be a function of the library, which each instruction set would
+// have a copy of.
 template <class Fn>
 inline void VisitQuantizer(std::string_view name, Fn&& f) {
-  if (name == "q4_0") return f(Q4_0{});
-  if (name == "q4_1") return f(Q4_1{});
-  f(Q8_0{});
+  const char bits = name[1], kind = name[3];
+  if (bits == '8') return f(Q8_0{});
+  if (kind == '0') return f(Q4_0{});
+  f(Q4_1{});
 }
 
-// Calls f with the format of that name. By letters: comparing so many words would be a function of
-// the library, which each instruction set would have a copy of.
+// Calls f with the format of that name.
 template <class Fn>
 inline void VisitFormat(std::string_view name, Fn&& f) {
   const char bits = name[1], kind = name[3];
