@@ -69,7 +69,10 @@ FRAMEWORKS = {
         "bindings/vllm/",
         "python/anyop/bench/commands/by_hand.cc",
     ),
-    r"ms_extension/.*": ("python/anyop/bench/commands/by_hand_mindspore.cc",),
+    r"ms_extension/.*": (
+        "python/anyop/bench/commands/by_hand_mindspore.cc",
+        "examples/mindspore_operator/old_way_runner.cc",
+    ),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
 # What no file of the runtime says, be it in a comment; but for the table of environment variables.

@@ -9,10 +9,12 @@ view of what it is given is refused: MindSpore copies views, and the write would
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import mindspore
 from mindspore._c_expression import GraphExecutor_, JitExecutor_
 
 import anyop
@@ -93,11 +95,17 @@ def _with_check(
                 is_compiled = compile_graph(self, obj, args, kwargs, phase, *options)
             finally:
                 has_writes = _current.pop().has_writes
-        if is_compiled and has_writes:
+        if is_compiled and (has_writes or _may_be_from_disk()):
             _refuse_lost_writes(self.get_func_graph_proto(phase, "mind_ir", False))
         return is_compiled
 
     return compile
+
+
+def _may_be_from_disk() -> bool:
+    """Whether MindSpore may have read the graph from its compile cache, and asked for no node."""
+    is_on = os.environ.get("MS_COMPILER_CACHE_ENABLE") == "1"
+    return is_on or bool(mindspore.get_context("enable_compile_cache"))
 
 
 def _refuse_lost_writes(graph: bytes) -> None:

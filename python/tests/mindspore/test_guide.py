@@ -85,3 +85,24 @@ def test_the_old_way_beside_it(tmp_path: Path) -> None:
     printed("g++", "-shared", "-fPIC", OPERATOR / "old_way.cc", "-o", library, folder=tmp_path)
     shown = printed(sys.executable, OPERATOR / "old_way.py", library, folder=tmp_path)
     assert shown == ["[3. 5. 7.]"] * 2 + ["[2. 2. 2.]"]
+
+
+RUN = """
+import sys
+import mindspore as ms
+import numpy as np
+name, source = "old_way_runner", sys.argv[1]
+built = ms.ops.CustomOpBuilder(name, [source], backend="CPU", build_dir=".").load()
+x = ms.Tensor(np.array([1, 2, 3], np.float32))
+print(built.my_custom_op(2.0, 1.0, x))
+print(ms.grad(lambda x: built.my_custom_op(2.0, 1.0, x))(x))
+"""
+
+
+@pytest.mark.exhaustive  # it compiles MindSpore's headers: a minute
+@pytest.mark.skipif(not shutil.which("g++") or not shutil.which("ninja"), reason="needs g++, ninja")
+def test_the_runner_of_the_old_way(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(RUN)
+    source = OPERATOR / "old_way_runner.cc"
+    shown = printed(sys.executable, "run.py", source, folder=tmp_path)
+    assert shown[-2:] == ["[3. 5. 7.]", "[0. 0. 0.]"]
