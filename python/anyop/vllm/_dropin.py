@@ -24,6 +24,7 @@ class AlreadyLoadedError(_anyop.InvalidArgument):
 _lock = threading.Lock()
 _defined: dict[str, Row] = {}
 _version = ""
+_failed = ""  # why a load ended midway: torch has some of the names by then
 
 
 def load(version: str, names: Iterable[str] | None = None) -> None:
@@ -33,9 +34,11 @@ def load(version: str, names: Iterable[str] | None = None) -> None:
     name by name; what anyop has no row for stays that library's. names: which of them, all without;
     those that work on the same memory come together.
     """
-    global _version
+    global _version, _failed
     with _lock:
-        if _defined:
+        if _failed:
+            raise _anyop.InvalidArgument(_failed)
+        if _version:
             _check_same(version)
             return
         wanted = _chosen(rows(version), names)
@@ -52,7 +55,8 @@ def load(version: str, names: Iterable[str] | None = None) -> None:
                 continue  # that library's vLLM asks whether it is there
             error = define(row.schema.encode(), row.call.encode(), int(bool(theirs)))
             if error:
-                raise _anyop.InvalidArgument(f"anyop.vllm: {row.name}: {error.decode()}")
+                _failed = f"anyop.vllm: {row.name}: {error.decode()}"
+                raise _anyop.InvalidArgument(_failed)
             _defined[row.name] = row
             if not theirs and row.schema.endswith("-> Tensor"):
                 _define_fake(row.name)

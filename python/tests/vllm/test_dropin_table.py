@@ -242,6 +242,21 @@ def test_load_again() -> None:
     )
 
 
+def test_a_load_that_failed_says_why_again() -> None:
+    code = """
+from anyop.vllm._rows import Row
+_dropin.ROWS += (Row("broken(Tensor x) -> Tensor", call="no_such_operator(x) -> return"),)
+for _ in range(2):
+    try:
+        _dropin.load("0.32.0")
+    except ValueError as error:
+        print(error)
+"""
+    first, second = run(code).splitlines()
+    assert first == second
+    assert first.startswith("anyop.vllm: broken: ")
+
+
 def test_an_older_version_has_fewer_names() -> None:
     code = "_dropin.load('0.27.1')\nprint(hasattr(torch.ops._C, 'greedy_argmax'))"
     assert run(code) == "False"
