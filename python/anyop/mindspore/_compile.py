@@ -96,7 +96,7 @@ def _with_check(
             finally:
                 has_writes = _current.pop().has_writes
         if is_compiled and (has_writes or _may_be_from_disk()):
-            _refuse_lost_writes(self.get_func_graph_proto(phase, "mind_ir", False))
+            _refuse_lost_writes(self.get_func_graph_proto(phase, "mind_ir", False) or b"")
         return is_compiled
 
     return compile
