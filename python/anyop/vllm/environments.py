@@ -59,6 +59,7 @@ class Environment:
                 lambda line, title=step.title: progress(title, line),  # type: ignore[misc]
                 step.title,
             )
+        shutil.rmtree(self.folder / "source")
         progress("anyop", "")
         copy_anyop(self._site_packages())
         self._try()
