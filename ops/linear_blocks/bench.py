@@ -48,8 +48,32 @@ def in_rows(a: Any, kind: str) -> partial[Any]:
     return partial(anyop.linear_blocks, a.x, a.blocks, None, "q8", kind, out=a.y)
 
 
+def gathered(kind: str, count: int) -> Case:
+    """Rows of a table of tokens. NumPy and torch gather from the decoded one."""
+    blocks = blocks_of(32000, 1024, kind)
+    table = np.asarray(anyop.dequantize_blocks(blocks, kind))
+    y = np.empty((count, 1024), np.float32)
+    return Case(
+        f"{kind} rows of tokens, f32 [{count}] of {list(table.shape)}",
+        {
+            "ids": np.random.default_rng(0).integers(0, len(table), count),
+            "blocks": blocks,
+            "table": table,
+            "y": y,
+        },
+        ours=lambda a: partial(anyop.embedding_blocks, a.ids, a.blocks, kind, "f32", out=a.y),
+        numpy=lambda a: partial(np.take, a.table, a.ids, axis=0, out=a.y, mode="clip"),
+        torch=lambda t, a: t.call(t.F.embedding, a.ids, a.table),
+        moved=y.nbytes + count * blocks.shape[1],
+        tolerance=0,
+        widen=False,
+        note="NumPy and torch: the decoded table",
+    )
+
+
 def cases() -> Iterator[Case]:
     """The others multiply by the decoded weight, in the dtype of x."""
+    yield from (gathered(kind, 512) for kind in ("q4_0", "q6_K"))
     for m, k, n, kind in SIZES:
         blocks = blocks_of(n, k, kind)
         for name, dtype in each_dtype("bf16"):
