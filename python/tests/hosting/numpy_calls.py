@@ -21,6 +21,8 @@ def variables(op: Operator, dtype: str) -> dict[str, str]:
             name, _, dtypes = condition.partition(" in ")
             if dtype in dtypes.split(" | "):
                 found[name] = dtype
+            elif dtypes:  # of a parameter that names a dtype, but not this one
+                found.pop(name, None)
     return found
 
 
