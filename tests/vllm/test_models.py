@@ -100,7 +100,7 @@ def test_smollm2_makes_the_tokens_of_the_example(gguf: Path, tmp_path: Path) -> 
     found = in_vllm.run("smollm2_program.py", str(gguf), str(tmp_path), seconds=SECONDS)
     command = [
         sys.executable, "-m", "examples.smollm2", "--json", "--raw", "--dtype", "bf16",
-        "--tokens", str(found["count"]), found["prompt"],
+        "--tokens", str(found["count"]), "--model", str(gguf), found["prompt"],
     ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     wanted = json.loads(done.stdout.splitlines()[-1])
