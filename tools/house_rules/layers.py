@@ -96,7 +96,9 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "mindspore": ("", "hosting", "mindspore"),
     "vllm": ("", "hosting", "torch", "vllm"),
     "bench": ("", "bench"),
-    "bench.commands": ("", "torch", "bench", "bench.commands"),
+    "vllm._bench": ("", "bench", "vllm", "vllm._bench"),
+    "vllm.bench": ("vllm._bench",),
+    "bench.commands": ("", "torch", "bench", "bench.commands", "vllm.bench"),
     "cli": ("", "hosting", "torch", "jax", "mindspore", "vllm", "bench", "bench.commands", "cli"),
     "__main__": ("cli",),
 }

@@ -9,7 +9,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 import anyop
-from anyop.bench.interpreters import Opponent, opponent
+from anyop.bench.interpreters import opponent
 
 # Pools spin for about a millisecond after work: none meets another's in its round.
 SETTLE_S = 5e-3
@@ -30,12 +30,15 @@ class Elsewhere:
 
     _running: dict[str, Elsewhere] = {}
 
-    def __init__(self, of: Opponent) -> None:
-        self.name = of.name
+    def __init__(
+        self, name: str, program: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> None:
+        """env: all of its environment; without, that of this process."""
+        self.name = name
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            of.program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-            text=True,
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+            text=True, env=env,
         )  # fmt: skip
         self.about: dict[str, str] = self._answer()
         atexit.register(self.stop)
@@ -45,7 +48,7 @@ class Elsewhere:
         """The process of an opponent, started where there is none."""
         running = cls._running.get(name)
         if running is None or running._process.poll() is not None:
-            cls._running[name] = running = cls(opponent(name))
+            cls._running[name] = running = cls(name, opponent(name).program)
         return running
 
     def ask(self, do: str, **request: Any) -> Any:
@@ -91,11 +94,12 @@ class RemoteContender:
 
     def __init__(
         self, name: str, file: Path, function: str, arrays: Mapping[str, Any], copies: int,
-        round_s: float,
+        round_s: float, process: Elsewhere | None = None,
     ) -> None:  # fmt: skip
+        """process: the opponent's own, if it is none of `anyop bench opponents`."""
         self.label = name
         self.seconds: list[float] = []
-        self._process = Elsewhere.of(name)
+        self._process = process or Elsewhere.of(name)
         self._process.ask("threads", count=anyop.get_num_threads())
         with tempfile.TemporaryDirectory() as folder:
             stored, result = Path(folder) / "arrays.npz", Path(folder) / "result.npy"

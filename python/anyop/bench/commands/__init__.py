@@ -4,6 +4,7 @@
 import click
 
 from anyop.bench.commands import calls, graph, hosts, model, opponents, ops
+from anyop.vllm import bench as vllm
 
 
 @click.group("bench")
@@ -13,6 +14,6 @@ def command() -> None:
 
 for _command in (
     calls.calls, ops.ops, ops.compare, ops.plot_command, model.model, graph.graph,
-    hosts.hosts, opponents.opponents,
+    hosts.hosts, vllm.command, opponents.opponents,
 ):  # fmt: skip
     command.add_command(_command)
