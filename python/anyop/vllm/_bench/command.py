@@ -35,13 +35,27 @@ class Sides:
     def __init__(self, ours: Path, theirs: Path) -> None:
         self.pythons = {OURS: ours, THEIRS: theirs}
 
-    def start(self, name: str, side: Path, is_ours: bool, **settings: str) -> Elsewhere:
-        """A process with the Side of a file. Nothing leads theirs into our packages."""
+    def start(self, name: str, side: Path, is_ours: bool, cores: Sequence[int] = ()) -> Elsewhere:
+        """A process with the Side of a file. Nothing leads theirs into our packages.
+
+        cores: the only ones it has. vLLM binds threads in workers that it starts; in its own
+        process it leaves them, so theirs gets here what it gives a worker.
+        """
+        settings: dict[str, str] = {}
+        if cores:
+            settings["OMP_NUM_THREADS"] = str(len(cores))
+            if not is_ours:
+                settings["GOMP_CPU_AFFINITY"] = " ".join(map(str, cores))
         python = self.pythons[OURS if is_ours else THEIRS]
         inherited = dict(os.environ) if is_ours else environments.without_paths()
         switch = {"ANYOP_VLLM": "auto" if is_ours else "off"}
         program = [str(python), str(interpreters.SIDES / "server.py"), str(side)]
-        return Elsewhere(name, program, {**inherited, **SETTINGS, **switch, **settings})
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cores or allowed)
+        try:  # a child has its parent's cores
+            return Elsewhere(name, program, {**inherited, **SETTINGS, **switch, **settings})
+        finally:
+            os.sched_setaffinity(0, allowed)
 
 
 def _listed(context: click.Context, option: click.Parameter, value: str) -> list[int]:

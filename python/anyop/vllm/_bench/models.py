@@ -117,8 +117,7 @@ def _model(
 def _started(sides: Starts, plan: Plan, kind: str, folder: Path) -> tuple[Elsewhere, list[int]]:
     """An engine that has answered once, and the first tokens of its answers."""
     cores = sorted(os.sched_getaffinity(0))[: plan.threads]
-    bound = {"VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores))}
-    process = sides.start(kind, FILE, is_ours=kind != THEIRS, **bound)
+    process = sides.start(kind, FILE, is_ours=kind != THEIRS, cores=cores)
     try:
         length = PROMPT + plan.tokens + 1
         process.call(

@@ -28,7 +28,9 @@ LEAST_ROUNDS = 3
 class Starts(Protocol):
     """What starts a process in one of both environments."""
 
-    def start(self, name: str, side: Path, is_ours: bool, **settings: str) -> Elsewhere: ...
+    def start(
+        self, name: str, side: Path, is_ours: bool, cores: Sequence[int] = ()
+    ) -> Elsewhere: ...
 
 
 class Call(NamedTuple):
