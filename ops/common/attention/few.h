@@ -85,12 +85,9 @@ class Ahead {
   // Rows that lie together become one piece.
   void AddPieces(const Tensor& x, const std::int64_t* offset, std::uint64_t exists) {
     const std::int64_t width = x.dim(-1) * row_heads_;
-    const bool by_rows = x.stride(-3) >= x.stride(-2);
-    const int first = count_, rows = kTile * int(heads_);
-    for (int i = 0; i < rows; ++i) {
-      const int lane = by_rows ? i / int(heads_) : i % kTile;
-      const std::int64_t head = first_head_ + (by_rows ? i % int(heads_) : i / kTile);
-      if (!(exists >> lane & 1)) continue;
+    const int first = count_;
+    const auto add = [&](int lane, std::int64_t head) {
+      if (!(exists >> lane & 1)) return;
       const C* row = x.base<const C>() + offset[lane] + head * x.stride(-2);
       const Piece piece{reinterpret_cast<const char*>(row),
                         reinterpret_cast<const char*>(row + width)};
@@ -98,6 +95,16 @@ class Ahead {
         piece_[count_ - 1].end = piece.end;
       } else {
         piece_[count_++] = piece;
+      }
+    };
+    const std::int64_t end = first_head_ + heads_;
+    if (x.stride(-3) >= x.stride(-2)) {
+      for (int lane = 0; lane < kTile; ++lane) {
+        for (std::int64_t head = first_head_; head < end; ++head) add(lane, head);
+      }
+    } else {
+      for (std::int64_t head = first_head_; head < end; ++head) {
+        for (int lane = 0; lane < kTile; ++lane) add(lane, head);
       }
     }
   }

@@ -110,9 +110,9 @@ class DotRows : public FewQueries<DotRows<C>, C> {
   [[gnu::always_inline]] static __m512 FourDots(const C* const (&k)[4], const BF16* q,
                                                 std::int64_t q_row, std::int64_t dk, Int<kN>,
                                                 Used&& used) {
-    F32 sum[4][4];  // [row][key]
+    F32 sum[kN][4];  // [row][key]
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
+    for (int r = 0; r < kN; ++r) {
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) sum[r][i] = Zero();
     }
@@ -134,24 +134,9 @@ class DotRows : public FewQueries<DotRows<C>, C> {
     std::int64_t e = 0;
     for (; e + kWordBlock <= dk; e += kWordBlock) step(e, kAll);
     if (e < dk) step(e, int(dk - e));
-    return SumAll(sum);
+    return SumFours(sum).v;
   }
 
-  // The sums over the lanes of sum[row][key], as [row][key].
-  [[gnu::always_inline]] static __m512 SumAll(const F32 (&sum)[4][4]) {
-    __m512 row[4];
-#pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-      const __m512 a = sum[r][0].v, b = sum[r][1].v, c = sum[r][2].v, d = sum[r][3].v;
-      const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-      const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-      row[r] = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-    }
-    const auto halve = [](__m512 a, __m512 b) __attribute__((always_inline)) {
-      return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-    };
-    return halve(halve(row[0], row[1]), halve(row[2], row[3]));
-  }
   [[gnu::always_inline]] static __m256i Words(F32 x) {
     return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v));
   }

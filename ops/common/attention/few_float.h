@@ -62,7 +62,7 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
     for (int t = begin; t < end; t += 4) {
       const C* k[4];
       for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::min(t + i, end - 1)];
-      F32 sum[4][kN];
+      F32 sum[kN][4];
 #pragma GCC unroll 2
       for (int first_key = 0; first_key < 4; first_key += kKeys) {
         const C* const* some = k + first_key;
@@ -83,12 +83,12 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
           }
         });
 #pragma GCC unroll 4
-        for (int i = 0; i < kKeys; ++i) std::copy_n(part[i], kN, sum[first_key + i]);
-      }
+        for (int i = 0; i < kKeys; ++i) {
 #pragma GCC unroll 4
-      for (int r = 0; r < kN; ++r) {
-        SumFour(sum[0][r], sum[1][r], sum[2][r], sum[3][r], scores_ + (first + r) * kScoreRow + t);
+          for (int r = 0; r < kN; ++r) sum[r][first_key + i] = part[i][r];
+        }
       }
+      StoreSums(sum, scores_ + first * kScoreRow + t, kScoreRow);
     }
   }
 

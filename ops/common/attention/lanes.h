@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vector operations that attention needs beyond simd.h: tanh, sums of many vectors.
 #pragma once
+#include <cstdint>
+
 #include "anyop/simd/bytes.h"
 
 namespace anyop::ops {
@@ -52,6 +54,43 @@ ANYOP_LANE_FN void SumFour(F32 a, F32 b, F32 c, F32 d, float* out) {
   SumEach(v, out);
 }
 #endif
+
+#if defined(__AVX512DQ__)
+// The sums over the lanes of sum[row][i], as [row][i] and zeros. A sum has the same order of
+// additions whatever the number of rows.
+template <int kRows>
+ANYOP_LANE_FN F32 SumFours(const F32 (&sum)[kRows][4]) {
+  __m512 row[4] = {};
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const __m512 a = sum[r][0].v, b = sum[r][1].v, c = sum[r][2].v, d = sum[r][3].v;
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    row[r] = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+  }
+  const auto halve = [](__m512 a, __m512 b) __attribute__((always_inline)) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  };
+  return {halve(halve(row[0], row[1]), halve(row[2], row[3]))};
+}
+#endif
+
+// out[row * stride + i] = the sum of the lanes of sum[row][i].
+template <int kRows>
+ANYOP_LANE_FN void StoreSums(const F32 (&sum)[kRows][4], float* out, std::int64_t stride) {
+#if defined(__AVX512DQ__)
+  const __m512 all = SumFours(sum).v;
+  _mm_storeu_ps(out, _mm512_castps512_ps128(all));
+  if constexpr (kRows > 1) _mm_storeu_ps(out + stride, _mm512_extractf32x4_ps(all, 1));
+  if constexpr (kRows > 2) _mm_storeu_ps(out + 2 * stride, _mm512_extractf32x4_ps(all, 2));
+  if constexpr (kRows > 3) _mm_storeu_ps(out + 3 * stride, _mm512_extractf32x4_ps(all, 3));
+#else
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    SumFour(sum[r][0], sum[r][1], sum[r][2], sum[r][3], out + r * stride);
+  }
+#endif
+}
 
 #undef ANYOP_LANE_FN
 
