@@ -15,83 +15,135 @@
 //   const SumsWorkspace<std::int64_t> parts(ThreadsOf(ctx), x.dim(-1));  in a kernel
 //   float* sums = Placed(ctx, parts)[parts.sums];
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
 #include <stdexcept>
+#include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "anyop/op.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// A size as text of the signature language.
+// A size as text of the signature language. It refers to the sizes that it is made of, and is
+// written once, as a whole: compilers take long for each character that is copied.
 class SizeText {
  public:
   // A name, or a function of one name: "d", "rows(x)".
-  constexpr SizeText(const char* name) {
-    Append(name);
-    if (text().find_first_of(" +-*/,") != std::string_view::npos) throw "no name";
+  constexpr SizeText(const char* name) : SizeText({Piece{name}}) {
+    if (std::string_view(name).find_first_of(" +-*/,") != std::string_view::npos) throw "no name";
   }
-  constexpr SizeText(std::int64_t number) : number_(number) {
-    for (std::int64_t n = number; n || text_.empty(); n /= 10) {
-      text_.insert(text_.begin(), char('0' + n % 10));
-    }
+  constexpr SizeText(std::int64_t number) : SizeText({}) {
+    number_ = node_->number = number;
+    for (std::int64_t n = number; n || !node_->size; n /= 10) ++node_->size;
   }
+  constexpr SizeText(const SizeText& other)
+      : node_(other.node_), number_(other.number_), is_sum_(other.is_sum_) {
+    ++node_->uses;
+  }
+  constexpr SizeText& operator=(SizeText other) {
+    std::swap(node_, other.node_);
+    number_ = other.number_, is_sum_ = other.is_sum_;
+    return *this;
+  }
+  constexpr ~SizeText() { Release(node_); }
 
-  constexpr std::string_view text() const { return {text_.data(), text_.size()}; }
+  constexpr std::size_t size() const { return node_->size; }
+  constexpr void Write(char* to) const { Write(*node_, to); }
+  std::string text() const {
+    std::string text(size(), ' ');
+    Write(text.data());
+    return text;
+  }
 
   friend constexpr SizeText operator+(const SizeText& a, const SizeText& b) {
     if (a.number_ == 0) return b;
     if (b.number_ == 0) return a;
-    return Join({a.text(), " + ", b.text()}, true);
+    return Sum({a, " + ", b});
   }
   friend constexpr SizeText operator-(const SizeText& a, const SizeText& b) {
-    return Join({a.text(), " - ", b.Open(), b.text(), b.Close()}, true);
+    return Sum({a, " - ", b.Open(), b, b.Close()});
   }
   friend constexpr SizeText operator*(const SizeText& a, const SizeText& b) {
     if (a.number_ == 1) return b;
     if (b.number_ == 1) return a;
     if (a.number_ >= 0 && b.number_ >= 0) return a.number_ * b.number_;
-    return Join({a.Open(), a.text(), a.Close(), "*", b.Open(), b.text(), b.Close()});
+    return SizeText({a.Open(), a, a.Close(), "*", b.Open(), b, b.Close()});
   }
   friend constexpr SizeText operator/(const SizeText& a, const SizeText& b) {
-    return Join({"(", a.Open(), a.text(), a.Close(), "/", b.Open(), b.text(), b.Close(), ")"});
+    return SizeText({"(", a.Open(), a, a.Close(), "/", b.Open(), b, b.Close(), ")"});
   }
   friend constexpr SizeText CeilDiv(const SizeText& a, const SizeText& b) {
-    return Join({"ceil_div(", a.text(), ", ", b.text(), ")"});
+    return SizeText({"ceil_div(", a, ", ", b, ")"});
   }
   friend constexpr SizeText Min(const SizeText& a, const SizeText& b) {
-    return Join({"min(", a.text(), ", ", b.text(), ")"});
+    return SizeText({"min(", a, ", ", b, ")"});
   }
   friend constexpr SizeText Max(const SizeText& a, const SizeText& b) {
-    return Join({"max(", a.text(), ", ", b.text(), ")"});
+    return SizeText({"max(", a, ", ", b, ")"});
   }
 
  private:
-  constexpr SizeText() = default;
-  static constexpr SizeText Join(std::initializer_list<std::string_view> parts,
-                                 bool is_sum = false) {
-    SizeText joined;
-    std::size_t size = 0;
-    for (const std::string_view part : parts) size += part.size();
-    joined.text_.reserve(size);
-    for (const std::string_view part : parts) joined.Append(part);
-    joined.is_sum_ = is_sum;
-    return joined;
+  struct Node;
+  // A text, or a size.
+  struct Piece {
+    constexpr Piece() = default;
+    constexpr Piece(const char* literal) : text(literal) {}
+    constexpr Piece(const SizeText& size) : node(size.node_) {}
+    std::string_view text;
+    Node* node = nullptr;
+  };
+  struct Node {
+    Piece pieces[9];
+    std::size_t count = 0, size = 0;
+    std::int64_t number = 0;  // of what has no pieces
+    int uses = 1;
+  };
+
+  constexpr SizeText(std::initializer_list<Piece> pieces) : node_(new Node) {
+    for (const Piece& piece : pieces) {
+      if (piece.node) ++piece.node->uses;
+      node_->pieces[node_->count++] = piece;
+      node_->size += piece.node ? piece.node->size : piece.text.size();
+    }
   }
-  constexpr void Append(std::string_view part) {
-    text_.insert(text_.end(), part.begin(), part.end());
+  static constexpr SizeText Sum(std::initializer_list<Piece> pieces) {
+    SizeText sum(pieces);
+    sum.is_sum_ = true;
+    return sum;
+  }
+  static constexpr void Release(Node* node) {
+    if (--node->uses) return;
+    for (std::size_t i = 0; i < node->count; ++i) {
+      if (node->pieces[i].node) Release(node->pieces[i].node);
+    }
+    delete node;
+  }
+  static constexpr char* Write(const Node& node, char* to) {
+    if (!node.count) {
+      std::int64_t n = node.number;
+      for (char* digit = to + node.size; digit != to; n /= 10) *--digit = char('0' + n % 10);
+      return to + node.size;
+    }
+    for (std::size_t i = 0; i < node.count; ++i) {
+      const Piece& piece = node.pieces[i];
+      if (piece.node) {
+        to = Write(*piece.node, to);
+      } else {
+        for (const char c : piece.text) *to++ = c;
+      }
+    }
+    return to;
   }
   // Around a sum within a product.
-  constexpr std::string_view Open() const { return is_sum_ ? "(" : ""; }
-  constexpr std::string_view Close() const { return is_sum_ ? ")" : ""; }
+  constexpr const char* Open() const { return is_sum_ ? "(" : ""; }
+  constexpr const char* Close() const { return is_sum_ ? ")" : ""; }
 
-  std::vector<char> text_;
+  Node* node_;
   std::int64_t number_ = -1;  // -1: not a number alone
   bool is_sum_ = false;
 };
@@ -177,22 +229,11 @@ class Placed {
 // The number that expressions call `threads`.
 inline std::int64_t ThreadsOf(const Context& ctx) { return ctx.threads > 1 ? ctx.threads : 1; }
 
-// The text that a function returns, for `.workspace`. It is made once, as compilers take long for
-// it, in an array that is then cut.
-struct LongText {
-  std::size_t count = 0;
-  char text[4096] = {};
-};
+// The text that a function returns, for `.workspace`.
 template <auto kSize>
 inline constexpr auto kTextOf = [] {
-  constexpr LongText kAll = [] {
-    LongText all;
-    const SizeText size = kSize();
-    for (const char c : size.text()) all.text[all.count++] = c;
-    return all;
-  }();
-  std::array<char, kAll.count + 1> text{};
-  std::copy_n(kAll.text, kAll.count, text.begin());
+  std::array<char, kSize().size() + 1> text{};
+  kSize().Write(text.data());
   return text;
 }();
 template <auto kSize>

@@ -125,12 +125,20 @@ template <>
   }
 }
 
+// Vectors of rows whose code stands side by side. Without instructions for products of bytes their
+// code is long, and none of it waits.
+#if defined(__AVX2__) || defined(__aarch64__)
+inline constexpr int kVectorsAtOnce = kGroupRows / kLanes;
+#else
+inline constexpr int kVectorsAtOnce = 1;
+#endif
+
 // sum[i][v] += the products of a block of 32; d and m of kGroupRows rows (m: where F has them).
 template <class F, int kR, class D>
 [[gnu::always_inline]] inline void AddBlock(const char* low, const char* high, const D* d,
                                             const D* m, const QuantizedBlock* x,
                                             F32 (&sum)[kR][kGroupRows / kLanes]) {
-#pragma GCC unroll 4
+#pragma GCC unroll kVectorsAtOnce
   for (int v = 0; v < kGroupRows / kLanes; ++v) {
     I32 q[8];
     LoadQuants<F>(low + v * 4 * kLanes, high + v * 4 * kLanes, q);
@@ -161,7 +169,7 @@ template <class F, int kR>
     if constexpr (F::kBits > 4) high = w + F::kHigh * kGroupRows + p * 64 * (F::kBits - 4);
     if constexpr (F::kBits == 6) {
       const auto* d = reinterpret_cast<const F16*>(w + 208 * kGroupRows);
-#pragma GCC unroll 4
+#pragma GCC unroll kVectorsAtOnce
       for (int v = 0; v < kGroupRows / kLanes; ++v) {
         I32 q[8];
         LoadQuants<F>(low + v * 4 * kLanes, high + v * 4 * kLanes, q);
