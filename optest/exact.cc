@@ -4,11 +4,13 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 
 #include "anyop/op.h"
 #include "optest/frame.h"
 #include "optest/services.h"
+#include "runtime/registry.h"
 
 namespace anyop::optest {
 namespace {
@@ -78,7 +80,9 @@ class CompositionRun {
   }
 
   Results Run() {
-    for (const Statement& s : composition_->statements) RunStatement(s);
+    for (const Statement& s : composition_->statements) {
+      s.view.kind == StatementView::kNone ? RunStatement(s) : AddView(s);
+    }
     const auto& params = op_.contract->forms[0].params;
     for (std::size_t i = 0; i < params.size(); ++i) {
       if (!params[i].is_mut) continue;
@@ -93,6 +97,11 @@ class CompositionRun {
   // What the names of a composition hold, by index.
   struct Values {
     std::vector<Argument> arguments, locals, results;
+  };
+  // An intermediate that is a view: which elements of what has the memory.
+  struct Viewed {
+    StatementArgument root;
+    std::vector<std::int64_t> shape, at;
   };
   const Values& Source() const { return is_wide_ ? wide_ : narrow_; }
 
@@ -118,6 +127,7 @@ class CompositionRun {
       const Array& value = exact.find(op.contract->forms[0].results[r].name)->second;
       const Array rounded = RoundedTo(checked.results[r].dtype, value);
       const auto index = std::size_t(target.index);
+      if (!target.is_result) views_.erase(target.index);
       (target.is_result ? narrow_.results : narrow_.locals)[index] = rounded;
       (target.is_result ? wide_.results : wide_.locals)[index] = value;
       if (!target.is_result) continue;
@@ -125,25 +135,110 @@ class CompositionRun {
     }
   }
 
-  // What a statement wrote to the composition's own `mut` parameters.
+  template <class V>
+  static auto* Memory(const StatementArgument& a, V& values) {
+    const std::size_t i = std::size_t(a.index);
+    return &(a.kind == StatementArgument::kParameter ? values.arguments[i]
+             : a.kind == StatementArgument::kResult  ? values.results[i]
+                                                     : values.locals[i]);
+  }
+
+  // A view is looked at when it is used: statements in between may write its memory.
+  void AddView(const Statement& statement) {
+    const StatementView& view = statement.view;
+    const int local = statement.results[0].index;
+    const auto base =
+        view.base.kind == StatementArgument::kLocal ? views_.find(view.base.index) : views_.end();
+    Viewed made{view.base, {}, {}};
+    if (base != views_.end()) {
+      made = base->second;
+    } else if (const auto* array = std::get_if<Array>(Memory(view.base, narrow_))) {
+      made.shape = array->shape();
+      made.at.resize(std::size_t(array->size()));
+      std::iota(made.at.begin(), made.at.end(), 0);
+    } else {
+      views_.erase(local);
+      return;  // of an absent argument
+    }
+    std::vector<std::int64_t> sizes;
+    for (const Expression& e : view.sizes) sizes.push_back(std::get<std::int64_t>(NumberOf(e)));
+    if (view.kind == StatementView::kReshape) {
+      made.shape = sizes;
+    } else if (view.kind == StatementView::kSlice) {
+      Pick(
+          &made,
+          [&](std::vector<std::int64_t>& shape) {
+            shape[std::size_t(view.a)] = sizes[1] - sizes[0];
+          },
+          [&](std::vector<std::int64_t>& index) { index[std::size_t(view.a)] += sizes[0]; });
+    } else {
+      const auto turn = [&](std::vector<std::int64_t>& x) {
+        std::swap(x[std::size_t(view.a)], x[std::size_t(view.b)]);
+      };
+      Pick(&made, turn, turn);
+    }
+    views_.insert_or_assign(local, std::move(made));
+  }
+
+  // Changes the shape; `to_old` makes of the index of an element the one that it had.
+  template <class ToNew, class ToOld>
+  static void Pick(Viewed* view, ToNew to_new, ToOld to_old) {
+    const std::vector<std::int64_t> old = view->shape, at = view->at;
+    to_new(view->shape);
+    view->at.clear();
+    std::int64_t n = 1;
+    for (const std::int64_t size : view->shape) n *= size;
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::vector<std::int64_t> index(old.size());
+      std::int64_t rest = i, place = 0;
+      for (std::size_t d = old.size(); d-- > 0; rest /= view->shape[d]) {
+        index[d] = rest % view->shape[d];
+      }
+      to_old(index);
+      for (std::size_t d = 0; d < old.size(); ++d) place = place * old[d] + index[d];
+      view->at.push_back(at[std::size_t(place)]);
+    }
+  }
+
+  // What a statement wrote.
   void TakeMut(const Operator& op, const Statement& statement, const Results& exact) {
     for (std::size_t k = 0; k < statement.arguments.size(); ++k) {
       const StatementArgument& a = statement.arguments[k];
       const int i = a.keyword.empty() ? int(k) : op.contract->param(a.keyword);
       const Param& p = op.contract->forms[0].params[std::size_t(i)];
       const auto written = exact.find(p.name);
-      if (!p.is_mut || a.kind != StatementArgument::kParameter || written == exact.end()) continue;
-      auto* array = std::get_if<Array>(&narrow_.arguments[std::size_t(a.index)]);
-      if (!array) continue;
-      *array = RoundedTo(array->dtype(), written->second);
-      wide_.arguments[std::size_t(a.index)] = written->second;
-      exact_.insert_or_assign(std::string(op_.contract->forms[0].params[std::size_t(a.index)].name),
-                              written->second);
+      if (p.is_mut && written != exact.end()) Write(a, written->second);
     }
+  }
+  void Write(const StatementArgument& a, const Array& written) {
+    const auto view = a.kind == StatementArgument::kLocal ? views_.find(a.index) : views_.end();
+    const StatementArgument& root = view == views_.end() ? a : view->second.root;
+    auto* narrow = std::get_if<Array>(Memory(root, narrow_));
+    auto* wide = std::get_if<Array>(Memory(root, wide_));
+    if (!narrow || !wide) return;
+    *wide = ToF64(*wide);
+    for (std::int64_t i = 0; i < written.size(); ++i) {
+      const std::int64_t at = view == views_.end() ? i : view->second.at[std::size_t(i)];
+      if (!IsFloat(written.dtype())) {
+        wide->SetInt(at, written.GetInt(i));
+        narrow->SetInt(at, written.GetInt(i));
+        continue;
+      }
+      wide->Set(at, written.Get(i));
+      narrow->Set(at, written.Get(i));
+    }
+    const Form& form = op_.contract->forms[0];
+    const std::size_t i = std::size_t(root.index);
+    if (root.kind == StatementArgument::kLocal) return;
+    exact_.insert_or_assign(
+        std::string(root.kind == StatementArgument::kParameter ? form.params[i].name
+                                                               : form.results[i].name),
+        *wide);
   }
 
   std::string FullName(const std::string& name) const {
-    return name.find('.') == std::string::npos ? op_.library + "." + name : name;
+    const std::string own = op_.library + "." + name;
+    return name.find('.') == std::string::npos && FindRegistered(own) ? own : name;
   }
 
   Argument Value(const StatementArgument& a, const Values& values) const {
@@ -156,7 +251,7 @@ class CompositionRun {
       case StatementArgument::kResult:
         return values.results[i];
       case StatementArgument::kLocal:
-        return values.locals[i];
+        return Local(a.index, values);
       case StatementArgument::kDType:
         return DType(a.index);
       case StatementArgument::kDTypeVar:
@@ -168,8 +263,22 @@ class CompositionRun {
       case StatementArgument::kExpression:
         break;
     }
+    return NumberOf(a.expression);
+  }
+  Argument Local(int local, const Values& values) const {
+    const auto view = views_.find(local);
+    if (view == views_.end()) return values.locals[std::size_t(local)];
+    const auto& root = std::get<Array>(*Memory(view->second.root, values));
+    Array seen(root.dtype(), view->second.shape);
+    for (std::int64_t i = 0; i < seen.size(); ++i) {
+      const std::int64_t at = view->second.at[std::size_t(i)];
+      IsFloat(root.dtype()) ? seen.Set(i, root.Get(at)) : seen.SetInt(i, root.GetInt(at));
+    }
+    return seen;
+  }
+  Argument NumberOf(const Expression& expression) const {
     Frame frame(op_, narrow_.arguments);
-    const int node = a.expression.node[std::size_t(call_.form)];
+    const int node = expression.node[std::size_t(call_.form)];
     const Number n = Evaluate(*op_.contract, call_.form, node, call_.bindings, frame.values());
     if (!n.known) return {};
     return n.is_float ? Argument(n.f) : Argument(n.i);
@@ -180,6 +289,7 @@ class CompositionRun {
   bool is_wide_;
   const Composition* composition_;
   Values narrow_, wide_;
+  std::map<int, Viewed> views_;  // by intermediate
   Results exact_;
 };
 

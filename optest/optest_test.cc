@@ -48,6 +48,19 @@ bool Contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
+// The operator has neither a kernel nor a reference: the runtime's composition is compared with
+// optest's own.
+TEST(Compositions, ViewsAreSeenAndWrittenThrough) {
+  LoadBroken();
+  CheckAll({.op = "broken.views", .tolerance = Elementwise(2)});
+  Call call("broken.views");
+  call.Set("x", Array(DType::kF32, {2, 4}, {1, 2, 0, 0, 3, 4, 0, 0}));
+  call.Set("into", Array(DType::kF32, {2, 4}, {9, 9, 1, 1, 9, 9, 1, 1}));
+  const Array y(DType::kF64, {2, 2}, {4, 16, 9, 25});
+  EXPECT_EQ(call.Exact().at("y"), y);
+  EXPECT_EQ(call.Run().at("into"), Array(DType::kF32, {2, 4}, {9, 9, 2, 3, 9, 9, 4, 5}));
+}
+
 TEST(Optest, PassesARightOperator) {
   LoadBroken();
   CheckAll(TestOf("broken.good"));

@@ -112,9 +112,8 @@ PyObject* ParseExpression(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (field == "when") {
       CompileConditions(*contract, text);
     } else if (field == "means" || field == "prepack") {
-      ParseCompositions(
-          *contract, text,
-          field == "means" ? StatementConditions::kRefused : StatementConditions::kTaken);
+      ParseCompositions(*contract, text,
+                        field == "means" ? CompositionField::kMeans : CompositionField::kPrepack);
     } else {
       const bool has_threads = field == "workspace";
       CompileExpression(*contract, text, has_threads ? ThreadsName::kKnown : ThreadsName::kUnknown);

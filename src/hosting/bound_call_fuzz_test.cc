@@ -27,7 +27,7 @@ const std::vector<std::string>& Texts() {
 
 bool SaysWho(const std::string& error) {
   return error.starts_with("there is no operator '") ||
-         error.starts_with("a tensor of the graph would be ") ||
+         error.starts_with("a tensor would be ") ||
          error.find(" is no saved graph: ") != error.npos || error.find(": ") != error.npos;
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 class CompositionParser {
  public:
-  CompositionParser(Contract& contract, std::string_view text, StatementConditions conditions)
-      : contract_(contract), text_(text), conditions_(conditions) {}
+  CompositionParser(Contract& contract, std::string_view text, CompositionField field)
+      : contract_(contract), text_(text), field_(field) {}
 
   Composition Parse() {
     composition_.text = std::string(text_);
@@ -27,9 +27,9 @@ class CompositionParser {
   }
 
  private:
-  [[noreturn]] void FailHere(const char* what) {
-    Fail(ANYOP_INVALID_ARGUMENT,
-         "a composition of " + contract_.name + ", " + PointAt(text_, SignatureError{what, at_}));
+  [[noreturn]] void FailHere(const std::string& what) {
+    Fail(ANYOP_INVALID_ARGUMENT, "a composition of " + contract_.name + ", " +
+                                     PointAt(text_, SignatureError{what.c_str(), at_}));
   }
   void SkipSpace() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -56,29 +56,91 @@ class CompositionParser {
   }
 
   void ParseStatement() {
+    SkipSpace();
+    const std::size_t begin = at_;
     Statement s;
     std::vector<std::string_view> names{Identifier("expected a result or an operator")};
     SkipSpace();
     if (at_ < text_.size() && text_[at_] != '(') {
       while (Take(',')) names.push_back(Identifier("expected a result"));
-      if (!Take('=')) FailHere("expected '='");
+      Need('=');
       s.op = Identifier("expected an operator");
     } else {
       s.op = names[0];
       names.clear();
     }
-    if (!Take('(')) FailHere("expected '('");
-    if (!Take(')')) {
+    Need('(');
+    if ((s.view.kind = ViewKind(s.op)) != StatementView::kNone) {
+      ParseView(&s.view);
+    } else if (!Take(')')) {
       do {
         s.arguments.push_back(ParseArgument());
       } while (Take(','));
-      if (!Take(')')) FailHere("expected ')'");
+      Need(')');
     }
-    if (conditions_ == StatementConditions::kTaken && TakeIf()) {
+    s.text = std::string(text_.substr(begin, at_ - begin));
+    if (field_ == CompositionField::kPrepack && TakeIf()) {
       s.conditions = CompileConditions(contract_, ConditionText());
     }
     for (std::string_view n : names) s.results.push_back(AddResult(n));
+    if (s.view.kind != StatementView::kNone) CheckViewResults(s);
     composition_.statements.push_back(std::move(s));
+  }
+
+  static StatementView::Kind ViewKind(std::string_view op) {
+    if (op == "slice") return StatementView::kSlice;
+    if (op == "reshape") return StatementView::kReshape;
+    return op == "transpose" ? StatementView::kTranspose : StatementView::kNone;
+  }
+
+  // What stands behind "slice(", "reshape(" or "transpose(".
+  void ParseView(StatementView* view) {
+    if (field_ == CompositionField::kPrepack) FailHere("views are statements of .means alone");
+    view->base = ParseArgument();
+    if (!IsTensorName(view->base)) FailHere("a view is of a tensor that has a name");
+    Need(',');
+    if (view->kind == StatementView::kReshape) {
+      Need('[');
+      if (!Take(']')) {
+        do view->sizes.push_back(CompileExpression(contract_, ArgumentText()));
+        while (Take(','));
+        Need(']');
+      }
+      if (view->sizes.size() > std::size_t(kMaxRank)) FailHere("a tensor has at most 8 dimensions");
+    } else {
+      view->a = ParseDimension();
+      Need(',');
+      if (view->kind == StatementView::kTranspose) {
+        view->b = ParseDimension();
+      } else {
+        view->sizes.push_back(CompileExpression(contract_, ArgumentText()));
+        Need(',');
+        view->sizes.push_back(CompileExpression(contract_, ArgumentText()));
+      }
+    }
+    Need(')');
+  }
+  bool IsTensorName(const StatementArgument& a) const {
+    if (a.kind == StatementArgument::kParameter) {
+      return contract_.forms[0].params[std::size_t(a.index)].kind == ParamKind::kTensor;
+    }
+    return a.kind == StatementArgument::kResult || a.kind == StatementArgument::kLocal;
+  }
+  int ParseDimension() {
+    const std::string_view text = ArgumentText();
+    if (text.size() != 1 || text[0] < '0' || text[0] >= '0' + kMaxRank) {
+      FailHere("expected a dimension, from 0 to 7");
+    }
+    return text[0] - '0';
+  }
+  void CheckViewResults(const Statement& s) {
+    if (s.results.size() != 1) FailHere("a view has one result");
+    if (s.results[0].is_result) {
+      FailHere("a result of the operator has memory of its own, so a call must make it");
+    }
+  }
+  void Need(char c) {
+    if (!Take(c)) FailHere(std::string("expected '") + c + "'");
   }
 
   bool TakeIf() {
@@ -120,7 +182,7 @@ class CompositionParser {
       if (c == '\'') in_word = !in_word;
       if (in_word) continue;
       if (c == '(' || c == '[') ++depth;
-      if (depth == 0 && (c == ')' || c == ',')) break;
+      if (depth == 0 && (c == ')' || c == ']' || c == ',')) break;
       if (c == ')' || c == ']') --depth;
     }
     std::string_view text = text_.substr(begin, at_ - begin);
@@ -195,7 +257,7 @@ class CompositionParser {
 
   Contract& contract_;
   std::string_view text_;
-  StatementConditions conditions_;
+  CompositionField field_;
   std::size_t at_ = 0;
   Composition composition_;
   unsigned defined_results_ = 0;
@@ -204,13 +266,13 @@ class CompositionParser {
 }  // namespace
 
 std::vector<Composition> ParseCompositions(Contract& contract, std::string_view text,
-                                           StatementConditions conditions) {
+                                           CompositionField field) {
   std::vector<Composition> all;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     if (line.find_first_not_of(" \t") != line.npos) {
-      all.push_back(CompositionParser(contract, line, conditions).Parse());
+      all.push_back(CompositionParser(contract, line, field).Parse());
     }
     begin = end + 1;
   }

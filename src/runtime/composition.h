@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// .means and .prepack as data: statements `[results =] op(arguments)`, in .prepack with `if` and
-// conditions behind them.
+// .means and .prepack as data: statements `[results =] op(arguments)`, in .means also views
+// `name = slice(tensor, dimension, begin, end)`, `reshape(tensor, [sizes])` and
+// `transpose(tensor, dimension, dimension)`, in .prepack with `if` and conditions behind them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -38,8 +39,19 @@ struct StatementResult {
   int index = -1;
 };
 
+// A statement that makes no call: its result is the memory of `base` with other sizes and strides.
+struct StatementView {
+  enum Kind : std::uint8_t { kNone, kSlice, kReshape, kTranspose } kind = kNone;
+  StatementArgument base;  // a parameter, a result or an intermediate
+  int a = 0, b = 0;        // kSlice: dimension a; kTranspose: dimensions a and b
+  // kSlice: begin and end; kReshape: the shape
+  std::vector<Expression> sizes;
+};
+
 struct Statement {
-  std::string op;  // as written: "add", "my_ops.scale"
+  std::string text;    // as written
+  std::string op;      // "add", "my_ops.scale", "slice"
+  StatementView view;  // else a call
   std::vector<StatementArgument> arguments;
   std::vector<StatementResult> results;
   std::vector<Expression> conditions;  // it is left out unless all are true
@@ -51,12 +63,12 @@ struct Composition {
   std::vector<std::string> locals;
 };
 
-// Whether statements may have conditions: graphs find .means as a pattern, which has none.
-enum class StatementConditions : bool { kRefused, kTaken };
+// Only statements of .prepack may have conditions, as graphs find .means as a pattern, which has
+// none; only those of .means may be views, as .prepack makes calls of a graph.
+enum class CompositionField : bool { kMeans, kPrepack };
 
 // One composition a line. Throws Error (InvalidArgument) that points into the text.
-std::vector<Composition> ParseCompositions(
-    Contract& contract, std::string_view text,
-    StatementConditions conditions = StatementConditions::kRefused);
+std::vector<Composition> ParseCompositions(Contract& contract, std::string_view text,
+                                           CompositionField field = CompositionField::kMeans);
 
 }  // namespace anyop

@@ -169,7 +169,7 @@ class OperatorReader {
     if (*d.prepack) {  // in a contract of its own: what it uses is no part of a plan's key
       const auto own = ParseContract(d.signature);
       Naming(".prepack",
-             [&] { return ParseCompositions(*own, d.prepack, StatementConditions::kTaken); });
+             [&] { return ParseCompositions(*own, d.prepack, CompositionField::kPrepack); });
     }
     for (OperatorKernel& k : op_->kernels) {
       const std::string of = " of kernel " + k.name;

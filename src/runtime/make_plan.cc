@@ -212,8 +212,9 @@ class Planner {
     }
     const PolicyItem* item = policy_.find(op_.name);
     const bool is_asked_for = item ? item->choice == PolicyItem::kDisabled : !policy_.all;
-    plan_.is_fallback = plan_.kernel == kComposition && !is_asked_for;
-    if (!plan_.is_fallback || !scope_.is_strict || op_.kernels.empty()) return;
+    // Of an operator without kernels the composition is the implementation.
+    plan_.is_fallback = plan_.kernel == kComposition && !is_asked_for && !op_.kernels.empty();
+    if (!plan_.is_fallback || !scope_.is_strict) return;
     std::vector<KernelChoice> all;
     Dispatch(request, &all);
     Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all) + "\nstrict mode refuses the composition.");

@@ -12,6 +12,7 @@
 #include "platform/env.h"
 #include "platform/error.h"
 #include "runtime/call.h"
+#include "runtime/check_composition.h"
 #include "runtime/gradient.h"
 #include "runtime/library.h"
 #include "runtime/plan_cache.h"
@@ -62,6 +63,23 @@ void WireGradients(const Registry& r, NewLibrary& library) {
     try {
       op->gradient =
           std::make_unique<GradientWiring>(WireGradient(*op, FindGradient(r, library, *op)));
+    } catch (const Error& e) {
+      throw Error(e.code, library.file + ": " + e.what());
+    }
+  }
+}
+
+void CheckCompositions(const Registry& r, const NewLibrary& library) {
+  const FindOperator find = [&](const std::string& name) -> const Operator* {
+    for (const auto& op : library.operators) {
+      if (op->name == name) return op.get();
+    }
+    const auto known = r.operators.find(name);
+    return known == r.operators.end() ? nullptr : known->second;
+  };
+  for (const auto& op : library.operators) {
+    try {
+      CheckWrites(*op, find);
     } catch (const Error& e) {
       throw Error(e.code, library.file + ": " + e.what());
     }
@@ -173,6 +191,7 @@ void Register(NewLibrary library) {
   std::unique_lock lock(r.mutex);
   CheckFits(r, library);
   WireGradients(r, library);
+  CheckCompositions(r, library);
   for (auto& op : library.operators) {
     const auto known = r.operators.find(op->name);
     const bool is_new = known == r.operators.end();

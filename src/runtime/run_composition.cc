@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The composition as a fallback: each statement is a call of its own.
+// Runs a composition: each statement is a call of its own, or a view.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "anyop/tensor.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
+#include "runtime/layout.h"
 #include "runtime/overlap.h"
 #include "runtime/registry.h"
 #include "runtime/run.h"
@@ -23,6 +25,12 @@ struct Made {
   DLTensor tensor;
   std::int64_t shape[kMaxRank];
   std::unique_ptr<Workspace> memory;
+};
+
+// A tensor that lies in the memory of another.
+struct Seen {
+  DLTensor tensor;
+  Layout layout;
 };
 
 class CompositionRun {
@@ -42,10 +50,11 @@ class CompositionRun {
     for (int r = 0; r < op_.n_results; ++r) PlaceResult(r);
     for (const Statement& s : composition_.statements) {
       try {
-        RunStatement(s);
+        s.view.kind == StatementView::kNone ? RunStatement(s) : RunView(s);
       } catch (const Error& e) {
+        const bool is_view = s.view.kind != StatementView::kNone;
         throw Error(e.code, std::string(e.what()) + "\n  in .means of " + op_.display_name() +
-                                ", which calls " + s.op);
+                                (is_view ? ", " + s.text : ", which calls " + s.op));
       }
     }
     for (int r = 0; r < op_.n_results; ++r) {
@@ -84,9 +93,15 @@ class CompositionRun {
     return v;
   }
 
+  // Throws NotAvailable.
+  Operator& InnerOf(const Statement& s) const {
+    Operator* own =
+        s.op.find('.') == s.op.npos ? FindRegistered(op_.library + "." + s.op) : nullptr;
+    return own ? *own : *Find(s.op);
+  }
+
   void RunStatement(const Statement& s) {
-    Operator& inner =
-        *Find(op_.library == "anyop" || s.op.find('.') != s.op.npos ? s.op : Qualified(s.op));
+    Operator& inner = InnerOf(s);
     const Form& form = inner.contract->forms[0];
     anyop_value call[kMaxParams + kMaxResults] = {};
     for (int i = 0; i < inner.n_params; ++i) call[i] = Default(inner, i);
@@ -112,10 +127,46 @@ class CompositionRun {
     anyop::Run(inner, *plan, call);
   }
 
-  // An operator of the same library, else one of anyop's.
-  std::string Qualified(const std::string& name) const {
-    const std::string own = op_.library + "." + name;
-    return FindRegistered(own) ? own : name;
+  // None of an absent argument.
+  void RunView(const Statement& s) {
+    anyop_value v = Value(s.view.base);
+    if (v.tag == ANYOP_TENSOR) {
+      auto seen = std::make_unique<Seen>();
+      seen->layout = LayoutOf(*v.t);
+      See(s.view, &seen->layout);
+      seen->tensor = TensorOf(seen->layout, static_cast<char*>(v.t->data) + v.t->byte_offset);
+      v.t = &seen->tensor;
+      seen_.push_back(std::move(seen));
+    }
+    Assign(s.results[0], v);
+  }
+
+  void See(const StatementView& view, Layout* layout) const {
+    const int most = std::max(view.a, view.b);
+    if (view.kind != StatementView::kReshape && most >= layout->rank) {
+      Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + view.base.text + " is " +
+                                       Show(TensorOf(*layout, nullptr)) +
+                                       ", but must have a dimension " + std::to_string(most) +
+                                       ", because .means names it.");
+    }
+    std::int64_t sizes[kMaxRank];
+    for (std::size_t i = 0; i < view.sizes.size(); ++i) sizes[i] = SizeOf(view.sizes[i]);
+    try {
+      *layout = view.kind == StatementView::kTranspose ? Transposed(*layout, view.a, view.b)
+                : view.kind == StatementView::kSlice
+                    ? Sliced(*layout, view.a, sizes[0], sizes[1])
+                    : Reshaped(*layout, {sizes, view.sizes.size()});
+    } catch (const Error& e) {
+      throw Error(e.code, op_.display_name() + ": " + e.what());
+    }
+  }
+
+  std::int64_t SizeOf(const Expression& size) const {
+    const anyop_value v = NumberOf(size);
+    if (v.tag == ANYOP_INT) return v.i;
+    Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + size.text +
+                                     " has no whole value in this call, but .means makes a view of "
+                                     "it.");
   }
 
   void Assign(const StatementResult& to, const anyop_value& v) {
@@ -132,7 +183,11 @@ class CompositionRun {
     Fail(ANYOP_INTERNAL, op_.display_name() + ": .means calls " + s.op + " with " + what + ".");
   }
 
-  anyop_value ValueOf(const Operator& inner, int place, const StatementArgument& a) {
+  anyop_value ValueOf(const Operator& inner, int place, const StatementArgument& a) const {
+    return Fitted(inner, place, Value(a));
+  }
+
+  anyop_value Value(const StatementArgument& a) const {
     anyop_value v{};
     switch (a.kind) {
       case StatementArgument::kNone:
@@ -147,7 +202,7 @@ class CompositionRun {
         v = locals_[std::size_t(a.index)];
         break;
       case StatementArgument::kExpression:
-        v = NumberOf(a);
+        v = NumberOf(a.expression);
         break;
       case StatementArgument::kDType:
         v.tag = ANYOP_DTYPE;
@@ -171,12 +226,12 @@ class CompositionRun {
         v.count = std::uint32_t(a.list.size());
         break;
     }
-    return Fitted(inner, place, v);
+    return v;
   }
 
-  anyop_value NumberOf(const StatementArgument& a) const {
+  anyop_value NumberOf(const Expression& expression) const {
     anyop_value v{};
-    const int node = a.expression.node[std::size_t(plan_.form)];
+    const int node = expression.node[std::size_t(plan_.form)];
     if (node < 0) return v;
     const Number n = Evaluate(*op_.contract, plan_.form, node, plan_.bindings, frame_);
     if (!n.known) return v;
@@ -210,6 +265,7 @@ class CompositionRun {
   const Composition& composition_;
   std::vector<anyop_value> locals_, results_;
   std::vector<std::unique_ptr<Made>> made_;
+  std::vector<std::unique_ptr<Seen>> seen_;
 };
 
 }  // namespace

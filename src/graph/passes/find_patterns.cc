@@ -75,6 +75,7 @@ class PatternMaker {
   }
 
   bool AddStatement(const Statement& s) {
+    if (s.view.kind != StatementView::kNone) return false;
     Operator* inner = Inner(op_, s.op);
     if (!inner) return false;
     PatternStatement made{inner, {}, {}};

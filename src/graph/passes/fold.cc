@@ -56,7 +56,7 @@ class Prepacker {
     node_.arguments = copy->Arguments(node);
     contract_ = ParseContract(node.op->data->signature);
     compositions_ =
-        ParseCompositions(*contract_, node.op->data->prepack, StatementConditions::kTaken);
+        ParseCompositions(*contract_, node.op->data->prepack, CompositionField::kPrepack);
   }
 
   // The results of the node, or nothing where it stays as it is: no statement runs now, or one does

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/check_composition.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "platform/error.h"
+
+namespace anyop {
+namespace {
+
+class WritesOf {
+ public:
+  WritesOf(const Operator& op, const Composition& composition, const FindOperator& find)
+      : op_(op), composition_(composition), find_(find), memory_(composition.locals.size(), -1) {}
+
+  // The parameters that are written, by bit; all of them where an operator is not known.
+  std::uint64_t Find() {
+    for (const Statement& s : composition_.statements) {
+      if (s.view.kind != StatementView::kNone) {
+        memory_[std::size_t(s.results[0].index)] = ParameterOf(s.view.base);
+      } else if (const Operator* inner = CalledBy(op_, s.op, find_)) {
+        AddCall(s, *inner);
+      } else {
+        written_ = ~std::uint64_t{0};
+      }
+    }
+    return written_;
+  }
+
+ private:
+  // Whose memory it is; -1 of what the composition made.
+  int ParameterOf(const StatementArgument& a) const {
+    if (a.kind == StatementArgument::kParameter) return a.index;
+    return a.kind == StatementArgument::kLocal ? memory_[std::size_t(a.index)] : -1;
+  }
+
+  void AddCall(const Statement& s, const Operator& inner) {
+    for (std::size_t k = 0; k < s.arguments.size(); ++k) {
+      const StatementArgument& a = s.arguments[k];
+      const int i = a.keyword.empty() ? int(k) : inner.contract->param(a.keyword);
+      const int p = ParameterOf(a);
+      if (i < 0 || i >= inner.n_params || p < 0) continue;
+      if (!ParamOf(inner, i).is_mut) continue;
+      written_ |= std::uint64_t{1} << p;
+      if (ParamOf(op_, p).is_mut) continue;
+      const std::string name(ParamOf(op_, p).name);
+      const std::string given =
+          a.text == name ? name : a.text + ", which is memory of " + name + ",";
+      Fail(ANYOP_INVALID_ARGUMENT,
+           op_.name + ": .means gives " + given + " to " + s.op + ", which writes its " +
+               std::string(ParamOf(inner, i).name) + ", but " + name +
+               " is only read. Declare it mut, or give what a statement made.");
+    }
+  }
+  static const Param& ParamOf(const Operator& op, int i) {
+    return op.contract->forms[0].params[std::size_t(i)];
+  }
+
+  const Operator& op_;
+  const Composition& composition_;
+  const FindOperator& find_;
+  std::vector<int> memory_;  // of each intermediate: a parameter, or -1
+  std::uint64_t written_ = 0;
+};
+
+}  // namespace
+
+const Operator* CalledBy(const Operator& op, const std::string& name, const FindOperator& find) {
+  if (name.find('.') != name.npos) return find(name);
+  const Operator* own = find(op.library + "." + name);
+  return own ? own : find("anyop." + name);
+}
+
+void CheckWrites(const Operator& op, const FindOperator& find) {
+  if (op.compositions.empty()) return;
+  std::uint64_t written = 0;
+  for (const Composition& c : op.compositions) written |= WritesOf(op, c, find).Find();
+  for (int i = 0; i < op.n_params; ++i) {
+    const Param& p = op.contract->forms[0].params[std::size_t(i)];
+    if (!p.is_mut || written >> i & 1) continue;
+    Fail(ANYOP_INVALID_ARGUMENT, op.name + ": " + std::string(p.name) +
+                                     " is mut, but no statement of .means writes it. Drop mut, or "
+                                     "give it to a parameter that is mut.");
+  }
+}
+
+}  // namespace anyop

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be said of .means once the operators that it calls are known.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "runtime/operator.h"
+
+namespace anyop {
+
+// An operator by its full name, or null.
+using FindOperator = std::function<const Operator*(const std::string& full_name)>;
+
+// The operator that a statement of `op` calls: one of its own library, else one of anyop's.
+const Operator* CalledBy(const Operator& op, const std::string& name, const FindOperator& find);
+
+// What statements write are `mut` parameters, results and what they made; and each `mut` parameter
+// is written. Throws InvalidArgument. Operators that are not there yet are not looked into.
+void CheckWrites(const Operator& op, const FindOperator& find);
+
+}  // namespace anyop
