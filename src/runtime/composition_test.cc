@@ -169,6 +169,23 @@ TEST(Composition, MayWriteWhatItMade) {
   EXPECT_EQ(Values(Call("composed.sum_of_three", Floats({2}, {1, 2}))), (std::vector<float>{3, 6}));
 }
 
+TEST(Composition, ComputesEveryResultOrRefuses) {
+  MustMake("scaled_by(x: f32[n], s: float?) -> (y: f32[n])", "y = testing.scale(x, s)");
+  int code = 0;
+  const Array x = Floats({2}, {1, 2});
+  EXPECT_EQ(ErrorOf([&] { (void)Call("composed.scaled_by", x, std::nullopt).run(); }, &code),
+            "composed.scaled_by: .means does not compute y in this call, because the statement "
+            "that does needs an argument that is absent.");
+  EXPECT_EQ(code, ANYOP_UNSUPPORTED);
+  MustMake("divided(x: f32[n], a: int, b: int) -> (y: f32[n])", "y = testing.scale(x, a * a / b)");
+  EXPECT_EQ(ErrorOf([&] { (void)Call("composed.divided", x, 1, 0).run(); }),
+            "composed.divided: a * a / b, which .means uses, divides by zero in this call.\n"
+            "  in .means of composed.divided, which calls testing.scale");
+  EXPECT_EQ(ErrorOf([&] { (void)Call("composed.divided", x, std::int64_t{1} << 40, 1).run(); }),
+            "composed.divided: a * a / b, which .means uses, is beyond 63 bits in this call.\n"
+            "  in .means of composed.divided, which calls testing.scale");
+}
+
 TEST(Composition, WritesToWhatIsNotMutAreRefusedWhenLoaded) {
   EXPECT_EQ(Make("sneaky(x: f32[n], into: f32[n]) -> (y: f32[n])",
                  "testing.accumulate(x, into); y = testing.scale(into, 1.0)"),

@@ -59,6 +59,7 @@ class CompositionRun {
     }
     for (int r = 0; r < op_.n_results; ++r) {
       const anyop_value& given = frame_[op_.n_params + r];
+      if (given.tag == ANYOP_TENSOR && !(assigned_ >> r & 1)) FailResult(r);
       const anyop_value& computed = results_[std::size_t(r)];
       if (given.tag == ANYOP_TENSOR && given.t != computed.t) {
         CopyFromPacked(computed.t->data, *given.t);
@@ -170,6 +171,7 @@ class CompositionRun {
   }
 
   void Assign(const StatementResult& to, const anyop_value& v) {
+    if (to.is_result) assigned_ |= 1u << to.index;
     (to.is_result ? results_ : locals_)[std::size_t(to.index)] = v;
   }
 
@@ -179,6 +181,12 @@ class CompositionRun {
     return v;
   }
 
+  [[noreturn]] void FailResult(int r) {
+    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": .means does not compute " +
+                                std::string(EntryName(op_, op_.n_params + r)) +
+                                " in this call, because the statement that does needs an argument "
+                                "that is absent.");
+  }
   [[noreturn]] void FailStatement(const Statement& s, const std::string& what) {
     Fail(ANYOP_INTERNAL, op_.display_name() + ": .means calls " + s.op + " with " + what + ".");
   }
@@ -234,6 +242,12 @@ class CompositionRun {
     const int node = expression.node[std::size_t(plan_.form)];
     if (node < 0) return v;
     const Number n = Evaluate(*op_.contract, plan_.form, node, plan_.bindings, frame_);
+    if (n.fault != Fault::kNone) {
+      Fail(ANYOP_INVALID_ARGUMENT,
+           op_.display_name() + ": " + expression.text + ", which .means uses, " +
+               (n.fault == Fault::kOverflow ? "is beyond 63 bits in this call."
+                                            : "divides by zero in this call."));
+    }
     if (!n.known) return v;
     v.tag = n.is_float ? ANYOP_FLOAT : ANYOP_INT;
     if (n.is_float) {
@@ -264,6 +278,7 @@ class CompositionRun {
   const anyop_value* frame_;
   const Composition& composition_;
   std::vector<anyop_value> locals_, results_;
+  unsigned assigned_ = 0;  // results, by bit
   std::vector<std::unique_ptr<Made>> made_;
   std::vector<std::unique_ptr<Seen>> seen_;
 };
