@@ -21,9 +21,9 @@ class LayerCache:
     """What is kept of each token: its latent, its rotated key, the indexer's key."""
 
     def __init__(self, c: Config, blocks: int) -> None:
-        self.latents = torch.zeros(blocks, BLOCK, 1, c.latent)
-        self.ropes = torch.zeros(blocks, BLOCK, 1, c.rope)
-        self.index_keys = torch.zeros(blocks, BLOCK, 1, c.index_width)
+        self.latents = torch.zeros(blocks, BLOCK, c.latent)
+        self.ropes = torch.zeros(blocks, BLOCK, c.rope)
+        self.index_keys = torch.zeros(blocks, BLOCK, c.index_width)
 
 
 class Decoder:
@@ -42,7 +42,19 @@ class Decoder:
 
     def attention(self, i: int, x: Tensor, positions: Tensor, starts: Tensor, lens: Tensor) -> Any:
         """x [1, hidden]."""
-        c, layer, cache = self.model.c, self.model.layers[i], self.caches[i]
+        c, layer = self.model.c, self.model.layers[i]
+        slots = anyop.compute_slot_mapping(starts, positions, self.table, BLOCK)
+        attend = self.dense if self.top is None else self.sparse
+        y = attend(layer, self.caches[i], x, positions, slots, starts, lens)
+        y = anyop.batch_matmul(y.reshape(c.heads, 1, c.latent), layer.v_up, "nt")
+        return anyop.linear(y.reshape(1, c.heads * c.value), layer.output)
+
+    def dense(
+        self, layer: Layer, cache: LayerCache, x: Tensor, positions: Tensor, slots: Tensor,
+        starts: Tensor, lens: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """The latents [1, heads, latent] that the heads attend to, of all keys."""
+        c = self.model.c
         q_latent = anyop.rms_norm(anyop.linear(x, layer.q_down), layer.q_norm, c.eps)
         q = anyop.linear(q_latent, layer.q_up)
         q_rope = q.reshape(1, c.heads, c.head)[:, :, c.nope :]
@@ -51,41 +63,29 @@ class Decoder:
         latent = anyop.rms_norm(kv[:, : c.latent], layer.kv_norm, c.eps).reshape(1, 1, c.latent)
         k_rope = kv[:, c.latent :].reshape(1, 1, c.rope)
         k_rope = anyop.rope(k_rope, positions, self.cos_sin, 0, "gptj")
-        slots = anyop.compute_slot_mapping(starts, positions, self.table, BLOCK)
-        anyop.reshape_and_cache(latent, k_rope, cache.latents, cache.ropes, slots)
-        latents = cache.latents.reshape(self.blocks, BLOCK, c.latent)
-        ropes = cache.ropes.reshape(self.blocks, BLOCK, c.rope)
+        latents = cache.latents.reshape(self.blocks, BLOCK, 1, c.latent)
+        ropes = cache.ropes.reshape(self.blocks, BLOCK, 1, c.rope)
+        anyop.reshape_and_cache(latent, k_rope, latents, ropes, slots)
         # The keys' matrix is absorbed by the query: scores are taken against latents.
         q_nope = q.reshape(c.heads, 1, c.head)[:, :, : c.nope]
-        absorbed = anyop.batch_matmul(q_nope, layer.k_up)
-        absorbed = absorbed.reshape(1, c.heads, c.latent)
-        if self.top is None:
-            y, _ = anyop.mla_decode(
-                absorbed, q_rope, latents, ropes, self.table, lens, starts, c.scale
-            )
-        else:
-            indices = self.select(layer, cache, x, q_latent, slots, starts, lens)
-            y, _ = anyop.sparse_attention(
-                absorbed, q_rope, latents, ropes, indices, c.scale, self.table, lens, starts
-            )
-        y = anyop.batch_matmul(y.reshape(c.heads, 1, c.latent), layer.v_up, "nt")
-        return anyop.linear(y.reshape(1, c.heads * c.value), layer.output)
+        absorbed = anyop.batch_matmul(q_nope, layer.k_up).reshape(1, c.heads, c.latent)
+        y, _ = anyop.mla_decode(
+            absorbed, q_rope, cache.latents, cache.ropes, self.table, lens, starts, c.scale
+        )
+        return y
 
-    def select(
-        self, layer: Layer, cache: LayerCache, x: Tensor, q_latent: Tensor, slots: Tensor,
+    def sparse(
+        self, layer: Layer, cache: LayerCache, x: Tensor, positions: Tensor, slots: Tensor,
         starts: Tensor, lens: Tensor,
     ) -> Tensor:  # fmt: skip
-        """The indices [1, top] of the keys that score highest."""
+        """The same, of the `top` keys that the indexer chooses."""
         c = self.model.c
-        key = anyop.linear(x, layer.index_k).reshape(1, 1, c.index_width)
-        anyop.reshape_and_cache(key, None, cache.index_keys, None, slots)
-        indices, _ = anyop.lightning_indexer(
-            anyop.linear(q_latent, layer.index_q).reshape(1, c.index_heads, c.index_width),
-            anyop.linear(x, layer.index_weights),
-            cache.index_keys.reshape(self.blocks, BLOCK, c.index_width),
-            self.table, lens, starts, self.top,
+        return anyop.sparse_mla_decode_step(
+            x, positions, slots, self.table, lens, starts, self.cos_sin,
+            layer.q_down, layer.q_norm, layer.q_up, layer.kv_down, layer.kv_norm, layer.k_up,
+            layer.index_q, layer.index_k, layer.index_norm, layer.index_bias, layer.index_weights,
+            cache.latents, cache.ropes, cache.index_keys, self.top, c.scale, c.eps,
         )  # fmt: skip
-        return indices
 
     def experts(self, i: int, x: Tensor) -> Any:
         c, layer = self.model.c, self.model.layers[i]

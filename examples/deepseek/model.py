@@ -61,6 +61,8 @@ class Layer(nn.Module):
         # The indexer takes no part in dense training: it keeps its first values.
         self.index_q = matrix(c.index_heads * c.index_width, c.q_rank)
         self.index_k = matrix(c.index_width, c.hidden)
+        self.index_norm = nn.Parameter(torch.ones(c.index_width))
+        self.index_bias = nn.Parameter(torch.zeros(c.index_width))
         self.index_weights = matrix(c.index_heads, c.hidden)
 
         self.experts_norm = nn.Parameter(torch.ones(c.hidden))
