@@ -3,6 +3,7 @@
 #include "graph/builder/parse_graph.h"
 
 #include "graph/ir/text.h"
+#include "graph/passes/pattern.h"
 #include "graph/testing.h"
 
 namespace anyop {
@@ -70,6 +71,15 @@ TEST(Fuse, KeepsAnIntermediateThatIsUsedElsewhere) {
   for (const char* use : {"output u\n", "v: f32[1, 4] = slice(u, 0, 0, 1)\noutput v\n"}) {
     EXPECT_EQ(Fused(text + use).find("plus_times_plus"), std::string::npos) << use;
   }
+}
+
+TEST(Fuse, LeavesCompositionsWithViewsAlone) {
+  EXPECT_EQ(Fused("input x: f32[n, 4]\na: f32[n, 2] = slice(x, 1, 0, 2)\n"
+                  "b: f32[n, 2] = slice(x, 1, 2, 4)\nt: f32[n, 2] = testing.plus(a, b)\n"
+                  "y: f32[n, 2] = testing.times(t, 2.0)\noutput y\n"),
+            "y, t = testing.plus_times(a, b, s=2.0)\n");
+  // Nor are its calls a pattern without the views.
+  for (const Pattern& p : FindPatterns()) EXPECT_NE(p.op->name, "testing.plus_halves");
 }
 
 TEST(Fuse, WantsTheSameLiterals) {

@@ -88,6 +88,16 @@ void PlusBothInto(const Context& ctx, const Tensor& x, const Tensor& y, const Te
 constexpr Kernel kPlusBothInto{.name = "cpu_f32", .run = Bind<&PlusBothInto>()};
 constexpr const Kernel* kPlusBothIntoKernels[] = {&kPlusBothInto};
 
+void PlusHalves(const Context&, const Tensor& x, const Tensor& y) {
+  for (std::int64_t r = 0; r < y.rows(); ++r) {
+    const auto from = x.row<const float>(r);
+    const auto to = y.row<float>(r);
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = 2 * (from[i] + from[i + to.size()]);
+  }
+}
+constexpr Kernel kPlusHalves{.name = "cpu_f32", .run = Bind<&PlusHalves>()};
+constexpr const Kernel* kPlusHalvesKernels[] = {&kPlusHalves};
+
 }  // namespace
 
 extern constinit const Op plus{
@@ -137,6 +147,13 @@ extern constinit const Op plus_both_into{
     .signature = "plus_both_into(x: dense f32[n], y: dense f32[n], into: mut dense f32[n]) -> ()",
     .means = "plus_into(x, into); plus_into(y, into)",
     .kernels = kPlusBothIntoKernels,
+};
+
+// With views, so that it is no pattern.
+extern constinit const Op plus_halves{
+    .signature = "plus_halves(x: f32[m, 2*d]) -> (y: f32[m, d])",
+    .means = "a = slice(x, 1, 0, d); b = slice(x, 1, d, 2 * d); t = plus(a, b); y = times(t, 2)",
+    .kernels = kPlusHalvesKernels,
 };
 
 }  // namespace anyop::ops
