@@ -11,6 +11,7 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
+from anyop import _anyop
 from anyop.cli import app
 from click.testing import CliRunner
 
@@ -94,6 +95,16 @@ def test_explain_and_profile_do_not_call_it_one(step: Step) -> None:
     )
     assert "sparse_mla_decode_step  means" in done.output
     assert "no kernel takes the call" not in done.output
+
+
+def test_lists_and_pages_say_that_it_has_no_kernel(tmp_path: Path) -> None:
+    listed = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["list"]).output
+    row = next(line for line in listed.splitlines() if "sparse_mla_decode_step" in line)
+    assert row.rstrip().endswith("its composition")
+    assert CliRunner().invoke(app, ["docs", str(tmp_path)]).exit_code == 0
+    page = (tmp_path / "anyop.sparse_mla_decode_step.md").read_text()
+    assert "It has no kernel: it is these calls.\n\n```\nqa = linear(x, w_q_a)\n" in page
+    assert "none: it is the calls of .means\n" in _anyop.info_text("sparse_mla_decode_step")
 
 
 def python_path() -> str:

@@ -75,7 +75,9 @@ std::string InfoText(const Operator& given) {
   if (!op.doc.empty()) text += "\n" + op.doc + "\n";
   text += "\nKernels, best first:\n";
   for (const OperatorKernel& k : op.kernels) text += KernelLine(k) + "\n";
-  if (op.kernels.empty()) text += "  none\n";
+  if (op.kernels.empty()) {
+    text += op.compositions.empty() ? "  none\n" : "  none: it is the calls of .means\n";
+  }
   const std::pair<const char*, std::string> facts[] = {
       {"Means:    ", op.data->means},
       {"Gradient: ", GradientText(op)},

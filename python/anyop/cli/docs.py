@@ -73,7 +73,7 @@ def facts(spec: dict[str, Any]) -> list[str]:
     gradient = spec.get("gradient")
     if gradient:
         lines.append(f"- Gradient: `{gradient['op']}`, of {', '.join(gradient['targets'])}")
-    if spec.get("means"):
+    if spec.get("means") and spec["kernels"]:
         lines.append(f"- Means: `{spec['means']}`")
     if spec.get("source"):
         lines.append(f"- Source: `{spec['source']}`")
@@ -81,6 +81,9 @@ def facts(spec: dict[str, Any]) -> list[str]:
 
 
 def kernels(spec: dict[str, Any]) -> list[str]:
+    if spec["means"] and not spec["kernels"]:
+        calls = spec["means"].replace("; ", "\n")
+        return ["It has no kernel: it is these calls.", "", block(calls)]
     lines = ["| kernel | takes | needs |", "|---|---|---|"]
     for kernel in spec["kernels"]:
         if kernel["state"] == "not built":

@@ -40,6 +40,8 @@ def print_table(specs: list[dict[str, Any]]) -> None:
     table.add_column("kernels on this machine")
     for spec in specs:
         kernels = [k["name"] for k in spec["kernels"] if k["state"] == "available"]
+        if spec["means"] and not spec["kernels"]:
+            kernels = ["its composition"]
         table.add_row(spec["name"], summary(spec), " ".join(kernels))
     Console().print(table)
     click.echo(f"{len(specs)} operators. Try: anyop explain OP --shape 'x=f32[2,8]'")
