@@ -47,11 +47,11 @@ void Print(std::ostream& out, const Argument& argument) {
 }
 
 // Runs the call through the runtime, with results of the frame's own.
-void RunIn(Operator& op, Frame* frame) {
+void RunIn(Operator& op, Frame* frame, const Arrangement& arrangement = {}) {
   const Plan* plan = GetPlan(op, frame->values());
   for (int r = 0; r < plan->n_results; ++r) {
     const ResultShape& s = plan->results[r];
-    frame->AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, {});
+    frame->AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, arrangement);
   }
   anyop::Run(op, *GetPlan(op, frame->values()), frame->values());
 }
@@ -142,10 +142,14 @@ double Call::value(std::string_view expression) const {
 }
 
 Results Call::Run(std::string_view kernel) {
-  Frame frame(*op_, arguments_);
   Scope scope;
   if (!kernel.empty()) scope.policy(op_->name + "=" + std::string(kernel));
-  RunIn(*op_, &frame);
+  return Run(Arrangement());
+}
+
+Results Call::Run(const Arrangement& arrangement) {
+  Frame frame(*op_, arguments_, arrangement);
+  RunIn(*op_, &frame, arrangement);
   EXPECT_EQ(frame.FindUndeclaredWrite(true), "") << Text();
   Results results = frame.Read();
   TakeWritten(*op_, results, &arguments_);

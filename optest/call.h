@@ -25,6 +25,8 @@ std::string ShowScalar(const Argument& argument);
 // Results, and `mut` arguments as the call left them, by name.
 using Results = std::map<std::string, Array, std::less<>>;
 
+struct Arrangement;
+
 class Call {
  public:
   // Every parameter has its default, or is absent. Throws anyop::Error for an unknown operator.
@@ -67,6 +69,8 @@ class Call {
   // "" leaves the choice to the runtime. `mut` arguments are changed in this call too. Throws
   // anyop::Error if the call is refused.
   Results Run(std::string_view kernel = "");
+  // The same in memory that lies as `arrangement` says.
+  Results Run(const Arrangement& arrangement);
   // Runs every kernel that takes the call, from the same arguments; the results by kernel name.
   std::map<std::string, Results> RunEveryKernel();
   // What the reference in double says: float results and `mut` arguments as f64.

@@ -141,7 +141,7 @@ void CheckCalls(const OpTest& test, Purpose purpose) {
     }
   });
   const Tally& after = TheSession().tally;
-  if (kernels.empty()) return;  // .means alone: CheckDispatch runs it
+  if (kernels.empty()) return;  // .means alone: CheckDispatch compares it
   EXPECT_GT(after.elements, before.elements) << "nothing was compared";
   if (TheSession().only_call || testing::Test::HasFailure()) return;
   if (purpose == Purpose::kSpecialValues) return;
@@ -159,6 +159,39 @@ bool IsUnsupported(const OpTest& test, const Call& call) {
   return !test.unsupported.empty() && call.value(test.unsupported) != 0;
 }
 
+// A call of an operator without kernels, in every arrangement that its composition takes: strides
+// that a view of it cannot say are refused.
+void CheckComposition(const OpTest& test, Call& call, const Results& exact, const Terms& terms) {
+  std::vector<Layout> mixed;
+  for (int i = 0; i < kMaxParams + kMaxResults; ++i) {
+    mixed.push_back(Layout(call.Draw(1, kLayouts - 1)));
+  }
+  const std::pair<const char*, std::function<Layout(int)>> layouts[] = {
+      {"dense memory", [](int) { return Layout::kDense; }},
+      {"memory at the end of pages", [](int) { return Layout::kPageEnd; }},
+      {"strided and misaligned memory", [&](int i) { return mixed[std::size_t(i)]; }}};
+  Tally& tally = TheSession().tally;
+  for (const auto& [how, layout] : layouts) {
+    Arrangement arrangement;
+    arrangement.layout = layout;
+    const std::string where = std::string(how) + "\n  " + Reproduce(call);
+    try {
+      const Comparison c = Compare(test, call, Call(call).Run(arrangement), exact, terms);
+      EXPECT_EQ(c.failure, "") << where;
+      tally.elements += c.elements;
+      ++tally.calls;
+      ++tally.ran[call.op().display_name() + " means"];
+    } catch (const Error& e) {
+      const bool is_refused = std::string_view(e.what()).find(
+                                  " without a copy, because its memory ") != std::string_view::npos;
+      EXPECT_TRUE((is_refused && layout(0) != Layout::kDense) ||
+                  (e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call)))
+          << e.what() << "\n"
+          << where;
+    }
+  }
+}
+
 }  // namespace
 
 void CheckValues(const OpTest& test) { CheckCalls(test, Purpose::kValues); }
@@ -169,11 +202,12 @@ void CheckSpecialValues(const OpTest& test) {
 
 void CheckDispatch(const OpTest& test) {
   int n = 0;
-  const bool is_only_check = Kernels(*Find(test.op)).empty();
+  const bool is_composition = Find(test.op)->kernels.empty();
   ForEachCall(test, Purpose::kValues, [&](Call& call) {
-    if (++n % 4 && !is_only_check && !TheSession().seeds.is_exhaustive) return;
+    if (++n % 4 && !is_composition && !TheSession().seeds.is_exhaustive) return;
     const Results exact = call.Exact();
     const LazyTerms terms(call);
+    if (is_composition) return CheckComposition(test, call, exact, terms);
     Call copy = call;
     try {
       const Comparison c = Compare(test, call, copy.Run(), exact, terms);
