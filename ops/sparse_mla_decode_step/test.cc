@@ -56,10 +56,13 @@ void WithReference(const Call& call, F use) {
   use(step);
 }
 
-// Distance of two neighbours of T, relative.
+// How far rounding may move a step's results, relative to the largest: two units of T where
+// another neighbour was taken, and the sums of f32, whose terms cancel to about a root of them.
 double UnitOf(const Call& call) {
   const DType dtype = call.array("x").dtype();
-  return dtype == DType::kBF16 ? 0x1p-8 : dtype == DType::kF16 ? 0x1p-11 : 0x1p-22;
+  const double of_t = dtype == DType::kBF16 ? 0x1p-8 : dtype == DType::kF16 ? 0x1p-11 : 0;
+  const double terms = call.value("max(max(dm, ql), c + r)");
+  return 2 * of_t + (8 + 2 * std::sqrt(terms)) * std::sqrt(terms) * kU;
 }
 
 // A number of keys between whose last score and the next one more lies than roundings may move, for
@@ -76,7 +79,7 @@ std::int64_t ClearTop(const Call& call) {
                 [](const auto& a, const auto& b) { return a.score > b.score; });
       for (std::size_t n = 1; n < keys.size(); ++n) {
         const double gap = keys[n - 1].score - keys[n].score;
-        if (gap <= 8 * UnitOf(call) * terms) is_clear[n] = false;
+        if (gap <= 4 * UnitOf(call) * terms) is_clear[n] = false;
       }
     }
   });
@@ -104,9 +107,7 @@ void Prepare(Call& call) {
   g_calls_that_choose += call.integer("top") < call.size("mb * bs");
 }
 
-// Results that were rounded to T on the way may be the other neighbour where the exact value is
-// between two: every later step sees a relative unit more or less of some terms. In f32 every
-// product is a sum of f32.
+// Of y: what the scores' errors change of the weights, and the error of what they weigh.
 Allowed Allowance(const Call& call) {
   double query = 0, keys = 0, most = 0;
   WithReference(call, [&](const ops::reference::StepReference& step) {
@@ -121,7 +122,7 @@ Allowed Allowance(const Call& call) {
     most = std::max(most, LargestMagnitude(exact.at(name)));
     if (name != kCaches[2]) keys = std::max(keys, LargestMagnitude(exact.at(name)));
   }
-  const double width = std::sqrt(call.value("c + r")), unit = 2 * UnitOf(call);
+  const double width = std::sqrt(call.value("c + r")), unit = UnitOf(call);
   const double score = std::abs(call.number("scale")) * width * query * keys * unit;
   return [=](const Element& e) {
     if (e.result == "y") return 0.51 * e.ulp() + (2 * score + unit) * keys;
