@@ -6,6 +6,7 @@
 #include "bindings/functions/raised.h"
 #include "bindings/graphs/compiled_graph.h"
 #include "call.h"
+#include "hosting/call_text.h"
 #include "hosting/graph_call.h"
 #include "results.h"
 
@@ -208,6 +209,9 @@ PyObject* Arguments(PyObject* self, void*) {
 }
 PyObject* ContractOf(PyObject* self, void*) {
   return Guarded([&] { return ToPython(CallOf(self).contract()).release(); });
+}
+PyObject* ScopeOf(PyObject* self, void*) {
+  return Guarded([&] { return ToPython(ScopeText(CallOf(self).scope())).release(); });
 }
 PyObject* Inputs(PyObject* self, void*) {
   return Guarded([&] {
@@ -437,6 +441,8 @@ PyGetSetDef g_fields[] = {
     {"text", Text, nullptr, "The canonical text, equal for equal calls.", nullptr},
     {"arguments", Arguments, nullptr, "A value per parameter; a tensor is its dtype.", nullptr},
     {"contract", ContractOf, nullptr, "The hash of the operator's contract.", nullptr},
+    {"scope", ScopeOf, nullptr, "How the text ends; '' where it runs in the default scope.",
+     nullptr},
     {"inputs", Inputs, nullptr, "(name, dtype, is written) of each tensor.", nullptr},
     {"results", ResultsOf, nullptr,
      "(name, dtype or None, numbers of the inputs that it may lie over) of each result.", nullptr},

@@ -113,6 +113,8 @@ class BoundCall:
     def contract(self) -> str: ...  # the hash of its operator's; "" of a graph
     @property
     def inputs(self) -> tuple[tuple[str, str, bool], ...]: ...  # name, dtype, is written
+    @property
+    def scope(self) -> str: ...  # as `scope_text` says it
     # Name, dtype (None: only ranks tell it), numbers of the inputs that it may lie over.
     @property
     def results(self) -> tuple[tuple[str, str | None, tuple[int, ...]], ...]: ...

@@ -62,7 +62,8 @@ class BoundCall {
   virtual std::span<const anyop_value> arguments() const { return {}; }
   // What the call's operator promises (Contract::hash); "" for a graph, whose text says it all.
   virtual std::string_view contract() const { return ""; }
-  virtual std::string shown_name() const = 0;  // as messages begin
+  virtual std::string shown_name() const = 0;         // as messages begin
+  const ScopeState& scope() const { return scope_; }  // in which it runs
 
   // Checks and runs. One tensor per input and per result, of the bound dtypes; nothing is written
   // if it throws.

@@ -2,24 +2,28 @@
 """What this host adds to the compilation of every graph of MindSpore.
 
 A graph belongs to the scope in which it is called: MindSpore runs it on threads of its own, so that
-the scope is part of the nodes, and another scope is another graph. And a graph that writes into a
-view of what it is given is refused: MindSpore copies views, and the write would be lost.
+the scope is part of the nodes, and another scope is another graph. What was made in another process
+(MindSpore's compile cache knows no scopes, MindIR is as it was exported) runs in the scope and with
+the operators that it was made with, or not at all. And a graph that writes into a view of what it
+is given is refused: MindSpore copies views, and the write would be lost.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mindspore
-from mindspore._c_expression import GraphExecutor_, JitExecutor_
+from mindspore._c_expression import GraphExecutor_, JitExecutor_, MSContext, ms_ctx_param
 
 import anyop
 from anyop import _anyop
-from anyop.hosting import find_bound_call
+from anyop.hosting import BoundCall, find_bound_call
 
 # Whose first input the result is a view of, or handed on. Of others a result is computed.
 _VIEWS = frozenset((
@@ -30,6 +34,7 @@ _VIEWS = frozenset((
     "SplitWithSizeView", "Squeeze", "StridedSlice", "Transpose", "TransposeExtView",
     "TransposeView", "UnstackExtView", "Unstack", "View",
 ))  # fmt: skip
+_CACHE = "MS_COMPILER_CACHE_ENABLE"
 _CARRIERS = frozenset(("Depend", "Load", "StopGradient", "TupleGetItem"))
 
 
@@ -87,44 +92,88 @@ def _with_scope(generate_key: Callable[..., Any]) -> Callable[..., Any]:
 def _with_check(
     compile_graph: Callable[..., Any], prepare: Callable[[], None]
 ) -> Callable[..., Any]:
-    def compile(self: Any, obj: Any, args: Any, kwargs: Any, phase: Any, *options: Any) -> Any:
+    def once(self: Any, phase: Any, arguments: Any) -> tuple[bool, _Values | None]:
+        """(whether it is compiled, its values where there is something to look for)."""
         with _one_at_a_time:
             prepare()
             _current.append(_Compilation())
             try:
-                is_compiled = compile_graph(self, obj, args, kwargs, phase, *options)
+                is_compiled = compile_graph(self, *arguments)
             finally:
                 has_writes = _current.pop().has_writes
-        if is_compiled and (has_writes or _may_be_from_disk()):
-            _refuse_lost_writes(self.get_func_graph_proto(phase, "mind_ir", False) or b"")
+        if not is_compiled or not (has_writes or _is_cache_on() or _may_hold_mindir()):
+            return is_compiled, None
+        return is_compiled, _Values(self.get_func_graph_proto(phase, "mind_ir", False) or b"")
+
+    def compile(self: Any, obj: Any, args: Any, kwargs: Any, phase: Any, *options: Any) -> Any:
+        arguments = (obj, args, kwargs, phase, *options)
+        is_compiled, values = once(self, phase, arguments)
+        if values and values.why_elsewhere() and _is_cache_on():
+            self.del_net_res(None, {phase})
+            with _without_cache():
+                is_compiled, values = once(self, phase, arguments)
+        if values:
+            why = values.why_elsewhere()
+            if why:
+                raise anyop.InvalidArgument(why)
+            _refuse_lost_writes(values)
         return is_compiled
 
     return compile
 
 
-def _may_be_from_disk() -> bool:
+def _is_cache_on() -> bool:
     """Whether MindSpore may have read the graph from its compile cache, and asked for no node."""
-    is_on = os.environ.get("MS_COMPILER_CACHE_ENABLE") == "1"
+    is_on = os.environ.get(_CACHE) == "1"
     return is_on or bool(mindspore.get_context("enable_compile_cache"))
 
 
-def _refuse_lost_writes(graph: bytes) -> None:
-    from mindspore.train.mind_ir_pb2 import ModelProto
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+    """MindSpore numbers the graphs in its cache as they are compiled: one that is compiled again
+    must not take the next number.
+    """
+    context, flag = MSContext.get_instance(), ms_ctx_param.enable_compile_cache
+    was_on, variable = context.get_param(flag), os.environ.pop(_CACHE, None)
+    context.set_param(flag, False)
+    try:
+        yield
+    finally:
+        context.set_param(flag, was_on)
+        if variable is not None:
+            os.environ[_CACHE] = variable
 
-    model = ModelProto()
-    model.ParseFromString(graph)
-    values = _Values(model)
-    for node in values.nodes:
-        text = values.call_of(node)
-        if not text:
-            continue
-        operator = text.split(" ", 1)[1].split("(")[0].removeprefix("anyop.")
-        for (name, _, is_written), value in zip(
-            find_bound_call(text).inputs, node.input, strict=False
-        ):
+
+def _may_hold_mindir() -> bool:
+    """Whether there are graphs that were loaded, which any other may call."""
+    return bool(_loaded())
+
+
+@functools.cache
+def _loaded() -> list[bool]:
+    """Not empty once a graph was loaded; follows them from the first compilation on."""
+    kind = mindspore.nn.GraphCell
+    found = [True for o in gc.get_objects() if issubclass(type(o), kind)]
+    start = kind.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        found.append(True)
+        start(self, *args, **kwargs)
+
+    kind.__init__ = functools.wraps(start)(__init__)
+    return found
+
+
+def _refuse_lost_writes(values: _Values) -> None:
+    for node, call in values.calls():
+        for (name, _, is_written), value in zip(call.inputs, node.input, strict=False):
             why = values.why_lost(value, node) if is_written else ""
             if why:
-                raise anyop.Unsupported(f"{operator}: {name} is {why}")
+                raise anyop.Unsupported(f"{_name_of(call)}: {name} is {why}")
+
+
+def _name_of(call: BoundCall) -> str:
+    return call.text.split(" ", 1)[1].split("(")[0].removeprefix("anyop.")
 
 
 def _is_parameter(value: Any) -> bool:
@@ -135,7 +184,11 @@ def _is_parameter(value: Any) -> bool:
 class _Values:
     """Where the values of a compiled graph and its functions come from."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, graph: bytes) -> None:
+        from mindspore.train.mind_ir_pb2 import ModelProto
+
+        model = ModelProto()
+        model.ParseFromString(graph)
         graphs = [model.graph, *model.functions]
         self.nodes = [node for graph in graphs for node in graph.node]
         self._makers = {name: node for node in self.nodes for name in node.output}
@@ -160,11 +213,39 @@ class _Values:
         primitive = self._primitives.get(node.op_type.removeprefix("REF::"))
         return primitive.op_type if primitive else ""
 
-    def call_of(self, node: Any) -> str:
-        """The text of the bound call that a node is; "" of another node."""
+    def _attribute(self, node: Any, name: str) -> str:
         primitive = self._primitives.get(node.op_type.removeprefix("REF::"))
-        found = (a.s.decode() for a in primitive.attribute if a.name == "call") if primitive else ()
-        return next((t for t in found if t.startswith("anyop.call/")), "")
+        attributes = primitive.attribute if primitive else ()
+        return next((str(a.s.decode()) for a in attributes if a.name == name), "")
+
+    def calls(self) -> Iterator[tuple[Any, BoundCall]]:
+        """The nodes that are bound calls."""
+        for node in self.nodes:
+            text = self._attribute(node, "call")
+            if text.startswith("anyop.call/"):
+                yield node, find_bound_call(text)
+
+    def why_elsewhere(self) -> str:
+        """What says that the graph was made in another scope than this one, or with operators of
+        another contract than those that are loaded; "" if it was made here.
+        """
+        scope = _anyop.scope_text()
+        for node, call in self.calls():
+            name, contract = _name_of(call), self._attribute(node, "contract")
+            if contract != call.contract:
+                return (
+                    f"{name}: the graph was made with contract {contract or 'unknown'}, but the "
+                    f"library that is loaded has contract {call.contract}. Try making the graph "
+                    "anew, or load the library that it was made with."
+                )
+            if call.scope != scope:
+                made, here = (s.removeprefix(" in ") or "no scope" for s in (call.scope, scope))
+                return (
+                    f"{name}: the graph was made in {made}, but is called in {here}, and a graph "
+                    "that is loaded keeps its scope. Try the call in the same scope, or export "
+                    "the graph in that of the call."
+                )
+        return ""
 
     def why_lost(self, value: str, writer: Any) -> str:
         """Why a write into a value does not reach the input or Parameter that it is; "" if it

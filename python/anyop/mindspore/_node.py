@@ -141,7 +141,8 @@ def _primitive_of(call: BoundCall, bprop: Any) -> Any:
     _keep_open()
     has_several = len(call.results) > 1
     function = "AnyopCalls" if has_several else "AnyopCall"
-    made = _graph.primitive(function, {"call": call.text}, bprop, has_several)
+    attributes = {"call": call.text, "contract": call.contract}
+    made = _graph.primitive(function, attributes, bprop, has_several)
     if any(is_written for _, _, is_written in call.inputs):
         made.add_prim_attr("side_effect_mem", True)
     return made

@@ -78,3 +78,11 @@ def test_a_bound_call_tells_its_arguments_and_its_contract() -> None:
     assert other.arguments == ("f32", "bf16", False)
     assert other.contract == Operator("anyop.cast").contract["hash"]
     assert _anyop.bound_call("rms_norm", "f32", eps=0.1).arguments == ("f32", None, 0.1, 0.0)
+
+
+def test_a_bound_call_tells_its_scope() -> None:
+    assert _anyop.bound_call("gelu", "f32").scope == ""
+    with anyop.strict(), anyop.policy("gelu=cpu_portable"), anyop.threads(2):
+        call, scope = _anyop.bound_call("gelu", "f32"), _anyop.scope_text()
+    assert call.scope == scope != "" and call.text.endswith(scope)
+    assert _anyop.find_bound_call(call.text).scope == scope

@@ -6,11 +6,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anyop
@@ -208,43 +205,3 @@ def test_two_threads_run_compiled_graphs() -> None:
 def test_messages_follow_glog() -> None:
     assert os.environ["GLOG_v"] == "4"  # noqa: SIM112
     assert os.environ["ANYOP_LOG"] == "none"
-
-
-# ---- Graphs that another process loads.
-
-SAVED = """
-import sys
-import anyop, mindspore as ms, numpy as np
-from mindspore import Tensor, nn
-ms.set_context(mode=ms.GRAPH_MODE)
-x = Tensor(np.arange(8, dtype="f4").reshape(2, 4))
-if sys.argv[1] == "save":
-    @anyop.define("kept(x: T[...]) -> (y: T[...]) where T in f32")
-    def kept(x):
-        return anyop.add(x, x)
-class Net(nn.Cell):
-    def construct(self, x):
-        return anyop.rms_norm(x, eps=1e-3) + 1
-class Kept(nn.Cell):
-    def construct(self, x):
-        return anyop.ops.user.kept(x) + 1
-if sys.argv[1] == "save":
-    ms.export(Net(), x, file_name="net", file_format="MINDIR")
-    ms.export(Kept(), x, file_name="kept", file_format="MINDIR")
-else:
-    made = nn.GraphCell(ms.load("net.mindir"))(x).asnumpy()
-    print(np.array_equal(made, anyop.rms_norm(x.asnumpy(), eps=1e-3) + 1))
-    try:
-        nn.GraphCell(ms.load("kept.mindir"))(x).asnumpy()
-    except RuntimeError as error:
-        print("there is no operator 'user.kept'" in str(error))
-"""
-
-
-def test_a_saved_graph_is_right_elsewhere_or_refused_by_name(tmp_path: Path) -> None:
-    (tmp_path / "saved.py").write_text(SAVED)
-    for step in ("save", "load"):
-        run = [sys.executable, "saved.py", step]
-        done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["True", "True"]
