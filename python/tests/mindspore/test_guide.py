@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 OPERATOR = EXAMPLES / "mindspore_operator"
+PAGE = EXAMPLES.parent / "docs" / "mindspore.md"
 
 
 def test_the_example_runs() -> None:
@@ -56,26 +58,33 @@ def printed(*command: object, folder: Path, **variables: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+# What is typed, or a file and where it belongs.
+BLOCK = re.compile(
+    r"^```bash\n(.*?)^```$|`(\S+)`:\n\n<!-- from: \S+ -->\n```\w+\n(.*?)^```$", re.M | re.S
+)
+
+
 @needs_compiler
 @pytest.mark.slow
 def test_an_operator_of_ones_own(tmp_path: Path) -> None:
-    printed(sys.executable, "-m", "anyop", "new", "my_ops", folder=tmp_path)
-    package = tmp_path / "my_ops"
-    for name, place in {
-        "my_custom_op.cc": "ops/my_custom_op/my_custom_op.cc",
-        "my_custom_op_reference.cc": "ops/my_custom_op/reference.cc",
-        "advance_step.cc": "ops/advance_step/advance_step.cc",
-        "check_my_ops.py": "tests/test_my_ops.py",
-    }.items():
-        (package / place).parent.mkdir(exist_ok=True)
-        shutil.copy(OPERATOR / name, package / place)
-    printed(sys.executable, "-m", "anyop", "build", folder=package)
-    path = os.pathsep.join([str(package / "src"), os.environ.get("PYTHONPATH", "")])
-    shown = printed(sys.executable, OPERATOR / "use.py", folder=package, PYTHONPATH=path)
+    """Every block of that part of the page, in an empty folder."""
+    own = PAGE.read_text().split("## An operator of one's own")[1].split("For comparison")[0]
+    blocks = BLOCK.findall(own)
+    assert [place for _, place, _ in blocks if place] == re.findall(r"`(\S+)`:$", own, re.M)
+    folder, script = tmp_path / "bin", ["set -e"]
+    folder.mkdir()
+    for name, module in (("anyop", "-m anyop"), ("python", "")):
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        (folder / name).chmod(0o755)
+    for typed, place, text in blocks:
+        script.append(typed if typed else f"cat > {place} <<'END'\n{text}END")
+    (tmp_path / "walk").mkdir()
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    shown = printed("bash", "-c", "\n".join(script), folder=tmp_path / "walk", PATH=path)
     results = ["[3. 5. 7.]"] * 2 + ["[2. 2. 2.]"] * 2 + ["[3. 5. 7.]"]
-    assert shown == [*results, *["[28] [9] [4] [5]"] * 2]
-    run = [sys.executable, "-m", "pytest", "-q", "tests/test_my_ops.py"]
-    assert "2 passed" in printed(*run, folder=package, PYTHONPATH=path)[-1]
+    at = shown.index(results[0])
+    assert shown[at : at + 7] == [*results, *["[28] [9] [4] [5]"] * 2]
+    assert "2 passed" in shown[-1]
 
 
 @pytest.mark.slow
