@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes.util
+import json
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -103,3 +107,65 @@ def test_forked_workers_of_a_pool_compute() -> None:
     assert is_right()
     with multiprocessing.get_context("fork").Pool(3) as pool:
         assert pool.map(is_right, [1, 100, 2048]) == [True] * 3
+
+
+BOUND = """
+import ctypes, json, os, sys
+import anyop, numpy as np
+from anyop import _anyop
+
+x = np.ones((2048, 1024), np.float32)
+{first}
+ctypes.CDLL("{library}")
+{then}
+main = sorted(os.sched_getaffinity(0))
+cores = _anyop.machine()["cores"]
+for _ in range(50):
+    anyop.add(x, x)
+threads = sorted(sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task"))
+print(json.dumps([main, cores, anyop.get_num_threads(), threads]))
+"""
+
+
+def bound(first: str = "", then: str = "", **env: str) -> list[object]:
+    """What a process has that loads OpenMP: processors of its first thread, cores, the number of
+    threads, and processors of each thread.
+    """
+    library = ctypes.util.find_library("gomp")
+    if library is None or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("this machine has no libgomp, or one processor")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "ANYOP_T"))}
+    clean["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's, which start with it, else count among ours
+    code = BOUND.format(first=first, then=then, library=library)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**clean, **env}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    return list(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("first", ["", "anyop.get_num_threads()"])
+@pytest.mark.parametrize("variable", ["GOMP_CPU_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND"])
+def test_cores_that_openmp_has_places_on_are_used(variable: str, first: str) -> None:
+    """It binds the first thread to one of them, and threads are bound as who made them."""
+    all_of_them = sorted(os.sched_getaffinity(0))
+    value = {
+        "GOMP_CPU_AFFINITY": " ".join(map(str, all_of_them)),
+        "OMP_PLACES": ",".join(f"{{{cpu}}}" for cpu in all_of_them),
+        "OMP_PROC_BIND": "true",
+    }
+    names = {variable, "OMP_PROC_BIND"} if variable == "OMP_PLACES" else {variable}
+    _, cores, count, _ = bound()
+    main, *rest = bound(first, **{name: value[name] for name in names})
+    assert main == all_of_them[:1], "OpenMP binds"
+    assert rest[:2] == [cores, count]
+    assert all_of_them in rest[2], "a worker of ours runs on all of them"  # type: ignore[operator]
+    assert all_of_them[:1] in rest[2], "the first thread stays where it is"  # type: ignore[operator]
+
+
+def test_a_process_that_was_bound_by_others_stays_where_it_is() -> None:
+    """By OpenMP to one processor, or by somebody else while OpenMP binds nothing."""
+    cpu, other, *_ = sorted(os.sched_getaffinity(0))
+    assert bound(GOMP_CPU_AFFINITY=str(cpu)) == [[cpu], 1, 1, [[cpu]]]
+    bind = f"os.sched_setaffinity(0, [{other}])"
+    assert bound(bind) == bound(then=bind) == [[other], 1, 1, [[other]]]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/cpu.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "platform/affinity.h"
 #include "platform/env.h"
 
 #if defined(__x86_64__)
@@ -150,10 +150,7 @@ CacheSizes DetectCaches() {
 // Cores by affinity; hardware threads of one core count once.
 int AffinityCores() {
   cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
-    return int(std::max(1u, std::thread::hardware_concurrency()));
-  }
+  if (!ReadProcessors(allowed)) return int(std::max(1u, std::thread::hardware_concurrency()));
   std::set<std::pair<std::string, std::string>> cores;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;

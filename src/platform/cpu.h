@@ -36,8 +36,9 @@ inline std::int32_t LastLevelKib() {
   return std::int32_t((c.l3 ? c.l3 : c.l2) / 1024);
 }
 
-// Physical cores that this process may use: its affinity, without the second threads of a core,
-// and no more than the quota of its control group. At least 1.
+// Physical cores that this process may use: its affinity, or OpenMP's places where OpenMP bound the
+// thread that asks, without the second threads of a core, and no more than the quota of its control
+// group. At least 1.
 int AvailableCores();
 
 }  // namespace anyop

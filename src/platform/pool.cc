@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "platform/affinity.h"
+
 namespace anyop {
 namespace {
 
@@ -158,9 +160,15 @@ void Pool::Wake(int threads) {
 }
 
 void Pool::StartWorkers(int threads) {
+  if (workers_ >= threads - 1) return;
+  cpu_set_t processors;
+  const bool is_known = ReadProcessors(processors);
   for (; workers_ < threads - 1; ++workers_) {
     try {
-      std::thread([this, id = workers_ + 1] { Work(id); }).detach();
+      std::thread([this, id = workers_ + 1, is_known, processors] {
+        if (is_known) RunOn(processors);
+        Work(id);
+      }).detach();
     } catch (const std::system_error&) {
       return;  // the system has no more threads: the others do the work
     }

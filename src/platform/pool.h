@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our thread pool. The parts of a region (chunks) are claimed one by one: the caller runs every
 // chunk that no worker has claimed and waits only for claimed ones, so workers that have no core
-// cost it nothing. Workers are never pinned; they spin for a while after a region, then sleep.
+// cost it nothing. Workers are never pinned, even where OpenMP has pinned the caller; they spin for
+// a while after a region, then sleep.
 #pragma once
 #include <atomic>
 #include <cstdint>
