@@ -76,6 +76,20 @@ Matrices& TheMatrices() {
   return matrices;
 }
 
+// What pack_weight makes of a weight [n, k].
+struct PackedSizes {
+  explicit PackedSizes(const at::Tensor& weight)
+      : sizes{(weight.size(0) + 31) / 32, (weight.size(1) + 1) / 2, 32, 2} {}
+  std::int64_t elements() const { return sizes[0] * sizes[1] * 64; }
+  const DLTensor* Give(DLTensor& t) {
+    t.ndim = 4;
+    t.shape = sizes;
+    t.strides = nullptr;
+    return &t;
+  }
+  std::int64_t sizes[4];
+};
+
 // pack_weight keeps the number of elements of these; others stay as they are.
 bool IsPackable(const at::Tensor& weight) {
   return weight.size(1) % 32 == 0 && weight.size(2) % 2 == 0;
@@ -153,10 +167,58 @@ c10::IValue MultiplyMatrix(const c10::IValue* a) {
   return {};
 }
 
+// Until 0.28. The result has the sizes of the weight, which say how many features there are, over
+// memory of all that pack_weight makes.
+c10::IValue ConvertWeightPacked(const c10::IValue* a) {
+  constexpr char kName[] = "convert_weight_packed";
+  static const TorchOperator& op = Ours("pack_weight");
+  const at::Tensor& weight = a[0].toTensor();
+  Lent(kName, "weight", weight).MustHaveRank(2, "[features, inputs]");
+  PackedSizes sizes(weight);
+  const at::Tensor packed =
+      at::detail::empty_cpu({sizes.elements()}, weight.scalar_type(), false, {});
+  DLTensor to;
+  torch_host::ViewTensor(packed, true, to);
+  OpCall(op).Tensor(weight).Tensor(sizes.Give(to)).Run();
+  return packed.as_strided(weight.sizes(), {weight.size(1), 1});
+}
+
+namespace {
+
+// weight_packed_linear(mat1, mat2, bias, is_vnni) -> Tensor, until 0.28.
+c10::IValue ReturnedPackedLinear(const c10::IValue* a) {
+  constexpr char kName[] = "weight_packed_linear";
+  static const TorchOperator& op = Ours("linear_packed");
+  const at::Tensor &x = a[0].toTensor(), &weight = a[1].toTensor();
+  Lent(kName, "mat2", weight).MustHaveRank(2, "[features, inputs]");
+  PackedSizes sizes(weight);
+  if (weight.storage().nbytes() < std::size_t(sizes.elements()) * weight.itemsize()) {
+    Refuse(kName, "mat2 is a plain weight, but must be what convert_weight_packed made of one.");
+  }
+  if (x.dim() < 1 || x.size(-1) != weight.size(1)) {
+    Refuse(kName, "mat1 has rows of " + std::to_string(x.dim() ? x.size(-1) : 1) +
+                      " elements, but mat2 takes " + std::to_string(weight.size(1)) + ".");
+  }
+  c10::SmallVector<std::int64_t, 8> y_sizes(x.sizes().begin(), x.sizes().end());
+  y_sizes.back() = weight.size(0);
+  const at::Tensor y = at::detail::empty_cpu(y_sizes, x.scalar_type(), false, {});
+  at::Tensor bias;
+  if (a[2].isTensor()) bias = a[2].toTensor().to(x.scalar_type());
+  DLTensor packed;
+  torch_host::ViewTensor(weight, false, packed);
+  OpCall call(op);
+  call.Tensor(x).Tensor(sizes.Give(packed)).Int(weight.size(0)).Optional(bias);
+  call.Word("none").Word("same").Written(y).Run();
+  return y;
+}
+
+}  // namespace
+
 // mat2 is what convert_weight_packed made. The bias is f32, of numbers that fit mat1's dtype.
 c10::IValue WeightPackedLinear(const c10::IValue* a) {
   constexpr char kName[] = "weight_packed_linear";
   static const TorchOperator& op = Ours("linear_packed");
+  if (a[3].isBool()) return ReturnedPackedLinear(a);
   const at::Tensor &out = a[0].toTensor(), &x = a[1].toTensor();
   if (out.dim() < 1) Refuse(kName, "out has no dimension, but must be [rows, features].");
   at::Tensor bias;

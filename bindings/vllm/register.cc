@@ -25,6 +25,7 @@ constexpr NamedFunction kFunctions[] = {
     {"rotary_embedding", &RotaryEmbedding},
     {"create_onednn_mm_handler", &CreateMatrix},
     {"onednn_mm", &MultiplyMatrix},
+    {"convert_weight_packed", &ConvertWeightPacked},
     {"weight_packed_linear", &WeightPackedLinear},
     {"release_dnnl_matmul_handler", &ReleaseMatrix},
     {"prepack_moe_weight", &PrepackMoeWeight},

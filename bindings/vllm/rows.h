@@ -32,6 +32,7 @@ c10::IValue MlaDecode(const c10::IValue* arguments);
 c10::IValue RotaryEmbedding(const c10::IValue* arguments);
 c10::IValue CreateMatrix(const c10::IValue* arguments);
 c10::IValue MultiplyMatrix(const c10::IValue* arguments);
+c10::IValue ConvertWeightPacked(const c10::IValue* arguments);
 c10::IValue WeightPackedLinear(const c10::IValue* arguments);
 c10::IValue ReleaseMatrix(const c10::IValue* arguments);
 c10::IValue PrepackMoeWeight(const c10::IValue* arguments);

@@ -58,7 +58,7 @@ def load(version: str, names: Iterable[str] | None = None) -> None:
                 _failed = f"anyop.vllm: {row.name}: {error.decode()}"
                 raise _anyop.InvalidArgument(_failed)
             _defined[row.name] = row
-            if not theirs and row.schema.endswith("-> Tensor"):
+            if not theirs and row.name in _FAKES:
                 _define_fake(row.name)
         if not theirs:
             for name, purpose in unsupported(version).items():
@@ -157,10 +157,13 @@ def _fake_metadata(*_: object, **__: object) -> torch.Tensor:
 
 
 def _fake_packed(weight: torch.Tensor) -> torch.Tensor:
+    if _number(_version) < (0, 29, 0):
+        return torch.empty_like(weight)
     n, k = weight.shape[-2:]
     return weight.new_empty((*weight.shape[:-2], (n + 31) // 32, (k + 1) // 2, 32, 2))
 
 
+# weight_packed_linear has one of vLLM's own where it returns a tensor.
 _FAKES: dict[str, Callable[..., Any]] = {
     "convert_weight_packed": _fake_packed,
     "get_scheduler_metadata": _fake_metadata,

@@ -99,6 +99,18 @@ ROWS = (
     Row(
         "convert_weight_packed(Tensor! weight) -> Tensor",
         ("pack_weight",),
+        end="0.29.0",
+        group="packed",
+    ),
+    Row(
+        "weight_packed_linear(Tensor mat1, Tensor mat2, Tensor? bias, bool is_vnni) -> Tensor",
+        ("linear_packed",),
+        end="0.29.0",
+        group="packed",
+    ),
+    Row(
+        "convert_weight_packed(Tensor! weight) -> Tensor",
+        ("pack_weight",),
         "pack_weight(weight) -> return",
         first="0.29.0",
         group="packed",
