@@ -74,6 +74,12 @@ MODELS = {
         "DeepseekV2Config",
         {**DEEPSEEK, "norm_topk_prob": False, "topk_method": "group_limited_greedy"},
     ),
+    # Of the one size that vLLM's backends for latent attention take.
+    "deepseek_v2_576": Row(
+        "DeepseekV2Config",
+        {**DEEPSEEK, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "norm_topk_prob": False,
+         "topk_method": "group_limited_greedy"},
+    ),
     # vLLM reads two settings that transformers leaves out.
     "deepseek_v3": Row(
         "DeepseekV3Config", {**DEEPSEEK, "topk_method": "noaux_tc", "scoring_func": "sigmoid"}

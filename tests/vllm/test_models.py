@@ -23,6 +23,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 REST = tuple(name for name in models.MODELS if name not in models.DEFAULT)
 SECONDS = 1500
+# What vLLM's own code says of latent attention on the CPU, 0.27 and 0.28.
+WITHOUT_LATENT = (
+    "NotImplementedError: MLA is not supported on CPU.",
+    "ImportError: cannot import name 'compile_flash_attn_varlen_func_from_specs'",
+)
 
 
 @pytest.fixture(scope="session")
@@ -31,11 +36,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def served(folder: Path, names: tuple[str, ...], options: str = "{}", **settings: str) -> Any:
-    # MLA has no backend on the CPU in 0.27, and another one than attention's later.
+def served(
+    folder: Path,
+    names: tuple[str, ...],
+    options: str = "{}",
+    program: str = "models_program.py",
+    **settings: str,
+) -> Any:
+    # Latent attention has no backend on the CPU in 0.27, and another one than attention's later.
     settings = {"VLLM_MLA_DISABLE": "1", **settings}
     words = (str(folder), json.dumps(names), options)
-    return in_vllm.run("models_program.py", *words, seconds=SECONDS, **settings)
+    return in_vllm.run(program, *words, seconds=SECONDS, **settings)
 
 
 def check(found: dict[str, Any], operators: tuple[str, ...] = ()) -> None:
@@ -72,6 +83,49 @@ def test_tokens_from_a_process_of_its_own(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["llama_64", "qwen3_moe"])
 def test_tokens_of_a_compiled_model(name: str, folder: Path) -> None:
     check(served(folder, (name,), '{"enforce_eager": false}')[name])
+
+
+@pytest.mark.exhaustive
+def test_tokens_of_latent_attention(folder: Path) -> None:
+    name = "deepseek_v2_576"
+    found = served(folder, (name,), VLLM_MLA_DISABLE="0")[name]
+    if "error" in found:
+        assert found["error"].startswith(WITHOUT_LATENT)
+        return
+    assert found["together"] == found["alone"] == found["expected"]
+    assert found["calls"].get("mla_decode_kvcache")
+
+
+@pytest.mark.exhaustive
+def test_processors_with_amx_get_the_same_tokens(folder: Path) -> None:
+    """vLLM calls other names there, and from 0.32 on a backend that anyop has no kernels for."""
+    names, options = ("llama_64", "qwen3_moe", "deepseek_v2_576"), '{"dtype": "bfloat16"}'
+    plain = served(folder, names, options, VLLM_MLA_DISABLE="0")
+    found = served(folder, names, options, program="amx_program.py", VLLM_MLA_DISABLE="0")
+    for name in names:
+        if plain[name].get("error", "").startswith(WITHOUT_LATENT):
+            continue
+        assert "error" not in found[name], found[name]["error"]
+        assert found[name]["together"] == found[name]["alone"] == plain[name]["together"]
+    dense = served(  # with a switch that 0.27 has
+        folder, names[:1], options, program="amx_program.py", VLLM_CPU_SGL_KERNEL="1"
+    )["llama_64"]
+    assert "error" not in dense, dense["error"]
+    assert dense["together"] == plain["llama_64"]["together"]
+    assert dense["calls"].get("weight_packed_linear")
+
+
+@pytest.mark.exhaustive
+def test_latent_attention_of_amx_alone_is_refused(folder: Path) -> None:
+    options = '{"attention_config": {"backend": "AMX_MLA"}}'
+    name = "deepseek_v2_576"
+    found = served(folder, (name,), options, VLLM_MLA_DISABLE="0")[name]
+    if found["error"].startswith("ValueError: Unknown attention backend"):
+        return  # until 0.28
+    assert (
+        "anyop.vllm: the attention backend AMX_MLA is asked for, but latent attention runs on "
+        "CPU_MLA, with AMX or without. Try --attention-backend CPU_MLA."
+    ) in found["error"]
 
 
 @pytest.mark.exhaustive

@@ -82,6 +82,9 @@ class AnyopCpuPlatform(CpuPlatform):  # type: ignore[misc]
         _versions.check_fit(_versions.of_version(_release()), _release())
         if vllm_config.model_config is not None:
             _check_cache_dtype(vllm_config.cache_config.cache_dtype)
+            if getattr(vllm_config.model_config, "use_mla", False):
+                attention = vllm_config.attention_config
+                attention.backend = _latent_attention(attention.backend)
         super().check_and_update_config(vllm_config)
         _explain.announce(vllm_config)
 
@@ -90,6 +93,8 @@ class AnyopCpuPlatform(CpuPlatform):  # type: ignore[misc]
         cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
     ) -> str:
         _check_attention(attn_selector_config)
+        if attn_selector_config.use_mla:
+            selected_backend = _latent_attention(selected_backend)
         chosen: str = super().get_attn_backend_cls(
             selected_backend, attn_selector_config, num_heads
         )
@@ -108,6 +113,22 @@ def _check_cache_dtype(dtype: str) -> None:
             f"anyop.vllm: the cache's dtype is {dtype}, but attention takes "
             f"{', '.join(CACHE_DTYPES)}. Try --kv-cache-dtype auto."
         )
+
+
+def _latent_attention(asked: Any) -> Any:
+    """The backend of latent attention where vLLM has two: 0.32 prefers the one for AMX, whose
+    operators are vLLM's own.
+    """
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum as Backends
+
+    if "AMX_MLA" not in Backends.__members__:
+        return asked
+    if asked == Backends.AMX_MLA:
+        raise anyop.NotAvailable(
+            "anyop.vllm: the attention backend AMX_MLA is asked for, but latent attention runs on "
+            "CPU_MLA, with AMX or without. Try --attention-backend CPU_MLA."
+        )
+    return Backends.CPU_MLA
 
 
 def _check_attention(config: Any) -> None:

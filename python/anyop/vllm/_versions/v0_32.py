@@ -17,6 +17,7 @@ TOUCHED: Rows = {
         "out", "input", "w13", "w2", "w13_bias", "w2_bias", "topk_weights", "topk_ids", "act",
         "isa", "skip_weighted",
     ),
+    "vllm.v1.attention.backends.registry:AttentionBackendEnum.CPU_MLA": None,
     PLATFORM + "register_triton_kernel_overrides": (),
     "vllm.triton_utils.dispatcher:register_kernels": ("overrides",),
     "vllm.v1.sample.sampler:Sampler.greedy_sample": ("logits",),
