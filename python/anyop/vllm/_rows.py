@@ -103,7 +103,8 @@ ROWS = (
         group="packed",
     ),
     Row(
-        "weight_packed_linear(Tensor mat1, Tensor mat2, Tensor? bias, bool is_vnni) -> Tensor",
+        "weight_packed_linear(Tensor(a0!) mat1, Tensor(a1!) mat2, Tensor(a2!)? bias, bool is_vnni) "
+        "-> Tensor",
         ("linear_packed",),
         end="0.29.0",
         group="packed",
