@@ -88,6 +88,8 @@ class StepReference {
     return keys;
   }
 
+  const Step s;
+
   double Latent(const SeenKey& k, std::int64_t e) const { return At(s.kv_cache, k, e); }
   double Product(const Row& query, const SeenKey& k) const {
     const std::int64_t c = s.kv_cache.dim(2);
@@ -195,8 +197,6 @@ class StepReference {
       key->terms += std::abs(weights[i]) * terms;
     }
   }
-
-  const Step s;
 };
 
 }  // namespace anyop::ops::reference

@@ -107,6 +107,14 @@ void Prepare(Call& call) {
   g_calls_that_choose += call.integer("top") < call.size("mb * bs");
 }
 
+double LargestOf(const Tensor& cache) {
+  double most = 0;
+  for (std::int64_t r = 0; r < cache.rows(); ++r) {
+    for (const double v : cache.row<const double>(r)) most = std::max(most, std::abs(v));
+  }
+  return most;
+}
+
 // Of y: what the scores' errors change of the weights, and the error of what they weigh.
 Allowed Allowance(const Call& call) {
   double query = 0, keys = 0, most = 0;
@@ -116,12 +124,9 @@ Allowed Allowance(const Call& call) {
         for (const double v : row) query = std::max(query, std::abs(v));
       }
     }
+    keys = std::max(LargestOf(step.s.kv_cache), LargestOf(step.s.rope_cache));
+    most = std::max(keys, LargestOf(step.s.index_cache));
   });
-  const Results exact = call.Exact();
-  for (const char* name : kCaches) {
-    most = std::max(most, LargestMagnitude(exact.at(name)));
-    if (name != kCaches[2]) keys = std::max(keys, LargestMagnitude(exact.at(name)));
-  }
   const double width = std::sqrt(call.value("c + r")), unit = UnitOf(call);
   const double score = std::abs(call.number("scale")) * width * query * keys * unit;
   return [=](const Element& e) {
