@@ -26,8 +26,7 @@ const std::vector<std::string>& Texts() {
 }
 
 bool SaysWho(const std::string& error) {
-  return error.starts_with("there is no operator '") ||
-         error.starts_with("a tensor would be ") ||
+  return error.starts_with("there is no operator '") || error.starts_with("a tensor would be ") ||
          error.find(" is no saved graph: ") != error.npos || error.find(": ") != error.npos;
 }
 
