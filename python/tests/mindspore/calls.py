@@ -63,6 +63,10 @@ class Case:
             for p, v in zip(self.op.params, self.values, strict=True)
         ]
 
+    def is_like(self, other: Case) -> bool:
+        """Whether the calls are the same, where an operator has no choice of dtypes."""
+        return all(map(_are_equal, self.values, other.values))
+
     def compare(self, arguments: list[Any], made: Any) -> None:
         """Results and what was written have the bits that NumPy has."""
         made = list(made) if isinstance(made, tuple) else [made]
@@ -73,6 +77,14 @@ class Case:
             for ours, theirs in zip(_listed(arguments[i]), _listed(self.after[i]), strict=True):
                 if theirs is not None:
                     assert_bits(to_array(ours), theirs)
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(_are_equal, a, b))
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(a == b)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -93,9 +105,10 @@ def assert_bits(ours: np.ndarray, theirs: np.ndarray) -> None:
 class Net(nn.Cell):
     """A call as a Cell whose inputs are the tensors among its arguments."""
 
-    def __init__(self, op: Operator, arguments: list[Any]) -> None:
+    def __init__(self, case: Case) -> None:
         super().__init__()
-        self.op, self.n = op.function, len(arguments)
+        arguments = case.arguments()
+        self.case, self.op, self.n = case, case.op.function, len(arguments)
         self.tensors: list[Any] = []
         template: list[Any] = []
         places: list[Any] = []
@@ -118,3 +131,34 @@ class Net(nn.Cell):
             else:
                 args = args + [self.template[i]]
         return self.op(*args)
+
+    def compare(self, made: Any) -> None:
+        """What the call made and wrote."""
+        found: list[Any] = []
+        for place, value in zip(self.places, self.template, strict=True):
+            if place[0] == 0:
+                found.append(self.tensors[place[1]])
+            else:
+                found.append(self.tensors[place[1] : place[2]] if place[0] == 1 else value)
+        self.case.compare(found, made if self.case.op.results else ())
+
+
+class Together(nn.Cell):
+    """Calls that share a graph, which costs as much to compile as two calls."""
+
+    def __init__(self, nets: list[Net]) -> None:
+        super().__init__()
+        self.nets, self.n = nn.CellList(nets), len(nets)
+        self.tensors = [t for net in nets for t in net.tensors]
+        ends = [sum(len(n.tensors) for n in nets[: i + 1]) for i in range(self.n)]
+        self.starts, self.ends = (0, *ends[:-1]), tuple(ends)
+
+    def construct(self, *tensors: Any) -> Any:
+        made: Any = ()
+        for i in range(self.n):
+            made = made + (self.nets[i](*tensors[self.starts[i] : self.ends[i]]),)
+        return made
+
+    def compare(self, made: Any) -> None:
+        for net, one in zip(self.nets, made, strict=True):
+            net.compare(one)

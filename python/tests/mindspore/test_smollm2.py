@@ -65,7 +65,7 @@ def in_blocks(file: Any) -> Any:
     return file
 
 
-@pytest.mark.parametrize("dtype", ["q4", "q4-rows"])
+@pytest.mark.parametrize("dtype", ["q4", pytest.param("q4-rows", marks=pytest.mark.exhaustive)])
 def test_tokens_of_quantized_weights_are_those_of_numpy(dtype: str) -> None:
     file, prompt = in_blocks(small_file()), [5, 17, 60]
     models = Model(file, dtype), Model(file, dtype, host="mindspore"), MindSporeModel(file, dtype)
