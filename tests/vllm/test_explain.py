@@ -71,7 +71,7 @@ def test_an_engine_says_in_one_line_what_runs(model: Path) -> None:
     assert LINE in done.stderr
     head, switches, titles, *table = done.stdout.splitlines()
     assert head.startswith("worker 0 (process ")
-    assert head.endswith(", float32, strict")
+    assert head.endswith((", float32, 1 thread, strict", " threads, strict"))
     assert switches == (
         "custom_ops all; ir_op_priority rms_norm anyop, native; "
         "ir_op_priority fused_add_rms_norm anyop, native"

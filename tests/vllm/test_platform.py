@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import in_vllm
@@ -87,6 +88,52 @@ def test_cache_dtype_without_a_kernel_is_refused_at_load(dtype: str) -> None:
         f"anyop.vllm: the cache's dtype is {dtype}, but attention takes auto, float16, bfloat16, "
         "fp8, fp8_e4m3. Try --kv-cache-dtype auto."
     ) in found["error"]
+
+
+def test_cache_dtypes_of_vllm_without_a_kernel_are_refused() -> None:
+    """Each that vLLM's options offer, by the check of the configuration."""
+    code = (
+        "import anyop, typing\n"
+        "from vllm.config.cache import CacheDType\n"
+        "from anyop.vllm import _platform\n"
+        "def taken(name):\n"
+        "    try: return _platform._check_cache_dtype(name) is None\n"
+        "    except anyop.NotAvailable: return False\n"
+        "names = typing.get_args(CacheDType)\n"
+        "print('CHOSEN', ','.join(n for n in names if taken(n)) + '/' + ','.join(names))\n"
+    )
+    taken, _, names = chosen(code)[0].partition("/")
+    assert taken.split(",") == [
+        name for name in names.split(",") if name in {"auto", "float16", "bfloat16", "fp8"}
+        or name == "fp8_e4m3"
+    ]  # fmt: skip
+    assert {"fp8_e5m2", "auto"} < set(names.split(","))
+
+
+@pytest.mark.exhaustive
+def test_killed_workers_are_vllms_error(tmp_path: Path) -> None:
+    """Between requests and in one; an engine without its worker makes no tokens."""
+    asked = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    found = in_vllm.run("killed_program.py", str(tmp_path / "model"), **asked)
+    between, during = found["engines"]
+    assert between["made"] == 0
+    for engine in (between, during):
+        assert engine["pid"] != found["pid"]
+        assert engine["error"].startswith("EngineDeadError: EngineCore encountered an issue.")
+
+
+@pytest.mark.exhaustive
+def test_a_worker_uses_the_cores_that_vllm_binds_it_to() -> None:
+    """To one of which its first thread is bound."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("one processor")
+    asked = {"one": {"prompts": [[1, 2]]}}
+    for bound in (cores[:1], cores[:2]):
+        settings = {"VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, bound))}
+        found = in_vllm.engines(asked, VLLM_ENABLE_V1_MULTIPROCESSING="1", **settings)["one"]
+        (worker,) = found["report"]
+        assert worker["threads"] == len(bound)
 
 
 def test_a_prompt_longer_than_the_model_is_vllms_error() -> None:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
+
 import anyop
 from anyop import _anyop
 from anyop.vllm import _classes, _native, _providers, _tables
@@ -244,6 +246,7 @@ def of_worker(worker: Any) -> dict[str, Any]:
         "vllm": str(importlib.import_module("vllm").__version__),
         "anyop": anyop.__version__,
         "dtype": str(config.model_config.dtype).removeprefix("torch."),
+        "threads": min(anyop.get_num_threads(), torch.get_num_threads()),  # as calls use them
         "custom_ops": list(config.compilation_config.custom_ops),
         "ir_op_priority": dataclasses.asdict(priority) if priority else {},
         "strict": _anyop.is_strict(),
@@ -329,9 +332,10 @@ def _text(worker: dict[str, Any]) -> str:
     switches = f"custom_ops {', '.join(worker['custom_ops'])}"
     for name, providers in worker["ir_op_priority"].items():
         switches += f"; ir_op_priority {name} {', '.join(providers)}"
+    threads = f"{worker['threads']} thread{'s' * (worker['threads'] != 1)}"
     head = (
         f"worker {worker['rank']} (process {worker['pid']}): vLLM {worker['vllm']}, anyop "
-        f"{worker['anyop']}, {worker['dtype']}{', strict' if worker['strict'] else ''}"
+        f"{worker['anyop']}, {worker['dtype']}, {threads}{', strict' if worker['strict'] else ''}"
     )
     native = [f"{n} calls of {what} on vLLM's own code: {why}" for what, why, n in worker["native"]]
     return "\n".join([head, switches, *table, *native])
