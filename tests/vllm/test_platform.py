@@ -139,3 +139,10 @@ def test_a_worker_uses_the_cores_that_vllm_binds_it_to() -> None:
 def test_a_prompt_longer_than_the_model_is_vllms_error() -> None:
     with pytest.raises(AssertionError, match="maximum context length is 256 tokens"):
         in_vllm.engines({"one": {"prompts": [[3] * 300]}})
+
+
+def test_a_model_whose_longest_prompt_exceeds_the_cache_is_vllms_error() -> None:
+    """When it is loaded. A cache of 128 tokens, 1 KiB each."""
+    asked = {"one": {"prompts": [[1, 2]], "options": {"kv_cache_memory_bytes": 1 << 17}}}
+    error = in_vllm.engines(asked)["one"]["error"]
+    assert "max seq len (256)" in error and "KV cache is needed" in error
