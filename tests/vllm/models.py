@@ -66,6 +66,10 @@ MODELS = {
     ),
     "mixtral": Row("MixtralConfig", {"num_local_experts": 8, "num_experts_per_tok": 2}),
     "qwen3_moe": Row("Qwen3MoeConfig", {"head_dim": 32, **EXPERTS}),
+    # Experts of a size that vLLM's own grouped kernels do not take.
+    "qwen3_moe_40": Row(
+        "Qwen3MoeConfig", {"head_dim": 32, **EXPERTS, "moe_intermediate_size": 40}
+    ),
     "gpt_oss_sinks": Row(
         "GptOssConfig",
         {"head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 48},

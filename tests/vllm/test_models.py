@@ -86,6 +86,19 @@ def test_tokens_of_a_compiled_model(name: str, folder: Path) -> None:
 
 
 @pytest.mark.exhaustive
+def test_a_loop_over_experts_is_not_silent(folder: Path) -> None:
+    """Strict mode refuses what explain names; later versions choose among classes of experts."""
+    name = "qwen3_moe_40"
+    found = served(folder, (name,), ANYOP_STRICT="1")[name]
+    if "cpu_fused_moe" in found.get("calls", {}):
+        return  # a version that calls anyop for every size
+    assert (
+        "FusedMoE (vLLM loops over experts in torch, as a size is no multiple of 32), but strict "
+        "mode allows no other code to run."
+    ) in found["error"]
+
+
+@pytest.mark.exhaustive
 def test_tokens_of_latent_attention(folder: Path) -> None:
     name = "deepseek_v2_576"
     found = served(folder, (name,), VLLM_MLA_DISABLE="0")[name]

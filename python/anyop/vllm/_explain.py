@@ -59,7 +59,8 @@ def lines(model: Any, custom_ops: list[str]) -> list[Line]:
     kernels = _kernels()
     found = Counter(map(_key, _layers_of(model)))
     made = [_layer(cls, is_on, n, kernels, custom_ops) for (cls, is_on), n in found.items()]
-    layers = [*(line for line in made if line is not None), *_quantized(model), *_torch(model)]
+    others = (*_quantized(model), *_looped(model), *_torch(model))
+    layers = [*(line for line in made if line is not None), *others]
     norms = sum(_goes_through_ir(cls, is_on) * n for (cls, is_on), n in found.items())
     ir = _ir(norms, kernels) if norms else ()
     return [*sorted(layers, key=lambda line: line.name), *ir, *_extension(kernels)]
@@ -151,6 +152,19 @@ def _quantized(model: Any) -> Iterator[Line]:
     for (layer, method), n in methods.items():
         if method not in _tables.PLAIN_METHODS:
             yield _unreplaced(layer, "", n, LACK, f"its weights are of {method}")
+
+
+def _looped(model: Any) -> Iterator[Line]:
+    """Experts that vLLM 0.27 computes one by one."""
+    methods = [getattr(layer, "quant_method", None) for layer in _layers_of(model)]
+    kernels = [getattr(method, "cpu_fused_moe", None) for method in methods]
+    n = sum(
+        getattr(getattr(kernel, "forward_method", None), "__name__", "") == "forward_torch"
+        for kernel in kernels
+    )
+    if n:
+        why = "vLLM loops over experts in torch, as a size is no multiple of 32"
+        yield _unreplaced("FusedMoE", "", n, LACK, why)
 
 
 def _torch(model: Any) -> Iterator[Line]:
