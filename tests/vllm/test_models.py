@@ -133,7 +133,7 @@ def test_latent_attention_of_amx_alone_is_refused(folder: Path) -> None:
     options = '{"attention_config": {"backend": "AMX_MLA"}}'
     name = "deepseek_v2_576"
     found = served(folder, (name,), options, VLLM_MLA_DISABLE="0")[name]
-    if found["error"].startswith("ValueError: Unknown attention backend"):
+    if "Unknown attention backend: 'AMX_MLA'" in found["error"]:
         return  # until 0.28
     assert (
         "anyop.vllm: the attention backend AMX_MLA is asked for, but latent attention runs on "
