@@ -88,7 +88,7 @@ PyObject* GetPoolCounters(PyObject*, PyObject*) {
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_machine_methods[] = {
     {"machine", Machine, METH_NOARGS, "Processor, features, caches, threads, compiler."},
     {"environment", GetEnvironment, METH_NOARGS, "(name, default, sentence, values, value) rows."},
     {"ceilings", MeasuredCeilings, METH_NOARGS, "Measured bandwidths and rates."},
@@ -98,7 +98,7 @@ PyMethodDef g_methods[] = {
 }  // namespace
 
 void AddMachineFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_machine_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

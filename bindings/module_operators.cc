@@ -222,11 +222,11 @@ PyObject* NumpyDTypeOf(PyObject*, PyObject* name) {
   });
 }
 
-PyObject* ShowObject(PyObject*, PyObject* object) {
+PyObject* ShowForMessages(PyObject*, PyObject* object) {
   return Guarded([&] { return ToPython(Repr(object)).release(); });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_operator_methods[] = {
     {"load", LoadLibrary, METH_O, "Loads an operator library; returns functions()."},
     {"functions", AllFunctions, METH_NOARGS, "All operators: full name -> function."},
     {"libraries", ListLibraries, METH_NOARGS, "(name, version, file) of each loaded library."},
@@ -244,14 +244,15 @@ PyMethodDef g_methods[] = {
     {"plan_counters", GetPlanCounters, METH_NOARGS, "Hits and misses of the plan caches."},
     {"reset_counters", ClearCounters, METH_NOARGS, "Sets all counters to zero."},
     {"did_you_mean", AsMethod(&GetNearest), METH_FASTCALL, "' Did you mean ...?', or ''."},
-    {"show", ShowObject, METH_O, "What messages say of an object: the beginning of its repr()."},
+    {"show", ShowForMessages, METH_O,
+     "What messages say of an object: the beginning of its repr()."},
     {"numpy_dtype", NumpyDTypeOf, METH_O, "The NumPy dtype of an anyop name."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddOperatorFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_operator_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -12,7 +12,7 @@ namespace anyop::python {
 namespace {
 
 // A scope's state travels through Python as bytes: Python's `with` blocks need not nest like C++'s.
-PyObject* Save(const ScopeState& state) {
+PyObject* ToBytes(const ScopeState& state) {
   return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(&state), sizeof(state));
 }
 
@@ -37,7 +37,7 @@ PyObject* EnterScope(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
   return Guarded([&] {
     if (n_args != 4) ThrowTypeError("enter_scope takes 4 arguments.");
     const ScopeState before = CurrentScope();
-    Ref saved = Checked(Save(before));
+    Ref saved = Checked(ToBytes(before));
     ScopeState inside;
     {
       Scope scope;
@@ -83,7 +83,7 @@ PyObject* GetPolicy(PyObject*, PyObject*) {
   return Guarded([] { return ToPython(ProcessPolicy()).release(); });
 }
 
-PyObject* SetThreads(PyObject*, PyObject* n) {
+PyObject* SetThreadCount(PyObject*, PyObject* n) {
   return Guarded([&]() -> PyObject* {
     SetNumThreads(ToThreads(n));
     Py_RETURN_NONE;
@@ -94,7 +94,7 @@ PyObject* GetThreads(PyObject*, PyObject*) {
   return Guarded([] { return PyLong_FromLong(NumThreads()); });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_scope_methods[] = {
     {"enter_scope", AsMethod(&EnterScope), METH_FASTCALL, nullptr},
     {"leave_scope", LeaveScope, METH_O, nullptr},
     {"scope_text", GetScopeText, METH_NOARGS,
@@ -107,7 +107,7 @@ PyMethodDef g_methods[] = {
      "policy() block; '' resets it."},
     {"get_policy", GetPolicy, METH_NOARGS,
      "get_policy($module, /)\n--\n\nThe policy of the whole process."},
-    {"set_num_threads", SetThreads, METH_O,
+    {"set_num_threads", SetThreadCount, METH_O,
      "set_num_threads($module, n, /)\n--\n\nSets how many threads an operator may use."},
     {"get_num_threads", GetThreads, METH_NOARGS,
      "get_num_threads($module, /)\n--\n\nHow many threads an operator may use."},
@@ -116,7 +116,7 @@ PyMethodDef g_methods[] = {
 }  // namespace
 
 void AddScopeFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_scope_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -80,7 +80,7 @@ PyObject* GetWhyStale(PyObject*, PyObject* row) {
   return Guarded([&] { return ToPython(WhyStale(ToChoice(row))).release(); });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_tuned_methods[] = {
     {"wants_tuning", WantsTuning, METH_O, "Whether kernels that can run here want measuring."},
     {"measure_pairs", Measure, METH_O, "Measures all pairs of kernels of an operator."},
     {"tuned_path", GetPath, METH_NOARGS, "The file that this process uses; '' for none."},
@@ -93,7 +93,7 @@ PyMethodDef g_methods[] = {
 }  // namespace
 
 void AddTunedFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_tuned_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every file of the Python host includes: the two C APIs, owned references, error classes.
 #pragma once
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #define NPY_NO_DEPRECATED_API NPY_1_25_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_25_API_VERSION  // one binary for NumPy 1.25 to 2.x

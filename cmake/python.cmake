@@ -9,9 +9,13 @@ list(FILTER python_sources EXCLUDE REGEX "/bindings/(torch|mindspore|vllm)/")  #
 python_add_library(_anyop MODULE WITH_SOABI ${python_sources})
 target_include_directories(_anyop PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(_anyop PRIVATE anyop Python::NumPy)
+# Here, as several headers include <Python.h>, and the first of a file decides.
+target_compile_definitions(_anyop PRIVATE PY_SSIZE_T_CLEAN)
 target_compile_options(_anyop PRIVATE -fvisibility=hidden -fno-math-errno)
 anyop_harden(_anyop)
-anyop_precompile(_anyop)
+anyop_join(_anyop 12)
+# It imports NumPy, which the others' macros leave out.
+set_source_files_properties(bindings/python.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 anyop_export(_anyop python)
 set_target_properties(_anyop PROPERTIES INSTALL_RPATH "$ORIGIN"
                                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)

@@ -115,7 +115,7 @@ PyObject* Bind(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* ke
   });
 }
 
-anyop_value NumberOf(PyObject* object, const std::string& name) {
+anyop_value ToNumberValue(PyObject* object, const std::string& name) {
   anyop_value v{};
   if (PyBool_Check(object)) {
     v.tag = ANYOP_BOOL;
@@ -139,7 +139,7 @@ std::vector<GraphNumber> NumbersOf(PyObject* keywords) {
   Py_ssize_t at = 0;
   while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
     const std::string name = ToText(key, "a name");
-    numbers.push_back({name, NumberOf(value, name)});
+    numbers.push_back({name, ToNumberValue(value, name)});
   }
   return numbers;
 }
@@ -189,7 +189,7 @@ Ref Ints(const std::vector<int>& numbers) {
   return TupleOf(std::span(numbers), [](int n) { return PyLong_FromLong(n); });
 }
 
-PyObject* Text(PyObject* self, void*) {
+PyObject* GetText(PyObject* self, void*) {
   return Guarded([&] { return ToPython(CallOf(self).text()).release(); });
 }
 // A value of a call as Python has it; a tensor is its dtype.
@@ -200,7 +200,7 @@ Ref ArgumentOf(const anyop_value& v) {
   if (v.tag != ANYOP_TENSORS) return ToObject(v);
   return TupleOf(std::span(v.ts, v.count), [&](const DLTensor* t) { return dtype(t).release(); });
 }
-PyObject* Arguments(PyObject* self, void*) {
+PyObject* GetArguments(PyObject* self, void*) {
   return Guarded([&] {
     return TupleOf(CallOf(self).arguments(),
                    [](const anyop_value& v) { return ArgumentOf(v).release(); })
@@ -213,7 +213,7 @@ PyObject* ContractOf(PyObject* self, void*) {
 PyObject* ScopeOf(PyObject* self, void*) {
   return Guarded([&] { return ToPython(ScopeText(CallOf(self).scope())).release(); });
 }
-PyObject* Inputs(PyObject* self, void*) {
+PyObject* GetInputs(PyObject* self, void*) {
   return Guarded([&] {
     return TupleOf(CallOf(self).inputs(),
                    [](const BoundInput& i) {
@@ -427,9 +427,9 @@ PyObject* Compare(PyObject* a, PyObject* b, int op) {
 Py_hash_t Hash(PyObject* self) {
   return Py_hash_t(reinterpret_cast<std::uintptr_t>(&CallOf(self)) >> 4);
 }
-PyObject* Shown(PyObject* self) { return Text(self, nullptr); }
+PyObject* Shown(PyObject* self) { return GetText(self, nullptr); }
 
-PyObject* Reduce(PyObject* self, PyObject*) {
+PyObject* ReduceCall(PyObject* self, PyObject*) {
   return Guarded([&] {
     const Ref module = Checked(PyImport_ImportModule("anyop._anyop"));
     const Ref find = Checked(PyObject_GetAttrString(module.get(), "find_bound_call"));
@@ -437,13 +437,13 @@ PyObject* Reduce(PyObject* self, PyObject*) {
   });
 }
 
-PyGetSetDef g_fields[] = {
-    {"text", Text, nullptr, "The canonical text, equal for equal calls.", nullptr},
-    {"arguments", Arguments, nullptr, "A value per parameter; a tensor is its dtype.", nullptr},
+PyGetSetDef g_bound_call_fields[] = {
+    {"text", GetText, nullptr, "The canonical text, equal for equal calls.", nullptr},
+    {"arguments", GetArguments, nullptr, "A value per parameter; a tensor is its dtype.", nullptr},
     {"contract", ContractOf, nullptr, "The hash of the operator's contract.", nullptr},
     {"scope", ScopeOf, nullptr, "How the text ends; '' where it runs in the default scope.",
      nullptr},
-    {"inputs", Inputs, nullptr, "(name, dtype, is written) of each tensor.", nullptr},
+    {"inputs", GetInputs, nullptr, "(name, dtype, is written) of each tensor.", nullptr},
     {"results", ResultsOf, nullptr,
      "(name, dtype or None, numbers of the inputs that it may lie over) of each result.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -452,19 +452,20 @@ PyMethodDef g_bound_call_methods[] = {
     {"infer", Infer, METH_O, "The types of the results, of inputs that are partly known."},
     {"gradient", GradientCall, METH_VARARGS, "The bound call of the gradient."},
     {"run", RunCall, METH_VARARGS, "Runs on arrays; returns the results."},
-    {"__reduce__", Reduce, METH_NOARGS, nullptr},
+    {"__reduce__", ReduceCall, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot g_slots[] = {{Py_tp_getset, g_fields},
-                         {Py_tp_methods, g_bound_call_methods},
-                         {Py_tp_richcompare, reinterpret_cast<void*>(&Compare)},
-                         {Py_tp_hash, reinterpret_cast<void*>(&Hash)},
-                         {Py_tp_repr, reinterpret_cast<void*>(&Shown)},
-                         {0, nullptr}};
-PyType_Spec g_spec = {"anyop._anyop.BoundCall", sizeof(BoundCallObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, g_slots};
+PyType_Slot g_bound_call_slots[] = {{Py_tp_getset, g_bound_call_fields},
+                                    {Py_tp_methods, g_bound_call_methods},
+                                    {Py_tp_richcompare, reinterpret_cast<void*>(&Compare)},
+                                    {Py_tp_hash, reinterpret_cast<void*>(&Hash)},
+                                    {Py_tp_repr, reinterpret_cast<void*>(&Shown)},
+                                    {0, nullptr}};
+PyType_Spec g_bound_call_spec = {"anyop._anyop.BoundCall", sizeof(BoundCallObject), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 g_bound_call_slots};
 
-PyMethodDef g_functions[] = {
+PyMethodDef g_bound_call_functions[] = {
     {"bound_call", AsMethod(&Bind), METH_FASTCALL | METH_KEYWORDS,
      "A call with all but its tensors."},
     {"bound_graph", AsMethod(&BindGraph), METH_VARARGS | METH_KEYWORDS, "A graph as a bound call."},
@@ -482,10 +483,11 @@ Ref MakeBoundCallObject(const BoundCall& call) {
 }
 
 void AddBoundCallFunctions(PyObject* module) {
-  g_bound_call_type = reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&g_spec)).release());
+  g_bound_call_type =
+      reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&g_bound_call_spec)).release());
   if (PyModule_AddObjectRef(module, "BoundCall", reinterpret_cast<PyObject*>(g_bound_call_type)) <
           0 ||
-      PyModule_AddFunctions(module, g_functions) < 0) {
+      PyModule_AddFunctions(module, g_bound_call_functions) < 0) {
     throw ErrorSet{};
   }
 }

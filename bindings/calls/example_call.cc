@@ -19,7 +19,7 @@ Ref TensorType(const DLTensor& t) {
   return Pair("(OO)", ToPython(name).get(), shape.get());
 }
 
-Ref Argument(const anyop_value& v) {
+Ref ToArgument(const anyop_value& v) {
   switch (v.tag) {
     case ANYOP_DTYPE:
       return ToPython(Name(DType(v.i)));
@@ -76,21 +76,21 @@ PyObject* ExampleCall(PyObject*, PyObject* args) {
     if (!call) return Py_NewRef(Py_None);
     Ref list = Checked(PyList_New(info.n_params));
     for (int i = 0; i < info.n_params; ++i) {
-      const Ref value = Argument(call->call[i]), rule = RuleOf(contract, *call, i);
+      const Ref value = ToArgument(call->call[i]), rule = RuleOf(contract, *call, i);
       PyList_SET_ITEM(list.get(), i, Pair("(OO)", value.get(), rule.get()).release());
     }
     return list.release();
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_example_methods[] = {
     {"example_call", ExampleCall, METH_VARARGS, "The arguments of a generated call."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddExampleFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_example_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

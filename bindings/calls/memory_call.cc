@@ -29,7 +29,7 @@ int FillSizes(PyObject* tuple, std::int64_t* to) {
 }
 
 // (address, "bf16", shape, strides in elements)
-void Describe(PyObject* object, Described& to) {
+void DescribeMemory(PyObject* object, Described& to) {
   unsigned long long address;
   const char* dtype_name;
   PyObject *shape, *strides;
@@ -53,7 +53,7 @@ Described& NextTensor(CallMemory& memory) { return *memory.Array<Described>(1); 
 
 void SetTensor(anyop_value& value, PyObject* object, CallMemory& memory) {
   Described& described = NextTensor(memory);
-  Describe(object, described);
+  DescribeMemory(object, described);
   SetHead(value, ANYOP_TENSOR);
   value.t = &described.tensor;
 }
@@ -64,7 +64,7 @@ void SetTensors(anyop_value& value, PyObject* object, CallMemory& memory) {
   auto* list = memory.Array<const DLTensor*>(n);
   for (std::size_t i = 0; i < n; ++i) {
     Described& described = NextTensor(memory);
-    Describe(PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(i)), described);
+    DescribeMemory(PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(i)), described);
     list[i] = &described.tensor;
   }
   SetHead(value, ANYOP_TENSORS, n);
@@ -192,7 +192,7 @@ PyObject* FlopsMemory(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_memory_methods[] = {
     {"call_memory", CallMemoryFunction, METH_VARARGS, "A call on memory described by numbers."},
     {"plan_memory", PlanMemory, METH_VARARGS, "The results of such a call, which is not made."},
     {"flops_memory", FlopsMemory, METH_VARARGS, "The flops of such a call, which is not made."},
@@ -201,7 +201,7 @@ PyMethodDef g_methods[] = {
 }  // namespace
 
 void AddMemoryCallFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_memory_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -164,14 +164,15 @@ PyObject* SetCheckMode(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef g_methods[] = {{"replay", Replay, METH_VARARGS, "Makes a recorded call again."},
-                           {"set_checking", SetCheckMode, METH_VARARGS, "Check mode on or off."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_replay_methods[] = {
+    {"replay", Replay, METH_VARARGS, "Makes a recorded call again."},
+    {"set_checking", SetCheckMode, METH_VARARGS, "Check mode on or off."},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddReplayFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_replay_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

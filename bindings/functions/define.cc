@@ -52,7 +52,8 @@ void FillTables(Definition& d) {
 
 // Registers the operator. Whether it is new: then the registry points into the definition, which
 // stays; an operator of the same contract is left as it is.
-bool Register(std::unique_ptr<Definition> owned, const std::string& name, const char* file) {
+bool RegisterDefinition(std::unique_ptr<Definition> owned, const std::string& name,
+                        const char* file) {
   Definition& d = *owned;
   anyop::Define(d.table, file);
   if (DefinitionOf(*FindRegistered(name)) != &d) return false;
@@ -89,7 +90,7 @@ PyObject* Define(PyObject*, PyObject* args) {
     d.accept = accept;
     FillTables(d);
     const std::string name = d.library + "." + ParseContract(d.signature)->name;
-    const bool is_new = Register(std::move(owned), name, ToNameShown(texts[6]).c_str());
+    const bool is_new = RegisterDefinition(std::move(owned), name, ToNameShown(texts[6]).c_str());
     PyObject* function = PyDict_GetItemString(Functions(), name.c_str());
     return Py_BuildValue("(OO)", function, is_new ? Py_True : Py_False);
   });
@@ -137,7 +138,7 @@ PyObject* RaiseAgain(PyObject*, PyObject*) {
   return Raised::RestoreWaiting() ? nullptr : Py_NewRef(Py_None);
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_define_methods[] = {
     {"define", Define, METH_VARARGS, "Registers an operator whose kernel is a function."},
     {"parse", Parse, METH_O, "The contract of a signature, as JSON."},
     {"parse_expression", AsMethod(&ParseExpression), METH_FASTCALL, "Checks an operator's field."},
@@ -164,7 +165,7 @@ Definition* DefinitionOf(const Operator& op) {
 }
 
 void AddDefineFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_define_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -18,14 +18,7 @@ PyTypeObject* g_graph_type = nullptr;
 PyTypeObject* g_memory_type = nullptr;
 PyTypeObject* g_stats_type = nullptr;
 
-CompiledGraph& Self(PyObject* self) { return *reinterpret_cast<GraphObject*>(self)->graph; }
-const Graph& GraphOf(PyObject* self) { return Self(self).executable->graph(); }
-
-PyObject* Intern(const std::string& text) {
-  PyObject* made = ToPython(text).release();
-  PyUnicode_InternInPlace(&made);
-  return made;
-}
+const Graph& GraphOf(PyObject* self) { return ToGraph(self).executable->graph(); }
 
 void DescribeCall(const std::string& name, const Graph& graph, OperatorInfo& info) {
   const std::vector<bool> written = WrittenRoots(graph);
@@ -75,13 +68,13 @@ void FreeGraph(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* Text(PyObject* self, void*) {
+PyObject* GetGraphText(PyObject* self, void*) {
   return Guarded([&] { return ToPython(Print(GraphOf(self))).release(); });
 }
-PyObject* Str(PyObject* self) { return Text(self, nullptr); }
+PyObject* Str(PyObject* self) { return GetGraphText(self, nullptr); }
 
-PyObject* NameOf(PyObject* self, void*) {
-  return Guarded([&] { return ToPython(Self(self).info.name).release(); });
+PyObject* GetGraphName(PyObject* self, void*) {
+  return Guarded([&] { return ToPython(ToGraph(self).info.name).release(); });
 }
 
 // "f32[n, 64]" by input, or by output.
@@ -114,7 +107,7 @@ PyObject* SymbolsOf(PyObject* self, void*) {
   });
 }
 
-PyObject* Inputs(PyObject* self, void*) { return Types(self, false); }
+PyObject* GetGraphInputs(PyObject* self, void*) { return Types(self, false); }
 PyObject* Outputs(PyObject* self, void*) { return Types(self, true); }
 
 PyObject* ShowGraph(PyObject* self) {
@@ -124,7 +117,7 @@ PyObject* ShowGraph(PyObject* self) {
     for (const int id : graph.inputs) {
       text += (text.empty() ? "" : ", ") + graph.value(id).name + ": " + ShowType(graph, id);
     }
-    return ToPython("<graph " + Self(self).info.name + "(" + text + "), " +
+    return ToPython("<graph " + ToGraph(self).info.name + "(" + text + "), " +
                     std::to_string(graph.nodes.size()) + " nodes>")
         .release();
   });
@@ -134,7 +127,7 @@ PyObject* ShowGraph(PyObject* self) {
 PyObject* Memory(PyObject* self, PyObject* args, PyObject* keywords) {
   return Guarded([&] {
     if (PyTuple_GET_SIZE(args)) ThrowTypeError("memory takes sizes by name: memory(n=16).");
-    const MemoryReport report = ReportOf(*PrepareAt(Self(self), keywords));
+    const MemoryReport report = ReportOf(*PrepareAt(ToGraph(self), keywords));
     Ref row = Checked(PyStructSequence_New(g_memory_type));
     const long long bytes[] = {report.arena_bytes, report.bound_bytes, report.unshared_bytes};
     for (int i = 0; i < 3; ++i) {
@@ -148,9 +141,9 @@ PyObject* Stats(PyObject* self, PyObject*) {
   return Guarded([&] {
     const Graph& graph = GraphOf(self);
     long long state_bytes = 0;
-    for (const Extent& e : Self(self).state) state_bytes += (long long)(e.end - e.begin);
+    for (const Extent& e : ToGraph(self).state) state_bytes += (long long)(e.end - e.begin);
     const long long numbers[] = {(long long)(graph.nodes.size()), state_bytes,
-                                 (long long)(Self(self).calls)};
+                                 (long long)(ToGraph(self).calls)};
     Ref row = Checked(PyStructSequence_New(g_stats_type));
     for (int i = 0; i < 3; ++i) {
       PyStructSequence_SET_ITEM(row.get(), i, Checked(PyLong_FromLongLong(numbers[i])).release());
@@ -159,7 +152,7 @@ PyObject* Stats(PyObject* self, PyObject*) {
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_graph_methods[] = {
     {"memory", AsMethod(&Memory), METH_VARARGS | METH_KEYWORDS,
      "memory($self, /, **sizes)\n--\n\nBytes of the memory that a replay at these sizes needs "
      "beside inputs, outputs and state."},
@@ -183,16 +176,16 @@ PyMethodDef g_methods[] = {
      "stats($self, /)\n--\n\nNodes after compilation, bytes of bound state, calls so far."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyGetSetDef g_fields[] = {
-    {"text", Text, nullptr, "The graph after compilation, as str() gives it.", nullptr},
-    {"name", NameOf, nullptr, "The function's name.", nullptr},
+PyGetSetDef g_graph_fields[] = {
+    {"text", GetGraphText, nullptr, "The graph after compilation, as str() gives it.", nullptr},
+    {"name", GetGraphName, nullptr, "The function's name.", nullptr},
     {"state", StateArrays, nullptr, "Bound arrays and constants, by name; no copies.", nullptr},
     {"symbols", SymbolsOf, nullptr, "The sizes that a call decides, by name.", nullptr},
-    {"inputs", Inputs, nullptr, "The type of each input, by name.", nullptr},
+    {"inputs", GetGraphInputs, nullptr, "The type of each input, by name.", nullptr},
     {"outputs", Outputs, nullptr, "The type of each output, by name.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyMemberDef g_members[] = {
+PyMemberDef g_graph_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(GraphObject, call), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
@@ -216,7 +209,7 @@ PyTypeObject* MakeSequence(const char* name, const char* doc, PyStructSequence_F
 }  // namespace
 
 CompiledGraph* AsGraph(PyObject* object) {
-  return Py_TYPE(object) == g_graph_type ? &Self(object) : nullptr;
+  return Py_TYPE(object) == g_graph_type ? &ToGraph(object) : nullptr;
 }
 
 void InitGraphTypes(PyObject* module) {
@@ -229,9 +222,9 @@ void InitGraphTypes(PyObject* module) {
       {Py_tp_dealloc, reinterpret_cast<void*>(&FreeGraph)},
       {Py_tp_str, reinterpret_cast<void*>(&Str)},
       {Py_tp_repr, reinterpret_cast<void*>(&ShowGraph)},
-      {Py_tp_methods, g_methods},
-      {Py_tp_members, g_members},
-      {Py_tp_getset, g_fields},
+      {Py_tp_methods, g_graph_methods},
+      {Py_tp_members, g_graph_members},
+      {Py_tp_getset, g_graph_fields},
       {0, nullptr}};
   static PyType_Spec spec = {"anyop.Graph", sizeof(GraphObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |

@@ -29,6 +29,10 @@ struct GraphObject {
   CompiledGraph* graph;
 };
 
+// Of an object that is an anyop.Graph.
+inline CompiledGraph& ToGraph(PyObject* self) {
+  return *reinterpret_cast<GraphObject*>(self)->graph;
+}
 void InitGraphTypes(PyObject* module);
 // tuple: of what holds the outputs; null where there is one or none. bound: the objects whose
 // memory is its state. Takes the graph over.

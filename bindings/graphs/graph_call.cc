@@ -24,7 +24,7 @@ auto Named(const CompiledGraph& graph, F&& f) {
 
 // replay(executable, specialisation, inputs, outputs)
 template <class HostCall, class F>
-PyObject* CallWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F&& replay) {
+PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F&& replay) {
   OperatorInfo& info = graph.info;
   const std::size_t n_inputs = std::size_t(info.n_params), n_outputs = std::size_t(info.n_results);
   Room<anyop_value, kMaxParams + kMaxResults> values(n_inputs + n_outputs);
@@ -71,8 +71,8 @@ void CheckKeywords(const OperatorInfo& info, const Slots& slots) {
 }
 
 template <class F>
-PyObject* Call(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
-               F&& replay) {
+PyObject* CallThrough(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
+                      F&& replay) {
   CompiledGraph& graph = *reinterpret_cast<GraphObject*>(self)->graph;
   try {
     GraphSlots slots(graph.info);
@@ -80,7 +80,7 @@ PyObject* Call(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObjec
     CheckKeywords(graph.info, slots);
     const Host& host =
         graph.state_host && !slots.out ? *graph.state_host : HostOf(graph.info, slots);
-    return WithCall(host, [&](auto& call) { return CallWith(call, graph, slots, replay); });
+    return WithCall(host, [&](auto& call) { return ReplayWith(call, graph, slots, replay); });
   } catch (const FoundTraced&) {
     return RecordGraph(graph, args, n_args, keywords);
   } catch (...) {
@@ -91,15 +91,15 @@ PyObject* Call(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObjec
 }  // namespace
 
 PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords) {
-  return Call(self, args, PyVectorcall_NARGS(n_args), keywords,
-              [](Executable& e, Specialisation& s, auto inputs, auto outputs) {
-                e.Replay(s, inputs, outputs);
-              });
+  return CallThrough(self, args, PyVectorcall_NARGS(n_args), keywords,
+                     [](Executable& e, Specialisation& s, auto inputs, auto outputs) {
+                       e.Replay(s, inputs, outputs);
+                     });
 }
 
 PyObject* CallGraphAs(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
                       const GraphReplay& replay) {
-  return Call(self, args, n_args, keywords, replay);
+  return CallThrough(self, args, n_args, keywords, replay);
 }
 
 }  // namespace anyop::python

@@ -14,8 +14,6 @@ namespace {
 PyTypeObject* g_time_type = nullptr;
 PyObject* g_listener = nullptr;
 
-CompiledGraph& Self(PyObject* self) { return *reinterpret_cast<GraphObject*>(self)->graph; }
-
 constexpr int kFields = 9;
 PyStructSequence_Field g_time_fields[] = {
     {"name", "of the node's first result, or what it writes"},
@@ -63,7 +61,7 @@ struct Timing {
   }
 };
 
-std::string NameOf(const Graph& graph, const GraphNode& node) {
+std::string NodeName(const Graph& graph, const GraphNode& node) {
   for (const int v : node.results) {
     if (v >= 0) return graph.value(v).name;
   }
@@ -88,7 +86,7 @@ Ref Row(const Graph& graph, const Timing& timing, std::size_t i, double total) {
   const auto number = [&](double x) {
     PyStructSequence_SET_ITEM(row.get(), at++, Checked(PyFloat_FromDouble(x)).release());
   };
-  text(NameOf(graph, node));
+  text(NodeName(graph, node));
   text(node.op->name);
   text(node.place);
   text(cost.kernel);
@@ -111,12 +109,12 @@ Ref Rows(const Graph& graph, const Timing& timing) {
 }
 
 // The arguments of a vectorcall, from a tuple and a dict without `repeats`.
-struct Arguments {
+struct ProfileArguments {
   std::vector<PyObject*> values;  // borrowed
   Ref names;
   int repeats = 20;
 
-  Arguments(PyObject* args, PyObject* keywords, const std::string& name) {
+  ProfileArguments(PyObject* args, PyObject* keywords, const std::string& name) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
       values.push_back(PyTuple_GET_ITEM(args, i));
     }
@@ -153,9 +151,9 @@ PyObject* ListenToPasses(PyObject*, PyObject* listener) {
   return last;
 }
 
-PyMethodDef g_functions[] = {{"listen_to_passes", ListenToPasses, METH_O,
-                              "Sets who is told what the passes of a graph change."},
-                             {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_profile_functions[] = {{"listen_to_passes", ListenToPasses, METH_O,
+                                      "Sets who is told what the passes of a graph change."},
+                                     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -170,33 +168,33 @@ PassListener ListenerToPasses() {
 PyObject* DescribeAt(PyObject* self, PyObject* args, PyObject* keywords) {
   return Guarded([&] {
     if (PyTuple_GET_SIZE(args)) ThrowTypeError("describe takes sizes by name: describe(n=16).");
-    const Graph& graph = Self(self).executable->graph();
+    const Graph& graph = ToGraph(self).executable->graph();
     const bool is_sized =
         (keywords && PyDict_GET_SIZE(keywords)) ||
         std::none_of(graph.symbols.begin(), graph.symbols.end(),
                      [](const GraphSymbol& s) { return s.value == GraphSymbol::kFree; });
     if (!is_sized) return ToPython(DescribeGraph(graph)).release();
-    return ToPython(DescribeGraph(graph, PrepareAt(Self(self), keywords).get())).release();
+    return ToPython(DescribeGraph(graph, PrepareAt(ToGraph(self), keywords).get())).release();
   });
 }
 
 PyObject* Profile(PyObject* self, PyObject* args, PyObject* keywords) {
   return Guarded([&] {
-    const Arguments given(args, keywords, Self(self).info.name);
+    const ProfileArguments given(args, keywords, ToGraph(self).info.name);
     Timing timing{given.repeats, {}, {}};
     const Py_ssize_t n_positional = PyTuple_GET_SIZE(args);
     Checked(CallGraphAs(self, given.values.data(), n_positional, given.names.get(),
                         [&](Executable& e, Specialisation& s, auto inputs, auto outputs) {
                           timing.Replay(e, s, inputs, outputs);
                         }));
-    return Rows(Self(self).executable->graph(), timing).release();
+    return Rows(ToGraph(self).executable->graph(), timing).release();
   });
 }
 
 void InitProfile(PyObject* module) {
   PyStructSequence_Desc desc{"anyop.GraphNodeTime", "A node of a profile.", g_time_fields, kFields};
   g_time_type = PyStructSequence_NewType(&desc);
-  if (!g_time_type || PyModule_AddFunctions(module, g_functions) < 0) throw ErrorSet{};
+  if (!g_time_type || PyModule_AddFunctions(module, g_profile_functions) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -45,7 +45,7 @@ void Tell(void* progress, std::int64_t written, std::int64_t all) {
 }
 
 // save_graphs(path as bytes, [(name, graph)], metadata, [(name, bytes)], progress)
-PyObject* Save(PyObject*, PyObject* args) {
+PyObject* SaveCompiledGraphs(PyObject*, PyObject* args) {
   return Guarded([&] {
     const char* path;
     PyObject *metadata, *list, *files, *progress;
@@ -96,8 +96,8 @@ PyObject* LoadAll(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef g_methods[] = {
-    {"save_graphs", Save, METH_VARARGS, "Writes graphs to a folder."},
+PyMethodDef g_save_methods[] = {
+    {"save_graphs", SaveCompiledGraphs, METH_VARARGS, "Writes graphs to a folder."},
     {"load_graphs", LoadAll, METH_VARARGS, "The graphs of a folder, and their metadata."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -116,7 +116,7 @@ PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords) {
 }
 
 void AddSavedGraphFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_save_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

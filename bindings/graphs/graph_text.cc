@@ -12,8 +12,6 @@
 namespace anyop::python {
 namespace {
 
-CompiledGraph& Self(PyObject* self) { return *reinterpret_cast<GraphObject*>(self)->graph; }
-
 // The number of every free symbol, from keywords.
 std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords) {
   const Graph& graph = self.executable->graph();
@@ -126,9 +124,9 @@ PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
 
 PyObject* StateArrays(PyObject* self, void*) {
   return Guarded([&] {
-    Self(self).bound.Check(Self(self).info.name);
+    ToGraph(self).bound.Check(ToGraph(self).info.name);
     Ref arrays = Checked(PyDict_New());
-    for (const GraphValue& v : Self(self).executable->graph().values) {
+    for (const GraphValue& v : ToGraph(self).executable->graph().values) {
       if (v.array.is_none()) continue;
       const Access access =
           v.kind == GraphValue::kState && !v.is_frozen ? Access::kWrite : Access::kRead;
@@ -142,7 +140,7 @@ PyObject* StateArrays(PyObject* self, void*) {
 PyObject* Buffers(PyObject* self, PyObject* args, PyObject* keywords) {
   return Guarded([&] {
     if (PyTuple_GET_SIZE(args)) ThrowTypeError("buffers takes sizes by name: buffers(n=16).");
-    const std::shared_ptr<Specialisation> s = PrepareAt(Self(self), keywords);
+    const std::shared_ptr<Specialisation> s = PrepareAt(ToGraph(self), keywords);
     Ref list = Checked(PyList_New(0));
     for (std::size_t i = 0; i < s->buffers.size(); ++i) {
       const Lifetime& l = s->buffers[i];

@@ -81,7 +81,7 @@ class ReplayedGraph {
     arguments_.emplace_back(whole);
   }
 
-  const CompiledGraph graph_;
+  const anyop::CompiledGraph graph_;
   const std::vector<std::string> state_;
   std::vector<std::pair<Array, std::unique_ptr<Array>>> tensors_;  // as recorded, as given
   std::vector<Argument> arguments_;
@@ -105,14 +105,14 @@ PyObject* ReplayGraph(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_replay_graph_methods[] = {
     {"replay_graph", ReplayGraph, METH_VARARGS, "Makes a recorded replay of a graph again."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddReplayGraph(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_replay_graph_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -62,7 +62,7 @@ PyMemberDef g_traced_members[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 // Keeps an object alive from C++, whoever drops it and whenever.
-std::shared_ptr<void> Keep(PyObject* object) {
+std::shared_ptr<void> KeepObject(PyObject* object) {
   return {Py_NewRef(object), [](void* kept) {
             if (!Py_IsInitialized()) return;
             WithPython([&] {
@@ -111,7 +111,7 @@ Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_writt
                       " has a stride that is no multiple of its element, so that it cannot be "
                       "bound to a graph. Try numpy.ascontiguousarray.");
     }
-    return Array::Wrap(view.tensor, Keep(object));
+    return Array::Wrap(view.tensor, KeepObject(object));
   });
 }
 
@@ -181,7 +181,7 @@ PyObject* SetClasses(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef g_functions[] = {
+PyMethodDef g_traced_functions[] = {
     {"graph_classes", SetClasses, METH_VARARGS, "Sets what traced tensors are made of."},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -199,7 +199,7 @@ void InitTracedTypes(PyObject* module) {
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   g_traced_type = reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&spec)).release());
   if (PyModule_AddObjectRef(module, "Traced", reinterpret_cast<PyObject*>(g_traced_type)) < 0 ||
-      PyModule_AddFunctions(module, g_functions) < 0) {
+      PyModule_AddFunctions(module, g_traced_functions) < 0) {
     throw ErrorSet{};
   }
   g_tracer_type = MakeTracerType(module);

@@ -9,13 +9,11 @@
 namespace anyop::python {
 namespace {
 
-Trace& Self(PyObject* self) { return TraceOf(self); }
-
 // Runs f(trace) with the user's line as the place of what it adds.
 template <class F>
 PyObject* Adding(PyObject* self, F&& f) {
   return Guarded([&] {
-    Trace& trace = Self(self);
+    Trace& trace = TraceOf(self);
     trace.builder.SetPlace(PlaceIn(trace));
     return f(trace);
   });
@@ -52,7 +50,7 @@ void FreeTracer(PyObject* self) {
 // input(name, type): "bf16[n, 576]", "int", "float" or "bool". Returns the value's number.
 PyObject* Input(PyObject* self, PyObject* args) {
   return Guarded([&] {
-    Trace& trace = Self(self);
+    Trace& trace = TraceOf(self);
     PyObject *name_object, *type;
     if (!PyArg_ParseTuple(args, "OO", &name_object, &type)) throw ErrorSet{};
     const std::string name = ToText(name_object, (trace.name + ": the name of an input").c_str());
@@ -69,7 +67,7 @@ PyObject* Input(PyObject* self, PyObject* args) {
 // state(name, array, is_frozen)
 PyObject* State(PyObject* self, PyObject* args) {
   return Guarded([&] {
-    Trace& trace = Self(self);
+    Trace& trace = TraceOf(self);
     PyObject *name, *array;
     int is_frozen;
     if (!PyArg_ParseTuple(args, "UOp", &name, &array, &is_frozen)) throw ErrorSet{};
@@ -127,7 +125,7 @@ PyObject* Output(PyObject* self, PyObject* args) {
 }
 
 // (name, type, dtype, shape) of a value: ("x", "f32[n, 64]", "f32", ("n", 64)).
-PyObject* Describe(PyObject* self, PyObject* number) {
+PyObject* DescribeValue(PyObject* self, PyObject* number) {
   return Guarded([&] {
     Trace& trace = *reinterpret_cast<TracerObject*>(self)->trace;
     const long id = PyLong_AsLong(number);
@@ -146,7 +144,7 @@ PyObject* Describe(PyObject* self, PyObject* number) {
 // size("(n) + (1)"): "n + 1", or an int.
 PyObject* MakeSize(PyObject* self, PyObject* text) {
   return Guarded([&] {
-    Trace& trace = Self(self);
+    Trace& trace = TraceOf(self);
     return SizeObject(trace, trace.builder.ParseSize(ToText(text, "a size"))).release();
   });
 }
@@ -154,7 +152,7 @@ PyObject* MakeSize(PyObject* self, PyObject* text) {
 // terms("2*n + 1"): [(1, []), (2, ["n"])]
 PyObject* Terms(PyObject* self, PyObject* object) {
   return Guarded([&] {
-    Trace& trace = Self(self);
+    Trace& trace = TraceOf(self);
     const Size size = ToSize(trace, object);
     const std::vector<std::string> names = trace.builder.symbol_names();
     Ref list = Checked(PyList_New(0));
@@ -179,15 +177,15 @@ PyObject* Place(PyObject* self, PyObject*) {
 // at("model.py:31"): the place of what is added from now on; "" takes the line that adds it.
 PyObject* At(PyObject* self, PyObject* place) {
   return Guarded([&] {
-    Self(self).place = ToText(place, "a place");
+    TraceOf(self).place = ToText(place, "a place");
     return Py_NewRef(Py_None);
   });
 }
 
 // keep(object): alive for as long as the graph.
-PyObject* Keep(PyObject* self, PyObject* object) {
+PyObject* KeepBound(PyObject* self, PyObject* object) {
   return Guarded([&] {
-    Self(self).bound.Keep(object);
+    TraceOf(self).bound.Keep(object);
     return Py_NewRef(Py_None);
   });
 }
@@ -207,7 +205,7 @@ std::string NameOfType(PyObject* object) {
 // compile(type of what is returned, or None for the only tensor or nothing): the graph.
 PyObject* Compile(PyObject* self, PyObject* returns) {
   return Guarded([&] {
-    Trace& trace = Self(self);
+    Trace& trace = TraceOf(self);
     trace.bound.Check(trace.name);  // compiling reads it
     PyTypeObject* tuple = returns == Py_None ? nullptr : reinterpret_cast<PyTypeObject*>(returns);
     if (tuple && !CanHoldOutputs(returns)) {
@@ -220,20 +218,20 @@ PyObject* Compile(PyObject* self, PyObject* returns) {
   });
 }
 
-PyMethodDef g_methods[] = {{"input", Input, METH_VARARGS, nullptr},
-                           {"state", State, METH_VARARGS, nullptr},
-                           {"slice", Slice, METH_VARARGS, nullptr},
-                           {"reshape", Reshape, METH_VARARGS, nullptr},
-                           {"transpose", Transpose, METH_VARARGS, nullptr},
-                           {"output", Output, METH_VARARGS, nullptr},
-                           {"describe", Describe, METH_O, nullptr},
-                           {"size", MakeSize, METH_O, nullptr},
-                           {"terms", Terms, METH_O, nullptr},
-                           {"place", Place, METH_NOARGS, nullptr},
-                           {"at", At, METH_O, nullptr},
-                           {"keep", Keep, METH_O, nullptr},
-                           {"compile", Compile, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_tracer_methods[] = {{"input", Input, METH_VARARGS, nullptr},
+                                  {"state", State, METH_VARARGS, nullptr},
+                                  {"slice", Slice, METH_VARARGS, nullptr},
+                                  {"reshape", Reshape, METH_VARARGS, nullptr},
+                                  {"transpose", Transpose, METH_VARARGS, nullptr},
+                                  {"output", Output, METH_VARARGS, nullptr},
+                                  {"describe", DescribeValue, METH_O, nullptr},
+                                  {"size", MakeSize, METH_O, nullptr},
+                                  {"terms", Terms, METH_O, nullptr},
+                                  {"place", Place, METH_NOARGS, nullptr},
+                                  {"at", At, METH_O, nullptr},
+                                  {"keep", KeepBound, METH_O, nullptr},
+                                  {"compile", Compile, METH_O, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -241,7 +239,7 @@ PyTypeObject* MakeTracerType(PyObject* module) {
   static PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>("A graph under construction.")},
                                 {Py_tp_new, reinterpret_cast<void*>(&NewTracer)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(&FreeTracer)},
-                                {Py_tp_methods, g_methods},
+                                {Py_tp_methods, g_tracer_methods},
                                 {0, nullptr}};
   static PyType_Spec spec = {"anyop._anyop.Tracer", sizeof(TracerObject), 0, Py_TPFLAGS_DEFAULT,
                              slots};

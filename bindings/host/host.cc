@@ -12,7 +12,7 @@ BuiltInHosts g_hosts;
 
 namespace {
 
-std::vector<const Host*>& Table() {
+std::vector<const Host*>& HostTable() {
   static auto& hosts = *new std::vector<const Host*>;
   return hosts;
 }
@@ -64,15 +64,15 @@ std::string ArgumentName::start() const { return std::string(op) + ": " + text()
 
 void AddHost(const Host* host) {
   StopExpecting(host->names.module);
-  Table().push_back(host);
+  HostTable().push_back(host);
 }
 
-std::span<const Host* const> Hosts() { return Table(); }
+std::span<const Host* const> Hosts() { return HostTable(); }
 
 const Host* FindHost(HostName name) {
-  const auto found =
-      std::find_if(Table().begin(), Table().end(), [&](const Host* h) { return h->name == name; });
-  return found == Table().end() ? nullptr : *found;
+  const auto found = std::find_if(HostTable().begin(), HostTable().end(),
+                                  [&](const Host* h) { return h->name == name; });
+  return found == HostTable().end() ? nullptr : *found;
 }
 
 void ExpectHost(const std::string& module, const std::string& adapter) {
@@ -84,7 +84,7 @@ void StopExpecting(const std::string& module) {
 }
 
 const Host* HostOfTensor(PyObject* object) {
-  for (const Host* host : Table()) {
+  for (const Host* host : HostTable()) {
     if (host->IsTensor(object)) return host;
   }
   return nullptr;
@@ -97,21 +97,21 @@ const Host& HostOfObject(PyObject* object) {
   }
   if (!object || object == Py_None || PyArray_Check(object)) return NumpyHost();
   StartExpected();
-  for (const Host* host : Table()) {
+  for (const Host* host : HostTable()) {
     if (host->IsTensor(object) || IsModule(object, host->names.module)) return *host;
   }
   return NumpyHost();
 }
 
 int DTypeOfAnyHost(PyObject* object) {
-  for (const Host* host : Table()) {
+  for (const Host* host : HostTable()) {
     if (const int dtype = host->ToDType(object); dtype >= 0) return dtype;
   }
   return -1;
 }
 
 bool IsSymbolicNumber(PyObject* object) {
-  return std::any_of(Table().begin(), Table().end(),
+  return std::any_of(HostTable().begin(), HostTable().end(),
                      [&](const Host* host) { return host->IsSymbolicNumber(object); });
 }
 
@@ -150,8 +150,8 @@ PyObject* ListHosts(PyObject*, PyObject*) {
   });
 }
 
-PyMethodDef g_methods[] = {{"hosts", ListHosts, METH_NOARGS, "The names of the hosts."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_host_methods[] = {{"hosts", ListHosts, METH_NOARGS, "The names of the hosts."},
+                                {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
@@ -160,7 +160,7 @@ void AddHostFunctions(PyObject* module) {
   AddHost(g_hosts.numpy);
   AddHost(g_hosts.torch);  // whose objects are known once its adapter has started
   ExpectHost("torch", "anyop.torch");
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_host_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

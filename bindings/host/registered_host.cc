@@ -174,7 +174,7 @@ const anyop_python_host& RecordIn(PyObject* capsule) {
 }
 
 // register_host(capsule, elsewhere): see the stub.
-PyObject* Register(PyObject*, PyObject* args) {
+PyObject* RegisterHost(PyObject*, PyObject* args) {
   return Guarded([&] {
     PyObject *capsule, *elsewhere;
     if (!PyArg_ParseTuple(args, "OO", &capsule, &elsewhere)) throw ErrorSet{};
@@ -211,15 +211,15 @@ PyObject* CopyTensor(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_registered_host_methods[] = {
     {"copy_tensor", CopyTensor, METH_VARARGS, "Copies a tensor into one of the same host."},
-    {"register_host", Register, METH_VARARGS, "Makes the tensors of a framework known."},
+    {"register_host", RegisterHost, METH_VARARGS, "Makes the tensors of a framework known."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddRegisteredHostFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_registered_host_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -38,7 +38,7 @@ constexpr auto kTypesOfXla = [] {
 
 // Field by field into its place: a tensor that is returned is put together on the stack and copied
 // by wider loads than its stores, for which these wait, 30 ns in a call of three.
-void View(const void* value, DLTensor* tensor) {
+void ToDLTensor(const void* value, DLTensor* tensor) {
   const auto& b = *static_cast<const xla::Buffer*>(value);
   tensor->data = b.data;
   tensor->device = {1, 0};
@@ -54,7 +54,7 @@ std::size_t BytesOf(const DLTensor& t) {
   return std::size_t(TensorBytes(t.dtype.bits / 8, {t.shape, std::size_t(t.ndim)}));
 }
 
-std::string_view Attribute(const xla::Frame& frame, std::string_view name) {
+std::string_view FrameAttribute(const xla::Frame& frame, std::string_view name) {
   const xla::Attributes& all = frame.attributes;
   for (std::int64_t i = 0; i < all.n; ++i) {
     const std::string_view own(all.names[i]->data, all.names[i]->size);
@@ -112,7 +112,7 @@ class Narrowed {
 };
 
 void CheckContract(const BoundCall& call, const xla::Frame& frame) {
-  const std::string_view made_with = Attribute(frame, "contract");
+  const std::string_view made_with = FrameAttribute(frame, "contract");
   if (made_with == call.contract()) [[likely]]
     return;
   Fail(ANYOP_INVALID_ARGUMENT,
@@ -129,7 +129,7 @@ bool IsNarrowed(const DLTensor& result, int own) {
   return is(DType::kI64, DType::kI32) || is(DType::kF64, DType::kF32);
 }
 
-int DTypeOf(const BoundCall& call, std::size_t result, std::span<const DLTensor> inputs) {
+int ResultDType(const BoundCall& call, std::size_t result, std::span<const DLTensor> inputs) {
   const int known = call.results()[result].dtype;
   if (known >= 0) return known;
   std::vector<ResultShape> shapes(call.results().size());
@@ -138,26 +138,26 @@ int DTypeOf(const BoundCall& call, std::size_t result, std::span<const DLTensor>
 }
 
 void Run(const xla::Frame& frame) {
-  const BoundCall& call = FindBoundCall(Attribute(frame, "call"));
+  const BoundCall& call = FindBoundCall(FrameAttribute(frame, "call"));
   CheckContract(call, frame);
   const auto n = std::size_t(frame.inputs.n), n_all = std::size_t(frame.results.n);
   Room<DLTensor, 32> inputs(n), results(n_all);
-  for (std::size_t i = 0; i < n; ++i) View(frame.inputs.values[i], &inputs[i]);
+  for (std::size_t i = 0; i < n; ++i) ToDLTensor(frame.inputs.values[i], &inputs[i]);
   std::size_t n_written = 0;
   for (std::size_t i = 0; i < std::min(n, call.inputs().size()); ++i) {
     if (!call.inputs()[i].is_written || n_written == n_all) continue;
     // XLA gives the memory of the input, with what was there, wherever nobody needs that any more.
     const void* given = inputs[i].data;
-    View(frame.results.values[n_written++], &inputs[i]);
+    ToDLTensor(frame.results.values[n_written++], &inputs[i]);
     if (inputs[i].data != given) std::memcpy(inputs[i].data, given, BytesOf(inputs[i]));
   }
   Narrowed narrowed;
   const std::span<const DLTensor> given(inputs.data(), n);
   for (std::size_t r = n_written; r < n_all; ++r) {
     DLTensor& result = results[r - n_written];
-    View(frame.results.values[r], &result);
+    ToDLTensor(frame.results.values[r], &result);
     if (r - n_written >= call.results().size()) continue;  // the call refuses their number
-    const int own = DTypeOf(call, r - n_written, given);
+    const int own = ResultDType(call, r - n_written, given);
     if (IsNarrowed(result, own)) {
       narrowed.Add(call.results()[r - n_written].name, result, DType(own));
     }
@@ -171,7 +171,7 @@ xla::Error* Report(const xla::Frame& frame, xla::ErrorCode code, const char* tex
   return frame.api->make_error(&arguments);
 }
 
-xla::ErrorCode CodeOf(int code) {
+xla::ErrorCode ToXlaCode(int code) {
   switch (code) {
     case ANYOP_INVALID_ARGUMENT:
       return xla::kInvalidArgument;
@@ -200,7 +200,7 @@ xla::Error* HandleXlaCall(xla::Frame* frame) {
     Run(*frame);
     return nullptr;
   } catch (const Error& e) {
-    return Report(*frame, CodeOf(e.code), e.what());
+    return Report(*frame, ToXlaCode(e.code), e.what());
   } catch (const std::exception& e) {
     return Report(*frame, xla::kInternal, e.what());
   }

@@ -46,7 +46,7 @@ PyObject* Allocate(DLDataType, int, const std::int64_t*, anyop_host_view*) {
 }
 
 // jax.numpy.bfloat16, which is a type with a dtype.
-int ToDType(PyObject* object, DLDataType* dtype) {
+int DTypeOfType(PyObject* object, DLDataType* dtype) {
   if (!PyType_Check(Py_TYPE(object)) || !PyCallable_Check(object)) return 0;
   const Ref own(PyObject_GetAttrString(object, "dtype"));
   if (!own) PyErr_Clear();
@@ -70,7 +70,7 @@ PyObject* MakeRecord(PyObject*, PyObject* args) {
   host.is_tensor = &IsArray;
   host.view = &ViewArray;
   host.allocate = &Allocate;
-  host.to_dtype = &ToDType;
+  host.to_dtype = &DTypeOfType;
   host.sees_calls = "JAX traces and compiles every call";
   host.number_advice =
       "A traced value is not known when the program is made. Try a number of Python, or "
@@ -83,7 +83,7 @@ PyObject* MakeHandler(PyObject*, PyObject*) {
   return PyCapsule_New(reinterpret_cast<void*>(&HandleXlaCall), nullptr, nullptr);
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_jax_methods[] = {
     {"jax_record", MakeRecord, METH_VARARGS, "The record of JAX as a host."},
     {"jax_handler", MakeHandler, METH_NOARGS, "What XLA calls for every operator."},
     {nullptr, nullptr, 0, nullptr}};
@@ -91,7 +91,7 @@ PyMethodDef g_methods[] = {
 }  // namespace
 
 void AddJaxFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_jax_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -16,6 +16,7 @@ constexpr int kRows = int(std::size(anyop::mindspore::kDTypes));
 struct MindSpore {
   PyObject* tensor = nullptr;          // the class
   PyObject* address = nullptr;         // (tensor) -> int
+  PyObject* is_contiguous = nullptr;   // (tensor) -> bool
   PyObject* stride = nullptr;          // (tensor) -> list of ints
   PyObject* needs_gradient = nullptr;  // () -> whether MindSpore differentiates what runs now
   PyObject* empty = nullptr;           // (number of the dtype, shape) -> tensor
@@ -97,6 +98,20 @@ int NeedsGradient(PyObject* tensor) {
 // take what others make for constants.
 bool IsTraced() { return PyDict_GetItem(g.jit_globals, g.context_name) == g.trace; }
 
+// A list of ints takes longer than an answer, which mostly is yes. -1 for an error.
+int ReadStrides(PyObject* tensor, anyop_host_view* view) {
+  view->tensor.strides = nullptr;
+  PyObject* is_contiguous = PyObject_CallOneArg(g.is_contiguous, tensor);
+  if (!is_contiguous) return -1;
+  Py_DECREF(is_contiguous);
+  if (is_contiguous == Py_True) return 0;
+  PyObject* strides = PyObject_CallOneArg(g.stride, tensor);
+  const int n = ReadInts(strides, view->strides);
+  Py_XDECREF(strides);
+  if (n == view->tensor.ndim) view->tensor.strides = view->strides;
+  return n < 0 ? -1 : 0;
+}
+
 int View(PyObject* tensor, int, anyop_host_view* view) {
   if (IsTraced()) {
     PyErr_SetString(PyExc_ValueError,
@@ -108,11 +123,7 @@ int View(PyObject* tensor, int, anyop_host_view* view) {
   if (needs > 0) view->reason = "a gradient is needed";
   if (needs != 0) return needs;
   if (Describe(tensor, view) < 0) return -1;
-  PyObject* strides = PyObject_CallOneArg(g.stride, tensor);
-  const int n = ReadInts(strides, view->strides);
-  Py_XDECREF(strides);
-  if (n < 0) return -1;
-  view->tensor.strides = n == view->tensor.ndim ? view->strides : nullptr;
+  if (ReadStrides(tensor, view) < 0) return -1;
   PyObject* address = PyObject_CallOneArg(g.address, tensor);
   if (!address) return -1;
   view->tensor.data = PyLong_AsVoidPtr(address);
@@ -202,20 +213,20 @@ int ToDType(PyObject* object, DLDataType* dtype) {
 
 // ---- The module.
 
-// record(tensor, address, stride, needs_gradient, empty, lend, jit_globals, trace, dtypes): what
-// register takes.
+// record(tensor, address, is_contiguous, stride, needs_gradient, empty, lend, jit_globals, trace,
+// dtypes): what register takes.
 PyObject* Record(PyObject*, PyObject* args) {
   PyObject* dtypes;
-  if (!PyArg_ParseTuple(args, "OOOOOOO!OO!", &g.tensor, &g.address, &g.stride, &g.needs_gradient,
-                        &g.empty, &g.lend, &PyDict_Type, &g.jit_globals, &g.trace, &PyTuple_Type,
-                        &dtypes)) {
+  if (!PyArg_ParseTuple(args, "OOOOOOOO!OO!", &g.tensor, &g.address, &g.is_contiguous, &g.stride,
+                        &g.needs_gradient, &g.empty, &g.lend, &PyDict_Type, &g.jit_globals,
+                        &g.trace, &PyTuple_Type, &dtypes)) {
     return nullptr;
   }
   if (PyTuple_GET_SIZE(dtypes) != kRows) {
     return PyErr_Format(PyExc_ValueError, "record: %d dtypes are needed.", kRows);
   }
-  for (PyObject* kept :
-       {g.tensor, g.address, g.stride, g.needs_gradient, g.empty, g.lend, g.jit_globals, g.trace}) {
+  for (PyObject* kept : {g.tensor, g.address, g.is_contiguous, g.stride, g.needs_gradient, g.empty,
+                         g.lend, g.jit_globals, g.trace}) {
     Py_INCREF(kept);  // for as long as the process
   }
   for (int i = 0; i < kRows; ++i) g.dtypes[i] = Py_NewRef(PyTuple_GET_ITEM(dtypes, i));

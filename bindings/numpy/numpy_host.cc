@@ -17,7 +17,7 @@ PyObject* OwnerOf(PyObject* array) {
   return array;
 }
 
-struct Loan {
+struct ArrayLoan {
   void* owner;
   void (*end)(void*);
 };
@@ -34,9 +34,10 @@ class Numpy final : public Host {
     return PyArray_Check(object) ? PyArray_DATA(AsArray(object)) : nullptr;
   }
   Ref Lend(const DLTensor& t, Access access, void* owner, void (*end)(void*)) const override {
-    auto loan = std::make_unique<Loan>(owner, end);
+    auto loan = std::make_unique<ArrayLoan>(owner, end);
     constexpr auto finish = [](PyObject* capsule) {
-      const std::unique_ptr<Loan> ended(static_cast<Loan*>(PyCapsule_GetPointer(capsule, nullptr)));
+      const std::unique_ptr<ArrayLoan> ended(
+          static_cast<ArrayLoan*>(PyCapsule_GetPointer(capsule, nullptr)));
       ended->end(ended->owner);
     };
     Ref base(PyCapsule_New(loan.get(), nullptr, finish));

@@ -56,7 +56,7 @@ void LearnForeignType(const PyArray_Descr* descr) {
   }
 }
 
-int DTypeOf(const PyArray_Descr* descr) {
+int DTypeOfArray(const PyArray_Descr* descr) {
   const int number = descr->type_num;
   if (number < 0 || number >= kTypeNumbers) return -1;
   if (!g_types[number].dtype.lanes && number >= NPY_USERDEF) LearnForeignType(descr);
@@ -64,7 +64,7 @@ int DTypeOf(const PyArray_Descr* descr) {
   return t.lanes ? FromDL(t) : -1;
 }
 
-int NumberOf(DType dtype) {
+int ToTypeNumber(DType dtype) {
   int& number = g_numbers[int(dtype)];
   if (number >= 0) return number;
   const Ref module(PyImport_ImportModule("ml_dtypes"));
@@ -82,7 +82,7 @@ int NumberOf(DType dtype) {
 }
 
 // "complex64[2, 3]", for a dtype that anyop has no name for.
-std::string ShowForeign(PyArrayObject* array) {
+std::string ShowForeignArray(PyArrayObject* array) {
   const Ref text(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(array))));
   const char* s = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (!s) PyErr_Clear();
@@ -154,9 +154,9 @@ void InitTypes() {
 void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& view, Ref& copy) {
   CheckIsPlain(object, name);
   auto* array = reinterpret_cast<PyArrayObject*>(object);
-  const int dtype = DTypeOf(PyArray_DESCR(array));
+  const int dtype = DTypeOfArray(PyArray_DESCR(array));
   if (dtype < 0) {
-    ThrowValueError(name.start() + " is " + ShowForeign(array) +
+    ThrowValueError(name.start() + " is " + ShowForeignArray(array) +
                     ", but anyop has no such dtype. Try a cast to f32 or i64.");
   }
   if (PyArray_DESCR(array)->byteorder == '>') {
@@ -186,7 +186,7 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
 
 Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view) {
   auto* dims = const_cast<npy_intp*>(reinterpret_cast<const npy_intp*>(shape));
-  PyArray_Descr* descr = PyArray_DescrFromType(NumberOf(dtype));
+  PyArray_Descr* descr = PyArray_DescrFromType(ToTypeNumber(dtype));
   if (!descr) throw ErrorSet{};
   Ref array =
       Checked(PyArray_NewFromDescr(&PyArray_Type, descr, rank, dims, nullptr, nullptr, 0, nullptr));
@@ -214,13 +214,13 @@ int ToDType(PyObject* object) {
     PyErr_Clear();
     return -1;
   }
-  const int dtype = descr->byteorder == '>' ? -1 : DTypeOf(descr);
+  const int dtype = descr->byteorder == '>' ? -1 : DTypeOfArray(descr);
   Py_DECREF(descr);
   return dtype;
 }
 
 Ref ToNumpyDType(DType dtype) {
-  return Checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NumberOf(dtype))));
+  return Checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(ToTypeNumber(dtype))));
 }
 
 }  // namespace anyop::python

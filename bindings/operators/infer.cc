@@ -116,7 +116,7 @@ class GivenContract {
   const Contract* contract_;
 };
 
-Ref Attribute(PyObject* object, const char* name) {
+Ref RequiredAttribute(PyObject* object, const char* name) {
   return Checked(PyObject_GetAttrString(object, name));
 }
 
@@ -199,8 +199,8 @@ class TypedCall {
     }
   }
   std::pair<DType, Shape> ToType(PyObject* type) {
-    const DType dtype = ToDTypeNamed(Attribute(type, "dtype").get());
-    const Ref sizes = Attribute(type, "shape");
+    const DType dtype = ToDTypeNamed(RequiredAttribute(type, "dtype").get());
+    const Ref sizes = RequiredAttribute(type, "shape");
     if (sizes.get() == Py_None) return {dtype, UnknownRank()};
     Shape shape;
     ForEach(sizes.get(), [&](PyObject* size) { shape.push_back(numbers_.Size(size)); });
@@ -213,7 +213,7 @@ class TypedCall {
   std::uint64_t unknown_params_ = 0;
 };
 
-Ref ToTuple(const ResultShape& result, const ObjectNumbers& numbers) {
+Ref ResultTuple(const ResultShape& result, const ObjectNumbers& numbers) {
   Ref shape = Ref::Borrow(Py_None);
   if (result.rank >= 0) {
     shape = Checked(PyTuple_New(result.rank));
@@ -226,7 +226,7 @@ Ref ToTuple(const ResultShape& result, const ObjectNumbers& numbers) {
 }
 
 // infer(op, args, host, UNKNOWN): see the stub.
-PyObject* Infer(PyObject*, PyObject* arguments) {
+PyObject* InferShapes(PyObject*, PyObject* arguments) {
   return Guarded([&] {
     PyObject *op, *args, *host, *unknown;
     if (!PyArg_ParseTuple(arguments, "OOOO", &op, &args, &host, &unknown)) throw ErrorSet{};
@@ -240,7 +240,7 @@ PyObject* Infer(PyObject*, PyObject* arguments) {
     if (form < 0) ThrowValueError((*contract).name + ": " + error);
     const Ref results = Checked(PyTuple_New((*contract).n_results()));
     for (int i = 0; i < (*contract).n_results(); ++i) {
-      PyTuple_SET_ITEM(results.get(), i, ToTuple(shapes[i], numbers).release());
+      PyTuple_SET_ITEM(results.get(), i, ResultTuple(shapes[i], numbers).release());
     }
     const Ref required = Checked(PyList_New(0));
     for (const Requirement& r : numbers.requirements) {
@@ -273,15 +273,15 @@ PyObject* ChooseForm(PyObject*, PyObject* arguments) {
   });
 }
 
-PyMethodDef g_methods[] = {
-    {"infer", Infer, METH_VARARGS, "Results and requirements over a host's integers."},
+PyMethodDef g_infer_methods[] = {
+    {"infer", InferShapes, METH_VARARGS, "Results and requirements over a host's integers."},
     {"choose_form", ChooseForm, METH_VARARGS, "The form that takes the words and ranks of a call."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddInferFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_infer_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

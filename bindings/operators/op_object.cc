@@ -11,18 +11,18 @@
 
 namespace anyop::python {
 
-PyObject* g_host_keywords[kHostKeywords];
-
-namespace {
-
-// dict: full name -> builtin function, in the order in which operators were registered
-PyObject* g_functions = nullptr;
-
 PyObject* Intern(std::string_view text) {
   PyObject* made = ToPython(text).release();
   PyUnicode_InternInPlace(&made);
   return made;
 }
+
+PyObject* g_host_keywords[kHostKeywords];
+
+namespace {
+
+// dict: full name -> builtin function, in the order in which operators were registered
+PyObject* g_operators = nullptr;
 
 Parameter MakeParameter(const Contract& contract, int index) {
   const Param& param = contract.forms[0].params[std::size_t(index)];
@@ -68,7 +68,7 @@ OperatorInfo* MakeInfo(Operator& op) {
 }
 
 // A builtin function pickles as getattr(self, name): the worker's own function of that name.
-PyObject* GetAttribute(PyObject* self, PyObject* name) {
+PyObject* GetOperatorAttribute(PyObject* self, PyObject* name) {
   return Guarded([&]() -> PyObject* {
     const OperatorInfo& info = *reinterpret_cast<OpObject*>(self)->info;
     if (PyUnicode_CompareWithASCIIString(name, info.python_name.c_str()) == 0) {
@@ -79,7 +79,7 @@ PyObject* GetAttribute(PyObject* self, PyObject* name) {
   });
 }
 
-PyObject* Reduce(PyObject* self, PyObject*) {
+PyObject* ReduceOperator(PyObject* self, PyObject*) {
   return Guarded([&] {
     const OperatorInfo& info = *reinterpret_cast<OpObject*>(self)->info;
     const Ref module = Checked(PyImport_ImportModule("anyop._anyop"));
@@ -88,12 +88,12 @@ PyObject* Reduce(PyObject* self, PyObject*) {
   });
 }
 
-PyObject* ShowObject(PyObject* self) {
+PyObject* ShowOperator(PyObject* self) {
   return PyUnicode_FromFormat("<operator %s>",
                               reinterpret_cast<OpObject*>(self)->info->op->name.c_str());
 }
 
-PyMethodDef g_op_methods[] = {{"__reduce__", Reduce, METH_NOARGS, nullptr},
+PyMethodDef g_op_methods[] = {{"__reduce__", ReduceOperator, METH_NOARGS, nullptr},
                               {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -113,8 +113,8 @@ void FillOrder(OperatorInfo& info) {
 void InitOpType() {
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>("The `self` of an operator's builtin function.")},
-      {Py_tp_repr, reinterpret_cast<void*>(&ShowObject)},
-      {Py_tp_getattro, reinterpret_cast<void*>(&GetAttribute)},
+      {Py_tp_repr, reinterpret_cast<void*>(&ShowOperator)},
+      {Py_tp_getattro, reinterpret_cast<void*>(&GetOperatorAttribute)},
       {Py_tp_methods, g_op_methods},
       {0, nullptr}};
   static PyType_Spec spec = {"anyop.Op", sizeof(OpObject), 0,
@@ -122,7 +122,7 @@ void InitOpType() {
   g_op_type = reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&spec)).release());
   constexpr const char* kNames[kHostKeywords] = {"out", "policy", "like"};
   for (int i = 0; i < kHostKeywords; ++i) g_host_keywords[i] = Intern(kNames[i]);
-  g_functions = Checked(PyDict_New()).release();
+  g_operators = Checked(PyDict_New()).release();
 }
 
 Ref ToObject(const anyop_value& v) {
@@ -168,13 +168,13 @@ Ref MakeFunction(Operator& op) {
 }
 
 PyObject* Functions() {
-  for (Operator* op : OperatorsFrom(std::size_t(PyDict_GET_SIZE(g_functions)))) {
+  for (Operator* op : OperatorsFrom(std::size_t(PyDict_GET_SIZE(g_operators)))) {
     const Ref name = ToPython(op->name);
-    if (PyDict_Contains(g_functions, name.get())) continue;  // by another thread, meanwhile
+    if (PyDict_Contains(g_operators, name.get())) continue;  // by another thread, meanwhile
     const Ref function = MakeFunction(*op);
-    if (!PyDict_SetDefault(g_functions, name.get(), function.get())) throw ErrorSet{};
+    if (!PyDict_SetDefault(g_operators, name.get(), function.get())) throw ErrorSet{};
   }
-  return g_functions;
+  return g_operators;
 }
 
 OperatorInfo& ToOperator(PyObject* object) {

@@ -54,6 +54,8 @@ struct OperatorInfo {
 // which may reshape arrays and free their memory: no tensor is looked at before all of it has run.
 void FillOrder(OperatorInfo& info);
 
+PyObject* Intern(std::string_view text);
+
 struct OpObject {
   PyObject_HEAD OperatorInfo* info;
 };

@@ -140,13 +140,13 @@ void FreeCaptured(PyObject* object) {
 }
 
 // Everything else is asked of the details: report(), text, ...
-PyObject* GetAttribute(PyObject* object, PyObject* name) {
+PyObject* GetCapturedAttribute(PyObject* object, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(object, name);
   if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
   PyErr_Clear();
   return PyObject_GetAttr(reinterpret_cast<CapturedObject*>(object)->details, name);
 }
-PyObject* Text(PyObject* object) {
+PyObject* GetCapturedText(PyObject* object) {
   return PyObject_Str(reinterpret_cast<CapturedObject*>(object)->graph);
 }
 PyObject* Show(PyObject* object) {
@@ -166,8 +166,8 @@ PyType_Slot g_captured_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(&FreeCaptured)},
     {Py_tp_traverse, reinterpret_cast<void*>(&TraverseCaptured)},
     {Py_tp_clear, reinterpret_cast<void*>(&ClearCaptured)},
-    {Py_tp_getattro, reinterpret_cast<void*>(&GetAttribute)},
-    {Py_tp_str, reinterpret_cast<void*>(&Text)},
+    {Py_tp_getattro, reinterpret_cast<void*>(&GetCapturedAttribute)},
+    {Py_tp_str, reinterpret_cast<void*>(&GetCapturedText)},
     {Py_tp_repr, reinterpret_cast<void*>(&Show)},
     {Py_tp_members, g_captured_members},
     {0, nullptr}};
@@ -205,7 +205,7 @@ PyObject* Hold(PyObject* object, PyObject* arguments) {
 
 PyObject* GraphHasBegun(PyObject*, PyObject*) { return PyBool_FromLong(HasBegun()); }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_captured_functions[] = {
     {"graph_has_begun", GraphHasBegun, METH_NOARGS,
      "graph_has_begun($module, /)\n--\n\nWhether this thread's last call of a graph came as far as "
      "its first node."},
@@ -229,7 +229,7 @@ void InitCapturedTypes(PyObject* module) {
     const Ref type = Checked(PyType_FromSpec(spec));
     if (PyModule_AddObjectRef(module, name, type.get()) < 0) throw ErrorSet{};
   }
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_captured_functions) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -180,7 +180,7 @@ std::string FindOffsets(const std::vector<Probe>& probes) {
   return at.storage_data ? "" : "the storage's data";
 }
 
-PyObject* Attribute(PyObject* object, const char* name) {
+PyObject* TorchAttribute(PyObject* object, const char* name) {
   return Checked(PyObject_GetAttrString(object, name)).release();
 }
 
@@ -189,12 +189,12 @@ PyObject* Know(PyObject*, PyObject* torch) {
   return Guarded([&] {
     const Ref c = Checked(PyObject_GetAttrString(torch, "_C"));
     const Ref nn = Checked(PyObject_GetAttrString(torch, "nn"));
-    g_torch.base = reinterpret_cast<PyTypeObject*>(Attribute(c.get(), "TensorBase"));
-    g_torch.tensor = reinterpret_cast<PyTypeObject*>(Attribute(torch, "Tensor"));
-    g_torch.parameter = reinterpret_cast<PyTypeObject*>(Attribute(nn.get(), "Parameter"));
+    g_torch.base = reinterpret_cast<PyTypeObject*>(TorchAttribute(c.get(), "TensorBase"));
+    g_torch.tensor = reinterpret_cast<PyTypeObject*>(TorchAttribute(torch, "Tensor"));
+    g_torch.parameter = reinterpret_cast<PyTypeObject*>(TorchAttribute(nn.get(), "Parameter"));
     constexpr const char* kSymbolic[] = {"SymInt", "SymFloat", "SymBool"};
     for (int i = 0; i < 3; ++i) {
-      g_torch.symbolic[i] = reinterpret_cast<PyTypeObject*>(Attribute(torch, kSymbolic[i]));
+      g_torch.symbolic[i] = reinterpret_cast<PyTypeObject*>(TorchAttribute(torch, kSymbolic[i]));
     }
     LearnDTypes(torch);
     g_torch.is_known = true;
@@ -306,7 +306,7 @@ PyObject* MakeEmpty(PyObject*, PyObject* args) {
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_torch_api_methods[] = {
     {"torch_know", Know, METH_O, "Learns torch's types."},
     {"torch_calibrate", Calibrate, METH_VARARGS, "Measures the fast path's offsets."},
     {"torch_set_empty", SetEmpty, METH_O, "Sets what makes fresh results."},
@@ -317,7 +317,7 @@ PyMethodDef g_methods[] = {
     {"torch_empty", MakeEmpty, METH_VARARGS, "A result as the fast path allocates it."},
     {nullptr, nullptr, 0, nullptr}};
 
-std::string ShowForeign(PyObject* tensor) {
+std::string ShowForeignTensor(PyObject* tensor) {
   const Ref dtype(PyObject_GetAttrString(tensor, "dtype"));
   const Ref shape(PyObject_GetAttrString(tensor, "shape"));
   const Ref sizes(shape ? PySequence_List(shape.get()) : nullptr);
@@ -412,7 +412,7 @@ void RefuseTorchTensor(PyObject* object, const ArgumentName& name) {
                     " dimensions, but must have at most " + std::to_string(kMaxRank) + ".");
   }
   PyErr_Clear();
-  ThrowValueError(name.start() + " is " + ShowForeign(object) +
+  ThrowValueError(name.start() + " is " + ShowForeignTensor(object) +
                   ", but anyop has no such dtype. Try a cast to f32 or i64.");
 }
 
@@ -429,7 +429,7 @@ int TorchDType(PyObject* object) {
 }
 
 void AddTorchFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_torch_api_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -18,12 +18,12 @@ struct TorchOperator {
   PyObject *functional = nullptr, *out = nullptr;
   bool takes_mask = false;
 };
-std::unordered_map<const OperatorInfo*, TorchOperator>& Table() {
+std::unordered_map<const OperatorInfo*, TorchOperator>& TorchOperators() {
   static auto& table = *new std::unordered_map<const OperatorInfo*, TorchOperator>;
   return table;
 }
 
-Ref Argument(const Parameter& param, PyObject* object) {
+Ref TorchArgument(const Parameter& param, PyObject* object) {
   if (!object) return DefaultObject(TorchHost(), param);
   if (param.kind != ParamKind::kDType || object == Py_None) return Ref::Borrow(object);
   const int dtype = DTypeOfAnyHost(object);
@@ -33,11 +33,12 @@ Ref Argument(const Parameter& param, PyObject* object) {
 
 // Registered now if its library was loaded a moment ago.
 const TorchOperator& OperatorOf(const OperatorInfo& info) {
-  if (const auto found = Table().find(&info); found != Table().end()) return found->second;
+  if (const auto found = TorchOperators().find(&info); found != TorchOperators().end())
+    return found->second;
   const Ref host = Checked(PyImport_ImportModule("anyop.torch"));
   const Ref done = Checked(PyObject_CallMethod(host.get(), "register_new", nullptr));
-  const auto found = Table().find(&info);
-  if (found != Table().end()) return found->second;
+  const auto found = TorchOperators().find(&info);
+  if (found != TorchOperators().end()) return found->second;
   Fail(ANYOP_NOT_AVAILABLE, info.name +
                                 ": it has no torch operator. Try anyop doctor, which says what "
                                 "keeps the torch host from working.");
@@ -85,8 +86,8 @@ PyObject* SetRoute(PyObject*, PyObject* args) {
     PyObject *function, *overload, *out;
     if (!PyArg_ParseTuple(args, "OOO", &function, &overload, &out)) throw ErrorSet{};
     OperatorInfo& info = ToOperator(function);
-    Table()[&info] = {Py_NewRef(overload), out == Py_None ? nullptr : Py_NewRef(out),
-                      FactsOf(*info.op->contract).takes_mask};
+    TorchOperators()[&info] = {Py_NewRef(overload), out == Py_None ? nullptr : Py_NewRef(out),
+                               FactsOf(*info.op->contract).takes_mask};
     return Py_NewRef(Py_None);
   });
 }
@@ -100,7 +101,7 @@ PyObject* GetResultType(PyObject*, PyObject* function) {
   });
 }
 
-PyMethodDef g_methods[] = {
+PyMethodDef g_torch_call_methods[] = {
     {"torch_route", SetRoute, METH_VARARGS, "Sets the torch operator behind a function."},
     {"result_type", GetResultType, METH_O, "The named tuple of several results, or None."},
     {nullptr, nullptr, 0, nullptr}};
@@ -117,7 +118,7 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
   for (int i = 0; i < info.n_params; ++i) {
     const Parameter& param = info.params[std::size_t(i)];
     if (!slots[i] && param.is_required) RefuseMissing(info, param);
-    PyTuple_SET_ITEM(arguments.get(), i, Argument(param, slots[i]).release());
+    PyTuple_SET_ITEM(arguments.get(), i, TorchArgument(param, slots[i]).release());
   }
   Ref keywords = Checked(PyDict_New());
   if (n_given && n_given == info.n_results && op.out) {
@@ -141,7 +142,7 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
 }
 
 void AddTorchRouteFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_torch_call_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

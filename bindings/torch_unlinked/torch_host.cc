@@ -15,7 +15,7 @@ namespace {
 // DLPack hands a tensor over in a capsule of this name.
 constexpr const char* kFresh = "dltensor";  // a consumer renames the capsule
 
-struct Loan {
+struct TensorLoan {
   DLManagedTensor managed;
   void* owner;
   void (*end)(void*);
@@ -23,7 +23,7 @@ struct Loan {
 };
 
 void EndLoan(DLManagedTensor* managed) {
-  const std::unique_ptr<Loan> loan(reinterpret_cast<Loan*>(managed));
+  const std::unique_ptr<TensorLoan> loan(reinterpret_cast<TensorLoan*>(managed));
   loan->end(loan->owner);
 }
 
@@ -34,7 +34,7 @@ void EndCapsule(PyObject* capsule) {
 }
 
 Ref MakeCapsule(const DLTensor& t, void* owner, void (*end)(void*)) {
-  auto loan = std::make_unique<Loan>();
+  auto loan = std::make_unique<TensorLoan>();
   const auto& tensor = static_cast<const Tensor&>(t);
   for (int i = 0; i < t.ndim; ++i) {
     loan->shape[i] = t.shape[i];

@@ -53,7 +53,7 @@ void InTorchPool(void*, int threads, std::int64_t n, std::int64_t grain, RangeFu
 
 // torch_threads(pool): "own" or "torch" runs parallel regions; torch.set_num_threads bounds both.
 // Returns whether this torch has what is needed.
-PyObject* SetThreads(PyObject*, PyObject* pool) {
+PyObject* SetTorchThreads(PyObject*, PyObject* pool) {
   return Guarded([&] {
     const std::string choice = ToText(pool, "pool");
     if (choice != "own" && choice != "torch") {
@@ -69,14 +69,14 @@ PyObject* SetThreads(PyObject*, PyObject* pool) {
   });
 }
 
-PyMethodDef g_methods[] = {
-    {"torch_threads", SetThreads, METH_O, "Whose threads run parallel regions."},
+PyMethodDef g_torch_thread_methods[] = {
+    {"torch_threads", SetTorchThreads, METH_O, "Whose threads run parallel regions."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
 void AddTorchThreadFunctions(PyObject* module) {
-  if (PyModule_AddFunctions(module, g_methods) < 0) throw ErrorSet{};
+  if (PyModule_AddFunctions(module, g_torch_thread_methods) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python
