@@ -6,9 +6,11 @@ set(_avx512_flags ${_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mav
                   -mprefer-vector-width=512)
 set(_avx2_needs "avx2,fma,f16c")
 set(_avx512_needs "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
-set(ANYOP_BETTER_avx2 avx512)  # what computes the same calls where an operator has both
+# What computes the same calls where a folder has files of both.
+set(ANYOP_BETTER_avx2 avx512)
+set(ANYOP_BETTER_avx512_bf16 amx_bf16)
 
-set(ANYOP_X86_ISAS avx2 avx512 avx512_bf16 avx512_vnni)
+set(ANYOP_X86_ISAS avx2 avx512 avx512_bf16 avx512_vnni amx_bf16)
 set(ANYOP_FLAGS_avx2 ${_avx2_flags})
 set(ANYOP_NEEDS_avx2 "${_avx2_needs}")
 set(ANYOP_FLAGS_avx512 ${_avx512_flags})
@@ -17,6 +19,8 @@ set(ANYOP_FLAGS_avx512_bf16 ${_avx512_flags} -mavx512bf16)
 set(ANYOP_NEEDS_avx512_bf16 "${_avx512_needs},avx512_bf16")
 set(ANYOP_FLAGS_avx512_vnni ${_avx512_flags} -mavx512vnni)
 set(ANYOP_NEEDS_avx512_vnni "${_avx512_needs},avx512_vnni")
+set(ANYOP_FLAGS_amx_bf16 ${ANYOP_FLAGS_avx512_bf16} -mamx-tile -mamx-bf16)
+set(ANYOP_NEEDS_amx_bf16 "${ANYOP_NEEDS_avx512_bf16},amx_tile,amx_bf16")
 set(ANYOP_ARM_ISAS neon)
 set(ANYOP_FLAGS_neon "")
 set(ANYOP_NEEDS_neon "neon")

@@ -26,13 +26,14 @@
 
 namespace anyop::ops {
 
+extern const Kernel attention_amx [[gnu::weak]];
 extern const Kernel attention_avx512_dot [[gnu::weak]];
 extern const Kernel attention_avx512 [[gnu::weak]];
 extern const Kernel attention_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&attention_avx512_dot, &attention_avx512, &attention_avx2,
-                                      &kPortable};
+    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
+constexpr const Kernel* kKernels[] = {&attention_amx, &attention_avx512_dot, &attention_avx512,
+                                      &attention_avx2, &kPortable};
 
 extern constinit const Op attention{
     .signature =

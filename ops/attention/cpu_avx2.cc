@@ -5,7 +5,7 @@
 namespace anyop::ops {
 
 extern constinit const Kernel attention_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
 
 extern constinit const Kernel attention_backward_avx2{
     .name = "cpu_avx2", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};

@@ -6,7 +6,7 @@ namespace anyop::ops {
 
 extern constinit const Kernel attention_avx512{.name = "cpu_avx512",
                                                .workspace = kWorkspace<&AttentionBytes>,
-                                               .run = Bind<&Run>(),
+                                               .run = Bind<&Run<>>(),
                                                .probe = kProbe};
 
 extern constinit const Kernel attention_backward_avx512{

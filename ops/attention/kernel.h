@@ -14,6 +14,8 @@ constexpr SizeText AttentionBytes() {
 // Where the machine decides between dot instructions and FMA.
 constexpr const char* kProbe = "tq = 32, tk = 64, b = 1, hq = 2, hkv = 1, dk = 64, dv = 64";
 
+// kHasTiles: many rows are multiplied with tiles.
+template <bool kHasTiles = false>
 void Run(const Context& ctx, const Tensor& query, const Tensor& key, const Tensor& value,
          const Tensor& query_start_loc, const Tensor& key_start_loc, std::optional<float> scale,
          bool causal, std::int64_t window_left, std::int64_t window_right, float softcap,
@@ -27,7 +29,8 @@ void Run(const Context& ctx, const Tensor& query, const Tensor& key, const Tenso
       .query_start_loc = &query_start_loc,
       .sequences = query_start_loc.dim(0) - 1,
       .y = y,
-      .lse = return_lse ? &lse : nullptr};
+      .lse = return_lse ? &lse : nullptr,
+      .tiles = kHasTiles ? &amx_attention_tiles : nullptr};
   RunAttention(ctx, call);
 }
 

@@ -101,6 +101,34 @@ TEST(Attention, LetsNaNThroughFromAVisibleKey) {
   }
 }
 
+// Many rows meet the same keys, of which each sees its own.
+TEST(Attention, LetsNaNOfAValueIntoRowsThatSeeIt) {
+  const std::int64_t tokens = 150, left = 70;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const std::int64_t odd : {0, 63, 64, 100, 149}) {
+      Call call("attention");
+      for (const char* name : {"query", "key", "value"}) {
+        Array a(dtype, {tokens, 1, 16});
+        for (std::int64_t i = 0; i < a.size(); ++i) a.Set(i, double(i * 7 % 13 - 6) / 8);
+        if (std::string_view(name) == "value") a.Set({odd, 0, 3}, std::nan(""));
+        call.Set(name, a);
+      }
+      for (const char* name : {"query_start_loc", "key_start_loc"}) {
+        call.Set(name, Array(DType::kI32, {2}, {0, double(tokens)}));
+      }
+      call.Set("window_left", left);
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        const Array& y = results.find("y")->second;
+        for (std::int64_t i = 0; i < y.size(); ++i) {
+          const std::int64_t token = i / 16;
+          const bool sees = i % 16 == 3 && odd <= token && odd >= token - left;
+          ASSERT_EQ(std::isnan(y.Get(i)), sees) << kernel << " key " << odd << " at " << i;
+        }
+      }
+    }
+  }
+}
+
 // In batch-invariant mode a query has the same bits with other queries of its sequence before it,
 // and with other sequences in the batch.
 TEST(Attention, BatchInvariantBitsDoNotDependOnTheBatch) {

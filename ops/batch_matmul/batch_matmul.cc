@@ -21,6 +21,7 @@ ANYOP_MULTIPLY_BATCH(PairMath<float>);
 ANYOP_MULTIPLY_BATCH(PairMath<F16>);
 ANYOP_MULTIPLY_BATCH(SplitMath);
 
+extern const Kernel batch_matmul_amx [[gnu::weak]];
 extern const Kernel batch_matmul_avx512_dot [[gnu::weak]];
 extern const Kernel batch_matmul_avx512_split [[gnu::weak]];
 extern const Kernel batch_matmul_avx512_f32 [[gnu::weak]];
@@ -43,7 +44,8 @@ constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
                        .workspace = kWorkspace<&BatchMatmulBytes<SplitMath>>,
                        .run = Bind<&RunBatchMatmul<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&batch_matmul_avx512_dot,
+constexpr const Kernel* kKernels[] = {&batch_matmul_amx,
+                                      &batch_matmul_avx512_dot,
                                       &batch_matmul_avx512_split,
                                       &batch_matmul_avx512_f32,
                                       &batch_matmul_avx512_f16,

@@ -9,12 +9,23 @@
 #include "ops/common/gemm/chunks.h"
 #include "ops/common/gemm/few.h"
 #include "ops/common/gemm/rows.h"
+#include "ops/common/gemm/weight_tiles.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 // Products of fewer multiply-adds than this, about 80 us, are not shared by threads.
 inline constexpr std::int64_t kSmallProduct = 1 << 23;
+
+// Of one product.
+template <class M, class N>
+constexpr N MatrixBytes(const N& threads, const N& rows, const N& inner, const N& columns) {
+  const N chunks = ChunksWorkspace<M, N>(threads, rows, inner, columns).bytes();
+#if defined(__AMX_BF16__)
+  if (kIsAmx<M>) return Max(chunks, ColumnsWorkspace<N>(rows, inner).bytes());
+#endif
+  return chunks;
+}
 
 // For products of `work` multiply-adds: what one takes by all threads, and if it is small what as
 // many take as there are threads.
@@ -24,10 +35,10 @@ struct BatchWorkspace : Workspace<N> {
   Part<std::int64_t, N> counter;  // one: the next product
   Part<char, N> products;         // [threads][single_bytes] or one
   constexpr BatchWorkspace(N threads, N work, N rows, N inner, N columns)
-      : single_bytes(ChunksWorkspace<M, N>(N(1), rows, inner, columns).bytes()),
+      : single_bytes(MatrixBytes<M, N>(N(1), rows, inner, columns)),
         counter(this->template Add<std::int64_t>(N(1))),
         products(this->template Add<char>(
-            Max(ChunksWorkspace<M, N>(threads, rows, inner, columns).bytes(),
+            Max(MatrixBytes<M, N>(threads, rows, inner, columns),
                 (N(1) - Min(N(1), work / N(kSmallProduct))) * threads * single_bytes))) {}
 };
 template <class M>
@@ -69,6 +80,11 @@ template <class M>
   // The ways differ in the order of their sums, so batch-invariant mode keeps to one.
   const bool is_few = !ctx.batch_invariant() && p.rows <= (form == Form::kNT ? kMaxRows : kFewRows);
   if (form == Form::kNT) {
+#if defined(__AMX_BF16__)
+    if (kIsAmx<M> && p.n >= kPanel && !(is_few && p.rows < kTiledRows)) {
+      return MultiplyByTiles(ctx, p, y);
+    }
+#endif
     if (is_few) return MultiplyByRows<M>(ctx, p, y);
     const RightColumns<T> right{y.base<const T>(), y.stride(0)};
     return MultiplyChunks<M>(ctx, p, LeftRows<T>{Rows<T>(x)}, right);

@@ -19,6 +19,7 @@ extern ANYOP_MULTIPLY_BATCH(PairMath<float>);
 extern ANYOP_MULTIPLY_BATCH(PairMath<F16>);
 extern ANYOP_MULTIPLY_BATCH(SplitMath);
 
+extern const Kernel batch_matmul_backward_amx [[gnu::weak]];
 extern const Kernel batch_matmul_backward_avx512_dot [[gnu::weak]];
 extern const Kernel batch_matmul_backward_avx512_split [[gnu::weak]];
 extern const Kernel batch_matmul_backward_avx512_f32 [[gnu::weak]];
@@ -41,7 +42,8 @@ constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
                        .workspace = kWorkspace<&BatchMatmulBackwardBytes<SplitMath>>,
                        .run = Bind<&RunBatchMatmulBackward<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&batch_matmul_backward_avx512_dot,
+constexpr const Kernel* kKernels[] = {&batch_matmul_backward_amx,
+                                      &batch_matmul_backward_avx512_dot,
                                       &batch_matmul_backward_avx512_split,
                                       &batch_matmul_backward_avx512_f32,
                                       &batch_matmul_backward_avx512_f16,

@@ -7,8 +7,10 @@
 #include <cstring>
 
 #include "anyop/op.h"
-#if defined(__x86_64__)
+#if defined(__AVX512F__)
 #include <immintrin.h>
+#elif defined(__x86_64__)
+#include <emmintrin.h>  // a tenth of <immintrin.h>
 #endif
 
 namespace anyop::ops {

@@ -21,6 +21,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel causal_conv2d_amx [[gnu::weak]];
 extern const Kernel causal_conv2d_avx512_dot [[gnu::weak]];
 extern const Kernel causal_conv2d_avx512 [[gnu::weak]];
 extern const Kernel causal_conv2d_avx2 [[gnu::weak]];
@@ -28,8 +29,9 @@ extern const Kernel causal_conv2d_portable [[gnu::weak]];
 
 namespace {
 
-constexpr const Kernel* kKernels[] = {&causal_conv2d_avx512_dot, &causal_conv2d_avx512,
-                                      &causal_conv2d_avx2, &causal_conv2d_portable};
+constexpr const Kernel* kKernels[] = {&causal_conv2d_amx, &causal_conv2d_avx512_dot,
+                                      &causal_conv2d_avx512, &causal_conv2d_avx2,
+                                      &causal_conv2d_portable};
 
 }  // namespace
 

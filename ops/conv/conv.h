@@ -209,7 +209,7 @@ struct AnyMath {
 struct OnlyDotMath {
   template <class F>
   static void Visit(DType, F&& f) {
-    f(DotMath{});
+    f(BF16DotMath{});
   }
 };
 #endif
@@ -284,15 +284,14 @@ void RunPatchEmbed(const Context& ctx, const Tensor& x, const Tensor& weight, co
   });
 }
 
-// Of products of up to `inner` terms. Those of f32 take the most.
+// Of products of up to `inner` terms.
 template <class N>
 struct ProductsWorkspace : Workspace<N> {
   Part<char, N> chunk;  // a ChunksWorkspace of one chunk
   Part<float, N> sums;  // where there are several
   constexpr ProductsWorkspace(N threads, N rows, N inner, N columns)
       : chunk(this->template Add<char>(
-            ChunksWorkspace<PairMath<float>, N>(threads, rows, Min(inner, N(kInner)), columns)
-                .bytes())),
+            ChunksWorkspace<WidestMath, N>(threads, rows, Min(inner, N(kInner)), columns).bytes())),
         sums(this->template Add<float>(Min(N(1), inner / N(kInner + 1)) *
                                        Min(rows, N(kPackedRows)) * CeilDiv(columns, N(kPanel)) *
                                        N(kPanel))) {}

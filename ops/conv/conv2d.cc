@@ -26,7 +26,9 @@
 
 namespace anyop::ops {
 
+extern const Kernel conv2d_matrix_amx [[gnu::weak]];
 extern const Kernel conv2d_matrix_avx512_dot [[gnu::weak]];
+extern const Kernel conv2d_amx [[gnu::weak]];
 extern const Kernel conv2d_avx512_dot [[gnu::weak]];
 extern const Kernel conv2d_matrix_avx512 [[gnu::weak]];
 extern const Kernel conv2d_avx512 [[gnu::weak]];
@@ -37,9 +39,16 @@ extern const Kernel conv2d_portable [[gnu::weak]];
 
 namespace {
 
-constexpr const Kernel* kKernels[] = {
-    &conv2d_matrix_avx512_dot, &conv2d_avx512_dot, &conv2d_matrix_avx512,   &conv2d_avx512,
-    &conv2d_matrix_avx2,       &conv2d_avx2,       &conv2d_matrix_portable, &conv2d_portable};
+constexpr const Kernel* kKernels[] = {&conv2d_matrix_amx,
+                                      &conv2d_matrix_avx512_dot,
+                                      &conv2d_amx,
+                                      &conv2d_avx512_dot,
+                                      &conv2d_matrix_avx512,
+                                      &conv2d_avx512,
+                                      &conv2d_matrix_avx2,
+                                      &conv2d_avx2,
+                                      &conv2d_matrix_portable,
+                                      &conv2d_portable};
 
 }  // namespace
 

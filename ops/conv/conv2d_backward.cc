@@ -17,6 +17,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel conv2d_backward_amx [[gnu::weak]];
 extern const Kernel conv2d_backward_avx512_dot [[gnu::weak]];
 extern const Kernel conv2d_backward_avx512 [[gnu::weak]];
 extern const Kernel conv2d_backward_avx2 [[gnu::weak]];
@@ -24,8 +25,9 @@ extern const Kernel conv2d_backward_portable [[gnu::weak]];
 
 namespace {
 
-constexpr const Kernel* kKernels[] = {&conv2d_backward_avx512_dot, &conv2d_backward_avx512,
-                                      &conv2d_backward_avx2, &conv2d_backward_portable};
+constexpr const Kernel* kKernels[] = {&conv2d_backward_amx, &conv2d_backward_avx512_dot,
+                                      &conv2d_backward_avx512, &conv2d_backward_avx2,
+                                      &conv2d_backward_portable};
 
 }  // namespace
 

@@ -26,7 +26,9 @@
 
 namespace anyop::ops {
 
+extern const Kernel conv3d_matrix_amx [[gnu::weak]];
 extern const Kernel conv3d_matrix_avx512_dot [[gnu::weak]];
+extern const Kernel conv3d_amx [[gnu::weak]];
 extern const Kernel conv3d_avx512_dot [[gnu::weak]];
 extern const Kernel conv3d_matrix_avx512 [[gnu::weak]];
 extern const Kernel conv3d_avx512 [[gnu::weak]];
@@ -37,9 +39,16 @@ extern const Kernel conv3d_portable [[gnu::weak]];
 
 namespace {
 
-constexpr const Kernel* kKernels[] = {
-    &conv3d_matrix_avx512_dot, &conv3d_avx512_dot, &conv3d_matrix_avx512,   &conv3d_avx512,
-    &conv3d_matrix_avx2,       &conv3d_avx2,       &conv3d_matrix_portable, &conv3d_portable};
+constexpr const Kernel* kKernels[] = {&conv3d_matrix_amx,
+                                      &conv3d_matrix_avx512_dot,
+                                      &conv3d_amx,
+                                      &conv3d_avx512_dot,
+                                      &conv3d_matrix_avx512,
+                                      &conv3d_avx512,
+                                      &conv3d_matrix_avx2,
+                                      &conv3d_avx2,
+                                      &conv3d_matrix_portable,
+                                      &conv3d_portable};
 
 }  // namespace
 

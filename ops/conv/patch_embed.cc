@@ -16,6 +16,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel patch_embed_amx [[gnu::weak]];
 extern const Kernel patch_embed_avx512_dot [[gnu::weak]];
 extern const Kernel patch_embed_avx512 [[gnu::weak]];
 extern const Kernel patch_embed_avx2 [[gnu::weak]];
@@ -23,8 +24,9 @@ extern const Kernel patch_embed_portable [[gnu::weak]];
 
 namespace {
 
-constexpr const Kernel* kKernels[] = {&patch_embed_avx512_dot, &patch_embed_avx512,
-                                      &patch_embed_avx2, &patch_embed_portable};
+constexpr const Kernel* kKernels[] = {&patch_embed_amx, &patch_embed_avx512_dot,
+                                      &patch_embed_avx512, &patch_embed_avx2,
+                                      &patch_embed_portable};
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel patch_embed_backward_amx [[gnu::weak]];
 extern const Kernel patch_embed_backward_avx512_dot [[gnu::weak]];
 extern const Kernel patch_embed_backward_avx512 [[gnu::weak]];
 extern const Kernel patch_embed_backward_avx2 [[gnu::weak]];
@@ -23,7 +24,7 @@ extern const Kernel patch_embed_backward_portable [[gnu::weak]];
 
 namespace {
 
-constexpr const Kernel* kKernels[] = {&patch_embed_backward_avx512_dot,
+constexpr const Kernel* kKernels[] = {&patch_embed_backward_amx, &patch_embed_backward_avx512_dot,
                                       &patch_embed_backward_avx512, &patch_embed_backward_avx2,
                                       &patch_embed_backward_portable};
 

@@ -207,14 +207,14 @@ struct GatheredRows {
   void Pack(const Context& ctx, const PackedProduct<M, P>& part, Index inner) const {
     using T = typename Source::Element;
     part.Pack(ctx, [&](Index begin, Index end) {
-      T buffer[M::kRows][kInner];
-      part.ForBlocksOf(begin, end, [&](Index i, auto count) {
-        const T* x[count.value];
-        for (int r = 0; r < count.value; ++r) {
-          x[r] = source.Read(part.first + i + r, inner, part.p.k, buffer[r]);
-        }
-        PackRows(x, part.p.k, part.Row(i));
-      });
+      T buffer[kIsAmx<M> ? 1 : M::kRows][kInner];
+      part.PackBlocksOf(
+          begin, end,
+          [&](Index r) {
+            T* own = buffer[kIsAmx<M> ? 0 : (r - begin) % part.block];
+            return source.Read(part.first + r, inner, part.p.k, own);
+          },
+          [](const auto& x, Index k, typename M::Left* out) { PackRows(x, k, out); });
     });
   }
 };

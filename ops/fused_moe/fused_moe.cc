@@ -26,6 +26,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel fused_moe_amx [[gnu::weak]];
 extern const Kernel fused_moe_avx512_dot [[gnu::weak]];
 extern const Kernel fused_moe_avx512 [[gnu::weak]];
 extern const Kernel fused_moe_avx2 [[gnu::weak]];
@@ -34,8 +35,8 @@ namespace {
 
 constexpr Kernel kPortable{
     .name = "cpu_portable", .workspace = kWorkspace<&MoeBytes>, .run = Bind<&RunFusedMoe>()};
-constexpr const Kernel* kKernels[] = {&fused_moe_avx512_dot, &fused_moe_avx512, &fused_moe_avx2,
-                                      &kPortable};
+constexpr const Kernel* kKernels[] = {&fused_moe_amx, &fused_moe_avx512_dot, &fused_moe_avx512,
+                                      &fused_moe_avx2, &kPortable};
 
 }  // namespace
 

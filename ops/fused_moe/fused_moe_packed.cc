@@ -22,6 +22,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel fused_moe_packed_amx [[gnu::weak]];
 extern const Kernel fused_moe_packed_avx512_dot [[gnu::weak]];
 extern const Kernel fused_moe_packed_avx512 [[gnu::weak]];
 extern const Kernel fused_moe_packed_avx2 [[gnu::weak]];
@@ -31,8 +32,8 @@ namespace {
 constexpr Kernel kPortable{.name = "cpu_portable",
                            .workspace = kWorkspace<&MoePackedBytes>,
                            .run = Bind<&RunFusedMoePacked>()};
-constexpr const Kernel* kKernels[] = {&fused_moe_packed_avx512_dot, &fused_moe_packed_avx512,
-                                      &fused_moe_packed_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&fused_moe_packed_amx, &fused_moe_packed_avx512_dot,
+                                      &fused_moe_packed_avx512, &fused_moe_packed_avx2, &kPortable};
 
 }  // namespace
 

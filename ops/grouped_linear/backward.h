@@ -85,7 +85,7 @@ inline void RunGroupedLinearBackward(const Context& ctx, const Tensor& dy, const
                                      const Tensor& weight, const Tensor& offsets, const Tensor* dx,
                                      const Tensor* dweight, const Tensor* dbias) {
 #if defined(__AVX512BF16__)
-  GroupGradients<DotMath>(ctx, dy, x, weight, offsets, dx, dweight, dbias);
+  GroupGradients<WidestMath>(ctx, dy, x, weight, offsets, dx, dweight, dbias);
 #else
   if (x.type() == DType::kF32) {
     return GroupGradients<PairMath<float> >(ctx, dy, x, weight, offsets, dx, dweight, dbias);

@@ -18,6 +18,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel grouped_linear_amx [[gnu::weak]];
 extern const Kernel grouped_linear_avx512_dot [[gnu::weak]];
 extern const Kernel grouped_linear_avx512 [[gnu::weak]];
 extern const Kernel grouped_linear_avx2 [[gnu::weak]];
@@ -27,8 +28,8 @@ namespace {
 constexpr Kernel kPortable{.name = "cpu_portable",
                            .workspace = kWorkspace<&GroupedLinearBytes>,
                            .run = Bind<&RunGroupedLinear>()};
-constexpr const Kernel* kKernels[] = {&grouped_linear_avx512_dot, &grouped_linear_avx512,
-                                      &grouped_linear_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&grouped_linear_amx, &grouped_linear_avx512_dot,
+                                      &grouped_linear_avx512, &grouped_linear_avx2, &kPortable};
 
 }  // namespace
 

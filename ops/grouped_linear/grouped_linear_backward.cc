@@ -16,6 +16,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel grouped_linear_backward_amx [[gnu::weak]];
 extern const Kernel grouped_linear_backward_avx512_dot [[gnu::weak]];
 extern const Kernel grouped_linear_backward_avx512 [[gnu::weak]];
 extern const Kernel grouped_linear_backward_avx2 [[gnu::weak]];
@@ -25,9 +26,9 @@ namespace {
 constexpr Kernel kPortable{.name = "cpu_portable",
                            .workspace = kWorkspace<&GroupedBackwardBytes>,
                            .run = Bind<&RunGroupedLinearBackward>()};
-constexpr const Kernel* kKernels[] = {&grouped_linear_backward_avx512_dot,
-                                      &grouped_linear_backward_avx512,
-                                      &grouped_linear_backward_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {
+    &grouped_linear_backward_amx, &grouped_linear_backward_avx512_dot,
+    &grouped_linear_backward_avx512, &grouped_linear_backward_avx2, &kPortable};
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel grouped_linear_packed_amx [[gnu::weak]];
 extern const Kernel grouped_linear_packed_avx512_dot [[gnu::weak]];
 extern const Kernel grouped_linear_packed_avx512 [[gnu::weak]];
 extern const Kernel grouped_linear_packed_avx2 [[gnu::weak]];
@@ -24,7 +25,7 @@ namespace {
 constexpr Kernel kPortable{.name = "cpu_portable",
                            .workspace = kWorkspace<&GroupedLinearPackedBytes>,
                            .run = Bind<&RunGroupedLinearPacked>()};
-constexpr const Kernel* kKernels[] = {&grouped_linear_packed_avx512_dot,
+constexpr const Kernel* kKernels[] = {&grouped_linear_packed_amx, &grouped_linear_packed_avx512_dot,
                                       &grouped_linear_packed_avx512, &grouped_linear_packed_avx2,
                                       &kPortable};
 

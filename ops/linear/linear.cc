@@ -17,6 +17,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel linear_amx [[gnu::weak]];
 extern const Kernel linear_avx512_dot [[gnu::weak]];
 extern const Kernel linear_avx512_split [[gnu::weak]];
 extern const Kernel linear_avx512_f32 [[gnu::weak]];
@@ -39,7 +40,8 @@ constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
                        .workspace = kWorkspace<&LinearBytes<SplitMath>>,
                        .run = Bind<&RunLinear<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_avx512_dot,
+constexpr const Kernel* kKernels[] = {&linear_amx,
+                                      &linear_avx512_dot,
                                       &linear_avx512_split,
                                       &linear_avx512_f32,
                                       &linear_avx512_f16,

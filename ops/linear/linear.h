@@ -8,6 +8,7 @@
 #include "ops/common/gemm/pack.h"
 #include "ops/common/gemm/packed.h"
 #include "ops/common/gemm/rows.h"
+#include "ops/common/gemm/weight_tiles.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -22,13 +23,16 @@ constexpr SizeText LinearBytes() {
   const SizeText rows = "rows(x)", k = "k";
   const SizeText packing =
       PackingWorkspace<M, SizeText>("threads", rows, CeilDiv(k, SizeText(2))).bytes();
+#if defined(__AMX_BF16__)
+  if (kIsAmx<M>) return Max(packing, ColumnsWorkspace<SizeText>(rows, k).bytes());
+#endif
   if (!kCopiesRows<M>) return packing;
   const SizeText few = Min(rows, SizeText(kMaxRows));
   return Max(packing, CopiesWorkspace<typename M::Weight, SizeText>(few, k).bytes());
 }
 template <class M>
 constexpr SizeText LinearPackedBytes() {
-  return PackedWorkspace<typename M::Left, SizeText>("rows(x)", "k2").bytes();
+  return PackedWorkspace<M, SizeText>("rows(x)", "k2").bytes();
 }
 
 template <class M>
@@ -38,6 +42,10 @@ void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const 
   const DenseProduct<T> p{
       {bias, y, weight.dim(0), ParseActivation(activation)}, {x}, x.rows(), x.row_size()};
   if (p.rows == 0 || p.n == 0) return;
+#if defined(__AMX_BF16__)
+  // The same sums as those of panels that are packed.
+  if (kIsAmx<M> && p.n >= kPanel && p.rows >= kTiledRows) return MultiplyByTiles(ctx, p, weight);
+#endif
   // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
   if (p.rows <= kMaxRows && !ctx.batch_invariant()) {
     if constexpr (kCopiesRows<M>) {
@@ -60,7 +68,7 @@ void RunLinearPacked(const Context& ctx, const Tensor& x, const Tensor& packed,
   const DenseProduct<T> p{
       {bias, y, features, ParseActivation(activation)}, {x}, x.rows(), x.row_size()};
   if (p.rows == 0 || p.n == 0) return;
-  const PackedWorkspace<typename M::Left, std::int64_t> parts(p.rows, p.steps());
+  const PackedWorkspace<M, std::int64_t> parts(p.rows, p.steps());
   MultiplyPacked<M>(ctx, p, Placed(ctx, parts)[parts.left],
                     packed.base<const typename M::Weight>());
 }

@@ -17,6 +17,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel linear_backward_amx [[gnu::weak]];
 extern const Kernel linear_backward_avx512_dot [[gnu::weak]];
 extern const Kernel linear_backward_avx512_split [[gnu::weak]];
 extern const Kernel linear_backward_avx512_f32 [[gnu::weak]];
@@ -39,7 +40,8 @@ constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
                        .workspace = kWorkspace<&LinearBackwardBytes<SplitMath>>,
                        .run = Bind<&RunLinearBackward<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_backward_avx512_dot,
+constexpr const Kernel* kKernels[] = {&linear_backward_amx,
+                                      &linear_backward_avx512_dot,
                                       &linear_backward_avx512_split,
                                       &linear_backward_avx512_f32,
                                       &linear_backward_avx512_f16,

@@ -21,6 +21,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel linear_packed_amx [[gnu::weak]];
 extern const Kernel linear_packed_avx512_dot [[gnu::weak]];
 extern const Kernel linear_packed_avx512_split [[gnu::weak]];
 extern const Kernel linear_packed_avx512_f32 [[gnu::weak]];
@@ -43,7 +44,8 @@ constexpr Kernel kBF16{.name = "cpu_portable_bf16",
                        .when = "T == bf16",
                        .workspace = kWorkspace<&LinearPackedBytes<SplitMath>>,
                        .run = Bind<&RunLinearPacked<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_packed_avx512_dot,
+constexpr const Kernel* kKernels[] = {&linear_packed_amx,
+                                      &linear_packed_avx512_dot,
                                       &linear_packed_avx512_split,
                                       &linear_packed_avx512_f32,
                                       &linear_packed_avx512_f16,

@@ -164,6 +164,32 @@ TEST(Linear, KeepsNaNInItsRow) {
   }
 }
 
+// Kernels take several rows and terms of a weight at once: what lies beyond a row is of another.
+TEST(Linear, KeepsNaNOfAWeightInItsColumn) {
+  constexpr std::int64_t kColumns = 70;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const std::int64_t k : {1, 21, 63, 64}) {
+      for (const std::int64_t odd : {0, 1, 31, 32, 69}) {
+        Call call = Example(dtype, 20, kColumns, k), packed("linear_packed");
+        Array weight = call.array("weight");
+        for (std::int64_t l = 0; l < k; ++l) weight.Set({odd, l}, std::nan(""));
+        call.Set("weight", weight);
+        packed.Set("packed", Call("pack_weight").Set("weight", weight).Run()["packed"]);
+        packed.Set("features", kColumns).Set("x", call.array("x"));
+        for (Call* each : {&call, &packed}) {
+          for (const auto& [kernel, results] : each->RunEveryKernel()) {
+            const Array& y = results.find("y")->second;
+            for (std::int64_t i = 0; i < y.size(); ++i) {
+              ASSERT_EQ(std::isnan(y.Get(i)), i % kColumns == odd)
+                  << kernel << " " << Name(dtype) << " k " << k << " of " << odd << " at " << i;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Linear, GivesWhatLinearPackedGives) {
   Call call = Example(DType::kBF16, 9, 70, 33);
   Call pack("pack_weight");

@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel paged_attention_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
 
 }  // namespace anyop::ops

@@ -5,7 +5,7 @@ namespace anyop::ops {
 
 extern constinit const Kernel paged_attention_avx512{.name = "cpu_avx512",
                                                      .workspace = kWorkspace<&AttentionBytes>,
-                                                     .run = Bind<&Run>(),
+                                                     .run = Bind<&Run<>>(),
                                                      .probe = kProbe};
 
 }  // namespace anyop::ops

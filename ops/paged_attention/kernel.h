@@ -17,6 +17,8 @@ constexpr const char* kProbe =
     "t = 1, b = 1, hq = 4, hkv = 1, dk = 64, dv = 64, nb = 8, bs = 16, mb = 16, "
     "seq_lens = 256";
 
+// kHasTiles: many rows are multiplied with tiles.
+template <bool kHasTiles = false>
 void Run(const Context& ctx, const Tensor& query, const Tensor& key_cache,
          const Tensor& value_cache, const Tensor& block_table, const Tensor& seq_lens,
          const Tensor* query_start_loc, std::optional<float> scale, bool causal,
@@ -37,7 +39,8 @@ void Run(const Context& ctx, const Tensor& query, const Tensor& key_cache,
                            .query_start_loc = query_start_loc,
                            .sequences = seq_lens.dim(0),
                            .y = y,
-                           .lse = return_lse ? &lse : nullptr};
+                           .lse = return_lse ? &lse : nullptr,
+                           .tiles = kHasTiles ? &amx_attention_tiles : nullptr};
   RunAttention(ctx, call);
 }
 

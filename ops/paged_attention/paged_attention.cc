@@ -33,13 +33,14 @@
 
 namespace anyop::ops {
 
+extern const Kernel paged_attention_amx [[gnu::weak]];
 extern const Kernel paged_attention_avx512_dot [[gnu::weak]];
 extern const Kernel paged_attention_avx512 [[gnu::weak]];
 extern const Kernel paged_attention_avx2 [[gnu::weak]];
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&paged_attention_avx512_dot, &paged_attention_avx512,
-                                      &paged_attention_avx2, &kPortable};
+    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
+constexpr const Kernel* kKernels[] = {&paged_attention_amx, &paged_attention_avx512_dot,
+                                      &paged_attention_avx512, &paged_attention_avx2, &kPortable};
 
 extern constinit const Op paged_attention{
     .signature =

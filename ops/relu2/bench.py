@@ -28,7 +28,6 @@ def cases() -> Iterator[Case]:
                 ours=lambda a: partial(anyop.relu2, a.x, out=a.y),
                 numpy=lambda a: partial(plain, a.x),
                 torch=lambda t, a: t.call(partial(of_torch, t), a.x),
-                others={"vllm": "squared"},
                 goal="small operator",
                 moved=2 * x.nbytes,
                 flops=2 * x.size,

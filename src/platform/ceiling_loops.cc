@@ -92,6 +92,32 @@ ANYOP_RATE_LOOP(FmaAvx512, ANYOP_AVX512, 64, "vfmadd231ps")
 ANYOP_RATE_LOOP(Int8DotAvx2, ANYOP_AVX2, 32, "%{vex%} vpdpbusd")
 ANYOP_RATE_LOOP(Int8DotAvx512, ANYOP_AVX512, 64, "vpdpbusd")
 ANYOP_RATE_LOOP(Bf16DotAvx512, ANYOP_AVX512, 64, "vdpbf16ps")
+
+// Twelve products of tiles of 16 rows of 64 bytes, in four sums.
+void Bf16DotTiles(std::int64_t rounds) {
+  struct alignas(64) {
+    std::uint8_t palette = 1, start = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } shapes;
+  asm volatile("ldtilecfg %0" : : "m"(shapes));
+#define ANYOP_TILE(i) "tilezero %%tmm" #i "\n\t"
+  asm volatile(ANYOP_TILE(0) ANYOP_TILE(1) ANYOP_TILE(2) ANYOP_TILE(3) ANYOP_TILE(4) ANYOP_TILE(5)
+                   ANYOP_TILE(6) ANYOP_TILE(7)
+               :
+               :);
+#undef ANYOP_TILE
+  for (; rounds > 0; --rounds) {
+#define ANYOP_4_PRODUCTS                 \
+  "tdpbf16ps %%tmm4, %%tmm6, %%tmm0\n\t" \
+  "tdpbf16ps %%tmm5, %%tmm6, %%tmm1\n\t" \
+  "tdpbf16ps %%tmm4, %%tmm7, %%tmm2\n\t" \
+  "tdpbf16ps %%tmm5, %%tmm7, %%tmm3\n\t"
+    asm volatile(ANYOP_4_PRODUCTS ANYOP_4_PRODUCTS ANYOP_4_PRODUCTS : :);
+#undef ANYOP_4_PRODUCTS
+  }
+  asm volatile("tilerelease" : :);
+}
 #endif
 
 }  // namespace
@@ -99,12 +125,16 @@ ANYOP_RATE_LOOP(Bf16DotAvx512, ANYOP_AVX512, 64, "vdpbf16ps")
 CeilingLoops WidestLoops() {
 #if defined(__x86_64__)
   if (HasFeature("avx512f")) {
+    const bool has_tiles = HasFeature("amx_tile") && HasFeature("amx_bf16");
     return {ReadAvx512,
             CopyAvx512,
             FmaAvx512,
-            HasFeature("avx512_bf16") ? Bf16DotAvx512 : nullptr,
+            has_tiles                   ? Bf16DotTiles
+            : HasFeature("avx512_bf16") ? Bf16DotAvx512
+                                        : nullptr,
             HasFeature("avx512_vnni") ? Int8DotAvx512 : nullptr,
-            64};
+            64,
+            has_tiles};
   }
   if (HasFeature("avx2") && HasFeature("fma")) {
     return {ReadAvx2, CopyAvx2, FmaAvx2, nullptr, HasFeature("avx_vnni") ? Int8DotAvx2 : nullptr,

@@ -132,7 +132,8 @@ Ceilings MeasureCeilings() {
     MeasureMemory(loops, threads, &ceilings.bandwidths);
     const double bytes = loops.vector_bytes;  // two operations for each element of a source
     MeasureRate("f32 fma", loops.fma, 2 * bytes / 4, threads, &ceilings.rates);
-    MeasureRate("bf16 dot", loops.bf16_dot, 2 * bytes / 2, threads, &ceilings.rates);
+    const double dot = loops.has_tiles ? kTileOperations : 2 * bytes / 2;
+    MeasureRate("bf16 dot", loops.bf16_dot, dot, threads, &ceilings.rates);
     MeasureRate("int8 dot", loops.int8_dot, 2 * bytes, threads, &ceilings.rates);
   }
   TrimArena();

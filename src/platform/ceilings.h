@@ -17,7 +17,7 @@ struct Bandwidth {
 };
 
 struct Rate {
-  std::string name;  // "f32 fma", "bf16 dot", "int8 dot": in vectors of the widest kind
+  std::string name;  // "f32 fma", "bf16 dot", "int8 dot": in vectors of the widest kind, or tiles
   int threads = 1;
   double gops = 0;  // 1e9 operations per second; a multiply-add counts as 2
 };

@@ -14,6 +14,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -44,6 +45,14 @@ std::uint64_t SavedState() {
 }
 constexpr std::uint64_t kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000;
 
+// Linux saves the data of tiles only for processes that ask, and refuses where a thread has an
+// alternate signal stack too small to hold them.
+bool MayUseTiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // <asm/prctl.h>: ARCH_REQ_XCOMP_PERM
+  static const bool may = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return may;
+}
+
 struct Feature {
   const char* name;
   unsigned leaf, subleaf;
@@ -69,7 +78,8 @@ std::vector<std::string> DetectFeatures() {
   std::vector<std::string> found;
   for (const Feature& f : kFeatures) {
     const Registers r = CpuId(f.leaf, f.subleaf);
-    if ((r.*f.reg >> f.bit & 1) && (saved & f.state) == f.state) found.push_back(f.name);
+    if (!(r.*f.reg >> f.bit & 1) || (saved & f.state) != f.state) continue;
+    if (f.state != kTiles || MayUseTiles()) found.push_back(f.name);
   }
   return found;
 }

@@ -2,6 +2,7 @@
 #include "platform/cpu.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -85,6 +86,27 @@ TEST(CpuDeathTest, AnyopIsaCapsTheFeatures) {
     EXPECT_EXIT(ExitWithFeatureCount(isa), testing::ExitedWithCode(0), "") << isa;
   }
 }
+
+#ifdef __x86_64__
+// Linux refuses tiles where their data would not fit a thread's signal stack.
+void ExitWithTilesOnASmallSignalStack() {
+  static char memory[4096];
+  stack_t stack{};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof(memory);
+  if (sigaltstack(&stack, nullptr) != 0) std::exit(2);
+  std::exit(HasFeature("amx_tile") || HasFeature("amx_bf16"));
+}
+
+TEST(CpuDeathTest, HasNoTilesWhereASignalStackIsTooSmall) {
+#if defined(ANYOP_EMULATED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the machine is emulated, or a sanitizer has a signal stack";
+#endif
+  if (!KernelFlags().count("amx_tile")) GTEST_SKIP() << "no AMX here";
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(ExitWithTilesOnASmallSignalStack(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace anyop

@@ -68,12 +68,14 @@ class ManyRows {
   }
 
   void Run() {
+    if (HasTiles()) call_.tiles->begin();
     Tile tile;
     for (std::int64_t p = all_.begin / kTile * kTile; p < all_.end; p += kTile) {
       reader_.Read(p, all_, &tile);
       if (tile.runs == 0) continue;
       RunTile(tile);
     }
+    if (HasTiles()) call_.tiles->end();
     for (int r = 0; r < rows_; ++r) {
       Form::FinishSums(sums_ + r * v_row_, v_row_);
       FinishRow(call_, Token(r), Head(r), RowSum{largest_[r], total_[r]}, sums_ + r * v_row_);
@@ -81,6 +83,8 @@ class ManyRows {
   }
 
  private:
+  // Only dot instructions have kernels beside them that use tiles.
+  bool HasTiles() const { return std::is_same_v<Element, WordPair> && call_.tiles; }
   std::int64_t Head(int r) const {
     return item_.heads.begin * call_.group() + (item_.rows.begin + r) % call_.group();
   }
@@ -113,10 +117,15 @@ class ManyRows {
                                       .c_row = kManyRows,
                                       .add = false,
                                       .mask = Form::kAll};
-    tile.ForRuns(0, kTile, [&](int a, int b) { Multiply(scores, a, b - a, lanes_); });
+    if (HasTiles()) {  // of keys that do not exist too: nobody reads them
+      call_.tiles->scores(Words(keys_), Words(queries_), k_row_, lanes_, scores_);
+    } else {
+      tile.ForRuns(0, kTile, [&](int a, int b) { Multiply(scores, a, b - a, lanes_); });
+    }
     const bool some_hidden = Bounds(tile);
     for (int r = 0; r < lanes_; r += kLanes) Softmax(tile, r, some_hidden);
     Rescale();
+    if (HasTiles()) AddWholeTile(tile);
     ForSharedRanges(lane_, rows_, [&](int row, int rows, Tile::Run lanes) {
       if (lanes.begin < lanes.end) AddValues(tile, lanes, row, rows);
     });
@@ -180,6 +189,21 @@ class ManyRows {
       const F32 factor = Set(factor_[r]);
       for (std::int64_t e = 0; e < v_row_; e += kLanes) Store(sums + e, Load(sums + e) * factor);
     }
+  }
+
+  static const std::uint32_t* Words(const void* elements) {
+    return static_cast<const std::uint32_t*>(elements);
+  }
+  // Of rows that see all 64 keys; for the others a value that they do not see may be NaN.
+  void AddWholeTile(const Tile& tile) {
+    if (!tile.is_full()) return;
+    std::uint64_t whole = 0;
+    for (int r = 0; r < rows_; ++r) {
+      if (lane_[r].begin > 0 || lane_[r].end < kTile) continue;
+      whole |= std::uint64_t{1} << r;
+      lane_[r] = {0, 0};  // nothing is left to add
+    }
+    if (whole) call_.tiles->add_values(Words(scores_), Words(values_), v_row_, whole, sums_);
   }
 
   // sums_ [rows, v_row] += weights * values, over keys that all of the rows see.

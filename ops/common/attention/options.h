@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "anyop/op.h"
+#include "ops/common/attention/tiles/tiles.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -84,8 +85,9 @@ struct AttentionCall {
   const Tensor& query;            // [t, hq, dk]
   const Tensor* query_start_loc;  // [b+1], null: one query each
   std::int64_t sequences;
-  const Tensor& y;    // [t, hq, dv]
-  const Tensor* lse;  // [hq, t] or null
+  const Tensor& y;                        // [t, hq, dv]
+  const Tensor* lse;                      // [hq, t] or null
+  const AttentionTiles* tiles = nullptr;  // what many rows multiply with instead of registers
 
   std::int64_t heads() const { return query.dim(1); }
   std::int64_t group() const { return query.dim(1) / store.heads(); }

@@ -82,7 +82,7 @@ extern ANYOP_LINEAR_GRADIENTS(PairMath<float>);
 extern ANYOP_LINEAR_GRADIENTS(PairMath<F16>);
 extern ANYOP_LINEAR_GRADIENTS(SplitMath);
 #if defined(__AVX512BF16__)
-extern ANYOP_LINEAR_GRADIENTS(DotMath);
+extern ANYOP_LINEAR_GRADIENTS(BF16DotMath);
 #endif
 
 template <class M>

@@ -108,6 +108,7 @@ struct LeftColumns {
   void Pack(const Context& ctx, const PackedProduct<M, P>& part, std::int64_t inner) const {
     using Left = typename M::Left;
     part.Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
+      if constexpr (kIsAmx<M>) return PackAmx(part, begin, end, inner);
       Left buffer[2][kPackedRows] = {};
       for (std::int64_t l = 0; l < part.p.k; l += 2) {
         const Left* pair[2] = {buffer[0], buffer[1]};
@@ -127,6 +128,38 @@ struct LeftColumns {
   }
 
  private:
+  // Rows [begin, end): transposed tile by tile.
+  template <class Part>
+  void PackAmx(const Part& part, std::int64_t begin, std::int64_t end, std::int64_t inner) const {
+    constexpr std::int64_t kStep = 2 * kAmxSteps;
+    alignas(64) T pairs[kAmxSteps][2 * kAmxRows], tile[kAmxRows][kStep];
+    for (std::int64_t i = begin; i < end; i += part.block) {
+      const std::int64_t rows = Min(part.block, end - i);
+      T* out = part.Row(i);
+      for (std::int64_t l = 0; l < part.p.k; l += kStep, out += rows * kStep) {
+        for (std::int64_t r = 0; r < rows; r += kAmxRows) {
+          const std::int64_t count = Min(rows - r, kAmxRows);
+          for (std::int64_t z = 0; z < kAmxSteps; ++z) {
+            T edge[2][kAmxRows];
+            const T* pair[2];
+            for (std::int64_t w = 0; w < 2; ++w) {
+              const std::int64_t term = l + 2 * z + w;
+              pair[w] = term < part.p.k ? x[inner + term] + part.first + i + r : nullptr;
+              if (pair[w] && count == kAmxRows) continue;
+              std::memset(edge[w], 0, sizeof(edge[w]));
+              if (pair[w]) std::memcpy(edge[w], pair[w], std::size_t(count) * sizeof(T));
+              pair[w] = edge[w];
+            }
+            Interleave<kAmxRows>(pair[0], pair[1], pairs[z]);
+          }
+          using Block = Square<std::int32_t, 64>;
+          Block::Transpose(reinterpret_cast<const char*>(pairs), sizeof(pairs[0]),
+                           reinterpret_cast<char*>(tile), sizeof(tile[0]));
+          std::memcpy(out + r * kStep, tile, std::size_t(count) * sizeof(tile[0]));
+        }
+      }
+    }
+  }
   static const T* AsLeft(const T* from, std::int64_t, T*) { return from; }
   template <class Left>
   static const Left* AsLeft(const T* from, std::int64_t n, Left* to) {
@@ -160,14 +193,15 @@ struct RightColumns {
 // What MultiplyChunks takes.
 template <class M, class N>
 struct ChunksWorkspace : Workspace<N> {
-  N chunks, terms;                     // of a chunk: even
-  Part<typename M::Left, N> left;      // [rows][terms]
-  Part<typename M::Weight, N> panels;  // [threads][terms][32]
-  Part<unsigned char, N> taken;        // [threads]
-  Part<float, N> sums;                 // [panels][rows][32] where there are several chunks
+  static constexpr std::int64_t kTerms = kIsAmx<M> ? 2 * kAmxSteps : 2;  // of a step
+  N chunks, terms;                                                       // of a chunk: whole steps
+  Part<typename M::Left, N> left;                                        // [rows][terms]
+  Part<typename M::Weight, N> panels;                                    // [threads][terms][32]
+  Part<unsigned char, N> taken;                                          // [threads]
+  Part<float, N> sums;  // [panels][rows][32] where there are several chunks
   constexpr ChunksWorkspace(N threads, N rows, N inner, N columns)
       : chunks(Max(N(1), CeilDiv(inner, N(kInner)))),
-        terms(N(2) * CeilDiv(CeilDiv(Max(inner, N(1)), chunks), N(2))),
+        terms(N(kTerms) * CeilDiv(CeilDiv(Max(inner, N(1)), chunks), N(kTerms))),
         left(this->template Add<typename M::Left>(Min(rows, N(kPackedRows)) * terms)),
         panels(this->template Add<typename M::Weight>(threads * terms * N(kPanel))),
         taken(this->template Add<unsigned char>(threads)),
@@ -275,7 +309,7 @@ void Chunks<M>::Multiply(const Context& ctx, const ChunkPart<M>& p) {
   }
 }
 #if defined(__AVX512BF16__)
-extern template struct Chunks<DotMath>;
+extern template struct Chunks<BF16DotMath>;
 #else
 extern template struct Chunks<PairMath<float>>;
 extern template struct Chunks<PairMath<F16>>;

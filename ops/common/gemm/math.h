@@ -128,6 +128,35 @@ struct DotMath : FloatSums {
 };
 #endif
 
+#if defined(__AMX_BF16__)
+// bf16 with tiles (gemm/amx.h). Weights are packed as for the others; x is packed in rows.
+struct AmxMath : DotMath {
+  static constexpr int kRows = 32;
+};
+template <class M>
+inline constexpr bool kIsAmx = std::same_as<M, AmxMath>;
+#else
+template <class M>
+inline constexpr bool kIsAmx = false;
+#endif
+
+// The math of a file of dot instructions.
+#if defined(__AMX_BF16__)
+using BF16DotMath = AmxMath;
+#elif defined(__AVX512BF16__)
+using BF16DotMath = DotMath;
+#endif
+
+// The math that takes most memory of those that an instruction set's file has.
+#if defined(__AVX512BF16__)
+using WidestMath = BF16DotMath;
+#else
+using WidestMath = PairMath<float>;
+#endif
+
+// What a tile of AMX takes at once: rows of x, and steps along k.
+inline constexpr std::int64_t kAmxRows = 16, kAmxSteps = 16;
+
 // Vectors of weights across a panel, for one pair of k.
 template <class M>
 inline constexpr int kPanelVectors = 2 * kPanel / M::kElements;

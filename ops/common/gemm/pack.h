@@ -67,11 +67,11 @@ class PanelBuffers {
 };
 
 template <class M, class N>
-struct PackingWorkspace : PackedWorkspace<typename M::Left, N> {
+struct PackingWorkspace : PackedWorkspace<M, N> {
   Part<typename M::Weight, N> panels;  // [threads][steps][32][2]
   Part<unsigned char, N> taken;        // [threads]
   constexpr PackingWorkspace(N threads, N rows, N steps)
-      : PackedWorkspace<typename M::Left, N>(rows, steps),
+      : PackedWorkspace<M, N>(rows, steps),
         panels(this->template Add<typename M::Weight>(threads * steps * N(kStepWeights))),
         taken(this->template Add<unsigned char>(threads)) {}
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/common/gemm/amx.h"
 #include "ops/common/gemm/call.h"
 #include "ops/common/gemm/tile.h"
 #include "ops/common/transpose.h"
@@ -12,16 +13,26 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
+// Steps of a row of packed x.
+template <class M, class N>
+constexpr N LeftSteps(const N& steps) {
+  if constexpr (kIsAmx<M>) return CeilDiv(steps, N(kAmxSteps)) * N(kAmxSteps);
+  return steps;
+}
+
 // Rows of x that are packed at a time; bounds the workspace.
 inline constexpr std::int64_t kPackedRows = 512;
-template <class Left, class N>
+template <class M, class N>
 struct PackedWorkspace : Workspace<N> {
-  Part<Left, N> left;  // [rows][steps][2]
+  Part<typename M::Left, N> left;  // [rows][LeftSteps][2]
   constexpr PackedWorkspace(N rows, N steps)
-      : left(this->template Add<Left>(Min(rows, N(kPackedRows)) * steps * N(2))) {}
+      : left(this->template Add<typename M::Left>(Min(rows, N(kPackedRows)) * LeftSteps<M>(steps) *
+                                                  N(2))) {}
 };
-// Packed rows that stay in the second level of cache while all panels pass.
-inline constexpr std::int64_t kGroupBytes = 256 << 10;
+// Packed rows that stay in the second level of cache while all panels pass; where there are tiles,
+// that level has 2 MB.
+template <class M>
+inline constexpr std::int64_t kGroupBytes = kIsAmx<M> ? 1 << 20 : 256 << 10;
 
 // Packs k elements of kR rows: [k2][kR][2], zero where k is odd.
 template <class Left, class T, int kR>
@@ -58,6 +69,23 @@ template <class Left, class T, int kR>
   }
 }
 
+// Packs k elements of some rows as tiles of AMX take them: [k/32][rows][32], zeros after k.
+template <class Left, class F>
+[[gnu::noinline]] void PackAmxRows(std::int64_t rows, std::int64_t k, F&& row, Left* out) {
+  constexpr std::int64_t kStep = 2 * kAmxSteps;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Left* x = row(r);
+    Left* to = out + r * kStep;
+    std::int64_t l = 0;
+    for (; l + kStep <= k; l += kStep, to += rows * kStep) {
+      std::memcpy(to, x + l, kStep * sizeof(Left));
+    }
+    if (l == k) continue;
+    std::memset(to, 0, kStep * sizeof(Left));
+    std::memcpy(to, x + l, std::size_t(k - l) * sizeof(Left));
+  }
+}
+
 #define ANYOP_PACK_ROWS_OF(Left, T, kR) \
   template void PackRows<Left, T, kR>(const T* const(&)[kR], std::int64_t, Left*)
 // For every number of rows that a block can have.
@@ -87,14 +115,15 @@ struct PackedProduct {
   using Weight = typename M::Weight;
 
   const P& p;
-  Left* left;          // [blocks][k2][block][2], the last block narrower
+  Left* left;          // [blocks][k2][block][2], of AMX [blocks][k/32][block][32]; the last block
+                       // narrower
   std::int64_t first;  // the first of the packed rows
   std::int64_t rows;   // how many
   std::int64_t block;  // rows of a block, at most M::kRows
   std::int64_t group;  // rows of a group, a multiple of block
 
   std::int64_t groups() const { return (rows + group - 1) / group; }
-  Left* Row(std::int64_t row) const { return left + row * p.steps() * 2; }
+  Left* Row(std::int64_t row) const { return left + row * LeftSteps<M>(p.steps()) * 2; }
 
   // Calls pack(i, end), on several threads where that pays, for packed rows [i, end): whole blocks.
   template <class F>
@@ -111,16 +140,31 @@ struct PackedProduct {
       VisitRows<M::kRows>(Min(block, end - i), [&](auto count) { f(i, count); });
     }
   }
+  // Packs p.k elements of packed rows [begin, end), whole blocks; row(r) points to those of row r,
+  // pack(x, k, out) packs a block.
+  template <class F, class Pack>
+  void PackBlocksOf(std::int64_t begin, std::int64_t end, F&& row, Pack&& pack) const {
+    if constexpr (kIsAmx<M>) {
+      for (std::int64_t i = begin; i < end; i += block) {
+        PackAmxRows(
+            Min(block, end - i), p.k, [&](std::int64_t r) { return row(i + r); }, Row(i));
+      }
+    } else {
+      ForBlocksOf(begin, end, [&](std::int64_t i, auto count) {
+        using T = std::remove_cvref_t<decltype(*row(i))>;
+        const T* x[count.value];
+        for (int r = 0; r < count.value; ++r) x[r] = row(i + r);
+        pack(x, p.k, Row(i));
+      });
+    }
+  }
   // Packs rows of x, elements [l, l + p.k); row(r) points to the first element of row r.
   template <class F>
   void PackRowsOf(const Context& ctx, std::int64_t l, F&& row) const {
     Pack(ctx, [&](std::int64_t begin, std::int64_t end) {
-      ForBlocksOf(begin, end, [&](std::int64_t i, auto count) {
-        using T = std::remove_cvref_t<decltype(*row(i))>;
-        const T* x[count.value];
-        for (int r = 0; r < count.value; ++r) x[r] = row(first + i + r) + l;
-        PackRows(x, p.k, Row(i));
-      });
+      PackBlocksOf(
+          begin, end, [&](std::int64_t r) { return row(first + r) + l; },
+          [](const auto& x, std::int64_t k, Left* out) { PackRows(x, k, out); });
     });
   }
 
@@ -128,10 +172,11 @@ struct PackedProduct {
   void Stream(const Weight* weight, std::int64_t begin, std::int64_t end) const {
     const std::int64_t stride = p.steps() * kStepWeights;
     const int wide = PanelsAtOnce<M>(int(rows));
+    Tiles<M> tiles;
     alignas(64) typename M::Sum sums[Tiles<M>::kMostSums];
     for (std::int64_t panel = begin; panel < end;) {
       const int count = panel + wide <= end ? wide : 1;
-      Tiles<M>::Stream(rows, count == wide, left, weight + panel * stride, p.steps(), sums);
+      tiles.Stream(rows, count == wide, left, weight + panel * stride, p.steps(), sums);
       for (int i = 0; i < count; ++i) {
         p.StorePanel(sums + i * rows * kPanel, first, rows, panel + i);
       }
@@ -152,10 +197,11 @@ struct PackedProduct {
     if (!next) step = 0;
     const char* ahead = reinterpret_cast<const char*>(next ? next : weight);
     const char* ahead_end = ahead + p.steps() * kStepBytesOf<M>;
+    Tiles<M> tiles;
     alignas(64) typename M::Sum sums[M::kRows * kPanel];
     for (std::int64_t i = begin; i < end; i += block) {
       const std::int64_t r = Min(block, end - i);
-      Tiles<M>::Multiply(r, Row(i), weight, p.steps(), ahead, step, sums);
+      tiles.Multiply(r, Row(i), weight, p.steps(), ahead, step, sums);
       store(sums, i, r);
       ahead += p.steps() * step;
       if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(weight);
@@ -179,7 +225,7 @@ template <class M, class P>
 inline std::int64_t GroupRows(const Context& ctx, const P& p, std::int64_t rows,
                               std::int64_t block) {
   const std::int64_t row_bytes = p.steps() * 2 * std::int64_t(sizeof(typename M::Left));
-  std::int64_t group = kGroupBytes / (row_bytes + 1);
+  std::int64_t group = kGroupBytes<M> / (row_bytes + 1);
   if (group < 64) group = 64;
   if (group > rows) group = rows;
   const std::int64_t wanted = 6 * std::int64_t(ctx.threads);
@@ -195,7 +241,8 @@ inline PackedProduct<M, P> PartOf(const Context& ctx, const P& p, typename M::Le
                                   std::int64_t first) {
   const std::int64_t rows = p.rows - first < kPackedRows ? p.rows - first : kPackedRows;
   const std::int64_t blocks = (rows + M::kRows - 1) / M::kRows;
-  const std::int64_t block = (rows + blocks - 1) / blocks;
+  std::int64_t block = (rows + blocks - 1) / blocks;
+  if (kIsAmx<M> && blocks > 1) block = M::kRows;  // whole tiles
   return {p, left, first, rows, block, GroupRows<M>(ctx, p, rows, block)};
 }
 

@@ -82,7 +82,7 @@ extern template struct RowTiles<PairMath<float>>;
 extern template struct RowTiles<PairMath<F16>>;
 extern template struct RowTiles<SplitMath>;
 #if defined(__AVX512BF16__)
-extern template struct RowTiles<DotMath>;
+extern template struct RowTiles<BF16DotMath>;
 #endif
 
 // Rows of the weight by all rows of x, at most kMaxRows.

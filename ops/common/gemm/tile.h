@@ -37,6 +37,7 @@ constexpr int StripVectors(int rows) {
 // Panels side by side, so that few rows still have 8 sums in flight: 4 cycles x 2 a cycle.
 template <class M>
 constexpr int PanelsAtOnce(int rows) {
+  if (kIsAmx<M>) return 1;
   const int panels = 8 / (rows * kPanelVectors<M>);
   return panels < 1 ? 1 : panels;
 }
@@ -154,7 +155,8 @@ template <class M, int kR>
 // each instruction set, in files of this folder, as they are most of what the compiler has to do
 // for an operator that multiplies. Their definitions stand outside of the class: what is defined
 // inside is inline, and inline functions are compiled wherever they are called, `extern template`
-// or not.
+// or not. An object of the class is for one thread and some products in a row; only that of AmxMath
+// (amx.h) has a state.
 template <TileMath M>
 struct Tiles {
   using Left = typename M::Left;

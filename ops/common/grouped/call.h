@@ -45,24 +45,19 @@ struct GroupPart {
 // steps: along k, of packed panels.
 template <class M, class N>
 struct GroupedWorkspace : Workspace<N> {
-  Part<typename M::Left, N> left;      // [rows][steps][2]
+  Part<typename M::Left, N> left;      // [rows][LeftSteps][2]
   Part<typename M::Weight, N> panels;  // [threads][steps][32][2]; none for packed weights
   Part<unsigned char, N> taken;        // [threads]
   Part<GroupPart, N> parts;
   constexpr GroupedWorkspace(N threads, N rows, N groups, N steps)
-      : left(this->template Add<typename M::Left>(Min(rows, N(kWaveRows)) * steps * N(2))),
+      : left(this->template Add<typename M::Left>(Min(rows, N(kWaveRows)) * LeftSteps<M>(steps) *
+                                                  N(2))),
         panels(this->template Add<typename M::Weight>(threads * steps * N(kStepWeights))),
         taken(this->template Add<unsigned char>(threads)),
         parts(this->template Add<GroupPart>(Min(Min(rows, N(kWaveRows)), groups))) {}
 };
 
-// The math with the largest elements of those that an instruction set's file has: its workspace
-// is enough for all of them.
-#if defined(__AVX512BF16__)
-using WidestMath = DotMath;
-#else
-using WidestMath = PairMath<float>;
-#endif
+// What WidestMath is for floats.
 #if defined(__AVX512VNNI__)
 using WidestBytesMath = DotBytesMath<I8x2>;
 #else

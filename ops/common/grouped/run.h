@@ -125,7 +125,7 @@ class GroupedRun {
   }
   PackedProduct<M, P> ProductOf(const P& p, const GroupPart& part) const {
     PackedProduct<M, P> product = PartOf<M>(ctx_, p, placed_[layout_.left], 0);
-    product.left += part.left * steps_ * 2;
+    product.left += part.left * LeftSteps<M>(steps_) * 2;
     product.rows = part.rows;
     return product;
   }
@@ -160,11 +160,9 @@ class GroupedRun {
         if (IsFew(parts_[i].rows)) continue;
         const P p(call_, parts_[i]);
         const PackedProduct<M, P> product = ProductOf(p, parts_[i]);
-        product.ForBlocksOf(0, p.rows, [&](std::int64_t r, auto count) {
-          const Row* x[count.value];
-          for (int j = 0; j < count.value; ++j) x[j] = p.row(r + j);
-          P::Pack(x, call_.k, product.Row(r));
-        });
+        product.PackBlocksOf(
+            0, p.rows, [&](std::int64_t r) { return p.row(r); },
+            [&](const auto& x, std::int64_t, Left* out) { P::Pack(x, call_.k, out); });
       }
     });
   }

@@ -21,6 +21,8 @@ class Side:
     def __init__(self) -> None:
         self.torch, self.F = torch, torch.nn.functional
         torch.ops.load_library(str(library()))
+        if torch.cpu._is_amx_tile_supported():
+            torch.cpu._init_amx()  # else the kernels that use tiles end the process
         self.ops: Any = torch.ops._C
         torch.set_grad_enabled(False)
 
