@@ -12,6 +12,7 @@ def dtypes() -> tuple[tuple[str, int], ...]: ...
 def record(
     tensor: type,
     address: Callable[[Any], int],
+    is_contiguous: Callable[[Any], bool],
     stride: Callable[[Any], list[int]],
     needs_gradient: Callable[[], bool],
     empty: Callable[[int, tuple[int, ...]], Any],

@@ -60,6 +60,7 @@ def start() -> None:
     record = _mindspore.record(
         mindspore.Tensor,
         TensorPy._data_ptr,
+        TensorPy.is_contiguous,
         TensorPy.stride,
         _pynative_executor._executor.requires_grad,
         _empty,
