@@ -106,7 +106,8 @@ def test_an_impossible_request_is_refused(file: ModelFile) -> None:
 
 @pytest.mark.parametrize("captured", [False, True])
 def test_a_cache_of_f8_answers_sensibly(file: ModelFile, captured: bool) -> None:
-    model = Model(file, "bf16", max_tokens=128, captured=captured, cache="f8e4m3")
+    """In f32: with bf16, too, it takes little to lose the answer, and processors round apart."""
+    model = Model(file, "f32", max_tokens=128, captured=captured, cache="f8e4m3")
     prompts = ["What is the capital of France?"]
     result = generate_batch(file, model, prompts, 24)
     assert "Paris" in file.tokenizer.decode(result.requests[0].ids)

@@ -168,7 +168,7 @@ def test_a_file_of_no_instruction_set_is_named(operator: Path) -> None:
     for wrong, sentence in (
         ("cpu_avx3.cc", "no instruction set is called 'avx3', so that this file is never built; the "
          "names are cpu_avx2.cc, cpu_avx512.cc, cpu_avx512_bf16.cc, cpu_avx512_vnni.cc, "
-         "cpu_neon.cc. Did you mean 'cpu_avx2.cc'?"),
+         "cpu_amx_bf16.cc, cpu_neon.cc. Did you mean 'cpu_avx2.cc'?"),
         ("avx2.cc", "this file is built for every processor, though it is called after an "
          "instruction set. Call it cpu_avx2.cc."),
     ):  # fmt: skip
