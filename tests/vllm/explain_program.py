@@ -37,6 +37,20 @@ def quantized() -> Any:
     return layer
 
 
+def looped() -> Any:
+    """Experts that vLLM 0.27 computes one by one."""
+
+    def forward_torch() -> None:
+        pass
+
+    class UnquantizedFusedMoEMethod:
+        cpu_fused_moe = SimpleNamespace(forward_method=forward_torch)
+
+    layer = quantized()
+    layer.quant_method = UnquantizedFusedMoEMethod()
+    return layer
+
+
 def refusal(model: Any) -> str:
     """What strict mode says of a model."""
     config = SimpleNamespace(compilation_config=CompilationConfig(custom_ops=["all"]))
@@ -64,6 +78,7 @@ def main() -> None:
         model = torch.nn.ModuleList([
             activation.SiluAndMul(), ScaledNorm(8), activation.MulAndSilu(),
             activation.FatreluAndMul(), torch.nn.GELU(), torch.nn.Dropout(), quantized(),
+            looped(),
         ])  # fmt: skip
         found = [line for line in _explain.lines(model, ["all"]) if line.kind == "layer"]
     try:

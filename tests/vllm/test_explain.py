@@ -129,9 +129,9 @@ def test_a_layer_without_operator_and_one_of_another_plugin() -> None:
     assert theirs["cause"] == "another plug-in"
     assert theirs["why"].endswith("TheirGate takes its place")
     assert found()["summary"].startswith(
-        f"anyop {anyop.__version__} runs 1 of 6 kinds of layers (SiluAndMul); not: MulAndSilu (no "
-        "operator has the gate in the second half), RowParallelLinear (its weights are of "
-        "FewBitsMethod), ScaledNorm (a subclass of "
+        f"anyop {anyop.__version__} runs 1 of 7 kinds of layers (SiluAndMul); not: FusedMoE (vLLM "
+        "loops over experts in torch), MulAndSilu (no operator has the gate in the second half), "
+        "RowParallelLinear (its weights are of FewBitsMethod), ScaledNorm (a subclass of "
     )
 
 
@@ -145,8 +145,9 @@ def test_layers_of_torch_are_no_fallback() -> None:
 
 def test_strict_refuses_a_model_with_layers_of_vllms_own() -> None:
     assert found()["refusal"] == (
-        "anyop.vllm: layers of the model have no operator of anyop: MulAndSilu (no operator has "
-        "the gate in the second half); RowParallelLinear (its weights are of FewBitsMethod); "
+        "anyop.vllm: layers of the model have no operator of anyop: FusedMoE (vLLM loops "
+        "over experts in torch); MulAndSilu (no operator has the gate in the second half); "
+        "RowParallelLinear (its weights are of FewBitsMethod); "
         "ScaledNorm (a subclass of GemmaRMSNorm, and vLLM replaces classes by their exact name), "
         "but strict mode allows no other code to run. Give them one with anyop.vllm.replace, or "
         "unset ANYOP_STRICT."

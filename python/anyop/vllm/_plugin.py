@@ -43,6 +43,7 @@ def general() -> None:
     from anyop.vllm import _classes
 
     _classes.register()
+    _versions.replace_methods(_versions.of_version(_there().release))
 
 
 def is_active() -> bool:
@@ -76,9 +77,7 @@ def _choose() -> str | None:
     asked = mode()
     if asked == "off":
         return None
-    there = _versions.installed()
-    if there is None:  # a source tree on the path: vLLM is there, but nothing says which
-        there = _versions.Installed("vllm", _version_of_module())
+    there = _there()
     if not there.build or (there.build == "cpu" and asked != "override"):
         return None
     facts = _versions.of_version(there.release)
@@ -92,6 +91,12 @@ def _choose() -> str | None:
 
         _dropin.load(there.release)
     return PLATFORM
+
+
+def _there() -> _versions.Installed:
+    """vLLM's distribution, or what a source tree on the path says of itself."""
+    there = _versions.installed()
+    return there or _versions.Installed("vllm", _version_of_module())
 
 
 def _version_of_module() -> str:

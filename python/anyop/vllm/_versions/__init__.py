@@ -32,6 +32,8 @@ class Facts(Protocol):
     PYTHON: tuple[int, int]
     TOUCHED: Rows
     KERNELS: dict[str, Callable[..., None]]
+    # Methods of vLLM's classes: what makes ours of theirs.
+    METHODS: dict[str, Callable[[Any], Any]]
 
 
 class Installed(NamedTuple):
@@ -136,12 +138,29 @@ def check_fit(facts: Facts, release: str) -> None:
         )
 
 
-def _misfit(name: str, wanted: tuple[str, ...] | None) -> str:
+def replace_methods(facts: Facts) -> None:
+    """In this process, once: what a version decides in code of its own, and anyop otherwise."""
+    for name, make in facts.METHODS.items():
+        owner, _, method = name.rpartition(".")
+        cls = _find(owner)
+        if not hasattr(getattr(cls, method), "_anyop"):
+            ours = make(getattr(cls, method))
+            ours._anyop = True
+            setattr(cls, method, ours)
+
+
+def _find(name: str) -> Any:
+    """A row's module, class, method or function."""
     module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in filter(None, path.split(".")):
+        found = getattr(found, part)
+    return found
+
+
+def _misfit(name: str, wanted: tuple[str, ...] | None) -> str:
     try:
-        found: Any = importlib.import_module(module)
-        for part in filter(None, path.split(".")):
-            found = getattr(found, part)
+        found = _find(name)
     except (ImportError, AttributeError) as error:
         return f"{name} is missing ({error})"
     if wanted is None:

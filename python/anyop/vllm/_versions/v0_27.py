@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from anyop.vllm._versions.common import CALLS, COMMON, Rows
 
+EXPERTS = "vllm.model_executor.layers.fused_moe.cpu_fused_moe:CPUFusedMOE"
 VERSION = "0.27.1"
 PYTHON = (3, 10)
 TOUCHED: Rows = {
@@ -15,6 +17,24 @@ TOUCHED: Rows = {
         "input", "w13", "w2", "w13_bias", "w2_bias", "topk_weights", "topk_ids", "act", "isa",
         "skip_weighted",
     ),
-    "vllm.model_executor.layers.fused_moe.cpu_fused_moe:CPUFusedMOE": ("layer",),
+    EXPERTS: ("layer",),
+    EXPERTS + ".check_grouped_gemm": ("self", "layer"),
 }  # fmt: skip
 KERNELS: dict[str, Callable[..., None]] = {}
+
+
+def every_size(theirs: Callable[..., tuple[bool, str]]) -> Callable[..., tuple[bool, str]]:
+    """Whether `_C.cpu_fused_moe` computes a layer, and for which instructions: where it is ours, it
+    takes every size and dtype. vLLM's own loops over experts in torch for some, or refuses them on
+    processors with AMX.
+    """
+
+    def check_grouped_gemm(self: Any, layer: Any) -> tuple[bool, str]:
+        from anyop.vllm import _dropin
+
+        return (True, "vec") if "cpu_fused_moe" in _dropin.counters() else theirs(self, layer)
+
+    return check_grouped_gemm
+
+
+METHODS = {EXPERTS + ".check_grouped_gemm": every_size}

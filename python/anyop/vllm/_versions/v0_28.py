@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from anyop.vllm._versions import v0_27
 from anyop.vllm._versions.common import Rows
@@ -16,3 +17,4 @@ TOUCHED: Rows = {
     "vllm.v1.attention.backends.mla.cpu_mla": None,
 }
 KERNELS: dict[str, Callable[..., None]] = {}
+METHODS: dict[str, Callable[[Any], Any]] = {}

@@ -34,6 +34,7 @@ def slots(*arguments: Any) -> None:
     torch.ops._C.compute_slot_mapping_kernel_impl(starts, positions, blocks, written, block_size)
 
 
+METHODS = v0_28.METHODS
 # In place of Triton kernels, over vLLM's own replacements.
 KERNELS: dict[str, Callable[..., None]] = {
     "vllm.v1.worker.block_table.ComputeSlotMappingKernel.kernel": slots
