@@ -15,8 +15,9 @@ namespace {
 
 using anyop::mindspore::Attributes;
 using anyop::mindspore::DTypeRow;
+using anyop::mindspore::Kept;
 using Sizes = std::vector<std::int64_t>;
-constexpr int kMaxTensors = 256;
+constexpr int kMaxTensors = 1024;
 constexpr std::int64_t kAnyRank = -2;  // the only size of a tensor whose rank is unknown
 
 enum TypeId : int {};  // as wide as MindSpore's
@@ -29,6 +30,14 @@ const anyop_call* CallOf(void* extra) {
   if (anyop_find_call(text.data(), text.size(), &call)) Throw();
   return call;
 }
+
+// The call of a kernel, found once: asking for the attribute copies its text.
+struct Node final : Kept {
+  explicit Node(const anyop_call* found)
+      : call(found), n_inputs(anyop_input_count(found)), n_results(anyop_result_count(found)) {}
+  const anyop_call* call;
+  int n_inputs, n_results;
+};
 
 // Of tensors whose sizes are given, or (null) nothing at all.
 std::vector<anyop_shape> Infer(const anyop_call* call, const int* ranks, std::int64_t** sizes) {
@@ -99,12 +108,27 @@ ANYOP_EXPORT TypeId AnyopCallInferType(std::vector<TypeId>, void* extra) {
   return found.empty() ? Byte() : found.front();
 }
 
+// MindSpore calls this when it makes a kernel, and hands its attributes to each run of it. An error
+// would end in its log alone: the run says what is wrong.
+ANYOP_EXPORT int AnyopCallInit(int*, std::int64_t**, const char**, void* extra) {
+  auto* attributes = static_cast<Attributes*>(extra);
+  try {
+    if (!attributes->kept) attributes->kept = new Node(CallOf(extra));
+  } catch (const std::runtime_error&) {
+  }
+  return 0;
+}
+ANYOP_EXPORT int AnyopCallsInit(int* ranks, std::int64_t** sizes, const char** dtypes,
+                                void* extra) {
+  return AnyopCallInit(ranks, sizes, dtypes, extra);
+}
+
 ANYOP_EXPORT int AnyopCall(int n, void** data, int* ranks, std::int64_t** sizes,
                            const char** dtypes, void*, void* extra) {
-  const anyop_call* call = CallOf(extra);
-  const int n_inputs = anyop_input_count(call), n_results = anyop_result_count(call);
-  if (n > kMaxTensors || n != n_inputs + (n_results ? n_results : 1)) {
-    throw std::runtime_error(std::string(anyop_call_text(call)) + ": MindSpore gives it " +
+  const auto* kept = static_cast<const Node*>(static_cast<Attributes*>(extra)->kept);
+  const Node node = kept ? *kept : Node(CallOf(extra));
+  if (n > kMaxTensors || n != node.n_inputs + (node.n_results ? node.n_results : 1)) {
+    throw std::runtime_error(std::string(anyop_call_text(node.call)) + ": MindSpore gives it " +
                              std::to_string(n) + " tensors, which is not what it takes.");
   }
   DLTensor tensors[kMaxTensors];
@@ -112,7 +136,8 @@ ANYOP_EXPORT int AnyopCall(int n, void** data, int* ranks, std::int64_t** sizes,
     const DTypeRow* row = anyop::mindspore::FindDType(dtypes[i]);
     tensors[i] = {data[i], {1, 0}, ranks[i], row ? row->dtype : DLDataType{}, sizes[i], nullptr, 0};
   }
-  if (anyop_run_call(call, tensors, n_inputs, tensors + n_inputs, n_results)) Throw();
+  const DLTensor* results = tensors + node.n_inputs;
+  if (anyop_run_call(node.call, tensors, node.n_inputs, results, node.n_results)) Throw();
   return 0;
 }
 ANYOP_EXPORT int AnyopCalls(int n, void** data, int* ranks, std::int64_t** sizes,

@@ -12,6 +12,28 @@ namespace {
 
 constexpr int kRows = int(std::size(anyop::mindspore::kDTypes));
 
+// An attribute of every tensor. MindSpore's class has it in C++: its getter is called without the
+// search that PyObject_GetAttr begins with, which is most of what asking a tensor costs.
+struct Attribute {
+  PyObject* name = nullptr;
+  PyGetSetDef* getter = nullptr;  // null: the class has another kind of attribute
+
+  void Find(PyObject* type, const char* called) {
+    name = PyUnicode_InternFromString(called);
+    PyObject* found = PyObject_GetAttr(type, name);
+    if (found && Py_IS_TYPE(found, &PyGetSetDescr_Type)) {
+      getter = reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset;  // lives as the class does
+    }
+    Py_XDECREF(found);
+    PyErr_Clear();
+  }
+  // A new reference. Null for an error.
+  PyObject* Of(PyObject* tensor) const {
+    return getter && getter->get ? getter->get(tensor, getter->closure)
+                                 : PyObject_GetAttr(tensor, name);
+  }
+};
+
 // What Python gives once, and keeps: see Record.
 struct MindSpore {
   PyObject* tensor = nullptr;          // the class
@@ -24,8 +46,8 @@ struct MindSpore {
   PyObject* jit_globals = nullptr;     // of the module that knows what captures calls
   PyObject* trace = nullptr;           // what it knows where calls are traced
   PyObject* dtypes[kRows] = {};        // in the order of kDTypes
-  PyObject *shape_name = nullptr, *dtype_name = nullptr, *gradient_name = nullptr,
-           *context_name = nullptr;
+  Attribute shape, dtype, requires_grad;
+  PyObject* context_name = nullptr;
 } g;
 
 // ---- Tensors.
@@ -66,14 +88,14 @@ int ReadInts(PyObject* sequence, int64_t* ints) {
 
 // Everything of a tensor but its memory. -1 for an error.
 int Describe(PyObject* tensor, anyop_host_view* view) {
-  PyObject* shape = PyObject_GetAttr(tensor, g.shape_name);
+  PyObject* shape = g.shape.Of(tensor);
   DLTensor& t = view->tensor;
   t.ndim = ReadInts(shape, view->shape);
   Py_XDECREF(shape);
   if (t.ndim < 0) return -1;
   t.device = {1, 0};
   t.shape = view->shape;
-  PyObject* dtype = PyObject_GetAttr(tensor, g.dtype_name);
+  PyObject* dtype = g.dtype.Of(tensor);
   if (!dtype) return -1;
   const int row = FindDTypeObject(dtype);
   Py_DECREF(dtype);
@@ -84,7 +106,7 @@ int Describe(PyObject* tensor, anyop_host_view* view) {
 // Whether a gradient may come back to this tensor: it may where MindSpore differentiates what runs
 // now and the tensor is among what it differentiates by. -1 for an error.
 int NeedsGradient(PyObject* tensor) {
-  PyObject* flag = PyObject_GetAttr(tensor, g.gradient_name);
+  PyObject* flag = g.requires_grad.Of(tensor);
   if (!flag) return -1;
   Py_DECREF(flag);
   if (flag != Py_True) return 0;
@@ -231,9 +253,9 @@ PyObject* Record(PyObject*, PyObject* args) {
   }
   for (int i = 0; i < kRows; ++i) g.dtypes[i] = Py_NewRef(PyTuple_GET_ITEM(dtypes, i));
   g.context_name = PyUnicode_InternFromString("_jit_context");
-  g.shape_name = PyUnicode_InternFromString("_shape");
-  g.dtype_name = PyUnicode_InternFromString("_dtype");
-  g.gradient_name = PyUnicode_InternFromString("_requires_grad");
+  g.shape.Find(g.tensor, "_shape");
+  g.dtype.Find(g.tensor, "_dtype");
+  g.requires_grad.Find(g.tensor, "_requires_grad");
   static anyop_python_host host = {};
   host.size = sizeof host;
   host.module = "mindspore";

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PLUGIN = Path(__file__).absolute().with_name("anyop_mindspore_plugin.so")
-# The virtual functions of MindSpore's interfaces, in the order of the mirrors in
+# The virtual functions of MindSpore's interfaces, then their fields, in the order of the mirrors in
 # bindings/mindspore, by the header of MindSpore's wheel that declares them.
 ATTRIBUTES = {
     "ccsrc/utils/custom_aot_extra.h": (
         "HasAttr", "GetAttrBool", "GetAttrInt", "GetAttrFloat", "GetAttrStr",
+        "workspace_", "kernel_data_",
     )
 }  # fmt: skip
 KERNEL_INPUTS = {
@@ -31,21 +32,26 @@ VIEWS = (
     "right. Try x[:, 0].contiguous() there."
 )
 _VIRTUAL = re.compile(r"virtual [^;{}]*?(\w+)\([^()]*\) = 0;")
+_FIELD = re.compile(r"^ +(?!delete|return)[\w:<>]+ [*&]?(\w+_)(?:{\w*})?;", re.MULTILINE)
 
 
 def difference(mirrored: Mapping[str, tuple[str, ...]], include: Path | None = None) -> str:
-    """Where the installed MindSpore declares other functions than a mirror does; "" if it fits, or
+    """Where the installed MindSpore declares others than a mirror does; "" if it fits, or
     has no headers to tell.
     """
     folder = include or _include()
     for header, wanted in mirrored.items():
         if folder is None or not (folder / header).exists():
             continue
-        found = _VIRTUAL.findall((folder / header).read_text(errors="replace"))
-        for i, name in enumerate(wanted):
-            if i >= len(found) or found[i] != name:
-                got = found[i] if i < len(found) else "nothing"
-                return f"function {i} of MindSpore's {Path(header).name} is {got}, not {name}"
+        text = (folder / header).read_text(errors="replace")
+        fields = [name for name in wanted if name.endswith("_")]
+        functions = [name for name in wanted if name not in fields]
+        for kind, pattern, names in (("function", _VIRTUAL, functions), ("field", _FIELD, fields)):
+            found = pattern.findall(text)
+            for i, name in enumerate(names):
+                if i >= len(found) or found[i] != name:
+                    got = found[i] if i < len(found) else "nothing"
+                    return f"{kind} {i} of MindSpore's {Path(header).name} is {got}, not {name}"
     return ""
 
 

@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 from anyop.mindspore import _tensors
 from anyop.mindspore._plugin import plugin_rows, use_plugin
 
-__all__ = ["ModuleWrapper", "plugin_rows", "status", "use_plugin"]
+__all__ = ["GraphCell", "ModuleWrapper", "plugin_rows", "status", "use_plugin"]
 
 _why_no_graphs = ""
 
@@ -36,6 +36,15 @@ class ModuleWrapper:
 
     def __new__(cls, name: str, module: Any) -> Any:
         return module
+
+
+def __getattr__(name: str) -> Any:
+    """GraphCell stands on what only graphs need of MindSpore."""
+    if name == "GraphCell":
+        from anyop.mindspore._cell import GraphCell
+
+        return GraphCell
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def status() -> str:

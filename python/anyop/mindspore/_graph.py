@@ -166,6 +166,23 @@ def caller(name: str, plan: Any) -> Any:
     return call
 
 
+def graph_caller(name: str, plan: Any) -> Any:
+    """The same for a compiled graph. A Cell holds so many tensors that a loop over them is deeper
+    than the parser goes, so that they stand beside the inputs; MindSpore orders writes into them.
+
+    plan(described): the node, which of the inputs it writes, and the dtypes of its results.
+    """
+    run = Run(name)
+
+    def call(inputs: Any, held: Any) -> Any:
+        node, written, dtypes = plan([_describe(v) for v in inputs])
+        for i in written:
+            _touch_each(inputs[i])
+        return _as_tensors(run(node, inputs + held), dtypes)
+
+    return call
+
+
 def gradient(
     name: str, make_node: Any, is_lone: bool, dtypes: Any, sources: Any, places: Any, refusals: Any
 ) -> Any:

@@ -14,7 +14,7 @@ from mindspore.ops import constexpr
 
 import anyop
 from anyop import _anyop
-from anyop.hosting import BoundCall, bound_call
+from anyop.hosting import BoundCall, bound_call, bound_graph
 from anyop.hosting.facts import Operator
 from anyop.hosting.gradient import no_gradient
 from anyop.mindspore import _graph
@@ -224,15 +224,61 @@ def know_wrapper(wrapper: Any) -> None:
     convert_object_map[wrapper] = _graph.unwrap
 
 
+def check_count(graph: anyop.Graph, n: int, wanted: Sequence[str]) -> None:
+    """Throws InvalidArgument for a graph that is given others than n tensors."""
+    if n != len(wanted):
+        raise anyop.InvalidArgument(
+            f"graph {graph.name}: {n} inputs are given, but it takes {len(wanted)}: "
+            f"{', '.join(wanted)}."
+        )
+
+
+def plan_of_graph(graph: anyop.Graph, numbers: dict[str, float], n_held: int) -> Any:
+    """What `_graph.graph_caller` asks: of a compiled graph without memory of its own."""
+    name = f"graph {graph.name}"
+
+    @_when_compiled
+    def plan(described: Any) -> Any:
+        _check_interface(name)
+        with scope_of_compilation():
+            call = bound_graph(graph, **numbers)
+        own = call.inputs[: len(call.inputs) - n_held]
+        check_count(graph, len(described), [name for name, _, _ in own])
+        for (kind, value, _), (input_name, dtype, _) in zip(described, own, strict=True):
+            if kind != "tensor":
+                shown = _anyop.show(value)
+                raise anyop.WrongType(
+                    f"{name}: {input_name} is {shown}, but must be a MindSpore tensor."
+                )
+            if NAMES.get(value) != dtype:
+                raise anyop.InvalidArgument(
+                    f"{name}: {input_name} is {NAMES.get(value, value)}, but must be {dtype}."
+                )
+        if any(is_written for _, _, is_written in call.inputs):
+            note_write()
+        why = f"{name}: it has no gradient. Try its calls one by one."
+        floats = [dtype in _FLOATS for _, dtype, _ in call.inputs]
+        refused = _graph.no_gradient(tuple(_refusal(why) if k else None for k in floats))
+        node = _primitive_of(call, _graph.bprop(len(floats), refused))
+        written = tuple(i for i, (_, _, is_written) in enumerate(own) if is_written)
+        return node, written, _dtypes(call)
+
+    return plan
+
+
+def _check_interface(name: str) -> None:
+    if _why_not:
+        raise anyop.NotAvailable(
+            f"{name}: {_why_not}, but calls in graphs need MindSpore's interface as "
+            "2.10 has it. Try that MindSpore, or PyNative."
+        )
+
+
 @_when_compiled
 def _plan(name: str, described: Any, keywords: Any) -> Any:
     """What `_graph.caller` asks of a call."""
     op = _operator(name)
-    if _why_not:
-        raise anyop.NotAvailable(
-            f"{op.display_name}: {_why_not}, but calls in graphs need MindSpore's interface as "
-            "2.10 has it. Try that MindSpore, or PyNative."
-        )
+    _check_interface(op.display_name)
     if op.written:
         note_write()
     arguments = _Arguments(op, described, keywords)

@@ -35,6 +35,12 @@ def _from_array(dtype: int, array: np.ndarray[Any, Any]) -> Any:
     return made.view(mindspore.bfloat16) if dtype == _BFLOAT16 and _OWN is np.uint16 else made
 
 
+def of_array(array: np.ndarray[Any, Any]) -> Any:
+    """A tensor over the memory of a contiguous array, of any dtype that both have."""
+    dtype = _NAMES.index(array.dtype.name)
+    return _from_array(dtype, array.view(_ARRAYS[dtype]))
+
+
 def _empty(dtype: int, shape: tuple[int, ...]) -> Any:
     return _from_array(dtype, np.empty(shape, _ARRAYS[dtype]))
 

@@ -403,6 +403,11 @@ def test_the_mirror_is_compared_with_mindspores_header(tmp_path: Path) -> None:
         changed.write_text(text.replace(functions[1] + "(", "Other("))
         why = interface.difference(mirrored, tmp_path)
         assert why == f"function 1 of MindSpore's {changed.name} is Other, not {functions[1]}"
+    header = next(iter(interface.ATTRIBUTES))
+    text = (include / header).read_text()
+    (tmp_path / header).write_text(text.replace("> workspace_;", "> workspace_;\n  int id_;"))
+    why = interface.difference(interface.ATTRIBUTES, tmp_path)
+    assert why == "field 1 of MindSpore's custom_aot_extra.h is id_, not kernel_data_"
 
 
 def test_rows_that_this_mindspore_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,4 +37,4 @@ def every_size(theirs: Callable[..., tuple[bool, str]]) -> Callable[..., tuple[b
     return check_grouped_gemm
 
 
-METHODS = {EXPERTS + ".check_grouped_gemm": every_size}
+METHODS: dict[str, Callable[[Any], Any]] = {EXPERTS + ".check_grouped_gemm": every_size}
