@@ -34,12 +34,31 @@ struct Attribute {
   }
 };
 
+// A method of every tensor without arguments, likewise.
+struct Method {
+  PyObject* function = nullptr;  // (tensor) -> what it says
+  PyCFunction direct = nullptr;  // null: it is another kind of function
+  PyObject* arguments = nullptr;
+
+  void Keep(PyObject* given) {
+    function = Py_NewRef(given);
+    if (!Py_IS_TYPE(given, &PyMethodDescr_Type)) return;
+    const PyMethodDef* def = reinterpret_cast<PyMethodDescrObject*>(given)->d_method;
+    if (def->ml_flags == METH_VARARGS) arguments = PyTuple_New(0);
+    if (def->ml_flags == METH_NOARGS || arguments) direct = def->ml_meth;
+  }
+  // A new reference. Null for an error.
+  PyObject* Of(PyObject* tensor) const {
+    return direct ? direct(tensor, arguments) : PyObject_CallOneArg(function, tensor);
+  }
+};
+
 // What Python gives once, and keeps: see Record.
 struct MindSpore {
   PyObject* tensor = nullptr;          // the class
-  PyObject* address = nullptr;         // (tensor) -> int
-  PyObject* is_contiguous = nullptr;   // (tensor) -> bool
-  PyObject* stride = nullptr;          // (tensor) -> list of ints
+  Method address;                      // -> int
+  Method is_contiguous;                // -> bool
+  Method stride;                       // -> list of ints
   PyObject* needs_gradient = nullptr;  // () -> whether MindSpore differentiates what runs now
   PyObject* empty = nullptr;           // (number of the dtype, shape) -> tensor
   PyObject* lend = nullptr;            // (number of the dtype, shape, strides, memory) -> tensor
@@ -123,11 +142,11 @@ bool IsTraced() { return PyDict_GetItem(g.jit_globals, g.context_name) == g.trac
 // A list of ints takes longer than an answer, which mostly is yes. -1 for an error.
 int ReadStrides(PyObject* tensor, anyop_host_view* view) {
   view->tensor.strides = nullptr;
-  PyObject* is_contiguous = PyObject_CallOneArg(g.is_contiguous, tensor);
+  PyObject* is_contiguous = g.is_contiguous.Of(tensor);
   if (!is_contiguous) return -1;
   Py_DECREF(is_contiguous);
   if (is_contiguous == Py_True) return 0;
-  PyObject* strides = PyObject_CallOneArg(g.stride, tensor);
+  PyObject* strides = g.stride.Of(tensor);
   const int n = ReadInts(strides, view->strides);
   Py_XDECREF(strides);
   if (n == view->tensor.ndim) view->tensor.strides = view->strides;
@@ -146,7 +165,7 @@ int View(PyObject* tensor, int, anyop_host_view* view) {
   if (needs != 0) return needs;
   if (Describe(tensor, view) < 0) return -1;
   if (ReadStrides(tensor, view) < 0) return -1;
-  PyObject* address = PyObject_CallOneArg(g.address, tensor);
+  PyObject* address = g.address.Of(tensor);
   if (!address) return -1;
   view->tensor.data = PyLong_AsVoidPtr(address);
   Py_DECREF(address);
@@ -175,7 +194,7 @@ PyObject* Allocate(DLDataType dtype, int rank, const int64_t* shape, anyop_host_
   PyObject* made =
       arguments[0] && arguments[1] ? PyObject_Vectorcall(g.empty, arguments, 2, nullptr) : nullptr;
   for (PyObject* a : arguments) Py_XDECREF(a);
-  PyObject* address = made ? PyObject_CallOneArg(g.address, made) : nullptr;
+  PyObject* address = made ? g.address.Of(made) : nullptr;
   if (!address) {
     Py_XDECREF(made);
     return nullptr;
@@ -238,8 +257,8 @@ int ToDType(PyObject* object, DLDataType* dtype) {
 // record(tensor, address, is_contiguous, stride, needs_gradient, empty, lend, jit_globals, trace,
 // dtypes): what register takes.
 PyObject* Record(PyObject*, PyObject* args) {
-  PyObject* dtypes;
-  if (!PyArg_ParseTuple(args, "OOOOOOOO!OO!", &g.tensor, &g.address, &g.is_contiguous, &g.stride,
+  PyObject *address, *is_contiguous, *stride, *dtypes;
+  if (!PyArg_ParseTuple(args, "OOOOOOOO!OO!", &g.tensor, &address, &is_contiguous, &stride,
                         &g.needs_gradient, &g.empty, &g.lend, &PyDict_Type, &g.jit_globals,
                         &g.trace, &PyTuple_Type, &dtypes)) {
     return nullptr;
@@ -247,8 +266,10 @@ PyObject* Record(PyObject*, PyObject* args) {
   if (PyTuple_GET_SIZE(dtypes) != kRows) {
     return PyErr_Format(PyExc_ValueError, "record: %d dtypes are needed.", kRows);
   }
-  for (PyObject* kept : {g.tensor, g.address, g.is_contiguous, g.stride, g.needs_gradient, g.empty,
-                         g.lend, g.jit_globals, g.trace}) {
+  g.address.Keep(address);
+  g.is_contiguous.Keep(is_contiguous);
+  g.stride.Keep(stride);
+  for (PyObject* kept : {g.tensor, g.needs_gradient, g.empty, g.lend, g.jit_globals, g.trace}) {
     Py_INCREF(kept);  // for as long as the process
   }
   for (int i = 0; i < kRows; ++i) g.dtypes[i] = Py_NewRef(PyTuple_GET_ITEM(dtypes, i));
