@@ -171,7 +171,8 @@ def pytest(
     report.unlink(missing_ok=True)
     # By a thread that ends the process: what hangs in C++ never comes back to an interpreter.
     limit = [f"--timeout={HANGS}", "--timeout-method=thread"]
-    command = [python, *start, "-q", "-rs", *limit, f"--junit-xml={report}", *arguments]
+    options = ["-q", "-rs", "--durations=20", f"--junit-xml={report}"]
+    command = [python, *start, *options, *limit, *arguments]
 
     def last_line(output: str) -> str:
         return output.strip().splitlines()[-1].strip("= ")[:24]
@@ -210,6 +211,9 @@ def sanitizers(tally: Tally, tier: int) -> None:
             f"-DANYOP_BUILD_PYTHON={'ON' if name == 'asan' else 'OFF'}",
             f"-DPython_EXECUTABLE={PYTHON}",
             f"-DANYOP_EXHAUSTIVE={'ON' if tier == ALL else 'OFF'}",
+            # AVX2's kernels are mostly the source of the AVX-512 ones beside them. Every kernel of
+            # the plain build runs between pages that nobody may touch.
+            f"-DANYOP_NATIVE={'OFF' if tier == ALL else 'BEST'}",
             f"-DANYOP_TEST_PROGRAMS={BUILD / 'tests' if name == 'asan' else ''}",
         ]  # fmt: skip
         try:
@@ -320,9 +324,9 @@ def python_tests(tally: Tally, tier: int, marks: str) -> None:
 
 
 def jax_tests(tally: Tally, marks: str) -> None:
-    """In a process of their own: XLA's devices and threads are for as long as a process."""
+    """In processes of their own: XLA's devices and threads are for as long as a process."""
     if is_installed("jax"):
-        pytest(tally, "JAX tests", "-m", marks, ROOT / "python/tests/jax")
+        pytest(tally, "JAX tests", "-n", "2", "-m", marks, ROOT / "python/tests/jax")
 
 
 def mindspore_tests(tally: Tally, tier: int, marks: str) -> None:
