@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What MindSpore hands to functions of a custom operator: the beginning of its AotExtra, an
 // interface whose virtual functions are found by their number. MindSpore is built for the C++ ABI
-// of libstdc++ before 2015, and so is every file that includes this one. A test and the host compare
-// functions and fields with the header that MindSpore's wheel carries.
+// of libstdc++ before 2015, and so is every file that includes this one. A test and the host
+// compare functions and fields with the header that MindSpore's wheel carries.
 #pragma once
 #include <cstddef>
 #include <cstdint>
