@@ -2,6 +2,8 @@
 #include "graph/ir/text.h"
 #include "graph/builder/parse_graph.h"
 
+#include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <limits>
 #include <map>
@@ -199,9 +201,13 @@ TEST(GraphText, IsReadInTimeInProportionToItsLength) {
       last = k % 4 ? name : "w" + name;
     }
     text += "output " + last + "\n";
-    const std::clock_t begin = std::clock();
-    ParseGraph(text);
-    return double(std::clock() - begin) / CLOCKS_PER_SEC;
+    double least = HUGE_VAL;  // of some: others use the machine, too
+    for (int i = 0; i < 4; ++i) {
+      const std::clock_t begin = std::clock();
+      ParseGraph(text);
+      least = std::min(least, double(std::clock() - begin) / CLOCKS_PER_SEC);
+    }
+    return least;
   };
   EXPECT_LT(seconds(3200), 16 * 3 * (seconds(200) + 1e-3));
 }
