@@ -168,8 +168,8 @@ bool GraphPoints::FillSymbolic(const Graph& graph, const GraphNode& node, anyop_
     number.tag = value.scalar == ParamKind::kFloat ? ANYOP_FLOAT : ANYOP_BOOL;
     scalars_.push_back(number);
   }
-  for (std::size_t s = 0; s < graph.symbols.size(); ++s) {
-    if (graph.symbols[s].value >= 0) numbers_.AddSizeSymbol(int(s));
+  for (; n_symbols_ < graph.symbols.size(); ++n_symbols_) {
+    if (graph.symbols[n_symbols_].value >= 0) numbers_.AddSizeSymbol(int(n_symbols_));
   }
   n_numbers_ = numbers_.size();
   lists->resize(ListElements(node) + 1);

@@ -92,6 +92,7 @@ class GraphPoints {
   std::deque<Point> points_;  // tensors of a point point into it
   SizeNumbers numbers_;
   std::size_t n_numbers_ = 0;  // of them, the sizes of values; the others are of the last call
+  std::size_t n_symbols_ = 0;  // of the graph's, those that numbers_ was told of
   std::deque<std::vector<std::int64_t>> shapes_;  // by value, over numbers_
   std::deque<DLTensor> tensors_;
   std::vector<const DLTensor*> places_;  // null for numbers
