@@ -46,8 +46,10 @@ def test_torch_tensors_give_the_bits_of_numpy_arrays(file: ModelFile, dtype: str
 def test_plain_pytorch_computes_the_same_model(file: ModelFile, dtype: str) -> None:
     want = logits(Model(file, "f32", max_tokens=64))
     got = logits(TorchModel(file, dtype, max_tokens=64))
-    # bf16: torch's own rounding, 0.7 to 1.2 by processor.
-    assert np.abs(got - want).max() <= (LOGIT_BOUND if dtype == "f32" else 2.0)
+    # bf16: torch's own rounding, which is another one with tiles (up to 1.2).
+    has_tiles = "amx_bf16" in anyop._anyop.machine()["features"]
+    bf16_bound = 2.0 if has_tiles else 1.0
+    assert np.abs(got - want).max() <= (LOGIT_BOUND if dtype == "f32" else bf16_bound)
     np.testing.assert_array_equal(got.argmax(-1), want.argmax(-1))
 
 

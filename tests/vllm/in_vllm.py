@@ -39,6 +39,14 @@ def interpreter() -> str:
     pytest.skip("no vLLM here: VLLM_PYTHON names no interpreter of an environment that has it")
 
 
+@cache
+def version() -> str:
+    """The number of the interpreter's vLLM: "0.27.1"."""
+    asked = "import importlib.metadata as m; print(m.version('vllm').partition('+')[0])"
+    found = subprocess.run([interpreter(), "-c", asked], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
 def distribution(folder: Path, name: str, entry_points: str) -> Path:
     """A folder for PYTHONPATH in which a package of this name is installed."""
     info = folder / f"{name}-1.0.dist-info"

@@ -79,10 +79,13 @@ def test_an_engine_says_in_one_line_what_runs(model: Path) -> None:
     head, switches, titles, *table = done.stdout.splitlines()
     assert head.startswith("worker 0 (process ")
     assert head.endswith((", float32, 1 thread, strict", " threads, strict"))
-    assert switches.split("; ")[:3] == [  # newer versions have further operators
-        "custom_ops all", "ir_op_priority rms_norm anyop, native",
-        "ir_op_priority fused_add_rms_norm anyop, native",
-    ]  # fmt: skip
+    ours = (
+        "custom_ops all; ir_op_priority rms_norm anyop, native; "
+        "ir_op_priority fused_add_rms_norm anyop, native"
+    )
+    if in_vllm.version() == "0.27.1":
+        assert switches == ours
+    assert switches.startswith(ours)  # newer versions have further operators
     assert titles.split() == ["name", "runs", "on", "n", "kernels:", "calls", "why"]
     (silu,) = [line.split() for line in table if line.startswith("SiluAndMul")]
     assert silu[1:3] == ["anyop.silu_and_mul", "2"]
