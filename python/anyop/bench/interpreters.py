@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -139,6 +140,9 @@ class Opponent:
         return ""
 
 
+# CMake's quotes inside of the shell's, as the path may have spaces. pip keeps what it built by the
+# name of the source, whatever the flags: hence --no-cache-dir.
+TILES = shlex.quote(f'-DCMAKE_CXX_FLAGS=-include "{SIDES / "tile_config.h"}"')
 VLLM = "0.32.0"
 
 # One version each, so that runs compare. What vLLM's Python needs is the list that `anyop vllm
@@ -159,9 +163,12 @@ OPPONENTS = {
         Opponent(
             "llama",
             "llama.cpp, compiled for this CPU (llama-cpp-python)",
-            (("--no-binary", "llama-cpp-python", "llama-cpp-python==0.3.36"),),
+            (("--no-cache-dir", "--no-binary", "llama-cpp-python", "llama-cpp-python==0.3.36"),),
             "15 minutes on 2 cores, 200 MB",
-            {"CMAKE_ARGS": "-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF", "FORCE_CMAKE": "1"},
+            {
+                "CMAKE_ARGS": f"-DGGML_NATIVE=ON -DLLAVA_BUILD=OFF {TILES}",
+                "FORCE_CMAKE": "1",
+            },
         ),
     )
 }
