@@ -18,9 +18,9 @@ import numpy as np
 
 import anyop
 from anyop.bench.interpreters import opponent
+from anyop.bench.measure import settle
 
-# Pools spin for about a millisecond after work: none meets another's in its round.
-SETTLE_S = 5e-3
+PAUSE_S = 5e-3  # between the processes: neither wakes up in the other's round
 STORED = {np.dtype(ml_dtypes.bfloat16): "bf16", np.dtype(ml_dtypes.float8_e4m3fn): "f8e4m3"}
 RAW = {2: np.uint16, 1: np.uint8}
 
@@ -120,9 +120,10 @@ class RemoteContender:
         self._process.ask("warm_up", is_cold=is_cold)
 
     def round(self, is_cold: bool) -> None:
-        time.sleep(SETTLE_S)
+        time.sleep(PAUSE_S)
         self.seconds.append(self._process.ask("round", is_cold=is_cold))
-        time.sleep(SETTLE_S)
+        time.sleep(PAUSE_S)
+        settle()
 
 
 def _laid_out(value: Any, kept: dict[str, np.ndarray]) -> Any:
