@@ -13,6 +13,8 @@ anyop = pytest.importorskip("anyop")
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
 
+from examples.smollm2 import random_file  # noqa: E402
+from examples.smollm2.decoder_graphs import Shape  # noqa: E402
 from examples.smollm2.model import Model  # noqa: E402
 from examples.smollm2.weights import ModelFile, ModelFileError, load  # noqa: E402
 
@@ -74,78 +76,22 @@ def test_blocks_of_other_formats_have_the_bits_of_the_package_gguf(format: str) 
     assert (error <= 1e-6 * terms).all()
 
 
-def random_blocks(kind: str, rows: int, columns: int, seed: int) -> np.ndarray:
-    """Rows of blocks whose elements are small."""
-    random = np.random.default_rng(seed)
-    elements, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
-    blocks = random.integers(0, 256, (rows, columns // elements, size), dtype=np.uint8)
-    small = 2e-5 if kind.endswith("K") else 3e-3
-    first = size - 2 if kind == "Q6_K" else 0
-    count = 2 if kind in ("Q4_0", "Q5_0", "Q6_K", "Q8_0") else 4
-    numbers = random.uniform(small / 2, small, (*blocks.shape[:2], count // 2)).astype(np.float16)
-    blocks[..., first : first + count] = numbers.view(np.uint8)
-    return blocks.reshape(rows, -1)
-
-
-# What llama.cpp's quantizer writes, by name of the mix: what matters most has more bits, in layer 0
-# (the first of what `use_more_bits` says) and not in layer 1. "": the rest. Widths that are no
-# multiple of 256 fall back to blocks of 32.
+# What llama.cpp's quantizer writes (test_smollm2_quantizer.py): of two layers the second gets more
+# bits. Widths that are no multiple of 256 fall back to blocks of 32.
+WIDE, NARROW = Shape(2, 256, 4, 2, 64, 512, 67), Shape(2, 288, 4, 2, 72, 320, 67)
 MIXES = {
-    "Q4_K_M": {
-        "": "Q4_K", "token_embd": "Q6_K", "blk.0.attn_v": "Q6_K", "blk.0.ffn_down": "Q6_K",
-    },
-    "Q5_K_M": {
-        "": "Q5_K", "output": "Q6_K", "blk.0.attn_v": "Q6_K", "blk.0.ffn_down": "Q6_K",
-    },
-    "Q6_K": {"": "Q6_K"},
-    "Q4_K_M, 288 wide": {
-        "": "Q5_0", "token_embd": "Q8_0", "blk.0.attn_v": "Q8_0", "blk.1.ffn_down": "Q5_1",
-    },
-}  # fmt: skip
-HEADS, KV_HEADS, VOCAB = 4, 2, 67
+    "Q4_K_M": ("q4_K_M", WIDE, True, {"q4_K", "q6_K"}),
+    "Q5_K_M, a head of its own": ("q5_K_M", WIDE, False, {"q5_K", "q6_K"}),
+    "Q6_K": ("q6_K", WIDE, True, {"q6_K"}),
+    "Q4_K_M, 288 wide": ("q4_K_M", NARROW, True, {"q5_0", "q8_0"}),
+    "Q5_K_M, 288 wide": ("q5_K_M", NARROW, True, {"q5_1", "q8_0"}),
+}
 
 
 def write_model(path: Path, mix: str) -> None:
     """Two layers of random weights."""
-    hidden, ffn = (288, 320) if "288" in mix else (256, 512)
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(2)
-    writer.add_embedding_length(hidden)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(KV_HEADS)
-    writer.add_feed_forward_length(ffn)
-    writer.add_vocab_size(VOCAB)
-    writer.add_context_length(64)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_token_list(["a", "b", "ab", *(chr(0x3B1 + i) for i in range(VOCAB - 3))])
-    writer.add_token_merges(["a b"])
-    writer.add_token_types([1] * VOCAB)
-    writer.add_eos_token_id(3)
-    writer.add_chat_template("{{ messages[0]['content'] }}")
-    kv = hidden // HEADS * KV_HEADS
-    layer = {
-        "attn_q": (hidden, hidden), "attn_k": (kv, hidden), "attn_v": (kv, hidden),
-        "attn_output": (hidden, hidden), "ffn_gate": (ffn, hidden), "ffn_up": (ffn, hidden),
-        "ffn_down": (hidden, ffn),
-    }  # fmt: skip
-    shapes = {"token_embd": (VOCAB, hidden)}
-    if "output" in MIXES[mix]:
-        shapes["output"] = (VOCAB, hidden)
-    norms = ["output_norm"]
-    for i in range(2):
-        shapes |= {f"blk.{i}.{name}": shape for name, shape in layer.items()}
-        norms += [f"blk.{i}.attn_norm", f"blk.{i}.ffn_norm"]
-    for seed, (name, shape) in enumerate(shapes.items()):
-        kind = MIXES[mix].get(name, MIXES[mix][""])
-        data = random_blocks(kind, *shape, seed)
-        writer.add_tensor(f"{name}.weight", data, raw_dtype=gguf.GGMLQuantizationType[kind])
-    for name in norms:
-        writer.add_tensor(f"{name}.weight", np.linspace(0.5, 1.5, hidden, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    name, shape, is_tied, _ = MIXES[mix]
+    random_file.write(random_file.Kind("", shape, is_tied, 64, 10000.0), name, path, spread=0)
 
 
 def follow(model: Model, ids: list[int], tokens: list[int]) -> np.ndarray:
@@ -162,7 +108,7 @@ def test_files_of_the_quantizer_say_what_their_numbers_say(
 ) -> None:
     write_model(tmp_path / "mixed.gguf", mix)
     file = load(tmp_path / "mixed.gguf")
-    assert {b.format.upper() for b in file.blocks.values()} == set(MIXES[mix].values())
+    assert {b.format for b in file.blocks.values()} == MIXES[mix][-1]
     ids = [5, 9, 33, 2, 66, 0]
     tokens = [11, 40, 3, 27, 66, 1, 50, 8]
     want = follow(Model(file, "f32", max_tokens=32), ids, tokens)
@@ -180,8 +126,8 @@ def test_a_model_in_blocks_holds_no_numbers_of_its_matrices(tmp_path: Path) -> N
     write_model(tmp_path / "mixed.gguf", "Q4_K_M")
     file = load(tmp_path / "mixed.gguf")
     model = Model(file, "q4", max_tokens=32)
-    assert [p.format for p in model.layers[0].qkv.parts] == ["q4_K", "q4_K", "q6_K"]
-    assert model.layers[1].qkv.format == "q4_K"
+    assert model.layers[0].qkv.format == "q4_K"
+    assert [p.format for p in model.layers[1].qkv.parts] == ["q4_K", "q4_K", "q6_K"]
     assert model.embedding.format == model.quantized_head.format == "q6_K"
     assert all("norm" in name for name in file.tensors.decoded)
 

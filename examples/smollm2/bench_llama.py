@@ -16,10 +16,12 @@ QUIET = c.llama_log_callback(lambda level, text, data: None)
 
 @dataclass
 class Loaded:
+    path: str
     context: Any
     memory: Any
     batch: Any
     vocab: int
+    cached: list[int]  # the tokens that the cache has
 
     def forward(self, ids: list[int], all_logits: bool = False) -> np.ndarray:
         """Appends tokens. Returns logits [1, vocab], or [t, vocab]; a view of llama.cpp's."""
@@ -31,12 +33,23 @@ class Loaded:
             b.logits[i] = all_logits or i + 1 == len(ids)
         if status := c.llama_decode(self.context, b):
             raise RuntimeError(f"llama_decode gave {status}")
+        self.cached += ids
         rows = len(ids) if all_logits else 1
         logits = c.llama_get_logits(self.context)
         return np.ctypeslib.as_array(logits, (rows, self.vocab))
 
     def reset(self) -> None:
         c.llama_memory_clear(self.memory, True)
+        self.cached = []
+
+    def read(self, prompt: list[int]) -> None:
+        """As reset and forward, but for the tokens that the cache has."""
+        n = 0
+        while n < min(len(prompt) - 1, len(self.cached)) and prompt[n] == self.cached[n]:
+            n += 1
+        c.llama_memory_seq_rm(self.memory, 0, n, -1)
+        self.cached = self.cached[:n]
+        self.forward(prompt[n:])
 
 
 _models: dict[str, Any] = {}
@@ -64,16 +77,24 @@ def load(path: str, flash: bool, tokens: int) -> str:
     context = c.llama_init_from_model(model, options)
     vocab = c.llama_vocab_n_tokens(c.llama_model_get_vocab(model))
     batch = c.llama_batch_init(tokens, 0, 1)
-    _loaded[name] = Loaded(context, c.llama_get_memory(context), batch, vocab)
+    _loaded[name] = Loaded(path, context, c.llama_get_memory(context), batch, vocab, [])
     return name
+
+
+def close(name: str) -> None:
+    """Frees a context, and the weights after the last one of theirs."""
+    model = _loaded.pop(name)
+    c.llama_batch_free(model.batch)
+    c.llama_free(model.context)
+    if all(other.path != model.path for other in _loaded.values()):
+        c.llama_model_free(_models.pop(model.path))
 
 
 def decode(name: str, prompt: list[int], ids: list[int], threads: int) -> dict[str, list[Any]]:
     """Decodes ids after the prompt: seconds of each step, and the likeliest token after it."""
     model = _loaded[name]
     c.llama_set_n_threads(model.context, threads, threads)
-    model.reset()
-    model.forward(prompt)
+    model.read(prompt)
     seconds, likeliest = [], []
     for token in ids:
         start = time.perf_counter()
@@ -91,6 +112,24 @@ def prefill(name: str, prompt: list[int], threads: int) -> float:
     start = time.perf_counter()
     model.forward(prompt)
     return time.perf_counter() - start
+
+
+def quantize(source: str, target: str, kind: int) -> None:
+    """Writes a GGUF file anew as llama.cpp's quantizer does. kind: its number of a mix."""
+    c.llama_log_set(QUIET, ctypes.c_void_p(0))
+    options = c.llama_model_quantize_default_params()
+    options.ftype, options.nthread = kind, 1
+    if status := c.llama_model_quantize(source.encode(), target.encode(), options):
+        raise RuntimeError(f"llama_model_quantize gave {status}")
+
+
+def logits(name: str, ids: list[int], threads: int) -> list[list[float]]:
+    """After each token."""
+    model = _loaded[name]
+    c.llama_set_n_threads(model.context, threads, threads)
+    model.reset()
+    found: list[list[float]] = model.forward(ids, all_logits=True).tolist()
+    return found
 
 
 def log_probabilities(name: str, ids: list[int], threads: int) -> list[float]:

@@ -18,6 +18,7 @@ class Host(Protocol):
     """dtypes are "f32", "bf16", "i8" and "f8e4m3"; `array` is a NumPy array."""
 
     takes_one: bool  # a weight for each product, whatever its rows' formats
+    takes_bf16: bool  # arrays of ml_dtypes.bfloat16, without a cast
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any: ...
 
@@ -29,6 +30,7 @@ class Host(Protocol):
 
 class NumpyHost:
     takes_one = False
+    takes_bf16 = True
     _dtypes = {
         "f32": np.dtype(np.float32),
         "bf16": np.dtype(ml_dtypes.bfloat16),
@@ -48,6 +50,7 @@ class NumpyHost:
 
 class TorchHost:
     takes_one = False
+    takes_bf16 = False
 
     def __init__(self) -> None:
         import torch
@@ -76,6 +79,7 @@ class JaxHost:
     """Its arrays are never written: `jax_model.py` has the steps of this host."""
 
     takes_one = False
+    takes_bf16 = True
 
     def __init__(self) -> None:
         import jax.numpy
@@ -102,6 +106,7 @@ class MindSporeHost:
     """PyNative: tensors are written in place; `mindspore_model.py` has the steps as a graph."""
 
     takes_one = True
+    takes_bf16 = False
 
     def __init__(self) -> None:
         import mindspore

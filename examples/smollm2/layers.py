@@ -86,8 +86,13 @@ class Arranged:
         self.file, self.host = file, host
         self.dtype, self.in_rows = QUANTIZED.get(dtype, (dtype, False))
         self.quantized = dtype in QUANTIZED
+        # Not by way of float32, which would be twice the memory.
+        is_ready = self.dtype == "bf16" and host.takes_bf16
+        self._ready = file.bf16 if is_ready else {}
 
     def tensor(self, name: str) -> Array:
+        if name in self._ready:
+            return self.host.tensor(self._ready[name])
         return self.host.tensor(self.file.tensors[name], self.dtype)
 
     def table(self, name: str) -> Table:
@@ -106,8 +111,11 @@ class Arranged:
         """Several weights become one, above each other."""
         if self.quantized and self._is_of_one_format(names):
             return self._blocks(names)
-        w = self.file.tensors
-        weight = self.host.tensor(np.concatenate([w[n] for n in names]), self.dtype)
+        if all(name in self._ready for name in names):
+            weight = self.host.tensor(np.concatenate([self._ready[n] for n in names]))
+        else:
+            w = self.file.tensors
+            weight = self.host.tensor(np.concatenate([w[n] for n in names]), self.dtype)
         return Linear(anyop.pack_weight(weight), len(weight))
 
     def _is_of_one_format(self, names: tuple[str, ...]) -> bool:
@@ -123,6 +131,9 @@ class Arranged:
     def _blocks(self, names: tuple[str, ...]) -> Linear:
         found = [self.file.blocks[name] for name in names]
         kind = found[0].format
-        rows = self.host.tensor(np.concatenate([b.rows for b in found]))
+        # Rows are copied even if they are of one weight: the file's memory has no huge pages.
+        is_copied = self.in_rows or len(found) > 1
+        stored = np.concatenate([b.rows for b in found]) if is_copied else found[0].rows
+        rows = self.host.tensor(stored)
         packed = rows if self.in_rows else anyop.pack_blocks(rows, kind)
         return Linear(packed, len(rows), kind, self.in_rows)

@@ -10,6 +10,10 @@ from anyop.bench import Elsewhere, installed
 
 SERVED = Path(__file__).with_name("bench_llama.py")
 NAME = "llama"
+# enum llama_ftype: mixes of formats, as its quantizer names them.
+QUANTIZER = {
+    "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q4_K_M": 15, "q5_K_M": 17, "q6_K": 18,
+}  # fmt: skip
 
 
 def without_llama() -> str:
@@ -17,6 +21,13 @@ def without_llama() -> str:
     if NAME in installed():
         return ""
     return f"llama.cpp is not installed. Try: anyop bench opponents --install {NAME} (15 minutes)"
+
+
+def quantize(source: Path, target: Path, mix: str) -> None:
+    """As llama.cpp's own quantizer. mix: one of QUANTIZER. Throws as LlamaModel."""
+    Elsewhere.of(NAME).call(
+        SERVED, "quantize", source=str(source), target=str(target), kind=QUANTIZER[mix]
+    )
 
 
 class LlamaModel:
@@ -27,6 +38,10 @@ class LlamaModel:
         self._name = self._process.call(
             SERVED, "load", path=str(path), flash=flash, tokens=max_tokens
         )
+
+    def close(self) -> None:
+        """Frees the weights and the cache over there."""
+        self._process.call(SERVED, "close", name=self._name)
 
     def decode(self, prompt: list[int], ids: list[int]) -> tuple[list[float], list[int]]:
         """Decodes ids after the prompt: seconds of each step, the likeliest token after it."""
@@ -43,6 +58,14 @@ class LlamaModel:
             SERVED, "prefill", name=self._name, prompt=prompt, threads=threads
         )
         return seconds
+
+    def logits(self, ids: list[int]) -> list[list[float]]:
+        """After each token."""
+        threads = anyop.get_num_threads()
+        found: list[list[float]] = self._process.call(
+            SERVED, "logits", name=self._name, ids=ids, threads=threads
+        )
+        return found
 
     def log_probabilities(self, ids: list[int]) -> list[float]:
         """Of each token but the first."""

@@ -133,6 +133,7 @@ class Model:
         self.cos_sin = self.host.tensor(angles)
         # One sequence owns the blocks in order; a batch hands them out (batch.py).
         self.block_table = self.host.tensor(np.arange(blocks, dtype=np.int32)[None])
+        file.release()
         self.length = 0
         self._scratch: dict[int, Scratch] = {}
         backend = compiled if isinstance(compiled, str) else "inductor"

@@ -6,13 +6,16 @@ GGUF stores the rows of q and k permuted, so that rotation pairs neighbours (the
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
+import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import gguf
+import ml_dtypes
 import numpy as np
 import tokenizers
 from anyop.cli import chat_template
@@ -87,12 +90,22 @@ class Tensors(Mapping[str, NDArray[np.float32]]):
 @dataclass
 class ModelFile:
     config: Config
-    tensors: Mapping[str, NDArray[np.float32]]
+    tensors: Tensors
     tokenizer: tokenizers.Tokenizer
     chat_template: str
     end_ids: frozenset[int]
     blocks: dict[str, Blocks] = field(default_factory=dict)
     begin_id: int | None = None  # what every text begins with
+    bf16: dict[str, NDArray[Any]] = field(default_factory=dict)  # in the file's memory
+    mapping: mmap.mmap | None = None
+
+    def release(self) -> None:
+        """Gives back memory that making a model leaves: the file's pages, of most of which the
+        model has copies (others come back when they are read), and what malloc keeps."""
+        if self.mapping and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapping.madvise(mmap.MADV_DONTNEED)
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+            trim(0)
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
@@ -197,6 +210,12 @@ def load(path: Path | None = None) -> ModelFile:
                 for t in reader.tensors
                 if t.tensor_type.name in BLOCKS
             },
+            bf16={
+                t.name: t.data.view(ml_dtypes.bfloat16)
+                for t in reader.tensors
+                if t.tensor_type.name == "BF16"
+            },
+            mapping=reader.data.base,
         )
     except ModelFileError:
         raise
