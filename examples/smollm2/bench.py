@@ -5,17 +5,21 @@ NumPy, PyTorch and JAX, in transformers and in llama.cpp, with the same weights.
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from anyop.bench import Asked, ModelBench, Way
+from anyop.bench.models import resident
 
-from .gguf_file import write
+from . import random_file
+from .gguf_file import EMBEDDING, write
 from .llama import LlamaModel, without_llama
 from .model import Model
 from .numpy_model import NumpyModel
 from .program_model import ProgramModel
+from .random_file import HEAD, KINDS
 from .weights import ModelFile, find_model, load
 
 PROMPT = "Explain in a few sentences how a bicycle stays upright."
@@ -31,41 +35,63 @@ def prompt() -> list[int]:
 
 def ways(asked: Asked) -> Iterator[Way]:
     asked.note("reading the model")
-    file = load()
+    file = None if asked.shape else load()
     for weights in asked.weights:
-        yield from _ways(asked, weights, file)
+        made = _file(asked, weights, file) if file else _random_file(asked, weights)
+        yield from _ways(asked, weights, *made)
 
 
-def _ways(asked: Asked, weights: str, file: ModelFile) -> Iterator[Way]:
+def _random_file(asked: Asked, weights: str) -> tuple[ModelFile, Path]:
+    kind, path = KINDS[asked.shape], asked.folder / f"{asked.shape}.{weights}.gguf"
+    asked.note(f"writing {kind.title}, random weights as {weights}")
+    random_file.write(kind, weights, path)
+    return load(path), path
+
+
+def _file(asked: Asked, weights: str, file: ModelFile) -> tuple[ModelFile, Path]:
+    """The model with such weights, and where they are written if something reads them."""
     path = asked.folder / f"{weights}.gguf"
     is_other = weights not in BYTES and weights != file.blocks["blk.0.attn_q.weight"].format
     if is_other or "llama" in asked.opponents:
         asked.note(f"writing the weights as {weights}")
         write(find_model(), path, weights)
-    if is_other:
-        file = load(path)
-    count = sum(t.size for t in file.tensors.values())
-    moved = count * BYTES[weights] if weights in BYTES else _bytes_of_blocks(file)
+    return load(path) if is_other else file, path
+
+
+def _ways(asked: Asked, weights: str, file: ModelFile, path: Path) -> Iterator[Way]:
+    c = file.config
+    # Of an embedding that is not the head too, a token reads one row.
+    read = [name for name in file.tensors if name != EMBEDDING or HEAD not in file.tensors]
+    count = sum(math.prod(file.tensors.shapes[name]) for name in read)
+    stored = sum(file.blocks[name].rows.nbytes for name in read if name in file.blocks)
+    moved = count * BYTES[weights] if weights in BYTES else stored
+    cached = 2 * c.layers * c.kv_heads * c.head_dim * BYTES.get(weights, 2)
+    tokens = min(asked.tokens, c.context)
 
     def way(label: str, how: str, make: Callable[[], Any]) -> Way:
         asked.note(f"{weights}: {label}, {how}")
         rate = RATES.get(weights, "int8 dot")
-        return Way(label, how, weights, make(), moved, 2 * count, rate)
+        file.release()
+        before = resident()
+        model = make()
+        # Copies in the memory of a framework, and models of other processes, are not looked at.
+        is_ours = label == "anyop" and isinstance(model, Model)
+        needed = moved + cached * model.max_tokens if is_ours else 0
+        return Way(
+            label, how, weights, model, moved, 2 * count, rate, cached, needed,
+            grown=resident() - before,
+        )  # fmt: skip
 
     for name in asked.ours:
-        for how, make in _ours(name, weights, file, asked.folder):
+        for how, make in _ours(name, weights, file, asked.folder, tokens):
             yield way("anyop", how, make)
     for name in asked.opponents:
-        for how, make in _theirs(name, weights, file, path):
+        for how, make in _theirs(name, weights, file, path, tokens):
             yield way(name, how, make)
 
 
-def _bytes_of_blocks(file: ModelFile) -> int:
-    return sum(b.rows.nbytes for b in file.blocks.values())
-
-
 def _ours(
-    name: str, weights: str, file: ModelFile, folder: Path
+    name: str, weights: str, file: ModelFile, folder: Path, tokens: int
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(how, the model's maker); nothing where the weights are not for it."""
     stored = [(weights, "")]
@@ -73,7 +99,8 @@ def _ours(
         stored = [("q4", ", packed"), ("q4-rows", ", rows of the file")]
     for dtype, how in stored:
         if name in ("captured", "eager"):
-            yield name + how, _maker(Model, file, dtype, captured=name == "captured")
+            captured = name == "captured"
+            yield name + how, _maker(Model, file, dtype, tokens, captured=captured)
         elif name in ("torch-eager", "torch-captured"):
             captured = name == "torch-captured"
             yield name + how, _maker(Model, file, dtype, host="torch", captured=captured)
@@ -100,12 +127,12 @@ def _ours(
 
 
 def _theirs(
-    name: str, weights: str, file: ModelFile, path: Path
+    name: str, weights: str, file: ModelFile, path: Path, tokens: int
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     if name == "llama":
         for flash in (False, True):
             how = "flash attention" if flash else "no flash attention"
-            yield how, _maker(LlamaModel, path, flash)
+            yield how, _maker(LlamaModel, path, flash, tokens)
     elif name == "numpy" and weights == "f32":
         yield "plain", _maker(NumpyModel, file)
     elif name == "jax" and weights in BYTES:
@@ -158,4 +185,6 @@ bench = ModelBench(
     },
     usual=("bf16", "q4_1", "captured", "torch", "llama"),
     ways=ways,
+    shapes={name: f"{kind.title}, random" for name, kind in KINDS.items()},
+    random=dict.fromkeys(random_file.MIXES, ""),
 )  # fmt: skip

@@ -20,31 +20,44 @@ import time
 import numpy as np
 from anyop.bench import ModelBench, Way
 
+CLOSED = []
+
 class Counts:
     """The likeliest token is the sum of all before it, and `off` more."""
     def __init__(self, seconds, off=0):
         self.seconds, self.off = seconds, off
+        self.ids = []
     def reset(self):
-        self.sum = 0
+        self.ids = []
+    @property
+    def length(self):
+        return len(self.ids)
+    @length.setter
+    def length(self, n):
+        del self.ids[n:]
     def forward(self, ids):
         time.sleep(self.seconds * len(ids))
-        self.sum += int(np.sum(ids))
+        self.ids += [int(i) for i in ids]
         logits = np.zeros((1, 97), np.float32)
-        logits[0, (self.sum + self.off) % 97] = 1
+        logits[0, (sum(self.ids) + self.off) % 97] = 1
         return logits
 
 class Remote(Counts):
     """One of another process, of which the times are known."""
     def decode(self, prompt, ids):
-        return [self.seconds] * len(ids), [i + self.off for i in ids[1:]] + [0]
+        sums = np.cumsum([sum(prompt), *ids])[1:] % 97
+        return [self.seconds] * len(ids), [int(s) + self.off for s in sums]
+    def close(self):
+        CLOSED.append(self)
     def prefill(self, prompt):
         return self.seconds * len(prompt)
 
 def ways(asked):
-    asked.note("making")
+    asked.note(f"making {asked.shape} for {asked.tokens}")
     for weights in asked.weights:
         for how in asked.ours:
-            yield Way("anyop", how, weights, Counts(0), moved=1000, flops=10)
+            yield Way("anyop", how, weights, Counts(0), moved=1000, flops=10, cache=4,
+                      needed=1 << 20, grown=2 << 20)
         if "slow" in asked.opponents:
             yield Way("slow", "one setting", weights, Remote(8.0))
             yield Way("slow", "a better one", weights, Remote(4.0))
@@ -53,7 +66,8 @@ def ways(asked):
 
 bench = ModelBench("Counter", lambda: [3, 1], {"f32": "", "f64": ""}, {"here": ""},
                    {"slow": "", "wrong": "", "gone": "gone is not installed."},
-                   ("f32", "here", "slow", "wrong", "gone"), ways)
+                   ("f32", "here", "slow", "wrong", "gone"), ways,
+                   {"small": "Small", "large": "Large"}, {"f32": "", "i4": ""})
 '''
 
 
@@ -89,6 +103,37 @@ def test_a_row_has_ours_and_the_best_setting_of_each_opponent(folder: Path) -> N
     assert rows["prefill f32, here"]["bound_by"] == "f32 fma"
 
 
+def test_steps_after_a_context_read_the_rest_of_it_and_the_cache(folder: Path) -> None:
+    rows = rows_of(folder, "--against", "slow", "--context", "2000,700")
+    assert list(rows) == ["decode after 700 f32, here", "decode after 2000 f32, here"]
+    moved = [row["moved"] for row in rows.values()]
+    assert moved == [1000 + 4 * 700, 1000 + 4 * 2000]
+    for row in rows.values():
+        assert row["bound_by"] == "DRAM" and row["bound_us"] > 0
+        assert row["timings"]["slow"]["matches"], "sums of the same tokens"
+
+
+def test_shapes_are_measured_one_after_the_other(folder: Path) -> None:
+    chosen = ("--shape", "large,small", "--weights", "f32,i4", "--against", "slow")
+    told = json.loads(run(folder, "--json", "--prefill", "0", *chosen).stdout)["rows"]
+    assert [f"{row['operator']} {row['sizes']}" for row in told] == [
+        f"{title} decode {weights}, here"
+        for title in ("Large", "Small")
+        for weights in ("f32", "i4")
+    ]
+    shown = run(folder, "--prefill", "0", *chosen).stdout
+    assert "Large, Small, tokens per second" in shown and "GB/s" in shown
+    assert "% of weights and cache, 1 MiB" in shown
+    listed = run(folder, "--list").output
+    assert "--shape" in listed and "Small" in listed
+
+
+def test_a_model_of_another_process_is_closed(folder: Path) -> None:
+    run(folder, "--against", "slow")
+    closed = models.module_of(folder / "bench.py").CLOSED
+    assert [model.seconds for model in closed] == [8.0, 4.0]
+
+
 def test_a_model_that_says_other_things_is_void(folder: Path) -> None:
     told = json.loads(run(folder, "--json", exit_code=1).stdout)
     row = told["rows"][0]
@@ -113,6 +158,7 @@ def test_what_runs_is_chosen_by_name(folder: Path) -> None:
         (("--weights", "f23"), "no format of weights is called 'f23'. Did you mean 'f32'?"),
         (("--against", "sloww"), "no opponent is called 'sloww'. Did you mean 'slow'?"),
         (("--ours", "there"), "no way of ours is called 'there'."),
+        (("--shape", "smal"), "no shape is called 'smal'. Did you mean 'small'?"),
     ],
 )
 def test_unknown_names_are_refused(folder: Path, arguments: tuple[str, ...], text: str) -> None:
@@ -130,6 +176,7 @@ def test_a_folder_without_a_bench_is_refused(tmp_path: Path) -> None:
 
 def test_wrong_thread_counts_are_refused(folder: Path) -> None:
     assert "must be numbers from 1 on" in run(folder, "--threads", "0", exit_code=2).output
+    assert "must be numbers from 1 on" in run(folder, "--context", "-1", exit_code=2).output
 
 
 def test_saved_runs_are_compared_and_drawn(folder: Path, tmp_path: Path) -> None:

@@ -3,11 +3,15 @@
 
 The folder of a model has a bench.py that defines `bench`, a ModelBench. All ways decode the same
 tokens (those that the first one of this process finds likeliest), so that all do the same work.
+After a long context they decode the tokens of the context instead: what is in a cache stays right.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import gc
 import importlib.util
+import mmap
 import os
 import sys
 import time
@@ -24,6 +28,7 @@ from anyop import _anyop
 from anyop.bench.measure import OURS, Row, Timing, levels_of
 
 DECODE, PREFILL = "decode", "prefill"
+CHUNK = 512  # tokens of a long context that are read at once
 BEFORE = 4  # steps that warm up each round
 PROMPTS = 2  # of a round: after the other ways' rounds the first one finds cold caches and threads
 ENOUGH = 0.75  # of the steps with the same likeliest token: fewer, and it is another model
@@ -39,10 +44,15 @@ class Way:
     weights  what they are stored as; ways of the same weights are beside each other
     model    reset(); forward(ids i64[t]) -> logits [1, vocab] after the last token, an array of any
              host. One in another process has instead decode(prompt, ids) -> (seconds of each step,
-             likeliest token after it) and prefill(prompt) -> seconds
+             likeliest token after it) and prefill(prompt) -> seconds. Where long contexts are
+             measured, `length` is how many tokens the cache has, and may be set to fewer.
+             close(), where it has one, gives back what this process cannot collect
     moved    bytes of weights that a step reads
     flops    of a token
     rate     what computes them: "f32 fma", "bf16 dot" or "int8 dot"
+    cache    bytes of a token's keys and values
+    needed   bytes of weights and caches, where the memory of the process is watched
+    grown    bytes by which the process grew for the model so far
     """
 
     label: str
@@ -52,17 +62,23 @@ class Way:
     moved: int = 0
     flops: int = 0
     rate: str = "f32 fma"
+    cache: int = 0
+    needed: int = 0
+    grown: int = 0
 
 
 @dataclass
 class Asked:
-    """weights, ours and opponents: what was asked for. folder: for files, gone afterwards."""
+    """weights, ours and opponents: what was asked for. folder: for files, gone afterwards.
+    shape: of random weights, "": the model itself. tokens: the longest sequence."""
 
     weights: Sequence[str]
     ours: Sequence[str]
     opponents: Sequence[str]
     folder: Path
     note: Note
+    shape: str = ""
+    tokens: int = 2048
 
 
 @dataclass
@@ -71,6 +87,9 @@ class ModelBench:
     can. usual: those that run if nobody chooses.
 
     ways     ours first; `asked` has only names that can be had
+    shapes   names of sizes that random weights can have, and the title of each. Each format has
+             other weights there, so that one is measured at a time
+    random   what `weights` is for these
     """
 
     title: str
@@ -80,16 +99,37 @@ class ModelBench:
     opponents: Mapping[str, str]
     usual: Sequence[str]
     ways: Callable[[Asked], Iterator[Way]]
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    random: Mapping[str, str] = field(default_factory=dict)
+
+    def of_shape(self, shape: str) -> ModelBench:
+        """With the title of a shape, and a prompt that needs no tokenizer."""
+        return dataclasses.replace(
+            self, title=self.shapes[shape], prompt=lambda: list(range(3, 43))
+        )
 
 
 @dataclass
 class Plan:
-    """What is timed: numbers of threads, tokens that are decoded, tokens of the prompt."""
+    """What is timed: numbers of threads, tokens that are decoded, tokens of the prompt. contexts:
+    how many tokens precede those that are decoded; none: the prompt, which is timed too."""
 
     threads: Sequence[int]
     steps: int = 48
     prefill: int = 512  # tokens; 0: none
     rounds: int = 3
+    contexts: Sequence[int] = ()
+
+    @property
+    def phases(self) -> list[str]:
+        if self.contexts:
+            return [after(n) for n in self.contexts]
+        return [DECODE, PREFILL] if self.prefill else [DECODE]
+
+    @property
+    def tokens(self) -> int:
+        """Of the longest sequence."""
+        return max(2048, self.prefill, *(n + self.steps + 1 for n in self.contexts))
 
 
 @dataclass
@@ -105,6 +145,14 @@ class _Timed:
     def keep(self, phase: str, best: float, median: float) -> None:
         self.best[phase] = min(best, self.best.get(phase, best))
         self.median[phase] = min(median, self.median.get(phase, median))
+
+    def steps(
+        self, phase: str, seconds: list[float], likeliest: list[int], expected: Sequence[int]
+    ) -> None:
+        seconds = seconds[BEFORE:] or seconds
+        self.keep(phase, min(seconds), float(np.median(seconds)))
+        agreed = sum(a == b for a, b in zip(likeliest, expected, strict=True))
+        self.same = min(self.same, agreed / len(likeliest))
 
     def timing(self, phase: str) -> Timing:
         us = 1e6 * self.best[phase], 1e6 * self.median[phase]
@@ -174,6 +222,10 @@ def decode(model: Any, prompt: Sequence[int], ids: Sequence[int]) -> tuple[list[
         return told
     model.reset()
     model.forward(np.array(prompt))
+    return _steps(model, ids)
+
+
+def _steps(model: Any, ids: Sequence[int]) -> tuple[list[float], list[int]]:
     seconds, likeliest = [], []
     for token in ids:
         one = np.array([token])
@@ -182,6 +234,19 @@ def decode(model: Any, prompt: Sequence[int], ids: Sequence[int]) -> tuple[list[
         seconds.append(time.perf_counter() - start)
         likeliest.append(_likeliest(logits))
     return seconds, likeliest
+
+
+def decode_after(
+    model: Any, context: Sequence[int], ids: Sequence[int]
+) -> tuple[list[float], list[int]]:
+    """As decode, but reads only what the cache does not have of the context. The cache must have
+    been filled with longer or shorter parts of the same text."""
+    if hasattr(model, "decode"):
+        return decode(model, context, ids)
+    model.length = min(model.length, len(context))
+    while model.length < len(context):
+        _computed(model.forward(np.array(context[model.length : model.length + CHUNK])))
+    return _steps(model, ids)
 
 
 def prefill(model: Any, prompt: Sequence[int]) -> float:
@@ -207,16 +272,34 @@ def _likeliest(logits: Any) -> int:
 
 
 def _round(timed: _Timed, prompt: Sequence[int], ids: Sequence[int], plan: Plan) -> None:
-    set_threads(timed.threads)
     seconds, likeliest = decode(timed.way.model, prompt, ids[:-1])
-    seconds = seconds[BEFORE:] or seconds
-    timed.keep(DECODE, min(seconds), float(np.median(seconds)))
-    agreed = sum(a == b for a, b in zip(likeliest, ids[1:], strict=True))
-    timed.same = min(timed.same, agreed / len(likeliest))
+    timed.steps(DECODE, seconds, likeliest, ids[1:])
     if plan.prefill:
         long = (list(prompt) * plan.prefill)[: plan.prefill]
         token = min(prefill(timed.way.model, long) for _ in range(PROMPTS)) / plan.prefill
         timed.keep(PREFILL, token, token)
+
+
+def _round_after(
+    timed: _Timed, prompt: Sequence[int], expected: dict[int, list[int]], plan: Plan
+) -> None:
+    """expected: by context, the likeliest tokens of the first way."""
+    text = list(prompt) * (max(plan.contexts) + plan.steps)
+    for n in plan.contexts:
+        ids = text[n : n + plan.steps]
+        seconds, likeliest = decode_after(timed.way.model, text[:n], ids)
+        timed.steps(after(n), seconds, likeliest, expected.setdefault(n, likeliest))
+
+
+def after(context: int) -> str:
+    """The phase of steps after so many tokens."""
+    return f"{DECODE} after {context}"
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory, pages of files too. Linux; elsewhere 0."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * mmap.PAGESIZE if pages.exists() else 0
 
 
 def measure(
@@ -226,23 +309,40 @@ def measure(
     """A row for each of our ways, threads and phase; us of a token. progress wraps the rounds."""
     _check_threads_of_jax(plan.threads)
     before = anyop.get_num_threads()
-    prompt = bench.prompt()
     made = [_Timed(way, n) for way in ways for n in plan.threads]
+    prompt = bench.prompt()
+    ids: list[int] = []
+    expected: dict[int, list[int]] = {}
     try:
         set_threads(max(plan.threads))
-        ids = greedy(_first_here(ways), prompt, plan.steps)
+        if not plan.contexts:
+            ids = greedy(_first_here(ways), prompt, plan.steps)
         turns = [(turn, timed) for turn in range(plan.rounds) for timed in made]
         for turn, timed in progress(turns):
             way = timed.way
             note(
                 f"round {turn + 1}: {way.label}, {way.how}, {way.weights}, {timed.threads} threads"
             )
-            _round(timed, prompt, ids, plan)
+            set_threads(timed.threads)
+            grown = resident()
+            if plan.contexts:
+                _round_after(timed, prompt, expected, plan)
+            else:
+                _round(timed, prompt, ids, plan)
+            way.grown += resident() - grown
     finally:
         set_threads(before)
-    phases = [DECODE, PREFILL] if plan.prefill else [DECODE]
     ours = [t for t in made if t.way.label == OURS]
-    return [_row(bench.title, t, made, phase, ceilings) for phase in phases for t in ours]
+    return [_row(bench.title, t, made, phase, ceilings) for phase in plan.phases for t in ours]
+
+
+def close(ways: list[Way]) -> None:
+    """Gives the memory of the models back; the list is empty then."""
+    for way in ways:
+        if hasattr(way.model, "close"):
+            way.model.close()
+    ways.clear()
+    gc.collect()  # a model and its graph know each other
 
 
 def _first_here(ways: Sequence[Way]) -> Any:
@@ -266,6 +366,7 @@ def _row(
 ) -> Row:
     way = timed.way
     us, by = _bound(way, phase, timed.threads, ceilings)
+    moved = _moved(way, phase)
     timings, notes = {OURS: timed.timing(phase)}, list[str]()
     for other in made:
         theirs = other.way
@@ -280,17 +381,25 @@ def _row(
         notes.insert(0, f"anyop: {timed.same:.0%}")
     sizes = sizes_of(phase, way.weights, way.how)
     note = f"steps with the same likeliest token: {'; '.join(notes)}" if notes else ""
+    if way.needed and way.grown:
+        share = f"{way.grown / way.needed:.0%} of weights and cache, {way.needed >> 20} MiB"
+        note = f"{note}{'. ' if note else ''}memory: {way.grown >> 20} MiB, {share}"
     return Row(
         title, sizes, "warm", timed.threads, way.how, us, by, note, timings,
-        moved=way.moved, flops=way.flops,
+        moved=moved, flops=way.flops,
     )  # fmt: skip
 
 
+def _moved(way: Way, phase: str) -> int:
+    """Bytes of weights, and of the keys and values that are known from the phase."""
+    return way.moved + way.cache * int(phase.rpartition(" after ")[2] if " " in phase else 0)
+
+
 def _bound(way: Way, phase: str, threads: int, ceilings: Mapping[str, Any]) -> tuple[float, str]:
-    """The least us of a token: its weights from DRAM, or its arithmetic."""
+    """The least us of a token: its weights and context from DRAM, or its arithmetic."""
     memory = levels_of(ceilings, threads)[-1]
-    if phase == DECODE:
-        return way.moved / memory["read_gbs"] / 1e3, memory["level"]
+    if phase != PREFILL:
+        return _moved(way, phase) / memory["read_gbs"] / 1e3, memory["level"]
     rates = {r["name"]: r["gops"] for r in ceilings["rates"] if r["threads"] == memory["threads"]}
     return way.flops / rates.get(way.rate, rates["f32 fma"]) / 1e3, way.rate
 
