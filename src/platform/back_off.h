@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When to leave the other threads alone. A worker whose core was taken holds its part of a region,
 // or OpenMP's barrier, for a time slice. The caller cannot help, but it can stop asking for a
-// while: longer each time that it happens again.
+// while: longer each time that it happens again. One stall alone is no reason: a worker that sleeps
+// may wake up late, and a virtual machine takes a core away now and then.
 #pragma once
 #include <time.h>
 
@@ -23,6 +24,7 @@ class BackOff {
  public:
   static constexpr std::int64_t kMillisecond = 1000000;
   static constexpr std::int64_t kStall = 300000;  // no worker with a core is that late
+  static constexpr std::int64_t kTogether = 20 * kMillisecond;  // of two stalls
   static constexpr std::int64_t kFirst = 30 * kMillisecond, kLongest = 500 * kMillisecond;
 
   // The caller's clocks where a region begins.
@@ -66,18 +68,21 @@ class BackOff {
     const std::int64_t chunk = mine > 0 ? ran / mine : 0;
     const std::int64_t late = std::max(kStall, 4 * chunk);
     if ((mine == 0 || waited <= late) && lost <= late && waited <= kLongest) return;
+    stalls_.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t before = last_ns_.exchange(now_ns, std::memory_order_relaxed);
+    if (before == 0 || now_ns - before > kTogether) return;
     const std::int64_t span = span_ns_.load(std::memory_order_relaxed);
     const bool again = now_ns < until_ns_.load(std::memory_order_relaxed) + 4 * span;
     const std::int64_t next = again ? std::min(2 * span, kLongest) : kFirst;
     span_ns_.store(next, std::memory_order_relaxed);
     until_ns_.store(now_ns + next, std::memory_order_relaxed);
-    stalls_.fetch_add(1, std::memory_order_relaxed);
+    last_ns_.store(0, std::memory_order_relaxed);
   }
 
   std::uint64_t stalls() const { return stalls_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<std::int64_t> until_ns_{0}, span_ns_{0};
+  std::atomic<std::int64_t> until_ns_{0}, span_ns_{0}, last_ns_{0};
   std::atomic<bool> was_late_{false};
   std::atomic<std::uint64_t> stalls_{0};
 };

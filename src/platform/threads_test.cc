@@ -224,13 +224,24 @@ struct LateHost {
 TEST(ParallelFor, LeavesAHostAloneThatStalls) {
   using std::chrono::microseconds;
   LateHost stalls{microseconds(10), microseconds(2000)};
-  EXPECT_EQ(stalls.CallsOf(10), 1);
-  EXPECT_GT(ReadPoolCounters().stalls, 0u);
+  EXPECT_EQ(stalls.CallsOf(10), 2);
+  EXPECT_GT(ReadPoolCounters().stalls, 1u);
   std::this_thread::sleep_for(std::chrono::milliseconds(35));
-  For(2, 8, 1, [](auto, auto) {});
-  EXPECT_EQ(stalls.calls, 2);  // it is asked again
+  for (int i = 0; i < 10; ++i) For(2, 8, 1, [](auto, auto) {});
+  EXPECT_EQ(stalls.calls, 4);  // it is asked again
   LateHost slow{microseconds(20000), microseconds(2000)};
   EXPECT_EQ(slow.CallsOf(3), 3);  // long parts are no stalls
+  SetHostThreads({});
+}
+
+TEST(ParallelFor, AsksAHostThatStallsNowAndThen) {
+  LateHost stalls{std::chrono::microseconds(10), std::chrono::microseconds(2000)};
+  int asked = 0;
+  for (int i = 0; i < 5; ++i) {
+    asked += stalls.CallsOf(1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  }
+  EXPECT_EQ(asked, 5);
   SetHostThreads({});
 }
 
@@ -253,7 +264,8 @@ TEST(ParallelFor, LeavesAHostAloneInWhichTheCallerLosesItsCore) {
     CrowdedHost crowded{takes_part, std::chrono::microseconds(2000)};
     SetHostThreads({.parallel_for = &CrowdedHost::Run, .pool = &crowded});
     for (int i = 0; i < 10; ++i) For(2, 8, 1, [](auto, auto) {});
-    EXPECT_EQ(crowded.calls, 2) << takes_part;  // the first one makes it look at the second
+    // The first makes it look at the second, and two stalls are needed.
+    EXPECT_EQ(crowded.calls, 3) << takes_part;
     SetHostThreads({});
   }
 }
