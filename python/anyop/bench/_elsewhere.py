@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 
 import anyop
+from anyop.bench._settle import settle
 from anyop.bench.interpreters import opponent
-from anyop.bench.measure import settle
 
 PAUSE_S = 5e-3  # between the processes: neither wakes up in the other's round
 STORED = {np.dtype(ml_dtypes.bfloat16): "bf16", np.dtype(ml_dtypes.float8_e4m3fn): "f8e4m3"}

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib.util
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +18,7 @@ import anyop
 from anyop import _anyop
 from anyop.bench import interpreters
 from anyop.bench._case import Call, Case, aligned, widened
+from anyop.bench._settle import settle
 from anyop.bench.elsewhere.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 ROUNDS = 15
 ROUND_S = 2e-3
-SETTLE_S = 2e-2
 WARM_COPIES = 4
 MAX_COPIES = 1024
 MAX_BYTES = 1 << 30  # of all copies of one contender
@@ -97,13 +96,6 @@ class Contender:
     def round(self, is_cold: bool) -> None:
         self.seconds.append(self._rounds.round(is_cold))
         settle()
-
-
-def settle() -> None:
-    """Waits until a contender's threads sleep: those of OpenMP look for work 14 ms and more after a
-    call, and would take the other cores from the next contender."""
-    if anyop.get_num_threads() > 1:
-        time.sleep(SETTLE_S)
 
 
 def remote_contenders(
