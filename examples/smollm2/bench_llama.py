@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,7 @@ def close(name: str) -> None:
 def decode(name: str, prompt: list[int], ids: list[int], threads: int) -> dict[str, list[Any]]:
     """Decodes ids after the prompt: seconds of each step, and the likeliest token after it."""
     model = _loaded[name]
-    c.llama_set_n_threads(model.context, threads, threads)
+    c.llama_set_n_threads(model.context, threads, os.cpu_count() or 1)  # of steps; of reading
     model.read(prompt)
     seconds, likeliest = [], []
     for token in ids:

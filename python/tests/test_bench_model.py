@@ -20,26 +20,22 @@ import time
 import numpy as np
 from anyop.bench import ModelBench, Way
 
-CLOSED = []
+CLOSED, MADE = [], []
 
 class Counts:
     """The likeliest token is the sum of all before it, and `off` more."""
     def __init__(self, seconds, off=0):
         self.seconds, self.off = seconds, off
-        self.ids = []
+        self.ids, self.length, self.read = [], 0, 0
     def reset(self):
-        self.ids = []
-    @property
-    def length(self):
-        return len(self.ids)
-    @length.setter
-    def length(self, n):
-        del self.ids[n:]
+        self.length = 0
     def forward(self, ids):
         time.sleep(self.seconds * len(ids))
-        self.ids += [int(i) for i in ids]
+        self.read += len(ids)
+        self.ids[self.length : self.length + len(ids)] = [int(i) for i in ids]
+        self.length += len(ids)
         logits = np.zeros((1, 97), np.float32)
-        logits[0, (sum(self.ids) + self.off) % 97] = 1
+        logits[0, (sum(self.ids[: self.length]) + self.off) % 97] = 1
         return logits
 
 class Remote(Counts):
@@ -56,7 +52,8 @@ def ways(asked):
     asked.note(f"making {asked.shape} for {asked.tokens}")
     for weights in asked.weights:
         for how in asked.ours:
-            yield Way("anyop", how, weights, Counts(0), moved=1000, flops=10, cache=4,
+            MADE.append(Counts(0))
+            yield Way("anyop", how, weights, MADE[-1], moved=1000, flops=10, cache=4,
                       needed=1 << 20, grown=2 << 20)
         if "slow" in asked.opponents:
             yield Way("slow", "one setting", weights, Remote(8.0))
@@ -111,6 +108,9 @@ def test_steps_after_a_context_read_the_rest_of_it_and_the_cache(folder: Path) -
     for row in rows.values():
         assert row["bound_by"] == "DRAM" and row["bound_us"] > 0
         assert row["timings"]["slow"]["matches"], "sums of the same tokens"
+    (model,) = models.module_of(folder / "bench.py").MADE
+    rounds, contexts, steps = 2, 2, 8
+    assert model.read == 2000 + rounds * contexts * steps, "once"
 
 
 def test_shapes_are_measured_one_after_the_other(folder: Path) -> None:

@@ -45,7 +45,8 @@ class Way:
     model    reset(); forward(ids i64[t]) -> logits [1, vocab] after the last token, an array of any
              host. One in another process has instead decode(prompt, ids) -> (seconds of each step,
              likeliest token after it) and prefill(prompt) -> seconds. Where long contexts are
-             measured, `length` is how many tokens the cache has, and may be set to fewer.
+             measured, `length` is how many tokens the cache has, and may be set to fewer
+             and back.
              close(), where it has one, gives back what this process cannot collect
     moved    bytes of weights that a step reads
     flops    of a token
@@ -53,6 +54,7 @@ class Way:
     cache    bytes of a token's keys and values
     needed   bytes of weights and caches, where the memory of the process is watched
     grown    bytes by which the process grew for the model so far
+    known    tokens of a long context that were read so far
     """
 
     label: str
@@ -65,6 +67,7 @@ class Way:
     cache: int = 0
     needed: int = 0
     grown: int = 0
+    known: int = 0
 
 
 @dataclass
@@ -237,13 +240,13 @@ def _steps(model: Any, ids: Sequence[int]) -> tuple[list[float], list[int]]:
 
 
 def decode_after(
-    model: Any, context: Sequence[int], ids: Sequence[int]
+    model: Any, context: Sequence[int], ids: Sequence[int], known: int = 0
 ) -> tuple[list[float], list[int]]:
-    """As decode, but reads only what the cache does not have of the context. The cache must have
-    been filled with longer or shorter parts of the same text."""
+    """As decode, but without reading the first `known` tokens of the context: they were read, and
+    so were no others since than those of the same text."""
     if hasattr(model, "decode"):
         return decode(model, context, ids)
-    model.length = min(model.length, len(context))
+    model.length = min(known, len(context))
     while model.length < len(context):
         _computed(model.forward(np.array(context[model.length : model.length + CHUNK])))
     return _steps(model, ids)
@@ -287,7 +290,9 @@ def _round_after(
     text = list(prompt) * (max(plan.contexts) + plan.steps)
     for n in plan.contexts:
         ids = text[n : n + plan.steps]
-        seconds, likeliest = decode_after(timed.way.model, text[:n], ids)
+        way = timed.way
+        seconds, likeliest = decode_after(way.model, text[:n], ids, way.known)
+        way.known = max(way.known, n)
         timed.steps(after(n), seconds, likeliest, expected.setdefault(n, likeliest))
 
 
@@ -309,7 +314,9 @@ def measure(
     """A row for each of our ways, threads and phase; us of a token. progress wraps the rounds."""
     _check_threads_of_jax(plan.threads)
     before = anyop.get_num_threads()
-    made = [_Timed(way, n) for way in ways for n in plan.threads]
+    # All threads read long contexts, which the others find in the cache.
+    threads = sorted(plan.threads, reverse=bool(plan.contexts))
+    made = [_Timed(way, n) for way in ways for n in threads]
     prompt = bench.prompt()
     ids: list[int] = []
     expected: dict[int, list[int]] = {}
