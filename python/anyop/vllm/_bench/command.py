@@ -38,14 +38,13 @@ class Sides:
     def start(self, name: str, side: Path, is_ours: bool, cores: Sequence[int] = ()) -> Elsewhere:
         """A process with the Side of a file. Nothing leads theirs into our packages.
 
-        cores: the only ones it has. vLLM binds threads in workers that it starts; in its own
-        process it leaves them, so theirs gets here what it gives a worker.
+        cores: the only ones it has. vLLM binds threads in workers that it starts, in its own
+        process it leaves them: both get here what it gives a worker.
         """
         settings: dict[str, str] = {}
         if cores:
             settings["OMP_NUM_THREADS"] = str(len(cores))
-            if not is_ours:
-                settings["GOMP_CPU_AFFINITY"] = " ".join(map(str, cores))
+            settings["GOMP_CPU_AFFINITY"] = " ".join(map(str, cores))
         python = self.pythons[OURS if is_ours else THEIRS]
         inherited = dict(os.environ) if is_ours else environments.without_paths()
         switch = {"ANYOP_VLLM": "auto" if is_ours else "off"}
