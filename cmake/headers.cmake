@@ -7,7 +7,7 @@ set(ANYOP_STANDARD_HEADERS
     <type_traits> <utility> <vector>)
 
 # anyop_join(target files): compiles so many of its files as one. Names in anonymous namespaces of one
-# target must differ then, which readers like too.
+# target must differ then, which readers like too; test files have namespaces of their own.
 function(anyop_join target files)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
 endfunction()

@@ -19,7 +19,7 @@ if(CMAKE_CROSSCOMPILING_EMULATOR)
 endif()
 
 file(GLOB optest_sources CONFIGURE_DEPENDS optest/*.cc)
-list(FILTER optest_sources EXCLUDE REGEX "_test\\.cc$")
+list(FILTER optest_sources EXCLUDE REGEX "(_test|plain_main)\\.cc$")
 if(optest_sources AND NOT ANYOP_TEST_PROGRAMS)
   add_library(anyop_optest STATIC ${optest_sources})
   target_include_directories(anyop_optest PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every *_test.cc and every ops/<name>/test.cc is one program; every *_bench.cc too.
+# Every *_test.cc and every ops/<name>/test.cc is one test, run by its name in tests/; every
+# *_bench.cc is a program.
+set(ANYOP_TESTS_JOINED 8 CACHE STRING "So many test files are compiled as one; 1 while writing one")
 find_package(benchmark QUIET)
 set(tests_dir ${CMAKE_BINARY_DIR}/tests)
 
@@ -20,50 +22,109 @@ if(testing_sources)
                                                                     ${tests_dir})
   endif()
 endif()
-function(anyop_add_test name label source)
+# What only main() and the names of joined files need.
+if(NOT ANYOP_TEST_PROGRAMS)
+  add_library(anyop_plain_main STATIC optest/plain_main.cc optest/chosen_tests.cc)
+  target_include_directories(anyop_plain_main PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(anyop_plain_main PUBLIC GTest::gtest)
+endif()
+
+# Where the build tree of another kind runs the programs of this one.
+function(anyop_run_test name label)
   set(arguments "")
   if(label STREQUAL "ops" AND ANYOP_EXHAUSTIVE)
     set(arguments --exhaustive)
   endif()
   if(ANYOP_TEST_PROGRAMS)
-    add_test(NAME ${name}
-             COMMAND ${CMAKE_COMMAND} -E env "LD_PRELOAD=${ANYOP_PRELOAD}"
-                     LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib ${ANYOP_TEST_PROGRAMS}/${name}
-                     ${arguments})
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900)
-    return()
+    set(command ${CMAKE_COMMAND} -E env "LD_PRELOAD=${ANYOP_PRELOAD}"
+                LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib ${ANYOP_TEST_PROGRAMS}/${name})
+  else()
+    set(command ${CMAKE_CROSSCOMPILING_EMULATOR} ${tests_dir}/${name})
   endif()
-  add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE anyop GTest::gtest Threads::Threads ${CMAKE_DL_LIBS} ${ARGN})
+  add_test(NAME ${name} COMMAND ${command} ${arguments})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900)
+endfunction()
+
+# anyop_test_program(name label library source...): a program of tests with the main() of a library.
+function(anyop_test_program name label library)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE anyop ${library} GTest::gtest Threads::Threads
+                                        ${CMAKE_DL_LIBS})
   target_compile_definitions(${name} PRIVATE ${test_definitions})
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     # It runs once: compiling is most of its time. At -O1 GCC 12 sees overflows that are not there.
     target_compile_options(${name} PRIVATE -O1 -Wno-array-bounds -Wno-stringop-overflow)
   endif()
-  if("anyop_optest" IN_LIST ARGN)
-    set(headers <gtest/gtest.h> <optest/optest.h>)
-    set(first_property ANYOP_FIRST_OPTEST)
-  else()
-    set(headers <gtest/gtest.h>)
-    set(first_property ANYOP_FIRST_TEST)
+  set(headers <gtest/gtest.h>)
+  if(library STREQUAL "anyop_optest")
+    list(APPEND headers <optest/optest.h>)
   endif()
-  get_property(first GLOBAL PROPERTY ${first_property})
+  get_property(first GLOBAL PROPERTY ANYOP_FIRST_WITH_${library})
   if(label STREQUAL "simd")  # each of these has flags of its own
   elseif(first)
     target_precompile_headers(${name} REUSE_FROM ${first})
   else()
     anyop_precompile(${name} ${headers})
-    set_property(GLOBAL PROPERTY ${first_property} ${name})
+    set_property(GLOBAL PROPERTY ANYOP_FIRST_WITH_${library} ${name})
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
   if(TARGET anyop_testing)
     add_dependencies(${name} anyop_testing)
   endif()
+  if(label STREQUAL "optest")
+    add_dependencies(${name} anyop_optest_testing anyop_optest_testing_reference)
+  endif()
   if(NOT label MATCHES "platform|runtime|graph|hosting|signature")
     add_dependencies(${name} anyop_ops anyop_ops_reference)
   endif()
-  add_test(NAME ${name} COMMAND ${name} ${arguments})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900)
+  if(label MATCHES "platform|runtime|graph|hosting")
+    add_dependencies(runtime_tests ${name})
+  elseif(label MATCHES "ops|simd")
+    add_dependencies(kernel_tests ${name})
+  endif()
+endfunction()
+
+# anyop_add_test(name label library source): a test that is a program of its own.
+function(anyop_add_test name label library source)
+  anyop_run_test(${name} ${label})
+  if(NOT ANYOP_TEST_PROGRAMS)
+    anyop_test_program(${name} ${label} ${library} ${source})
+  endif()
+endfunction()
+
+# anyop_add_joined_test(group name label source): a test whose program anyop_join_tests makes.
+function(anyop_add_joined_test group name label source)
+  anyop_run_test(${name} ${label})
+  set_property(GLOBAL APPEND PROPERTY ANYOP_JOINED_${group}_NAMES ${name})
+  set_property(GLOBAL APPEND PROPERTY ANYOP_JOINED_${group}_SOURCES ${source})
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE path)
+  set_property(GLOBAL APPEND_STRING PROPERTY ANYOP_JOINED_TABLE "    {\"${name}\", \"${path}\"},\n")
+endfunction()
+
+# anyop_join_tests(group label library): the programs of a group's tests, and their links.
+function(anyop_join_tests group label library)
+  get_property(names GLOBAL PROPERTY ANYOP_JOINED_${group}_NAMES)
+  get_property(sources GLOBAL PROPERTY ANYOP_JOINED_${group}_SOURCES)
+  if(ANYOP_TEST_PROGRAMS OR NOT sources)
+    return()
+  endif()
+  list(LENGTH sources count)
+  foreach(first RANGE 0 ${count} ${ANYOP_TESTS_JOINED})
+    list(SUBLIST sources ${first} ${ANYOP_TESTS_JOINED} own_sources)
+    list(SUBLIST names ${first} ${ANYOP_TESTS_JOINED} own_names)
+    if(NOT own_sources)
+      break()
+    endif()
+    set(program joined_${group}_${first})
+    anyop_test_program(${program} ${label} ${library} ${own_sources}
+                       $<TARGET_OBJECTS:anyop_joined_files>)
+    anyop_join(${program} ${ANYOP_TESTS_JOINED})
+    foreach(name ${own_names})
+      add_custom_command(TARGET ${program} POST_BUILD
+                         COMMAND ${CMAKE_COMMAND} -E create_symlink ${program} ${tests_dir}/${name})
+      add_custom_target(${name} DEPENDS ${program})
+    endforeach()
+  endforeach()
 endfunction()
 
 # The folder below src that a file lies in, or the folder that it lies in itself.
@@ -79,17 +140,30 @@ function(anyop_layer_of source layer)
   endif()
 endfunction()
 
-file(GLOB core_tests CONFIGURE_DEPENDS src/*/*_test.cc src/graph/*/*_test.cc tests/*_test.cc)
 add_custom_target(runtime_tests)  # what the thread sanitizer is for
 add_custom_target(kernel_tests)   # what another instruction set is for
+if(NOT ANYOP_TEST_PROGRAMS)
+  set(joined_files ${CMAKE_BINARY_DIR}/joined_files.cc)
+  add_library(anyop_joined_files OBJECT ${joined_files})
+  target_include_directories(anyop_joined_files PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+endif()
+
+file(GLOB core_tests CONFIGURE_DEPENDS src/*/*_test.cc src/graph/*/*_test.cc tests/*_test.cc)
 foreach(source ${core_tests})
   get_filename_component(stem ${source} NAME_WE)
   anyop_layer_of(${source} label)
-  anyop_add_test(${stem} ${label} ${source} GTest::gtest_main)
-  if(TARGET ${stem} AND label MATCHES "platform|runtime|graph|hosting")
-    add_dependencies(runtime_tests ${stem})
+  if(stem MATCHES "^(call|cpu|executable|random_graphs|sanitizers|torch_schema)_test$")
+    # They replace operator new, read ANYOP_ISA before all others, have options, end by a
+    # sanitizer's hand, have a second file.
+    anyop_add_test(${stem} ${label} anyop_plain_main ${source})
+  elseif(label MATCHES "platform|runtime|graph|hosting")
+    anyop_add_joined_test(runtime ${stem} ${label} ${source})
+  else()
+    anyop_add_joined_test(core ${stem} ${label} ${source})
   endif()
 endforeach()
+anyop_join_tests(runtime runtime anyop_plain_main)
+anyop_join_tests(core core anyop_plain_main)
 if(TARGET torch_schema_test)  # of a file of the bindings that needs no Python
   target_sources(torch_schema_test PRIVATE bindings/torch_unlinked/torch_schema.cc)
   target_include_directories(torch_schema_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -98,23 +172,29 @@ endif()
 file(GLOB optest_tests CONFIGURE_DEPENDS optest/*_test.cc)
 foreach(source ${optest_tests})
   get_filename_component(stem ${source} NAME_WE)
-  anyop_add_test(${stem} optest ${source} anyop_optest)
-  if(TARGET ${stem})
-    add_dependencies(${stem} anyop_optest_testing anyop_optest_testing_reference)
-  endif()
+  anyop_add_joined_test(optest ${stem} optest ${source})
 endforeach()
+anyop_join_tests(optest optest anyop_optest)
 
-if(optest_sources)
-  file(GLOB op_tests CONFIGURE_DEPENDS ops/*/test.cc ops/*/*_test.cc)
-  foreach(source ${op_tests})
-    get_filename_component(folder ${source} DIRECTORY)
-    get_filename_component(name ${folder} NAME)
-    get_filename_component(stem ${source} NAME_WE)
-    anyop_add_test(${name}_${stem} ops ${source} anyop_optest)
-    if(TARGET ${name}_${stem})
-      add_dependencies(kernel_tests ${name}_${stem})
-    endif()
-  endforeach()
+file(GLOB op_tests CONFIGURE_DEPENDS ops/*/test.cc ops/*/*_test.cc)
+foreach(source ${op_tests})
+  get_filename_component(folder ${source} DIRECTORY)
+  get_filename_component(name ${folder} NAME)
+  get_filename_component(stem ${source} NAME_WE)
+  anyop_add_joined_test(ops ${name}_${stem} ops ${source})
+endforeach()
+anyop_join_tests(ops ops anyop_optest)
+
+if(NOT ANYOP_TEST_PROGRAMS)
+  get_property(table GLOBAL PROPERTY ANYOP_JOINED_TABLE)
+  file(CONFIGURE OUTPUT ${joined_files} @ONLY CONTENT [=[
+#include "optest/chosen_tests.h"
+namespace {
+constexpr anyop::optest::TestFile kFiles[] = {
+@table@};
+const anyop::optest::JoinedFiles joined(kFiles);
+}  // namespace
+]=])
 endif()
 
 # simd.h and its storage of bytes are tested once per instruction set. Files without one are NEON on
@@ -128,8 +208,7 @@ if(NOT ANYOP_SANITIZE)
   foreach(isa ${simd_isas})
     foreach(part simd bytes)
       set(test ${part}_${isa}_test)
-      anyop_add_test(${test} simd tests/isa/${part}_test.cc GTest::gtest_main)
-      add_dependencies(kernel_tests ${test})
+      anyop_add_test(${test} simd anyop_plain_main tests/isa/${part}_test.cc)
       target_compile_options(${test} PRIVATE ${ANYOP_FLAGS_${isa}} -ffp-contract=off
                                              -fno-math-errno -fno-trapping-math)
       target_compile_definitions(${test} PRIVATE ANYOP_ISA=${isa}

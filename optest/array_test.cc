@@ -8,7 +8,7 @@
 
 #include "optest/memory.h"
 
-namespace anyop::optest {
+namespace anyop::optest::array_test {
 namespace {
 
 TEST(Array, RoundsOnceToEveryFloat) {
@@ -107,4 +107,4 @@ TEST(MemoryDeathTest, EndsAtTheEndOfAPage) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::array_test

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include "optest/chosen_tests.h"
 #include "optest/kernel_run.h"
 #include "optest/package_tests.h"
 #include "optest/session.h"
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   try {
     anyop::optest::ReadFlags(&argc, argv);
+    anyop::optest::ChooseTests(argv[0]);
     if (!MadePackageTests(argc, argv)) {
       if (*ANYOP_TEST_LIBRARY) anyop::Load(ANYOP_TEST_LIBRARY);
       const std::string references = ANYOP_TEST_REFERENCE;

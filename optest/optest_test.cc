@@ -10,7 +10,7 @@
 #include "optest/memory.h"
 #include "runtime/registry.h"
 
-namespace anyop::optest {
+namespace anyop::optest::optest_test {
 namespace {
 
 void LoadBroken() {
@@ -209,4 +209,4 @@ TEST(OptestCall, GivesTheTextOfARefusal) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::optest_test

@@ -12,7 +12,7 @@
 #include "runtime/registry.h"
 #include "signature/generate.h"
 
-namespace anyop {
+namespace anyop::frame_fuzz_test {
 namespace {
 
 class Environment : public ::testing::Environment {
@@ -244,4 +244,4 @@ TEST(FrameFuzz, RunsOrIsRefusedInTheOperatorsName) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::frame_fuzz_test

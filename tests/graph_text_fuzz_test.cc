@@ -10,7 +10,7 @@
 #include "random_graph.h"
 #include "runtime/registry.h"
 
-namespace anyop::testing {
+namespace anyop::testing::graph_text_fuzz_test {
 namespace {
 
 class Environment : public ::testing::Environment {
@@ -76,4 +76,4 @@ TEST(GraphTextFuzz, IsReadOrRefusedAtItsPlace) {
 }
 
 }  // namespace
-}  // namespace anyop::testing
+}  // namespace anyop::testing::graph_text_fuzz_test

@@ -21,7 +21,7 @@
 #include "runtime/check_mode.h"
 #include "runtime/registry.h"
 
-namespace anyop::testing {
+namespace anyop::testing::random_graphs_test {
 namespace {
 
 std::uint64_t g_seed = 1;
@@ -293,16 +293,18 @@ TEST(RandomGraphs, FuseTheResidualIntoTheNorm) {
 }
 
 }  // namespace
-}  // namespace anyop::testing
+}  // namespace anyop::testing::random_graphs_test
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  if (std::getenv("OPTEST_QUICK")) anyop::testing::g_graphs = 500;
+  if (std::getenv("OPTEST_QUICK")) anyop::testing::random_graphs_test::g_graphs = 500;
   for (int i = 1; i < argc; ++i) {
     const std::string_view a = argv[i];
-    anyop::testing::g_prints |= a == "--print";
-    if (a.starts_with("--graphs=")) anyop::testing::g_graphs = std::atoi(argv[i] + 9);
-    if (a.starts_with("--seed=")) anyop::testing::g_seed = std::strtoull(argv[i] + 7, nullptr, 10);
+    anyop::testing::random_graphs_test::g_prints |= a == "--print";
+    if (a.starts_with("--graphs="))
+      anyop::testing::random_graphs_test::g_graphs = std::atoi(argv[i] + 9);
+    if (a.starts_with("--seed="))
+      anyop::testing::random_graphs_test::g_seed = std::strtoull(argv[i] + 7, nullptr, 10);
   }
   return RUN_ALL_TESTS();
 }

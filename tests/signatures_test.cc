@@ -19,7 +19,7 @@
 #include "signature/generate.h"
 #include "signature/symbolic.h"
 
-namespace anyop {
+namespace anyop::signatures_test {
 namespace {
 
 const anyop_library_info* Library() {
@@ -329,4 +329,4 @@ TEST(Numbers, WhatIsProvenOfTheSizesOfAGraphHoldsAtEachSize) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::signatures_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace anyop::python {
+namespace anyop::python::torch_schema_test {
 namespace {
 
 std::string Schema(std::string_view text, SchemaKind kind = SchemaKind::kFunctional) {
@@ -67,4 +67,4 @@ TEST(Schema, IsTheUnionOfTheForms) {
 }
 
 }  // namespace
-}  // namespace anyop::python
+}  // namespace anyop::python::torch_schema_test

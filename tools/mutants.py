@@ -122,6 +122,7 @@ def quiet(command: Sequence[str | Path], seconds: int) -> subprocess.CompletedPr
 
 def configure() -> None:
     options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DANYOP_BUILD_TESTS=ON"]
+    options += ["-DANYOP_TESTS_JOINED=1"]  # each mutant needs one of them
     pythons = [f"-D{name}_EXECUTABLE={sys.executable}" for name in ("Python", "Python3")]
     done = quiet(["cmake", "-S", TREE, "-B", BUILD, *options, *pythons], BUILD_SECONDS)
     if done.returncode:

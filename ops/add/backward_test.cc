@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::add_backward_test {
 namespace {
 
 // dy is a sum over the rows where y is one row for all.
@@ -48,4 +48,4 @@ TEST(AddBackward, RefusesIntegers) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::add_backward_test

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::add_test {
 namespace {
 
 const OpTest kAdd{
@@ -41,4 +41,4 @@ TEST(Add, AddsOneRowToAllRows) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::add_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/rms_norm_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::add_rms_norm_backward_test {
 namespace {
 
 const OpTest kAddRmsNormBackward{
@@ -51,4 +51,4 @@ TEST(AddRmsNormBackward, GivesZerosWhereNothingWasUsed) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::add_rms_norm_backward_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::add_rms_norm_test {
 namespace {
 
 const OpTest kAddRmsNorm{
@@ -35,4 +35,4 @@ TEST(AddRmsNorm, HasTheBitsOfAddFollowedByRmsNorm) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::add_rms_norm_test

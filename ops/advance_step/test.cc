@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::advance_step_test {
 namespace {
 
 // Lengths that the table holds, or none; blocks, some of them none.
@@ -106,4 +106,4 @@ TEST(AdvanceStep, RefusesALengthThatItsDtypeCannotHold) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::advance_step_test

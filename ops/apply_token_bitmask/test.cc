@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::apply_token_bitmask_test {
 namespace {
 
 const OpTest kApplyTokenBitmask{
@@ -55,4 +55,4 @@ TEST(ApplyTokenBitmask, RefusesARowBeyondTheLogits) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::apply_token_bitmask_test

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::argmax_test {
 namespace {
 
 const OpTest kArgmax{
@@ -65,4 +65,4 @@ TEST(Argmax, GivesZeroForARowOfNaNOrOfMinusInfinity) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::argmax_test

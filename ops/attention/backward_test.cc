@@ -9,7 +9,7 @@
 #include "optest/optest.h"
 #include "optest/sizes.h"
 
-namespace anyop::optest {
+namespace anyop::optest::attention_backward_test {
 namespace {
 
 Allowed BackwardTolerance(const Call& call) {
@@ -162,4 +162,4 @@ TEST(AttentionBackward, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::attention_backward_test

@@ -6,7 +6,7 @@
 #include "anyop/scope.h"
 #include "ops/common/attention/testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::attention_test {
 namespace {
 
 Allowed PackedTolerance(const Call& call) {
@@ -199,4 +199,4 @@ TEST(Attention, EqualsAttentionOverAPagedCache) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::attention_test

@@ -7,7 +7,7 @@
 #include "ops/batch_matmul/batch_matmul.h"
 #include "optest/sizes.h"
 
-namespace anyop::optest {
+namespace anyop::optest::batch_matmul_test {
 namespace {
 
 const OpTest kBatchMatmul{
@@ -123,4 +123,4 @@ TEST(BatchMatmul, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::batch_matmul_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::cast_backward_test {
 namespace {
 
 const OpTest kCastBackward{
@@ -17,4 +17,4 @@ TEST(CastBackward, GivesTheDtypeOfTheInput) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::cast_backward_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::cast_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -220,4 +220,4 @@ TEST(Cast, IsUndoneByTheWayBack) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::cast_test

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::causal_conv1d_test {
 namespace {
 
 // A state of its own for each sequence, none for some.
@@ -200,4 +200,4 @@ TEST(CausalConv1d, RefusesStatesThatAreNotThere) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::causal_conv1d_test

@@ -9,7 +9,7 @@
 #include "ops/common/row_sums.h"
 #include "optest/sizes.h"
 
-namespace anyop::ops {
+namespace anyop::ops::common_workspace_test {
 namespace {
 
 using optest::ExpectTheSameBytes;
@@ -89,4 +89,4 @@ TEST(Placed, RefusesAWorkspaceThatIsSmallerThanItsParts) {
 }
 
 }  // namespace
-}  // namespace anyop::ops
+}  // namespace anyop::ops::common_workspace_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::compute_slot_mapping_test {
 namespace {
 
 // Positions that the table holds, or none: runs that rise by one, and jumps.
@@ -77,4 +77,4 @@ TEST(ComputeSlotMapping, RefusesASlotBeyond64Bits) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::compute_slot_mapping_test

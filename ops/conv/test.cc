@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::conv_test {
 namespace {
 
 const OpTest kPatchEmbed{
@@ -383,4 +383,4 @@ TEST(CausalConv2d, RefusesACacheOfAnotherHeight) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::conv_test

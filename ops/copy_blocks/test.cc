@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/block_pairs_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::copy_blocks_test {
 namespace {
 
 const OpTest kCopyBlocks{
@@ -78,4 +78,4 @@ TEST(CopyBlocks, TakesPairsThatDoNothingTwiceInCheckMode) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::copy_blocks_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::embedding_backward_test {
 namespace {
 
 // D(number of uses of the row).
@@ -68,4 +68,4 @@ TEST(EmbeddingBackward, RefusesAnIdBeyondTheTable) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::embedding_backward_test

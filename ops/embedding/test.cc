@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::embedding_test {
 namespace {
 
 const OpTest kEmbedding{
@@ -49,4 +49,4 @@ TEST(Embedding, RefusesAnIdBeyondTheTable) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::embedding_test

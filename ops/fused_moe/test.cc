@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::fused_moe_test {
 namespace {
 
 // What the reference says with every sign removed, of bytes too.
@@ -252,4 +252,4 @@ TEST(FusedMoePacked, RefusesAPackedWeightOfAnotherWidth) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::fused_moe_test

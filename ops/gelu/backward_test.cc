@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::gelu_backward_test {
 namespace {
 
 // 4u times every term of G' made absolute; x*phi and its like are at most 2 in all.
@@ -34,4 +34,4 @@ TEST(GeluBackward, IsZeroOrOneFarFromZero) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::gelu_backward_test

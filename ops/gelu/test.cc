@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::gelu_test {
 namespace {
 
 // Where x <= 0 the error is absolute: 1 + erf and 1 + tanh cancel.
@@ -52,4 +52,4 @@ TEST(Gelu, HasThreeKinds) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::gelu_test

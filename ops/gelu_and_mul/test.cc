@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::gelu_and_mul_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -91,4 +91,4 @@ TEST(GeluAndMul, RefusesTheQuickKind) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::gelu_and_mul_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::grid_sample_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -96,4 +96,4 @@ TEST(GridSample, RefusesAnImageWithoutPixels) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::grid_sample_test

@@ -5,7 +5,7 @@
 
 #include "anyop/scope.h"
 
-namespace anyop::optest {
+namespace anyop::optest::grouped_linear_test {
 namespace {
 
 // 4100 rows are three waves, with groups that are larger than one; 17 rows are packed on the way.
@@ -172,4 +172,4 @@ TEST(GroupedLinearPacked, RefusesAPackedWeightOfAnotherWidth) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::grouped_linear_test

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::kv_rmsnorm_rope_cache_test {
 namespace {
 
 // Every token to a place of its own, some to none.
@@ -182,4 +182,4 @@ TEST(KvRmsnormRopeCache, RefusesAPlaceThatIsNotThereAndBytesWithoutAScale) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::kv_rmsnorm_rope_cache_test

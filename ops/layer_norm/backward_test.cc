@@ -3,7 +3,7 @@
 
 #include "ops/layer_norm/testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::layer_norm_backward_test {
 namespace {
 
 double Gain(const Call& call, std::int64_t j) {
@@ -76,4 +76,4 @@ TEST(LayerNormBackward, IsZeroAlongAShiftAndAlongTheRow) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::layer_norm_backward_test

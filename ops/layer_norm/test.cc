@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::layer_norm_test {
 namespace {
 
 // (8 + 2 sqrt(d)) u * |weight| * (|z| + s * max|x|)
@@ -51,4 +51,4 @@ TEST(LayerNorm, RefusesANegativeEps) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::layer_norm_test

@@ -5,7 +5,7 @@
 
 #include "ops/common/latent_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::lightning_indexer_test {
 namespace {
 
 struct Scored {
@@ -209,4 +209,4 @@ TEST(LightningIndexer, RefusesMorePositionsThanIndicesHold) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::lightning_indexer_test

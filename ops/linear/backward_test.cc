@@ -4,7 +4,7 @@
 
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::linear_backward_test {
 namespace {
 
 const OpTest kLinearBackward{
@@ -71,4 +71,4 @@ TEST(LinearBackward, RefusesAGradientOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::linear_backward_test

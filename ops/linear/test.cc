@@ -8,7 +8,7 @@
 #include "anyop/scope.h"
 #include "ops/common/activation.h"
 
-namespace anyop::optest {
+namespace anyop::optest::linear_test {
 namespace {
 
 // D(k), carried through the activation: its slope times the error of the sum z, and E for itself.
@@ -237,4 +237,4 @@ TEST(LinearPacked, RefusesAPackedWeightOfAnotherWidth) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::linear_test

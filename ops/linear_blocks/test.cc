@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::linear_blocks_test {
 namespace {
 
 // Where a format keeps its f16 numbers, in bytes of a block. A packed block is 16 times as long.
@@ -447,4 +447,4 @@ TEST(LinearBlocks, RefusesSuperblocksOfAWrongSizeAndUnknownFormats) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::linear_blocks_test

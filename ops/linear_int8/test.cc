@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::linear_int8_test {
 namespace {
 
 // 4u of the product, 2u of the sum, one rounding.
@@ -194,4 +194,4 @@ TEST(LinearInt8, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::linear_int8_test

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::lora_test {
 namespace {
 
 const OpTest kShrink{
@@ -82,4 +82,4 @@ TEST(Lora, RefusesAnAdapterThatIsNotThereAndColumnsBeyondY) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::lora_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::merge_attention_states_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -124,4 +124,4 @@ TEST(MergeAttentionStates, RefusesListsOfDifferentLength) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::merge_attention_states_test

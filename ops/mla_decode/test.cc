@@ -3,7 +3,7 @@
 
 #include "ops/common/latent_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::mla_decode_test {
 namespace {
 
 const OpTest kMlaDecode{
@@ -134,4 +134,4 @@ TEST(MlaDecode, RefusesABlockBeyondTheCacheOnlyWhereKeysAreUsed) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::mla_decode_test

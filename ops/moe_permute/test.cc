@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::moe_permute_test {
 namespace {
 
 const OpTest kPermute{
@@ -137,4 +137,4 @@ TEST(MoeUnpermuteBackward, GivesZerosToRowsAndWeightsOfNoPair) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::moe_permute_test

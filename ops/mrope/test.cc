@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::mrope_test {
 namespace {
 
 // Sections that add up, in 'interleaved' as even as may be; some axes of some tokens without a
@@ -139,4 +139,4 @@ TEST(Mrope, RefusesAPositionBeyondTheTable) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::mrope_test

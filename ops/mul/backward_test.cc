@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::mul_backward_test {
 namespace {
 
 // dy is a sum over the rows where y is one row for all.
@@ -32,4 +32,4 @@ TEST(MulBackward, GivesEachFactorTheOther) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::mul_backward_test

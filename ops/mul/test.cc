@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace anyop::optest {
+namespace anyop::optest::mul_test {
 namespace {
 
 const OpTest kMul{
@@ -43,4 +43,4 @@ TEST(Mul, MultipliesAllRowsByOneRow) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::mul_test

@@ -12,7 +12,7 @@
 #include "anyop/scope.h"
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::paged_attention_input_test {
 namespace {
 
 // One sequence of so many keys, 2 query heads on each of 2 key heads, queries at its end.
@@ -155,4 +155,4 @@ TEST(PagedAttention, RunsInAForkedChild) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::paged_attention_input_test

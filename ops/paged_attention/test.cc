@@ -6,7 +6,7 @@
 #include "anyop/scope.h"
 #include "ops/common/attention/testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::paged_attention_test {
 namespace {
 
 Allowed PagedTolerance(const Call& call) {
@@ -371,4 +371,4 @@ TEST(PagedAttention, BatchInvariantBitsDoNotDependOnOtherQueries) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::paged_attention_test

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace anyop::optest {
+namespace anyop::optest::paged_cache_load_test {
 namespace {
 
 // Lengths and starts that the table and y hold, blocks that exist or are none.
@@ -95,4 +95,4 @@ TEST(PagedCacheLoad, RefusesABlockThatIsNotThereOnlyWhereItIsUsed) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::paged_cache_load_test

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::penalties_test {
 namespace {
 
 void MakeTokens(Call& call) {
@@ -95,4 +95,4 @@ TEST(Penalties, RefusesATokenBeyondThePaddingValue) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::penalties_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::qk_norm_rope_test {
 namespace {
 
 // The heads of `result`, normalized, in double.
@@ -109,4 +109,4 @@ TEST(QkNormRope, RefusesAPositionBeyondTheTable) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::qk_norm_rope_test

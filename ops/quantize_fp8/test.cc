@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::quantize_fp8_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -113,4 +113,4 @@ TEST(QuantizeFp8Dynamic, RefusesGroupsThatDoNotDivide) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::quantize_fp8_test

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace anyop::optest {
+namespace anyop::optest::quantize_int8_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -227,4 +227,4 @@ TEST(QuantizeInt8Dynamic, RefusesRowsOfNothing) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::quantize_int8_test

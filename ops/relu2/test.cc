@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::relu2_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -63,4 +63,4 @@ TEST(Relu2Backward, DoublesLast) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::relu2_test

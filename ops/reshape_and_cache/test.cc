@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::reshape_and_cache_test {
 namespace {
 
 // Distinct slots, some none: of two rows in one slot either may win. A scale that equal dtypes
@@ -142,4 +142,4 @@ TEST(ReshapeAndCache, CutsRowsIntoPiecesOf32BytesInNZ) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::reshape_and_cache_test

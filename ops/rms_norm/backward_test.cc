@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/rms_norm_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::rms_norm_backward_test {
 namespace {
 
 const OpTest kRmsNormBackward{
@@ -45,4 +45,4 @@ TEST(RmsNormBackward, DoesNotOverflowForTinyRows) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::rms_norm_backward_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::rms_norm_test {
 namespace {
 
 const OpTest kRmsNorm{
@@ -52,4 +52,4 @@ TEST(RmsNorm, RefusesANegativeEps) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::rms_norm_test

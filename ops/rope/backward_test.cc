@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/rotation_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::rope_backward_test {
 namespace {
 
 const OpTest kRopeBackward{
@@ -27,4 +27,4 @@ TEST(RopeBackward, RotatesBack) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::rope_backward_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/rotation_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::rope_test {
 namespace {
 
 const OpTest kRope{
@@ -44,4 +44,4 @@ TEST(Rope, CopiesATokenOfPositionMinusOne) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::rope_test

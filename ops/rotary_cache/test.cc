@@ -3,7 +3,7 @@
 
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::rotary_cache_test {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
@@ -219,4 +219,4 @@ TEST(RotaryCache, RefusesAKindWithoutItsParameters) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::rotary_cache_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::rotary_cache_2d_test {
 namespace {
 
 void Place(Call& call) {
@@ -62,4 +62,4 @@ TEST(RotaryCache2d, RefusesAWidthThatIsNoMultipleOfFour) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::rotary_cache_2d_test

@@ -3,7 +3,7 @@
 
 #include "ops/common/rotation_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::rotary_embedding_test {
 namespace {
 
 const OpTest kRotaryEmbedding{
@@ -114,4 +114,4 @@ TEST(RotaryEmbedding, RefusesAPositionBeyondTheTable) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::rotary_embedding_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::sample_test {
 namespace {
 
 // Settings around the edges of every step; noise that lies in the range of its rank, or outside.
@@ -303,4 +303,4 @@ TEST(Sample, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::sample_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::sigmoid_backward_test {
 namespace {
 
 const OpTest kSigmoidBackward{
@@ -23,4 +23,4 @@ TEST(SigmoidBackward, IsZeroWhereTheResultIsSaturated) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::sigmoid_backward_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::sigmoid_test {
 namespace {
 
 // Below 2^-126 the error is absolute.
@@ -33,4 +33,4 @@ TEST(Sigmoid, NeverOverflows) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::sigmoid_test

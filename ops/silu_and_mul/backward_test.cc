@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace anyop::optest {
+namespace anyop::optest::silu_and_mul_backward_test {
 namespace {
 
 // 4u times every term made absolute, for the cancellation in 1 + g * (1 - s); 2^-126 times what
@@ -43,4 +43,4 @@ TEST(SiluAndMulBackward, TakesTheGateFromTheFirstHalf) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::silu_and_mul_backward_test

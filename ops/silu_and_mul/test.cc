@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::silu_and_mul_test {
 namespace {
 
 // 2^-126 times what stands beside sigma, for a sigma that small.
@@ -44,4 +44,4 @@ TEST(SiluAndMul, GivesNaNForAGateOfMinusInfinityAndNothingForALargeNegativeOne) 
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::silu_and_mul_test

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::softmax_backward_test {
 namespace {
 
 // D(d): the terms of an element are those of its difference.
@@ -44,4 +44,4 @@ TEST(SoftmaxBackward, TakesTheMeanOff) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::softmax_backward_test

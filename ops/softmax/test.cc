@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::softmax_test {
 namespace {
 
 const OpTest kSoftmax{
@@ -91,4 +91,4 @@ TEST(Softmax, DoesNotOverflow) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::softmax_test

@@ -4,7 +4,7 @@
 
 #include "ops/common/latent_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::sparse_attention_test {
 namespace {
 
 // Indices of keys in the cache or the table, some -1, some beyond the sequence.
@@ -143,4 +143,4 @@ TEST(SparseAttention, RefusesABlockBeyondTheCacheOnlyWhereItIsUsed) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::sparse_attention_test

@@ -11,7 +11,7 @@
 #include "optest/exact.h"
 #include "optest/frame.h"
 
-namespace anyop::optest {
+namespace anyop::optest::sparse_mla_decode_step_test {
 namespace {
 
 constexpr const char* kCaches[] = {"kv_cache", "rope_cache", "index_cache"};
@@ -371,4 +371,4 @@ TEST(SparseMlaDecodeStep, RefusesTwoTokensInOneSlotInCheckMode) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::sparse_mla_decode_step_test

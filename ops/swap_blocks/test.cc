@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/common/block_pairs_testing.h"
 
-namespace anyop::optest {
+namespace anyop::optest::swap_blocks_test {
 namespace {
 
 const OpTest kSwapBlocks{
@@ -50,4 +50,4 @@ TEST(SwapBlocks, RefusesTwoCopiesIntoOneBlockInCheckMode) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::swap_blocks_test

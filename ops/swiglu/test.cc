@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace anyop::optest {
+namespace anyop::optest::swiglu_test {
 namespace {
 
 const double kNan = std::nan("");
@@ -128,4 +128,4 @@ TEST(Swiglu, RefusesALimitThatIsNotPositive) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::swiglu_test

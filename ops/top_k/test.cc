@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace anyop::optest {
+namespace anyop::optest::top_k_test {
 namespace {
 
 const OpTest kTopK{
@@ -80,4 +80,4 @@ TEST(TopK, TakesTheFirstOfALongRowOfEquals) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::top_k_test

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace anyop::optest {
+namespace anyop::optest::topk_router_test {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -220,4 +220,4 @@ TEST(TopkRouterBackward, SkipsMinusOneAndRefusesAnExpertThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::topk_router_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/optest.h"
 
-namespace anyop::optest {
+namespace anyop::optest::wrap_index_test {
 namespace {
 
 void MakeRows(Call& call) {
@@ -43,4 +43,4 @@ TEST(WrapIndex, RefusesWhatIsNoRow) {
 }
 
 }  // namespace
-}  // namespace anyop::optest
+}  // namespace anyop::optest::wrap_index_test

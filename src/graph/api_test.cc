@@ -4,7 +4,7 @@
 
 #include "graph/saved/save_testing.h"
 
-namespace anyop {
+namespace anyop::api_test {
 namespace {
 
 using ::anyop::testing_graphs::Folder;
@@ -95,4 +95,4 @@ TEST(PublicGraph, RefusesWrongCalls) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::api_test

@@ -26,7 +26,7 @@ std::atomic<long> allocations{0};
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
-namespace anyop {
+namespace anyop::executable_test {
 namespace {
 
 // h = x + y, then `depth` times h = s*h + x.
@@ -468,4 +468,4 @@ TEST(Executable, RunsThroughObservers) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::executable_test

@@ -5,7 +5,7 @@
 #include "platform/testing/fuzz.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::bound_call_fuzz_test {
 namespace {
 
 const std::vector<std::string>& Texts() {
@@ -84,4 +84,4 @@ TEST(BoundCallFuzz, ATextIsReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::bound_call_fuzz_test

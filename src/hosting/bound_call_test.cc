@@ -11,7 +11,7 @@
 #include "runtime/testing/testing.h"
 #include "signature/owned_call.h"
 
-namespace anyop {
+namespace anyop::bound_call_test {
 namespace {
 
 constexpr const char* kScale = "anyop.call/1 testing.scale(x = f32, s = 0.5) -> y";
@@ -386,4 +386,4 @@ TEST(BoundCall, IsFoundByAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::bound_call_test

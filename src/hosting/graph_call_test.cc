@@ -6,7 +6,7 @@
 #include "graph/saved/save_testing.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::graph_call_test {
 namespace {
 
 // y = s*x + x, and `into` grows by x.
@@ -155,4 +155,4 @@ TEST(GraphCall, FixesEveryNumber) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::graph_call_test

@@ -8,7 +8,7 @@
 
 #include "platform/error.h"
 
-namespace anyop {
+namespace anyop::arena_test {
 namespace {
 
 std::uintptr_t Address(const Workspace& w) { return reinterpret_cast<std::uintptr_t>(w.data()); }
@@ -94,4 +94,4 @@ TEST(Arena, IsOnePerThread) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::arena_test

@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace anyop {
+namespace anyop::byte_count_test {
 namespace {
 
 TEST(ByteCount, StaysTooMany) {
@@ -40,4 +40,4 @@ TEST(ByteCount, AlignsUpToTheLastMultiple) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::byte_count_test

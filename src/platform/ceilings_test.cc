@@ -6,7 +6,7 @@
 #include "platform/cpu.h"
 #include "platform/threads.h"
 
-namespace anyop {
+namespace anyop::ceilings_test {
 namespace {
 
 TEST(Ceilings, AreWithinReason) {
@@ -55,4 +55,4 @@ TEST(Ceilings, TheFirstCacheIsFasterThanMemory) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::ceilings_test

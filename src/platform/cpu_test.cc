@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-namespace anyop {
+namespace anyop::cpu_test {
 namespace {
 
 std::set<std::string> KernelFlags() {
@@ -109,4 +109,4 @@ TEST(CpuDeathTest, HasNoTilesWhereASignalStackIsTooSmall) {
 #endif
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::cpu_test

@@ -8,7 +8,7 @@
 
 #include "platform/error.h"
 
-namespace anyop {
+namespace anyop::env_test {
 namespace {
 
 // Sets a variable until the end of the block.
@@ -96,4 +96,4 @@ TEST(Environment, HasASentenceForEveryVariable) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::env_test

@@ -14,7 +14,7 @@
 
 #include "platform/error.h"
 
-namespace anyop {
+namespace anyop::threads_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -295,4 +295,4 @@ TEST(NumThreads, RefusesWhatIsNoNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::threads_test

@@ -22,7 +22,7 @@ std::atomic<long> allocations{0};
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
-namespace anyop {
+namespace anyop::call_test {
 namespace {
 
 TEST(Call, AllocatesAndFillsTheResult) {
@@ -444,4 +444,4 @@ TEST(Composition, AnErrorOfAStatementNamesTheCompositionThatCalledIt) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::call_test

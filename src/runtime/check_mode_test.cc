@@ -7,7 +7,7 @@
 #include "runtime/testing/testing.h"
 #include "runtime/watch.h"
 
-namespace anyop {
+namespace anyop::check_mode_test {
 namespace {
 
 std::string Report(const char* code) {
@@ -169,4 +169,4 @@ TEST(CheckMode, IsOffUnlessAskedFor) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::check_mode_test

@@ -5,7 +5,7 @@
 #include "runtime/registry.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::composition_test {
 namespace {
 
 // Registers an operator that has no kernel, or one that no machine runs. Returns the error.
@@ -238,4 +238,4 @@ TEST(Composition, WithoutKernelsMayCallWhatFallsBack) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::composition_test

@@ -5,7 +5,7 @@
 #include "runtime/probe.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::dispatch_test {
 namespace {
 
 std::string ExplainAxpy(DType dtype, std::int64_t d) {
@@ -244,4 +244,4 @@ TEST(Explain, NotesCopiesAndErrors) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::dispatch_test

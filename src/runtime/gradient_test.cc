@@ -5,7 +5,7 @@
 #include "runtime/registry.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::gradient_test {
 namespace {
 
 // A library of operators without kernels, made by hand; each must have a name of its own.
@@ -176,4 +176,4 @@ TEST(Gradient, NeitherSideWritesItsArguments) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::gradient_test

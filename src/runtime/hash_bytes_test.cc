@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace anyop {
+namespace anyop::hash_bytes_test {
 namespace {
 
 std::uint64_t Hash(const std::string& s) { return HashBytes(s.data(), s.size()); }
@@ -39,4 +39,4 @@ TEST(HashBytes, CountsZerosAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::hash_bytes_test

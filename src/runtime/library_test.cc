@@ -9,7 +9,7 @@
 #include "runtime/registry.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::library_test {
 namespace {
 
 int DoNothing(const anyop_context*, const anyop_value*) { return ANYOP_OK; }
@@ -289,4 +289,4 @@ TEST(GenerateHeader, HasATypedFunctionPerOperator) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::library_test

@@ -7,7 +7,7 @@
 
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::overlap_test {
 namespace {
 
 // The elements that a view of at most two dimensions touches, one by one.
@@ -111,4 +111,4 @@ TEST(Overlap, HandlesNegativeStrides) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::overlap_test

@@ -6,7 +6,7 @@
 
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::plan_cache_test {
 namespace {
 
 Array Rows(std::int64_t rows) { return Array::Full({rows, 4}, DType::kF32, 1); }
@@ -104,4 +104,4 @@ TEST(PlanCache, KeepsAPlanThatACallIsAboutToRun) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::plan_cache_test

@@ -4,7 +4,7 @@
 #include "runtime/policy.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::policy_fuzz_test {
 namespace {
 
 TEST(PolicyFuzz, IsParsedOrRefused) {
@@ -44,4 +44,4 @@ TEST(PolicyFuzz, IsParsedOrRefused) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::policy_fuzz_test

@@ -3,7 +3,7 @@
 
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::policy_test {
 namespace {
 
 std::string PolicyError(const char* text) {
@@ -82,4 +82,4 @@ TEST(Policy, OfTheProcessIsUnderEveryScope) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::policy_test

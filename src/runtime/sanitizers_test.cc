@@ -5,7 +5,7 @@
 
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::sanitizers_test {
 namespace {
 
 bool IsWatched() { return dlsym(RTLD_DEFAULT, "__asan_init") != nullptr; }
@@ -32,4 +32,4 @@ TEST(SanitizersDeathTest, SeeDefectsOfTheRuntime) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::sanitizers_test

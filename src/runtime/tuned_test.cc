@@ -13,7 +13,7 @@
 #include "runtime/log.h"
 #include "runtime/testing/testing.h"
 
-namespace anyop {
+namespace anyop::tuned_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -263,4 +263,4 @@ TEST(Tuned, ACallIsNamedByTheDTypesThatAllCallsBind) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::tuned_test

@@ -7,7 +7,7 @@
 #include "signature/generate.h"
 #include "signature/symbolic.h"
 
-namespace anyop {
+namespace anyop::chains_fuzz_test {
 namespace {
 
 std::string Repeated(std::string_view part, std::size_t times) {
@@ -81,4 +81,4 @@ TEST(ChainsFuzz, AreParsedOrRefused) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::chains_fuzz_test

@@ -5,7 +5,7 @@
 
 #include "signature/owned_call.h"
 
-namespace anyop {
+namespace anyop::check_test {
 namespace {
 
 constexpr const char* kRmsNorm =
@@ -288,4 +288,4 @@ TEST(Check, UnknownSizesBindNothing) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::check_test

@@ -7,7 +7,7 @@
 #include "signature/check.h"
 #include "signature/owned_call.h"
 
-namespace anyop {
+namespace anyop::expression_test {
 namespace {
 
 constexpr const char* kSignature =
@@ -155,4 +155,4 @@ TEST(Show, UsesFewParentheses) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::expression_test

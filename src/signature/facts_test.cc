@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace anyop {
+namespace anyop::facts_test {
 namespace {
 
 using Groups = std::vector<std::vector<int>>;
@@ -64,4 +64,4 @@ TEST(Facts, ALetterDMakesAGradient) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::facts_test

@@ -6,7 +6,7 @@
 #include "signature/generate.h"
 #include "signature/symbolic.h"
 
-namespace anyop {
+namespace anyop::fuzz_test {
 namespace {
 
 constexpr std::string_view kSeeds[] = {
@@ -230,4 +230,4 @@ TEST(Fuzz, SpoiledCallsAreAnsweredWithAText) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::fuzz_test

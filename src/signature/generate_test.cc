@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace anyop {
+namespace anyop::generate_test {
 namespace {
 
 constexpr const char* kCache =
@@ -109,4 +109,4 @@ TEST(Generate, TheSameSeedGivesTheSameCall) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::generate_test

@@ -6,7 +6,7 @@
 #include "anyop/error.h"
 #include "signature/contract.h"
 
-namespace anyop {
+namespace anyop::parse_test {
 namespace {
 
 // What the compiler sees: a good signature parses while compiling.
@@ -356,4 +356,4 @@ TEST(Contract, TheHashIsOfTheContract) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::parse_test

@@ -5,7 +5,7 @@
 
 #include "signature/owned_call.h"
 
-namespace anyop {
+namespace anyop::symbolic_test {
 namespace {
 
 constexpr const char* kAttention =
@@ -104,4 +104,4 @@ TEST(ContractJson, HoldsTheContract) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::symbolic_test

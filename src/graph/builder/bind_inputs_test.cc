@@ -3,7 +3,7 @@
 #include "graph/ir/text.h"
 #include "graph/testing.h"
 
-namespace anyop {
+namespace anyop::bind_inputs_test {
 namespace {
 
 // y = s*x for x f32[2*m + 1, 4]; z = the first k rows of it.
@@ -74,4 +74,4 @@ TEST(BindInputs, RefusesWhatFitsNotAtAllSizes) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::bind_inputs_test

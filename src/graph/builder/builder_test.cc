@@ -4,7 +4,7 @@
 #include "graph/ir/text.h"
 #include "graph/testing.h"
 
-namespace anyop {
+namespace anyop::builder_test {
 namespace {
 
 TEST(GraphBuilder, InfersResultsWithSymbolicSizes) {
@@ -170,4 +170,4 @@ TEST(GraphBuilder, FindsFreeNames) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::builder_test

@@ -10,7 +10,7 @@
 
 #include "graph/testing.h"
 
-namespace anyop {
+namespace anyop::text_test {
 namespace {
 
 GraphData DataOf(const Graph& graph) {
@@ -237,4 +237,4 @@ TEST(GraphText, PointsToWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::text_test

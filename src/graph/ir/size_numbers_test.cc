@@ -9,7 +9,7 @@
 #include "signature/owned_call.h"
 #include "signature/symbolic.h"
 
-namespace anyop {
+namespace anyop::size_numbers_test {
 namespace {
 
 const std::string kNames[] = {"n", "m", "k", "i"};  // i: a number that may be below 0
@@ -112,4 +112,4 @@ TEST(SizeNumbers, ArgumentsAreSolvedAndCompared) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::size_numbers_test

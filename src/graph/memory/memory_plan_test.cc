@@ -11,7 +11,7 @@
 #include "anyop/error.h"
 #include "graph/memory/skyline.h"
 
-namespace anyop {
+namespace anyop::memory_plan_test {
 namespace {
 
 // The buffers of a decoder layer after layer: hidden state, norm, qkv, attention, gate and up, ...
@@ -245,4 +245,4 @@ TEST(MemoryPlan, OfAThousandBuffersTakesAboutAMillisecond) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::memory_plan_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace anyop {
+namespace anyop::diff_test {
 namespace {
 
 TEST(UnifiedDiff, IsEmptyForEqualTexts) {
@@ -31,4 +31,4 @@ TEST(UnifiedDiff, TellsWhatIsAddedAndRemoved) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::diff_test

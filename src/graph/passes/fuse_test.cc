@@ -6,7 +6,7 @@
 #include "graph/passes/pattern.h"
 #include "graph/testing.h"
 
-namespace anyop {
+namespace anyop::fuse_test {
 namespace {
 
 Array Data(const std::string&) { return Array::Zeros({4}, DType::kF32); }
@@ -167,4 +167,4 @@ TEST(Fuse, IsAChoice) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::fuse_test

@@ -10,7 +10,7 @@
 #include "graph/specialise/specialisation.h"
 #include "graph/testing.h"
 
-namespace anyop {
+namespace anyop::order_test {
 namespace {
 
 // The first results of the calls in their order: "a b c"; the operator of those that have none.
@@ -241,4 +241,4 @@ TEST(Order, OfAThousandNodesTakesLittle) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::order_test

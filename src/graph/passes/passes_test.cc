@@ -9,7 +9,7 @@
 #include "graph/testing.h"
 #include "runtime/log.h"
 
-namespace anyop {
+namespace anyop::passes_test {
 namespace {
 
 int Scale(GraphBuilder& b, int x, double s) {
@@ -293,4 +293,4 @@ TEST(Passes, ChangeNoResultOfRandomGraphs) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::passes_test

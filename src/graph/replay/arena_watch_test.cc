@@ -7,7 +7,7 @@
 #include "graph/testing.h"
 #include "runtime/check_mode.h"
 
-namespace anyop {
+namespace anyop::arena_watch_test {
 namespace {
 
 class GraphCheckMode : public ::testing::Test {
@@ -141,4 +141,4 @@ TEST(CheckPlaces, FindsWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::arena_watch_test

@@ -12,7 +12,7 @@
 #include "graph/saved/save.h"
 #include "graph/saved/save_testing.h"
 
-namespace anyop {
+namespace anyop::load_test {
 namespace {
 
 using ::anyop::testing_graphs::Decoder;
@@ -359,4 +359,4 @@ TEST_F(DamagedGraph, NeverCrashes) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::load_test

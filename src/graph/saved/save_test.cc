@@ -14,7 +14,7 @@
 #include "graph/saved/safetensors.h"
 #include "graph/saved/save_testing.h"
 
-namespace anyop {
+namespace anyop::save_test {
 namespace {
 
 using ::anyop::testing_graphs::Decoder;
@@ -303,4 +303,4 @@ TEST(TensorFile, AlignsTensorsAndKeepsThem) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::save_test

@@ -12,7 +12,7 @@
 #include "graph/saved/save.h"
 #include "graph/saved/save_testing.h"
 
-namespace anyop {
+namespace anyop::saved_fuzz_test {
 namespace {
 
 using ::anyop::testing_graphs::Decoder;
@@ -123,4 +123,4 @@ TEST_F(SavedFuzz, ReadsOrRefusesAText) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::saved_fuzz_test

@@ -6,7 +6,7 @@
 #include "graph/specialise/specialisation.h"
 #include "graph/testing.h"
 
-namespace anyop {
+namespace anyop::describe_test {
 namespace {
 
 // c = x + x, d = 2*c[:, :2]; then a state is written.
@@ -80,4 +80,4 @@ TEST(MemorySpans, LastFromTheNodeThatWritesToTheLastThatReads) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::describe_test

@@ -8,7 +8,7 @@
 #include "graph/specialise/specialisation.h"
 #include "graph/testing.h"
 
-namespace anyop {
+namespace anyop::region_test {
 namespace {
 
 constexpr char kChain[] =
@@ -157,4 +157,4 @@ TEST(Region, RunsForSeveralCallersAtOnce) {
 }
 
 }  // namespace
-}  // namespace anyop
+}  // namespace anyop::region_test
