@@ -84,7 +84,7 @@ def test_another_result_voids_the_row_and_fails(folder: Path) -> None:
 
 
 def test_arrays_of_a_contender_begin_with_a_cache_line() -> None:
-    cases = bench_ops.load_cases("add", BUILT_IN["add"])
+    cases = list(bench_ops.load_cases("add", BUILT_IN["add"]))
     for case in (cases[1], cases[-2]):
         for name, array in vars(case.copies()).items():
             assert array.ctypes.data % 64 == 0
@@ -132,7 +132,7 @@ def test_cases_are_read_where_torch_is_not_installed(folder: Path) -> None:
     code = (
         "import sys; sys.modules['torch'] = None;"
         "from anyop.bench.commands import ops as bench_ops;"
-        "print(sum(len(bench_ops.load_cases(*c)) for c in bench_ops.case_files(None, ['add*'])))"
+        "print(sum(len(list(bench_ops.load_cases(*c))) for c in bench_ops.case_files(None, ['add*'])))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert int(done.stdout or 0) > 8, done.stderr

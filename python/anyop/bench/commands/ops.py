@@ -71,14 +71,15 @@ def ops(
     ceilings = _anyop.ceilings()
     rows = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        cases = [(name, case) for name, path in files for case in load_cases(name, path)]
-        task = progress.add_task("", total=len(cases))
-        for name, case in cases:
-            progress.update(task, description=f"{name} {case.sizes}")
-            for is_cold in {"warm": [False], "cold": [True], "both": [False, True]}[cache]:
-                row = measure.measure(name, case, ceilings, opponents, is_cold)
-                rows += [row] if row else []
-            _reset(opponents)
+        # One case at a time: those of a model's experts are gigabytes.
+        task = progress.add_task("", total=len(files))
+        for name, path in files:
+            for case in load_cases(name, path):
+                progress.update(task, description=f"{name} {case.sizes}")
+                for is_cold in {"warm": [False], "cold": [True], "both": [False, True]}[cache]:
+                    row = measure.measure(name, case, ceilings, opponents, is_cold)
+                    rows += [row] if row else []
+                _reset(opponents)
             progress.advance(task)
     run = runs.Run(runs.machine(), rows, dict(ceilings))
     if save:
@@ -205,16 +206,15 @@ def case_files(folder: Path | None, names: Sequence[str]) -> Iterator[tuple[str,
             yield name, path
 
 
-def load_cases(name: str, path: Path) -> list[Case]:
+def load_cases(name: str, path: Path) -> Iterator[Case]:
     spec = importlib.util.spec_from_file_location(f"anyop_bench_{name}", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    cases = list(module.cases())
-    for case in cases:
+    for case in module.cases():
         case.folder = path.parent
-    return cases
+        yield case
 
 
 def show(rows: Sequence[Row], opponents: Sequence[str]) -> None:
