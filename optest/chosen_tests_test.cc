@@ -8,7 +8,8 @@
 namespace anyop::optest::chosen_tests_test {
 namespace {
 
-constexpr TestFile kFiles[] = {{"own", "optest/chosen_tests_test.cc"}, {"none", "tests_test.cc"}};
+constexpr TestFile kFiles[] = {{"own", "optest/chosen_tests_test.cc"},
+                               {"none", "tests_test.cc"}};  // the end of another's name
 
 // The suites of this file, which gtest knows by the name of a fixture.
 class OfThisFile : public testing::Test {};
@@ -38,7 +39,6 @@ TEST_F(OfThisFile, IsNotChosenByAnotherName) {
   EXPECT_EQ(FilterOf("own", {}, "A.*"), "A.*");
 }
 
-// "tests_test.cc" ends this file's name, but is another file.
 TEST_F(OfThisFile, MustHaveTests) {
   EXPECT_THROW(FilterOf("none", kFiles, "*"), std::runtime_error);
 }
