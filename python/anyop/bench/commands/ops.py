@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fnmatch
+import gc
 import importlib.util
 import json
 import os
@@ -189,6 +190,7 @@ def _reset(opponents: Sequence[str]) -> None:
         from anyop.bench import torch_side
 
         torch_side.reset()
+        gc.collect()  # what Dynamo has compiled and the arrays that it reads know each other
 
 
 def case_files(folder: Path | None, names: Sequence[str]) -> Iterator[tuple[str, Path]]:
