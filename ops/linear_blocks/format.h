@@ -170,13 +170,16 @@ inline void DecodeBlock<Q5_K>(const std::uint8_t* block, float* x) {
 template <>
 inline void DecodeBlock<Q6_K>(const std::uint8_t* block, float* x) {
   const float d = ReadNumber(block + 208, 0);
-  for (int i = 0; i < 256; ++i) {
-    const int half = i / 128, quarter = i % 128 / 32, j = i % 32;
-    const int byte = block[half * 64 + quarter % 2 * 32 + j];
-    const int four = quarter < 2 ? byte & 15 : byte >> 4;
-    const int pair = block[128 + half * 32 + j] >> 2 * quarter & 3;
-    const auto scale = std::int8_t(block[192 + i / 16]);
-    x[i] = d * float(scale) * float((four | pair << 4) - 32);
+  for (int group = 0; group < 16; ++group) {  // of elements that share a scale
+    const int half = group / 8, quarter = group % 8 / 2, first = group % 2 * 16;
+    const std::uint8_t* fours = block + half * 64 + quarter % 2 * 32 + first;
+    const std::uint8_t* pairs = block + 128 + half * 32 + first;
+    const int four_shift = quarter < 2 ? 0 : 4, pair_shift = 2 * quarter;
+    const float scaled = d * float(std::int8_t(block[192 + group]));
+    for (int j = 0; j < 16; ++j) {
+      const int four = fours[j] >> four_shift & 15, pair = pairs[j] >> pair_shift & 3;
+      x[group * 16 + j] = scaled * float((four | pair << 4) - 32);
+    }
   }
 }
 
