@@ -6,11 +6,10 @@ from typing import Any
 
 import anyop
 import numpy as np
-from anyop.bench import Case, TorchSide, each_dtype, normal
+from anyop.bench import RATES, Case, TorchSide, each_dtype, normal
 
 # queries and keys, query heads, key heads, width
 SIZES = [(512, 9, 3, 64), (1024, 32, 8, 128)]
-RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}
 # of prompts of 2 heads, causal and not, beside torch
 PROMPTS, WIDTHS = (512, 1024, 2048), (64, 128)
 

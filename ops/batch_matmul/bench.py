@@ -5,7 +5,7 @@ from typing import Any
 
 import anyop
 import numpy as np
-from anyop.bench import Case, TorchSide, each_dtype, normal
+from anyop.bench import RATES, Case, TorchSide, each_dtype, normal
 
 SIZES = [
     (128, 1, 128, 512, "nn"),
@@ -16,7 +16,6 @@ SIZES = [
     (9, 512, 512, 64, "tn"),
     (2, 1024, 1024, 1024, "nn"),
 ]
-RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}
 
 
 def factors(x: Any, y: Any, form: str) -> tuple[Any, Any]:

@@ -5,9 +5,7 @@ from typing import Any
 
 import anyop
 import numpy as np
-from anyop.bench import Case, TorchSide, each_dtype, normal
-
-RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}
+from anyop.bench import RATES, Case, TorchSide, each_dtype, normal
 
 # Shapes of x and weight, stride, padding, groups: a patch of SigLIP's, Whisper's second layer, a
 # layer of each channel alone, a layer of ResNet's and one that halves, Qwen2-VL's patches.

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyop
 import numpy as np
-from anyop.bench import Case, TorchSide, each_dtype, normal
+from anyop.bench import RATES, Case, TorchSide, each_dtype, normal
 
 # sequences of one token, keys, heads, width, how many are chosen
 SIZES = [(1, 8192, 64, 128, 2048), (1, 32768, 64, 128, 2048), (4, 8192, 64, 128, 2048)]
@@ -71,7 +71,7 @@ def cases() -> Iterator[Case]:
                 torch=of_torch,
                 moved=keys.nbytes,
                 flops=2 * h * d * length * b,
-                rate="f32 fma",
+                rate=RATES[name],
                 # Of two scores that bf16 makes equal either is chosen, which shifts the positions
                 # between them by a place: one of a few in a thousand.
                 tolerance=5e-2,

@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel lightning_indexer_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&IndexerBytes>, .run = Bind<&Run>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&IndexerBytes>, .run = Bind<&Run<FloatRows>>()};
 
 }  // namespace anyop::ops

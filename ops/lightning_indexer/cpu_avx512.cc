@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel lightning_indexer_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace<&IndexerBytes>, .run = Bind<&Run>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&IndexerBytes>, .run = Bind<&Run<FloatRows>>()};
 
 }  // namespace anyop::ops

@@ -9,7 +9,7 @@
 
 #include "ops/common/block_table.h"
 #include "ops/common/claim.h"
-#include "ops/common/row_tiles.h"
+#include "ops/common/product_rows.h"
 #include "ops/common/selection.h"
 #include "ops/common/workspace.h"
 
@@ -18,16 +18,19 @@ namespace {
 
 constexpr std::int64_t kPiece = 1024;  // keys of an item
 
-// What an item works in: the widened queries of a token, their products with a tile of widened
-// keys, and the factors of the heads.
+// What an item works in: the queries of a token, transposed, so that a head is a lane, a tile of
+// keys, their products, and the factors of the heads. `heads` is a multiple of kRowUnit.
 template <class N>
 struct IndexerScratch : Workspace<N> {
-  Part<float, N> queries, products, factors, tile;
-  constexpr IndexerScratch(N heads, N width)
-      : queries(this->template Add<float>(heads * width)),
-        products(this->template Add<float>(heads * N(std::int64_t{kTileRows}))),
-        factors(this->template Add<float>(heads)),
-        tile(this->template Add<float>(N(std::int64_t{kTileRows}) * width)) {}
+  N row;  // of a key, and of a query before it is transposed
+  Part<std::uint32_t, N> queries, tile;
+  Part<float, N> products, factors;
+  constexpr IndexerScratch(N heads, N d)
+      : row(ProductRow(d)),
+        queries(this->template Add<std::uint32_t>(row * heads)),
+        tile(this->template Add<std::uint32_t>(N(std::int64_t{kTileRows}) * row)),
+        products(this->template Add<float>(N(std::int64_t{kTileRows}) * heads)),
+        factors(this->template Add<float>(heads)) {}
 };
 
 template <class N>
@@ -39,7 +42,7 @@ struct IndexerWorkspace : Workspace<N> {
   Part<std::uint32_t, N> selections;  // [tokens, keys]
   constexpr IndexerWorkspace(N threads, N tokens, N heads, N d, N keys)
       : counter(this->template Add<std::int64_t>(N(std::int64_t{1}))),
-        item_bytes(IndexerScratch<N>(heads, N(kRowUnit) * CeilDiv(d, N(kRowUnit))).bytes()),
+        item_bytes(IndexerScratch<N>(N(kRowUnit) * CeilDiv(heads, N(kRowUnit)), d).bytes()),
         scratch(this->template Add<char>(threads * item_bytes)),
         scores(this->template Add<float>(tokens * keys)),
         selections(this->template Add<std::uint32_t>(tokens * keys)) {}
@@ -51,7 +54,11 @@ constexpr SizeText IndexerBytes() {
       .bytes();
 }
 
+// Form: what products are made of, FloatRows or PairRows.
+template <class Form>
 class Indexer {
+  using Element = typename Form::Element;
+
  public:
   Indexer(const Context& ctx, const Tensor& query, const Tensor& weights, const Tensor& key_cache,
           const Tensor& block_table, const Tensor& seq_lens, const Tensor& query_start_loc,
@@ -70,7 +77,7 @@ class Indexer {
         indices_(indices),
         counts_(counts),
         heads_(query.dim(1)),
-        width_(PadRow(query.dim(2))),
+        lanes_((heads_ + kLanes - 1) / kLanes * kLanes),
         most_keys_(block_table.dim(1) * key_cache.dim(1)),
         round_(std::min(query.dim(0), ThreadsOf(ctx))),
         parts_(ThreadsOf(ctx), round_, heads_, query.dim(2), most_keys_),
@@ -98,7 +105,7 @@ class Indexer {
     std::int64_t longest = 0;
     for (std::int64_t i = 0; i < tokens; ++i) longest = std::max(longest, At(first + i).seen);
     const std::int64_t pieces = (longest + kPiece - 1) / kPiece;
-    const double pairs = double(tokens * longest), ns = double(heads_ * width_) * 0.04 + 1;
+    const double pairs = double(tokens * longest), ns = double(heads_ * query_.dim(2)) * 0.03 + 1;
     ClaimItems(ctx_, placed_[parts_.counter], tokens * pieces, pairs * ns,
                [&](std::int64_t i, std::int64_t slot) {
                  const std::int64_t begin = i % pieces * kPiece;
@@ -117,26 +124,30 @@ class Indexer {
   // scores[j] for the visible keys j in [begin, end).
   void Score(const Row& row, std::int64_t begin, std::int64_t end, char* memory,
              float* scores) const {
-    const IndexerScratch<std::int64_t> parts(heads_, width_);
+    const IndexerScratch<std::int64_t> parts(PadRow(heads_), query_.dim(2));
     const Placed placed(memory);
-    float *queries = placed[parts.queries], *products = placed[parts.products];
-    float *factors = placed[parts.factors], *tile = placed[parts.tile];
-    for (std::int64_t h = 0; h < heads_; ++h) {
-      WidenRow(query_, row.token * query_.stride(0) + h * query_.stride(1), query_.dim(2),
-               queries + h * width_);
-      factors[h] = float(Read(weights_, row.token * weights_.stride(0) + h));
-      if (query_scale_) factors[h] *= query_scale_->at<const float>(row.token)[h];
-    }
+    auto* queries = reinterpret_cast<Element*>(placed[parts.queries]);
+    auto* tile = reinterpret_cast<Element*>(placed[parts.tile]);
+    float *products = placed[parts.products], *factors = placed[parts.factors];
+    LoadQueries(row.token, tile, parts.row, queries, factors);
+    const TileProduct<Element> product{.a = {tile, parts.row, 1},
+                                       .b = queries,
+                                       .b_row = lanes_,
+                                       .k0 = 0,
+                                       .k1 = Form::Terms(query_.dim(2)),
+                                       .c = products,
+                                       .c_row = lanes_,
+                                       .add = false,
+                                       .mask = Form::kAll};
     TableKeys keys(table_, row.sequence, keys_.dim(1), begin, end);
     std::int64_t position[kTileRows];
     float scale[kTileRows];
     int filled = 0;
     const auto finish = [&] {
-      if (filled == 0) return;
-      DotAllRows(queries, heads_, {tile, width_, filled}, products);
-      float sums[kTileRows];
-      SumHeads(products, factors, filled, sums);
-      for (int t = 0; t < filled; ++t) scores[position[t]] = sums[t] * scale[t];
+      Multiply(product, 0, filled, lanes_);
+      for (int t = 0; t < filled; ++t) {
+        scores[position[t]] = SumHeads(products + t * lanes_, factors) * scale[t];
+      }
       filled = 0;
     };
     KeyPlace at;
@@ -144,24 +155,40 @@ class Indexer {
       for (std::int64_t i = 0; i < n; ++i, ++filled) {
         position[filled] = keys.position() - n + i;
         scale[filled] = key_scale_ ? key_scale_->at<const float>(at.block)[at.offset + i] : 1.0f;
-        WidenRow(keys_, at.block * keys_.stride(0) + (at.offset + i) * keys_.stride(1),
-                 query_.dim(2), tile + filled * width_);
+        Form::Load(keys_, at.block * keys_.stride(0) + (at.offset + i) * keys_.stride(1),
+                   query_.dim(2), tile + filled * parts.row);
       }
       if (filled == kTileRows) finish();
     }
     finish();
   }
 
-  // sums[t] = sum over heads of factor * max(0, product), with NaN for NaN.
-  void SumHeads(const float* products, const float* factors, int count, float* sums) const {
-    ForLanes(count, [&](std::int64_t t, auto n) {
-      F32 sum = Zero();
-      for (std::int64_t h = 0; h < heads_; ++h) {
-        const F32 positive = Max(Zero(), LoadN(products + h * kTileRows + t, n));
-        sum = Fma(positive, Set(factors[h]), sum);
+  // queries [row, lanes] and factors [lanes] of a token: zeros beyond the last head. rows: room for
+  // kLanes rows.
+  void LoadQueries(std::int64_t token, Element* rows, std::int64_t row, Element* queries,
+                   float* factors) const {
+    for (std::int64_t first = 0; first < lanes_; first += kLanes) {
+      std::fill_n(rows, kLanes * row, Element{});
+      for (std::int64_t h = first; h < first + kLanes; ++h) {
+        factors[h] = 0;
+        if (h >= heads_) continue;
+        Form::Load(query_, token * query_.stride(0) + h * query_.stride(1), query_.dim(2),
+                   rows + (h - first) * row);
+        factors[h] = float(Read(weights_, token * weights_.stride(0) + h));
+        if (query_scale_) factors[h] *= query_scale_->at<const float>(token)[h];
       }
-      StoreN(sums + t, sum, n);
+      TransposeRows(rows, row, queries + first, lanes_);
+    }
+  }
+
+  // The sum over heads of factor * max(0, product), with NaN for NaN.
+  float SumHeads(const float* products, const float* factors) const {
+    F32 sum = Zero();
+    ForLanes(heads_, [&](std::int64_t h, auto n) {
+      const F32 positive = Max(Zero(), Load(products + h));
+      sum = Fma(KeepFirst(positive, n, Zero()), Load(factors + h), sum);
     });
+    return ReduceAdd(sum);
   }
 
   void Select(const Row& row, float* scores, std::uint32_t* keys) const {
@@ -206,17 +233,18 @@ class Indexer {
   bool causal_;
   const Tensor *query_scale_, *key_scale_;
   const Tensor &indices_, &counts_;
-  std::int64_t heads_, width_, most_keys_, round_;
+  std::int64_t heads_, lanes_, most_keys_, round_;
   IndexerWorkspace<std::int64_t> parts_;
   Placed placed_;
 };
 
+template <class Form>
 void Run(const Context& ctx, const Tensor& query, const Tensor& weights, const Tensor& key_cache,
          const Tensor& block_table, const Tensor& seq_lens, const Tensor& query_start_loc,
          std::int64_t, bool causal, const Tensor* query_scale, const Tensor* key_scale,
          const Tensor& indices, const Tensor& counts) {
-  Indexer(ctx, query, weights, key_cache, block_table, seq_lens, query_start_loc, causal,
-          query_scale, key_scale, indices, counts)
+  Indexer<Form>(ctx, query, weights, key_cache, block_table, seq_lens, query_start_loc, causal,
+                query_scale, key_scale, indices, counts)
       .Run();
 }
 

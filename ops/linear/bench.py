@@ -5,7 +5,7 @@ from typing import Any
 
 import anyop
 import numpy as np
-from anyop.bench import Case, each_dtype, normal
+from anyop.bench import RATES, Case, each_dtype, normal
 
 SIZES = [
     (1, 576, 960),
@@ -17,7 +17,6 @@ SIZES = [
     (512, 4096, 4096),
 ]
 BACKWARD_SIZES = [(512, 576, 1536), (512, 1536, 576), (512, 576, 49152)]
-RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}
 
 
 def backward_cases() -> Iterator[Case]:

@@ -6,12 +6,11 @@ from typing import Any
 import anyop
 import ml_dtypes
 import numpy as np
-from anyop.bench import Case, TorchSide, each_dtype, normal
+from anyop.bench import RATES, Case, TorchSide, each_dtype, normal
 
 # sequences, keys, query heads, key heads, width
 SIZES = [(1, 256, 9, 3, 64), (1, 2048, 32, 8, 128), (8, 1024, 32, 8, 128)]
 BLOCK = 16
-RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}  # what multiplies, of a query's dtype
 CACHES = {"i8": np.dtype(np.int8), "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn)}
 
 

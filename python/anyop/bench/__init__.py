@@ -32,7 +32,7 @@ and returns a call and what the call fills (None: the call returns it):
 
 from typing import TYPE_CHECKING, Any
 
-from anyop.bench._case import BF16, DTYPES, F16, F32, Case, each_dtype, normal
+from anyop.bench._case import BF16, DTYPES, F16, F32, RATES, Case, each_dtype, normal
 from anyop.bench._elsewhere import Elsewhere, RemoteContender
 from anyop.bench.interpreters import installed
 from anyop.bench.models import Asked, ModelBench, Way
@@ -45,6 +45,7 @@ __all__ = [
     "DTYPES",
     "F16",
     "F32",
+    "RATES",
     "Asked",
     "Case",
     "Elsewhere",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 DTYPES = {"f32": F32, "f16": F16, "bf16": BF16}
+RATES = {"f32": "f32 fma", "bf16": "bf16 dot"}  # what multiplies a dtype: Case.rate
 LINE_BYTES = 64
 Call = Callable[[], Any]
 GOALS = (
