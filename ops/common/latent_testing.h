@@ -15,8 +15,10 @@ inline double LargestMagnitude(const Array& x) {
   return most;
 }
 
-// |error| of y <= 0.51 ulp + (2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, ds the error of a score. Weights
-// are not rounded to T. Of lse <= ds + (4 (1 + |lse|) + 2 sqrt(lk)) u.
+// |error| of y <= 0.51 ulp + (eT + 2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, with ds the error of a
+// score and eT = 2^-8 for bf16, whose weights dot instructions take as bf16. Of lse <= ds + (4 (1 +
+// |lse|)
+// + 2 sqrt(lk)) u.
 inline Allowed LatentAllowed(const Call& call, double keys) {
   const double c = call.value("c"), r = call.value("r"),
                v = LargestMagnitude(call.array("kv_cache"));
@@ -26,12 +28,13 @@ inline Allowed LatentAllowed(const Call& call, double keys) {
   // Products are sums of as many random terms as there are elements, so half of the largest is far
   // above any: a bound that a wrong rounding of T still exceeds.
   const double ds = (8 + 2 * std::sqrt(c + r)) * kU * std::abs(call.number("scale")) * products / 2;
+  const double rounding = call.array("q_nope").dtype() == DType::kBF16 ? 0x1p-8 : 0;
   return [=](const Element& e) {
     if (e.result == "lse") {
       if (std::isinf(e.exact)) return 0.0;
       return ds + 4 * kU * (1 + std::abs(e.exact)) + 2 * std::sqrt(keys) * kU;
     }
-    return 0.51 * e.ulp() + (2 * ds + (8 + 2 * std::sqrt(keys)) * kU) * v;
+    return 0.51 * e.ulp() + (rounding + 2 * ds + (8 + 2 * std::sqrt(keys)) * kU) * v;
   };
 }
 

@@ -19,15 +19,41 @@ constexpr N ProductRow(const N& d) {
   return N(32) * CeilDiv(d, N(32));
 }
 
+// Values as a product takes them: `columns` of row t, or of the rows of a pair.
+template <class Element>
+struct ProductValues {
+  const Element* rows;
+  std::int64_t row, count, columns;
+};
+
 struct FloatRows {
   using Element = float;
   static constexpr float kAll{};
-  static std::int64_t Terms(std::int64_t d) { return d; }
+  static std::int64_t Terms(std::int64_t d) { return d; }        // of a product over d elements
+  static std::int64_t Row(std::int64_t d) { return PadRow(d); }  // what LoadRow writes
 
   // n elements of x from `offset` on, then zeros up to a multiple of kRowUnit.
-  static void Load(const Tensor& x, std::int64_t offset, std::int64_t n, float* to) {
+  static void LoadRow(const Tensor& x, std::int64_t offset, std::int64_t n, float* to) {
     WidenRow(x, offset, n, to);
   }
+
+  // The scores s[t * row] of kLanes queries become weights; returns their sums.
+  [[gnu::always_inline]] static F32 Weigh(float* s, std::int64_t row, int count, F32 base) {
+    F32 sum = Zero();
+    for (int t = 0; t < count; ++t) {
+      const F32 p = Exp(Load(s + t * row) - base);
+      Store(s + t * row, p);
+      sum += p;
+    }
+    return sum;
+  }
+  // The first c elements of the rows of a tile. memory: [kTileRows / 2, c in blocks of 64].
+  static ProductValues<float> MakeValues(const float* tile, std::int64_t row, int count,
+                                         std::int64_t c, std::uint32_t*) {
+    return {tile, row, count, PadRow(c)};
+  }
+  // Puts sums of values in the order of elements.
+  static void OrderRow(float*, std::int64_t) {}
 };
 
 #if defined(__AVX512BF16__)
@@ -37,9 +63,10 @@ struct PairRows {
   using Element = WordPair;
   static constexpr WordPair kAll = WordPair::kBoth;
   static std::int64_t Terms(std::int64_t d) { return (d + kWordBlock - 1) / kWordBlock * 32; }
+  static std::int64_t Row(std::int64_t d) { return Terms(d); }
 
-  [[gnu::noinline]] static void Load(const Tensor& x, std::int64_t offset, std::int64_t n,
-                                     WordPair* to) {
+  [[gnu::noinline]] static void LoadRow(const Tensor& x, std::int64_t offset, std::int64_t n,
+                                        WordPair* to) {
     switch (x.type()) {
       case DType::kBF16:
         return LoadBlocks(x.base<const BF16>() + offset, n, to);
@@ -50,7 +77,44 @@ struct PairRows {
     }
   }
 
+  // As that of FloatRows; weights become pairs of neighbouring keys, rounded to bf16.
+  [[gnu::always_inline]] static F32 Weigh(float* s, std::int64_t row, int count, F32 base) {
+    F32 sum = Zero();
+    for (int t = 0; t < count; t += 2) {
+      const F32 first = Exp(Load(s + t * row) - base);
+      F32 second = Zero();
+      sum += first;
+      if (t + 1 < count) sum += second = Exp(Load(s + (t + 1) * row) - base);
+      _mm512_storeu_si512(s + t / 2 * row, WordsInTurns(first, second));
+    }
+    return sum;
+  }
+  static ProductValues<WordPair> MakeValues(const WordPair* tile, std::int64_t row, int count,
+                                            std::int64_t c, std::uint32_t* memory) {
+    const std::int64_t blocks = (c + kWordBlock - 1) / kWordBlock, columns = blocks * kWordBlock;
+    for (int t = 0; t < count; t += 2) {
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        __m512i a[2], b[2] = {}, pairs[4];
+        LoadBlock(tile + t * row + block * 32, a);
+        if (t + 1 < count) LoadBlock(tile + (t + 1) * row + block * 32, b);
+        PairWords(a, b, pairs);
+        std::uint32_t* to = memory + t / 2 * columns + block * kWordBlock;
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) _mm512_storeu_si512(to + i * kLanes, pairs[i]);
+      }
+    }
+    return {reinterpret_cast<const WordPair*>(memory), columns, (count + 1) / 2, columns};
+  }
+  // Of values of bf16 and i8.
+  static void OrderRow(float* sums, std::int64_t row) {
+    for (std::int64_t e = 0; e < row; e += kWordBlock) OrderSums<BF16>(sums + e);
+  }
+
  private:
+  [[gnu::always_inline]] static void LoadBlock(const WordPair* p, __m512i (&words)[2]) {
+    words[0] = _mm512_loadu_si512(p);
+    words[1] = _mm512_loadu_si512(p + 16);
+  }
   template <class C>
   static void LoadBlocks(const C* from, std::int64_t n, WordPair* to) {
     const auto load = [&](std::int64_t e, auto count) [[gnu::always_inline]] {

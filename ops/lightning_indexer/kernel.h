@@ -155,8 +155,8 @@ class Indexer {
       for (std::int64_t i = 0; i < n; ++i, ++filled) {
         position[filled] = keys.position() - n + i;
         scale[filled] = key_scale_ ? key_scale_->at<const float>(at.block)[at.offset + i] : 1.0f;
-        Form::Load(keys_, at.block * keys_.stride(0) + (at.offset + i) * keys_.stride(1),
-                   query_.dim(2), tile + filled * parts.row);
+        Form::LoadRow(keys_, at.block * keys_.stride(0) + (at.offset + i) * keys_.stride(1),
+                      query_.dim(2), tile + filled * parts.row);
       }
       if (filled == kTileRows) finish();
     }
@@ -172,8 +172,8 @@ class Indexer {
       for (std::int64_t h = first; h < first + kLanes; ++h) {
         factors[h] = 0;
         if (h >= heads_) continue;
-        Form::Load(query_, token * query_.stride(0) + h * query_.stride(1), query_.dim(2),
-                   rows + (h - first) * row);
+        Form::LoadRow(query_, token * query_.stride(0) + h * query_.stride(1), query_.dim(2),
+                      rows + (h - first) * row);
         factors[h] = float(Read(weights_, token * weights_.stride(0) + h));
         if (query_scale_) factors[h] *= query_scale_->at<const float>(token)[h];
       }

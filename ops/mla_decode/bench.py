@@ -5,7 +5,7 @@ from typing import Any
 
 import anyop
 import numpy as np
-from anyop.bench import Case, TorchSide, each_dtype, normal
+from anyop.bench import RATES, Case, TorchSide, each_dtype, normal
 
 # sequences, keys, heads, latent, rotated
 SIZES = [(1, 2048, 16, 512, 64), (1, 2048, 128, 512, 64), (16, 2048, 16, 512, 64)]
@@ -76,6 +76,6 @@ def cases() -> Iterator[Case]:
                 torch=of_torch,
                 moved=kv.nbytes + rope.nbytes,
                 flops=2 * h * (2 * c + r) * length * b,
-                rate="f32 fma",
+                rate=RATES[name],
                 note="NumPy and torch get latents gathered beforehand",
             )

@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel mla_decode_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&MlaBytes>, .run = Bind<&Run<FloatRows>>()};
 
 }  // namespace anyop::ops

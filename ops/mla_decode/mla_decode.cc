@@ -17,24 +17,27 @@
 //   scale            that of the head before absorption, not of c + r
 //   return_lse       whether lse is computed; it is empty otherwise
 //
-// Numerics  Scores, weights and sums in f32, one rounding on the store to y. Sums are relative to
-//           the largest score. No visible key, or -inf for each: y is 0, lse is -inf. Hidden keys
-//           have no influence, NaN included. Tokens beyond the last sequence: y is 0, lse is -inf.
-//           The bits of a token depend neither on threads nor on other tokens.
+// Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions
+//           take weights rounded to bf16. Sums are relative to the largest score. No visible key,
+//           or -inf for each: y is 0, lse is -inf. Hidden keys have no influence, NaN included.
+//           Tokens beyond the last sequence: y is 0, lse is -inf. The bits of a token depend
+//           neither on threads nor on other tokens.
 // Source    DeepSeek-AI 2024, arXiv:2405.04434.
 
 #include "ops/mla_decode/kernel.h"
 
 namespace anyop::ops {
 
+extern const Kernel mla_decode_avx512_dot [[gnu::weak]];
 extern const Kernel mla_decode_avx512 [[gnu::weak]];
 extern const Kernel mla_decode_avx2 [[gnu::weak]];
 
 namespace {
 
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&mla_decode_avx512, &mla_decode_avx2, &kPortable};
+    .name = "cpu_portable", .workspace = kWorkspace<&MlaBytes>, .run = Bind<&Run<FloatRows>>()};
+constexpr const Kernel* kKernels[] = {&mla_decode_avx512_dot, &mla_decode_avx512, &mla_decode_avx2,
+                                      &kPortable};
 
 void Check(const Context&, const Tensor& q_nope, const Tensor&, const Tensor& kv_cache,
            const Tensor&, const Tensor& block_table, const Tensor& seq_lens,

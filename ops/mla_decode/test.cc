@@ -13,8 +13,9 @@ const OpTest kMlaDecode{
     .sizes = {"t = 1, b = 1, h = 16, c = 128, r = 64, bs = 64, mb = 3, nb = 4",
               "t = 5, b = 2, h = 37, c = 40, r = 17, bs = 5, mb = 30, nb = 40",
               "t = 3, b = 3, h = 3, c = 70, r = 0, bs = 1, mb = 90, nb = 50",
-              "t = 9, b = 4, h = 6, c = 1, r = 33, bs = 16, mb = 9, nb = 20",
-              "t = 2, b = 2, h = 5, c = 0, r = 8, bs = 4, mb = 3, nb = 9"},
+              "t = 9, b = 4, h = 70, c = 1, r = 33, bs = 16, mb = 9, nb = 20",
+              "t = 2, b = 2, h = 5, c = 0, r = 8, bs = 4, mb = 3, nb = 9",
+              "t = 2, b = 1, h = 2, c = 18, r = 8, bs = 64, mb = 40, nb = 12"},  // several parts
     .ranges = {{"scale", {-0.5, 0.5}}},
     .prepare = MakeLatentTables,
 };

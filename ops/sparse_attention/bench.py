@@ -5,7 +5,7 @@ from typing import Any
 
 import anyop
 import numpy as np
-from anyop.bench import Case, TorchSide, each_dtype, normal
+from anyop.bench import RATES, Case, TorchSide, each_dtype, normal
 
 # tokens, keys in the cache, indices of each token, heads, latent, rotated
 SIZES = [
@@ -75,5 +75,5 @@ def cases() -> Iterator[Case]:
                 torch=of_torch,
                 moved=tokens * n * (c + r) * kv.itemsize,
                 flops=2 * h * (2 * c + r) * n * tokens,
-                rate="f32 fma",
+                rate=RATES[name],
             )

@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel sparse_attention_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
+    .name = "cpu_avx2", .workspace = kWorkspace<&SparseBytes>, .run = Bind<&Run<FloatRows>>()};
 
 }  // namespace anyop::ops

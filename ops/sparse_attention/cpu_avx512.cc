@@ -4,6 +4,6 @@
 namespace anyop::ops {
 
 extern constinit const Kernel sparse_attention_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
+    .name = "cpu_avx512", .workspace = kWorkspace<&SparseBytes>, .run = Bind<&Run<FloatRows>>()};
 
 }  // namespace anyop::ops

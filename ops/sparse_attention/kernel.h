@@ -9,6 +9,39 @@
 namespace anyop::ops {
 namespace {
 
+constexpr SizeText SparseBytes() { return LatentBytes("n"); }
+
+// The keys that a row of indices lists.
+class ListedKeys {
+ public:
+  ListedKeys(const IndexedKeys& places, std::int64_t indices)
+      : places_(places), indices_(indices) {}
+
+  std::int64_t Positions(std::int64_t token) const {
+    return places_.Sequence(token) < 0 ? -1 : indices_;
+  }
+  template <class F>
+  void ForTiles(std::int64_t token, std::int64_t begin, std::int64_t end, F&& add) const {
+    const std::int64_t sequence = places_.Sequence(token);
+    KeyPlace tile[kTileRows];
+    int filled = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const KeyPlace key = places_.Find(token, sequence, i);
+      if (key.block < 0) continue;
+      tile[filled++] = key;
+      if (filled < kTileRows) continue;
+      add(tile, filled);
+      filled = 0;
+    }
+    add(tile, filled);
+  }
+
+ private:
+  const IndexedKeys& places_;
+  std::int64_t indices_;
+};
+
+template <class Form>
 void Run(const Context& ctx, const Tensor& q_nope, const Tensor& q_rope, const Tensor& kv_cache,
          const Tensor& rope_cache, const Tensor& indices, float scale, const Tensor* block_table,
          const Tensor* seq_lens, const Tensor* query_start_loc, const Tensor* sinks,
@@ -18,22 +51,8 @@ void Run(const Context& ctx, const Tensor& q_nope, const Tensor& q_rope, const T
                         scale,  sink_row, y,        return_lse ? &lse : nullptr};
   const IndexedKeys places(indices, kv_cache.dim(1), block_table, seq_lens, query_start_loc,
                            index == "physical");
-  RunLatents(ctx, call, double(indices.size()), [&](std::int64_t token, auto&& add_tile) {
-    const std::int64_t sequence = places.Sequence(token), n = indices.dim(1);
-    if (sequence < 0) return false;
-    KeyPlace tile[kTileRows];
-    int filled = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const KeyPlace key = places.Find(token, sequence, i);
-      if (key.block < 0) continue;
-      tile[filled++] = key;
-      if (filled < kTileRows) continue;
-      add_tile(tile, filled);
-      filled = 0;
-    }
-    add_tile(tile, filled);
-    return true;
-  });
+  const ListedKeys keys(places, indices.dim(1));
+  LatentRun<Form, ListedKeys>(ctx, call, keys, indices.dim(1)).Run();
 }
 
 }  // namespace

@@ -16,25 +16,27 @@
 //   sinks            one more score for each head, with no value
 //   return_lse       whether lse is computed; it is empty otherwise
 //
-// Numerics  Scores, weights and sums in f32, one rounding on the store to y. Sums are relative to
-//           the largest score, sinks included. No key: y is 0, lse is -inf or the sink. Rows that
-//           no index names have no influence, NaN included. Tokens beyond the last sequence
-//           (logical): y is 0, lse is -inf. The bits of a token depend neither on threads nor on
-//           other tokens.
+// Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions
+//           take weights rounded to bf16. Sums are relative to the largest score, sinks included.
+//           No key: y is 0, lse is -inf or the sink. Rows that no index names have no influence,
+//           NaN included. Tokens beyond the last sequence (logical): y is 0, lse is -inf. The bits
+//           of a token depend neither on threads nor on other tokens.
 // Source    DeepSeek-V3.2-Exp; FlashMLA.
 
 #include "ops/sparse_attention/kernel.h"
 
 namespace anyop::ops {
 
+extern const Kernel sparse_attention_avx512_dot [[gnu::weak]];
 extern const Kernel sparse_attention_avx512 [[gnu::weak]];
 extern const Kernel sparse_attention_avx2 [[gnu::weak]];
 
 namespace {
 
 constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&LatentBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&sparse_attention_avx512, &sparse_attention_avx2, &kPortable};
+    .name = "cpu_portable", .workspace = kWorkspace<&SparseBytes>, .run = Bind<&Run<FloatRows>>()};
+constexpr const Kernel* kKernels[] = {&sparse_attention_avx512_dot, &sparse_attention_avx512,
+                                      &sparse_attention_avx2, &kPortable};
 
 std::string NameIndex(std::int64_t token, std::int64_t i, std::int64_t index) {
   return "indices[" + std::to_string(token) + ", " + std::to_string(i) + "] is " +

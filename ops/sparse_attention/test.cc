@@ -23,7 +23,8 @@ const OpTest kSparseAttention{
     .sizes = {"t = 1, b = 1, h = 16, c = 128, r = 64, bs = 64, mb = 3, nb = 4, n = 130",
               "t = 5, b = 2, h = 37, c = 40, r = 17, bs = 5, mb = 30, nb = 40, n = 64",
               "t = 3, b = 2, h = 3, c = 70, r = 0, bs = 1, mb = 90, nb = 50, n = 65",
-              "t = 4, b = 2, h = 3, c = 7, r = 3, bs = 2, mb = 3, nb = 5, n = 0"},
+              "t = 4, b = 2, h = 3, c = 7, r = 3, bs = 2, mb = 3, nb = 5, n = 0",
+              "t = 2, b = 1, h = 2, c = 18, r = 8, bs = 16, mb = 20, nb = 12, n = 1500"},  // parts
     .ranges = {{"scale", {-0.5, 0.5}}},
     .prepare = MakeIndices,
 };

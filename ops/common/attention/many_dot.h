@@ -52,9 +52,6 @@ struct DotForm : DotShape {
   // Pairs of weights [key / 2, 64] take the place of scores; a key that does not exist weighs 0.
   [[gnu::always_inline]] static F32 Weigh(const Tile& tile, float* s, F32 base) {
     const std::uint64_t exists = tile.Exists();
-    const __m512i turns =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     F32 sum = Zero();
     for (int t = 0; t < kTile; t += 2) {
       F32 p[2];
@@ -63,8 +60,7 @@ struct DotForm : DotShape {
         p[i] = exists >> (t + i) & 1 ? Exp(Load(s + (t + i) * kManyRows) - base) : Zero();
         sum += p[i];
       }
-      const auto words = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(p[1].v, p[0].v));
-      _mm512_storeu_si512(s + t / 2 * kManyRows, _mm512_permutexvar_epi16(turns, words));
+      _mm512_storeu_si512(s + t / 2 * kManyRows, WordsInTurns(p[0], p[1]));
     }
     return sum;
   }

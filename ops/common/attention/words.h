@@ -122,6 +122,13 @@ inline void OrderWords(const BF16* x, std::int64_t n, BF16* to) {
     pairs[2 * i + 1] = _mm512_unpackhi_epi16(a[i], b[i]);
   }
 }
+// Two vectors rounded to bf16, as pairs: the first is the lower word.
+[[gnu::always_inline]] inline __m512i WordsInTurns(F32 first, F32 second) {
+  const __m512i turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
+                                         8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const auto words = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second.v, first.v));
+  return _mm512_permutexvar_epi16(turns, words);
+}
 // 64 f32 sums in the order of pairs, put in the order of elements.
 template <class C>
 inline void OrderSums(float* sums) {
