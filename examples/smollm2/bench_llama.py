@@ -6,13 +6,14 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import llama_cpp as c
 import numpy as np
 
 QUIET = c.llama_log_callback(lambda level, text, data: None)
+LONG = 512  # tokens of the cache that are worth keeping when it is cut
 
 
 @dataclass
@@ -23,6 +24,9 @@ class Loaded:
     batch: Any
     vocab: int
     cached: list[int]  # the tokens that the cache has
+    # Of the longest text so far: its tokens, and what the cache held of them.
+    kept: list[int] = field(default_factory=list)
+    state: Any = None
 
     def forward(self, ids: list[int], all_logits: bool = False) -> np.ndarray:
         """Appends tokens. Returns logits [1, vocab], or [t, vocab]; a view of llama.cpp's."""
@@ -44,13 +48,38 @@ class Loaded:
         self.cached = []
 
     def read(self, prompt: list[int]) -> None:
-        """As reset and forward, but for the tokens that the cache has."""
-        n = 0
-        while n < min(len(prompt) - 1, len(self.cached)) and prompt[n] == self.cached[n]:
-            n += 1
+        """As reset and forward, but for the tokens that the cache has, or had before it was cut:
+        texts of several lengths take turns, and to read one anew takes minutes."""
+        n = _common(prompt, self.cached)
+        if len(self.cached) - n >= LONG and len(self.cached) > len(self.kept):
+            self._keep()
+        if (again := _common(prompt, self.kept)) >= n + LONG:
+            self._restore()
+            n = again
         c.llama_memory_seq_rm(self.memory, 0, n, -1)
         self.cached = self.cached[:n]
         self.forward(prompt[n:])
+
+    def _keep(self) -> None:
+        size = c.llama_state_seq_get_size(self.context, 0)
+        self.state = (ctypes.c_ubyte * size)()
+        if c.llama_state_seq_get_data(self.context, self.state, size, 0) != size:
+            raise RuntimeError("llama_state_seq_get_data gave less than the state")
+        self.kept = list(self.cached)
+
+    def _restore(self) -> None:
+        c.llama_memory_clear(self.memory, True)
+        if not c.llama_state_seq_set_data(self.context, self.state, len(self.state), 0):
+            raise RuntimeError("llama_state_seq_set_data refused its own state")
+        self.cached = list(self.kept)
+
+
+def _common(prompt: list[int], known: list[int]) -> int:
+    """How many tokens of the prompt, but for the last, are known ones."""
+    n = 0
+    while n < min(len(prompt) - 1, len(known)) and prompt[n] == known[n]:
+        n += 1
+    return n
 
 
 _models: dict[str, Any] = {}
