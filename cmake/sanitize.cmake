@@ -14,9 +14,6 @@ add_compile_options(-fsanitize=${ANYOP_SANITIZE} -fno-omit-frame-pointer -g1)
 if(ANYOP_SANITIZE MATCHES "address")
   # The address sanitizer finds these too; looking for them twice is a fourth of the compiler's time.
   add_compile_options(-fno-sanitize=null,object-size)
-  # The runtime's objects lie where allocators place them, and to look at each takes the compiler
-  # two fifths of its time. Kernels, which get addresses from users, have this check.
-  add_compile_options(-fno-sanitize=alignment)
 endif()
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
 add_link_options(-fsanitize=${ANYOP_SANITIZE})

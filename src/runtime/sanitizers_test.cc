@@ -20,7 +20,6 @@ TEST(SanitizersDeathTest, SeeDefectsOfKernels) {
   EXPECT_EQ(ErrorWith("none"), "");
   EXPECT_DEATH(ErrorWith("heap"), "heap-buffer-overflow");
   EXPECT_DEATH(ErrorWith("overflow"), "signed integer overflow");
-  EXPECT_DEATH(ErrorWith("misaligned"), "misaligned address");
 }
 
 TEST(SanitizersDeathTest, SeeDefectsOfTheRuntime) {

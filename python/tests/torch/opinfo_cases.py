@@ -9,12 +9,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
 from anyop.torch._compile.program import Program
 from anyop.torch._nodes import converters
 from anyop.torch._proof import proof
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.testing._internal import common_utils
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -120,10 +122,22 @@ def _beside(case: Case) -> Iterator[Case]:
         yield Case(convert, (case.args[0], case.kwargs["dtype"]), {})
 
 
+@contextlib.contextmanager
+def _without_stacks() -> Iterator[None]:
+    """For each sample torch notes the calls that lead to it, once for the test's name and once for
+    each kind of device that it seeds, where it is not in use: nine tenths of the time in a process
+    that has run other tests, and a GB."""
+    with (
+        mock.patch.object(common_utils, "extract_test_fn", lambda: None),
+        mock.patch.object(torch, "manual_seed", torch.default_generator.manual_seed),
+    ):
+        yield
+
+
 def cases(most: int | None) -> list[Case]:
     """Distinct ones; at most so many for each operator and type of a sample, from all samples."""
     found: dict[Any, dict[str, Case]] = {}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _without_stacks():
         warnings.simplefilter("ignore")
         for op in op_db:
             for dtype in DTYPES:

@@ -32,7 +32,6 @@ void Defect(const Context& ctx, const Tensor& x, std::string_view how, const Ten
   if (how == "read-before") to[0] = from[-2000];
   if (how == "nan") to[1] = std::numeric_limits<float>::quiet_NaN();
   if (how == "crash") to[0] = *reinterpret_cast<volatile float*>(std::uintptr_t(x.size() * 64));
-  if (how == "misaligned") to[0] = *reinterpret_cast<float*>(reinterpret_cast<char*>(from) + 1);
   if (how == "overflow") to[0] = float(std::numeric_limits<std::int64_t>::max() + x.size());
 }
 constexpr Kernel kDefect{.name = "cpu_f32", .workspace = "16", .run = Bind<&Defect>()};
@@ -43,8 +42,8 @@ constexpr const Kernel* kDefectKernels[] = {&kDefect};
 extern constinit const Op defect{
     .signature =
         "defect(x: dense f32[..., d], how: 'none' | 'behind' | 'before' | 'between' | 'unwritten' "
-        "| 'argument' | 'workspace' | 'remember' | 'remembered' | 'heap' | 'overflow' | "
-        "'misaligned' | 'read' | 'read-before' | 'nan' | 'crash' = 'none') "
+        "| 'argument' | 'workspace' | 'remember' | 'remembered' | 'heap' | 'overflow' | 'read' | "
+        "'read-before' | 'nan' | 'crash' = 'none') "
         "-> (y: f32[..., d] over x)",
     .kernels = kDefectKernels,
 };
