@@ -20,7 +20,7 @@ void ExpectTheSameBytesOfProducts() {
     return ChunksWorkspace<M, std::decay_t<decltype(s[0])>>(s[0], s[1], s[2], s[3]);
   });
   ExpectTheSameBytes<SizeText>([](const auto& s) {
-    return PackingWorkspace<M, std::decay_t<decltype(s[0])>>(s[0], s[1], s[2]);
+    return PackedWorkspace<M, std::decay_t<decltype(s[0])>>(s[0], s[1], s[2], s[3], true);
   });
 }
 

@@ -22,7 +22,9 @@ template <class M>
 constexpr SizeText LinearBytes() {
   const SizeText rows = "rows(x)", k = "k";
   const SizeText packing =
-      PackingWorkspace<M, SizeText>("threads", rows, CeilDiv(k, SizeText(2))).bytes();
+      PackedWorkspace<M, SizeText>("threads", rows, CeilDiv(k, SizeText(2)),
+                                   CeilDiv(SizeText("n"), SizeText(kPanel)), true)
+          .bytes();
 #if defined(__AMX_BF16__)
   if (kIsAmx<M>) return Max(packing, ColumnsWorkspace<SizeText>(rows, k).bytes());
 #endif
@@ -32,7 +34,7 @@ constexpr SizeText LinearBytes() {
 }
 template <class M>
 constexpr SizeText LinearPackedBytes() {
-  return PackedWorkspace<M, SizeText>("rows(x)", "k2").bytes();
+  return PackedWorkspace<M, SizeText>("threads", "rows(x)", "k2", "n32", false).bytes();
 }
 
 template <class M>
@@ -44,7 +46,8 @@ void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const 
   if (p.rows == 0 || p.n == 0) return;
 #if defined(__AMX_BF16__)
   // The same sums as those of panels that are packed.
-  if (kIsAmx<M> && p.n >= kPanel && p.rows >= kTiledRows) return MultiplyByTiles(ctx, p, weight);
+  if (kIsAmx<M> && p.n >= kPanel && p.rows >= kTiledRows && p.rows <= kMostTiledRows)
+    return MultiplyByTiles(ctx, p, weight);
 #endif
   // The two ways differ in the order of their sums, so batch-invariant mode keeps to one.
   if (p.rows <= kMaxRows && !ctx.batch_invariant()) {
@@ -55,7 +58,7 @@ void RunLinear(const Context& ctx, const Tensor& x, const Tensor& weight, const 
     }
     return MultiplyByRows<M>(ctx, p, weight);
   }
-  const PackingWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.steps());
+  const PackedWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.steps(), p.panels(), true);
   MultiplyPacking<M>(ctx, p, Placed(ctx, parts), parts, weight.base<const typename M::Weight>(),
                      weight.stride(0));
 }
@@ -68,9 +71,9 @@ void RunLinearPacked(const Context& ctx, const Tensor& x, const Tensor& packed,
   const DenseProduct<T> p{
       {bias, y, features, ParseActivation(activation)}, {x}, x.rows(), x.row_size()};
   if (p.rows == 0 || p.n == 0) return;
-  const PackedWorkspace<M, std::int64_t> parts(p.rows, p.steps());
-  MultiplyPacked<M>(ctx, p, Placed(ctx, parts)[parts.left],
-                    packed.base<const typename M::Weight>());
+  const PackedWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.steps(), p.panels(),
+                                               false);
+  MultiplyPacked<M>(ctx, p, Placed(ctx, parts), parts, packed.base<const typename M::Weight>());
 }
 
 }  // namespace ANYOP_ISA

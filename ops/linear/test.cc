@@ -199,6 +199,38 @@ TEST(Linear, GivesWhatLinearPackedGives) {
   EXPECT_EQ(packed.Run()["y"], call.Run()["y"]);  // sums of multiples of 2^-7: exact in any order
 }
 
+// Sums so long that they are cut into chunks, with and without panels that take turns; all of them
+// are exact in f32.
+TEST(Linear, AddsLongSumsInChunks) {
+  struct Sizes {
+    DType dtype;
+    std::int64_t rows, n, k;
+  };
+  for (const Sizes& s : {Sizes{DType::kF32, 20, 33, 700}, Sizes{DType::kF32, 130, 130, 1001},
+                         Sizes{DType::kF16, 130, 100, 1001}, Sizes{DType::kBF16, 20, 33, 700},
+                         Sizes{DType::kBF16, 161, 70, 1250}, Sizes{DType::kBF16, 260, 130, 2100}}) {
+    Call call = Example(s.dtype, s.rows, s.n, s.k);
+    call.Set("output", "f32");
+    const Array exact = call.Exact()["y"];
+    Array y(DType::kF32, {s.rows, s.n});
+    for (std::int64_t i = 0; i < y.size(); ++i) y.Set(i, exact.Get(i));
+    Call packed("linear_packed");
+    packed.Set("x", call.array("x")).Set("features", s.n).Set("output", "f32");
+    packed.Set("packed", Call("pack_weight").Set("weight", call.array("weight")).Run()["packed"]);
+    for (int threads : {1, 2}) {
+      Scope scope;
+      scope.threads(threads);
+      for (Call* way : {&call, &packed}) {
+        for (const auto& [kernel, results] : way->RunEveryKernel()) {
+          EXPECT_EQ(results.find("y")->second, y)
+              << (way == &call ? "linear " : "linear_packed ") << kernel << ": " << s.rows
+              << " rows, " << s.n << " columns, " << s.k << " terms, " << threads << " threads";
+        }
+      }
+    }
+  }
+}
+
 // k and features are not recorded in the packed weight, but zeros stand where it ends.
 TEST(LinearPacked, RefusesAPackedWeightOfMoreRowsOrTermsInCheckMode) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {

@@ -19,14 +19,14 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// Fours: of bytes of a row. No panels where the weight is packed: then threads is 0.
+// fours: of bytes of a row; packs: as in PackedWorkspace.
 template <class M, class N>
-struct BytesWorkspace : PackingWorkspace<M, N> {
+struct BytesWorkspace : PackedWorkspace<M, N> {
   Part<float, N> scale;           // [rows]
   Part<std::uint32_t, N> offset;  // [rows]
   Part<std::int8_t, N> bytes_of;  // [packed rows][pitch]
-  constexpr BytesWorkspace(N threads, N rows, N fours)
-      : PackingWorkspace<M, N>(threads, rows, fours),
+  constexpr BytesWorkspace(N threads, N rows, N fours, N panels, bool packs)
+      : PackedWorkspace<M, N>(threads, rows, fours, panels, packs),
         scale(this->template Add<float>(rows)),
         offset(this->template Add<std::uint32_t>(rows)),
         bytes_of(this->template Add<std::int8_t>(Min(rows, N(kPackedRows)) *
@@ -35,11 +35,12 @@ struct BytesWorkspace : PackingWorkspace<M, N> {
 template <template <class> class M>
 constexpr SizeText BytesWorkspaceBytes() {
   const SizeText fours = CeilDiv(SizeText("k"), SizeText(4));
-  return BytesWorkspace<M<I8x2>, SizeText>("threads", "rows(x)", fours).bytes();
+  const SizeText panels = CeilDiv(SizeText("n"), SizeText(kPanel));
+  return BytesWorkspace<M<I8x2>, SizeText>("threads", "rows(x)", fours, panels, true).bytes();
 }
 template <template <class> class M>
 constexpr SizeText PackedBytesWorkspaceBytes() {
-  return BytesWorkspace<M<I8x2>, SizeText>(std::int64_t{0}, "rows(x)", "k4").bytes();
+  return BytesWorkspace<M<I8x2>, SizeText>("threads", "rows(x)", "k4", "n32", false).bytes();
 }
 
 // y = f32(A) * weight_scale * x_scale + bias, A = bytes of x times bytes of weights: in this order
@@ -147,8 +148,8 @@ inline void MultiplyBytes(const Context& ctx, const Tensor& x, const Tensor* x_s
                           const Tensor& weight, const Tensor& weight_scale, const Tensor* bias,
                           const Tensor& y) {
   using Packed = M<I8x2>;
-  const BytesWorkspace<Packed, std::int64_t> parts(ThreadsOf(ctx), x.rows(),
-                                                   CeilDiv(x.row_size(), 4));
+  const BytesWorkspace<Packed, std::int64_t> parts(
+      ThreadsOf(ctx), x.rows(), CeilDiv(x.row_size(), 4), CeilDiv(weight.dim(0), kPanel), true);
   const Placed placed(ctx, parts);
   const BytesProduct p =
       BytesProductOf<Packed>(x, x_scale, weight.dim(0), weight_scale, bias, y, placed, parts);
@@ -178,12 +179,13 @@ template <template <class> class M>
 void RunLinearInt8Packed(const Context& ctx, const Tensor& x, const Tensor& packed,
                          std::int64_t features, const Tensor& weight_scale, const Tensor* bias,
                          const Tensor& y) {
-  const BytesWorkspace<M<I8x2>, std::int64_t> parts(0, x.rows(), CeilDiv(x.row_size(), 4));
+  const BytesWorkspace<M<I8x2>, std::int64_t> parts(ThreadsOf(ctx), x.rows(),
+                                                    CeilDiv(x.row_size(), 4), packed.dim(0), false);
   const Placed placed(ctx, parts);
   const BytesProduct p =
       BytesProductOf<M<I8x2>>(x, nullptr, features, weight_scale, bias, y, placed, parts);
   if (p.rows == 0 || p.n == 0) return;
-  MultiplyPacked<M<I8x2>>(ctx, p, placed[parts.left], packed.base<const I8x2>());
+  MultiplyPacked<M<I8x2>>(ctx, p, placed, parts, packed.base<const I8x2>());
 }
 
 }  // namespace ANYOP_ISA

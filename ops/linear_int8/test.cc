@@ -189,7 +189,7 @@ TEST(LinearInt8Packed, RefusesAPackedWeightOfAnotherWidth) {
 TEST(LinearInt8, HasAWorkspaceOfOneSizeInNamesAndInNumbers) {
   ExpectTheSameBytes<ops::SizeText>([](const auto& s) {
     using N = std::decay_t<decltype(s[0])>;
-    return ops::BytesWorkspace<ops::WideBytesMath<ops::I8x2>, N>(s[0], s[1], s[2]);
+    return ops::BytesWorkspace<ops::WideBytesMath<ops::I8x2>, N>(s[0], s[1], s[2], s[3], true);
   });
 }
 

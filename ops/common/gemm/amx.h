@@ -34,7 +34,8 @@ struct Tiles<AmxMath> {
   void Stream(std::int64_t rows, bool is_wide, const BF16* left, const BF16* weight,
               std::int64_t k2, float* sums);
   void Multiply(std::int64_t rows, const BF16* left, const BF16* weight, std::int64_t k2,
-                const char* ahead, std::int64_t step, float* sums);
+                const char* ahead, std::int64_t step, const PartialSums<AmxMath>& partial,
+                float* sums);
 
  private:
   void Configure(std::int64_t rows);

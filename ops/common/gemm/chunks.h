@@ -246,7 +246,7 @@ template <class M>
 struct ChunkProduct {
   using T = typename M::Weight;
   const PackedProduct<M, ChunkPart<M>>& part;
-  const PanelBuffers<T>& buffers;
+  const ThreadBuffers<T>& buffers;
   float* sums;
   std::int64_t first;  // of the chunk
   bool is_last;
@@ -295,8 +295,8 @@ void Chunks<M>::Multiply(const Context& ctx, const ChunkPart<M>& p) {
   const ChunksWorkspace<M, std::int64_t> parts(ThreadsOf(ctx), p.rows, p.k, p.n);
   const Placed placed(ctx, parts);
   const std::int64_t chunks = parts.chunks, terms = parts.terms;
-  const PanelBuffers<T> buffers(placed[parts.panels], placed[parts.taken], terms * kPanel,
-                                parts.taken.count);
+  const ThreadBuffers<T> buffers(placed[parts.panels], placed[parts.taken], terms * kPanel,
+                                 parts.taken.count);
   for (std::int64_t i = 0; i < p.rows; i += kPackedRows) {
     for (std::int64_t c = 0; c < chunks; ++c) {
       const std::int64_t first = c * terms;

@@ -21,22 +21,39 @@ void ConfigureRows(std::int64_t first, std::int64_t others) {
   ConfigureTiles({f, f, o, o, w, w, f, o});
 }
 
-// One panel. Meanwhile every step of k brings `step` bytes from `ahead` on into cache.
+// One chunk of a panel. Meanwhile every step of k brings `step` bytes from `ahead` on into cache
+// level 4 - kLocality. Of several blocks of rows the rows pass by: the first level of cache keeps
+// the weights.
 template <bool kHasOthers, int kLocality>
 [[gnu::noinline]] void MultiplyPanel(std::int64_t rows, const BF16* left, const BF16* weight,
                                      std::int64_t k2, const char* ahead, std::int64_t step,
-                                     float* sums) {
+                                     const PartialSums<AmxMath>& partial, float* sums) {
+  constexpr std::int64_t kSumsBytes = kPanel * std::int64_t(sizeof(float));
   FinishStores();
-  _tile_zero(0);
-  _tile_zero(1);
-  if constexpr (kHasOthers) {
-    _tile_zero(2);
-    _tile_zero(3);
+  if (partial.is_first) {
+    _tile_zero(0);
+    _tile_zero(1);
+    if constexpr (kHasOthers) {
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+  } else {
+    _tile_loadd(0, partial.sums, kSumsBytes);
+    _tile_loadd(1, partial.sums + 16, kSumsBytes);
+    if constexpr (kHasOthers) {
+      _tile_loadd(2, partial.sums + kAmxRows * kPanel, kSumsBytes);
+      _tile_loadd(3, partial.sums + kAmxRows * kPanel + 16, kSumsBytes);
+    }
   }
   const auto add = [&](const BF16* w) [[gnu::always_inline]] {
     _tile_loadd(4, w, kPanelBytes);
-    _tile_loadd(6, left, kTileBytes);
-    if constexpr (kHasOthers) _tile_loadd(7, left + kAmxRows * kTerms, kTileBytes);
+    if constexpr (kLocality == 2) {
+      _tile_stream_loadd(6, left, kTileBytes);
+      if constexpr (kHasOthers) _tile_stream_loadd(7, left + kAmxRows * kTerms, kTileBytes);
+    } else {
+      _tile_loadd(6, left, kTileBytes);
+      if constexpr (kHasOthers) _tile_loadd(7, left + kAmxRows * kTerms, kTileBytes);
+    }
     _tile_loadd(5, w + 32, kPanelBytes);
     _tile_dpbf16ps(0, 6, 4);
     if constexpr (kHasOthers) _tile_dpbf16ps(2, 7, 4);
@@ -58,7 +75,7 @@ template <bool kHasOthers, int kLocality>
     FinishStores();
     add(tail);
   }
-  constexpr std::int64_t kSumsBytes = kPanel * std::int64_t(sizeof(float));
+  if (!partial.is_last) sums = partial.sums;
   _tile_stored(0, sums, kSumsBytes);
   _tile_stored(1, sums + 16, kSumsBytes);
   if constexpr (kHasOthers) {
@@ -85,14 +102,15 @@ void Tiles<AmxMath>::Stream(std::int64_t rows, bool, const BF16* left, const BF1
   Configure(rows);
   const char* ahead = reinterpret_cast<const char*>(weight) + kAheadBytes;
   const auto multiply = rows > kAmxRows ? MultiplyPanel<true, 3> : MultiplyPanel<false, 3>;
-  multiply(rows, left, weight, k2, ahead, kPanelBytes, sums);
+  multiply(rows, left, weight, k2, ahead, kPanelBytes, {nullptr, true, true}, sums);
 }
 
 void Tiles<AmxMath>::Multiply(std::int64_t rows, const BF16* left, const BF16* weight,
-                              std::int64_t k2, const char* ahead, std::int64_t step, float* sums) {
+                              std::int64_t k2, const char* ahead, std::int64_t step,
+                              const PartialSums<AmxMath>& partial, float* sums) {
   Configure(rows);
   const auto multiply = rows > kAmxRows ? MultiplyPanel<true, 2> : MultiplyPanel<false, 2>;
-  multiply(rows, left, weight, k2, ahead, step, sums);
+  multiply(rows, left, weight, k2, ahead, step, partial, sums);
 }
 
 void PackAmxColumns(std::int64_t rows, std::int64_t k, const BF16* const* x, BF16* out) {

@@ -116,6 +116,11 @@ struct IntSums {
   using Sum = std::int32_t;
   using Sums = int8_lanes::Sums;
   [[gnu::always_inline]] static Sums Zero() { return {int8_lanes::I{}}; }
+  [[gnu::always_inline]] static Sums Load(const std::int32_t* from) {
+    Sums sums;
+    std::memcpy(&sums, from, sizeof(sums));
+    return sums;
+  }
   [[gnu::always_inline]] static void Store(std::int32_t* out, Sums sums) {
     std::memcpy(out, &sums, sizeof(sums));
   }

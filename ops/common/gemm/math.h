@@ -8,6 +8,7 @@
 //   Weight, Left     element types of the weight and of packed x; one may be a pair of bytes
 //   Operand          a loaded vector of one side
 //   Sum, Sums        a sum, and a vector of them (FloatSums; of bytes int8.h's)
+//   Load, Store      of a vector of sums
 //   kElements        weights per vector
 //   kPairwise        a lane holds one of the two sums of a column, not their total
 //   kRows            rows of x in the largest packed tile
@@ -46,6 +47,7 @@ concept TileMath = requires(typename M::Sums& sums, const typename M::Sums (&fou
   { M::LoadLeft(left) } -> std::same_as<typename M::Operand>;
   M::Mac(sums, operand, operand);
   { M::Zero() } -> std::same_as<typename M::Sums>;
+  { M::Load(out) } -> std::same_as<typename M::Sums>;
   M::Store(out, sums);
   { M::SumPairs(sums, sums) } -> std::same_as<typename M::Sums>;
   M::SumLanes(four, out);
@@ -55,6 +57,7 @@ struct FloatSums {
   using Sum = float;
   using Sums = F32;
   [[gnu::always_inline]] static F32 Zero() { return anyop::Zero(); }
+  [[gnu::always_inline]] static F32 Load(const float* sums) { return anyop::Load(sums); }
   [[gnu::always_inline]] static void Store(float* out, F32 sums) { anyop::Store(out, sums); }
   [[gnu::always_inline]] static F32 SumPairs(F32 a, F32 b) { return ops::SumPairs(a, b); }
   [[gnu::always_inline]] static void SumLanes(const F32 (&a)[4], float* out) {
@@ -73,7 +76,7 @@ struct PairMath : FloatSums {
   static constexpr int kRows = kVectorRegisters == 32 || kLanes == 8 ? 6 : 4;
   static constexpr int kRowsOfX = RowsOfX(sizeof(Operand));
   static constexpr int kAccumulators = kSums;
-  [[gnu::always_inline]] static Operand LoadWeight(const T* p) { return Load(p); }
+  [[gnu::always_inline]] static Operand LoadWeight(const T* p) { return anyop::Load(p); }
   [[gnu::always_inline]] static Operand LoadLeft(const float* p) { return LoadPair(p); }
   [[gnu::always_inline]] static void Mac(F32& sum, Operand a, Operand b) { sum = Fma(a, b, sum); }
 };
@@ -160,6 +163,18 @@ inline constexpr std::int64_t kAmxRows = 16, kAmxSteps = 16;
 // Vectors of weights across a panel, for one pair of k.
 template <class M>
 inline constexpr int kPanelVectors = 2 * kPanel / M::kElements;
+
+// A long product is cut into chunks of k, so that a panel's weights stay in the first level of
+// cache while blocks of rows pass. Between two chunks the sums of a block wait in memory as the
+// registers had them, which changes no bit.
+template <class M>
+struct PartialSums {
+  typename M::Sum* sums;   // [rows][kPartialSums<M>]
+  bool is_first, is_last;  // of the chunks; if both, there are none
+};
+// Of a row.
+template <class M>
+inline constexpr int kPartialSums = kPanel*(M::kPairwise ? 2 : 1);
 
 }  // namespace ANYOP_ISA
 }  // namespace anyop::ops

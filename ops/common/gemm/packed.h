@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ops/common/gemm/amx.h"
+#include "ops/common/gemm/buffers.h"
 #include "ops/common/gemm/call.h"
 #include "ops/common/gemm/tile.h"
 #include "ops/common/transpose.h"
@@ -22,17 +23,44 @@ constexpr N LeftSteps(const N& steps) {
 
 // Rows of x that are packed at a time; bounds the workspace.
 inline constexpr std::int64_t kPackedRows = 512;
-template <class M, class N>
-struct PackedWorkspace : Workspace<N> {
-  Part<typename M::Left, N> left;  // [rows][LeftSteps][2]
-  constexpr PackedWorkspace(N rows, N steps)
-      : left(this->template Add<typename M::Left>(Min(rows, N(kPackedRows)) * LeftSteps<M>(steps) *
-                                                  N(2))) {}
-};
+
 // Packed rows that stay in the second level of cache while all panels pass; where there are tiles,
 // that level has 2 MB.
 template <class M>
 inline constexpr std::int64_t kGroupBytes = kIsAmx<M> ? 1 << 20 : 256 << 10;
+// Steps of a chunk: its weights and a block of rows fit the first level of cache, which has 48 KB
+// where there are tiles.
+template <class M>
+inline constexpr std::int64_t kChunkSteps = (kIsAmx<M> ? 36 << 10 : 20 << 10) / kStepBytesOf<M>;
+static_assert(kChunkSteps<PairMath<float>> % kAmxSteps == 0);
+// Where rows are many and long, some panels take turns in each chunk, and it is their partial sums
+// that stay in the second level: weights are read once, and the rows once for so many panels.
+template <class M>
+inline constexpr std::int64_t kPanelsInTurns = (kIsAmx<M> ? 1 << 20 : 512 << 10) /
+                                               (4 * kPartialSums<M> * kPackedRows);
+// Rows of a group where sums of one panel wait on a stack.
+template <class M>
+inline constexpr std::int64_t kChunkedRows = (32 << 10) / (4 * kPartialSums<M>);
+
+// packs: whether a weight that is not packed is, on the way.
+template <class M, class N>
+struct PackedWorkspace : Workspace<N> {
+  N partial_bytes, thread_bytes;
+  Part<typename M::Left, N> left;  // [rows][LeftSteps][2]
+  Part<char, N> memory;            // [threads] partial sums if there are several chunks: [panels]
+                                   // [rows][kPartialSums]; if it packs, a chunk: [steps][32][2]
+  Part<unsigned char, N> taken;    // [threads]
+  constexpr PackedWorkspace(N threads, N rows, N steps, N panels, bool packs)
+      : partial_bytes(Min(N(1), CeilDiv(Max(steps, N(1)), N(kChunkSteps<M>)) - N(1)) *
+                      Min(rows, N(kPackedRows)) * Min(panels, N(kPanelsInTurns<M>)) *
+                      N(4 * std::int64_t{kPartialSums<M>})),
+        thread_bytes(partial_bytes +
+                     N(packs ? 1 : 0) * Min(steps, N(kChunkSteps<M>)) * N(kStepBytesOf<M>)),
+        left(this->template Add<typename M::Left>(Min(rows, N(kPackedRows)) * LeftSteps<M>(steps) *
+                                                  N(2))),
+        memory(this->template Add<char>(threads * thread_bytes)),
+        taken(this->template Add<unsigned char>(threads)) {}
+};
 
 // Packs k elements of kR rows: [k2][kR][2], zero where k is odd.
 template <class Left, class T, int kR>
@@ -106,7 +134,8 @@ ANYOP_PACK_ROWS(extern, float, F16);
 ANYOP_PACK_ROWS(extern, float, BF16);
 #endif
 
-// A piece of work is one panel by one group of row blocks; panels of a group are neighbours.
+// A piece of work is some panels, mostly one, by one group of row blocks; panels of a group are
+// neighbours.
 template <TileMath M, PanelProduct P>
 struct PackedProduct {
   static_assert(std::same_as<typename M::Sum, typename P::Sum>);
@@ -184,28 +213,59 @@ struct PackedProduct {
     }
   }
 
-  // One panel, whose weights are at `weight`, by the row blocks of group g. `next`: as many bytes
-  // as a panel has, wanted soon, or null. store(sums [rows][32], i, rows) takes the sums of the
-  // packed rows from i on.
-  template <class F>
-  void Multiply(const Weight* weight, const Weight* next, std::int64_t g, F&& store) const {
-    const std::int64_t begin = g * group, end = Min(rows, begin + group);
+  // Panels [panel, end_panel) by the row blocks of group g, chunk by chunk. partial: [panels][group
+  // rows][kPartialSums], where there are several chunks. weights(panel, l, steps) gives the chunk
+  // from step l on; ahead(panel, l): as many bytes, wanted soon, or null. store(sums [rows][32], i,
+  // rows, panel) takes the sums of the packed rows from i on.
+  template <class Weights, class Ahead, class F>
+  void MultiplyPanels(std::int64_t panel, std::int64_t end_panel, std::int64_t g,
+                      typename M::Sum* partial, Weights&& weights, Ahead&& ahead_of,
+                      F&& store) const {
+    const std::int64_t begin = g * group, end = Min(rows, begin + group), steps = p.steps();
     // The blocks share the prefetch in whole lines for each step of k: all, a half, a quarter.
     const std::int64_t blocks = (end - begin + block - 1) / block;
-    std::int64_t step = kStepBytesOf<M>;
-    for (std::int64_t share = 2; share <= blocks && step > 64; share *= 2) step /= 2;
-    if (!next) step = 0;
-    const char* ahead = reinterpret_cast<const char*>(next ? next : weight);
-    const char* ahead_end = ahead + p.steps() * kStepBytesOf<M>;
+    std::int64_t share = kStepBytesOf<M>;
+    for (std::int64_t n = 2; n <= blocks && share > 64; n *= 2) share /= 2;
     Tiles<M> tiles;
     alignas(64) typename M::Sum sums[M::kRows * kPanel];
-    for (std::int64_t i = begin; i < end; i += block) {
-      const std::int64_t r = Min(block, end - i);
-      tiles.Multiply(r, Row(i), weight, p.steps(), ahead, step, sums);
-      store(sums, i, r);
-      ahead += p.steps() * step;
-      if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(weight);
+    for (std::int64_t l = 0; l == 0 || l < steps; l += kChunkSteps<M>) {
+      const std::int64_t count = Min(kChunkSteps<M>, steps - l);
+      const bool is_first = l == 0, is_last = l + count == steps;
+      typename M::Sum* waiting = is_first && is_last ? nullptr : partial;
+      for (std::int64_t i_panel = panel; i_panel < end_panel; ++i_panel) {
+        const Weight* w = weights(i_panel, l, count);
+        const Weight* next = i_panel + 1 < end_panel ? ahead_of(i_panel + 1, l)
+                             : is_last               ? ahead_of(end_panel, 0)
+                                                     : ahead_of(panel, l + count);
+        std::int64_t step = next ? share : 0;
+        const char* ahead = reinterpret_cast<const char*>(next ? next : w);
+        const char* ahead_end = ahead + count * kStepBytesOf<M>;
+        for (std::int64_t i = begin; i < end; i += block) {
+          const std::int64_t r = Min(block, end - i);
+          tiles.Multiply(r, Row(i) + l * r * 2, w, count, ahead, step, {waiting, is_first, is_last},
+                         sums);
+          if (waiting) waiting += r * kPartialSums<M>;
+          if (is_last) store(sums, i, r, i_panel);
+          ahead += count * step;
+          if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(w);
+        }
+      }
     }
+  }
+  // One panel, whose weights are at `weight`. `next`: as many bytes as a chunk has, wanted soon, or
+  // null.
+  template <class F>
+  void Multiply(const Weight* weight, const Weight* next, std::int64_t g, F&& store) const {
+    alignas(64) typename M::Sum partial[kChunkedRows<M> * kPartialSums<M>];
+    const auto chunk = [&](std::int64_t panel, std::int64_t l) {
+      return panel == 0 ? weight + l * kStepWeights : next;
+    };
+    MultiplyPanels(
+        0, 1, g, partial, [&](std::int64_t, std::int64_t l, std::int64_t) { return chunk(0, l); },
+        chunk,
+        [&](typename M::Sum* sums, std::int64_t i, std::int64_t count, std::int64_t) {
+          store(sums, i, count);
+        });
   }
   // The same, stored to y.
   void MultiplyAndStore(const Weight* weight, const Weight* next, std::int64_t panel,
@@ -219,8 +279,13 @@ struct PackedProduct {
   static std::int64_t Min(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 };
 
-// Rows of a group: what fits in cache, but no fewer than 64 (each group reads all weights), unless
-// that leaves too few pieces for the threads.
+// Pieces of work that keep all threads busy to the end.
+inline std::int64_t WantedPieces(const Context& ctx) {
+  return ctx.threads > 1 ? 6 * std::int64_t(ctx.threads) : 1;
+}
+
+// Rows of a group: what fits in cache, but no fewer than 64 (each group reads all weights), or
+// kChunkedRows where panels take turns, unless that leaves too few pieces for the threads.
 template <class M, class P>
 inline std::int64_t GroupRows(const Context& ctx, const P& p, std::int64_t rows,
                               std::int64_t block) {
@@ -228,11 +293,11 @@ inline std::int64_t GroupRows(const Context& ctx, const P& p, std::int64_t rows,
   std::int64_t group = kGroupBytes<M> / (row_bytes + 1);
   if (group < 64) group = 64;
   if (group > rows) group = rows;
-  const std::int64_t wanted = 6 * std::int64_t(ctx.threads);
-  while (group > block && ctx.threads > 1 && (rows + group - 1) / group * p.panels() < wanted) {
-    group /= 2;
-  }
-  return (group + block - 1) / block * block;
+  const std::int64_t wanted = WantedPieces(ctx);
+  while (group > block && (rows + group - 1) / group * p.panels() < wanted) group /= 2;
+  group = (group + block - 1) / block * block;
+  const std::int64_t most = kChunkedRows<M> / block * block;
+  return p.steps() > kChunkSteps<M> && group > most ? most : group;
 }
 
 // The product of the rows from `first` on, at most kPackedRows, to be packed to `left`.
@@ -256,24 +321,69 @@ inline void ForPackedRows(const Context& ctx, const P& p, typename M::Left* left
   }
 }
 
-// weight [panels][k2][32][2]; left: that of a PackedWorkspace.
+// A run of at most kPackedRows rows. weights(panel, l, steps, chunk) gives the weights of a chunk,
+// and may write them to `chunk`; ahead as in MultiplyPanels.
+template <class M, class P, class Weights, class Ahead>
+inline void MultiplyRun(const Context& ctx, PackedProduct<M, P> part, const Placed& placed,
+                        const PackedWorkspace<M, std::int64_t>& parts, Weights&& weights,
+                        Ahead&& ahead) {
+  using Sum = typename M::Sum;
+  using Weight = typename M::Weight;
+  const P& p = part.p;
+  const std::int64_t row_bytes = p.steps() * 2 * std::int64_t(sizeof(typename M::Left));
+  const bool is_chunked = p.steps() > kChunkSteps<M>;
+  const bool takes_turns =
+      is_chunked && Min(part.rows, kChunkedRows<M>) * row_bytes > kGroupBytes<M>;
+  std::int64_t wide = takes_turns ? kPanelsInTurns<M> : 1;
+  part.group = part.rows;
+  if (is_chunked && !takes_turns)
+    part.group = Min(part.rows, kChunkedRows<M> / part.block * part.block);
+  const auto runs = [&] { return CeilDiv(p.panels(), wide); };
+  while (wide > 1 && runs() < WantedPieces(ctx)) wide /= 2;
+  while (part.group > part.block && part.groups() * runs() < WantedPieces(ctx)) {
+    part.group = CeilDiv(CeilDiv(part.group, part.block), 2) * part.block;
+  }
+  const ThreadBuffers<char> buffers(placed[parts.memory], placed[parts.taken], parts.thread_bytes,
+                                    parts.taken.count);
+  const std::int64_t grain = PanelGrain<Weight>(part.group * wide, p.k);
+  ctx.ParallelFor(part.groups() * runs(), grain, [&](std::int64_t b, std::int64_t e) {
+    char* memory = buffers.Take();
+    auto* chunk = reinterpret_cast<Weight*>(memory + parts.partial_bytes);
+    for (std::int64_t i = b; i < e; ++i) {
+      const std::int64_t from = i % runs() * wide, to = Min(p.panels(), from + wide);
+      part.MultiplyPanels(
+          from, to, i / runs(), reinterpret_cast<Sum*>(memory),
+          [&](std::int64_t panel, std::int64_t l, std::int64_t steps) {
+            return weights(panel, l, steps, chunk);
+          },
+          ahead,
+          [&](const Sum* sums, std::int64_t row, std::int64_t rows, std::int64_t panel) {
+            p.StorePanel(sums, part.first + row, rows, panel);
+          });
+    }
+    buffers.Return(memory);
+  });
+}
+
+// weight [panels][k2][32][2].
 template <class M, RowsProduct P>
-inline void MultiplyPacked(const Context& ctx, const P& p, typename M::Left* left,
+inline void MultiplyPacked(const Context& ctx, const P& p, const Placed& placed,
+                           const PackedWorkspace<M, std::int64_t>& parts,
                            const typename M::Weight* weight) {
+  using Weight = typename M::Weight;
   const std::int64_t stride = p.steps() * kStepWeights;
-  ForPackedRows<M>(ctx, p, left, [&](const auto& part) {
+  const auto at = [&](std::int64_t panel, std::int64_t l) {
+    return weight + panel * stride + l * kStepWeights;
+  };
+  ForPackedRows<M>(ctx, p, placed[parts.left], [&](const auto& part) {
     if (part.rows <= M::kRows) {
-      return ctx.ParallelFor(p.panels(), PanelGrain<typename M::Weight>(part.rows, p.k),
+      return ctx.ParallelFor(p.panels(), PanelGrain<Weight>(part.rows, p.k),
                              [&](std::int64_t b, std::int64_t e) { part.Stream(weight, b, e); });
     }
-    ctx.ParallelFor(part.groups() * p.panels(), PanelGrain<typename M::Weight>(part.group, p.k),
-                    [&](std::int64_t b, std::int64_t e) {
-                      for (std::int64_t i = b; i < e; ++i) {
-                        const std::int64_t panel = i % p.panels();
-                        const auto* w = weight + panel * stride;
-                        part.MultiplyAndStore(w, w + stride, panel, i / p.panels());
-                      }
-                    });
+    MultiplyRun(
+        ctx, part, placed, parts,
+        [&](std::int64_t panel, std::int64_t l, std::int64_t, Weight*) { return at(panel, l); },
+        at);
   });
 }
 

@@ -79,6 +79,23 @@ struct RegisterTile {
     }
   }
 
+  // The sums as they are, before those of pairs are added.
+  static constexpr int kSumsOfVector = int(sizeof(typename M::Sums) / sizeof(typename M::Sum));
+  [[gnu::always_inline]] void LoadPartial(const typename M::Sum* from) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kR; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kV; ++v) sum[i][v] = M::Load(from + (i * kV + v) * kSumsOfVector);
+    }
+  }
+  [[gnu::always_inline]] void StorePartial(typename M::Sum* to) const {
+#pragma GCC unroll 8
+    for (int i = 0; i < kR; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kV; ++v) M::Store(to + (i * kV + v) * kSumsOfVector, sum[i][v]);
+    }
+  }
+
   [[gnu::always_inline]] void Store(typename M::Sum* sums) const {
 #pragma GCC unroll 8
     for (int i = 0; i < kR; ++i) {
@@ -129,25 +146,32 @@ template <class M, int kR, int kP>
   }
 }
 
-// One of several row blocks by one panel, which comes from cache. Meanwhile every step of k brings
-// `step` bytes, at most kStepBytesOf, from `ahead` on into the second level.
+// One of several row blocks by a chunk of one panel, which comes from cache. Meanwhile every step
+// of k brings `step` bytes, at most kStepBytesOf, from `ahead` on into the second level. sums: of
+// the last chunk.
 template <class M, int kR>
 [[gnu::noinline]] void MultiplyPanel(const typename M::Left* left, const typename M::Weight* weight,
                                      std::int64_t k2, const char* ahead, std::int64_t step,
-                                     typename M::Sum* sums) {
+                                     PartialSums<M> partial, typename M::Sum* sums) {
   constexpr int kStrip = StripVectors<M>(kR);
   constexpr int kLines = kStepBytesOf<M> * kStrip / kPanelVectors<M> / 64;
   step = step * kStrip / kPanelVectors<M>;
 #pragma GCC unroll 1
   for (int strip = 0; strip < kPanelVectors<M>; strip += kStrip, ahead += k2 * step) {
     RegisterTile<M, kR, kStrip, 1> tile;
+    if (!partial.is_first) tile.LoadPartial(partial.sums);
     tile.Add(left, weight + strip * M::kElements, 0, 0, k2, [&](std::int64_t z) {
 #pragma GCC unroll 4
       for (int line = 0; line < kLines; ++line) {
         __builtin_prefetch(ahead + z * step + line * step / kLines, 0, 2);
       }
     });
-    tile.Store(sums + strip * M::kElements / 2);
+    if (partial.is_last) {
+      tile.Store(sums + strip * M::kElements / 2);
+    } else {
+      tile.StorePartial(partial.sums);
+    }
+    partial.sums += kR * kStrip * tile.kSumsOfVector;
   }
 }
 
@@ -170,7 +194,8 @@ struct Tiles {
   static void Stream(std::int64_t rows, bool is_wide, const Left* left, const Weight* weight,
                      std::int64_t k2, Sum* sums);
   static void Multiply(std::int64_t rows, const Left* left, const Weight* weight, std::int64_t k2,
-                       const char* ahead, std::int64_t step, Sum* sums);
+                       const char* ahead, std::int64_t step, const PartialSums<M>& partial,
+                       Sum* sums);
 };
 template <TileMath M>
 void Tiles<M>::Stream(std::int64_t rows, bool is_wide, const Left* left, const Weight* weight,
@@ -184,9 +209,11 @@ void Tiles<M>::Stream(std::int64_t rows, bool is_wide, const Left* left, const W
 }
 template <TileMath M>
 void Tiles<M>::Multiply(std::int64_t rows, const Left* left, const Weight* weight, std::int64_t k2,
-                        const char* ahead, std::int64_t step, Sum* sums) {
-  VisitRows<M::kRows>(
-      rows, [&](auto r) { MultiplyPanel<M, r.value>(left, weight, k2, ahead, step, sums); });
+                        const char* ahead, std::int64_t step, const PartialSums<M>& partial,
+                        Sum* sums) {
+  VisitRows<M::kRows>(rows, [&](auto r) {
+    MultiplyPanel<M, r.value>(left, weight, k2, ahead, step, partial, sums);
+  });
 }
 extern template struct Tiles<PairMath<float>>;
 extern template struct Tiles<PairMath<F16>>;

@@ -22,8 +22,9 @@ struct ColumnsWorkspace : Workspace<N> {
                                          block)) {}
 };
 
-// The least rows of x for which tiles are the fastest way: fewer are bound by memory.
-inline constexpr std::int64_t kTiledRows = 4;
+// The least and the most rows of x for which this is the fastest way. Fewer are bound by memory;
+// for more, it pays to pack chunks of the weight, which then stay in the first level of cache.
+inline constexpr std::int64_t kTiledRows = 4, kMostTiledRows = 160;
 
 // Any number of rows of x, and 32 rows of the weight or more.
 template <RowsProduct P>

@@ -221,7 +221,7 @@ class GroupedRun {
   const GroupedWorkspace<M, std::int64_t> layout_;
   const Placed placed_;
   GroupPart* const parts_;  // of this wave
-  const PanelBuffers<Weight> buffers_;
+  const ThreadBuffers<Weight> buffers_;
   std::int64_t count_ = 0, rows_ = 0, items_ = 0;  // of this wave
   std::int64_t group_ = 0, done_ = 0;  // the next group, and how many of its rows are done
 };
