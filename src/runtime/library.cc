@@ -285,7 +285,7 @@ void CheckInfo(const anyop_library_info* info, const std::string& path) {
 NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file,
                        std::uint64_t fingerprint) {
   const anyop_library_info info = Widen(&raw);
-  NewLibrary library{info.name, TextOr(info.version), file, {}, {}};
+  NewLibrary library{info.name, TextOr(info.version), file, fingerprint, {}, {}};
   if (info.n_ops && !info.ops) FailTable(file, "the table of its operators is missing");
   for (std::uint32_t i = 0; i < info.n_ops; ++i) {
     try {

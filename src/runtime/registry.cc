@@ -117,6 +117,7 @@ void CheckFits(const Registry& r, const NewLibrary& library) {
            op->name + ": " + why + "; " + known.file + " stays loaded." + retry);
     }
   }
+  if (!library.image) return;
   for (const auto& [name, known] : r.operators) {
     if (known->library != library.name || known->file != library.file || !known->image) continue;
     if (std::any_of(library.operators.begin(), library.operators.end(),

@@ -28,6 +28,7 @@ std::vector<std::string> OperatorNames();
 // What one library brings: registered all or not at all.
 struct NewLibrary {
   std::string name, version, file;
+  std::uint64_t image = 0;  // the fingerprint of a file; 0: built in, or made in memory
   std::vector<std::unique_ptr<Operator>> operators;
   std::vector<std::pair<std::string, const anyop_reference*>> references;  // full name
 };
