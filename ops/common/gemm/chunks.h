@@ -202,7 +202,8 @@ struct ChunksWorkspace : Workspace<N> {
   constexpr ChunksWorkspace(N threads, N rows, N inner, N columns)
       : chunks(Max(N(1), CeilDiv(inner, N(kInner)))),
         terms(N(kTerms) * CeilDiv(CeilDiv(Max(inner, N(1)), chunks), N(kTerms))),
-        left(this->template Add<typename M::Left>(Min(rows, N(kPackedRows)) * terms)),
+        left(this->template Add<typename M::Left>(
+            LeftElements<M>(Min(rows, N(kPackedRows)), terms / N(2)))),
         panels(this->template Add<typename M::Weight>(threads * terms * N(kPanel))),
         taken(this->template Add<unsigned char>(threads)),
         sums(this->template Add<float>(Min(N(1), chunks - N(1)) * Min(rows, N(kPackedRows)) *

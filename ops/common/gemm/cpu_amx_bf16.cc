@@ -108,7 +108,7 @@ void Tiles<AmxMath>::Stream(std::int64_t rows, bool, const BF16* left, const BF1
 void Tiles<AmxMath>::Multiply(std::int64_t rows, const BF16* left, const BF16* weight,
                               std::int64_t k2, const char* ahead, std::int64_t step,
                               const PartialSums<AmxMath>& partial, float* sums) {
-  Configure(rows);
+  Configure(AmxMath::kRows);  // whatever follows the rows of a narrower block is not stored
   const auto multiply = rows > kAmxRows ? MultiplyPanel<true, 2> : MultiplyPanel<false, 2>;
   multiply(rows, left, weight, k2, ahead, step, partial, sums);
 }

@@ -20,6 +20,13 @@ constexpr N LeftSteps(const N& steps) {
   if constexpr (kIsAmx<M>) return CeilDiv(steps, N(kAmxSteps)) * N(kAmxSteps);
   return steps;
 }
+// Elements of so many packed rows. Tiles are read whole: behind the last rows stands one more.
+template <class M, class N>
+constexpr N LeftElements(const N& rows, const N& steps) {
+  const N elements = rows * LeftSteps<M>(steps) * N(2);
+  if constexpr (kIsAmx<M>) return elements + N(2 * kAmxSteps * kAmxRows);
+  return elements;
+}
 
 // Rows of x that are packed at a time; bounds the workspace.
 inline constexpr std::int64_t kPackedRows = 512;
@@ -36,7 +43,7 @@ static_assert(kChunkSteps<PairMath<float>> % kAmxSteps == 0);
 // Where rows are many and long, some panels take turns in each chunk, and it is their partial sums
 // that stay in the second level: weights are read once, and the rows once for so many panels.
 template <class M>
-inline constexpr std::int64_t kPanelsInTurns = (kIsAmx<M> ? 1 << 20 : 512 << 10) /
+inline constexpr std::int64_t kPanelsInTurns = (kIsAmx<M> ? 1 << 20 : 256 << 10) /
                                                (4 * kPartialSums<M> * kPackedRows);
 // Rows of a group where sums of one panel wait on a stack.
 template <class M>
@@ -48,16 +55,18 @@ struct PackedWorkspace : Workspace<N> {
   N partial_bytes, thread_bytes;
   Part<typename M::Left, N> left;  // [rows][LeftSteps][2]
   Part<char, N> memory;            // [threads] partial sums if there are several chunks: [panels]
-                                   // [rows][kPartialSums]; if it packs, a chunk: [steps][32][2]
+                                   // [blocks][kRows][kPartialSums]; if it packs, a chunk:
+                                   // [steps][32][2]
   Part<unsigned char, N> taken;    // [threads]
   constexpr PackedWorkspace(N threads, N rows, N steps, N panels, bool packs)
       : partial_bytes(Min(N(1), CeilDiv(Max(steps, N(1)), N(kChunkSteps<M>)) - N(1)) *
-                      Min(rows, N(kPackedRows)) * Min(panels, N(kPanelsInTurns<M>)) *
-                      N(4 * std::int64_t{kPartialSums<M>})),
+                      CeilDiv(Min(rows, N(kPackedRows)), N(M::kRows)) *
+                      Min(panels, N(kPanelsInTurns<M>)) *
+                      N(4 * std::int64_t{kPartialSums<M>} * M::kRows)),
         thread_bytes(partial_bytes +
                      N(packs ? 1 : 0) * Min(steps, N(kChunkSteps<M>)) * N(kStepBytesOf<M>)),
-        left(this->template Add<typename M::Left>(Min(rows, N(kPackedRows)) * LeftSteps<M>(steps) *
-                                                  N(2))),
+        left(this->template Add<typename M::Left>(
+            LeftElements<M>(Min(rows, N(kPackedRows)), steps))),
         memory(this->template Add<char>(threads * thread_bytes)),
         taken(this->template Add<unsigned char>(threads)) {}
 };
@@ -213,10 +222,10 @@ struct PackedProduct {
     }
   }
 
-  // Panels [panel, end_panel) by the row blocks of group g, chunk by chunk. partial: [panels][group
-  // rows][kPartialSums], where there are several chunks. weights(panel, l, steps) gives the chunk
-  // from step l on; ahead(panel, l): as many bytes, wanted soon, or null. store(sums [rows][32], i,
-  // rows, panel) takes the sums of the packed rows from i on.
+  // Panels [panel, end_panel) by the row blocks of group g, chunk by chunk. partial:
+  // [panels][blocks][block][kPartialSums], where there are several chunks. weights(panel, l, steps)
+  // gives the chunk from step l on; ahead(panel, l): as many bytes, wanted soon, or null.
+  // store(sums [rows][32], i, rows, panel) takes the sums of the packed rows from i on.
   template <class Weights, class Ahead, class F>
   void MultiplyPanels(std::int64_t panel, std::int64_t end_panel, std::int64_t g,
                       typename M::Sum* partial, Weights&& weights, Ahead&& ahead_of,
@@ -244,7 +253,7 @@ struct PackedProduct {
           const std::int64_t r = Min(block, end - i);
           tiles.Multiply(r, Row(i) + l * r * 2, w, count, ahead, step, {waiting, is_first, is_last},
                          sums);
-          if (waiting) waiting += r * kPartialSums<M>;
+          if (waiting) waiting += block * kPartialSums<M>;
           if (is_last) store(sums, i, r, i_panel);
           ahead += count * step;
           if (ahead >= ahead_end) step = 0, ahead = reinterpret_cast<const char*>(w);

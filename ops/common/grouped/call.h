@@ -50,8 +50,7 @@ struct GroupedWorkspace : Workspace<N> {
   Part<unsigned char, N> taken;        // [threads]
   Part<GroupPart, N> parts;
   constexpr GroupedWorkspace(N threads, N rows, N groups, N steps)
-      : left(this->template Add<typename M::Left>(Min(rows, N(kWaveRows)) * LeftSteps<M>(steps) *
-                                                  N(2))),
+      : left(this->template Add<typename M::Left>(LeftElements<M>(Min(rows, N(kWaveRows)), steps))),
         panels(this->template Add<typename M::Weight>(threads * steps * N(kStepWeights))),
         taken(this->template Add<unsigned char>(threads)),
         parts(this->template Add<GroupPart>(Min(Min(rows, N(kWaveRows)), groups))) {}
