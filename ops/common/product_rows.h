@@ -10,6 +10,10 @@
 #include "ops/common/row_tiles.h"
 #include "ops/common/transpose.h"
 
+// Of a kernel without dot instructions that comes before the one with them: on processors with
+// tiles a dot instruction takes as long as four multiply-adds, which do twice as much.
+#define ANYOP_WHERE_DOTS_ARE_SLOW ",amx_bf16"
+
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 

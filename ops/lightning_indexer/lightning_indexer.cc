@@ -23,6 +23,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel lightning_indexer_avx512_fma [[gnu::weak]];
 extern const Kernel lightning_indexer_avx512_dot [[gnu::weak]];
 extern const Kernel lightning_indexer_avx512 [[gnu::weak]];
 extern const Kernel lightning_indexer_avx2 [[gnu::weak]];
@@ -31,8 +32,9 @@ namespace {
 
 constexpr Kernel kPortable{
     .name = "cpu_portable", .workspace = kWorkspace<&IndexerBytes>, .run = Bind<&Run<FloatRows>>()};
-constexpr const Kernel* kKernels[] = {&lightning_indexer_avx512_dot, &lightning_indexer_avx512,
-                                      &lightning_indexer_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&lightning_indexer_avx512_fma, &lightning_indexer_avx512_dot,
+                                      &lightning_indexer_avx512, &lightning_indexer_avx2,
+                                      &kPortable};
 
 void Check(const Context&, const Tensor&, const Tensor&, const Tensor& key_cache,
            const Tensor& block_table, const Tensor& seq_lens, const Tensor& query_start_loc,

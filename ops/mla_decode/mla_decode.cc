@@ -28,6 +28,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel mla_decode_avx512_fma [[gnu::weak]];
 extern const Kernel mla_decode_avx512_dot [[gnu::weak]];
 extern const Kernel mla_decode_avx512 [[gnu::weak]];
 extern const Kernel mla_decode_avx2 [[gnu::weak]];
@@ -36,8 +37,8 @@ namespace {
 
 constexpr Kernel kPortable{
     .name = "cpu_portable", .workspace = kWorkspace<&MlaBytes>, .run = Bind<&Run<FloatRows>>()};
-constexpr const Kernel* kKernels[] = {&mla_decode_avx512_dot, &mla_decode_avx512, &mla_decode_avx2,
-                                      &kPortable};
+constexpr const Kernel* kKernels[] = {&mla_decode_avx512_fma, &mla_decode_avx512_dot,
+                                      &mla_decode_avx512, &mla_decode_avx2, &kPortable};
 
 void Check(const Context&, const Tensor& q_nope, const Tensor&, const Tensor& kv_cache,
            const Tensor&, const Tensor& block_table, const Tensor& seq_lens,

@@ -6,4 +6,11 @@ namespace anyop::ops {
 extern constinit const Kernel sparse_attention_avx512{
     .name = "cpu_avx512", .workspace = kWorkspace<&SparseBytes>, .run = Bind<&Run<FloatRows>>()};
 
+extern constinit const Kernel sparse_attention_avx512_fma{
+    .name = "cpu_avx512_fma_bf16",
+    .when = "T == bf16",
+    .needs = ANYOP_NEEDS ANYOP_WHERE_DOTS_ARE_SLOW,
+    .workspace = kWorkspace<&SparseBytes>,
+    .run = Bind<&Run<FloatRows>>()};
+
 }  // namespace anyop::ops

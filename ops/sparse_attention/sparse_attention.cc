@@ -27,6 +27,7 @@
 
 namespace anyop::ops {
 
+extern const Kernel sparse_attention_avx512_fma [[gnu::weak]];
 extern const Kernel sparse_attention_avx512_dot [[gnu::weak]];
 extern const Kernel sparse_attention_avx512 [[gnu::weak]];
 extern const Kernel sparse_attention_avx2 [[gnu::weak]];
@@ -35,8 +36,8 @@ namespace {
 
 constexpr Kernel kPortable{
     .name = "cpu_portable", .workspace = kWorkspace<&SparseBytes>, .run = Bind<&Run<FloatRows>>()};
-constexpr const Kernel* kKernels[] = {&sparse_attention_avx512_dot, &sparse_attention_avx512,
-                                      &sparse_attention_avx2, &kPortable};
+constexpr const Kernel* kKernels[] = {&sparse_attention_avx512_fma, &sparse_attention_avx512_dot,
+                                      &sparse_attention_avx512, &sparse_attention_avx2, &kPortable};
 
 std::string NameIndex(std::int64_t token, std::int64_t i, std::int64_t index) {
   return "indices[" + std::to_string(token) + ", " + std::to_string(i) + "] is " +
