@@ -79,6 +79,7 @@ def cases() -> Iterator[Case]:
                 },
                 ours=ours,
                 torch=of_torch,
+                others={"vllm": "experts"},
                 moved=used * (w13.nbytes + w2.nbytes) // e,
                 flops=6 * t * k * d * f,
                 rate="bf16 dot",

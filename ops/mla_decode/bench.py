@@ -58,6 +58,7 @@ def cases() -> Iterator[Case]:
                     "rope": rope,
                     "table": table,
                     "lengths": np.full(b, length, np.int32),
+                    "scale": SCALE,
                     "out": (np.empty_like(q_nope), np.empty((h, 0), np.float32)),
                 },
                 ours=lambda a: partial(
@@ -74,6 +75,7 @@ def cases() -> Iterator[Case]:
                 ),
                 numpy=plain,
                 torch=of_torch,
+                others={"vllm": "decoded"},
                 moved=kv.nbytes + rope.nbytes,
                 flops=2 * h * (2 * c + r) * length * b,
                 rate=RATES[name],
