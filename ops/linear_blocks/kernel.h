@@ -218,7 +218,7 @@ inline void MultiplyBlockRows(const Context& ctx, const BlocksProduct& p, const 
   const BlockRowsWorkspace<std::int64_t> parts(ThreadsOf(ctx), p.rows, p.blocks);
   const Placed placed(ctx, parts);
   const ThreadBuffers<char> buffers(placed[parts.groups], placed[parts.taken], parts.group_bytes,
-                                   parts.taken.count);
+                                    parts.taken.count);
   MultiplyQuantized(ctx, p, placed[parts.x], 0,
                     [&](std::int64_t b, std::int64_t e, auto&& multiply) {
                       char* buffer = buffers.Take();
