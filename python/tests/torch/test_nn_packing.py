@@ -27,7 +27,7 @@ def linear(**options: Any) -> nn.Linear:
 
 
 def frozen(**options: Any) -> nn.Linear:
-    return linear(**options).requires_grad_(False)
+    return linear(**{"pack": True, **options}).requires_grad_(False)
 
 
 def packs(module: Any, x: Any = T) -> bool:
@@ -45,7 +45,7 @@ def packs(module: Any, x: Any = T) -> bool:
 
 
 def test_packs_only_where_nothing_can_need_a_gradient() -> None:
-    assert not packs(linear())
+    assert not packs(linear(pack=True))
     assert not packs(frozen(pack=False))
     module = frozen()
     module(T)  # gradients are on
@@ -115,6 +115,56 @@ CHANGES = [
     change_by_loading,
     change_by_assigning,
 ]
+
+
+def change_data_in_place(m: Any) -> None:
+    m.weight.data += torch.randn(40, 8)
+
+
+def change_a_row_of_data(m: Any) -> None:
+    m.weight.data[3].neg_()
+
+
+def change_by_numpy(m: Any) -> None:
+    m.weight.detach().numpy()[:] *= -2
+
+
+def change_by_dlpack(m: Any) -> None:
+    torch.from_dlpack(m.weight.detach()).mul_(-1)
+
+
+def change_by_foreach(m: Any) -> None:
+    torch._foreach_mul_([m.weight.data], -1)
+
+
+UNCOUNTED = [  # by torch's version of the tensor
+    change_data_in_place,
+    change_a_row_of_data,
+    change_by_numpy,
+    change_by_dlpack,
+    change_by_foreach,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES + UNCOUNTED)
+def test_a_module_follows_its_weight_unless_it_is_asked_to_pack(
+    change: Callable[[Any], None],
+) -> None:
+    module = linear().requires_grad_(False)
+    assert not packs(module)
+    change(module)
+    assert not packs(module)  # compares the values
+
+
+@pytest.mark.parametrize("change", UNCOUNTED)
+def test_a_packed_weight_is_dropped_after_a_write_that_torch_does_not_count(
+    change: Callable[[Any], None],
+) -> None:
+    module = frozen()
+    assert packs(module)
+    change(module)
+    module.drop_packed()
+    assert packs(module)
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -187,3 +237,21 @@ def test_compiled_calls_neither_pack_nor_see_what_is_packed() -> None:
         anyop.reset_counters()
         compiled(T)
     assert {row.op for row in anyop.counters()} == {"anyop.linear"}
+
+
+def test_traced_calls_neither_pack_nor_see_what_is_packed() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils.flop_counter import FlopCounterMode
+
+    for module in (frozen(), frozen()):
+        with torch.no_grad():
+            traced = torch.jit.trace(module, (T,))
+            torch.testing.assert_close(traced(T), module(T))  # packs
+            torch.jit.trace(module, (T,))
+            made = make_fx(module)(T)
+            with FlopCounterMode(display=False) as counter:
+                module(T)
+        assert counter.get_total_flops() == 2 * T.shape[0] * T.shape[1] * 40
+        names = [str(node.target) for node in made.graph.nodes]
+        assert "anyop.linear.default" in names
+        assert not any("pack" in name for name in names)

@@ -3,7 +3,7 @@
 
     norm = anyop.torch.nn.RMSNorm(4096, eps=1e-5)
     y, residual = norm(x, residual)                # fused with the addition
-    proj = anyop.torch.nn.Linear(4096, 11008)      # packs its weight where nothing needs gradients
+    proj = anyop.torch.nn.Linear(4096, 11008, pack=True)   # a packed weight for inference
     rope = anyop.torch.nn.get_rope(64, 8192, rope_parameters=config.rope_parameters)
 
 State dicts are those of the modules that they replace; all train, through the operators' gradients.

@@ -25,12 +25,13 @@ class Linear(torch.nn.Linear):
 
     activation  'none', 'relu', 'silu', 'gelu', ...: applied to the f32 sum; where a gradient is
                 needed, to the sum in the dtype of the result
-    pack        whether to keep a packed copy of the weight for inference
+    pack        whether to keep a packed copy of the weight for inference; its products are faster
 
     The copy is made by an eager call while gradients are off, if the weight requires none
-    (`module.requires_grad_(False)`). It is no part of the state, is dropped when the weight
-    changes, and costs its memory once more. Writing through `weight.data` or NumPy, which torch
-    does not count as a change, needs `drop_packed()`.
+    (`module.requires_grad_(False)`). It is no part of the state, is dropped when torch counts a
+    change of the weight, and costs its memory once more. torch counts no write through
+    `weight.data` (`weight.data += delta`), NumPy or DLPack: after one call `drop_packed()`, or the
+    module computes with the old weight. Without `pack` nothing has to be told.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Linear(torch.nn.Linear):
         dtype: torch.dtype | None = None,
         *,
         activation: str = "none",
-        pack: bool = True,
+        pack: bool = False,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation, self.pack = activation, pack
@@ -50,8 +51,8 @@ class Linear(torch.nn.Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]"""
-        # A compiler must see neither the copy nor its making.
-        if self.pack and not torch.compiler.is_compiling() and not torch.is_grad_enabled():
+        # Who makes a program of the calls must see neither the copy nor its making.
+        if self.pack and not torch.is_grad_enabled() and not _is_watched():
             packed = self._pack(x, self.weight)
             if packed is not None:
                 return self._run(_ops.packed, x, packed, self.out_features)
@@ -105,6 +106,13 @@ class Linear(torch.nn.Linear):
     def extra_repr(self) -> str:
         text = super().extra_repr()
         return text if self.activation == "none" else f"{text}, activation={self.activation!r}"
+
+
+def _is_watched() -> bool:
+    """Whether a compiler, a tracer or another mode of torch's sees the operators of this thread."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return True
+    return torch._C._len_torch_dispatch_stack() > 0
 
 
 def _state(weight: torch.Tensor) -> tuple[Any, ...] | None:
