@@ -6,6 +6,7 @@ install(DIRECTORY bindings/torch bindings/vllm DESTINATION anyop/bindings
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")
 install(DIRECTORY src DESTINATION anyop FILES_MATCHING PATTERN "*.h"
                                                        PATTERN "testing" EXCLUDE)
+install(FILES cmake/exports/adapter.map DESTINATION anyop/cmake/exports)
 if(NOT ANYOP_BUILD_TORCH OR ANYOP_SANITIZE)
   return()
 endif()
@@ -35,6 +36,7 @@ target_include_directories(torch_adapter PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(torch_adapter PRIVATE _GLIBCXX_USE_CXX11_ABI=${torch_new_abi})
 target_compile_options(torch_adapter PRIVATE -fvisibility=hidden)
 anyop_harden(torch_adapter)
+anyop_export(torch_adapter adapter)
 target_link_libraries(torch_adapter PRIVATE
   anyop ${torch_folder}/lib/libtorch_cpu.so ${torch_folder}/lib/libc10.so)
 install(TARGETS torch_adapter LIBRARY DESTINATION anyop)

@@ -231,6 +231,8 @@ BUILT = [
     ("hardening", "lib/libanyop.so", "-shared", "without _FORTIFY_SOURCE"),
     ("search_path", "bin/anyop-run", "-shared -Wl,-rpath,$ORIGIN:", "directory: '$ORIGIN:'"),
     ("exports", "lib/anyop_ops.so", "-shared", "shows _Z6sharedIiEvv, which is not ours"),
+    ("exports", "lib/torch_adapter-9.so", "-shared", "shows _Z6sharedIiEvv, which is not ours"),
+    ("exports", "lib/another.so", "-shared", "has no row in EXPORTED"),
 ]  # fmt: skip
 SOURCE = """
 template <class T> [[gnu::noinline]] void shared() { asm volatile(""); }

@@ -121,9 +121,15 @@ def _run(command: list[str], failure: Path) -> None:
         raise CannotBuildError(reason)
 
 
+def _exports() -> Path:
+    """Which symbols an adapter shows, for the linker. Raises CannotBuildError."""
+    return carried("cmake/exports") / "adapter.map"
+
+
 def _command(compiler: str, adapter: Adapter) -> list[str]:
+    exports = f"-Wl,--version-script={_exports()}"
     includes = [f"-I{folder}" for folder in adapter.includes]
-    return [compiler, *_FLAGS, *includes, *adapter.flags, f"-L{PACKAGE}", "-lanyop"]
+    return [compiler, *_FLAGS, exports, *includes, *adapter.flags, f"-L{PACKAGE}", "-lanyop"]
 
 
 def _key(compiler: str, command: Sequence[str], adapter: Adapter) -> str:
@@ -131,7 +137,7 @@ def _key(compiler: str, command: Sequence[str], adapter: Adapter) -> str:
     binary = Path(compiler).resolve().stat()  # asking it for its version takes 10 ms
     digest = hashlib.sha256(f"{binary.st_size} {binary.st_mtime_ns}".encode())
     digest.update("\0".join(command).encode())
-    files = list(adapter.sources)
+    files = [*adapter.sources, _exports()]
     for folder in [*adapter.includes, *sorted({source.parent for source in adapter.sources})]:
         files += sorted(folder.rglob("*.h"))
     for file in files:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,21 @@ def test_everything_that_it_is_made_of_makes_another(adapter: Adapter, tmp_path:
     other = build.build(dataclasses.replace(adapter, version="1.1"), cache)
     assert len({first, more, header, other}) == 4
     assert [answer(f) for f in (more, header)] == [43, 52]
+
+
+def test_it_shows_no_templates_of_other_libraries(adapter: Adapter, tmp_path: Path) -> None:
+    source = adapter.sources[0]
+    source.write_text(
+        "#include <string>\n#include <vector>\nstatic int Two() {\n"
+        "  std::vector<std::string> many(2, std::string(40, ' '));\n"
+        "  many.emplace_back();\n  return int(many.size()) - 1;\n}\n"
+    )
+    file = build.build(adapter, str(tmp_path / "cache"))
+    assert answer(file) == 42
+    shown = subprocess.run(
+        ["nm", "-D", "--defined-only", file], capture_output=True, text=True, check=True
+    )
+    assert [line.split()[-1] for line in shown.stdout.splitlines()] == ["answer"]
 
 
 def test_what_does_not_compile_is_tried_once(adapter: Adapter, tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def bare(tmp_path: Path) -> Path:
     from anyop.hosting.build import carried
 
     package = tmp_path / "site" / "anyop"
-    carries = {"bindings/torch": ".h .cc", "bindings/vllm": ".h .cc", "src": ".h", "include": ".h"}
+    carries = {"bindings/torch": ".h .cc", "bindings/vllm": ".h .cc", "src": ".h", "include": ".h",
+               "cmake/exports": ".map"}  # fmt: skip
     for folder, endings in carries.items():
         for file in carried(folder).rglob("*.*"):
             if file.suffix in endings.split():
@@ -252,4 +253,5 @@ def test_the_package_carries_what_building_needs() -> None:
     assert shutil.which("c++") is None or build.find_compiler()
     assert (build.carried("include") / "anyop" / "abi.h").exists()
     assert (build.carried("src") / "runtime" / "call.h").exists()
+    assert (build.carried("cmake/exports") / "adapter.map").exists()
     assert len(list(build.carried("bindings/torch").glob("*.cc"))) >= 5
