@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 
 #include "bindings/torch_unlinked/torch_api.h"
 #include "graph/ir/alias.h"
@@ -199,14 +200,18 @@ PyStructSequence_Field g_stats_fields[] = {{"nodes", "operator calls after compi
                                            {"calls", "replays so far"},
                                            {nullptr, nullptr}};
 
-PyTypeObject* MakeSequence(const char* name, const char* doc, PyStructSequence_Field* fields) {
-  PyStructSequence_Desc desc{name, doc, fields, 3};
+}  // namespace
+
+PyTypeObject* AddSequence(PyObject* module, const char* name, const char* doc,
+                          PyStructSequence_Field* fields, int n_fields) {
+  PyStructSequence_Desc desc{name, doc, fields, n_fields};  // the type points to the name
   PyTypeObject* type = PyStructSequence_NewType(&desc);
-  if (!type) throw ErrorSet{};
+  const char* const own = std::strrchr(name, '.') + 1;
+  if (!type || PyModule_AddObjectRef(module, own, reinterpret_cast<PyObject*>(type)) < 0) {
+    throw ErrorSet{};
+  }
   return type;
 }
-
-}  // namespace
 
 CompiledGraph* AsGraph(PyObject* object) {
   return Py_TYPE(object) == g_graph_type ? &ToGraph(object) : nullptr;
@@ -231,8 +236,9 @@ void InitGraphTypes(PyObject* module) {
                                  Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
                              slots};
   g_graph_type = reinterpret_cast<PyTypeObject*>(Checked(PyType_FromSpec(&spec)).release());
-  g_memory_type = MakeSequence("anyop.GraphMemory", "Memory of a replay.", g_memory_fields);
-  g_stats_type = MakeSequence("anyop.GraphStats", "A compiled graph.", g_stats_fields);
+  g_memory_type =
+      AddSequence(module, "anyop.GraphMemory", "Memory of a replay.", g_memory_fields, 3);
+  g_stats_type = AddSequence(module, "anyop.GraphStats", "A compiled graph.", g_stats_fields, 3);
   InitProfile(module);
   if (PyModule_AddObjectRef(module, "Graph", reinterpret_cast<PyObject*>(g_graph_type)) < 0) {
     throw ErrorSet{};

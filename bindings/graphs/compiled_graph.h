@@ -53,6 +53,9 @@ PyObject* CallGraphAs(PyObject* self, PyObject* const* args, Py_ssize_t n_args, 
 PyObject* DescribeAt(PyObject* self, PyObject* args, PyObject* keywords);  // describe(**sizes)
 PyObject* Profile(PyObject* self, PyObject* args, PyObject* keywords);     // profile(*inputs)
 void InitProfile(PyObject* module);
+// A type of named rows, "anyop.GraphStats", as a member of the module: pickle looks it up there.
+PyTypeObject* AddSequence(PyObject* module, const char* name, const char* doc,
+                          PyStructSequence_Field* fields, int n_fields);
 // What every graph compiled from now on tells of its passes; null: nobody listens.
 PassListener ListenerToPasses();
 

@@ -192,9 +192,9 @@ PyObject* Profile(PyObject* self, PyObject* args, PyObject* keywords) {
 }
 
 void InitProfile(PyObject* module) {
-  PyStructSequence_Desc desc{"anyop.GraphNodeTime", "A node of a profile.", g_time_fields, kFields};
-  g_time_type = PyStructSequence_NewType(&desc);
-  if (!g_time_type || PyModule_AddFunctions(module, g_profile_functions) < 0) throw ErrorSet{};
+  g_time_type =
+      AddSequence(module, "anyop.GraphNodeTime", "A node of a profile.", g_time_fields, kFields);
+  if (PyModule_AddFunctions(module, g_profile_functions) < 0) throw ErrorSet{};
 }
 
 }  // namespace anyop::python

@@ -190,18 +190,19 @@ OperatorInfo& ToOperator(PyObject* object) {
 
 PyTypeObject* ResultType(OperatorInfo& info) {
   if (info.result_type) return info.result_type;
-  const Ref collections = Checked(PyImport_ImportModule("collections"));
-  const Ref make = Checked(PyObject_GetAttrString(collections.get(), "namedtuple"));
+  const Ref module = Checked(PyImport_ImportModule("anyop._results"));
+  const Ref make = Checked(PyObject_GetAttrString(module.get(), "type_of"));
   const Ref names = Checked(PyTuple_New(info.n_results));
   for (int r = 0; r < info.n_results; ++r) {
     PyTuple_SET_ITEM(names.get(), r, Ref::Borrow(info.result_names[std::size_t(r)]).release());
   }
-  const Ref name = ToPython(info.python_name + "_results");
+  const Ref name = ToPython(info.op->name);
   const Ref type =
       Checked(PyObject_CallFunctionObjArgs(make.get(), name.get(), names.get(), nullptr));
-  const Ref module = ToPython("anyop");
-  if (PyObject_SetAttrString(type.get(), "__module__", module.get()) < 0) throw ErrorSet{};
-  return info.result_type = reinterpret_cast<PyTypeObject*>(Ref::Borrow(type.get()).release());
+  if (!info.result_type) {  // else another thread made it meanwhile
+    info.result_type = reinterpret_cast<PyTypeObject*>(Ref::Borrow(type.get()).release());
+  }
+  return info.result_type;
 }
 
 }  // namespace anyop::python

@@ -15,10 +15,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anyop import _anyop, _hosts
+from anyop import _anyop, _hosts, _results
 from anyop._anyop import (
     Error,
     Graph,
+    GraphMemory,
+    GraphNodeTime,
+    GraphStats,
     Internal,
     InvalidArgument,
     NotAvailable,
@@ -267,7 +270,7 @@ def counters() -> list[Counter]:
 
 
 def __getattr__(name: str) -> Any:
-    function = _anyop.functions().get(f"anyop.{name}")
+    function = _anyop.functions().get(f"anyop.{name}") or _results.find(f"anyop.{name}")
     if function is None:
         elsewhere = [n for n in _anyop.functions() if n.endswith(f".{name}")]
         if elsewhere:
@@ -289,6 +292,9 @@ __all__ = [
     "Error",
     "Explanation",
     "Graph",
+    "GraphMemory",
+    "GraphNodeTime",
+    "GraphStats",
     "Internal",
     "InvalidArgument",
     "KernelChoice",

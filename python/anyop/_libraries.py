@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from anyop import _anyop
+from anyop import _anyop, _results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +40,7 @@ class Library(ModuleType):
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function = _anyop.functions().get(f"{self._name}.{name}")
+        function = function or _results.find(f"{self._name}.{name}")
         if function is None:
             hint = _anyop.did_you_mean(name, [n for n, _ in self.items()])
             raise AttributeError(f"the library {self._name} has no operator '{name}'.{hint}")

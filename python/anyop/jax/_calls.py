@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import functools
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 from jax._src.core import Primitive  # jax.extend imports Pallas beside it, 20 ms
 
-from anyop import _anyop
+from anyop import _anyop, _results
 from anyop.hosting.facts import Operator
 from anyop.jax._types import DTYPES
 
@@ -128,7 +127,12 @@ def _written_type(name: str) -> Any:
     """The named tuple of an operator that writes: those arguments, then the results."""
     op = operator(name)
     names = [*(op.params[i].name for i in op.written), *(r.name for r in op.results)]
-    return namedtuple(f"{op.short_name}_results", names, module="anyop")
+    return _results.named(name, names, _restored)
+
+
+def _restored(name: str, values: tuple[Any, ...]) -> Any:
+    """Unpickles such a tuple."""
+    return _written_type(name)._make(values)
 
 
 _calls: dict[str, Call] = {}

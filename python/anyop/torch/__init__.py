@@ -13,13 +13,15 @@ given; only float tensors that must share a dtype and do not are cast, to autoca
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from anyop._results import restored
 from anyop.hosting import not_installed, when_imported
 
 try:
-    import torch  # noqa: F401
+    import torch
 except ModuleNotFoundError as error:
     raise not_installed(error, "torch", "torch") from None
 from anyop.torch._dispatch import functionalize as _functionalize
@@ -29,12 +31,16 @@ from anyop.torch._route import fast as _fast
 from anyop.torch._route.route import status
 from anyop.torch.custom_op import direct_register_custom_op
 
+if TYPE_CHECKING:
+    from anyop.torch import nn
+
 __all__ = [
     "backend",
     "capture",
     "compare",
     "converter",
     "direct_register_custom_op",
+    "nn",
     "register_new",
     "report",
     "status",
@@ -45,7 +51,8 @@ def backend(module: Any, examples: Any, **kwargs: Any) -> Any:
     """The backend of `torch.compile(model, backend="anyop")`.
 
     options={"freeze": True} packs the weights of graphs without gradients ahead of time; they are
-    packed again where one was written since.
+    packed again where one was written since, as torch counts writes: none through `weight.data`,
+    NumPy or DLPack.
     """
     from anyop.torch._compile.backend import backend
 
@@ -81,7 +88,8 @@ def capture(program: Any, *args: Any, **kwargs: Any) -> Any:
              become inputs of the graph, everything else is part of it
     dynamic  which dimensions vary: None for none, True for all, or by argument (a dict by name, or
              a tuple) {dimension: name}; dimensions of one name are equal
-    freeze   weights are packed ahead of time; they are packed again where one was written since
+    freeze   weights are packed ahead of time; they are packed again where one was written since, as
+             torch counts writes: none through `weight.data`, NumPy or DLPack
     name     of the graph, in messages
 
     Tensors that the program uses beside its arguments are bound by reference: a call reads them as
@@ -120,6 +128,13 @@ def report(compiled: Any = None) -> Any:
     return report(compiled)
 
 
+def __getattr__(name: str) -> Any:
+    """The module nn, which is imported where it is first asked for."""
+    if name == "nn":
+        return importlib.import_module("anyop.torch.nn")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _register_backend() -> None:
     """Makes the name known the way the package's entry point does, which torch finds on its own.
 
@@ -138,4 +153,6 @@ _fast.start()
 _functionalize.start()
 _inductor.start()
 register_new()
+# torch.load reads what torch.save wrote of results: it makes a tuple of tensors, and nothing else.
+torch.serialization.add_safe_globals([restored])
 when_imported("torch._dynamo.backends.registry", _register_backend)
