@@ -17,6 +17,18 @@ Raised Raised::Take() {
   return {Ref(type), Ref(value), Ref(trace)};
 }
 
+void PythonCall::Restore() {
+  if (!raised_) return;
+  if (passes_) return raised_->Restore();
+  Raised told = Raised::Take();
+  PyObject* own = raised_->value.get();
+  // Of an error that anyop made of the user's exception, the cause is that exception.
+  Ref cause(PyErr_GivenExceptionMatches(own, g_errors.error) ? PyException_GetCause(own) : nullptr);
+  if (!cause) cause = Ref::Borrow(own);
+  PyException_SetCause(told.value.get(), cause.release());
+  told.Restore();
+}
+
 namespace {
 constinit thread_local Raised* waiting = nullptr;  // a thread ends without Python's lock
 }  // namespace

@@ -45,12 +45,14 @@ class PythonCall {
   const DirectArguments* direct(const OperatorInfo& info) const {
     return direct_ && &direct_->info == &info ? direct_ : nullptr;
   }
-  void Keep(Raised raised) { raised_ = std::move(raised); }
-  // Sets the exception that waits, if one does.
-  bool Restore() {
-    if (raised_) raised_->Restore();
-    return raised_.has_value();
+  // passes: it reaches the caller as it is; else as the cause of the error that says where.
+  void Keep(Raised raised, bool passes) {
+    raised_ = std::move(raised);
+    passes_ = passes;
   }
+  bool has_raised() const { return raised_.has_value(); }
+  // An error is set: what waits takes its place, or becomes its cause.
+  void Restore();
 
   static constinit thread_local PythonCall*
       innermost;  // null while Python code runs, or if C++ called
@@ -59,17 +61,21 @@ class PythonCall {
   const DirectArguments* direct_;
   PythonCall* outer_;
   std::optional<Raised> raised_;
+  bool passes_ = false;
 };
 
-// Runs f, a call from Python. What a function of Python raises within it passes as it is.
+// Runs f, a call from Python. What a function of Python raises within it passes as it is, or is the
+// cause of the error.
 template <class F>
 void Raising(F&& f) {
   PythonCall call;
   try {
     f();
   } catch (const Error&) {
-    if (call.Restore()) throw ErrorSet{};
-    throw;
+    if (!call.has_raised()) throw;
+    SetPythonError();
+    call.Restore();
+    throw ErrorSet{};
   }
 }
 

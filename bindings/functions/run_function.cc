@@ -237,23 +237,32 @@ class FunctionRun {
       text = NameOf(by_->function) + "() raised " + TextOf(type.get()) + ": " + text +
              PlaceOf(raised.trace.get()) + ".";
     }
-    if (lender_.has_open()) ClearFrames(raised.trace.get());
+    if (lender_.has_open()) ClearFrames(raised.value.get());
     const bool must_pass = MustPass(raised.value.get());
-    if (direct_ || (call_ && must_pass)) {
-      call_->Keep(std::move(raised));
+    const bool passes = direct_ || must_pass;
+    if (call_ && (passes || !lender_.has_open())) {  // else it still holds what was lent
+      call_->Keep(std::move(raised), passes);
     } else if (must_pass && calling_host == TorchHost().name) {
       raised.Wait();
     }
     return context_->host->set_error(context_, code, text.c_str());
   }
 
-  // The traceback's frames hold what was lent, and may outlive the caller's memory.
-  static void ClearFrames(PyObject* trace) {
-    if (!trace) return;
+  // The frames of its traceback, and of the exceptions that it was raised from, hold what was lent,
+  // and may outlive the caller's memory.
+  static void ClearFrames(PyObject* exception) {
+    constexpr int kMost = 32;  // exceptions may be each other's context
     const Ref module(PyImport_ImportModule("traceback"));
-    const Ref done(module ? PyObject_CallMethod(module.get(), "clear_frames", "O", trace)
-                          : nullptr);
-    if (!done) PyErr_Clear();
+    Ref at = Ref::Borrow(module ? exception : nullptr);
+    for (int i = 0; at && i < kMost; ++i) {
+      const Ref trace(PyException_GetTraceback(at.get()));
+      const Ref done(trace ? PyObject_CallMethod(module.get(), "clear_frames", "O", trace.get())
+                           : nullptr);
+      Ref next(PyException_GetCause(at.get()));
+      if (!next) next = Ref(PyException_GetContext(at.get()));
+      at = std::move(next);
+    }
+    if (PyErr_Occurred()) PyErr_Clear();
   }
 
   const OperatorInfo& info_;

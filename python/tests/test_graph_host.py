@@ -108,6 +108,79 @@ def test_what_goes_wrong_is_told_with_the_line(function: Any, text: str) -> None
         assert "at test_graph_host.py:" in str(error.value)
 
 
+class Own(Exception):
+    """What anyop knows nothing of."""
+
+
+def raises(error: BaseException) -> Any:
+    def function(x: Any) -> Any:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize("error", [KeyError("no such thing"), Own("mine"), ValueError("one", 2)])
+@pytest.mark.parametrize("is_defined", [False, True])
+def test_what_a_function_raised_is_the_cause_of_the_error(
+    error: Exception, is_defined: bool
+) -> None:
+    if is_defined:
+        name = f"raises_{type(error).__name__.lower()}"
+        g = anyop.graph(anyop.define(f"{name}(x: f32[n, 4]) -> (y: f32[n, 4])", raises(error)), X)
+    else:
+        g = made(raises(error))
+    for _ in range(2):
+        with pytest.raises(anyop.Error) as told:
+            g(X)
+        assert told.value.__cause__ is error
+        assert error.__traceback__ is not None
+        assert str(error) in str(told.value)
+
+
+@pytest.mark.parametrize("is_defined", [False, True])
+def test_the_cause_holds_nothing_of_the_graphs_memory(is_defined: bool) -> None:
+    kept: list[Any] = []
+
+    def fails_deep(x: Any) -> Any:
+        y = x[1:]
+        if y.shape[0] == 1:
+            raise Own(x)
+        raise Own("mine")
+
+    if is_defined:
+        f = anyop.define("fails_deep(x: f32[n, 4]) -> (y: f32[n, 4])", fails_deep)
+        g = anyop.graph(lambda x: f(anyop.add(x, x)), "f32[n, 4]")
+    else:
+        g = anyop.graph(
+            lambda x: anyop.host(fails_deep, anyop.add(x, x), result="f32[n, 4]"), "f32[n, 4]"
+        )
+    with pytest.raises(anyop.Error, match="mine") as told:
+        g(X)
+    cause = told.value.__cause__
+    assert isinstance(cause, Own)
+    trace = cause.__traceback__
+    while trace:
+        kept += [v for v in trace.tb_frame.f_locals.values() if isinstance(v, np.ndarray)]
+        trace = trace.tb_next
+    assert not kept
+    with pytest.raises(anyop.Error, match="fails_deep") as told:
+        g(X[:2])
+    assert not isinstance(told.value.__cause__, Own)  # it is itself a holder of an array
+
+
+@pytest.mark.parametrize("is_defined", [False, True])
+def test_an_error_of_the_graph_has_no_cause_of_an_earlier_one(is_defined: bool) -> None:
+    g = made(lambda x: x[:1]) if not is_defined else made(np.negative)
+    with pytest.raises(anyop.Error):
+        made(raises(KeyError("earlier")))(X)
+    if is_defined:
+        g(X)
+        return
+    with pytest.raises(anyop.Error) as told:
+        g(X)
+    assert not isinstance(told.value.__cause__, KeyError)
+
+
 @pytest.mark.parametrize(
     ("result", "kind", "text"),
     [

@@ -37,7 +37,8 @@ def host(function: Callable[..., Any], *arguments: Any, result: Any) -> Any:
     Without a value of a graph among its arguments this is function(*arguments).
 
     Errors: WrongType for a function or result that is none. What the function raises, or returns
-    and has not promised, is an error of the graph's call that names function and line.
+    and has not promised, is an error of the graph's call that names function and line; what it
+    raised is its __cause__.
     """
     traced = [a for a in arguments if isinstance(a, Traced)]
     if not callable(function):
