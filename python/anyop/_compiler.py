@@ -1,19 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ compiler of this machine, and the folder of what anyop builds with it."""
+"""The C++ compiler of this machine, and what it says."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import errno
 import os
+import re
 import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+import signal
+import subprocess
+from collections.abc import Sequence
 
 
 class CannotBuildError(Exception):
     """Why nothing was built, as a sentence without its full stop."""
+
+
+class SourceError(CannotBuildError):
+    """The compiler refuses the source, and will do so again. `output`: what it printed."""
+
+    def __init__(self, compiler: str, output: str) -> None:
+        lines = [line for line in output.splitlines() if "error" in line]
+        first = (lines or output.splitlines() or ["?"])[0].strip()
+        super().__init__(f"{compiler} failed: {first}")
+        self.output = output
+
+
+# What says that a compiler failed for the state of the machine and may succeed the next time. The
+# driver ends with status 1, as for a wrong source, where a program that it starts was killed.
+_DISK = (errno.ENOSPC, errno.EDQUOT)
+_MACHINE = (
+    *_DISK, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EROFS,
+    errno.ESTALE, errno.EINTR, errno.ETXTBSY,
+)  # fmt: skip
+_MEMORY = re.compile(
+    r"\bKilled\b|signal terminated program|(with|due to) signal|out of memory|memory exhausted"
+    r"|internal compiler error"
+)
 
 
 def find_compiler() -> str:
@@ -27,25 +50,30 @@ def find_compiler() -> str:
     raise CannotBuildError(f"{what} to build with. Try installing g++")
 
 
-def folders(cache: str) -> Iterator[Path]:
-    """Where to build, best first."""
-    user = os.environ.get("XDG_CACHE_HOME")
-    with contextlib.suppress(RuntimeError):  # no home
-        yield Path(cache) if cache else Path(user or Path.home() / ".cache") / "anyop"
-    yield Path(tempfile.gettempdir()) / f"anyop-{os.getuid()}"
+def run(command: Sequence[str], timeout_s: float) -> None:
+    """Compiles. Raises SourceError for what the source is to blame for, CannotBuildError else."""
+    compiler = command[0]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=timeout_s,
+            check=False, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CannotBuildError(f"the compiler took more than {timeout_s:g} s") from None
+    except OSError as error:
+        raise CannotBuildError(f"{compiler} cannot be run: {error.strerror}") from None
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        raise CannotBuildError(f"{compiler} was ended by {name}, perhaps for lack of memory")
+    if done.returncode:
+        _check_machine(compiler, done.stderr)
+        raise SourceError(compiler, done.stderr)
 
 
-def prepare(folder: Path) -> None:
-    """Makes the folder; what others may write to is not loaded from."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    state = folder.stat()
-    if state.st_uid != os.getuid() or state.st_mode & 0o022:
-        raise PermissionError(1, "others may write to it")
-
-
-@contextlib.contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """The system lets go of the lock when its holder ends, however it ends."""
-    with file.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _check_machine(compiler: str, output: str) -> None:
+    for line in output.splitlines():
+        found = next((n for n in _MACHINE if os.strerror(n) in line), None)
+        if found in _DISK:
+            raise CannotBuildError(f"the disk is full: {compiler} failed: {line.strip()}")
+        if found is not None or _MEMORY.search(line):
+            raise CannotBuildError(f"{compiler} failed: {line.strip()}")

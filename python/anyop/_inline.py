@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from anyop import _anyop, _compiler
+from anyop import _anyop, _cache, _compiler
+from anyop._cache import Folder
 from anyop._packages import data_root, tool
 from anyop._source_check import check_sources
 
@@ -34,15 +34,19 @@ def library_of(source: str, flags: Sequence[str]) -> Path:
     command = [compiler, *FLAGS, *flags, f"-I{include}"]
     name = f"inline_{_digest(source, command, include)}"
     cache = str(next(row[4] for row in _anyop.environment() if row[0] == "ANYOP_CACHE"))
-    reasons = []
-    for folder in _compiler.folders(cache):
-        try:
-            _compiler.prepare(folder)
-            with _compiler.locked(folder / f"{name}.lock"):
-                return _build(folder / name, name, source, command)
-        except OSError as error:
-            reasons.append(f"{folder}: {error.strerror or error}")
-    raise _anyop.NotAvailable(f"inline: no cache folder can be written ({'; '.join(reasons)}).")
+
+    def build(folder: Folder, scratch: Path) -> Path:
+        file = scratch / "source.cc"
+        file.write_text(source, encoding="utf-8")
+        kept = folder.path / f"{name}.cc"  # where a debugger looks
+        made = _build(file, name, [*command, f"-fdebug-prefix-map={file}={kept}"])
+        folder.put(file, kept.name)
+        return made
+
+    try:
+        return _cache.library(name, cache, build)
+    except _compiler.CannotBuildError as error:
+        raise _anyop.NotAvailable(f"inline: {error}.") from None
 
 
 def _digest(source: str, command: list[str], include: Path) -> str:
@@ -55,39 +59,28 @@ def _digest(source: str, command: list[str], include: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _build(folder: Path, name: str, source: str, command: list[str]) -> Path:
-    library = folder / f"{name}.so"
-    if library.exists():
-        return library
-    folder.mkdir(exist_ok=True)
-    file, table = folder / "source.cc", folder / "table.cc"
-    file.write_text(source, encoding="utf-8")
+def _build(file: Path, name: str, command: list[str]) -> Path:
+    """The library of a source file, beside it."""
+    scratch = file.parent
     findings = check_sources([file])
     if findings:
-        raise _anyop.InvalidArgument(
-            "inline: the source is wrong:\n" + "\n".join(map(str, findings))
-        )
+        _refuse("the source is wrong", "\n".join(map(str, findings)), scratch)
     list_ops = tool("list_ops")
-    operators, references = list_ops.find(folder, "Op"), list_ops.find(folder, "Reference")
+    operators, references = list_ops.find(scratch, "Op"), list_ops.find(scratch, "Reference")
     if not operators:
         raise _anyop.InvalidArgument(
             "inline: the source holds no operator, because no line of it begins with "
             "`extern constinit const Op NAME{`."
         )
+    table, made = scratch / "table.cc", scratch / "made.so"
     table.write_text(list_ops.table(name, "0", operators, references), encoding="utf-8")
-    made = folder / f"{name}.{os.getpid()}.tmp.so"
     try:
-        done = subprocess.run(
-            [*command, str(file), str(table), "-o", str(made)],
-            capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise _anyop.InvalidArgument(
-                f"inline: {command[0]} refuses the source:\n{done.stderr.strip()}"
-            )
-        made.replace(library)
-    except subprocess.TimeoutExpired:
-        raise _anyop.NotAvailable(f"inline: {command[0]} took more than {_TIMEOUT_S} s.") from None
-    finally:
-        made.unlink(missing_ok=True)
-    return library
+        _compiler.run([*command, str(file), str(table), "-o", str(made)], _TIMEOUT_S)
+    except _compiler.SourceError as error:
+        _refuse(f"{command[0]} refuses the source", error.output.strip(), scratch)
+    return made
+
+
+def _refuse(what: str, why: str, scratch: Path) -> NoReturn:
+    """The folder is gone when somebody reads of it."""
+    raise _anyop.InvalidArgument(f"inline: {what}:\n" + why.replace(f"{scratch}/", "")) from None

@@ -6,18 +6,16 @@ package carries.
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anyop._compiler import CannotBuildError, find_compiler, folders, locked, prepare
+from anyop import _cache, _compiler
+from anyop._cache import LONGEST_BUILD_S, Folder
+from anyop._compiler import CannotBuildError, find_compiler
 
 PACKAGE = Path(__file__).absolute().parents[1]  # where libanyop is, and adapters built with anyop
-_TIMEOUT_S = 900
 _FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 
 
@@ -62,63 +60,32 @@ def build(adapter: Adapter, cache: str) -> Path:
     compiler = find_compiler()
     command = _command(compiler, adapter)
     name = f"{adapter.name}-{adapter.version}-{_key(compiler, command, adapter)}"
-    reasons = []
-    for folder in folders(cache):
-        try:
-            prepare(folder)
-            with locked(folder / f"{name}.lock"):
-                return _build_in(folder, name, command, adapter)
-        except OSError as error:
-            reasons.append(f"{folder}: {error.strerror or error}")
-    raise CannotBuildError(f"no cache folder can be written ({'; '.join(reasons)})")
 
-
-def _build_in(folder: Path, name: str, command: list[str], adapter: Adapter) -> Path:
-    """Under the lock: another process may have built it meanwhile, or failed to."""
-    file, failure = folder / f"{name}.so", folder / f"{name}.failed"
-    if file.exists():
-        return file
-    if failure.exists():
-        raise CannotBuildError(f"{failure.read_text()} (remove {failure} to try again)")
-    for left in folder.glob(f"{adapter.name}-*.tmp*"):  # of a process that was killed
-        if left.name.startswith(name) or time.time() - left.stat().st_mtime > _TIMEOUT_S:
-            left.unlink(missing_ok=True)
-    print(
-        f"anyop: building its adapter for {adapter.framework} {adapter.version}, once, "
-        f"{adapter.lasts} ...",
-        file=sys.stderr,
-        flush=True,
-    )
-    made = folder / f"{name}.{os.getpid()}.tmp.so"
-    unity = made.with_suffix(".cc")
-    try:
-        unity.write_text("".join(f'#include "{source}"\n' for source in adapter.sources))
-        _run([*command, str(unity), "-o", str(made)], failure)
-        with made.open("rb") as built:
-            os.fsync(built.fileno())
-        made.replace(file)
-    finally:
-        unity.unlink(missing_ok=True)
-        made.unlink(missing_ok=True)
-    return file
-
-
-def _run(command: list[str], failure: Path) -> None:
-    # The libraries come after the source that needs them.
-    libraries = [word for word in command if word.startswith("-l")]
-    others = [word for word in command if not word.startswith("-l")]
-    try:
-        done = subprocess.run(
-            [*others, *libraries], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    def make(folder: Folder, scratch: Path) -> Path:
+        failure = folder.find(f"{name}.failed")
+        if failure:
+            raise CannotBuildError(f"{failure.read_text()} (remove {failure} to try again)")
+        print(
+            f"anyop: building its adapter for {adapter.framework} {adapter.version}, once, "
+            f"{adapter.lasts} ...",
+            file=sys.stderr,
+            flush=True,
         )
-    except subprocess.TimeoutExpired:
-        raise CannotBuildError(f"the compiler took more than {_TIMEOUT_S} s") from None
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line]
-        reason = f"{command[0]} failed: {(lines or done.stderr.splitlines() or ['?'])[0].strip()}"
-        if done.returncode > 0:  # a compiler that was killed may succeed the next time
-            failure.write_text(reason)
-        raise CannotBuildError(reason)
+        unity, made = scratch / f"{name}.cc", scratch / f"{name}.so"
+        unity.write_text("".join(f'#include "{source}"\n' for source in adapter.sources))
+        # The libraries come after the source that needs them.
+        libraries = [word for word in command if word.startswith("-l")]
+        others = [word for word in command if not word.startswith("-l")]
+        try:
+            _compiler.run([*others, str(unity), "-o", str(made), *libraries], LONGEST_BUILD_S)
+        except _compiler.SourceError as error:
+            note = scratch / "failed"
+            note.write_text(str(error))
+            folder.put(note, f"{name}.failed")
+            raise
+        return made
+
+    return _cache.library(name, cache, make)
 
 
 def _exports() -> Path:

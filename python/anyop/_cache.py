@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of libraries that anyop builds here. Their code runs with the user's rights, so
+they are loaded from where nobody else can have put them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from anyop._compiler import CannotBuildError
+
+LONGEST_BUILD_S = 900.0
+_PRIVATE = 0o700  # whatever the umask: 0 would let everybody write
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def library(name: str, cache: str, build: Callable[[Folder, Path], Path]) -> Path:
+    """The library of this name, without its ending, built now if it is not there.
+
+    cache: the folder, "" for the one that is usual. build: makes the library in a folder that is
+    removed afterwards, and returns its file; only one process at a time is asked to. Raises
+    CannotBuildError.
+    """
+    reasons = []
+    for path in folders(cache):
+        try:
+            with Folder(path) as folder, folder.locked(name):
+                found = folder.find(f"{name}.so")
+                if found is None:
+                    with folder.scratch(name) as scratch:
+                        found = folder.put(build(folder, scratch), f"{name}.so")
+                return found
+        except OSError as error:
+            reasons.append(f"{path}: {error.strerror or error}")
+    raise CannotBuildError(f"no cache folder can be written ({'; '.join(reasons)})")
+
+
+def folders(cache: str) -> Iterator[Path]:
+    """Where to build, best first."""
+    user = os.environ.get("XDG_CACHE_HOME")
+    with contextlib.suppress(RuntimeError):  # no home
+        yield Path(cache) if cache else Path(user or Path.home() / ".cache") / "anyop"
+    yield Path(tempfile.gettempdir()) / f"anyop-{os.geteuid()}"
+
+
+class Folder:
+    """A folder that this user alone may write to, made if need be.
+
+    path: without symbolic links, each of which somebody may turn elsewhere between two uses. What
+    is done in the folder is done by its descriptor.
+    """
+
+    def __init__(self, path: Path) -> None:
+        _make(path.absolute())
+        self.path = Path(os.path.realpath(path, strict=True))
+        self._at = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if not _is_ours(os.fstat(self._at)):
+                raise PermissionError(errno.EPERM, "others may write to it")
+            _check_above(self.path)
+        except BaseException:
+            os.close(self._at)
+            raise
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._at)
+
+    def find(self, name: str) -> Path | None:
+        """A file, if there is one that only this user can have written. Any other is removed."""
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = os.open(name, flags, dir_fd=self._at)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # a symbolic link
+                raise
+        else:
+            try:
+                state = os.fstat(file)
+            finally:
+                os.close(file)
+            if stat.S_ISREG(state.st_mode) and _is_ours(state):
+                return self.path / name
+        os.unlink(name, dir_fd=self._at)
+        return None
+
+    def put(self, made: Path, name: str) -> Path:
+        """The file takes its place, whole and on the disk."""
+        with made.open("rb") as file:
+            os.fchmod(file.fileno(), _PRIVATE)
+            os.fsync(file.fileno())
+        os.rename(made, name, dst_dir_fd=self._at)
+        return self.path / name
+
+    @contextlib.contextmanager
+    def locked(self, name: str, timeout_s: float = LONGEST_BUILD_S) -> Iterator[None]:
+        """The system lets go of the lock when its holder ends, however it ends."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = os.open(f"{name}.lock", flags, 0o600, dir_fd=self._at)
+        try:
+            end = time.monotonic() + timeout_s
+            while not _is_taken(lock):
+                if time.monotonic() >= end:
+                    raise CannotBuildError(
+                        f"another process has held {self.path / name}.lock for {timeout_s:g} s. "
+                        "Try ending it"
+                    )
+                time.sleep(0.02)
+            yield
+        finally:
+            os.close(lock)
+
+    @contextlib.contextmanager
+    def scratch(self, name: str) -> Iterator[Path]:
+        """With the lock of this name: a folder to build in. What killed builds left is removed."""
+        for left in self.path.iterdir():
+            is_scratch = left.suffix == ".tmp" or ".tmp." in left.name
+            if is_scratch and (left.name.startswith(f"{name}.") or _is_old(left)):
+                _remove(left)
+        made = Path(tempfile.mkdtemp(prefix=f"{name}.", suffix=".tmp", dir=self.path))
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _make(folder: Path) -> None:
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for new in reversed(missing):
+        new.mkdir(mode=_PRIVATE, exist_ok=True)
+
+
+def _is_ours(state: os.stat_result) -> bool:
+    return state.st_uid == os.geteuid() and not state.st_mode & _OTHERS_WRITE
+
+
+def _check_above(path: Path) -> None:
+    """Whoever may rename a folder above may put another one in its place."""
+    trusted = {os.geteuid(), Path("/").stat().st_uid}
+    for folder in path.parents:
+        state = folder.stat()
+        is_shared = state.st_mode & _OTHERS_WRITE and not state.st_mode & stat.S_ISVTX
+        if is_shared or state.st_uid not in trusted:
+            raise PermissionError(errno.EPERM, f"others may write to {folder}, which holds it")
+
+
+def _is_taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_old(left: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return time.time() - left.lstat().st_mtime > LONGEST_BUILD_S
+    return False
+
+
+def _remove(left: Path) -> None:
+    if left.is_dir() and not left.is_symlink():
+        shutil.rmtree(left, ignore_errors=True)
+    else:
+        left.unlink(missing_ok=True)
