@@ -9,8 +9,10 @@
  *
  * A call is found once and then used by any number of threads, for as long as the process lives.
  * Functions that return an int return ANYOP_OK or the code of an error (abi.h), whose text
- * anyop_error_text gives. Structs begin with their size, which the caller sets: fields are
- * appended, never changed, and only those that both sides know are filled. */
+ * anyop_error_text gives; those that return a count or a text return -1 or NULL instead. No pointer
+ * may be NULL but where it says so: one that is makes an error. Structs begin with their size,
+ * which the caller sets: fields are appended, never changed, and only those that both sides know
+ * are filled. */
 #pragma once
 #ifdef __GNUC__
 #pragma GCC diagnostic push
@@ -42,7 +44,7 @@ ANYOP_EXPORT int anyop_load_library(const char* path);
  * text was seen before. ANYOP_INVALID_ARGUMENT: the text is wrong; ANYOP_NOT_AVAILABLE: there is no
  * such operator, or the text is of a newer version. */
 ANYOP_EXPORT int anyop_find_call(const char* text, uint64_t bytes, const anyop_call** call);
-/* The canonical text, NUL-terminated: equal for equal calls. */
+/* The canonical text, NUL-terminated: equal for equal calls. NULL: `call` is. */
 ANYOP_EXPORT const char* anyop_call_text(const anyop_call* call);
 
 /* ---- What goes in and what comes out, in this order. */
