@@ -53,7 +53,7 @@ def command() -> None:
 def install(folder: Path, version: str | None, index: str) -> None:
     """Make an environment with vLLM and this anyop.
 
-    From packages alone, in about two minutes; 1.5 GB with a torch without CUDA. FOLDER becomes a
+    From packages alone, in about three minutes; 2 GB with a torch without CUDA. FOLDER becomes a
     virtual environment; one that was made before and fits is left as it is.
     """
     environment = environments.environment(folder, version or "")

@@ -21,6 +21,15 @@ SUPPORTED = _versions.SUPPORTED
 MARK, LOG = ".anyop-vllm.json", "install.log"
 PYTORCH = "https://download.pytorch.org/whl/cpu"
 EMPTY = {"VLLM_TARGET_DEVICE": "empty"}  # without compiled kernels
+# Each process that vLLM starts imports the program that started it.
+PROGRAM = """\
+import sys
+
+from anyop.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
 
 
 class Step(NamedTuple):
@@ -61,20 +70,31 @@ class Environment:
             )
         shutil.rmtree(self.folder / "source")
         progress("anyop", "")
-        copy_anyop(self._site_packages())
-        self._try()
+        self.refresh()
         (self.folder / MARK).write_text(json.dumps(self._contents()))
 
     def refresh(self) -> None:
         """Puts the anyop of this process into an environment that is there already."""
         copy_anyop(self._site_packages())
-        self._try()
+        self._try("import anyop.vllm; print(anyop.vllm.status())", "anyop")
+        self._let_torchvision_be_imported()
+
+    def _let_torchvision_be_imported(self) -> None:
+        """Where its compiled part is for another torch: by a file that runs at Python's start."""
+        code = "import torchvision"
+        if subprocess.run([str(self.python), "-c", code], capture_output=True).returncode:
+            name = "_anyop_torchvision"
+            folder = self._site_packages()
+            shutil.copy2(folder / "anyop/vllm/_torchvision.py", folder / f"{name}.py")
+            (folder / f"{name}.pth").write_text(f"import {name}\n")
+            self._try(code, "torchvision")
 
     def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
         pip = ["-m", "pip", "--disable-pip-version-check"]
         lists = data_root() / "requirements"
-        torch = f"torch=={_versions.TORCH}.0"
+        torch, vision = f"torch=={_versions.TORCH}.0", f"torchvision=={_versions.TORCHVISION}.0"
         yield Step("torch", [*pip, "install", *extra, torch], {})
+        yield Step("torchvision", [*pip, "install", "--no-deps", *extra, vision], {})
         build = ["-r", str(lists / "vllm-build.txt")]
         yield Step("what builds vLLM", [*pip, "install", *build], {})
         source = self.folder / "source"
@@ -90,9 +110,8 @@ class Environment:
         listed = ["install", "--no-deps", "-r", str(requirements(self.version))]
         yield Step("its packages", [*pip, *listed], {})
 
-    def _try(self) -> None:
-        code = "import anyop.vllm; print(anyop.vllm.status())"
-        self._run([str(self.python), "-c", code], {}, lambda _: None, "anyop in it")
+    def _try(self, code: str, title: str) -> None:
+        self._run([str(self.python), "-c", code], {}, lambda _: None, title)
 
     def _refuse_other_folders(self) -> None:
         if not self.folder.exists() or (self.folder / MARK).exists():
@@ -187,10 +206,7 @@ def copy_anyop(site_packages: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, target)
     program = site_packages.parents[2] / "bin" / "anyop"
-    program.write_text(
-        f"#!{program.with_name('python')}\nimport sys\nfrom anyop.cli import main\n\n"
-        "sys.exit(main())\n"
-    )
+    program.write_text(f"#!{program.with_name('python')}\n{PROGRAM}")
     program.chmod(0o755)
 
 
@@ -212,5 +228,5 @@ def _advice(lines: Sequence[str]) -> str:
     if "No module named pip" in text or "ensurepip" in text:
         return " Try: sudo apt-get install python3-venv"
     if "No space left on device" in text:
-        return " It takes 1.5 GB with a torch for the CPU, and 1 GB more while it is made."
+        return " It takes 2 GB with a torch for the CPU, and 1 GB more while it is made."
     return ""

