@@ -14,6 +14,7 @@
 #include "platform/byte_count.h"
 #include "platform/cpu.h"
 #include "platform/env.h"
+#include "platform/files.h"
 #include "platform/threads.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
@@ -133,8 +134,7 @@ std::int64_t CapsuleBytes(const Operator& op, const anyop_value* frame) {
 std::string SaveCapsule(const std::string& path, const Operator& op, const Plan& plan,
                         const anyop_value* frame, std::string_view finding,
                         std::string_view message) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  MakeOwnFolder(std::filesystem::path(path).parent_path().string());
   const std::string made = path + "." + std::to_string(getpid()) + ".part";
   std::FILE* const file = std::fopen(made.c_str(), "wb");
   if (!file) return std::string(path) + " cannot be written: " + std::strerror(errno);

@@ -15,6 +15,7 @@
 
 #include "platform/cpu.h"
 #include "platform/error.h"
+#include "platform/files.h"
 #include "runtime/hash_bytes.h"
 #include "runtime/key.h"
 #include "runtime/plan_cache.h"
@@ -192,8 +193,16 @@ class OperatorReader {
 };
 
 void CheckIsReadable(const std::string& path) {
-  if (access(path.c_str(), R_OK) == 0) return;
-  Fail(ANYOP_NOT_AVAILABLE, path + ": there is no such file, or it cannot be read.");
+  std::string why;
+  const int file = OpenRegularFile(path, &why);
+  if (file >= 0) {
+    close(file);
+    return;
+  }
+  if (!why.starts_with("it is")) {
+    Fail(ANYOP_NOT_AVAILABLE, path + ": there is no such file, or it cannot be read.");
+  }
+  Fail(ANYOP_NOT_AVAILABLE, path + ": " + why + ", but must be a library of operators.");
 }
 
 // file: what is opened; path: what messages call it.

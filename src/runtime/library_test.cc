@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/library.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
@@ -76,6 +79,20 @@ TEST(Library, AFileOfAnotherKindIsNotAvailable) {
     EXPECT_EQ(ErrorOf([&] { Load(other); }, &code),
               other + ": is no operator library, because it does not export anyop_library.");
   }
+}
+
+// Reading one of them may never end.
+TEST(Library, WhatIsNoRegularFileIsNotRead) {
+  const std::string pipe = LibraryFolder() + "../tests/pipe." + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(ErrorOf([&] { Load(pipe); }),
+            pipe + ": it is no regular file, but must be a library of operators.");
+  EXPECT_EQ(ErrorOf([&] { LoadReferences(pipe); }),
+            pipe + ": it is no regular file, but must be a library of operators.");
+  unlink(pipe.c_str());
+  EXPECT_EQ(ErrorOf([] { Load("/dev/zero"); }),
+            "/dev/zero: it is no regular file, but must be a library of operators.");
+  EXPECT_EQ(ErrorOf([] { Load("/"); }), "/: it is a folder, but must be a library of operators.");
 }
 
 TEST(Library, ANewerBoundaryIsRefusedWithBothVersions) {

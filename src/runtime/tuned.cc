@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tuned.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +14,7 @@
 #include "platform/cpu.h"
 #include "platform/env.h"
 #include "platform/error.h"
+#include "platform/files.h"
 #include "runtime/call.h"
 #include "runtime/hash_bytes.h"
 #include "runtime/log.h"
@@ -113,14 +113,6 @@ void CheckReplaceable(const std::string& path) {
   Fail(ANYOP_INVALID_ARGUMENT, "tune: " + path + " is there, but was not written by `anyop tune`" +
                                    (problem.empty() ? "" : ": " + problem) +
                                    ". Try another name, or remove it.");
-}
-
-// The folder as anyop's own cache needs it: nobody else may write to it.
-void MakeFolder(const fs::path& folder) {
-  std::error_code error;
-  if (folder.empty() || fs::exists(folder, error)) return;
-  fs::create_directories(folder.parent_path(), error);
-  ::mkdir(folder.c_str(), 0700);  // writing the file says what went wrong
 }
 
 std::atomic<const TunedTable*> g_table{nullptr};
@@ -242,7 +234,7 @@ void WriteTuned(const std::string& path, const std::vector<TunedChoice>& choices
   std::error_code error;
   const fs::path target = fs::weakly_canonical(path, error);  // a link stays one
   const std::string file = error ? path : target.string();
-  MakeFolder(fs::path(file).parent_path());
+  MakeOwnFolder(fs::path(file).parent_path().string());
   static std::atomic<int> number{0};
   const std::string made = file + "." + std::to_string(::getpid()) + "." + std::to_string(number++);
   std::ofstream out(made, std::ios::binary | std::ios::trunc);

@@ -262,5 +262,15 @@ TEST(Tuned, ACallIsNamedByTheDTypesThatAllCallsBind) {
   EXPECT_EQ(TunedCall(*contract, 0, b), "T=bf16, form 1");
 }
 
+// Libraries are loaded from the folder that the file lies in.
+TEST_F(TunedFile, ItsFoldersAreTheUsersAloneWhateverTheUmask) {
+  const mode_t mask = ::umask(0);
+  WriteTuned((folder_ / "a" / "b" / "tuned.txt").string(), Choices());
+  ::umask(mask);
+  for (const fs::path& made : {folder_ / "a", folder_ / "a" / "b"}) {
+    EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_all) << made;
+  }
+}
+
 }  // namespace
 }  // namespace anyop::tuned_test

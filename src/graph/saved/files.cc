@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "platform/error.h"
+#include "platform/files.h"
 
 namespace anyop {
 
@@ -53,10 +54,20 @@ void WriteText(const std::string& path, std::string_view text) {
   file.Close();
 }
 
+namespace {
+
+int Opened(const std::string& path) {
+  std::string why;
+  const int file = OpenRegularFile(path, &why);
+  if (file < 0) Fail(ANYOP_NOT_AVAILABLE, path + " cannot be read: " + why + ".");
+  return file;
+}
+
+}  // namespace
+
 std::string ReadText(const std::string& path) {
   constexpr std::size_t kLongest = 64 << 20, kStep = 1 << 16;
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) FailFile(path, "cannot be read");
+  const int file = Opened(path);
   std::string text;
   ssize_t n = 0;
   do {
@@ -76,8 +87,7 @@ std::string ReadText(const std::string& path) {
 }
 
 MappedFile::MappedFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) FailFile(path, "cannot be read");
+  const int file = Opened(path);
   struct stat facts {};
   bool is_right = fstat(file, &facts) == 0;
   bytes_ = is_right ? std::uint64_t(facts.st_size) : 0;

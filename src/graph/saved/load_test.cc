@@ -2,13 +2,17 @@
 // Folders that are damaged, or do not fit.
 #include "graph/saved/load.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
 
 #include "graph/saved/files.h"
 #include "graph/saved/manifest.h"
+#include "graph/saved/safetensors.h"
 #include "graph/saved/save.h"
 #include "graph/saved/save_testing.h"
 
@@ -156,6 +160,37 @@ TEST_F(DamagedGraph, HasDamagedJson) {
   EXPECT_EQ(LoadError(), File(kManifestFile) + " is no manifest of saved graphs.");
   Write(kManifestFile, std::string(100, '[') + std::string(100, ']'));
   EXPECT_EQ(LoadError(), File(kManifestFile) + " is nested deeper than 64 values.");
+}
+
+TEST_F(DamagedGraph, HasAPipeInPlaceOfAFile) {
+  for (const char* name : {kManifestFile, kWeightsFile}) {
+    const std::string path = File(name), whole = ReadText(path);
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_EQ(LoadError(), path + " cannot be read: it is no regular file.");
+    std::filesystem::remove(path);
+    Write(name, whole);
+  }
+}
+
+// Each took as long as all before it: 20,000 took seconds.
+TEST(TensorFile, OfManyEmptyTensorsIsReadAtOnce) {
+  constexpr int kTensors = 50'000;
+  std::string header = "{";
+  for (int i = 0; i < kTensors; ++i) {
+    header += (i ? ",\"t" : "\"t") + std::to_string(i) +
+              R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+  }
+  header += "}";
+  const Folder folder;
+  std::filesystem::create_directory(folder.path);
+  const std::uint64_t length = header.size();
+  const std::string path = folder.path + "/many.safetensors";
+  WriteText(path, std::string(reinterpret_cast<const char*>(&length), sizeof length) + header);
+  const std::clock_t begin = std::clock();
+  const TensorFile file(path);
+  EXPECT_EQ(file.names().size(), std::size_t(kTensors));
+  EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 5) << "it is quadratic";
 }
 
 TEST_F(DamagedGraph, IsOfAnotherVersion) {
