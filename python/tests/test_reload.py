@@ -108,6 +108,24 @@ def test_what_was_built_again_runs_everywhere(build: Callable[..., Path]) -> Non
         assert new(X)[0] == 2 * value
 
 
+def test_a_library_of_the_same_name_from_another_file_is_told(
+    build: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    one = build("twin")
+    library = anyop.load(one)
+    anyop.load(build("twin", value="2"))
+    assert "takes the place" not in capfd.readouterr().err
+    other = build("twin", file="other.so", value="3")
+    anyop.load(other)
+    assert capfd.readouterr().err == (
+        f"anyop: warning: twin of {other} takes the place of that of {one}, in every call, graph "
+        "and framework.\n"
+    )
+    assert library.plus(X)[0] == 3
+    anyop.load(other)
+    assert capfd.readouterr().err == ""
+
+
 def test_the_first_build_comes_back(build: Callable[..., Path]) -> None:
     file = build("back")
     library = anyop.load(file)

@@ -15,6 +15,7 @@
 #include "runtime/check_composition.h"
 #include "runtime/gradient.h"
 #include "runtime/library.h"
+#include "runtime/log.h"
 #include "runtime/plan_cache.h"
 #include "runtime/policy.h"
 #include "runtime/replace.h"
@@ -131,6 +132,21 @@ void CheckFits(const Registry& r, const NewLibrary& library) {
   }
 }
 
+// A library that was built again is one file. Another one of its name may be a mistake: two builds
+// cannot be loaded side by side.
+void TellOfOtherFile(const Registry& r, const NewLibrary& library) {
+  for (const auto& op : library.operators) {
+    const auto found = r.operators.find(op->name);
+    if (found == r.operators.end() || !IsReplaced(*found->second, *op)) continue;
+    const std::string& known = found->second->file;
+    if (known == library.file) return;
+    Log(2, (library.name + " of " + library.file + " takes the place of that of " + known +
+            ", in every call, graph and framework.")
+               .c_str());
+    return;
+  }
+}
+
 }  // namespace
 
 std::string LibraryFolder() {
@@ -193,6 +209,7 @@ void Register(NewLibrary library) {
   CheckFits(r, library);
   WireGradients(r, library);
   CheckCompositions(r, library);
+  TellOfOtherFile(r, library);
   for (auto& op : library.operators) {
     const auto known = r.operators.find(op->name);
     const bool is_new = known == r.operators.end();
