@@ -2,35 +2,61 @@
 #include "bindings/calls/recorded.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "bindings/module.h"
+#include "platform/byte_count.h"
 #include "runtime/copy.h"
 #include "runtime/host.h"
 
 namespace anyop::python {
 
-std::vector<std::int64_t> ToStrides(PyObject* list) {
+std::vector<std::int64_t> ToStrides(const std::string& name, PyObject* list) {
   std::vector<std::int64_t> strides;
-  for (Py_ssize_t d = 0; list && d < PyList_GET_SIZE(list); ++d) {
-    strides.push_back(PyLong_AsLongLong(PyList_GET_ITEM(list, d)));
+  if (!list) return strides;
+  if (!PyList_Check(list)) {
+    ThrowValueError("replay: the strides of " + name + " are " + Repr(list) +
+                    ", but must be a list of whole numbers. The file is damaged.");
   }
-  if (PyErr_Occurred()) throw ErrorSet{};
+  for (Py_ssize_t d = 0; d < PyList_GET_SIZE(list); ++d) {
+    PyObject* const item = PyList_GET_ITEM(list, d);
+    int overflow = 0;
+    const std::int64_t stride =
+        PyLong_Check(item) ? PyLong_AsLongLongAndOverflow(item, &overflow) : 0;
+    if (!PyLong_Check(item) || overflow) {
+      ThrowValueError("replay: a stride of " + name + " is " + Repr(item) +
+                      ", but must be a whole number of 64 bits. The file is damaged.");
+    }
+    strides.push_back(stride);
+  }
   return strides;
 }
 
-Array PlacedArray(const DLTensor& type, const std::vector<std::int64_t>& strides) {
+Array PlacedArray(const std::string& name, const DLTensor& type,
+                  const std::vector<std::int64_t>& strides) {
   const Array::Shape shape(type.shape, std::size_t(type.ndim));
   const DType dtype = static_cast<const Tensor&>(type).type();
   if (strides.empty()) return Array::Empty(shape, dtype);
-  if (strides.size() != shape.size()) ThrowValueError("replay: a tensor has too few strides.");
-  std::int64_t first = 0, last = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    (strides[d] < 0 ? first : last) += std::max<std::int64_t>(shape[d] - 1, 0) * strides[d];
+  const auto refuse = [&](const std::string& what) {
+    ThrowValueError("replay: " + name + " is " + Show(type) + what + ". The file is damaged.");
+  };
+  if (strides.size() != shape.size()) {
+    refuse(", but the file has " + std::to_string(strides.size()) + " strides of it");
   }
-  const std::int64_t bytes = anyop::Bytes(dtype);
-  auto memory = std::make_shared<Array>(Array::Zeros({(last - first + 1) * bytes}, DType::kU8));
-  char* const begin = memory->data<char>() - first * bytes;
+  // Elements before and behind the first one.
+  std::int64_t before = 0, behind = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t stride = strides[d] == INT64_MIN ? kTooManyBytes : std::abs(strides[d]);
+    const std::int64_t reach = MultiplyBytes(std::max<std::int64_t>(shape[d] - 1, 0), stride);
+    std::int64_t& side = strides[d] < 0 ? before : behind;
+    side = AddBytes(side, reach);
+  }
+  const std::int64_t element = anyop::Bytes(dtype);
+  const std::int64_t bytes = MultiplyBytes(AddBytes(AddBytes(before, behind), 1), element);
+  if (bytes > kMostBytes) refuse(", but with its strides no memory can hold it");
+  auto memory = std::make_shared<Array>(Array::Zeros({bytes}, DType::kU8));
+  char* const begin = memory->data<char>() + before * element;
   return Array::Wrap(begin, shape, dtype, strides, std::move(memory));
 }
 

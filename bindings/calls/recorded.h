@@ -10,10 +10,12 @@
 
 namespace anyop::python {
 
-// A list of Python numbers; {} for null.
-std::vector<std::int64_t> ToStrides(PyObject* list);
+// Whatever a file says: what is no list of whole numbers is refused. {} for null. name: of the
+// tensor, for messages.
+std::vector<std::int64_t> ToStrides(const std::string& name, PyObject* list);
 // Memory for a tensor of these strides, which may be 0 or negative; {}: contiguous.
-Array PlacedArray(const DLTensor& type, const std::vector<std::int64_t>& strides);
+Array PlacedArray(const std::string& name, const DLTensor& type,
+                  const std::vector<std::int64_t>& strides);
 // written[name] = (type, elements in row-major order).
 void AddWritten(const Ref& written, const std::string& name, const DLTensor& tensor);
 inline void AddWritten(const Ref& written, const std::string& name, const Array& array) {

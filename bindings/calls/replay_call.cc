@@ -62,7 +62,13 @@ class ReplayedCall {
       if (!over || over == Py_None) continue;
       anyop_value& v = call_[op_.n_params + r];
       v.tag = ANYOP_TENSOR;
-      v.t = &inputs_.at(ToText(over, "replay: an argument")).array.tensor();
+      const std::string argument = ToText(over, "replay: an argument");
+      const auto found = inputs_.find(argument);
+      if (found == inputs_.end()) {
+        ThrowValueError("replay: " + name + " has the memory of '" + argument +
+                        "', but the call has no such tensor. The file is damaged.");
+      }
+      v.t = &found->second.array.tensor();
     }
     Plan* const plan = GetPlan(op_, call_.frame());
     for (int r = 0; r < op_.n_results; ++r) {
@@ -113,17 +119,19 @@ class ReplayedCall {
   // tensors: name -> (elements, strides; none for contiguous memory).
   const DLTensor* Add(const std::string& name, const DLTensor& type, PyObject* tensors) {
     PyObject* const row = PyDict_GetItemString(tensors, name.c_str());
-    PyObject *elements = nullptr, *list = nullptr;
     if (!row) ThrowValueError("replay: the file has no tensor '" + name + "'.");
-    if (!PyArg_ParseTuple(row, "OO!", &elements, &PyList_Type, &list)) throw ErrorSet{};
+    if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 2) {
+      ThrowTypeError("replay: the tensor '" + name + "' is " + Repr(row) +
+                     ", but must be its bytes and its strides.");
+    }
     Input& input = inputs_[name];
-    input.array = PlacedArray(type, ToStrides(list));
-    input.bytes = std::make_unique<Buffer>(elements);
+    input.bytes = std::make_unique<Buffer>(PyTuple_GET_ITEM(row, 0));
     if (input.bytes->size() != PackedBytes(type)) {
       ThrowValueError("replay: the tensor '" + name + "' has " +
                       std::to_string(input.bytes->size()) + " bytes, but " + Show(type) + " has " +
                       std::to_string(PackedBytes(type)) + ". The file is damaged.");
     }
+    input.array = PlacedArray(name, type, ToStrides(name, PyTuple_GET_ITEM(row, 1)));
     return &input.array.tensor();
   }
 

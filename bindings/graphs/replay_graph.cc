@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recorded replay of a graph (src/graph/record.h), made again.
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "anyop/graph.h"
@@ -40,7 +41,7 @@ class ReplayedGraph {
     const TensorFile file(folder + "/inputs.safetensors");
     for (const GraphPort& port : graph_.inputs()) {
       if (port.is_tensor) {
-        AddTensor(file.Get(port.name), PyDict_GetItemString(strides, port.name.c_str()));
+        AddTensor(port, file.Get(port.name), PyDict_GetItemString(strides, port.name.c_str()));
       } else {
         AddNumber(port, PyDict_GetItemString(numbers, port.name.c_str()));
       }
@@ -67,18 +68,31 @@ class ReplayedGraph {
   }
 
  private:
-  void AddTensor(const Array& packed, PyObject* strides) {
-    auto placed = std::make_unique<Array>(PlacedArray(packed.tensor(), ToStrides(strides)));
+  void AddTensor(const GraphPort& port, const Array& packed, PyObject* strides) {
+    auto placed = std::make_unique<Array>(
+        PlacedArray(port.name, packed.tensor(), ToStrides(port.name, strides)));
     arguments_.emplace_back(*placed);
     tensors_.emplace_back(packed, std::move(placed));
   }
   void AddNumber(const GraphPort& port, PyObject* text) {
     if (!text) ThrowValueError("replay: the recorded call lacks the number " + port.name + ".");
     const std::string number = ToText(text, "replay: a number");
-    if (port.type == "float") return void(arguments_.emplace_back(std::atof(number.c_str())));
-    const std::int64_t whole = std::atoll(number.c_str());
+    if (port.type == "float") return void(arguments_.emplace_back(Read<double>(port, number)));
+    const auto whole = Read<std::int64_t>(port, number);
     if (port.type == "bool") return void(arguments_.emplace_back(whole != 0));
     arguments_.emplace_back(whole);
+  }
+  template <class T>
+  static T Read(const GraphPort& port, const std::string& text) {
+    T number{};
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, number);
+    if (read.ec != std::errc() || read.ptr != end) {
+      ThrowValueError("replay: the number " + port.name + " is '" + text + "', but must be a " +
+                      (std::is_same_v<T, double> ? "number" : "whole number of 64 bits") +
+                      ". The file is damaged.");
+    }
+    return number;
   }
 
   const anyop::CompiledGraph graph_;

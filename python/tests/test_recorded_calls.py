@@ -115,7 +115,7 @@ def test_a_recorded_graph_that_is_damaged_is_refused(tmp_path: Path) -> None:
     assert done.stderr == f"replay: {graph} cannot be read: No such file or directory.\n"
     (graph / "call.json").write_text('{"format": "other"}')
     done = anyop_command("replay", graph, status=1)
-    assert "is no recorded call (ValueError: its format is 'other')" in done.stderr
+    assert "is no recorded call: its format is 'other', but must be 'anyop-graph-" in done.stderr
 
 
 def test_a_replayed_call_gives_what_the_program_computed(recorded: Path) -> None:

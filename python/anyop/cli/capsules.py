@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,10 @@ GRAPH_ENDING = ".graph"
 
 
 GRAPH_KERNELS = "those of its calls"
+# The texts that a call is made and shown with; the header has more, for people. Those of a line
+# are printed.
+LINES = ("op", "call", "kernel", "batch_invariant")
+LISTS = ("strides", "over", "declined")
 
 
 @dataclass
@@ -63,17 +69,15 @@ class Capsule:
                 *_anyop.replay(self.op, self.facts["call"], self.tensors, self.layout(), repeats)
             )
 
-    def load(self) -> None:
-        """Makes the operator available: of an installed package, else of the recorded file."""
-        if self.op in _anyop.functions():
-            return
-        file = Path(self.facts["file"])
-        if not file.suffix == ".so" or not file.exists():
+    def check_operator(self) -> None:
+        """Raises NotAvailable where the operator is not there. The library that the file names is
+        not loaded: it is code, and whoever made the file has chosen it.
+        """
+        if self.op not in _anyop.functions():
             raise anyop.NotAvailable(
                 f"replay: {self.path} calls {self.op}, which no installed package has. Try "
                 "--library FILE.so, or --import FILE.py for an operator that Python defines."
             )
-        anyop.load(file)
 
 
 @dataclass
@@ -96,28 +100,70 @@ class GraphCapsule:
                 *_anyop.replay_graph(str(self.path), facts["strides"], facts["numbers"], repeats),
             )
 
-    def load(self) -> None:
+    def check_operator(self) -> None:
         """Its operators must be there: loading the graph says which is not."""
+
+
+class DamagedError(ValueError):
+    """What is wrong in a file, as a sentence without its full stop."""
 
 
 def read_graph(path: Path) -> GraphCapsule:
     """As read."""
     try:
-        facts = json.loads((path / "call.json").read_text())
-        if facts["format"] != GRAPH_FORMAT:
-            raise ValueError(f"its format is '{facts['format']}'")
+        facts = _parsed((path / "call.json").read_bytes(), "call.json")
+        _check_format(facts, GRAPH_FORMAT)
+        for name in ("graph", "batch_invariant"):
+            _check_line(facts, name)
+        for name, row in _table(facts, "strides").items():
+            if not isinstance(row, list) or not all(type(n) is int for n in row):
+                raise DamagedError(f"the strides of {name!r:.60} are no list of whole numbers")
+        for name, text in _table(facts, "numbers").items():
+            if not isinstance(text, str):
+                raise DamagedError(f"the number {name!r:.60} is no text")
     except OSError as error:
         raise anyop.NotAvailable(f"replay: {path} cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(path, error) from None
+    except DamagedError as error:
+        raise _refusal(path, error) from None
     return GraphCapsule(path, {**facts, "kernel": GRAPH_KERNELS})
 
 
-def _damaged(path: Path, error: Exception) -> anyop.InvalidArgument:
+def _refusal(path: Path, error: Exception) -> anyop.InvalidArgument:
     return anyop.InvalidArgument(
-        f"replay: {path} is no recorded call ({type(error).__name__}: {error}). Try a "
-        "file that anyop run --record wrote."
+        f"replay: {path} is no recorded call: {error}. Try a file that anyop run --record wrote."
     )
+
+
+def _parsed(text: bytes, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise DamagedError(f"{what} is nested too deeply") from None
+    except ValueError as error:
+        raise DamagedError(f"{what} is no JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise DamagedError(f"{what} is no JSON object")
+    return found
+
+
+def _table(row: dict[str, Any], name: str) -> dict[str, Any]:
+    found = row.get(name)
+    if not isinstance(found, dict):
+        raise DamagedError(f"it has no table '{name}'")
+    return found
+
+
+def _check_format(facts: dict[str, Any], wanted: str) -> None:
+    if facts.get("format") != wanted:
+        raise DamagedError(f"its format is {facts.get('format')!r:.60}, but must be '{wanted}'")
+
+
+def _check_line(facts: dict[str, Any], name: str) -> None:
+    """Lines are printed, so they hold nothing that a terminal obeys."""
+    if not isinstance(facts.get(name), str):
+        raise DamagedError(f"it has no text '{name}'")
+    if not facts[name].isprintable():
+        raise DamagedError(f"its text '{name}' holds characters that cannot be printed")
 
 
 def read(path: Path) -> Capsule | GraphCapsule:
@@ -128,25 +174,62 @@ def read(path: Path) -> Capsule | GraphCapsule:
 def read_call(path: Path) -> Capsule:
     """As read."""
     try:
-        with path.open("rb") as file:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        data = _mapped(path)
         length = int.from_bytes(data[:8], "little")
-        header: dict[str, Any] = json.loads(bytes(data[8 : 8 + length]))
-        facts = header.pop("__metadata__")
-        if facts["format"] != FORMAT:
-            raise ValueError(f"its format is '{facts['format']}'")
-        strides = {n: json.loads(s) for n, s in _pairs(facts["strides"]).items()}
-        begin = 8 + length
+        if len(data) < 8 or length > len(data) - 8:
+            raise DamagedError("it does not begin with the length of a header that it holds")
+        header = _parsed(bytes(data[8 : 8 + length]), "its header")
+        facts = _table(header, "__metadata__")
+        _check_format(facts, FORMAT)
+        for name in LINES:
+            _check_line(facts, name)
+        for name in LISTS:
+            if not isinstance(facts.get(name), str):
+                raise DamagedError(f"it has no text '{name}'")
+        strides = {name: _strides(name, text) for name, text in _pairs(facts["strides"]).items()}
+        _pairs(facts["over"])  # must be pairs
         tensors = {
-            name: (data[begin + row["data_offsets"][0] : begin + row["data_offsets"][1]],
-                   strides.get(name, []))
+            name: (_elements(data[8 + length :], name, row), strides.get(name, []))
             for name, row in header.items()
-        }  # fmt: skip
+            if name != "__metadata__"
+        }
     except OSError as error:
         raise anyop.NotAvailable(f"replay: {path} cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(path, error) from None
+    except DamagedError as error:
+        raise _refusal(path, error) from None
     return Capsule(path, facts, tensors)
+
+
+def _mapped(path: Path) -> memoryview:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would wait
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise DamagedError("it is no regular file")
+        if os.fstat(file).st_size == 0:
+            raise DamagedError("it is empty")
+        return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+    finally:
+        os.close(file)
+
+
+def _elements(data: memoryview, name: str, row: Any) -> memoryview:
+    """The bytes of a tensor of the header."""
+    offsets = row.get("data_offsets") if isinstance(row, dict) else None
+    if isinstance(offsets, list) and [type(n) for n in offsets] == [int, int]:
+        begin, end = offsets
+        if 0 <= begin <= end <= len(data):
+            return data[begin:end]
+    raise DamagedError(f"the tensor {name!r:.60} lies outside of the file")
+
+
+def _strides(name: str, text: str) -> list[int]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(type(n) is int for n in found):
+        raise DamagedError(f"the strides of {name!r:.60} are no list of whole numbers")
+    return found
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -184,4 +267,7 @@ def numbers(written: tuple[str, bytes]) -> np.ndarray[Any, np.dtype[np.float64]]
 
 
 def _pairs(text: str) -> dict[str, str]:
-    return dict(line.split(" = ", 1) for line in text.splitlines())
+    pairs = [line.partition(" = ") for line in text.splitlines()]
+    if not all(middle for _, middle, _ in pairs):
+        raise DamagedError(f"a line of it is no 'name = value': {text!r:.60}")
+    return {name: value for name, _, value in pairs}

@@ -14,6 +14,8 @@ from anyop.cli.launch import launch, new_folder
 
 MOST_ROWS = 25
 WIDTH_IN_PIPES = 120
+TEXTS = ("op", "call", "kernel")
+NUMBERS = ("bytes", "flops", "threads", "calls", "fallbacks", "copies", "kernel_ns", "host_ns")
 _TYPE = re.compile(r"\b(?:f|bf|i|u)[0-9a-z]+\[[^\]]*\]|\bbool\[[^\]]*\]")
 
 
@@ -47,7 +49,7 @@ def command(
         new_folder(trace.absolute().parent)
     with tempfile.TemporaryDirectory(prefix="anyop-profile-") as folder:
         status = launch(command_line, {"ANYOP_PROFILE": folder}, quiet_output=as_json)
-        processes = [json.loads(p.read_text()) for p in sorted(Path(folder).glob("*.json"))]
+        processes = read(Path(folder))
     table = merged(processes)
     if ceilings and table:
         add_shares(table)
@@ -60,6 +62,43 @@ def command(
         if trace:
             click.echo(f"{trace}: open it at https://ui.perfetto.dev", err=True)
     sys.exit(status)
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """What each process wrote. One that was ended while it wrote, or that another program wrote, is
+    told and left out.
+    """
+    processes = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            process = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            process = None
+        if _is_whole(process):
+            processes.append(process)
+        else:
+            text = f"The profile of process {path.stem} is damaged and left out."
+            click.secho(text, fg="yellow", err=True)
+    return processes
+
+
+def _is_whole(process: Any) -> bool:
+    """Whether it is what src/runtime/profile.cc writes."""
+    if not isinstance(process, dict) or type(process.get("process")) is not int:
+        return False
+    rows, events = process.get("rows"), process.get("events")
+    if not isinstance(rows, list) or not isinstance(events, list):
+        return False
+    for row in rows:
+        if not isinstance(row, dict):
+            return False
+        texts = all(isinstance(row.get(n), str) and row[n].isprintable() for n in TEXTS)
+        if not texts or not all(type(row.get(n)) is int for n in NUMBERS):
+            return False
+    return all(
+        isinstance(e, list) and [type(n) for n in e] == [int] * 5 and 0 <= e[0] < len(rows)
+        for e in events
+    )
 
 
 def merged(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:

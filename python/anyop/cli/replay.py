@@ -28,7 +28,7 @@ MOST_REPEATS = 10000
 @click.option("--bench", is_flag=True, help="Time each call.")
 @click.option("--policy", default=None, help="Other kernels: 'my_ops.scale=cpu_portable'.")
 @click.option("--library", "libraries", multiple=True, type=click.Path(exists=True),
-              help="A library of operators to load first: another build.")  # fmt: skip
+              help="A library of operators to load: of the file, or another build.")  # fmt: skip
 @click.option("--import", "modules", multiple=True, metavar="MODULE|FILE.py",
               help="Python that defines the operators, to import first.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -51,11 +51,11 @@ def command(
     from anyop import _anyop
     from anyop.cli import capsules
 
-    for library in libraries:
+    load_libraries()
+    for library in libraries:  # after the installed ones, whose place another build takes
         anyop.load(library)
     for module in modules:
         runpy.run_path(module) if module.endswith(".py") else importlib.import_module(module)
-    load_libraries()
     if check or deep:
         _anyop.set_checking(True, deep)
     rows = []
@@ -82,7 +82,7 @@ def replayed(capsule: Capsule | GraphCapsule, bench: bool) -> dict[str, Any]:
         "recorded_kernel": capsule.facts["kernel"],
     }  # fmt: skip
     try:
-        capsule.load()
+        capsule.check_operator()
         outcome = capsule.run()
         if bench:
             start = time.perf_counter()
