@@ -163,6 +163,16 @@ def test_what_has_no_gradient_is_refused() -> None:
         anyop.top_k(x, 2)
 
 
+def test_a_number_that_needs_a_gradient_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy.Tensor, "__float__", lambda self: 0.5, raising=False)
+    x, scale = to_toy(np.ones((2, 4), np.float32)), to_toy(np.ones((), np.float32))
+    np.testing.assert_allclose(to_numpy(anyop.softmax(x, scale)), np.full((2, 4), 0.25))
+    scale.needs_gradient = True
+    with pytest.raises(TypeError, match="softmax: scale is .*, but must be a number. A number has "
+                       "no gradient. Try a number of Python."):  # fmt: skip
+        anyop.softmax(x, scale)
+
+
 def test_explain_and_graphs_take_its_tensors() -> None:
     x, w = to_toy(X), to_toy(W)
     assert "rms_norm" in str(anyop.explain(anyop.rms_norm, x, w))

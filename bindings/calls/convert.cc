@@ -23,7 +23,7 @@ struct Site {
   [[noreturn]] void Refuse(PyObject* object, const std::string& wanted) const {
     ThrowIfTraced(object);
     const Host* host = HostOfTensor(object);
-    const std::string advice = host ? host->number_advice() : "";
+    const std::string advice = host ? host->number_advice(object) : "";
     ThrowTypeError(Start(info, param, element) + " is " + Repr(object) + ", but must be " + wanted +
                    "." + (advice.empty() ? "" : " " + advice + "."));
   }

@@ -162,6 +162,7 @@ class Recorder {
   }
 
   GraphArgument Other(const Parameter& param, PyObject* object) {
+    if (HostOfTensor(object)) RefuseArray(param, object);
     CallMemory memory(nullptr, nullptr);
     anyop_value value{};
     try {
@@ -172,6 +173,14 @@ class Recorder {
     return LiteralArgument(value);
   }
 
+  // Its elements may be others when the graph is called, which would not look.
+  [[noreturn]] void RefuseArray(const Parameter& param, PyObject* object) const {
+    const std::string name = ToText(param.name, "a name");
+    ThrowTypeError(info_.name + ": " + name + " is " + Repr(object) +
+                   ", but must be part of the graph, which reads no array for it. Try numbers of "
+                   "Python: " +
+                   name + ".item() or .tolist().");
+  }
   [[noreturn]] void RefuseTraced(const Parameter& param) const {
     ThrowValueError(info_.name + ": " + ToText(param.name, "a name") +
                     " depends on what only a call of the graph knows, but must be part of the "

@@ -77,10 +77,11 @@ class Host {
   virtual bool lends_again() const { return false; }
   virtual Ref DTypeObject(DType dtype) const = 0;
   virtual int ToDType(PyObject* object) const = 0;  // -1, without an exception: stands for none
-  // A number that is not known yet; Python's conversions would fix it.
+  // A number that Python's conversions would fix, and should not: it is not known yet, or has a
+  // gradient, which would be lost.
   virtual bool IsSymbolicNumber(PyObject*) const { return false; }
-  // Of a tensor that is given where a number belongs; "": none.
-  virtual std::string number_advice() const { return ""; }
+  // What a caller is told who gives a tensor where a number belongs; "": nothing.
+  virtual std::string number_advice(PyObject*) const { return ""; }
   virtual HostMemory MemoryOf(PyObject* object) const = 0;
   // Whether an owner still has this memory.
   virtual bool Holds(const HostMemory& memory) const = 0;

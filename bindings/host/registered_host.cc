@@ -61,6 +61,19 @@ bool RegisteredHost::ViewPlain(PyObject* object, anyop_host_view& view) const {
   return code == 0 && Defect(view).empty();
 }
 
+bool RegisteredHost::NeedsGradient(PyObject* object) const {
+  if (record.sees_calls || !IsTensor(object)) return false;
+  anyop_host_view view = {};
+  const int code = record.view(object, 0, &view);
+  if (code < 0) PyErr_Clear();
+  return code > 0;
+}
+
+std::string RegisteredHost::number_advice(PyObject* object) const {
+  if (NeedsGradient(object)) return "A number has no gradient. Try a number of Python";
+  return record.number_advice ? record.number_advice : "";
+}
+
 const void* RegisteredHost::DataOf(PyObject* object) const {
   anyop_host_view view;
   if (!ViewPlain(object, view)) return nullptr;

@@ -25,13 +25,15 @@ class RegisteredHost final : public Host {
     if (record.written) record.written(tensor);
   }
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override;
-  std::string number_advice() const override {
-    return record.number_advice ? record.number_advice : "";
-  }
+  bool IsSymbolicNumber(PyObject* object) const override { return NeedsGradient(object); }
+  std::string number_advice(PyObject* object) const override;
 
   anyop_python_host record{};  // with what this version knows of it
 
  private:
+  // Whether the framework must see a call with this tensor, which it cannot if it is a number.
+  bool NeedsGradient(PyObject* object) const;
+
   PyObject* const elsewhere_;
 };
 

@@ -121,7 +121,15 @@ class Torch final : public Host {
     return Ref::Borrow(g_torch.dtype_objects[int(dtype)]);
   }
   int ToDType(PyObject* object) const override { return TorchDType(object); }
-  bool IsSymbolicNumber(PyObject* object) const override { return IsTorchNumber(object); }
+  bool IsSymbolicNumber(PyObject* object) const override {
+    return IsTorchNumber(object) || !number_advice(object).empty();
+  }
+  std::string number_advice(PyObject* object) const override {
+    if (!IsTensor(object)) return "";
+    const Ref module = Checked(PyImport_ImportModule("anyop.torch._route.numbers"));
+    const Ref advice = Checked(PyObject_CallMethod(module.get(), "advice", "O", object));
+    return ToText(advice.get(), "advice");
+  }
   HostMemory MemoryOf(PyObject* object) const override {
     if (!g_torch.data_ptr) return {};
     return {Ref::Borrow(object), DataPointer(object), StorageBytes(object)};

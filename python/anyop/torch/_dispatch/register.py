@@ -56,7 +56,7 @@ def _register(new: list[Operator], n_all: int) -> None:
             python_route.register(op, _implementer(op))
         out = op.torch_op("out") if op.has_out else None
         _anyop.torch_route(op.function, op.torch_op(""), out)
-        fast.trace_as(op.function, op.torch_op(""), out, op.takes_mask)
+        fast.trace_as(op.function, op.torch_op(""), out, op)
         flops.count(op)
 
 

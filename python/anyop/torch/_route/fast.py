@@ -15,7 +15,9 @@ import torch
 
 from anyop import _anyop
 from anyop.hosting import when_imported
+from anyop.hosting.facts import Operator
 from anyop.torch._route import route
+from anyop.torch._route.numbers import MAKERS
 
 _reason = "not started"
 
@@ -136,15 +138,15 @@ def status() -> dict[str, Any]:
     return {"active": not _reason, "reason": _reason}
 
 
-_pending: list[tuple[Callable[..., Any], Any, Any, bool]] = []
+_pending: list[tuple[Callable[..., Any], Any, Any, Any]] = []
 
 
-def trace_as(function: Callable[..., Any], default: Any, out: Any, takes_mask: bool) -> None:
+def trace_as(function: Callable[..., Any], default: Any, out: Any, op: Operator) -> None:
     """Makes torch.compile trace `function` as the torch operator of the same signature.
 
     Takes effect when torch's tracer is imported, which costs seconds and which few programs do.
     """
-    _pending.append((function, default, out, takes_mask))
+    _pending.append((function, default, out, op))
     if len(_pending) == 1:
         when_imported("torch._dynamo", _substitute_pending)
 
@@ -158,17 +160,24 @@ def _substitute_pending() -> None:
 
 
 def _traced(
-    function: Callable[..., Any], default: Any, out_overload: Any, takes_mask: bool
+    function: Callable[..., Any], default: Any, out_overload: Any, op: Operator
 ) -> Callable[..., Any]:
     """What a call of `function` is in a graph."""
     named: Any = _anyop.result_type(function)
     names = named._fields if named else ()
+    takes_mask = op.takes_mask
+    makers = {p.name: MAKERS[p.kind] for p in op.params if p.kind in MAKERS}
+    by_place = [makers.get(p.name) for p in op.params]
 
     def traced(
         *args: Any, out: Any = None, policy: Any = None, like: Any = None, **kwargs: Any
     ) -> Any:
         if policy is not None:
             raise ValueError("policy= cannot be compiled. Try `with anyop.policy(...)` around.")
+        args = tuple([a if make is None else make(a) for make, a in zip(by_place, args)])  # noqa: B905
+        for name, make in makers.items():
+            if name in kwargs:
+                kwargs[name] = make(kwargs[name])
         if out is None:
             result = default(*args, **kwargs)
             return named(*result) if named else result
