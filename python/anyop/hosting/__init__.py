@@ -9,6 +9,7 @@ takes what is common from these modules:
 - `shapes`: calls described without data, and the types of their results.
 - `gradient`: what a call keeps for its gradient, and how that is called.
 - `batching`: how one more batch dimension joins a call.
+- `splitting`: which dimensions of a call may be divided between devices.
 - `build`: a library of C++ that is built for the framework at hand, once per user.
 
 `register` makes a framework's tensors known to every operator; `when_imported` starts a host, or a

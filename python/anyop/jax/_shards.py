@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs over several devices: a call is split along the leading dimensions of its signature.
-
-`...` stands for dimensions whose elements are computed apart, so that each device may compute its
-own. Of a gradient, what belongs to an argument without `...` is a sum over them: each device has
-its part, and these are added. Everything else is gathered, which strict mode refuses.
+"""Programs over several devices: a call is split along the leading dimensions of its signature,
+where `anyop.hosting.splitting` says so. All else is gathered, which strict mode refuses.
 """
 
 from __future__ import annotations
@@ -11,27 +8,19 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
 from anyop import _anyop, symbolic
-from anyop.jax._calls import Call, operator
+from anyop.hosting import splitting
+from anyop.hosting.splitting import Split
+from anyop.jax._calls import Call
 from anyop.jax._types import DTYPES
 
 _QUOTED = re.compile(r'"(\\.|[^"\\])*"')
-
-
-class _Split(NamedTuple):
-    """How many dimensions may be split, the same of every tensor that has them. inputs, results:
-    whether each begins with them.
-    """
-
-    rank: int
-    inputs: tuple[bool, ...]
-    results: tuple[bool, ...]
 
 
 def is_divided(axis_context: Any) -> bool:
@@ -55,41 +44,13 @@ def divided(call: Call, one: Any, tensors: Sequence[Any]) -> Any:
     return function
 
 
-def _split(call: Call, tensors: Sequence[Any]) -> _Split:
-    """Nothing (rank 0) where a call is one for all its rows."""
-    n_written = len(call.written)
-    nothing = _Split(0, (False,) * len(tensors), (False,) * (n_written + len(call.results)))
+def _split(call: Call, tensors: Sequence[Any]) -> Split:
     types = [symbolic.TensorType(DTYPES.names[t.dtype], tuple(t.shape)) for t in tensors]
-    number = symbolic.choose_form(call.op.name, call.arguments(types))
-    form = call.op.contract["forms"][number]
-    inputs = tuple(bool(form["params"][i]["dots"]) for i, _ in call.inputs)
-    results = tuple(bool(form["results"][r]["dots"]) for r in call.results)
-    ranks = {
-        t.ndim - len(form["params"][i]["dims"])
-        for t, (i, _), has_dots in zip(tensors, call.inputs, inputs, strict=True)
-        if has_dots
-    }
-    is_list = any(k >= 0 for _, k in call.inputs)
-    is_apart = all(results) or _sums_rows(call.op.name)
-    if call.written or is_list or form["measures"] or len(ranks) != 1 or not is_apart:
-        return nothing
-    return _Split(ranks.pop(), inputs, results)
+    found = splitting.split(call.op, call.arguments(types), call.results)
+    return found._replace(results=(False,) * len(call.written) + found.results)
 
 
-@functools.cache
-def _sums_rows(name: str) -> bool:
-    """Whether it is the gradient of an operator that computes its rows apart, in every form."""
-    for forward in map(operator, _anyop.functions()):
-        if forward.wiring is None or forward.wiring.operator != name:
-            continue
-        return not forward.written and all(
-            not form["measures"] and all(r["dots"] for r in form["results"])
-            for form in forward.contract["forms"]
-        )
-    return False
-
-
-def _rule(call: Call, split: _Split, tensors: Sequence[Any], results: Sequence[Any]) -> str:
+def _rule(call: Call, split: Split, tensors: Sequence[Any], results: Sequence[Any]) -> str:
     """As Shardy has it: "... a0, b0 -> ... r0"; the leading dimensions are one factor each."""
 
     def side(values: Sequence[Any], has_rows: Sequence[bool], letter: str) -> str:
@@ -104,7 +65,7 @@ def _rule(call: Call, split: _Split, tensors: Sequence[Any], results: Sequence[A
 
 
 def _partition(
-    call: Call, one: Any, split: _Split, mesh: Any, inputs: Sequence[Any], results: Sequence[Any]
+    call: Call, one: Any, split: Split, mesh: Any, inputs: Sequence[Any], results: Sequence[Any]
 ) -> Any:
     """The call of one device, and how its inputs and results are divided."""
     rows: list[Any] = [None] * split.rank
@@ -140,7 +101,7 @@ def _spec(value: Any) -> tuple[Any, ...]:
     return spec + (None,) * (len(value.shape) - len(spec))
 
 
-def _refuse_gathered(call: Call, split: _Split, rows: Sequence[Any], inputs: Sequence[Any]) -> None:
+def _refuse_gathered(call: Call, split: Split, rows: Sequence[Any], inputs: Sequence[Any]) -> None:
     """In strict mode nothing is gathered for a call in silence."""
     scope = _QUOTED.sub("", call.text).rpartition("->")[2].partition(" in ")[2]
     if "strict" not in scope:

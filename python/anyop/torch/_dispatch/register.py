@@ -11,7 +11,7 @@ import torch
 from torch._library import simple_registry
 
 from anyop import _anyop
-from anyop.torch._dispatch import flops
+from anyop.torch._dispatch import flops, shards
 from anyop.torch._dispatch.operators import Operator
 from anyop.torch._route import fast, route
 
@@ -58,6 +58,7 @@ def _register(new: list[Operator], n_all: int) -> None:
         _anyop.torch_route(op.function, op.torch_op(""), out)
         fast.trace_as(op.function, op.torch_op(""), out, op)
         flops.count(op)
+        shards.divide(op)
 
 
 def _fragment(namespace: str) -> Any:
