@@ -34,7 +34,7 @@ constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("num_experts").b
 // next: [num_experts], scratch.
 void SortPairs(const Tensor& ids, Index experts, std::int32_t* next, std::int32_t* offsets,
                std::int32_t* source, const Tensor& destination) {
-  const Index t = ids.dim(0), k = ids.dim(1);
+  const Index k = ids.dim(1), t = k ? ids.dim(0) : 0;
   std::fill_n(offsets, experts + 1, 0);
   VisitIndex(ids.type(), [&](auto zero) {
     using I = decltype(zero);

@@ -26,6 +26,7 @@ using Index = std::int64_t;
 // f(row of index, number of the row), with elements of index's own type.
 template <class F>
 void ForRows(const Tensor& index, F&& f) {
+  if (index.size() == 0) return;  // of as many rows as there may be
   VisitIndex(index.type(), [&](auto zero) {
     for (Index r = 0; r < index.rows(); ++r) f(index.row<const decltype(zero)>(r), r);
   });

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyop
 import numpy as np
 import pytest
+from anyop import _anyop
 
 
 def wide(*shape: int, dtype: Any = np.float32) -> Any:
@@ -63,3 +67,80 @@ def test_a_graph_counts_no_negative_bytes() -> None:
         "graph: the values take 2^63 bytes or more together, but no memory is as large. Try "
         "smaller inputs."
     )
+
+
+ROWS = 10**9
+MOST_BYTES = 1 << 20  # of what a call reads and writes
+MOST_S = 0.5
+NAMES = ["f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16", "i8", "u8", "bool"]
+
+
+def kinds(value: Any) -> list[tuple[str, Any]]:
+    """The tensors of a generated argument, as (dtype, shape)."""
+    if isinstance(value, tuple):
+        return [value]
+    return value if isinstance(value, list) and value and isinstance(value[0], tuple) else []
+
+
+def calls(name: str) -> Iterator[dict[str, Any]]:
+    """Generated calls with each of their sizes 0 or 10^9, whose tensors have few elements."""
+    params = [p["name"] for p in anyop.info(name)["params"]]
+    function = _anyop.functions()[name]
+    for seed, pattern in itertools.product(range(4), range(8)):
+        call = _anyop.example_call(function, seed, -1, {}, {})
+        if call is None:
+            continue
+        values = [value for value, _ in call]
+        sizes = sorted({s for v in values for _, shape in kinds(v) for s in shape})
+        as_size = {s: 0 if pattern >> (i % 3) & 1 else ROWS for i, s in enumerate(sizes)}
+
+        def made(kind: tuple[str, Any], as_size: dict[int, int] = as_size) -> Any:
+            shape = [as_size[s] for s in kind[1]]
+            if math.prod(shape) * 8 > MOST_BYTES:
+                raise OverflowError
+            return np.zeros(shape, _anyop.numpy_dtype(kind[0]))
+
+        try:
+            arguments = [
+                [made(k) for k in v] if isinstance(v, list) and kinds(v) else made(v)
+                if isinstance(v, tuple) else v
+                for v in values
+            ]  # fmt: skip
+        except (OverflowError, ValueError):
+            continue
+        yield dict(zip(params, arguments, strict=True))
+
+
+def result_bytes(name: str, arguments: dict[str, Any]) -> int:
+    def described(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            dtype = next(n for n in NAMES if _anyop.numpy_dtype(n) == value.dtype)
+            return (0, dtype, value.shape, (1,) * value.ndim)
+        return [described(v) for v in value] if isinstance(value, list) else value
+
+    n_results = len(anyop.info(name)["results"])
+    given = tuple(described(v) for v in arguments.values())
+    made = _anyop.plan_memory(_anyop.functions()[name], given, (True,) * n_results)
+    return sum(8 * math.prod(shape) for _, shape in made if shape is not None)
+
+
+def test_many_rows_of_no_elements_take_no_time() -> None:
+    """Of every operator: rows without elements are not gone through one by one."""
+    made, slow = 0, []
+    for name in _anyop.functions():
+        if not name.startswith("anyop."):
+            continue
+        for arguments in calls(name):
+            try:
+                if result_bytes(name, arguments) > MOST_BYTES:
+                    continue
+                begin = time.process_time()
+                _anyop.functions()[name](**arguments)
+            except (anyop.Error, TypeError):
+                continue
+            made += 1
+            if time.process_time() - begin > MOST_S:
+                shapes = {k: v.shape for k, v in arguments.items() if isinstance(v, np.ndarray)}
+                slow.append((name, shapes))
+    assert slow == []
+    assert made > 200

@@ -15,6 +15,7 @@ const Tensor& TensorOf(const anyop_value& v) { return *static_cast<const Tensor*
 // Calls f(typed span of a row, row number) for each row until it returns false.
 template <class F>
 bool ForIntegerRows(const Tensor& t, F&& f) {
+  if (t.size() == 0) return true;  // of as many rows as there may be
   return Visit(t.type(), [&](auto zero) {
     using E = decltype(zero);
     if constexpr (std::is_integral_v<E> && !std::is_same_v<E, bool>) {
