@@ -207,7 +207,7 @@ def sanitizers(tally: Tally, tier: int) -> None:
         build = ROOT / "build" / name
         configure = [
             "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-            f"-DANYOP_SANITIZE={sanitizer}", "-DANYOP_BUILD_TESTS=ON",
+            f"-DANYOP_SANITIZE={sanitizer}", "-DANYOP_BUILD_TESTS=ON", "-DANYOP_WERROR=ON",
             f"-DANYOP_BUILD_PYTHON={'ON' if name == 'asan' else 'OFF'}",
             f"-DPython_EXECUTABLE={PYTHON}",
             f"-DANYOP_EXHAUSTIVE={'ON' if tier == ALL else 'OFF'}",
@@ -277,7 +277,7 @@ def emulated(tally: Tally, tier: int) -> None:
     configure = [
         "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
         f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/aarch64.cmake'}",
-        "-DANYOP_BUILD_TESTS=ON", "-DANYOP_BUILD_PYTHON=OFF",
+        "-DANYOP_BUILD_TESTS=ON", "-DANYOP_BUILD_PYTHON=OFF", "-DANYOP_WERROR=ON",
     ]  # fmt: skip
     try:
         prepare.ensure_system_packages(prepare.ARM_TOOLS)

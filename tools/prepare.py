@@ -212,7 +212,8 @@ def install_anyop(tests: bool) -> None:
     """Builds in build/release and installs into the virtual environment."""
     arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]
     # A check builds every kernel, also those that this machine can only skip.
-    settings = ["ANYOP_BUILD_TESTS=ON", "ANYOP_NATIVE=OFF"] if tests else ["ANYOP_NATIVE=BEST"]
+    checked = ["ANYOP_BUILD_TESTS=ON", "ANYOP_NATIVE=OFF", "ANYOP_WERROR=ON"]
+    settings = checked if tests else ["ANYOP_NATIVE=BEST", "ANYOP_WERROR=OFF"]
     arguments += [f"--config-settings=cmake.define.{setting}" for setting in settings]
     pip_install("build and install anyop", *arguments, ROOT)
 

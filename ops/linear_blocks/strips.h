@@ -20,6 +20,8 @@ inline namespace ANYOP_ISA {
 // Whether the products of a strip take two vectors: 32 bytes a block do not fit one part.
 template <class F>
 inline constexpr bool kHasHalves = F::kBits == 8 && kParts > 1;
+// The blocks whose products one vector then holds.
+inline constexpr int kHalf = kParts > 1 ? kParts / 2 : 1;
 
 // A strip of x, arranged as the quants of the weight come.
 struct alignas(64) StripOfX {
@@ -49,7 +51,7 @@ inline void ArrangeStrips(const QuantizedBlock* x, std::int64_t blocks, StripOfX
       const QuantizedBlock& block = x[FirstOfStrip(s, blocks) + b];
       if constexpr (kHasHalves<F>) {
         std::memcpy(strip.q[0] + kBlockElements * b, block.q, kBlockElements);
-        strip.start[b / (kParts / 2)][b % (kParts / 2) * 8] = -kOffset * block.sum;
+        strip.start[b / kHalf][b % kHalf * 8] = -kOffset * block.sum;
       } else {
         std::memcpy(strip.q[0] + 16 * b, block.q, 16);
         std::memcpy(strip.q[1] + 16 * b, block.q + 16, 16);

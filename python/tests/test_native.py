@@ -62,3 +62,18 @@ def test_a_native_build_compiles_what_this_machine_runs(tmp_path: Path, native: 
     quickly = {name for name in found if files[name].rfind(" -O1") > files[name].rfind(" -O3")}
     best = native == "BEST" and has_avx2
     assert quickly == ({"both/both.cc", "both/portable.cc"} if best else set())
+
+
+def test_a_warning_is_no_error_for_a_user(tmp_path: Path) -> None:
+    """Compilers that are newer than ours warn of more."""
+    options = ["-DANYOP_BUILD_PYTHON=OFF", "-DCMAKE_BUILD_TYPE=Release"]
+    command = ["cmake", "-S", ROOT, "-B", tmp_path, *options]
+    subprocess.run(command, check=True, capture_output=True)
+    users = (tmp_path / "compile_commands.json").read_text()
+    assert "-Wall" in users and "-Werror" not in users
+    template = [ROOT / "cmake" / "anyop.cmake", *(ROOT / "python/anyop/template").rglob("*")]
+    assert not [file for file in template if file.is_file() and "-Werror" in file.read_text()]
+    checked = (ROOT / "build" / "release" / "CMakeCache.txt").read_text()
+    if "ANYOP_BUILD_TESTS:UNINITIALIZED=ON" in checked or "ANYOP_BUILD_TESTS:BOOL=ON" in checked:
+        ours = json.loads((ROOT / "build" / "release" / "compile_commands.json").read_text())
+        assert all("-Werror" in c["command"] for c in ours)
