@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What operators' tests are written with, and the program anyop-optest, which `anyop test` runs on a
-# package's operators.
+# What operators' tests are written with. The sources of the program that `anyop test` runs on a
+# package's operators are installed by python.cmake, and built on first use (python/anyop/testing.py).
 if(CMAKE_CROSSCOMPILING)
   # Debian has libraries for its own machine only, and the sources in package googletest.
   if(NOT EXISTS /usr/src/googletest/CMakeLists.txt)
@@ -18,8 +18,8 @@ if(CMAKE_CROSSCOMPILING_EMULATOR)
   list(APPEND test_definitions ANYOP_EMULATED)
 endif()
 
-file(GLOB optest_sources CONFIGURE_DEPENDS optest/*.cc)
-list(FILTER optest_sources EXCLUDE REGEX "(_test|plain_main)\\.cc$")
+file(GLOB optest_sources CONFIGURE_DEPENDS optest/*.cc optest/gtest/*.cc)
+list(FILTER optest_sources EXCLUDE REGEX "(_test|plain_main|package_main)\\.cc$")
 if(optest_sources AND NOT ANYOP_TEST_PROGRAMS)
   add_library(anyop_optest STATIC ${optest_sources})
   target_include_directories(anyop_optest PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
@@ -27,14 +27,7 @@ if(optest_sources AND NOT ANYOP_TEST_PROGRAMS)
   target_compile_definitions(anyop_optest PUBLIC ${test_definitions})
   anyop_join(anyop_optest 6)
 endif()
-if(TARGET anyop_optest AND NOT CMAKE_CROSSCOMPILING AND NOT ANYOP_SANITIZE)
-  # main() is in the library.
-  add_executable(anyop_optest_program $<TARGET_OBJECTS:anyop_optest>)
-  target_link_libraries(anyop_optest_program PRIVATE anyop GTest::gtest)
-  set_target_properties(anyop_optest_program
-                        PROPERTIES OUTPUT_NAME anyop-optest LINKER_LANGUAGE CXX
-                                   INSTALL_RPATH "$ORIGIN/..;$ORIGIN/../lib"
-                                   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-  anyop_harden(anyop_optest_program)
-  install(TARGETS anyop_optest_program RUNTIME DESTINATION anyop/bin)
-endif()
+# Nobody links it here: so that its warnings are seen.
+add_library(anyop_optest_package OBJECT optest/package_main.cc)
+target_include_directories(anyop_optest_package PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(anyop_optest_package PRIVATE anyop)

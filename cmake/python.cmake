@@ -26,6 +26,10 @@ install(TARGETS anyop_run RUNTIME DESTINATION anyop/bin)
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/anyopConfig.cmake cmake/isa.cmake DESTINATION anyop/cmake)
 install(FILES tools/list_ops.py tools/check_ops.py DESTINATION anyop/tools)
+# The program of `anyop test`, built on first use (python/anyop/testing.py).
+install(DIRECTORY optest DESTINATION anyop FILES_MATCHING PATTERN "*.h" PATTERN "*.cc"
+        PATTERN "*_test.cc" EXCLUDE PATTERN "optest.h" EXCLUDE PATTERN "gtest" EXCLUDE
+        PATTERN "testing" EXCLUDE)
 # What `anyop vllm install` installs.
 install(DIRECTORY requirements/ DESTINATION anyop/requirements FILES_MATCHING PATTERN "vllm-*.txt"
                                                                              PATTERN "vllm-test.txt" EXCLUDE)
@@ -46,9 +50,6 @@ if(ANYOP_SANITIZE)
   set(run_python ${CMAKE_COMMAND} -E env "LD_PRELOAD=${ANYOP_PRELOAD}" ASAN_OPTIONS=detect_leaks=0)
 endif()
 set(programs anyop_run)
-if(TARGET anyop_optest_program)
-  list(APPEND programs anyop_optest_program)
-endif()
 list(TRANSFORM programs REPLACE "(.+)" "--program=$<TARGET_FILE:\\1>" OUTPUT_VARIABLE
                                                                    package_programs)
 list(TRANSFORM package_libraries REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE library_files)

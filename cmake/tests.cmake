@@ -24,7 +24,7 @@ if(testing_sources)
 endif()
 # The main() of tests that call no operators' kernels.
 if(NOT ANYOP_TEST_PROGRAMS)
-  add_library(anyop_plain_main STATIC optest/plain_main.cc optest/chosen_tests.cc)
+  add_library(anyop_plain_main STATIC optest/gtest/plain_main.cc optest/gtest/chosen_tests.cc)
   target_include_directories(anyop_plain_main PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(anyop_plain_main PUBLIC GTest::gtest)
 endif()
@@ -167,7 +167,7 @@ if(TARGET torch_schema_test)  # of a file of the bindings that needs no Python
   target_include_directories(torch_schema_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 endif()
 
-file(GLOB optest_tests CONFIGURE_DEPENDS optest/*_test.cc)
+file(GLOB optest_tests CONFIGURE_DEPENDS optest/*_test.cc optest/gtest/*_test.cc)
 foreach(source ${optest_tests})
   get_filename_component(stem ${source} NAME_WE)
   anyop_add_joined_test(optest ${stem} optest ${source})
@@ -186,7 +186,7 @@ anyop_join_tests(ops anyop_optest)
 if(NOT ANYOP_TEST_PROGRAMS)
   get_property(table GLOBAL PROPERTY ANYOP_JOINED_TABLE)
   file(CONFIGURE OUTPUT ${joined_files} @ONLY CONTENT [=[
-#include "optest/chosen_tests.h"
+#include "optest/gtest/chosen_tests.h"
 namespace {
 constexpr anyop::optest::TestFile kFiles[] = {
 @table@};

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/call.h"
 
-#include <gtest/gtest.h>
-
 #include <sstream>
 #include <stdexcept>
 
 #include "optest/exact.h"
+#include "optest/failures.h"
 #include "optest/frame.h"
 
 namespace anyop::optest {
@@ -150,7 +149,8 @@ Results Call::Run(std::string_view kernel) {
 Results Call::Run(const Arrangement& arrangement) {
   Frame frame(*op_, arguments_, arrangement);
   RunIn(*op_, &frame, arrangement);
-  EXPECT_EQ(frame.FindUndeclaredWrite(true), "") << Text();
+  const std::string written = frame.FindUndeclaredWrite(true);
+  if (!written.empty()) Fail(written + "\n  " + Text());
   Results results = frame.Read();
   TakeWritten(*op_, results, &arguments_);
   return results;
@@ -178,11 +178,12 @@ std::string Call::Refusal() const {
   try {
     RunIn(*op_, &frame);
   } catch (const Error& e) {
-    EXPECT_EQ(e.code, ANYOP_INVALID_ARGUMENT) << e.what();
-    EXPECT_EQ(frame.FindUndeclaredWrite(false), "") << "by a call that is refused: " << Text();
+    if (e.code != ANYOP_INVALID_ARGUMENT) Fail(std::string("not an InvalidArgument: ") + e.what());
+    const std::string written = frame.FindUndeclaredWrite(false);
+    if (!written.empty()) Fail(written + "\n  by a call that is refused: " + Text());
     return e.what();
   }
-  ADD_FAILURE() << "the call is not refused: " << Text();
+  Fail("the call is not refused: " + Text());
   return "";
 }
 

@@ -4,6 +4,7 @@
 
 #include "optest/compare.h"
 #include "optest/exact.h"
+#include "optest/failures.h"
 #include "optest/kernel_run.h"
 #include "optest/session.h"
 
@@ -98,9 +99,11 @@ int CheckRows(const OpTest& test, const Call& call, const OperatorKernel& kernel
     const KernelRun alone = RunKernel(op, kernel, arguments);
     if (!alone.is_taken) continue;
     const Results row = cut.CutResults(batch.results, r);
-    EXPECT_EQ(FindDifference(row, alone.results), "")
-        << "row " << r << " in the batch and alone\n  " << Title(kernel, call) << "\n  "
-        << Reproduce(call);
+    const std::string difference = FindDifference(row, alone.results);
+    if (!difference.empty()) {
+      Fail(difference + "\n  row " + std::to_string(r) + " in the batch and alone\n  " +
+           Title(kernel, call) + "\n  " + Reproduce(call));
+    }
     ++compared;
   }
   return compared;
@@ -116,8 +119,8 @@ void CheckRowInvariance(const OpTest& test) {
   ForEachCall(test, Purpose::kValues, [&](Call& call) {
     for (const OperatorKernel* kernel : kernels) compared += CheckRows(test, call, *kernel);
   });
-  if (testing::Test::HasFailure() || kernels.empty() || TheSession().only_call) return;
-  EXPECT_GT(compared, 0) << "no row was compared: state .row_variable";
+  if (HasFailed() || kernels.empty() || TheSession().only_call) return;
+  if (compared == 0) Fail("no row was compared: state .row_variable");
 }
 
 void CheckThreadInvariance(const OpTest& test) {
@@ -136,10 +139,13 @@ void CheckThreadInvariance(const OpTest& test) {
         options.threads = way.threads;
         options.cut = way.cut;
         const KernelRun many = RunKernel(call.op(), *kernel, call.arguments(), {}, options);
-        EXPECT_EQ(many.defect, "") << Title(*kernel, call) << "\n  " << Reproduce(call);
-        EXPECT_EQ(FindDifference(one.results, many.results), "")
-            << "with 1 thread and with " << way.threads << "\n  " << Title(*kernel, call) << "\n  "
-            << Reproduce(call);
+        const std::string where = Title(*kernel, call) + "\n  " + Reproduce(call);
+        if (!many.defect.empty()) Fail(many.defect + "\n  " + where);
+        const std::string difference = FindDifference(one.results, many.results);
+        if (!difference.empty()) {
+          Fail(difference + "\n  with 1 thread and with " + std::to_string(way.threads) + "\n  " +
+               where);
+        }
       }
     }
   });

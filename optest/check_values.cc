@@ -5,6 +5,7 @@
 
 #include "optest/compare.h"
 #include "optest/exact.h"
+#include "optest/failures.h"
 #include "optest/kernel_run.h"
 #include "optest/session.h"
 
@@ -47,9 +48,9 @@ class KernelCheck {
     ++tally.calls;
     ++tally.ran[call_.op().display_name() + " " + kernel_.name];
     const std::string where = Title(kernel_, call_) + ", " + how + "\n  " + Reproduce(call_);
-    EXPECT_EQ(run.defect, "") << where;
+    if (!run.defect.empty()) Fail(run.defect + "\n  " + where);
     const Comparison c = Compare(test_, call_, run.results, exact_, terms_);
-    EXPECT_EQ(c.failure, "") << where;
+    if (!c.failure.empty()) Fail(c.failure + "\n  " + where);
     tally.elements += c.elements;
     if (results) *results = run.results;
     return true;
@@ -61,9 +62,11 @@ class KernelCheck {
     Arrangement other;
     other.poison = kOtherPoison;
     const KernelRun run = RunKernel(call_.op(), kernel_, call_.arguments(), other);
-    EXPECT_EQ(FindDifference(first_, run.results), "")
-        << "an element is not written, or depends on what results or workspace held before\n  "
-        << Title(kernel_, call_) << "\n  " << Reproduce(call_);
+    const std::string difference = FindDifference(first_, run.results);
+    if (difference.empty()) return;
+    Fail(difference +
+         "\n  an element is not written, or depends on what results or workspace held before\n  " +
+         Title(kernel_, call_) + "\n  " + Reproduce(call_));
   }
 
   Arrangement Mixed() {
@@ -142,15 +145,15 @@ void CheckCalls(const OpTest& test, Purpose purpose) {
   });
   const Tally& after = TheSession().tally;
   if (kernels.empty()) return;  // .means alone: CheckDispatch compares it
-  EXPECT_GT(after.elements, before.elements) << "nothing was compared";
-  if (TheSession().only_call || testing::Test::HasFailure()) return;
+  if (after.elements <= before.elements) Fail("nothing was compared");
+  if (TheSession().only_call || HasFailed()) return;
   if (purpose == Purpose::kSpecialValues) return;
   for (const OperatorKernel* kernel : kernels) {
     const std::string name = Find(test.op)->display_name() + " " + kernel->name;
     const auto ran = after.ran.find(name), ran_before = before.ran.find(name);
     const int calls = (ran == after.ran.end() ? 0 : ran->second) -
                       (ran_before == before.ran.end() ? 0 : ran_before->second);
-    EXPECT_GT(calls, 0) << name << " took none of the calls: state .sizes for it";
+    if (calls <= 0) Fail(name + " took none of the calls: state .sizes for it");
   }
 }
 
@@ -177,17 +180,16 @@ void CheckComposition(const OpTest& test, Call& call, const Results& exact, cons
     const std::string where = std::string(how) + "\n  " + Reproduce(call);
     try {
       const Comparison c = Compare(test, call, Call(call).Run(arrangement), exact, terms);
-      EXPECT_EQ(c.failure, "") << where;
+      if (!c.failure.empty()) Fail(c.failure + "\n  " + where);
       tally.elements += c.elements;
       ++tally.calls;
       ++tally.ran[call.op().display_name() + " means"];
     } catch (const Error& e) {
       const bool is_refused = std::string_view(e.what()).find(
                                   " without a copy, because its memory ") != std::string_view::npos;
-      EXPECT_TRUE((is_refused && layout(0) != Layout::kDense) ||
-                  (e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call)))
-          << e.what() << "\n"
-          << where;
+      if (is_refused && layout(0) != Layout::kDense) continue;
+      if (e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call)) continue;
+      Fail(e.what() + ("\n  " + where));
     }
   }
 }
@@ -211,11 +213,11 @@ void CheckDispatch(const OpTest& test) {
     Call copy = call;
     try {
       const Comparison c = Compare(test, call, copy.Run(), exact, terms);
-      EXPECT_EQ(c.failure, "") << "as dispatched\n  " << Reproduce(call);
-      EXPECT_FALSE(IsUnsupported(test, call)) << "it is supported\n  " << Reproduce(call);
+      if (!c.failure.empty()) Fail(c.failure + "\n  as dispatched\n  " + Reproduce(call));
+      if (IsUnsupported(test, call)) Fail("it is supported\n  " + Reproduce(call));
     } catch (const Error& e) {
-      EXPECT_TRUE(e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call))
-          << e.what() << "\n  " << Reproduce(call);
+      if (e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call)) return;
+      Fail(e.what() + ("\n  " + Reproduce(call)));
     }
   });
 }
@@ -232,12 +234,13 @@ void CheckPromises(const OpTest& test) {
     try {
       GetPlan(op, frame.values());
     } catch (const Error& e) {
-      EXPECT_TRUE(e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, *call))
-          << "the signature promises this call: " << e.what() << "\n  " << Reproduce(*call);
+      if (e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, *call)) continue;
+      Fail(std::string("the signature promises this call: ") + e.what() + "\n  " +
+           Reproduce(*call));
     }
-    if (testing::Test::HasFailure()) return;
+    if (HasFailed()) return;
   }
-  EXPECT_GT(made, 0) << "no call was made";
+  if (made == 0) Fail("no call was made");
 }
 
 void CheckAll(const OpTest& test) {
@@ -246,7 +249,7 @@ void CheckAll(const OpTest& test) {
       CheckDispatch, CheckPromises,      CheckWrongCalls,    CheckGradient};
   for (const auto check : checks) {
     check(test);
-    if (testing::Test::HasFailure()) return;
+    if (HasFailed()) return;
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wrong calls, made from right ones, must be refused by the runtime before anything is written.
 #include "optest/exact.h"
+#include "optest/failures.h"
 #include "optest/frame.h"
 #include "optest/session.h"
 
@@ -106,20 +107,25 @@ bool CheckMutation(Call& call, const Mutation& m) {
   try {
     Plan* plan = GetPlan(op, frame.values());
     if (!m.must_be_refused) {
-      EXPECT_TRUE(IsRight(op, m.arguments)) << "a wrong call is not refused: " << where;
+      if (!IsRight(op, m.arguments)) Fail("a wrong call is not refused: " + where);
       return false;
     }
     anyop::Run(op, *plan, frame.values());
-    ADD_FAILURE() << "a wrong call is not refused: " << where;
+    Fail("a wrong call is not refused: " + where);
     return false;
   } catch (const Error& e) {
     const std::string text = e.what();
     if (e.code == ANYOP_UNSUPPORTED && !m.must_be_refused && IsRight(op, m.arguments)) return false;
-    EXPECT_EQ(e.code, ANYOP_INVALID_ARGUMENT) << text << "\n  " << where;
-    EXPECT_TRUE(text.starts_with(op.display_name() + ": ")) << text << "\n  " << where;
-    EXPECT_TRUE(text.ends_with('.') || text.ends_with('?') || text.ends_with(')'))
-        << text << "\n  " << where;
-    EXPECT_EQ(frame.FindUndeclaredWrite(false), "") << text << "\n  " << where;
+    const std::string refusal = text + "\n  " + where;
+    if (e.code != ANYOP_INVALID_ARGUMENT) Fail("not an InvalidArgument: " + refusal);
+    if (!text.starts_with(op.display_name() + ": ")) {
+      Fail("the message does not begin with the operator's name: " + refusal);
+    }
+    if (!text.ends_with('.') && !text.ends_with('?') && !text.ends_with(')')) {
+      Fail("the message is no sentence: " + refusal);
+    }
+    const std::string written = frame.FindUndeclaredWrite(false);
+    if (!written.empty()) Fail(written + "\n  by a call that is refused: " + refusal);
     return true;
   }
 }
@@ -135,11 +141,11 @@ void CheckWrongCalls(const OpTest& test) {
     for (const Mutation& m : mutations.all()) {
       ++made;
       refused += CheckMutation(call, m);
-      if (testing::Test::HasFailure()) return;
+      if (HasFailed()) return;
     }
   });
-  if (made == 0 || testing::Test::HasFailure()) return;
-  EXPECT_GT(refused, 0) << "nothing was refused";
+  if (made == 0 || HasFailed()) return;
+  if (refused == 0) Fail("nothing was refused");
 }
 
 }  // namespace anyop::optest

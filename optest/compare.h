@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "optest/optest.h"
+#include "optest/checks.h"
 
 namespace anyop::optest {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "optest/optest.h"
+#include "optest/checks.h"
 
 namespace anyop::optest {
 

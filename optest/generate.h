@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "optest/optest.h"
+#include "optest/checks.h"
 
 namespace anyop::optest {
 

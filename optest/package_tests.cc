@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "optest/optest.h"
+#include "optest/checks.h"
 #include "runtime/call.h"
 
 namespace anyop::optest {
@@ -130,17 +130,8 @@ void TakeFact(OwnedTest& owned, const std::string& name, const std::string& valu
   }
 }
 
-class GeneratedTest : public testing::Test {
- public:
-  GeneratedTest(const OpTest& test, void (*check)(const OpTest&)) : test_(test), check_(check) {}
-  void TestBody() override { check_(test_); }
-
- private:
-  const OpTest& test_;
-  void (*check_)(const OpTest&);
-};
-
-void MakeTests(const OwnedTest& owned, const std::string& short_name) {
+void AddTests(const OwnedTest& owned, const std::string& short_name,
+              std::vector<PackageTest>* tests) {
   const struct {
     const char* name;
     void (*check)(const OpTest&);
@@ -156,16 +147,13 @@ void MakeTests(const OwnedTest& owned, const std::string& short_name) {
     if (c.check == CheckSpecialValues && owned.test.special.empty()) continue;
     if (c.check == CheckRowInvariance && !owned.test.row_invariant) continue;
     if (c.check == CheckGradient && !*Find(owned.op)->data->gradient) continue;
-    testing::RegisterTest(short_name.c_str(), c.name, nullptr, nullptr, __FILE__, __LINE__,
-                          [&owned, check = c.check]() -> testing::Test* {
-                            return new GeneratedTest(owned.test, check);
-                          });
+    tests->push_back({short_name + "." + c.name, &owned.test, c.check});
   }
 }
 
 }  // namespace
 
-void MakePackageTests(const PackageTests& tests) {
+std::vector<PackageTest> MakePackageTests(const PackageTests& tests) {
   Load(tests.library);
   if (!tests.references.empty()) LoadReferences(tests.references);
   static auto& owned = *new std::map<std::string, OwnedTest>;
@@ -192,14 +180,16 @@ void MakePackageTests(const PackageTests& tests) {
       TakeFact(*current, name, value);
     }
   }
+  std::vector<PackageTest> made;
   for (const auto& [name, test] : owned) {
     const Operator& op = *Find(test.op);
     if (!FindReference(op) && op.compositions.empty()) {
       std::printf("%s has no reference: nothing is compared\n", name.c_str());
       continue;
     }
-    MakeTests(test, name);
+    AddTests(test, name, &made);
   }
+  return made;
 }
 
 }  // namespace anyop::optest

@@ -2,6 +2,9 @@
 // The generated tests of a library's operators, without a line of C++ by their author.
 #pragma once
 #include <string>
+#include <vector>
+
+#include "optest/checks.h"
 
 namespace anyop::optest {
 
@@ -23,9 +26,16 @@ struct PackageTests {
   std::string facts;                // lines as above
 };
 
-// Makes tests "<operator>.<Check>" of every operator that the file defines and that has a reference
+// A test of an operator.
+struct PackageTest {
+  std::string name;  // "<operator>.<Check>"
+  const OpTest* test;
+  void (*check)(const OpTest&);
+};
+
+// The tests of every operator that the file defines and that has a reference
 // or a composition. Without a stated tolerance: 4 ulp of f32 and one rounding to narrower floats,
 // plus (4 + 2 sqrt(K)) u times the formula with absolute values, K being the largest dimension.
-void MakePackageTests(const PackageTests& tests);
+std::vector<PackageTest> MakePackageTests(const PackageTests& tests);
 
 }  // namespace anyop::optest

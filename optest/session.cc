@@ -2,10 +2,12 @@
 #include "optest/session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 
 #include "optest/exact.h"
+#include "optest/failures.h"
 #include "optest/kernel_run.h"
 #include "runtime/policy.h"
 
@@ -56,6 +58,18 @@ Session& TheSession() {
 
 const Tally& ReadTally() { return TheSession().tally; }
 
+void PrintTally() {
+  const Tally& tally = ReadTally();
+  std::printf("%d kernel runs, %lld elements compared", tally.calls, (long long)tally.elements);
+  if (tally.left_out) std::printf("; %d large calls left out (--exhaustive)", tally.left_out);
+  if (tally.directions) std::printf("; gradients along %d directions", tally.directions);
+  std::printf("\n");
+  for (const auto& [kernel, calls] : tally.ran) std::printf("  %s: %d\n", kernel.c_str(), calls);
+  for (const auto& [kernel, reason] : tally.skipped) {
+    std::printf("  %s: skipped, %s\n", kernel.c_str(), reason.c_str());
+  }
+}
+
 void ReadFlags(int* argc, char** argv) {
   Session& session = TheSession();
   int kept = 1;
@@ -89,9 +103,12 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
     if (!call) continue;
     const int form = CheckArguments(call->op(), call->arguments()).form;
     const std::string refusal = CheckRefusal(call->op(), call->arguments());
-    ASSERT_EQ(refusal, "") << "the operator's .check refuses a generated call: let .prepare repair "
-                           << "it\n"
-                           << Reproduce(*call);
+    if (!refusal.empty()) {
+      return Fail(refusal +
+                  "\n  the operator's .check refuses a generated call: let .prepare repair "
+                  "it\n  " +
+                  Reproduce(*call));
+    }
     ++made[form];
     const bool is_gradient = purpose == Purpose::kGradient;
     const double most = is_gradient ? kGradientOperations : MostOperations();
@@ -101,11 +118,11 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
     }
     NoteRunning(Reproduce(*call));
     body(*call);
-    if (testing::Test::HasFailure()) return;
+    if (HasFailed()) return;
   }
   const std::size_t forms = Find(test.op)->contract->forms.size();
   if (session.only_call) return;
-  EXPECT_EQ(made.size(), forms) << "no call was found for some form";
+  if (made.size() != forms) Fail("no call was found for some form");
 }
 
 std::vector<const OperatorKernel*> Kernels(const Operator& op) {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "optest/checks.h"
 #include "optest/generate.h"
-#include "optest/optest.h"
 
 namespace anyop::optest {
 

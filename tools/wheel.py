@@ -32,8 +32,7 @@ TRIAL = ROOT / "examples" / "hello.py"
 def make_wheel(folder: Path) -> Path:
     """The wheel, checked and named by auditwheel. Uses the objects of build/release."""
     shutil.rmtree(SCRATCH, ignore_errors=True)
-    settings = ["cmake.define.ANYOP_NATIVE=OFF", "cmake.define.ANYOP_BUILD_OPTEST=ON"]
-    settings += ["wheel.exclude=anyop/torch_adapter*"]
+    settings = ["cmake.define.ANYOP_NATIVE=OFF", "wheel.exclude=anyop/torch_adapter*"]
     command: list[str | Path] = [PYTHON, "-m", "pip", "wheel", "-v", "--no-build-isolation"]
     command += ["--no-deps", "--disable-pip-version-check", "-w", SCRATCH]
     command += [f"--config-settings={setting}" for setting in settings]

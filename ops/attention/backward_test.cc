@@ -6,8 +6,8 @@
 
 #include "ops/attention/backward.h"
 #include "ops/attention/testing.h"
+#include "optest/gtest/sizes.h"
 #include "optest/optest.h"
-#include "optest/sizes.h"
 
 namespace anyop::optest::attention_backward_test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "anyop/scope.h"
 #include "ops/batch_matmul/batch_matmul.h"
-#include "optest/sizes.h"
+#include "optest/gtest/sizes.h"
 
 namespace anyop::optest::batch_matmul_test {
 namespace {

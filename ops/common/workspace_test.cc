@@ -7,7 +7,7 @@
 #include "ops/common/gemm/chunks.h"
 #include "ops/common/gemm/rows.h"
 #include "ops/common/row_sums.h"
-#include "optest/sizes.h"
+#include "optest/gtest/sizes.h"
 
 namespace anyop::ops::common_workspace_test {
 namespace {

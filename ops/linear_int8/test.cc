@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/linear_int8/linear_int8.h"
+#include "optest/gtest/sizes.h"
 #include "optest/optest.h"
-#include "optest/sizes.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/sample/sample.h"
+#include "optest/gtest/sizes.h"
 #include "optest/optest.h"
-#include "optest/sizes.h"
 
 #include <cmath>
 #include <limits>

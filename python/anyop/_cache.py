@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of libraries that anyop builds here. Their code runs with the user's rights, so
-they are loaded from where nobody else can have put them.
+"""The folder of what anyop builds here. That code runs with the user's rights, so it is loaded from
+where nobody else can have put it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _PRIVATE = 0o700  # whatever the umask: 0 would let everybody write
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def library(name: str, cache: str, build: Callable[[Folder, Path], Path]) -> Path:
-    """The library of this name, without its ending, built now if it is not there.
+def built(file: str, cache: str, build: Callable[[Folder, Path], Path]) -> Path:
+    """The library or program of this name, built now if it is not there.
 
-    cache: the folder, "" for the one that is usual. build: makes the library in a folder that is
+    cache: the folder, "" for the one that is usual. build: makes it in a folder that is
     removed afterwards, and returns its file; only one process at a time is asked to. Raises
     CannotBuildError.
     """
-    reasons = []
+    name, reasons = file.removesuffix(".so"), []
     for path in folders(cache):
         try:
             with Folder(path) as folder, folder.locked(name):
-                found = folder.find(f"{name}.so")
+                found = folder.find(file)
                 if found is None:
                     with folder.scratch(name) as scratch:
-                        found = folder.put(build(folder, scratch), f"{name}.so")
+                        found = folder.put(build(folder, scratch), file)
                 return found
         except OSError as error:
             reasons.append(f"{path}: {error.strerror or error}")

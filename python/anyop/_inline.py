@@ -44,7 +44,7 @@ def library_of(source: str, flags: Sequence[str]) -> Path:
         return made
 
     try:
-        return _cache.library(name, cache, build)
+        return _cache.built(f"{name}.so", cache, build)
     except _compiler.CannotBuildError as error:
         raise _anyop.NotAvailable(f"inline: {error}.") from None
 

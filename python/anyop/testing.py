@@ -7,6 +7,8 @@
     def test_operators(case):
         case.run()
 
+The first test builds the program that runs them, anyop-optest, because only authors need it.
+
 They are made from signatures: sizes, dtypes, strides, guard zones around memory, absent arguments,
 wrong calls, numbers of threads, gradients by central differences. Every kernel that this machine
 can run is compared with the operator's reference in double. What the defaults do not cover stands
@@ -26,16 +28,19 @@ import importlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyop
 from anyop import _anyop
+from anyop._compiler import CannotBuildError
 from anyop._packages import library_file
+from anyop.hosting import build
 
 _TIMEOUT_S = 900
+_EVENT = "anyop-optest: "
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,10 @@ class Case:
 
     def run(self, *flags: str) -> None:
         """AssertionError holds what failed, with the call that brings it back."""
-        done = _run(self.target, f"--gtest_filter={self}", *flags)
+        done = _run(self.target, f"--test={self}", *flags)
         if done.returncode:
-            raise AssertionError(failure(done.stdout) or done.stderr or f"{self} failed")
+            said = [text for kind, text in events(done.stdout.splitlines()) if kind == "said"]
+            raise AssertionError("\n".join(said) or done.stderr or f"{self} failed")
 
 
 def build_if_missing(name: str, root: Path) -> None:
@@ -74,14 +80,26 @@ def build_if_missing(name: str, root: Path) -> None:
 
 
 def program() -> Path:
-    """The executable of this installation. Raises NotAvailable."""
-    path = Path(anyop.__file__).parent / "bin" / "anyop-optest"
-    if not path.exists():
-        raise anyop.NotAvailable(
-            f"anyop-optest: {path} is missing, because anyop was built without it. Try a wheel of "
-            "anyop, or building it with -DANYOP_BUILD_OPTEST=ON."
+    """The executable anyop-optest for this installation, built now if it is not there. Raises
+    NotAvailable.
+    """
+    try:
+        sources = build.carried("optest")
+        product = build.Product(
+            name="anyop-optest",
+            version=anyop.__version__,
+            what="anyop-optest, which tests operators",
+            sources=[f for f in sorted(sources.glob("*.cc")) if not f.stem.endswith("_test")],
+            includes=[build.carried("include"), build.carried("src")],
+            flags=["-O1", "-D_GLIBCXX_ASSERTIONS", f"-I{sources.parent}"],
+            lasts="about a quarter of a minute",
+            is_program=True,
         )
-    return path
+        return build.build(product, build.cache_folder())
+    except CannotBuildError as error:
+        raise anyop.NotAvailable(
+            f"anyop-optest: this program, which tests operators, cannot be built: {error}."
+        ) from None
 
 
 def cases(library: str) -> list[Case]:
@@ -128,29 +146,35 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def cases_of(target: Target) -> list[Case]:
     """The tests of a target, as the program lists them."""
-    done = _run(target, "--gtest_list_tests")
+    done = _run(target, "--list")
     if done.returncode:
         raise anyop.InvalidArgument(f"testing: {done.stderr.strip() or done.stdout.strip()}")
-    found, operator = [], ""
-    for line in done.stdout.splitlines():
-        if line.endswith("."):
-            operator = line[:-1]
-        elif line.startswith("  ") and operator:
-            found.append(Case(target, operator, line.strip()))
-    return found
+    names = [name for kind, name in events(done.stdout.splitlines()) if kind == "has"]
+    return [Case(target, *name.split(".")) for name in names]
 
 
-def run_all(target: Target, *flags: str) -> Iterator[str]:
-    """The lines of a run of all tests, while it runs; the last one is its exit status."""
+def events(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What lines of the program say (optest/package_main.cc): what happens ("run", "ok", "FAILED",
+    "has") and the test, ("end", "") before the summary, and ("said", line) for any other line.
+    """
+    for line in lines:
+        if line.startswith(_EVENT):
+            kind, _, name = line.removeprefix(_EVENT).partition(" ")
+            yield kind, name
+        elif line.strip():
+            yield "said", line
+
+
+def run_all(target: Target, *flags: str) -> Iterator[tuple[str, str]]:
+    """The `events` of a run of all tests, while it runs; the last one is its exit status."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as facts:
         process = subprocess.Popen(
             _command(target, facts, flags), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True,
         )  # fmt: skip
         assert process.stdout
-        for line in process.stdout:
-            yield line.rstrip("\n")
-        yield str(process.wait())
+        yield from events(line.rstrip("\n") for line in process.stdout)
+        yield "status", str(process.wait())
 
 
 def _run(target: Target, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -166,11 +190,3 @@ def _command(target: Target, facts: Any, flags: tuple[str, ...]) -> list[str]:
     facts.flush()
     files = [target.library, target.references or "", facts.name if target.facts else ""]
     return [str(program()), *map(str, files), *flags]
-
-
-def failure(output: str) -> str:
-    """What a failed run says of the defect, without GoogleTest's frame."""
-    frame = ("[", "Note: Google Test filter", "Running main", "unknown file", "optest/")
-    lines = [line for line in output.splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(frame) and ".cc:" not in line]
-    return "\n".join(kept)

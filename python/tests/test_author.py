@@ -116,6 +116,28 @@ def test_a_defect_fails_its_test_and_names_the_call(package: Path, test: str) ->
     assert ".cc:" not in output.partition("FAILED")[2]
 
 
+def test_the_program_of_the_tests_is_built_on_first_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From what the package carries; a compiler is all that it needs."""
+    monkeypatch.setenv("ANYOP_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(anyop.NotAvailable) as caught:
+        testing.program()
+    assert str(caught.value) == (
+        "anyop-optest: this program, which tests operators, cannot be built: CXX is "
+        "no-such-compiler, which is not there to build with. Try installing g++."
+    )
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\necho "$@" > "$0.told"\nexit 1\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.raises(anyop.NotAvailable, match="cannot be built: .*compiler failed"):
+        testing.program()
+    told = (tmp_path / "compiler.told").read_text()
+    assert "gtest" not in told and f"-Wl,-rpath,{Path(anyop.__file__).parent}" in told
+
+
 def test_facts_in_pyproject_reach_the_tests(package: Path) -> None:
     path = package / "pyproject.toml"
     text = path.read_text()

@@ -18,7 +18,7 @@ from anyop import _cache
 from anyop._cache import Folder
 from anyop._compiler import CannotBuildError
 from anyop.hosting import build
-from anyop.hosting.build import Adapter
+from anyop.hosting.build import Product
 
 SOURCE = """
 namespace anyop::ops {
@@ -66,10 +66,10 @@ def runs(compiler: str) -> int:
     return len(Path(f"{compiler}.log").read_text().split())
 
 
-def an_adapter(folder: Path) -> Adapter:
+def an_adapter(folder: Path) -> Product:
     source = folder / "adapter.cc"
     source.write_text("int anyop_adapter;\n")
-    return Adapter("test_adapter", "test", "1", [source], [], [], "no time")
+    return Product("test_adapter", "1", "a test", [source], [], [], "no time")
 
 
 def why_not_built(folder: Path, cache: Path) -> str:
@@ -165,7 +165,7 @@ def test_a_library_that_others_can_have_written_is_built_again(
         (cache / "a.so").chmod(0o777 if plant == "writable" else 0o700)
         if plant == "owner":
             os.chown(cache / "a.so", 4321, 4321)
-    made = _cache.library("a", str(cache), lambda folder, scratch: built)
+    made = _cache.built("a.so", str(cache), lambda folder, scratch: built)
     assert made == cache / "a.so"
     assert made.read_text() == "ours"
     assert not made.is_symlink()
@@ -242,7 +242,7 @@ def test_what_killed_builds_left_is_removed(tmp_path: Path, cache: Path) -> None
     (cache / "a.77.tmp.so").write_text("")  # as older versions left them
     os.utime(cache / "b.x2.tmp", (0, 0))
     (tmp_path / "built.so").write_text("")
-    _cache.library("a", str(cache), lambda folder, scratch: tmp_path / "built.so")
+    _cache.built("a.so", str(cache), lambda folder, scratch: tmp_path / "built.so")
     assert sorted(p.name for p in cache.iterdir()) == ["a.lock", "a.so", "c.x3.tmp"]
 
 

@@ -75,6 +75,7 @@ FRAMEWORKS = {
     ),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
 }
+TESTS_WITH = ("optest/optest.h",)  # what this project's tests of operators include
 # What no file of the runtime says, be it in a comment; but for the table of environment variables.
 FRAMEWORK_WORDS = re.compile(r"torch|jax|mindspore|vllm", re.IGNORECASE)
 MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
@@ -90,6 +91,7 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "": ("", "_hosts"),
     "_hosts": ("_hosts", "hosting"),  # the table of hosts, which the core starts and tells
     "hosting": ("", "hosting"),
+    "testing": ("", "hosting", "testing"),
     **{room: ("", "hosting", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
     "jax": ("", "hosting", "jax"),
@@ -99,7 +101,10 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "vllm._bench": ("", "bench", "vllm", "vllm._bench"),
     "vllm.bench": ("vllm._bench",),
     "bench.commands": ("", "torch", "bench", "bench.commands", "vllm.bench"),
-    "cli": ("", "hosting", "torch", "jax", "mindspore", "vllm", "bench", "bench.commands", "cli"),
+    "cli": (
+        "", "hosting", "testing", "torch", "jax", "mindspore", "vllm", "bench", "bench.commands",
+        "cli",
+    ),
     "__main__": ("cli",),
 }
 # Modules that import a framework when they are imported, its own host first.
@@ -206,6 +211,17 @@ def frameworks(tree: Tree) -> Iterator[Breach]:
             if homes and not found.is_late and not module_name(name).startswith(homes):
                 why = f"imports {framework}, which only {homes[0]} may"
                 yield Breach(name, found.line, why)
+
+
+def without_googletest(tree: Tree) -> Iterator[Breach]:
+    """What users build of optest needs no library that only this project's tests have."""
+    for name in tree.named(*CPP, below="optest/"):
+        if name.startswith("optest/gtest/") or name in TESTS_WITH or name.endswith("_test.cc"):
+            continue
+        for line, path, _ in tree.cpp(name).includes:
+            if path.startswith(("gtest/", "gmock/", "optest/gtest/")) or path in TESTS_WITH:
+                why = f"includes {path}, but `anyop test` builds this file where no GoogleTest is"
+                yield Breach(name, line, why)
 
 
 def _package(tree: Tree) -> list[str]:
@@ -348,4 +364,7 @@ def _place(place: tuple[str, int]) -> str:
     return f"{place[0]}:{place[1]}"
 
 
-RULES = (layers, rooms, frameworks, python_layers, private, include_cycles, import_cycles)
+RULES = (
+    layers, rooms, frameworks, without_googletest, python_layers, private, include_cycles,
+    import_cycles,
+)  # fmt: skip

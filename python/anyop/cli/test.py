@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import click
 from anyop import testing
 from anyop.cli.build import build_and_describe
 from anyop.cli.project import find_project
-
-_TEST = re.compile(r"\[\s+(?P<what>RUN|OK|FAILED)\s+\] (?P<name>[\w.]+)(?: \((?P<ms>\d+) ms\))?$")
 
 
 @click.command("test")
@@ -42,39 +39,44 @@ def command(
     given = {"kernel": kernel, "call": call, "seed": seed}
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
     flags += ["--exhaustive"] if exhaustive else []
-    if words:
-        flags.append(f"--gtest_filter={':'.join(f'*{word}*' for word in words)}")
+    flags += [f"--match={word}" for word in words]
     sys.exit(show(testing.target_of(project.library), flags))
 
 
 def show(target: testing.Target, flags: list[str]) -> int:
-    """A line for each test, and what is wrong where one fails. Returns the exit status."""
+    """A line for each test while they run, and what is wrong where one fails. Returns the exit
+    status.
+    """
     said: list[str] = []
-    counts = {"OK": 0, "FAILED": 0}
-    *lines, status = testing.run_all(target, *flags)
-    summary = False
-    for line in lines:
-        found = _TEST.match(line)
-        summary = summary or line.startswith("[==========] ") and "ran." in line
-        if found and not summary:
-            if found["what"] == "RUN":
-                said = []
-                continue
-            is_ok = found["what"] == "OK"
-            counts[found["what"]] += 1
-            click.secho(
-                f"{'ok    ' if is_ok else 'FAILED'} {found['name']}", fg=None if is_ok else "red"
-            )
-            if not is_ok:
-                click.echo(testing.failure("\n".join(said)))
-        elif summary and not line.startswith("[") and line.strip():
-            if not re.match(r"\s*\d+ FAILED TEST", line):
-                click.echo(line)
-        elif not line.startswith("["):
-            said.append(line)
+    counts = {"ok": 0, "FAILED": 0}
+    running, is_over, status = "", False, 0
+    for kind, text in testing.run_all(target, *flags):
+        if kind == "run":
+            running, said = text, []
+        elif kind in counts:
+            counts[kind] += 1
+            running = ""
+            _tell(kind, text, said)
+        elif kind == "said" and not is_over:
+            said.append(text)
+        elif kind == "said":
+            click.echo(text)
+        elif kind == "end":
+            is_over = True
+        elif kind == "status":
+            status = int(text)
+    if running:  # the test has ended the process
+        counts["FAILED"] += 1
+        _tell("FAILED", running, said)
     if not sum(counts.values()):
         click.echo("\n".join(said))
         click.secho("No test ran.", fg="red", err=True)
         return 1
-    click.echo(f"{counts['OK']} passed, {counts['FAILED']} failed")
-    return int(status)
+    click.echo(f"{counts['ok']} passed, {counts['FAILED']} failed")
+    return status
+
+
+def _tell(kind: str, test: str, said: list[str]) -> None:
+    click.secho(f"{kind:<6} {test}", fg="red" if kind == "FAILED" else None)
+    if kind == "FAILED":
+        click.echo("\n".join(said))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a host's adapter for the framework that is installed, once per user, from sources that the
-package carries.
+"""Builds what depends on the machine, once per user and when it is first needed, from sources that
+the package carries: a host's adapter for the framework that is installed, and anyop-optest.
 """
 
 from __future__ import annotations
@@ -11,32 +11,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anyop import _cache, _compiler
+from anyop import _anyop, _cache, _compiler
 from anyop._cache import LONGEST_BUILD_S, Folder
 from anyop._compiler import CannotBuildError, find_compiler
 
 PACKAGE = Path(__file__).absolute().parents[1]  # where libanyop is, and adapters built with anyop
-_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_FLAGS = ("-std=c++20", "-DNDEBUG", "-w")
+_OF_LIBRARIES = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
 @dataclass(frozen=True)
-class Adapter:
-    """What an adapter is made of; it links libanyop.
+class Product:
+    """What is built: a library, or a program; it links libanyop.
 
-    name: of its files, without a dash. framework, version: what it is for; another version needs
-    another adapter. sources: the C++ files, compiled as one. includes: folders of headers that
-    belong to them; when one changes, the adapter is built again. flags: what else the compiler is
-    told, the framework's own folders and libraries (-isystem, -L, -l). lasts: how long a build
-    takes, for the message that announces it.
+    name: of its files. version: of what it is for; another version needs another build. what and
+    lasts: what it is and how long a build takes, for the message that announces it. sources: the
+    C++ files, compiled as one. includes: folders of headers that belong to them; when one changes,
+    it is built again. flags: what else the compiler is told, such as a framework's own folders and
+    libraries (-isystem, -L, -l).
     """
 
     name: str
-    framework: str
     version: str
+    what: str
     sources: Sequence[Path]
     includes: Sequence[Path]
     flags: Sequence[str]
     lasts: str
+    is_program: bool = False
 
 
 def prebuilt(name: str, version: str) -> Path:
@@ -50,29 +52,30 @@ def carried(folder: str) -> Path:
     for root in (resolved, resolved.parents[1]):
         if (root / folder).is_dir():
             return root / folder
-    raise CannotBuildError("this installation does not carry the adapter's sources")
+    raise CannotBuildError(f"this installation does not carry the sources in {folder}")
 
 
-def build(adapter: Adapter, cache: str) -> Path:
-    """The adapter in the user's cache, built now if it is not there. cache: its folder, "" for the
+def cache_folder() -> str:
+    """The folder that ANYOP_CACHE names; "" for the one that is usual."""
+    return str(next(row[4] for row in _anyop.environment() if row[0] == "ANYOP_CACHE"))
+
+
+def build(product: Product, cache: str) -> Path:
+    """The product in the user's cache, built now if it is not there. cache: its folder, "" for the
     one that is usual. Raises CannotBuildError.
     """
     compiler = find_compiler()
-    command = _command(compiler, adapter)
-    name = f"{adapter.name}-{adapter.version}-{_key(compiler, command, adapter)}"
+    command = _command(compiler, product)
+    name = f"{product.name}-{product.version}-{_key(compiler, command, product)}"
 
     def make(folder: Folder, scratch: Path) -> Path:
         failure = folder.find(f"{name}.failed")
         if failure:
             raise CannotBuildError(f"{failure.read_text()} (remove {failure} to try again)")
-        print(
-            f"anyop: building its adapter for {adapter.framework} {adapter.version}, once, "
-            f"{adapter.lasts} ...",
-            file=sys.stderr,
-            flush=True,
-        )
-        unity, made = scratch / f"{name}.cc", scratch / f"{name}.so"
-        unity.write_text("".join(f'#include "{source}"\n' for source in adapter.sources))
+        said = f"anyop: building {product.what}, once, {product.lasts} ..."
+        print(said, file=sys.stderr, flush=True)
+        unity, made = scratch / f"{name}.cc", scratch / "made"
+        unity.write_text("".join(f'#include "{source}"\n' for source in product.sources))
         # The libraries come after the source that needs them.
         libraries = [word for word in command if word.startswith("-l")]
         others = [word for word in command if not word.startswith("-l")]
@@ -85,7 +88,7 @@ def build(adapter: Adapter, cache: str) -> Path:
             raise
         return made
 
-    return _cache.library(name, cache, make)
+    return _cache.built(f"{name}{'' if product.is_program else '.so'}", cache, make)
 
 
 def _exports() -> Path:
@@ -93,19 +96,21 @@ def _exports() -> Path:
     return carried("cmake/exports") / "adapter.map"
 
 
-def _command(compiler: str, adapter: Adapter) -> list[str]:
-    exports = f"-Wl,--version-script={_exports()}"
-    includes = [f"-I{folder}" for folder in adapter.includes]
-    return [compiler, *_FLAGS, exports, *includes, *adapter.flags, f"-L{PACKAGE}", "-lanyop"]
+def _command(compiler: str, product: Product) -> list[str]:
+    kind = [*_OF_LIBRARIES, f"-Wl,--version-script={_exports()}"]
+    if product.is_program:
+        kind = [f"-Wl,-rpath,{PACKAGE}"]
+    includes = [f"-I{folder}" for folder in product.includes]
+    return [compiler, *_FLAGS, *kind, *includes, *product.flags, f"-L{PACKAGE}", "-lanyop"]
 
 
-def _key(compiler: str, command: Sequence[str], adapter: Adapter) -> str:
-    """Of everything that the adapter is made of."""
+def _key(compiler: str, command: Sequence[str], product: Product) -> str:
+    """Of everything that the product is made of."""
     binary = Path(compiler).resolve().stat()  # asking it for its version takes 10 ms
     digest = hashlib.sha256(f"{binary.st_size} {binary.st_mtime_ns}".encode())
     digest.update("\0".join(command).encode())
-    files = [*adapter.sources, _exports()]
-    for folder in [*adapter.includes, *sorted({source.parent for source in adapter.sources})]:
+    files = [*product.sources, _exports()]
+    for folder in [*product.includes, *sorted({source.parent for source in product.sources})]:
         files += sorted(folder.rglob("*.h"))
     for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")

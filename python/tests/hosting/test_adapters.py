@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from anyop.hosting import build
-from anyop.hosting.build import Adapter, CannotBuildError
+from anyop.hosting.build import CannotBuildError, Product
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no compiler")
 
 
 @pytest.fixture
-def adapter(tmp_path: Path) -> Adapter:
+def adapter(tmp_path: Path) -> Product:
     """Two sources and a header."""
     sources, headers = tmp_path / "sources", tmp_path / "headers"
     sources.mkdir()
@@ -29,7 +29,8 @@ def adapter(tmp_path: Path) -> Adapter:
         "int answer() { return NUMBER + Two() + MORE; }\n"
     )
     files = sorted(sources.glob("*.cc"))
-    return Adapter("some_adapter", "some", "1.0", files, [headers], ["-DMORE=0"], "a moment")
+    what, lasts = "its adapter for some 1.0", "a moment"
+    return Product("some_adapter", "1.0", what, files, [headers], ["-DMORE=0"], lasts)
 
 
 def answer(file: Path) -> int:
@@ -37,7 +38,7 @@ def answer(file: Path) -> int:
 
 
 def test_it_is_built_once(
-    adapter: Adapter, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    adapter: Product, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     cache = str(tmp_path / "cache")
     file = build.build(adapter, cache)
@@ -50,7 +51,7 @@ def test_it_is_built_once(
     assert sorted(p.suffix for p in Path(cache).iterdir()) == [".lock", ".so"]
 
 
-def test_everything_that_it_is_made_of_makes_another(adapter: Adapter, tmp_path: Path) -> None:
+def test_everything_that_it_is_made_of_makes_another(adapter: Product, tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     first = build.build(adapter, cache)
     more = build.build(dataclasses.replace(adapter, flags=["-DMORE=1"]), cache)
@@ -61,7 +62,7 @@ def test_everything_that_it_is_made_of_makes_another(adapter: Adapter, tmp_path:
     assert [answer(f) for f in (more, header)] == [43, 52]
 
 
-def test_it_shows_no_templates_of_other_libraries(adapter: Adapter, tmp_path: Path) -> None:
+def test_it_shows_no_templates_of_other_libraries(adapter: Product, tmp_path: Path) -> None:
     source = adapter.sources[0]
     source.write_text(
         "#include <string>\n#include <vector>\nstatic int Two() {\n"
@@ -76,7 +77,7 @@ def test_it_shows_no_templates_of_other_libraries(adapter: Adapter, tmp_path: Pa
     assert [line.split()[-1] for line in shown.stdout.splitlines()] == ["answer"]
 
 
-def test_what_does_not_compile_is_tried_once(adapter: Adapter, tmp_path: Path) -> None:
+def test_what_does_not_compile_is_tried_once(adapter: Product, tmp_path: Path) -> None:
     wrong = dataclasses.replace(adapter, flags=[])
     for hint in (False, True):
         with pytest.raises(CannotBuildError, match="failed: .*MORE") as error:
@@ -86,6 +87,6 @@ def test_what_does_not_compile_is_tried_once(adapter: Adapter, tmp_path: Path) -
 
 def test_what_is_not_carried_is_said() -> None:
     assert (build.carried("include") / "anyop" / "host.h").exists()
-    with pytest.raises(CannotBuildError, match="does not carry the adapter's sources"):
+    with pytest.raises(CannotBuildError, match="does not carry the sources in no/such"):
         build.carried("no/such/folder")
     assert build.prebuilt("some_adapter", "1.0").name == "some_adapter-1.0.so"

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from anyop.hosting import build
-from anyop.hosting.build import Adapter, carried
+from anyop.hosting.build import Product, carried
 
 NAME, VERSION = "torch_adapter", str(torch.__version__)
 
@@ -23,14 +23,14 @@ def built(cache: str) -> Path:
     return build.build(_adapter(), cache)
 
 
-def _adapter() -> Adapter:
+def _adapter() -> Product:
     """What it is made of. Raises CannotBuildError where the sources are not here."""
     folder = Path(torch.__file__).parent
     includes = folder / "include"
-    return Adapter(
+    return Product(
         name=NAME,
-        framework="torch",
         version=VERSION,
+        what=f"its adapter for torch {VERSION}",
         sources=[
             *sorted(carried("bindings/torch").glob("*.cc")),
             *sorted(carried("bindings/vllm").glob("*.cc")),

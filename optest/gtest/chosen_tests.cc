@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optest/chosen_tests.h"
+#include "optest/gtest/chosen_tests.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optest/sizes.h"
+#include "optest/gtest/sizes.h"
 
 #include <random>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "optest/chosen_tests.h"
+#include "optest/gtest/chosen_tests.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace anyop::optest::chosen_tests_test {
 namespace {
 
-constexpr TestFile kFiles[] = {{"own", "optest/chosen_tests_test.cc"},
+constexpr TestFile kFiles[] = {{"own", "optest/gtest/chosen_tests_test.cc"},
                                {"none", "tests_test.cc"}};  // the end of another's name
 
 // The suites of this file, which gtest knows by the name of a fixture.

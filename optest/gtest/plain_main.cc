@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "optest/chosen_tests.h"
+#include "optest/gtest/chosen_tests.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
