@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays and tensors whose memory a graph uses: whether they still have it. A reference keeps
-// each alive; but its host may give it other memory.
+// The arrays and tensors whose memory a graph uses: whether they still have it, in the same form. A
+// reference keeps each alive; but its host may give it other memory, or another dtype or shape.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,11 +19,11 @@ class BoundState {
   void Keep(PyObject* object) { kept_.push_back(Ref::Borrow(object)); }
   // Forgets those that are no state of the graph, and learns which of them it writes.
   void KeepOnly(const Graph& graph);
-  // Throws a ValueError where memory was exchanged. To be called before any of it is read. Cost:
-  // 2 ns each.
+  // Throws a ValueError where memory was exchanged, or has another form. To be called before any of
+  // it is read. Cost: some ns each.
   void Check(const std::string& graph) const {
     for (const Row& row : rows_) {
-      if (!row.host->Holds(row.memory)) Refuse(graph, row);
+      if (!row.host->Holds(row.memory) || !row.form.IsOf(*row.host)) Refuse(graph, row);
     }
   }
   // Counts a call as a write of each tensor that the graph writes: torch's version counter.
@@ -32,10 +32,26 @@ class BoundState {
   }
 
  private:
+  // What an object is as a tensor; of one of which its host shows none, anything.
+  class Form {
+   public:
+    Form(const Host& host, PyObject* object);
+    Form(const Form& other);
+    Form(Form&&) = default;
+    Form& operator=(Form&&) = default;
+    bool IsOf(const Host& host) const;
+
+   private:
+    Ref object_;
+    bool is_known_;
+    DLDataType dtype_{};
+    std::vector<std::int64_t> sizes_;  // then the strides; these without sizes of 1
+  };
   struct Row {
     std::string name;
     const Host* host;
     HostMemory memory;
+    Form form;
   };
   [[noreturn]] static void Refuse(const std::string& graph, const Row& row);
 

@@ -15,8 +15,8 @@ import pytest
 from test_graph_errors import check
 
 MOVED = (
-    ": the state {} was resized or given other memory, but a graph keeps what it was made with. "
-    "Try making the graph again."
+    ": the state {} was resized or given other memory or another form, but a graph keeps what it "
+    "was made with. Try making the graph again."
 )
 
 

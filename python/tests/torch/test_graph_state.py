@@ -16,6 +16,10 @@ CHANGES: list[Callable[[Any], Any]] = [
     lambda w: w.set_(torch.zeros(9)),
     lambda w: setattr(w, "data", torch.zeros(4)),
     lambda w: w.untyped_storage().resize_(0),
+    lambda w: w.resize_(2),
+    lambda w: w.resize_(2, 2),
+    lambda w: setattr(w, "data", w.data[None]),
+    lambda w: setattr(w, "data", w.data.view(torch.int32)),
 ]
 
 
@@ -31,9 +35,26 @@ def test_state_of_other_memory_is_refused(change: Callable[[Any], Any], is_view:
     with pytest.raises(ValueError) as caught:
         g(x)
     assert str(caught.value) == (
-        "g: the state w was resized or given other memory, but a graph keeps what it was made "
-        "with. Try making the graph again."
+        "g: the state w was resized or given other memory or another form, but a graph keeps what "
+        "it was made with. Try making the graph again."
     )
+
+
+def test_a_call_counts_as_a_write_of_the_state_that_it_writes() -> None:
+    """torch's version counter tells autograd; also of a graph that calls the one that writes."""
+    weight, cache = torch.ones(4), torch.zeros(4)
+
+    def writes(x: Any) -> Any:
+        anyop.add(x, weight, out=cache)
+        return anyop.mul(x, weight)
+
+    g = anyop.graph(writes, "f32[4]")
+    outer = anyop.graph(lambda x: anyop.mul(g(x), weight), "f32[4]")
+    for graph in (g, outer):
+        was_read, was_written = weight._version, cache._version
+        graph(torch.ones(4))
+        assert cache._version > was_written
+        assert weight._version == was_read
 
 
 def test_state_that_is_written_in_place_is_seen() -> None:
