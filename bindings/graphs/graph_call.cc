@@ -4,6 +4,7 @@
 #include "bindings/calls/results.h"
 #include "bindings/functions/raised.h"
 #include "compiled_graph.h"
+#include "graph/replay/progress.h"
 #include "runtime/calling_host.h"
 
 namespace anyop::python {
@@ -74,6 +75,7 @@ template <class F>
 PyObject* CallThrough(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
                       F&& replay) {
   CompiledGraph& graph = *reinterpret_cast<GraphObject*>(self)->graph;
+  const Progress progress;
   try {
     GraphSlots slots(graph.info);
     Sort(graph.info, args, n_args, keywords, slots);

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "torch_api.h"
 
 namespace anyop::python {
@@ -24,6 +26,22 @@ void* DataOf(PyObject* tensor) {
   void* data = nullptr;
   if (g_torch.data_ptr(TorchHandle(tensor), &data)) return nullptr;
   return data;
+}
+
+struct TensorForm {
+  std::uint8_t dtype;
+  std::size_t rank;
+  const std::int64_t *sizes, *strides;
+};
+TensorForm FormOf(PyObject* tensor) {
+  const TorchApi::Offsets& at = g_torch.at;
+  const char* impl = static_cast<const char*>(TorchImpl(tensor));
+  const auto rank = std::size_t(TorchField<std::uint64_t>(impl, at.rank));
+  auto sizes = reinterpret_cast<const std::int64_t*>(impl + at.rank + 8);
+  const bool is_inline = rank <= TorchApi::kInline;
+  if (!is_inline) std::memcpy(&sizes, impl + at.rank + 8, sizeof sizes);
+  return {TorchField<std::uint8_t>(impl, at.dtype), rank, sizes,
+          sizes + (is_inline ? TorchApi::kInline : rank)};
 }
 
 void CheckTensor(PyObject* object) {
@@ -51,8 +69,20 @@ void BoundTensors::Set(PyObject* rows) {
     if (!PyArg_ParseTuple(row, "nOp", &place, &tensor, &is_frozen)) throw ErrorSet{};
     CheckTensor(tensor);
     const std::int64_t version = is_frozen ? VersionOf(tensor) : -1;
-    rows_.push_back({place, Py_NewRef(tensor), DataOf(tensor), version});
+    const TensorForm form = FormOf(tensor);
+    std::vector<std::int64_t> sizes(form.sizes, form.sizes + form.rank);
+    sizes.insert(sizes.end(), form.strides, form.strides + form.rank);
+    rows_.push_back(
+        {place, Py_NewRef(tensor), DataOf(tensor), form.dtype, std::move(sizes), version});
   }
+}
+
+bool BoundTensors::HasForm(PyObject* tensor, const Row& row) {
+  const TensorForm form = FormOf(tensor);
+  const std::size_t bytes = form.rank * sizeof(std::int64_t);
+  return form.dtype == row.dtype && 2 * form.rank == row.sizes.size() &&
+         !std::memcmp(form.sizes, row.sizes.data(), bytes) &&
+         !std::memcmp(form.strides, row.sizes.data() + form.rank, bytes);
 }
 
 bool BoundTensors::Hold(PyObject* arguments) const {
@@ -64,7 +94,7 @@ bool BoundTensors::Hold(PyObject* arguments) const {
       if (row.place >= n || !IsTorchTensor(given[row.place])) return false;
       tensor = given[row.place];
     }
-    if (DataOf(tensor) != row.data) return false;
+    if (DataOf(tensor) != row.data || !HasForm(tensor, row)) return false;
     if (row.version >= 0 && VersionOf(tensor) != row.version) return false;
   }
   return true;

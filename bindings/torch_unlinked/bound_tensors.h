@@ -18,7 +18,8 @@ class BoundTensors {
   // Throws ErrorSet.
   void Set(PyObject* rows);
 
-  // Whether every tensor lies where it lay and, where its elements matter, was not written since.
+  // Whether every tensor lies where it lay, has the dtype, sizes and strides that it had and, where
+  // its elements matter, was not written since.
   // arguments: a list or tuple of a call's tensors, which stand in for those bound by place.
   bool Hold(PyObject* arguments) const;
 
@@ -27,8 +28,11 @@ class BoundTensors {
     Py_ssize_t place;
     PyObject* tensor;
     void* data;
-    std::int64_t version;  // -1: its elements do not matter
+    std::uint8_t dtype;               // torch's number
+    std::vector<std::int64_t> sizes;  // then the strides
+    std::int64_t version;             // -1: its elements do not matter
   };
+  static bool HasForm(PyObject* tensor, const Row& row);
   void Clear();
 
   std::vector<Row> rows_;

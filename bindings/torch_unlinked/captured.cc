@@ -9,7 +9,8 @@
 #include <cstddef>
 
 #include "bindings/calls/room.h"
-#include "graph/executable.h"
+#include "bindings/graphs/compiled_graph.h"
+#include "graph/replay/progress.h"
 #include "torch_api.h"
 
 namespace anyop::python {
@@ -27,43 +28,51 @@ struct BoundObject {
   PyObject_HEAD BoundTensors* bound;
 };
 
-// The sizes and strides of all tensors of a call, one after the other.
-void AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>* sizes) {
+// The sizes and strides of all tensors of a call, one after the other. False where one has no
+// memory of its own, as within torch.vmap.
+bool AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>* sizes) {
   DLTensor t;
   std::int64_t size;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (!IsTorchTensor(args[i]) || !ViewTorch(static_cast<char*>(TorchImpl(args[i])), t, size)) {
-      continue;
-    }
+    if (!IsTorchTensor(args[i])) continue;
+    char* const impl = static_cast<char*>(TorchImpl(args[i]));
+    if (TorchField<std::uint64_t>(impl, g_torch.at.keys) & g_torch.other_keys) return false;
+    if (!ViewTorch(impl, t, size)) continue;
     sizes->push_back(t.ndim);
     sizes->insert(sizes->end(), t.shape, t.shape + t.ndim);
     if (t.strides) sizes->insert(sizes->end(), t.strides, t.strides + t.ndim);
   }
+  return true;
 }
 
-void CheckConditions(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
+// Whether the graph is of these sizes; throws where the program is not.
+bool CheckConditions(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
   static thread_local std::vector<std::int64_t> sizes;
   sizes.clear();
-  AppendSizes(args, n, &sizes);
-  if (*self->sizes == sizes) return;
+  const bool is_known = AppendSizes(args, n, &sizes);
+  if (is_known && *self->sizes == sizes) return true;
   const Ref check = Checked(PyObject_GetAttrString(self->details, "check"));
-  Checked(PyObject_Vectorcall(check.get(), args, std::size_t(n), nullptr));
-  *self->sizes = sizes;
+  const Ref holds = Checked(PyObject_Vectorcall(check.get(), args, std::size_t(n), nullptr));
+  if (holds.get() == Py_False) return false;
+  if (is_known) *self->sizes = sizes;
+  return true;
 }
 
 // The graph is made anew from what the tensors are now.
 void Refresh(CapturedObject* self) {
   const Ref row = Checked(PyObject_CallMethod(self->details, "refresh", nullptr));
   PyObject *graph, *rows;
-  if (!PyArg_ParseTuple(row.get(), "OO", &graph, &rows)) throw ErrorSet{};
+  int has_conditions;
+  if (!PyArg_ParseTuple(row.get(), "OOp", &graph, &rows, &has_conditions)) throw ErrorSet{};
   self->bound->Set(rows);
+  self->has_conditions = has_conditions != 0;
+  self->sizes->clear();
   Py_XSETREF(self->graph, Py_NewRef(graph));
 }
 
-// After an error of the graph: details.raise_again(error) where it had begun, as what a part of the
-// program raised is raised as it is. Else details.elsewhere(error, *args): what the graph refused
-// before it wrote anything, an argument with gaps for instance, runs through torch where it is
-// legal.
+// After an error of the graph: details.raise_again(error) where it had written something, as what a
+// part of the program raised is raised as it is. Else details.elsewhere(error, *args): what the
+// graph refused, an argument with gaps for instance, runs through torch where it is legal.
 PyObject* CallDetails(CapturedObject* self, const char* method, PyObject* const* args,
                       Py_ssize_t n) {
   PyObject *type, *value, *trace;
@@ -84,11 +93,14 @@ PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_ar
   try {
     if (!self->bound->Hold(nullptr)) [[unlikely]]
       Refresh(self);
-    if (self->has_conditions) CheckConditions(self, args, PyVectorcall_NARGS(n_args));
+    if (self->has_conditions && !CheckConditions(self, args, PyVectorcall_NARGS(n_args))) {
+      const Ref call = Checked(PyObject_GetAttrString(self->details, "call"));
+      return PyObject_Vectorcall(call.get(), args, n_args, keywords);
+    }
     const Ref graph = Ref::Borrow(self->graph);  // another thread may refresh meanwhile
     PyObject* made = PyObject_Vectorcall(graph.get(), args, n_args, keywords);
-    if (made || !PyErr_ExceptionMatches(g_errors.error)) return made;
-    if (HasBegun()) return CallDetails(self, "raise_again", nullptr, 0);
+    if (made || !AsGraph(graph.get()) || !PyErr_ExceptionMatches(g_errors.error)) return made;
+    if (Progress::LastHasWritten()) return CallDetails(self, "raise_again", nullptr, 0);
     if (keywords) return nullptr;
     return CallDetails(self, "elsewhere", args, PyVectorcall_NARGS(n_args));
   } catch (...) {
@@ -203,12 +215,14 @@ PyObject* Hold(PyObject* object, PyObject* arguments) {
   });
 }
 
-PyObject* GraphHasBegun(PyObject*, PyObject*) { return PyBool_FromLong(HasBegun()); }
+PyObject* GraphHasWritten(PyObject*, PyObject*) {
+  return PyBool_FromLong(Progress::LastHasWritten());
+}
 
 PyMethodDef g_captured_functions[] = {
-    {"graph_has_begun", GraphHasBegun, METH_NOARGS,
-     "graph_has_begun($module, /)\n--\n\nWhether this thread's last call of a graph came as far as "
-     "its first node."},
+    {"graph_has_written", GraphHasWritten, METH_NOARGS,
+     "graph_has_written($module, /)\n--\n\nWhether this thread's last call of a graph wrote an "
+     "argument or state before it returned or raised."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef g_bound_methods[] = {{"hold", Hold, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};

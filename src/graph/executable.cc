@@ -25,9 +25,6 @@ std::shared_ptr<const Graph> Compiled(Graph graph, const CompileOptions& options
   return std::make_shared<const Graph>(std::move(graph));
 }
 
-// Of this thread's last call.
-thread_local bool g_has_begun = false;
-
 }  // namespace
 
 class Executable::Impl {
@@ -41,7 +38,6 @@ class Executable::Impl {
         name_(options.name) {}
 
   std::shared_ptr<Specialisation> Prepare(std::span<const anyop_value> inputs) {
-    g_has_begun = false;
     static thread_local std::vector<std::int64_t> symbols;
     static thread_local Key key;
     symbols.assign(graph->symbols.size(), 0);
@@ -75,7 +71,6 @@ class Executable::Impl {
     if (loan.is_new) loan.instance->CheckMemory();
     loan.is_new = false;
     if (IsRecording()) RecordGraph(name_, s, inputs);
-    g_has_begun = true;
     run(*loan.instance);
   }
 
@@ -193,8 +188,6 @@ void Executable::ReplayTimed(Specialisation& s, std::span<const anyop_value> inp
                              std::span<const DLTensor* const> outputs, std::span<double> ns) {
   impl_->Replay(s, inputs, outputs, [&](Instance& instance) { instance.RunTimed(ns); });
 }
-
-bool HasBegun() { return g_has_begun; }
 
 std::span<const ResultShape> OutputsOf(const Specialisation& s) { return s.outputs; }
 double EstimatedNs(const Specialisation& s) { return s.estimated_ns; }

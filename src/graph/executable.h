@@ -79,10 +79,6 @@ class Executable {
   std::unique_ptr<Impl> impl_;
 };
 
-// Whether this thread's last call, between Prepare and the end of Replay, came as far as its first
-// node. If not, it has written nothing, and another way of doing the same may be tried.
-bool HasBegun();
-
 // dtype and shape of each output.
 std::span<const ResultShape> OutputsOf(const Specialisation& s);
 // Of all kernels together: a host releases its lock where that is long.

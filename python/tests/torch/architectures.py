@@ -260,9 +260,8 @@ class _Clock:
 def speed(names: Any, rounds: int = 30) -> None:
     import anyop
     from anyop.torch._compile.program import Program
-    from anyop.torch._lower.lower import Lowering
 
-    trial, made = _Clock(Lowering, "try_nodes"), _Clock(Program, "make")
+    made = _Clock(Program, "make")
     print(f"{'model':12} {'step':7} {'torch, ms':>10} {'inductor':>9} {'anyop':>9}")
     for name in names:
         for step, (program, given) in steps(name).items():
@@ -274,8 +273,7 @@ def speed(names: Any, rounds: int = 30) -> None:
             note = note or ("Inductor is faster" if ratios[0] < ratios[1] else "")
             shown = " ".join(f"{ratio:9.2f}" for ratio in ratios)
             print(f"{name:12} {step:7} {times['torch']:10.3f} {shown} {note}", flush=True)
-    share = trial.seconds / max(made.seconds, 1e-9)
-    print(f"lowering: {made.seconds:.1f} s, {share:.0%} of them the one that is tried first")
+    print(f"lowering: {made.seconds:.1f} s")
 
 
 def main(words: list[str]) -> None:

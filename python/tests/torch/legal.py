@@ -51,9 +51,10 @@ def assert_same(given: Any, wanted: Any) -> None:
 
 
 def check_calls(program: Program, made: Program, calls: Sequence[tuple[Any, ...]]) -> None:
-    """Each call's results, what it does to its arguments, and what later writes to results do."""
+    """Each call's results, what it does to its arguments, and what later writes to results do. The
+    first call is also made at the end, when what serves it has been made and used."""
     with torch.no_grad():
-        for args in calls:
+        for args in (*calls, calls[0]):
             mine, theirs = copies(args), copies(args)
             wanted = program(*theirs)
             given = made(*mine)

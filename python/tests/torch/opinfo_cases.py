@@ -123,7 +123,7 @@ def _beside(case: Case) -> Iterator[Case]:
 
 
 @contextlib.contextmanager
-def _without_stacks() -> Iterator[None]:
+def without_stacks() -> Iterator[None]:
     """For each sample torch notes the calls that lead to it, once for the test's name and once for
     each kind of device that it seeds, where it is not in use: nine tenths of the time in a process
     that has run other tests, and a GB."""
@@ -137,7 +137,7 @@ def _without_stacks() -> Iterator[None]:
 def cases(most: int | None) -> list[Case]:
     """Distinct ones; at most so many for each operator and type of a sample, from all samples."""
     found: dict[Any, dict[str, Case]] = {}
-    with warnings.catch_warnings(), _without_stacks():
+    with warnings.catch_warnings(), without_stacks():
         warnings.simplefilter("ignore")
         for op in op_db:
             for dtype in DTYPES:
@@ -183,9 +183,10 @@ def _run(case: Case, many: int | None) -> Ran:
     wanted = wanted[:many]
     module = _module(case, len(wanted), read)
     program = Program(module, [], False, "case")
-    given = case.copies()
     try:
-        made = list(program(given))
+        program(case.copies())
+        given = case.copies()
+        made = list(program(given))  # again, with a graph that was used
     except Exception as error:
         return Ran(False, f"it raises {type(error).__name__}: {error}")
     lowered = program.lowered

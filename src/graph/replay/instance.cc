@@ -5,7 +5,9 @@
 #include <chrono>
 #include <utility>
 
+#include "graph/ir/alias.h"
 #include "graph/replay/arena_watch.h"
+#include "graph/replay/progress.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "platform/pages.h"
@@ -19,7 +21,24 @@ namespace {
 
 char* Begin(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
+constinit thread_local Progress* innermost_call = nullptr;
+constinit thread_local bool last_has_written = false;
+
 }  // namespace
+
+Progress::Progress() : outer_(innermost_call) { innermost_call = this; }
+
+Progress::~Progress() {
+  last_has_written = has_written_;
+  innermost_call = outer_;
+  if (outer_) outer_->has_written_ |= has_written_;  // by a part that called another graph
+}
+
+void Progress::Writes() {
+  if (innermost_call) innermost_call->has_written_ = true;
+}
+
+bool Progress::LastHasWritten() { return last_has_written; }
 
 GraphArena::~GraphArena() {
   if (data_) UnmapPages(data_, bytes_);
@@ -67,6 +86,24 @@ Instance::Instance(const Specialisation& s)
   for (const Region& region : s.regions) {
     regions_.emplace_back(s, region, tensors_, frames_.data());
   }
+  first_write_ = FirstWrite();
+}
+
+std::size_t Instance::FirstWrite() const {
+  const Graph& graph = *s_.graph;
+  const auto outlives = [&](int value) {
+    const GraphValue::Kind kind = graph.value(graph.Root(value)).kind;
+    return kind == GraphValue::kInput || kind == GraphValue::kState;
+  };
+  std::size_t first = 0;  // of a region
+  for (std::size_t i = 0; i < s_.calls.size(); ++i) {
+    const int region = s_.calls[i].region;
+    if (region < 0 || i == 0 || s_.calls[i - 1].region != region) first = i;
+    const GraphNode& node = graph.nodes[std::size_t(s_.calls[i].node)];
+    const std::vector<int> written = WrittenValues(node);
+    if (std::any_of(written.begin(), written.end(), outlives)) return first;
+  }
+  return s_.calls.size();
 }
 
 void Instance::AddCall(const PlannedCall& planned) {
@@ -194,6 +231,7 @@ void Instance::CopyOut() const {
 
 // Returns the next call: a region is run as a whole.
 inline std::size_t Instance::RunCall(std::size_t i, bool is_observed) {
+  if (i == first_write_) Progress::Writes();
   const BoundCall& call = calls_[i];
   if (!call.is_direct || is_observed) [[unlikely]] {
     if (call.planned->region >= 0) return RunRegion(i, is_observed, is_observed, {});
@@ -253,6 +291,7 @@ void Instance::RunTimed(std::span<double> ns) {
   std::fill(ns.begin(), ns.end(), 0.0);
   for (std::size_t i = 0; i < calls_.size();) {
     if (calls_[i].planned->region >= 0) {
+      if (i == first_write_) Progress::Writes();
       i = RunRegion(i, is_observed, /*is_alone=*/true, ns);
       continue;
     }

@@ -72,6 +72,7 @@ class Instance {
   void RunChecked();
   void CopyIn() const;
   void CopyOut() const;
+  std::size_t FirstWrite() const;
   std::size_t RunCall(std::size_t call, bool is_observed);
   std::size_t RunRegion(std::size_t call, bool is_observed, bool is_alone, std::span<double> ns);
   bool IsObserved() const;
@@ -88,6 +89,8 @@ class Instance {
   std::vector<BoundCall> calls_;
   std::deque<RunState> states_;  // of calls_
   std::deque<BoundRegion> regions_;
+  std::size_t first_write_ = 0;  // the call, or the first of its region, before which none writes
+                                 // what outlives a replay
   std::vector<Tally> tallies_;
   std::vector<Moved> in_arena_;
   std::vector<std::vector<Moved>> in_inputs_, in_outputs_;

@@ -14,6 +14,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from anyop import _anyop
+from anyop.torch._compile.functional import keeping_random
 from anyop.torch._compile.program import Program
 from anyop.torch._compile.report import Report, report_of
 
@@ -88,7 +89,8 @@ def backend(
         inference_compiler=_compiler("inference", freeze),
         keep_inference_input_mutations=True,
     )
-    return compiled(module, examples)
+    with keeping_random():
+        return compiled(module, examples)
 
 
 def report(compiled: Any = None) -> Report:

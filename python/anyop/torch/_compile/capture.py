@@ -28,7 +28,7 @@ from anyop import _anyop
 from anyop.torch._compile.comparisons import Comparisons, remember_class
 from anyop.torch._lower.outputs import sizes_of_arguments
 from anyop.torch._nodes.lines import shown_place, user_frames, user_place
-from anyop.torch._nodes.sizes import evaluator, expression
+from anyop.torch._nodes.sizes import attribute, evaluator, expression
 
 
 class _Shapes(ShapeEnv):
@@ -70,6 +70,8 @@ class _Lines(TorchDispatchMode):
     included: these are taken back.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, comparisons: Comparisons) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.comparisons = comparisons
@@ -107,11 +109,13 @@ class _Lines(TorchDispatchMode):
                 raise _Reshapes(func)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        frames = user_frames()[-1:]
+        fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
+        if not isinstance(func, torch._ops.OpOverload):  # torch.cond and the like trace their parts
+            return func(*args, **(kwargs or {}))
         self.refuse_reshaping(func, args)
         self.keep(func, (args, kwargs))
         self.comparisons.see(func, args)
-        frames = user_frames()[-1:]
-        fx_traceback.set_stack_trace([f'File "{f.filename}", line {f.lineno}' for f in frames])
         made = func(*args, **(kwargs or {}))
         if func._schema.is_mutable:
             self.refuse_resizing(func, kwargs or {}, made)
@@ -126,6 +130,7 @@ class Capture:
         kwargs: dict[str, Any], dynamic: Any,
     ) -> None:  # fmt: skip
         self.name, self.program = name, program
+        self.made_of = (name, program, args, kwargs, dynamic)
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.leaves]
         self.names = _leaf_names(program, args, kwargs)
@@ -175,26 +180,40 @@ class Capture:
             fakes.append(fake)
         return fakes
 
+    def again(self) -> Capture:
+        """The same program as it is now: with tensors of another form beside its arguments."""
+        return Capture(*self.made_of)
+
+    def held(self) -> list[torch.Tensor]:
+        """The tensors that the program uses beside its arguments."""
+        found = {n.target: attribute(self.module, n.target) for n in self.module.graph.nodes
+                 if n.op == "get_attr"}  # fmt: skip
+        return [t for t in found.values() if isinstance(t, torch.Tensor)]
+
     def tensors(self, leaves: list[Any]) -> list[Any]:
         return [leaf for leaf, is_tensor in zip(leaves, self.is_tensor, strict=True) if is_tensor]
 
     def flat(self, *tensors: Any) -> list[Any]:
         """The program, from tensors to tensors."""
+        lines = _Lines(self.comparisons)
+        try:
+            with fx_traceback.preserve_node_meta(), lines:
+                made = self.call(tensors)
+        finally:
+            lines.take_back()
+        returned, self.out_spec = pytree.tree_flatten(made, is_leaf=_is_size)
+        self.sizes_at = [len(leaf) if _is_size(leaf) else -1 for leaf in returned]
+        return [n for leaf in returned for n in (leaf if _is_size(leaf) else [leaf])]
+
+    def call(self, tensors: Sequence[Any]) -> Any:
+        """The program itself, with these tensors."""
         given = iter(tensors)
         leaves = [
             next(given) if is_tensor else leaf
             for leaf, is_tensor in zip(self.leaves, self.is_tensor, strict=True)
         ]
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        lines = _Lines(self.comparisons)
-        try:
-            with fx_traceback.preserve_node_meta(), lines:
-                made = self.program(*args, **kwargs)
-        finally:
-            lines.take_back()
-        returned, self.out_spec = pytree.tree_flatten(made, is_leaf=_is_size)
-        self.sizes_at = [len(leaf) if _is_size(leaf) else -1 for leaf in returned]
-        return [n for leaf in returned for n in (leaf if _is_size(leaf) else [leaf])]
+        return self.program(*args, **kwargs)
 
     def tree(self, made: Sequence[Any]) -> Any:
         """What the program returns, of its leaves: torch.Size is one for torch's own trees."""
@@ -206,7 +225,8 @@ class Capture:
     def trace(self, fakes: list[Any]) -> GraphModule:
         before = len(self.shapes.guards)
         try:
-            with self.mode:
+            # What is compiled, and what torch compiles to run it, is traced as it is.
+            with self.mode, torch.compiler.set_stance("force_eager"):
                 trace = make_fx(self.flat, _allow_non_fake_inputs=True)
                 module: GraphModule = trace(*fakes)
         except _anyop.Error:
@@ -313,8 +333,9 @@ class Capture:
             text = text.replace(str(symbol), name)
         return str(text)
 
-    def conditions(self) -> list[tuple[Any, str, str]]:
-        """(function of the call's tensors, text, place) of what was decided about sizes."""
+    def conditions(self) -> list[tuple[Any, str, str, bool]]:
+        """(function of the call's tensors, text, place, whether it says that a size is not 1) of
+        what was decided about sizes."""
         sources = sizes_of_arguments(self.module.graph)
         rows = []
         for guard in self.guards:
@@ -322,7 +343,8 @@ class Capture:
             if not expr.free_symbols:
                 continue
             place = self.shapes.places.get(id(guard), "")
-            rows.append((evaluator(expr, sources), self.shown(expr), place))
+            is_of_one = isinstance(expr, sympy.Ne) and 1 in expr.args
+            rows.append((evaluator(expr, sources), self.shown(expr), place, is_of_one))
         return rows
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +17,11 @@ from anyop import _anyop
 from anyop._graph.host import raise_as_raised
 from anyop.torch._compile.capture import Capture
 from anyop.torch._compile.functional import functionalized, is_functional
-from anyop.torch._compile.in_place import lower_mutation
-from anyop.torch._compile.program import attempt, copy_of, plan_results
-from anyop.torch._lower.lower import Lowered, Lowering
-from anyop.torch._lower.source import Source
-from anyop.torch._nodes.fold import fold_constants
+from anyop.torch._compile.pipeline import Made, Traced, is_contiguous, make
+from anyop.torch._lower.lower import Lowered
 from anyop.torch._nodes.memory import Roots
 from anyop.torch._nodes.sizes import Unconverted, attribute
-from anyop.torch.names import aten_patterns
+from anyop.torch._route import fast
 
 
 def capture(
@@ -58,83 +56,102 @@ def _exported(program: Any, freeze: bool, name: str) -> Any:
 
 def _made(source: Capture, freeze: bool) -> Any:
     details = Details(source, freeze)
-    conditions = bool(details.conditions)
-    is_direct = source.is_flat and details.is_plain and source.out_spec.is_leaf()
-    if source.is_flat and details.is_plain and source.out_spec.type is tuple:
-        is_direct = all(s.is_leaf() for s in source.out_spec.children())
-    if is_direct and details.lowered is not None:
-        return _anyop.Captured(details.lowered.graph, details, details.rows, conditions)
-    return _anyop.Captured(Spread(details), details, details.rows, False)
+    graph, rows, has_conditions = details.parts()
+    return _anyop.Captured(graph, details, rows, has_conditions)
 
 
 class Details:
-    """What a captured graph was made of. Reports read it (Made)."""
+    """What a captured graph was made of. Reports read it (report.Made)."""
 
     def __init__(self, source: Capture, freeze: bool) -> None:
         self.source, self.freeze, self.name = source, freeze, source.name
-        self.lowered: Lowered | None = None
-        self.targets: list[Any] = []  # what the caller overwrites at the end: see target
-        self.rows: list[tuple[int, torch.Tensor, bool]] = []
-        self.is_plain = False
+        self.made: Made | None = None
         self.spread: Spread | None = None
+        self.why_untraced = ""  # with the tensors that the program holds as they are now
         self.make()
-        self.conditions = source.conditions()
+
+    @property
+    def lowered(self) -> Lowered | None:
+        return self.made.lowered if self.made is not None else None
 
     def make(self) -> None:
-        lowered, self.why_not = attempt(self.lower, self.name)
-        if lowered is None:
-            self.lowered, self.rows, self.targets, self.is_plain = None, [], [], False
+        """The graph of what the bound tensors are now."""
+        self.made, self.why_not = None, self.why_untraced
+        if not self.why_untraced:
+            self.made, self.why_not = make(self.traced())
+        self.conditions = [] if self.why_untraced else self.source.conditions()
+        if self.made is not None:
+            self.rows = self.made.lowered.bound
+        else:  # another form of one needs another trace, though torch reads it as it is
+            self.rows = [(-1, t, False) for t in self.source.held() if fast.status()["active"]]
+        self.forms = [_form(tensor) for _, tensor, _ in self.rows]
 
-    def lower(self, is_frugal: bool) -> Lowered:
+    def traced(self) -> Traced:
         source = self.source
-        _refuse_reshaping(source)
-        module = copy_of(source.module)
-        recipes = plan_results(module)
-        if not is_functional(module):
+
+        def functional(module: GraphModule) -> GraphModule:
+            _refuse_reshaping(source)
+            if is_functional(module):
+                return module
             with _disable_current_modes():
-                module = functionalized(module, source.fakes, source.mode)
-        left = lower_mutation(module, _is_writable, is_frugal)
-        if is_frugal:
-            aten_patterns.fuse(module)
-        else:
-            fold_constants(module)
-        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-        for node, name in zip(placeholders, source.names, strict=True):
-            node.name = name
-        for node in module.graph.nodes:
-            if node.op == "get_attr":
-                tensor = attribute(module, str(node.target))
-                node.name = source.known.get(id(tensor), node.name)
-        lowering = Lowering(Source(module, {}, self.freeze, self.name, source.symbols))
-        lowered = lowering.run(recipes, source.out_spec.is_leaf())
-        self.kept = module  # whose attributes the graph reads
-        self.lowered, self.rows = lowered, lowered.bound
-        self.targets = [self.target(module, placeholders, node) for node in left]
-        takes_all = lowered.inputs == list(range(len(source.fakes)))
-        self.is_plain = lowered.returned.is_plain and takes_all
-        return lowered
+                return functionalized(module, source.fakes, source.mode)
 
-    def target(self, module: GraphModule, placeholders: list[Any], node: Any) -> Any:
-        """The place of an argument that the caller overwrites, or a tensor of the program."""
-        if node.op == "placeholder":
-            return placeholders.index(node)
-        return attribute(module, str(node.target))
+        def named(module: GraphModule) -> None:
+            placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+            for node, name in zip(placeholders, source.names, strict=True):
+                node.name = name
+            for node in module.graph.nodes:
+                if node.op == "get_attr":
+                    tensor = attribute(module, str(node.target))
+                    node.name = source.known.get(id(tensor), node.name)
 
-    def refresh(self) -> tuple[Any, Any]:
-        """The graph of what the bound tensors are now, and the rows of BoundTensors."""
-        self.previous = self.lowered  # another thread may be in a call
+        return Traced(
+            source.module, self.name, functional, is_contiguous, named, is_frozen=self.freeze,
+            symbols=source.symbols, is_single=source.out_spec.is_leaf(),
+        )  # fmt: skip
+
+    def parts(self) -> tuple[Any, Any, bool]:
+        """What is called, the rows of BoundTensors, whether new sizes must be checked before."""
+        made = self.made
+        if made is not None and self.spread is None and self.is_direct(made):
+            return made.lowered.graph, self.rows, bool(self.conditions)
+        return (self.spread or Spread(self)), self.rows, False
+
+    def is_direct(self, made: Made) -> bool:
+        """Whether a call of the program is a call of the graph: tensors in, tensors out."""
+        source, out = self.source, self.source.out_spec
+        is_row = out.type is tuple and all(s.is_leaf() for s in out.children())
+        takes_all = made.lowered.inputs == list(range(len(source.fakes)))
+        return made.is_plain and source.is_flat and takes_all and (out.is_leaf() or is_row)
+
+    def refresh(self) -> tuple[Any, Any, bool]:
+        """The parts, as the bound tensors are now."""
+        self.previous = self.made  # another thread may be in a call
         with torch.no_grad():
+            if self.forms != [_form(tensor) for _, tensor, _ in self.rows]:
+                self.trace_again()
             self.make()
-        if self.spread is None and self.lowered is not None and self.is_plain:
-            return self.lowered.graph, self.rows
-        return (self.spread or Spread(self)), self.rows
+        return self.parts()
 
-    def check(self, *args: Any, **_: Any) -> None:
-        """Refuses sizes for which the program would have done something else."""
+    def trace_again(self) -> None:
+        try:
+            self.source, self.why_untraced = self.source.again(), ""
+        except Exception as error:  # a call of the program says what it has to say of it
+            first = str(error).partition("\n")[0]
+            self.why_untraced = f"a tensor got another form, and tracing says: {first}"
+
+    def check(self, *args: Any, **_: Any) -> bool:
+        """Whether the graph is of these sizes; not of some that are 1, of which torch's operators
+        ask, as they repeat such. Refuses others for which the program would have done something
+        else."""
         if not all(isinstance(a, torch.Tensor) for a in args):
-            return
-        for holds, text, place in self.conditions:
+            return True
+        is_of_graph = True
+        for holds, text, place, is_of_one in self.conditions:
             if holds(args):
+                continue
+            if is_of_one:
+                is_of_graph = False
                 continue
             shown = ", ".join(
                 f"{n} is {list(a.shape)}" for n, a in zip(self.source.names, args, strict=False)
@@ -144,34 +161,48 @@ class Details:
                 f"{self.name}: {text} must hold, as the program asks for it{at}, but {shown}. Try "
                 "another graph for such sizes."
             )
+        return is_of_graph
 
     def check_elsewhere(self, error: Exception, tensors: Sequence[Any]) -> None:
         """Raises an error of the graph again, unless it refused arguments that are legal: memory
         with gaps, or shared, that is written."""
         raise_as_raised(error)
-        if not self.source.fits(tensors) or _anyop.is_strict():
+        if not self.source.fits(tensors) or _anyop.is_strict() or _asks_for_gradient(tensors):
             raise error
         self.check(*tensors)
 
     def elsewhere(self, error: Exception, *args: Any) -> Any:
         """A call that the graph refused, through torch."""
         self.check_elsewhere(error, args)
-        return self.source.tree(self.through_torch(args))
+        return self.through_torch(args)
 
     def raise_again(self, error: Exception) -> None:
-        """An error of a graph that had begun: what a part of the program raised, as it is."""
+        """An error of a graph that had written something: what a part of the program raised, as it
+        is."""
         raise_as_raised(error)
         raise error
 
-    def through_torch(self, tensors: Sequence[Any]) -> list[Any]:
+    def through_torch(self, tensors: Sequence[Any]) -> Any:
+        """What the program returns. Where a mode or a transformation of functions is on, the
+        program itself is called: a mode acts on what it calls, not on what that was traced as, and
+        its derivatives are those that it defines."""
+        source = self.source
+        if self.why_untraced or is_transformed() or _anyop.torch_reason(_PLAIN):
+            return self.call(*tensors)
         with torch.no_grad():
-            return list(self.source.module(*tensors))
+            return source.tree(list(source.module(*tensors)))
+
+    def call(self, *tensors: Any) -> Any:
+        """The program itself."""
+        with contextlib.nullcontext() if is_transformed() else torch.no_grad():
+            return self.source.call(tensors)
 
     def is_shared(self, tensors: Sequence[Any]) -> bool:
         """Whether memory that is overwritten at the end is also that of another tensor."""
-        if not self.targets:
+        targets = self.made.targets if self.made is not None else []
+        if not targets:
             return False
-        written = [tensors[at] if isinstance(at, int) else at for at in self.targets]
+        written = [tensors[at] if isinstance(at, int) else at for at in targets]
         others = [*tensors, *(row[1] for row in self.rows)]
         once = {id(t): t.untyped_storage().data_ptr() for t in (*others, *written)}
         places = Counter(once.values())
@@ -232,27 +263,36 @@ class Spread:
                     f"{made!r}. Try a tensor, or another graph."
                 )
         tensors = source.tensors(leaves)
-        details.check(*tensors)
-        return source.tree(self.run(tensors))
+        return self.run(tensors) if details.check(*tensors) else details.call(*tensors)
 
-    def run(self, tensors: list[Any]) -> list[Any]:
-        details = self.details
-        lowered, targets = details.lowered, details.targets
-        if lowered is None or details.is_shared(tensors):
+    def run(self, tensors: list[Any]) -> Any:
+        details, made = self.details, self.details.made
+        if made is None or details.is_shared(tensors):
             return details.through_torch(tensors)
         try:
-            outs = lowered.graph(*[tensors[i] for i in lowered.inputs])
+            outs = made.lowered.graph(*[tensors[i] for i in made.lowered.inputs])
         except _anyop.Error as error:
-            if _anyop.graph_has_begun():
+            if _anyop.graph_has_written():
                 details.raise_again(error)
-            details.check_elsewhere(error, tensors)
-            return details.through_torch(tensors)
+            return details.elsewhere(error, *tensors)
         outs = outs if isinstance(outs, tuple) else (outs,)
-        for at, value in zip(targets, outs[len(outs) - len(targets) :], strict=True):
-            (tensors[at] if isinstance(at, int) else at.detach()).copy_(value)
-        return lowered.returned(outs, tensors)
+        return details.source.tree(made.finish(outs, tensors))
 
 
-def _is_writable(node: Any) -> bool:
-    """Whether a graph may write to a tensor of the program in place."""
-    return bool(node.meta["val"].is_contiguous())
+_PLAIN = torch.zeros(1)
+
+
+def is_transformed() -> bool:
+    """Whether a call is one of vmap, grad, jvp and the like, or of forward-mode AD."""
+    is_within = torch._C._functorch.peek_interpreter_stack() is not None
+    return is_within or torch.autograd.forward_ad._current_level >= 0
+
+
+def _asks_for_gradient(tensors: Sequence[Any]) -> bool:
+    """Whether autograd wants one, which no graph has. In transformations torch computes it."""
+    is_on = torch.is_grad_enabled() and not is_transformed()
+    return is_on and any(t.requires_grad for t in tensors)
+
+
+def _form(tensor: torch.Tensor) -> Any:
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset()

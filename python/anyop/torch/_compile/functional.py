@@ -18,6 +18,12 @@ from anyop.torch._nodes.sizes import Unconverted, attribute, expression, is_same
 _PREFIX = "_bound_"
 
 
+def keeping_random() -> Any:
+    """Within, torch's passes leave random operators whose results nobody reads: they draw numbers,
+    so that all later ones are others without them."""
+    return torch._inductor.config.patch(fallback_random=True)
+
+
 def is_functional(module: GraphModule) -> bool:
     return not any(written_by(node) for node in module.graph.nodes)
 
@@ -84,7 +90,12 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
         return unused
 
     try:
-        with torch.no_grad(), tracing(TracingContext(mode)):
+        with (
+            torch.no_grad(),
+            tracing(TracingContext(mode)),
+            torch._functorch.config.patch(unlift_effect_tokens=True),
+            keeping_random(),
+        ):
             aot_module_simplified(
                 module, list(fakes), fw_compiler=keep, bw_compiler=keep, inference_compiler=keep,
                 keep_inference_input_mutations=True,

@@ -26,7 +26,14 @@ from torch._higher_order_ops.auto_functionalize import (
 )
 from torch.fx import GraphModule, Node
 
-from anyop.torch._nodes.memory import Roots, is_in_place, nodes_in, schema_of, viewed_by, written_by
+from anyop.torch._nodes.memory import (
+    Roots,
+    is_impure,
+    is_in_place,
+    nodes_in,
+    schema_of,
+    viewed_by,
+)
 
 _aten = torch.ops.aten
 
@@ -90,7 +97,7 @@ class _Lowering:
         left = [row for row in map(self.finish, list(self.final.values())) if row]
         (output,) = (n for n in self.graph.nodes if n.op == "output")
         output.args = ((*output.args[0], *(source for _, source in left)),)
-        self.graph.eliminate_dead_code(is_impure_node=_is_impure)
+        self.graph.eliminate_dead_code(is_impure_node=is_impure)
         self.graph.lint()
         return [target for target, _ in left]
 
@@ -264,7 +271,3 @@ def _whole(node: Node) -> Node:
             break
         node = source
     return node
-
-
-def _is_impure(node: Node) -> bool:
-    return bool(written_by(node)) or node.is_impure()

@@ -17,7 +17,9 @@ class Made(Protocol):
 
     name: str
     why_not: str  # it runs through torch
-    lowered: Lowered | None
+
+    @property
+    def lowered(self) -> Lowered | None: ...
 
 
 class Report(list[dict[str, Any]]):

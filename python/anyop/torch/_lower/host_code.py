@@ -73,7 +73,9 @@ class _Code:
     def shown(self, argument: Any) -> str:
         if isinstance(argument, Node):
             return self.name(argument)
-        if isinstance(argument, (list, tuple)):
+        if isinstance(argument, tuple):
+            return f"({''.join(f'{self.shown(a)}, ' for a in argument)})"
+        if isinstance(argument, list):
             return f"[{', '.join(self.shown(a) for a in argument)}]"
         return self.constant(argument)
 

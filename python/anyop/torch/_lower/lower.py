@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from anyop._graph.value import Value
 from anyop.torch._lower.building import Building
 from anyop.torch._lower.defects import log_defect
 from anyop.torch._lower.outputs import Maker, Recipes, Returned, permuted
+from anyop.torch._lower.promised import correct
 from anyop.torch._lower.rows import Row, Rows, name_of
 from anyop.torch._lower.schedule import scheduled
 from anyop.torch._lower.source import Source
@@ -49,27 +50,67 @@ class Lowered:
     kept: list[torch.Tensor]
 
 
+def lower(source: Source, recipes: Recipes, is_single: bool = False) -> Lowered:
+    """Makes the graph. is_single: the program returns a tensor, and the graph too if nothing is
+    made of it.
+
+    In the program's order first: that tells which nodes the host runs. Where there are such, the
+    graph is made again, in the order with the fewest calls of the host.
+    """
+    graph = source.module.graph
+    for node in graph.nodes:
+        if node.op not in ("call_function", "placeholder", "get_attr", "output"):
+            raise Unconverted(f"{node.format_node()}")
+    first = Lowering(source, is_trial=True)
+    first.add_nodes([n for n in graph.nodes if n.op == "call_function"])
+    returned = None if first.host_nodes() else first.add_outputs(recipes)
+    if returned is not None and not first.host_nodes():
+        return first.compiled(returned, is_single)
+    host, ours = first.host_nodes(), first.own_nodes()
+    corrected = correct(source.module, host)
+    if corrected:
+        (output,) = (n for n in graph.nodes if n.op == "output")
+        for result, node in zip(recipes.results, output.args[0], strict=False):
+            result.fake = node.meta["val"] if node in corrected else result.fake
+        return lower(source, recipes, is_single)
+    made = scheduled(graph, host, ours, random_or_effect)
+    second = Lowering(source)
+    for nodes in made.rounds:
+        second.add_nodes(nodes, {**host, **dict.fromkeys(made.joined, "between host nodes")})
+        second.end_round()
+    return second.compiled(second.add_outputs(recipes), is_single)
+
+
 class Lowering:
     """The steps that make one graph. is_trial: the graph is made to find out which nodes have an
-    operator, and for nothing else."""
+    operator; it is of use where all have."""
 
     def __init__(self, source: Source, is_trial: bool = False) -> None:
         self._source = source
         self._building = Building(source)
         self._rows = Rows()
         self._values = Values(self._building, self._rows, is_trial)
+        self._inputs = self.add_inputs()
 
-    def run(self, recipes: Recipes, is_single: bool = False) -> Lowered:
-        """is_single: the program returns a tensor, and the graph too if nothing is made of it."""
+    def host_nodes(self) -> dict[Node, str]:
+        """And why each has no operator."""
+        return self._rows.nodes("host")
+
+    def own_nodes(self) -> dict[Node, str]:
+        return self._rows.nodes("operator")
+
+    def add_nodes(self, nodes: Iterable[Node], host: Mapping[Node, str] | None = None) -> None:
+        """host: nodes that run through torch, and why."""
+        for node in nodes:
+            self._building.tracer.at(place_of(node))
+            self.add(node, host)
+
+    def end_round(self) -> None:
+        """The host runs what waits for it."""
+        self._values.flush()
+
+    def compiled(self, returned: Returned, is_single: bool) -> Lowered:
         building = self._building
-        inputs = self.add_inputs()
-        rounds, host = self.schedule()
-        for nodes in rounds:
-            for node in nodes:
-                building.tracer.at(place_of(node))
-                self.add(node, host)
-            self._values.flush()
-        returned = self.add_outputs(recipes)
         graph = building.tracer.compile(None if is_single and returned.is_plain else tuple)
         for row in self._rows:
             if row.kind == "host" and _anyop.is_strict():
@@ -77,28 +118,9 @@ class Lowering:
                 raise Unconverted(f"{row.operator}{at} has no operator of anyop's: {row.why}")
         held = building.held
         return Lowered(
-            graph, inputs, returned, list(self._rows), building.parts, held.bound_rows(),
+            graph, self._inputs, returned, list(self._rows), building.parts, held.bound_rows(),
             held.made(),
         )  # fmt: skip
-
-    def schedule(self) -> tuple[list[list[Node]], dict[Node, str]]:
-        """The order of the nodes with the fewest calls of the host, and which run there, and why:
-        a trial tells which have an operator."""
-        graph = self._source.module.graph
-        for node in graph.nodes:
-            if node.op not in ("call_function", "placeholder", "get_attr", "output"):
-                raise Unconverted(f"{node.format_node()}")
-        host, ours = Lowering(self._source, is_trial=True).try_nodes()
-        made = scheduled(graph, host, ours, random_or_effect)
-        return made.rounds, {**host, **dict.fromkeys(made.joined, "between host nodes")}
-
-    def try_nodes(self) -> tuple[dict[Node, str], dict[Node, str]]:
-        """Which nodes have no operator, and why, and which have one."""
-        self.add_inputs()
-        for node in self._source.module.graph.nodes:
-            if node.op == "call_function":
-                self.add(node)
-        return self._rows.nodes("host"), self._rows.nodes("operator")
 
     def add_inputs(self) -> list[int]:
         """The places of the arguments that the graph takes."""
@@ -134,7 +156,6 @@ class Lowering:
         raise Unconverted(f"an argument is a {type(value).__name__}")
 
     def add(self, node: Node, host: Mapping[Node, str] | None = None) -> None:
-        """host: nodes that run through torch, and why."""
         value = node.meta.get("val")
         if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)):
             return  # computed where it is needed

@@ -12,7 +12,7 @@ from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from anyop.torch._nodes.memory import Roots, is_random, written_by
+from anyop.torch._nodes.memory import Roots, is_impure, is_random, written_by
 from anyop.torch._nodes.sizes import expression
 
 _MAX_ELEMENTS = 1 << 24
@@ -43,7 +43,7 @@ def fold_constants(module: GraphModule) -> None:
         is_made = node.op == "call_function"
         if is_made and isinstance(value, torch.Tensor) and is_read and not is_returned:
             _replace(module, node, value, f"{PREFIX}{number}")
-    graph.eliminate_dead_code(is_impure_node=lambda n: bool(written_by(n)) or n.is_impure())
+    graph.eliminate_dead_code(is_impure_node=is_impure)
 
 
 def _is_foldable(node: Node, known: dict[Node, Any]) -> bool:

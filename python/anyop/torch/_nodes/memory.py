@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import has_effects
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
@@ -138,10 +139,15 @@ def draws(node: Node) -> bool:
 
 def random_or_effect(node: Node) -> bool:
     """Whether a node does more than to compute its results from its arguments."""
-    if is_random(node):
+    if is_random(node) or has_effects(node.target):
         return True
     value = node.meta.get("val")
     return not written_by(node) and not tensors_in(value)
+
+
+def is_impure(node: Node) -> bool:
+    """Whether a node must stay though nobody reads its results."""
+    return bool(written_by(node)) or node.is_impure()
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:

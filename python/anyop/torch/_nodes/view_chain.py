@@ -28,7 +28,8 @@ class Step:
     def __call__(self, source: Any, known: Callable[[Any], Any]) -> Any:
         def value(argument: Any) -> Any:
             if isinstance(argument, (list, tuple)):
-                return [value(a) for a in argument]
+                made = map(value, argument)
+                return tuple(made) if isinstance(argument, tuple) else list(made)
             return source if argument is _SOURCE else known(argument)
 
         kwargs = {k: value(v) for k, v in self.kwargs.items()}

@@ -12,7 +12,7 @@ from torch.fx import Graph, GraphModule, Node
 from anyop.torch._nodes.converters import is_known
 from anyop.torch._nodes.fold import fold_constants, folded
 from anyop.torch._nodes.fx import evaluated, only_user, put
-from anyop.torch._nodes.memory import Roots, Writes, is_random, nodes_in, viewed_by, written_by
+from anyop.torch._nodes.memory import Roots, Writes, is_impure, is_random, nodes_in, viewed_by
 from anyop.torch._proof import proof
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Trial
@@ -47,7 +47,7 @@ def fuse(module: GraphModule) -> None:
     aten_attention.fuse(module)
     aten_growing.fuse(graph)
     aten_caches.fuse(graph)
-    graph.eliminate_dead_code(is_impure_node=_is_impure)
+    graph.eliminate_dead_code(is_impure_node=is_impure)
 
 
 def _identity(graph: Graph, node: Node) -> None:
@@ -102,10 +102,6 @@ def _functional_of(target: Any, name: str) -> Any:
     packet = getattr(_aten, name, None)
     overloads = [getattr(packet, o) for o in packet.overloads()] if packet is not None else []
     return next((o for o in overloads if arguments(o) == arguments(target)), None)
-
-
-def _is_impure(node: Node) -> bool:
-    return bool(written_by(node)) or node.is_impure()
 
 
 def _argument(node: Any, target: Any, i: int = 0) -> Any:
