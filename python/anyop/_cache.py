@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -20,6 +21,8 @@ from anyop._compiler import CannotBuildError
 
 LONGEST_BUILD_S = 900.0
 _PRIVATE = 0o700  # whatever the umask: 0 would let everybody write
+# "NAME.x7r.tmp", and "NAME.4711.tmp.so" as older versions had it.
+_SCRATCH = re.compile(r"(.+)\.[^.]+\.tmp(?:\.\w+)?")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -60,7 +63,7 @@ class Folder:
     """
 
     def __init__(self, path: Path) -> None:
-        _make(path.absolute())
+        make(path.absolute())
         self.path = Path(os.path.realpath(path, strict=True))
         self._at = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -108,8 +111,7 @@ class Folder:
     @contextlib.contextmanager
     def locked(self, name: str, timeout_s: float = LONGEST_BUILD_S) -> Iterator[None]:
         """The system lets go of the lock when its holder ends, however it ends."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        lock = os.open(f"{name}.lock", flags, 0o600, dir_fd=self._at)
+        lock = self._lock(name)
         try:
             end = time.monotonic() + timeout_s
             while not _is_taken(lock):
@@ -127,8 +129,8 @@ class Folder:
     def scratch(self, name: str) -> Iterator[Path]:
         """With the lock of this name: a folder to build in. What killed builds left is removed."""
         for left in self.path.iterdir():
-            is_scratch = left.suffix == ".tmp" or ".tmp." in left.name
-            if is_scratch and (left.name.startswith(f"{name}.") or _is_old(left)):
+            found = _SCRATCH.fullmatch(left.name)
+            if found and (found[1] == name or self._is_free(found[1])):
                 _remove(left)
         made = Path(tempfile.mkdtemp(prefix=f"{name}.", suffix=".tmp", dir=self.path))
         try:
@@ -136,8 +138,21 @@ class Folder:
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
+    def _lock(self, name: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(f"{name}.lock", flags, 0o600, dir_fd=self._at)
 
-def _make(folder: Path) -> None:
+    def _is_free(self, name: str) -> bool:
+        """Whether nobody builds a library of this name."""
+        lock = self._lock(name)
+        try:
+            return _is_taken(lock)
+        finally:
+            os.close(lock)
+
+
+def make(folder: Path) -> None:
+    """The folder and those above it that are not there, for this user alone."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
@@ -166,12 +181,6 @@ def _is_taken(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _is_old(left: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return time.time() - left.lstat().st_mtime > LONGEST_BUILD_S
-    return False
 
 
 def _remove(left: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from anyop import _cache
 from anyop._cache import Folder
 from anyop._compiler import CannotBuildError
+from anyop.bench import interpreters
 from anyop.hosting import build
 from anyop.hosting.build import Product
 
@@ -87,6 +89,21 @@ def test_nothing_in_the_folder_is_others_to_write(cache: Path, umask: None) -> N
     (so,) = (p for p in found if p.suffix == ".so")
     assert stat.S_IMODE(so.stat().st_mode) == 0o700
     assert [p.name for p in found if ".tmp" in p.name] == []
+
+
+def test_others_that_use_the_folder_make_it_the_users_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: None
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    python = tmp_path / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("no program")
+    with contextlib.suppress(Exception):
+        next(iter(interpreters.OPPONENTS.values())).use(python)
+    found = [tmp_path / "caches", *(tmp_path / "caches").rglob("*")]
+    made = [p for p in found if not p.is_symlink()]
+    assert [p.name for p in made] == ["caches", "anyop", "opponents"]
+    assert [p for p in made if p.stat().st_mode & 0o077] == []
 
 
 def test_a_folder_is_resolved_once(tmp_path: Path) -> None:
@@ -235,15 +252,17 @@ def test_a_failure_of_the_source_is_remembered(
 
 
 def test_what_killed_builds_left_is_removed(tmp_path: Path, cache: Path) -> None:
-    cache.mkdir(mode=0o700)
-    for name in ("a.x1.tmp", "b.x2.tmp", "c.x3.tmp"):
-        (cache / name).mkdir()
-        (cache / name / "made.so").write_text("")
-    (cache / "a.77.tmp.so").write_text("")  # as older versions left them
-    os.utime(cache / "b.x2.tmp", (0, 0))
+    """Those of the same library and of others, but nothing of a build that goes on."""
     (tmp_path / "built.so").write_text("")
-    _cache.built("a.so", str(cache), lambda folder, scratch: tmp_path / "built.so")
-    assert sorted(p.name for p in cache.iterdir()) == ["a.lock", "a.so", "c.x3.tmp"]
+    with Folder(cache) as other, other.locked("b-2.1"), other.scratch("b-2.1") as going_on:
+        for name in ("a.x1.tmp", "c-2.1.x3.tmp"):
+            (cache / name).mkdir()
+            (cache / name / "made.so").write_text("")
+        (cache / "a.77.tmp.so").write_text("")  # as older versions left them
+        (cache / "d-2.1.78.tmp.so").write_text("")
+        _cache.built("a.so", str(cache), lambda folder, scratch: tmp_path / "built.so")
+        assert [p.name for p in cache.iterdir() if ".tmp" in p.name] == [going_on.name]
+    assert (cache / "a.so").exists()
 
 
 def test_an_inline_build_that_is_killed_leaves_nothing_for_long(
@@ -254,6 +273,5 @@ def test_an_inline_build_that_is_killed_leaves_nothing_for_long(
     done = subprocess.run([sys.executable, "-c", program], env=env, check=False)
     assert done.returncode == -9
     (left,) = cache.glob("*.tmp")
-    os.utime(left, (0, 0))  # 15 minutes later
     anyop.inline(SOURCE % 4)
     assert not left.exists()

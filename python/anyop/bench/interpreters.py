@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyop
+from anyop._cache import make
 from anyop._packages import data_root
 
 INTERPRETER, LOG = Path("bin") / "python", "install.log"
@@ -78,7 +79,7 @@ class Opponent:
     def install(self, progress: Callable[[str], None]) -> None:
         """A new environment; replaces the one that is there. progress gets each line of output."""
         self.remove()
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        make(self.folder.parent)
         commands: list[Sequence[str]] = [[sys.executable, "-m", "venv", str(self.folder)]]
         pip = [str(self.python), "-m", "pip", "install", "-v", "--disable-pip-version-check"]
         commands += [[*pip, *map(_located, step)] for step in self.steps]
@@ -95,7 +96,7 @@ class Opponent:
                 "Try its bin/python."
             )
         self.remove()
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        make(self.folder.parent)
         self.folder.symlink_to(environment, target_is_directory=True)
         try:
             self.about()
