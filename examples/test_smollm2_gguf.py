@@ -21,7 +21,7 @@ gguf = pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
 pytest.importorskip("anyop")
 
-from examples.smollm2 import gguf_fields, tokenizer, weights  # noqa: E402
+from examples.smollm2 import gguf_fields, gguf_header, tokenizer, weights  # noqa: E402
 from examples.smollm2.model import Model  # noqa: E402
 from examples.smollm2.weights import ModelFileError, load  # noqa: E402
 
@@ -39,9 +39,10 @@ def made(
     path: Path,
     extra: Callable[[Any], None],
     last: tuple[str, dict[str, Any]] | None = None,
+    **options: Any,
 ) -> bytes:
     """extra: adds to the file. last: fields in place of those that it has."""
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, "llama", **options)
     extra(writer)
     writer.add_block_count(1)
     writer.add_embedding_length(HIDDEN)
@@ -78,7 +79,7 @@ def made(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path.read_bytes()
+    return b"" if options else path.read_bytes()
 
 
 def after(data: bytes, name: bytes, skip: int = 4) -> int:
@@ -316,14 +317,50 @@ def test_a_whole_file_of_another_kind_is_called_that(
     )
 
 
+def test_a_model_in_parts_is_read_from_its_first_part(tmp_path: Path, tiny: bytes) -> None:
+    """As llama-gguf-split makes them: the fields in the first part, tensors in all."""
+    whole, parts = tmp_path / "whole.gguf", tmp_path / "parts.gguf"
+    whole.write_bytes(tiny)
+    made(parts, lambda writer: None, split_max_tensors=4)
+    files = sorted(tmp_path.glob("parts-*.gguf"))
+    assert [f.name for f in files] == [f"parts-0000{k}-of-00003.gguf" for k in (1, 2, 3)]
+    model, one = load(files[0]), load(whole)
+    assert model.tensors.keys() == one.tensors.keys()
+    assert model.config == one.config
+    assert model.blocks.keys() == one.blocks.keys()
+    for name in one.tensors:
+        np.testing.assert_array_equal(model.tensors[name], one.tensors[name])
+    model.release()
+
+    def why(path: Path) -> str:
+        with pytest.raises(ModelFileError) as refused:
+            load(path)
+        return str(refused.value)
+
+    assert why(files[1]) == (
+        f"{files[1]}: it is part 2 of 3 of a model. Try the first one, as it was named: "
+        "*-00001-of-00003.gguf."
+    )
+    kept = files[2].read_bytes()
+    files[2].write_bytes(files[1].read_bytes())
+    assert why(files[0]) == (
+        f"{files[0]}: parts-00003-of-00003.gguf is another part than its name says."
+    )
+    files[2].write_bytes(b"GGUF")
+    assert "damaged or cut short" in why(files[0])
+    files[2].unlink()
+    assert why(files[0]) == (
+        f"{files[0]}: it is the first of 3 parts of a model, but parts-00003-of-00003.gguf is not "
+        "there. Try downloading it too."
+    )
+    files[2].write_bytes(kept)
+    assert len(load(files[0]).tensors) == 11
+    with pytest.raises(gguf_header.KindError, match="part 1 of 3 of a model. Try llama-gguf-split"):
+        gguf_header.read(files[0])
+
+
 def test_files_of_other_kinds_are_called_what_they_are(tmp_path: Path) -> None:
     path = tmp_path / "part.gguf"
-    made(path, lambda writer: add(writer, "split", {"no": 0, "count": 3, "tensors.count": 11}))
-    with pytest.raises(ModelFileError) as refused:
-        load(path)
-    assert str(refused.value) == (
-        f"{path}: it is one of 3 parts of a model. Try llama-gguf-split --merge."
-    )
     made(path, lambda writer: add(writer, "general", {"type": "adapter"}))
     with pytest.raises(ModelFileError, match="^general.type is 'adapter', but must be 'model'."):
         load(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import re
 import struct
 from pathlib import Path
 
@@ -20,6 +21,7 @@ STRING, LIST = 8, 9
 # The reader takes microseconds and hundreds of bytes for each; tokenizers have some 100,000.
 MOST_ENTRIES = 1 << 21
 MOST_FIELDS = 1 << 13  # files have some 50
+PART = re.compile(r"(.*)-\d{5}-of-\d{5}\.gguf")
 
 
 class HeaderError(ValueError):
@@ -32,6 +34,57 @@ class KindError(ValueError):
 
 def read(path: Path) -> gguf.GGUFReader:
     """The package's reader of a file whose header fits it. Raises HeaderError, KindError."""
+    reader = _read(path)
+    number, count = _part(reader)
+    if count > 1:
+        raise KindError(
+            f"it is part {number + 1} of {count} of a model. Try llama-gguf-split --merge"
+        )
+    return reader
+
+
+def read_parts(path: Path) -> list[gguf.GGUFReader]:
+    """The same of a model that llama.cpp has split: path is its first part, which has the fields;
+    the others lie beside it."""
+    readers = [_read(path)]
+    number, count = _part(readers[0])
+    if count == 1:
+        return readers
+    name = PART.fullmatch(path.name)
+    if number or not name:
+        raise KindError(
+            f"it is part {number + 1} of {count} of a model. Try the first one, as it was named: "
+            f"*-00001-of-{count:05}.gguf"
+        )
+    for k in range(1, count):
+        part = path.with_name(f"{name[1]}-{k + 1:05}-of-{count:05}.gguf")
+        if not part.exists():
+            raise KindError(
+                f"it is the first of {count} parts of a model, but {part.name} is not there. Try "
+                "downloading it too"
+            )
+        readers.append(_read(part))
+        if _part(readers[k]) != (k, count):
+            raise KindError(f"{part.name} is another part than its name says")
+    names = [t.name for reader in readers for t in reader.tensors]
+    wanted = readers[0].fields["split.tensors.count"].contents()
+    if len(set(names)) != wanted or len(names) != wanted:
+        raise KindError(f"its {count} parts have {len(names)} tensors, but must have {wanted}")
+    return readers
+
+
+def _part(reader: gguf.GGUFReader) -> tuple[int, int]:
+    """Which part of how many the file is."""
+    number, count = (
+        reader.fields[n].contents() if n in reader.fields else default
+        for n, default in (("split.no", 0), ("split.count", 1))
+    )
+    if type(number) is not int or type(count) is not int or not 0 <= number < max(count, 1):
+        raise HeaderError(f"it says that it is part {number!r:.20} of {count!r:.20}")
+    return number, max(count, 1)
+
+
+def _read(path: Path) -> gguf.GGUFReader:
     if path.exists() and not path.is_file():  # reading a pipe or a device may never end
         raise KindError("it is no regular file")
     with path.open("rb") as file:
@@ -42,15 +95,9 @@ def read(path: Path) -> gguf.GGUFReader:
         with data:
             Header(data).check()
     try:
-        reader = gguf.GGUFReader(path)
+        return gguf.GGUFReader(path)
     except KeyError as error:  # a field that is there twice
         raise HeaderError(str(error.args[0])) from error
-    parts = reader.fields.get("split.count")
-    if parts and parts.contents() > 1:
-        raise KindError(
-            f"it is one of {parts.contents()} parts of a model. Try llama-gguf-split --merge"
-        )
-    return reader
 
 
 class Header:

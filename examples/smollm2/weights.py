@@ -98,13 +98,13 @@ class ModelFile:
     blocks: dict[str, Blocks] = field(default_factory=dict)
     begin_id: int | None = None  # what every text begins with
     bf16: dict[str, NDArray[Any]] = field(default_factory=dict)  # in the file's memory
-    mapping: mmap.mmap | None = None
+    mappings: tuple[Any, ...] = ()  # of the file and its other parts
 
     def release(self) -> None:
         """Gives back memory that making a model leaves: the file's pages, of most of which the
         model has copies (others come back when they are read), and what malloc keeps."""
-        if self.mapping and hasattr(mmap, "MADV_DONTNEED"):
-            self.mapping.madvise(mmap.MADV_DONTNEED)
+        for mapping in self.mappings if hasattr(mmap, "MADV_DONTNEED") else ():
+            mapping.madvise(mmap.MADV_DONTNEED)
         if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
             trim(0)
 
@@ -204,10 +204,11 @@ def load(path: Path | None = None) -> ModelFile:
     ModelFileError."""
     path = path or find_model()
     try:
-        reader = gguf_header.read(path)
-        fields = {name: field.contents() for name, field in reader.fields.items()}
+        parts = gguf_header.read_parts(path)
+        fields = {name: field.contents() for name, field in parts[0].fields.items()}
+        stored = [tensor for part in parts for tensor in part.tensors]
         gguf_fields.check(fields)
-        tensors = Tensors(reader.tensors)
+        tensors = Tensors(stored)
         config = _config(fields)
         _check_shapes(config, tensors.shapes)
         freqs = tensors.get(RESCALE)
@@ -222,15 +223,15 @@ def load(path: Path | None = None) -> ModelFile:
             begin_id=fields["tokenizer.ggml.bos_token_id"] if adds_begin else None,
             blocks={
                 t.name: Blocks(BLOCKS[t.tensor_type.name], t.data)
-                for t in reader.tensors
+                for t in stored
                 if t.tensor_type.name in BLOCKS
             },
             bf16={
                 t.name: t.data.view(ml_dtypes.bfloat16)
-                for t in reader.tensors
+                for t in stored
                 if t.tensor_type.name == "BF16"
             },
-            mapping=reader.data.base,
+            mappings=tuple(part.data.base for part in parts),
         )
     except ModelFileError:
         raise
