@@ -47,7 +47,7 @@ void Print(std::ostream& out, const Argument& argument) {
 
 // Runs the call through the runtime, with results of the frame's own.
 void RunIn(Operator& op, Frame* frame, const Arrangement& arrangement = {}) {
-  const Plan* plan = GetPlan(op, frame->values());
+  const HeldPlan plan = GetPlan(op, frame->values());
   for (int r = 0; r < plan->n_results; ++r) {
     const ResultShape& s = plan->results[r];
     frame->AddResult(r, s.dtype, {s.shape, s.shape + s.rank}, arrangement);

@@ -105,7 +105,7 @@ bool CheckMutation(Call& call, const Mutation& m) {
   if (m.must_be_refused) AddResults(call, &frame);
   const std::string where = m.param + ": " + m.what + "\n  made from " + Reproduce(call);
   try {
-    Plan* plan = GetPlan(op, frame.values());
+    const HeldPlan plan = GetPlan(op, frame.values());
     if (!m.must_be_refused) {
       if (!IsRight(op, m.arguments)) Fail("a wrong call is not refused: " + where);
       return false;

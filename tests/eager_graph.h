@@ -76,7 +76,7 @@ class EagerGraph {
     anyop_value frame[kMaxParams + kMaxResults];
     std::vector<const DLTensor*> lists(ListElements(node) + 1);
     FillFrame({graph_, symbols_, at_, scalars_}, node, frame, lists.data());
-    Plan* plan = GetPlan(*node.op, frame);
+    const HeldPlan plan = GetPlan(*node.op, frame);
     for (int r = 0; r < node.op->n_results; ++r) {
       const int v = node.results[std::size_t(r)];
       if (v < 0 || IsInto(node, r)) continue;

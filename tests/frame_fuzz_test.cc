@@ -206,7 +206,7 @@ class WildFrame {
 void CallAsHostsDo(Operator& op, WildFrame* wild) {
   anyop_value frame[kMaxParams + kMaxResults];
   std::copy_n(wild->data(), op.n_params + op.n_results, frame);
-  Plan* plan = GetPlan(op, frame);
+  const HeldPlan plan = GetPlan(op, frame);
   std::vector<Array> results(std::size_t(op.n_results));
   for (int r = 0; r < op.n_results; ++r) {
     const ResultShape& s = plan->results[r];

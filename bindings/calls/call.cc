@@ -25,19 +25,19 @@ template <class Call>
   PyObject* given[kMaxResults];
   Gather(call, info, slots, memory, frame, given);
   if (!call.is_direct()) return call.host().CallElsewhere(info, slots);
-  Plan& plan = *GetPlan(*info.op, frame);
-  if (memory.has_copies() && plan.is_strict) [[unlikely]] {
+  const HeldPlan plan = GetPlan(*info.op, frame);
+  if (memory.has_copies() && plan->is_strict) [[unlikely]] {
     ThrowValueError(info.name +
                     ": an argument has a stride that is no multiple of its element, "
                     "but strict mode allows no copies. Try numpy.ascontiguousarray.");
   }
   PyObject* objects[kMaxResults];
   Results results(info.n_results, objects);
-  results.Allocate(call, info, plan.results, memory, frame, given);
-  if (plan.estimated_ns > kReleaseNs) {
-    RunWithoutLock(*info.op, plan, memory, frame);
+  results.Allocate(call, info, plan->results, memory, frame, given);
+  if (plan->estimated_ns > kReleaseNs) {
+    RunWithoutLock(*info.op, *plan, memory, frame);
   } else {
-    Run(*info.op, plan, frame);
+    Run(*info.op, *plan, frame);
   }
   call.Finish();
   return results.Return(info);

@@ -125,7 +125,7 @@ struct DescribedCall {
     }
   }
   anyop_value& result(int r) { return frame[info.n_params + r]; }
-  Plan& plan() { return *GetPlan(*info.op, frame); }
+  HeldPlan plan() { return GetPlan(*info.op, frame); }
 };
 
 // call_memory(op, arguments, given, allocate, host): see the stub.
@@ -139,18 +139,18 @@ PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
     }
     const OperatorInfo& info = ToOperator(function);
     DescribedCall call(info, arguments, given);
-    const Plan& plan = call.plan();
+    const HeldPlan plan = call.plan();
     Ref list = Checked(PyTuple_New(info.n_results));
     for (int r = 0; r < info.n_results; ++r) {
       Ref object = Ref::Borrow(Py_None);
       if (PyTuple_GET_ITEM(given, r) == Py_None) {
-        object = AllocateResult(allocate, plan.results[r], call.memory, call.result(r));
+        object = AllocateResult(allocate, plan->results[r], call.memory, call.result(r));
       }
       PyTuple_SET_ITEM(list.get(), r, object.release());
     }
-    // allocate may have made calls of its own.
     const CallingHost host(InternHostName(host_name));
-    const auto run = [&] { Run(*info.op, call.plan(), call.frame); };
+    // Planned anew: what `allocate` returned may lie in memory in any way.
+    const auto run = [&] { Run(*info.op, *call.plan(), call.frame); };
     // What the kernel raises is kept by the call that this is part of, if Python makes one.
     PythonCall::innermost ? run() : Raising(run);
     return list.release();
@@ -167,11 +167,11 @@ PyObject* PlanMemory(PyObject*, PyObject* args) {
     }
     const OperatorInfo& info = ToOperator(function);
     DescribedCall call(info, arguments, given);
-    const Plan& plan = call.plan();
+    const HeldPlan plan = call.plan();
     Ref list = Checked(PyTuple_New(info.n_results));
     for (int r = 0; r < info.n_results; ++r) {
-      const std::string name(Name(plan.results[r].dtype));
-      PyObject* pair = Py_BuildValue("(sO)", name.c_str(), ShapeTuple(plan.results[r]).get());
+      const std::string name(Name(plan->results[r].dtype));
+      PyObject* pair = Py_BuildValue("(sO)", name.c_str(), ShapeTuple(plan->results[r]).get());
       PyTuple_SET_ITEM(list.get(), r, Checked(pair).release());
     }
     return list.release();
@@ -187,8 +187,8 @@ PyObject* FlopsMemory(PyObject*, PyObject* args) {
       throw ErrorSet{};
     }
     DescribedCall call(ToOperator(function), arguments, given);
-    const Plan& plan = call.plan();
-    return PyFloat_FromDouble(ValueOf(plan.op->flops, plan, call.frame, 0));
+    const HeldPlan plan = call.plan();
+    return PyFloat_FromDouble(ValueOf(plan->op->flops, *plan, call.frame, 0));
   });
 }
 

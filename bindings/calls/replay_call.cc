@@ -70,7 +70,7 @@ class ReplayedCall {
       }
       v.t = &found->second.array.tensor();
     }
-    Plan* const plan = GetPlan(op_, call_.frame());
+    const HeldPlan plan = GetPlan(op_, call_.frame());
     for (int r = 0; r < op_.n_results; ++r) {
       anyop_value& v = call_[op_.n_params + r];
       if (v.tag == ANYOP_TENSOR || is_declined_[std::size_t(r)]) continue;
@@ -87,7 +87,7 @@ class ReplayedCall {
       CopyFromPacked(input.bytes->data(), input.array.tensor());
     }
     const auto start = std::chrono::steady_clock::now();
-    Plan* const plan = GetPlan(op_, call_.frame());
+    const HeldPlan plan = GetPlan(op_, call_.frame());
     anyop::Run(op_, *plan, call_.frame());
     const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
     kernel_ = KernelName(op_, *plan);

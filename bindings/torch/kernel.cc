@@ -63,19 +63,19 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
       frame.SetResult(r, arguments[t.out_argument(r)].toTensor());
     }
   }
-  Plan& plan = *GetPlan(*t.op, frame.values());
+  const HeldPlan plan = GetPlan(*t.op, frame.values());
   for (int r = 0; variant == Variant::kFunctional && r < t.n_results; ++r) {
     if (!is_wanted[r]) {
       results.emplace_back();
       continue;
     }
-    const ResultShape& shape = plan.results[r];
+    const ResultShape& shape = plan->results[r];
     const at::IntArrayRef sizes(shape.shape, std::size_t(shape.rank));
     results.emplace_back(EmptyCpu(sizes, ToTorch(shape.dtype)));
     frame.SetFresh(r, results.back(), shape);
   }
   const CallingHost host(kTorch);  // a kernel in Python gets torch tensors
-  Run(*t.op, plan, frame.values());
+  Run(*t.op, *plan, frame.values());
   if (variant == Variant::kFunctional) {
     torch::jit::drop(*stack, std::size_t(n));
     for (at::Tensor& result : results) stack->emplace_back(std::move(result));

@@ -173,9 +173,9 @@ OpCall& OpCall::Run() {
   TORCH_INTERNAL_ASSERT(n_ == op_.n_params + op_.n_results);
   static const HostName torch = InternHostName("torch");
   try {
-    Plan& plan = *GetPlan(*op_.op, values_);
+    const HeldPlan plan = GetPlan(*op_.op, values_);
     const CallingHost host(torch);
-    anyop::Run(*op_.op, plan, values_);
+    anyop::Run(*op_.op, *plan, values_);
   } catch (const Error& e) {
     torch_host::RaiseTorchError(e.code, e.what());
   }

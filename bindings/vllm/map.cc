@@ -82,17 +82,17 @@ c10::IValue Mapping::Run(const c10::IValue* arguments) const try {
     const int to = r < int(results_.size()) ? results_[std::size_t(r)] : -1;
     if (to >= 0) frame.SetResult(r, arguments[to].toTensor());
   }
-  Plan& plan = *GetPlan(*op_->op, frame.values());
+  const HeldPlan plan = GetPlan(*op_->op, frame.values());
   at::Tensor fresh;
   if (!results_.empty() && results_[0] < 0) {
-    const ResultShape& shape = plan.results[0];
+    const ResultShape& shape = plan->results[0];
     fresh = torch_host::EmptyCpu({shape.shape, std::size_t(shape.rank)},
                                  torch_host::ToTorch(shape.dtype));
     frame.SetFresh(0, fresh, shape);
   }
   static const HostName torch = InternHostName("torch");
   const CallingHost host(torch);
-  anyop::Run(*op_->op, plan, frame.values());
+  anyop::Run(*op_->op, *plan, frame.values());
   return fresh.defined() ? c10::IValue(std::move(fresh)) : c10::IValue();
 } catch (const Error& e) {
   torch_host::RaiseTorchError(e.code, e.what());

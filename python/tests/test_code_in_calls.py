@@ -201,6 +201,26 @@ def test_a_function_may_reshape_the_arrays_of_its_caller() -> None:
     np.testing.assert_array_equal(out, np.full((1, 2, 3), 2))
 
 
+def test_a_function_may_call_its_own_operator_with_any_shapes() -> None:
+    """More of them than the cache holds plans. What is copied for the outer call is brought back
+    after all of these.
+    """
+    inner: list[int] = []
+
+    @anyop.define("calling(x: f32[n, m]) -> (y: f32[n, m])", library="code_in_calls")
+    def calling(x: Any) -> Any:
+        if not inner:
+            for n in range(1, 400):
+                inner.append(n)
+                calling(np.ones((n, 3), np.float32))
+        return x + 1
+
+    x, out = np.arange(8, dtype=np.float32).reshape(4, 2), np.zeros((4, 2), np.float32)
+    calling(x.T, out=out.T)
+    np.testing.assert_array_equal(out, x + 1)
+    assert len(inner) == 399
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RecursionError, MemoryError])
 @pytest.mark.parametrize("way", WAYS)
 def test_what_must_not_be_swallowed_passes(

@@ -98,7 +98,7 @@ void RunCall(Operator& op, std::span<const Argument> args, std::span<const Array
     v.tag = ANYOP_TENSOR;
     v.t = &given[std::size_t(r)]->tensor();
   }
-  Plan* plan = GetPlan(op, frame);
+  const HeldPlan plan = GetPlan(op, frame);
   if (results) {
     results->reserve(std::size_t(op.n_results));  // frames point into it
     for (int r = 0; r < op.n_results; ++r) {

@@ -19,9 +19,14 @@
 namespace anyop {
 namespace {
 
-[[gnu::noinline]] Plan* FindOrMakePlan(Operator& op, anyop_value* frame) {
+inline HeldPlan::Counted Hold(ThreadState* state, OperatorSlot& slot) {
+  ++slot.holds;
+  return {state, slot.last};
+}
+
+[[gnu::noinline]] HeldPlan::Counted FindOrMakePlan(Operator& op, anyop_value* frame) {
   if (op.newer.load(std::memory_order_acquire)) [[unlikely]] {
-    return GetPlan(Latest(op), frame);
+    return FindPlan(Latest(op), frame);
   }
   OperatorSlot* slot = &SlotFor(op);
   const ScopeState scope = thread_state->scope;
@@ -29,7 +34,9 @@ namespace {
   const Policy& policy = *CurrentPolicy();
   const std::uint64_t word = std::uint32_t(ScopeWord(*thread_state)) | std::uint64_t(policy.number)
                                                                            << kPolicyShift;
-  if (slot->last && SameKey(slot->last->key.data(), op, frame, word)) return slot->last;
+  if (slot->last && SameKey(slot->last->key.data(), op, frame, word)) {
+    return Hold(thread_state, *slot);
+  }
   const KeyBuilder key(op, frame, word);
   const std::uint64_t hash = key.hash();
   Plan* plan = op.plans->Find(key, hash);
@@ -42,8 +49,9 @@ namespace {
   }
   // What takes part in planning may have called operators (a kernel's .accepts and .plan, the sink
   // of the log): the slots may have moved.
-  KeepLast(thread_state->slots[op.index], plan);
-  return plan;
+  slot = &thread_state->slots[op.index];
+  KeepLast(*slot, plan);
+  return Hold(thread_state, *slot);
 }
 
 inline bool Passes(const ScalarCheck& c, const anyop_value& v) {
@@ -110,12 +118,12 @@ inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
 
 }  // namespace
 
-Plan* GetPlan(Operator& op, anyop_value* frame) {
-  const ThreadState* state = thread_state;
+HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame) {
+  ThreadState* state = thread_state;
   if (state && op.index < state->n_slots) [[likely]] {
-    Plan* last = state->slots[op.index].last;
-    if (last && SameKey(last->key.data(), op, frame, ScopeWord(*state))) [[likely]] {
-      return last;
+    OperatorSlot& slot = state->slots[op.index];
+    if (slot.last && SameKey(slot.last->key.data(), op, frame, ScopeWord(*state))) [[likely]] {
+      return Hold(state, slot);
     }
   }
   return FindOrMakePlan(op, frame);

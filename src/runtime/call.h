@@ -3,7 +3,7 @@
 //
 //   Operator* op = Find("rms_norm");
 //   anyop_value frame[] = {x, weight, eps, weight_offset, /* y: */ {}};
-//   Plan* plan = GetPlan(*op, frame);    // checks the call, throws Error
+//   const HeldPlan plan = GetPlan(*op, frame);  // checks the call, throws Error
 //   ... allocate the results whose tag is ANYOP_NONE from plan->results, contiguous ...
 //   Run(*op, *plan, frame);
 //
@@ -20,7 +20,7 @@
 #include "runtime/counters.h"
 #include "runtime/explain.h"
 #include "runtime/operator.h"
-#include "runtime/plan.h"
+#include "runtime/thread_state.h"
 
 namespace anyop {
 
@@ -48,9 +48,10 @@ struct LoadedLibrary {
 };
 std::vector<LoadedLibrary> Libraries();
 
-// The plan of this call. Valid on this thread until 32 other plans of any operator were made on it.
+// The plan of this call, for as long as it is held, on this thread.
 // Cost: about 10 ns if the same thread's last call of `op` had the same shapes and scope.
-Plan* GetPlan(Operator& op, anyop_value* frame);
+HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame);
+inline HeldPlan GetPlan(Operator& op, anyop_value* frame) { return HeldPlan(FindPlan(op, frame)); }
 
 // Checks what depends on data and addresses, then runs. Nothing is written if it throws.
 inline void Run(Operator& op, Plan& plan, anyop_value* frame) {

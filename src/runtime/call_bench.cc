@@ -54,7 +54,7 @@ struct Frame17 {
 };
 
 void Do(Operator& op, anyop_value* frame) {
-  Plan* plan = GetPlan(op, frame);
+  const HeldPlan plan = GetPlan(op, frame);
   Run(op, *plan, frame);
 }
 
@@ -97,7 +97,7 @@ void HitBeyondTheLastPlan(benchmark::State& state) {
   Frame3 a(4), b(8);
   anyop_value *next = a.v, *other = b.v;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(GetPlan(op, next));
+    benchmark::DoNotOptimize(GetPlan(op, next).get());
     std::swap(next, other);
   }
 }
@@ -112,7 +112,7 @@ void Misses(benchmark::State& state, const char* name) {
   for (int i = 1; i <= 64; ++i) frames.push_back(std::make_unique<Frame>(i));
   std::size_t next = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(GetPlan(op, frames[next]->v));
+    benchmark::DoNotOptimize(GetPlan(op, frames[next]->v).get());
     next = (next + 1) % frames.size();
   }
   PlanCache::SetCapacity(256);

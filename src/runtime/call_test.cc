@@ -223,7 +223,7 @@ TEST(Call, HasAPlanOfItsOwnForEachKindOfTensor) {
   const auto plan = [&](double a, const Array& x, const Array& z) {
     anyop_value frame[] = {Argument(a).value(), Argument(x).value(), Argument(x).value(),
                            Argument(z).value()};
-    return GetPlan(op, frame);
+    return GetPlan(op, frame).get();
   };
   const Array none, x = Array::Zeros({4, 8}, DType::kF32);
   const Plan* first = plan(2.0, x, none);
@@ -244,7 +244,7 @@ TEST(Call, HasAPlanOfItsOwnForNumbersThatAPredicateReads) {
   const Array none, x = Array::Zeros({4}, DType::kF32);
   const auto plan = [&](std::int64_t k) {
     anyop_value frame[] = {Argument(x).value(), Argument(k).value(), Argument(none).value()};
-    return GetPlan(op, frame);
+    return GetPlan(op, frame).get();
   };
   const Plan* first = plan(3);
   EXPECT_EQ(plan(3), first);

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 
+#include "anyop/op.h"
 #include "runtime/testing/testing.h"
 
 namespace anyop::plan_cache_test {
@@ -96,10 +98,91 @@ TEST(PlanCache, KeepsAPlanThatACallIsAboutToRun) {
   Operator& op = *Find("testing.scale");
   const Array x = Rows(2), y = Rows(2);
   anyop_value frame[] = {Argument(x).value(), Argument(3.0).value(), Argument(y).value()};
-  Plan* plan = GetPlan(op, frame);
-  for (int i = 3; i < 20; ++i) (void)Call(&op, Rows(i), 1.0).run();  // as a host's allocator may
+  const HeldPlan plan = GetPlan(op, frame);
+  for (int i = 3; i < 200; ++i) (void)Call(&op, Rows(i), 1.0).run();  // as a host's allocator may
   anyop::Run(op, *plan, frame);
   EXPECT_EQ(y.data<float>()[7], 3);
+  PlanCache::SetCapacity(256);
+}
+
+// What GetPlan holds ends with the call: calls within calls, of the same plan and of others.
+TEST(PlanCache, KeepsAPlanNoLongerThanItsCalls) {
+  PlanCache::SetCapacity(1);
+  Operator& op = *Find("testing.scale");
+  const Array x = Rows(2), none;
+  anyop_value frame[] = {Argument(x).value(), Argument(3.0).value(), Argument(none).value()};
+  Plan* plan = nullptr;
+  {
+    const HeldPlan outer = GetPlan(op, frame);
+    plan = outer.get();
+    Acquire(plan);  // of this test, which looks at it to the end
+    {
+      const HeldPlan inner = GetPlan(op, frame);
+      EXPECT_EQ(inner.get(), plan);
+      for (int i = 3; i < 5; ++i) (void)Call(&op, Rows(i), 1.0).run();
+    }
+    EXPECT_EQ(plan->references, 2);  // the test's and the outer call's, neither cache nor slot
+    for (int i = 3; i < 5; ++i) {
+      const HeldPlan anew = GetPlan(op, frame);  // made again, as the cache has lost it
+      EXPECT_NE(anew.get(), plan);
+      (void)Call(&op, Rows(i), 1.0).run();
+    }
+    EXPECT_EQ(plan->references, 2);
+  }
+  EXPECT_EQ(plan->references, 1);
+  Release(plan);
+  PlanCache::SetCapacity(256);
+}
+
+TEST(PlanCache, CountsTheCallsOfAPlanThatIsTheLastOneAgain) {
+  Operator& op = *Find("testing.scale");
+  const Array x = Rows(2), none;
+  anyop_value frame[] = {Argument(x).value(), Argument(3.0).value(), Argument(none).value()};
+  const HeldPlan* outer = new HeldPlan(FindPlan(op, frame));
+  Plan* const plan = outer->get();
+  Acquire(plan);
+  (void)Call(&op, Rows(3), 1.0).run();
+  {
+    const HeldPlan inner = GetPlan(op, frame);  // found in the cache
+    EXPECT_EQ(inner.get(), plan);
+    EXPECT_EQ(SlotFor(op).holds, 2);
+  }
+  (void)Call(&op, Rows(3), 1.0).run();
+  op.plans->Clear();
+  EXPECT_EQ(plan->references, 2);
+  delete outer;
+  EXPECT_EQ(plan->references, 1);
+  Release(plan);
+}
+
+// A kernel that calls its own operator with other shapes, as a function of Python may.
+void CallItself(const Context&, const Tensor& x, const Tensor& y) {
+  static bool is_within = false;
+  if (!std::exchange(is_within, true)) {
+    for (int i = 3; i < 200; ++i) (void)Call("reentrant.copy", Rows(i)).run();
+    is_within = false;
+  }
+  std::copy_n(x.base<const float>(), x.size(), y.base<float>());
+}
+constexpr Kernel kCallItself{.name = "cpu", .run = Bind<&CallItself>()};
+constexpr const Kernel* kKernels[] = {&kCallItself};
+constexpr Op kCopy{.signature = "copy(x: dense f32[n, m]) -> (y: f32[n, m])", .kernels = kKernels};
+
+TEST(PlanCache, KeepsAPlanWhoseKernelCallsItsOperator) {
+  PlanCache::SetCapacity(1);
+  static const anyop_op* const ops[] = {reinterpret_cast<const anyop_op*>(&kCopy)};
+  anyop_library_info info{};
+  info.size = sizeof info;
+  info.abi_version = ANYOP_ABI_VERSION;
+  info.name = "reentrant";
+  info.version = "1";
+  info.n_ops = 1;
+  info.ops = ops;
+  Define(info, "a test");
+  // Both lie scattered, so that copies are made before the kernel and brought back after it.
+  const Array x = Counting({4, 2}).Transpose(0, 1), y = Array::Zeros({4, 2}, DType::kF32);
+  Call("reentrant.copy", x).into(y.Transpose(0, 1));
+  EXPECT_EQ(Values(y), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
   PlanCache::SetCapacity(256);
 }
 

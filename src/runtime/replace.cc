@@ -13,7 +13,8 @@ namespace {
 // object that stands for it.
 void RunLatest(Operator& op, Plan& plan, anyop_value* frame) {
   Operator& latest = Latest(op);
-  Run(latest, plan.op == &latest ? plan : *GetPlan(latest, frame), frame);
+  if (plan.op == &latest) return Run(latest, plan, frame);
+  Run(latest, *GetPlan(latest, frame), frame);
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ class CompositionRun {
         call[inner.n_params + int(r)] = results_[std::size_t(s.results[r].index)];
       }
     }
-    Plan* plan = GetPlan(inner, call);
+    const HeldPlan plan = GetPlan(inner, call);
     for (int r = 0; r < inner.n_results; ++r) {
       anyop_value& v = call[inner.n_params + r];
       if (v.tag == ANYOP_NONE) v = Make(plan->results[r]);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "platform/env.h"
@@ -29,14 +30,11 @@ AllThreads& Threads() {
   return *all;
 }
 
-constexpr int kRecent = 32;
-
 struct OwnedState : ThreadState {
   std::vector<OperatorSlot> storage;
   std::vector<std::unique_ptr<KernelCounters[]>> counters;
   std::vector<int> n_counters;
-  Plan* recent[kRecent] = {};
-  unsigned next_recent = 0;
+  std::vector<std::pair<Plan*, std::int64_t>> held;  // that are no longer last, and their holds
 
   OwnedState() {
     AllThreads& all = Threads();
@@ -54,7 +52,6 @@ struct OwnedState : ThreadState {
       }
     }
     for (OperatorSlot& s : storage) Release(s.last);
-    for (Plan* p : recent) Release(p);
   }
   static void AddTo(KernelCounts& sum, const KernelCounters& c) {
     sum.calls += c.calls.value.load(std::memory_order_relaxed);
@@ -100,11 +97,28 @@ OperatorSlot& SlotFor(const Operator& op) {
 }
 
 void KeepLast(OperatorSlot& slot, Plan* plan) {
-  OwnedState& state = Owned();
-  Plan*& oldest = state.recent[state.next_recent++ % kRecent];
-  Release(oldest);
-  oldest = slot.last;
+  if (slot.last == plan) return Release(plan);
+  auto& held = Owned().held;
+  if (slot.holds) {
+    held.emplace_back(slot.last, slot.holds);
+  } else {
+    Release(slot.last);
+  }
   slot.last = plan;
+  slot.holds = 0;
+  const auto found = std::ranges::find(held, plan, &std::pair<Plan*, std::int64_t>::first);
+  if (found == held.end()) return;
+  slot.holds = found->second;  // a call further out runs it too
+  held.erase(found);
+  Release(plan);
+}
+
+void EndHold(Plan* plan) {
+  auto& held = Owned().held;
+  const auto found = std::ranges::find(held, plan, &std::pair<Plan*, std::int64_t>::first);
+  if (--found->second) return;
+  held.erase(found);
+  Release(plan);
 }
 
 KernelCounts ReadCounts(const Operator& op, int kernel) {

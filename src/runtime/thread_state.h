@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each thread keeps between calls: last plans, counts, scope.
+// What each thread keeps between calls: last plans, counts, scope; and the plans of its calls.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,6 +23,7 @@ struct KernelCounters {
 
 struct OperatorSlot {
   Plan* last = nullptr;                // with a reference
+  std::int64_t holds = 0;              // HeldPlans of `last`
   KernelCounters* counters = nullptr;  // [kernels + 1]; the last is the composition's
 };
 
@@ -41,9 +42,42 @@ extern constinit thread_local ThreadState* thread_state [[gnu::tls_model("initia
 OperatorSlot& SlotFor(const Operator& op);
 ThreadState& State();
 
-// Makes `plan` (with the caller's reference) the thread's last one. The plan that it replaces stays
-// valid until 32 others were replaced: a re-entrant call must not free what its caller runs next.
+// Makes `plan` (with the caller's reference) the thread's last one. The plan that it replaces lives
+// on while a call of this thread holds it.
 void KeepLast(OperatorSlot& slot, Plan* plan);
+// Ends a hold of a plan that is no longer the last one of its operator.
+void EndHold(Plan* plan);
+
+// The plan of a call, from its making to the end of the call. Results are allocated and kernels run
+// meanwhile: both may run code of Python's, which may make any number of calls on this thread, so
+// that neither the thread's slot nor the cache keeps the plan. A hold is counted in the slot,
+// because a reference of the plan's own, which all threads share, would cost 10 ns.
+class HeldPlan {
+ public:
+  // The last plan of its operator on this thread, and a hold that is counted already.
+  struct Counted {
+    ThreadState* state;
+    Plan* plan;
+  };
+  explicit HeldPlan(Counted counted) : counted_(counted) {}
+  ~HeldPlan() {
+    OperatorSlot& slot = counted_.state->slots[counted_.plan->op->index];
+    if (slot.last == counted_.plan) [[likely]] {
+      --slot.holds;
+    } else {
+      EndHold(counted_.plan);
+    }
+  }
+  HeldPlan(const HeldPlan&) = delete;
+  HeldPlan& operator=(const HeldPlan&) = delete;
+
+  Plan& operator*() const { return *counted_.plan; }
+  Plan* operator->() const { return counted_.plan; }
+  Plan* get() const { return counted_.plan; }
+
+ private:
+  const Counted counted_;
+};
 
 // The sums of all threads, ended ones included.
 struct KernelCounts {

@@ -309,10 +309,10 @@ class RegionFinder {
     FillFrame({graph_, s_.symbols, at_, s_.scalars}, n, frame, nullptr);
     const Plan& whole = *s_.calls[std::size_t(call)].plan;
     try {
-      Plan* made = GetPlan(*n.op, frame);
+      const HeldPlan made = GetPlan(*n.op, frame);
       if (made->kernel != whole.kernel || made->copied || made->is_empty) return false;
-      Acquire(made);
-      *plan = made;
+      Acquire(made.get());
+      *plan = made.get();
       return true;
     } catch (const Error&) {
       return false;

@@ -101,7 +101,8 @@ class Specialiser {
     FillFrame({graph_, s_.symbols, s_.tensor_at, s_.scalars}, node, frame, lists_.data());
     PlannedCall call;
     call.node = number;
-    call.plan = GetPlan(op, frame);
+    const HeldPlan made = GetPlan(op, frame);
+    call.plan = made.get();
     Acquire(call.plan);
     s_.calls.push_back(call);  // holds the reference from here on
     PlannedCall& planned = s_.calls.back();
