@@ -7,6 +7,7 @@
 
 #include "anyop/tensor.h"
 #include "define.h"
+#include "platform/float_mode.h"
 #include "raised.h"
 #include "runtime/calling_host.h"
 
@@ -288,6 +289,7 @@ int RunFunction(const anyop_context* context, const anyop_value* frame) {
                                     "its kernel is a function of Python, which has ended.");
   }
   return WithPython([&] {
+    const CallersFloatMode mode;
     const PyGILState_STATE state = PyGILState_Ensure();
     const auto& definition = *static_cast<const Definition*>(context->data);
     const int code = definition.info ? FunctionRun(definition, context, frame).Run()

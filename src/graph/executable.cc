@@ -11,6 +11,7 @@
 #include "graph/specialise/inputs.h"
 #include "graph/specialise/specialisation.h"
 #include "platform/error.h"
+#include "platform/float_mode.h"
 #include "runtime/policy.h"
 #include "runtime/record.h"
 #include "runtime/thread_state.h"
@@ -71,6 +72,7 @@ class Executable::Impl {
     if (loan.is_new) loan.instance->CheckMemory();
     loan.is_new = false;
     if (IsRecording()) RecordGraph(name_, s, inputs);
+    const DefaultFloatMode mode;
     run(*loan.instance);
   }
 

@@ -9,6 +9,7 @@
 #include "hosting/graph_call.h"
 #include "hosting/operator_call.h"
 #include "platform/error.h"
+#include "platform/float_mode.h"
 #include "runtime/hash_bytes.h"
 #include "runtime/thread_state.h"
 #include "signature/expression.h"
@@ -72,6 +73,7 @@ void BoundCall::Run(std::span<const DLTensor> inputs, std::span<const DLTensor> 
     }
   }
   const InScope scope(scope_);
+  const DefaultFloatMode mode(DefaultFloatMode::Functions::kHaveTheDefault);
   DoRun(inputs.data(), results.data());
 }
 

@@ -12,6 +12,7 @@
 #include "platform/cpu.h"
 #include "platform/env.h"
 #include "platform/error.h"
+#include "platform/float_mode.h"
 #include "platform/pool.h"
 
 namespace anyop {
@@ -51,6 +52,7 @@ Pool& OurPool() {
 }
 
 // Marks the parts that workers run as nested too, and knows when the caller had no more to do.
+// Workers have the float mode of whoever started them.
 struct Marked {
   RangeFunction fn;
   void* arg;
@@ -64,6 +66,7 @@ struct Marked {
     struct Leave {
       ~Leave() { t_in_region = false; }
     } leave;
+    const DefaultFloatMode mode;
     m.fn(m.arg, begin, end);
     if (m.caller != &t_in_region) return;
     m.caller_end_ns = NowNs();

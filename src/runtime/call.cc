@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "platform/arena.h"
+#include "platform/float_mode.h"
 #include "runtime/host.h"
 #include "runtime/key.h"
 #include "runtime/make_plan.h"
@@ -28,6 +29,7 @@ inline HeldPlan::Counted Hold(ThreadState* state, OperatorSlot& slot) {
   if (op.newer.load(std::memory_order_acquire)) [[unlikely]] {
     return FindPlan(Latest(op), frame);
   }
+  const DefaultFloatMode mode;
   OperatorSlot* slot = &SlotFor(op);
   const ScopeState scope = thread_state->scope;
   // One reading of the policy for key and plan: another thread may set it in between.
@@ -116,6 +118,11 @@ inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
   return !(misaligned | std::uintptr_t(meets));
 }
 
+[[gnu::noinline]] void RunInDefaultMode(Operator& op, Plan& plan, anyop_value* frame) {
+  const DefaultFloatMode mode;
+  RunPlan(op, plan, frame);
+}
+
 }  // namespace
 
 HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame) {
@@ -130,6 +137,8 @@ HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame) {
 }
 
 void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
+  if (!IsDefaultFloatMode()) [[unlikely]]
+    return RunInDefaultMode(op, plan, frame);
   for (int i = 0; i < plan.n_scalar_checks; ++i) {
     const ScalarCheck& c = plan.scalar_checks[i];
     if (!Passes(c, frame[c.param])) [[unlikely]] {

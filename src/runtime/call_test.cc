@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "platform/testing/float_modes.h"
 #include "runtime/plan_cache.h"
 #include "runtime/testing/testing.h"
 
@@ -205,6 +206,25 @@ TEST(Call, RefusesTensorsOfMoreBytesThanNumbersCount) {
               Array::Wrap(&one, Array::Shape(shape, 2), DType::kF32, Array::Shape(strides, 2));
             }),
             "an array is [1099511627776, 1099511627776] of f32, but its bytes must be below 2^63.");
+}
+
+// Subnormal arguments and results, and results that are rounded; an operator and a composition.
+TEST(Call, ComputesAsInTheDefaultFloatMode) {
+  const Array x = Floats({2, 4}, {1e-40f, -3e-39f, 1.5e-38f, 0.1f, 0.7f, -0.3f, 1e-45f, 1});
+  const auto results = [&] {
+    std::vector<float> all = Values(Call("testing.scale", x, 0.3));
+    const std::vector<float> composed = Values(Call("testing.plus_halves", x));
+    all.insert(all.end(), composed.begin(), composed.end());
+    return all;
+  };
+  const std::vector<float> wanted = results();
+  for (const OtherMode& other : OtherModes()) {
+    const InMode mode(other.mode);
+    EXPECT_EQ(results(), wanted) << other.name;
+    EXPECT_EQ(ReadFloatMode(), other.mode) << other.name;
+    EXPECT_NE(ErrorOf([&] { Call("testing.scale", x, 0.3).into(Floats({2}, {0, 0})); }), "");
+    EXPECT_EQ(ReadFloatMode(), other.mode) << other.name;
+  }
 }
 
 TEST(Call, StrictRefusesCopies) {

@@ -7,6 +7,7 @@
 #include "platform/clock.h"
 #include "platform/crash.h"
 #include "platform/env.h"
+#include "platform/float_mode.h"
 #include "runtime/call.h"
 #include "runtime/check_mode.h"
 #include "runtime/profile.h"
@@ -59,6 +60,7 @@ void SetChecking(bool on, bool deeply) {
 
 void RunWatched(Operator& op, Plan& plan, anyop_value* frame) {
   const std::int64_t entered_ns = NowNs();
+  const DefaultFloatMode mode;
   std::string error;
   if (!CheckScalars(*op.contract, plan.form, frame, &error)) {
     Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + error);
