@@ -15,6 +15,7 @@
 #include "hosting/bound_call.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
+#include "platform/float_mode.h"
 
 namespace anyop::python {
 namespace {
@@ -137,6 +138,34 @@ int ResultDType(const BoundCall& call, std::size_t result, std::span<const DLTen
   return int(shapes[result].dtype);
 }
 
+bool IsAlike(const xla::Buffer& a, const xla::Buffer& b) {
+  return a.dtype == b.dtype && a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
+}
+
+// Puts input i, which the call writes, where the program has its result r. XLA gives the memory of
+// the input, with what was there, wherever nobody needs that any more.
+void PlaceWritten(const BoundCall& call, const xla::Frame& frame, std::size_t i, std::size_t r,
+                  DLTensor& input) {
+  const auto fail = [&](const std::string& what) {
+    Fail(ANYOP_INVALID_ARGUMENT, call.shown_name() + ": it writes " + call.inputs()[i].name +
+                                     ", which the program must return, but " + what +
+                                     " Try anyop.jax.");
+  };
+  if (r == std::size_t(frame.results.n)) {
+    fail("it has " + std::to_string(r) + (r == 1 ? " result." : " results."));
+  }
+  const auto& from = *static_cast<const xla::Buffer*>(frame.inputs.values[i]);
+  const auto& to = *static_cast<const xla::Buffer*>(frame.results.values[r]);
+  if (!IsAlike(from, to)) {
+    DLTensor result;
+    ToDLTensor(&to, &result);
+    fail("its result " + std::to_string(r) + " is " + Show(result) + " where " +
+         call.inputs()[i].name + " is " + Show(input) + ".");
+  }
+  input.data = to.data;
+  if (to.data != from.data) std::memcpy(to.data, from.data, BytesOf(input));
+}
+
 void Run(const xla::Frame& frame) {
   const BoundCall& call = FindBoundCall(FrameAttribute(frame, "call"));
   CheckContract(call, frame);
@@ -145,11 +174,7 @@ void Run(const xla::Frame& frame) {
   for (std::size_t i = 0; i < n; ++i) ToDLTensor(frame.inputs.values[i], &inputs[i]);
   std::size_t n_written = 0;
   for (std::size_t i = 0; i < std::min(n, call.inputs().size()); ++i) {
-    if (!call.inputs()[i].is_written || n_written == n_all) continue;
-    // XLA gives the memory of the input, with what was there, wherever nobody needs that any more.
-    const void* given = inputs[i].data;
-    ToDLTensor(frame.results.values[n_written++], &inputs[i]);
-    if (inputs[i].data != given) std::memcpy(inputs[i].data, given, BytesOf(inputs[i]));
+    if (call.inputs()[i].is_written) PlaceWritten(call, frame, i, n_written++, inputs[i]);
   }
   Narrowed narrowed;
   const std::span<const DLTensor> given(inputs.data(), n);
@@ -197,6 +222,7 @@ xla::Error* HandleXlaCall(xla::Frame* frame) {
     return nullptr;
   }
   try {
+    const DefaultFloatMode mode;  // XLA's threads take subnormal numbers for zero
     Run(*frame);
     return nullptr;
   } catch (const Error& e) {

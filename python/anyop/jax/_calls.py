@@ -73,6 +73,8 @@ class Call:
             return self.bind(*tensors)
 
         function.__name__ = function.__qualname__ = self.op.short_name
+        # There is nothing inside that could be called without jit to find where a NaN came from.
+        function._apply_primitive = True  # type: ignore[attr-defined]
         return jax.jit(function)
 
     def tensors(self, arguments: Sequence[Any]) -> list[Any]:

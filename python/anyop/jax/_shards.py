@@ -69,16 +69,18 @@ def _partition(
 ) -> Any:
     """The call of one device, and how its inputs and results are divided."""
     rows: list[Any] = [None] * split.rank
+    axes: list[Any] = []
     for value, has_rows in zip(inputs, split.inputs, strict=True):
         spec = _spec(value)
         for d in range(split.rank if has_rows else 0):
-            rows[d] = rows[d] or spec[d]
+            own = _axes(spec[d])
+            if rows[d] is None and not set(own) & set(axes):  # an axis divides one dimension
+                rows[d] = spec[d]
+                axes += own
     _refuse_gathered(call, split, rows, inputs)
 
     def sharding(has_rows: bool) -> NamedSharding:
         return NamedSharding(mesh, PartitionSpec(*rows) if has_rows else PartitionSpec())
-
-    axes = [a for row in rows if row for a in (row if isinstance(row, tuple) else (row,))]
 
     def local(*tensors: Any) -> list[Any]:
         made = one(*tensors)
@@ -93,6 +95,11 @@ def _partition(
         [sharding(has_rows) for has_rows in split.results],
         tuple(sharding(has_rows) for has_rows in split.inputs),
     )
+
+
+def _axes(row: Any) -> tuple[Any, ...]:
+    """The mesh's axes of one dimension."""
+    return row if isinstance(row, tuple) else () if row is None else (row,)
 
 
 def _spec(value: Any) -> tuple[Any, ...]:

@@ -248,6 +248,21 @@ def test_operators_that_are_loaded_later_need_nothing() -> None:
     np.testing.assert_array_equal(jax.jit(made)(jnp.zeros(2)), [1, 1])
 
 
+@pytest.mark.parametrize("way", ["eager", "jit", "grad"])
+def test_debug_nans_names_the_operator(way: str) -> None:
+    call = {
+        "eager": anyop.softmax,
+        "jit": jax.jit(lambda x: anyop.softmax(x) + 1),
+        "grad": jax.grad(lambda x: anyop.softmax(x).sum()),
+    }[way]
+    zeros, x = jnp.zeros(4), jnp.asarray([np.nan, 1, 2, 3])
+    with jax.debug_nans(True):
+        np.testing.assert_array_equal(anyop.softmax(zeros), np.full(4, 0.25, np.float32))
+        with pytest.raises(FloatingPointError) as caught:
+            call(x)
+    assert str(caught.value) == "invalid value (nan) encountered in softmax"
+
+
 def test_two_threads_call_at_once() -> None:
     made: list[Any] = []
 

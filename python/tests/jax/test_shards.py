@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two devices: what is split and what is gathered, by the text of the compiled program."""
+"""Several devices: what is split and what is gathered, by the text of the compiled program."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import anyop
@@ -143,3 +144,23 @@ def test_meshes_whose_types_say_how_arrays_are_divided() -> None:
         w = jax.device_put(W, NamedSharding(mesh, P()))
         np.testing.assert_array_equal(jax.jit(anyop.rms_norm)(x, w), anyop.rms_norm(X, W))
         np.testing.assert_array_equal(anyop.rms_norm(x, w), anyop.rms_norm(X, W))
+
+
+GRID = jax.make_mesh((2, 2), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+WAYS = [None, "a", "b", ("a", "b")]
+MATRICES = [
+    P(*ways)
+    for ways in itertools.product(WAYS, WAYS)
+    if len(axes := "".join("".join(w) for w in ways if w)) == len({*axes})
+]
+
+
+@pytest.mark.parametrize("of_y", MATRICES, ids=str)
+def test_each_way_of_dividing_two_arguments_is_taken(of_y: Any) -> None:
+    """An axis of the mesh divides one dimension, also where two arguments have it in others."""
+    x, y = np.random.default_rng(5).standard_normal((2, 4, 4, 3), np.float32)
+    assert len(MATRICES) == 9
+    for of_x in MATRICES:
+        given = [jax.device_put(v, NamedSharding(GRID, p)) for v, p in ((x, of_x), (y, of_y))]
+        made = jax.jit(anyop.add)(*given)
+        np.testing.assert_array_equal(made, x + y, err_msg=f"{of_x} and {of_y}")

@@ -116,6 +116,26 @@ def test_a_value_that_is_read_later_is_copied_once() -> None:
     np.testing.assert_array_equal(first[2], src[1])
 
 
+@pytest.mark.parametrize(("results", "text"), [
+    ([((5000, 4), "float32")], "its result 0 is f32[5000, 4] where dst is f32[4, 4]."),
+    ([((4, 4), "int32")], "its result 0 is i32[4, 4] where dst is f32[4, 4]."),
+    ([((16,), "float32")], "its result 0 is f32[16] where dst is f32[4, 4]."),
+    ([], "it has 0 results."),
+])  # fmt: skip
+def test_a_program_of_somebody_else_has_to_return_what_is_written(results: Any, text: str) -> None:
+    """Before anything is copied: what lies behind the memory of the argument is not ours."""
+    src, dst, mapping = new()
+    call = jax.make_jaxpr(anyop.swap_blocks)(src, dst, mapping).eqns[0].params["call"]
+    types = [jax.ShapeDtypeStruct(*r) for r in results]
+    made = jax.ffi.ffi_call("anyop", types, has_side_effect=True)
+    with pytest.raises(Exception, match="swap_blocks") as caught:
+        jax.block_until_ready(made(src, dst, mapping, call=call.text, contract=call.contract))
+        jax.effects_barrier()
+    refusal = "swap_blocks: it writes dst, which the program must return, but "
+    assert f"{refusal}{text} Try anyop.jax." in str(caught.value)
+    np.testing.assert_array_equal(dst, np.zeros((4, 4)))
+
+
 def test_nothing_is_written_where_an_index_is_wrong() -> None:
     src, dst, _ = new()
     step = jax.jit(anyop.swap_blocks)
