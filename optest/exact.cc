@@ -10,6 +10,7 @@
 #include "anyop/op.h"
 #include "optest/frame.h"
 #include "optest/services.h"
+#include "runtime/frame.h"
 #include "runtime/registry.h"
 
 namespace anyop::optest {
@@ -55,7 +56,11 @@ Results RunReference(const anyop_reference& reference, const Operator& op,
     const DType dtype = IsFloat(s.dtype) ? DType::kF64 : s.dtype;
     frame.AddResult(r, dtype, {s.shape, s.shape + s.rank}, arrangement);
   }
-  Services services({.threads = 1});
+  CallDTypes dtypes(op, Frame(op, arguments).values());
+  for (int r = 0; r < op.n_results; ++r) {
+    dtypes.of_entry[op.n_params + r] = std::uint8_t(call.results[r].dtype);
+  }
+  Services services({.threads = 1, .kernel_data = dtypes.of_entry});
   if (reference.run(services.context(), frame.values()) != ANYOP_OK) {
     throw std::runtime_error("the reference of " + op.name + " fails: " + services.error());
   }

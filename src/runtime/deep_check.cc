@@ -128,7 +128,9 @@ void DeepCheck::RunReference(const anyop_value* frame) {
     call[i].ts = list.data();
   }
   RunState state(plan_);
-  const anyop_context context = MakeContext(plan_, nullptr, &state);
+  const CallDTypes dtypes(op_, frame);
+  anyop_context context = MakeContext(plan_, nullptr, &state);
+  context.data = dtypes.of_entry;
   if (reference->run(&context, call)) return;  // refuses what kernels refuse themselves
   has_reference_ = true;
   for (int i = 0; i < op_.n_params + op_.n_results; ++i) {

@@ -29,6 +29,19 @@ void ForTensors(const anyop_value& v, F&& f) {
   for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k], k);
 }
 
+// What the context of a reference says of the call's tensors (anyop/reference.h).
+struct CallDTypes {
+  CallDTypes(const Operator& op, const anyop_value* frame) {
+    for (int i = 0; i < op.n_params + op.n_results; ++i) {
+      of_entry[i] = 255;
+      ForTensors(frame[i], [&](const DLTensor& t, std::uint32_t k) {
+        if (k == 0) of_entry[i] = std::uint8_t(FromDL(t.dtype));
+      });
+    }
+  }
+  std::uint8_t of_entry[kMaxParams + kMaxResults];
+};
+
 // What runs: a kernel, or the composition.
 inline std::string_view KernelName(const Operator& op, const Plan& plan) {
   return plan.kernel < 0 ? "means" : std::string_view(op.kernels[std::size_t(plan.kernel)].name);
