@@ -68,6 +68,14 @@ def test_a_class_that_vllm_lacks() -> None:
     )
 
 
+def test_every_layer_that_vllm_registers_has_its_name() -> None:
+    """Those of modules, too, that nothing has imported."""
+    assert found()["unnamed"] == []
+    assert found()["unimported"].endswith(
+        "'conv2d' is how custom_ops calls Conv2dLayer: give the class."
+    )
+
+
 def test_what_cannot_be_called() -> None:
     assert found()["no_function"] == (
         "WrongType: anyop.vllm.replace: function is str 'my_silu', but must be an operator or a "

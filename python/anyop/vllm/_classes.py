@@ -8,12 +8,14 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyop
 from anyop import _anyop
-from anyop.vllm import _layers, _native, _providers, _tables
+from anyop.vllm import _layers, _native, _others, _providers, _tables
 
 LAYERS = "vllm.model_executor.layers"
 ENTRY_POINTS = "anyop.vllm"  # of packages that call `replace`
@@ -234,6 +236,7 @@ def _embedding_class(base: Any, row: _tables.Row, op: Any) -> type:
 
 def _install(base: Any, ours: type) -> None:
     """Takes the place of `base` in vLLM's registry, unless another plug-in has it."""
+    _others.share(_give_way)
     oot = importlib.import_module("vllm.model_executor.custom_op")
     name = base.__name__
     if not hasattr(base, "forward_native") and not issubclass(base, oot.PluggableLayer):
@@ -246,6 +249,21 @@ def _install(base: Any, ours: type) -> None:
         switch = base.name
         oot.CustomOp.register_oot(_decorated_op_cls=ours, name=name)
         ours.name = switch  # type: ignore[attr-defined]
+
+
+def _give_way(name: str, theirs: type) -> None:
+    """Another package registers a class for a name: ours leaves, a user's own is an error."""
+    oot = importlib.import_module("vllm.model_executor.custom_op")
+    there = oot.op_registry_oot.get(name)
+    if there is None or is_ours(theirs) or not is_ours(there):
+        return
+    if name in _State.users:
+        raise _anyop.InvalidArgument(
+            f"anyop.vllm: {theirs.__module__}.{theirs.__qualname__} is to replace {name}, but "
+            f"{_name_of(_State.users[name][0])} does already, by anyop.vllm.replace. Uninstall one "
+            "of the two packages."
+        )
+    del oot.op_registry_oot[name]
 
 
 # ---- replace --------------------------------------------------------------------------------
@@ -360,13 +378,32 @@ def _subclasses(cls: Any) -> Iterator[Any]:
         yield from _subclasses(sub)
 
 
-def _find_class(name: str) -> Any:
+def _known() -> dict[str, Any]:
+    """By name: the classes that vLLM lets others replace, of modules that are imported."""
     oot = importlib.import_module("vllm.model_executor.custom_op")
+    found = [*_subclasses(oot.CustomOp), *_subclasses(oot.PluggableLayer)]
+    return {cls.__name__: cls for cls in found if not is_ours(cls)}
+
+
+def _import_homes(name: str) -> None:
+    """The modules of vLLM's that define a class of this name, or one with this switch."""
+    package = importlib.import_module("vllm.model_executor")
+    root = Path(package.__path__[0])
+    for file in sorted(root.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if f"\nclass {name}(" in text or f'.register("{name}"' in text:
+            words = file.relative_to(root).with_suffix("").parts
+            with suppress(ImportError):  # for another device
+                importlib.import_module(".".join((package.__name__, *words)))
+
+
+def _find_class(name: str) -> Any:
     for row in _tables.rows(vllm_version(), has_ir=False):
         importlib.import_module(f"{LAYERS}.{row.module}")
     importlib.import_module(f"{LAYERS}.linear")
-    found = [*_subclasses(oot.CustomOp), *_subclasses(oot.PluggableLayer)]
-    known = {cls.__name__: cls for cls in found if not is_ours(cls)}
+    if name not in _known():
+        _import_homes(name)
+    known = _known()
     if name in known:
         return known[name]
     installed = importlib.import_module("vllm").__version__
