@@ -8,12 +8,13 @@ import functools
 import re
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
 import anyop.torch
 from anyop import _anyop
+from anyop.vllm import _absent
 from anyop.vllm._rows import ROWS, UNSUPPORTED, Row
 
 
@@ -61,9 +62,8 @@ def load(version: str, names: Iterable[str] | None = None) -> None:
             if not theirs and row.name in _FAKES:
                 _define_fake(row.name)
         if not theirs:
-            for name, purpose in unsupported(version).items():
-                # An attribute, for what it is called with matters to nobody.
-                setattr(torch.ops._C, name, functools.partial(_refuse, name, purpose))
+            _absent.put(unsupported(version))
+            _absent.tell()
         _version = version
 
 
@@ -133,13 +133,6 @@ def _names_of_others() -> set[str]:
         for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("_C::")
     }
-
-
-def _refuse(name: str, purpose: str, *_: object, **__: object) -> NoReturn:
-    raise _anyop.Unsupported(
-        f"_C.{name}: vLLM calls it for {purpose}, but anyop has no kernel of it. Try a model, or "
-        "options, without."
-    )
 
 
 def _define_fake(name: str) -> None:

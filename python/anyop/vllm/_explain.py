@@ -14,7 +14,7 @@ import torch
 
 import anyop
 from anyop import _anyop
-from anyop.vllm import _classes, _native, _providers, _tables
+from anyop.vllm import _classes, _native, _providers, _tables, _trial
 
 WORKER = "anyop.vllm._worker.AnyopCpuWorker"
 THEIRS = ("auto", "vllm.v1.worker.cpu_worker.CPUWorker")
@@ -73,9 +73,10 @@ def _goes_through_ir(cls: type, is_on: bool) -> bool:
 
 def _kernels() -> dict[str, dict[str, int]]:
     counted: dict[str, dict[str, int]] = {}
-    for row in anyop.counters():
-        if row.calls:
-            counted.setdefault(row.op, {})[row.kernel] = row.calls
+    calls = _trial.without({(row.op, row.kernel): row.calls for row in anyop.counters()})
+    for (operator, kernel), n in calls.items():
+        if n:
+            counted.setdefault(operator, {})[kernel] = n
     return counted
 
 
@@ -201,7 +202,7 @@ def _why_not(cls: type) -> tuple[str, str]:
         name = base.__name__
         if is_replaced(name):
             return SUBCLASS, f"a subclass of {name}, and vLLM replaces classes by their exact name"
-    return LACK, "no operator computes it"
+    return LACK, "anyop's table of layers does not have it; anyop.vllm.replace takes an operator"
 
 
 def is_replaced(layer: str) -> bool:
@@ -236,7 +237,7 @@ def _extension(kernels: dict[str, dict[str, int]]) -> Iterator[Line]:
     except ModuleNotFoundError:
         return
     operators = {row.name: row.operators for row in dropin.rows(_release())}
-    for name, calls in sorted(dropin.counters().items()):
+    for name, calls in sorted(_trial.without(dropin.counters()).items()):
         if calls:
             ours = [f"anyop.{operator}" for operator in operators.get(name, ())]
             yield _line(

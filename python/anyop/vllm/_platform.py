@@ -9,7 +9,8 @@ import torch
 from vllm.platforms.cpu import CpuPlatform
 
 import anyop
-from anyop.vllm import _explain, _plugin, _versions
+from anyop.vllm import _absent, _explain, _plugin, _versions
+from anyop.vllm._rows import SPECULATION
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -81,6 +82,7 @@ class AnyopCpuPlatform(CpuPlatform):  # type: ignore[misc]
     def check_and_update_config(cls, vllm_config: VllmConfig) -> None:
         _versions.check_fit(_versions.of_version(_release()), _release())
         if vllm_config.model_config is not None:
+            _check_drafts(vllm_config.speculative_config)
             _check_cache_dtype(vllm_config.cache_config.cache_dtype)
             if getattr(vllm_config.model_config, "use_mla", False):
                 attention = vllm_config.attention_config
@@ -105,6 +107,19 @@ def _release() -> str:
     from vllm.version import __version__
 
     return str(__version__).partition("+")[0]
+
+
+def _check_drafts(config: Any) -> None:
+    """Whatever proposes tokens, the same operators take them or leave them."""
+    if config is None:
+        return
+    if absent := sorted(_absent.of(SPECULATION)):
+        more = f" and {len(absent) - 1} more operators" if len(absent) > 1 else ""
+        raise anyop.NotAvailable(
+            f"anyop.vllm: speculative decoding by {config.method} is asked for, but it calls "
+            f"_C.{absent[0]}{more}, which anyop has no kernels of. Try without "
+            "--speculative-config."
+        )
 
 
 def _check_cache_dtype(dtype: str) -> None:

@@ -164,6 +164,8 @@ ROWS = (
     Row("fused_gumbel_argmax(Tensor logits, Tensor seeds) -> Tensor", ("argmax",), first="0.32.0"),
 )
 
+SPECULATION = "speculative decoding"
+
 # Names that vLLM calls without asking, by what it calls them for; "from" a version where older ones
 # ask.
 UNSUPPORTED = {
@@ -192,7 +194,7 @@ UNSUPPORTED = {
         "mamba_chunk_scan_fwd_cpu",
         "selective_state_update_cpu",
     ),
-    "speculative decoding": (
+    SPECULATION: (
         "copy_and_expand_eagle_inputs_kernel_impl",
         "eagle_prepare_inputs_padded_kernel_impl",
         "eagle_prepare_next_token_padded_kernel_impl",

@@ -213,6 +213,19 @@ def test_names_without_a_kernel(name: str, purpose: str) -> None:
 def test_names_that_are_asked_for_are_not_there() -> None:
     for name in ("init_shm_manager", "dynamic_4bit_int_moe", "marlin_gemm"):
         assert not hasattr(C, name)
+        assert getattr(C, name, None) is None
+        refused(
+            f"_C.{name}: vLLM asks for it, but anyop has no kernel of it. Try a model, or options, "
+            "without.",
+            lambda name=name: getattr(C, name),
+            anyop.Unsupported,
+        )
+    refused(
+        "_moe_C.topk_softmax: vLLM asks for it, but anyop has no kernel of it. Try a model, or "
+        "options, without.",
+        lambda: torch.ops._moe_C.topk_softmax,
+        anyop.Unsupported,
+    )
     newer = set(_dropin.unsupported("0.32.0")) - set(_dropin.unsupported("0.27.1"))
     assert newer == {"fused_experts_cpu"}  # 0.27 asks
 

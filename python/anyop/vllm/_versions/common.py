@@ -24,7 +24,11 @@ COMMON: Rows = {
         "head_size", "dtype", "kv_cache_dtype", "block_size", "use_mla",
     ),
     "vllm.v1.attention.backends.cpu_attn:CPUAttentionBackend": None,
-    "vllm.v1.worker.cpu_worker:CPUWorker": None,
+    "vllm.v1.worker.cpu_worker:CPUWorker.compile_or_warm_up_model": ("self",),
+    "vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run": ("self", "num_tokens"),
+    "vllm.v1.worker.gpu_model_runner:GPUModelRunner.maybe_remove_all_loras": (
+        "self", "lora_config",
+    ),
     # Layers and IR, which `_classes` replaces.
     "vllm.model_executor.custom_op:CustomOp.register_oot": ("_decorated_op_cls", "name"),
     "vllm.model_executor.custom_op:op_registry": None,
