@@ -42,12 +42,14 @@ def make_adapter(model: Path, adapter: Path, merged: Path) -> None:
     (adapter / "adapter_config.json").write_text(json.dumps(config))
 
 
-def tokens_of(llm: Any, **more: Any) -> list[int]:
+def tokens_of(llm: Any, *requests: Any) -> list[list[int]]:
+    """Of the prompt with each adapter, all at once; None is none."""
     from vllm import SamplingParams
 
     sampling = SamplingParams(temperature=0, max_tokens=TOKENS, ignore_eos=True, detokenize=False)
-    (made,) = llm.generate({"prompt_token_ids": PROMPT}, sampling, use_tqdm=False, **more)
-    return list(made.outputs[0].token_ids)
+    prompts = [{"prompt_token_ids": PROMPT} for _ in requests]
+    made = llm.generate(prompts, sampling, use_tqdm=False, lora_request=list(requests))
+    return [list(one.outputs[0].token_ids) for one in made]
 
 
 def main() -> None:
@@ -60,14 +62,17 @@ def main() -> None:
     make_model(model)
     make_adapter(model, adapter, merged)
     llm = LLM(str(model), enable_lora=True, max_lora_rank=8, **OPTIONS)
+    one = LoRARequest("one", 1, str(adapter))
     found: dict[str, Any] = {
-        "base": tokens_of(llm),
-        "adapter": tokens_of(llm, lora_request=LoRARequest("one", 1, str(adapter))),
+        "base": tokens_of(llm, None),
+        "adapter": tokens_of(llm, one),
+        "mixed": tokens_of(llm, None, one, None),
+        "lora": {row.op: row.calls for row in anyop.counters() if "lora" in row.op},
         "lines": {line["name"]: line for line in anyop.vllm.explain(llm)[0]["lines"]},
     }
     del llm
     cleanup_dist_env_and_memory()
-    found["merged"] = tokens_of(LLM(str(merged), **OPTIONS))
+    found["merged"] = tokens_of(LLM(str(merged), **OPTIONS), None)
     print("RESULT", json.dumps(found), flush=True)
 
 

@@ -91,6 +91,10 @@ class AnyopCpuPlatform(CpuPlatform):  # type: ignore[misc]
         _explain.announce(vllm_config)
 
     @classmethod
+    def get_punica_wrapper(cls) -> str:
+        return "anyop.vllm._lora.AnyopPunicaWrapper"
+
+    @classmethod
     def get_attn_backend_cls(
         cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
     ) -> str:

@@ -11,6 +11,7 @@ Rows = dict[str, "tuple[str, ...] | None"]
 
 PLATFORM = "vllm.platforms.cpu:CpuPlatform."
 CALLS = "vllm._custom_ops:"
+PUNICA = "vllm.lora.punica_wrapper.punica_cpu:PunicaWrapperCPU."
 
 COMMON: Rows = {
     # The platform, of which ours is a subclass.
@@ -28,6 +29,15 @@ COMMON: Rows = {
     "vllm.v1.worker.gpu_model_runner:GPUModelRunner._dummy_run": ("self", "num_tokens"),
     "vllm.v1.worker.gpu_model_runner:GPUModelRunner.maybe_remove_all_loras": (
         "self", "lora_config",
+    ),
+    PLATFORM + "get_punica_wrapper": (),
+    PUNICA + "_apply_shrink": ("self", "y", "x", "w_t_all", "scale"),
+    PUNICA + "_apply_expand": (
+        "self", "y", "x", "w_t_all", "y_offset", "y_slice_size", "add_inputs",
+    ),
+    PUNICA + "add_lora_embedding": ("self", "y", "x", "lora_b_stacked", "add_inputs"),
+    PUNICA + "add_lora_logits": (
+        "self", "y", "x", "lora_a_stacked", "lora_b_stacked", "scale", "buffer",
     ),
     # Layers and IR, which `_classes` replaces.
     "vllm.model_executor.custom_op:CustomOp.register_oot": ("_decorated_op_cls", "name"),
