@@ -38,6 +38,19 @@ def activation(op: Any, native: Native, name: str, has_arguments: bool) -> Forwa
     return chosen
 
 
+def gelu_in_steps(op: Any, native: Native) -> Forward:
+    """The formula of tanh. vLLM rounds each of its steps to the dtype of x; in bf16 one element in
+    a hundred is beyond the tolerance of vLLM's tests if only the result is rounded.
+    """
+
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        if x.dtype == torch.float32:
+            return op(x, "tanh")
+        return native(self, f"x is {x.dtype}, and each step of the formula is rounded to it", x)
+
+    return forward
+
+
 def _unfit(x: torch.Tensor, weight: torch.Tensor | None) -> str:
     """Why a norm cannot take these; "" if it can."""
     if x.dtype not in FLOATS:
@@ -79,6 +92,18 @@ def layer_norm(op: Any, native: Native) -> Forward:
         if why := _unfit(x, self.weight):
             return native(self, why, x)
         return op(x, self.weight, self.bias, self.eps)
+
+    return forward
+
+
+def conv(op: Any, native: Native) -> Forward:
+    """vLLM's own code pads with zeros, whatever the layer's `padding_mode` is."""
+
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        if why := _unfit(x, self.weight):
+            return native(self, why, x)
+        sizes = (list(self.stride), list(self.padding), list(self.dilation))
+        return op(x, self.weight, self.bias, *sizes, self.groups)
 
     return forward
 

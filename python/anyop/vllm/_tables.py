@@ -57,8 +57,8 @@ ACTIVATIONS = (
     _activation("GeluAndMul", "gelu_and_mul", approximate="_approximate"),
     _activation("GELU", "gelu"),
     _activation("GELUTanh", "gelu", kind="tanh"),
-    _activation("NewGELU", "gelu", kind="tanh"),
-    _activation("FastGELU", "gelu", kind="tanh"),
+    Row("NewGELU", "activation", "gelu", call="gelu_in_steps"),
+    Row("FastGELU", "activation", "gelu", call="gelu_in_steps"),
     _activation("QuickGELU", "gelu", kind="quick"),
     _activation("ReLUSquaredActivation", "relu2"),
     _activation(
@@ -91,6 +91,8 @@ ROPES = (
 OTHERS = (
     Row("GemmaRMSNorm", "layernorm", "rms_norm", call="gemma_norm", also=("add_rms_norm",)),
     Row("LayerNorm", "layernorm", "layer_norm", call="layer_norm", since=(0, 32)),
+    Row("Conv2dLayer", "conv", "conv2d", call="conv"),
+    Row("Conv3dLayer", "conv", "conv3d", call="conv"),
     Row("VocabParallelEmbedding", "vocab_parallel_embedding", "embedding", call="embedding"),
 )
 
