@@ -5,7 +5,7 @@ find_library(ANYOP_LIBRARY anyop PATHS ${_anyop_root} ${_anyop_root}/build/relea
              NO_DEFAULT_PATH)
 if(NOT ANYOP_LIBRARY)
   set(anyop_FOUND FALSE)
-  set(anyop_NOT_FOUND_MESSAGE "libanyop.so is not in ${_anyop_root}. Try: pip install anyop")
+  set(anyop_NOT_FOUND_MESSAGE "libanyop.so is not in ${_anyop_root}. Try reinstalling anyop")
   return()
 endif()
 if(NOT TARGET anyop::anyop)

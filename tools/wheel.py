@@ -21,6 +21,7 @@ import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import newcomer
 import prepare
 from prepare import PYTHON, ROOT, StepFailed, main_guard, run
 
@@ -64,7 +65,7 @@ def make_sdist(folder: Path) -> Path:
     return Path(shutil.copy2(sdist, folder))
 
 
-def try_out(package: Path, title: str) -> None:
+def try_out(package: Path, title: str, is_walk: bool = False) -> None:
     """Installs it into an empty environment, away from the tree, and uses it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,6 +77,8 @@ def try_out(package: Path, title: str) -> None:
         run(f"install the {title}", install, env=env, cwd=folder)
         run(f"try the {title}", [python, TRIAL], env=env, cwd=folder)
         run(f"try the {title}'s commands", [python, "-m", "anyop", "--help"], env=env, cwd=folder)
+        if is_walk:
+            newcomer.walk(python, folder)
 
 
 def main() -> int:
@@ -85,6 +88,9 @@ def main() -> int:
     parser.add_argument(
         "--try-sdist", action="store_true", help="install the sdist too, which builds everything"
     )
+    parser.add_argument(
+        "--walk", action="store_true", help="then do what newcomers do (tools/newcomer.py)"
+    )
     parser.add_argument("--json", action="store_true", help="the last line tells what was made")
     args = parser.parse_args()
     prepare.ensure_system_packages(prepare.BUILD_TOOLS)
@@ -93,7 +99,7 @@ def main() -> int:
         prepare.ensure_requirements(name)
     wheel = make_wheel(args.output)
     sdist = make_sdist(args.output)
-    try_out(wheel, "wheel")
+    try_out(wheel, "wheel", args.walk)
     if args.try_sdist:
         try_out(sdist, "sdist")
     made = {str(path): path.stat().st_size for path in (wheel, sdist)}

@@ -185,7 +185,7 @@ def main(prompt: str, tokens: int, compiled: bool) -> None:
     console.print(profile)
     console.print(
         "anyop is installed in .venv. Go on:  . .venv/bin/activate; anyop --help; "
-        "anyop new my_ops && cd my_ops && pytest",
+        "anyop new my_ops && cd my_ops && anyop test",
         markup=False,
         highlight=False,
     )

@@ -197,7 +197,7 @@ def copy_anyop(site_packages: Path) -> None:
     if not any(file.name == "entry_points.txt" for file in wanted):
         raise anyop.NotAvailable(
             "anyop.vllm: this anyop was not installed by pip, so that there are no entry points "
-            "for vLLM to find. Try: pip install anyop, then again."
+            "for vLLM to find. Try installing anyop (docs/install.md), then again."
         )
     sources = [(Path(str(found.locate_file(file))), site_packages / file) for file in wanted]
     copies = [(a, b) for a, b in sources if a.suffix != ".pyc" and a.exists()]
