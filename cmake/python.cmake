@@ -30,6 +30,8 @@ install(FILES tools/list_ops.py tools/check_ops.py DESTINATION anyop/tools)
 install(DIRECTORY optest DESTINATION anyop FILES_MATCHING PATTERN "*.h" PATTERN "*.cc"
         PATTERN "*_test.cc" EXCLUDE PATTERN "optest.h" EXCLUDE PATTERN "gtest" EXCLUDE
         PATTERN "testing" EXCLUDE)
+# What vLLM finds, which has to be there where `import anyop` fails.
+install(FILES python/anyop/vllm/_entry.py DESTINATION . RENAME anyop_vllm.py)
 # What `anyop vllm install` installs.
 install(DIRECTORY requirements/ DESTINATION anyop/requirements FILES_MATCHING PATTERN "vllm-*.txt"
                                                                              PATTERN "vllm-test.txt" EXCLUDE)

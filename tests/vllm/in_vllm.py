@@ -23,9 +23,9 @@ import pytest
 HERE = Path(__file__).resolve().parent
 PACKAGE = Path(anyop.__file__).parent.parent
 ENTRY_POINTS = """[vllm.platform_plugins]
-anyop = anyop.vllm._plugin:platform
+anyop = anyop_vllm:platform
 [vllm.general_plugins]
-anyop = anyop.vllm._plugin:general
+anyop = anyop_vllm:general
 """
 MARK = "RESULT "
 

@@ -35,9 +35,21 @@ def test_off_is_off() -> None:
 
 
 def test_unknown_mode_is_refused() -> None:
+    """By an error where vLLM asks for the platform, and not by running on another."""
     name, said = chosen(ANYOP_VLLM="yes")
-    assert name != "AnyopCpuPlatform"
-    assert "auto | off | override" in said
+    assert name == ""
+    why = (
+        "anyop.vllm: the environment variable ANYOP_VLLM is 'yes', but must be auto | off | "
+        "override."
+    )
+    assert f"\n{why}\n" in f"\n{said}"
+    assert f"RuntimeError: {why}" in said
+
+
+def test_any_wrong_variable_of_ours_is_the_reason() -> None:
+    name, said = chosen(ANYOP_THREADS="many")
+    assert name == ""
+    assert "RuntimeError: anyop.vllm: the environment variable ANYOP_THREADS is 'many'" in said
 
 
 def test_two_platforms(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two entry points that vLLM calls in each of its processes.
+"""The two functions that vLLM calls in each of its processes, through `_entry.py`.
 
 vLLM swallows what the first of them raises, and would run on something else or on nothing. So it
 says on standard error what is wrong, and names a platform that raises the same as soon as vLLM

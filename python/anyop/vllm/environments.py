@@ -211,6 +211,7 @@ def copy_anyop(site_packages: Path) -> None:
 
 
 def _remove_anyop(site_packages: Path) -> None:
+    (site_packages / "anyop_vllm.py").unlink(missing_ok=True)
     for folder in [site_packages / "anyop", *site_packages.glob("anyop-*.dist-info")]:
         shutil.rmtree(folder, ignore_errors=True)
 
