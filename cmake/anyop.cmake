@@ -153,5 +153,8 @@ function(anyop_add_library target)
   if(references)
     _anyop_module(${target}_reference ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} references
                   "${references}" "${references}" "")
+  else()
+    # What was made of references that are deleted would go on being compared with.
+    file(REMOVE ${CMAKE_CURRENT_BINARY_DIR}/${target}_reference.so)
   endif()
 endfunction()

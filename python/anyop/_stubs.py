@@ -132,6 +132,10 @@ def parameter(p: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     out, library, *files = [*sys.argv[1:], "anyop"] if len(sys.argv) == 2 else sys.argv[1:]
-    for file in files:  # where the library is not installed
-        anyop.load(file)
-    Path(out).write_text(stubs(library), encoding="utf-8")
+    try:
+        for file in files:  # where the library is not installed
+            anyop.load(file)
+        text = stubs(library)
+    except anyop.Error as error:
+        sys.exit(str(error))  # whole, as it may have several lines
+    Path(out).write_text(text, encoding="utf-8")

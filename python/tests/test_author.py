@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -354,3 +355,80 @@ def test_config_builds_a_program(tmp_path: Path) -> None:
     subprocess.run(command, check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     assert done.stdout == "0.5"
+
+
+@pytest.fixture
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with one operator, built."""
+    folder = tmp_path_factory.mktemp("small") / "small_ops"
+    assert run("new", "small_ops", "--dir", str(folder)).exit_code == 0
+    in_process(folder, "-m", "anyop", "build")
+    return folder
+
+
+def test_a_reference_that_is_deleted_is_not_compared_with(small: Path) -> None:
+    built = small / BUILT / "small_ops_reference.so"
+    assert built.exists()
+    (small / "ops" / "scale" / "reference.cc").unlink()
+    assert "Built build/anyop/lib/small_ops.so" in in_process(small, "-m", "anyop", "build")
+    assert not built.exists()
+    output = in_process(small, "-m", "anyop", "test", status=1)
+    assert "scale has no reference: nothing is compared" in output
+    assert "No test ran." in output
+
+
+def test_a_library_that_does_not_load_replaces_nothing(small: Path) -> None:
+    library = small / BUILT / "small_ops.so"
+    before = library.read_bytes()
+    path = small / "ops" / "scale" / "scale.cc"
+    right = path.read_text()
+    path.write_text(re.sub(r"(    \.flops)", r'    .gradient = "scale",\n\1', right))
+    output = in_process(small, "-m", "anyop", "build", status=1)
+    (error,) = re.findall(r"^The library cannot be loaded: (.*)", output, re.M)
+    assert "small_ops.scale" in error
+    assert "Traceback" not in output
+    assert f"The build failed. {library} is as it was." in output
+    assert library.read_bytes() == before
+
+
+def test_develop_compiles_nothing_a_second_time(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    module = "anyop.cli.develop.install"
+    monkeypatch.setattr(module, lambda command: asked.append(command) or 0)
+    assert run("develop", str(small)).exit_code == 0
+    (command,) = asked
+    assert command[-2:] == ["-e", str(small)]
+    settings = [word for word in command if word.startswith("--config-settings")]
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, *settings, "-w", str(tmp_path), str(small)], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "small_ops/__init__.py" in names
+    assert not [name for name in names if name.endswith(".so")]
+
+
+def test_a_build_without_a_compiler_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "bare_ops"
+    assert run("new", "bare_ops", "--dir", str(folder)).exit_code == 0
+    (tmp_path / "bin").mkdir()
+    output = in_process(folder, "-m", "anyop", "build", status=1, PATH=str(tmp_path / "bin"))
+    assert output == "Error: there is no C++ compiler to build with. Try installing g++.\n"
+    (folder / "build" / "anyop" / "release").rmdir()
+    (folder / "build" / "anyop" / "release").touch()
+    output = in_process(folder, "-m", "anyop", "build", status=1)
+    assert output == (
+        f"Error: {folder}/build/anyop/release cannot be written to: File exists. Builds lie in the "
+        "package's own folder. Try a copy of the package that is yours.\n"
+    )
+
+
+def test_a_kernel_that_crashes_fails_its_test_and_names_the_call(small: Path) -> None:
+    path = small / "ops" / "scale" / "scale.cc"
+    path.write_text(path.read_text().replace("yr[i] = T(", "yr[i + (i == 1) * (1 << 30)] = T(", 1))
+    output = in_process(small, "-m", "anyop", "test", status=1)
+    place = r"FAILED scale.MatchesItsReference\n+crashed while running small_ops.scale\(x: "
+    assert re.search(place, output)
+    assert re.search(r"run this call alone with --call=\d+", output)
+    assert output.endswith(" 1 failed\n")

@@ -56,6 +56,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_recording_that_is_full_says_so(tmp_path: Path) -> None:
+    done = anyop_command(
+        "run", "--record", tmp_path, "--calls", "2", "--", sys.executable, "-c", PROGRAM
+    )
+    assert done.stderr.splitlines()[-2:] == [
+        f"2 calls recorded. Try: anyop replay {tmp_path}",
+        "A process records 2 calls at most; what it called later is left out. Try: --calls 20",
+    ]
+
+
 def rows(*words: str | Path, status: int = 0) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(anyop_command(*words, "--json", status=status).stdout)
     return found

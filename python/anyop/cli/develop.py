@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from anyop.cli.build import build_and_describe
-from anyop.cli.project import find_project
+from anyop.cli.project import build, find_project
 
 
 @click.command("develop")
@@ -19,11 +18,17 @@ def command(folder: Path) -> None:
     From then on `anyop build` is all that a change needs. `pip install -e .` does the same.
     """
     project = find_project(folder)
-    if not build_and_describe(project, debug=False):
+    if not build(project):
         sys.exit(1)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "-e", str(project.root)]
-    if subprocess.run(pip, check=False).returncode:
+    # The library that is built here is what the package loads: nothing has to be compiled again.
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps",
+           "--config-settings=wheel.cmake=false", "-e", str(project.root)]  # fmt: skip
+    if install(pip):
         raise click.ClickException("pip cannot install the package. Its text is above.")
     click.echo(
         f"`import {project.name}` takes {project.root} from now on. After a change: anyop build"
     )
+
+
+def install(command: list[str]) -> int:
+    return subprocess.run(command, check=False).returncode

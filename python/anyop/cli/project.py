@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from anyop._compiler import CannotBuildError, find_compiler
 from anyop._packages import BUILT
 from anyop._source_check import check_sources
 
@@ -72,12 +76,28 @@ def check(project: Project) -> bool:
 
 
 def build(project: Project, debug: bool = False) -> bool:
-    """Compiles what has changed; the library appears whole or not at all. Whether it worked."""
+    """Compiles what has changed. The library takes the place of the one before it as a whole, and
+    only if it loads; its stubs are written then. Whether it worked.
+    """
     start = time.monotonic()
-    if not check(project):
-        return False
     folder = project.built.parent / ("debug" if debug else "release")
-    if not configure(project, folder, debug):
+    if not compile_in(project, folder, debug):
+        return False
+    made = [folder / file.name for file in (project.library, project.references)]
+    if error := describe(project, made[0]):
+        click.secho(f"The library cannot be loaded: {error}", fg="red", err=True)
+        click.secho(f"The build failed.{kept(project)}", fg="red", err=True)
+        return False
+    changed = [publish(m, project.built / m.name) for m in made]
+    took = f"{time.monotonic() - start:.1f} s"
+    what = f"Built {shown(project.library)}" if any(changed) else "Nothing has changed"
+    click.echo(f"{what} ({took}).")
+    return True
+
+
+def compile_in(project: Project, folder: Path, debug: bool = False) -> bool:
+    """Checks the sources and compiles what has changed of them since the last time in a folder."""
+    if not check(project) or not configure(project, folder, debug):
         return False
     cmake = tool("cmake")
     done = subprocess.Popen(
@@ -87,19 +107,37 @@ def build(project: Project, debug: bool = False) -> bool:
     for line in lines_to_show(project, done.stdout):
         click.echo(line)
     if done.wait():
-        kept = f" {project.library} is as it was." if project.library.exists() else ""
-        click.secho(f"The build failed.{kept}", fg="red", err=True)
+        click.secho(f"The build failed.{kept(project)}", fg="red", err=True)
         return False
-    changed = [publish(folder / file.name, file) for file in (project.library, project.references)]
-    took = f"{time.monotonic() - start:.1f} s"
-    what = f"Built {shown(project.library)}" if any(changed) else "Nothing has changed"
-    click.echo(f"{what} ({took}).")
     return True
+
+
+def kept(project: Project) -> str:
+    return f" {project.library} is as it was." if project.library.exists() else ""
+
+
+def describe(project: Project, library: Path) -> str:
+    """Writes the stubs of a library, which a process of its own loads for that; "" or why not."""
+    package = project.root / "src" / project.name
+    out = package / "__init__.pyi" if package.is_dir() else project.built.parent / "stubs.pyi"
+    command = [sys.executable, "-m", "anyop._stubs", str(out), project.name, str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.returncode:
+        return ""
+    if done.returncode < 0:
+        return f"it is ended by {signal.Signals(-done.returncode).name}."
+    return done.stderr.strip() or f"exit status {done.returncode}"
 
 
 def configure(project: Project, folder: Path, debug: bool) -> bool:
     if (folder / "CMakeCache.txt").exists():
         return True  # the build looks itself whether CMake's files have changed
+    folder = writable(folder)
+    if " " not in os.environ.get("CXX", ""):  # else it has arguments of its own
+        try:
+            find_compiler()
+        except CannotBuildError as error:
+            raise click.ClickException(f"{error}.") from None
     command = [tool("cmake"), "-S", str(project.root), "-B", str(folder)]
     command += ["-G", "Ninja"] if shutil.which("ninja") else []
     command += [f"-DCMAKE_BUILD_TYPE={'Debug' if debug else 'Release'}", "-DANYOP_NATIVE=ON"]
@@ -110,6 +148,20 @@ def configure(project: Project, folder: Path, debug: bool) -> bool:
         click.echo(done.stdout + done.stderr, err=True)
         click.secho("CMake cannot configure the package.", fg="red", err=True)
     return done.returncode == 0
+
+
+def writable(folder: Path) -> Path:
+    """The folder, made if need be. It is an error if nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise click.ClickException(
+            f"{folder} cannot be written to: {error.strerror}. Builds lie in the package's own "
+            "folder. Try a copy of the package that is yours."
+        ) from None
+    return folder
 
 
 def tool(name: str) -> str:
@@ -133,10 +185,13 @@ def lines_to_show(project: Project, output: Iterator[str]) -> Iterator[str]:
 
 def publish(made: Path, file: Path) -> bool:
     """Puts a library that the build made where imports look; whether it is another one. A process
-    that has loaded the old one keeps it, because the file is a new one.
+    that has loaded the old one keeps it, because the file is a new one. What is not made any more,
+    as references that are deleted, is not left there either.
     """
     if not made.exists():
-        return False
+        was_there = file.exists()
+        file.unlink(missing_ok=True)
+        return was_there
     if file.exists() and file.read_bytes() == made.read_bytes():
         return False
     file.parent.mkdir(parents=True, exist_ok=True)

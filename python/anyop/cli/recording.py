@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -54,15 +55,19 @@ def command(
         }  # fmt: skip
     status = launch(command_line, settings)
     if record:
-        tell(folder, len(set(folder.iterdir()) - before))
+        tell(folder, set(folder.iterdir()) - before, calls)
     sys.exit(status)
 
 
-def tell(folder: Path, n: int) -> None:
-    """On standard error: standard output is the program's."""
-    if not n:
+def tell(folder: Path, made: set[Path], limit: int) -> None:
+    """On standard error: standard output is the program's. limit: of a process."""
+    if not made:
         text = "No call was recorded: the program called no operator of anyop."
         click.secho(text, fg="yellow", err=True)
         return
-    files = "1 call" if n == 1 else f"{n} calls"
+    files = "1 call" if len(made) == 1 else f"{len(made)} calls"
     click.echo(f"{files} recorded. Try: anyop replay {folder}", err=True)
+    by_process = Counter(path.name.partition("-")[0] for path in made)
+    if max(by_process.values()) >= limit:
+        text = f"A process records {limit} calls at most; what it called later is left out. Try: "
+        click.secho(f"{text}--calls {10 * limit}", fg="yellow", err=True)

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from anyop import testing
-from anyop.cli.build import build_and_describe
-from anyop.cli.project import find_project
+from anyop.cli.project import build, find_project
 
 
 @click.command("test")
@@ -34,7 +33,7 @@ def command(
     tests by parts of their names.
     """
     project = find_project(folder)
-    if not build_and_describe(project, debug=False):
+    if not build(project):
         sys.exit(1)
     given = {"kernel": kernel, "call": call, "seed": seed}
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]

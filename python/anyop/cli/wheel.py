@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 
-from anyop.cli.build import build_and_describe
-from anyop.cli.project import find_project, shown
+from anyop.cli.project import build, find_project, shown
 
 
 @click.command("wheel")
@@ -24,7 +23,7 @@ def command(folder: Path, output: Path | None, plain: bool) -> None:
     auditwheel checks which Linux systems it runs on, and names it so.
     """
     project = find_project(folder)
-    if not build_and_describe(project, debug=False):  # its stubs belong to the wheel
+    if not build(project):  # its stubs belong to the wheel
         sys.exit(1)
     output = output or project.root / "dist"
     with tempfile.TemporaryDirectory() as scratch:
