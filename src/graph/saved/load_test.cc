@@ -11,6 +11,7 @@
 #include <random>
 
 #include "graph/saved/files.h"
+#include "graph/saved/json_text.h"
 #include "graph/saved/manifest.h"
 #include "graph/saved/safetensors.h"
 #include "graph/saved/save.h"
@@ -171,6 +172,13 @@ TEST_F(DamagedGraph, HasAPipeInPlaceOfAFile) {
     std::filesystem::remove(path);
     Write(name, whole);
   }
+}
+
+TEST(Json, DepthDoesNotCountWhatStandsInTexts) {
+  EXPECT_EQ(JsonDepth(R"({"a": [[1], {"b": 2}], "c": []})"), 3);
+  EXPECT_EQ(JsonDepth(R"({"[[[": "}}}[\"[[", "a\\": [1]})"), 2);
+  EXPECT_EQ(JsonDepth("3"), 0);
+  EXPECT_EQ(JsonDepth("]]]] [[ \"\\"), 0);
 }
 
 // Each took as long as all before it: 20,000 took seconds.
