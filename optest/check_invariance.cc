@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bits that must not depend on other rows, or on the number of threads.
+// Bits that must not depend on other rows.
 #include <cstring>
 
 #include "optest/compare.h"
@@ -121,34 +121,6 @@ void CheckRowInvariance(const OpTest& test) {
   });
   if (HasFailed() || kernels.empty() || TheSession().only_call) return;
   if (compared == 0) Fail("no row was compared: state .row_variable");
-}
-
-void CheckThreadInvariance(const OpTest& test) {
-  if (!test.thread_invariant) return;
-  struct Way {
-    int threads;
-    Cut cut;
-  };
-  const auto kernels = Kernels(*Find(test.op));
-  ForEachCall(test, Purpose::kValues, [&](Call& call) {
-    for (const OperatorKernel* kernel : kernels) {
-      const KernelRun one = RunKernel(call.op(), *kernel, call.arguments());
-      if (!one.is_taken) continue;
-      for (const Way way : {Way{2, Cut::kPool}, Way{3, Cut::kBackwards}, Way{7, Cut::kBackwards}}) {
-        ServicesOptions options;
-        options.threads = way.threads;
-        options.cut = way.cut;
-        const KernelRun many = RunKernel(call.op(), *kernel, call.arguments(), {}, options);
-        const std::string where = Title(*kernel, call) + "\n  " + Reproduce(call);
-        if (!many.defect.empty()) Fail(many.defect + "\n  " + where);
-        const std::string difference = FindDifference(one.results, many.results);
-        if (!difference.empty()) {
-          Fail(difference + "\n  with 1 thread and with " + std::to_string(way.threads) + "\n  " +
-               where);
-        }
-      }
-    }
-  });
 }
 
 }  // namespace anyop::optest

@@ -67,7 +67,8 @@ void CheckValues(const OpTest& test);
 void CheckSpecialValues(const OpTest& test);
 // A row alone has the bits that it has in a batch.
 void CheckRowInvariance(const OpTest& test);
-// 2, 3 and 7 threads, and parts run in another order, give the bits of one thread.
+// 2, 3, 4 and 7 threads, parts run in another order, and one part run in the middle of another give
+// the bits of one thread. Regions are cut however small they are.
 void CheckThreadInvariance(const OpTest& test);
 // The call as dispatched by the runtime gives what one of the kernels gives.
 void CheckDispatch(const OpTest& test);

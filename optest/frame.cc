@@ -115,6 +115,13 @@ Results Frame::Read() const {
   return results;
 }
 
+Pages Frame::PagesOf(const std::string& name) const {
+  for (const Slot& slot : slots_) {
+    if (slot.is_written && slot.name == name) return slot.memory->pages();
+  }
+  return {};
+}
+
 std::string Frame::FindUndeclaredWrite(bool may_write) const {
   for (const Slot& slot : slots_) {
     const bool elements_too = !may_write || !(slot.is_written || slot.is_shared);

@@ -37,6 +37,8 @@ class Frame {
   anyop_value* values() { return values_.data(); }
   // Results and `mut` tensors, by name; an element of a list as "name[2]".
   Results Read() const;
+  // Of a result or `mut` tensor that lies at the end of pages; else none.
+  Pages PagesOf(const std::string& name) const;
   // What was written but must not be: "" or "x: byte 4 after the end was written". may_write:
   // false for a call that was refused.
   std::string FindUndeclaredWrite(bool may_write) const;

@@ -83,6 +83,7 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
   options.tiling_bytes = kernel.data.tiling_bytes;
   options.kernel_data = kernel.data.data;
   options.poison = arrangement.poison;
+  options.stop_pages = frame.PagesOf(options.stop.memory);
   Services services(options);
   int code = ANYOP_OK;
   if (kernel.data.plan) {
@@ -98,6 +99,8 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
   if (code != ANYOP_OK) run.defect = "it fails: " + services.error();
   if (run.defect.empty()) run.defect = frame.FindUndeclaredWrite(true);
   if (run.defect.empty()) run.defect = services.FindUndeclaredWrite();
+  run.cut_regions = services.cut_regions();
+  run.waits = services.waits();
   run.results = frame.Read();
   return run;
 }

@@ -16,6 +16,8 @@ std::string WhyNot(const Operator& op, const OperatorKernel& kernel, const Check
 struct KernelRun {
   bool is_taken = false;  // the kernel takes calls like this one
   std::string defect;     // it failed, or wrote where it must not
+  int cut_regions = 0;    // parallel regions of several parts
+  bool waits = false;     // with Cut::kInterrupted: a part waited for one that stood still
   Results results;
 };
 KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,

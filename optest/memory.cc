@@ -58,11 +58,16 @@ Memory::Memory(DType dtype, const std::vector<std::int64_t>& shape, Layout layou
 
 Memory::~Memory() {
   if (mapped_bytes_) {
-    munmap(block_ - (mapped_bytes_ - block_bytes_ - std::size_t(sysconf(_SC_PAGESIZE))),
-           mapped_bytes_);
+    munmap(pages().begin, mapped_bytes_);
   } else {
     std::free(block_);
   }
+}
+
+Pages Memory::pages() const {
+  if (!mapped_bytes_) return {};
+  const std::size_t bytes = mapped_bytes_ - std::size_t(sysconf(_SC_PAGESIZE));
+  return {block_ + block_bytes_ - bytes, bytes};
 }
 
 void Memory::Place(DType dtype, const std::vector<std::int64_t>& shape, Layout layout,

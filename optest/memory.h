@@ -28,6 +28,12 @@ inline constexpr std::string_view kLayoutNames[kLayouts] = {
 // What fills guard zones, gaps and results before a run: NaN in every float dtype, -1 in integers.
 inline constexpr unsigned char kGuard = 0xff;
 
+// Whole pages of memory.
+struct Pages {
+  unsigned char* begin = nullptr;
+  std::size_t bytes = 0;
+};
+
 class Memory {
  public:
   // A copy of `values`.
@@ -40,6 +46,8 @@ class Memory {
 
   const DLTensor& tensor() const { return tensor_; }
   Array Read() const;
+  // The pages that it shares with nothing: only Layout::kPageEnd has some.
+  Pages pages() const;
   // Whether bytes other than the elements have changed since construction; with `elements_too`
   // those as well. "" if not, else where: "byte 4 after the end", "element [0, 3]", "a gap".
   std::string FindChange(bool elements_too) const;

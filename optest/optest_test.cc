@@ -67,6 +67,11 @@ TEST(Optest, PassesARightOperator) {
   EXPECT_GT(ReadTally().ran.at("broken.good cpu_bf16"), 20);
 }
 
+TEST(Optest, PassesPartsThatShareNothing) {
+  EXPECT_EQ(FailuresOf("slot_scratch", CheckThreadInvariance), "");
+  EXPECT_EQ(FailuresOf("atomic_count", CheckThreadInvariance), "");
+}
+
 struct Case {
   const char* op;
   void (*check)(const OpTest&);
@@ -90,6 +95,12 @@ constexpr Case kCases[] = {
     {"wrong_tail", CheckValues, "elements are wrong"},
     {"sees_next_row", CheckRowInvariance, "row 0 in the batch and alone"},
     {"sees_threads", CheckThreadInvariance, "with 1 thread and with 2"},
+    {"one_scratch", CheckThreadInvariance, "where another part of the region runs in the middle"},
+    {"few_rows", CheckThreadInvariance, "y["},
+    {"static_memory", CheckThreadInvariance, "of y), as threads may do: both write the same"},
+    {"row_before", CheckThreadInvariance, "the last part first"},
+    {"plain_largest", CheckThreadInvariance,
+     "of y), as threads may do: both write the same memory"},
     {"swallows_nan", CheckSpecialValues, "is 0, but must be nan"},
     {"sees_workspace", CheckValues, "depends on what results or workspace held"},
     {"overflows_workspace", CheckValues, "workspace: byte 0 after the end was written"},
@@ -118,6 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Optest, Catches, testing::ValuesIn(kCases), [](const au
 TEST(Optest, LetsOnlyTheDefectsOwnCheckFail) {
   EXPECT_EQ(FailuresOf("sees_next_row", CheckThreadInvariance), "");
   EXPECT_EQ(FailuresOf("sees_threads", CheckValues), "");
+  EXPECT_EQ(FailuresOf("one_scratch", CheckValues), "");
   EXPECT_EQ(FailuresOf("swallows_nan", CheckValues), "");
   EXPECT_EQ(FailuresOf("truncates", CheckWrongCalls), "");
 }

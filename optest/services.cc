@@ -1,27 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/services.h"
 
-#include <algorithm>
-
+#include "optest/region.h"
 #include "platform/threads.h"
 
 namespace anyop::optest {
 namespace {
 constexpr double kWorthWaking = 1e6;  // ns
+
+std::unique_ptr<Memory> MakeWorkspace(const ServicesOptions& options) {
+  const bool stops = options.cut == Cut::kInterrupted;
+  // Pages of its own, from the first byte on.
+  const std::uint64_t bytes =
+      stops ? (options.workspace_bytes + 63) / 64 * 64 : options.workspace_bytes;
+  return std::make_unique<Memory>(DType::kU8, std::vector<std::int64_t>{std::int64_t(bytes)},
+                                  stops ? Layout::kPageEnd : Layout::kDense, options.poison);
 }
 
-Services::Services(const ServicesOptions& options) : cut_(options.cut) {
+}  // namespace
+
+Services::Services(const ServicesOptions& options)
+    : cut_(options.cut), access_(options.stop.access), stop_pages_(options.stop_pages) {
   host_ = {sizeof host_, ANYOP_ABI_VERSION, &Services::ParallelFor, &Services::SetError,
            [](int, const char*) {}};
   context_.size = sizeof context_;
   context_.flags = options.is_batch_invariant ? ANYOP_FLAG_BATCH_INVARIANT : 0;
+  if (cut_ != Cut::kWhole) context_.flags |= ANYOP_FLAG_CUT_ALL;
   context_.host = &host_;
   if (options.workspace_bytes > 0) {
-    workspace_ = std::make_unique<Memory>(
-        DType::kU8, std::vector<std::int64_t>{std::int64_t(options.workspace_bytes)},
-        Layout::kDense, options.poison);
+    workspace_ = MakeWorkspace(options);
     context_.workspace = workspace_->tensor().data;
     context_.workspace_bytes = options.workspace_bytes;
+    if (options.stop.memory == "workspace") stop_pages_ = workspace_->pages();
   }
   tiling_.resize((options.tiling_bytes + 7) / 8);
   context_.tiling = tiling_.data();
@@ -37,17 +47,26 @@ std::string Services::FindUndeclaredWrite() const {
   return change.empty() ? "" : "workspace: " + change + " was written";
 }
 
-void Services::ParallelFor(const anyop_context* context, std::int64_t n, std::int64_t grain,
+void Services::ParallelFor(const anyop_context* context, std::int64_t n, std::int64_t,
                            void (*fn)(void*, std::int64_t, std::int64_t), void* arg) {
-  const Cut cut = static_cast<const Services*>(context->runtime)->cut_;
-  if (cut == Cut::kPool) {
-    return anyop::ParallelFor(context->threads, n, grain, fn, arg, kWorthWaking);
-  }
-  const std::int64_t step = cut == Cut::kWhole ? n : std::max<std::int64_t>(grain, 1);
-  for (std::int64_t end = n; end > 0;) {
-    const std::int64_t begin = std::max<std::int64_t>(0, end - step);
-    fn(arg, begin, end);
-    end = begin;
+  if (n <= 0) return;
+  const Region region{fn, arg, n};
+  if (IsInPart()) return region.RunWhole();
+  auto& services = *static_cast<Services*>(context->runtime);
+  services.cut_regions_ += region.parts() > 1;
+  switch (services.cut_) {
+    case Cut::kWhole:
+      return region.RunWhole();
+    case Cut::kPool:
+      return anyop::ParallelFor(context->threads, n, 1, fn, arg, kWorthWaking);
+    case Cut::kBackwards:
+      return RunBackwards(region);
+    case Cut::kThreads:
+      return RunOnThreads(region, context->threads);
+    case Cut::kInterrupted:
+      if (services.waits_) return RunBackwards(region);
+      services.waits_ = !RunInPairs(region, services.stop_pages_, services.access_);
+      return;
   }
 }
 

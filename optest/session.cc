@@ -156,6 +156,14 @@ std::string Title(const OperatorKernel& kernel, const Call& call) {
   return kernel.name;
 }
 
+void Report(const std::string& what, const OperatorKernel& kernel, const Call& call,
+            const std::string& memory) {
+  const std::string where = Title(kernel, call) + (memory.empty() ? "" : ", ") + memory;
+  Fail(what + "\n  " + where + "\n  " + Reproduce(call));
+}
+
+bool IsQuick(const Call& call) { return Operations(call) <= kQuickOperations; }
+
 std::string Reproduce(const Call& call) {
   return call.Text() + "\n  run this call alone with --call=" + std::to_string(call.seed());
 }

@@ -32,5 +32,11 @@ std::vector<const OperatorKernel*> Kernels(const Operator& op);
 std::string Title(const OperatorKernel& kernel, const Call& call);
 // What to print with a failure of a call.
 std::string Reproduce(const Call& call);
+// Fails the test with one report: what is wrong, in which kernel, memory and call.
+void Report(const std::string& what, const OperatorKernel& kernel, const Call& call,
+            const std::string& memory = "");
+
+// Whether OPTEST_QUICK leaves the call in.
+bool IsQuick(const Call& call);
 
 }  // namespace anyop::optest

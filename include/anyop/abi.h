@@ -114,7 +114,10 @@ typedef struct {
   void (*log)(int level, const char* text);
 } anyop_host;
 
-enum { ANYOP_FLAG_BATCH_INVARIANT = 1 };
+enum {
+  ANYOP_FLAG_BATCH_INVARIANT = 1,
+  ANYOP_FLAG_CUT_ALL = 2 /* a test: regions are cut into parts even where that does not pay */
+};
 
 struct anyop_context {
   uint32_t size;

@@ -33,25 +33,37 @@ namespace anyop {
 struct Context : anyop_context {
   // Runs f(begin, end) over parts of [0, n), on several threads where that pays.
   // grain: the least number of items worth 2 us.
+  //
+  // f(begin, end, slot) also gets the number of its slot, less than max(threads, 1): parts that
+  // run at the same time are in different slots, so that each slot may have scratch of its own.
   template <class F>
   [[gnu::always_inline]] void ParallelFor(std::int64_t n, std::int64_t grain, F&& f) const {
     if (n <= 0) return;
-    if (n <= grain || threads <= 1) return f(std::int64_t{0}, n);
-    using Fn = std::remove_reference_t<F>;
-    host->parallel_for(
-        this, n, grain,
-        [](void* arg, std::int64_t begin, std::int64_t end) {
-          (*static_cast<Fn*>(arg))(begin, end);
-        },
-        const_cast<void*>(static_cast<const void*>(&f)));
+    if constexpr (std::is_invocable_v<F&, std::int64_t, std::int64_t, std::int64_t>) {
+      IsCut(n, grain) ? ForSlots(n, grain, f) : f(std::int64_t{0}, n, std::int64_t{0});
+    } else {
+      IsCut(n, grain) ? ForParts(n, grain, f) : f(std::int64_t{0}, n);
+    }
   }
-  // Runs f(r) for every row r of x. element_ns: rough cost of one element, in nanoseconds.
+  // Runs f(r), or f(r, slot), for every row r of x. element_ns: rough cost of one element, in
+  // nanoseconds.
   template <class F>
   [[gnu::always_inline]] void ForRows(const Tensor& x, F&& f, double element_ns = 0.25) const {
     const double row_ns = double(x.row_size()) * element_ns + 10;
-    ParallelFor(x.rows(), std::int64_t(2000 / row_ns) + 1, [&](std::int64_t b, std::int64_t e) {
-      for (std::int64_t r = b; r < e; ++r) f(r);
-    });
+    const std::int64_t rows = x.rows(), grain = std::int64_t(2000 / row_ns) + 1;
+    if constexpr (std::is_invocable_v<F&, std::int64_t, std::int64_t>) {
+      ParallelFor(rows, grain, [&](std::int64_t b, std::int64_t e, std::int64_t slot) {
+        for (std::int64_t r = b; r < e; ++r) f(r, slot);
+      });
+    } else {
+      ParallelFor(rows, grain, [&](std::int64_t b, std::int64_t e) {
+        for (std::int64_t r = b; r < e; ++r) f(r);
+      });
+    }
+  }
+  // Whether n items are cut into parts: tests cut them even where that does not pay.
+  [[gnu::always_inline]] bool IsCut(std::int64_t n, std::int64_t grain) const {
+    return threads > 1 && (n > grain || (flags & ANYOP_FLAG_CUT_ALL && n > 1));
   }
   template <class T>
   [[gnu::always_inline]] T* Workspace(std::size_t byte_offset = 0) const {
@@ -62,6 +74,33 @@ struct Context : anyop_context {
     return *static_cast<const T*>(tiling);
   }
   [[gnu::always_inline]] bool batch_invariant() const { return flags & ANYOP_FLAG_BATCH_INVARIANT; }
+
+ private:
+  template <class F>
+  [[gnu::always_inline]] void ForParts(std::int64_t n, std::int64_t grain, F& f) const {
+    host->parallel_for(
+        this, n, grain,
+        [](void* arg, std::int64_t begin, std::int64_t end) {
+          (*static_cast<F*>(arg))(begin, end);
+        },
+        const_cast<void*>(static_cast<const void*>(&f)));
+  }
+  // The slots are what is run in parallel; each claims parts until there are no more.
+  template <class F>
+  [[gnu::always_inline]] void ForSlots(std::int64_t n, std::int64_t grain, F& f) const {
+    const std::int64_t least = flags & ANYOP_FLAG_CUT_ALL || grain < 1 ? 1 : grain;
+    const std::int64_t even = n / (4 * std::int64_t(threads)) + 1;
+    const std::int64_t step = even > least ? even : least, parts = (n + step - 1) / step;
+    std::int64_t next = 0;
+    const auto claim = [&](std::int64_t slot, std::int64_t end) {
+      for (; slot < end; ++slot) {
+        for (std::int64_t b; (b = __atomic_fetch_add(&next, step, __ATOMIC_RELAXED)) < n;) {
+          f(b, b + step < n ? b + step : n, slot);
+        }
+      }
+    };
+    ForParts(parts < threads ? parts : threads, 1, claim);
+  }
 };
 static_assert(sizeof(Context) == sizeof(anyop_context));
 

@@ -27,7 +27,7 @@ template <class F>
     }
   };
   const std::int64_t slots = std::min<std::int64_t>(ctx.threads, items);
-  if (slots <= 1 || work_ns < kInlineNs) {
+  if (slots <= 1 || (work_ns < kInlineNs && !ctx.IsCut(slots, slots))) {
     work(0, 1);
   } else {
     ctx.ParallelFor(slots, 1, work);
