@@ -4,12 +4,42 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <sstream>
 
 #include "optest/exact.h"
 
 namespace anyop::optest {
 namespace {
+
+constexpr double kMove = 0x1p-22;  // far above what f64 rounds, far below what a formula bends
+constexpr int kMoves = 16;
+
+double SizeOf(const Results& results, std::string_view name, std::int64_t index) {
+  const auto found = results.find(name);
+  return found == results.end() ? 0 : std::fabs(found->second.Get(index));
+}
+
+// Every float up or down by kMove of itself.
+std::vector<Argument> Moved(std::vector<Argument> arguments, std::mt19937_64& random) {
+  const auto moved = [&](double x) { return x * (random() & 1 ? 1 + kMove : 1 - kMove); };
+  const auto move = [&](Array& array) {
+    for (std::int64_t i = 0; IsFloat(array.dtype()) && i < array.size(); ++i) {
+      array.Set(i, moved(array.Get(i)));
+    }
+  };
+  for (Argument& argument : arguments) {
+    if (auto* array = std::get_if<Array>(&argument)) move(*array);
+    if (auto* number = std::get_if<double>(&argument)) *number = moved(*number);
+    if (auto* arrays = std::get_if<std::vector<Array>>(&argument)) {
+      for (Array& array : *arrays) move(array);
+    }
+    if (auto* numbers = std::get_if<std::vector<double>>(&argument)) {
+      for (double& number : *numbers) number = moved(number);
+    }
+  }
+  return arguments;
+}
 
 // How wrong an element is: 0 .. 1 is within the tolerance.
 constexpr double kUtterly = HUGE_VAL;
@@ -66,7 +96,7 @@ std::string CompareOne(const std::string& name, const Allowed& allowed, const Ca
   std::int64_t at = -1, wrong = 0;
   for (std::int64_t i = 0; i < actual.size(); ++i) {
     const double e = exact.Get(i);
-    const double limit = allowed({call, name, i, actual.dtype(), e, terms});
+    const double limit = allowed({call, name, i, actual.dtype(), e, actual.Get(i), terms});
     const double wrongness = IsFloat(actual.dtype())
                                  ? WrongnessOfFloat(actual.dtype(), actual.Get(i), e, limit)
                                  : WrongnessOfInteger(actual, exact, i, limit);
@@ -78,7 +108,8 @@ std::string CompareOne(const std::string& name, const Allowed& allowed, const Ca
     }
   }
   if (at < 0) return "";
-  const double limit = allowed({call, name, at, actual.dtype(), exact.Get(at), terms});
+  const double limit =
+      allowed({call, name, at, actual.dtype(), exact.Get(at), actual.Get(at), terms});
   return Tell(name, actual, exact, at, limit) + "; " + std::to_string(wrong) + " of " +
          std::to_string(actual.size()) + " elements are wrong";
 }
@@ -86,9 +117,58 @@ std::string CompareOne(const std::string& name, const Allowed& allowed, const Ca
 }  // namespace
 
 double LazyTerms::at(std::string_view result, std::int64_t index) const {
-  if (!results_) results_ = ExactResults(call_.op(), AbsoluteArguments(call_.arguments()));
-  const auto found = results_->find(result);
-  return found == results_->end() ? 0 : std::fabs(found->second.Get(index));
+  if (!absolute_) absolute_ = ExactResults(call_.op(), AbsoluteArguments(call_.arguments()));
+  return SizeOf(*absolute_, result, index);
+}
+
+double LazyTerms::moves(std::string_view result, std::int64_t index) const {
+  if (!moves_) moves_ = Move();
+  return SizeOf(*moves_, result, index);
+}
+
+double LazyTerms::row(std::string_view result, std::int64_t index) const {
+  if (!rows_) rows_ = LargestOfRows();
+  return SizeOf(*rows_, result, index);
+}
+
+Results LazyTerms::Move() const {
+  const std::vector<Argument> wide = WideArguments(call_.arguments());
+  const Results still = WideResults(call_.op(), call_.arguments(), wide);
+  std::mt19937_64 random(call_.seed());
+  Results squares;
+  for (int draw = 0; draw < kMoves; ++draw) {
+    const Results moved = WideResults(call_.op(), call_.arguments(), Moved(wide, random));
+    for (const auto& [name, array] : still) {
+      if (!IsFloat(array.dtype())) continue;
+      Array& sum = squares.try_emplace(name, DType::kF64, array.shape()).first->second;
+      const Array& other = moved.find(name)->second;
+      for (std::int64_t i = 0; i < array.size(); ++i) {
+        const double by = (other.Get(i) - array.Get(i)) / kMove;
+        if (std::isfinite(by)) sum.Set(i, sum.Get(i) + by * by / kMoves);
+      }
+    }
+  }
+  for (auto& [name, array] : squares) {
+    for (std::int64_t i = 0; i < array.size(); ++i) array.Set(i, std::sqrt(array.Get(i)));
+  }
+  return squares;
+}
+
+Results LazyTerms::LargestOfRows() const {
+  Results rows = call_.Exact();
+  for (auto& [name, array] : rows) {
+    if (!IsFloat(array.dtype()) || array.shape().empty()) continue;
+    const std::int64_t d = array.shape().back();
+    for (std::int64_t begin = 0; begin < array.size(); begin += d) {
+      double largest = 0;
+      for (std::int64_t j = 0; j < d; ++j) {
+        const double value = std::fabs(array.Get(begin + j));
+        if (std::isfinite(value)) largest = std::max(largest, value);
+      }
+      for (std::int64_t j = 0; j < d; ++j) array.Set(begin + j, largest);
+    }
+  }
+  return rows;
 }
 
 Comparison Compare(const OpTest& test, const Call& call, const Results& actual,

@@ -8,15 +8,20 @@
 
 namespace anyop::optest {
 
-// The reference of the absolute call, run when a tolerance asks for it.
+// The references of calls like this one, run when a tolerance asks for them.
 class LazyTerms : public Terms {
  public:
   explicit LazyTerms(const Call& call) : call_(call) {}
   double at(std::string_view result, std::int64_t index) const override;
+  double moves(std::string_view result, std::int64_t index) const override;
+  double row(std::string_view result, std::int64_t index) const override;
 
  private:
+  Results Move() const;
+  Results LargestOfRows() const;
+
   const Call& call_;
-  mutable std::optional<Results> results_;
+  mutable std::optional<Results> absolute_, moves_, rows_;
 };
 
 struct Comparison {

@@ -67,6 +67,42 @@ TEST(Optest, PassesARightOperator) {
   EXPECT_GT(ReadTally().ran.at("broken.good cpu_bf16"), 20);
 }
 
+// The failures of CheckValues with a tolerance, of calls with this seed.
+std::string FailuresWith(std::string_view op, const Tolerance& tolerance) {
+  static const Tolerance* given;
+  given = &tolerance;
+  return FailuresOf(op, [](const OpTest& test) {
+    CheckValues({.op = test.op, .tolerance = *given, .sizes = {"rows = 3, d = 2000"}});
+  });
+}
+
+// Nothing bounds a difference by itself, or by the difference of absolute values.
+TEST(Tolerance, SurvivesADifferenceThatIsNearlyNothing) {
+  for (const auto* op : {"cross", "centred"}) {
+    EXPECT_EQ(FailuresWith(op, Usual()), "") << op;
+    EXPECT_NE(FailuresWith(op, Relative(64)), "") << op;
+    EXPECT_NE(FailuresWith(op, Sum("d")), "") << op;
+  }
+  EXPECT_EQ(FailuresWith("cross", Conditioned(2)), "");
+}
+
+TEST(Tolerance, KnowsTheLargestOfARow) {
+  LoadBroken();
+  Call call("broken.good");
+  call.Set("x", Array(DType::kF32, {2, 2}, {1, -3, 0, 0.5})).Set("factor", 2.0);
+  const LazyTerms terms(call);
+  EXPECT_EQ(terms.row("y", 0), 6);
+  EXPECT_EQ(terms.row("y", 1), 6);
+  EXPECT_EQ(terms.row("y", 2), 1);
+}
+
+TEST(Tolerance, StillSeesAFactorThatIsWrong) {
+  EXPECT_TRUE(Contains(FailuresWith("cross_off", Usual()), "elements are wrong"));
+  EXPECT_TRUE(Contains(FailuresWith("centred_off", Usual()), "elements are wrong"));
+  EXPECT_TRUE(Contains(FailuresWith("cross_off", Conditioned(2)), "elements are wrong"));
+  EXPECT_TRUE(Contains(FailuresWith("centred_off", OfRow(1, 0)), "elements are wrong"));
+}
+
 TEST(Optest, PassesPartsThatShareNothing) {
   EXPECT_EQ(FailuresOf("slot_scratch", CheckThreadInvariance), "");
   EXPECT_EQ(FailuresOf("atomic_count", CheckThreadInvariance), "");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/package_tests.h"
 
-#include <cmath>
 #include <deque>
 #include <map>
 #include <sstream>
@@ -46,26 +45,6 @@ double ToNumber(const std::string& text) {
   return number;
 }
 
-double LargestDim(const Call& call) {
-  std::int64_t largest = 1;
-  for (const Argument& argument : call.arguments()) {
-    const auto* array = std::get_if<Array>(&argument);
-    for (std::size_t i = 0; array && i < array->shape().size(); ++i) {
-      largest = std::max(largest, array->shape()[i]);
-    }
-  }
-  return double(largest);
-}
-
-Tolerance Usual() {
-  const Tolerance rounding = Elementwise(4);
-  const Tolerance sums = [](const Call& call) -> Allowed {
-    const double relative = (4 + 2 * std::sqrt(LargestDim(call))) * kU;
-    return [relative](const Element& e) { return IsFloat(e.dtype) ? relative * e.terms() : 0; };
-  };
-  return rounding + sums;
-}
-
 // "relative(6, 2, d)"
 Tolerance OneTolerance(const std::string& text) {
   const std::size_t open = text.find('('), close = text.rfind(')');
@@ -81,12 +60,15 @@ Tolerance OneTolerance(const std::string& text) {
   if (name == "exact" && words.empty()) return Exact();
   if (name == "elementwise" && words.size() <= 1) return Elementwise(number(0, 4));
   if (name == "sum" && words.size() == 1) return Sum(words[0]);
-  if (name == "relative" && !words.empty() && words.size() <= 3) {
-    return Relative(number(0, 0), number(1, 0), words.size() > 2 ? words[2] : "1");
+  for (const auto& [part, tolerance] :
+       {std::pair("relative", &Relative), std::pair("conditioned", &Conditioned),
+        std::pair("row", &OfRow)}) {
+    if (name != part || words.empty() || words.size() > 3) continue;
+    return tolerance(number(0, 0), number(1, 0), words.size() > 2 ? words[2] : "1");
   }
   throw std::invalid_argument("'" + text +
-                              "' is no tolerance: exact, elementwise(ulps), sum(k) or "
-                              "relative(a, b, k)");
+                              "' is no tolerance: exact, elementwise(ulps), sum(k), "
+                              "relative(a, b, k), row(a, b, k) or conditioned(a, b, k)");
 }
 
 Tolerance ParseTolerance(const std::string& text) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/tolerance.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "optest/call.h"
@@ -10,11 +11,30 @@ namespace {
 
 constexpr double kOneRounding = 0.51, kBitsAgree = -1;
 
+double LargestDim(const Call& call) {
+  std::int64_t largest = 1;
+  for (const Argument& argument : call.arguments()) {
+    const auto* array = std::get_if<Array>(&argument);
+    for (std::size_t i = 0; array && i < array->shape().size(); ++i) {
+      largest = std::max(largest, array->shape()[i]);
+    }
+  }
+  return double(largest);
+}
+
 // Of a result with one rounding from f32; integers have no tolerance.
 Tolerance Rounded(double f32_ulps, std::function<double(const Element&)> more) {
   return [f32_ulps, more](const Element& e) {
     if (!IsFloat(e.dtype)) return kBitsAgree;
     return (e.dtype == DType::kF32 ? f32_ulps : kOneRounding) * e.ulp() + more(e);
+  };
+}
+
+// 0.51 ulp + (a + b * sqrt(k)) u times what `of` says.
+Tolerance PartOf(double (*of)(const Element&), double a, double b, std::string_view k) {
+  return [of, a, b, expression = std::string(k)](const Call& call) -> Allowed {
+    const double part = (a + b * std::sqrt(call.value(expression))) * kU;
+    return Rounded(kOneRounding, [of, part](const Element& e) { return part * of(e); }).For(call);
   };
 }
 
@@ -51,11 +71,27 @@ Tolerance Sum(std::string_view k, bool dot) {
 }
 
 Tolerance Relative(double a, double b, std::string_view k) {
-  return [a, b, expression = std::string(k)](const Call& call) -> Allowed {
-    const double relative = (a + b * std::sqrt(call.value(expression))) * kU;
-    return Rounded(kOneRounding,
-                   [relative](const Element& e) { return relative * std::fabs(e.exact); })
-        .For(call);
+  return PartOf([](const Element& e) { return std::fabs(e.exact); }, a, b, k);
+}
+
+Tolerance Conditioned(double a, double b, std::string_view k) {
+  return PartOf([](const Element& e) { return e.moves(); }, a, b, k);
+}
+
+Tolerance OfRow(double a, double b, std::string_view k) {
+  return PartOf([](const Element& e) { return e.row(); }, a, b, k);
+}
+
+Tolerance Usual() {
+  return [](const Call& call) -> Allowed {
+    const double relative = (4 + 2 * std::sqrt(LargestDim(call))) * kU;
+    return [relative, rounding = Elementwise(4).For(call)](const Element& e) {
+      if (!IsFloat(e.dtype)) return kBitsAgree;
+      const double allowed = rounding(e) + relative * e.terms();
+      // C takes 16 more runs of the reference: only where it decides.
+      const bool is_within = std::fabs(e.actual - e.exact) <= allowed;
+      return is_within ? allowed : allowed + relative * e.moves();
+    };
   };
 }
 

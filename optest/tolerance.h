@@ -15,12 +15,19 @@ class Call;
 
 inline constexpr double kU = 0x1p-24;
 
-// The reference of the absolute values of all floats of a call: the S of a sum. Computed when it is
+// What tolerances know of a call's formula, by further runs of its reference, made when one is
 // first asked for.
 class Terms {
  public:
   virtual ~Terms() = default;
+  // S: the reference of the absolute values of all floats of the call.
   virtual double at(std::string_view result, std::int64_t index) const = 0;
+  // C: how far an element moves when every float of the call moves by a part e of itself, up or
+  // down by chance, over e; the root of the mean square of 16 draws. A difference of two terms
+  // moves as both do, whatever is left of it.
+  virtual double moves(std::string_view result, std::int64_t index) const = 0;
+  // The largest absolute value of the row, the last dimension, that an element is in.
+  virtual double row(std::string_view result, std::int64_t index) const = 0;
 };
 
 // One element of a result.
@@ -30,8 +37,11 @@ struct Element {
   std::int64_t index;       // row-major
   DType dtype;              // of the result
   double exact;             // what the reference says
+  double actual;            // what the kernel wrote
   const Terms& all_terms;
   double terms() const { return all_terms.at(result, index); }
+  double moves() const { return all_terms.moves(result, index); }
+  double row() const { return all_terms.row(result, index); }
   double ulp() const { return Ulp(dtype, exact); }
 };
 
@@ -65,6 +75,14 @@ Tolerance Elementwise(double f32_ulps = 4, bool cancels = false);
 Tolerance Sum(std::string_view k, bool dot = false);
 // 0.51 ulp + (a + b * sqrt(k)) u |exact|.
 Tolerance Relative(double a, double b = 0, std::string_view k = "1");
+// 0.51 ulp + (a + b * sqrt(k)) u C: as if every input had been rounded so often. For formulas that
+// subtract.
+Tolerance Conditioned(double a, double b = 0, std::string_view k = "1");
+// 0.51 ulp + (a + b * sqrt(k)) u times the largest |exact| of the row.
+Tolerance OfRow(double a, double b = 0, std::string_view k = "1");
+// Of operators whose author states none: Elementwise(4) + (4 + 2 sqrt(K)) u (S + C), where K is the
+// largest dimension of an argument.
+Tolerance Usual();
 // The sum of both allowances.
 Tolerance operator+(const Tolerance& a, const Tolerance& b);
 // One for each result or `mut` parameter that is named; `others` for the rest.

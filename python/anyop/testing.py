@@ -15,7 +15,7 @@ can run is compared with the operator's reference in double. What the defaults d
 in the package's pyproject.toml:
 
     [tool.anyop.test.scale]
-    tolerance = "relative(6, 2, d)"    # exact | elementwise(ulps) | sum(k) | relative(a, b, k)
+    tolerance = "relative(6, 2, d)"    # docs/testing.md has the others
     sizes = ["rows = 16, d = 576"]     # calls beside the generated ones
     range = ["x, -1, 1"]               # values of a parameter
     row_invariant = true
