@@ -19,8 +19,8 @@ from prepare import PYTHON, ROOT, StepFailed, main_guard, run
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
 # The headers that authors and C++ users include, in the order in which they are met.
-HEADERS = ("op.h", "tensor.h", "dtype.h", "simd.h", "reference.h", "runtime.h", "graph.h", "error.h",
-           "scope.h", "abi.h", "host.h", "python_host.h")  # fmt: skip
+HEADERS = ("op.h", "tensor.h", "dtype.h", "simd.h", "reference.h", "runtime.h", "graph.h",
+           "error.h", "scope.h", "abi.h", "host.h", "python_host.h")  # fmt: skip
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
