@@ -69,6 +69,11 @@ struct MindSpore {
   PyObject* context_name = nullptr;
 } g;
 
+// Whether calls are handed back to the host for a span in MindSpore's timeline; on this thread,
+// whether one is already within such a call. Both need Python's lock.
+bool g_hands_back = false;
+thread_local bool t_is_back = false;
+
 // ---- Tensors.
 
 int IsTensor(PyObject* object) {
@@ -159,6 +164,10 @@ int View(PyObject* tensor, int, anyop_host_view* view) {
                     "is traced by mindspore.jit, which records MindSpore's own operators alone. "
                     "Try capture_mode=\"ast\".");
     return -1;
+  }
+  if (g_hands_back && !t_is_back) {
+    view->reason = "a profiler records it";
+    return 1;
   }
   const int needs = NeedsGradient(tensor);
   if (needs > 0) view->reason = "a gradient is needed";
@@ -304,7 +313,28 @@ PyObject* Names(PyObject*, PyObject*) {
   return names;
 }
 
+// hand_back(on): whether calls are handed back.
+PyObject* HandBack(PyObject*, PyObject* on) {
+  g_hands_back = on == Py_True;
+  Py_RETURN_NONE;
+}
+
+// take_back(): whether a call was handed back for its span, in which case the thread's calls are
+// made until give_back().
+PyObject* TakeBack(PyObject*, PyObject*) {
+  if (!g_hands_back || t_is_back) Py_RETURN_FALSE;
+  t_is_back = true;
+  Py_RETURN_TRUE;
+}
+PyObject* GiveBack(PyObject*, PyObject*) {
+  t_is_back = false;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef g_methods[] = {{"dtypes", Names, METH_NOARGS, "(name, TypeId) of each dtype."},
+                           {"hand_back", HandBack, METH_O, "Whether calls are handed back."},
+                           {"take_back", TakeBack, METH_NOARGS, "Begins a call handed back."},
+                           {"give_back", GiveBack, METH_NOARGS, "Ends it."},
                            {"record", Record, METH_VARARGS, "What hosting.register takes."},
                            {nullptr, nullptr, 0, nullptr}};
 PyModuleDef g_module = {PyModuleDef_HEAD_INIT,

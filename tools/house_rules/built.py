@@ -21,7 +21,7 @@ EXPORTED = {
     "anyop_ops": r"anyop_library$",
     "torch_adapter-": r"anyop_(torch|vllm)_",
     "_mindspore.": r"PyInit__mindspore$",
-    "anyop_mindspore.": r"Anyop(Call|Refuse|Touch)",
+    "anyop_mindspore.": r"Anyop(Call|Refuse|Span|Touch)",
     "anyop_mindspore_plugin.": r"[A-Z][A-Za-z]+$",  # of MindSpore's primitives
 }
 GUARDED = (  # no kernels

@@ -88,10 +88,17 @@ class _TouchEach(nn.Cell):  # type: ignore[misc]
 _touch_each = _TouchEach()
 
 
+def _sizes(value: Any) -> Any:
+    """Those of a tensor; None where only the running graph knows them."""
+    return value.shape if isconstant(value.shape) else None
+
+
 def _describe(value: Any) -> Any:
-    """(kind, value, whether it is known now): the dtype of a tensor, a list, or another value."""
+    """(kind, value, whether it is known now): the dtype and sizes of a tensor, a list, or another
+    value.
+    """
     if isinstance(value, Tensor):
-        return ("tensor", value.dtype, True)
+        return ("tensor", (value.dtype, _sizes(value)), True)
     if isinstance(value, (list, tuple)):
         return ("list", [_describe_element(v) for v in value], True)
     return ("value", value, isconstant(value))
@@ -99,7 +106,7 @@ def _describe(value: Any) -> Any:
 
 def _describe_element(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return ("tensor", value.dtype, True)
+        return ("tensor", (value.dtype, _sizes(value)), True)
     return ("value", value, isconstant(value))
 
 

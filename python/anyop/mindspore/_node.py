@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,15 +31,15 @@ _FLOATS = ("f64", "f32", "f16", "bf16")
 
 
 class _Given:
-    """A tensor of a call in a graph."""
+    """A tensor of a call in a graph. shape: None where it is not known yet."""
 
-    def __init__(self, index: int, op: Operator, dtype: Any) -> None:
+    def __init__(self, index: int, op: Operator, dtype: Any, shape: Sequence[int] | None) -> None:
         if dtype not in NAMES:
             raise anyop.InvalidArgument(
                 f"{op.display_name}: a tensor is {dtype}, but anyop has no such dtype. "
                 "Try a cast to float32 or int64."
             )
-        self.index, self.dtype = index, NAMES[dtype]
+        self.index, self.dtype, self.shape = index, NAMES[dtype], shape
 
     def __repr__(self) -> str:
         return "a MindSpore tensor"
@@ -80,18 +81,22 @@ class _Arguments:
     def _value(self, kind: str, value: Any, is_known: bool) -> Any:
         if kind == "tensor":
             self.n_tensors += 1
-            return _Given(self.n_tensors - 1, self.op, value)
+            return _Given(self.n_tensors - 1, self.op, *value)
         if kind == "list":
             return [self._value(*d) for d in value]
         return value if is_known else _Unknown()
 
     def bound(self) -> BoundCall:
-        given = {
-            name: NAMES.get(value, value) if isinstance(value, mindspore.Type) else value
-            for name, value in self.given.items()
-        }
+        given = {name: _named(value) for name, value in self.given.items()}
         with scope_of_compilation():
             return bound_call(self.op.name, **given)
+
+    def refuse_with_sizes(self) -> None:
+        """Raises what is wrong with the call as PyNative does, where all sizes are known."""
+        if any(t.shape is None for t in self.tensors):
+            return
+        values = [_without_data(self.given.get(p.name, p.default)) for p in self.op.params]
+        _anyop.plan_memory(self.op.name, tuple(values), (True,) * len(self.op.results))
 
     @property
     def tensors(self) -> list[_Given]:
@@ -102,6 +107,22 @@ class _Arguments:
             if p.is_tensor and value is not None:
                 found += value if _is_list(value) else [value]
         return found
+
+
+def _named(value: Any) -> Any:
+    """A dtype of MindSpore's by its name; anything else as it is."""
+    return NAMES.get(value, value) if isinstance(value, mindspore.Type) else value
+
+
+def _without_data(value: Any) -> Any:
+    """An argument as `plan_memory` takes it."""
+    if _is_list(value):
+        return [_without_data(v) for v in value]
+    if not isinstance(value, _Given):
+        return _named(value)
+    shape = tuple(value.shape or ())
+    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return 0, value.dtype, shape, strides
 
 
 # Of the module of a tensor's type: what it is, and what makes it one of MindSpore.
@@ -250,9 +271,10 @@ def plan_of_graph(graph: anyop.Graph, numbers: dict[str, float], n_held: int) ->
                 raise anyop.WrongType(
                     f"{name}: {input_name} is {shown}, but must be a MindSpore tensor."
                 )
-            if NAMES.get(value) != dtype:
+            given = _named(value[0])
+            if given != dtype:
                 raise anyop.InvalidArgument(
-                    f"{name}: {input_name} is {NAMES.get(value, value)}, but must be {dtype}."
+                    f"{name}: {input_name} is {given}, but must be {dtype}."
                 )
         if any(is_written for _, _, is_written in call.inputs):
             note_write()
@@ -282,11 +304,16 @@ def _plan(name: str, described: Any, keywords: Any) -> Any:
     if op.written:
         note_write()
     arguments = _Arguments(op, described, keywords)
-    call = arguments.bound()
+    try:
+        call = arguments.bound()
+        node = _primitive_of(call, _gradient_of_node(op, call))
+    except anyop.InvalidArgument:
+        arguments.refuse_with_sizes()
+        raise
     n = len(described) - len(keywords)
     written = [op.params[i].name for i in op.written]
     return (
-        _primitive_of(call, _gradient_of_node(op, call)),
+        node,
         tuple(t.index for t in arguments.tensors),
         tuple(i for i in op.written if i < n),
         tuple(k for k in keywords if k in written),

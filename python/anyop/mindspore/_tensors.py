@@ -14,6 +14,8 @@ from mindspore.graph import jit_context, jit_trace
 from mindspore.graph.api import _pynative_executor
 
 from anyop import _anyop, _mindspore, hosting
+from anyop.hosting.facts import Operator
+from anyop.mindspore import _timeline
 from anyop.mindspore._gradient import with_gradient
 
 _NAMES = tuple(name for name, _ in _mindspore.dtypes())
@@ -61,6 +63,16 @@ def _lend(
     return _from_array(dtype, np.ascontiguousarray(array).reshape(shape))
 
 
+def _elsewhere(op: Operator, args: tuple[Any, ...], out: Any) -> Any:
+    """A call that is handed back: one that the profiler records, or with a gradient."""
+    if not _mindspore.take_back():
+        return with_gradient(op, args, out)
+    try:
+        return _timeline.call(op, args, out)
+    finally:
+        _mindspore.give_back()
+
+
 def start() -> None:
     """Registers the host, once for each process."""
     record = _mindspore.record(
@@ -76,4 +88,5 @@ def start() -> None:
         OBJECTS,
     )
     if "mindspore" not in _anyop.hosts():
-        hosting.register(record, with_gradient)
+        hosting.register(record, _elsewhere)
+        _timeline.follow()

@@ -187,12 +187,21 @@ def test_the_timeline_has_the_names_of_operators(tmp_path: Path) -> None:
         activities=[ms.profiler.ProfilerActivity.CPU],
         on_trace_ready=ms.profiler.tensorboard_trace_handler(str(tmp_path)),
     )
+    eager = ms.grad(lambda x: (anyop.sigmoid(x) * anyop.softmax(x)).sum())
     with profiler:
         both(X).asnumpy()
         slope(X).asnumpy()
+        anyop.relu2(X)
+        eager(X).asnumpy()
+        with pytest.raises(anyop.InvalidArgument):
+            anyop.layer_norm(X, Tensor(np.ones(3, np.float32)))
         profiler.step()
+    anyop.silu_and_mul(X)  # no longer
     (told,) = tmp_path.rglob("trace_view.json")
     names = {str(event.get("name")) for event in json.loads(told.read_text())}
+    both_ways = {f"anyop.{n}{way}" for n in ("sigmoid", "softmax") for way in ("", "_backward")}
+    assert {"anyop.relu2", "anyop.layer_norm", *both_ways} <= names  # in PyNative
+    assert "anyop.silu_and_mul" not in names
     for name in ("rms_norm", "gelu", "rms_norm_backward", "gelu_backward"):
         assert any(n.startswith(f"Default/anyop.{name}/Custom") for n in names), (name, names)
     assert not any(n.startswith("Default/Custom") for n in names)
