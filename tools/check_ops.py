@@ -49,7 +49,6 @@ TYPES = {
     "floats": (["std::span<const double>"], ["std::optional<std::span<const double>>"]),
 }
 
-
 KINDS = {
     "tensor": "a tensor", "tensors": "a list of tensors", "int": "an int", "float": "a float",
     "bool": "a bool", "word": "a word", "dtype": "a dtype", "ints": "a list of ints",
@@ -67,8 +66,8 @@ class Language(Protocol):
     """
 
     def parse(self, signature: str) -> dict[str, Any]: ...
-
     def expression(self, signature: str, kind: str, text: str) -> None: ...
+    def between(self, checker: Checker) -> Iterator[Finding]: ...
 
 
 @dataclass(frozen=True)
@@ -206,6 +205,7 @@ class Checker:
         if self.language:
             checks += [self.expressions, self.parameters]
         found = [f for check in checks for source in self.sources for f in check(source)]
+        found += self.language.between(self) if self.language else ()
         # What several kernels have in common is told once.
         places = {(f.file, f.line, f.column): f for f in reversed(found)}
         return [places[at] for at in sorted(places)]

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from anyop import _anyop
+from anyop import _anyop, _source_rules
 from anyop._packages import data_root, tool
 
 
@@ -22,6 +23,9 @@ class _Language:
 
     def expression(self, signature: str, kind: str, text: str) -> None:
         _anyop.parse_expression(signature, kind, text)
+
+    def between(self, checker: Any) -> Iterator[Any]:
+        return _source_rules.findings(checker)
 
 
 def check_sources(paths: list[Path]) -> list[Any]:

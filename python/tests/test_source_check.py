@@ -189,13 +189,61 @@ def test_a_kernel_without_its_file_is_named(operator: Path) -> None:
 def test_two_operators_of_one_name_are_both_named(operator: Path) -> None:
     other = operator.with_name("other")
     other.mkdir()
-    text = (operator / BACKWARD).read_text().replace("Op swish_backward", "Op other")
-    (other / "other.cc").write_text(text)
+    (other / BACKWARD).write_text((operator / BACKWARD).read_text())
     (finding,) = check_sources([operator.parent])
     assert finding.sentence == (
-        f"the signature's name 'swish_backward' is taken by operator other in {other / 'other.cc'}. "
-        "Rename one of them."
+        "the signature's name 'swish_backward' is taken by operator swish_backward in "
+        f"{other / BACKWARD}. Rename one of them."
     )
+
+
+def test_each_name_of_an_operator_that_was_not_changed_is_named(operator: Path) -> None:
+    """To rename one, folder and file, variable, signature and reference are named alike."""
+    cc = operator / CC
+    right = cc.read_text()
+
+    def sentences() -> list[str]:
+        return [f.sentence for f in check_sources([operator.parent])]
+
+    assert sentences() == []
+    cc.write_text(right.replace('"swish(', '"swash('))
+    assert sentences() == [
+        "the signature calls the operator 'swash', but its variable is `Op swish`. Rename one of "
+        "them."
+    ]
+    cc.write_text(right.replace("const Op swish{", "const Op swash{"))
+    assert sentences() == [
+        "the reference is of 'swish', but there is no operator of this name. Did you mean 'swash'?",
+        "operator swash is in swish.cc, but must be in a file of its name. Try swash.cc.",
+        "the signature calls the operator 'swish', but its variable is `Op swash`. Rename one of "
+        "them.",
+    ]
+    cc.write_text(right)
+    cc.rename(operator / "swash.cc")
+    assert sentences() == [
+        "operator swish is in swash.cc, but must be in a file of its name. Try swish.cc."
+    ]
+    (operator / "swash.cc").rename(cc)
+    operator.rename(operator.with_name("swash"))
+    assert [f.sentence for f in check_sources([operator.with_name("swash").parent])] == [
+        "operator swish is alone in the folder swash, but must be in one of its name. Rename the "
+        "folder to swish."
+    ]
+
+
+def test_a_composition_that_goes_round_in_a_circle_is_named(tmp_path: Path) -> None:
+    for name, other in (("ping", "pong"), ("pong", "ping")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.cc").write_text(
+            f"extern constinit const Op {name}{{\n"
+            f'    .signature = "{name}(x: f32[n]) -> (y: f32[n])",\n'
+            f'    .means = "y = {other}(x)",\n}};\n'
+        )
+    assert [f.sentence for f in check_sources([tmp_path])] == [
+        f".means of {name} comes back to {name}, by {other}, but must end with operators that have "
+        "kernels. Write one of them without the other."
+        for name, other in (("ping", "pong"), ("pong", "ping"))
+    ]
 
 
 @pytest.mark.parametrize("folder", ["ops", "examples/my_ops/ops", "python/anyop/template/ops"])

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong between sources of operators that are right one by one: names that differ, and
+compositions that go round in a circle. `check_sources` runs it after tools/check_ops.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+
+def findings(checker: Any) -> Iterator[Any]:
+    """Of a `check_ops.Checker` that has read the sources and their signatures."""
+    if checker.is_whole:
+        yield from _names(checker)
+        yield from _circles(checker)
+
+
+def _signature(source: Any, item: Any) -> tuple[str, int] | None:
+    """The name that an operator's signature gives it, and where; None where a macro makes it."""
+    text = source.texts(item, "signature", is_whole=False)
+    name = re.match(r"\s*(\w+)", text[0]) if text else None
+    return (name[1], text[1][name.start(1)]) if text and name else None
+
+
+def _names(checker: Any) -> Iterator[Any]:
+    """An operator's variable, signature, file and folder have one name."""
+    gradients = {
+        text[0] for source, item in checker.all("Op") if (text := source.texts(item, "gradient"))
+    }
+    folders: dict[Any, list[tuple[Any, Any]]] = {}
+    for source in checker.sources:
+        ops = [item for item in source.objects if item.kind == "Op"]
+        for item in ops:
+            name = _signature(source, item)
+            if name and name[0] != item.name:
+                text = f"the signature calls the operator '{name[0]}', but its variable is "
+                yield source.finding(name[1], f"{text}`Op {item.name}`. Rename one of them.")
+        if ops and source.path.stem not in [item.name for item in ops]:
+            text = f"operator {ops[0].name} is in {source.path.name}, but must be in a file of its "
+            yield source.finding(ops[0].at, f"{text}name. Try {ops[0].name}.cc.")
+        folders.setdefault(source.path.parent, []).extend(
+            (source, item) for item in ops if item.name not in gradients
+        )
+    for folder, own in folders.items():
+        # A folder of several operators has the name of what they have in common.
+        if len(own) == 1 and folder.name not in (own[0][1].name, "ops", ""):
+            source, item = own[0]
+            text = f"operator {item.name} is alone in the folder {folder.name}, but must be in one "
+            yield source.finding(item.at, f"{text}of its name. Rename the folder to {item.name}.")
+
+
+def _circles(checker: Any) -> Iterator[Any]:
+    """.means that comes back to its operator, directly or by others'."""
+    calls: dict[str, set[str]] = {}
+    places: dict[str, tuple[Any, int]] = {}
+    for source, item in checker.all("Op"):
+        text = source.texts(item, "means", is_whole=False)
+        if text:
+            calls[item.name] = set(re.findall(r"(?:\w+\.)?(\w+)\(", text[0]))
+            places[item.name] = (source, text[1][0])
+    for name, (source, at) in places.items():
+        way, found = [name], set()
+        while way:
+            here = way.pop()
+            if name in calls.get(here, ()):
+                text = f".means of {name} comes back to {name}, by {here}, but must end with "
+                yield source.finding(
+                    at, f"{text}operators that have kernels. Write one of them without the other."
+                )
+                break
+            found.add(here)
+            way += [op for op in calls.get(here, ()) if op in calls and op not in found]
