@@ -89,8 +89,24 @@ def backend(
         inference_compiler=_compiler("inference", freeze),
         keep_inference_input_mutations=True,
     )
-    with keeping_random():
-        return compiled(module, examples)
+    try:
+        with keeping_random():
+            return compiled(module, examples)
+    except NotImplementedError as error:  # a derivative that nobody has, and perhaps none asks for
+        if _anyop.is_strict():
+            raise
+        return _through_torch(module, str(error).partition("\n")[0])
+
+
+def _through_torch(module: GraphModule, why: str) -> Callable[..., Any]:
+    program = Program(module, name=f"program_{next(_numbers)}")
+    program.why_not = why
+    _programs.append(weakref.ref(program))
+
+    def call(*args: Any, _keeps: Any = program) -> Any:
+        return module(*args)
+
+    return call
 
 
 def report(compiled: Any = None) -> Report:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -226,7 +227,8 @@ class Capture:
         before = len(self.shapes.guards)
         try:
             # What is compiled, and what torch compiles to run it, is traced as it is.
-            with self.mode, torch.compiler.set_stance("force_eager"):
+            is_traced = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
+            with self.mode, is_traced, torch.compiler.set_stance("force_eager"):
                 trace = make_fx(self.flat, _allow_non_fake_inputs=True)
                 module: GraphModule = trace(*fakes)
         except _anyop.Error:
@@ -334,7 +336,7 @@ class Capture:
         return str(text)
 
     def conditions(self) -> list[tuple[Any, str, str, bool]]:
-        """(function of the call's tensors, text, place, whether it says that a size is not 1) of
+        """(function of the call's tensors, text, place, whether it is of sizes below 2 only) of
         what was decided about sizes."""
         sources = sizes_of_arguments(self.module.graph)
         rows = []
@@ -343,9 +345,17 @@ class Capture:
             if not expr.free_symbols:
                 continue
             place = self.shapes.places.get(id(guard), "")
-            is_of_one = isinstance(expr, sympy.Ne) and 1 in expr.args
-            rows.append((evaluator(expr, sources), self.shown(expr), place, is_of_one))
+            rows.append((evaluator(expr, sources), self.shown(expr), place, _holds_from_two(expr)))
         return rows
+
+
+def _holds_from_two(expr: Any) -> bool:
+    """Whether a condition holds for all sizes that are tried, from 2 on. torch's operators ask for
+    sizes of 1, which they repeat, and for tensors without elements."""
+    symbols = sorted(expr.free_symbols, key=str)
+    tried = itertools.product((2, 3, 5, 16, 97), repeat=len(symbols))
+    rows = (dict(zip(symbols, row, strict=True)) for row in itertools.islice(tried, 625))
+    return all(bool(expr.subs(row)) for row in rows)
 
 
 def _is_size(value: Any) -> bool:

@@ -141,16 +141,15 @@ class Details:
             self.why_untraced = f"a tensor got another form, and tracing says: {first}"
 
     def check(self, *args: Any, **_: Any) -> bool:
-        """Whether the graph is of these sizes; not of some that are 1, of which torch's operators
-        ask, as they repeat such. Refuses others for which the program would have done something
-        else."""
+        """Whether the graph is of these sizes: not always where some are below 2. Refuses others
+        for which the program would have done something else."""
         if not all(isinstance(a, torch.Tensor) for a in args):
             return True
         is_of_graph = True
-        for holds, text, place, is_of_one in self.conditions:
+        for holds, text, place, is_of_small in self.conditions:
             if holds(args):
                 continue
-            if is_of_one:
+            if is_of_small:
                 is_of_graph = False
                 continue
             shown = ", ".join(
