@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong between sources of operators that are right one by one: names that differ, and
-compositions that go round in a circle. `check_sources` runs it after tools/check_ops.py.
+"""What is wrong between parts of sources that are right one by one: names that differ, kernels
+that take memory which nobody gives, compositions that go round in a circle. `check_sources` runs it
+after tools/check_ops.py.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+_BIND = re.compile(r"Bind<\s*&\s*(?P<function>\w+)")
+
 
 def findings(checker: Any) -> Iterator[Any]:
     """Of a `check_ops.Checker` that has read the sources and their signatures."""
+    yield from _workspaces(checker)
     if checker.is_whole:
         yield from _names(checker)
         yield from _circles(checker)
@@ -49,6 +53,32 @@ def _names(checker: Any) -> Iterator[Any]:
             source, item = own[0]
             text = f"operator {item.name} is alone in the folder {folder.name}, but must be in one "
             yield source.finding(item.at, f"{text}of its name. Rename the folder to {item.name}.")
+
+
+def _workspaces(checker: Any) -> Iterator[Any]:
+    """Kernels that take workspace without saying how much: its address is 0 then."""
+    for source, item in checker.all("Kernel"):
+        bind = _BIND.search(source.masked, *item.body)
+        found = checker.function(source, bind["function"]) if bind else None
+        if not found or source.has(item, "workspace"):
+            continue
+        where, at = found
+        begin = where.masked.find("{", at)
+        use = re.compile(r"\.Workspace<").search(where.masked, begin, _end(where.masked, begin))
+        if use:
+            yield where.finding(use.start() + 1, f"kernel {item.name} takes workspace, but its "
+                                ".workspace does not say how many bytes. Try .workspace = "
+                                '"4 * threads * d".')  # fmt: skip
+
+
+def _end(masked: str, begin: int) -> int:
+    """Behind the brace that closes the one at `begin`."""
+    depth = 0
+    for i in range(begin, len(masked)):
+        depth += (masked[i] == "{") - (masked[i] == "}")
+        if depth == 0:
+            return i + 1
+    return len(masked)
 
 
 def _circles(checker: Any) -> Iterator[Any]:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/check_composition.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -70,6 +71,30 @@ const Operator* CalledBy(const Operator& op, const std::string& name, const Find
   if (name.find('.') != name.npos) return find(name);
   const Operator* own = find(op.library + "." + name);
   return own ? own : find("anyop." + name);
+}
+
+static void FindCircle(const Operator& begin, const Operator& at, const FindOperator& find,
+                       std::vector<const Operator*>& way) {
+  if (std::find(way.begin(), way.end(), &at) != way.end()) return;
+  way.push_back(&at);
+  for (const Composition& c : at.compositions) {
+    for (const Statement& s : c.statements) {
+      const Operator* next =
+          s.view.kind == StatementView::kNone ? CalledBy(at, s.op, find) : nullptr;
+      if (next == &begin) {
+        Fail(ANYOP_INVALID_ARGUMENT,
+             begin.name + ": .means comes back to " + begin.name + ", by " + at.name +
+                 ", but must end with operators that have kernels. Write one of them without the "
+                 "other.");
+      }
+      if (next) FindCircle(begin, *next, find, way);
+    }
+  }
+}
+
+void CheckCircles(const Operator& op, const FindOperator& find) {
+  std::vector<const Operator*> way;
+  FindCircle(op, op, find, way);
 }
 
 void CheckWrites(const Operator& op, const FindOperator& find) {

@@ -18,4 +18,8 @@ const Operator* CalledBy(const Operator& op, const std::string& name, const Find
 // is written. Throws InvalidArgument. Operators that are not there yet are not looked into.
 void CheckWrites(const Operator& op, const FindOperator& find);
 
+// Statements may not come back to the operator that they compute, directly or by others' .means.
+// Throws InvalidArgument.
+void CheckCircles(const Operator& op, const FindOperator& find);
+
 }  // namespace anyop

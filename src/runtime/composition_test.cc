@@ -72,6 +72,12 @@ TEST(Views, OfAMutParameterAreWrittenThrough) {
   EXPECT_EQ(Values(into), (std::vector<float>{1, 2, 13, 24, 15, 26}));
 }
 
+TEST(Composition, DoesNotComeBackToItsOperator) {
+  EXPECT_EQ(Make("around(x: f32[n]) -> (y: f32[n])", "z = testing.scale(x, 2.0); y = around(z)"),
+            "c.so: composed.around: .means comes back to composed.around, by composed.around, but "
+            "must end with operators that have kernels. Write one of them without the other.");
+}
+
 TEST(Views, AreCopiedForAParameterThatMustBeDense) {
   MustMake("flat_left(x: f32[m, 2*d]) -> (y: f32[m*d])",
            "left = slice(x, 1, 0, d); y = testing.flatten(left)");

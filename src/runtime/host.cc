@@ -47,8 +47,10 @@ void FailCall(const Operator& op, int code, const RunState& state) {
   const std::string text = state.error ? *state.error : "";
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
   std::string full = op.display_name() + ": " + (text.empty() ? "the call failed." : text);
-  if (code == ANYOP_INTERNAL) {
-    full += " This is a defect of the operator or of anyop. Please report it.";
+  if (code == ANYOP_INTERNAL && op.library == "anyop") {
+    full += " This is a defect of anyop. Please report it.";
+  } else if (code == ANYOP_INTERNAL) {
+    full += " The operator's own code says so; it is of library " + op.library + ".";
   }
   Fail(code, full);
 }

@@ -81,6 +81,7 @@ void CheckCompositions(const Registry& r, const NewLibrary& library) {
   for (const auto& op : library.operators) {
     try {
       CheckWrites(*op, find);
+      CheckCircles(*op, find);
     } catch (const Error& e) {
       throw Error(e.code, library.file + ": " + e.what());
     }

@@ -141,6 +141,33 @@ void NumberWordNodes(const Contract& contract, Form& form, std::size_t from) {
   }
 }
 
+// What other libraries call our dtypes.
+static constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"float64", "f64"},
+    {"double", "f64"},
+    {"float32", "f32"},
+    {"float", "f32"},
+    {"single", "f32"},
+    {"float16", "f16"},
+    {"half", "f16"},
+    {"bfloat16", "bf16"},
+    {"int64", "i64"},
+    {"long", "i64"},
+    {"int32", "i32"},
+    {"int", "i32"},
+    {"int16", "i16"},
+    {"short", "i16"},
+    {"int8", "i8"},
+    {"char", "i8"},
+    {"uint8", "u8"},
+    {"byte", "u8"},
+    {"float8_e4m3fn", "f8e4m3"},
+    {"fp64", "f64"},
+    {"fp32", "f32"},
+    {"fp16", "f16"},
+    {"boolean", "bool"},
+    {"float8_e5m2", "f8e5m2"}};
+
 // " Did you mean 'bf16'?" where the text has a name that may be a misspelt dtype.
 static std::string NearestDType(std::string_view text, const SignatureError& error) {
   const char* what = error.what;  // arrays: compared by address
@@ -151,7 +178,39 @@ static std::string NearestDType(std::string_view text, const SignatureError& err
   parse::Lexer lexer{text, error.position};
   std::string name(lexer.PeekName().substr(0, kMaxName));
   for (char& c : name) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  for (const auto& [other, ours] : kOtherNames) {
+    if (name == other) return " Did you mean '" + std::string(ours) + "'?";
+  }
   return DidYouMean(name, std::vector<std::string>(std::begin(kDTypeNames), std::end(kDTypeNames)));
+}
+
+static bool IsSame(const Form& form, int a, int b) {
+  if (a < 0 || b < 0) return a == b;
+  const Node &x = form.node(a), &y = form.node(b);
+  return x.op == y.op && x.i == y.i && x.f == y.f && IsSame(form, x.a, y.a) &&
+         IsSame(form, x.b, y.b);
+}
+
+static bool MayBeSame(const DTypes& a, const DTypes& b) {
+  return a.kind != DTypes::kSet || b.kind != DTypes::kSet || (a.mask & b.mask);
+}
+
+// A result can take the memory of a parameter only where both are of one kind.
+static void CheckOver(std::string_view text, const Form& form) {
+  for (const Result& r : form.results) {
+    for (std::size_t p = 0; p < form.params.size(); ++p) {
+      if (!(r.over >> p & 1)) continue;
+      const TensorType &x = form.params[p].tensor, &y = r.tensor;
+      bool is_same = x.has_dots == y.has_dots && x.dims.size() == y.dims.size() &&
+                     MayBeSame(x.dtypes, y.dtypes);
+      for (std::size_t i = 0; is_same && i < x.dims.size(); ++i) {
+        is_same = IsSame(form, x.dims[i], y.dims[i]);
+      }
+      if (is_same) continue;
+      throw SignatureError{"over names a parameter with the dimensions and the dtype of the result",
+                           std::size_t(r.name.data() - text.data())};
+    }
+  }
 }
 
 std::string PointAt(std::string_view text, const SignatureError& error) {
@@ -177,6 +236,7 @@ std::unique_ptr<Contract> ParseContract(std::string_view text, std::string_view 
   contract->text = text;
   try {
     contract->forms = ParseForms(contract->text);
+    for (const Form& form : contract->forms) CheckOver(contract->text, form);
   } catch (const SignatureError& e) {
     parse::Lexer lexer{text};
     const std::string_view name = lexer.PeekName();

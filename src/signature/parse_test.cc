@@ -330,6 +330,27 @@ TEST(Contract, NamesTheNearestDType) {
             "    f(x: BF61[n]) -> ()\n"
             "         ^");
   EXPECT_EQ(ErrorOf("f(x: T[n]) -> ()").find("Did you mean"), std::string::npos);
+  for (const auto& [other, ours] :
+       {std::pair("float32", "f32"), std::pair("Float16", "f16"), std::pair("bfloat16", "bf16"),
+        std::pair("int64", "i64"), std::pair("uint8", "u8"), std::pair("double", "f64")}) {
+    const std::string error = ErrorOf("f(x: " + std::string(other) + "[n]) -> ()");
+    EXPECT_NE(error.find("Did you mean '" + std::string(ours) + "'?"), std::string::npos) << error;
+  }
+}
+
+TEST(Contract, RefusesAResultOverMemoryOfAnotherKind) {
+  for (const char* signature :
+       {"f(x: f32[n]) -> (y: f32[2*n] over x)", "f(x: f32[n, m]) -> (y: f32[m, n] over x)",
+        "f(x: f32[n, m]) -> (y: f32[n*m] over x)", "f(x: f32[..., n]) -> (y: f32[n] over x)",
+        "f(x: f32[n]) -> (y: bf16[n] over x)",
+        "f(a: f32[n], x: f32[m]) -> (y: f32[n] over a | x)"}) {
+    EXPECT_NE(ErrorOf(signature).find("over names a parameter with the dimensions and the dtype of "
+                                      "the result."),
+              std::string::npos)
+        << signature << ErrorOf(signature);
+  }
+  EXPECT_EQ(ErrorOf("f(x: T[..., 2*n], k: T[n]) -> (y: T[..., 2*n] over x) where T in f32 | f16"),
+            "");
 }
 
 TEST(Contract, NumbersWordsOverAllForms) {

@@ -92,7 +92,7 @@ TEST(InferPartial, ADTypeThatIsNotKnownIsNotGuessed) {
 TEST(ContractJson, HoldsTheContract) {
   const std::string json = ContractJson(*ParseContract(
       "f(x: T[..., 2*d], i: I[t]? below d, s: int[2] = [1, 2], w: 'a' | 'b' = 'b') -> (y: T[..., "
-      "d/2] over x) "
+      "d/2], z: T[..., 2*d] over x) "
       "where T in f32, I in i32, w == 'b' or s >= 1, bytes(T) == 4, size(y) > 0, d / 2.0 > 1"));
   for (const char* part :
        {"{\"name\": \"s\", \"kind\": \"ints\", \"default\": [1, 2]}",
