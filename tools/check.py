@@ -58,8 +58,8 @@ BUDGETS = {
     "C++ tests": 1.5,
     "Python tests": 12.0,
     "MindSpore tests": 3.0,
-    "anyop vllm install 0.27.1": 2.5,
-    "vLLM tests": 5.0,
+    "anyop vllm install 0.27.1": 3.5,
+    "vLLM tests": 7.0,
     "JAX tests": 3.0,
     "examples": 3.0,
     "wheel": 5.0,  # three of them for the newcomer's commands
