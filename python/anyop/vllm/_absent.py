@@ -21,6 +21,9 @@ class AbsentError(_anyop.Unsupported, AttributeError):
 class _Names(type(torch.ops._C)):  # type: ignore[misc]
     """A namespace of torch.ops."""
 
+    # Operators take their modules from it, and Inductor writes these into its code.
+    __module__ = type(torch.ops._C).__module__
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)

@@ -210,6 +210,18 @@ def test_names_without_a_kernel(name: str, purpose: str) -> None:
     )
 
 
+def test_compilers_find_the_names_where_torch_has_them() -> None:
+    """Inductor writes an operator's module into its code."""
+    theirs = torch.ops.aten.add.Tensor.__module__
+    assert C.rms_norm.default.__module__ == theirs.replace("aten", "_C")
+    compiled = torch.compile(lambda y, x: C.rms_norm(y, x, None, 1e-6), fullgraph=True)
+    x = torch.randn(3, 8)
+    y, want = torch.empty_like(x), torch.empty_like(x)
+    compiled(y, x)
+    C.rms_norm(want, x, None, 1e-6)
+    assert torch.equal(y, want)
+
+
 def test_names_that_are_asked_for_are_not_there() -> None:
     for name in ("init_shm_manager", "dynamic_4bit_int_moe", "marlin_gemm"):
         assert not hasattr(C, name)
