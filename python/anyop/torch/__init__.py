@@ -26,6 +26,7 @@ except ModuleNotFoundError as error:
     raise not_installed(error, "torch", "torch") from None
 from anyop.torch._dispatch import functionalize as _functionalize
 from anyop.torch._dispatch import inductor as _inductor
+from anyop.torch._dispatch import inductor_writes as _inductor_writes
 from anyop.torch._dispatch.register import register_new
 from anyop.torch._route import fast as _fast
 from anyop.torch._route.route import status
@@ -152,6 +153,7 @@ def _register_backend() -> None:
 _fast.start()
 _functionalize.start()
 _inductor.start()
+_inductor_writes.start()
 register_new()
 # torch.load reads what torch.save wrote of results: it makes a tuple of tensors, and nothing else.
 torch.serialization.add_safe_globals([restored])

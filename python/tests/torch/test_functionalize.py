@@ -44,6 +44,27 @@ def write_a_part(x: Any, c: Any) -> Any:
     return d + 1
 
 
+def write_the_last_row(x: Any, c: Any) -> Any:
+    OPS.sigmoid_(c[-1])
+    return c + 1
+
+
+def write_from_a_clone(x: Any, c: Any) -> Any:
+    rows = c[:2].clone().view(2, 1, 8)
+    anyop.reshape_and_cache(
+        rows, rows, c.view(1, 5, 1, 8), torch.zeros(1, 5, 1, 8), torch.tensor([1, 2])
+    )
+    return c + 1
+
+
+def write_from_a_clone_of_a_clone(x: Any, c: Any) -> Any:
+    rows = c[:2].clone().view(2, 1, 8).clone()
+    anyop.reshape_and_cache(
+        rows, rows, c.view(1, 5, 1, 8), torch.zeros(1, 5, 1, 8), torch.tensor([1, 2])
+    )
+    return c + 1
+
+
 def write_twice(x: Any, c: Any) -> Any:
     OPS.sigmoid_(OPS.sigmoid.out(x, out=c))
     return c + 1
@@ -73,7 +94,8 @@ PROGRAMS = [f for name, f in list(globals().items()) if name.startswith("write_"
 
 def check(program: Callable[..., Any], run: Callable[..., Any]) -> None:
     x = torch.randn(5, 8)
-    ours, eager = torch.zeros(5, 8), torch.zeros(5, 8)
+    ours = torch.randn(5, 8)
+    eager = ours.clone()
     torch.testing.assert_close(run(x, ours), program(x, eager))
     torch.testing.assert_close(ours, eager)
 
@@ -88,6 +110,18 @@ def test_compiled_writes_are_those_of_the_program(program: Any, backend: str) ->
     torch._dynamo.reset()
     with config.patch(force_disable_caches=True):
         check(program, torch.compile(program, fullgraph=True, backend=backend))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program", [write_a_part, write_the_last_row, write_from_a_clone, write_the_argument]
+)
+def test_compiled_writes_hit_their_place_where_sizes_vary(program: Any) -> None:
+    from torch._inductor import config
+
+    torch._dynamo.reset()
+    with config.patch(force_disable_caches=True):
+        check(program, torch.compile(program, fullgraph=True, backend="inductor", dynamic=True))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
