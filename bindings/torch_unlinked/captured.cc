@@ -165,6 +165,14 @@ PyObject* Show(PyObject* object) {
   return PyObject_Repr(reinterpret_cast<CapturedObject*>(object)->graph);
 }
 
+// What copy and pickle make another one of.
+PyObject* ReduceCaptured(PyObject* object, PyObject*) {
+  return PyObject_CallMethod(reinterpret_cast<CapturedObject*>(object)->details, "reduced",
+                             nullptr);
+}
+
+PyMethodDef g_captured_methods[] = {{"__reduce__", ReduceCaptured, METH_NOARGS, nullptr},
+                                    {nullptr, nullptr, 0, nullptr}};
 PyMemberDef g_captured_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(CapturedObject, call), READONLY, nullptr},
     {"graph", T_OBJECT, offsetof(CapturedObject, graph), READONLY, "The anyop.Graph."},
@@ -182,6 +190,7 @@ PyType_Slot g_captured_slots[] = {
     {Py_tp_str, reinterpret_cast<void*>(&GetCapturedText)},
     {Py_tp_repr, reinterpret_cast<void*>(&Show)},
     {Py_tp_members, g_captured_members},
+    {Py_tp_methods, g_captured_methods},
     {0, nullptr}};
 PyType_Spec g_captured_spec = {
     "anyop._anyop.Captured", sizeof(CapturedObject), 0,

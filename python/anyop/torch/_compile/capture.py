@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from anyop import _anyop
 from anyop.torch._compile.comparisons import Comparisons, remember_class
+from anyop.torch._compile.modes import in_modes, modes_of
 from anyop.torch._lower.outputs import sizes_of_arguments
 from anyop.torch._nodes.lines import shown_place, user_frames, user_place
 from anyop.torch._nodes.sizes import attribute, evaluator, expression
@@ -132,6 +133,7 @@ class Capture:
     ) -> None:  # fmt: skip
         self.name, self.program = name, program
         self.made_of = (name, program, args, kwargs, dynamic)
+        self.modes = modes_of(program)
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.is_tensor = [isinstance(leaf, torch.Tensor) for leaf in self.leaves]
         self.names = _leaf_names(program, args, kwargs)
@@ -183,13 +185,21 @@ class Capture:
 
     def again(self) -> Capture:
         """The same program as it is now: with tensors of another form beside its arguments."""
-        return Capture(*self.made_of)
+        with in_modes(self.program, self.modes):
+            return Capture(*self.made_of)
 
     def held(self) -> list[torch.Tensor]:
         """The tensors that the program uses beside its arguments."""
         found = {n.target: attribute(self.module, n.target) for n in self.module.graph.nodes
                  if n.op == "get_attr"}  # fmt: skip
         return [t for t in found.values() if isinstance(t, torch.Tensor)]
+
+    def forget_tensors(self) -> None:
+        """Tracing refers to the program's own tensors weakly, which keeps torch from exchanging
+        them (torch.utils.swap_tensors, as Module.to may)."""
+        describer = self.mode.fake_tensor_converter.meta_converter.describer
+        describer.lookup_tensor.clear()
+        describer.lookup_storage.clear()
 
     def tensors(self, leaves: list[Any]) -> list[Any]:
         return [leaf for leaf, is_tensor in zip(leaves, self.is_tensor, strict=True) if is_tensor]

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from anyop import _anyop
 from anyop._graph.host import raise_as_raised
 from anyop.torch._compile.capture import Capture
+from anyop.torch._compile.copies import reduced
 from anyop.torch._compile.functional import functionalized, is_functional
 from anyop.torch._compile.pipeline import Made, Traced, is_contiguous, make
 from anyop.torch._lower.lower import Lowered
@@ -79,6 +80,7 @@ class Details:
         self.made, self.why_not = None, self.why_untraced
         if not self.why_untraced:
             self.made, self.why_not = make(self.traced())
+        self.source.forget_tensors()
         self.conditions = [] if self.why_untraced else self.source.conditions()
         if self.made is not None:
             self.rows = self.made.lowered.bound
@@ -211,6 +213,12 @@ class Details:
         from anyop.torch._compile.report import report_of
 
         return report_of([self])
+
+    def reduced(self) -> tuple[Any, ...]:
+        """As pickle takes the captured graph."""
+        source = self.source
+        made: tuple[Any, ...] = reduced(capture, source.made_of, source.modes, self.freeze)
+        return made
 
 
 def _refuse_reshaping(source: Capture) -> None:
