@@ -12,7 +12,11 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch._dynamo.source import ConstantSource
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.fx import GraphModule
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -22,6 +26,7 @@ from torch.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     StatelessSymbolicContext,
 )
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -57,6 +62,11 @@ _KNOWS_NO_SYMBOLS = (
 )
 
 
+# Operators whose results tell of elements.
+_ASKS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_ARRAYS = (torch.Tensor.numpy, torch.Tensor.__array__)
+
+
 class _Reshapes(Exception):
     """A program changes the sizes or strides of a tensor that is no argument."""
 
@@ -78,6 +88,9 @@ class _Lines(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.comparisons = comparisons
         self.written: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # and their contents
+        self.held: dict[int, torch.Tensor] = {}  # real ones that came from outside
+        self.made: dict[int, torch.Tensor] = {}  # in the program
+        self.is_read = False  # whether the program asked for elements of these
 
     def take_back(self) -> None:
         with _disable_current_modes():
@@ -93,6 +106,21 @@ class _Lines(TorchDispatchMode):
             if (t.numel() == 1 or len(real) == len(tensors)) and id(t) not in self.written:
                 with _disable_current_modes():
                     self.written[id(t)] = (t, t.detach().clone())
+
+    def note_reads(self, func: Any, args: Any, made: Any) -> None:
+        """What the program asks of tensors that it holds is part of what is traced. torch computes
+        with these; of others nobody knows elements, so that asking raises."""
+        tensors = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor)]
+        real = [t for t in tensors if not isinstance(t, FakeTensor)]
+        is_real = len(real) == len(tensors)
+        self.note(t for t in real if is_real or t.numel() == 1)
+        results = [t for t in pytree.tree_leaves(made) if isinstance(t, torch.Tensor)]
+        own = [t for t in results if not isinstance(t, FakeTensor)]
+        self.made.update((id(t), t) for t in own if id(t) not in self.held)
+        self.is_read |= not _ASKS.isdisjoint(func.tags)
+
+    def note(self, tensors: Iterable[torch.Tensor]) -> None:
+        self.held.update((id(t), t) for t in tensors if id(t) not in self.made)
 
     def refuse_reshaping(self, func: Any, args: Any) -> None:
         """Of a real tensor, in place: it would be another one while it is traced, too."""
@@ -119,9 +147,26 @@ class _Lines(TorchDispatchMode):
         self.keep(func, (args, kwargs))
         self.comparisons.see(func, args)
         made = func(*args, **(kwargs or {}))
+        self.note_reads(func, (args, kwargs), made)
         if func._schema.is_mutable:
             self.refuse_resizing(func, kwargs or {}, made)
         return made
+
+
+class _Reads(TorchFunctionMode):
+    """Sees what reads a tensor's memory without an operator."""
+
+    def __init__(self, lines: _Lines) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _ARRAYS:  # over memory that tracing does not fill
+            raise DataDependentOutputException(func)
+        if func is torch.Tensor.tolist and not isinstance(args[0], FakeTensor):
+            self.lines.note(args[:1])
+            self.lines.is_read = True
+        return func(*args, **(kwargs or {}))
 
 
 class Capture:
@@ -208,10 +253,11 @@ class Capture:
         """The program, from tensors to tensors."""
         lines = _Lines(self.comparisons)
         try:
-            with fx_traceback.preserve_node_meta(), lines:
+            with fx_traceback.preserve_node_meta(), lines, _Reads(lines):
                 made = self.call(tensors)
         finally:
             lines.take_back()
+        self.read = list(lines.held.values()) if lines.is_read else []
         returned, self.out_spec = pytree.tree_flatten(made, is_leaf=_is_size)
         self.sizes_at = [len(leaf) if _is_size(leaf) else -1 for leaf in returned]
         return [n for leaf in returned for n in (leaf if _is_size(leaf) else [leaf])]
@@ -273,10 +319,7 @@ class Capture:
 
     def refusal(self, error: Exception) -> Exception:
         """What the program did that a graph cannot hold, with its line."""
-        from torch._subclasses.fake_tensor import (
-            DataDependentOutputException,
-            DynamicOutputShapeException,
-        )
+        from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
         data = (DataDependentOutputException, DynamicOutputShapeException,
                 GuardOnDataDependentSymNode)  # fmt: skip

@@ -86,7 +86,13 @@ class Details:
             self.rows = self.made.lowered.bound
         else:  # another form of one needs another trace, though torch reads it as it is
             self.rows = [(-1, t, False) for t in self.source.held() if fast.status()["active"]]
-        self.forms = [_form(tensor) for _, tensor, _ in self.rows]
+        read = self.source.read if fast.status()["active"] else []
+        self.rows = [*self.rows, *((-1, tensor, True) for tensor in read)]
+        self.forms = self.forms_now()
+
+    def forms_now(self) -> list[Any]:
+        """What another trace is needed for: forms, and contents that the program asked for."""
+        return [*map(_form, (t for _, t, _ in self.rows)), *map(_contents, self.source.read)]
 
     def traced(self) -> Traced:
         source = self.source
@@ -130,7 +136,7 @@ class Details:
         """The parts, as the bound tensors are now."""
         self.previous = self.made  # another thread may be in a call
         with torch.no_grad():
-            if self.forms != [_form(tensor) for _, tensor, _ in self.rows]:
+            if self.forms != self.forms_now():
                 self.trace_again()
             self.make()
         return self.parts()
@@ -299,6 +305,11 @@ def _asks_for_gradient(tensors: Sequence[Any]) -> bool:
     """Whether autograd wants one, which no graph has. In transformations torch computes it."""
     is_on = torch.is_grad_enabled() and not is_transformed()
     return is_on and any(t.requires_grad for t in tensors)
+
+
+def _contents(tensor: torch.Tensor) -> tuple[int, int]:
+    """What changes when a tensor is written, as far as torch counts that."""
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
 def _form(tensor: torch.Tensor) -> Any:
