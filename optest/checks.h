@@ -42,6 +42,9 @@ struct OpTest {
   std::vector<std::string_view> special = {};
   // Repairs what no signature can say (block tables, lengths), before references and kernels run.
   std::function<void(Call&)> prepare = {};
+  // In tensors of i32 and i64 every negative number means what -1 does: some of these become other
+  // ones. False where each means something of its own.
+  bool negatives_are_alike = true;
   // The same for CheckGradient alone: puts aside what makes a gradient differ from the derivative
   // on purpose (a padding row).
   std::function<void(Call&)> prepare_gradient = {};

@@ -232,6 +232,17 @@ void Fill(const OpTest& test, const GeneratedCall& generated, bool has_special_v
   }
 }
 
+// Whoever draws or prepares an index writes -1 for none; operators take every negative number so.
+void VaryNegatives(Argument& argument, Call& call) {
+  constexpr std::int64_t kNegatives[] = {-1, -2, -7, -1000, INT32_MIN};
+  auto* array = std::get_if<Array>(&argument);
+  if (!array || (array->dtype() != DType::kI32 && array->dtype() != DType::kI64)) return;
+  for (std::int64_t i = 0; i < array->size(); ++i) {
+    if (array->GetInt(i) != -1) continue;
+    array->SetInt(i, kNegatives[call.Draw(0, std::int64_t(std::size(kNegatives)) - 1)]);
+  }
+}
+
 bool IsTooLarge(const Operator& op, const GeneratedCall& generated) {
   for (int i = 0; i < op.n_params; ++i) {
     const anyop_value& v = generated.call[i];
@@ -306,6 +317,11 @@ std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, Purpose pur
     call.set_arguments(std::move(arguments));
     Fill(test, *generated, purpose == Purpose::kSpecialValues, call);
     if (test.prepare) test.prepare(call);
+    if (test.negatives_are_alike) {
+      std::vector<Argument> varied = call.arguments();
+      for (Argument& argument : varied) VaryNegatives(argument, call);
+      call.set_arguments(std::move(varied));
+    }
     if (purpose == Purpose::kGradient && test.prepare_gradient) test.prepare_gradient(call);
     return call;
   }

@@ -20,6 +20,20 @@ Allowed Interpolated(const Call& call) {
   return [error](const Element& e) { return 0.51 * e.ulp() + error; };
 }
 
+// Half of the coordinates: on a pixel, between two, or up to two and a half outside of the image.
+void PlaceAtEdges(Call& call) {
+  Array& grid = call.array("grid");
+  const bool aligned = call.integer("align_corners");
+  for (std::int64_t i = 0; i < grid.size(); ++i) {
+    const std::int64_t size = call.size(i % 2 ? "h" : "w");
+    if (call.Draw(0, 1)) continue;
+    const double from_edge = double(call.Draw(-5, 2)) / 2;
+    const double pixel = call.Draw(0, 1) ? from_edge : double(size - 1) - from_edge;
+    const double span = aligned ? double(std::max<std::int64_t>(size - 1, 1)) : double(size);
+    grid.Set(i, (aligned ? 2 * pixel : 2 * pixel + 1) / span - 1);
+  }
+}
+
 const OpTest kGridSample{
     .op = "grid_sample",
     .tolerance = Tolerance(Interpolated),
@@ -28,6 +42,7 @@ const OpTest kGridSample{
     .sizes = {"n = 2, h = 7, w = 5, c = 70, ho = 3, wo = 40",
               "n = 1, h = 64, w = 33, c = 3, ho = 2, wo = 37"},
     .special = {"grid"},
+    .prepare = PlaceAtEdges,
 };
 TEST(GridSample, MatchesItsReference) { CheckAll(kGridSample); }
 
@@ -64,6 +79,22 @@ TEST(GridSample, CountsPixelsOutsideAsZeros) {
   // Half a pixel outside on one side, on two, and a whole one.
   Expect("zeros", false, {1, 0.5, 1, 1, 5.0 / 3, 0.5, 0, 0}, {6, 3, 0, 6});
   Expect("zeros", true, {2, 1, 1, 2, 1, 1}, {0, 6, 12});
+}
+
+TEST(GridSample, ReadsNoPixelForAPointThatIsMoreThanOneOutside) {
+  // Not even with weight 0, as an infinite one would show.
+  Call call("grid_sample");
+  call.Set("x", Array(DType::kF32, {1, 2, 2, 1}, {kInf, kInf, kInf, kInf}));
+  call.Set("padding_mode", "zeros").Set("align_corners", true);
+  // In pixels: 0.25 and 1 further than one outside, on each side.
+  const double low = 2 * -1.25 - 1, lower = 2 * -2.0 - 1, high = 2 * 2.25 - 1, higher = 2 * 3.0 - 1;
+  call.Set("grid",
+           Array(DType::kF32, {1, 1, 8, 2},
+                 {low, 0, lower, 0, high, 0, higher, 0, 0, low, 0, lower, 0, high, 0, higher}));
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("y")->second, Array(DType::kF32, {1, 1, 8, 1}, {0, 0, 0, 0, 0, 0, 0, 0}))
+        << kernel;
+  }
 }
 
 TEST(GridSample, TakesNaNForZeroOrGivesZero) {

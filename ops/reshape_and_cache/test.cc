@@ -11,8 +11,7 @@
 namespace anyop::optest::reshape_and_cache_test {
 namespace {
 
-// Distinct slots, some none: of two rows in one slot either may win. A scale that equal dtypes
-// ignore is taken away, since the reference sees every float cache as f64.
+// Distinct slots, some none: of two rows in one slot either may win.
 void MakeSlots(Call& call) {
   const std::int64_t slots = call.size("nb * bs");
   std::vector<std::int64_t> free(static_cast<std::size_t>(slots));
@@ -24,13 +23,6 @@ void MakeSlots(Call& call) {
     mapping.SetInt(i, none ? -1 : free.back());
     if (!none) free.pop_back();
   }
-  const auto drop = [&](const char* rows, const char* cache, const char* scale) {
-    if (call.given(rows) && call.array(rows).dtype() == call.array(cache).dtype()) {
-      call.Remove(scale);
-    }
-  };
-  drop("key", "key_cache", "k_scale");
-  drop("value", "value_cache", "v_scale");
 }
 
 const OpTest kReshapeAndCache{

@@ -15,6 +15,7 @@ const OpTest kWrapIndex{
     .tolerance = Exact(),
     .values = {{"n", {1, 7, 49152}}},
     .prepare = MakeRows,
+    .negatives_are_alike = false,
 };
 TEST(WrapIndex, MatchesItsReference) { CheckAll(kWrapIndex); }
 
