@@ -435,3 +435,12 @@ def test_what_has_no_elements_expands_to_fixed_sizes_only() -> None:
         f"program: {line_of('# of nothing')} calls what torch has for fixed sizes only "
         "(0 not in VR[1, 1]), but these vary: x_0, x_1. Try fixed sizes."
     )
+
+
+def test_what_is_no_program_is_refused() -> None:
+    with pytest.raises(TypeError) as error:
+        anyop.torch.capture(3, X)
+    assert str(error.value) == (
+        "anyop.torch.capture: the program is 3, but must be a function, a module or an exported "
+        "program."
+    )

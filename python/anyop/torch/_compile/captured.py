@@ -32,6 +32,11 @@ def capture(
     """See anyop.torch.capture."""
     if isinstance(program, torch.export.ExportedProgram):
         return _exported(program, freeze, name)
+    if not callable(program):
+        raise _anyop.WrongType(
+            f"anyop.torch.capture: the program is {_anyop.show(program)}, but must be a function, "
+            "a module or an exported program."
+        )
     shown = name or getattr(program, "__name__", type(program).__name__).strip("<>")
     with torch.no_grad():
         captured = Capture(shown, program, args, kwargs, dynamic)
