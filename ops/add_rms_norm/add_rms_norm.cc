@@ -10,7 +10,8 @@
 //   weight_offset  1 for models that store the gain minus 1
 //
 // Numerics  f32 for every T. sum is rounded to T before it is normalized: the bits are those of add
-//           followed by rms_norm. y and sum may take the memory of x and residual.
+//           followed by rms_norm, which rounds y once where vLLM rounds it twice. y and sum may
+//           take the memory of x and residual.
 // Source    a composition.
 
 #include "ops/add_rms_norm/kernel.h"

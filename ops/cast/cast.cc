@@ -2,9 +2,10 @@
 // cast: the values of a tensor in another dtype.
 //
 //   to        the dtype of the result
-//   saturate  what lies beyond an f8 becomes its largest value (448 or 57344), an infinity that is
-//             f8e5m2 already included; without it f8e4m3 gets NaN and f8e5m2 infinity. f16 and bf16
-//             never saturate
+//   saturate  the default: what lies beyond an f8 becomes its largest value, 448 or 57344.
+//             Infinities do too, even in f8e5m2, which has infinities, and even those that are
+//             f8e5m2 already; torch's .to() keeps them. With False f8e4m3 gets NaN there and f8e5m2
+//             infinity. f16 and bf16 never saturate
 //
 // Numerics  Exact where it can be. To a narrower float: one rounding, half to even, subnormals
 //           kept. Float to integer: toward zero, then clamped to the range; NaN gives 0. Integer

@@ -10,7 +10,8 @@
 //   state_indices      the slot of each sequence (absent: its number); -1 skips the sequence: its y
 //                      is 0 and no state changes. Two of one slot: check mode refuses them
 //   has_initial_state  which sequences go on from their state; absent: none. A sequence without a
-//                      token keeps its state if it goes on from it, else it becomes 0
+//                      token is no exception: if it goes on from its state it keeps it, else its
+//                      state becomes zeros, as that of every new sequence
 //   activation         silu(z) = z * sigma(z)
 //
 // Numerics  Sums in f32 from the bias on by rising a, so that chunks of a sequence give the bits of

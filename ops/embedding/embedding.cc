@@ -3,7 +3,9 @@
 //
 //   y[i] = weight[ids[i]]
 //
-//   ids          row numbers; a negative one gives a row of zeros (vocabulary-parallel masks)
+//   ids          row numbers. A negative one is no error: it gives a row of zeros, as the parts of
+//                a vocabulary on several machines need. Python indexing counts it from the end,
+//                torch refuses it
 //   weight       the table, one row per id
 //   padding_idx  the row that gets no gradient, -1 for none; the forward pass does not look at it
 //

@@ -10,8 +10,10 @@
 //
 //   cos, sin   of each token, as wide as the rotated part; their halves need not be equal
 //   index      -1: nothing is stored (two tokens in one place: check mode refuses them)
-//   scales     for a cache of i8, one for each element; they multiply
-//   offsets    likewise, subtracted before; 0 where absent
+//
+//   k_scale, ckv_scale    for a cache of i8, one for each element; they multiply
+//   k_offset, ckv_offset  likewise, subtracted before; 0 where absent
+//
 //   output_kv  whether k and ckv are results too; they are empty otherwise
 //
 // Numerics  In f32, rounded once to each of cache and result. i8: sat(rne((x - offset) * scale)),

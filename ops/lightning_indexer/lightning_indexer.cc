@@ -13,10 +13,13 @@
 //   query_scale  of queries of i8 and f8e4m3; absent: 1
 //   key_scale    of each key of the cache; absent: 1
 //
-// Numerics  Products and sums in f32. The selection is exact: of equal scores the lower position
-//           is taken, -0 equals +0, and NaN ranks below -inf. max(0, NaN) is NaN. Hidden keys have
-//           no influence, NaN included. No visible key, or a token beyond the last sequence: the
-//           count is 0. A token's result depends neither on threads nor on other tokens.
+// Numerics  Products and sums in f32. The selection is exact: of equal scores the lower position,
+//           the older key, is taken; -0 equals +0, and NaN ranks below -inf. max(0, NaN) is NaN.
+//           Scores are equal more often than one thinks: every key whose products are all negative
+//           scores 0. vLLM and transformers leave open which of them are taken, so that the same
+//           model may attend to other keys there. Hidden keys have no influence, NaN included. No
+//           visible key, or a token beyond the last sequence: the count is 0. A token's result
+//           depends neither on threads nor on other tokens.
 // Source    DeepSeek-V3.2-Exp.
 
 #include "ops/lightning_indexer/kernel.h"

@@ -3,7 +3,9 @@
 //
 //   y[i] = the decoded row ids[i] of weight
 //
-//   ids     row numbers; a negative one gives a row of zeros (vocabulary-parallel masks)
+//   ids     row numbers. A negative one is no error: it gives a row of zeros, as the parts of a
+//           vocabulary on several machines need. Python indexing counts it from the end, torch
+//           refuses it
 //   weight  the table, one row of blocks per id, as linear_blocks takes it
 //   format  any that linear_blocks takes
 //   to      the dtype of the result

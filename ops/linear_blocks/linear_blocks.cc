@@ -17,12 +17,18 @@
 //   q5_0  22 bytes: f16 d, 4 bytes h, 16 bytes q; element j is d * (b - 16), b the 4 bits that q4_0
 //         has there, and bit j of h above them
 //   q5_1  24 bytes: f16 d, f16 m, h and q; element j is d * b + m
-//   q4_K  144 bytes for 256 elements: f16 d, f16 m, 12 bytes with 8 scales s and 8 minima t of 6
-//         bits, 128 bytes q; element 32*p + j is d*s[p] * b - m*t[p], parts 2*i and 2*i + 1 are
-//         the low and the high bits of bytes 32*i + j
-//   q5_K  176 bytes for 256 elements: as q4_K with 32 bytes h before q, bit p of h[j] above b
-//   q6_K  210 bytes for 256 elements: 128 bytes of low 4 bits, 64 of 2 bits above them, 16 signed
-//         bytes s, f16 d; element i is d*s[i/16] * (b - 32)
+//   q4_K  144 bytes for 256 elements: f16 d, f16 m, 12 bytes a, 128 bytes q. Element 32*p + j, with
+//         part p < 8 and j < 32, is d * s[p] * b - m * t[p]. b is q[32*(p/2) + j] & 15 for even p,
+//         the same byte >> 4 for odd p. Scale s and minimum t have 6 bits:
+//         p < 4   s[p] = a[p] & 63, t[p] = a[p + 4] & 63
+//         p >= 4  s[p] = (a[p + 4] & 15) | (a[p - 4] >> 6) << 4,
+//                 t[p] = (a[p + 4] >> 4) | (a[p] >> 6) << 4
+//   q5_K  176 bytes for 256 elements: f16 d, f16 m, 12 bytes a, 32 bytes h, 128 bytes q. As q4_K,
+//         and bit p of h[j] is the fifth bit of b, of value 16
+//   q6_K  210 bytes for 256 elements: 128 bytes q, 64 bytes h, 16 signed bytes s, f16 d. Element
+//         128*i + 32*p + j, with i < 2, p < 4 and j < 32, is d * s[8*i + 2*p + j/16] * (b - 32).
+//         The low 4 bits of b are those of q[64*i + 32*(p % 2) + j], & 15 for p < 2 and >> 4 for
+//         the others; the 2 bits above them are (h[32*i + j] >> 2*p) & 3
 //
 // Numerics  Sums in f32 for every T, one rounding on the store. 'q8': the products of a block are
 //           added exactly, blocks in ascending order: a row always has the same bits alone and in a

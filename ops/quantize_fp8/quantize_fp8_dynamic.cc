@@ -5,7 +5,9 @@
 //   q[j] = x[j] / s, rounded half to even and clamped to +-448; scale = s
 //
 //   pow2_scale  s becomes the least power of 2 that is not smaller
-//   min_amax    keeps s above 0 where all of x is 0
+//   min_amax    the floor of a, and so of the scale: a group of smaller numbers is rounded to
+//               multiples of what the floor gives, most of them to 0. It keeps s above 0 where all
+//               of x is 0; with a floor of 0 such a group has the scale 0, and q is NaN
 //
 // Numerics  Exact in this order: a / 448 and x / s are each rounded to f32. NaN gives NaN and is
 //           ignored in a. A group with an infinity: s is infinite, q is NaN there and 0 elsewhere.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_int8_dynamic: floats as bytes, with a scale for each row that its largest element sets.
 //
-//   symmetric   a = max_j |x[j]|, scale = a / 127, r = 127 / a, q[j] = rne(x[j] * r), clamped to
-//               -127 ... 127
-//   asymmetric  lo = min(x, 0), hi = max(x, 0) over the row, scale = (hi - lo) / 255,
-//               r = 255 / (hi - lo), zero_point = rne(-128 - lo * r),
-//               q[j] = sat(rne(x[j] * r) + zero_point)
+//   False  a = max_j |x[j]|, scale = a / 127, r = 127 / a, q[j] = rne(x[j] * r), clamped to
+//          -127 ... 127
+//   True   lo = min(x, 0), hi = max(x, 0) over the row, scale = (hi - lo) / 255,
+//          r = 255 / (hi - lo), zero_point = rne(-128 - lo * r),
+//          q[j] = sat(rne(x[j] * r) + zero_point)
 //
 //   asymmetric  whether rows have a zero point; the result zero_point is empty otherwise
 //
