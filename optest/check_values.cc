@@ -138,7 +138,7 @@ void CheckCalls(const OpTest& test, Purpose purpose) {
   const Tally before = TheSession().tally;
   ForEachCall(test, purpose, [&](Call& call) {
     const Results exact = call.Exact();
-    const LazyTerms terms(call);
+    const LazyTerms terms(call, purpose == Purpose::kExtremeValues);
     for (const OperatorKernel* kernel : kernels) {
       KernelCheck(test, call, exact, terms, *kernel).Run();
     }
@@ -147,7 +147,7 @@ void CheckCalls(const OpTest& test, Purpose purpose) {
   if (kernels.empty()) return;  // .means alone: CheckDispatch compares it
   if (after.elements <= before.elements) Fail("nothing was compared");
   if (TheSession().only_call || HasFailed()) return;
-  if (purpose == Purpose::kSpecialValues) return;
+  if (purpose == Purpose::kExtremeValues) return;
   for (const OperatorKernel* kernel : kernels) {
     const std::string name = Find(test.op)->display_name() + " " + kernel->name;
     const auto ran = after.ran.find(name), ran_before = before.ran.find(name);
@@ -198,8 +198,8 @@ void CheckComposition(const OpTest& test, Call& call, const Results& exact, cons
 
 void CheckValues(const OpTest& test) { CheckCalls(test, Purpose::kValues); }
 
-void CheckSpecialValues(const OpTest& test) {
-  if (!test.special.empty()) CheckCalls(test, Purpose::kSpecialValues);
+void CheckExtremeValues(const OpTest& test) {
+  if (!ExtremeParams(test).empty()) CheckCalls(test, Purpose::kExtremeValues);
 }
 
 void CheckDispatch(const OpTest& test) {
@@ -245,7 +245,7 @@ void CheckPromises(const OpTest& test) {
 
 void CheckAll(const OpTest& test) {
   void (*const checks[])(const OpTest&) = {
-      CheckValues,   CheckSpecialValues, CheckRowInvariance, CheckThreadInvariance,
+      CheckValues,   CheckExtremeValues, CheckRowInvariance, CheckThreadInvariance,
       CheckDispatch, CheckPromises,      CheckWrongCalls,    CheckGradient};
   for (const auto check : checks) {
     check(test);

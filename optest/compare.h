@@ -11,16 +11,20 @@ namespace anyop::optest {
 // The references of calls like this one, run when a tolerance asks for them.
 class LazyTerms : public Terms {
  public:
-  explicit LazyTerms(const Call& call) : call_(call) {}
+  explicit LazyTerms(const Call& call, bool has_extremes = false)
+      : call_(call), has_extremes_(has_extremes) {}
   double at(std::string_view result, std::int64_t index) const override;
   double moves(std::string_view result, std::int64_t index) const override;
   double row(std::string_view result, std::int64_t index) const override;
+  bool has_extremes() const override { return has_extremes_; }
+  bool may_overflow(std::string_view result, std::int64_t index) const override;
 
  private:
   Results Move() const;
   Results LargestOfRows() const;
 
   const Call& call_;
+  const bool has_extremes_;
   mutable std::optional<Results> absolute_, moves_, rows_;
 };
 

@@ -15,11 +15,41 @@ double DrawFloat(const Range& range, Call& call) {
   return range.low + (range.high - range.low) * double(call.Draw(0, kFine)) / double(kFine);
 }
 
-double DrawSpecial(DType dtype, Call& call) {
-  const double tiny = Ulp(dtype, 0), large = Largest(dtype);
-  const double values[] = {NAN,       HUGE_VAL, -HUGE_VAL, -0.0,         0.0, tiny,
-                           -3 * tiny, large,    -large,    1e-3 * large, -1e4};
+double DrawExtreme(DType dtype, Extreme kind, Call& call) {
+  if (kind == Extreme::kNaN) return NAN;
+  if (kind != Extreme::kMixed) return kind == Extreme::kInfinity ? HUGE_VAL : -HUGE_VAL;
+  const double tiny = Ulp(dtype, 0);
+  const double values[] = {NAN, HUGE_VAL, -HUGE_VAL, -0.0, 0.0, tiny, -3 * tiny, -1e4};
   return values[call.Draw(0, std::int64_t(std::size(values)) - 1)];
+}
+
+// Rows times a power of 2 each, down to subnormals or up to large numbers, some of them the
+// largest.
+void ScaleRows(Array& array, Extreme kind, Call& call) {
+  const std::int64_t width = array.shape().empty() ? 1 : array.dim(-1);
+  const int least = std::ilogb(Ulp(array.dtype(), 0)), most = std::ilogb(Largest(array.dtype()));
+  int exponent = 0;
+  for (std::int64_t i = 0; i < array.size(); ++i) {
+    if (i % width == 0) {
+      exponent = int(kind == Extreme::kLarge ? call.Draw(most / 4, most - 1)
+                                             : call.Draw(least, least / 4));
+    }
+    const bool is_largest = kind == Extreme::kLarge && call.Draw(0, 31) == 0;
+    const double size = is_largest ? Largest(array.dtype()) : std::ldexp(array.Get(i), exponent);
+    array.Set(i, is_largest ? std::copysign(size, array.Get(i)) : size);
+  }
+}
+
+void MakeExtreme(Array& array, Extreme kind, Call& call) {
+  if (array.size() == 0) return;
+  if (kind == Extreme::kTiny || kind == Extreme::kLarge) return ScaleRows(array, kind, call);
+  if (call.Draw(0, 1)) {
+    const std::int64_t at = call.Draw(0, array.size() - 1);
+    return array.Set(at, DrawExtreme(array.dtype(), kind, call));
+  }
+  for (std::int64_t i = 0; i < array.size(); ++i) {
+    if (call.Draw(0, 7) == 0) array.Set(i, DrawExtreme(array.dtype(), kind, call));
+  }
 }
 
 // Begins with 0 and never falls; the rest of the bound is left over in half of the calls.
@@ -56,9 +86,9 @@ void FillIntegers(Array& array, const FillRule& rule, Call& call) {
 void FillArray(Array& array, const FillRule& rule, Call& call) {
   if (!IsFloat(array.dtype())) return FillIntegers(array, rule, call);
   for (std::int64_t i = 0; i < array.size(); ++i) {
-    const bool is_special = rule.is_special && call.Draw(0, 7) == 0;
-    array.Set(i, is_special ? DrawSpecial(array.dtype(), call) : DrawFloat(rule.range, call));
+    array.Set(i, DrawFloat(rule.range, call));
   }
+  if (rule.extreme) MakeExtreme(array, *rule.extreme, call);
 }
 
 }  // namespace anyop::optest

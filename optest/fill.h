@@ -7,11 +7,16 @@
 
 namespace anyop::optest {
 
+// NaN and infinities stand among usual numbers, some or one alone; so do those of kMixed, which has
+// all of them, -0 and subnormals. kTiny and kLarge are finite and of whole rows.
+enum class Extreme : std::uint8_t { kNaN, kInfinity, kMinusInfinity, kMixed, kTiny, kLarge };
+inline constexpr int kExtremes = 6;
+
 struct FillRule {
   Range range{-2, 2};                 // of floats
   IndexRule rule = IndexRule::kNone;  // of integers
   std::int64_t bound = 0;             // of that rule
-  bool is_special = false;            // NaN, Inf, -0, subnormal and huge floats in between
+  std::optional<Extreme> extreme;     // of floats
 };
 void FillArray(Array& array, const FillRule& rule, Call& call);
 

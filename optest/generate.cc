@@ -208,7 +208,21 @@ void MayRepeat(Array& array, Call& call) {
   }
 }
 
-void Fill(const OpTest& test, const GeneratedCall& generated, bool has_special_values, Call& call) {
+// What a call fills with extreme values of one kind: all that may hold them, or one tensor.
+struct ExtremeFill {
+  Extreme kind;
+  std::vector<std::string_view> params;
+
+  ExtremeFill(const OpTest& test, const Recipe& recipe, Call& call)
+      : kind(Extreme((recipe.round + recipe.dtypes + recipe.sizes) % kExtremes)),
+        params(ExtremeParams(test)) {
+    const auto n = std::int64_t(params.size()), one = call.Draw(0, n);
+    if (one < n) params = {params[std::size_t(one)]};
+  }
+};
+
+void Fill(const OpTest& test, const GeneratedCall& generated,
+          const std::optional<ExtremeFill>& extreme, Call& call) {
   const Contract& contract = *call.op().contract;
   const Form& form = contract.forms[std::size_t(generated.form)];
   for (const Param& p : form.params) {
@@ -221,8 +235,7 @@ void Fill(const OpTest& test, const GeneratedCall& generated, bool has_special_v
       rule.bound =
           Evaluate(contract, generated.form, p.bound, generated.bindings, generated.call.frame()).i;
     }
-    rule.is_special =
-        has_special_values && std::count(test.special.begin(), test.special.end(), p.name) > 0;
+    if (extreme && std::ranges::count(extreme->params, p.name)) rule.extreme = extreme->kind;
     if (p.kind == ParamKind::kTensor) {
       FillArray(call.array(p.name), rule, call);
       MayRepeat(call.array(p.name), call);
@@ -264,7 +277,9 @@ std::vector<std::uint64_t> Seeds(const OpTest& test, Purpose purpose, const Seed
   for (int form = 0; form < n_forms; ++form) {
     const int all = CountDTypes(op.contract->forms[std::size_t(form)], purpose);
     const int used = options.is_exhaustive ? all : std::min(all, kMostDTypes);
-    const int rounds = options.is_exhaustive ? 64 : std::clamp(64 / (used * n_forms), 6, 24);
+    const int least = purpose == Purpose::kExtremeValues ? kExtremes : 6;
+    const int most = purpose == Purpose::kExtremeValues ? 2 * kExtremes : 24;
+    const int rounds = options.is_exhaustive ? 64 : std::clamp(64 / (used * n_forms), least, most);
     for (int d = 0; d < used; ++d) {
       const int dtypes = used == all ? d : int(random() % unsigned(all));
       for (int round = 0; round < rounds; ++round) {
@@ -278,6 +293,21 @@ std::vector<std::uint64_t> Seeds(const OpTest& test, Purpose purpose, const Seed
     }
   }
   return seeds;
+}
+
+std::vector<std::string_view> ExtremeParams(const OpTest& test) {
+  std::vector<std::string_view> params;
+  std::size_t named = test.not_extreme.count("*");
+  for (const Param& p : Find(test.op)->contract->forms[0].params) {
+    named += test.not_extreme.count(p.name);
+    if (!IsTensor(p.kind) || test.not_extreme.count(p.name)) continue;
+    params.push_back(p.name);
+  }
+  if (named != test.not_extreme.size()) {
+    throw std::invalid_argument("not_extreme names what is no parameter of " +
+                                std::string(test.op));
+  }
+  return test.not_extreme.count("*") ? std::vector<std::string_view>() : params;
 }
 
 std::vector<std::uint64_t> PromiseSeeds(const OpTest& test) {
@@ -315,7 +345,9 @@ std::optional<Call> Generate(const OpTest& test, std::uint64_t seed, Purpose pur
     std::vector<Argument> arguments;
     for (int i = 0; i < op.n_params; ++i) arguments.push_back(ToArgument(generated->call[i]));
     call.set_arguments(std::move(arguments));
-    Fill(test, *generated, purpose == Purpose::kSpecialValues, call);
+    std::optional<ExtremeFill> extreme;
+    if (purpose == Purpose::kExtremeValues) extreme.emplace(test, recipe, call);
+    Fill(test, *generated, extreme, call);
     if (test.prepare) test.prepare(call);
     if (test.negatives_are_alike) {
       std::vector<Argument> varied = call.arguments();

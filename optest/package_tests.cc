@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/package_tests.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <sstream>
@@ -18,6 +19,7 @@ struct OwnedTest {
   std::string op;
   std::deque<std::string> texts;
   OpTest test;
+  std::vector<std::string_view> special;  // the parameters that the package names
   std::string_view Keep(std::string text) { return texts.emplace_back(std::move(text)); }
 };
 
@@ -95,7 +97,7 @@ void TakeFact(OwnedTest& owned, const std::string& name, const std::string& valu
   } else if (name == "sizes") {
     test.sizes.push_back(owned.Keep(value));
   } else if (name == "special") {
-    test.special.push_back(owned.Keep(value));
+    owned.special.push_back(owned.Keep(value));
   } else if (name == "range" && words.size() == 3) {
     test.ranges[owned.Keep(words[0])] = {ToNumber(words[1]), ToNumber(words[2])};
   } else if (name == "values" && words.size() >= 2) {
@@ -112,13 +114,21 @@ void TakeFact(OwnedTest& owned, const std::string& name, const std::string& valu
   }
 }
 
+// A package's operators meet extreme values in the parameters that its test names.
+void LeaveOutOthers(OwnedTest& owned) {
+  for (const Param& p : Find(owned.op)->contract->forms[0].params) {
+    if (std::ranges::count(owned.special, p.name)) continue;
+    owned.test.not_extreme.emplace(p.name, "the test does not name it");
+  }
+}
+
 void AddTests(const OwnedTest& owned, const std::string& short_name,
               std::vector<PackageTest>* tests) {
   const struct {
     const char* name;
     void (*check)(const OpTest&);
   } checks[] = {{"MatchesItsReference", CheckValues},
-                {"TreatsSpecialValuesAsItsReference", CheckSpecialValues},
+                {"TreatsSpecialValuesAsItsReference", CheckExtremeValues},
                 {"GivesARowAloneTheBitsItHasInABatch", CheckRowInvariance},
                 {"DoesNotDependOnThreads", CheckThreadInvariance},
                 {"IsDispatched", CheckDispatch},
@@ -126,7 +136,7 @@ void AddTests(const OwnedTest& owned, const std::string& short_name,
                 {"RefusesWrongCallsAndWritesNothing", CheckWrongCalls},
                 {"HasTheGradientOfDifferences", CheckGradient}};
   for (const auto& c : checks) {
-    if (c.check == CheckSpecialValues && owned.test.special.empty()) continue;
+    if (c.check == CheckExtremeValues && owned.special.empty()) continue;
     if (c.check == CheckRowInvariance && !owned.test.row_invariant) continue;
     if (c.check == CheckGradient && !*Find(owned.op)->data->gradient) continue;
     tests->push_back({short_name + "." + c.name, &owned.test, c.check});
@@ -163,7 +173,8 @@ std::vector<PackageTest> MakePackageTests(const PackageTests& tests) {
     }
   }
   std::vector<PackageTest> made;
-  for (const auto& [name, test] : owned) {
+  for (auto& [name, test] : owned) {
+    LeaveOutOthers(test);
     const Operator& op = *Find(test.op);
     if (!FindReference(op) && op.compositions.empty()) {
       std::printf("%s has no reference: nothing is compared\n", name.c_str());

@@ -95,6 +95,12 @@ Tolerance Usual() {
   };
 }
 
+Tolerance BesideRow(double relative, double part) {
+  return [relative, part](const Element& e) {
+    return relative * (std::fabs(e.exact) + part * e.row());
+  };
+}
+
 Tolerance operator+(const Tolerance& a, const Tolerance& b) {
   return [a, b](const Call& call) -> Allowed {
     return [first = a.For(call), second = b.For(call)](const Element& e) {

@@ -28,6 +28,10 @@ class Terms {
   virtual double moves(std::string_view result, std::int64_t index) const = 0;
   // The largest absolute value of the row, the last dimension, that an element is in.
   virtual double row(std::string_view result, std::int64_t index) const = 0;
+  // Whether arguments were filled with extreme values.
+  virtual bool has_extremes() const = 0;
+  // Whether f32 may overflow on the way to an element, though all arguments are finite.
+  virtual bool may_overflow(std::string_view result, std::int64_t index) const = 0;
 };
 
 // One element of a result.
@@ -83,6 +87,8 @@ Tolerance OfRow(double a, double b = 0, std::string_view k = "1");
 // Of operators whose author states none: Elementwise(4) + (4 + 2 sqrt(K)) u (S + C), where K is the
 // largest dimension of an argument.
 Tolerance Usual();
+// relative * (|exact| + part * the largest |exact| of the element's row, the last dimension).
+Tolerance BesideRow(double relative, double part);
 // The sum of both allowances.
 Tolerance operator+(const Tolerance& a, const Tolerance& b);
 // One for each result or `mut` parameter that is named; `others` for the rest.

@@ -11,7 +11,6 @@ const OpTest kAdd{
     .tolerance = Exact(),
     .row_invariant = true,
     .sizes = {"rows = 16, d = 576", "rows = 16, d = 256"},
-    .special = {"x", "y"},
 };
 TEST(Add, MatchesItsReference) { CheckAll(kAdd); }
 

@@ -11,7 +11,6 @@ const OpTest kApplyTokenBitmask{
     .tolerance = Exact(),
     .sizes = {"n = 3, v = 1000, m = 3, w = 32", "n = 2, v = 64, m = 2, w = 3",
               "n = 4, v = 33, m = 4, w = 2"},
-    .special = {"logits"},
     .prepare =
         [](Call& call) {
           Array& mask = call.array("bitmask");

@@ -12,7 +12,6 @@ const OpTest kArgmax{
     .row_invariant = true,
     .sizes = {"rows = 2, d = 49152", "rows = 3, d = 4097", "rows = 5, d = 2048",
               "rows = 2, d = 2049"},
-    .special = {"x"},
 };
 TEST(Argmax, MatchesItsReference) { CheckAll(kArgmax); }
 

@@ -70,6 +70,9 @@ template <class F>
   return Select(x < Zero(), erfc, Set(2.0f) - erfc);
 }
 
+// Below -100 gelu is -0 in f32. -inf becomes finite, so that no inf * 0 arises; NaN stays.
+[[gnu::always_inline]] inline F32 AtLeastMinus100(F32 x) { return Max(Set(-100.0f), x); }
+
 template <Activation kActivation>
 [[gnu::always_inline]] inline F32 Activate(F32 x) {
   if constexpr (kActivation == Activation::kRelu) {
@@ -80,9 +83,11 @@ template <Activation kActivation>
   } else if constexpr (kActivation == Activation::kSilu) {
     return x * Sigmoid(x);
   } else if constexpr (kActivation == Activation::kGelu) {
+    x = AtLeastMinus100(x);
     return Set(0.5f) * x * OnePlusErf(x);
   } else if constexpr (kActivation == Activation::kGeluTanh) {
     // 0.5 (1 + tanh(z)) = sigmoid(2 z)
+    x = AtLeastMinus100(x);
     const F32 z = Set(0.79788456f) * Fma(Set(0.044715f) * x * x, x, x);
     return x * Sigmoid(z + z);
   } else if constexpr (kActivation == Activation::kSigmoid) {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ops/common/activation.h"
+#include "ops/common/sigmoid_and_rest.h"
 
 namespace anyop::ops {
 enum class Gelu { kErf, kTanh, kQuick };
@@ -15,21 +16,18 @@ inline namespace ANYOP_ISA {
   return word == "quick" ? Gelu::kQuick : Gelu::kErf;
 }
 
-// Beyond +-100 the functions are 0, x and their derivatives 0, 1 in f32; infinities become finite,
-// so that no 0 * inf arises. NaN stays.
-[[gnu::always_inline]] inline F32 AtMost100(F32 x) {
-  return Min(Set(100.0f), Max(Set(-100.0f), x));
-}
+// Beyond 100 the derivatives are 1.
+[[gnu::always_inline]] inline F32 AtMost100(F32 x) { return Min(Set(100.0f), AtLeastMinus100(x)); }
 
 // v[k] = gelu(v[k]). T: what the result is rounded to.
 template <Gelu kKind, class T, int N>
 [[gnu::always_inline]] inline void GeluAll(F32 (&v)[N]) {
-  F32 x[N];
-  for (int k = 0; k < N; ++k) x[k] = Max(Set(-100.0f), v[k]);
   if constexpr (kKind == Gelu::kErf) {
-    for (int k = 0; k < N; ++k) v[k] = Activate<Activation::kGelu>(x[k]);
+    for (int k = 0; k < N; ++k) v[k] = Activate<Activation::kGelu>(v[k]);
     return;
   }
+  F32 x[N];
+  for (int k = 0; k < N; ++k) x[k] = AtLeastMinus100(v[k]);
   for (int k = 0; k < N; ++k) {
     const F32 z = Set(1.5957691f) * Fma(Set(0.044715f) * x[k] * x[k], x[k], x[k]);
     v[k] = kKind == Gelu::kTanh ? z : Set(1.702f) * x[k];
@@ -50,18 +48,26 @@ template <Gelu kKind, class T, int N>
     }
     return;
   }
-  for (int k = 0; k < N; ++k) {
-    const F32 z = Set(1.5957691f) * Fma(Set(0.044715f) * x[k] * x[k], x[k], x[k]);
-    s[k] = kKind == Gelu::kTanh ? z : Set(1.702f) * x[k];
-    rest[k] = Zero() - s[k];
+  F32 z[N];
+  if constexpr (kKind == Gelu::kTanh) {
+    for (int k = 0; k < N; ++k) {
+      z[k] = Set(1.5957691f) * Fma(Set(0.044715f) * x[k] * x[k], x[k], x[k]);
+    }
+    SigmoidAndRest<T>(z, s, rest);
+    for (int k = 0; k < N; ++k) {
+      const F32 slope = Set(1.5957691f) * Fma(Set(0.134145f) * x[k], x[k], Set(1.0f));
+      v[k] = Fma(x[k] * s[k] * rest[k], slope, s[k]);
+    }
+    return;
   }
-  SigmoidAll<T>(s);
-  SigmoidAll<T>(rest);
+  // What the rounding of z lost would cost sigma(z) |z| / 2 ulp where z is far below 0.
+  constexpr float kFactor = 1.702f, kFactorRest = float(1.702 - double(kFactor));
+  for (int k = 0; k < N; ++k) z[k] = Set(kFactor) * x[k];
+  SigmoidAndRest<T>(z, s, rest);
   for (int k = 0; k < N; ++k) {
-    const F32 slope = kKind == Gelu::kTanh
-                          ? Set(1.5957691f) * Fma(Set(0.134145f) * x[k], x[k], Set(1.0f))
-                          : Set(1.702f);
-    v[k] = Fma(x[k] * s[k] * rest[k], slope, s[k]);
+    const F32 lost = Fma(Set(kFactorRest), x[k], FmaExact(Set(kFactor), x[k], Zero() - z[k]));
+    const F32 more = s[k] * rest[k] * lost;
+    v[k] = Fma(z[k] * (rest[k] - more), s[k] + more, s[k] + more);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "anyop/simd.h"
 #include "ops/common/elementwise.h"
+#include "ops/common/row_unit.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
@@ -23,6 +24,31 @@ template <class F>
   return ReduceAdd((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+// x[i] * unit * scale are the elements of a normalized row.
+struct RowScale {
+  float unit, scale;
+
+  [[gnu::always_inline]] F32 Normalize(F32 x) const { return x * Set(unit) * Set(scale); }
+};
+
+template <class F>
+[[gnu::noinline]] RowScale ScaleOfUnits(std::int64_t d, float eps, float unit, F load) {
+  const float squares = SumOfSquares(d, [&](auto& v, std::int64_t i, auto count) {
+    load(v, i, count);
+    for (F32& one : v) one *= Set(unit);
+  });
+  return {unit, ScaleInUnits(squares / float(d), eps, unit)};
+}
+
+// Of a row with such squares, which `load` reads as in SumOfSquares.
+template <class F>
+[[gnu::always_inline]] inline RowScale ScaleOf(float squares, std::int64_t d, float eps, F load) {
+  const float mean_square = squares / float(d) + eps, unit = UnitOf(mean_square);
+  if (unit != 1) [[unlikely]]
+    return ScaleOfUnits(d, eps, unit, load);
+  return {1, 1 / std::sqrt(mean_square)};
+}
+
 // The factors of a row's elements. weight: null, or [d].
 template <class T>
 struct Gain {
@@ -31,8 +57,10 @@ struct Gain {
 
   template <int N, class Count>
   [[gnu::always_inline]] void Load(F32 (&v)[N], std::int64_t i, Count count) const {
-    if (weight) LoadBlock(v, weight + i, count);
-    for (int k = 0; k < N; ++k) v[k] = weight ? v[k] + offset : Set(1);
+    for (int k = 0; k < N; ++k) v[k] = Set(1);
+    if (!weight) return;
+    LoadBlock(v, weight + i, count);
+    for (int k = 0; k < N; ++k) v[k] += offset;
   }
 };
 
@@ -49,6 +77,21 @@ template <int kRows, class T>
       for (int b = 0; b < block; ++b) v[b] = v[b] * scale[r] * g[b];
       StoreBlock(y[r] + k, v, count);
     }
+  });
+}
+
+// A row that has another unit than 1.
+template <class T>
+[[gnu::noinline]] void NormalizeInUnits(const T* x, Gain<T> gain, T* y, std::int64_t d, float eps,
+                                        float unit) {
+  const auto load = [&](auto& v, std::int64_t i, auto count) { LoadBlock(v, x + i, count); };
+  const RowScale of = ScaleOfUnits(d, eps, unit, load);
+  ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
+    F32 v[block], g[block];
+    gain.Load(g, i, count);
+    LoadBlock(v, x + i, count);
+    for (int b = 0; b < block; ++b) v[b] = of.Normalize(v[b]) * g[b];
+    StoreBlock(y + i, v, count);
   });
 }
 
@@ -71,7 +114,23 @@ template <class T, class F>
         float squares[count];
         F32 scale[count];
         for (int k = 0; k < count; ++k) prepare(first + k, from[k], to[k], squares[k]);
-        for (int k = 0; k < count; ++k) scale[k] = Set(1 / std::sqrt(squares[k] / float(d) + eps));
+        bool is_usual = true;
+        for (int k = 0; k < count; ++k) {
+          squares[k] = squares[k] / float(d) + eps;
+          is_usual &= UnitOf(squares[k]) == 1;
+          scale[k] = Set(1 / std::sqrt(squares[k]));
+        }
+        if (!is_usual) [[unlikely]] {
+          for (int k = 0; k < count; ++k) {
+            const float unit = UnitOf(squares[k]);
+            if (unit != 1) {
+              NormalizeInUnits<T>(from[k], gain, to[k], d, eps, unit);
+            } else {
+              ScaleRows<1, T>({from[k]}, gain, {to[k]}, {scale[k]}, 0, d);
+            }
+          }
+          return;
+        }
         if constexpr (count == 1) {
           if (streams) {
             StreamPieces(to[0], d, [&](T* piece, std::int64_t i, std::int64_t n) {

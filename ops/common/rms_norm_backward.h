@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "ops/common/elementwise.h"
+#include "ops/common/rms_norm.h"
 #include "ops/common/row_sums.h"
 
 namespace anyop::ops {
@@ -41,13 +42,38 @@ class NormBackward {
         products[k] = Fma(g[k], x[k], products[k]);
       }
     });
-    const float square = Add(squares), product = Add(products);
-    const float s = 1 / std::sqrt(square / float(d_) + eps_);
+    const float mean_square = Add(squares) / float(d_) + eps_, product = Add(products);
+    if (UnitOf(mean_square) != 1 || !std::isfinite(product)) [[unlikely]] {
+      return RunInUnits(row, UnitOf(mean_square));
+    }
+    const float s = 1 / std::sqrt(mean_square);
     // s^3 / d * product, in an order that overflows only if the gradient does.
-    Write(row, Set(s), Set(-(product / float(d_) * s * s * s)));
+    const F32 scale = Set(s), pull = Set(-(product / float(d_) * s * s * s));
+    Write(
+        row, [=](F32 x) [[gnu::always_inline]] { return x * scale; },
+        [=](F32 g, F32 x) [[gnu::always_inline]] { return Fma(x, pull, scale * g); });
   }
 
  private:
+  // Of squares or products that f32 does not hold: dx = s * (g - z * mean(g * z)), z = x * s.
+  [[gnu::noinline]] void RunInUnits(const NormRow<T>& row, float unit) const {
+    const RowScale of = ScaleOfUnits(d_, eps_, unit, [&](auto& v, std::int64_t i, auto count) {
+      LoadBlock(v, row.x + i, count);
+    });
+    F32 products[4] = {Zero(), Zero(), Zero(), Zero()};
+    ForBlocks<4>(d_, [&](std::int64_t i, auto count, auto block) {
+      F32 x[block], g[block];
+      LoadBlock(x, row.x + i, count);
+      LoadBlock(g, row.dy + i, count);
+      ApplyGain(g, row.weight, i, count);
+      for (int k = 0; k < block; ++k) products[k] = Fma(g[k], of.Normalize(x[k]), products[k]);
+    });
+    const F32 pull = Set(-Add(products) / float(d_));
+    Write(
+        row, [=](F32 x) { return of.Normalize(x); },
+        [=](F32 g, F32 x) { return of.Normalize(Fma(of.Normalize(x), pull, g)); });
+  }
+
   static float Add(const F32 (&v)[4]) { return ReduceAdd((v[0] + v[1]) + (v[2] + v[3])); }
 
   template <int N, class Count>
@@ -58,20 +84,22 @@ class NormBackward {
     for (int k = 0; k < N; ++k) g[k] *= gain[k] + offset_;
   }
 
-  // dx = s * g + x * pull + dsum
-  void Write(const NormRow<T>& row, F32 s, F32 pull) const {
+  // dx = gradient(g, x) + dsum; normalize(x): what dweight multiplies dy by.
+  template <class Normalize, class Gradient>
+  [[gnu::always_inline]] void Write(const NormRow<T>& row, Normalize normalize,
+                                    Gradient gradient) const {
     ForBlocks<4>(d_, [&](std::int64_t i, auto count, auto block) {
       F32 x[block], g[block], more[block];
       LoadBlock(x, row.x + i, count);
       LoadBlock(g, row.dy + i, count);
       if (row.sum) {
         LoadAll(more, row.sum + i, count);
-        for (int k = 0; k < block; ++k) more[k] = Fma(g[k], x[k] * s, more[k]);
+        for (int k = 0; k < block; ++k) more[k] = Fma(g[k], normalize(x[k]), more[k]);
         StoreAll(row.sum + i, more, count);
       }
       if (!row.dx && !row.copy) return;
       ApplyGain(g, row.weight, i, count);
-      for (int k = 0; k < block; ++k) g[k] = Fma(x[k], pull, s * g[k]);
+      for (int k = 0; k < block; ++k) g[k] = gradient(g[k], x[k]);
       if (row.dsum) {
         LoadBlock(more, row.dsum + i, count);
         for (int k = 0; k < block; ++k) g[k] += more[k];

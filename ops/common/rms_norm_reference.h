@@ -18,6 +18,12 @@ inline void RmsNormBackwardReference(const Tensor* dy, const Tensor* dsum, const
   };
   for (std::int64_t j = 0; dweight && j < d; ++j) dweight->base<double>()[j] = 0;
   for (std::int64_t r = 0; r < x.rows(); ++r) {
+    if (!dy) {  // the norm has no part in the gradient, whatever x holds
+      for (std::int64_t j = 0; dx && j < d; ++j) {
+        dx->base<double>()[dx->row_offset(r) + j] = read(dsum, r, j);
+      }
+      continue;
+    }
     const auto g = [&](std::int64_t j) {
       return read(dy, r, j) * (weight ? Read(*weight, j) + weight_offset : 1);
     };

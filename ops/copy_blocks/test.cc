@@ -8,7 +8,6 @@ const OpTest kCopyBlocks{
     .op = "copy_blocks",
     .tolerance = Exact(),
     .sizes = {"nb = 12, w = 3072, n = 5"},
-    .special = {"caches"},
     .prepare =
         [](Call& call) {
           std::vector<Array>& caches = call.arrays("caches");

@@ -9,7 +9,6 @@ const OpTest kEmbedding{
     .tolerance = Exact(),
     .row_invariant = true,
     .sizes = {"rows = 1, v = 300, d = 576", "rows = 2, v = 7, d = 33"},
-    .special = {"weight"},
     .prepare_gradient = [](Call& call) { call.Set("padding_idx", -1); },  // it has no gradient
 };
 TEST(Embedding, MatchesItsReference) { CheckAll(kEmbedding); }

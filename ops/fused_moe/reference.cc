@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "anyop/op.h"
+#include "ops/common/gelu_reference.h"
 
 namespace anyop::ops {
 namespace {
@@ -34,10 +35,8 @@ double Round(double value, DType dtype) {
 double Act(const Moe& moe, double g, double u) {
   const auto sigma = [](double z) { return 1 / (1 + std::exp(-z)); };
   if (moe.activation == "silu") return g * sigma(g) * u;
-  if (moe.activation == "gelu") return 0.5 * g * std::erfc(-g / std::sqrt(2.0)) * u;
-  if (moe.activation == "gelu_tanh") {
-    return g * sigma(2 * std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)) * u;
-  }
+  if (moe.activation == "gelu") return GeluValue(g, "none") * u;
+  if (moe.activation == "gelu_tanh") return GeluValue(g, "tanh") * u;
   if (moe.limit && g > *moe.limit) g = *moe.limit;
   if (moe.limit && u > *moe.limit) u = *moe.limit;
   if (moe.limit && u < -*moe.limit) u = -*moe.limit;

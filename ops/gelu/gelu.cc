@@ -6,7 +6,8 @@
 //   quick  y = x / (1 + exp(-1.702*x))
 //
 // Numerics  f32 for every T, rounded once. f32: 4 ulp where x > 0, else an absolute error of
-//           4 * 2^-24 * |x|. No finite x overflows; -inf gives -0, +inf gives +inf.
+//           4 * 2^-24 * |x|. No finite x overflows; -inf gives -0, +inf gives +inf, the limits.
+//           torch gives NaN for -inf, and where its kind is 'none' for +inf too.
 // Source    Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
 #include "ops/gelu/kernel.h"

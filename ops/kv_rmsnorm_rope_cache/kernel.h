@@ -32,11 +32,10 @@ Index IndexOf(const Tensor& index, Index i) {
 // z[c] = the latent part of a row, normalized.
 template <class T>
 void NormalizeLatent(const T* x, const T* weight, Index c, float eps, float* z) {
-  const float squares =
-      SumOfSquares(c, [&](auto& v, Index i, auto count) { LoadAll(v, x + i, count); });
-  const F32 scale = Set(1 / std::sqrt(squares / float(c) + eps));
+  const auto load = [&](auto& v, Index i, auto count) { LoadAll(v, x + i, count); };
+  const RowScale of = ScaleOf(SumOfSquares(c, load), c, eps, load);
   ForLanes(c, [&](Index i, auto n) {
-    StoreN(z + i, LoadN(x + i, n) * scale * LoadN(weight + i, n), n);
+    StoreN(z + i, of.Normalize(LoadN(x + i, n)) * LoadN(weight + i, n), n);
   });
 }
 

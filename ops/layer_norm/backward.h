@@ -30,13 +30,12 @@ template <class T, int N, class Count>
 
 template <class T>
 void AddToSums(const BackwardRow<T>& row, std::int64_t d, const Moments& moments) {
-  const F32 mean = Set(moments.mean), scale = Set(moments.scale);
   ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
     F32 x[block], g[block], sum[block];
     LoadBlock(x, row.x + i, count);
     LoadBlock(g, row.dy + i, count);
     LoadAll(sum, row.dweight + i, count);
-    for (int k = 0; k < block; ++k) sum[k] = Fma(g[k], (x[k] - mean) * scale, sum[k]);
+    for (int k = 0; k < block; ++k) sum[k] = Fma(g[k], moments.Normalize(x[k]), sum[k]);
     StoreAll(row.dweight + i, sum, count);
     LoadAll(sum, row.dbias + i, count);
     for (int k = 0; k < block; ++k) sum[k] += g[k];
@@ -47,7 +46,6 @@ void AddToSums(const BackwardRow<T>& row, std::int64_t d, const Moments& moments
 // dx = scale * (g - mean(g) - z * mean(g * z)), g = dy * weight, z = (x - mean) * scale
 template <class T>
 void WriteGradient(const BackwardRow<T>& row, std::int64_t d, const Moments& moments) {
-  const F32 mean = Set(moments.mean), scale = Set(moments.scale);
   const auto load_g = [&](auto& g, std::int64_t i, auto count) __attribute__((always_inline)) {
     LoadBlock(g, row.dy + i, count);
     ApplyGain(g, row.weight ? row.weight + i : nullptr, count);
@@ -58,15 +56,16 @@ void WriteGradient(const BackwardRow<T>& row, std::int64_t d, const Moments& mom
         F32 x[std::extent_v<std::remove_reference_t<decltype(g)>>];
         load_g(g, i, count);
         LoadBlock(x, row.x + i, count);
-        for (std::size_t k = 0; k < std::size(x); ++k) g[k] = g[k] * ((x[k] - mean) * scale);
+        for (std::size_t k = 0; k < std::size(x); ++k) g[k] = g[k] * moments.Normalize(x[k]);
       });
   const F32 g_mean = Set(sum / float(d)), pull = Set(product / float(d));
+  const F32 scale = Set(moments.scale), unit = Set(moments.unit);
   ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
     F32 x[block], g[block];
     LoadBlock(x, row.x + i, count);
     load_g(g, i, count);
     for (int k = 0; k < block; ++k) {
-      g[k] = scale * ((g[k] - g_mean) - (x[k] - mean) * scale * pull);
+      g[k] = scale * ((g[k] - g_mean) - moments.Normalize(x[k]) * pull) * unit;
     }
     StoreBlock(row.dx + i, g, count);
   });

@@ -10,12 +10,11 @@ namespace {
 template <class T>
 void WriteRow(const T* x, const T* weight, const T* bias, T* y, std::int64_t d,
               const Moments& moments) {
-  const F32 mean = Set(moments.mean), scale = Set(moments.scale);
   ForBlocks<4>(d, [&](std::int64_t i, auto count, auto block) {
     F32 v[block], gain[block], shift[block];
     LoadBlock(v, x + i, count);
     for (int k = 0; k < block; ++k) {
-      v[k] = (v[k] - mean) * scale;
+      v[k] = moments.Normalize(v[k]);
       gain[k] = Set(1.0f);
       shift[k] = Zero();
     }

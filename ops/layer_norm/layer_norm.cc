@@ -9,7 +9,9 @@
 //   eps           in units of x^2; keeps s finite when a row is constant
 //
 // Numerics  f32 for every T, the mean first, then the squares; one rounding, on the store to y.
-//           A constant row gives bias, up to a rounding error of mu times s.
+//           A constant row gives bias, up to a rounding error of mu times s. Rows of any finite
+//           magnitude are normalized, whether their squares fit f32 or not; torch gives NaN for
+//           elements from about 1e19 on.
 // Source    Ba, Kiros and Hinton 2016, arXiv:1607.06450.
 
 #include "ops/layer_norm/kernel.h"

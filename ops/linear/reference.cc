@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "anyop/op.h"
+#include "ops/common/gelu_reference.h"
 
 namespace anyop::ops {
 namespace {
@@ -11,10 +12,8 @@ double Activate(double z, std::string_view activation) {
   if (activation == "relu") return z < 0 ? 0 : z;
   if (activation == "relu2") return z < 0 ? 0 : z * z;
   if (activation == "silu") return z / (1 + std::exp(-z));
-  if (activation == "gelu") return 0.5 * z * std::erfc(-z / std::sqrt(2.0));
-  if (activation == "gelu_tanh") {
-    return z / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
-  }
+  if (activation == "gelu") return GeluValue(z, "none");
+  if (activation == "gelu_tanh") return GeluValue(z, "tanh");
   if (activation == "sigmoid") return 1 / (1 + std::exp(-z));
   return z;
 }

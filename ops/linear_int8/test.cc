@@ -24,7 +24,6 @@ const OpTest kLinearInt8{
     .sizes = {"rows = 1, n = 960, k = 576", "rows = 16, n = 100, k = 576",
               "rows = 7, n = 33, k = 97", "rows = 13, n = 65, k = 130", "rows = 70, n = 40, k = 33",
               "rows = 520, n = 32, k = 5", "rows = 17, n = 70, k = 1031"},
-    .special = {"x"},
 };
 TEST(LinearInt8, MatchesItsReference) { CheckAll(kLinearInt8); }
 
@@ -48,7 +47,6 @@ const OpTest kLinearInt8Packed{
               "rows = 13, k = 130, k4 = 33, features = 65, n32 = 3",
               "rows = 70, k = 33, k4 = 9, features = 40, n32 = 2",
               "rows = 520, k = 5, k4 = 2, features = 32, n32 = 1"},
-    .special = {"x"},
 };
 TEST(LinearInt8Packed, MatchesItsReference) { CheckAll(kLinearInt8Packed); }
 

@@ -11,7 +11,6 @@ const OpTest kMul{
     .tolerance = Exact(),
     .row_invariant = true,
     .sizes = {"rows = 16, d = 576", "rows = 300, d = 8"},
-    .special = {"x", "y"},
 };
 TEST(Mul, MatchesItsReference) { CheckAll(kMul); }
 

@@ -27,7 +27,6 @@ const OpTest kPagedCacheLoad{
     .sizes = {"nb = 7, bs = 16, w = 576, b = 3, mb = 4, capacity = 90",
               "nb = 7, wc = 8, bs = 16, c0 = 16, b = 3, mb = 4, capacity = 90"},
     .values = {{"capacity", {0, 1, 9, 40}}},
-    .special = {"cache"},
     .prepare = Place,
 };
 TEST(PagedCacheLoad, MatchesItsReference) { CheckAll(kPagedCacheLoad); }

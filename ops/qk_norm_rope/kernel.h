@@ -27,12 +27,11 @@ struct HeadNorm {
 // z = the head, normalized. weight: [d].
 template <class T>
 void NormalizeHead(const T* head, const T* weight, std::int64_t d, const HeadNorm& norm, float* z) {
-  const float squares =
-      SumOfSquares(d, [&](auto& v, std::int64_t i, auto count) { LoadAll(v, head + i, count); });
-  const F32 scale = Set(1 / std::sqrt(squares / float(d) + norm.eps));
+  const auto load = [&](auto& v, std::int64_t i, auto count) { LoadAll(v, head + i, count); };
+  const RowScale of = ScaleOf(SumOfSquares(d, load), d, norm.eps, load);
   const F32 offset = Set(norm.weight_offset);
   ForLanes(d, [&](std::int64_t i, auto n) {
-    StoreN(z + i, LoadN(head + i, n) * scale * (LoadN(weight + i, n) + offset), n);
+    StoreN(z + i, of.Normalize(LoadN(head + i, n)) * (LoadN(weight + i, n) + offset), n);
   });
 }
 

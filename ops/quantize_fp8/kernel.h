@@ -39,7 +39,7 @@ template <class T>
 float QuantizeGroup(const T* x, std::int64_t n, bool pow2_scale, float min_amax, F8E4M3* q) {
   float low, high;
   FindExtremes(x, n, &low, &high);
-  float s = std::max({-low, high, min_amax}) / 448.0f;
+  float s = std::max({0.0f - low, high, min_amax}) / 448.0f;  // 0 - 0 is 0, where -0 is not
   if (pow2_scale) s = CeilToPowerOf2(s);
   const F32 scale = Set(s);
   ForLanes(n, [&](std::int64_t i, auto count) {

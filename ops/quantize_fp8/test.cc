@@ -16,7 +16,6 @@ const OpTest kQuantize{
     .row_invariant = true,
     .sizes = {"rows = 16, d = 576", "rows = 3, d = 257"},
     .ranges = {{"x", {-600, 600}}, {"scale", {0.5, 2}}},
-    .special = {"x"},
 };
 TEST(QuantizeFp8, MatchesItsReference) { CheckAll(kQuantize); }
 
@@ -24,11 +23,20 @@ const OpTest kQuantizeDynamic{
     .op = "quantize_fp8_dynamic",
     .row_invariant = true,
     .sizes = {"rows = 16, d = 512, group = 128", "rows = 3, d = 257, group = 257"},
-    .ranges = {{"min_amax", {1e-4, 1}}},
-    .values = {{"group", {1, 2, 5}}},
-    .special = {"x"},
+    .values = {{"group", {1, 2, 5}}, {"min_amax", {0, 1e-10, 0.5}}},
 };
 TEST(QuantizeFp8Dynamic, MatchesItsReference) { CheckAll(kQuantizeDynamic); }
+
+TEST(QuantizeFp8Dynamic, GivesZerosWithoutAFloorTheScaleOfPlusZero) {
+  for (const bool pow2 : {false, true}) {
+    Call call("quantize_fp8_dynamic");
+    call.Set("x", Array(DType::kF32, {1, 4}, {0, -0.0, 0, 0})).Set("group", 4);
+    call.Set("min_amax", 0.0).Set("pow2_scale", pow2);
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      EXPECT_EQ(results.at("scale"), Array(DType::kF32, {1, 1}, {0})) << kernel;
+    }
+  }
+}
 
 // q and the scales of one row of x.
 void Expect(Call& call, const std::vector<double>& x, const std::vector<double>& q,

@@ -10,6 +10,9 @@
 //
 // Numerics  Sums and products in f32 for every T; one rounding, on the store to y. A row of zeros
 //           gives zeros, with eps = 0 NaN. An infinity gives NaN in its place and 0 elsewhere.
+//           Rows of any finite magnitude are normalized, whether their squares fit f32 or not.
+//           vLLM rounds bf16 and f16 twice, before and after the multiplication by weight: its
+//           results may lie one unit in the last place beside these.
 // Source    Zhang and Sennrich 2019, arXiv:1910.07467, equation 4.
 
 #include "ops/rms_norm/kernel.h"

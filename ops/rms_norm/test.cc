@@ -45,6 +45,21 @@ TEST(RmsNorm, GivesNaNAtAnInfinityAndZeroElsewhere) {
   }
 }
 
+TEST(RmsNorm, NormalizesRowsOfAnyMagnitude) {
+  for (const double size : {1e-40, 1e-25, 3e17, 1e19, 3e38}) {
+    Array x(DType::kF32, {5, 300}, {size});
+    for (std::int64_t i = 0; i < 300; ++i) x.Set(i, 1);  // a usual row among the others
+    Call call("rms_norm");
+    call.Set("x", x).Set("eps", 0.0);
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      const Array& y = results.find("y")->second;
+      for (std::int64_t i = 0; i < y.size(); ++i) {
+        ASSERT_NEAR(y.Get(i), 1, 2e-7) << kernel << " " << size;
+      }
+    }
+  }
+}
+
 TEST(RmsNorm, RefusesANegativeEps) {
   Call call("rms_norm");
   call.Set("x", Array(DType::kF32, {1, 3}, {1})).Set("eps", -1.0);

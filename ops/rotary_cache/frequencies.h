@@ -19,13 +19,13 @@ struct RotarySpec {
   std::string_view kind;
   double base, factor, alpha;
   std::optional<double> mixed_b;
-  double max_position, original_max_position;
+  std::int64_t max_position, original_max_position;
   double beta_fast, beta_slow, extrapolation;
   bool truncate;
   double attn_factor;
   bool apply_yarn_scaling;
   double mscale, mscale_all_dim, low_freq_factor, high_freq_factor;
-  std::span<const double> rescale;
+  std::optional<std::span<const double>> rescale;  // there for longrope
   std::int64_t rotated;
 
   // base^(-2j / rot_dim)
@@ -49,7 +49,7 @@ inline double Dynamic(const RotarySpec& s, std::int64_t j, double stretch) {
 inline double Yarn(const RotarySpec& s, std::int64_t j, bool truncate) {
   const double r = double(s.rot_dim);
   const auto turns = [&](double b) {
-    return r * std::log(s.original_max_position / (2 * std::numbers::pi * b)) /
+    return r * std::log(double(s.original_max_position) / (2 * std::numbers::pi * b)) /
            (2 * std::log(s.base));
   };
   double low = turns(s.beta_fast), high = turns(s.beta_slow);
@@ -63,7 +63,7 @@ inline double Yarn(const RotarySpec& s, std::int64_t j, bool truncate) {
 }
 
 inline double Llama3(const RotarySpec& s, std::int64_t j) {
-  const double g = s.Plain(j, s.base), length = s.original_max_position;
+  const double g = s.Plain(j, s.base), length = double(s.original_max_position);
   const double wave = 2 * std::numbers::pi / g;
   if (wave < length / s.high_freq_factor) return g;
   if (wave > length / s.low_freq_factor) return g / s.factor;
@@ -83,13 +83,13 @@ inline double Frequency(const RotarySpec& s, std::int64_t j) {
   if (s.kind == "ntk") return Ntk(s, j);
   if (s.kind == "dynamic_alpha") return Dynamic(s, j, s.alpha);
   if (s.kind == "dynamic_factor") {
-    const double grown = s.factor * s.max_position / s.original_max_position;
+    const double grown = s.factor * double(s.max_position) / double(s.original_max_position);
     return Dynamic(s, j, grown - (s.factor - 1));
   }
   if (s.kind == "yarn") return Yarn(s, j, s.truncate);
   if (s.kind == "deepseek_yarn") return Yarn(s, j, true);
   if (s.kind == "llama3") return Llama3(s, j);
-  if (s.kind == "longrope") return s.Plain(j, s.base) / s.rescale[std::size_t(j)];
+  if (s.kind == "longrope") return s.Plain(j, s.base) / (*s.rescale)[std::size_t(j)];
   if (s.kind == "proportional") return Proportional(s, j);
   return s.Plain(j, s.base);
 }
@@ -106,9 +106,10 @@ inline double Magnitude(const RotarySpec& s) {
     return grow(s.factor, s.mscale) / grow(s.factor, s.mscale_all_dim) * s.attn_factor;
   }
   if (s.kind == "longrope") {
-    const double scale = s.max_position / s.original_max_position;
+    const double scale = double(s.max_position) / double(s.original_max_position);
     if (scale <= 1) return s.attn_factor;
-    return std::sqrt(1 + std::log(scale) / std::log(s.original_max_position)) * s.attn_factor;
+    return std::sqrt(1 + std::log(scale) / std::log(double(s.original_max_position))) *
+           s.attn_factor;
   }
   return 1;
 }

@@ -24,13 +24,17 @@
 //                   M = sqrt(1 + ln(s) / ln(original_max_position)) for s > 1, times attn_factor
 //   proportional    f_j = F_j(base) / factor for j < rotated/2 (0: rot_dim), f_j = 0 above
 //
-//   length  rows: positions 0 ... length - 1
-//   to      the dtype of the table: f32, f16 or bf16
+//   length   rows: positions 0 ... length - 1
+//   rotated  of 'proportional': how many elements of a head turn, an even number
+//   to       the dtype of the table: f32, f16 or bf16
+//
+// Parameters that would put an infinity or NaN into the table are refused.
 //
 // Numerics  f_j in f64, rounded to f32; angle f32(i) * f_j rounded to f32; its cosine and sine
 //           within 1 ulp, times f32 M, then rounded to `to`.
 // Source    arXiv:2309.00071 (yarn), 2402.13753 (longrope); Llama 3.1 and DeepSeek-V2 releases;
 //           vLLM 0.27.1, transformers 5.23.
+#include <cmath>
 #include <string>
 
 #include "ops/common/elementwise.h"
@@ -43,10 +47,8 @@ namespace {
 using Words = std::string_view;
 using Rescale = std::optional<std::span<const double>>;
 
-void Check(const Context&, std::int64_t, std::int64_t rot_dim, Words kind, double, double, double,
-           std::optional<double>, std::int64_t max_position, std::int64_t original_max_position,
-           double, double, double, bool, double, bool, double, double, double, double, Rescale,
-           std::int64_t, DType) {
+void CheckParameters(const RotarySpec& spec) {
+  const std::string_view kind = spec.kind;
   const bool is_dynamic = kind == "dynamic_alpha" || kind == "dynamic_factor";
   const bool needs_both = kind == "dynamic_factor" || kind == "longrope";
   const bool needs_original =
@@ -55,11 +57,63 @@ void Check(const Context&, std::int64_t, std::int64_t rot_dim, Words kind, doubl
     Refuse(std::string(name) + " is " + std::to_string(value) + ", but must be at least " +
            std::to_string(least) + " because kind is '" + std::string(kind) + "'.");
   };
-  if (needs_original && original_max_position < 1) {
-    refuse("original_max_position", original_max_position, 1);
+  if (needs_original && spec.original_max_position < 1) {
+    refuse("original_max_position", spec.original_max_position, 1);
   }
-  if (needs_both && max_position < 1) refuse("max_position", max_position, 1);
-  if (is_dynamic && rot_dim <= 2) refuse("rot_dim", rot_dim, 4);
+  if (needs_both && spec.max_position < 1) refuse("max_position", spec.max_position, 1);
+  if (is_dynamic && spec.rot_dim <= 2) refuse("rot_dim", spec.rot_dim, 4);
+}
+
+std::string Show(float x) {
+  return std::isnan(x) ? "nan" : std::isinf(x) ? x < 0 ? "-inf" : "inf" : std::to_string(x);
+}
+
+// A table may be all that a model sees of its positions, and infinities in it only show at its end.
+void CheckFinite(const RotarySpec& spec, std::int64_t length, DType to) {
+  const std::string with = " with kind '" + std::string(spec.kind) + "'";
+  for (std::int64_t j = 0; j < spec.rot_dim / 2; ++j) {
+    const float frequency = float(Frequency(spec, j)), last = float(length - 1) * frequency;
+    if (std::isfinite(frequency) && (std::isfinite(last) || length == 0)) continue;
+    Refuse("the frequency of pair " + std::to_string(j) + " is " + Show(frequency) + with +
+           ", but it and its multiples up to the last position must be finite, because the table "
+           "holds their cosines.");
+  }
+  const float magnitude = float(Magnitude(spec));
+  VisitFloat(to, [&](auto zero) {
+    if (std::isfinite(float(decltype(zero)(magnitude)))) return;
+    Refuse("the magnitude of the table is " + Show(magnitude) + with + ", but must be a finite " +
+           std::string(Name(to)) + ", because every element is a multiple of it.");
+  });
+}
+
+void Check(const Context&, std::int64_t length, std::int64_t rot_dim, Words kind, double base,
+           double factor, double alpha, std::optional<double> mixed_b, std::int64_t max_position,
+           std::int64_t original_max_position, double beta_fast, double beta_slow,
+           double extrapolation, bool truncate, double attn_factor, bool apply_yarn_scaling,
+           double mscale, double mscale_all_dim, double low_freq_factor, double high_freq_factor,
+           Rescale rescale, std::int64_t rotated, DType to) {
+  const RotarySpec spec{rot_dim,
+                        kind,
+                        base,
+                        factor,
+                        alpha,
+                        mixed_b,
+                        max_position,
+                        original_max_position,
+                        beta_fast,
+                        beta_slow,
+                        extrapolation,
+                        truncate,
+                        attn_factor,
+                        apply_yarn_scaling,
+                        mscale,
+                        mscale_all_dim,
+                        low_freq_factor,
+                        high_freq_factor,
+                        rescale,
+                        rotated};
+  CheckParameters(spec);
+  CheckFinite(spec, length, to);
 }
 
 template <class T>
@@ -99,8 +153,8 @@ void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, dou
                         factor,
                         alpha,
                         mixed_b,
-                        double(max_position),
-                        double(original_max_position),
+                        max_position,
+                        original_max_position,
                         beta_fast,
                         beta_slow,
                         extrapolation,
@@ -111,7 +165,7 @@ void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, dou
                         mscale_all_dim,
                         low_freq_factor,
                         high_freq_factor,
-                        rescale.value_or(std::span<const double>{}),
+                        rescale,
                         rotated};
   const CacheWorkspace<std::int64_t> parts(rot_dim);
   const std::span<float> frequencies(Placed(ctx, parts)[parts.frequencies],
@@ -145,7 +199,7 @@ extern constinit const Op rotary_cache{
         "rotated: int = 0, to: dtype = f32) -> (cache: to[length, rot_dim]) "
         "where to in f32 | f16 | bf16, length >= 0, rot_dim >= 2, rot_dim % 2 == 0, base > 0, "
         "factor > 0, rotated >= 0, "
-        "rotated <= rot_dim, "
+        "rotated <= rot_dim, rotated % 2 == 0, "
         "kind != 'longrope' or (given(rescale) and len(rescale) == rot_dim/2)",
     .flops = "length * rot_dim * 40",
     .kernels = kKernels,

@@ -181,6 +181,30 @@ TEST(RotaryCache, LeavesPairsUnrotatedForProportional) {
   ExpectFrequencies(RowOf(call), {0.5, 0.05, 0.005, 0.0005});
 }
 
+TEST(RotaryCache, RefusesAnOddNumberOfRotatedElements) {
+  EXPECT_EQ(Kind("proportional").Set("rotated", 3).Refusal(),
+            "rotary_cache: rotated % 2 == 0 must hold, but rotated is 3.");
+}
+
+TEST(RotaryCache, RefusesATableThatWouldNotBeFinite) {
+  Call zero = Kind("longrope").Set("rescale", std::vector<double>{1, 0, 1, 1});
+  zero.Set("max_position", 16).Set("original_max_position", 16);
+  EXPECT_EQ(zero.Refusal(),
+            "rotary_cache: the frequency of pair 1 is inf with kind 'longrope', but it and its "
+            "multiples up to the last position must be finite, because the table holds their "
+            "cosines.");
+  zero.Set("rescale", std::vector<double>{1, 1, 1, 1}).Set("original_max_position", 1);
+  EXPECT_EQ(zero.Refusal(),
+            "rotary_cache: the magnitude of the table is inf with kind 'longrope', but must be a "
+            "finite f32, because every element is a multiple of it.");
+  Call yarn = Kind("yarn").Set("original_max_position", 64).Set("attn_factor", 1e5);
+  yarn.Set("to", DType::kF16);
+  EXPECT_EQ(yarn.Refusal(),
+            "rotary_cache: the magnitude of the table is 100000.000000 with kind 'yarn', but must "
+            "be a finite f16, because every element is a multiple of it.");
+  yarn.Set("to", DType::kF32).Run();
+}
+
 TEST(RotaryCache, ReducesLargeAnglesExactly) {
   Call call = Kind("default", 2);
   call.Set("length", 100001);

@@ -95,11 +95,6 @@ void Run(const Context&, const Tensor& logits, const Tensor& random, const Tenso
     const bool has_any = row.l[row.first] > -kInfinity;
     if (t == 0 || !has_any) {
       id = has_any ? std::int64_t(row.first) : 0;
-      if (t == 0 && !has_any) {  // -inf still ranks above NaN
-        std::int64_t j = 0;
-        while (j < logits.dim(1) && std::isnan(Read(logits, r * logits.stride(0) + j))) ++j;
-        id = j < logits.dim(1) ? j : 0;
-      }
       continue;
     }
     const double p = min_p ? std::min(Read(*min_p, r), 1.0) : 0;

@@ -17,7 +17,10 @@
 //                the first only
 //
 // Numerics  In f32, w within 2 ulp, sums of w in f64. NaN counts as -inf; -inf is never drawn; of
-//           +inf all are drawn alike, and nothing else. A row with nothing above -inf gives 0.
+//           +inf all are drawn alike, and nothing else. A row with nothing above -inf gives 0, at
+//           temperature 0 too. Logits of bf16 are often equal: at the edge of top_p the lower token
+//           stays, where vLLM's sort may keep another, so that the same random number may draw
+//           another token.
 // Source    arXiv:1904.09751 (top-p), 2407.01082 (min-p); vLLM 0.27.1.
 #include "ops/sample/sample.h"
 

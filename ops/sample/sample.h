@@ -18,15 +18,22 @@ struct SampleSettings {
   const float* min_p;
 };
 
+// The first of the largest logits; 0 where none is above -inf.
+template <class T>
+std::int64_t Greedy(const T* logits, std::int64_t v) {
+  const std::int64_t id = FirstLargest(logits, v);
+  return float(logits[id]) > kMinusInfinity ? id : 0;
+}
+
 // noise: one number, or one for each of the v logits.
 template <class T>
 std::int64_t SampleRow(const T* logits, std::int64_t v, const float* noise, bool is_uniform,
                        const SampleSettings& s, std::int64_t row, Candidates candidates) {
   const float temperature = s.temperature ? s.temperature[row] : 1.0f;
-  if (temperature == 0) return FirstLargest(logits, v);
+  if (temperature == 0) return Greedy(logits, v);
   const bool has_any = candidates.Load(logits, temperature);
   if (std::isinf(candidates.largest()) && std::isfinite(Largest(logits, v))) {
-    return FirstLargest(logits, v);  // the quotient overflows: as temperature 0
+    return Greedy(logits, v);  // the quotient overflows: as temperature 0
   }
   if (!has_any) return 0;
   const std::int64_t top_k = s.top_k && s.top_k[row] > 0 && s.top_k[row] < v ? s.top_k[row] : 0;

@@ -40,7 +40,6 @@ const OpTest kSample{
     .row_variable = "b",
     .sizes = {"b = 16, v = 300", "b = 3, v = 2000", "b = 2, v = 20000"},
     .ranges = {{"logits", {-6, 6}}},
-    .special = {"logits"},
     .prepare = MakeSettings,
 };
 TEST(Sample, MatchesItsReference) { CheckAll(kSample); }
@@ -285,6 +284,7 @@ TEST(Sample, GivesZeroForARowWithoutAnyLogit) {
   const double infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(OneRow({-infinity, NAN, -infinity}).At(0.9), 0);
   EXPECT_EQ(OneRow({-infinity, NAN}).With({3, 1}), 0);
+  EXPECT_EQ(OneRow({NAN, -infinity}).Set("temperature", 0).At(0.9), 0);
 }
 
 TEST(Sample, ComparesLogitsNotTheirRoundedWeights) {

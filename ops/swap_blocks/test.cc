@@ -8,7 +8,6 @@ const OpTest kSwapBlocks{
     .op = "swap_blocks",
     .tolerance = Exact(),
     .sizes = {"ns = 4, nd = 9, w = 3072, n = 5"},
-    .special = {"src", "dst"},
     .prepare = [](Call& call) { MakePairs(call, call.size("ns"), call.size("nd"), false); },
 };
 TEST(SwapBlocks, MatchesItsReference) { CheckAll(kSwapBlocks); }
