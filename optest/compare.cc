@@ -88,12 +88,15 @@ std::string Tell(const std::string& name, const Array& actual, const Array& exac
   return out.str();
 }
 
-// Beside extreme values: f32 loses what is below 2^-126, and a tolerance relative to the largest of
+// What sums of products lose that f32, or a dot instruction, takes for 0.
+constexpr double kTiny = 0x1p-120;
+
+// Beside extreme values f32 loses what is tiny, and a tolerance relative to the largest of
 // all arguments says nothing where that is infinite or NaN; a result is finite then, and near.
 double Limit(const Allowed& allowed, const Element& e) {
   const double limit = allowed(e);
   if (!e.all_terms.has_extremes() || limit < 0) return limit;
-  return (std::isfinite(limit) ? limit : 0x1p-8 * (1 + std::fabs(e.exact))) + 0x1p-126;
+  return (std::isfinite(limit) ? limit : 0x1p-8 * (1 + std::fabs(e.exact))) + kTiny;
 }
 
 // No number, where f32 overflows on the way; or NaN for an infinity, of which 0 times it is made

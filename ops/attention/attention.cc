@@ -13,12 +13,13 @@
 //   sinks       one more score for each head, with no value
 //   return_lse  whether lse is computed; it is empty otherwise
 //
-// Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions
-//           take weights rounded to bf16. Sums are relative to the largest score, sinks included.
-//           No visible key: y is 0, lse is -inf or the sink.
-//           Hidden keys have no influence, NaN included. Tokens beyond the last sequence: y is 0,
-//           lse is -inf. The bits do not depend on the number of threads, nor on other sequences;
-//           in batch-invariant mode not on other queries of the sequence either.
+// Numerics  Scores, weights and sums in f32, one rounding on the store to y. Where bf16 dot
+//           instructions or tiles multiply values, a weight is the sum of two bf16, within 2^-16 of
+//           itself, so that no result depends on a machine by more. Sums are relative to the
+//           largest score, sinks included. No visible key: y is 0, lse is -inf or the sink. Hidden
+//           keys have no influence, NaN included. Tokens beyond the last sequence: y is 0, lse is
+//           -inf. The bits do not depend on the number of threads, nor on other sequences; in
+//           batch-invariant mode not on other queries of the sequence either.
 // Source    Dao et al. 2022, arXiv:2205.14135, and 2023, arXiv:2307.08691; sinks: Xiao et al. 2023,
 //           arXiv:2309.17453; slopes: Press et al. 2021, arXiv:2108.12409.
 

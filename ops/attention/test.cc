@@ -28,6 +28,20 @@ const OpTest kAttention{
 };
 TEST(Attention, MatchesItsReference) { CheckAll(kAttention); }
 
+TEST(Attention, KeepsItsPromiseOnEveryMachine) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const std::int64_t n : {1, 3, 100, 300}) {
+      Call call("attention", std::uint64_t(n));
+      Array q(dtype, {n, 4, 64}), k(dtype, {n, 2, 64}), v = k;
+      for (Array* x : {&q, &k, &v}) FillNormal(call, *x);
+      const Array starts(DType::kI32, {2}, {0, double(n)});
+      call.Set("query", q).Set("key", k).Set("value", v);
+      call.Set("query_start_loc", starts).Set("key_start_loc", starts);
+      ExpectPromised(call, dtype);
+    }
+  }
+}
+
 Array Starts(std::initializer_list<double> starts) {
   return Array(DType::kI32, {std::int64_t(starts.size())}, starts);
 }

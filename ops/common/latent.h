@@ -172,16 +172,19 @@ class LatentRows {
              0, count, lanes_);
     for (std::int64_t h = 0; h < lanes_; h += kLanes) Weigh(h, count, to);
     const ProductValues<Element> values = Form::MakeValues(tile_, row_, count, c_, pairs_);
-    Multiply(TileProduct<Element>{.a = {reinterpret_cast<const Element*>(weights_), 1, lanes_},
-                                  .b = values.rows,
-                                  .b_row = values.row,
-                                  .k0 = 0,
-                                  .k1 = values.count,
-                                  .c = to.sums,
-                                  .c_row = sums_row_,
-                                  .add = true,
-                                  .mask = Form::kAll},
-             0, heads_, values.columns);
+    for (int part = 0; part < Form::kWeightParts; ++part) {
+      const auto* weights = reinterpret_cast<const Element*>(weights_ + part * lanes_);
+      Multiply(TileProduct<Element>{.a = {weights, 1, Form::kWeightParts * lanes_},
+                                    .b = values.rows,
+                                    .b_row = values.row,
+                                    .k0 = 0,
+                                    .k1 = values.count,
+                                    .c = to.sums,
+                                    .c_row = sums_row_,
+                                    .add = true,
+                                    .mask = Form::kAll},
+               0, heads_, values.columns);
+    }
   }
 
   // to = to and part.

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "optest/optest.h"
+#include "ops/common/attention/testing.h"
 
 namespace anyop::optest {
 
@@ -16,9 +16,8 @@ inline double LargestMagnitude(const Array& x) {
 }
 
 // |error| of y <= 0.51 ulp + (eT + 2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, with ds the error of a
-// score and eT = 2^-8 for bf16, whose weights dot instructions take as bf16. Of lse <= ds + (4 (1 +
-// |lse|)
-// + 2 sqrt(lk)) u.
+// score and eT = 2^-16 for bf16, whose weights dot instructions take as two bf16. Of lse <= ds +
+// (4 (1 + |lse|) + 2 sqrt(lk)) u.
 inline Allowed LatentAllowed(const Call& call, double keys) {
   const double c = call.value("c"), r = call.value("r"),
                v = LargestMagnitude(call.array("kv_cache"));
@@ -28,7 +27,7 @@ inline Allowed LatentAllowed(const Call& call, double keys) {
   // Products are sums of as many random terms as there are elements, so half of the largest is far
   // above any: a bound that a wrong rounding of T still exceeds.
   const double ds = (8 + 2 * std::sqrt(c + r)) * kU * std::abs(call.number("scale")) * products / 2;
-  const double rounding = call.array("q_nope").dtype() == DType::kBF16 ? 0x1p-8 : 0;
+  const double rounding = call.array("q_nope").dtype() == DType::kBF16 ? 0x1p-16 : 0;
   return [=](const Element& e) {
     if (e.result == "lse") {
       if (std::isinf(e.exact)) return 0.0;

@@ -33,6 +33,7 @@ struct ProductValues {
 struct FloatRows {
   using Element = float;
   static constexpr float kAll{};
+  static constexpr int kWeightParts = 1;                         // whose sum a weight is
   static std::int64_t Terms(std::int64_t d) { return d; }        // of a product over d elements
   static std::int64_t Row(std::int64_t d) { return PadRow(d); }  // what LoadRow writes
 
@@ -66,6 +67,7 @@ struct FloatRows {
 struct PairRows {
   using Element = WordPair;
   static constexpr WordPair kAll = WordPair::kBoth;
+  static constexpr int kWeightParts = 2;
   static std::int64_t Terms(std::int64_t d) { return (d + kWordBlock - 1) / kWordBlock * 32; }
   static std::int64_t Row(std::int64_t d) { return Terms(d); }
 
@@ -81,7 +83,8 @@ struct PairRows {
     }
   }
 
-  // As that of FloatRows; weights become pairs of neighbouring keys, rounded to bf16.
+  // As that of FloatRows; weights become pairs of neighbouring keys, in the first of their rows the
+  // upper parts, in the second the lower ones. count: even, or below kTileRows.
   [[gnu::always_inline]] static F32 Weigh(float* s, std::int64_t row, int count, F32 base) {
     F32 sum = Zero();
     for (int t = 0; t < count; t += 2) {
@@ -89,7 +92,7 @@ struct PairRows {
       F32 second = Zero();
       sum += first;
       if (t + 1 < count) sum += second = Exp(Load(s + (t + 1) * row) - base);
-      _mm512_storeu_si512(s + t / 2 * row, WordsInTurns(first, second));
+      StoreSplit(first, second, s + t * row, s + (t + 1) * row);
     }
     return sum;
   }

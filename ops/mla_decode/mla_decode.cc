@@ -17,9 +17,11 @@
 //   scale            that of the head before absorption, not of c + r
 //   return_lse       whether lse is computed; it is empty otherwise
 //
-// Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions
-//           take weights rounded to bf16. Sums are relative to the largest score. No visible key,
-//           or -inf for each: y is 0, lse is -inf. Hidden keys have no influence, NaN included.
+// Numerics  Scores, weights and sums in f32, one rounding on the store to y. Where bf16 dot
+//           instructions multiply values, a weight is the sum of two bf16, within 2^-16 of itself,
+//           so that no result depends on a machine by more. Sums are relative to the largest score.
+//           No visible key, or -inf for each: y is 0, lse is -inf. Hidden keys have no influence,
+//           NaN included.
 //           Tokens beyond the last sequence: y is 0, lse is -inf. The bits of a token depend
 //           neither on threads nor on other tokens.
 // Source    DeepSeek-AI 2024, arXiv:2405.04434.

@@ -38,6 +38,23 @@ TEST(MlaDecode, MatchesItsReferenceOnLongSequences) {
   CheckThreadInvariance(kLongMlaDecode);
 }
 
+TEST(MlaDecode, KeepsItsPromiseOnEveryMachine) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const std::int64_t keys : {1, 7, 130, 1000}) {
+      const std::int64_t bs = keys % 2 ? 16 : 128, blocks = (keys + bs - 1) / bs, c = 512, r = 64;
+      Call call("mla_decode", std::uint64_t(keys));
+      Array q(dtype, {1, 8, c}), p(dtype, {1, 8, r}), kv(dtype, {blocks, bs, c});
+      Array rope(dtype, {blocks, bs, r}), table(DType::kI32, {1, blocks});
+      for (Array* x : {&q, &p, &kv, &rope}) FillNormal(call, *x);
+      for (std::int64_t i = 0; i < blocks; ++i) table.SetInt(i, blocks - 1 - i);
+      call.Set("q_nope", q).Set("q_rope", p).Set("kv_cache", kv).Set("rope_cache", rope);
+      call.Set("block_table", table).Set("scale", 1 / std::sqrt(192.0));
+      call.Set("seq_lens", Array(DType::kI32, {1}, {double(keys)}));
+      ExpectPromised(call, dtype);
+    }
+  }
+}
+
 TEST(MlaDecode, LastQuerySeesTheLastKeyAndNaNBeyondItIsNotRead) {
   ExpectMeans(SmallLatents("mla_decode", 10, 3), {3.5, 4, 4.5}, {8, 9, 10});
   ExpectMeans(SmallLatents("mla_decode", 10, 3).Set("causal", false), {4.5, 4.5, 4.5},

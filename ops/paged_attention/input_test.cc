@@ -89,6 +89,24 @@ TEST(PagedAttention, NaNInAQueryStaysInItsRow) {
   }
 }
 
+// No weight has a part of 0, which would make NaN of it.
+TEST(PagedAttention, AnInfiniteValueIsOneForWhoSeesIt) {
+  for (const DType dtype : kQueries) {
+    for (const std::int64_t queries : {1, 3, 40}) {
+      Call call = Chunk(dtype, dtype, 70, queries);
+      SetKey(call, "value_cache", 12, std::numeric_limits<double>::infinity());
+      Array& keys = call.array("key_cache");  // some weights are powers of 2: all scores are 0
+      if (queries == 3) keys = Array(dtype, keys.shape());
+      for (const auto& [kernel, results] : call.RunEveryKernel()) {
+        const Array& y = results.at("y");
+        for (std::int64_t i = 3; i < y.size(); i += 24) {
+          ASSERT_EQ(y.Get(i), std::numeric_limits<double>::infinity()) << kernel << " " << queries;
+        }
+      }
+    }
+  }
+}
+
 // A score of -inf is a key of weight 0; its value counts as long as it is a number.
 TEST(PagedAttention, AnInfiniteKeyHasNoWeight) {
   for (const DType dtype : kQueries) {

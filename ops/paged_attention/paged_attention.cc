@@ -18,12 +18,13 @@
 //                     other dtypes are read as they are, whatever the scales
 //   return_lse        whether lse is computed; it is empty otherwise
 //
-// Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions
-//           take weights rounded to bf16. Sums are relative to the largest score, sinks included.
-//           No visible key: y is 0, lse is -inf or the sink.
-//           Hidden keys have no influence, NaN included. Tokens beyond the last sequence: y is 0,
-//           lse is -inf. The bits do not depend on the number of threads, nor on other sequences;
-//           in batch-invariant mode not on other queries of the sequence either.
+// Numerics  Scores, weights and sums in f32, one rounding on the store to y. Where bf16 dot
+//           instructions or tiles multiply values, a weight is the sum of two bf16, within 2^-16 of
+//           itself, so that no result depends on a machine by more. Sums are relative to the
+//           largest score, sinks included. No visible key: y is 0, lse is -inf or the sink. Hidden
+//           keys have no influence, NaN included. Tokens beyond the last sequence: y is 0, lse is
+//           -inf. The bits do not depend on the number of threads, nor on other sequences; in
+//           batch-invariant mode not on other queries of the sequence either.
 // Source    Kwon et al. 2023, arXiv:2309.06180; vLLM 0.27.1.
 
 #include <string>
@@ -51,7 +52,8 @@ extern constinit const Op paged_attention{
         "alibi_slopes: f32[hq]?, sinks: f32[hq]?, k_scale: f32[hkv]?, v_scale: f32[hkv]?, "
         "return_lse: bool = False) -> (y: T[t, hq, dv], lse: f32[hq, t*return_lse]) "
         "where T in f32 | f16 | bf16, C in f32 | f16 | bf16 | i8 | f8e4m3, B in i32 | i64, "
-        "I in i32 | i64, hkv >= 1, hq % hkv == 0, bs >= 1, softcap >= 0, "
+        "I in i32 | i64, hkv >= 1, hq % hkv == 0, bs >= 1, dk >= 1, "
+        "softcap >= 0, "
         "given(query_start_loc) or t == b, C == T or C in i8 | f8e4m3",
     .flops = "2 * (dk + dv) * hq * b * mb * bs",
     .bytes = "bytes(query) + bytes(y) + bytes(C) * (dk + dv) * hkv * b * mb * bs",

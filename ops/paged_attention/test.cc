@@ -38,9 +38,32 @@ const OpTest kPagedAttention{
               "t = 8, b = 8, hq = 12, hkv = 12, dk = 64, dv = 72, bs = 16, mb = 70, nb = 80"},
     .ranges = {{"k_scale", {0.01, 1}}, {"v_scale", {0.01, 1}}},
     .values = {{"window_left", {-1, 0, 7}}, {"window_right", {-1, 0, 3}}, {"softcap", {0, 2.5}}},
+    .not_extreme = {{"k_scale", "it multiplies sums, which may be 0"},
+                    {"v_scale", "it multiplies sums, which may be 0"}},
     .prepare = MakeTable,
 };
 TEST(PagedAttention, MatchesItsReference) { CheckAll(kPagedAttention); }
+
+TEST(PagedAttention, KeepsItsPromiseOnEveryMachine) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const std::int64_t keys : {1, 7, 130, 1000, 4096}) {
+      for (const std::int64_t queries : {1, 40}) {
+        const std::int64_t bs = keys % 2 ? 16 : 128, h = 2, d = 128, blocks = (keys + bs - 1) / bs;
+        if (queries > keys || queries * keys > 41000) continue;
+        Call call("paged_attention", std::uint64_t(keys));
+        Array q(dtype, {queries, 2 * h, d}), k(dtype, {blocks, bs, h, d}), v = k;
+        for (Array* x : {&q, &k, &v}) FillNormal(call, *x);
+        Array table(DType::kI32, {1, blocks}), lens(DType::kI32, {1}), starts(DType::kI32, {2});
+        for (std::int64_t i = 0; i < blocks; ++i) table.SetInt(i, blocks - 1 - i);
+        lens.SetInt(0, keys);
+        starts.SetInt(1, queries);
+        call.Set("query", q).Set("key_cache", k).Set("value_cache", v);
+        call.Set("block_table", table).Set("seq_lens", lens).Set("query_start_loc", starts);
+        ExpectPromised(call, dtype);
+      }
+    }
+  }
+}
 
 // A cache of `blocks` blocks of 4, one head of width 2: key j of the only sequence is (0, 0), its
 // value (j, 1). Blocks lie in reverse order.

@@ -16,9 +16,11 @@
 //   sinks            one more score for each head, with no value
 //   return_lse       whether lse is computed; it is empty otherwise
 //
-// Numerics  Scores, weights and sums in f32, one rounding on the store to y; bf16 dot instructions
-//           take weights rounded to bf16. Sums are relative to the largest score, sinks included.
-//           No key: y is 0, lse is -inf or the sink. Rows that no index names have no influence,
+// Numerics  Scores, weights and sums in f32, one rounding on the store to y. Where bf16 dot
+//           instructions multiply values, a weight is the sum of two bf16, within 2^-16 of itself,
+//           so that no result depends on a machine by more. Sums are relative to the largest score,
+//           sinks included. No key: y is 0, lse is -inf or the sink. Rows that no index names have
+//           no influence,
 //           NaN included. Tokens beyond the last sequence (logical): y is 0, lse is -inf. The bits
 //           of a token depend neither on threads nor on other tokens.
 // Source    DeepSeek-V3.2-Exp; FlashMLA.

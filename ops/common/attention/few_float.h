@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode in f32, for keys and values of any storage.
+// Decode: products of a form with the keys, and weights of f32 by values of f32.
+//
+// The form of this file takes keys of any storage as f32; that of few_dot.h has dot instructions.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -13,20 +15,83 @@ namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
 template <class C>
-class FloatRows : public FewQueries<FloatRows<C>, C> {
-  using Few = FewQueries<FloatRows<C>, C>;
+struct FloatWords {
+  static constexpr int kVectors = kVectorRegisters / 8;  // by 4 rows of sums: half the registers
+  static constexpr int kKeys = kVectorRegisters / 8;     // likewise, of products with 4 queries
 
- public:
-  FloatRows(const AttentionCall& call, const QueryRows& item, char* scratch)
-      : Few(call, item, scratch) {
-    for (int h = 0; h < heads_; ++h) {
-      for (int r = 0; r < rows_; ++r) {
-        LoadQuery(call, this->Token(r), this->Head(h, r), q_ + (h * rows_ + r) * q_row_);
+  static void LoadQuery(const AttentionCall& call, std::int64_t token, std::int64_t head,
+                        float* q) {
+    ops::LoadQuery(call, token, head, q);
+  }
+
+  // Products of four keys, sum[row][key]. used(bytes): so much of a key was read.
+  template <int kN, class Used>
+  [[gnu::always_inline]] static void FourDots(const C* const (&k)[4], const float* q,
+                                              std::int64_t q_row, std::int64_t dk,
+                                              F32 (&sum)[kN][4], Used&& used) {
+#pragma GCC unroll 2
+    for (int first_key = 0; first_key < 4; first_key += kKeys) {
+      const C* const* some = k + first_key;
+      F32 part[kKeys][kN];
+      for (auto& of_key : part) {
+        for (auto& s : of_key) s = Zero();
+      }
+      ForLanes(dk, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
+        used(Int<kKeys * kLanes* int(sizeof(C))>{});
+        F32 x[kKeys];
+#pragma GCC unroll 4
+        for (int i = 0; i < kKeys; ++i) x[i] = LoadAny(some[i] + e, n);
+#pragma GCC unroll 4
+        for (int r = 0; r < kN; ++r) {
+          const F32 y = Load(q + r * q_row + e);
+#pragma GCC unroll 4
+          for (int i = 0; i < kKeys; ++i) part[i][r] = Fma(x[i], y, part[i][r]);
+        }
+      });
+#pragma GCC unroll 4
+      for (int i = 0; i < kKeys; ++i) {
+#pragma GCC unroll 4
+        for (int r = 0; r < kN; ++r) sum[r][first_key + i] = part[i][r];
       }
     }
   }
 
-  void FinishSums() {}
+  // Calls f(column, Int<vectors>, count of a vector) for all of dv columns.
+  template <class F>
+  [[gnu::always_inline]] static void ForColumns(std::int64_t dv, F&& f) {
+    std::int64_t e = 0;
+    for (; e + kVectors * kLanes <= dv; e += kVectors * kLanes) f(e, Int<kVectors>{}, kFull);
+    for (; e + kLanes <= dv; e += kLanes) f(e, Int<1>{}, kFull);
+    if (e < dv) f(e, Int<1>{}, int(dv - e));
+  }
+  template <int kWide, class Count>
+  [[gnu::always_inline]] static void LoadValues(const C* v, Count count, F32 (&x)[kWide]) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) x[j] = LoadAny(v + j * kLanes, count);
+  }
+  // Puts sums in the order of elements.
+  static void FinishSums(float*, std::int64_t) {}
+};
+
+template <class C, class Form>
+class FewRows : public FewQueries<FewRows<C, Form>, C> {
+  using Few = FewQueries<FewRows<C, Form>, C>;
+
+ public:
+  FewRows(const AttentionCall& call, const QueryRows& item, char* scratch)
+      : Few(call, item, scratch) {
+    for (int h = 0; h < heads_; ++h) {
+      for (int r = 0; r < rows_; ++r) {
+        Form::LoadQuery(call, this->Token(r), this->Head(h, r), q_ + (h * rows_ + r) * q_row_);
+      }
+    }
+  }
+
+  void FinishSums() {
+    for (int h = 0; h < heads_; ++h) {
+      for (int r = 0; r < rows_; ++r) Form::FinishSums(this->Sums(h, r), v_row_);
+    }
+  }
 
   template <int kN>
   void RunRows(const Tile& tile, const ScoreRule& rule, int head, int first, Int<kN> rows) {
@@ -52,8 +117,6 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
   using Few::call_, Few::item_, Few::rows_, Few::heads_, Few::dk_, Few::dv_;
   using Few::lanes_, Few::position_, Few::state_, Few::ahead_;
   using Few::q_, Few::q_row_, Few::v_row_, Few::scores_, Few::keys_, Few::values_;
-  static constexpr int kVectors = kVectorRegisters / 8;  // by 4 rows of sums: half the registers
-  static constexpr int kKeys = kVectorRegisters / 8;     // likewise, of products with 4 queries
 
   // Dot products of the keys in lanes [begin, end), four at a time, with kN rows.
   template <int kN>
@@ -63,31 +126,9 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
       const C* k[4];
       for (int i = 0; i < 4; ++i) k[i] = keys_ + tile.key[std::min(t + i, end - 1)];
       F32 sum[kN][4];
-#pragma GCC unroll 2
-      for (int first_key = 0; first_key < 4; first_key += kKeys) {
-        const C* const* some = k + first_key;
-        F32 part[kKeys][kN];
-        for (auto& of_key : part) {
-          for (auto& s : of_key) s = Zero();
-        }
-        ForLanes(dk_, [&](std::int64_t e, auto n) [[gnu::always_inline]] {
-          if (first == 0) ahead_.template Used<kKeys * kLanes* int(sizeof(C))>();
-          F32 x[kKeys];
-#pragma GCC unroll 4
-          for (int i = 0; i < kKeys; ++i) x[i] = LoadAny(some[i] + e, n);
-#pragma GCC unroll 4
-          for (int r = 0; r < kN; ++r) {
-            const F32 y = Load(q + r * q_row_ + e);
-#pragma GCC unroll 4
-            for (int i = 0; i < kKeys; ++i) part[i][r] = Fma(x[i], y, part[i][r]);
-          }
-        });
-#pragma GCC unroll 4
-        for (int i = 0; i < kKeys; ++i) {
-#pragma GCC unroll 4
-          for (int r = 0; r < kN; ++r) sum[r][first_key + i] = part[i][r];
-        }
-      }
+      Form::FourDots(k, q, q_row_, dk_, sum, [&](auto bytes) [[gnu::always_inline]] {
+        if (first == 0) ahead_.template Used<bytes()>();
+      });
       StoreSums(sum, scores_ + first * kScoreRow + t, kScoreRow);
     }
   }
@@ -143,12 +184,9 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
   template <int kN>
   void AddValues(const Tile& tile, Tile::Run lanes, int head, int first, Int<kN> rows) {
     if (lanes.begin >= lanes.end) return;
-    std::int64_t e = 0;
-    for (; e + kVectors * kLanes <= dv_; e += kVectors * kLanes) {
-      AddColumns<kVectors>(tile, lanes, head, first, rows, e, kFull);
-    }
-    for (; e + kLanes <= dv_; e += kLanes) AddColumns<1>(tile, lanes, head, first, rows, e, kFull);
-    if (e < dv_) AddColumns<1>(tile, lanes, head, first, rows, e, int(dv_ - e));
+    Form::ForColumns(dv_, [&](std::int64_t e, auto wide, auto count) [[gnu::always_inline]] {
+      AddColumns<wide()>(tile, lanes, head, first, rows, e, count);
+    });
   }
 
   template <int kWide, int kN, class Count>
@@ -165,10 +203,8 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
     tile.ForRuns(lanes.begin, lanes.end, [&](int a, int b) [[gnu::always_inline]] {
       for (int t = a; t < b; ++t) {
         if (first == 0) ahead_.template Used<kWide * kLanes* int(sizeof(C))>();
-        const C* v = values_ + tile.value[t] + column;
         F32 x[kWide];
-#pragma GCC unroll 4
-        for (int j = 0; j < kWide; ++j) x[j] = LoadAny(v + j * kLanes, count);
+        Form::LoadValues(values_ + tile.value[t] + column, count, x);
 #pragma GCC unroll 4
         for (int r = 0; r < kN; ++r) {
           const F32 w = Set(p[r * kScoreRow + t]);
@@ -184,6 +220,9 @@ class FloatRows : public FewQueries<FloatRows<C>, C> {
     }
   }
 };
+
+template <class C>
+using FloatRows = FewRows<C, FloatWords<C>>;
 
 }  // namespace ANYOP_ISA
 }  // namespace anyop::ops

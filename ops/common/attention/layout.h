@@ -46,6 +46,7 @@ struct FewScratch : Workspace<N> {
 struct FloatShape {
   using Element = float;
   static constexpr int kKeysPerValue = 1;
+  static constexpr int kWeightParts = 1;  // whose sum a weight is
   template <class N>
   static constexpr N KeyRow(const N& dk) {
     return Padded(dk);
@@ -60,6 +61,7 @@ enum class WordPair : std::uint32_t { kFirst = 0xffff, kSecond = 0xffff0000, kBo
 struct DotShape {
   using Element = WordPair;
   static constexpr int kKeysPerValue = 2;
+  static constexpr int kWeightParts = 2;
   template <class N>
   static constexpr N KeyRow(const N& dk) {
     return N(32) * CeilDiv(dk, N(64));

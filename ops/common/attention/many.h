@@ -209,16 +209,19 @@ class ManyRows {
   // sums_ [rows, v_row] += weights * values, over keys that all of the rows see.
   void AddValues(const Tile& tile, Tile::Run lanes, int row, int rows) {
     Form::ForValues(tile, lanes, [&](int a, int b, Element mask) {
-      const TileProduct<Element> product{.a = {Form::Weights(scores_), 1, kManyRows},
-                                         .b = values_,
-                                         .b_row = v_row_,
-                                         .k0 = a,
-                                         .k1 = b,
-                                         .c = sums_,
-                                         .c_row = v_row_,
-                                         .add = true,
-                                         .mask = mask};
-      Multiply(product, row, rows, v_row_);
+      for (int part = 0; part < Form::kWeightParts; ++part) {
+        const TileProduct<Element> product{
+            .a = {Form::Weights(scores_) + part * kManyRows, 1, Form::kWeightParts * kManyRows},
+            .b = values_,
+            .b_row = v_row_,
+            .k0 = a,
+            .k1 = b,
+            .c = sums_,
+            .c_row = v_row_,
+            .add = true,
+            .mask = mask};
+        Multiply(product, row, rows, v_row_);
+      }
     });
   }
 

@@ -2,7 +2,7 @@
 // The form that keys, values and weights of many rows have for products of pairs of bf16.
 //
 // Two neighbouring elements of a key are a pair, and two neighbouring keys of a value and of the
-// weights, which are rounded to bf16. Elements are in the order of words.h until sums are done.
+// weights, which are sums of two bf16. Elements are in the order of words.h until sums are done.
 #pragma once
 #if defined(__AVX512BF16__)
 #include <cstdint>
@@ -49,7 +49,8 @@ struct DotForm : DotShape {
       });
     }
   }
-  // Pairs of weights [key / 2, 64] take the place of scores; a key that does not exist weighs 0.
+  // Pairs of weights take the place of scores, [key / 2, 2, 64]: the upper parts, then the lower
+  // ones. A key that does not exist weighs 0.
   [[gnu::always_inline]] static F32 Weigh(const Tile& tile, float* s, F32 base) {
     const std::uint64_t exists = tile.Exists();
     F32 sum = Zero();
@@ -60,7 +61,7 @@ struct DotForm : DotShape {
         p[i] = exists >> (t + i) & 1 ? Exp(Load(s + (t + i) * kManyRows) - base) : Zero();
         sum += p[i];
       }
-      _mm512_storeu_si512(s + t / 2 * kManyRows, WordsInTurns(p[0], p[1]));
+      StoreSplit(p[0], p[1], s + t * kManyRows, s + (t + 1) * kManyRows);
     }
     return sum;
   }

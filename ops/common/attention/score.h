@@ -63,6 +63,7 @@ inline void Merge(const RowSum& part, const float* values, RowSum* total, float*
 // Writes the result row of one query head: sums / Z, and lse = ln Z.
 inline void FinishRow(const AttentionCall& call, std::int64_t token, std::int64_t head, RowSum row,
                       const float* sums) {
+  const bool has_keys = !row.is_empty();
   float factor = 1.0f;
   if (call.options.sinks) {
     const float sink = call.options.sinks[head];
@@ -76,7 +77,7 @@ inline void FinishRow(const AttentionCall& call, std::int64_t token, std::int64_
   }
   const std::int64_t key_head = head / call.group();
   const float scale = call.store.v_scale ? call.store.v_scale[key_head] : 1.0f;
-  const bool is_zero = row.sum == 0 || (factor == 0 && row.sum == row.sum);
+  const bool is_zero = !has_keys || row.sum == 0 || (factor == 0 && row.sum == row.sum);
   const F32 weight = Set(is_zero ? 0.0f : factor / row.sum * scale);
   Visit(call.y.type(), [&](auto zero) {
     using T = decltype(zero);

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numbers>
 #include <string_view>
 
+#include "optest/compare.h"
 #include "optest/optest.h"
 
 namespace anyop::optest {
@@ -45,18 +47,18 @@ struct AttentionSizes {
   std::string_view values;  // the name of the tensor of values
 };
 
-// |error| of y <= 0.51 ulp + (eT + 2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, with eT = 2^-8 for bf16,
-// whose probabilities dot instructions round before the product with v. They also take subnormal
-// numbers for 0: at most 2^-126 (1 + |v|) a key. Of lse <= ds + (4 (1 +
-// |lse|) + 2 sqrt(lk)) u.
+// |error| of y <= 0.51 ulp + (eT + 2 ds + (8 + 2 sqrt(lk)) u) sum p|v|, with eT = 2^-16 for bf16,
+// whose weights are two bf16 where dot instructions or tiles take them. These also take subnormal
+// numbers for 0: at most 2^-119 (1 + |v|) a key, whose lower part may be one. Of lse <= ds +
+// (4 (1 + |lse|) + 2 sqrt(lk)) u.
 inline Allowed AttentionAllowed(const Call& call, const AttentionSizes& n) {
   const double scale = call.given("scale") ? std::abs(call.number("scale")) : 1 / std::sqrt(n.dk);
   double ds = (8 + 2 * std::sqrt(n.dk)) * kU * scale * n.key_sum;
   ds += 4 * kU * call.number("softcap");
   if (call.given("alibi_slopes")) ds += 4 * kU * LargestOf(call, "alibi_slopes") * n.keys;
   const bool has_dots = call.array("query").dtype() == DType::kBF16;
-  const double rounding = has_dots ? 0x1p-8 : 0;
-  const double flushed = has_dots ? 0x1p-126 * n.keys * (1 + LargestOf(call, n.values)) : 0;
+  const double rounding = has_dots ? 0x1p-16 : 0;
+  const double flushed = has_dots ? 0x1p-119 * n.keys * (1 + LargestOf(call, n.values)) : 0;
   const auto sums = std::make_shared<Array>(WeighedMagnitudes(call, n.values));
   return [n, ds, rounding, flushed, sums](const Element& e) {
     if (e.result == "lse") {
@@ -66,6 +68,30 @@ inline Allowed AttentionAllowed(const Call& call, const AttentionSizes& n) {
     const double relative = rounding + 2 * ds + (8 + 2 * std::sqrt(n.keys)) * kU;
     return 0.51 * e.ulp() + relative * sums->Get(e.index) + flushed;
   };
+}
+
+// What is promised of 16-bit attention on every machine: 2^-7 (bf16) or 2^-9 (f16) times (|y| + an
+// eighth of the row's largest |y|), of normal inputs.
+inline Tolerance PromisedOf(DType dtype) {
+  return BesideRow(dtype == DType::kBF16 ? 0x1p-7 : 0x1p-9, 1.0 / 8);
+}
+inline void FillNormal(Call& call, Array& x) {
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    const double u = double(call.Draw(1, 1 << 24)) / (1 << 24);
+    const double turn = double(call.Draw(0, 1 << 24)) / (1 << 24);
+    x.Set(i, std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * turn));
+  }
+}
+// y of every kernel keeps the promise.
+inline void ExpectPromised(const Call& call, DType dtype) {
+  const Results exact = call.Exact();
+  const OpTest test{.op = call.op().name,
+                    .tolerance = PerResult({{"lse", Elementwise(64)}}, PromisedOf(dtype))};
+  const LazyTerms terms(call);
+  for (const auto& [kernel, results] : Call(call).RunEveryKernel()) {
+    EXPECT_EQ(Compare(test, call, results, exact, terms).failure, "") << kernel << "\n"
+                                                                      << call.Text();
+  }
 }
 
 }  // namespace anyop::optest

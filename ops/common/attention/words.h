@@ -122,12 +122,27 @@ inline void OrderWords(const BF16* x, std::int64_t n, BF16* to) {
     pairs[2 * i + 1] = _mm512_unpackhi_epi16(a[i], b[i]);
   }
 }
-// Two vectors rounded to bf16, as pairs: the first is the lower word.
-[[gnu::always_inline]] inline __m512i WordsInTurns(F32 first, F32 second) {
+// A weight w >= 0 as the sum of two bf16 within 2^-16 w. Neither is 0, unless w is next to it: an
+// infinite value times 0 would be NaN. So the upper part is below w even where w is a bf16.
+struct SplitWeight {
+  __m512i upper;  // words in the upper halves
+  F32 lower;
+};
+[[gnu::always_inline]] inline SplitWeight Split(F32 w) {
+  const __m512i bits = _mm512_castps_si512(w.v), one = _mm512_set1_epi32(1);
+  const __mmask16 is_positive = _mm512_test_epi32_mask(bits, bits);
+  const __m512i below = _mm512_mask_sub_epi32(bits, is_positive, bits, one);
+  const __m512i upper = _mm512_and_si512(below, _mm512_set1_epi32(int(0xffff0000)));
+  return {upper, w - F32{_mm512_castsi512_ps(upper)}};
+}
+// Two vectors of weights as pairs, the first in the lower words: their upper and lower parts.
+[[gnu::always_inline]] inline void StoreSplit(F32 first, F32 second, float* upper, float* lower) {
+  const SplitWeight a = Split(first), b = Split(second);
+  _mm512_storeu_si512(upper, _mm512_or_si512(_mm512_srli_epi32(a.upper, 16), b.upper));
   const __m512i turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  const auto words = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second.v, first.v));
-  return _mm512_permutexvar_epi16(turns, words);
+  const auto words = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b.lower.v, a.lower.v));
+  _mm512_storeu_si512(lower, _mm512_permutexvar_epi16(turns, words));
 }
 // 64 f32 sums in the order of pairs, put in the order of elements.
 template <class C>

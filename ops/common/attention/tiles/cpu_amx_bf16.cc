@@ -58,15 +58,18 @@ void Scores(const Word* keys, const Word* queries, std::int64_t row, int lanes, 
 
 void AddValues(const Word* weights, const Word* values, std::int64_t row, std::uint64_t rows,
                float* sums) {
-  constexpr std::int64_t kBlocks = kManyRows / kSide, kSteps = kTile / 2 / kSide;
+  constexpr std::int64_t kBlocks = kManyRows / kSide, kSteps = kTile / 2 / kSide, kParts = 2;
   constexpr std::uint64_t kAllRows = (1 << kSide) - 1;
-  alignas(64) Word a[kBlocks][kSteps][kSide][kSide];  // the weights, a row of keys for each row
+  // The weights, a row of keys for each row.
+  alignas(64) Word a[kBlocks][kParts][kSteps][kSide][kSide];
   for (std::int64_t block = 0; block < kBlocks; ++block) {
     if (!(rows >> block * kSide & kAllRows)) continue;
-    for (std::int64_t step = 0; step < kSteps; ++step) {
-      const Word* from = weights + step * kSide * kManyRows + block * kSide;
-      Square<Word, 64>::Transpose(reinterpret_cast<const char*>(from), kLaneBytes,
-                                  reinterpret_cast<char*>(a[block][step]), kTileBytes);
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      for (std::int64_t step = 0; step < kSteps; ++step) {
+        const Word* from = weights + (step * kSide * kParts + part) * kManyRows + block * kSide;
+        Square<Word, 64>::Transpose(reinterpret_cast<const char*>(from), kParts * kLaneBytes,
+                                    reinterpret_cast<char*>(a[block][part][step]), kTileBytes);
+      }
     }
   }
   FinishStores();
@@ -87,12 +90,14 @@ void AddValues(const Word* weights, const Word* values, std::int64_t row, std::u
       const std::int64_t to_bytes = is_whole ? row_bytes : std::int64_t(sizeof(some[0]));
       _tile_loadd(0, c, row_bytes);
       _tile_loadd(1, c + kSide, row_bytes);
-      _tile_loadd(2, a[block][0], kTileBytes);
-      _tile_loadd(3, a[block][1], kTileBytes);
-      _tile_dpbf16ps(0, 2, 4);
-      _tile_dpbf16ps(1, 2, 5);
-      _tile_dpbf16ps(0, 3, 6);
-      _tile_dpbf16ps(1, 3, 7);
+      for (const auto& part : a[block]) {
+        _tile_loadd(2, part[0], kTileBytes);
+        _tile_loadd(3, part[1], kTileBytes);
+        _tile_dpbf16ps(0, 2, 4);
+        _tile_dpbf16ps(1, 2, 5);
+        _tile_dpbf16ps(0, 3, 6);
+        _tile_dpbf16ps(1, 3, 7);
+      }
       _tile_stored(0, to, to_bytes);
       _tile_stored(1, to + kSide, to_bytes);
       FinishStores();

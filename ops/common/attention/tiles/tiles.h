@@ -15,8 +15,8 @@ struct AttentionTiles {
   // lanes: multiples of 16.
   void (*scores)(const std::uint32_t* keys, const std::uint32_t* queries, std::int64_t row,
                  int lanes, float* scores);
-  // sums [64, row] += weights [32, 64], transposed, times values [32, row], for the rows whose bit
-  // is set; row: a multiple of 32.
+  // sums [64, row] += weights [32, 2, 64], whose parts are added, transposed, times values [32,
+  // row], for the rows whose bit is set; row: a multiple of 32.
   void (*add_values)(const std::uint32_t* weights, const std::uint32_t* values, std::int64_t row,
                      std::uint64_t rows, float* sums);
 };
