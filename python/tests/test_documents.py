@@ -12,6 +12,7 @@ import anyop
 import ml_dtypes
 import numpy as np
 import pytest
+from anyop import testing
 
 ROOT = Path(__file__).parent.parent.parent
 ENTRIES = re.findall(
@@ -56,3 +57,13 @@ def test_the_example_runs_from_numpy_and_from_cpp() -> None:
     assert python[-1] == (
         "rms_norm: weight is f32[63], but must be f32[64] because x is f32[2, 64]."
     )
+
+
+def test_the_operators_of_the_documents_pass_their_tests() -> None:
+    library = ROOT / "build/release/tests/my_ops.so"
+    if not library.exists():
+        pytest.skip("the C++ tests are not built")
+    cases = testing.cases_of(testing.target_of(library))
+    assert {case.operator for case in cases} == {"add_rows", "scale", "take_rows"}
+    for case in cases:
+        case.run()

@@ -127,6 +127,18 @@ def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> Non
     assert "anyop/op.h" in pages["headers.md"]
 
 
+def test_the_program_of_the_page_of_cpp_is_built_as_the_page_says(tmp_path: Path) -> None:
+    text = page("cpp.md")
+    program = re.search(r"```cpp\n(.*?)```", text, re.S)
+    command = re.search(r"^c\+\+ main.cc .*$", text, re.M)
+    assert program and command
+    (tmp_path / "main.cc").write_text(program[1])
+    script = command[0].replace("anyop config", f'"{sys.executable}" -m anyop config')
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert done.stdout == "0.5000 0.5000\n2 results\n0.5000\n"
+
+
 def test_cmake_finds_the_package(tmp_path: Path) -> None:
     text = re.search(r"```cmake\n(.*?)```", page("cpp.md"), re.S)
     assert text
