@@ -25,15 +25,24 @@ class Row {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     const auto min = [](F32 a, F32 b) { return Min(a, b); };
     const auto max = [](F32 a, F32 b) { return Max(a, b); };
-    float m = scale < 0 ? scale * ReduceMin(Extreme(d, Set(kInfinity), min))
-                        : scale * ReduceMax(Extreme(d, Set(-kInfinity), max));
-    is_small_ = m > -255 && m < 255;
+    const float extreme = scale < 0 ? ReduceMin(Extreme(d, Set(kInfinity), min))
+                                    : ReduceMax(Extreme(d, Set(-kInfinity), max));
+    float m = scale * extreme;
+    is_large_ = !(m > -0x1p24f && m < 0x1p24f);  // NaN, too
+    if (is_large_) m = 0;
+    extreme_ = Set(extreme);
+    is_small_ = !is_large_ && m > -255 && m < 255;
     if (is_small_) m = std::ceil(m * 0x1p15f) * 0x1p-15f;
     maximum_ = Set(m);
   }
   template <int N, class Count>
   void Exponentials(F32 (&e)[N], std::int64_t i, Count count) const {
     LoadBlock(e, x_ + i, count);
+    // The largest product may be infinite, and its rounding alone more than 110. Where e^t is not
+    // 0, the two elements are so near to each other that their difference is exact.
+    if (is_large_) {
+      for (int k = 0; k < N; ++k) e[k] = e[k] - extreme_;
+    }
     if constexpr (!std::is_same_v<T, float>) {
       for (int k = 0; k < N; ++k) e[k] = FmaExact(e[k], scale_, Zero() - maximum_);
       ExpAll<T>(e);
@@ -46,7 +55,7 @@ class Row {
 
  private:
   // Multiplies e^t, t = fl(scale * x - m), by 1 + what the rounding of t lost; |m| > |t| where e^t
-  // is not 0.
+  // is not 0, or m is 0.
   template <int N>
   void Compensated(F32 (&e)[N]) const {
     for (int k = 0; k < N; ++k) {
@@ -69,8 +78,8 @@ class Row {
   }
 
   const T* x_;
-  F32 scale_, maximum_;
-  bool is_small_ = true;
+  F32 scale_, maximum_, extreme_;
+  bool is_small_ = true, is_large_ = false;
 };
 
 // x, y: rows of [d]; several only where kRows * d <= kHeld. What one row waits for (a reduction, a
