@@ -195,16 +195,23 @@ Results LazyTerms::LargestOfRows() const {
 
 bool LazyTerms::may_overflow(std::string_view result, std::int64_t index) const {
   constexpr double kNearTheLargest = 0x1p120;
+  if (!largest_) largest_ = LargestOfArguments();
+  if (std::isinf(*largest_)) return false;
+  return *largest_ > kNearTheLargest || !(at(result, index) < Largest(DType::kF32) / 2);
+}
+
+double LazyTerms::LargestOfArguments() const {
   double largest = 0;
   for (const Argument& argument : call_.arguments()) {
     const auto* array = std::get_if<Array>(&argument);
     if (!array || !IsFloat(array->dtype())) continue;
     for (std::int64_t i = 0; i < array->size(); ++i) {
-      if (!std::isfinite(array->Get(i))) return false;
-      largest = std::fmax(largest, std::fabs(array->Get(i)));
+      const double size = std::fabs(array->Get(i));
+      if (!std::isfinite(size)) return HUGE_VAL;
+      largest = std::max(largest, size);
     }
   }
-  return largest > kNearTheLargest || !(at(result, index) < Largest(DType::kF32) / 2);
+  return largest;
 }
 
 Comparison Compare(const OpTest& test, const Call& call, const Results& actual,

@@ -22,10 +22,12 @@ class LazyTerms : public Terms {
  private:
   Results Move() const;
   Results LargestOfRows() const;
+  double LargestOfArguments() const;  // infinity where one is no number or infinite
 
   const Call& call_;
   const bool has_extremes_;
   mutable std::optional<Results> absolute_, moves_, rows_;
+  mutable std::optional<double> largest_;
 };
 
 struct Comparison {

@@ -46,6 +46,7 @@ TEST(LayerNorm, DoesNotLoseSmallDifferencesOfLargeNumbers) {
 
 // The squares of such rows are beyond f32, or below it; eps is as small as it may be.
 TEST(LayerNorm, NormalizesRowsOfAnyMagnitude) {
+  const double allowed = (8 + 2 * std::sqrt(4096.0)) * kU;
   for (const double size : {1e-40, 1e-25, 3e17, 1e19, 3e38}) {
     Array x(DType::kF32, {1, 4096});
     for (std::int64_t i = 0; i < x.size(); ++i) x.Set(i, i % 2 ? -size : size);
@@ -54,7 +55,7 @@ TEST(LayerNorm, NormalizesRowsOfAnyMagnitude) {
     for (const auto& [kernel, results] : call.RunEveryKernel()) {
       const Array& y = results.find("y")->second;
       for (std::int64_t i = 0; i < y.size(); ++i) {
-        ASSERT_NEAR(y.Get(i), i % 2 ? -1 : 1, 1e-6) << kernel << " " << size;
+        ASSERT_NEAR(y.Get(i), i % 2 ? -1 : 1, allowed) << kernel << " " << size;
       }
     }
   }
