@@ -95,8 +95,8 @@ def _with_gradient(op: Operator, args: tuple[Any, ...], out: Any) -> Any:
 
 def _load_adapter() -> Any:
     """Compiles host.cc at first, into anyop's cache folder."""
-    adapter = build.Adapter(
-        name="toy_host", framework="toy", version="1", lasts="a few seconds",
+    adapter = build.Product(
+        name="toy_host", version="1", what="its adapter for toy", lasts="a few seconds",
         sources=[Path(__file__).parent / "host.cc"], includes=[build.carried("include")],
         flags=["-isystem", sysconfig.get_path("include")],
     )  # fmt: skip

@@ -72,7 +72,7 @@ def show(target: testing.Target, flags: list[str]) -> int:
         click.secho("No test ran.", fg="red", err=True)
         return 1
     click.echo(f"{counts['ok']} passed, {counts['FAILED']} failed")
-    return status
+    return status if status >= 0 else 1  # a signal has ended the tests
 
 
 def _tell(kind: str, test: str, said: list[str]) -> None:

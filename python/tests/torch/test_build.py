@@ -139,7 +139,7 @@ def test_a_killed_build_is_made_again(bare: Path, slow_compiler: Path, tmp_path:
     env = {"ANYOP_CACHE": str(cache), "CXX": str(slow_compiler)}
     killed = Process(bare, env)
     deadline = time.monotonic() + 60
-    while not list(cache.glob("*.tmp/*.so")) and time.monotonic() < deadline:
+    while not list(cache.glob("*.tmp/made")) and time.monotonic() < deadline:
         time.sleep(0.01)
     os.killpg(killed.run.pid, signal.SIGKILL)
     killed.run.communicate()

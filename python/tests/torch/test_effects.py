@@ -113,3 +113,16 @@ def test_random_numbers_that_nobody_reads_are_drawn(maker: str, writes: bool) ->
             with torch.no_grad():
                 results.append((f(floats(3, 4)), torch.rand(2)))
         torch.testing.assert_close(*results)
+
+
+def test_an_attention_that_nobody_reads_beside_a_gradient() -> None:
+    """It may draw random numbers, so torch's passes leave it, and its partitioner refuses it."""
+
+    def program(x: Any) -> Any:
+        torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        return x.cumprod(1)
+
+    x = floats(1, 2, 3, 4).requires_grad_()
+    made, wanted = compiled(program)(x), program(x)
+    assert torch.equal(made, wanted)
+    assert torch.equal(*(torch.autograd.grad(y.sum(), x)[0] for y in (made, wanted)))

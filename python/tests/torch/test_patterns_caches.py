@@ -54,14 +54,14 @@ def test_indices_that_are_no_rows_are_errors(program: Any, at: tuple[int, ...], 
     if program is put and at == (0, -1):
         return
     index = torch.tensor(at)
-    with pytest.raises((IndexError, RuntimeError)):
+    with pytest.raises((IndexError, RuntimeError)) as torchs:
         program(CACHE.clone(), index, ROWS)
     cache = CACHE.clone()
     with torch.no_grad():
         function = made(how, program, (cache, torch.tensor([0, 1]), ROWS))
         function(cache, torch.tensor([0, 1]), ROWS)
         before = cache.clone()
-        with pytest.raises(anyop.Error, match="but must be"):
+        with pytest.raises(torchs.type, match="out of bounds"):
             function(cache, index, ROWS)
     torch.testing.assert_close(cache, before)
 

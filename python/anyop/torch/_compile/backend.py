@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
@@ -75,6 +77,18 @@ def _check(options: Mapping[str, Any]) -> None:
             )
 
 
+def _partition(joint: GraphModule, inputs: Any, **options: Any) -> Any:
+    """torch's own, which refuses an operator of several results of which nobody reads one: an
+    attention that is not used is left in programs, since it may draw random numbers."""
+    for node in list(joint.graph.nodes):
+        results = node.meta.get("val")
+        if node.op == "call_function" and not node.users and isinstance(results, (tuple, list)):
+            with joint.graph.inserting_after(node):
+                first = joint.graph.call_function(operator.getitem, (node, 0))
+            first.meta = {**node.meta, "val": results[0]}
+    return default_partition(joint, inputs, **options)
+
+
 def backend(
     module: GraphModule, examples: list[Any], *, options: Mapping[str, Any] | None = None,
     mode: str | None = None,
@@ -87,6 +101,7 @@ def backend(
         fw_compiler=_compiler("forward", freeze),
         bw_compiler=_compiler("backward", freeze),
         inference_compiler=_compiler("inference", freeze),
+        partition_fn=_partition,
         keep_inference_input_mutations=True,
     )
     try:
