@@ -169,3 +169,15 @@ def test_what_is_nearly_gelu(factor: float) -> None:
 
     function = assert_as_torch("capture", program, (floats(64),), rtol=1e-6, atol=1e-7)
     assert "anyop.gelu" not in called("capture", function)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_norm_that_is_computed_in_f64_stays_so(how: str) -> None:
+    def program(x: Any) -> Any:
+        wide = x.to(torch.float64)
+        return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 0.1)).to(x.dtype) * 2
+
+    x = floats(40, 5)
+    function = assert_as_torch(how, program, (x,))
+    assert "anyop.rms_norm" not in called(how, function)
+    assert torch.equal(function(x), program(x))
