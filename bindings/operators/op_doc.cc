@@ -35,7 +35,7 @@ std::string TextSignature(const OperatorInfo& info) {
   for (std::size_t i = 0; i < info.params.size(); ++i) {
     if (IsPythonKeyword(info.params[i].name)) return "";
     text += std::string(form.params[i].name);
-    if (!info.params[i].is_required) text += "=" + ShowDefault(form.params[i]);
+    if (i >= FirstWithDefaults(form)) text += "=" + ShowDefault(form.params[i]);
     text += ", ";
   }
   text += "*, ";

@@ -94,12 +94,13 @@ class Writer {
   std::string Parameter(int i) {
     const Param& p = contract_.forms[0].params[std::size_t(i)];
     return TypeOf(i) + (p.is_optional ? "? " : " ") + std::string(p.name) +
-           (p.has_default ? "=" + DefaultOf(p) : "");
+           (std::size_t(i) >= first_default_ ? "=" + DefaultOf(p) : "");
   }
 
   const Contract& contract_;
   const Facts facts_;
   const SchemaKind kind_;
+  const std::size_t first_default_ = FirstWithDefaults(contract_.forms[0]);
   char letter_ = 'a';
 };
 

@@ -234,16 +234,14 @@ struct SignatureParser : ExpressionParser {
     d.index = int(form.dtype_vars.size());
     form.dtype_vars.push_back(d.name);
   }
-  // Sizes are integers; a trailing "?" implies a default.
+  // Sizes are integers; "?" implies a default.
   constexpr void CheckParams() {
     for (std::size_t i = form.params.size(); i-- > 0;) {
       Param& p = form.params[i];
       if (p.size >= 0) CheckSize(p.size), CheckDefaultLength(p);
       if (p.bound >= 0) CheckSize(p.bound);
       for (const int d : p.tensor.dims) CheckSize(d);
-      if (p.has_default || !p.is_optional) continue;
-      if (i + 1 < form.params.size() && !form.params[i + 1].has_default) continue;
-      p.has_default = p.default_is_none = true;
+      if (!p.has_default && p.is_optional) p.has_default = p.default_is_none = true;
     }
   }
   constexpr void CheckSize(int node) {
@@ -437,12 +435,13 @@ constexpr std::vector<Form> ParseForms(std::string_view text) {
     lexer.Skip();
   } while (lexer.at < text.size());
   for (const Form& form : forms) parse::CheckWords(forms, form);
-  for (std::size_t i = 1; i < forms[0].params.size(); ++i) {
-    const Param& p = forms[0].params[i];
-    if (!p.has_default && forms[0].params[i - 1].has_default) {
+  bool has_default = false;  // a written one; None, which "?" implies, may stand anywhere
+  for (const Param& p : forms[0].params) {
+    if (!p.has_default && has_default) {
       parse::Fail("a parameter without a default follows one that has a default",
                   parse::PositionOf(p.name, text));
     }
+    has_default |= !p.default_text.empty();
   }
   return forms;
 }

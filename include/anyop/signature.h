@@ -169,6 +169,13 @@ struct Form {
   }
 };
 
+// The parameter from which on all have defaults. A None before it can be left out by keyword only.
+constexpr std::size_t FirstWithDefaults(const Form& form) {
+  std::size_t first = form.params.size();
+  while (first > 0 && form.params[first - 1].has_default) --first;
+  return first;
+}
+
 constexpr bool IsTensor(ParamKind k) { return k <= ParamKind::kTensors; }
 constexpr bool IsNumberList(ParamKind k) { return k >= ParamKind::kInts; }
 constexpr bool IsNumber(Type t) { return t <= Type::kBool; }

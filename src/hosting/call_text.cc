@@ -121,7 +121,7 @@ class CallReader : public parse::Lexer {
     }
     for (int i = 0; i < op.n_params; ++i) {
       const Param& p = contract.forms[0].params[std::size_t(i)];
-      if (given >> i & 1 || p.has_default || p.is_optional) continue;
+      if (given >> i & 1 || p.has_default) continue;
       Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + std::string(p.name) + " is missing.");
     }
     if (op.n_results) made->wanted = ReadResults(op);

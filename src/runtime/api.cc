@@ -64,10 +64,6 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
   }
   for (int i = 0; i < op.n_params; ++i) {
     if (given >> i & 1 || DefaultValue(*op.contract, i, &frame[i])) continue;
-    if (form.params[std::size_t(i)].is_optional) {
-      frame[i] = {};
-      continue;
-    }
     Fail(ANYOP_INVALID_ARGUMENT,
          op.display_name() + ": " + std::string(form.params[std::size_t(i)].name) + " is missing.");
   }

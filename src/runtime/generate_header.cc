@@ -62,15 +62,8 @@ std::string DefaultOf(const Param& p) {
   }
 }
 
-// A default is legal in C++ only if every later parameter has one too.
-std::size_t FirstWithDefault(const Form& form) {
-  std::size_t first = form.params.size();
-  while (first > 0 && form.params[first - 1].has_default) --first;
-  return first;
-}
-
 std::string Parameters(const Form& form, bool with_defaults) {
-  const std::size_t first = with_defaults ? FirstWithDefault(form) : form.params.size();
+  const std::size_t first = with_defaults ? FirstWithDefaults(form) : form.params.size();
   std::string text;
   for (std::size_t i = 0; i < form.params.size(); ++i) {
     const Param& p = form.params[i];

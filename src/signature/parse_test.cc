@@ -53,14 +53,16 @@ TEST(Parse, ReadsEveryPartOfTheGrammar) {
   const Form& f = forms[0];
   ASSERT_EQ(f.params.size(), 14u);
   EXPECT_TRUE(f.params[0].is_mut && f.params[0].is_optional && f.params[0].tensor.has_dots);
-  EXPECT_FALSE(f.params[0].has_default) << "later parameters have none, so it is passed explicitly";
+  EXPECT_TRUE(f.params[0].has_default && f.params[0].default_is_none)
+      << "a call by keyword may leave it out, though later parameters have no default";
+  EXPECT_EQ(FirstWithDefaults(f), 5u);
   EXPECT_TRUE(f.params[1].is_dense);
   EXPECT_EQ(f.params[1].tensor.dtypes.mask, 1u << ANYOP_U8 | 1u << ANYOP_I8);
   EXPECT_EQ(f.params[2].kind, ParamKind::kTensors);
   EXPECT_EQ(f.params[3].rule, IndexRule::kBelow);
   EXPECT_EQ(f.params[4].rule, IndexRule::kOffsets);
   EXPECT_EQ(f.params[5].default_int, -3);
-  EXPECT_TRUE(f.params[6].has_default && f.params[6].default_is_none) << "a trailing ? is None";
+  EXPECT_TRUE(f.params[6].has_default && f.params[6].default_is_none) << "? is None";
   EXPECT_EQ(f.params[7].default_int, 1);
   EXPECT_EQ(f.params[8].default_int, ANYOP_BF16);
   EXPECT_EQ(f.params[9].default_ints, (std::vector<std::int64_t>{1, 1}));

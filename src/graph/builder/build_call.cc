@@ -11,7 +11,7 @@ namespace anyop {
 GraphArgument GraphBuilder::Default(const Operator& op, int i) const {
   const Param& p = op.contract->forms[0].params[std::size_t(i)];
   anyop_value v{};
-  if (!DefaultValue(*op.contract, i, &v) && !p.is_optional) {
+  if (!DefaultValue(*op.contract, i, &v)) {
     Refuse(op.display_name() + ": " + std::string(p.name) + " is missing.");
   }
   return LiteralArgument(v);

@@ -40,10 +40,7 @@ std::string ShowArgument(const Graph& g, const GraphArgument& a) {
 bool IsDefault(const Operator& op, int i, const GraphArgument& a) {
   if (a.kind == GraphArgument::kValue || a.kind == GraphArgument::kValues) return false;
   anyop_value v;
-  if (!DefaultValue(*op.contract, i, &v)) {
-    return a.kind == GraphArgument::kNone &&
-           op.contract->forms[0].params[std::size_t(i)].is_optional;
-  }
+  if (!DefaultValue(*op.contract, i, &v)) return false;
   return a.kind != GraphArgument::kSize && LiteralArgument(v) == a;
 }
 

@@ -103,7 +103,7 @@ class PatternMaker {
     for (int i = 0; i < inner->n_params; ++i) {
       if (given[std::size_t(i)]) continue;
       anyop_value v{};
-      if (!DefaultValue(*inner->contract, i, &v) && !ParamOf(*inner, i).is_optional) return false;
+      if (!DefaultValue(*inner->contract, i, &v)) return false;
       made.arguments[std::size_t(i)].literal = Completed(ParamOf(*inner, i), LiteralArgument(v));
     }
     for (int r = 0; r < inner->n_results; ++r) {

@@ -165,9 +165,7 @@ class Matcher {
     for (int i = 0; i < pattern_.op->n_params; ++i) {
       anyop_value v{};
       if (done.is_set >> i & 1) continue;
-      if (!DefaultValue(contract, i, &v) && !contract.forms[0].params[std::size_t(i)].is_optional) {
-        return false;
-      }
+      if (!DefaultValue(contract, i, &v)) return false;
       done.match.arguments[std::size_t(i)] = LiteralArgument(v);
     }
     for (int& v : done.match.values) v = std::max(v, -1);
