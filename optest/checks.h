@@ -60,6 +60,9 @@ struct OpTest {
       judges = {};
 };
 
+// The thread sanitizer sees no race between the parts of any kernel's regions: where
+// HasThreadSanitizer() of races.h, for a library that is built for it. Nothing is compared.
+void CheckRaces(const OpTest& test);
 // Everything below, in this order.
 void CheckAll(const OpTest& test);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "optest/checks.h"
+#include "optest/races.h"
 #include "runtime/call.h"
 
 namespace anyop::optest {
@@ -175,6 +176,10 @@ std::vector<PackageTest> MakePackageTests(const PackageTests& tests) {
   std::vector<PackageTest> made;
   for (auto& [name, test] : owned) {
     LeaveOutOthers(test);
+    if (HasThreadSanitizer()) {
+      made.push_back({name + ".HasNoRaces", &test.test, CheckRaces});
+      continue;
+    }
     const Operator& op = *Find(test.op);
     if (!FindReference(op) && op.compositions.empty()) {
       std::printf("%s has no reference: nothing is compared\n", name.c_str());

@@ -36,6 +36,7 @@ struct PackageTest {
 // The tests of every operator that the file defines and that has a reference
 // or a composition. Without a stated tolerance: 4 ulp of f32 and one rounding to narrower floats,
 // plus (4 + 2 sqrt(K)) u times the formula with absolute values, K being the largest dimension.
+// With the thread sanitizer in the process: one test of each operator, for races alone.
 std::vector<PackageTest> MakePackageTests(const PackageTests& tests);
 
 }  // namespace anyop::optest

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import anyop
-from anyop import _anyop
+from anyop import _anyop, _sanitizer
 from anyop._compiler import CannotBuildError
 from anyop._packages import library_file
 from anyop.hosting import build
@@ -45,11 +45,14 @@ _EVENT = "anyop-optest: "
 
 @dataclass(frozen=True)
 class Target:
-    """A library, its references, and what pyproject.toml says of the tests."""
+    """A library, its references, and what pyproject.toml says of the tests. is_sanitized: it is
+    built for the thread sanitizer, which then looks for races and leaves the other tests out.
+    """
 
     library: Path
     references: Path | None
     facts: str
+    is_sanitized: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,19 +82,20 @@ def build_if_missing(name: str, root: Path) -> None:
         subprocess.run([sys.executable, "-m", "anyop", "build", str(root)], check=True)
 
 
-def program() -> Path:
-    """The executable anyop-optest for this installation, built now if it is not there. Raises
-    NotAvailable.
+def program(is_sanitized: bool = False) -> Path:
+    """The executable anyop-optest for this installation, built now if it is not there; on demand
+    the one that has the thread sanitizer. Raises NotAvailable.
     """
     try:
+        more = _sanitizer.program_flags() if is_sanitized else []
         sources = build.carried("optest")
         product = build.Product(
             name="anyop-optest",
             version=anyop.__version__,
-            what="anyop-optest, which tests operators",
+            what=f"anyop-optest, which {'finds races' if is_sanitized else 'tests operators'}",
             sources=[f for f in sorted(sources.glob("*.cc")) if not f.stem.endswith("_test")],
             includes=[build.carried("include"), build.carried("src")],
-            flags=["-O1", "-D_GLIBCXX_ASSERTIONS", f"-I{sources.parent}"],
+            flags=["-O1", "-D_GLIBCXX_ASSERTIONS", f"-I{sources.parent}", *more],
             lasts="about a quarter of a minute",
             is_program=True,
         )
@@ -168,10 +172,11 @@ def events(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def run_all(target: Target, *flags: str) -> Iterator[tuple[str, str]]:
     """The `events` of a run of all tests, while it runs; the last one is its exit status."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as facts:
-        process = subprocess.Popen(
-            _command(target, facts, flags), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True,
-        )  # fmt: skip
+        command = _command(target, facts, flags)
+        with _surroundings(target) as env:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+            )
         assert process.stdout
         yield from events(line.rstrip("\n") for line in process.stdout)
         yield "status", str(process.wait())
@@ -179,14 +184,25 @@ def run_all(target: Target, *flags: str) -> Iterator[tuple[str, str]]:
 
 def _run(target: Target, *flags: str) -> subprocess.CompletedProcess[str]:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as facts:
-        return subprocess.run(
-            _command(target, facts, flags), capture_output=True, text=True, check=False,
-            timeout=_TIMEOUT_S,
-        )  # fmt: skip
+        command = _command(target, facts, flags)
+        with _surroundings(target) as env:
+            return subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, env=env
+            )
+
+
+@contextlib.contextmanager
+def _surroundings(target: Target) -> Iterator[dict[str, str] | None]:
+    """In which the program starts; its environment, None for that of this process."""
+    if not target.is_sanitized:
+        yield None
+        return
+    with _sanitizer.fixed_addresses():
+        yield _sanitizer.environment()
 
 
 def _command(target: Target, facts: Any, flags: tuple[str, ...]) -> list[str]:
     facts.write(target.facts)
     facts.flush()
     files = [target.library, target.references or "", facts.name if target.facts else ""]
-    return [str(program()), *map(str, files), *flags]
+    return [str(program(target.is_sanitized)), *map(str, files), *flags]

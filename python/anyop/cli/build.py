@@ -7,8 +7,13 @@ from pathlib import Path
 
 import click
 
-from anyop.cli.project import Project, build, find_project, shown
+from anyop import _sanitizer
+from anyop.cli.project import Project, build, build_sanitized, find_project, shown
 
+SANITIZE = click.option(
+    "--sanitize", type=click.Choice(_sanitizer.NAMES), default=None,
+    help="With the compiler's thread sanitizer, which finds races between parts of a kernel.",
+)  # fmt: skip
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 
 
@@ -16,14 +21,22 @@ _FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=Fal
 @_FOLDER
 @click.option("--watch", is_flag=True, help="Build again whenever a source changes, until Ctrl-C.")
 @click.option("--debug", is_flag=True, help="Without optimisation, for a debugger.")
-def command(folder: Path, watch: bool, debug: bool) -> None:
+@SANITIZE
+def command(folder: Path, watch: bool, debug: bool, sanitize: str | None) -> None:
     """Compile what has changed in the package in FOLDER.
 
     The sources are checked first (`anyop check`). The library is made in build/anyop/lib, where
     `import` finds it if the package is imported from its source tree: in pytest, after
     `anyop develop`, or with src/ in PYTHONPATH. A build that fails leaves the old library there.
+
+    `--sanitize thread` builds in a folder of its own, build/anyop/thread, for
+    `anyop test --sanitize thread` alone: no import takes that library.
     """
     project = find_project(folder)
+    if sanitize:
+        if watch or debug:
+            raise click.UsageError("--sanitize goes with neither --watch nor --debug.")
+        sys.exit(0 if build_sanitized(project, sanitize) else 1)
     worked = build(project, debug)
     if watch:
         watch_sources(project, debug)

@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from anyop import _sanitizer
 from anyop._compiler import CannotBuildError, find_compiler
 from anyop._packages import BUILT
 from anyop._source_check import check_sources
@@ -95,14 +96,40 @@ def build(project: Project, debug: bool = False) -> bool:
     return True
 
 
-def compile_in(project: Project, folder: Path, debug: bool = False) -> bool:
-    """Checks the sources and compiles what has changed of them since the last time in a folder."""
-    if not check(project) or not configure(project, folder, debug):
+def build_sanitized(project: Project, sanitizer: str) -> Path | None:
+    """Compiles what has changed for a sanitizer. The library, which no import finds: a process
+    must have the sanitizer to load it. None if it did not work.
+    """
+    start = time.monotonic()
+    folder = project.built.parent / sanitizer
+    try:
+        _sanitizer.check_compiler()
+    except CannotBuildError as error:
+        raise click.ClickException(f"{error}.") from None
+    flags, target = _sanitizer.definitions(), ["--target", project.name]
+    if not compile_in(project, folder, definitions=flags, words=target):
+        return None
+    library = folder / project.library.name
+    click.echo(f"Built {shown(library)} ({time.monotonic() - start:.1f} s).")
+    return library
+
+
+def compile_in(
+    project: Project,
+    folder: Path,
+    debug: bool = False,
+    definitions: Sequence[str] = (),
+    words: Sequence[str] = (),
+) -> bool:
+    """Checks the sources and compiles what has changed of them since the last time in a folder.
+    definitions and words: more for CMake when it configures and when it builds.
+    """
+    if not check(project) or not configure(project, folder, debug, definitions):
         return False
-    cmake = tool("cmake")
     done = subprocess.Popen(
-        [cmake, "--build", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+        [tool("cmake"), "--build", str(folder), *words],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
     assert done.stdout
     for line in lines_to_show(project, done.stdout):
         click.echo(line)
@@ -129,7 +156,7 @@ def describe(project: Project, library: Path) -> str:
     return done.stderr.strip() or f"exit status {done.returncode}"
 
 
-def configure(project: Project, folder: Path, debug: bool) -> bool:
+def configure(project: Project, folder: Path, debug: bool, definitions: Sequence[str] = ()) -> bool:
     if (folder / "CMakeCache.txt").exists():
         return True  # the build looks itself whether CMake's files have changed
     folder = writable(folder)
@@ -141,7 +168,7 @@ def configure(project: Project, folder: Path, debug: bool) -> bool:
     command = [tool("cmake"), "-S", str(project.root), "-B", str(folder)]
     command += ["-G", "Ninja"] if shutil.which("ninja") else []
     command += [f"-DCMAKE_BUILD_TYPE={'Debug' if debug else 'Release'}", "-DANYOP_NATIVE=ON"]
-    command += [f"-DPython3_EXECUTABLE={sys.executable}"]
+    command += [f"-DPython3_EXECUTABLE={sys.executable}", *definitions]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         (folder / "CMakeCache.txt").unlink(missing_ok=True)

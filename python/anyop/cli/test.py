@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from anyop import testing
-from anyop.cli.project import build, find_project
+from anyop.cli.build import SANITIZE
+from anyop.cli.project import Project, build, build_sanitized, find_project
 
 
 @click.command("test")
@@ -18,6 +20,7 @@ from anyop.cli.project import build, find_project
 @click.option("--call", default=None, metavar="N", help="One call alone; a failure prints its N.")
 @click.option("--seed", default=None, metavar="N", help="Other calls.")
 @click.option("--exhaustive", is_flag=True, help="Many more calls, and large ones.")
+@SANITIZE
 def command(
     words: tuple[str, ...],
     folder: Path,
@@ -25,21 +28,33 @@ def command(
     call: str | None,
     seed: str | None,
     exhaustive: bool,
+    sanitize: str | None,
 ) -> None:
     """Test every kernel of a package against its reference.
 
     Builds first what has changed. The calls are made from the signatures: sizes, dtypes, strides,
     guard zones, wrong calls, threads, gradients by central differences. WORDS choose operators and
     tests by parts of their names.
+
+    `--sanitize thread` runs every kernel on 4 threads instead, in a build for the compiler's
+    thread sanitizer, and names the source lines of two parts that use the same memory.
     """
-    project = find_project(folder)
-    if not build(project):
+    target = built_target(find_project(folder), sanitize)
+    if not target:
         sys.exit(1)
     given = {"kernel": kernel, "call": call, "seed": seed}
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
     flags += ["--exhaustive"] if exhaustive else []
     flags += [f"--match={word}" for word in words]
-    sys.exit(show(testing.target_of(project.library), flags))
+    sys.exit(show(target, flags))
+
+
+def built_target(project: Project, sanitizer: str | None) -> testing.Target | None:
+    """What is tested, built now; None if that did not work."""
+    if not sanitizer:
+        return testing.target_of(project.library) if build(project) else None
+    library = build_sanitized(project, sanitizer)
+    return replace(testing.target_of(library), is_sanitized=True) if library else None
 
 
 def show(target: testing.Target, flags: list[str]) -> int:
