@@ -15,7 +15,7 @@ import anyop
 HEADER = """# SPDX-License-Identifier: Apache-2.0
 # Made by `anyop stubs`; do not edit.
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import numpy
 import torch  # unresolved, and so Any, where torch is not installed
@@ -88,7 +88,6 @@ def class_without_bodies(node: ast.ClassDef) -> ast.ClassDef:
 
 def function_stub(spec: dict[str, Any]) -> str:
     name = spec["name"].rpartition(".")[2]
-    params = [parameter(p) for p in spec["params"]]
     results = spec["results"]
     keywords = ["policy: str | None = None"]
     if results:
@@ -103,8 +102,28 @@ def function_stub(spec: dict[str, Any]) -> str:
         head = f"class {name}_results(NamedTuple, Generic[_Array]):\n" + "".join(
             field(r["name"], r["optional"]) for r in results
         )
-    arguments = ",\n    ".join([*params, "*", *keywords])
-    return f"{head}def {name}(\n    {arguments},\n) -> {returned}: ...\n"
+    return head + "".join(
+        f"{mark}def {name}(\n    {arguments},\n) -> {returned}: ...\n"
+        for mark, arguments in forms(spec["params"], keywords)
+    )
+
+
+def forms(params: list[dict[str, Any]], keywords: list[str]) -> list[tuple[str, str]]:
+    """Decorator and arguments of each form of a function. Two where a tensor that may be absent
+    stands before one that may not: only calls by keyword can leave it out.
+    """
+    last = max((i for i, p in enumerate(params) if p["required"]), default=-1)
+    early = [i for i, p in enumerate(params[:last]) if not p["required"]]
+
+    def form(*parts: str) -> str:
+        return ",\n    ".join([*parts, *keywords])
+
+    given = [parameter(p, i > last) for i, p in enumerate(params)]
+    if not early:
+        return [("", form(*given, "*"))]
+    first = early[0]
+    named = [parameter(p, not p["required"]) for p in params[first:]]
+    return [("@overload\n", form(*given, "*")), ("@overload\n", form(*given[:first], "*", *named))]
 
 
 def field(name: str, is_optional: bool) -> str:
@@ -119,7 +138,7 @@ def out_type(n: int) -> str:
     return f"tuple[{', '.join(['_Array | bool | None'] * n)}] | None"
 
 
-def parameter(p: dict[str, Any]) -> str:
+def parameter(p: dict[str, Any], has_default: bool) -> str:
     text = f"{p['name']}: "
     if p["kind"] == "word":
         text += f"Literal[{', '.join(repr(w) for w in p['words'])}]"
@@ -127,7 +146,7 @@ def parameter(p: dict[str, Any]) -> str:
         text += TYPES[p["kind"]]
     if p["optional"]:
         text += " | None"
-    return text + (" = ..." if not p["required"] else "")
+    return text + (" = ..." if has_default else "")
 
 
 if __name__ == "__main__":

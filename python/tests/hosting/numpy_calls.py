@@ -74,3 +74,22 @@ def example(op: Operator, form: int = -1, dtype: str = "f64", words: bool = Fals
             continue
         return values
     raise LookupError(f"{op.name}: no generated call is accepted")
+
+
+def _early(op: Operator) -> list[str]:
+    """What may be absent and stands before what may not."""
+    last = max((i for i, p in enumerate(op.params) if not p.has_default), default=-1)
+    return [p.name for p in op.params[:last] if p.has_default]
+
+
+LEAVES_OUT = [op for op in OPERATORS if _early(op)]
+
+
+def left_out(op: Operator) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keywords of a call with None for what may be absent and stands before what may not, and
+    of one that leaves it out. Both with arrays of their own."""
+    values = zip((p.name for p in op.params), example(op, dtype="f32"), strict=True)
+    early = _early(op)
+    given = {name: value for name, value in values if name not in early}
+    copies = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in given.items()}
+    return {**dict.fromkeys(early), **given}, copies

@@ -15,6 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from anyop import jax as host
+from anyop.hosting.facts import Operator
+from jax_calls import assert_same, to_jax
+from numpy_calls import LEAVES_OUT, left_out
 
 X = np.random.default_rng(1).standard_normal((3, 8), np.float32)
 W = np.random.default_rng(2).standard_normal(8, np.float32)
@@ -380,3 +383,14 @@ def test_doctor_knows_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     status = doctor.framework("jax")["status"]
     assert status == "its host does not start: ImportError: jax is broken"
+
+
+@pytest.mark.parametrize("op", LEAVES_OUT, ids=lambda op: op.name)
+def test_what_may_be_absent_is_left_out_by_keyword(op: Operator) -> None:
+    want, without = left_out(op)
+    theirs = op.function(**want)
+    given = {n: to_jax(v) for n, v in without.items()}
+    assert_same(op.function(**given), theirs)
+    arrays = {n: v for n, v in given.items() if isinstance(v, jax.Array)}
+    rest = {n: v for n, v in given.items() if n not in arrays}
+    assert_same(jax.jit(lambda arrays: op.function(**arrays, **rest))(arrays), theirs)

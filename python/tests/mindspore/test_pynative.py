@@ -14,7 +14,10 @@ import anyop
 import mindspore as ms
 import numpy as np
 import pytest
+from anyop.hosting.facts import Operator
+from calls import to_array, to_tensor
 from mindspore import Parameter, Tensor, ops
+from numpy_calls import LEAVES_OUT, left_out
 
 RANDOM = np.random.default_rng(0)
 x = RANDOM.standard_normal((4, 64)).astype(np.float32)
@@ -177,3 +180,10 @@ def test_explain_and_counters() -> None:
     anyop.reset_counters()
     anyop.gelu(X)
     assert [(c.op, c.calls) for c in anyop.counters()] == [("anyop.gelu", 1)]
+
+
+@pytest.mark.parametrize("op", LEAVES_OUT, ids=lambda op: op.name)
+def test_what_may_be_absent_is_left_out_by_keyword(op: Operator) -> None:
+    want, without = left_out(op)
+    made = op.function(**{n: to_tensor(v) for n, v in without.items()})
+    np.testing.assert_array_equal(to_array(made), op.function(**want))

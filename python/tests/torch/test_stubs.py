@@ -24,6 +24,10 @@ y: torch.Tensor = anyop.rms_norm(x, w)
 s: torch.Tensor = anyop.add_rms_norm(x, x, w).sum
 n: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]" = anyop.add(a, a)
 t = anyop.rotary_cache(4, 8, like=torch)
+starts = torch.tensor([0, 2])
+c: torch.Tensor = anyop.causal_conv1d(x, x, None, x, starts)
+c = anyop.causal_conv1d(x, x, conv_state=x, query_start_loc=starts, bias=w)
+c = anyop.causal_conv1d(x=x, weight=x, conv_state=x, query_start_loc=starts)
 """
 
 

@@ -101,3 +101,16 @@ def test_inductor_compiles_it_too() -> None:
         return anyop.rms_norm(x + 1, w) * 2
 
     assert torch.allclose(torch.compile(f, fullgraph=True)(x, w), f(x, w))
+
+
+def test_what_may_be_absent_is_left_out_by_keyword() -> None:
+    x, w, starts = torch.randn(5, 4), torch.randn(4, 3), torch.tensor([0, 5])
+
+    def convolved(**more: Any) -> Any:
+        state = torch.zeros(1, 2, 4)
+        y = anyop.causal_conv1d(x=x, weight=w, conv_state=state, query_start_loc=starts, **more)
+        return y, state
+
+    want = convolved(bias=None)
+    for made in (convolved(), compiled(convolved)(), anyop.torch.capture(convolved)()):
+        assert all(map(torch.equal, made, want))
