@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/races.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,9 +11,29 @@
 #include <stdexcept>
 #include <vector>
 
+#include "optest/region.h"
+
 // The sanitizer's own interface. Without its library in the process these are null.
 [[gnu::weak]] void* CurrentTsanReport() asm("__tsan_get_current_report");
 [[gnu::weak]] void SetReportFile(void* descriptor) asm("__sanitizer_set_report_fd");
+
+#ifdef ANYOP_FINDS_RACES
+namespace {
+using FetchAddFunction = std::int64_t(volatile std::int64_t*, std::int64_t, int);
+auto* const g_fetch_add =
+    reinterpret_cast<FetchAddFunction*>(dlsym(RTLD_NEXT, "__tsan_atomic64_fetch_add"));
+}  // namespace
+
+// In front of the sanitizer's own, by which kernels call: ctx.ParallelFor hands out parts with it.
+// It jumps there, so that reports have the line of the kernel.
+std::int64_t FetchAdd(volatile std::int64_t* to, std::int64_t n,
+                      int order) asm("__tsan_atomic64_fetch_add");
+[[gnu::optimize("optimize-sibling-calls")]] std::int64_t FetchAdd(volatile std::int64_t* to,
+                                                                  std::int64_t n, int order) {
+  anyop::optest::BeforeClaim();
+  return g_fetch_add(to, n, order);
+}
+#endif
 
 namespace anyop::optest {
 namespace {
@@ -21,13 +42,13 @@ void WriteReportsTo(std::intptr_t descriptor) {
   SetReportFile(reinterpret_cast<void*>(descriptor));  // NOLINT: a number that it keeps as pointer
 }
 
-// One side of a race: "writes 4 bytes in /my_ops/ops/scale/scale.cc:23".
+// One side of a race: "writes 4 bytes in /NAME/scale.cc:23".
 struct RacingAccess {
   std::string what, place;
 };
 
-// "    #1 Run(int) /my_ops/ops/scale/scale.cc:23 (my_ops.so+0x11f0)": file and line. "" where the
-// sanitizer knows none or stands there itself, as in memcpy.
+// "    #1 Run(int) /NAME/scale.cc:23 (my_ops.so+0x11f0)": file and line. "" where the sanitizer knows
+// none or stands there itself, as in memcpy.
 std::string PlaceOf(std::string frame) {
   frame.resize(std::min(frame.find(" (BuildId"), frame.size()));
   const std::size_t begin = frame.find(" /"), end = frame.rfind(" (");

@@ -24,6 +24,9 @@ bool IsInPart();
 void RunBackwards(const Region& region);
 // Part i on thread i % threads, the caller among them.
 void RunOnThreads(const Region& region, int threads);
+// A part of RunOnThreads calls it before it claims work that any thread may take. Each thread waits
+// in its second claim until all others have ended their first: none is so fast that it takes all.
+void BeforeClaim();
 // Part 1 in the middle of part 0, part 3 in that of part 2, ... False if a part waits for another:
 // those that follow are not stopped.
 bool RunInPairs(const Region& region, const Pages& pages, int access);

@@ -46,7 +46,7 @@ def program_flags() -> list[str]:
     it: only the package's own accesses count. Raises CannotBuildError.
     """
     check_compiler()
-    return ["-Wl,--no-as-needed", "-ltsan"]
+    return ["-DANYOP_FINDS_RACES", "-Wl,--no-as-needed", "-ltsan"]
 
 
 def environment() -> dict[str, str]:

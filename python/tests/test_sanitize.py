@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyop
@@ -78,6 +80,16 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
+@contextlib.contextmanager
+def one_processor() -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def skip_without_the_sanitizer() -> None:
     try:
         _sanitizer.check_compiler()
@@ -111,6 +123,9 @@ def test_parts_that_share_memory_are_named_and_others_pass(package: Path) -> Non
     assert "ThreadSanitizer" not in output
     assert output.endswith("3 passed, 2 failed\n")
     assert not (package / "build" / "anyop" / "lib").exists()
+    with one_processor():  # one thread after the other, and yet none takes all the parts
+        output = anyop_command(package, "test", "--sanitize", "thread", *RACING, status=1)
+    assert output.endswith("0 passed, 2 failed\n")
 
 
 @pytest.mark.slow
