@@ -38,6 +38,7 @@
 #include <string>
 
 #include "ops/common/elementwise.h"
+#include "ops/common/finite_angles.h"
 #include "ops/common/workspace.h"
 #include "ops/rotary_cache/frequencies.h"
 
@@ -64,25 +65,17 @@ void CheckParameters(const RotarySpec& spec) {
   if (is_dynamic && spec.rot_dim <= 2) refuse("rot_dim", spec.rot_dim, 4);
 }
 
-std::string Show(float x) {
-  return std::isnan(x) ? "nan" : std::isinf(x) ? x < 0 ? "-inf" : "inf" : std::to_string(x);
-}
-
-// A table may be all that a model sees of its positions, and infinities in it only show at its end.
 void CheckFinite(const RotarySpec& spec, std::int64_t length, DType to) {
   const std::string with = " with kind '" + std::string(spec.kind) + "'";
   for (std::int64_t j = 0; j < spec.rot_dim / 2; ++j) {
-    const float frequency = float(Frequency(spec, j)), last = float(length - 1) * frequency;
-    if (std::isfinite(frequency) && (std::isfinite(last) || length == 0)) continue;
-    Refuse("the frequency of pair " + std::to_string(j) + " is " + Show(frequency) + with +
-           ", but it and its multiples up to the last position must be finite, because the table "
-           "holds their cosines.");
+    CheckAngles(j, float(Frequency(spec, j)), length - 1, with);
   }
   const float magnitude = float(Magnitude(spec));
   VisitFloat(to, [&](auto zero) {
     if (std::isfinite(float(decltype(zero)(magnitude)))) return;
-    Refuse("the magnitude of the table is " + Show(magnitude) + with + ", but must be a finite " +
-           std::string(Name(to)) + ", because every element is a multiple of it.");
+    Refuse("the magnitude of the table is " + ShowFloat(magnitude) + with +
+           ", but must be a finite " + std::string(Name(to)) +
+           ", because every element is a multiple of it.");
   });
 }
 

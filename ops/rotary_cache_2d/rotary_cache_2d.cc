@@ -12,12 +12,18 @@
 //
 // A row is a table row of rotary_embedding and rope for token i, with positions absent.
 //
+// A base that would put a NaN into the table is refused.
+//
 // Numerics  Frequencies in f64, rounded to f32; their products with positions rounded to f32;
 //           cosines and sines of these within 1 ulp.
 // Source    transformers 5.23 (qwen2_vl, pixtral); vLLM 0.27.1, llama4_vision_rope.
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <string>
 
 #include "anyop/op.h"
+#include "ops/common/finite_angles.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {
@@ -29,16 +35,34 @@ constexpr ArrayWorkspace<float, N> LayoutOf(N dim) {
 }
 constexpr SizeText WorkspaceBytes() { return LayoutOf<SizeText>("dim").bytes(); }
 
+// Of pair l < 2*n: base^(-4j/dim) of rows, then what `frequencies` says of columns.
+float Frequency(std::int64_t l, std::int64_t dim, double base, std::string_view frequencies) {
+  const std::int64_t n = dim / 4, j = l % n;
+  const int later = l >= n && frequencies == "alternate" ? 2 : 0;
+  return float(std::pow(base, -(4.0 * double(j) + later) / double(dim)));
+}
+
+void Check(const Context&, const Tensor& positions, std::int64_t dim, double base,
+           std::string_view frequencies) {
+  if (base >= 1) return;  // frequencies are at most 1 then
+  char with[40];
+  std::snprintf(with, sizeof with, " with base %g", base);
+  for (std::int64_t l = 0; l < dim / 2; ++l) {
+    std::int64_t last = -1;
+    for (std::int64_t i = 0; i < positions.dim(0); ++i) {
+      const std::int64_t at = i * positions.stride(0) + l / (dim / 4);
+      last = std::max(last, ReadIndex(positions, at));
+    }
+    CheckAngles(l, Frequency(l, dim, base, frequencies), last, with);
+  }
+}
+
 void Run(const Context& ctx, const Tensor& positions, std::int64_t dim, double base,
          std::string_view frequencies, const Tensor& cache) {
   const std::int64_t n = dim / 4;
-  const int later = frequencies == "alternate" ? 2 : 0;
   const auto layout = LayoutOf<std::int64_t>(dim);
   float* factors = Placed(ctx, layout)[layout.elements];  // [2 * n]
-  for (std::int64_t j = 0; j < n; ++j) {
-    factors[j] = float(std::pow(base, -4.0 * double(j) / double(dim)));
-    factors[n + j] = float(std::pow(base, -(4.0 * double(j) + later) / double(dim)));
-  }
+  for (std::int64_t l = 0; l < 2 * n; ++l) factors[l] = Frequency(l, dim, base, frequencies);
   ctx.ForRows(
       cache,
       [&](std::int64_t i) {
@@ -66,6 +90,7 @@ extern constinit const Op rotary_cache_2d{
         "where I in i32 | i64, dim >= 4, dim % 4 == 0, base > 0",
     .flops = "t * dim * 40",
     .kernels = kKernels,
+    .check = Bind<&Check>(),
 };
 
 }  // namespace anyop::ops

@@ -2,6 +2,7 @@
 #include "optest/optest.h"
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 namespace anyop::optest::rotary_cache_2d_test {
@@ -53,6 +54,30 @@ TEST(RotaryCache2d, RoundsTheAngleToF32) {
   call.Set("base", 7.0);
   const float angle = 49999.0f * float(std::pow(7.0, -0.5));
   EXPECT_EQ(call.Run()["cache"].Get(1), double(float(std::cos(double(angle)))));
+}
+
+TEST(RotaryCache2d, RefusesATableThatWouldNotBeFinite) {
+  const auto call = [](double base, const char* frequencies, int row, int column) {
+    Call made("rotary_cache_2d");
+    made.Set("positions", Array(DType::kI64, {2, 2}, {0, -1, double(row), double(column)}));
+    return made.Set("dim", 8).Set("base", base).Set("frequencies", frequencies);
+  };
+  const auto text = [](const char* pair, const char* frequency, const char* base) {
+    return std::string("rotary_cache_2d: the frequency of pair ") + pair + " is " + frequency +
+           " with base " + base +
+           ", but it and its multiples up to the last position must be finite, because the table "
+           "holds their cosines.";
+  };
+  EXPECT_EQ(call(1e-100, "shared", -1, 0).Refusal(), text("1", "inf", "1e-100"));
+  // Frequencies 1 and 1e38 in both halves; then 1e-76^-(2/8) and 1e-76^-(6/8) in the second.
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_TRUE(std::isfinite(call(1e-76, "shared", 3, 3).Run()["cache"].Get(i))) << i;
+  }
+  const std::string large = std::to_string(float(1e38));
+  EXPECT_EQ(call(1e-76, "shared", 4, 3).Refusal(), text("1", large.c_str(), "1e-76"));
+  EXPECT_EQ(call(1e-76, "shared", 3, 4).Refusal(), text("3", large.c_str(), "1e-76"));
+  EXPECT_EQ(call(1e-76, "alternate", 3, 3).Refusal(), text("3", "inf", "1e-76"));
+  EXPECT_EQ(call(5e-324, "alternate", 0, 0).Refusal(), text("1", "inf", "4.94066e-324"));
 }
 
 TEST(RotaryCache2d, RefusesAWidthThatIsNoMultipleOfFour) {
