@@ -48,6 +48,7 @@ PyObject* MakeModule() {
   AddReplayFunctions(module.get());
   AddReplayGraph(module.get());
   AddSavedGraphFunctions(module.get());
+  AddGraphCopyFunctions(module.get());
   AddMachineFunctions(module.get());
   AddBoundCallFunctions(module.get());
   AddInferFunctions(module.get());

@@ -5,11 +5,13 @@
 #include <cstring>
 
 #include "anyop/tensor.h"
+#include "bindings/numpy/numpy_view.h"
 #include "graph/ir/alias.h"
+#include "traced.h"
 
 namespace anyop::python {
 
-BoundState::Form::Form(const Host& host, PyObject* object) : object_(Ref::Borrow(object)) {
+BoundState::Form::Form(const Host& host, PyObject* object) : object_(KeepObject(object)) {
   anyop_host_view view;
   is_known_ = host.ViewPlain(object, view);
   if (!is_known_) return;
@@ -19,15 +21,9 @@ BoundState::Form::Form(const Host& host, PyObject* object) : object_(Ref::Borrow
   for (int i = 0; i < t.ndim; ++i) sizes_.push_back(t.stride(i));
 }
 
-BoundState::Form::Form(const Form& other)
-    : object_(Ref::Borrow(other.object_.get())),
-      is_known_(other.is_known_),
-      dtype_(other.dtype_),
-      sizes_(other.sizes_) {}
-
 bool BoundState::Form::IsOf(const Host& host) const {
   anyop_host_view view;
-  if (!host.ViewPlain(object_.get(), view)) return !is_known_;
+  if (!host.ViewPlain(this->object(), view)) return !is_known_;
   const auto& t = static_cast<const Tensor&>(view.tensor);
   const std::size_t rank = sizes_.size() / 2;
   if (!is_known_ || std::size_t(t.ndim) != rank || std::memcmp(&t.dtype, &dtype_, sizeof dtype_)) {
@@ -68,6 +64,93 @@ void BoundState::KeepOnly(const Graph& graph) {
     if (is_changed) written_.push_back({row.host, Ref::Borrow(row.memory.owner.get())});
     return !is_state;
   });
+}
+
+namespace {
+
+Array ArrayOf(PyObject* object) {
+  const Host* host = nullptr;
+  const Ref name = ToPython(std::string("state"));
+  return BoundArray("graph", name.get(), object, false, &host);
+}
+
+bool IsSameTensor(const Array& a, const Array& b) {
+  return a.data() == b.data() && a.dtype() == b.dtype() &&
+         std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
+}
+
+// What a view of NumPy's or torch's is of; none for what is no view.
+Ref BaseOf(PyObject* object) {
+  Ref base = PyArray_Check(object) ? std::move(NumpyHost().MemoryOf(object).owner)
+                                   : Ref(PyObject_GetAttrString(object, "_base"));
+  if (!base) PyErr_Clear();
+  return base && base.get() != object && HostOfTensor(base.get()) ? std::move(base) : Ref();
+}
+
+bool HoldsAll(PyObject* object, Extent extent) {
+  const Array bytes = BytesOf(object);
+  if (bytes.is_none()) return false;
+  const Extent all = ExtentOf(bytes.tensor());
+  return all.begin <= extent.begin && extent.end <= all.end;
+}
+
+}  // namespace
+
+Array BytesOf(PyObject* object) {
+  if (PyArray_Check(object)) {  // of any dtype, as what owns a bound view's memory may be
+    auto* array = reinterpret_cast<PyArrayObject*>(object);
+    if (!PyArray_IS_C_CONTIGUOUS(array)) return {};
+    const std::int64_t bytes[] = {std::int64_t(PyArray_NBYTES(array))};
+    return Array::Wrap(PyArray_DATA(array), bytes, DType::kU8, {}, KeepObject(object));
+  }
+  const Host* const host = HostOfTensor(object);
+  anyop_host_view view;
+  if (!host || !host->ViewPlain(object, view)) return {};
+  const Array array = Array::Wrap(view.tensor, KeepObject(object));
+  if (!array.is_contiguous()) return {};
+  const std::int64_t bytes[] = {array.bytes()};
+  return Array::Wrap(array.data(), bytes, DType::kU8, {}, KeepObject(object));
+}
+
+bool BoundState::IsHeldElsewhere(const Row& row) const {
+  PyObject* const object = row.form.object();
+  Py_ssize_t own = 2;  // its form, and the value's array
+  for (const Row& r : rows_) own += r.memory.owner.get() == object;
+  for (const Written& w : written_) own += w.tensor.get() == object;
+  return Py_REFCNT(object) > own;
+}
+
+BoundState::Holder BoundState::HolderOf(const std::string& graph, const Array& value) const {
+  const Extent extent = ExtentOf(value.tensor());
+  for (const Row& row : rows_) {
+    PyObject* const object = row.form.object();
+    if (!IsSameTensor(ArrayOf(object), value)) continue;
+    Ref base = IsHeldElsewhere(row) ? Ref() : BaseOf(object);
+    if (base && HoldsAll(base.get(), extent)) return {std::move(base)};
+    return {Ref::Borrow(object), true};
+  }
+  if (extent.begin == extent.end) return {};
+  for (const Row& row : rows_) {
+    PyObject* const object = row.form.object();
+    if (HoldsAll(object, extent)) return {Ref::Borrow(object)};
+  }
+  for (const Row& row : rows_) {
+    Ref base = BaseOf(row.form.object());
+    if (base && HoldsAll(base.get(), extent)) return {std::move(base)};
+  }
+  for (const Ref& kept : kept_) {
+    const bool is_array = PyArray_Check(kept.get());
+    if (is_array && HoldsAll(kept.get(), extent)) return {Ref::Borrow(kept.get()), false, true};
+  }
+  std::string names;
+  for (const Row& row : rows_) {
+    if (!Meet(ExtentOf(ArrayOf(row.form.object()).tensor()), extent)) continue;
+    names += (names.empty() ? "" : " and ") + row.name;
+  }
+  if (names.empty()) return {};
+  ThrowValueError(graph + " cannot be copied or pickled: the states " + names +
+                  " share memory that is not of one array without gaps, so that copies would share "
+                  "none. Try binding the array that all are views of.");
 }
 
 void BoundState::Refuse(const std::string& graph, const Row& row) {

@@ -2,11 +2,13 @@
 // The arrays and tensors whose memory a graph uses: whether they still have it, in the same form. A
 // reference keeps each alive; but its host may give it other memory, or another dtype or shape.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bindings/host/host.h"
 #include "graph/ir/graph.h"
+#include "runtime/overlap.h"
 
 namespace anyop::python {
 
@@ -26,6 +28,15 @@ class BoundState {
       if (!row.host->Holds(row.memory) || !row.form.IsOf(*row.host)) Refuse(graph, row);
     }
   }
+  // The object that all of a value's memory belongs to, and whether the value is that very tensor.
+  // A view that nobody but graphs has (cache[0], made in the traced function) is one of its base.
+  // Null: the graph has the memory for itself. Throws a ValueError where an object has some of it
+  // and none has all. graph: its name.
+  struct Holder {
+    Ref object;
+    bool is_whole = false, is_kept = false;
+  };
+  Holder HolderOf(const std::string& graph, const Array& value) const;
   // Counts a call as a write of each tensor that the graph writes: torch's version counter.
   void CountWrites() const {
     for (const Written& w : written_) w.host->CountWrite(w.tensor.get());
@@ -36,13 +47,11 @@ class BoundState {
   class Form {
    public:
     Form(const Host& host, PyObject* object);
-    Form(const Form& other);
-    Form(Form&&) = default;
-    Form& operator=(Form&&) = default;
     bool IsOf(const Host& host) const;
+    PyObject* object() const { return static_cast<PyObject*>(object_.get()); }
 
    private:
-    Ref object_;
+    std::shared_ptr<void> object_;
     bool is_known_;
     DLDataType dtype_{};
     std::vector<std::int64_t> sizes_;  // then the strides; these without sizes of 1
@@ -54,6 +63,8 @@ class BoundState {
     Form form;
   };
   [[noreturn]] static void Refuse(const std::string& graph, const Row& row);
+  // Whether anybody but graphs has the object of a row.
+  bool IsHeldElsewhere(const Row& row) const;
 
   std::vector<Row> rows_;
   struct Written {
@@ -63,5 +74,8 @@ class BoundState {
   std::vector<Ref> kept_;
   std::vector<Written> written_;
 };
+
+// All of an object's memory, as bytes; none where it has gaps.
+Array BytesOf(PyObject* object);
 
 }  // namespace anyop::python

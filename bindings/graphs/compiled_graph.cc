@@ -173,6 +173,8 @@ PyMethodDef g_graph_methods[] = {
      "save($self, path, /, *, metadata=None, files=None, progress=None)\n--\n\nWrites a folder "
      "that "
      "anyop.load_graph reads: as anyop.save_graphs, of this graph."},
+    {"__copy__", CopyGraph, METH_NOARGS, nullptr},
+    {"__reduce__", ReduceGraph, METH_NOARGS, nullptr},
     {"stats", Stats, METH_NOARGS,
      "stats($self, /)\n--\n\nNodes after compilation, bytes of bound state, calls so far."},
     {nullptr, nullptr, 0, nullptr}};

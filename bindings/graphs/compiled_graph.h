@@ -65,6 +65,12 @@ CompiledGraph* AsGraph(PyObject* object);
 // A method of anyop.Graph in graph_save.cc.
 PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords);  // save(path)
 
+// Methods of anyop.Graph in graph_copy.cc.
+PyObject* CopyGraph(PyObject* self, PyObject*);    // __copy__()
+PyObject* ReduceGraph(PyObject* self, PyObject*);  // __reduce__()
+// The bytes of an array as one of NumPy's, which nobody writes; keeps them alive.
+Ref BytesAsArray(const Array& array);
+
 // Methods of anyop.Graph in graph_text.cc.
 PyObject* ParseText(PyObject* type, PyObject* args, PyObject* keywords);  // parse(text, state)
 PyObject* StateArrays(PyObject* self, void*);                             // state

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs in folders: what anyop._graph.saved needs.
+#include <map>
+
 #include "bindings/calls/results.h"
 #include "bindings/module.h"
 #include "compiled_graph.h"
@@ -85,11 +87,18 @@ PyObject* LoadAll(PyObject*, PyObject* args) {
       return name ? ReadGraph(where, which, options) : ReadGraphs(where, options);
     }();
     Ref graphs = Checked(PyDict_New());
+    std::map<const void*, Ref> shared;  // one object for memory of several graphs: copies share it
     for (LoadedGraph& g : loaded.graphs) {
       const bool is_tuple = g.returns_tuple || g.graph.outputs.size() > 1;
       PyTypeObject* tuple = is_tuple ? &PyTuple_Type : nullptr;
-      const Ref graph =
-          Checked(MakeCompiledGraph(g.name, std::move(g.graph), tuple, nullptr, LoadedOptions()));
+      BoundState bound;
+      for (const Array& memory : g.memory) {
+        Ref& array = shared[memory.data()];
+        if (!array) array = BytesAsArray(memory);
+        bound.Keep(array.get());
+      }
+      const Ref graph = Checked(MakeCompiledGraph(g.name, std::move(g.graph), tuple, nullptr,
+                                                  LoadedOptions(), std::move(bound)));
       if (PyDict_SetItemString(graphs.get(), g.name.c_str(), graph.get()) < 0) throw ErrorSet{};
     }
     return Py_BuildValue("(Os)", graphs.get(), loaded.metadata.c_str());

@@ -61,18 +61,6 @@ PyMemberDef g_traced_members[] = {
     {"_id", T_INT, offsetof(TracedObject, id), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-// Keeps an object alive from C++, whoever drops it and whenever.
-std::shared_ptr<void> KeepObject(PyObject* object) {
-  return {Py_NewRef(object), [](void* kept) {
-            if (!Py_IsInitialized()) return;
-            WithPython([&] {
-              const PyGILState_STATE state = PyGILState_Ensure();
-              Py_DECREF(static_cast<PyObject*>(kept));
-              PyGILState_Release(state);
-            });
-          }};
-}
-
 template <class T>
 void Append(std::string* key, const T* items, std::size_t n) {
   key->append(reinterpret_cast<const char*>(items), n * sizeof(T));
@@ -90,6 +78,17 @@ std::string KeyOf(const Array& a) {
 }
 
 }  // namespace
+
+std::shared_ptr<void> KeepObject(PyObject* object) {
+  return {Py_NewRef(object), [](void* kept) {
+            if (!Py_IsInitialized()) return;
+            WithPython([&] {
+              const PyGILState_STATE state = PyGILState_Ensure();
+              Py_DECREF(static_cast<PyObject*>(kept));
+              PyGILState_Release(state);
+            });
+          }};
+}
 
 Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
                  const Host** host) {

@@ -58,6 +58,8 @@ Trace& TraceOf(PyObject* tracer);
 // host: whose tensor it is; left as it is for an array of NumPy's.
 Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
                  const Host** host);
+// Keeps an object alive from C++, whoever drops it and whenever: the owner of an Array.
+std::shared_ptr<void> KeepObject(PyObject* object);
 // The value of an array or tensor, bound by reference. name: of the argument, in messages and text.
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen = false);

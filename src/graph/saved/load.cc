@@ -42,35 +42,13 @@ Array Zeros(const SavedZeros& zeros, const std::string& what) {
   return Array::Wrap(memory, zeros.shape, zeros.dtype, {}, std::move(owner));
 }
 
-class Loader {
+// Makes the graphs of a manifest.
+class GraphReader {
  public:
-  Loader(const std::string& path, const LoadOptions& options)
-      : path_(path), verify_(options.verify) {
-    struct stat facts {};
-    const std::string file = path + "/" + kManifestFile;
-    if (stat(file.c_str(), &facts)) {
-      Fail(ANYOP_NOT_AVAILABLE,
-           path + " is no saved graph: there is no " + file + ". Try the path it was saved to.");
-    }
-    manifest_ = ReadManifest(ReadText(file), file, verify_);
-  }
+  GraphReader(const std::string& what, const Manifest& manifest, SavedMemory memory)
+      : path_(what), manifest_(manifest), memory_(std::move(memory)) {}
 
-  LoadedGraphs Load(const std::vector<SavedGraph>& graphs) {
-    CheckOperators();
-    weights_.emplace(path_ + "/" + kWeightsFile);
-    if (verify_) CheckFiles();
-    LoadedGraphs loaded;
-    for (const SavedGraph& g : graphs) loaded.graphs.push_back({g.name, Read(g), g.returns_tuple});
-    weights_->MakeWritable(writable_);
-    loaded.metadata = manifest_.metadata;
-    return loaded;
-  }
-
-  const std::vector<SavedGraph>& graphs() const { return manifest_.graphs; }
-
- private:
   void CheckOperators() const {
-    std::string missing;
     for (const SavedOperator& saved : manifest_.operators) {
       LoadBuiltIn();
       const Operator* op = FindRegistered(saved.name);
@@ -90,6 +68,67 @@ class Loader {
     }
   }
 
+  // place: of the text, in messages.
+  Graph Read(const SavedGraph& saved, const std::string& text, const std::string& place) const {
+    try {
+      return ParseGraph(text, [&](const std::string& name) { return Data(saved, name); });
+    } catch (const Error& e) {
+      Fail(e.code, place + ": " + e.what());
+    }
+  }
+
+ private:
+  Array Data(const SavedGraph& graph, const std::string& name) const {
+    const auto found = graph.values.find(name);
+    if (found == graph.values.end()) {
+      Fail(ANYOP_INVALID_ARGUMENT, name + " is missing in " + kManifestFile + ".");
+    }
+    const SavedValue& value = found->second;
+    const Array memory = memory_(name, value.tensor);
+    return value.is_view ? ViewIn(memory, value, name) : memory;
+  }
+
+  const std::string& path_;
+  const Manifest& manifest_;
+  const SavedMemory memory_;
+};
+
+class Loader {
+ public:
+  Loader(const std::string& path, const LoadOptions& options)
+      : path_(path), verify_(options.verify) {
+    struct stat facts {};
+    const std::string file = path + "/" + kManifestFile;
+    if (stat(file.c_str(), &facts)) {
+      Fail(ANYOP_NOT_AVAILABLE,
+           path + " is no saved graph: there is no " + file + ". Try the path it was saved to.");
+    }
+    manifest_ = ReadManifest(ReadText(file), file, verify_);
+  }
+
+  LoadedGraphs Load(const std::vector<SavedGraph>& graphs) {
+    std::map<std::string, Array> used;  // by a graph
+    const auto memory = [&](const std::string& name, const std::string& tensor) {
+      return used[tensor] = Tensor(name, tensor);
+    };
+    const GraphReader reader(path_, manifest_, memory);
+    reader.CheckOperators();
+    weights_.emplace(path_ + "/" + kWeightsFile);
+    if (verify_) CheckFiles();
+    LoadedGraphs loaded;
+    for (const SavedGraph& g : graphs) {
+      used.clear();
+      loaded.graphs.push_back({g.name, Read(reader, g), g.returns_tuple, {}});
+      for (const auto& [tensor, array] : used) loaded.graphs.back().memory.push_back(array);
+    }
+    weights_->MakeWritable(writable_);
+    loaded.metadata = manifest_.metadata;
+    return loaded;
+  }
+
+  const std::vector<SavedGraph>& graphs() const { return manifest_.graphs; }
+
+ private:
   void CheckFiles() const {
     for (const auto& [name, digest] : manifest_.files) {
       if (!IsSavedName(name)) {
@@ -115,7 +154,7 @@ class Loader {
              ". Copy or save the graph again, or load it without verifying.");
   }
 
-  Graph Read(const SavedGraph& saved) {
+  Graph Read(const GraphReader& reader, const SavedGraph& saved) {
     const std::string file = path_ + "/" + TextFile(saved.name);
     std::string text = ReadText(file);
     if (!text.ends_with(std::string("\n") + kTextEnd)) {
@@ -125,28 +164,13 @@ class Loader {
                "graph again.");
     }
     text.resize(text.size() - std::strlen(kTextEnd));
-    Graph graph;
-    try {
-      graph = ParseGraph(text, [&](const std::string& name) { return Data(saved, name); });
-    } catch (const Error& e) {
-      Fail(e.code, file + ": " + e.what());
-    }
+    Graph graph = reader.Read(saved, text, file);
     for (const GraphValue& v : graph.values) {
       if (v.kind != GraphValue::kState || v.is_frozen) continue;
       const std::string& tensor = saved.values.at(v.name).tensor;
       if (weights_->Has(tensor)) writable_.push_back(tensor);
     }
     return graph;
-  }
-
-  Array Data(const SavedGraph& graph, const std::string& name) {
-    const auto found = graph.values.find(name);
-    if (found == graph.values.end()) {
-      Fail(ANYOP_INVALID_ARGUMENT, name + " is missing in " + kManifestFile + ".");
-    }
-    const SavedValue& value = found->second;
-    const Array memory = Tensor(name, value.tensor);
-    return value.is_view ? View(memory, value, name) : memory;
   }
 
   Array Tensor(const std::string& name, const std::string& tensor) {
@@ -165,29 +189,6 @@ class Loader {
     return weights_->Get(tensor);
   }
 
-  // Checks that every element lies within the memory.
-  static Array View(const Array& memory, const SavedValue& v, const std::string& name) {
-    const std::int64_t size = Bytes(v.dtype), all = memory.bytes();
-    bool fits = v.shape.size() <= std::size_t(Array::kMaxRank) &&
-                v.strides.size() == v.shape.size() && v.offset >= 0 && v.offset % size == 0;
-    std::int64_t low = v.offset, high = 0;
-    fits = fits && !__builtin_add_overflow(v.offset, size, &high);
-    for (std::size_t d = 0; fits && d < v.shape.size(); ++d) {
-      std::int64_t reach = 0;
-      fits = v.shape[d] > 0 && !__builtin_mul_overflow(v.shape[d] - 1, v.strides[d], &reach) &&
-             !__builtin_mul_overflow(reach, size, &reach) &&
-             !__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
-    }
-    if (!fits || low < 0 || high > all) {
-      Fail(ANYOP_INVALID_ARGUMENT,
-           name + " lies outside of its memory of " + std::to_string(all) + " bytes.");
-    }
-    // Kept alive with the memory that it is part of.
-    auto owner = std::make_shared<Array>(memory);
-    return Array::Wrap(memory.data<char>() + v.offset, v.shape, v.dtype, v.strides,
-                       std::move(owner));
-  }
-
   const std::string& path_;
   const bool verify_;
   Manifest manifest_;
@@ -198,6 +199,35 @@ class Loader {
 };
 
 }  // namespace
+
+Array ViewIn(const Array& memory, const SavedValue& v, const std::string& name) {
+  const std::int64_t size = Bytes(v.dtype), all = memory.bytes();
+  bool fits = v.shape.size() <= std::size_t(Array::kMaxRank) &&
+              v.strides.size() == v.shape.size() && v.offset >= 0 && v.offset % size == 0;
+  std::int64_t low = v.offset, high = 0;
+  fits = fits && !__builtin_add_overflow(v.offset, size, &high);
+  for (std::size_t d = 0; fits && d < v.shape.size(); ++d) {
+    std::int64_t reach = 0;
+    fits = v.shape[d] > 0 && !__builtin_mul_overflow(v.shape[d] - 1, v.strides[d], &reach) &&
+           !__builtin_mul_overflow(reach, size, &reach) &&
+           !__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
+  }
+  if (!fits || low < 0 || high > all) {
+    Fail(ANYOP_INVALID_ARGUMENT,
+         name + " lies outside of its memory of " + std::to_string(all) + " bytes.");
+  }
+  // Kept alive with the memory that it is part of.
+  auto owner = std::make_shared<Array>(memory);
+  return Array::Wrap(memory.data<char>() + v.offset, v.shape, v.dtype, v.strides, std::move(owner));
+}
+
+Graph AttachGraph(const std::string& what, const std::string& manifest, const std::string& text,
+                  const SavedMemory& memory) {
+  const Manifest read = ReadManifest(manifest, what, true);
+  const GraphReader reader(what, read, memory);
+  reader.CheckOperators();
+  return reader.Read(read.graphs.at(0), text, what);
+}
 
 LoadedGraphs ReadGraphs(const std::string& path, const LoadOptions& options) {
   Loader loader(path, options);

@@ -43,7 +43,9 @@ std::uint64_t Hash(const Array& a) { return HashBytes(a.data(), std::size_t(a.by
 // Sorts the memory of all graphs into tensors.
 class Collector {
  public:
-  explicit Collector(std::span<const GraphToSave> graphs) : graphs_(graphs) {
+  // drops_zeros: of a cache that is still empty, its shape is all that is kept.
+  explicit Collector(std::span<const GraphToSave> graphs, bool drops_zeros = true)
+      : graphs_(graphs), drops_zeros_(drops_zeros) {
     for (const GraphToSave& g : graphs) {
       manifest_.graphs.push_back({g.name, g.returns_tuple, {}});
       AddOperators(*g.graph);
@@ -128,7 +130,7 @@ class Collector {
 
   std::string AddTensor(const Use& u, bool is_fixed, bool is_written) {
     const Array& array = u.value->array;
-    if (is_written && array.is_contiguous() && IsZero(array)) {
+    if (drops_zeros_ && is_written && array.is_contiguous() && IsZero(array)) {
       const std::string name = FreeName(u);
       manifest_.zeros[name] = {array.dtype(), {array.shape().begin(), array.shape().end()}};
       return name;
@@ -168,11 +170,23 @@ class Collector {
   }
 
   std::span<const GraphToSave> graphs_;
+  const bool drops_zeros_;
   std::vector<Use> uses_;
   std::set<const Operator*> operators_;
   std::set<std::string> names_;
   std::map<std::uint64_t, std::vector<std::size_t>> by_hash_;
 };
+
+// what: is refused to a graph that calls Python: "saved".
+void RefusePython(const Graph& graph, const std::string& name, const std::string& what) {
+  for (const GraphNode& node : graph.nodes) {
+    if (!CallsPython(*node.op)) continue;
+    Fail(ANYOP_INVALID_ARGUMENT,
+         name + " cannot be " + what + ": " + ShowNode(graph, node) +
+             (node.place.empty() ? "" : ", at " + node.place) +
+             ", calls Python, which a saved graph does without. Try operators only.");
+  }
+}
 
 void CheckGraphs(std::span<const GraphToSave> graphs) {
   if (graphs.empty()) Fail(ANYOP_INVALID_ARGUMENT, "save: there is no graph to save.");
@@ -187,13 +201,7 @@ void CheckGraphs(std::span<const GraphToSave> graphs) {
     if (!names.insert(g.name).second) {
       Fail(ANYOP_INVALID_ARGUMENT, "save: two graphs are called " + g.name + ".");
     }
-    for (const GraphNode& node : g.graph->nodes) {
-      if (!CallsPython(*node.op)) continue;
-      Fail(ANYOP_INVALID_ARGUMENT,
-           g.name + " cannot be saved: " + ShowNode(*g.graph, node) +
-               (node.place.empty() ? "" : ", at " + node.place) +
-               ", calls Python, which a saved graph does without. Try operators only.");
-    }
+    RefusePython(*g.graph, g.name, "saved");
   }
 }
 
@@ -244,7 +252,23 @@ void WriteFiles(const std::string& path, std::span<const GraphToSave> graphs,
   for (const auto& [name, hash] : hashes.tensors) manifest.tensors[name] = DigestOf(hash);
 }
 
+// The version of anyop that saves.
+std::string OwnVersion() {
+  for (const LoadedLibrary& l : Libraries()) {
+    if (l.name == "anyop") return l.version;
+  }
+  return "";
+}
+
 }  // namespace
+
+DetachedGraph DetachGraph(const Graph& graph, const std::string& name) {
+  RefusePython(graph, name, "copied or pickled");
+  const GraphToSave alone{"graph", &graph};
+  Collector collected({&alone, 1}, false);
+  collected.manifest_.anyop = OwnVersion();
+  return {ShowManifest(collected.manifest_), Print(graph), std::move(collected.arrays_)};
+}
 
 void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
                  const SaveOptions& options) {
@@ -260,9 +284,7 @@ void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
   Collector collected(graphs);
   Manifest& manifest = collected.manifest_;
   manifest.metadata = options.metadata;
-  for (const LoadedLibrary& l : Libraries()) {
-    if (l.name == "anyop") manifest.anyop = l.version;
-  }
+  manifest.anyop = OwnVersion();
   ShowManifest(manifest);  // refuses metadata before anything is written
   NewFolder folder(target);
   WriteFiles(folder.path(), graphs, options, &collected);

@@ -11,6 +11,7 @@
 
 #include "anyop/graph.h"
 #include "graph/ir/graph.h"
+#include "graph/saved/safetensors.h"
 
 namespace anyop {
 
@@ -30,5 +31,13 @@ struct GraphToSave {
 // refuses.
 void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
                  const SaveOptions& options = {});
+
+// A graph apart from its memory, for whoever keeps that himself: Python's pickle and deepcopy.
+struct DetachedGraph {
+  std::string manifest, text;
+  std::vector<NamedArray> memory;  // what the manifest names, as it is: nothing is copied
+};
+// Throws InvalidArgument where the graph calls Python. AttachGraph puts the parts together.
+DetachedGraph DetachGraph(const Graph& graph, const std::string& name);
 
 }  // namespace anyop

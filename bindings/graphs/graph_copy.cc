@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs in copies: copy.deepcopy, pickle and torch.save, alone and in what holds them.
+//
+// A graph is reduced to text and to the very objects that it is bound to, so that whoever copies it
+// beside its holder gives both the same copies. Memory of its own is reduced to an array of bytes.
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "bindings/host/lend.h"
+#include "bindings/module.h"
+#include "bindings/numpy/numpy_view.h"
+#include "compiled_graph.h"
+#include "graph/ir/alias.h"
+#include "graph/saved/load.h"
+#include "graph/saved/save.h"
+
+namespace anyop::python {
+namespace {
+
+// The bytes from an array's first to its last element.
+Array ExtentAsBytes(const Array& array) {
+  const Extent extent = ExtentOf(array.tensor());
+  const std::int64_t bytes[] = {std::int64_t(extent.end - extent.begin)};
+  void* const begin = bytes[0] ? reinterpret_cast<void*>(extent.begin) : array.data();
+  return Array::Wrap(begin, bytes, DType::kU8, {}, std::make_shared<Array>(array));
+}
+
+Ref ToTuple(Array::Shape numbers) {
+  Ref tuple = Checked(PyTuple_New(Py_ssize_t(numbers.size())));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), Py_ssize_t(i),
+                     Checked(PyLong_FromLongLong(numbers[i])).release());
+  }
+  return tuple;
+}
+
+std::vector<std::int64_t> ToNumbers(PyObject* tuple) {
+  std::vector<std::int64_t> numbers;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    numbers.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+    if (PyErr_Occurred()) throw ErrorSet{};
+  }
+  return numbers;
+}
+
+// (object, whether the graph alone has it, None or (offset in bytes, dtype, shape, strides))
+Ref ReduceMemory(const CompiledGraph& graph, const NamedArray& memory) {
+  const Array& array = memory.array;
+  BoundState::Holder holder = graph.bound.HolderOf(graph.info.name, array);
+  PyObject* const object = holder.object.get();
+  if (holder.is_whole) return Checked(Py_BuildValue("(OOO)", object, Py_False, Py_None));
+  const bool is_own = !holder.object;
+  const Ref bytes = is_own ? BytesAsArray(array) : std::move(holder.object);
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(BytesOf(bytes.get()).data());
+  const Ref shape = ToTuple(array.shape()), strides = ToTuple(array.strides());
+  const std::string dtype(Name(array.dtype()));
+  return Checked(Py_BuildValue("(OO(LsOO))", bytes.get(),
+                               is_own || holder.is_kept ? Py_True : Py_False,
+                               (long long)(reinterpret_cast<std::uintptr_t>(array.data()) - begin),
+                               dtype.c_str(), shape.get(), strides.get()));
+}
+
+// The memory of a graph that is put together again, by name.
+class GivenMemory {
+ public:
+  GivenMemory(const std::string& graph, PyObject* rows) : graph_(graph), rows_(rows) {}
+
+  Array operator()(const std::string& name, const std::string& tensor) {
+    const auto [known, is_new] = arrays_.try_emplace(tensor);
+    if (is_new) known->second = Make(name, tensor);
+    return known->second;
+  }
+
+  void CheckWrites(const Graph& graph) const {
+    const std::vector<bool> written = WrittenRoots(graph);
+    for (std::size_t i = 0; i < graph.values.size(); ++i) {
+      const GraphValue& v = graph.values[i];
+      if (!written[i] || v.array.is_none()) continue;
+      for (const Extent& fixed : read_only_) {
+        if (!Meet(fixed, ExtentOf(v.array.tensor()))) continue;
+        ThrowValueError(graph_ + ": " + v.name + " is read-only, but is written. Try a copy.");
+      }
+    }
+  }
+
+  const Host* host = nullptr;
+  BoundState bound;
+
+ private:
+  Array Make(const std::string& name, const std::string& tensor) {
+    PyObject* row = PyDict_GetItemString(rows_, tensor.c_str());
+    PyObject *object, *is_own, *where;
+    if (!row) return Array();  // which is refused
+    if (!PyArg_ParseTuple(row, "OOO", &object, &is_own, &where)) throw ErrorSet{};
+    is_own == Py_True ? bound.Keep(object) : bound.Add(tensor, object);
+    if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
+      read_only_.push_back(ExtentOf(BytesOf(object).tensor()));
+    }
+    const Ref shown = ToPython(tensor);
+    if (where == Py_None) return BoundArray(graph_.c_str(), shown.get(), object, false, &host);
+    long long offset;
+    const char* dtype;
+    PyObject *shape, *strides;
+    if (!PyArg_ParseTuple(where, "LsO!O!", &offset, &dtype, &PyTuple_Type, &shape, &PyTuple_Type,
+                          &strides)) {
+      throw ErrorSet{};
+    }
+    SavedValue view{
+        tensor, true, DType(FindDType(dtype)), offset, ToNumbers(shape), ToNumbers(strides)};
+    if (std::count(view.shape.begin(), view.shape.end(), 0)) {
+      return Array::Empty(view.shape, view.dtype);
+    }
+    return ViewIn(BytesOf(object), view, name);
+  }
+
+  const std::string& graph_;
+  PyObject* const rows_;
+  std::map<std::string, Array> arrays_;
+  std::vector<Extent> read_only_;
+};
+
+// restore_graph(name, manifest, text, {tensor: row of ReduceMemory}, type of what is returned or
+// None, module of the host of results or None)
+PyObject* RestoreGraph(PyObject*, PyObject* args) {
+  return Guarded([&] {
+    PyObject *given_name, *manifest, *text, *rows, *returns, *module;
+    if (!PyArg_ParseTuple(args, "UUUO!OO", &given_name, &manifest, &text, &PyDict_Type, &rows,
+                          &returns, &module)) {
+      throw ErrorSet{};
+    }
+    const std::string name = ToText(given_name, "a name");
+    GivenMemory memory(name, rows);
+    Graph graph = AttachGraph("the copy of " + name, ToText(manifest, "a manifest"),
+                              ToText(text, "a graph"), std::ref(memory));
+    memory.CheckWrites(graph);
+    if (module != Py_None) {
+      const Ref imported = Checked(PyImport_Import(module));
+      memory.host = FindHost(InternHostName(ToText(module, "a module")));
+    }
+    PyTypeObject* tuple =
+        PyType_Check(returns) ? reinterpret_cast<PyTypeObject*>(returns) : nullptr;
+    return MakeCompiledGraph(name, std::move(graph), tuple, memory.host, LoadedOptions(),
+                             std::move(memory.bound));
+  });
+}
+
+PyMethodDef g_copy_methods[] = {
+    {"restore_graph", RestoreGraph, METH_VARARGS, "A graph out of what its __reduce__ gave."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+Ref BytesAsArray(const Array& array) {
+  auto kept = std::make_unique<Array>(ExtentAsBytes(array));
+  const Array& bytes = *kept;
+  Ref base = Checked(PyCapsule_New(kept.get(), nullptr, [](PyObject* capsule) {
+    delete static_cast<Array*>(PyCapsule_GetPointer(capsule, nullptr));
+  }));
+  kept.release();
+  return ViewAsArray(bytes.tensor(), Access::kRead, std::move(base));
+}
+
+PyObject* CopyGraph(PyObject* self, PyObject*) { return Py_NewRef(self); }
+
+PyObject* ReduceGraph(PyObject* self, PyObject*) {
+  return Guarded([&] {
+    const CompiledGraph& graph = ToGraph(self);
+    const std::string& name = graph.info.name;
+    graph.bound.Check(name);
+    const DetachedGraph parts = DetachGraph(graph.executable->graph(), name);
+    const Ref rows = Checked(PyDict_New());
+    for (const NamedArray& memory : parts.memory) {
+      const Ref row = ReduceMemory(graph, memory);
+      if (PyDict_SetItemString(rows.get(), memory.name.c_str(), row.get()) < 0) throw ErrorSet{};
+    }
+    const Ref module = Checked(PyImport_ImportModule("anyop._anyop"));
+    const Ref restore = Checked(PyObject_GetAttrString(module.get(), "restore_graph"));
+    const Ref manifest = ToPython(parts.manifest), text = ToPython(parts.text);
+    const Ref host = graph.state_host ? ToPython(graph.state_host->names.module) : Ref();
+    PyObject* const tuple = reinterpret_cast<PyObject*>(graph.tuple);
+    return Py_BuildValue("O(sOOOOO)", restore.get(), name.c_str(), manifest.get(), text.get(),
+                         rows.get(), tuple ? tuple : Py_None, host ? host.get() : Py_None);
+  });
+}
+
+void AddGraphCopyFunctions(PyObject* module) {
+  if (PyModule_AddFunctions(module, g_copy_methods) < 0) throw ErrorSet{};
+}
+
+}  // namespace anyop::python
