@@ -115,31 +115,13 @@ PyObject* Bind(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* ke
   });
 }
 
-anyop_value ToNumberValue(PyObject* object, const std::string& name) {
-  anyop_value v{};
-  if (PyBool_Check(object)) {
-    v.tag = ANYOP_BOOL;
-    v.i = object == Py_True;
-  } else if (PyFloat_Check(object)) {
-    v.tag = ANYOP_FLOAT;
-    v.f = PyFloat_AS_DOUBLE(object);
-  } else if (PyLong_Check(object)) {
-    v.tag = ANYOP_INT;
-    v.i = PyLong_AsLongLong(object);
-    if (v.i == -1 && PyErr_Occurred()) throw ErrorSet{};
-  } else {
-    ThrowTypeError("graph: " + name + " is " + Repr(object) + ", but must be a number.");
-  }
-  return v;
-}
-
 std::vector<GraphNumber> NumbersOf(PyObject* keywords) {
   std::vector<GraphNumber> numbers;
   PyObject *key, *value;
   Py_ssize_t at = 0;
   while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
     const std::string name = ToText(key, "a name");
-    numbers.push_back({name, ToNumberValue(value, name)});
+    numbers.push_back({name, ToNumberValue(value, "graph: " + name)});
   }
   return numbers;
 }

@@ -34,12 +34,14 @@ struct Site {
   }
 };
 
-// Arrays with dimensions are no numbers, whatever their size; truth values are none either.
+// Arrays with dimensions are no numbers, whatever their size; truth values are none either, and
+// complex ones, of which NumPy would give half.
 bool IsNoNumber(PyObject* object) {
   if (PyBool_Check(object) || PyArray_IsScalar(object, Bool)) return true;
-  return PyArray_Check(object) &&
-         (PyArray_NDIM(reinterpret_cast<PyArrayObject*>(object)) > 0 ||
-          PyArray_TYPE(reinterpret_cast<PyArrayObject*>(object)) == NPY_BOOL);
+  if (PyArray_IsScalar(object, ComplexFloating)) return true;
+  if (!PyArray_Check(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  return PyArray_NDIM(array) > 0 || PyArray_TYPE(array) == NPY_BOOL || PyArray_ISCOMPLEX(array);
 }
 
 // Runs f, which calls code of Python's. Its errors are told as those of the argument, `wanted`.
@@ -243,6 +245,34 @@ void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* ob
       ConvertTensors(object, site, memory, value);
       break;
   }
+}
+
+anyop_value ToNumberValue(PyObject* object, const std::string& what) {
+  const bool is_of_numpy =
+      PyArray_IsScalar(object, Generic) ||
+      (PyArray_Check(object) && !PyArray_NDIM(reinterpret_cast<PyArrayObject*>(object)));
+  if (is_of_numpy) {
+    const Ref item = Checked(PyObject_CallMethod(object, "item", nullptr));
+    if (!PyArray_IsScalar(item.get(), Generic)) return ToNumberValue(item.get(), what);
+  }
+  anyop_value v{};
+  if (PyBool_Check(object)) {
+    v.tag = ANYOP_BOOL;
+    v.i = object == Py_True;
+  } else if (PyFloat_Check(object)) {
+    v.tag = ANYOP_FLOAT;
+    v.f = PyFloat_AS_DOUBLE(object);
+  } else if (PyLong_Check(object)) {
+    v.tag = ANYOP_INT;
+    int overflow = 0;
+    v.i = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow) {
+      ThrowValueError(what + " is " + Repr(object) + ", but must be an int of at most 64 bits.");
+    }
+  } else {
+    ThrowTypeError(what + " is " + Repr(object) + ", but must be a number.");
+  }
+  return v;
 }
 
 }  // namespace anyop::python

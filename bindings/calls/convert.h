@@ -131,6 +131,9 @@ decltype(auto) WithCall(const Host& host, F&& f) {
   return f(call);
 }
 
+// A number of Python's or NumPy's as the kind that it is. what: begins messages, "graph: eps".
+anyop_value ToNumberValue(PyObject* object, const std::string& what);
+
 template <class Call>
 [[gnu::always_inline]] inline void ConvertTensor(Call& call, const char* op, PyObject* name,
                                                  Access access, PyObject* object,

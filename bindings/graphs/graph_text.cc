@@ -24,9 +24,7 @@ std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords)
     if (is_free && !size) {
       ThrowTypeError(self.info.name + ": " + s.name + " is missing. Try " + s.name + "=1.");
     }
-    const long long n = size ? PyLong_AsLongLong(size) : 0;
-    if (n == -1 && PyErr_Occurred()) throw ErrorSet{};
-    symbols.push_back(n);
+    symbols.push_back(size ? ToSizeNumber(size, self.info.name + ": " + s.name) : 0);
   }
   PyObject *key, *value;
   Py_ssize_t at = 0;

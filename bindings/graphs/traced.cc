@@ -137,12 +137,17 @@ int BindArray(Trace& trace, const std::string& name, const Array& array, bool is
   return found->second;
 }
 
+std::int64_t ToSizeNumber(PyObject* object, const std::string& what) {
+  const Ref index = Checked(PyNumber_Index(object));
+  int overflow = 0;
+  const long long n = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+  if (overflow)
+    ThrowValueError(what + " is " + Repr(object) + ", but must be an int of at most 64 bits.");
+  return n;
+}
+
 Size ToSize(Trace& trace, PyObject* object) {
-  if (PyLong_Check(object)) {
-    const long long n = PyLong_AsLongLong(object);
-    if (n == -1 && PyErr_Occurred()) throw ErrorSet{};
-    return Size(n);
-  }
+  if (PyLong_Check(object)) return Size(ToSizeNumber(object, trace.name + ": a size"));
   const Ref text = Checked(PyObject_Str(object));
   return trace.builder.ParseSize(ToText(text.get(), "a size"));
 }

@@ -65,6 +65,8 @@ int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bo
               bool is_frozen = false);
 // The same of memory that something keeps alive.
 int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen);
+// A whole number of 64 bits. what: begins the message, "step: a size".
+std::int64_t ToSizeNumber(PyObject* object, const std::string& what);
 // A number, a traced size, or the text of one.
 Size ToSize(Trace& trace, PyObject* object);
 // Traced value `id` as an object of Python.

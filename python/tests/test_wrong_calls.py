@@ -109,6 +109,14 @@ TYPES: list[tuple[Callable[[], Any], str]] = [
     (lambda: anyop.rms_norm(X, W, "a"), "rms_norm: eps is 'a', but must be a number."),
     (lambda: anyop.rms_norm(X, W, True), "rms_norm: eps is True, but must be a number."),
     (
+        lambda: anyop.rms_norm(X, W, np.complex64(1 + 2j)),
+        f"rms_norm: eps is {np.complex64(1 + 2j)!r}, but must be a number.",
+    ),
+    (
+        lambda: anyop.rms_norm(X, W, np.array(2j)),
+        "rms_norm: eps is array(0.+2.j), but must be a number.",
+    ),
+    (
         lambda: anyop.rms_norm(X, W, out=[1]),
         "rms_norm: y is [1], but must be a NumPy array. Try numpy.asarray(y).",
     ),
