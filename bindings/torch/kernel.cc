@@ -95,9 +95,8 @@ void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeyS
                                    torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
   std::string text = "a tensor has a layout that anyop does not read. Try a dense one.";
-  ForTensors(*op, arguments, [&](const at::Tensor& t, int i, int) {
+  const auto look = [&](const at::Tensor& t, const std::string& name) {
     if (t.layout() == at::kStrided && !t.is_quantized() && !t.is_nested()) return;
-    const std::string name(op->param(i).name);
     const std::string layout = t.is_quantized() ? "quantized"
                                : t.is_nested()  ? "nested"
                                : t.is_mkldnn()  ? "mkldnn"
@@ -106,7 +105,14 @@ void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeyS
            (t.is_quantized() ? ".dequantize()."
             : t.is_nested()  ? ".to_padded_tensor(0.0)."
                              : ".to_dense().");
+  };
+  ForTensors(*op, arguments, [&](const at::Tensor& t, int i, int element) {
+    const std::string index = element < 0 ? "" : "[" + std::to_string(element) + "]";
+    look(t, std::string(op->param(i).name) + index);
   });
+  for (int r = 0; variant == Variant::kOut && r < op->n_results; ++r) {
+    look(arguments[op->out_argument(r)].toTensor(), op->out_name(r));
+  }
   RaiseTorchError(ANYOP_INVALID_ARGUMENT, op->name + ": " + text);
 }
 

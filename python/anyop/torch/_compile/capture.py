@@ -187,6 +187,7 @@ class Capture:
         if isinstance(program, torch.nn.Module):
             for key, tensor in (*program.named_parameters(), *program.named_buffers()):
                 self.known[id(tensor)] = re.sub(r"\W", "_", key)
+        self.refuse_nested()
         dims = _dynamic_dims(name, dynamic, self, args, kwargs)
         self.comparisons = Comparisons(name)
         traced = self.traced(dims)
@@ -194,6 +195,14 @@ class Capture:
             traced = self.traced(dims)
         self.reformed = self.reformed_by_program(traced)
         self.check_dynamic()
+
+    def refuse_nested(self) -> None:
+        for name, tensor in zip(self.names, self.tensors(self.leaves), strict=True):
+            if tensor.is_nested:
+                raise _anyop.InvalidArgument(
+                    f"{self.name}: {name} is nested, but must be a strided tensor, whose sizes are "
+                    f"those of a graph. Try {name}.to_padded_tensor(0.0)."
+                )
 
     def traced(self, dims: list[dict[int, str]]) -> list[Any]:
         """Traces the program. What stood for the arguments."""

@@ -96,14 +96,16 @@ class _WrongLayout:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = "a tensor has a layout that anyop does not read. Try a dense one."
-        for _, name, t in self.op.inputs(self.op.bind(self.overload, args, kwargs)):
+        call = self.op.bind(self.overload, args, kwargs)
+        tensors = [(name, t) for _, name, t in self.op.inputs(call)]
+        for name, t in (*tensors, *self.op.written_tensors(self.overload, call)):
             if t.is_quantized:
                 found = (
                     f"{name} is quantized, but must be a strided tensor. Try {name}.dequantize()."
                 )
             elif t.is_nested:
-                call = f"{name}.to_padded_tensor(0.0)"
-                found = f"{name} is nested, but must be a strided tensor. Try {call}."
+                advice = f"{name}.to_padded_tensor(0.0)"
+                found = f"{name} is nested, but must be a strided tensor. Try {advice}."
             elif t.layout != torch.strided:
                 layout = "mkldnn" if t.is_mkldnn else "sparse"
                 found = f"{name} is {layout}, but must be a strided tensor. Try {name}.to_dense()."

@@ -11,7 +11,7 @@ import torch
 from torch._library import simple_registry
 
 from anyop import _anyop
-from anyop.torch._dispatch import flops, shards
+from anyop.torch._dispatch import flops, refuse, shards
 from anyop.torch._dispatch.operators import Operator
 from anyop.torch._route import fast, route
 
@@ -57,6 +57,7 @@ def _register(new: list[Operator], n_all: int) -> None:
         out = op.torch_op("out") if op.has_out else None
         _anyop.torch_route(op.function, op.torch_op(""), out)
         fast.trace_as(op.function, op.torch_op(""), out, op)
+        torch.jit._builtins._register_builtin(op.function, op.torch_name(""))  # torch.jit.script
         flops.count(op)
         shards.divide(op)
 
@@ -87,6 +88,7 @@ def _define(op: Operator) -> None:
         fragment.impl(name, "Meta", fake)
         kernels = simple_registry.singleton.find(name).fake_impl.kernels
         kernels.append(torch._library.utils.Kernel(fake, "anyop"))
+    refuse.register(op, fragment)
     if not op.written:
         fragment.impl(op.torch_name(""), "FuncTorchBatched", _LazyBatched(op), True)
 
