@@ -70,6 +70,9 @@ class _Arguments:
                 many = p.kind == "tensors" and _is_list(value)
                 for i, v in enumerate(value if many else [value]):
                     _refuse_others(op, f"{p.name}[{i}]" if many else p.name, v)
+        for p in op.params:
+            if p.kind in _NUMBERS:
+                _refuse_numbers(op, p.name, self.given.get(p.name))
         for name, value in self.given.items():
             if any(isinstance(v, _Unknown) for v in (value if _is_list(value) else [value])):
                 raise anyop.InvalidArgument(
@@ -146,6 +149,27 @@ def _refuse_others(op: Operator, name: str, value: Any) -> None:
         )
     shown = "None" if value is None else _anyop.show(value)
     raise anyop.WrongType(f"{op.display_name}: {name} is {shown}, but must be a MindSpore tensor.")
+
+
+_NUMBERS = ("int", "float", "ints", "floats")
+_BEYOND = -(2**63)  # what MindSpore's parser makes of an int of more than 64 bits
+
+
+def _refuse_numbers(op: Operator, name: str, given: Any) -> None:
+    """What PyNative takes for a number, or refuses in other words, and a node does not know."""
+    for value in given if _is_list(given) else [given]:
+        if isinstance(value, _Given):
+            raise anyop.WrongType(
+                f"{op.display_name}: {name} is a MindSpore tensor, but must be a number that is "
+                "known when the graph is compiled, because it becomes part of the node. Try a "
+                f"Python number: {name}.item() outside of the graph."
+            )
+        if type(value) is int and value == _BEYOND:
+            raise anyop.InvalidArgument(
+                f"{op.display_name}: {name} is {value}, which MindSpore makes of every int beyond "
+                "64 bits in a graph, but must be the number that is meant. Try a float, or a "
+                "smaller int."
+            )
 
 
 def _is_list(value: Any) -> bool:
