@@ -68,12 +68,6 @@ void BoundState::KeepOnly(const Graph& graph) {
 
 namespace {
 
-Array ArrayOf(PyObject* object) {
-  const Host* host = nullptr;
-  const Ref name = ToPython(std::string("state"));
-  return BoundArray("graph", name.get(), object, false, &host);
-}
-
 bool IsSameTensor(const Array& a, const Array& b) {
   return a.data() == b.data() && a.dtype() == b.dtype() &&
          std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
@@ -95,6 +89,14 @@ bool HoldsAll(PyObject* object, Extent extent) {
 }
 
 }  // namespace
+
+Array ArrayOf(PyObject* object) {
+  const Host* host = HostOfTensor(object);
+  anyop_host_view view;
+  if (host && host->ViewPlain(object, view)) return Array::Wrap(view.tensor, KeepObject(object));
+  const Ref name = ToPython(std::string("state"));
+  return BoundArray("graph", name.get(), object, false, &host);
+}
 
 Array BytesOf(PyObject* object) {
   if (PyArray_Check(object)) {  // of any dtype, as what owns a bound view's memory may be
@@ -120,13 +122,21 @@ bool BoundState::IsHeldElsewhere(const Row& row) const {
   return Py_REFCNT(object) > own;
 }
 
-BoundState::Holder BoundState::HolderOf(const std::string& graph, const Array& value) const {
+BoundState::Holder BoundState::HolderOf(const std::string& graph, const Array& value,
+                                        PyObject* copied) const {
   const Extent extent = ExtentOf(value.tensor());
   for (const Row& row : rows_) {
     PyObject* const object = row.form.object();
     if (!IsSameTensor(ArrayOf(object), value)) continue;
-    Ref base = IsHeldElsewhere(row) ? Ref() : BaseOf(object);
+    const bool is_held = IsHeldElsewhere(row);
+    Ref base = is_held ? Ref() : BaseOf(object);
     if (base && HoldsAll(base.get(), extent)) return {std::move(base)};
+    for (Py_ssize_t k = 0; !is_held && copied && k < PyList_GET_SIZE(copied); ++k) {
+      PyObject* const other = PyList_GET_ITEM(copied, k);
+      if (other != object && HostOfTensor(other) == row.host && HoldsAll(other, extent)) {
+        return {Ref::Borrow(other)};
+      }
+    }
     return {Ref::Borrow(object), true};
   }
   if (extent.begin == extent.end) return {};

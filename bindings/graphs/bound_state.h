@@ -31,12 +31,13 @@ class BoundState {
   // The object that all of a value's memory belongs to, and whether the value is that very tensor.
   // A view that nobody but graphs has (cache[0], made in the traced function) is one of its base.
   // Null: the graph has the memory for itself. Throws a ValueError where an object has some of it
-  // and none has all. graph: its name.
+  // and none has all. graph: its name. copied: null or a list of what else is copied: torch does
+  // not tell of what a tensor is the detach().
   struct Holder {
     Ref object;
     bool is_whole = false, is_kept = false;
   };
-  Holder HolderOf(const std::string& graph, const Array& value) const;
+  Holder HolderOf(const std::string& graph, const Array& value, PyObject* copied) const;
   // Counts a call as a write of each tensor that the graph writes: torch's version counter.
   void CountWrites() const {
     for (const Written& w : written_) w.host->CountWrite(w.tensor.get());
@@ -75,6 +76,8 @@ class BoundState {
   std::vector<Written> written_;
 };
 
+// The memory of an object that a graph may be bound to, whether gradients are on now or not.
+Array ArrayOf(PyObject* object);
 // All of an object's memory, as bytes; none where it has gaps.
 Array BytesOf(PyObject* object);
 

@@ -174,6 +174,7 @@ PyMethodDef g_graph_methods[] = {
      "that "
      "anyop.load_graph reads: as anyop.save_graphs, of this graph."},
     {"__copy__", CopyGraph, METH_NOARGS, nullptr},
+    {"__deepcopy__", DeepCopyGraph, METH_O, nullptr},
     {"__reduce__", ReduceGraph, METH_NOARGS, nullptr},
     {"stats", Stats, METH_NOARGS,
      "stats($self, /)\n--\n\nNodes after compilation, bytes of bound state, calls so far."},

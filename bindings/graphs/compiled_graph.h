@@ -66,8 +66,10 @@ CompiledGraph* AsGraph(PyObject* object);
 PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords);  // save(path)
 
 // Methods of anyop.Graph in graph_copy.cc.
-PyObject* CopyGraph(PyObject* self, PyObject*);    // __copy__()
-PyObject* ReduceGraph(PyObject* self, PyObject*);  // __reduce__()
+PyObject* CopyGraph(PyObject* self, PyObject*);           // __copy__()
+PyObject* DeepCopyGraph(PyObject* self, PyObject* memo);  // __deepcopy__(memo)
+// __reduce__(). copied: what is copied beside it, a list; null: nobody knows.
+PyObject* ReduceGraph(PyObject* self, PyObject* copied);
 // The bytes of an array as one of NumPy's, which nobody writes; keeps them alive.
 Ref BytesAsArray(const Array& array);
 

@@ -45,9 +45,9 @@ std::vector<std::int64_t> ToNumbers(PyObject* tuple) {
 }
 
 // (object, whether the graph alone has it, None or (offset in bytes, dtype, shape, strides))
-Ref ReduceMemory(const CompiledGraph& graph, const NamedArray& memory) {
+Ref ReduceMemory(const CompiledGraph& graph, const NamedArray& memory, PyObject* copied) {
   const Array& array = memory.array;
-  BoundState::Holder holder = graph.bound.HolderOf(graph.info.name, array);
+  BoundState::Holder holder = graph.bound.HolderOf(graph.info.name, array, copied);
   PyObject* const object = holder.object.get();
   if (holder.is_whole) return Checked(Py_BuildValue("(OOO)", object, Py_False, Py_None));
   const bool is_own = !holder.object;
@@ -97,8 +97,9 @@ class GivenMemory {
     if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
       read_only_.push_back(ExtentOf(BytesOf(object).tensor()));
     }
-    const Ref shown = ToPython(tensor);
-    if (where == Py_None) return BoundArray(graph_.c_str(), shown.get(), object, false, &host);
+    const Host* const of_object = HostOfTensor(object);
+    if (is_own != Py_True && of_object != &NumpyHost()) host = of_object;
+    if (where == Py_None) return ArrayOf(object);
     long long offset;
     const char* dtype;
     PyObject *shape, *strides;
@@ -163,7 +164,7 @@ Ref BytesAsArray(const Array& array) {
 
 PyObject* CopyGraph(PyObject* self, PyObject*) { return Py_NewRef(self); }
 
-PyObject* ReduceGraph(PyObject* self, PyObject*) {
+PyObject* ReduceGraph(PyObject* self, PyObject* copied) {
   return Guarded([&] {
     const CompiledGraph& graph = ToGraph(self);
     const std::string& name = graph.info.name;
@@ -171,7 +172,7 @@ PyObject* ReduceGraph(PyObject* self, PyObject*) {
     const DetachedGraph parts = DetachGraph(graph.executable->graph(), name);
     const Ref rows = Checked(PyDict_New());
     for (const NamedArray& memory : parts.memory) {
-      const Ref row = ReduceMemory(graph, memory);
+      const Ref row = ReduceMemory(graph, memory, copied);
       if (PyDict_SetItemString(rows.get(), memory.name.c_str(), row.get()) < 0) throw ErrorSet{};
     }
     const Ref module = Checked(PyImport_ImportModule("anyop._anyop"));
@@ -181,6 +182,20 @@ PyObject* ReduceGraph(PyObject* self, PyObject*) {
     PyObject* const tuple = reinterpret_cast<PyObject*>(graph.tuple);
     return Py_BuildValue("O(sOOOOO)", restore.get(), name.c_str(), manifest.get(), text.get(),
                          rows.get(), tuple ? tuple : Py_None, host ? host.get() : Py_None);
+  });
+}
+
+// What copy.deepcopy of the reduced graph makes, which knows what was copied before.
+PyObject* DeepCopyGraph(PyObject* self, PyObject* memo) {
+  return Guarded([&] {
+    const Ref key = Checked(PyLong_FromVoidPtr(memo));  // copy keeps there what it has copied
+    PyObject* const kept = PyDict_Check(memo) ? PyDict_GetItem(memo, key.get()) : nullptr;
+    const Ref parts = Checked(ReduceGraph(self, kept && PyList_Check(kept) ? kept : nullptr));
+    const Ref module = Checked(PyImport_ImportModule("copy"));
+    PyObject* const arguments = PyTuple_GET_ITEM(parts.get(), 1);
+    const Ref copies =
+        Checked(PyObject_CallMethod(module.get(), "deepcopy", "OO", arguments, memo));
+    return PyObject_CallObject(PyTuple_GET_ITEM(parts.get(), 0), copies.get());
   });
 }
 

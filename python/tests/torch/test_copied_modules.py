@@ -71,6 +71,39 @@ def test_a_copy_of_a_module_has_a_graph_over_its_own_tensors(way: str) -> None:
     assert (module.cache != twin.cache).any()
 
 
+BOUND: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda w: w,
+    "a view": lambda w: w.view(2, 4).reshape(8),
+    "detached": lambda w: w.detach(),
+    "data": lambda w: w.data,
+}
+
+
+class Trained(torch.nn.Module):
+    """With a Parameter that requires grad, and a graph of what `bound` says of it."""
+
+    def __init__(self, bound: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(1, 2, 8))
+        with torch.no_grad():
+            self.step = anyop.graph(
+                lambda x: anyop.rms_norm(x, bound(self.weight)), "f32[n, 8]", name="step"
+            )
+
+
+@pytest.mark.parametrize("bound", BOUND)
+@pytest.mark.parametrize("way", COPIES)
+def test_the_graph_of_a_copy_reads_its_parameter(way: str, bound: str) -> None:
+    if way == "pickle" and bound in ("detached", "data"):
+        pytest.skip("it copies tensors of one storage apart")
+    module = Trained(BOUND[bound])
+    twin = COPIES[way](module)
+    for m in (module, twin, module):
+        with torch.no_grad():
+            m.weight *= -2
+        torch.testing.assert_close(m.step(X), anyop.rms_norm(X, m.weight.detach()))
+
+
 @pytest.mark.parametrize("way", COPIES)
 def test_views_of_one_memory_are_so_in_a_copy(way: str) -> None:
     memory = torch.zeros(3, 8)
