@@ -205,6 +205,12 @@ PyStructSequence_Field g_stats_fields[] = {{"nodes", "operator calls after compi
 
 }  // namespace
 
+bool CanHoldOutputs(PyObject* object) {
+  return PyType_Check(object) &&
+         PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), &PyTuple_Type) &&
+         !PyObject_HasAttrString(object, "n_sequence_fields");
+}
+
 PyTypeObject* AddSequence(PyObject* module, const char* name, const char* doc,
                           PyStructSequence_Field* fields, int n_fields) {
   PyStructSequence_Desc desc{name, doc, fields, n_fields};  // the type points to the name

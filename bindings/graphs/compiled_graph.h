@@ -65,6 +65,10 @@ CompiledGraph* AsGraph(PyObject* object);
 // A method of anyop.Graph in graph_save.cc.
 PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords);  // save(path)
 
+// Whether a call of the graph can make an object of this type from tensors: of tuple or a subclass,
+// such as a named tuple. Those of C (os.stat_result) have more items than they show.
+bool CanHoldOutputs(PyObject* type);
+
 // Methods of anyop.Graph in graph_copy.cc.
 PyObject* CopyGraph(PyObject* self, PyObject*);           // __copy__()
 PyObject* DeepCopyGraph(PyObject* self, PyObject* memo);  // __deepcopy__(memo)

@@ -88,11 +88,18 @@ class GivenMemory {
   BoundState bound;
 
  private:
+  [[noreturn]] void Refuse(const std::string& name) const {
+    ThrowValueError("the copy of " + graph_ + ": " + name +
+                    " is no array, or no part of one. Pickle the graph again.");
+  }
+
   Array Make(const std::string& name, const std::string& tensor) {
     PyObject* row = PyDict_GetItemString(rows_, tensor.c_str());
     PyObject *object, *is_own, *where;
     if (!row) return Array();  // which is refused
+    if (!PyTuple_Check(row)) Refuse(name);
     if (!PyArg_ParseTuple(row, "OOO", &object, &is_own, &where)) throw ErrorSet{};
+    if (!HostOfTensor(object)) Refuse(name);
     is_own == Py_True ? bound.Keep(object) : bound.Add(tensor, object);
     if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
       read_only_.push_back(ExtentOf(BytesOf(object).tensor()));
@@ -103,13 +110,18 @@ class GivenMemory {
     long long offset;
     const char* dtype;
     PyObject *shape, *strides;
+    if (!PyTuple_Check(where)) Refuse(name);
     if (!PyArg_ParseTuple(where, "LsO!O!", &offset, &dtype, &PyTuple_Type, &shape, &PyTuple_Type,
                           &strides)) {
       throw ErrorSet{};
     }
+    if (FindDType(dtype) < 0) Refuse(name);
     SavedValue view{
         tensor, true, DType(FindDType(dtype)), offset, ToNumbers(shape), ToNumbers(strides)};
     if (std::count(view.shape.begin(), view.shape.end(), 0)) {
+      const bool fits = view.shape.size() <= std::size_t(Array::kMaxRank) &&
+                        *std::min_element(view.shape.begin(), view.shape.end()) == 0;
+      if (!fits) Refuse(name);
       return Array::Empty(view.shape, view.dtype);
     }
     return ViewIn(BytesOf(object), view, name);
@@ -135,12 +147,15 @@ PyObject* RestoreGraph(PyObject*, PyObject* args) {
     Graph graph = AttachGraph("the copy of " + name, ToText(manifest, "a manifest"),
                               ToText(text, "a graph"), std::ref(memory));
     memory.CheckWrites(graph);
+    if (returns != Py_None && !CanHoldOutputs(returns)) {
+      ThrowTypeError("the copy of " + name + ": it returns a " + Repr(returns) +
+                     ", but must return a tuple or a named tuple.");
+    }
     if (module != Py_None) {
       const Ref imported = Checked(PyImport_Import(module));
       memory.host = FindHost(InternHostName(ToText(module, "a module")));
     }
-    PyTypeObject* tuple =
-        PyType_Check(returns) ? reinterpret_cast<PyTypeObject*>(returns) : nullptr;
+    PyTypeObject* tuple = returns != Py_None ? reinterpret_cast<PyTypeObject*>(returns) : nullptr;
     return MakeCompiledGraph(name, std::move(graph), tuple, memory.host, LoadedOptions(),
                              std::move(memory.bound));
   });

@@ -190,14 +190,6 @@ PyObject* KeepBound(PyObject* self, PyObject* object) {
   });
 }
 
-// Whether a call of the graph can make an object of this type from tensors: of tuple or a subclass,
-// such as a named tuple. Those of C (os.stat_result) have more items than they show.
-bool CanHoldOutputs(PyObject* object) {
-  return PyType_Check(object) &&
-         PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object), &PyTuple_Type) &&
-         !PyObject_HasAttrString(object, "n_sequence_fields");
-}
-
 std::string NameOfType(PyObject* object) {
   return PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object)->tp_name : Repr(object);
 }

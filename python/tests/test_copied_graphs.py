@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import multiprocessing
 import pickle
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import anyop
 import numpy as np
 import pytest
+from fuzzed import mutated, tries
 
 X = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
 
@@ -204,8 +206,29 @@ def test_a_read_only_array_does_not_become_state_that_is_written() -> None:
     with pytest.raises(anyop.InvalidArgument, match=r"step: \w+ is read-only, but is written"):
         pickle.loads(data, buffers=[bytes(b) for b in buffers])
     pickle.loads(data, buffers=[bytearray(b) for b in buffers])(X, 1e-5)
-    name, manifest, text, memory, *rest = parts
+    name, manifest, text, memory, returns, host = parts
     with pytest.raises(anyop.InvalidArgument, match="the copy of step: graph, line 1"):
-        restore(name, manifest, "nonsense", memory, *rest)
+        restore(name, manifest, "nonsense", memory, returns, host)
     with pytest.raises(anyop.InvalidArgument, match="the copy of step: graph, line"):
-        restore(name, manifest, text, {}, *rest)
+        restore(name, manifest, text, {}, returns, host)
+    with pytest.raises(anyop.WrongType, match="it returns a <class 'int'>, but must return a tuple"):
+        restore(name, manifest, text, memory, int, host)
+
+
+def test_a_damaged_pickle_is_refused() -> None:
+    layer = Layer()
+    restore, (name, manifest, text, memory, *rest) = copy.deepcopy(layer).step.__reduce__()
+    odd = (None, -1, 0, 2**62, 2**80, "x", (), (8,), (0, 8), (-1,), (2**62, 2**62), X, X[:, ::2])
+
+    def damaged(value: Any, chance: Any) -> Any:
+        if isinstance(value, tuple) and value and chance.random() < 0.8:
+            at = chance.randrange(len(value))
+            return (*value[:at], damaged(value[at], chance), *value[at + 1 :])
+        return chance.choice(odd)
+
+    for chance in tries(2):
+        key = chance.choice(list(memory))
+        given = {**memory, key: damaged(memory[key], chance)}
+        shown = mutated(text, chance) if chance.random() < 0.3 else text
+        with contextlib.suppress(anyop.Error, TypeError, OverflowError):
+            restore(name, manifest, shown, given, *rest)(X, 1e-5)
