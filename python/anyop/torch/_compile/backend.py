@@ -82,9 +82,8 @@ def _partition(joint: GraphModule, inputs: Any, **options: Any) -> Any:
     attention that is not used is left in programs, since it may draw random numbers."""
     for node in list(joint.graph.nodes):
         results = node.meta.get("val")
-        if node.users or not results or not isinstance(results, (tuple, list)):
-            continue
-        if node.op == "call_function":
+        is_unread = node.op == "call_function" and not node.users
+        if is_unread and isinstance(results, (tuple, list)) and results:
             with joint.graph.inserting_after(node):
                 first = joint.graph.call_function(operator.getitem, (node, 0))
             first.meta = {**node.meta, "val": results[0]}
