@@ -128,6 +128,14 @@ class Operator:
         return bool(self._facts["takes_mask"])
 
     @property
+    def left_out_by_keyword(self) -> dict[str, int]:
+        """The parameters, and their places, that only a call by keyword can leave out (None then):
+        one that must be there follows.
+        """
+        last = max((i for i, p in enumerate(self.params) if not p.has_default), default=-1)
+        return {p.name: i for i, p in enumerate(self.params[:last]) if p.has_default}
+
+    @property
     def needs_tensor(self) -> bool:
         """Whether every call has a tensor among its arguments, which tells the host."""
         return bool(self._facts["needs_tensor"])

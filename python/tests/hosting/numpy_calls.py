@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,14 @@ def call(op: Operator, values: list[Any], **keywords: Any) -> list[Any]:
     return [] if made is None else list(made) if isinstance(made, tuple) else [made]
 
 
-def example(op: Operator, form: int = -1, dtype: str = "f64", words: bool = False) -> list[Any]:
+def example(
+    op: Operator, form: int = -1, dtype: str = "f64", words: bool = False, absent: Sequence[str] = ()
+) -> list[Any]:
     """A value per parameter that the operator takes; `words`: such that its gradient takes too."""
     fixed = variables(op, dtype)
     for seed in range(400):
         given = {p.name: True for p in op.params if p.is_optional} if seed < 20 else {}
+        given |= dict.fromkeys(absent, False)
         drawn = _anyop.example_call(op.name, seed, form, fixed if seed < 200 else {}, given)
         if drawn is None:
             continue
@@ -76,20 +80,14 @@ def example(op: Operator, form: int = -1, dtype: str = "f64", words: bool = Fals
     raise LookupError(f"{op.name}: no generated call is accepted")
 
 
-def _early(op: Operator) -> list[str]:
-    """What may be absent and stands before what may not."""
-    last = max((i for i, p in enumerate(op.params) if not p.has_default), default=-1)
-    return [p.name for p in op.params[:last] if p.has_default]
-
-
-LEAVES_OUT = [op for op in OPERATORS if _early(op)]
+LEAVES_OUT = [op for op in OPERATORS if op.left_out_by_keyword and op.needs_tensor]
 
 
 def left_out(op: Operator) -> tuple[dict[str, Any], dict[str, Any]]:
     """The keywords of a call with None for what may be absent and stands before what may not, and
     of one that leaves it out. Both with arrays of their own."""
-    values = zip((p.name for p in op.params), example(op, dtype="f32"), strict=True)
-    early = _early(op)
+    early = list(op.left_out_by_keyword)
+    values = zip((p.name for p in op.params), example(op, dtype="f32", absent=early), strict=True)
     given = {name: value for name, value in values if name not in early}
     copies = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in given.items()}
     return {**dict.fromkeys(early), **given}, copies

@@ -168,6 +168,7 @@ def _traced(
     takes_mask = op.takes_mask
     makers = {p.name: MAKERS[p.kind] for p in op.params if p.kind in MAKERS}
     by_place = [makers.get(p.name) for p in op.params]
+    optional = op.left_out_by_keyword  # torch's schemas have no default there
 
     def traced(
         *args: Any, out: Any = None, policy: Any = None, like: Any = None, **kwargs: Any
@@ -178,6 +179,9 @@ def _traced(
         for name, make in makers.items():
             if name in kwargs:
                 kwargs[name] = make(kwargs[name])
+        for name, place in optional.items():
+            if place >= len(args):
+                kwargs.setdefault(name, None)
         if out is None:
             result = default(*args, **kwargs)
             return named(*result) if named else result
