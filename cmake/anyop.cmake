@@ -6,7 +6,8 @@
 # finds the operators in the .cc files below FOLDER and makes two shared objects:
 #   my_ops            every file but tests, benches and references
 #   my_ops_reference  the files reference.cc, loaded by tests and checks only
-# A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out.
+# A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out. With ONLY and
+# names, other folders directly below FOLDER are left out.
 include_guard(GLOBAL)
 set(ANYOP_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 include(${ANYOP_CMAKE_DIR}/isa.cmake)
@@ -74,14 +75,14 @@ endfunction()
 
 # `portable` are those of the sources that the target compiles itself; the objects are those of
 # further targets, one for each instruction set.
-function(_anyop_module target name version folder what sources portable objects)
+function(_anyop_module target name version folder only what sources portable objects)
   set(table ${CMAKE_CURRENT_BINARY_DIR}/${target}_table.cc)
   # A file that is gone makes nothing newer; the list of files does.
   file(CONFIGURE OUTPUT ${table}.sources CONTENT "${sources}\n" @ONLY)
   add_custom_command(
     OUTPUT ${table}
     COMMAND Python3::Interpreter ${ANYOP_LIST_OPS} --name ${name} --library-version ${version}
-            --folder ${folder} --what ${what} --output ${table}
+            --folder ${folder} --only ${only} --what ${what} --output ${table}
     DEPENDS ${sources} ${table}.sources ${ANYOP_LIST_OPS} ${ANYOP_CHECK_OPS}
     COMMENT "Listing the ${what} of ${name}"
     VERBATIM)
@@ -114,7 +115,7 @@ function(_anyop_module target name version folder what sources portable objects)
 endfunction()
 
 function(anyop_add_library target)
-  cmake_parse_arguments(ARG "" "NAME;FOLDER;VERSION" "" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;FOLDER;VERSION" "ONLY" ${ARGN})
   if(NOT ARG_NAME OR NOT ARG_FOLDER)
     message(FATAL_ERROR "anyop_add_library(${target}) needs NAME and FOLDER.")
   endif()
@@ -122,6 +123,10 @@ function(anyop_add_library target)
     set(ARG_VERSION 0.0.0)
   endif()
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${ARG_FOLDER}/*.cc)
+  if(ARG_ONLY)
+    list(JOIN ARG_ONLY "|" only)
+    list(FILTER all INCLUDE REGEX "^${ARG_FOLDER}/(${only})/")
+  endif()
   set(sources "")
   set(references "")
   foreach(source ${all})
@@ -148,11 +153,11 @@ function(anyop_add_library target)
       list(APPEND objects $<TARGET_OBJECTS:${target}_${isa}>)
     endif()
   endforeach()
-  _anyop_module(${target} ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} operators "${sources}"
-                "${sources_portable}" "${objects}")
+  _anyop_module(${target} ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} "${ARG_ONLY}" operators
+                "${sources}" "${sources_portable}" "${objects}")
   if(references)
-    _anyop_module(${target}_reference ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} references
-                  "${references}" "${references}" "")
+    _anyop_module(${target}_reference ${ARG_NAME} ${ARG_VERSION} ${ARG_FOLDER} "${ARG_ONLY}"
+                  references "${references}" "${references}" "")
   else()
     # What was made of references that are deleted would go on being compared with.
     file(REMOVE ${CMAKE_CURRENT_BINARY_DIR}/${target}_reference.so)

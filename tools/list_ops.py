@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,9 +72,12 @@ def kernel_names(text: str, start: int) -> str:
     return ",".join(re.findall(r"&\s*(\w+)", array[1])) if array else ""
 
 
-def find(folder: Path, kind: str) -> list[Found]:
+def find(folder: Path, kind: str, only: Sequence[str] = ()) -> list[Found]:
+    """only: the folders directly below it that are looked into; all of them if empty."""
     found: list[Found] = []
     for path in sorted(folder.rglob("*.cc")):
+        if only and path.relative_to(folder).parts[0] not in only:
+            continue
         text = path.read_text(encoding="utf-8")
         for match in re.finditer(DEFINITION.format(kind=kind), text, re.M):
             twin = next((f for f in found if f.name == match[1]), None)
@@ -137,6 +141,7 @@ def main() -> None:
     )
     parser.add_argument("--library-version", default="0.0.0")
     parser.add_argument("--folder", required=True, type=Path)
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="folders below it")
     parser.add_argument("--what", choices=["operators", "references"], default="operators")
     parser.add_argument("--output", required=True, type=Path)
     args = parser.parse_args()
@@ -147,8 +152,9 @@ def main() -> None:
         findings = check_ops.check([args.folder], isas)
         if findings:
             sys.exit("\n".join(map(str, findings)))
-    ops = find(args.folder, "Op") if args.what == "operators" else []
-    references = find(args.folder, "Reference") if args.what == "references" else []
+    is_reference = args.what == "references"
+    ops = find(args.folder, "Op", args.only) if not is_reference else []
+    references = find(args.folder, "Reference", args.only) if is_reference else []
     if not ops and not references:
         sys.exit(
             f"No {args.what} below {args.folder}: no line is 'extern constinit const Op NAME{{'."

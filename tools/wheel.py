@@ -30,10 +30,18 @@ SCRATCH = ROOT / "build" / "wheel"
 TRIAL = ROOT / "examples" / "hello.py"
 
 
+def built_with() -> dict[str, str]:
+    """What ./check said to CMake in build/release. Other flags would compile every file again."""
+    cache = prepare.BUILD / "CMakeCache.txt"
+    text = cache.read_text(encoding="utf-8") if cache.exists() else ""
+    return dict(re.findall(r"^(ANYOP_WERROR|ANYOP_BUILD_TESTS):\w+=(\w+)$", text, re.M))
+
+
 def make_wheel(folder: Path) -> Path:
     """The wheel, checked and named by auditwheel. Uses the objects of build/release."""
     shutil.rmtree(SCRATCH, ignore_errors=True)
     settings = ["cmake.define.ANYOP_NATIVE=OFF", "wheel.exclude=anyop/torch_adapter*"]
+    settings += [f"cmake.define.{name}={value}" for name, value in built_with().items()]
     command: list[str | Path] = [PYTHON, "-m", "pip", "wheel", "-v", "--no-build-isolation"]
     command += ["--no-deps", "--disable-pip-version-check", "-w", SCRATCH]
     command += [f"--config-settings={setting}" for setting in settings]
