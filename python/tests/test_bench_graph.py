@@ -81,7 +81,7 @@ def test_rows_that_are_left_out_say_why(tmp_path: Path) -> None:
     assert "bench failed" in skipped[1]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_command_prints_and_saves_its_rows(tmp_path: Path) -> None:
     saved = tmp_path / "run.json"
     args = ["bench", "graph", "--quick", "--json", "--save", str(saved), "--programs", "none"]

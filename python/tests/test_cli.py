@@ -253,7 +253,7 @@ def package_folders() -> list[Path]:
     return [p for p in folders if p.name in kinds or (p / "anyop" / "__init__.py").exists()]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_new_package_builds_passes_its_tests_and_is_listed(tmp_path: Path) -> None:
     """In an environment of its own that sees this one's packages, as after pip install anyop."""
     assert run("new", "their_ops", "--dir", str(tmp_path / "p")).exit_code == 0

@@ -26,9 +26,11 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_walk_of_the_first_operator(tmp_path: Path) -> None:
-    """Every block of the page, in an environment of its own, in an empty folder."""
+    """Every block of the page beside torch, in an empty folder. By default tools/wheel.py walks it
+    in an empty environment.
+    """
     pytest.importorskip("torch")
     blocks = BLOCK.findall(page("first_operator.md"))
     assert len(blocks) >= 9

@@ -128,7 +128,7 @@ def test_parts_that_share_memory_are_named_and_others_pass(package: Path) -> Non
     assert output.endswith("0 passed, 2 failed\n")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_templates_and_examples_have_no_races(package: Path) -> None:
     skip_without_the_sanitizer()
     for folder in EXAMPLES.iterdir():

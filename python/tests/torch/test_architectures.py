@@ -26,8 +26,8 @@ from architectures import (  # noqa: E402
     words,
 )
 
-# One of each kind: grouped keys, windows, experts, biases and halves of heads, states, encoders.
-USUAL = {"llama", "gemma3", "qwen3_moe", "gpt2", "phi", "mamba", "bert", "t5"}
+# One of each kind: grouped keys, windows, experts, biases, states, encoders of both kinds.
+USUAL = {"llama", "gemma3", "qwen3_moe", "phi", "mamba", "bert", "t5"}
 
 
 @pytest.fixture(autouse=True)

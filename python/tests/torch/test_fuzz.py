@@ -19,11 +19,19 @@ from fuzz.run import failures  # noqa: E402
 
 # A quarter of a second each. FUZZ_SEEDS=1000:9000 runs others; thousands by hand: CONTRIBUTING.
 BEGIN, END = map(int, os.environ.get("FUZZ_SEEDS", "0:1000").split(":"))
-PART = 100
+PART = 50
+USUAL = range(200) if "FUZZ_SEEDS" not in os.environ else range(BEGIN, END)
+
+
+def parts() -> list[Any]:
+    return [
+        pytest.param(first, marks=() if first in USUAL else pytest.mark.exhaustive)
+        for first in range(BEGIN, END, PART)
+    ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(BEGIN, END, PART))
+@pytest.mark.parametrize("first", parts())
 def test_random_programs_run_as_torch_runs_them(first: int) -> None:
     seeds = range(first, min(first + PART, END))
     print(f"FUZZ_SEEDS={seeds.start}:{seeds.stop}")

@@ -79,7 +79,7 @@ def is_mistold(op: Any) -> bool:
     return False
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_operators_whose_strides_are_mistold_are_known() -> None:
     logging.disable(logging.ERROR)
     try:
