@@ -55,9 +55,12 @@ def call(op: Operator, values: list[Any], **keywords: Any) -> list[Any]:
 
 
 def example(
-    op: Operator, form: int = -1, dtype: str = "f64", words: bool = False, absent: Sequence[str] = ()
+    op: Operator, form: int = -1, dtype: str = "f64", words: bool = False,
+    absent: Sequence[str] = (),
 ) -> list[Any]:
-    """A value per parameter that the operator takes; `words`: such that its gradient takes too."""
+    """A value per parameter that the operator takes; words: such that its gradient takes too;
+    absent: what is None.
+    """
     fixed = variables(op, dtype)
     for seed in range(400):
         given = {p.name: True for p in op.params if p.is_optional} if seed < 20 else {}

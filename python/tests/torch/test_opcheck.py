@@ -20,7 +20,6 @@ from generated import (  # noqa: E402
     trained,
 )
 
-
 # The first form of each operator; others differ from it in dtypes alone, as far as torch sees.
 EACH_FORM = pytest.mark.parametrize(
     ("op", "form"),
