@@ -6,8 +6,8 @@
 # finds the operators in the .cc files below FOLDER and makes two shared objects:
 #   my_ops            every file but tests, benches and references
 #   my_ops_reference  the files reference.cc, loaded by tests and checks only
-# A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out. With ONLY and
-# names, other folders directly below FOLDER are left out.
+# A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out. ONLY
+# names the folders below FOLDER that are looked into.
 include_guard(GLOBAL)
 set(ANYOP_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 include(${ANYOP_CMAKE_DIR}/isa.cmake)

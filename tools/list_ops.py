@@ -73,10 +73,10 @@ def kernel_names(text: str, start: int) -> str:
 
 
 def find(folder: Path, kind: str, only: Sequence[str] = ()) -> list[Found]:
-    """only: the folders directly below it that are looked into; all of them if empty."""
+    """only: the folders below it that are looked into; all of them if empty."""
     found: list[Found] = []
     for path in sorted(folder.rglob("*.cc")):
-        if only and path.relative_to(folder).parts[0] not in only:
+        if only and not any(path.is_relative_to(folder / name) for name in only):
             continue
         text = path.read_text(encoding="utf-8")
         for match in re.finditer(DEFINITION.format(kind=kind), text, re.M):

@@ -70,6 +70,7 @@ def test_the_output_is_the_report_of_a_worker_process(model: Path) -> None:
     assert lines["cpu_attention_with_kv_cache"]["calls"] >= 6
 
 
+@pytest.mark.exhaustive
 def test_an_engine_says_in_one_line_what_runs(model: Path) -> None:
     """In strict mode, too, as every layer of the model has an operator."""
     done = explain(model, ANYOP_STRICT="1")
@@ -94,6 +95,7 @@ def test_an_engine_says_in_one_line_what_runs(model: Path) -> None:
     assert silu[3].startswith(best_kernel()), silu
 
 
+@pytest.mark.exhaustive
 def test_options_of_vllm_that_are_wrong_are_its_error(model: Path) -> None:
     done = explain(model, '-cc.custom_ops=["all", "silu"]')
     assert done.returncode != 0

@@ -161,7 +161,7 @@ def gguf() -> Path:
     return file
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_smollm2_makes_the_tokens_of_the_example(gguf: Path, tmp_path: Path) -> None:
     found = in_vllm.run("smollm2_program.py", str(gguf), str(tmp_path), seconds=SECONDS)
     command = [

@@ -7,7 +7,9 @@ import in_vllm
 import pytest
 
 
-@pytest.mark.parametrize("first", ["theirs", "ours"])
+@pytest.mark.parametrize(
+    "first", ["ours", pytest.param("theirs", marks=pytest.mark.exhaustive)]
+)
 def test_layers_of_another_package_compute_in_either_order(first: str) -> None:
     found = in_vllm.run("others_program.py", first)
     assert found["on"]["answers"] == ["theirs", "theirs", "theirs on a CPU", "theirs"]

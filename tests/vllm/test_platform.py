@@ -30,6 +30,7 @@ def test_platform_is_found_and_all_that_it_uses() -> None:
     assert chosen(code)[0] == "AnyopCpuPlatform,True,[]"
 
 
+@pytest.mark.exhaustive
 def test_off_is_off() -> None:
     assert chosen(ANYOP_VLLM="off")[0] == "UnspecifiedPlatform"
 
@@ -52,6 +53,7 @@ def test_any_wrong_variable_of_ours_is_the_reason() -> None:
     assert "RuntimeError: anyop.vllm: the environment variable ANYOP_THREADS is 'many'" in said
 
 
+@pytest.mark.exhaustive
 def test_two_platforms(tmp_path: Path) -> None:
     (tmp_path / "other_platform.py").write_text(OTHER)
     points = "[vllm.platform_plugins]\nother = other_platform:platform\n"
@@ -80,6 +82,7 @@ def test_failure_of_the_plugin_is_told_and_stops_the_engine() -> None:
     assert "NotAvailable: anyop.vllm: made up." in said
 
 
+@pytest.mark.exhaustive
 def test_platform_that_something_else_chose_is_told() -> None:
     code = "import vllm.plugins as p; p.load_general_plugins(); print('CHOSEN', 'done')"
     name, said = chosen(code, VLLM_PLUGINS="")
@@ -92,6 +95,7 @@ def test_platform_that_something_else_chose_is_told() -> None:
     ) in said
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", ["fp8_e5m2"])
 def test_cache_dtype_without_a_kernel_is_refused_at_load(dtype: str) -> None:
     asked = {"one": {"prompts": [[1, 2]], "options": {"kv_cache_dtype": dtype}}}
@@ -148,11 +152,13 @@ def test_a_worker_uses_the_cores_that_vllm_binds_it_to() -> None:
         assert worker["threads"] == len(bound)
 
 
+@pytest.mark.exhaustive
 def test_a_prompt_longer_than_the_model_is_vllms_error() -> None:
     with pytest.raises(AssertionError, match="maximum context length is 256 tokens"):
         in_vllm.engines({"one": {"prompts": [[3] * 300]}})
 
 
+@pytest.mark.exhaustive
 def test_a_model_whose_longest_prompt_exceeds_the_cache_is_vllms_error() -> None:
     """When it is loaded. A cache of 128 tokens, 1 KiB each."""
     asked = {"one": {"prompts": [[1, 2]], "options": {"kv_cache_memory_bytes": 1 << 17}}}

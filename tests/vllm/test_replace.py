@@ -126,6 +126,7 @@ def line_of(engine: Any) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.exhaustive
 def test_a_package_that_fails_to_load_stops_the_engine(tmp_path: Path) -> None:
     """vLLM logs the failure of a plug-in of its own group, and serves without it."""
     paths = package(tmp_path, "raise OSError('no such library')")

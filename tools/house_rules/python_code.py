@@ -11,6 +11,7 @@ from house_rules.tree import Breach, Tree
 
 LONGEST_FUNCTION = 60
 MOST_PARAMETERS = 7
+CHECK, LONGEST_CHECK = "tools/check.py", 40  # minutes
 FUNCTION = re.compile(r"_{0,2}[a-z][a-z0-9_]*")
 CLASS = re.compile(r"_?[A-Z][A-Za-z0-9]*")
 ARGUMENT = re.compile(r"_{0,2}[a-z0-9_]*")
@@ -112,4 +113,23 @@ def docstring(tree: Tree) -> Iterator[Breach]:
                 yield Breach(name, node.lineno, f"{node.name} is public, but has no docstring")
 
 
-RULES = (function_length, parameters, names, docstring)
+def budgets(tree: Tree) -> Iterator[Breach]:
+    """The steps of ./check may take 40 minutes together, and each says what it buys."""
+    if CHECK not in tree.files:
+        return
+    lines = (tree.text(CHECK) or "").split("\n")
+    for node in tree.python(CHECK).body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict):
+            continue
+        if [t.id for t in node.targets if isinstance(t, ast.Name)] != ["BUDGETS"]:
+            continue
+        minutes = sum(ast.literal_eval(value) for value in node.value.values)
+        if minutes > LONGEST_CHECK:
+            why = f"BUDGETS are {minutes:g} minutes, but at most {LONGEST_CHECK}"
+            yield Breach(CHECK, node.lineno, f"{why}. Leave more to --all.")
+        for value in node.value.values:
+            if "  # " not in lines[value.lineno - 1]:
+                yield Breach(CHECK, value.lineno, "a budget without its reason beside it")
+
+
+RULES = (function_length, parameters, names, docstring, budgets)
