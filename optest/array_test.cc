@@ -58,7 +58,7 @@ TEST(Memory, HoldsTheValuesInEveryLayout) {
   for (int layout = 0; layout < kLayouts; ++layout) {
     Memory m(a, Layout(layout));
     EXPECT_EQ(m.Read(), a) << kLayoutNames[layout];
-    EXPECT_EQ(m.FindChange(true), "") << kLayoutNames[layout];
+    EXPECT_EQ(m.FindTrespass(true).where, "") << kLayoutNames[layout];
     const Tensor& t = static_cast<const Tensor&>(m.tensor());
     EXPECT_EQ(float(*t.at<BF16>(1, 2, 4)), 29) << kLayoutNames[layout];
     EXPECT_EQ(t.stride(-1), 1) << kLayoutNames[layout];
@@ -87,23 +87,28 @@ TEST(Memory, FindsWhatWasWritten) {
     Memory m(Array(DType::kF32, {2, 3}), layout);
     const Tensor& t = static_cast<const Tensor&>(m.tensor());
     *t.at<float>(1, 2) = 7;
-    EXPECT_EQ(m.FindChange(false), "");
-    EXPECT_EQ(m.FindChange(true), "element [1, 2]");
+    EXPECT_EQ(m.FindTrespass(false).where, "");
+    EXPECT_EQ(m.FindTrespass(true).where, "element [1, 2]");
     t.base<float>()[-2] = 7;
-    EXPECT_EQ(m.FindChange(false), "byte 8 before the start");
+    EXPECT_EQ(m.FindTrespass(false).where, "element 2 before its beginning (byte 5)");
+    EXPECT_EQ(m.FindTrespass(false).kind, Trespass::kWrite);
   }
   Memory after(Array(DType::kU8, {4}), Layout::kPageEnd);
   static_cast<unsigned char*>(after.tensor().data)[-1] = 0;
-  EXPECT_EQ(after.FindChange(false), "byte 1 before the start");
+  EXPECT_EQ(after.FindTrespass(false).where, "byte 1 before its beginning");
   Memory gap(Array(DType::kU8, {2, 4}), Layout::kGapped);
   static_cast<unsigned char*>(gap.tensor().data)[4] = 0;
-  EXPECT_EQ(gap.FindChange(false), "byte 4, in a gap");
+  EXPECT_EQ(gap.FindTrespass(false).where, "byte 5 from its beginning");
 }
 
-TEST(MemoryDeathTest, EndsAtTheEndOfAPage) {
-  const Memory m(Array(DType::kF32, {3}), Layout::kPageEnd);
-  const volatile float* p = static_cast<const float*>(m.tensor().data);
-  EXPECT_DEATH((void)p[3], "");
+TEST(Memory, FindsWhatWasReadOutside) {
+  const Memory end(Array(DType::kF32, {3}), Layout::kPageEnd),
+      begin(Array(DType::kF32, {3}), Layout::kDense);
+  static_cast<void>(static_cast<const volatile float*>(end.tensor().data)[3] > 0);
+  EXPECT_EQ(end.FindTrespass(false).where, "element 1 after its end (byte 1)");
+  EXPECT_EQ(end.FindTrespass(false).kind, Trespass::kRead);
+  static_cast<void>(static_cast<const volatile float*>(begin.tensor().data)[-3] > 0);
+  EXPECT_EQ(begin.FindTrespass(false).where, "element 3 before its beginning (byte 12)");
 }
 
 }  // namespace

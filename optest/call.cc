@@ -147,10 +147,16 @@ Results Call::Run(std::string_view kernel) {
 }
 
 Results Call::Run(const Arrangement& arrangement) {
+  Defect defect;
+  Results results = Run(arrangement, &defect);
+  if (defect) Fail(defect.text + "\n  " + Text());
+  return results;
+}
+
+Results Call::Run(const Arrangement& arrangement, Defect* defect) {
   Frame frame(*op_, arguments_, arrangement);
   RunIn(*op_, &frame, arrangement);
-  const std::string written = frame.FindUndeclaredWrite(true);
-  if (!written.empty()) Fail(written + "\n  " + Text());
+  *defect = frame.FindDefect(true);
   Results results = frame.Read();
   TakeWritten(*op_, results, &arguments_);
   return results;
@@ -179,8 +185,7 @@ std::string Call::Refusal() const {
     RunIn(*op_, &frame);
   } catch (const Error& e) {
     if (e.code != ANYOP_INVALID_ARGUMENT) Fail(std::string("not an InvalidArgument: ") + e.what());
-    const std::string written = frame.FindUndeclaredWrite(false);
-    if (!written.empty()) Fail(written + "\n  by a call that is refused: " + Text());
+    if (const Defect defect = frame.FindDefect(false)) Fail(defect.text + "\n  " + Text());
     return e.what();
   }
   Fail("the call is not refused: " + Text());

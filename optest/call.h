@@ -26,6 +26,7 @@ std::string ShowScalar(const Argument& argument);
 using Results = std::map<std::string, Array, std::less<>>;
 
 struct Arrangement;
+struct Defect;
 
 class Call {
  public:
@@ -71,6 +72,8 @@ class Call {
   Results Run(std::string_view kernel = "");
   // The same in memory that lies as `arrangement` says.
   Results Run(const Arrangement& arrangement);
+  // The same; what it did to memory is no failure of the test but the caller's to tell.
+  Results Run(const Arrangement& arrangement, Defect* defect);
   // Runs every kernel that takes the call, from the same arguments; the results by kernel name.
   std::map<std::string, Results> RunEveryKernel();
   // What the reference in double says: float results and `mut` arguments as f64.

@@ -23,7 +23,7 @@ void CheckKernelForRaces(Call& call, const OperatorKernel& kernel) {
   Tally& tally = TheSession().tally;
   ++tally.calls;
   ++tally.ran[call.op().display_name() + " " + kernel.name];
-  if (!run.defect.empty()) return Report(run.defect, kernel, call);
+  if (run.defect) return Report(run.defect.text, kernel, call);
   if (!reports.empty()) Report(DescribeRace(reports), kernel, call);
 }
 

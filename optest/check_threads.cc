@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "optest/compare.h"
+#include "optest/findings.h"
 #include "optest/kernel_run.h"
 #include "optest/session.h"
 
@@ -35,12 +36,13 @@ Arrangement PageEnds() {
 // One kernel on one call.
 class ThreadCheck {
  public:
-  ThreadCheck(Call& call, const OperatorKernel& kernel) : call_(call), kernel_(kernel) {}
+  ThreadCheck(Call& call, const OperatorKernel& kernel, Findings* findings)
+      : call_(call), kernel_(kernel), findings_(*findings) {}
 
   // may_stop: false once a part of the kernel has waited for one that stood still.
   void Run(bool* may_stop) {
     const KernelRun one = RunKernel(call_.op(), kernel_, call_.arguments());
-    if (!one.is_taken) return;
+    if (!one.is_taken || one.defect) return;  // MatchesItsReference reports that
     bool is_cut = false;
     for (const Way& way : kWays) {
       if (!RunWay(way, one.results, &is_cut)) return;
@@ -55,9 +57,13 @@ class ThreadCheck {
     options.cut = way.cut;
     const KernelRun many = RunKernel(call_.op(), kernel_, call_.arguments(), {}, options);
     *is_cut = *is_cut || many.cut_regions > 0;
-    if (!many.defect.empty()) return Fails(many.defect + ", " + way.how);
+    if (many.defect) return Finds(many.defect, std::to_string(way.threads) + " threads");
     const std::string difference = FindDifference(one, many.results);
-    return difference.empty() || Fails(difference + ' ' + way.how);
+    if (difference.empty()) return true;
+    return Differs(
+        difference + ' ' + way.how +
+        ", but the bits must be the same. No part of a region may depend on what another "
+        "one has left in memory, nor a sum on where its loop is cut.");
   }
 
   // One part in the middle of another, at several places.
@@ -81,24 +87,27 @@ class ThreadCheck {
     options.stop = stop;
     const KernelRun run = RunKernel(call_.op(), kernel_, call_.arguments(), PageEnds(), options);
     *may_stop = !run.waits;
-    if (!run.defect.empty()) return Fails(run.defect);
+    if (run.defect) return Finds(run.defect, "4 threads");
     const std::string difference = FindDifference(alone, run.results);
     if (difference.empty()) return true;
-    return Fails(difference +
-                 " where another part of the region runs in the middle of one (after "
-                 "access " +
-                 std::to_string(stop.access) + " of " + stop.memory +
-                 "), as threads may do: both write the same memory. Give each its own scratch, by "
-                 "the slot that f(begin, end, slot) of ctx.ParallelFor gets.");
+    return Differs(
+        difference +
+        " where another part of the region runs in the middle of one (after "
+        "access " +
+        std::to_string(stop.access) + " of " + stop.memory +
+        "), as threads may do: both write the same memory. Give each its own scratch, by "
+        "the slot that f(begin, end, slot) of ctx.ParallelFor gets.");
   }
 
-  bool Fails(const std::string& what) {
-    Report(what, kernel_, call_);
+  bool Differs(const std::string& text) { return Finds({"differs " + FirstName(text), text}); }
+  bool Finds(const Defect& defect, const std::string& how = "") {
+    findings_.Add(defect, kernel_, call_, how);
     return false;
   }
 
   Call& call_;
   const OperatorKernel& kernel_;
+  Findings& findings_;
 };
 
 }  // namespace
@@ -107,11 +116,14 @@ void CheckThreadInvariance(const OpTest& test) {
   if (!test.thread_invariant) return;
   const auto kernels = Kernels(*Find(test.op));
   std::map<const OperatorKernel*, bool> may_stop;
+  Findings findings;
   ForEachCall(test, Purpose::kValues, [&](Call& call) {
     for (const OperatorKernel* kernel : kernels) {
-      ThreadCheck(call, *kernel).Run(&may_stop.try_emplace(kernel, true).first->second);
+      if (findings.AreEnoughOf(*kernel)) continue;
+      ThreadCheck(call, *kernel, &findings).Run(&may_stop.try_emplace(kernel, true).first->second);
     }
   });
+  findings.Report();
 }
 
 }  // namespace anyop::optest

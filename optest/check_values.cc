@@ -6,6 +6,7 @@
 #include "optest/compare.h"
 #include "optest/exact.h"
 #include "optest/failures.h"
+#include "optest/findings.h"
 #include "optest/kernel_run.h"
 #include "optest/session.h"
 
@@ -18,28 +19,31 @@ constexpr unsigned char kOtherPoison = 0x5a;
 class KernelCheck {
  public:
   KernelCheck(const OpTest& test, Call& call, const Results& exact, const Terms& terms,
-              const OperatorKernel& kernel)
-      : test_(test), call_(call), exact_(exact), terms_(terms), kernel_(kernel) {}
+              const OperatorKernel& kernel, Findings* findings)
+      : test_(test),
+        call_(call),
+        exact_(exact),
+        terms_(terms),
+        kernel_(kernel),
+        findings_(*findings) {}
 
+  // Ends at the first defect: what follows may come from it.
   void Run() {
-    if (!RunAndCompare("dense memory", {}, &first_)) return;
-    CheckWritten();
+    if (!RunAndCompare("dense memory", {}, &first_) || !CheckWritten()) return;
     Arrangement page_end;
     page_end.layout = [](int) { return Layout::kPageEnd; };
-    RunAndCompare("memory at the end of pages", page_end);
+    if (!RunAndCompare("memory at the end of pages", page_end)) return;
     const Arrangement mixed = Mixed();
-    RunAndCompare("strided and misaligned memory", mixed);
-    if (Arrangement shared; Shares(&shared)) RunAndCompare("results over inputs", shared);
-    if (HasRepeatedDims()) {
-      Arrangement expanded;
-      expanded.layout = [](int) { return Layout::kExpanded; };
-      RunAndCompare("inputs with stride 0", expanded);
-    }
-    if (Arrangement fewer; Declines(&fewer)) RunAndCompare("some results declined", fewer);
+    if (!RunAndCompare("strided and misaligned memory", mixed)) return;
+    Arrangement shared, expanded, fewer;
+    if (Shares(&shared) && !RunAndCompare("results over inputs", shared)) return;
+    expanded.layout = [](int) { return Layout::kExpanded; };
+    if (HasRepeatedDims() && !RunAndCompare("inputs with stride 0", expanded)) return;
+    if (Declines(&fewer)) RunAndCompare("some results declined", fewer);
   }
 
  private:
-  // False if the kernel does not take the call.
+  // False if the kernel does not take the call, or is wrong.
   bool RunAndCompare(const std::string& how, const Arrangement& arrangement,
                      Results* results = nullptr) {
     const KernelRun run = RunKernel(call_.op(), kernel_, call_.arguments(), arrangement);
@@ -47,26 +51,34 @@ class KernelCheck {
     Tally& tally = TheSession().tally;
     ++tally.calls;
     ++tally.ran[call_.op().display_name() + " " + kernel_.name];
-    const std::string where = Title(kernel_, call_) + ", " + how + "\n  " + Reproduce(call_);
-    if (!run.defect.empty()) Fail(run.defect + "\n  " + where);
+    if (run.defect) return Finds(run.defect, how);
     const Comparison c = Compare(test_, call_, run.results, exact_, terms_);
-    if (!c.failure.empty()) Fail(c.failure + "\n  " + where);
-    tally.elements += c.elements;
     if (results) *results = run.results;
+    if (!c.failure.empty()) {
+      if (results && !CheckWritten()) return false;  // which says why it is wrong
+      return Finds({"values of " + FirstName(c.failure), c.failure}, how);
+    }
+    tally.elements += c.elements;
     return true;
   }
 
   // A second run over other bytes gives the same: all was written, and nothing depends on what
   // results, workspace and guard zones held.
-  void CheckWritten() {
+  bool CheckWritten() {
     Arrangement other;
     other.poison = kOtherPoison;
     const KernelRun run = RunKernel(call_.op(), kernel_, call_.arguments(), other);
     const std::string difference = FindDifference(first_, run.results);
-    if (difference.empty()) return;
-    Fail(difference +
-         "\n  an element is not written, or depends on what results or workspace held before\n  " +
-         Title(kernel_, call_) + "\n  " + Reproduce(call_));
+    if (difference.empty()) return true;
+    return Finds({"unwritten " + FirstName(difference),
+                  difference +
+                      " in two runs that find other bytes there and in the workspace: the element "
+                      "is not written, or depends on what was there before"});
+  }
+
+  bool Finds(const Defect& defect, const std::string& how = "") {
+    findings_.Add(defect, kernel_, call_, how);
+    return false;
   }
 
   Arrangement Mixed() {
@@ -130,19 +142,27 @@ class KernelCheck {
   const Results& exact_;
   const Terms& terms_;
   const OperatorKernel& kernel_;
+  Findings& findings_;
   Results first_;
 };
 
 void CheckCalls(const OpTest& test, Purpose purpose) {
   const std::vector<const OperatorKernel*> kernels = Kernels(*Find(test.op));
   const Tally before = TheSession().tally;
+  Findings findings;
   ForEachCall(test, purpose, [&](Call& call) {
+    const auto is_told = [&](const OperatorKernel* kernel) {
+      return findings.AreEnoughOf(*kernel);
+    };
+    if (std::ranges::all_of(kernels, is_told)) return;
     const Results exact = call.Exact();
     const LazyTerms terms(call, purpose == Purpose::kExtremeValues);
     for (const OperatorKernel* kernel : kernels) {
-      KernelCheck(test, call, exact, terms, *kernel).Run();
+      if (findings.AreEnoughOf(*kernel)) continue;
+      KernelCheck(test, call, exact, terms, *kernel, &findings).Run();
     }
   });
+  if (findings.Report()) return;
   const Tally& after = TheSession().tally;
   if (kernels.empty()) return;  // .means alone: CheckDispatch compares it
   if (after.elements <= before.elements) Fail("nothing was compared");
@@ -194,6 +214,36 @@ void CheckComposition(const OpTest& test, Call& call, const Results& exact, cons
   }
 }
 
+// Whether a kernel does the same when it is run by itself: then its own test fails.
+bool IsDefectOfKernel(const Call& call, const Results& dispatched) {
+  for (const OperatorKernel& kernel : call.op().kernels) {
+    const KernelRun run = RunKernel(call.op(), kernel, call.arguments());
+    if (!run.is_taken) continue;
+    if (run.defect || FindDifference(run.results, dispatched).empty()) return true;
+  }
+  return false;
+}
+
+// The call as dispatched.
+void CheckDispatched(const OpTest& test, const Call& call, const Results& exact) {
+  const LazyTerms terms(call);
+  Results results;
+  std::string wrong;
+  try {
+    Defect defect;
+    results = Call(call).Run(Arrangement(), &defect);
+    wrong = defect ? defect.text : Compare(test, call, results, exact, terms).failure;
+    if (wrong.empty() && IsUnsupported(test, call)) {
+      return Fail("it is supported\n  " + Reproduce(call));
+    }
+  } catch (const Error& e) {
+    if (e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call)) return;
+    wrong = e.what();
+  }
+  if (wrong.empty() || IsDefectOfKernel(call, results)) return;
+  Fail(wrong + "\n  as dispatched\n  " + Reproduce(call));
+}
+
 }  // namespace
 
 void CheckValues(const OpTest& test) { CheckCalls(test, Purpose::kValues); }
@@ -208,17 +258,8 @@ void CheckDispatch(const OpTest& test) {
   ForEachCall(test, Purpose::kValues, [&](Call& call) {
     if (++n % 4 && !is_composition && !TheSession().seeds.is_exhaustive) return;
     const Results exact = call.Exact();
-    const LazyTerms terms(call);
-    if (is_composition) return CheckComposition(test, call, exact, terms);
-    Call copy = call;
-    try {
-      const Comparison c = Compare(test, call, copy.Run(), exact, terms);
-      if (!c.failure.empty()) Fail(c.failure + "\n  as dispatched\n  " + Reproduce(call));
-      if (IsUnsupported(test, call)) Fail("it is supported\n  " + Reproduce(call));
-    } catch (const Error& e) {
-      if (e.code == ANYOP_UNSUPPORTED && IsUnsupported(test, call)) return;
-      Fail(e.what() + ("\n  " + Reproduce(call)));
-    }
+    if (!is_composition) return CheckDispatched(test, call, exact);
+    CheckComposition(test, call, exact, LazyTerms(call));
   });
 }
 

@@ -124,8 +124,9 @@ bool CheckMutation(Call& call, const Mutation& m) {
     if (!text.ends_with('.') && !text.ends_with('?') && !text.ends_with(')')) {
       Fail("the message is no sentence: " + refusal);
     }
-    const std::string written = frame.FindUndeclaredWrite(false);
-    if (!written.empty()) Fail(written + "\n  by a call that is refused: " + refusal);
+    if (const Defect defect = frame.FindDefect(false)) {
+      Fail(defect.text + "\n  by a call that is refused: " + refusal);
+    }
     return true;
   }
 }

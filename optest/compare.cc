@@ -108,13 +108,15 @@ bool IsRightBesideExtremes(double actual, double exact, const Terms& terms, cons
 }
 
 // Compares one result; returns "" or what is wrong.
-std::string CompareOne(const std::string& name, const Allowed& allowed, const Call& call,
+std::string CompareOne(const std::string& name, const Tolerance& tolerance, const Call& call,
                        const Array& actual, const Array& exact, const Terms& terms) {
+  const Allowed allowed = tolerance.For(call);
+  const std::string& formula = tolerance.formula();
   if (actual.shape() != exact.shape()) {
     return name + " is " + actual.Text() + ", but the reference's is " + exact.Text();
   }
   double worst = 1;
-  std::int64_t at = -1, wrong = 0;
+  std::int64_t first = -1, worst_at = -1, wrong = 0;
   for (std::int64_t i = 0; i < actual.size(); ++i) {
     const double e = exact.Get(i);
     const double limit = Limit(allowed, {call, name, i, actual.dtype(), e, actual.Get(i), terms});
@@ -123,17 +125,20 @@ std::string CompareOne(const std::string& name, const Allowed& allowed, const Ca
                                  : WrongnessOfInteger(actual, exact, i, limit);
     if (!(wrongness > 1)) continue;
     if (terms.has_extremes() && IsRightBesideExtremes(actual.Get(i), e, terms, name, i)) continue;
-    ++wrong;
+    if (++wrong == 1) first = i;
     if (wrongness > worst) {
       worst = wrongness;
-      at = i;
+      worst_at = i;
     }
   }
-  if (at < 0) return "";
-  const double limit =
-      Limit(allowed, {call, name, at, actual.dtype(), exact.Get(at), actual.Get(at), terms});
-  return Tell(name, actual, exact, at, limit) + "; " + std::to_string(wrong) + " of " +
-         std::to_string(actual.size()) + " elements are wrong";
+  if (wrong == 0) return "";
+  const auto limit = [&](std::int64_t i) {
+    return Limit(allowed, {call, name, i, actual.dtype(), exact.Get(i), actual.Get(i), terms});
+  };
+  std::string text = Tell(name, actual, exact, first, limit(first)) + "; " + std::to_string(wrong) +
+                     " of " + std::to_string(actual.size()) + " elements are wrong";
+  if (worst_at != first) text += ", most of all " + name + actual.IndexText(worst_at);
+  return formula.empty() ? text : text + "\n  allowed: " + formula;
 }
 
 }  // namespace
@@ -217,7 +222,6 @@ double LazyTerms::LargestOfArguments() const {
 Comparison Compare(const OpTest& test, const Call& call, const Results& actual,
                    const Results& exact, const Terms& terms) {
   Comparison comparison;
-  const Allowed allowed = test.tolerance.For(call);
   for (const auto& [name, array] : actual) {
     const auto reference = exact.find(name);
     if (reference == exact.end()) {
@@ -226,13 +230,15 @@ Comparison Compare(const OpTest& test, const Call& call, const Results& actual,
     }
     comparison.elements += array.size();
     const auto judge = test.judges.find(name);
-    comparison.failure = judge != test.judges.end()
-                             ? judge->second(call, array, reference->second)
-                             : CompareOne(name, allowed, call, array, reference->second, terms);
+    comparison.failure = judge != test.judges.end() ? judge->second(call, array, reference->second)
+                                                    : CompareOne(name, test.tolerance, call, array,
+                                                                 reference->second, terms);
     if (!comparison.failure.empty()) return comparison;
   }
   return comparison;
 }
+
+std::string FirstName(const std::string& text) { return text.substr(0, text.find_first_of("[ ")); }
 
 std::string FindDifference(const Results& a, const Results& b) {
   for (const auto& [name, first] : a) {

@@ -31,7 +31,8 @@ class LazyTerms : public Terms {
 };
 
 struct Comparison {
-  std::string failure;        // "" if all is well, else the worst element and how many are wrong
+  // "" if all is well, else the first element that is wrong, how many are, and the tolerance.
+  std::string failure;
   std::int64_t elements = 0;  // looked at
 };
 // NaN agrees with NaN only; infinities must agree, save where the exact value is within the
@@ -41,5 +42,7 @@ Comparison Compare(const OpTest& test, const Call& call, const Results& actual,
 
 // "" or the first element whose bits differ: "y[0, 3] is 1.5 and 1.25".
 std::string FindDifference(const Results& a, const Results& b);
+// The result with whose name such a text, or a failure, begins.
+std::string FirstName(const std::string& text);
 
 }  // namespace anyop::optest

@@ -9,6 +9,7 @@
 
 #include "anyop/op.h"
 #include "optest/frame.h"
+#include "optest/running.h"
 #include "optest/services.h"
 #include "runtime/frame.h"
 #include "runtime/registry.h"
@@ -61,11 +62,14 @@ Results RunReference(const anyop_reference& reference, const Operator& op,
     dtypes.of_entry[op.n_params + r] = std::uint8_t(call.results[r].dtype);
   }
   Services services({.threads = 1, .kernel_data = dtypes.of_entry});
+  const Running running("the reference of " + op.name);
+  frame.NoteMemories();
   if (reference.run(services.context(), frame.values()) != ANYOP_OK) {
     throw std::runtime_error("the reference of " + op.name + " fails: " + services.error());
   }
-  const std::string write = frame.FindUndeclaredWrite(true);
-  if (!write.empty()) throw std::runtime_error("the reference of " + op.name + ": " + write);
+  if (const Defect defect = frame.FindDefect(true)) {
+    throw std::runtime_error("the reference of " + op.name + ": " + defect.text);
+  }
   return frame.Read();
 }
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "optest/running.h"
+#include "signature/expression.h"
+
 namespace anyop::optest {
 
 Frame::Frame(const Operator& op, const std::vector<Argument>& arguments,
@@ -122,13 +125,32 @@ Pages Frame::PagesOf(const std::string& name) const {
   return {};
 }
 
-std::string Frame::FindUndeclaredWrite(bool may_write) const {
+// "result y, f32[2, 3]"
+std::string Frame::TextOf(const Slot& slot) const {
+  const std::string kind = slot.index >= op_.n_params ? "result "
+                           : slot.is_written          ? "`mut` argument "
+                                                      : "argument ";
+  return kind + slot.name + ", " + Show(slot.memory->tensor());
+}
+
+Defect Frame::FindDefect(bool may_write) const {
   for (const Slot& slot : slots_) {
     const bool elements_too = !may_write || !(slot.is_written || slot.is_shared);
-    const std::string change = slot.memory->FindChange(elements_too);
-    if (!change.empty()) return slot.name + ": " + change + " was written";
+    const Trespass trespass = slot.memory->FindTrespass(elements_too);
+    const std::string advice =
+        !may_write                            ? "A call that is refused writes nothing."
+        : trespass.kind == Trespass::kElement ? "Only results and `mut` arguments are written."
+        : trespass.kind == Trespass::kGap     ? "Rows may lie apart. Try " + slot.name + ".row(r)."
+                                              : "Its loops must stay within the tensor.";
+    if (const Defect defect = DefectOf(trespass, TextOf(slot), slot.name, advice)) return defect;
   }
-  return "";
+  return {};
+}
+
+void Frame::NoteMemories() const {
+  for (const Slot& slot : slots_) {
+    NoteMemory(slot.memory->begin(), slot.memory->bytes(), TextOf(slot));
+  }
 }
 
 }  // namespace anyop::optest

@@ -39,9 +39,11 @@ class Frame {
   Results Read() const;
   // Of a result or `mut` tensor that lies at the end of pages; else none.
   Pages PagesOf(const std::string& name) const;
-  // What was written but must not be: "" or "x: byte 4 after the end was written". may_write:
-  // false for a call that was refused.
-  std::string FindUndeclaredWrite(bool may_write) const;
+  // What was written, or read outside of all tensors, but must not be. may_write: false for a call
+  // that was refused.
+  Defect FindDefect(bool may_write) const;
+  // For the report of a crash: the tensors, from the time being on.
+  void NoteMemories() const;
 
  private:
   struct Slot {
@@ -54,6 +56,7 @@ class Frame {
 
   void SetArgument(int index, const Argument& argument, const Arrangement& arrangement);
   const DLTensor* AddTensor(int index, const std::string& name, const Array& array, Layout layout);
+  std::string TextOf(const Slot& slot) const;
   Layout LayoutOf(int index, const Arrangement& arrangement) const;
 
   const Operator& op_;

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "optest/worker.h"
+#include "platform/guarded_memory.h"
 
 namespace anyop::optest {
 namespace {
@@ -47,7 +48,8 @@ void OnFault(int, siginfo_t* info, void* context) {
   Interruption& now = *g_interruption;
   const auto* at = static_cast<const unsigned char*>(info->si_addr);
   if (at < now.pages.begin || at >= now.pages.begin + now.pages.bytes) {
-    sigaction(SIGSEGV, &now.fault, nullptr);  // a defect of the kernel: the access faults again
+    if (OpenGuard(reinterpret_cast<std::uintptr_t>(at))) return;
+    sigaction(SIGSEGV, &now.fault, nullptr);  // the access faults again
     return;
   }
   now.Allow();
@@ -61,7 +63,7 @@ void OnFault(int, siginfo_t* info, void* context) {
 
 void Handle(int signal_number, void (*handler)(int, siginfo_t*, void*), struct sigaction* before) {
   struct sigaction action {};
-  action.sa_flags = SA_SIGINFO;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   action.sa_sigaction = handler;
   sigaction(signal_number, &action, before);
 }

@@ -1,26 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/kernel_run.h"
 
-#include <signal.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
+#include "optest/running.h"
 
 namespace anyop::optest {
 namespace {
-
-char g_note[2048];
-std::size_t g_note_bytes = 0;
-
-extern "C" void PrintNote(int signal_number) {
-  constexpr char kPrefix[] = "\ncrashed while running ";
-  [[maybe_unused]] auto written = write(2, kPrefix, sizeof kPrefix - 1);
-  written = write(2, g_note, g_note_bytes);
-  written = write(2, "\n", 1);
-  signal(signal_number, SIG_DFL);
-  raise(signal_number);
-}
 
 std::int64_t PlanValue(const Operator& op, const CheckedCall& checked, Frame& frame,
                        const std::string& name, int threads) {
@@ -36,17 +20,6 @@ std::int64_t PlanValue(const Operator& op, const CheckedCall& checked, Frame& fr
 }
 
 }  // namespace
-
-void NoteRunning(const std::string& text) {
-  g_note_bytes = std::min(text.size(), sizeof g_note);
-  std::memcpy(g_note, text.data(), g_note_bytes);
-}
-
-void PrintNoteOnCrash() {
-#ifndef __SANITIZE_ADDRESS__
-  for (const int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) signal(s, &PrintNote);
-#endif
-}
 
 std::string WhyNot(const Operator& op, const OperatorKernel& kernel, const CheckedCall& checked,
                    Frame& frame) {
@@ -85,6 +58,9 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
   options.poison = arrangement.poison;
   options.stop_pages = frame.PagesOf(options.stop.memory);
   Services services(options);
+  const Running running("kernel " + kernel.name);
+  frame.NoteMemories();
+  services.NoteMemories();
   int code = ANYOP_OK;
   if (kernel.data.plan) {
     std::vector<std::int64_t> values;
@@ -96,9 +72,9 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
   if (code == ANYOP_OK && frame.HasSomethingToWrite()) {
     code = kernel.data.run(services.context(), frame.values());
   }
-  if (code != ANYOP_OK) run.defect = "it fails: " + services.error();
-  if (run.defect.empty()) run.defect = frame.FindUndeclaredWrite(true);
-  if (run.defect.empty()) run.defect = services.FindUndeclaredWrite();
+  if (code != ANYOP_OK) run.defect = {"fails", "it fails: " + services.error()};
+  if (!run.defect) run.defect = frame.FindDefect(true);
+  if (!run.defect) run.defect = services.FindDefect();
   run.cut_regions = services.cut_regions();
   run.waits = services.waits();
   run.results = frame.Read();
@@ -109,6 +85,8 @@ std::string CheckRefusal(const Operator& op, const std::vector<Argument>& argume
   if (!op.data->check) return "";
   Frame frame(op, arguments);
   Services services({});
+  const Running running("the .check of " + op.name);
+  frame.NoteMemories();
   return op.data->check(services.context(), frame.values()) == ANYOP_OK ? "" : services.error();
 }
 

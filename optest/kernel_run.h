@@ -15,7 +15,7 @@ std::string WhyNot(const Operator& op, const OperatorKernel& kernel, const Check
 
 struct KernelRun {
   bool is_taken = false;  // the kernel takes calls like this one
-  std::string defect;     // it failed, or wrote where it must not
+  Defect defect;          // it failed, or did to memory what it must not
   int cut_regions = 0;    // parallel regions of several parts
   bool waits = false;     // with Cut::kInterrupted: a part waited for one that stood still
   Results results;
@@ -26,9 +26,5 @@ KernelRun RunKernel(const Operator& op, const OperatorKernel& kernel,
 
 // The text with which the operator's .check refuses the arguments; "" if it does not.
 std::string CheckRefusal(const Operator& op, const std::vector<Argument>& arguments);
-
-// What a crash prints before the process dies: the call that was running.
-void NoteRunning(const std::string& text);
-void PrintNoteOnCrash();
 
 }  // namespace anyop::optest

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optest/memory.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
+
+#include "platform/crash.h"
 
 namespace anyop::optest {
 namespace {
-
-constexpr std::int64_t kGuardBytes = 256, kAlignment = 64;
 
 // Strides in elements; the last one is 1.
 std::vector<std::int64_t> Strides(const std::vector<std::int64_t>& shape, Layout layout,
@@ -36,7 +33,26 @@ std::vector<std::int64_t> Strides(const std::vector<std::int64_t>& shape, Layout
   return strides;
 }
 
+void PrepareForTouches() {
+  static const bool is_prepared = [] {
+    WatchCrashes();
+    KeepGuardedMappings();
+    return true;
+  }();
+  static_cast<void>(is_prepared);
+}
+
 }  // namespace
+
+Defect DefectOf(const Trespass& trespass, const std::string& memory, const std::string& kind,
+                const std::string& advice) {
+  if (trespass.kind == Trespass::kNone) return {};
+  constexpr const char* kDoes[] = {"", "writes into ", "writes between the rows of ",
+                                   "writes outside of ", "reads outside of "};
+  const std::string does = kDoes[trespass.kind];
+  const char* const verb = trespass.kind == Trespass::kRead ? " is read. " : " has changed. ";
+  return {does + kind, "it " + does + memory + ": " + trespass.where + verb + advice};
+}
 
 Memory::Memory(const Array& values, Layout layout) {
   const bool is_expanded = layout == Layout::kExpanded;
@@ -56,17 +72,10 @@ Memory::Memory(DType dtype, const std::vector<std::int64_t>& shape, Layout layou
   before_.assign(block_, block_ + block_bytes_);
 }
 
-Memory::~Memory() {
-  if (mapped_bytes_) {
-    munmap(pages().begin, mapped_bytes_);
-  } else {
-    std::free(block_);
-  }
-}
-
 Pages Memory::pages() const {
-  if (!mapped_bytes_) return {};
-  const std::size_t bytes = mapped_bytes_ - std::size_t(sysconf(_SC_PAGESIZE));
+  if (!is_at_page_end_) return {};
+  const std::size_t page = std::size_t(sysconf(_SC_PAGESIZE));
+  const std::size_t bytes = (block_bytes_ + page - 1) / page * page;
   return {block_ + block_bytes_ - bytes, bytes};
 }
 
@@ -91,29 +100,16 @@ void Memory::Place(DType dtype, const std::vector<std::int64_t>& shape, Layout l
 }
 
 void Memory::Reserve(std::int64_t data_bytes, std::int64_t element_bytes, Layout layout) {
-  if (layout == Layout::kPageEnd) {
-    const std::int64_t page = sysconf(_SC_PAGESIZE);
-    const std::int64_t used = data_bytes + kGuardBytes;
-    const std::int64_t pages = (used + page - 1) / page * page;
-    void* p = mmap(nullptr, std::size_t(pages + page), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) throw std::bad_alloc();
-    unsigned char* end = static_cast<unsigned char*>(p) + pages;
-    mprotect(end, std::size_t(page), PROT_NONE);
-    mapped_bytes_ = std::size_t(pages + page);
-    block_bytes_ = std::size_t(used);
-    block_ = end - used;
-    first_ = end - data_bytes;
-  } else {
-    const std::int64_t shift = layout == Layout::kMisaligned ? element_bytes : 0;
-    const std::int64_t used =
-        (data_bytes + shift + 2 * kGuardBytes + kAlignment) & ~(kAlignment - 1);
-    block_ = static_cast<unsigned char*>(std::aligned_alloc(kAlignment, std::size_t(used)));
-    if (!block_) throw std::bad_alloc();
-    block_bytes_ = std::size_t(used);
-    first_ = block_ + kGuardBytes + shift;
-  }
-  std::memset(block_, kGuard, block_bytes_);
+  const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const std::int64_t shift = layout == Layout::kMisaligned ? element_bytes : 0;
+  is_at_page_end_ = layout == Layout::kPageEnd;
+  const std::int64_t used =
+      is_at_page_end_ ? data_bytes : (data_bytes + shift + page - 1) / page * page;
+  PrepareForTouches();
+  guarded_.emplace(std::size_t(used), 1, kGuard, kGuard);
+  block_ = reinterpret_cast<unsigned char*>(guarded_->begin());
+  block_bytes_ = std::size_t(used);
+  first_ = block_ + shift;
 }
 
 std::int64_t Memory::ByteOf(std::int64_t element) const {
@@ -134,7 +130,17 @@ Array Memory::Read() const {
   return values;
 }
 
-std::string Memory::FindChange(bool elements_too) const {
+std::string Memory::OutsideText(std::ptrdiff_t at) const {
+  const std::int64_t element = tensor_.dtype.bits / 8;
+  const bool is_before = at < 0;
+  const std::int64_t byte = is_before ? -at : at - span_bytes_ + 1;
+  const std::string side = is_before ? " before its beginning" : " after its end";
+  if (element == 1) return "byte " + std::to_string(byte) + side;
+  return "element " + std::to_string((byte + element - 1) / element) + side + " (byte " +
+         std::to_string(byte) + ")";
+}
+
+Trespass Memory::FindTrespass(bool elements_too) const {
   std::vector<unsigned char> expected = before_;
   const std::int64_t element = tensor_.dtype.bits / 8, begin = first_ - block_;
   std::int64_t changed = size_;
@@ -146,13 +152,21 @@ std::string Memory::FindChange(bool elements_too) const {
     }
     std::memcpy(were, are, run_bytes());
   });
-  if (changed < size_) return "element " + Array(DType::kBool, shape_).IndexText(changed);
-  if (std::memcmp(expected.data(), block_, block_bytes_) == 0) return "";
-  std::int64_t at = 0;
-  while (expected[std::size_t(at)] == block_[at]) ++at;
-  if (at < begin) return "byte " + std::to_string(begin - at) + " before the start";
-  if (at < begin + span_bytes_) return "byte " + std::to_string(at - begin) + ", in a gap";
-  return "byte " + std::to_string(at - begin - span_bytes_) + " after the end";
+  if (changed < size_) {
+    return {Trespass::kElement, "element " + Array(DType::kBool, shape_).IndexText(changed)};
+  }
+  std::ptrdiff_t at = 0;
+  if (block_bytes_ && std::memcmp(expected.data(), block_, block_bytes_)) {
+    while (expected[std::size_t(at)] == block_[at]) ++at;
+    at -= begin;
+    if (at >= 0 && at < span_bytes_) {
+      return {Trespass::kGap, "byte " + std::to_string(at + 1) + " from its beginning"};
+    }
+    return {Trespass::kWrite, OutsideText(at)};
+  }
+  if (guarded_->FindChange(&at)) return {Trespass::kWrite, OutsideText(at - begin)};
+  if (guarded_->FindTouch(&at)) return {Trespass::kRead, OutsideText(at - begin)};
+  return {};
 }
 
 }  // namespace anyop::optest

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a tensor of a test lies: with guard zones around it and in its gaps, in the layouts that
-// kernels must take.
+// Where a tensor of a test lies: guarded, with known bytes in its gaps, in the layouts that kernels
+// must take.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "optest/array.h"
+#include "platform/guarded_memory.h"
 
 namespace anyop::optest {
 
 enum class Layout : std::uint8_t {
-  kDense,       // 64-byte aligned, no strides stated
+  kDense,       // from the first byte of a page on, no strides stated; the page before is closed
   kMisaligned,  // one element beyond an aligned address, by byte_offset
   kGapped,      // rows further apart than they are long: a view of wider rows
   kPacked,      // the same, three rows apart: a slice of a packed qkv
@@ -25,8 +27,16 @@ inline constexpr int kLayouts = 7;
 inline constexpr std::string_view kLayoutNames[kLayouts] = {
     "dense", "misaligned", "gapped", "packed", "transposed", "at the end of a page", "expanded"};
 
-// What fills guard zones, gaps and results before a run: NaN in every float dtype, -1 in integers.
+// What fills gaps, results and the bytes around tensors before a run: NaN in every float dtype, -1
+// in integers.
 inline constexpr unsigned char kGuard = 0xff;
+
+// What was done to memory that must be left alone.
+struct Trespass {
+  enum Kind : std::uint8_t { kNone, kElement, kGap, kWrite, kRead } kind = kNone;
+  std::string
+      where;  // "element [0, 3]", "byte 20 from its beginning", "element 1 after its end (byte 4)"
+};
 
 // Whole pages of memory.
 struct Pages {
@@ -34,13 +44,22 @@ struct Pages {
   std::size_t bytes = 0;
 };
 
+// What is wrong with a kernel.
+struct Defect {
+  std::string kind;  // the same for what one report tells, whatever the call is
+  std::string text;  // a sentence or two; "": nothing is wrong
+  explicit operator bool() const { return !text.empty(); }
+};
+// The defect of a trespass; memory: "result y, f32[2, 3]". advice: on what to do about it.
+Defect DefectOf(const Trespass& trespass, const std::string& memory, const std::string& kind,
+                const std::string& advice);
+
 class Memory {
  public:
   // A copy of `values`.
   Memory(const Array& values, Layout layout);
   // A result: elements filled with the byte `poison`.
   Memory(DType dtype, const std::vector<std::int64_t>& shape, Layout layout, unsigned char poison);
-  ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
@@ -48,15 +67,19 @@ class Memory {
   Array Read() const;
   // The pages that it shares with nothing: only Layout::kPageEnd has some.
   Pages pages() const;
-  // Whether bytes other than the elements have changed since construction; with `elements_too`
-  // those as well. "" if not, else where: "byte 4 after the end", "element [0, 3]", "a gap".
-  std::string FindChange(bool elements_too) const;
+  // From the first byte of an element to the last one.
+  const void* begin() const { return first_; }
+  std::size_t bytes() const { return std::size_t(span_bytes_); }
+  // Whether bytes other than the elements have changed since construction, or were read outside of
+  // all; with `elements_too` whether elements have.
+  Trespass FindTrespass(bool elements_too) const;
 
  private:
   void Place(DType dtype, const std::vector<std::int64_t>& shape, Layout layout,
              const std::vector<bool>& repeated = {});
   void Reserve(std::int64_t data_bytes, std::int64_t element_bytes, Layout layout);
-  std::int64_t ByteOf(std::int64_t element) const;  // from first_
+  std::int64_t ByteOf(std::int64_t element) const;   // from first_
+  std::string OutsideText(std::ptrdiff_t at) const;  // of a byte, from first_
   // Calls f(element) for the first element of each run; all others follow one of these.
   template <class F>
   void ForRuns(F&& f) const {
@@ -67,8 +90,10 @@ class Memory {
   std::vector<std::int64_t> shape_, strides_;
   std::int64_t size_ = 0, span_bytes_ = 0;  // elements; from the first to the last of their bytes
   std::int64_t run_ = 1;                    // elements that lie one after another
-  unsigned char* block_ = nullptr;          // all of the memory
-  std::size_t block_bytes_ = 0, mapped_bytes_ = 0;
+  std::optional<GuardedMemory> guarded_;    // all of the memory
+  unsigned char* block_ = nullptr;          // where that begins
+  std::size_t block_bytes_ = 0;
+  bool is_at_page_end_ = false;
   unsigned char* first_ = nullptr;  // the first element
   std::vector<unsigned char> before_;
   DLTensor tensor_{};

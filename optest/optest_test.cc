@@ -5,6 +5,8 @@
 #include <gtest/gtest-spi.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "optest/compare.h"
 #include "optest/memory.h"
@@ -25,8 +27,8 @@ OpTest TestOf(std::string_view op) {
           .sizes = {"rows = 3, d = 2000"}};
 }
 
-// The failures of one check of a broken operator, as one text; "" if it passes.
-std::string FailuresOf(std::string_view op, void (*check)(const OpTest&)) {
+// The failures of one check of a broken operator.
+std::vector<std::string> ReportsOf(std::string_view op, void (*check)(const OpTest&)) {
   LoadBroken();
   const std::string name = "broken." + std::string(op);
   const OpTest test = TestOf(name);
@@ -36,10 +38,20 @@ std::string FailuresOf(std::string_view op, void (*check)(const OpTest&)) {
         testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
     check(test);
   }
-  std::string text;
+  std::vector<std::string> reports;
   for (int i = 0; i < results.size(); ++i) {
-    if (results.GetTestPartResult(i).failed()) text += results.GetTestPartResult(i).message();
+    const testing::TestPartResult& result = results.GetTestPartResult(i);
+    if (!result.failed()) continue;
+    const std::string text = result.message();
+    reports.push_back(text.substr(text.starts_with("Failed\n") ? 7 : 0));
   }
+  return reports;
+}
+
+// The same as one text; "" if it passes.
+std::string FailuresOf(std::string_view op, void (*check)(const OpTest&)) {
+  std::string text;
+  for (const std::string& report : ReportsOf(op, check)) text += report;
   return text;
 }
 
@@ -107,6 +119,66 @@ TEST(Optest, PassesPartsThatShareNothing) {
   EXPECT_EQ(FailuresOf("atomic_count", CheckThreadInvariance), "");
 }
 
+// What a part left in its slot may be read when the region is over.
+TEST(Optest, PassesASumOfWhatAllPartsHaveLeft) {
+  for (const auto check : {CheckValues, CheckThreadInvariance}) {
+    EXPECT_EQ(FailuresOf("sums_at_end", check), "");
+  }
+}
+
+TEST(Optest, LetsAPartThatReadsWhatAnotherOneLeftFailThereAlone) {
+  for (const auto* op : {"stale_scratch", "stale_count"}) {
+    EXPECT_EQ(FailuresOf(op, CheckValues), "");
+  }
+}
+
+struct Told {
+  const char *op, *text;
+};
+constexpr Told kTold[] = {
+    {"writes_next",
+     "it writes outside of result y, f32[17]: element 1 after its end (byte 1) has changed. Its "
+     "loops must stay within the tensor."},
+    {"writes_before",
+     "it writes outside of result y, f32[17]: element 2 before its beginning (byte 5) has changed. "
+     "Its loops must stay within the tensor."},
+    {"writes_pages_beyond",
+     "it writes outside of result y, f32[17]: element 100000 after its end (byte 399997) has "
+     "changed. Its loops must stay within the tensor."},
+    {"reads_next",
+     "it reads outside of argument x, f32[17]: element 1 after its end (byte 1) is read. Its loops "
+     "must stay within the tensor."},
+    {"reads_before",
+     "it reads outside of argument x, f32[17]: element 1 before its beginning (byte 4) is read. "
+     "Its loops must stay within the tensor."},
+    {"writes_pages_beyond_workspace",
+     "it writes outside of its workspace of 16 bytes: byte 10000 after its end has changed. Try a "
+     ".workspace that says how much it takes."},
+    {"doubles",
+     "y[0] is 7.35449314, but must be 3.67724657 (1.54e+07 ulp of f32; allowed 2); 17 of 17 "
+     "elements are wrong, most of all y[4]\n"
+     "  allowed: 2 ulp in f32, 0.51 ulp in narrower floats, + 2^-126"},
+};
+
+TEST(Optest, TellsOneDefectOnceForAllKernelsAndCalls) {
+  for (const Told& told : kTold) {
+    const std::vector<std::string> reports = ReportsOf(told.op, CheckValues);
+    EXPECT_EQ(reports.size(), 1) << told.op;
+    const std::string& report = reports[0];
+    const std::size_t what = report.find("\n  cpu_any f32_17, ");
+    EXPECT_EQ(report.substr(0, what), told.text);
+    EXPECT_TRUE(Contains(report, " more calls, and in cpu_small\n  broken.")) << report;
+    EXPECT_TRUE(Contains(report, "\n  run this call alone with --call=")) << report;
+  }
+}
+
+TEST(Optest, LeavesAKernelsDefectToTheTestThatNamesTheKernel) {
+  for (const auto* op : {"writes_next", "doubles", "fails", "writes_input"}) {
+    EXPECT_EQ(FailuresOf(op, CheckDispatch), "") << op;
+    EXPECT_EQ(FailuresOf(op, CheckThreadInvariance), "") << op;
+  }
+}
+
 struct Case {
   const char* op;
   void (*check)(const OpTest&);
@@ -123,22 +195,26 @@ TEST_P(Catches, TheDefect) {
 
 constexpr Case kCases[] = {
     {"truncates", CheckValues, "ulp of bf16; allowed 0.51)"},
-    {"writes_after_row", CheckValues, "in a gap was written"},
-    {"writes_far_beyond", CheckValues, "after the end was written"},
-    {"skips_last", CheckValues, "an element is not written"},
-    {"writes_input", CheckValues, "x: element [0] was written"},
+    {"writes_after_row", CheckValues, "it writes between the rows of result y, "},
+    {"writes_far_beyond", CheckValues, "after its end (byte "},
+    {"skips_last", CheckValues, "the element is not written"},
+    {"writes_input", CheckValues, "it writes into argument x, f32["},
     {"wrong_tail", CheckValues, "elements are wrong"},
-    {"sees_next_row", CheckRowInvariance, "row 0 in the batch and alone"},
+    {"sees_next_row", CheckRowInvariance, "in row 0 in the batch and alone"},
     {"sees_threads", CheckThreadInvariance, "with 1 thread and with 2"},
     {"one_scratch", CheckThreadInvariance, "where another part of the region runs in the middle"},
     {"few_rows", CheckThreadInvariance, "y["},
     {"static_memory", CheckThreadInvariance, "of y), as threads may do: both write the same"},
     {"row_before", CheckThreadInvariance, "the last part first"},
+    {"stale_scratch", CheckThreadInvariance,
+     "in the middle of one (after access 1 of workspace), as threads may do"},
+    {"stale_count", CheckThreadInvariance,
+     "No part of a region may depend on what another one has left in memory"},
     {"plain_largest", CheckThreadInvariance,
      "of y), as threads may do: both write the same memory"},
     {"swallows_nan", CheckExtremeValues, "is 0, but must be nan"},
-    {"sees_workspace", CheckValues, "depends on what results or workspace held"},
-    {"overflows_workspace", CheckValues, "workspace: byte 0 after the end was written"},
+    {"sees_workspace", CheckValues, "depends on what was there before"},
+    {"overflows_workspace", CheckValues, "it writes outside of its workspace of "},
     {"reads_after_writing", CheckValues, "results over inputs"},
     {"reads_beyond_row", CheckValues, "elements are wrong"},
     {"assumes_dense", CheckValues, "strided and misaligned memory"},
@@ -241,7 +317,10 @@ TEST(OptestCall, SeesWhatARefusedCallWrote) {
   Call call("broken.writes_and_refuses");
   call.Set("x", Array(DType::kF32, {3}, {1})).Set("writes", false);
   EXPECT_EQ(call.Refusal(), "broken.writes_and_refuses: x is never right.");
-  EXPECT_NONFATAL_FAILURE(Call(call).Set("writes", true).Refusal(), "x: element [1] was written");
+  EXPECT_NONFATAL_FAILURE(
+      Call(call).Set("writes", true).Refusal(),
+      "it writes into `mut` argument x, f32[3]: element [1] has changed. A call that is "
+      "refused writes nothing.");
 }
 
 TEST(OptestCall, GivesTheTextOfARefusal) {

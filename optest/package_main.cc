@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // anyop-optest, the program that `anyop test` builds and runs on a package:
-//   anyop-optest LIBRARY REFERENCES FACTS [--list] [--test=NAME] [--match=TEXT]... [flags]
+//   anyop-optest LIBRARY REFERENCES FACTS [--list] [--test=NAME] [--match=TEXT]... [--after=OPERATOR]
+//                [flags]
 // LIBRARY, REFERENCES and FACTS are files; the last two may be "". Runs the tests whose names are
-// NAME or hold one of the texts; all without either. The flags are those of session.h. Lines that
-// begin with "anyop-optest: " are for anyop.testing, which reads them.
+// NAME or hold one of the texts; all without either. --after leaves out the tests of an operator
+// and of those before it: one of them has ended the process. The flags are those of session.h.
+// Lines that begin with "anyop-optest: " are for anyop.testing, which reads them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,8 +16,8 @@
 #include <vector>
 
 #include "optest/failures.h"
-#include "optest/kernel_run.h"
 #include "optest/package_tests.h"
+#include "optest/running.h"
 #include "optest/session.h"
 
 namespace anyop::optest {
@@ -25,10 +27,11 @@ bool has_failed;
 
 struct Choice {
   bool is_list = false;
-  std::string name;
+  std::string name, after;
   std::vector<std::string> parts;
 
   bool Takes(const std::string& test) const {
+    if (test.substr(0, test.find('.')) <= after) return false;  // in alphabetical order
     const auto is_in = [&](const std::string& part) { return test.find(part) != test.npos; };
     return (name.empty() || test == name) && (parts.empty() || std::ranges::any_of(parts, is_in));
   }
@@ -43,6 +46,8 @@ Choice ReadChoice(int argc, char** argv) {
       choice.is_list = true;
     } else if (name == "--test=") {
       choice.name = flag.substr(name.size());
+    } else if (name == "--after=") {
+      choice.after = flag.substr(name.size());
     } else if (name == "--match=") {
       choice.parts.push_back(flag.substr(name.size()));
     } else {
@@ -78,7 +83,7 @@ int Main(int argc, char** argv) {
   const Choice choice = ReadChoice(argc, argv);
   const std::string facts = *argv[3] ? ReadAll(argv[3]) : "";
   int failed = 0;
-  PrintNoteOnCrash();
+  ReportCrashes();
   for (const PackageTest& test : MakePackageTests({argv[1], argv[2], facts})) {
     if (!choice.Takes(test.name)) continue;
     if (choice.is_list) {
@@ -98,6 +103,7 @@ int Main(int argc, char** argv) {
 void Fail(const std::string& text) {
   has_failed = true;
   std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
 }
 bool HasFailed() { return has_failed; }
 

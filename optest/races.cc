@@ -47,8 +47,8 @@ struct RacingAccess {
   std::string what, place;
 };
 
-// "    #1 Run(int) /NAME/scale.cc:23 (my_ops.so+0x11f0)": file and line. "" where the sanitizer knows
-// none or stands there itself, as in memcpy.
+// "    #1 Run(int) /NAME/scale.cc:23 (my_ops.so+0x11f0)": file and line. "" where the sanitizer
+// knows none or stands there itself, as in memcpy.
 std::string PlaceOf(std::string frame) {
   frame.resize(std::min(frame.find(" (BuildId"), frame.size()));
   const std::size_t begin = frame.find(" /"), end = frame.rfind(" (");

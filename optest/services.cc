@@ -2,6 +2,7 @@
 #include "optest/services.h"
 
 #include "optest/region.h"
+#include "optest/running.h"
 #include "platform/threads.h"
 
 namespace anyop::optest {
@@ -42,9 +43,18 @@ Services::Services(const ServicesOptions& options)
   context_.data = options.kernel_data;
 }
 
-std::string Services::FindUndeclaredWrite() const {
-  const std::string change = workspace_ ? workspace_->FindChange(false) : "";
-  return change.empty() ? "" : "workspace: " + change + " was written";
+std::string Services::WorkspaceText() const {
+  return "its workspace of " + std::to_string(context_.workspace_bytes) + " bytes";
+}
+
+Defect Services::FindDefect() const {
+  if (!workspace_) return {};
+  return DefectOf(workspace_->FindTrespass(false), WorkspaceText(), "the workspace",
+                  "Try a .workspace that says how much it takes.");
+}
+
+void Services::NoteMemories() const {
+  if (workspace_) NoteMemory(workspace_->begin(), workspace_->bytes(), WorkspaceText());
 }
 
 void Services::ParallelFor(const anyop_context* context, std::int64_t n, std::int64_t,

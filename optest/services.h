@@ -51,10 +51,13 @@ class Services {
   bool waits() const { return waits_; }
   // Regions that had several parts.
   int cut_regions() const { return cut_regions_; }
-  // "" or where beyond the workspace something was written.
-  std::string FindUndeclaredWrite() const;
+  // What was done outside of the workspace.
+  Defect FindDefect() const;
+  // For the report of a crash: the workspace, from the time being on.
+  void NoteMemories() const;
 
  private:
+  std::string WorkspaceText() const;
   static void ParallelFor(const anyop_context* context, std::int64_t n, std::int64_t grain,
                           void (*fn)(void*, std::int64_t, std::int64_t), void* arg);
   static int SetError(const anyop_context* context, int code, const char* text);

@@ -9,6 +9,7 @@
 #include "optest/exact.h"
 #include "optest/failures.h"
 #include "optest/kernel_run.h"
+#include "optest/running.h"
 #include "runtime/policy.h"
 
 namespace anyop::optest {
@@ -116,7 +117,7 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
       session.tally.left_out += !is_gradient;
       continue;
     }
-    NoteRunning(Reproduce(*call));
+    NoteCall(Reproduce(*call));
     body(*call);
     if (HasFailed()) return;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "optest/call.h"
 
@@ -30,28 +31,44 @@ Tolerance Rounded(double f32_ulps, std::function<double(const Element&)> more) {
   };
 }
 
-// 0.51 ulp + (a + b * sqrt(k)) u times what `of` says.
-Tolerance PartOf(double (*of)(const Element&), double a, double b, std::string_view k) {
-  return [of, a, b, expression = std::string(k)](const Call& call) -> Allowed {
+std::string NumberText(double number) {
+  std::ostringstream out;
+  out << number;
+  return out.str();
+}
+
+// "(4 + 2 sqrt(d)) u S"
+std::string PartText(double a, double b, std::string_view k, const std::string& of) {
+  const std::string root = b == 0 ? "" : " + " + NumberText(b) + " sqrt(" + std::string(k) + ")";
+  return (b == 0 ? NumberText(a) : "(" + NumberText(a) + root + ")") + " u " + of;
+}
+
+// 0.51 ulp + (a + b * sqrt(k)) u times what `of` says; name: its letter.
+Tolerance PartOf(double (*of)(const Element&), const std::string& name, double a, double b,
+                 std::string_view k) {
+  const Tolerance part = [of, a, b, expression = std::string(k)](const Call& call) -> Allowed {
     const double part = (a + b * std::sqrt(call.value(expression))) * kU;
     return Rounded(kOneRounding, [of, part](const Element& e) { return part * of(e); }).For(call);
   };
+  return part.As("0.51 ulp + " + PartText(a, b, k, name));
 }
 
 }  // namespace
 
 Tolerance Exact() {
-  return [](const Element&) { return kBitsAgree; };
+  return Tolerance([](const Element&) { return kBitsAgree; }).As("0, the bits of y rounded once");
 }
 
 Tolerance Elementwise(double f32_ulps, bool cancels) {
-  return Rounded(f32_ulps, [cancels](const Element& e) {
+  const Tolerance rounded = Rounded(f32_ulps, [cancels](const Element& e) {
     return 0x1p-126 + (cancels ? 4 * kU * e.terms() : 0);
   });
+  return rounded.As(NumberText(f32_ulps) + " ulp in f32, 0.51 ulp in narrower floats, + 2^-126" +
+                    (cancels ? " + 4 u S" : ""));
 }
 
 Tolerance Sum(std::string_view k, bool dot) {
-  return [expression = std::string(k), dot](const Call& call) -> Allowed {
+  const Tolerance sum = [expression = std::string(k), dot](const Call& call) -> Allowed {
     const double n = call.value(expression);
     double largest = 0;  // |a|, of the inputs
     for (const Argument& argument : call.arguments()) {
@@ -68,22 +85,23 @@ Tolerance Sum(std::string_view k, bool dot) {
                    })
         .For(call);
   };
+  return sum.As("0.51 ulp + " + PartText(4, 2, k, "S"));
 }
 
 Tolerance Relative(double a, double b, std::string_view k) {
-  return PartOf([](const Element& e) { return std::fabs(e.exact); }, a, b, k);
+  return PartOf([](const Element& e) { return std::fabs(e.exact); }, "|y|", a, b, k);
 }
 
 Tolerance Conditioned(double a, double b, std::string_view k) {
-  return PartOf([](const Element& e) { return e.moves(); }, a, b, k);
+  return PartOf([](const Element& e) { return e.moves(); }, "C", a, b, k);
 }
 
 Tolerance OfRow(double a, double b, std::string_view k) {
-  return PartOf([](const Element& e) { return e.row(); }, a, b, k);
+  return PartOf([](const Element& e) { return e.row(); }, "R", a, b, k);
 }
 
 Tolerance Usual() {
-  return [](const Call& call) -> Allowed {
+  const Tolerance usual = [](const Call& call) -> Allowed {
     const double relative = (4 + 2 * std::sqrt(LargestDim(call))) * kU;
     return [relative, rounding = Elementwise(4).For(call)](const Element& e) {
       if (!IsFloat(e.dtype)) return kBitsAgree;
@@ -93,6 +111,7 @@ Tolerance Usual() {
       return is_within ? allowed : allowed + relative * e.moves();
     };
   };
+  return usual.As(Elementwise(4).formula() + " + " + PartText(4, 2, "K", "(S + C)"));
 }
 
 Tolerance BesideRow(double relative, double part) {
@@ -102,12 +121,14 @@ Tolerance BesideRow(double relative, double part) {
 }
 
 Tolerance operator+(const Tolerance& a, const Tolerance& b) {
-  return [a, b](const Call& call) -> Allowed {
+  const Tolerance sum = [a, b](const Call& call) -> Allowed {
     return [first = a.For(call), second = b.For(call)](const Element& e) {
       const double x = first(e), y = second(e);
       return x < 0 || y < 0 ? std::fmax(x, y) : x + y;
     };
   };
+  const bool is_known = !a.formula().empty() && !b.formula().empty();
+  return sum.As(is_known ? a.formula() + " + " + b.formula() : "");
 }
 
 Tolerance PerResult(std::map<std::string, Tolerance> by_name, Tolerance others) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "optest/array.h"
 
@@ -64,9 +65,17 @@ class Tolerance {
   requires std::is_invocable_r_v<Allowed, F, const Call&> Tolerance(F bind) : bind_(bind) {}
 
   Allowed For(const Call& call) const { return bind_(call); }
+  // What it allows, for people: the letters are those of docs/testing.md. "": nobody said.
+  const std::string& formula() const { return formula_; }
+  Tolerance As(std::string formula) const {
+    Tolerance named = *this;
+    named.formula_ = std::move(formula);
+    return named;
+  }
 
  private:
   std::function<Allowed(const Call&)> bind_;
+  std::string formula_;
 };
 
 // The bits of the exact value, rounded once.

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "optest/running.h"
+
 namespace anyop::optest {
 namespace {
 void Wait(sem_t* semaphore) {
@@ -30,6 +32,7 @@ Worker::Worker() {
 }
 
 void Worker::Work() {
+  UseStackForSignals();
   for (;;) {
     Wait(&start_);
     try {

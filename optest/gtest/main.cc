@@ -5,7 +5,7 @@
 #include <string>
 
 #include "optest/gtest/chosen_tests.h"
-#include "optest/kernel_run.h"
+#include "optest/running.h"
 #include "optest/session.h"
 #include "runtime/registry.h"
 
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", e.what());
     return 2;
   }
-  anyop::optest::PrintNoteOnCrash();
+  anyop::optest::ReportCrashes();
   const int failed = RUN_ALL_TESTS();
   anyop::optest::PrintTally();
   return failed;

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -71,7 +72,9 @@ class Case:
         done = _run(self.target, f"--test={self}", *flags)
         if done.returncode:
             said = [text for kind, text in events(done.stdout.splitlines()) if kind == "said"]
-            raise AssertionError("\n".join(said) or done.stderr or f"{self} failed")
+            said += [done.stderr] if done.returncode < 0 or not said else []
+            said += [_died(done.returncode)] if done.returncode < 0 and not _tells(said) else []
+            raise AssertionError("\n".join(said).strip() or f"{self} failed")
 
 
 def build_if_missing(name: str, root: Path) -> None:
@@ -170,7 +173,38 @@ def events(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def run_all(target: Target, *flags: str) -> Iterator[tuple[str, str]]:
-    """The `events` of a run of all tests, while it runs; the last one is its exit status."""
+    """The `events` of a run of all tests, while it runs; the last one is the exit status. A test
+    that ends the process is "lost"; those of the operators behind its own follow.
+    """
+    after: list[str] = []
+    while True:
+        running, said = "", list[str]()
+        for kind, text in _run_once(target, *flags, *after):
+            if kind == "status" and running:
+                if not _tells(said):
+                    yield "said", _died(int(text))
+                yield "lost", running
+                after = [f"--after={running.partition('.')[0]}"]
+                break
+            if kind in ("run", "ok", "FAILED"):
+                running, said = text if kind == "run" else "", []
+            said += [text] if kind == "said" else []
+            yield kind, "1" if kind == "status" and after else text
+        else:
+            return
+
+
+def _tells(said: list[str]) -> bool:
+    """Whether the report of a crash is among what a test said (optest/running.cc)."""
+    return any(text.startswith("it ends the process: ") for text in said)
+
+
+def _died(status: int) -> str:
+    name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    return f"it ends the process: {name}"
+
+
+def _run_once(target: Target, *flags: str) -> Iterator[tuple[str, str]]:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as facts:
         command = _command(target, facts, flags)
         with _surroundings(target) as env:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that tells what was done around it: a page that nobody may touch begins right behind its
-// last byte, another one lies before the page of its first byte, and the bytes between that page
+// Memory that tells what was done around it: a zone that nobody may touch begins right behind its
+// last byte, another one ends before the page of its first byte, and the bytes between that page
 // and the first are known.
 #pragma once
 #include <atomic>
@@ -10,9 +10,21 @@
 
 namespace anyop {
 
-// An access to a guard page does not end the process: it is noted, the page is opened, and the
-// access goes on. At most some thousand objects have guard pages at a time; the others have known
-// bytes on both sides alone.
+// For handlers of signals: true if the address is in a zone, of which the page can be accessed now.
+// The handler of crash.h asks it.
+bool OpenGuard(std::uintptr_t address);
+
+// Mappings that are small and unharmed are used again: for tests, which make a million of them. A
+// pointer that a kernel keeps beyond its call is not found by a fault then.
+void KeepGuardedMappings();
+
+// Mappings that are small and unharmed are used again: for tests, which make a million of them. A
+// pointer that a kernel keeps beyond its call is not found by a fault then.
+void KeepGuardedMappings();
+
+// An access to a zone, which is a mebibyte of addresses without memory, does not end the process:
+// it is noted, its page is opened, and it goes on. At most some thousand objects have zones at a
+// time; the others have a page of known bytes on both sides alone.
 class GuardedMemory {
  public:
   // Filled with `fill`. alignment: of begin(), a power of two; what it leaves between the end and
@@ -25,9 +37,10 @@ class GuardedMemory {
   char* begin() const { return begin_; }
   std::size_t bytes() const { return bytes_; }
 
-  // A byte around the memory that is not as it was, from begin() on: the nearest to it.
+  // A byte around the memory that is not as it was, from begin() on: the nearest to it; of a zone,
+  // in the first page that was opened.
   bool FindChange(std::ptrdiff_t* at) const;
-  // The first access to a guard page, from begin() on.
+  // The first access to a zone, from begin() on.
   bool FindTouch(std::ptrdiff_t* at) const;
 
  private:
@@ -36,10 +49,10 @@ class GuardedMemory {
   char* map_;
   std::size_t map_bytes_, bytes_;
   unsigned char around_;
-  char* begin_;
-  int slot_;                                        // of the table that the handler reads; -1: none
-  std::atomic<std::uintptr_t> touched_{0};          // the first address
-  std::atomic<bool> is_open_[2]{{false}, {false}};  // the page before, the page behind
+  char *begin_, *pages_, *pages_end_;       // of the memory, and of the whole pages that hold it
+  int slot_;                                // of the table that the handler reads; -1: none
+  std::atomic<std::uintptr_t> touched_{0};  // the first address
+  std::atomic<char*> open_[2]{{nullptr}, {nullptr}};  // a page of the zone before, and behind
 };
 
 }  // namespace anyop

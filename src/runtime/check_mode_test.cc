@@ -28,6 +28,8 @@ TEST(CheckMode, FindsWhatKernelsDoToMemory) {
   const std::string the = "testing.defect: the kernel cpu_f32 ", out = Report("write-outside");
   EXPECT_EQ(Defect(x, "behind", y),
             the + "wrote outside y, f32[2, 3]: byte 1 after its end has changed" + out);
+  EXPECT_EQ(Defect(x, "far", y),
+            the + "wrote outside y, f32[2, 3]: byte 399977 after its end has changed" + out);
   EXPECT_EQ(Defect(x, "before", y),
             the + "wrote outside y, f32[2, 3]: byte 1 before its beginning has changed" + out);
   EXPECT_EQ(Defect(x, "unwritten", y),

@@ -62,6 +62,38 @@ void RunAfterTheRowBefore(const Context& ctx, const Tensor& x, const Tensor& y) 
   });
 }
 
+// Only the first row writes the factors that all rows take: others find what their slot has.
+void RunWithFactorsOfTheFirst(const Context& ctx, const Tensor& x, const Tensor& y) {
+  ctx.ForRows(x, [&](std::int64_t r, std::int64_t slot) {
+    const std::int64_t d = x.row_size();
+    float* factors = ctx.Workspace<float>() + slot * d;  // [threads, d]
+    if (r == 0) std::fill_n(factors, d, 2.0f);
+    const float* xr = x.row<const float>(r).data();
+    for (std::int64_t j = 0; j < d; ++j) {
+      y.row<float>(r)[std::size_t(j)] = factors[j] * xr[j] + xr[d - 1 - j];
+    }
+  });
+}
+
+// Counts by slot. Those of the slot's earlier parts are still there when a part begins.
+template <bool kAddsPerPart>
+void RunCountBySlot(const Context& ctx, const Tensor& x, const Tensor& n) {
+  const std::int64_t d = x.row_size(), slots = std::max(ctx.threads, 1);
+  auto *counts = ctx.Workspace<std::int32_t>(), *all = n.base<std::int32_t>();  // [slots, d], [d]
+  std::fill_n(counts, slots * d, 0);
+  std::fill_n(all, d, 0);
+  ctx.ParallelFor(x.rows(), 1, [&](std::int64_t begin, std::int64_t end, std::int64_t slot) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* xr = x.row<const float>(r).data();
+      for (std::int64_t j = 0; j < d; ++j) counts[slot * d + j] += xr[j] > 0;
+    }
+    for (std::int64_t j = 0; kAddsPerPart && j < d; ++j) {
+      __atomic_fetch_add(all + j, counts[slot * d + j], __ATOMIC_RELAXED);
+    }
+  });
+  for (std::int64_t i = 0; !kAddsPerPart && i < slots * d; ++i) all[i % d] += counts[i];
+}
+
 // The largest of a column is the same in any order, but not for two threads at once.
 void RunLargest(const Context& ctx, const Tensor& x, const Tensor& y) {
   auto* largest = y.base<float>();  // [d]
@@ -107,6 +139,12 @@ extern constinit const Op row_before{.signature = MIRROR("row_before"),
                                      .kernels = Kernels<&RunAfterTheRowBefore>::kAll};
 extern constinit const Op atomic_count{.signature = COUNT("atomic_count"),
                                        .kernels = Kernels<&RunAtomicCount>::kAll};
+extern constinit const Op stale_scratch{.signature = MIRROR("stale_scratch"),
+                                        .kernels = Kernels<&RunWithFactorsOfTheFirst>::kAll};
+extern constinit const Op stale_count{.signature = COUNT("stale_count"),
+                                      .kernels = Kernels<&RunCountBySlot<true>>::kAll};
+extern constinit const Op sums_at_end{.signature = COUNT("sums_at_end"),
+                                      .kernels = Kernels<&RunCountBySlot<false>>::kAll};
 extern constinit const Op plain_largest{
     .signature = "plain_largest(x: f32[..., d]) -> (y: f32[d]) where d >= 1",
     .kernels = Kernels<&RunLargest>::kAll};

@@ -47,6 +47,10 @@ extern constinit const Reference few_rows_reference{.op = "few_rows", .run = Bin
 extern constinit const Reference row_before_reference{.op = "row_before", .run = Bind<&Mirror>()};
 extern constinit const Reference atomic_count_reference{.op = "atomic_count",
                                                         .run = Bind<&Count>()};
+extern constinit const Reference stale_scratch_reference{.op = "stale_scratch",
+                                                         .run = Bind<&Mirror>()};
+extern constinit const Reference stale_count_reference{.op = "stale_count", .run = Bind<&Count>()};
+extern constinit const Reference sums_at_end_reference{.op = "sums_at_end", .run = Bind<&Count>()};
 extern constinit const Reference plain_largest_reference{.op = "plain_largest",
                                                          .run = Bind<&Largest>()};
 

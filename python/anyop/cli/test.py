@@ -63,25 +63,26 @@ def show(target: testing.Target, flags: list[str]) -> int:
     """
     said: list[str] = []
     counts = {"ok": 0, "FAILED": 0}
-    running, is_over, status = "", False, 0
+    is_over, has_lost, status = False, False, 0
     for kind, text in testing.run_all(target, *flags):
         if kind == "run":
-            running, said = text, []
-        elif kind in counts:
-            counts[kind] += 1
-            running = ""
-            _tell(kind, text, said)
+            said = []
+        elif kind in ("ok", "FAILED", "lost"):
+            result = "ok" if kind == "ok" else "FAILED"
+            counts[result] += 1
+            _tell(result, text, said)
+            if kind == "lost":
+                has_lost = True
+                operator = text.partition(".")[0]
+                click.echo(f"  the tests of {operator} end with it; those of others go on")
         elif kind == "said" and not is_over:
             said.append(text)
-        elif kind == "said":
+        elif kind == "said" and not has_lost:  # else it is of a part of the tests
             click.echo(text)
         elif kind == "end":
             is_over = True
         elif kind == "status":
             status = int(text)
-    if running:  # the test has ended the process
-        counts["FAILED"] += 1
-        _tell("FAILED", running, said)
     if not sum(counts.values()):
         click.echo("\n".join(said))
         click.secho("No test ran.", fg="red", err=True)

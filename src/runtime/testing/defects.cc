@@ -21,6 +21,7 @@ void Defect(const Context& ctx, const Tensor& x, std::string_view how, const Ten
   }
   float* const to = y.base<float>();
   if (how == "behind") to[y.size()] = 1;
+  if (how == "far") to[100000] = 1;
   if (how == "before") to[-1] = 1;
   if (how == "between") to[y.row_size()] = 1;
   if (how == "argument") from[0] += 1;
@@ -41,8 +42,9 @@ constexpr const Kernel* kDefectKernels[] = {&kDefect};
 
 extern constinit const Op defect{
     .signature =
-        "defect(x: dense f32[..., d], how: 'none' | 'behind' | 'before' | 'between' | 'unwritten' "
-        "| 'argument' | 'workspace' | 'remember' | 'remembered' | 'heap' | 'overflow' | 'read' | "
+        "defect(x: dense f32[..., d], how: 'none' | 'behind' | 'far' | 'before' | 'between' | "
+        "'unwritten' | 'argument' | 'workspace' | 'remember' | 'remembered' | 'heap' | 'overflow' "
+        "| 'read' | "
         "'read-before' | 'nan' | 'crash' = 'none') "
         "-> (y: f32[..., d] over x)",
     .kernels = kDefectKernels,
