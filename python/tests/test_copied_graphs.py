@@ -211,7 +211,9 @@ def test_a_read_only_array_does_not_become_state_that_is_written() -> None:
         restore(name, manifest, "nonsense", memory, returns, host)
     with pytest.raises(anyop.InvalidArgument, match="the copy of step: graph, line"):
         restore(name, manifest, text, {}, returns, host)
-    with pytest.raises(anyop.WrongType, match="it returns a <class 'int'>, but must return a tuple"):
+    with pytest.raises(
+        anyop.WrongType, match="it returns a <class 'int'>, but must return a tuple"
+    ):
         restore(name, manifest, text, memory, int, host)
 
 
