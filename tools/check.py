@@ -54,13 +54,13 @@ sys.exit(pytest.main(sys.argv[1:]))
 # every kernel of the plain build runs between pages that nobody may touch.
 SANITIZED = [
     "common/gemm", "add", "add_rms_norm", "argmax", "cast", "causal_conv1d", "embedding", "linear",
-    "moe_permute", "mul", "reshape_and_cache", "rms_norm", "rope", "silu_and_mul", "softmax",
-    "top_k",
+    "linear_int8", "moe_permute", "mul", "reshape_and_cache", "rms_norm", "rope", "silu_and_mul",
+    "softmax", "top_k",
 ]  # fmt: skip
 # And for Arm, whose vectors are what is tried there: the engines and one user of each.
 EMULATED = [
     "common/attention", "common/gemm", "common/grouped", "add", "attention", "cast", "fused_moe",
-    "gelu", "linear", "rms_norm", "rope", "softmax",
+    "gelu", "linear", "linear_int8", "rms_norm", "rope", "softmax",
 ]  # fmt: skip
 ADDRESS_SANITIZER = {
     "ASAN_OPTIONS": "detect_leaks=0",  # Python's own

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What watches the libraries of a sanitized build sees planted defects of the runtime and of
 // kernels, also under test programs of a plain build.
-#include <dlfcn.h>
-
 #include "runtime/testing/testing.h"
 
 namespace anyop::sanitizers_test {
 namespace {
-
-bool IsWatched() { return dlsym(RTLD_DEFAULT, "__asan_init") != nullptr; }
 
 std::string ErrorWith(const char* defect) {
   const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
@@ -16,14 +12,14 @@ std::string ErrorWith(const char* defect) {
 }
 
 TEST(SanitizersDeathTest, SeeDefectsOfKernels) {
-  if (!IsWatched()) GTEST_SKIP() << "only in builds with the address sanitizer";
+  if (!HasSanitizer("asan")) GTEST_SKIP() << "only in builds with the address sanitizer";
   EXPECT_EQ(ErrorWith("none"), "");
   EXPECT_DEATH(ErrorWith("heap"), "heap-buffer-overflow");
   EXPECT_DEATH(ErrorWith("overflow"), "signed integer overflow");
 }
 
 TEST(SanitizersDeathTest, SeeDefectsOfTheRuntime) {
-  if (!IsWatched()) GTEST_SKIP() << "only in builds with the address sanitizer";
+  if (!HasSanitizer("asan")) GTEST_SKIP() << "only in builds with the address sanitizer";
   const Array x = Counting({2, 3}), y = Array::Zeros({2, 3}, DType::kF32);
   DLTensor view = x.tensor();
   const std::vector<std::int64_t> shape(view.shape, view.shape + 1);

@@ -208,12 +208,6 @@ TEST(LiveBytes, CountsWhatReplaysWouldPlan) {
       << "y keeps a";
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr double kMilliseconds = 1000;  // every access is watched
-#else
-constexpr double kMilliseconds = 20;
-#endif
-
 TEST(Order, OfAThousandNodesTakesLittle) {
   GraphBuilder b;
   const int x = b.Input("x", "f32[n, 64]");
@@ -236,7 +230,8 @@ TEST(Order, OfAThousandNodesTakesLittle) {
         std::chrono::steady_clock::now() - start;
     best = std::min(best, spent.count());
   }
-  EXPECT_LT(best, kMilliseconds) << "ms for " << graph.nodes.size() << " nodes";
+  const bool is_watched = HasSanitizer("asan") || HasSanitizer("tsan");
+  EXPECT_LT(best, is_watched ? 1000 : 20) << "ms for " << graph.nodes.size() << " nodes";
   RecordProperty("milliseconds", std::to_string(best));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime's tests share.
 #pragma once
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -19,6 +20,12 @@ class TestingLibrary : public ::testing::Environment {
 };
 inline ::testing::Environment* const kTestingLibrary =
     ::testing::AddGlobalTestEnvironment(new TestingLibrary);
+
+// Whether a sanitizer, "asan" or "tsan", is in the process: programs of a plain build also run with
+// sanitized libraries.
+inline bool HasSanitizer(const std::string& name) {
+  return dlsym(RTLD_DEFAULT, ("__" + name + "_init").c_str()) != nullptr;
+}
 
 // The text of the error that f throws; "" if it throws none.
 template <class F>
