@@ -125,31 +125,31 @@ Pages Frame::PagesOf(const std::string& name) const {
   return {};
 }
 
-// "result y, f32[2, 3]"
-std::string Frame::TextOf(const Slot& slot) const {
-  const std::string kind = slot.index >= op_.n_params ? "result "
-                           : slot.is_written          ? "`mut` argument "
-                                                      : "argument ";
-  return kind + slot.name + ", " + Show(slot.memory->tensor());
+std::string_view Frame::KindOf(const Slot& slot) const {
+  if (slot.index >= op_.n_params) return "result ";
+  return slot.is_written ? "`mut` argument " : "argument ";
 }
 
 Defect Frame::FindDefect(bool may_write) const {
   for (const Slot& slot : slots_) {
     const bool elements_too = !may_write || !(slot.is_written || slot.is_shared);
     const Trespass trespass = slot.memory->FindTrespass(elements_too);
+    if (trespass.kind == Trespass::kNone) continue;
+    const std::string text =
+        std::string(KindOf(slot)) + slot.name + ", " + Show(slot.memory->tensor());
     const std::string advice =
         !may_write                            ? "A call that is refused writes nothing."
         : trespass.kind == Trespass::kElement ? "Only results and `mut` arguments are written."
         : trespass.kind == Trespass::kGap     ? "Rows may lie apart. Try " + slot.name + ".row(r)."
                                               : "Its loops must stay within the tensor.";
-    if (const Defect defect = DefectOf(trespass, TextOf(slot), slot.name, advice)) return defect;
+    return DefectOf(trespass, text, slot.name, advice);
   }
   return {};
 }
 
 void Frame::NoteMemories() const {
   for (const Slot& slot : slots_) {
-    NoteMemory(slot.memory->begin(), slot.memory->bytes(), TextOf(slot));
+    NoteMemory(slot.memory->begin(), slot.memory->bytes(), KindOf(slot), slot.name);
   }
 }
 

@@ -56,7 +56,7 @@ class Frame {
 
   void SetArgument(int index, const Argument& argument, const Arrangement& arrangement);
   const DLTensor* AddTensor(int index, const std::string& name, const Array& array, Layout layout);
-  std::string TextOf(const Slot& slot) const;
+  std::string_view KindOf(const Slot& slot) const;
   Layout LayoutOf(int index, const Arrangement& arrangement) const;
 
   const Operator& op_;

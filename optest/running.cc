@@ -42,7 +42,7 @@ struct FixedText {
   void Add(const FixedText<kOther>& text) {
     Add(text.chars, text.size);
   }
-  void Set(const std::string& text) {
+  void Set(std::string_view text) {
     size = 0;
     Add(text.data(), text.size());
   }
@@ -192,12 +192,14 @@ Running::~Running() {
   g_n_memories = 0;
 }
 
-void NoteMemory(const void* begin, std::size_t bytes, const std::string& text) {
+void NoteMemory(const void* begin, std::size_t bytes, std::string_view kind,
+                std::string_view name) {
   if (g_n_memories == std::size(g_memories)) return;
   NotedMemory& memory = g_memories[g_n_memories++];
   memory.begin = reinterpret_cast<std::uintptr_t>(begin);
   memory.end = memory.begin + bytes;
-  memory.text.Set(text);
+  memory.text.Set(kind);
+  memory.text.Add(name.data(), name.size());
 }
 
 void UseStackForSignals() {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace anyop::optest {
 
@@ -22,8 +23,8 @@ class Running {
  private:
   std::string before_;
 };
-// Memory that whoever is running may use: "result y, f32[2, 3]".
-void NoteMemory(const void* begin, std::size_t bytes, const std::string& text);
+// Memory that whoever is running may use: a "result ", "y".
+void NoteMemory(const void* begin, std::size_t bytes, std::string_view kind, std::string_view name);
 
 // A signal that ends the process, or an exception that nothing catches, makes a report of one
 // failure first.

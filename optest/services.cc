@@ -54,7 +54,7 @@ Defect Services::FindDefect() const {
 }
 
 void Services::NoteMemories() const {
-  if (workspace_) NoteMemory(workspace_->begin(), workspace_->bytes(), WorkspaceText());
+  if (workspace_) NoteMemory(workspace_->begin(), workspace_->bytes(), "", "its workspace");
 }
 
 void Services::ParallelFor(const anyop_context* context, std::int64_t n, std::int64_t,
