@@ -377,6 +377,20 @@ def test_a_reference_that_is_deleted_is_not_compared_with(small: Path) -> None:
     assert "No test ran." in output
 
 
+def test_names_that_no_test_and_no_kernel_has_are_errors(small: Path) -> None:
+    for asked, said in (
+        (("scael",), "No test ran: no test's name contains scael. Did you mean 'scale'?"),
+        (("gone", "lost"), "No test ran: no test's name contains gone or lost. Try one of scale."),
+        (("--kernel", "cpu_avx9"), "No kernel ran: no kernel's name is cpu_avx9 or begins with it."
+         " Try one of cpu_portable_bf16, cpu_portable_f16, cpu_portable_f32."),
+    ):  # fmt: skip
+        output = in_process(small, "-m", "anyop", "test", *asked, status=1)
+        assert output.splitlines()[-1] == said
+        assert " passed" not in output
+    output = in_process(small, "-m", "anyop", "test", "--kernel", "cpu_portable")
+    assert "5 passed, 0 failed" in output
+
+
 def test_a_library_that_does_not_load_replaces_nothing(small: Path) -> None:
     library = small / BUILT / "small_ops.so"
     before = library.read_bytes()

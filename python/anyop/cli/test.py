@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from anyop import testing
+from anyop import _anyop, testing
 from anyop.cli.build import SANITIZE
 from anyop.cli.project import Project, build, build_sanitized, find_project
 
@@ -46,7 +47,7 @@ def command(
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
     flags += ["--exhaustive"] if exhaustive else []
     flags += [f"--match={word}" for word in words]
-    sys.exit(show(target, flags))
+    sys.exit(show(target, flags, words, kernel))
 
 
 def built_target(project: Project, sanitizer: str | None) -> testing.Target | None:
@@ -57,11 +58,15 @@ def built_target(project: Project, sanitizer: str | None) -> testing.Target | No
     return replace(testing.target_of(library), is_sanitized=True) if library else None
 
 
-def show(target: testing.Target, flags: list[str]) -> int:
+def show(
+    target: testing.Target, flags: list[str], words: tuple[str, ...] = (), kernel: str | None = None
+) -> int:
     """A line for each test while they run, and what is wrong where one fails. Returns the exit
-    status.
+    status. words and kernel: what `flags` asks for; where nothing has such a name, the command
+    fails and says so.
     """
     said: list[str] = []
+    summary: list[str] = []
     counts = {"ok": 0, "FAILED": 0}
     is_over, has_lost, status = False, False, 0
     for kind, text in testing.run_all(target, *flags):
@@ -78,6 +83,7 @@ def show(target: testing.Target, flags: list[str]) -> int:
         elif kind == "said" and not is_over:
             said.append(text)
         elif kind == "said" and not has_lost:  # else it is of a part of the tests
+            summary.append(text)
             click.echo(text)
         elif kind == "end":
             is_over = True
@@ -85,7 +91,10 @@ def show(target: testing.Target, flags: list[str]) -> int:
             status = int(text)
     if not sum(counts.values()):
         click.echo("\n".join(said))
-        click.secho("No test ran.", fg="red", err=True)
+        click.secho(_no_test_ran(target, words), fg="red", err=True)
+        return 1
+    if not has_lost and (why := _no_such_kernel(summary, kernel)):
+        click.secho(why, fg="red", err=True)
         return 1
     click.echo(f"{counts['ok']} passed, {counts['FAILED']} failed")
     return status if status >= 0 else 1  # a signal has ended the tests
@@ -95,3 +104,23 @@ def _tell(kind: str, test: str, said: list[str]) -> None:
     click.secho(f"{kind:<6} {test}", fg="red" if kind == "FAILED" else None)
     if kind == "FAILED":
         click.echo("\n".join(said))
+
+
+def _no_test_ran(target: testing.Target, words: tuple[str, ...]) -> str:
+    operators = list(dict.fromkeys(case.operator for case in testing.cases_of(target)))
+    if not words or not operators:
+        return "No test ran."
+    hint = _anyop.did_you_mean(words[0], operators) or f" Try one of {', '.join(operators)}."
+    return f"No test ran: no test's name contains {' or '.join(words)}.{hint}"
+
+
+def _no_such_kernel(summary: list[str], kernel: str | None) -> str:
+    """A name that no kernel has would leave all of them out, and every test would pass."""
+    lines = (re.match(r"  \S+ (\S+): ", line) for line in summary)
+    names = sorted({match[1] for match in lines if match})
+    if kernel is None or any(n == kernel or n.startswith(f"{kernel}_") for n in names):
+        return ""
+    return (
+        f"No kernel ran: no kernel's name is {kernel} or begins with it. "
+        f"Try one of {', '.join(names)}."
+    )
