@@ -170,7 +170,7 @@ MAKING: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: anyop.graph(scaled, "f32[n, 64]"),
         ValueError,
-        "scaled: 1 types are given, but the function takes (x, eps). Try one per argument.",
+        "scaled: 1 type is given, but the function takes (x, eps). Try one per argument.",
     ),
     (
         lambda: anyop.graph("softmax", "f32[n]"),  # type: ignore[arg-type]

@@ -115,8 +115,8 @@ def _argument_names(name: str, function: Callable[..., Any], n: int) -> list[str
         names += [f"x{i}" for i in range(len(names), n)]
     if n > len(names) or any(p not in names[:n] for p in needed):
         raise _anyop.InvalidArgument(
-            f"{name}: {n} types are given, but the function takes ({', '.join(names)}). "
-            "Try one per argument."
+            f"{name}: {n} {'type is' if n == 1 else 'types are'} given, but the function takes "
+            f"({', '.join(names)}). Try one per argument."
         )
     return names[:n]
 
