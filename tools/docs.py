@@ -21,6 +21,8 @@ SITE = ROOT / "build" / "site"
 # The headers that authors and C++ users include, in the order in which they are met.
 HEADERS = ("op.h", "tensor.h", "dtype.h", "simd.h", "reference.h", "runtime.h", "graph.h",
            "error.h", "scope.h", "abi.h", "host.h", "python_host.h")  # fmt: skip
+# Lines of code have 100 columns, as in the sources; the theme's letters leave room for 97.
+STYLE = ".md-typeset pre > code { font-size: 0.8em; }\n"
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -68,9 +70,27 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def for_the_site(text: str) -> str:
+    """A page as mkdocs reads it. GitHub wants `a \\| b` for a bar in code in a table; there mkdocs
+    would show the backslash.
+    """
+    blocks = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
+    for i in range(0, len(blocks), 2):
+        blocks[i] = re.sub(
+            r"^\|.*$",
+            lambda row: re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row[0]),
+            blocks[i],
+            flags=re.M,
+        )
+    return "".join(blocks)
+
+
 def make_pages() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
+    for page in PAGES.glob("*.md"):
+        page.write_text(for_the_site(page.read_text("utf-8")), encoding="utf-8")
+    (PAGES / "site.css").write_text(STYLE, encoding="utf-8")
     (PAGES / "headers.md").write_text(headers_page(), encoding="utf-8")
     run("pages of the operators", [PYTHON, "-m", "anyop", "docs", PAGES / "operators",
                                    "--library", "anyop"])  # fmt: skip

@@ -114,6 +114,31 @@ def test_what_the_page_says_of_signatures_parses() -> None:
         anyop._anyop.parse(f"f({parameter}{bound}) -> (z: f32[1]){dtypes}")
 
 
+def test_the_fields_stand_in_the_order_in_which_cpp_wants_them() -> None:
+    header = (ROOT / "include" / "anyop" / "op.h").read_text(encoding="utf-8")
+    kernel, operator = page("kernels.md").split("## The fields of a kernel")[1].split("itself, in")
+    for struct, table in (("Kernel", kernel), ("Op", operator.split("##")[0])):
+        body = re.search(rf"^struct {struct} {{$(.*?)^}};$", header, re.M | re.S)
+        assert body
+        declared = re.findall(r"^  [\w:]+(?: char\*)? (\w+)(?: = .*|{});", body[1], re.M)
+        told = [
+            name
+            for cell in re.findall(r"^\| (`\..*?) \|", table, re.M)
+            for name in re.findall(r"`\.(\w+)`", cell)
+        ]
+        assert len(told) > 8
+        assert told == [name for name in declared if name in told]
+
+
+def test_the_site_shows_no_backslash_before_a_bar_in_code() -> None:
+    row = r"| `x: f32\|bf16[n]` | \|x\| and `where T in f32 \| bf16` |"
+    shown = r"| `x: f32|bf16[n]` | \|x\| and `where T in f32 | bf16` |"
+    code = "```\n| `a \\| b` |\n```"
+    assert (
+        site.for_the_site(f"{row}\n\n{code}\n\n`a \\| b`\n") == f"{shown}\n\n{code}\n\n`a \\| b`\n"
+    )
+
+
 def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> None:
     pages = {p.name: p.read_text(encoding="utf-8") for p in DOCS.glob("*.md")}
     listed = (ROOT / "mkdocs.yml").read_text()
