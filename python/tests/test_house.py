@@ -85,6 +85,7 @@ PLANTS = [
     ("unfinished", "src/graph/a.cc", C + "// TO" + "DO: more\n", 2, "unfinished"),
     ("file_length", "tools/a.py", P + "\n" * 500, 501, "501 lines, but at most 500"),
     ("document_length", "README.md", "\n" * 101, 101, "101 lines, but at most 100"),
+    ("code_width", "docs/a.md", "x" * 101 + "\n```\n" + "x" * 101, 3, "101 columns of code, but"),
     ("operator_elsewhere", "python/anyop/a.py", P + 'x = 1  # x\ny = "ramp"\n', 3, "operator ramp"),
     ("operator_elsewhere", "python/anyop/a.py", P + "#\nanyop.ramp(x)\n", 3, "operator ramp"),
     ("operator_elsewhere", "python/anyop/a.py", P + "\ntorch.ops.anyop.ramp\n", 3, "ramp"),

@@ -10,6 +10,7 @@ from house_rules.tree import CODE, CPP, Breach, Tree, line_of
 
 LONGEST_FILE = 500
 LONGEST_DOCUMENT = {"README.md": 100, "ARCHITECTURE.md": 200, "CONTRIBUTING.md": 80}
+LONGEST_CODE = 100  # as in the sources; more does not fit on the site
 # The patterns are written so that they do not match themselves.
 FORBIDDEN = re.compile(r"/[w]ork/|/[r]oot/|python[h]osted|pypi\.[o]rg/simple|[Ii]ssue [#]\d")
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|X[X]X)\b")
@@ -52,4 +53,15 @@ def document_length(tree: Tree) -> Iterator[Breach]:
             yield Breach(name, lines, f"{lines} lines, but at most {most}")
 
 
-RULES = (licence, machine, unfinished, file_length, document_length)
+def code_width(tree: Tree) -> Iterator[Breach]:
+    """Code in documents fits on the page."""
+    for name, text in tree.texts(".md", below=("README.md", "docs/")):
+        is_code = False
+        for n, line in enumerate(text.splitlines(), 1):
+            if line.startswith("```"):
+                is_code = not is_code
+            elif is_code and len(line) > LONGEST_CODE:
+                yield Breach(name, n, f"{len(line)} columns of code, but at most {LONGEST_CODE}")
+
+
+RULES = (licence, machine, unfinished, file_length, document_length, code_width)
