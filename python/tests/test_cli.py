@@ -65,6 +65,13 @@ def test_explain_of_a_wrong_call_fails_with_its_text() -> None:
     assert "weight is f32[7], but must be f32[8]" in result.output
 
 
+def test_explain_says_how_a_shape_without_a_name_is_written() -> None:
+    result = run("explain", "rms_norm", "--shape", "f32[2,8]")
+    assert result.exit_code == 2
+    said = "'f32[2,8]' has no argument's name. Try --shape 'x=f32[2,8]'."
+    assert said in " ".join(result.output.split())
+
+
 def test_explain_needs_no_memory_for_the_shapes() -> None:
     result = run("explain", "rms_norm", "--shape", "x=f32[1000000,10000000]")
     assert result.exit_code == 0

@@ -17,7 +17,7 @@ COMMANDS = {
     "graph": ("cli.graph", "Show the graph that a function becomes."),
     "generate": ("cli.generate", "Answer a prompt with a saved language model."),
     "doctor": ("cli.doctor", "Show what anyop sees of this machine, and what it cannot use."),
-    "tune": ("cli.tune", "Measure kernels of which this machine decides the better one."),
+    "tune": ("cli.tune", "Measure pairs of kernels, and take the faster ones from then on."),
     "new": ("cli.new", "Make a package of operators, or an operator in one."),
     "check": ("cli.check", "Say what is wrong in sources of operators."),
     "build": ("cli.build", "Compile what has changed in a package."),

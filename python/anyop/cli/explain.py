@@ -30,7 +30,13 @@ def command(
     if not shapes and not settings:
         click.echo(_anyop.info_text(op))
         return
-    words = {p["name"] for p in anyop.info(op)["params"] if p["kind"] == "word"}
+    params = anyop.info(op)["params"]
+    for given in shapes:
+        if "=" not in given:
+            name = next((p["name"] for p in params if p["kind"] == "tensor"), "NAME")
+            problem = f"'{given}' has no argument's name. Try --shape '{name}={given}'."
+            raise click.BadParameter(problem, param_hint="--shape")
+    words = {p["name"] for p in params if p["kind"] == "word"}
     text = ", ".join([*(with_commas(s) for s in shapes), *(setting(s, words) for s in settings)])
     with anyop.Scope(policy=policy, strict=strict or None):
         explanation = anyop.Explanation._of(_anyop.explain_text(op, text))

@@ -23,7 +23,7 @@ from anyop.cli import load_libraries
 def command(
     ops: tuple[str, ...], file: str | None, only_show: bool, clear: bool, as_json: bool
 ) -> None:
-    """Measure kernels of which this machine decides the better one, and record which to take.
+    """Measure pairs of kernels, and record which ones are the faster ones on this machine.
 
     Where an operator has two such kernels, which round differently, every process takes the first
     until this command was run; from then on the faster one. All loaded operators, or OPS.
