@@ -77,9 +77,8 @@ class Program:
         return call
 
     def _traced(self, args: list[Any]) -> Traced:
-        def functional(
-            module: GraphModule,
-        ) -> GraphModule:  # AOTAutograd's, but for the last writes
+        def functional(module: GraphModule) -> GraphModule:
+            """It is functional already, by AOTAutograd, but for its last writes."""
             self.numbers.fix(module, args)
             return module
 
