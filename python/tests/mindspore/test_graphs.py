@@ -86,7 +86,9 @@ REFUSED: list[tuple[Callable[..., Any], Any, type[Exception], str]] = [
      "or a constant."),
     (with_eps, "big", anyop.WrongType, "rms_norm: eps is 'big', but must be a number."),
     (with_eps, W, anyop.WrongType,
-     "rms_norm: eps is a MindSpore tensor, but must be a number."),
+     "rms_norm: eps is a MindSpore tensor, but must be a number that is known when the graph is "
+     "compiled, because it becomes part of the node. Try a Python number: eps.item() outside of "
+     "the graph."),
     (with_out, X, anyop.Unsupported,
      "rms_norm: out is given, but a node of a graph makes its own results. Try the call without "
      "out."),
