@@ -53,6 +53,7 @@ LONGER_WITH_ALL = (
     "C++ tests", "Python tests", "JAX tests", "MindSpore tests", "examples", "build (aarch64)",
     "vLLM tests", "wheel",
 )  # fmt: skip
+BY_FILE = ("-n", "2", "--dist", "loadfile")
 # The first one by default; each in .venv-vllm-VERSION.
 VLLM_VERSIONS = ("0.27.1", "0.28.0", "0.32.0")
 LATEST_MINUTES = 48  # at which the default tier begins with Arm, which takes five more
@@ -161,7 +162,7 @@ def vllm_tests(tally: Tally, tier: int, marks: str) -> None:
             tally.skipped += 1
             continue
         title = "vLLM tests" if version == VLLM_VERSIONS[0] else f"vLLM tests, {version}"
-        pytest(tally, title, "-m", marks, ROOT / "tests/vllm", python=python, env=env)
+        pytest(tally, title, *BY_FILE, "-m", marks, ROOT / "tests/vllm", python=python, env=env)
     if tier < ALL:
         rest = f"vLLM {' and '.join(VLLM_VERSIONS[1:])}, other models, compiled, several processes"
         print(f"  left to --all: {rest}")
@@ -227,7 +228,8 @@ def main() -> int:
     marks = {FAST: "not slow and not bench and not exhaustive", DEFAULT: "not exhaustive", ALL: ""}
     python_tests(tally, tier, marks[tier])
     jax_tests(tally, marks[tier])
-    pytest(tally, "examples", "-m", marks[tier], ROOT / "examples")
+    # Tests of a file share a model.
+    pytest(tally, "examples", *BY_FILE, "-m", marks[tier], ROOT / "examples")
     report_frameworks()
     if tier >= DEFAULT:
         tally.step("wheel", lambda: package(tier))

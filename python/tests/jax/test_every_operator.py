@@ -29,7 +29,17 @@ from jax_calls import (
 )
 
 NAME = re.compile(r"\b[a-z]\w*\b")
-EACH_FORM = pytest.mark.parametrize("case", FORMS, ids=name_of)
+# By default the first form in both dtypes, the others in one.
+EACH_FORM = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case, marks=pytest.mark.exhaustive if case[1] and case[2] == "f32" else (),
+            id=name_of(case),
+        )
+        for case in FORMS
+    ],
+)  # fmt: skip
 
 
 @EACH_FORM
@@ -121,7 +131,9 @@ def _assert_close(made: Any, theirs: Any, dtype: str) -> None:
         )
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize(
+    "dtype", ["f32", "bf16", pytest.param("f16", marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize("op", numpy_calls.DIFFERENTIABLE, ids=lambda op: op.short_name)
 def test_gradients_are_those_of_the_gradient_operator(op: Operator, dtype: str) -> None:
     """Of every float input that has one, jitted or not; in f32 against central differences too."""

@@ -35,6 +35,14 @@ def graph_mode() -> Iterator[None]:
     ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
+# Compiled programs take seconds: by default the first form of each operator.
+FIRST_FORM = pytest.mark.parametrize(
+    ("op", "form"),
+    [pytest.param(*f, marks=pytest.mark.exhaustive if f[1] else ()) for f in FORMS],
+    ids=IDS,
+)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
 def test_pynative(op: Operator, form: int, dtype: str) -> None:
@@ -66,7 +74,7 @@ def is_no_tensor(found: Case) -> bool:
 @pytest.mark.parametrize("dtypes", [
     ("f32", "bf16"), pytest.param(("f16",), marks=pytest.mark.exhaustive),
 ], ids="-".join)  # fmt: skip
-@pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
+@FIRST_FORM
 def test_jit(op: Operator, form: int, dtypes: tuple[str, ...]) -> None:
     cases = known(op, form, dtypes)
     nets = Together([Net(one) for one in cases if not is_no_tensor(one)])
@@ -85,7 +93,7 @@ def unknown(tensor: Any, what: str) -> Any:
 @pytest.mark.parametrize("kinds", [
     ("rank",), pytest.param(("static", "sizes"), marks=pytest.mark.exhaustive),
 ], ids="-".join)  # fmt: skip
-@pytest.mark.parametrize(("op", "form"), FORMS, ids=IDS)
+@FIRST_FORM
 def test_graph(op: Operator, form: int, kinds: tuple[str, ...], graph_mode: None) -> None:
     found = case(op, form, "f32")
     nets = Together([Net(found) for _ in kinds])
