@@ -15,7 +15,7 @@
 #include "anyop/scope.h"
 #include "optest/optest.h"
 
-namespace anyop::linear_input_test {
+namespace anyop::linear_blocks_products_test {
 namespace {
 
 Array Waves(std::vector<std::int64_t> shape, DType dtype) {
@@ -155,4 +155,4 @@ TEST(Products, RunInAForkedChild) {
 }
 
 }  // namespace
-}  // namespace anyop::linear_input_test
+}  // namespace anyop::linear_blocks_products_test
