@@ -103,6 +103,7 @@ PLANTS = [
     ("loose_operator", "ops/ramp/a.cc", C + "\nconst Op other{\n};\n", 3, "extern constinit"),
     ("loose_operator", "ops/ramp/a.cc", C + "static const Reference ramp{};\n", 2, "const Ref"),
     ("loose_operator", "ops/slope/slope.cc", C, 0, "ops/slope defines no operator"),
+    ("sample", "ops/samples.txt", "# some\nsome: ramp gone\n", 2, "some names ops/gone, which"),
     ("function_length", "tools/a.py", P + LONG_PYTHON, 2, "long has 61 lines"),
     ("parameters", "tools/a.py", P + f"def f({NINE}): pass\n", 2, "takes 9 arguments"),
     ("parameters", "tools/a.py", P + f"class A:\n    def f(self, {NINE}): pass\n", 3, "takes 10"),
@@ -281,6 +282,18 @@ def test_a_breach_is_seen(
 def test_a_circle_is_seen(tmp_path: Path, rule: str, files: dict[str, str], said: str) -> None:
     found = house.breaches(planted(tmp_path, {**CLEAN, **files}), [rule])
     assert [b.text for b in found] == [f"closes a circle: {said}"]
+
+
+def test_what_a_sample_of_operators_lacks_is_seen(tmp_path: Path) -> None:
+    files = {
+        "ops/slope/slope.cc": C + PAGE + OPERATOR.replace("ramp", "slope"),
+        "ops/ramp/test.cc": C + 'Call a("ramp"), b("slope", 1);\n',
+        "ops/samples.txt": "some: ramp\nmore: ramp slope\n",
+    }
+    found = house.breaches(planted(tmp_path, {**CLEAN, **files}), ["sample"])
+    assert [(b.line, b.text) for b in found] == [
+        (1, "some lacks ops/slope, which ops/ramp/test.cc calls")
+    ]
 
 
 def test_a_late_import_that_closes_no_circle_is_seen(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ OTHER_MEANINGS = {
     "python/anyop/_graph/traced.py mul": "a product of sizes",
     "python/anyop/torch/nn/_rotary.py linear": "a kind of rope",
 }
+SAMPLES = "ops/samples.txt"
+STATEMENT = re.compile(r"\bCall\b[^;{]*")  # Call a("add"), b("mul");
+CALLED = re.compile(r'\w\("(?:anyop\.)?(\w+)"')
 # Dictionaries of names/ whose values are operators.
 ROWS = ("REGULAR", "BINARY", "OPERATORS")
 
@@ -143,4 +146,23 @@ def loose_operator(tree: Tree) -> Iterator[Breach]:
             yield Breach(name, line_of(code, match, 1), why)
 
 
-RULES = (operator_elsewhere, dead_row, loose_operator)
+def sample(tree: Tree) -> Iterator[Breach]:
+    """A sample of operators is there, with the operators that its tests call."""
+    homes = operators(tree)
+    lines = (tree.text(SAMPLES) or "").split("\n") if SAMPLES in tree.files else []
+    for number, line in enumerate(lines, 1):
+        title, _, listed = line.partition(":")
+        names = set(listed.split()) if re.fullmatch(r"\w+", title) else set()
+        for name in sorted(names - set(homes.values())):
+            if not tree.named(".cc", below=f"ops/{name}/"):
+                yield Breach(SAMPLES, number, f"{title} names ops/{name}, which is not there")
+        tests = [(f, t) for n in names for f, t in tree.texts("test.cc", below=f"ops/{n}/")]
+        for file, text in tests:
+            statements = " ".join(STATEMENT.findall(text))
+            for called in set(CALLED.findall(statements)) & set(homes):
+                if homes[called] not in names:
+                    why = f"{title} lacks ops/{homes[called]}, which {file} calls"
+                    yield Breach(SAMPLES, number, why)
+
+
+RULES = (operator_elsewhere, dead_row, loose_operator, sample)
