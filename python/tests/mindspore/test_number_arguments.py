@@ -10,6 +10,7 @@ import anyop
 import mindspore as ms
 import numpy as np
 import pytest
+from calls import Wrapped
 from mindspore import Tensor, nn
 
 x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
@@ -89,15 +90,6 @@ PROGRAMS = (
     half, single, double, by_keyword, made_here, computed, of_a_size, array, integer_for_float,
     int_for_float, count, short, byte, count_by_keyword, truth, python_truth,
 )  # fmt: skip
-
-
-class Wrapped(nn.Cell):
-    def __init__(self, program: Any) -> None:
-        super().__init__()
-        self.program = program
-
-    def construct(self, x: Any) -> Any:
-        return self.program(x)
 
 
 class Held(nn.Cell):

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from anyop.hosting.facts import Operator
 from anyop.mindspore import _graph, _node
-from mindspore import Tensor, nn
+from calls import Wrapped
+from mindspore import Tensor
 
 x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
 X, SHORT, IDS = Tensor(x), Tensor(np.ones(3, np.float32)), Tensor(np.array([1, 99]))
@@ -35,15 +36,6 @@ def word(x: Any) -> Any:
 
 def index(x: Any) -> Any:
     return anyop.embedding(IDS, x)
-
-
-class Wrapped(nn.Cell):
-    def __init__(self, program: Any) -> None:
-        super().__init__()
-        self.program = program
-
-    def construct(self, x: Any) -> Any:
-        return self.program(x)
 
 
 # By program.

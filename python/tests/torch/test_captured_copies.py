@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
+from copies import saved  # noqa: E402
 
 X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
 
@@ -33,13 +33,6 @@ class Holder(torch.nn.Module):
 
     def both(self, given: Any, n: int) -> Any:
         return {"y": self.proj(given["x"]) * n, "n": n}
-
-
-def saved(module: Any) -> Any:
-    file = io.BytesIO()
-    torch.save(module, file)
-    file.seek(0)
-    return torch.load(file, weights_only=False)
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ import anyop
 import pytest
 
 torch = pytest.importorskip("torch")
+from copies import saved  # noqa: E402
 
 X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
 
@@ -32,13 +32,6 @@ class Module(torch.nn.Module):
         y = anyop.rms_norm(x, self.weight)
         anyop.add(y[:2], self.cache, out=self.cache)
         return y
-
-
-def saved(module: Any) -> Any:
-    file = io.BytesIO()
-    torch.save(module, file)
-    file.seek(0)
-    return torch.load(file, weights_only=False)
 
 
 COPIES: dict[str, Callable[[Any], Any]] = {
