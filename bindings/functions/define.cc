@@ -28,7 +28,7 @@ DefinedFunction ToFunction(PyObject* row) {
 
 void FillTables(Definition& d) {
   d.kernel.size = sizeof d.kernel;
-  d.kernel.name = "cpu_python";
+  d.kernel.name = kPythonKernel;
   d.kernel.run = &RunFunction;
   d.kernel.data = &d;
   d.op.size = sizeof d.op;

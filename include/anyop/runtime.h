@@ -21,6 +21,7 @@
 #include "anyop/dtype.h"
 #include "anyop/error.h"
 #include "anyop/scope.h"
+#include "anyop/stream.h"
 #include "anyop/tensor.h"
 
 // The exchange struct of DLPack, whose deleter releases the owner.
@@ -48,18 +49,20 @@ class Array {
   using Shape = std::span<const std::int64_t>;
 
   Array() = default;  // no tensor: is_none()
-  // Contiguous, 64-byte aligned. Empty leaves the elements uninitialized.
-  static Array Empty(Shape shape, DType dtype);
-  static Array Zeros(Shape shape, DType dtype);
-  static Array Full(Shape shape, DType dtype, double value);
-  static Array Empty(std::initializer_list<std::int64_t> shape, DType dtype) {
-    return Empty(Shape(shape.begin(), shape.size()), dtype);
+  // Contiguous, 64-byte aligned. Empty leaves the elements uninitialized. On a device they are for
+  // work on its current stream: an event orders work on another one.
+  static Array Empty(Shape shape, DType dtype, Device device = {});
+  static Array Zeros(Shape shape, DType dtype, Device device = {});
+  static Array Full(Shape shape, DType dtype, double value, Device device = {});
+  static Array Empty(std::initializer_list<std::int64_t> shape, DType dtype, Device device = {}) {
+    return Empty(Shape(shape.begin(), shape.size()), dtype, device);
   }
-  static Array Zeros(std::initializer_list<std::int64_t> shape, DType dtype) {
-    return Zeros(Shape(shape.begin(), shape.size()), dtype);
+  static Array Zeros(std::initializer_list<std::int64_t> shape, DType dtype, Device device = {}) {
+    return Zeros(Shape(shape.begin(), shape.size()), dtype, device);
   }
-  static Array Full(std::initializer_list<std::int64_t> shape, DType dtype, double value) {
-    return Full(Shape(shape.begin(), shape.size()), dtype, value);
+  static Array Full(std::initializer_list<std::int64_t> shape, DType dtype, double value,
+                    Device device = {}) {
+    return Full(Shape(shape.begin(), shape.size()), dtype, value, device);
   }
   // Memory of someone else, kept alive by `owner` (may be null: the caller keeps it). strides: in
   // elements, {} for contiguous.
@@ -102,6 +105,10 @@ class Array {
     return Reshape(Shape(shape.begin(), shape.size()));
   }
   Array Clone() const;  // a contiguous copy
+  // A contiguous copy on a device, or on the host; this one if it lies there. To and from the host
+  // it waits for the work on the current stream, whose late error it throws.
+  Array On(Device device) const;
+  Device device() const { return tensor().device; }
 
  private:
   // A tensor whose sizes and strides are its own, in a copy too. Reading changes nothing: threads

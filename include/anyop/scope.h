@@ -14,11 +14,21 @@ struct Policy;
 void SetProcessPolicy(std::string_view text);
 std::string ProcessPolicy();
 
+// Who looks at the data of a call on a device (indices, an operator's own check) before a kernel
+// uses it. On the device: the error comes later, with the next call or synchronisation. On the
+// host: the data are copied first, and the call waits; strict mode does so, and devices that cannot
+// look. Trusted: nobody.
+enum class DataChecks : std::uint8_t { kOnDevice, kOnHost, kTrusted };
+
 struct ScopeState {
   const Policy* policy = nullptr;  // null: the process policy
   int threads = 0;                 // 0: NumThreads()
   bool is_strict = false;
   bool is_batch_invariant = false;
+  DataChecks data_checks = DataChecks::kOnDevice;
+  bool runs_on_host = false;  // what no kernel of the device takes: copied to the host and back
+
+  bool operator==(const ScopeState&) const = default;
 };
 ScopeState CurrentScope();         // of this thread
 void SetScope(const ScopeState&);  // for hosts whose scopes do not nest like C++ blocks
@@ -36,6 +46,11 @@ class Scope {
   Scope& strict(bool on = true);
   Scope& batch_invariant(bool on = true);
   Scope& threads(int n);
+  // Of calls on devices; the host always looks.
+  Scope& data_checks(DataChecks how);
+  // Calls that no kernel of their device takes run on the host, on copies, and are counted as
+  // fallbacks; without it they are refused.
+  Scope& fallback_to_host(bool on = true);
 
  private:
   ScopeState saved_;

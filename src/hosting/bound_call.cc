@@ -22,9 +22,7 @@ class InScope {
  public:
   explicit InScope(const ScopeState& wanted) : state_(State()) {
     const ScopeState& now = state_.scope;
-    is_other_ = now.policy != wanted.policy || now.threads != wanted.threads ||
-                now.is_strict != wanted.is_strict ||
-                now.is_batch_invariant != wanted.is_batch_invariant;
+    is_other_ = now != wanted;
     if (!is_other_) [[likely]]
       return;
     saved_ = now;

@@ -99,7 +99,8 @@ void RunCall(Operator& op, std::span<const Argument> args, std::span<const Array
     results->reserve(std::size_t(op.n_results));  // frames point into it
     for (int r = 0; r < op.n_results; ++r) {
       const ResultShape& s = plan->results[r];
-      results->push_back(Array::Empty(Array::Shape(s.shape, std::size_t(s.rank)), s.dtype));
+      results->push_back(
+          Array::Empty(Array::Shape(s.shape, std::size_t(s.rank)), s.dtype, plan->device));
       frame[op.n_params + r].tag = ANYOP_TENSOR;
       frame[op.n_params + r].t = &results->back().tensor();
     }

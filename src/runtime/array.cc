@@ -8,12 +8,29 @@
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "runtime/copy.h"
+#include "runtime/device.h"
+#include "runtime/device_call.h"
 #include "signature/expression.h"
 
 namespace anyop {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
+
+// Given back in the order of the stream that it was made for, which is kept alive until then.
+std::shared_ptr<void> AllocateOn(Device device, std::int64_t bytes) {
+  struct Held {
+    std::shared_ptr<StreamState> stream;
+    DeviceMemory memory;
+  };
+  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const int number = device.dl().device_id;
+  auto held = std::make_shared<Held>(
+      Held{HoldCurrentStream(kind, number),
+           DeviceMemory(kind, number, std::uint64_t(std::max<std::int64_t>(bytes, 1)))});
+  void* const data = held->memory.data();
+  return {std::move(held), data};
+}
 
 std::shared_ptr<void> Allocate(std::int64_t bytes) {
   const std::int64_t rounded = std::max(AlignBytes(bytes, kAlignment), kAlignment);
@@ -74,21 +91,29 @@ void Array::SetLayout(Shape shape, Shape strides) {
   layout_.Connect();
 }
 
-Array Array::Empty(Shape shape, DType dtype) {
-  std::shared_ptr<void> owner = Allocate(CheckedBytes(shape, dtype));
+Array Array::Empty(Shape shape, DType dtype, Device device) {
+  const std::int64_t bytes = CheckedBytes(shape, dtype);
+  std::shared_ptr<void> owner = device.is_host() ? Allocate(bytes) : AllocateOn(device, bytes);
   Array a = Wrap(nullptr, shape, dtype, {}, std::move(owner));
   a.layout_.tensor.data = a.owner_.get();
+  a.layout_.tensor.device = device.dl();
   return a;
 }
 
-Array Array::Zeros(Shape shape, DType dtype) {
+Array Array::Zeros(Shape shape, DType dtype, Device device) {
+  if (!device.is_host()) return Full(shape, dtype, 0, device);
   Array a = Empty(shape, dtype);
   std::memset(a.data(), 0, std::size_t(a.bytes()));
   return a;
 }
 
-Array Array::Full(Shape shape, DType dtype, double value) {
-  Array a = Empty(shape, dtype);
+Array Array::Full(Shape shape, DType dtype, double value, Device device) {
+  Array a = Empty(shape, dtype, device);
+  if (!device.is_host()) {
+    const Array one = Full({1}, dtype, value);
+    FillOnDevice(a.tensor(), one.data());
+    return a;
+  }
   Visit(dtype, [&](auto zero) {
     using E = decltype(zero);
     E element;
@@ -116,14 +141,15 @@ Array Array::Wrap(void* data, Shape shape, DType dtype, Shape strides,
 Array Array::Wrap(const DLTensor& t, std::shared_ptr<void> owner) {
   const int dtype = FromDL(t.dtype);
   if (dtype < 0) Fail(ANYOP_INVALID_ARGUMENT, "the tensor has a dtype that anyop does not know.");
-  if (t.device.device_type != 1) {
-    Fail(ANYOP_INVALID_ARGUMENT, "the tensor is on device type " +
-                                     std::to_string(t.device.device_type) +
+  if (!Device(t.device).is_host() && !FindDeviceKind(t.device.device_type)) {
+    Fail(ANYOP_INVALID_ARGUMENT, "the tensor is on " + Device(t.device).name() +
                                      ", but must be in CPU memory. Try a copy on the CPU.");
   }
   const std::size_t rank = std::size_t(std::max(t.ndim, 0));
-  return Wrap(static_cast<char*>(t.data) + t.byte_offset, Shape(t.shape, rank), DType(dtype),
-              t.strides ? Shape(t.strides, rank) : Shape(), std::move(owner));
+  Array a = Wrap(static_cast<char*>(t.data) + t.byte_offset, Shape(t.shape, rank), DType(dtype),
+                 t.strides ? Shape(t.strides, rank) : Shape(), std::move(owner));
+  a.layout_.tensor.device = t.device;
+  return a;
 }
 
 Array Array::FromDLPack(DLManagedTensor* managed) {
@@ -187,8 +213,25 @@ Array Array::Reshape(Shape shape) const {
 
 Array Array::Clone() const {
   if (is_none()) return {};
-  Array a = Empty(shape(), dtype());
-  CopyToPacked(tensor(), a.data());
+  Array a = Empty(shape(), dtype(), device());
+  if (device().is_host()) {
+    CopyToPacked(tensor(), a.data());
+  } else {
+    PackOnDevice(tensor(), a.data());
+  }
+  return a;
+}
+
+Array Array::On(Device to) const {
+  if (is_none() || to == device()) return *this;
+  if (!to.is_host() && !device().is_host()) return On(Device()).On(to);
+  Array a = Empty(shape(), dtype(), to);
+  if (to.is_host()) {
+    CopyToHost(tensor(), a.data());
+  } else {
+    const Array packed = is_contiguous() ? *this : Clone();
+    CopyFromHost(packed.data(), a.tensor());
+  }
   return a;
 }
 

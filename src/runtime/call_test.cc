@@ -83,8 +83,8 @@ TEST(Call, RefusesOtherDevicesAndTooManyDimensions) {
   DLTensor gpu = x.tensor();
   gpu.device.device_type = 2;
   EXPECT_EQ(ErrorOf([&] { (void)Call("testing.scale", gpu, 1.0).run(); }),
-            "testing.scale: x is on device type 2, but must be in CPU memory. Try a copy on the "
-            "CPU.");
+            "testing.scale: x is on device type 2, but no loaded library has this device. Try "
+            "anyop.load of the device's library, or a copy on the CPU.");
   std::int64_t nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
   DLTensor deep = x.tensor();
   deep.ndim = 9;

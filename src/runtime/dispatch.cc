@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/device.h"
 #include "runtime/tuned.h"
 
 namespace anyop {
@@ -15,6 +16,15 @@ bool IsTrue(const Request& r, const Expression& condition) {
   return n.known && (n.is_float ? n.f != 0 : n.i != 0);
 }
 
+// The first feature that the call's device lacks; "" if there is none.
+std::string MissingOnDevice(const Request& r, const OperatorKernel& k) {
+  const std::vector<std::string> has = r.device->Features(r.device_number);
+  for (const std::string& feature : SplitList(k.data.needs)) {
+    if (std::find(has.begin(), has.end(), feature) == has.end()) return feature;
+  }
+  return "";
+}
+
 // Why a kernel is declined, or that it is not. why: the reason in words; null to save the work.
 bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const OperatorKernel& k,
                 std::string* why) {
@@ -23,8 +33,19 @@ bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const
     return false;
   };
   if (!k.is_built) return decline([] { return "not built for this machine"; });
+  if (!(r.device ? r.device->Runs(k.device) : k.is_for_host)) [[unlikely]] {
+    return decline([&] { return "for device " + k.device; });
+  }
   if (!k.has_features) {
     return decline([&] { return "this machine has no " + k.missing + ", or ANYOP_ISA hides it"; });
+  }
+  if (!k.is_for_host) {
+    const std::string missing = MissingOnDevice(r, k);
+    if (!missing.empty()) {
+      return decline([&] { return r.device->word + " has no " + missing; });
+    }
+  } else if (r.device && k.needs_caller) {
+    return decline([] { return "a function of Python runs on the host alone"; });
   }
   if (item && item->choice == PolicyItem::kPinned && !NameMatches(r.op, k.name, item->kernel)) {
     return decline([&] { return "the policy takes " + item->kernel; });

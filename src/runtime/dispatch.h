@@ -20,6 +20,8 @@ struct Request {
   const anyop_value* frame;
   const Policy& policy;
   ScopeState scope;
+  const DeviceKind* device = nullptr;  // null: the host
+  int device_number = 0;
 };
 
 constexpr int kComposition = -1, kNoKernel = -2;

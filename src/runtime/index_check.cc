@@ -97,11 +97,23 @@ bool IndicesHold(const IndexCheck& check, const anyop_value& v) {
   return ForIntegerRows(TensorOf(v), [&](auto row, std::int64_t) { return Holds(check, row); });
 }
 
-std::string IndexError(const IndexCheck& check, const Plan& plan, const anyop_value* frame) {
-  const anyop_value& v = frame[check.param];
+std::string IndexBound(const IndexCheck& check, const Plan& plan, const anyop_value* frame) {
   const Contract& contract = *plan.op->contract;
   const Form& form = contract.forms[std::size_t(plan.form)];
   const Param& param = form.params[check.param];
+  std::string bound = Show(form, param.bound);
+  const Node& node = form.node(param.bound);
+  if (node.op != NodeOp::kVar && node.op != NodeOp::kInt) {
+    bound += ", " + ShowUses(contract, plan.form, param.bound, plan.bindings, frame, false);
+  }
+  const std::string why = node.op == NodeOp::kInt ? "." : " (" + bound + ").";
+  return (check.is_offsets ? ", but must be at most " : ", but must be less than ") +
+         std::to_string(check.limit) + why;
+}
+
+std::string IndexError(const IndexCheck& check, const Plan& plan, const anyop_value* frame) {
+  const anyop_value& v = frame[check.param];
+  const Param& param = plan.op->contract->forms[std::size_t(plan.form)].params[check.param];
   Offender bad;
   if (v.tag != ANYOP_TENSOR) {
     Find(check, ListOf(v), 0, &bad);
@@ -110,21 +122,15 @@ std::string IndexError(const IndexCheck& check, const Plan& plan, const anyop_va
       return Find(check, row, r * TensorOf(v).row_size(), &bad);
     });
   }
-  const std::string name(param.name), limit = std::to_string(check.limit);
+  const std::string name(param.name), bound = IndexBound(check, plan, frame);
   std::string text = name + PlaceText(v, bad.place) + " is " + std::to_string(bad.value);
-  std::string bound = Show(form, param.bound);
-  const Node& node = form.node(param.bound);
-  if (node.op != NodeOp::kVar && node.op != NodeOp::kInt) {
-    bound += ", " + ShowUses(contract, plan.form, param.bound, plan.bindings, frame, false);
-  }
-  const std::string why = node.op == NodeOp::kInt ? "." : " (" + bound + ").";
-  if (!check.is_offsets) return text + ", but must be less than " + limit + why;
+  if (!check.is_offsets) return text + bound;
   if (bad.place == 0) return text + ", but must be 0.";
   if (bad.value < bad.before) {
     return text + ", but must not be less than " + name + PlaceText(v, bad.place - 1) +
            ", which is " + std::to_string(bad.before) + ".";
   }
-  return text + ", but must be at most " + limit + why;
+  return text + bound;
 }
 
 }  // namespace anyop

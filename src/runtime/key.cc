@@ -71,7 +71,7 @@ KeyBuilder::KeyBuilder(const Operator& op, const anyop_value* frame, std::uint64
 
 void KeyBuilder::PushTensor(const DLTensor& t) {
   Push(RankAndDType(t));
-  Push(Device(t));
+  Push(DeviceWord(t));
   Push(ClassOf(t));
   for (int i = 0; i < t.ndim; ++i) Push(std::uint64_t(t.shape[i]));
 }

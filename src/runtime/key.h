@@ -53,12 +53,12 @@ inline void SetRankAndDType(DLTensor* t, std::uint64_t rank, DLDataType dtype) {
   const std::uint64_t word = rank | std::uint64_t(std::bit_cast<std::uint32_t>(dtype)) << 32;
   std::memcpy(reinterpret_cast<char*>(t) + offsetof(DLTensor, ndim), &word, sizeof word);
 }
-inline std::uint64_t Device(const DLTensor& t) { return WordAt(&t.device); }
+inline std::uint64_t DeviceWord(const DLTensor& t) { return WordAt(&t.device); }
 
 // Each returns where the key goes on, null if it differs here.
 // The words of a tensor: rank and dtype, device, stride class, sizes.
 inline const std::uint64_t* SameTensor(const std::uint64_t* key, const DLTensor& t) {
-  if ((key[0] ^ RankAndDType(t)) | (key[1] ^ Device(t)) | (key[2] ^ ClassOf(t))) return nullptr;
+  if ((key[0] ^ RankAndDType(t)) | (key[1] ^ DeviceWord(t)) | (key[2] ^ ClassOf(t))) return nullptr;
   key += 3;
   const int n = t.ndim;
   const std::int64_t* shape = t.shape;

@@ -16,6 +16,7 @@
 #include "platform/cpu.h"
 #include "platform/error.h"
 #include "platform/files.h"
+#include "runtime/device.h"
 #include "runtime/hash_bytes.h"
 #include "runtime/key.h"
 #include "runtime/plan_cache.h"
@@ -39,19 +40,6 @@ T Widen(const T* from) {
 
 const char* TextOr(const char* text) { return text ? text : ""; }
 
-std::vector<std::string> SplitList(std::string_view text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    std::string_view word = text.substr(begin, end - begin);
-    while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
-    while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
-    words.emplace_back(word);
-    begin = end + 1;
-  }
-  return words;
-}
-
 // The oldest layouts that this runtime reads, by the last field that they must have.
 constexpr std::size_t kLeastInfo = offsetof(anyop_library_info, docs);
 constexpr std::size_t kLeastOp = offsetof(anyop_op, check);
@@ -59,8 +47,10 @@ constexpr std::size_t kLeastKernel = offsetof(anyop_kernel, accepts);
 
 class OperatorReader {
  public:
-  OperatorReader(const anyop_library_info& info, const std::string& file, std::uint32_t number)
-      : info_(info), file_(file), number_(number) {}
+  // added: kernels of libraries of devices, which come first.
+  OperatorReader(const anyop_library_info& info, const std::string& file, std::uint32_t number,
+                 std::span<const anyop_device_kernel> added = {})
+      : info_(info), file_(file), number_(number), added_(added) {}
 
   std::unique_ptr<Operator> Read() {
     const anyop_op* raw = info_.ops[number_];
@@ -73,11 +63,13 @@ class OperatorReader {
       *text = TextOr(*text);
     }
     op_->data = data;
+    op_->number = number_;
     op_->library = info_.name;
     op_->file = file_;
     op_->contract = ParseContract(data->signature, data->gradient);
     const Form& form = op_->contract->forms[0];
     op_->name = op_->library + "." + op_->contract->name;
+    op_->shown_name = op_->display_name();
     op_->doc = info_.docs ? TextOr(info_.docs[number_]) : "";
     op_->source = info_.files ? TextOr(info_.files[number_]) : "";
     op_->n_params = int(form.params.size());
@@ -98,34 +90,45 @@ class OperatorReader {
     if (op_->data->n_kernels && !op_->data->kernels) {
       FailTable(file_, "the list of kernels of " + op_->name + " is missing");
     }
+    for (const anyop_device_kernel& a : added_) {
+      op_->kernels.push_back(ReadKernel(*a.kernel));
+      op_->kernels.back().stops = a.stops;
+    }
     for (std::uint64_t k = 0; k < op_->data->n_kernels; ++k) {
-      OperatorKernel kernel;
       const anyop_kernel* raw = op_->data->kernels[k];
       if (!raw) {
+        OperatorKernel kernel;
         kernel.name = k < listed.size() ? listed[k] : "kernel " + std::to_string(k);
         RemovePrefix(kernel.name);
+        kernel.device = DeviceWordOf(kernel.name);
+        kernel.is_for_host = kernel.device == "cpu";
         op_->kernels.push_back(std::move(kernel));
         continue;
       }
-      if (raw->size < kLeastKernel) FailTable(file_, "a kernel's table is too short");
-      kernel.data = Widen(raw);
-      if (!kernel.data.run) {
-        FailTable(file_, "kernel " + std::to_string(k) + " of " + op_->name + " has no function");
-      }
-      anyop_kernel& d = kernel.data;
-      for (const char** text :
-           {&d.name, &d.when, &d.needs, &d.workspace, &d.params, &d.plan_values, &d.probe}) {
-        *text = TextOr(*text);
-      }
-      kernel.name = d.name;
-      kernel.is_built = true;
-      kernel.missing = MissingFeature(d.needs);
-      kernel.has_features = kernel.missing.empty();
-      kernel.is_portable = !*d.needs;
-      kernel.plan_values = SplitList(d.plan_values);
-      CheckLetters("kernel " + kernel.name, d.params, /*with_results=*/true);
-      op_->kernels.push_back(std::move(kernel));
+      op_->kernels.push_back(ReadKernel(*raw));
     }
+  }
+  OperatorKernel ReadKernel(const anyop_kernel& raw) {
+    if (raw.size < kLeastKernel) FailTable(file_, "a kernel's table is too short");
+    OperatorKernel kernel;
+    kernel.data = Widen(&raw);
+    anyop_kernel& d = kernel.data;
+    for (const char** text :
+         {&d.name, &d.when, &d.needs, &d.workspace, &d.params, &d.plan_values, &d.probe}) {
+      *text = TextOr(*text);
+    }
+    kernel.name = d.name;
+    if (!d.run) FailTable(file_, "kernel " + kernel.name + " of " + op_->name + " has no function");
+    kernel.device = DeviceWordOf(kernel.name);
+    kernel.is_for_host = kernel.device == "cpu";
+    kernel.needs_caller = kernel.name == kPythonKernel;
+    kernel.is_built = true;
+    if (kernel.is_for_host) kernel.missing = MissingFeature(d.needs);  // else the device knows
+    kernel.has_features = kernel.missing.empty();
+    kernel.is_portable = !*d.needs;
+    kernel.plan_values = SplitList(d.plan_values);
+    CheckLetters("kernel " + kernel.name, d.params, /*with_results=*/true);
+    return kernel;
   }
 
   // The list names objects ("rms_norm_avx512"): without the operator's name and with the device's,
@@ -189,6 +192,7 @@ class OperatorReader {
   const anyop_library_info& info_;
   const std::string& file_;
   std::uint32_t number_;
+  std::span<const anyop_device_kernel> added_;
   std::unique_ptr<Operator> op_ = std::make_unique<Operator>();
 };
 
@@ -205,22 +209,36 @@ void CheckIsReadable(const std::string& path) {
   Fail(ANYOP_NOT_AVAILABLE, path + ": " + why + ", but must be a library of operators.");
 }
 
+void CheckDeviceInfo(const anyop_device_info* info, const std::string& path) {
+  if (!info || info->size < sizeof(anyop_device_info) || !info->name ||
+      (info->n_kernels && !info->kernels)) {
+    FailTable(path, "the table of anyop_device_library is not whole");
+  }
+  if (info->version <= ANYOP_DEVICE_VERSION && info->version > 0) return;
+  Fail(ANYOP_NOT_AVAILABLE, path + ": was built for version " + std::to_string(info->version) +
+                                " of libraries of devices, but this anyop has version " +
+                                std::to_string(ANYOP_DEVICE_VERSION) + ". Try a newer anyop.");
+}
+
 // file: what is opened; path: what messages call it.
-const anyop_library_info* OpenTable(const std::string& file, const std::string& path) {
+LibraryTables OpenTable(const std::string& file, const std::string& path) {
   void* handle = dlopen(file.c_str(), RTLD_LOCAL | RTLD_NOW);
   if (!handle) {
     const char* why = dlerror();
     Fail(ANYOP_NOT_AVAILABLE, path + ": cannot be loaded: " + (why ? why : "unknown") + ".");
   }
-  const auto function = reinterpret_cast<anyop_library_fn>(dlsym(handle, "anyop_library"));
-  if (!function) {
+  const auto operators = reinterpret_cast<anyop_library_fn>(dlsym(handle, "anyop_library"));
+  const auto device =
+      reinterpret_cast<anyop_device_library_fn>(dlsym(handle, "anyop_device_library"));
+  if (!operators && !device) {
     Fail(ANYOP_NOT_AVAILABLE, path +
                                   ": is no operator library, because it does not export "
-                                  "anyop_library.");
+                                  "anyop_library (nor anyop_device_library).");
   }
-  const anyop_library_info* info = function();
-  CheckInfo(info, path);
-  return info;
+  LibraryTables tables;
+  if (operators) CheckInfo(tables.operators = operators(), path);
+  if (device) CheckDeviceInfo(tables.device = device(), path);
+  return tables;
 }
 
 std::string ReadFile(const std::string& path) {
@@ -231,7 +249,7 @@ std::string ReadFile(const std::string& path) {
 // dlopen answers with the old code where a name or an inode is one that it knows, so a library that
 // was built again is opened as a file of its own. Its descriptor stays open: no later one may get
 // the same name.
-const anyop_library_info* OpenCopy(const std::string& bytes, const std::string& path) {
+LibraryTables OpenCopy(const std::string& bytes, const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   const int file = memfd_create(name.c_str(), MFD_CLOEXEC);
   std::size_t done = 0;
@@ -251,7 +269,7 @@ const anyop_library_info* OpenCopy(const std::string& bytes, const std::string& 
 
 }  // namespace
 
-const anyop_library_info* OpenLibrary(const std::string& path) {
+LibraryTables OpenLibrary(const std::string& path) {
   CheckIsReadable(path);
   CheckIsWhole(path);
   // Without a slash dlopen would search the system's folders.
@@ -262,18 +280,19 @@ Image OpenImage(const std::string& path) {
   CheckIsReadable(path);
   CheckIsWhole(path);
   static auto& mutex = *new std::mutex;
-  static auto& images = *new std::map<std::uint64_t, const anyop_library_info*>;
+  static auto& images = *new std::map<std::uint64_t, LibraryTables>;
   const std::lock_guard lock(mutex);
   const std::string bytes = ReadFile(path);
   const std::uint64_t fingerprint = HashBytes(bytes.data(), bytes.size()) | 1;  // 0 means none
   const auto known = images.find(fingerprint);
   if (known != images.end()) return {known->second, fingerprint};
-  const anyop_library_info* info = OpenLibrary(path);
-  const bool is_old = std::any_of(images.begin(), images.end(),
-                                  [&](const auto& image) { return image.second == info; });
-  if (is_old) info = OpenCopy(bytes, path);
-  images.emplace(fingerprint, info);
-  return {info, fingerprint};
+  LibraryTables tables = OpenLibrary(path);
+  const bool is_old = std::any_of(images.begin(), images.end(), [&](const auto& image) {
+    return image.second.operators == tables.operators && image.second.device == tables.device;
+  });
+  if (is_old) tables = OpenCopy(bytes, path);
+  images.emplace(fingerprint, tables);
+  return {tables, fingerprint};
 }
 
 void CheckInfo(const anyop_library_info* info, const std::string& path) {
@@ -300,6 +319,7 @@ NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file,
     try {
       library.operators.push_back(OperatorReader(info, file, i).Read());
       library.operators.back()->image = fingerprint;
+      library.operators.back()->info = &raw;
     } catch (const Error& e) {
       if (std::string_view(e.what()).find(file) != std::string_view::npos) throw;
       throw Error(e.code, file + ": " + e.what());
@@ -313,6 +333,15 @@ NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file,
     library.references.emplace_back(library.name + "." + r->op, r);
   }
   return library;
+}
+
+std::unique_ptr<Operator> ReadWithKernels(const Operator& known,
+                                          std::span<const anyop_device_kernel> added) {
+  const anyop_library_info info = Widen(known.info);
+  auto made = OperatorReader(info, known.file, known.number, added).Read();
+  made->image = known.image;
+  made->info = known.info;
+  return made;
 }
 
 }  // namespace anyop

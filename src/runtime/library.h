@@ -2,20 +2,27 @@
 // Opening operator libraries and reading their tables.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "anyop/abi.h"
+#include "anyop/device.h"
 #include "runtime/registry.h"
 
 namespace anyop {
 
+// What a shared object exports, one of the two at least.
+struct LibraryTables {
+  const anyop_library_info* operators = nullptr;
+  const anyop_device_info* device = nullptr;
+};
 // Opens the shared object (never closed again) and reads what it exports. Throws NotAvailable: no
-// such file, no operator library, built for a newer boundary.
-const anyop_library_info* OpenLibrary(const std::string& path);
+// such file, no library of anyop's, built for a newer boundary.
+LibraryTables OpenLibrary(const std::string& path);
 // The same of a file that may have been built again since the process opened it: its newest content
 // is what the table is of, and `fingerprint` tells contents apart.
 struct Image {
-  const anyop_library_info* info;
+  LibraryTables tables;
   std::uint64_t fingerprint;
 };
 Image OpenImage(const std::string& path);
@@ -26,5 +33,8 @@ void CheckInfo(const anyop_library_info* info, const std::string& path);
 // kernel takes the parameters that its signature states.
 NewLibrary ReadLibrary(const anyop_library_info& info, const std::string& file,
                        std::uint64_t fingerprint = 0);
+// `known` read again, with these kernels in front of its own.
+std::unique_ptr<Operator> ReadWithKernels(const Operator& known,
+                                          std::span<const anyop_device_kernel> added);
 
 }  // namespace anyop

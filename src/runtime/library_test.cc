@@ -77,7 +77,9 @@ TEST(Library, AFileOfAnotherKindIsNotAvailable) {
 #endif
   if (std::ifstream(other)) {
     EXPECT_EQ(ErrorOf([&] { Load(other); }, &code),
-              other + ": is no operator library, because it does not export anyop_library.");
+              other +
+                  ": is no operator library, because it does not export "
+                  "anyop_library (nor anyop_device_library).");
   }
 }
 
@@ -139,7 +141,7 @@ TEST(Library, TablesWithHolesAreRefused) {
   EXPECT_EQ(error([](HandMade& l) { l.op.kernels = nullptr; }),
             "a.so: the list of kernels of handmade.holes is missing" + again);
   EXPECT_EQ(error([](HandMade& l) { l.kernel.run = nullptr; }),
-            "a.so: kernel 0 of handmade.holes has no function" + again);
+            "a.so: kernel cpu_f32 of handmade.holes has no function" + again);
   static const anyop_reference whole{sizeof whole, 0, "holes", &DoNothing, "tt"};
   static anyop_reference without_run = whole;
   without_run.run = nullptr;

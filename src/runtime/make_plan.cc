@@ -7,6 +7,7 @@
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "platform/threads.h"
+#include "runtime/device.h"
 #include "runtime/frame.h"
 #include "runtime/host.h"
 
@@ -36,6 +37,7 @@ class Planner {
     plan_.flags = scope_.is_batch_invariant ? ANYOP_FLAG_BATCH_INVARIANT : 0;
     plan_.n_results = op_.n_results;
     CheckPlaces();
+    FindDevice();
     std::string error;
     plan_.form = Check(contract_, frame_, &plan_.bindings, &error);
     if (plan_.form < 0) Refuse(error);
@@ -50,7 +52,7 @@ class Planner {
     Choose(choices);
     if (plan_.kernel >= 0) Tile(op_.kernels[std::size_t(plan_.kernel)]);
     plan_.needs_slow_run = plan_.kernel < 0 || plan_.has_lists || plan_.copied ||
-                           !plan_.index_checks.empty() || op_.data->check;
+                           !plan_.index_checks.empty() || op_.data->check || plan_.device_kind;
     plan_.counters = plan_.kernel >= 0 ? plan_.kernel : int(op_.kernels.size());
     FindOnlyWritten();
     plan_.is_direct = !plan_.needs_slow_run && !plan_.is_empty && !plan_.workspace_bytes;
@@ -71,12 +73,34 @@ class Planner {
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) { CheckPlace(i, t); });
     }
   }
+  // All tensors lie on one device: the first one's.
+  void FindDevice() {
+    const DLTensor* first = nullptr;
+    int first_index = 0;
+    for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
+        if (!first) {
+          first = &t;
+          first_index = i;
+        } else if (Device(t.device) != Device(first->device)) {
+          Refuse(std::string(EntryName(op_, i)) + " is on " + Device(t.device).name() + ", but " +
+                 std::string(EntryName(op_, first_index)) + " is on " +
+                 Device(first->device).name() + ". Try a copy on the same device.");
+        }
+      });
+    }
+    if (!first || Device(first->device).is_host()) return;
+    plan_.device = first->device;
+    plan_.data_checks = scope_.is_strict ? DataChecks::kOnHost : scope_.data_checks;
+    plan_.device_kind = FindDeviceKind(first->device.device_type);
+    if (plan_.device_kind) return;
+    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": " + std::string(EntryName(op_, first_index)) +
+                                " is on " + Device(first->device).name() +
+                                ", but no loaded library has this device. Try anyop.load of the "
+                                "device's library, or a copy on the CPU.");
+  }
   void CheckPlace(int i, const DLTensor& t) {
     const std::string name(EntryName(op_, i));
-    if (t.device.device_type != 1) {
-      Refuse(name + " is on device type " + std::to_string(t.device.device_type) +
-             ", but must be in CPU memory. Try a copy on the CPU.");
-    }
     if (t.ndim < 0 || t.ndim > kMaxRank) {
       Refuse(name + " has " + std::to_string(t.ndim) + " dimensions, but at most " +
              std::to_string(kMaxRank) + " are possible.");
@@ -203,8 +227,13 @@ class Planner {
   }
 
   void Choose(std::vector<KernelChoice>* choices) {
-    const Request request{op_, plan_.form, plan_.bindings, frame_, policy_, scope_};
+    const Request request{op_,     plan_.form, plan_.bindings,    frame_,
+                          policy_, scope_,     plan_.device_kind, plan_.device.device_id};
     plan_.kernel = Dispatch(request, choices);
+    if (plan_.kernel == kNoKernel && plan_.device_kind && scope_.runs_on_host) {
+      plan_.kernel = kComposition;
+      plan_.runs_on_host = true;
+    }
     if (plan_.kernel == kNoKernel) {
       std::vector<KernelChoice> all;
       Dispatch(request, &all);
@@ -213,16 +242,19 @@ class Planner {
     const PolicyItem* item = policy_.find(op_.name);
     const bool is_asked_for = item ? item->choice == PolicyItem::kDisabled : !policy_.all;
     // Of an operator without kernels the composition is the implementation.
-    plan_.is_fallback = plan_.kernel == kComposition && !is_asked_for && !op_.kernels.empty();
+    plan_.is_fallback = (plan_.kernel == kComposition && !is_asked_for && !op_.kernels.empty()) ||
+                        plan_.runs_on_host;
     if (!plan_.is_fallback || !scope_.is_strict) return;
     std::vector<KernelChoice> all;
     Dispatch(request, &all);
-    Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all) + "\nstrict mode refuses the composition.");
+    Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all) + "\nstrict mode refuses " +
+                                (plan_.runs_on_host ? "copies to the host." : "the composition."));
   }
 
   void Tile(const OperatorKernel& k) {
     plan_.run = k.data.run;
     plan_.kernel_data = k.data.data;
+    plan_.stops_on_failed_check = k.stops;
     if (!k.workspace.node.empty() && k.workspace.node[std::size_t(plan_.form)] >= 0) {
       const Number n = Evaluate(contract_, plan_.form, k.workspace.node[std::size_t(plan_.form)],
                                 plan_.bindings, frame_, plan_.threads);

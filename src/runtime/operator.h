@@ -32,13 +32,21 @@ struct KeyParts {
   std::uint8_t lists[kMaxParams];
 };
 
+// What the kernels of `anyop.define` are called.
+inline constexpr const char* kPythonKernel = "cpu_python";
+
 struct OperatorKernel {
   std::string name;
   bool is_built = false;
   bool has_features = false;  // this machine has everything in .needs, within ANYOP_ISA
   std::string missing;        // the first feature that it lacks
-  bool is_portable = false;   // no .needs: stays eligible when the operator is disabled
-  anyop_kernel data{};        // fields that an older library lacks are zero
+  std::string device;         // the first word of the name: "cpu"
+  bool is_for_host = true;    // that is "cpu"
+  bool stops = false;         // see anyop_device_kernel
+  bool needs_caller = false;  // a function of Python, which only a thread that may wait for its
+                              // lock can call
+  bool is_portable = false;  // no .needs: stays eligible when the operator is disabled
+  anyop_kernel data{};       // fields that an older library lacks are zero
   std::vector<Expression> when;
   Expression workspace;
   std::vector<std::string> plan_values;
@@ -54,6 +62,7 @@ struct Operator {
   const anyop_op* data;     // fields that an older library lacks are zero or ""
   std::string library;      // "anyop"
   std::string name;         // the full name, "anyop.rms_norm"
+  std::string shown_name;   // what display_name returns, as long as the process lives
   std::string file;         // the shared object that it came from
   std::uint64_t image = 0;  // the fingerprint of that file; 0: built in, or made in memory
   std::string source;       // its source, relative to the library's folder
@@ -72,6 +81,8 @@ struct Operator {
   std::vector<Composition> compositions;  // .means: none, one for all forms, or one per form
   std::unique_ptr<const GradientWiring> gradient;  // see GradientOf
   std::unique_ptr<anyop_op> data_storage;
+  const anyop_library_info* info = nullptr;  // the table that it was read from, and its place there
+  std::uint32_t number = 0;
 
   // The name as texts give it: without "anyop.", with any other library's name.
   std::string display_name() const { return library == "anyop" ? contract->name : name; }

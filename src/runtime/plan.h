@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "anyop/scope.h"
 #include "runtime/operator.h"
 #include "signature/check.h"
 
@@ -29,8 +30,11 @@ struct TensorSlot {
   std::uint64_t over;  // slots whose memory this one may be, by bit; its own is set
 };
 
+struct DeviceKind;
+
 struct Plan {
   // For hosts.
+  DLDevice device{1, 0};  // where all tensors lie, results too
   int n_results = 0;
   ResultShape results[kMaxResults];
   double estimated_ns = 0;  // by .flops and .bytes; a lock held above 5 us is worth releasing
@@ -53,6 +57,11 @@ struct Plan {
   std::uint64_t copied = 0;     // [param] bit: copied to contiguous memory before the kernel;
                                 // from n_params on, results: copied from there after it
   int counters = 0;             // index of the kernel's
+  // Of calls on a device, all of which are slow runs.
+  const DeviceKind* device_kind = nullptr;  // null: the host
+  DataChecks data_checks = DataChecks::kOnDevice;
+  bool runs_on_host = false;           // on copies: no kernel of the device accepted
+  bool stops_on_failed_check = false;  // the kernel does
   int n_slots = 0;
   int only_written = -1;   // the slot of the one written tensor, where all are there and contiguous
   bool is_direct = false;  // nothing comes between the memory check and the kernel

@@ -13,6 +13,7 @@
 #include "platform/error.h"
 #include "runtime/call.h"
 #include "runtime/check_composition.h"
+#include "runtime/device.h"
 #include "runtime/gradient.h"
 #include "runtime/library.h"
 #include "runtime/log.h"
@@ -31,6 +32,7 @@ struct Registry {
   int next_index = 0;
   std::map<std::string, const anyop_reference*, std::less<>> references;
   std::vector<LoadedLibrary> libraries;
+  std::map<std::string, std::vector<anyop_device_kernel>, std::less<>> added;  // by operator
 };
 
 // Never destroyed: other threads may still call at exit.
@@ -86,6 +88,11 @@ void CheckCompositions(const Registry& r, const NewLibrary& library) {
       throw Error(e.code, library.file + ": " + e.what());
     }
   }
+}
+
+const anyop_library_info& OperatorsOf(const LibraryTables& tables, const std::string& path) {
+  if (tables.operators) return *tables.operators;
+  Fail(ANYOP_NOT_AVAILABLE, path + ": is a library of a device, but operators are needed here.");
 }
 
 std::string BuiltInPath() {
@@ -148,6 +155,32 @@ void TellOfOtherFile(const Registry& r, const NewLibrary& library) {
   }
 }
 
+// In the place of the operator of its name, if there is one.
+void Enter(Registry& r, std::unique_ptr<Operator> op) {
+  Operator* made = op.release();
+  made->entry = CurrentEntry();
+  made->index = r.next_index++;
+  const auto [known, is_new] = r.operators.try_emplace(made->name, made);
+  if (is_new) {
+    r.in_order.push_back(made);
+  } else {
+    Replace(*known->second, *made);
+    known->second = made;
+  }
+}
+
+// The operator read again with these kernels, its gradient the same.
+std::unique_ptr<Operator> WithKernels(const Registry& r, const Operator& op,
+                                      const std::vector<anyop_device_kernel>& added) {
+  auto made = ReadWithKernels(op, added);
+  if (op.gradient) {
+    const auto gradient = r.operators.find(op.gradient->op->name);
+    Operator& g = gradient == r.operators.end() ? *op.gradient->op : *gradient->second;
+    made->gradient = std::make_unique<GradientWiring>(WireGradient(*made, g));
+  }
+  return made;
+}
+
 }  // namespace
 
 std::string LibraryFolder() {
@@ -176,7 +209,7 @@ void LoadBuiltIn() {
     CheckEnvironment();
     PlanCache::SetCapacity(std::size_t(EnvironmentInteger("ANYOP_PLAN_CACHE")));
     const std::string path = BuiltInPath();
-    if (!path.empty()) Register(ReadLibrary(*OpenLibrary(path), path));
+    if (!path.empty()) Register(ReadLibrary(OperatorsOf(OpenLibrary(path), path), path));
   });
 }
 
@@ -213,18 +246,10 @@ void Register(NewLibrary library) {
   TellOfOtherFile(r, library);
   for (auto& op : library.operators) {
     const auto known = r.operators.find(op->name);
-    const bool is_new = known == r.operators.end();
-    if (!is_new && !IsReplaced(*known->second, *op)) continue;
-    Operator* made = op.release();
-    made->entry = CurrentEntry();
-    made->index = r.next_index++;
-    if (is_new) {
-      r.in_order.push_back(made);
-      r.operators.emplace(made->name, made);
-    } else {
-      Replace(*known->second, *made);
-      known->second = made;
-    }
+    if (known != r.operators.end() && !IsReplaced(*known->second, *op)) continue;
+    const auto added = r.added.find(op->name);
+    if (added != r.added.end()) op = WithKernels(r, *op, added->second);
+    Enter(r, std::move(op));
   }
   for (const auto& [name, reference] : library.references)
     r.references.insert_or_assign(name, reference);
@@ -232,6 +257,41 @@ void Register(NewLibrary library) {
     if (l.file == library.file && l.name == library.name) return;
   }
   r.libraries.push_back({library.name, library.version, library.file});
+}
+
+void RegisterKernels(const anyop_device_info& info, const std::string& file) {
+  Registry& r = TheRegistry();
+  std::unique_lock lock(r.mutex);
+  auto added = r.added;
+  std::map<std::string, bool> changed;
+  for (std::uint32_t i = 0; i < info.n_kernels; ++i) {
+    const anyop_device_kernel* k = info.kernels[i];
+    if (!k || k->size < sizeof *k || !k->op || !k->kernel || !k->kernel->name) {
+      Fail(ANYOP_NOT_AVAILABLE, file + ": the table of its kernel " + std::to_string(i) +
+                                    " is not whole. Build it again with this version of anyop.");
+    }
+    const std::string name = FullName(k->op);
+    if (!r.operators.count(name)) {
+      Fail(ANYOP_NOT_AVAILABLE, file + ": has a kernel " + k->kernel->name + " for " + name +
+                                    ", but no such operator is loaded. Try loading its library "
+                                    "first.");
+    }
+    auto& list = added[name];
+    const auto is_it = [&](const anyop_device_kernel& a) { return a.kernel == k->kernel; };
+    if (std::any_of(list.begin(), list.end(), is_it)) continue;  // loaded before
+    list.push_back(*k);
+    changed[name] = true;
+  }
+  std::vector<std::unique_ptr<Operator>> made;
+  for (const auto& [name, is_changed] : changed) {
+    try {
+      made.push_back(WithKernels(r, *r.operators.at(name), added[name]));
+    } catch (const Error& e) {
+      throw Error(e.code, file + ": " + e.what());
+    }
+  }
+  for (auto& op : made) Enter(r, std::move(op));
+  r.added = std::move(added);
 }
 
 Operator* Find(std::string_view name) {
@@ -267,9 +327,14 @@ std::vector<Operator*> OperatorsFrom(std::size_t first) {
 void Load(const std::string& path) {
   LoadBuiltIn();
   const Image image = OpenImage(path);
-  NewLibrary library = ReadLibrary(*image.info, path, image.fingerprint);
-  CheckProcessPolicy(library, /*is_whole=*/true);
-  Register(std::move(library));
+  if (image.tables.operators) {
+    NewLibrary library = ReadLibrary(*image.tables.operators, path, image.fingerprint);
+    CheckProcessPolicy(library, /*is_whole=*/true);
+    Register(std::move(library));
+  }
+  if (!image.tables.device) return;
+  if (image.tables.device->device) RegisterDevice(*image.tables.device->device, path);
+  RegisterKernels(*image.tables.device, path);
 }
 
 void Define(const anyop_library_info& info, const std::string& file) {
@@ -282,7 +347,7 @@ void Define(const anyop_library_info& info, const std::string& file) {
 
 void LoadReferences(const std::string& path) {
   LoadBuiltIn();
-  NewLibrary library = ReadLibrary(*OpenLibrary(path), path);
+  NewLibrary library = ReadLibrary(OperatorsOf(OpenLibrary(path), path), path);
   library.operators.clear();
   for (const auto& [name, reference] : library.references) {
     const Operator* op = FindRegistered(name);

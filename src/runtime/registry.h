@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "anyop/device.h"
 #include "runtime/operator.h"
 
 namespace anyop {
@@ -37,5 +38,9 @@ struct NewLibrary {
 // files: another contract has the name, or one that cannot be replaced; a file that was built again
 // lacks an operator; an operator and its gradient do not fit.
 void Register(NewLibrary library);
+
+// Puts the kernels of a library of a device in front of those of their operators. Throws, with
+// nothing done, NotAvailable: there is no such operator; InvalidArgument: a kernel does not fit.
+void RegisterKernels(const anyop_device_info& info, const std::string& file);
 
 }  // namespace anyop

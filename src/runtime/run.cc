@@ -9,6 +9,7 @@
 #include "platform/error.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
+#include "runtime/device_call.h"
 #include "runtime/index_check.h"
 #include "runtime/make_plan.h"
 #include "runtime/memory_check.h"
@@ -163,6 +164,7 @@ void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame)
 
 void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched) {
   CheckMemory(op, plan, given);
+  if (plan.device_kind) return RunOnDevice(op, plan, given);
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
   std::memcpy(frame, given, sizeof(anyop_value) * std::size_t(op.n_params + op.n_results));

@@ -9,6 +9,9 @@
 #include "anyop/tensor.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
+#include "runtime/device.h"
+#include "runtime/device_call.h"
+#include "runtime/frame.h"
 #include "runtime/layout.h"
 #include "runtime/overlap.h"
 #include "runtime/registry.h"
@@ -25,6 +28,7 @@ struct Made {
   DLTensor tensor;
   std::int64_t shape[kMaxRank];
   std::unique_ptr<Workspace> memory;
+  std::optional<DeviceMemory> device_memory;  // in its place on a device
 };
 
 // A tensor that lies in the memory of another.
@@ -62,7 +66,8 @@ class CompositionRun {
       if (given.tag == ANYOP_TENSOR && !(assigned_ >> r & 1)) FailResult(r);
       const anyop_value& computed = results_[std::size_t(r)];
       if (given.tag == ANYOP_TENSOR && given.t != computed.t) {
-        CopyFromPacked(computed.t->data, *given.t);
+        plan_.device_kind ? UnpackOnDevice(computed.t->data, *given.t)
+                          : CopyFromPacked(computed.t->data, *given.t);
       }
     }
   }
@@ -84,9 +89,14 @@ class CompositionRun {
   anyop_value Make(const ResultShape& shape) {
     auto made = std::make_unique<Made>();
     std::memcpy(made->shape, shape.shape, sizeof made->shape);
-    made->memory = std::make_unique<Workspace>(std::uint64_t(shape.bytes));
-    made->tensor = {made->memory->data(), {1, 0},  shape.rank, ToDL(shape.dtype),
-                    made->shape,          nullptr, 0};
+    if (plan_.device_kind) {
+      made->device_memory.emplace(*plan_.device_kind, plan_.device.device_id,
+                                  std::uint64_t(std::max<std::int64_t>(shape.bytes, 1)));
+    } else {
+      made->memory = std::make_unique<Workspace>(std::uint64_t(shape.bytes));
+    }
+    void* const data = made->memory ? made->memory->data() : made->device_memory->data();
+    made->tensor = {data, plan_.device, shape.rank, ToDL(shape.dtype), made->shape, nullptr, 0};
     anyop_value v{};
     v.tag = ANYOP_TENSOR;
     v.t = &made->tensor;

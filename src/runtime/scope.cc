@@ -40,6 +40,8 @@ void SetScope(const ScopeState& scope) {
   ThreadState& state = State();
   state.scope = scope;
   state.scope_word = std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1 |
+                     std::uint64_t(scope.data_checks) << 2 |
+                     std::uint64_t(scope.runs_on_host) << 4 |
                      std::uint64_t(scope.threads) << kThreadsShift;
   if (scope.policy) state.scope_word |= std::uint64_t(scope.policy->number) << kPolicyShift;
   state.process_mask =
@@ -74,6 +76,20 @@ Scope& Scope::threads(int n) {
   }
   ScopeState now = CurrentScope();
   now.threads = n;
+  SetScope(now);
+  return *this;
+}
+
+Scope& Scope::data_checks(DataChecks how) {
+  ScopeState now = CurrentScope();
+  now.data_checks = how;
+  SetScope(now);
+  return *this;
+}
+
+Scope& Scope::fallback_to_host(bool on) {
+  ScopeState now = CurrentScope();
+  now.runs_on_host = on;
   SetScope(now);
   return *this;
 }

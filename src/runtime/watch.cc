@@ -4,12 +4,14 @@
 #include <atomic>
 #include <exception>
 
+#include "anyop/stream.h"
 #include "platform/clock.h"
 #include "platform/crash.h"
 #include "platform/env.h"
 #include "platform/float_mode.h"
 #include "runtime/call.h"
 #include "runtime/check_mode.h"
+#include "runtime/log.h"
 #include "runtime/profile.h"
 #include "runtime/record.h"
 #include "runtime/run.h"
@@ -46,6 +48,14 @@ std::string Doing(const Operator& op, const Plan& plan, const anyop_value* frame
   return kernel + " of " + ShowCall(op, frame);
 }
 
+void LeaveOutOfRecording(const Plan& plan) {
+  static std::atomic<bool> is_told{false};
+  if (is_told.exchange(true)) return;
+  Log(2, ("calls on " + Device(plan.device).name() +
+          " are not recorded: a file of a call holds memory of the host.")
+             .c_str());
+}
+
 }  // namespace
 
 bool IsChecking() { return ReadChecking() > 0; }
@@ -67,7 +77,7 @@ void RunWatched(Operator& op, Plan& plan, anyop_value* frame) {
   }
   WatchCrashes();
   const CrashNote note(Doing(op, plan, frame));
-  if (IsRecording()) Record(op, plan, frame);
+  if (IsRecording()) plan.device_kind ? LeaveOutOfRecording(plan) : Record(op, plan, frame);
   if (!IsProfiling()) return RunSlow(op, plan, frame, &RunKernelWatched);
   const CallTimer timer(op, plan, frame, entered_ns);
   RunSlow(op, plan, frame, &RunKernelWatched);

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "platform/error.h"
+
+namespace anyop {
+namespace {
+
+struct DeviceTable {
+  std::shared_mutex mutex;
+  std::vector<const DeviceKind*> kinds;
+};
+// Never destroyed: work and memory of devices may outlive static objects.
+DeviceTable& TheDevices() {
+  static auto* table = new DeviceTable;
+  return *table;
+}
+
+template <class F>
+const DeviceKind* FindKind(F&& is_it) {
+  DeviceTable& all = TheDevices();
+  const std::shared_lock lock(all.mutex);
+  const auto found = std::find_if(all.kinds.begin(), all.kinds.end(), is_it);
+  return found == all.kinds.end() ? nullptr : *found;
+}
+
+void CheckTable(const anyop_device& d, const std::string& file) {
+  const auto need = [&](bool is_there, const std::string& what) {
+    if (is_there) return;
+    Fail(ANYOP_NOT_AVAILABLE, file + ": the table of its device " + what +
+                                  ". Build it again with this version of anyop.");
+  };
+  need(d.size >= offsetof(anyop_device, activate), "is too short");
+  need(d.version >= 1 && d.version <= ANYOP_DEVICE_VERSION,
+       "is of version " + std::to_string(d.version) + ", but this anyop has version " +
+           std::to_string(ANYOP_DEVICE_VERSION));
+  need(d.word && *d.word && d.runs, "has no word");
+  need(d.error_text && d.count && d.properties && d.allocate && d.release && d.copy && d.fill &&
+           d.default_stream && d.create_stream && d.destroy_stream && d.create_event &&
+           d.destroy_event && d.record_event && d.wait_event && d.query_event &&
+           d.synchronize_event && d.elapsed && d.synchronize && d.late_error,
+       "lacks a function that every device has");
+  if (std::string_view(d.word) != "cpu" && d.dlpack_type != 1) return;
+  Fail(ANYOP_INVALID_ARGUMENT, file + ": its device is '" + d.word + "' of DLPack type " +
+                                   std::to_string(d.dlpack_type) +
+                                   ", but 'cpu' and type 1 are the host.");
+}
+
+}  // namespace
+
+std::vector<std::string> SplitList(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string_view word = text.substr(begin, end - begin);
+    while (!word.empty() && word.front() == ' ') word.remove_prefix(1);
+    while (!word.empty() && word.back() == ' ') word.remove_suffix(1);
+    words.emplace_back(word);
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::string_view DeviceWordOf(std::string_view kernel) {
+  return kernel.substr(0, kernel.find('_'));
+}
+
+bool DeviceKind::Runs(std::string_view kernel_word) const {
+  return std::find(runs.begin(), runs.end(), kernel_word) != runs.end();
+}
+
+std::vector<std::string> DeviceKind::Features(int number) const {
+  anyop_device_properties p{};
+  p.size = sizeof p;
+  Check(table.properties(number, &p), number);
+  return SplitList(p.features ? p.features : "");
+}
+
+void DeviceKind::FailWith(int code, int number) const {
+  const char* text = table.error_text();
+  if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
+  Fail(code, word + ":" + std::to_string(number) + ": " +
+                 (text && *text ? text : "the device's library gives no reason."));
+}
+
+const DeviceKind* FindDeviceKind(int dlpack_type) {
+  return FindKind([&](const DeviceKind* k) { return k->table.dlpack_type == dlpack_type; });
+}
+
+const DeviceKind* FindDeviceKind(std::string_view word) {
+  return FindKind([&](const DeviceKind* k) { return k->word == word; });
+}
+
+const DeviceKind& DeviceKindOf(DLDevice device) {
+  if (const DeviceKind* kind = FindDeviceKind(device.device_type)) return *kind;
+  Fail(ANYOP_NOT_AVAILABLE, Device(device).name() +
+                                ": no loaded library has this device. Try anyop.load of the "
+                                "device's library.");
+}
+
+std::vector<const DeviceKind*> DeviceKinds() {
+  DeviceTable& all = TheDevices();
+  const std::shared_lock lock(all.mutex);
+  return all.kinds;
+}
+
+void RegisterDevice(const anyop_device& given, const std::string& file) {
+  auto made = std::make_unique<DeviceKind>();
+  std::memcpy(&made->table, &given, std::min<std::size_t>(given.size, sizeof given));
+  CheckTable(made->table, file);
+  made->word = made->table.word;
+  made->file = file;
+  made->runs = SplitList(made->table.runs);
+  made->runs.insert(made->runs.begin(), made->word);
+  DeviceTable& all = TheDevices();
+  const std::unique_lock lock(all.mutex);
+  for (const DeviceKind* known : all.kinds) {
+    const bool is_word = known->word == made->word;
+    if (!is_word && known->table.dlpack_type != made->table.dlpack_type) continue;
+    if (is_word && known->table.count == made->table.count) return;  // the same library again
+    Fail(
+        ANYOP_INVALID_ARGUMENT,
+        file + ": its device '" + made->word + "' has " +
+            (is_word ? "the name"
+                     : "tensors of DLPack type " + std::to_string(known->table.dlpack_type) + ",") +
+            " that '" + known->word + "' of " + known->file +
+            " has already. A process has one of them. Try a process of its own.");
+  }
+  all.kinds.push_back(made.release());
+}
+
+constinit thread_local const DeviceHost* device_host = nullptr;
+
+DeviceMemory::DeviceMemory(const DeviceKind& kind, int number, std::uint64_t bytes)
+    : kind_(&kind), number_(number), host_(device_host) {
+  if (host_) {
+    data_ = host_->allocate({kind.table.dlpack_type, number}, bytes, &owner_);
+    return;
+  }
+  stream_ = CurrentStream(kind, number);
+  int code = kind.table.allocate(number, stream_, bytes, &data_);
+  if (code ==
+      ANYOP_OUT_OF_MEMORY) {  // what is released in the order of streams may not be free yet
+    kind.table.synchronize(number, nullptr);
+    code = kind.table.allocate(number, stream_, bytes, &data_);
+  }
+  kind.Check(code, number);
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : kind_(other.kind_),
+      number_(other.number_),
+      stream_(other.stream_),
+      host_(other.host_),
+      data_(std::exchange(other.data_, nullptr)),
+      owner_(std::exchange(other.owner_, nullptr)) {}
+
+DeviceMemory::~DeviceMemory() {
+  if (owner_) {
+    host_->release(owner_);
+  } else if (data_ && !host_) {
+    kind_->table.release(number_, stream_, data_);
+  }
+}
+
+void RaiseLate(const DeviceKind& kind, int number, anyop_stream stream, bool all_streams) {
+  char text[1024];
+  text[0] = 0;
+  int code = kind.table.late_error(number, stream, all_streams, text, sizeof text);
+  if (!code) [[likely]]
+    return;
+  if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
+  Fail(code, std::string(text) + " This is of earlier work on " +
+                 Device(DLDevice{kind.table.dlpack_type, number}).name() +
+                 ", whose results are not to be used.");
+}
+
+}  // namespace anyop

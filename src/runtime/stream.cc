@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "anyop/stream.h"
+
+#include <charconv>
+#include <utility>
+
+#include "platform/error.h"
+#include "runtime/device.h"
+
+namespace anyop {
+
+struct StreamState {
+  StreamState(const DeviceKind& k, int n, anyop_stream s, bool ours)
+      : kind(&k), number(n), native(s), is_ours(ours) {}
+  ~StreamState() {
+    if (is_ours) kind->table.destroy_stream(native);
+  }
+  StreamState(const StreamState&) = delete;
+  StreamState& operator=(const StreamState&) = delete;
+
+  const DeviceKind* const kind;
+  const int number;
+  const anyop_stream native;
+  const bool is_ours;
+};
+
+struct EventState {
+  EventState(const DeviceKind& k, int n) : kind(&k), number(n) {
+    kind->Check(kind->table.create_event(number, &native), number);
+  }
+  ~EventState() { kind->table.destroy_event(native); }
+  EventState(const EventState&) = delete;
+  EventState& operator=(const EventState&) = delete;
+
+  const DeviceKind* const kind;
+  const int number;
+  anyop_event native = nullptr;
+};
+
+namespace {
+
+// The innermost last.
+thread_local std::vector<std::shared_ptr<StreamState>> t_streams;
+
+const std::shared_ptr<StreamState>* InnermostScope(const DeviceKind& kind, int number) {
+  for (auto at = t_streams.rbegin(); at != t_streams.rend(); ++at) {
+    if ((*at)->kind == &kind && (*at)->number == number) return &*at;
+  }
+  return nullptr;
+}
+
+const DeviceKind& KindNamed(std::string_view word, std::string_view name) {
+  if (const DeviceKind* kind = FindDeviceKind(word)) return *kind;
+  std::string known = "cpu";
+  for (const DeviceKind* k : DeviceKinds()) known += ", " + k->word;
+  Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + std::string(name) + "', but " + known +
+                                ". Try anyop.load of the device's library first.");
+}
+
+void CheckNumber(const DeviceKind& kind, int number) {
+  const int count = kind.table.count();
+  if (number >= 0 && number < count) return;
+  const char* why = count == 0 ? kind.table.error_text() : "";
+  Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + kind.word + ":" + std::to_string(number) +
+                                "': this machine has " + std::to_string(count) + " of them" +
+                                (why && *why ? std::string(": ") + why : "."));
+}
+
+}  // namespace
+
+Device::Device(std::string_view name) : device_{1, 0} {
+  if (name == "cpu" || name == "cpu:0") return;
+  const std::size_t colon = name.find(':');
+  const DeviceKind& kind = KindNamed(name.substr(0, colon), name);
+  if (colon != name.npos) {
+    const char* end = name.data() + name.size();
+    const auto read = std::from_chars(name.data() + colon + 1, end, device_.device_id);
+    if (read.ec != std::errc() || read.ptr != end) {
+      Fail(ANYOP_INVALID_ARGUMENT, "'" + std::string(name) +
+                                       "' names no device, which is a word and a number: '" +
+                                       kind.word + ":0'.");
+    }
+  }
+  CheckNumber(kind, device_.device_id);
+  device_.device_type = kind.table.dlpack_type;
+}
+
+std::string Device::name() const {
+  if (is_host()) return "cpu";
+  const DeviceKind* kind = FindDeviceKind(device_.device_type);
+  if (!kind) return "device type " + std::to_string(device_.device_type);
+  return kind->word + ":" + std::to_string(device_.device_id);
+}
+
+std::vector<DeviceInfo> Devices() {
+  std::vector<DeviceInfo> all;
+  for (const DeviceKind* kind : DeviceKinds()) {
+    for (int number = 0; number < kind->table.count(); ++number) {
+      anyop_device_properties p{};
+      p.size = sizeof p;
+      kind->Check(kind->table.properties(number, &p), number);
+      all.push_back({Device(DLDevice{kind->table.dlpack_type, number}), p.name ? p.name : "",
+                     p.features ? p.features : "", kind->file, p.cores, p.total_bytes,
+                     p.free_bytes});
+    }
+  }
+  return all;
+}
+
+void Synchronize(Device device) {
+  if (device.is_host()) return;
+  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const int number = device.dl().device_id;
+  kind.Check(kind.table.synchronize(number, nullptr), number);
+  RaiseLate(kind, number, nullptr, /*all_streams=*/true);
+}
+
+bool Event::is_complete() const {
+  std::int32_t is_complete = 1;
+  if (state_) {
+    state_->kind->Check(state_->kind->table.query_event(state_->native, &is_complete),
+                        state_->number);
+  }
+  return is_complete;
+}
+
+void Event::Synchronize() const {
+  if (!state_) return;
+  state_->kind->Check(state_->kind->table.synchronize_event(state_->native), state_->number);
+}
+
+double ElapsedMs(const Event& from, const Event& to) {
+  if (!from.state_ || !to.state_) {
+    Fail(ANYOP_INVALID_ARGUMENT, "an event was never recorded, so that no time lies between.");
+  }
+  double ms = 0;
+  const EventState& e = *from.state_;
+  e.kind->Check(e.kind->table.elapsed(e.native, to.state_->native, &ms), e.number);
+  return ms;
+}
+
+Stream::Stream(Device device) {
+  if (device.is_host()) Fail(ANYOP_INVALID_ARGUMENT, "the host has no streams: its calls wait.");
+  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const int number = device.dl().device_id;
+  anyop_stream native = nullptr;
+  kind.Check(kind.table.create_stream(number, &native), number);
+  state_ = std::make_shared<StreamState>(kind, number, native, true);
+}
+
+Stream Stream::Wrap(Device device, void* native) {
+  const DeviceKind& kind = DeviceKindOf(device.dl());
+  return Stream(std::make_shared<StreamState>(kind, device.dl().device_id, native, false));
+}
+
+Stream Stream::Current(Device device) {
+  return Stream(HoldCurrentStream(DeviceKindOf(device.dl()), device.dl().device_id));
+}
+
+Device Stream::device() const { return DLDevice{state_->kind->table.dlpack_type, state_->number}; }
+void* Stream::native() const { return state_->native; }
+
+Event Stream::Record() const {
+  Event event;
+  event.state_ = std::make_shared<EventState>(*state_->kind, state_->number);
+  state_->kind->Check(state_->kind->table.record_event(event.state_->native, state_->native),
+                      state_->number);
+  return event;
+}
+
+void Stream::Wait(const Event& event) const {
+  if (!event.state_) return;
+  state_->kind->Check(state_->kind->table.wait_event(event.state_->native, state_->native),
+                      state_->number);
+}
+
+void Stream::Synchronize() const {
+  state_->kind->Check(state_->kind->table.synchronize(state_->number, state_->native),
+                      state_->number);
+  RaiseLate(*state_->kind, state_->number, state_->native);
+}
+
+StreamScope::StreamScope(const Stream& stream) { t_streams.push_back(stream.state_); }
+StreamScope::~StreamScope() { t_streams.pop_back(); }
+
+anyop_stream CurrentStream(const DeviceKind& kind, int number) {
+  if (device_host) return device_host->stream({kind.table.dlpack_type, number});
+  const auto* scope = InnermostScope(kind, number);
+  return scope ? (*scope)->native : kind.table.default_stream(number);
+}
+
+std::shared_ptr<StreamState> HoldCurrentStream(const DeviceKind& kind, int number) {
+  const auto* scope = device_host ? nullptr : InnermostScope(kind, number);
+  if (scope) return *scope;
+  return std::make_shared<StreamState>(kind, number, CurrentStream(kind, number), false);
+}
+
+}  // namespace anyop
