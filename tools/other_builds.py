@@ -52,7 +52,7 @@ def sanitizers(tally: Tally, tier: int) -> None:
             "thread",
             "tsan",
             ["runtime_tests", "anyop_run"],
-            "platform|runtime|graph|hosting",
+            "platform|runtime|graph|hosting|devices",
             {
                 "TSAN_OPTIONS": "halt_on_error=1",
                 "ANYOP_LIBRARY": str(BUILD / "lib" / "anyop_ops.so"),

@@ -42,6 +42,7 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "src/hosting": _SOURCE[:5],
     "programs": ("include/anyop",),
     "examples": ("include/anyop",),
+    "devices": ("include/anyop",),
     "ops": ("include/anyop", "ops/common"),
     "optest": (*_SOURCE[:4],),
     "tests": (*_SOURCE, "bindings"),
@@ -81,7 +82,7 @@ FRAMEWORK_WORDS = re.compile(r"torch|jax|mindspore|vllm", re.IGNORECASE)
 MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
 # Folders that includes begin at, and folders whose files name their neighbours without any.
 ROOTS = ("src/", "include/", "", "optest/")
-BARE_NEIGHBOURS = ("bindings", "programs", "tests", "examples", "python")
+BARE_NEIGHBOURS = ("bindings", "devices", "programs", "tests", "examples", "python")
 # The rooms of anyop.torch, from the lowest on; each may import those before it.
 _TORCH = ("_route", "_dispatch", "_nodes", "_proof", "names", "_lower", "_compile")
 _TORCH_ROOMS = tuple(f"torch.{room}" for room in _TORCH)

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace far {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::atomic<std::uint64_t> g_seed{1}, g_order{0};
+constexpr std::uint32_t kNotSaid = ~0u;
+std::atomic<std::uint32_t> g_delay_us{kNotSaid};
+std::atomic<bool> g_is_ending{false};
+std::atomic<int> g_running{0};
+// In the memory that every thread has from its start, since the handler of faults reads it.
+thread_local bool t_is_stream __attribute__((tls_model("initial-exec"))) = false;
+
+// The host's threads are those that Ctrl-C and timers are for.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
+    sigdelset(&all, fault);
+  }
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+std::uint64_t Event::Record() {
+  const std::lock_guard lock(mutex_);
+  return ++recorded_;
+}
+
+std::uint64_t Event::Recorded() {
+  const std::lock_guard lock(mutex_);
+  return recorded_;
+}
+
+// Two streams that record one event may come in either order.
+void Event::Reach(std::uint64_t record) {
+  const std::lock_guard lock(mutex_);
+  if (record <= reached_) return;
+  reached_ = record, when_ = Clock::now();
+  changed_.notify_all();
+}
+
+void Event::Wait(std::uint64_t record) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return reached_ >= record; });
+}
+
+bool Event::IsComplete() {
+  const std::lock_guard lock(mutex_);
+  return reached_ >= recorded_;
+}
+
+std::optional<Clock::time_point> Event::When() {
+  const std::lock_guard lock(mutex_);
+  if (recorded_ == 0 || reached_ < recorded_) return std::nullopt;
+  return when_;
+}
+
+void Stream::Start() {
+  std::thread([this] { Loop(); }).detach();
+}
+
+void Stream::Begin(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  random_.seed(g_seed * 1000003 + number);
+}
+
+void Stream::Push(std::function<void()> work, bool is_over_at_exit) {
+  const std::lock_guard lock(mutex_);
+  queue_.push_back({std::move(work), is_over_at_exit});
+  changed_.notify_one();
+}
+
+void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
+  const std::lock_guard lock(mutex_);
+  auto work = [this, block = std::move(block), task = launch.task, name = launch.name,
+               number = next_launch_++] {
+    if (!MayLaunch(number)) return;
+    char message[512] = "";
+    const int code = task(block.get() + 8, message, sizeof message);
+    ++counters_.launches;
+    if (code == ANYOP_OK) return;
+    message[sizeof message - 1] = '\0';
+    const std::lock_guard lock(mutex_);
+    late_ = {++g_order, code, std::string(name) + ": " + message};
+  };
+  queue_.push_back({std::move(work), true});
+  changed_.notify_one();
+}
+
+// A device may skip what was put on a stream before its error was taken. This one always does.
+bool Stream::MayLaunch(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const bool may = !late_ && number >= first_to_run_;
+  if (!may) ++counters_.skipped;
+  return may;
+}
+
+std::optional<LateError> Stream::TakeLateError() {
+  const std::lock_guard lock(mutex_);
+  if (late_) first_to_run_ = next_launch_;
+  return std::exchange(late_, std::nullopt);
+}
+
+std::uint64_t Stream::LateErrorOrder() {
+  const std::lock_guard lock(mutex_);
+  return late_ ? late_->order : ~std::uint64_t{0};
+}
+
+void Stream::Hold(int change) {
+  const std::lock_guard lock(mutex_);
+  held_ += change;
+  changed_.notify_one();
+}
+
+Stream::Work Stream::Next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !queue_.empty() && held_ <= 0; });
+  Work work = std::move(queue_.front());
+  queue_.pop_front();
+  return work;
+}
+
+// Half of the work begins at once, the other half late: what streams do to one another shows only
+// where their delays differ.
+void Stream::Delay() {
+  const std::uint64_t longest = g_delay_us, drawn = random_();
+  if (longest == 0 || drawn & 1) return;
+  std::this_thread::sleep_for(std::chrono::microseconds((drawn >> 1) % (longest + 1)));
+}
+
+void Stream::Loop() {
+  BlockSignals();
+  t_is_stream = true;
+  pthread_setname_np(pthread_self(), ("far:" + std::to_string(device)).c_str());
+  for (;;) {
+    Work work = Next();
+    Delay();
+    if (work.is_over_at_exit) ++g_running;
+    if (!g_is_ending) work.run();
+    if (work.is_over_at_exit) --g_running;
+    while (g_is_ending) pause();  // what the work holds may belong to what has ended already
+  }
+}
+
+void SetSeed(std::uint64_t seed) { g_seed = seed; }
+void SetDelay(std::uint32_t longest_us) { g_delay_us = longest_us; }
+void SetFirstDelay(std::uint32_t longest_us) {
+  std::uint32_t not_said = kNotSaid;
+  g_delay_us.compare_exchange_strong(not_said, longest_us);
+}
+bool IsStreamThread() { return t_is_stream; }
+
+void EndAll() {
+  g_is_ending = true;
+  const auto latest = Clock::now() + std::chrono::seconds(1);
+  while (g_running > 0 && Clock::now() < latest) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace far

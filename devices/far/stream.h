@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams, each with a thread of its own, and events.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "anyop/device.h"
+
+namespace far {
+
+struct LateError {
+  std::uint64_t order;  // among all
+  int code;
+  std::string text;
+};
+
+struct Counters {
+  std::atomic<std::uint64_t> launches{0}, skipped{0}, copies{0}, waits{0};
+};
+
+// How often it was recorded, and how many of these have been reached.
+class Event {
+ public:
+  explicit Event(int device) : device(device) {}
+  std::uint64_t Record();
+  std::uint64_t Recorded();
+  void Reach(std::uint64_t record);
+  void Wait(std::uint64_t record);
+  bool IsComplete();
+  // When the last record was reached; none if there was none, or it is yet to come.
+  std::optional<std::chrono::steady_clock::time_point> When();
+
+  const int device;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t recorded_ = 0, reached_ = 0;
+  std::chrono::steady_clock::time_point when_;
+};
+
+// A queue and the thread that works on it. It is never destroyed: another stream takes its place.
+class Stream {
+ public:
+  Stream(int device, Counters* counters) : device(device), counters_(*counters) {}
+  void Start();                      // its thread
+  void Begin(std::uint64_t number);  // as the stream of this number, with delays of its own
+
+  // `is_over_at_exit`: what touches memory of others, so that a process waits for it at its exit.
+  void Push(std::function<void()> work, bool is_over_at_exit = true);
+  void Launch(const anyop_launch& launch, std::shared_ptr<char[]> block);
+  std::optional<LateError> TakeLateError();
+  std::uint64_t LateErrorOrder();  // ~0: there is none
+  void Hold(int change);
+
+  const int device;
+
+ private:
+  struct Work {
+    std::function<void()> run;
+    bool is_over_at_exit;
+  };
+  void Loop();
+  Work Next();
+  void Delay();
+  bool MayLaunch(std::uint64_t number);
+
+  Counters& counters_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  int held_ = 0;
+  std::optional<LateError> late_;
+  std::uint64_t next_launch_ = 0, first_to_run_ = 0;
+  std::mt19937_64 random_;
+};
+
+void SetSeed(std::uint64_t seed);
+void SetDelay(std::uint32_t longest_us);
+void SetFirstDelay(std::uint32_t longest_us);  // unless SetDelay was called before
+// From now on no work begins; returns when what touches memory of others is over, or after a
+// second.
+void EndAll();
+bool IsStreamThread();  // for the handler of faults
+
+}  // namespace far
