@@ -134,6 +134,8 @@ PLANTS = [
      "not called cpu_avx512"),
     ("kernel_names", "examples/my_ops/ops/ramp/ramp.cc",
      C + 'const Kernel k{.name = "cpu_f32"};\n', 2, "cpu_f32 is not called cpu_portable"),
+    ("kernel_names", "examples/device/a.cc",
+     C + '.word = "toy"\nconst Kernel k{.name = "cpu_a"};\n', 3, "cpu_a is not called toy or"),
     ("kernel_names", "python/anyop/template/ops/ramp/ramp.cc",
      C + 'const Kernel k{.name = "cpu_f32"};\n', 2, "cpu_f32 is not called cpu_portable"),
     ("cpp_function_length", "src/graph/a.cc", C + LONG_CPP, 2, "Long has 61 lines"),

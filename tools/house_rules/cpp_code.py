@@ -103,10 +103,14 @@ def type_names(tree: Tree) -> Iterator[Breach]:
 
 
 def kernel_names(tree: Tree) -> Iterator[Breach]:
-    """A kernel is called after the instruction set of its file, or cpu_portable."""
+    """A kernel is called after the instruction set of its file, or cpu_portable; in a device's
+    library after the device.
+    """
     for name in tree.named(".cc", below=KERNEL_FOLDERS):
         code, stem = tree.cpp(name).code, name.rpartition("/")[2].removesuffix(".cc")
         begin = "_".join(stem.split("_")[:2]) if stem.startswith("cpu_") else "cpu_portable"
+        if word := re.search(r'\.word = "(\w+)"', code):
+            begin = word[1]
         for match in KERNEL.finditer(code):
             if not re.fullmatch(rf"{begin}(_[a-z0-9]+)*", match["name"]):
                 why = f"the kernel {match['name']} is not called {begin} or {begin}_<variant>"
