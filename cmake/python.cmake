@@ -46,6 +46,10 @@ set(package_libraries anyop anyop_ops anyop_ops_reference _anyop _mindspore anyo
 if(TARGET torch_adapter)
   list(APPEND package_libraries torch_adapter)
 endif()
+if(TARGET anyop_cuda)
+  list(APPEND package_libraries anyop_cuda)
+  install(TARGETS anyop_cuda LIBRARY DESTINATION anyop)
+endif()
 # A Python without the sanitizers runs their extension if it loads their libraries first.
 set(run_python "")
 if(ANYOP_SANITIZE)
