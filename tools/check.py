@@ -65,7 +65,7 @@ def tracked(*endings: str) -> list[str]:
 
 
 def format_check() -> None:
-    run("clang-format", ["clang-format", "--dry-run", "-Werror", *tracked(".cc", ".h")])
+    run("clang-format", ["clang-format", "--dry-run", "-Werror", *tracked(".cc", ".cu", ".h")])
 
 
 def lint(tally: Tally) -> None:
@@ -220,7 +220,7 @@ def main() -> int:
         return os.spawnl(os.P_WAIT, command[0], *command)
     build()
     if args.fix:
-        run("format", ["clang-format", "-i", *tracked(".cc", ".h")])
+        run("format", ["clang-format", "-i", *tracked(".cc", ".cu", ".h")])
         run("ruff --fix", [PYTHON, "-m", "ruff", "check", "--fix", ROOT])
     tally = Tally()
     lint(tally)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists the kernels for CUDA cards found in files ops/*/cuda.cu into the table of the device library
+"""Lists the kernels for CUDA cards of the files ops/*/cuda.cu into the table of the device library
 (devices/cuda/kernel_table.h). A kernel is a line `extern constinit const DeviceKernel NAME{`.
 """
 

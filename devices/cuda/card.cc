@@ -139,9 +139,9 @@ Card& CardOf(int device) {
     all.cards.resize(std::size_t(CardCount()));
   }
   if (device < 0 || std::size_t(device) >= all.cards.size()) {
-    throw Failure{ANYOP_INVALID_ARGUMENT,
-                  "there is no card " + std::to_string(device) + ", as the driver finds " +
-                      std::to_string(all.cards.size()) + "."};
+    throw Failure{ANYOP_INVALID_ARGUMENT, "there is no card " + std::to_string(device) +
+                                              ", as the driver finds " +
+                                              std::to_string(all.cards.size()) + "."};
   }
   std::unique_ptr<Card>& card = all.cards[std::size_t(device)];
   if (!card) card = MakeCard(device);

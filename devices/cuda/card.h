@@ -40,13 +40,13 @@ int Guard(F&& f) {
 struct Card {
   int number = 0;
   ContextHandle* context = nullptr;
-  PoolHandle* pool = nullptr;       // null: the card has none
+  PoolHandle* pool = nullptr;              // null: the card has none
   StreamHandle* private_stream = nullptr;  // of what must not wait for anybody's work
   std::string name, features;
   int cores = 0;
   std::uint64_t total_bytes = 0;
 };
-int CardCount();         // 0 where there is no driver
+int CardCount();           // 0 where there is no driver
 Card& CardOf(int device);  // throws Failure where there is no such card
 
 // The card whose context the stream was made in. The default streams are those of the context that

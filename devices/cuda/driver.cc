@@ -12,7 +12,8 @@ struct Entry {
   std::size_t at;
   const char* name;
 };
-#define ENTRY(member, name) {offsetof(Driver, member), name}
+#define ENTRY(member, name) \
+  { offsetof(Driver, member), name }
 constexpr Entry kEntries[] = {
     ENTRY(init, "cuInit"),
     ENTRY(error_name, "cuGetErrorName"),

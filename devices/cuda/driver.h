@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVIDIA's driver, libcuda.so.1, opened when it is first needed: nothing of CUDA is linked, and
 // none of its headers is read, so that this library loads where there is no card. What is declared
-// here is the part of the documented interface that is used; driver_abi.cc compares it with cuda.h
-// where the build has that.
+// here is the part of the documented interface that is used; driver_abi.cc compares it with the
+// toolkit's header where the build has that.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ inline constexpr unsigned kNonBlocking = 1, kPortableMapped = 3;
 inline constexpr int kReleaseThreshold = 4, kRelaxed = 2, kRegistersOfFunction = 4,
                      kIsCapturing = 1;
 
-struct PoolProperties {  // CUmemPoolProps
+struct PoolProperties {     // CUmemPoolProps
   int allocation_type = 1;  // pinned
   int handle_types = 0;
   int location_type = 1;  // a device

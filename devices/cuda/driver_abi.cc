@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What driver.h declares by hand is what cuda.h says: compiled, never called.
+// What driver.h declares by hand is what the toolkit's header says: compiled, never called.
 #include "devices/cuda/driver.h"
 
 #if __has_include(<cuda.h>)
@@ -17,8 +17,7 @@ constexpr bool kPassesAs = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std
 template <class A, class B>
 struct Passes : std::false_type {};
 template <class R, class S, class... A, class... B>
-  requires(sizeof...(A) == sizeof...(B))
-struct Passes<R (*)(A...), S (*)(B...)> {
+requires(sizeof...(A) == sizeof...(B)) struct Passes<R (*)(A...), S (*)(B...)> {
   static constexpr bool value = sizeof(R) == sizeof(S) && (kPassesAs<A, B> && ...);
 };
 
@@ -70,8 +69,8 @@ SAME(launch, cuLaunchKernel);
 
 static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE &&
               kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY &&
-              kNotInitialized == CUDA_ERROR_NOT_INITIALIZED &&
-              kNoDevice == CUDA_ERROR_NO_DEVICE && kNotReady == CUDA_ERROR_NOT_READY);
+              kNotInitialized == CUDA_ERROR_NOT_INITIALIZED && kNoDevice == CUDA_ERROR_NO_DEVICE &&
+              kNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT &&
               kMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
               kMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR &&

@@ -23,6 +23,7 @@ struct Slot {
   StreamHandle* stream;
   std::uint64_t capture;  // 0: of calls that run as they come
   bool is_gone;           // its stream is destroyed
+  bool must_clear;        // the words, before the stream is used again
   CheckWords* words;
   volatile CheckRecord* record;
 };
@@ -30,8 +31,8 @@ struct Slot {
 // What a card knows of checks. Nothing is given back: graphs hold addresses.
 struct Checks {
   std::mutex mutex;
-  std::uint32_t* any = nullptr;          // in the host's memory: some record is set
-  std::vector<Slot> slots;               // in the order of first use
+  std::uint32_t* any = nullptr;  // in the host's memory: some record is set
+  std::vector<Slot> slots;       // in the order of first use
   std::map<std::pair<StreamHandle*, std::uint64_t>, std::size_t> found;
   CheckWords* free_words = nullptr;
   CheckRecord* free_records = nullptr;
@@ -70,17 +71,25 @@ StreamHandle* OneName(StreamHandle* stream) {
   return reinterpret_cast<std::uintptr_t>(stream) == 1 ? nullptr : stream;  // CU_STREAM_LEGACY
 }
 
+void Clear(Slot& slot) {
+  const auto at = Pointer(reinterpret_cast<std::uintptr_t>(&slot.words->failed));
+  Must(TheDriver().fill32(at, 0, 1, slot.stream), "cuMemsetD32Async");
+  slot.must_clear = false;
+}
+
 // Called with the mutex locked, and the card current.
 Slot& SlotOf(const Card& card, Checks& checks, StreamHandle* stream) {
   const std::pair key{OneName(stream), CaptureOf(stream)};
   if (const auto it = checks.found.find(key); it != checks.found.end()) {
-    return checks.slots[it->second];
+    Slot& slot = checks.slots[it->second];
+    if (slot.must_clear) Clear(slot);
+    return slot;
   }
   if (checks.n_free == 0) Grow(card, checks);
   --checks.n_free;
   checks.found[key] = checks.slots.size();
   checks.slots.push_back(
-      {key.first, key.second, false, checks.free_words++, checks.free_records++});
+      {key.first, key.second, false, false, checks.free_words++, checks.free_records++});
   return checks.slots.back();
 }
 
@@ -99,8 +108,7 @@ std::string PlaceText(const CheckRecord& record, std::int64_t place) {
 // The words of a check on the host (runtime/index_check.cc).
 std::string TextOf(const CheckRecord& record) {
   const std::string name = record.name;
-  std::string text =
-      name + PlaceText(record, record.place) + " is " + std::to_string(record.value);
+  std::string text = name + PlaceText(record, record.place) + " is " + std::to_string(record.value);
   if (!record.is_offsets) return text + record.must;
   if (record.place == 0) return text + ", but must be 0.";
   if (record.value < record.before) {
@@ -119,11 +127,10 @@ std::string Take(const Card& card, Slot& slot) {
   std::memcpy(&record, const_cast<CheckRecord*>(slot.record), sizeof record);
   slot.record->is_set = 0;
   slot.record->is_taken = 1;
-  if (!slot.is_gone && slot.capture == 0) {
+  slot.must_clear = !slot.is_gone && slot.capture == 0;
+  if (slot.must_clear && !CaptureOf(slot.stream)) {  // a graph must not hold this
     const OnCard on(card);
-    Must(TheDriver().fill32(Pointer(reinterpret_cast<std::uintptr_t>(&slot.words->failed)), 0, 1,
-                            slot.stream),
-         "cuMemsetD32Async");
+    Clear(slot);
   }
   return TextOf(record);
 }

@@ -3,9 +3,10 @@
 //
 // A stream has words in the card's memory and a record in the host's. A check that finds something
 // sets the words, so that kernels that say `stops` write nothing, and the record, which the host
-// reads without waiting. Once the host has taken the error, the words are cleared in the order of the
-// stream. What is captured into a graph has words of its own for each capture, as nobody knows where
-// the graph will run: its next check clears them, and its error is told to whoever asks first.
+// reads without waiting. Once the host has taken the error, the words are cleared in the order of
+// the stream. What is captured into a graph has words of its own for each capture, as nobody knows
+// where the graph will run: its next check clears them, and its error is told to whoever asks
+// first.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -16,8 +16,8 @@ extern "C" const unsigned char ANYOP_CUDA_IMAGE[];
 
 namespace anyop::cuda {
 
-// anyop_device_kernel in C++ clothes. A line `extern constinit const DeviceKernel NAME{` puts it into
-// the library's table.
+// anyop_device_kernel in C++ clothes. A line `extern constinit const DeviceKernel NAME{` puts it
+// into the library's table.
 struct DeviceKernel {
   std::uint32_t size = sizeof(DeviceKernel);
   std::int32_t stops = false;

@@ -148,9 +148,8 @@ int QueryEvent(anyop_event event, int32_t* is_complete) {
   });
 }
 int SynchronizeEvent(anyop_event event) {
-  return Guard([&] {
-    Must(TheDriver().synchronize_event(EventOf(event).handle), "cuEventSynchronize");
-  });
+  return Guard(
+      [&] { Must(TheDriver().synchronize_event(EventOf(event).handle), "cuEventSynchronize"); });
 }
 int Elapsed(anyop_event from, anyop_event to, double* milliseconds) {
   return Guard([&] {
@@ -252,8 +251,13 @@ constexpr anyop_device kDevice{
 }  // namespace
 
 const anyop_device_info* Library() {
-  static const anyop_device_info info{sizeof(anyop_device_info), ANYOP_DEVICE_VERSION, "anyop_cuda",
-                                      &kDevice, KernelCount(), 0, Kernels()};
+  static const anyop_device_info info{sizeof(anyop_device_info),
+                                      ANYOP_DEVICE_VERSION,
+                                      "anyop_cuda",
+                                      &kDevice,
+                                      KernelCount(),
+                                      0,
+                                      Kernels()};
   return &info;
 }
 

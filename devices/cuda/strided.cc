@@ -10,10 +10,14 @@
 namespace anyop::cuda {
 namespace {
 
-constinit const Function kPack[] = {{anyop_cuda_image_device, "pack_1"}, {anyop_cuda_image_device, "pack_2"},
-                          {anyop_cuda_image_device, "pack_4"}, {anyop_cuda_image_device, "pack_8"}};
-constinit const Function kUnpack[] = {{anyop_cuda_image_device, "unpack_1"}, {anyop_cuda_image_device, "unpack_2"},
-                            {anyop_cuda_image_device, "unpack_4"}, {anyop_cuda_image_device, "unpack_8"}};
+constinit const Function kPack[] = {{anyop_cuda_image_device, "pack_1"},
+                                    {anyop_cuda_image_device, "pack_2"},
+                                    {anyop_cuda_image_device, "pack_4"},
+                                    {anyop_cuda_image_device, "pack_8"}};
+constinit const Function kUnpack[] = {{anyop_cuda_image_device, "unpack_1"},
+                                      {anyop_cuda_image_device, "unpack_2"},
+                                      {anyop_cuda_image_device, "unpack_4"},
+                                      {anyop_cuda_image_device, "unpack_8"}};
 constinit const Function kFill{anyop_cuda_image_device, "fill"};
 
 constexpr std::int64_t kThreads = 256;
@@ -84,8 +88,8 @@ void Fill(StreamHandle* stream, void* to, std::uint64_t count, const void* item,
           std::uint64_t item_bytes) {
   FillCall call{static_cast<unsigned char*>(to), count * item_bytes, std::uint32_t(item_bytes), {}};
   if (item_bytes == 0 || item_bytes > sizeof call.item) {
-    throw Failure{ANYOP_UNSUPPORTED, "items of " + std::to_string(item_bytes) +
-                                         " bytes, but fill takes 1 to 64."};
+    throw Failure{ANYOP_UNSUPPORTED,
+                  "items of " + std::to_string(item_bytes) + " bytes, but fill takes 1 to 64."};
   }
   std::memcpy(call.item, item, item_bytes);
   const Card& card = CardOf(stream);

@@ -97,12 +97,12 @@ __device__ void ByElements(const AddCall& call) {
       Sum(static_cast<const T*>(call.x)[at.x], static_cast<const T*>(call.y)[at.y]);
 }
 
-#define KERNELS(name, T)                                                                      \
-  extern "C" __global__ void __launch_bounds__(kThreads) name##_chunks(const AddCall c) {     \
-    ByChunks<T>(c);                                                                           \
-  }                                                                                           \
-  extern "C" __global__ void __launch_bounds__(kThreads) name##_elements(const AddCall c) {   \
-    ByElements<T>(c);                                                                         \
+#define KERNELS(name, T)                                                                    \
+  extern "C" __global__ void __launch_bounds__(kThreads) name##_chunks(const AddCall c) {   \
+    ByChunks<T>(c);                                                                         \
+  }                                                                                         \
+  extern "C" __global__ void __launch_bounds__(kThreads) name##_elements(const AddCall c) { \
+    ByElements<T>(c);                                                                       \
   }
 KERNELS(f32, float)
 KERNELS(f16, F16)
@@ -114,23 +114,17 @@ KERNELS(i64, std::uint64_t)
 #else
 
 constinit const Function kChunks[] = {
-    {ANYOP_CUDA_IMAGE, "f32_chunks"},
-    {ANYOP_CUDA_IMAGE, "f16_chunks"},
-    {ANYOP_CUDA_IMAGE, "bf16_chunks"},
-    {ANYOP_CUDA_IMAGE, "i32_chunks"},
+    {ANYOP_CUDA_IMAGE, "f32_chunks"},  {ANYOP_CUDA_IMAGE, "f16_chunks"},
+    {ANYOP_CUDA_IMAGE, "bf16_chunks"}, {ANYOP_CUDA_IMAGE, "i32_chunks"},
     {ANYOP_CUDA_IMAGE, "i64_chunks"},
 };
 constinit const Function kElements[] = {
-    {ANYOP_CUDA_IMAGE, "f32_elements"},
-    {ANYOP_CUDA_IMAGE, "f16_elements"},
-    {ANYOP_CUDA_IMAGE, "bf16_elements"},
-    {ANYOP_CUDA_IMAGE, "i32_elements"},
+    {ANYOP_CUDA_IMAGE, "f32_elements"},  {ANYOP_CUDA_IMAGE, "f16_elements"},
+    {ANYOP_CUDA_IMAGE, "bf16_elements"}, {ANYOP_CUDA_IMAGE, "i32_elements"},
     {ANYOP_CUDA_IMAGE, "i64_elements"},
 };
 
-int NumberOf(DType d) {
-  return d == DType::kI32 ? 3 : d == DType::kI64 ? 4 : FloatNumber(d);
-}
+int NumberOf(DType d) { return d == DType::kI32 ? 3 : d == DType::kI64 ? 4 : FloatNumber(d); }
 
 int Run(const Context& ctx, const Tensor& x, const Tensor& y, const Tensor& z) {
   if (z.size() == 0) return ANYOP_OK;
@@ -138,8 +132,7 @@ int Run(const Context& ctx, const Tensor& x, const Tensor& y, const Tensor& z) {
   const bool aligned = AreAligned(x, y, z);
   const std::int64_t width = aligned ? 16 / Bytes(z.type()) : 1;
   const bool one_row =
-      z.rows() == 1 ||
-      (!one_y && x.is_contiguous() && y.is_contiguous() && z.is_contiguous());
+      z.rows() == 1 || (!one_y && x.is_contiguous() && y.is_contiguous() && z.is_contiguous());
   const std::int64_t pieces = z.size() / width, pieces_of_row = z.row_size() / width;
   AddCall call{x.base<void>(),
                y.base<void>(),

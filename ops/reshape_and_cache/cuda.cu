@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of reshape_and_cache for CUDA cards: a block stores the key and the value of one token.
-// A thread takes a piece at a time: 16 bytes of the source where everything is aligned, else one
-// element.
+// The kernel of reshape_and_cache for CUDA cards: a block stores the key and the value of one
+// token. A thread takes a piece at a time: 16 bytes of the source where everything is aligned, else
+// one element.
 #include "devices/cuda/kernel.h"
 
 namespace anyop::cuda {
@@ -17,9 +17,9 @@ struct Side {
   const float* scale;  // or null
   std::int64_t from_token, from_head;
   std::int64_t to_block, to_offset, to_part;
-  std::int32_t width;    // of a head of the source
-  std::int32_t part;     // elements that lie together in the cache: a head, or a piece of NZ
-  std::int32_t pieces;   // of a row
+  std::int32_t width;     // of a head of the source
+  std::int32_t part;      // elements that lie together in the cache: a head, or a piece of NZ
+  std::int32_t pieces;    // of a row
   std::int32_t of_piece;  // elements
   std::int32_t from_bytes, to_bytes;
   std::int32_t from_type;  // 0, 1, 2: f32, f16, bf16

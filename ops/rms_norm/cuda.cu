@@ -8,7 +8,7 @@ namespace anyop::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kWarpsOfBlock = 4;   // where a row belongs to a warp
+constexpr int kWarpsOfBlock = 4;    // where a row belongs to a warp
 constexpr int kMostThreads = 1024;  // of a row
 constexpr int kMostChunks = 4;      // that a thread keeps
 
@@ -163,15 +163,15 @@ __device__ void InMemory(const RmsNormCall& call, std::int64_t row) {
   }
 }
 
-#define KERNEL(name, row_function)                                                              \
-  extern "C" __global__ void __launch_bounds__(kMostThreads) name(const RmsNormCall c) {        \
-    const std::int64_t row = std::int64_t(blockIdx.x) * blockDim.y + threadIdx.y;               \
-    if (row < c.n_rows) row_function(c, row);                                                   \
+#define KERNEL(name, row_function)                                                       \
+  extern "C" __global__ void __launch_bounds__(kMostThreads) name(const RmsNormCall c) { \
+    const std::int64_t row = std::int64_t(blockIdx.x) * blockDim.y + threadIdx.y;        \
+    if (row < c.n_rows) row_function(c, row);                                            \
   }
-#define KERNELS(name, T)                      \
-  KERNEL(name##_1, (InRegisters<T, 1>))       \
-  KERNEL(name##_2, (InRegisters<T, 2>))       \
-  KERNEL(name##_4, (InRegisters<T, 4>))       \
+#define KERNELS(name, T)                \
+  KERNEL(name##_1, (InRegisters<T, 1>)) \
+  KERNEL(name##_2, (InRegisters<T, 2>)) \
+  KERNEL(name##_4, (InRegisters<T, 4>)) \
   KERNEL(name##_any, (InMemory<T>))
 KERNELS(f32, float)
 KERNELS(f16, F16)
@@ -210,10 +210,14 @@ int Run(const Context& ctx, const Tensor& x, const Tensor* weight, float eps, fl
   const std::int64_t held = DivideUp(chunks, threads);  // by a thread
   const bool aligned = AreAligned(x, y) && (!weight || IsAligned(*weight));
   const int variant = !aligned || held > kMostChunks ? 3 : held == 1 ? 0 : held == 2 ? 1 : 2;
-  const RmsNormCall call{x.base<void>(), weight ? weight->base<void>() : nullptr,
-                         y.base<void>(), RowsOf(x),
-                         RowsOf(y),      rows,
-                         d,              eps,
+  const RmsNormCall call{x.base<void>(),
+                         weight ? weight->base<void>() : nullptr,
+                         y.base<void>(),
+                         RowsOf(x),
+                         RowsOf(y),
+                         rows,
+                         d,
+                         eps,
                          weight_offset};
   const std::int64_t rows_of_block = threads == kWarp ? kWarpsOfBlock : 1;
   return Launch(ctx, kFunctions[FloatNumber(x.type())][variant],

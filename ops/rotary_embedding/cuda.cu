@@ -126,10 +126,10 @@ __device__ void RotateToken(const RotaryCall& call) {
   for (int item = threadIdx.x; item < items; item += blockDim.x) {
     const int head = item / call.pieces, piece = item - head * call.pieces;
     const bool is_query = head < call.query_heads;
-    T* z = is_query ? static_cast<T*>(call.query) + token * call.query_token +
-                          head * call.query_head
-                    : static_cast<T*>(call.key) + token * call.key_token +
-                          (head - call.query_heads) * call.key_head;
+    T* z = is_query
+               ? static_cast<T*>(call.query) + token * call.query_token + head * call.query_head
+               : static_cast<T*>(call.key) + token * call.key_token +
+                     (head - call.query_heads) * call.key_head;
     if constexpr (kChunks) {
       RotateChunks<T>(call, row, z + call.offset, piece);
     } else {
@@ -138,12 +138,12 @@ __device__ void RotateToken(const RotaryCall& call) {
   }
 }
 
-#define KERNELS(name, T)                                                                     \
-  extern "C" __global__ void __launch_bounds__(512) name##_chunks(const RotaryCall c) {      \
-    RotateToken<T, true>(c);                                                                 \
-  }                                                                                          \
-  extern "C" __global__ void __launch_bounds__(512) name##_elements(const RotaryCall c) {    \
-    RotateToken<T, false>(c);                                                                \
+#define KERNELS(name, T)                                                                  \
+  extern "C" __global__ void __launch_bounds__(512) name##_chunks(const RotaryCall c) {   \
+    RotateToken<T, true>(c);                                                              \
+  }                                                                                       \
+  extern "C" __global__ void __launch_bounds__(512) name##_elements(const RotaryCall c) { \
+    RotateToken<T, false>(c);                                                             \
   }
 KERNELS(f32, float)
 KERNELS(f16, F16)
@@ -161,7 +161,8 @@ constinit const Function kElements[] = {{ANYOP_CUDA_IMAGE, "f32_elements"},
 
 bool BeginsAligned(const Tensor& t, std::int64_t elements) {
   const std::int64_t bytes = t.dtype.bits / 8;
-  return (reinterpret_cast<std::uintptr_t>(t.base<char>()) + std::uint64_t(elements * bytes)) % 16 ==
+  return (reinterpret_cast<std::uintptr_t>(t.base<char>()) + std::uint64_t(elements * bytes)) %
+             16 ==
          0;
 }
 
@@ -172,7 +173,8 @@ bool CanChunk(const Tensor& query, const Tensor* key, const Tensor& table, std::
     return BeginsAligned(t, offset) && t.stride(0) % chunk == 0 && t.stride(1) % chunk == 0;
   };
   // A table in 16 bits is read by 16 bytes too where half a row is a multiple of 8 elements.
-  const std::int64_t table_chunk = chunk > 16 / Bytes(table.type()) ? chunk : 16 / Bytes(table.type());
+  const std::int64_t table_chunk =
+      chunk > 16 / Bytes(table.type()) ? chunk : 16 / Bytes(table.type());
   return half % chunk == 0 && half % table_chunk == 0 && table.stride(0) % table_chunk == 0 &&
          BeginsAligned(table, 0) && is_good(query) && (!key || is_good(*key));
 }

@@ -70,12 +70,12 @@ __device__ void ByElements(const SiluCall& call) {
       FromFloat<T>(SiluAndMul<T>(ToFloat(from[0]), ToFloat(from[call.d])));
 }
 
-#define KERNELS(name, T)                                                                 \
-  extern "C" __global__ void __launch_bounds__(kThreads) name##_chunks(const SiluCall c) { \
-    ByChunks<T>(c);                                                                      \
-  }                                                                                      \
+#define KERNELS(name, T)                                                                     \
+  extern "C" __global__ void __launch_bounds__(kThreads) name##_chunks(const SiluCall c) {   \
+    ByChunks<T>(c);                                                                          \
+  }                                                                                          \
   extern "C" __global__ void __launch_bounds__(kThreads) name##_elements(const SiluCall c) { \
-    ByElements<T>(c);                                                                    \
+    ByElements<T>(c);                                                                        \
   }
 KERNELS(f32, float)
 KERNELS(f16, F16)
@@ -94,10 +94,11 @@ constinit const Function kElements[] = {{ANYOP_CUDA_IMAGE, "f32_elements"},
 int Run(const Context& ctx, const Tensor& x, const Tensor& y) {
   const std::int64_t d = y.row_size(), chunk = 16 / Bytes(y.type());
   if (y.size() == 0) return ANYOP_OK;
-  // The second half of a row is aligned where half a row is a multiple of 16 bytes, as y's rows are.
+  // The second half of a row is aligned where half a row is a multiple of 16 bytes, as y's rows
+  // are.
   const bool aligned = AreAligned(x, y);
   const std::int64_t pieces_of_row = aligned ? d / chunk : d;
-  SiluCall call{x.base<void>(), y.base<void>(), RowsOf(x), RowsOf(y), d,
+  SiluCall call{x.base<void>(),           y.base<void>(),          RowsOf(x), RowsOf(y), d,
                 y.rows() * pieces_of_row, DividerOf(pieces_of_row)};
   const Function& function = (aligned ? kChunks : kElements)[FloatNumber(y.type())];
   return Launch(ctx, function, {DivideUp(call.pieces, (aligned ? 2 : 1) * kThreads), kThreads},

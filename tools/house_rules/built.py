@@ -19,6 +19,7 @@ EXPORTED = {
     "libanyop.so": r"anyop_|_Z(T[ISVWH]|GV|GVZ|Z)?NK?5anyop",
     "_anyop.": r"PyInit__anyop$",
     "anyop_ops": r"anyop_library$",
+    "anyop_cuda": r"anyop_device_library$",
     "torch_adapter-": r"anyop_(torch|vllm)_",
     "_mindspore.": r"PyInit__mindspore$",
     "anyop_mindspore.": r"Anyop(Call|Refuse|Span|Touch)",

@@ -16,7 +16,7 @@ KERNEL = re.compile(r'\{\s*\.name = "(?P<name>[^"]*)"')
 # Who may do what the rest must not: the file and what it is for.
 READS_ENVIRONMENT = "src/platform/env.cc"
 PRINTS = "src/runtime/log.cc"
-LIBRARY = ("include/", "src/", "ops/", "bindings/")
+LIBRARY = ("include/", "src/", "ops/", "bindings/", "devices/cuda/")
 _SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bextern\s+\"\"\s*$")
 _VALUES = re.compile(r"[^\s]$|[=,(]\s*$")  # before braces around values; a body's has a space
 _NAME = re.compile(r"([~\w]+|operator\s*\S+?|\])\s*\(")
@@ -104,12 +104,14 @@ def type_names(tree: Tree) -> Iterator[Breach]:
 
 def kernel_names(tree: Tree) -> Iterator[Breach]:
     """A kernel is called after the instruction set of its file, or cpu_portable; in a device's
-    library after the device.
+    library, and in a file of a device, after the device.
     """
-    for name in tree.named(".cc", below=KERNEL_FOLDERS):
-        code, stem = tree.cpp(name).code, name.rpartition("/")[2].removesuffix(".cc")
+    for name in tree.named(".cc", ".cu", below=KERNEL_FOLDERS):
+        code, stem = tree.cpp(name).code, name.rpartition("/")[2].rpartition(".")[0]
         begin = "_".join(stem.split("_")[:2]) if stem.startswith("cpu_") else "cpu_portable"
-        if word := re.search(r'\.word = "(\w+)"', code):
+        if name.endswith(".cu"):
+            begin = "cuda"
+        elif word := re.search(r'\.word = "(\w+)"', code):
             begin = word[1]
         for match in KERNEL.finditer(code):
             if not re.fullmatch(rf"{begin}(_[a-z0-9]+)*", match["name"]):

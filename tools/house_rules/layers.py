@@ -63,6 +63,8 @@ BINDINGS = (
 ADAPTERS = ("bindings/torch/", "bindings/vllm/", "bindings/mindspore/")
 # Of include/anyop, what operators are written with; their tests may use it all, and optest.
 FOR_OPERATORS = re.compile(r"include/anyop/(op|simd|dtype|reference)\.h|include/anyop/simd/.*")
+# And their kernels for CUDA cards, what these are written with.
+FOR_CARDS = ("devices/cuda/kernel.h",)
 # Headers of frameworks, and what includes them: the adapter, and what a bench compares it with.
 FRAMEWORKS = {
     r"(torch|ATen|c10)/.*": (
@@ -161,6 +163,8 @@ def _may_include(name: str, layer: str, target: str) -> bool:
         return layer != "bindings" or not target.startswith(ADAPTERS)
     if layer.startswith("src/graph/") and is_test(name) and target.startswith("src/graph/"):
         return True
+    if layer == "ops" and name.endswith(".cu") and target in FOR_CARDS:
+        return True
     if layer == "ops" and target.startswith("include/") and not is_test(name):
         return FOR_OPERATORS.fullmatch(target) is not None
     if layer == "ops" and is_test(name) and target.startswith("optest/"):
@@ -172,6 +176,7 @@ def _allowed(name: str, layer: str) -> str:
     rooms = ", ".join(CPP_LAYERS[layer]) or "nothing else"
     if layer == "ops" and not is_test(name):
         rooms = "op.h, dtype.h, reference.h and simd.h of include/anyop, and ops/common"
+        rooms += ", or " + ", ".join(FOR_CARDS) if name.endswith(".cu") else ""
     return f"{_home(name)} may include itself and {rooms}"
 
 

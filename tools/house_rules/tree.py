@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-CPP = (".cc", ".h")
+CPP = (".cc", ".cu", ".h")
 CODE = (*CPP, ".py", ".cmake")
 _TOKEN = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)"
