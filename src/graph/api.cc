@@ -160,7 +160,8 @@ std::vector<Array> CompiledGraph::Run(std::span<const Argument> arguments) const
   std::vector<Array> outputs;
   std::vector<const DLTensor*> tensors;
   for (const ResultShape& r : OutputsOf(*s)) {
-    outputs.push_back(Array::Empty(Array::Shape(r.shape, std::size_t(r.rank)), r.dtype));
+    outputs.push_back(
+        Array::Empty(Array::Shape(r.shape, std::size_t(r.rank)), r.dtype, DeviceOf(*s)));
   }
   for (const Array& a : outputs) tensors.push_back(&a.tensor());
   graph_->executable.Replay(*s, inputs, tensors);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
+#include <optional>
 
 #include "graph/record.h"
 #include "graph/replay/boundary.h"
@@ -12,6 +13,7 @@
 #include "graph/specialise/specialisation.h"
 #include "platform/error.h"
 #include "platform/float_mode.h"
+#include "runtime/device.h"
 #include "runtime/policy.h"
 #include "runtime/record.h"
 #include "runtime/thread_state.h"
@@ -68,10 +70,18 @@ class Executable::Impl {
       inputs_.Bind(inputs, symbols.data());
     }
     Loan loan(this, &s);
-    loan.instance->Bind(loan.arena->data(), symbols, inputs, outputs);
+    // Of a device's memory each replay has its own, in the order of the stream: this one may still
+    // run when the next one is put there.
+    std::optional<DeviceMemory> memory;
+    if (s.device_kind) {
+      memory.emplace(*s.device_kind, s.device.device_id,
+                     std::uint64_t(std::max<std::int64_t>(s.memory.peak_bytes, 1)));
+    }
+    loan.instance->Bind(memory ? static_cast<char*>(memory->data()) : loan.arena->data(), symbols,
+                        inputs, outputs);
     if (loan.is_new) loan.instance->CheckMemory();
     loan.is_new = false;
-    if (IsRecording()) RecordGraph(name_, s, inputs);
+    if (IsRecording() && !s.device_kind) RecordGraph(name_, s, inputs);
     const DefaultFloatMode mode;
     run(*loan.instance);
   }
@@ -88,7 +98,7 @@ class Executable::Impl {
         Take(&impl->arenas_, &arena);
       }
       if (!arena) arena = std::make_unique<GraphArena>();
-      arena->Reserve(s->memory.peak_bytes);
+      if (!s->device_kind) arena->Reserve(s->memory.peak_bytes);
       is_new = !instance;
       if (is_new) instance = std::make_shared<Instance>(*s);
     }
@@ -120,6 +130,8 @@ class Executable::Impl {
                Key* key) const {
     const ThreadState& state = State();
     key->assign(1, ScopeWord(state));
+    const DLDevice device = GraphInputs::DeviceOf(*graph, inputs);
+    key->push_back(std::bit_cast<std::uint64_t>(device));
     std::uint64_t copied = 0;
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       if (inputs[k].tag == ANYOP_TENSOR && GraphInputs::NeedsCopy(*inputs[k].t)) {
@@ -192,6 +204,7 @@ void Executable::ReplayTimed(Specialisation& s, std::span<const anyop_value> inp
 }
 
 std::span<const ResultShape> OutputsOf(const Specialisation& s) { return s.outputs; }
+DLDevice DeviceOf(const Specialisation& s) { return s.device; }
 double EstimatedNs(const Specialisation& s) { return s.estimated_ns; }
 
 MemoryReport ReportOf(const Specialisation& s) {

@@ -81,6 +81,8 @@ class Executable {
 
 // dtype and shape of each output.
 std::span<const ResultShape> OutputsOf(const Specialisation& s);
+// Where inputs and outputs lie.
+DLDevice DeviceOf(const Specialisation& s);
 // Of all kernels together: a host releases its lock where that is long.
 double EstimatedNs(const Specialisation& s);
 MemoryReport ReportOf(const Specialisation& s);

@@ -20,6 +20,7 @@ namespace {
 
 bool IsKnown(const Graph& graph, int value) {
   const GraphValue& root = graph.value(graph.Root(value));
+  if (!root.array.is_none() && !root.array.device().is_host()) return false;  // it is not read here
   return root.kind == GraphValue::kConstant || root.is_frozen;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "anyop/stream.h"
 #include "graph/ir/alias.h"
 #include "graph/specialise/inputs.h"
 #include "platform/error.h"
@@ -71,12 +72,12 @@ void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) co
   const ResultShape& want = s.outputs[std::size_t(k)];
   const DLDataType dtype = ToDL(want.dtype);
   bool fits = t.dtype.code == dtype.code && t.dtype.bits == dtype.bits && t.ndim == want.rank &&
-              t.device.device_type == 1;
+              Device(t.device) == Device(s.device);
   for (int d = 0; fits && d < want.rank; ++d) fits = t.shape[d] == want.shape[d];
   if (!fits) {
     const Layout l = ContiguousLayout(want.dtype, {want.shape, std::size_t(want.rank)});
     Refuse(NameOf({true, k}) + " is " + Show(t) + ", but must be " + Show(TensorOf(l, nullptr)) +
-           " in CPU memory.");
+           " on " + Device(s.device).name() + ".");
   }
   if (!GraphInputs::NeedsCopy(t)) return;
   Refuse(NameOf({true, k}) + " is " + Show(t) +

@@ -13,6 +13,7 @@
 #include "platform/pages.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
+#include "runtime/device_call.h"
 #include "runtime/memory_check.h"
 #include "runtime/run.h"
 
@@ -217,15 +218,19 @@ bool Instance::IsObserved() const {
   return is_observed;
 }
 
+void Instance::Copy(const DLTensor& from, void* to) const {
+  s_.device_kind ? PackOnDevice(from, to) : CopyToPacked(from, to);
+}
+
 void Instance::CopyIn() const {
   for (const BoundaryCopy& c : s_.copies_in) {
-    CopyToPacked(*given_[std::size_t(c.index)].t, tensors_[std::size_t(c.value)].data);
+    Copy(*given_[std::size_t(c.index)].t, tensors_[std::size_t(c.value)].data);
   }
 }
 
 void Instance::CopyOut() const {
   for (const BoundaryCopy& c : s_.copies_out) {
-    CopyToPacked(tensors_[std::size_t(c.value)], outputs_[std::size_t(c.index)]);
+    Copy(tensors_[std::size_t(c.value)], outputs_[std::size_t(c.index)]);
   }
 }
 
@@ -264,7 +269,7 @@ std::size_t Instance::RunRegion(std::size_t i, bool is_observed, bool is_alone,
 
 void Instance::Run() {
   const bool is_observed = IsObserved();
-  if (is_observed && IsChecking()) return RunChecked();
+  if (is_observed && IsChecking() && !s_.device_kind) return RunChecked();
   CopyIn();
   const std::size_t n = calls_.size();
   for (std::size_t i = 0; i < n;) i = RunCall(i, is_observed);

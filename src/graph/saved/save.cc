@@ -130,6 +130,11 @@ class Collector {
 
   std::string AddTensor(const Use& u, bool is_fixed, bool is_written) {
     const Array& array = u.value->array;
+    if (!array.device().is_host()) {
+      Fail(ANYOP_UNSUPPORTED, u.value->name + " is on " + array.device().name() +
+                                  ", but a saved graph holds memory of the host. Try the graph "
+                                  "with arrays on the CPU.");
+    }
     if (drops_zeros_ && is_written && array.is_contiguous() && IsZero(array)) {
       const std::string name = FreeName(u);
       manifest_.zeros[name] = {array.dtype(), {array.shape().begin(), array.shape().end()}};

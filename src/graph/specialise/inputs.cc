@@ -6,6 +6,7 @@
 #include "anyop/tensor.h"
 #include "graph/ir/text.h"
 #include "platform/error.h"
+#include "runtime/device.h"
 #include "runtime/operator.h"
 #include "signature/expression.h"
 
@@ -101,6 +102,26 @@ void GraphInputs::FindKeys() {
   }
 }
 
+DLDevice GraphInputs::DeviceOf(const Graph& graph, std::span<const anyop_value> inputs) {
+  int first = -1;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (inputs[k].tag != ANYOP_TENSOR) continue;
+    const Device here = inputs[k].t->device;
+    if (first < 0) first = int(k);
+    const Device there = inputs[std::size_t(first)].t->device;
+    if (here == there) continue;
+    const auto name = [&](std::size_t i) { return graph.value(graph.inputs[i]).name; };
+    Fail(ANYOP_INVALID_ARGUMENT, "graph: " + name(k) + " is on " + here.name() + ", but " +
+                                     name(std::size_t(first)) + " is on " + there.name() +
+                                     ". Try a copy on the same device.");
+  }
+  if (first >= 0) return inputs[std::size_t(first)].t->device;
+  for (const GraphValue& v : graph.values) {
+    if (!v.array.is_none()) return v.array.device().dl();
+  }
+  return Device().dl();
+}
+
 bool GraphInputs::NeedsCopy(const DLTensor& t) {
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
   return (t.strides && !static_cast<const Tensor&>(t).is_contiguous()) ||
@@ -125,10 +146,10 @@ void GraphInputs::CheckTensor(int input, const anyop_value& given) const {
   }
   if (given.tag != ANYOP_TENSOR) Refuse(input, given, "");
   const DLTensor& t = *given.t;
-  if (t.device.device_type != 1) {
-    Fail(ANYOP_INVALID_ARGUMENT, "graph: " + v.name + " is on device type " +
-                                     std::to_string(t.device.device_type) +
-                                     ", but must be in CPU memory. Try a copy on the CPU.");
+  if (!Device(t.device).is_host() && !FindDeviceKind(t.device.device_type)) {
+    Fail(ANYOP_INVALID_ARGUMENT, "graph: " + v.name + " is on " + Device(t.device).name() +
+                                     ", but no loaded library has this device. Try a copy on the "
+                                     "CPU.");
   }
   const DLDataType want = ToDL(v.dtype);
   const bool is_same = t.dtype.code == want.code && t.dtype.bits == want.bits && t.dtype.lanes == 1;

@@ -26,6 +26,9 @@ class GraphInputs {
 
   // Whether a tensor must be copied before its first use: not contiguous, or misaligned.
   static bool NeedsCopy(const DLTensor& tensor);
+  // That of the tensors among the inputs, else of the graph's own. Throws InvalidArgument where two
+  // inputs lie on two devices.
+  static DLDevice DeviceOf(const Graph& graph, std::span<const anyop_value> inputs);
 
  private:
   // One dimension of one input: binds symbol = (size - b) / a, or compares with a size.

@@ -76,6 +76,8 @@ class Specialisation {
   Specialisation& operator=(const Specialisation&) = delete;
 
   std::shared_ptr<const Graph> graph;
+  DLDevice device{1, 0};                    // of inputs, outputs and arena
+  const DeviceKind* device_kind = nullptr;  // null: the host
   std::vector<std::int64_t> symbols;
   std::vector<Layout> layouts;             // by value
   std::vector<DLTensor> tensors;           // by value; without data

@@ -12,6 +12,7 @@
 #include "graph/specialise/specialisation.h"
 #include "platform/error.h"
 #include "runtime/check_mode.h"
+#include "runtime/device.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {
@@ -21,6 +22,8 @@ class Specialiser {
  public:
   Specialiser(Specialisation* s, std::span<const anyop_value> inputs)
       : s_(*s), graph_(*s->graph), inputs_(inputs) {
+    s_.device = GraphInputs::DeviceOf(graph_, inputs);
+    if (!Device(s_.device).is_host()) s_.device_kind = &DeviceKindOf(s_.device);
     const std::size_t n = graph_.values.size();
     s_.layouts.resize(n);
     s_.tensors.resize(n);
@@ -51,6 +54,7 @@ class Specialiser {
     Layout& l = s_.layouts[std::size_t(value)];
     l = layout;
     s_.tensors[std::size_t(value)] = TensorOf(l, nullptr);
+    s_.tensors[std::size_t(value)].device = s_.device;
     s_.tensor_at[std::size_t(value)] = &s_.tensors[std::size_t(value)];
     for (const int k : derived_[std::size_t(value)]) {
       s_.symbols[std::size_t(k)] = l.shape[graph_.symbols[std::size_t(k)].dimension];
@@ -77,6 +81,7 @@ class Specialiser {
       SetLayout(value, ViewedAt(v));
     } else {
       SetLayout(value, LayoutOf(v.array.tensor()));
+      s_.tensors[std::size_t(value)].device = v.array.device().dl();  // operators compare them
     }
   }
 
@@ -149,7 +154,7 @@ class Specialiser {
   void ChooseMode(const GraphNode& node, PlannedCall* call) {
     const Plan& plan = *call->plan;
     call->has_numbers &= plan.n_scalar_checks > 0;
-    bool is_general = plan.kernel < 0 || plan.copied || plan.is_empty;
+    bool is_general = plan.kernel < 0 || plan.copied || plan.is_empty || plan.device_kind;
     ForArguments(node, [&](int v) { is_general |= IsMisaligned(v); });
     if (is_general) {
       call->mode = PlannedCall::kGeneral;
@@ -227,7 +232,7 @@ Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::
     : graph(std::move(g)), symbols(std::move(numbers)) {
   try {
     Specialiser(this, inputs).Run();
-    if (options.regions) FindRegions(this, options.block_rows);
+    if (options.regions && !device_kind) FindRegions(this, options.block_rows);
     PlaceMemory(this, options.share_memory);
     if (IsChecking()) CheckMemoryOf(*this);
   } catch (...) {

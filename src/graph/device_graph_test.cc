@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs whose inputs lie on the far device: a replay is put on the current stream and not waited
+// for.
+#include "anyop/graph.h"
+#include "runtime/testing/on_far.h"
+
+namespace anyop::device_graph_test {
+namespace {
+
+CompiledGraph Chain() {
+  GraphRecorder r("chain");
+  const GraphTensor x = r.Input("x", "f32[n, 4]"), s = r.Input("s", "float");
+  GraphTensor y = r.Call("testing.axpy", 1.0, x, x)[0];
+  const GraphTensor z = r.Call("testing.scale", y, NamedOperand("s", s))[0];
+  const std::vector<GraphTensor> sum = r.Call("testing.scaled_sum", z, y, 3.0);
+  r.Output(sum[1], "y");
+  r.Output(r.Transpose(sum[0], 0, 1), "flipped");
+  return r.Compile();
+}
+
+TEST(DeviceGraph, GivesWhatTheHostGives) {
+  const CompiledGraph g = Chain();
+  for (const std::int64_t n : {3, 1, 5}) {
+    const Array x = Counting({n, 4});
+    const std::vector<Array> wanted = g(x, 2.0), got = g(OnFar(x), 2.0);
+    ASSERT_EQ(got.size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(got[i].device(), Far());
+      EXPECT_EQ(FromFar(got[i]), Values(wanted[i]));
+    }
+  }
+}
+
+TEST(DeviceGraph, IsReplayedWhileItsLastReplayRuns) {
+  const CompiledGraph g = Chain();
+  const Stream a(Far()), b(Far());
+  std::vector<Array> xs, results;
+  for (int i = 0; i < 20; ++i) xs.push_back(Array::Full({64, 4}, DType::kF32, i));
+  for (int i = 0; i < 20; ++i) {
+    const StreamScope scope(i % 2 ? a : b);
+    results.push_back(g(OnFar(xs[std::size_t(i)]), 2.0)[0]);
+  }
+  for (int i = 0; i < 20; ++i) {
+    const StreamScope scope(i % 2 ? a : b);
+    EXPECT_EQ(FromFar(results[std::size_t(i)]), Values(g(xs[std::size_t(i)], 2.0)[0]));
+  }
+}
+
+TEST(DeviceGraph, WritesStateThatLiesThere) {
+  const Array cache = OnFar(Array::Zeros({3, 4}, DType::kF32)), slots = OnFar(Ints({2, 0}));
+  GraphRecorder r("write");
+  const GraphTensor x = r.Input("x", "f32[2, 4]");
+  r.Call("testing.scatter", x, slots, cache);
+  r.Output(r.Call("testing.scale", x, 2.0)[0], "y");
+  const CompiledGraph g = r.Compile();
+  EXPECT_EQ(FromFar(g(OnFar(Counting({2, 4})))[0]),
+            (std::vector<float>{0, 2, 4, 6, 8, 10, 12, 14}));
+  EXPECT_EQ(FromFar(cache), (std::vector<float>{4, 5, 6, 7, 0, 0, 0, 0, 0, 1, 2, 3}));
+  EXPECT_EQ(ErrorOf([&] {
+              g(Counting({2, 4}));
+            }),
+            "testing.scatter: slots is on far:0, but x is on cpu. Try a copy on the same device.\n"
+            "  in testing.scatter(x, slots, cache)");
+  const std::string refused = ErrorOf([&] { g.Save("/nowhere"); });
+  EXPECT_NE(refused.find(" is on far:0, but a saved graph holds memory of the host. Try the graph "
+                         "with arrays on the CPU."),
+            std::string::npos)
+      << refused;
+}
+
+TEST(DeviceGraph, CopiesInputsThatAreNotContiguous) {
+  const CompiledGraph g = Chain();
+  const Array x = Counting({4, 3});
+  EXPECT_EQ(FromFar(g(OnFar(x).Transpose(0, 1), 2.0)[0]), Values(g(x.Transpose(0, 1), 2.0)[0]));
+}
+
+TEST(DeviceGraph, RefusesInputsOfTwoPlacesAndOutputsElsewhere) {
+  GraphRecorder r("two");
+  const GraphTensor x = r.Input("x", "f32[n]"), y = r.Input("y", "f32[n]");
+  r.Output(r.Call("testing.axpy", 1.0, x, y)[0]);
+  const CompiledGraph g = r.Compile();
+  const Array a = Counting({4});
+  EXPECT_EQ(ErrorOf([&] { g(OnFar(a), a); }),
+            "graph: y is on cpu, but x is on far:0. Try a copy on the same device.");
+  const Array out = Array::Zeros({4}, DType::kF32);
+  EXPECT_EQ(ErrorOf([&] {
+              const Array there = OnFar(a);
+              g.RunInto(std::vector<Argument>{there, there}, std::vector<Array>{out});
+            }),
+            "graph: output v2 is f32[4], but must be f32[4] on far:0.");
+}
+
+TEST(DeviceGraph, TellsALateErrorWithTheNextReplay) {
+  GraphRecorder r("late");
+  const GraphTensor x = r.Input("x", "f32[2, 2]"), slots = r.Input("slots", "i64[2]");
+  const GraphTensor cache = r.Input("cache", "f32[4, 2]");
+  r.Call("testing.scatter", x, slots, cache);
+  r.Output(r.Call("testing.scale", x, 2.0)[0]);
+  const CompiledGraph g = r.Compile();
+  const Array there = OnFar(Counting({2, 2})), zeros = OnFar(Array::Zeros({4, 2}, DType::kF32));
+  std::string error = ErrorOf([&] { g(there, OnFar(Ints({0, 4})), zeros); });
+  if (error.empty()) error = ErrorOf([] { Synchronize(Far()); });
+  EXPECT_NE(error.find("testing.scatter: slots[1] is 4, but must be less than 4 (s). This is of "
+                       "earlier work on far:0"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(FromFar(zeros), std::vector<float>(8, 0));
+}
+
+}  // namespace
+}  // namespace anyop::device_graph_test
