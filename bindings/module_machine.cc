@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "anyop/stream.h"
 #include "module.h"
 #include "platform/ceilings.h"
 #include "platform/cpu.h"
 #include "platform/env.h"
 #include "platform/threads.h"
+#include "runtime/device.h"
 
 namespace anyop::python {
 namespace {
@@ -88,7 +90,58 @@ PyObject* GetPoolCounters(PyObject*, PyObject*) {
   });
 }
 
+// Rows (name, model, features, library, cores, total bytes, free bytes).
+PyObject* ListDevices(PyObject*, PyObject*) {
+  return Guarded([] {
+    Ref list = Checked(PyList_New(0));
+    for (const DeviceInfo& d : Devices()) {
+      const Ref row = Checked(Py_BuildValue(
+          "(sNssiKK)", d.device.name().c_str(), ToPython(d.model).release(), d.features.c_str(),
+          d.library.c_str(), d.cores, static_cast<unsigned long long>(d.total_bytes),
+          static_cast<unsigned long long>(d.free_bytes)));
+      if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
+    }
+    return list.release();
+  });
+}
+
+// (word, library, how many there are, why there are none) of each library of devices.
+PyObject* ListDeviceLibraries(PyObject*, PyObject*) {
+  return Guarded([] {
+    Ref list = Checked(PyList_New(0));
+    for (const DeviceKind* kind : DeviceKinds()) {
+      const int count = kind->table.count();
+      const char* why = count ? "" : kind->table.error_text();
+      const Ref row = Checked(
+          Py_BuildValue("(ssis)", kind->word.c_str(), kind->file.c_str(), count, why ? why : ""));
+      if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
+    }
+    return list.release();
+  });
+}
+
+PyObject* SynchronizeDevice(PyObject*, PyObject* name) {
+  return Guarded([&]() -> PyObject* {
+    const Device device(ToText(name, "synchronize: the device"));
+    PyThreadState* state = PyEval_SaveThread();  // its own threads may need the lock
+    try {
+      Synchronize(device);
+    } catch (...) {
+      PyEval_RestoreThread(state);
+      throw;
+    }
+    PyEval_RestoreThread(state);
+    Py_RETURN_NONE;
+  });
+}
+
 PyMethodDef g_machine_methods[] = {
+    {"devices", ListDevices, METH_NOARGS, "A row per device of the loaded libraries."},
+    {"device_libraries", ListDeviceLibraries, METH_NOARGS, "A row per library of devices."},
+    {"synchronize", SynchronizeDevice, METH_O,
+     "synchronize($module, device, /)\n--\n\nWaits for all work on a device, 'cuda:0', and raises "
+     "its late error."},
+
     {"machine", Machine, METH_NOARGS, "Processor, features, caches, threads, compiler."},
     {"environment", GetEnvironment, METH_NOARGS, "(name, default, sentence, values, value) rows."},
     {"ceilings", MeasuredCeilings, METH_NOARGS, "Measured bandwidths and rates."},

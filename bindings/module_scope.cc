@@ -31,11 +31,20 @@ int ToThreads(PyObject* object) {
   return int(n);
 }
 
-// enter_scope(policy, strict, batch_invariant, threads), None for "as it is"; returns what
-// leave_scope takes.
+DataChecks ToDataChecks(PyObject* object) {
+  const std::string word = ToText(object, "data_checks");
+  if (word == "device") return DataChecks::kOnDevice;
+  if (word == "host") return DataChecks::kOnHost;
+  if (word == "trusted") return DataChecks::kTrusted;
+  Fail(ANYOP_INVALID_ARGUMENT,
+       "data_checks is '" + word + "', but must be 'device', 'host' or 'trusted'.");
+}
+
+// enter_scope(policy, strict, batch_invariant, threads, data_checks, fallback_to_host), None for
+// "as it is"; returns what leave_scope takes.
 PyObject* EnterScope(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
   return Guarded([&] {
-    if (n_args != 4) ThrowTypeError("enter_scope takes 4 arguments.");
+    if (n_args != 6) ThrowTypeError("enter_scope takes 6 arguments.");
     const ScopeState before = CurrentScope();
     Ref saved = Checked(ToBytes(before));
     ScopeState inside;
@@ -45,6 +54,8 @@ PyObject* EnterScope(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
       if (args[1] != Py_None) scope.strict(args[1] == Py_True);
       if (args[2] != Py_None) scope.batch_invariant(args[2] == Py_True);
       if (args[3] != Py_None) scope.threads(ToThreads(args[3]));
+      if (args[4] != Py_None) scope.data_checks(ToDataChecks(args[4]));
+      if (args[5] != Py_None) scope.fallback_to_host(args[5] == Py_True);
       inside = CurrentScope();
     }
     SetScope(inside);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/autocast_mode.h>
 
+#include "device.h"
 #include "kernels.h"
 
 namespace anyop::torch_host {
@@ -12,7 +13,8 @@ bool IsCastable(const c10::IValue& v) {
   return type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
 }
 
-void MakeAgree(const std::vector<int>& group, c10::IValue* arguments, at::ScalarType to) {
+void MakeAgree(const std::vector<int>& group, c10::IValue* arguments, at::ScalarType to,
+               c10::DeviceType type) {
   std::optional<at::ScalarType> first;
   bool differ = false;
   for (const int i : group) {
@@ -23,7 +25,7 @@ void MakeAgree(const std::vector<int>& group, c10::IValue* arguments, at::Scalar
   }
   for (const int i : group) {
     if (differ && IsCastable(arguments[i])) {
-      arguments[i] = at::autocast::cached_cast(to, arguments[i].toTensor(), at::kCPU);
+      arguments[i] = at::autocast::cached_cast(to, arguments[i].toTensor(), type);
     }
   }
 }
@@ -32,10 +34,12 @@ void MakeAgree(const std::vector<int>& group, c10::IValue* arguments, at::Scalar
 
 void AutocastKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
                                 torch::jit::Stack* stack) const {
-  const c10::impl::ExcludeDispatchKeyGuard without(c10::DispatchKey::AutocastCPU);
-  const at::ScalarType to = at::autocast::get_autocast_dtype(at::kCPU);
+  const c10::impl::ExcludeDispatchKeyGuard without(
+      type == c10::DeviceType::CPU ? c10::DispatchKey::AutocastCPU : AutocastKey(type));
+  const at::ScalarType to = at::autocast::get_autocast_dtype(type);
   c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
-  for (const std::vector<int>& group : op->facts.dtype_groups) MakeAgree(group, arguments, to);
+  for (const std::vector<int>& group : op->facts.dtype_groups)
+    MakeAgree(group, arguments, to, type);
   handle.callBoxed(stack);
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "device.h"
 #include "runtime/key.h"
 #include "signature/check.h"
 
@@ -35,7 +36,12 @@ constexpr DTypeTable kTable;
 // False for a tensor that no kernel can read.
 [[gnu::always_inline]] inline bool View(const at::Tensor& t, bool is_written, DLTensor& view) {
   c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  if (!t.defined() || !impl->is_cpu()) return false;
+  if (!t.defined()) return false;
+  DLDevice device{1, 0};
+  if (!impl->is_cpu()) [[unlikely]] {
+    device = DLDeviceOf(impl->device());
+    if (!device.device_type) return false;
+  }
   const DLDataType dtype = kTable.dl[std::uint8_t(t.scalar_type())];
   const auto sizes = impl->sizes();
   if (!dtype.lanes || sizes.size() > std::size_t(kMaxRank)) return false;
@@ -45,7 +51,7 @@ constexpr DTypeTable kTable;
   void* begin = is_written ? storage->mutable_data() : const_cast<void*>(storage->data());
   if (!begin && impl->numel() != 0) return false;
   view.data = static_cast<char*>(begin) + impl->storage_offset() * (dtype.bits / 8);
-  view.device = {1, 0};
+  view.device = device;
   SetRankAndDType(&view, sizes.size(), dtype);
   view.shape = const_cast<std::int64_t*>(sizes.data());
   view.strides =
@@ -75,9 +81,12 @@ bool ViewTensor(const at::Tensor& t, bool is_written, DLTensor& view) {
 [[gnu::cold]] void RefuseTensor(const std::string& op, const std::string& name,
                                 const at::Tensor& t) {
   if (!t.defined()) Refuse(op, name, "is undefined, but must be a tensor.");
-  if (!t.device().is_cpu()) {
+  if (!DLDeviceOf(t.device()).device_type) {
     Refuse(op, name,
-           "is on " + t.device().str() + ", but must be on cpu. Try " + name + ".to('cpu').");
+           "is on " + t.device().str() +
+               ", but must be on cpu, because no loaded library has "
+               "this device. Try " +
+               name + ".to('cpu').");
   }
   if (DTypeOf(t.scalar_type()) < 0) {
     std::string shape;

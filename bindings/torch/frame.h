@@ -26,11 +26,11 @@ class Frame {
     if (!SetTensor(op_.n_params + r, t, true)) RefuseTensor(op_.name, op_.out_name(r), t);
   }
   // A result that was allocated as the plan says; the plan outlives the frame.
-  void SetFresh(int r, const at::Tensor& t, const ResultShape& shape) {
+  void SetFresh(int r, const at::Tensor& t, const ResultShape& shape, DLDevice device) {
     const int i = op_.n_params + r;
     DLTensor& view = tensors_[i];
     view.data = t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->mutable_data();
-    view.device = {1, 0};
+    view.device = device;
     SetRankAndDType(&view, std::uint64_t(shape.rank), ToDL(shape.dtype));
     view.shape = const_cast<std::int64_t*>(shape.shape);
     view.strides = nullptr;

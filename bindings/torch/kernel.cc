@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of every torch operator on CPU tensors.
+// The kernels of every torch operator, on CPU tensors and on those of devices.
 #include <utility>
 
+#include <ATen/ops/empty.h>
+
 #include "allocate.h"
+#include "device.h"
 #include "frame.h"
 #include "kernels.h"
 #include "runtime/calling_host.h"
@@ -42,11 +45,10 @@ void RaiseAgain() {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &nothing);
 }
 
-}  // namespace
-
-void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
-                           torch::jit::Stack* stack) const try {
-  const TorchOperator& t = *op;
+// make(sizes, dtype): the tensor of a fresh result.
+template <class Make>
+[[gnu::always_inline]] inline void RunKernelOf(const TorchOperator& t, Variant variant,
+                                               torch::jit::Stack* stack, Make&& make) try {
   const int n = t.n_arguments(variant);
   const c10::IValue* arguments = Arguments(*stack, n);
   Frame frame(t);
@@ -71,8 +73,8 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
     }
     const ResultShape& shape = plan->results[r];
     const at::IntArrayRef sizes(shape.shape, std::size_t(shape.rank));
-    results.emplace_back(EmptyCpu(sizes, ToTorch(shape.dtype)));
-    frame.SetFresh(r, results.back(), shape);
+    results.emplace_back(make(sizes, ToTorch(shape.dtype)));
+    frame.SetFresh(r, results.back(), shape, plan->device);
   }
   const CallingHost host(kTorch);  // a kernel in Python gets torch tensors
   Run(*t.op, *plan, frame.values());
@@ -89,6 +91,32 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
 } catch (const Error& e) {
   if (std::exchange(kernel_has_raised, false)) RaiseAgain();
   RaiseTorchError(e.code, e.what());
+}
+
+}  // namespace
+
+void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
+                           torch::jit::Stack* stack) const {
+  RunKernelOf(*op, variant, stack,
+              [](at::IntArrayRef sizes, at::ScalarType dtype) { return EmptyCpu(sizes, dtype); });
+}
+
+void DeviceKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
+                              torch::jit::Stack* stack) const {
+  const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  std::optional<c10::Device> device;
+  const auto look = [&](const at::Tensor& t) {
+    if (!device && t.defined() && !t.device().is_cpu()) device = t.device();
+  };
+  ForTensors(*op, arguments, [&](const at::Tensor& t, int, int) { look(t); });
+  for (int r = 0; variant == Variant::kOut && r < op->n_results; ++r) {
+    look(arguments[op->out_argument(r)].toTensor());
+  }
+  if (!device) RaiseTorchError(ANYOP_INTERNAL, op->name + ": no tensor is on a device.");
+  const TorchDevice current(*device);
+  RunKernelOf(*op, variant, stack, [&](at::IntArrayRef sizes, at::ScalarType dtype) {
+    return at::empty(sizes, at::TensorOptions().dtype(dtype).device(*device));
+  });
 }
 
 void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,

@@ -18,6 +18,12 @@ struct CpuKernel final : Kernel {
   using Kernel::Kernel;
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*) const;
 };
+// Runs the operator on tensors of a device that a loaded library has: on torch's current stream,
+// with memory of torch's.
+struct DeviceKernel final : Kernel {
+  using Kernel::Kernel;
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*) const;
+};
 // Names the tensor whose layout no kernel reads.
 struct WrongLayoutKernel final : Kernel {
   using Kernel::Kernel;
@@ -35,7 +41,10 @@ struct AutogradKernel final : Kernel {
 };
 // Casts float tensors that must share a dtype and do not.
 struct AutocastKernel final : Kernel {
-  using Kernel::Kernel;
+  AutocastKernel(const TorchOperator* the_op, Variant the_variant,
+                 c10::DeviceType the_type = c10::DeviceType::CPU)
+      : Kernel(the_op, the_variant), type(the_type) {}
+  const c10::DeviceType type;
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*) const;
 };
 

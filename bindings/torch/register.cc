@@ -3,11 +3,14 @@
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "allocate.h"
+#include "device.h"
 #include "kernels.h"
 
 namespace anyop::torch_host {
@@ -44,13 +47,55 @@ void ImplementVariant(const TorchOperator& op, Variant variant, const char* name
   }
 }
 
-void RegisterOne(Operator& op) {
+void ImplementOnDevice(const TorchOperator& op, Variant variant, const char* name,
+                       c10::DeviceType type) {
+  Implement<DeviceKernel>(op, variant, name, BackendKey(type));
+  if (variant != Variant::kFunctional || op.facts.dtype_groups.empty()) return;
+  auto function = torch::CppFunction::makeFromBoxedFunctor(
+      std::make_unique<AutocastKernel>(&op, variant, type));
+  LibraryOf(op.op->library).impl(name, torch::dispatch(AutocastKey(type), std::move(function)));
+}
+
+// f(variant, name) for each torch operator that there is.
+template <class F>
+void ForVariants(const TorchOperator& op, F&& f) {
+  const std::string& name = op.op->contract->name;
+  f(Variant::kFunctional, name.c_str());
+  if (op.facts.has_out) f(Variant::kOut, (name + ".out").c_str());
+  if (op.facts.has_in_place) f(Variant::kInPlace, (name + "_").c_str());
+}
+
+std::deque<TorchOperator>& TheOperators() {
   static auto& operators = *new std::deque<TorchOperator>;  // kernels point into it
-  const TorchOperator& made = operators.emplace_back(op);
-  const std::string& name = op.contract->name;
-  ImplementVariant(made, Variant::kFunctional, name.c_str());
-  if (made.facts.has_out) ImplementVariant(made, Variant::kOut, (name + ".out").c_str());
-  if (made.facts.has_in_place) ImplementVariant(made, Variant::kInPlace, (name + "_").c_str());
+  return operators;
+}
+
+std::vector<c10::DeviceType>& TheDevices() {
+  static auto& types = *new std::vector<c10::DeviceType>;  // that operators are implemented for
+  return types;
+}
+
+void RegisterOnDevice(const TorchOperator& op, c10::DeviceType type) {
+  ForVariants(
+      op, [&](Variant variant, const char* name) { ImplementOnDevice(op, variant, name, type); });
+}
+
+void RegisterOne(Operator& op) {
+  const TorchOperator& made = TheOperators().emplace_back(op);
+  ForVariants(made,
+              [&](Variant variant, const char* name) { ImplementVariant(made, variant, name); });
+  for (const c10::DeviceType type : TheDevices()) RegisterOnDevice(made, type);
+}
+
+// What libraries of devices have been loaded since.
+void RegisterDevices() {
+  auto& known = TheDevices();
+  for (const DeviceKind* kind : DeviceKinds()) {
+    const auto type = TorchTypeOf(kind->table.dlpack_type);
+    if (!type || std::find(known.begin(), known.end(), *type) != known.end()) continue;
+    known.push_back(*type);
+    for (const TorchOperator& op : TheOperators()) RegisterOnDevice(op, *type);
+  }
 }
 
 }  // namespace
@@ -64,6 +109,7 @@ ANYOP_EXPORT const char* anyop_torch_register_new(std::size_t n) {
   static std::size_t done = 0;  // Python's lock is held
   static auto& error = *new std::string;
   try {
+    anyop::torch_host::RegisterDevices();
     for (anyop::Operator* op : anyop::OperatorsFrom(done)) {
       if (done == n) break;
       ++done;

@@ -88,7 +88,7 @@ c10::IValue Mapping::Run(const c10::IValue* arguments) const try {
     const ResultShape& shape = plan->results[0];
     fresh = torch_host::EmptyCpu({shape.shape, std::size_t(shape.rank)},
                                  torch_host::ToTorch(shape.dtype));
-    frame.SetFresh(0, fresh, shape);
+    frame.SetFresh(0, fresh, shape, plan->device);
   }
   static const HostName torch = InternHostName("torch");
   const CallingHost host(torch);

@@ -111,8 +111,10 @@ class Scope:
         strict: bool | None = None,
         batch_invariant: bool | None = None,
         threads: int | None = None,
+        data_checks: str | None = None,
+        fallback_to_host: bool | None = None,
     ) -> None:
-        self._settings = (policy, strict, batch_invariant, threads)
+        self._settings = (policy, strict, batch_invariant, threads, data_checks, fallback_to_host)
         self._saved: list[bytes] = []
 
     def __enter__(self) -> Scope:
@@ -148,6 +150,49 @@ def threads(n: int) -> Scope:
     return Scope(threads=n)
 
 
+def data_checks(how: str) -> Scope:
+    """`with anyop.data_checks("host"):` says who looks at the data of calls on a device.
+
+    Indices and what an operator's own check reads, before a kernel uses them: the "device" (the
+    default: an error comes with the next call or synchronisation), the "host" (data are copied, and
+    the call waits; strict mode does so, and devices that cannot look), or nobody ("trusted").
+    """
+    return Scope(data_checks=how)
+
+
+def fallback(to: str) -> Scope:
+    """`with anyop.fallback("cpu"):` runs on the CPU what no kernel of a device takes.
+
+    The call works on copies, waits for them, and counts as a fallback; without this block it is
+    refused. InvalidArgument: `to` is not "cpu".
+    """
+    if to != "cpu":
+        raise InvalidArgument(f"fallback: {to!r} is no place to fall back to. Try 'cpu'.")
+    return Scope(fallback_to_host=True)
+
+
+class DeviceInfo(NamedTuple):
+    """A device that a loaded library has brought."""
+
+    device: str  # "cuda:0"
+    model: str
+    features: str  # words for a kernel's `.needs`, separated by commas
+    library: str
+    cores: int
+    total_bytes: int
+    free_bytes: int
+
+
+def devices() -> list[DeviceInfo]:
+    """The devices of the loaded libraries; the CPU is none of them."""
+    return [DeviceInfo._make(row) for row in _anyop.devices()]
+
+
+def synchronize(device: str) -> None:
+    """Waits for all work on a device ("cuda:0"), and raises what went wrong in it, once."""
+    _anyop.synchronize(device)
+
+
 def load(path: str | os.PathLike[str]) -> Library:
     """Loads an operator library, a shared object, and returns its operators as a namespace.
 
@@ -156,6 +201,9 @@ def load(path: str | os.PathLike[str]) -> Library:
     running end with the old code. NotAvailable: no such file, or no operator library.
     InvalidArgument: it contradicts a loaded one, or what was built again has another signature or
     lacks an operator; the loaded one stays.
+
+    A library of a device (anyop/device.h) is loaded in the same way: `devices()` then lists its
+    devices, and its operators, if it has any, are what is returned.
     """
     try:
         file = os.path.realpath(os.fsdecode(path))
@@ -167,6 +215,9 @@ def load(path: str | os.PathLike[str]) -> Library:
     for name, _, loaded_from in _anyop.libraries():
         if os.path.realpath(loaded_from) == file:
             return ops[name]
+    for word, loaded_from, _, _ in _anyop.device_libraries():
+        if os.path.realpath(loaded_from) == file:
+            return Library(word)
     raise Internal(f"load: {file} was loaded but is not among the libraries. Please report it.")
 
 
@@ -298,6 +349,7 @@ __all__ = [
     "Internal",
     "InvalidArgument",
     "KernelChoice",
+    "DeviceInfo",
     "Libraries",
     "Library",
     "NotAvailable",
@@ -310,8 +362,11 @@ __all__ = [
     "batch_invariant",
     "contract",
     "counters",
+    "data_checks",
     "define",
+    "devices",
     "explain",
+    "fallback",
     "get_num_threads",
     "get_policy",
     "graph",
@@ -332,6 +387,7 @@ __all__ = [
     "set_policy",
     "specs",
     "strict",
+    "synchronize",
     "threads",
     "tune",
     "tuned_file",

@@ -16,6 +16,7 @@ from anyop.torch._dispatch.operators import Operator
 from anyop.torch._route import fast, route
 
 _n_seen = 0  # of all operators
+_n_devices = 0  # libraries of devices
 _fragments: dict[str, Any] = {}
 _lock = threading.RLock()
 _PT2 = torch.Tag.pt2_compliant_tag
@@ -26,9 +27,10 @@ _TAGS = {"": _FUNCTIONAL, "out": (_PT2, torch.Tag.out), "_": (_PT2, torch.Tag.in
 
 def register_new() -> None:
     """Registers what has been loaded since the last call. Does nothing if that is nothing."""
-    global _n_seen
+    global _n_seen, _n_devices
     functions = _anyop.functions()  # in the order in which they came
-    if len(functions) == _n_seen:
+    n_devices = len(_anyop.device_libraries())
+    if len(functions) == _n_seen and n_devices == _n_devices:
         return
     with _lock:
         names = list(functions)[_n_seen:]
@@ -37,6 +39,7 @@ def register_new() -> None:
             _register(new, _n_seen + len(names))
         finally:
             _n_seen += len(names)
+            _n_devices = n_devices
 
 
 def _register(new: list[Operator], n_all: int) -> None:
