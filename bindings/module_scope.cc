@@ -40,22 +40,24 @@ DataChecks ToDataChecks(PyObject* object) {
        "data_checks is '" + word + "', but must be 'device', 'host' or 'trusted'.");
 }
 
-// enter_scope(policy, strict, batch_invariant, threads, data_checks, fallback_to_host), None for
-// "as it is"; returns what leave_scope takes.
+// enter_scope(policy, strict, batch_invariant, threads, data_checks, fallback_to_host), None or
+// nothing for "as it is"; returns what leave_scope takes.
 PyObject* EnterScope(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
   return Guarded([&] {
-    if (n_args != 6) ThrowTypeError("enter_scope takes 6 arguments.");
+    if (n_args > 6) ThrowTypeError("enter_scope takes at most 6 arguments.");
+    PyObject* given[6];
+    for (Py_ssize_t i = 0; i < 6; ++i) given[i] = i < n_args ? args[i] : Py_None;
     const ScopeState before = CurrentScope();
     Ref saved = Checked(ToBytes(before));
     ScopeState inside;
     {
       Scope scope;
-      if (args[0] != Py_None) scope.policy(ToText(args[0], "policy"));
-      if (args[1] != Py_None) scope.strict(args[1] == Py_True);
-      if (args[2] != Py_None) scope.batch_invariant(args[2] == Py_True);
-      if (args[3] != Py_None) scope.threads(ToThreads(args[3]));
-      if (args[4] != Py_None) scope.data_checks(ToDataChecks(args[4]));
-      if (args[5] != Py_None) scope.fallback_to_host(args[5] == Py_True);
+      if (given[0] != Py_None) scope.policy(ToText(given[0], "policy"));
+      if (given[1] != Py_None) scope.strict(given[1] == Py_True);
+      if (given[2] != Py_None) scope.batch_invariant(given[2] == Py_True);
+      if (given[3] != Py_None) scope.threads(ToThreads(given[3]));
+      if (given[4] != Py_None) scope.data_checks(ToDataChecks(given[4]));
+      if (given[5] != Py_None) scope.fallback_to_host(given[5] == Py_True);
       inside = CurrentScope();
     }
     SetScope(inside);

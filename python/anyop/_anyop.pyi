@@ -168,12 +168,12 @@ def did_you_mean(word: str, known: Sequence[str], /) -> str: ...
 def show(value: object, /) -> str: ...
 def numpy_dtype(name: object, /) -> numpy.dtype[Any]: ...
 def enter_scope(
-    policy: str | None,
-    strict: bool | None,
-    batch_invariant: bool | None,
-    threads: int | None,
-    data_checks: str | None,
-    fallback_to_host: bool | None,
+    policy: str | None = None,
+    strict: bool | None = None,
+    batch_invariant: bool | None = None,
+    threads: int | None = None,
+    data_checks: str | None = None,
+    fallback_to_host: bool | None = None,
     /,
 ) -> bytes: ...
 def devices() -> list[tuple[str, str, str, str, int, int, int]]: ...

@@ -44,7 +44,7 @@ class _Compilation:
     """
 
     def __init__(self) -> None:
-        self.scope = _anyop.enter_scope(None, None, None, None)  # as it is
+        self.scope = _anyop.enter_scope()  # as it is
         self.has_writes = False
 
 
@@ -61,7 +61,7 @@ def note_write() -> None:
 @contextlib.contextmanager
 def scope_of_compilation() -> Iterator[None]:
     """The scope in which the graph is called that is compiled, on any thread."""
-    own = _anyop.enter_scope(None, None, None, None)
+    own = _anyop.enter_scope()
     try:
         if _current:
             _anyop.leave_scope(_current[-1].scope)
