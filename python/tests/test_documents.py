@@ -67,3 +67,26 @@ def test_the_operators_of_the_documents_pass_their_tests() -> None:
     assert {case.operator for case in cases} == {"add_rows", "scale", "take_rows"}
     for case in cases:
         case.run()
+
+
+UNIT = r"(?:%|x|us|ms|s|ns|tokens/s|GB/s|GB|MB|KB)"
+TWO_NUMBERS = re.compile(rf"\d ?{UNIT}? ?[/;,] ?\d")
+NO_MEASURE = re.compile(r"ulp in .*|\[[^\]]*\]|`[^`]*`|(?<=\d),(?=\d{3})|\d+/\d+ heads")
+
+
+def test_a_cell_of_measurements_has_one_number() -> None:
+    """Or a range of them. Cells of sentences and of sizes, and the first one, may have more."""
+    seen, found = 0, []
+    for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if not line.startswith("|"):
+                continue
+            for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))[1:]:
+                text = NO_MEASURE.sub("", cell)
+                if len(re.findall(r"[a-z]{4,}", text)) > 4:
+                    continue
+                seen += bool(re.search(r"\d", text))
+                if TWO_NUMBERS.search(text):
+                    found.append(f"{path.name}: {cell.strip()}")
+    assert seen > 400
+    assert not found, "\n".join(found)
