@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -46,17 +48,25 @@ class Environment:
     def __init__(self, folder: Path, version: str) -> None:
         self.folder, self.version = folder.absolute(), version
         self.python = self.folder / "bin" / "python"
+        self._held: tuple[int, ...] = ()  # the lock of an installation, which its commands hold too
 
     @property
     def is_installed(self) -> bool:
         """Whether it was made to its end, from the lists of this anyop."""
         mark = self.folder / MARK
-        return mark.exists() and json.loads(mark.read_text()) == self._contents()
+        return mark.exists() and mark.read_text() == json.dumps(self._contents())
 
     def install(self, index: str, progress: Callable[[str, str], None]) -> None:
-        """index: a further package index, "" for none. progress: gets a step and what it prints."""
+        """index: a further package index, "" for none. progress: gets a step and what it prints.
+
+        What a killed installation left is removed, and all of it made anew.
+        """
         self._refuse_other_folders()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with self._only_one():
+            self._clear()
+            self._make(index, progress)
+
+    def _make(self, index: str, progress: Callable[[str, str], None]) -> None:
         progress("virtual environment", "")
         self._run([sys.executable, "-m", "venv", str(self.folder)], {}, lambda _: None, "venv")
         extra = ["--extra-index-url", index] if index else []
@@ -72,6 +82,36 @@ class Environment:
         progress("anyop", "")
         self.refresh()
         (self.folder / MARK).write_text(json.dumps(self._contents()))
+
+    @contextlib.contextmanager
+    def _only_one(self) -> Iterator[None]:
+        """The log is there from the first moment to the last, which tells a half-made environment
+        from other folders. Who holds its lock, a pip that outlives a killed installation included,
+        writes into the folder.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / LOG).open("a") as log:
+            try:
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise anyop.NotAvailable(
+                    f"anyop.vllm: another installation writes into {self.folder}, or a pip that a "
+                    "killed one began. Try again when it has ended, or another folder."
+                ) from None
+            self._held = (log.fileno(),)
+            try:
+                yield
+            finally:
+                self._held = ()
+
+    def _clear(self) -> None:
+        for path in self.folder.iterdir():
+            if path.name == LOG:
+                os.truncate(path, 0)
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def refresh(self) -> None:
         """Puts the anyop of this process into an environment that is there already."""
@@ -143,7 +183,7 @@ class Environment:
         lines: list[str] = []
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env={**without_paths(), **env},
+            text=True, errors="replace", env={**without_paths(), **env}, pass_fds=self._held,
         )  # fmt: skip
         assert process.stdout
         for line in process.stdout:

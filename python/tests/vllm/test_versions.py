@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import runpy
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -195,6 +197,57 @@ def test_step_that_fails_is_named_with_its_log(
     )
     assert not made.is_installed
     assert "ERROR: no torch" in (tmp_path / "new" / "install.log").read_text()
+
+
+def half_made(folder: Path) -> None:
+    """What a killed installation leaves: no mark, and a pip that imports nothing."""
+    for name in ("bin/python", "lib/python3.11/site-packages/pip/__init__.py", "pyvenv.cfg"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("raise SystemExit('half of pip')")
+    (folder / "lib64").symlink_to("lib")
+    (folder / "install.log").write_text("$ python -m pip install\n")
+
+
+WITHOUT_PIP = environments.Step("nothing", ["-c", "import pip; print(pip.__version__)"], {})
+
+
+@pytest.mark.parametrize("mark", [None, "{", '{"vllm": "0.27.1"}'])
+def test_what_a_killed_installation_left_is_made_anew(
+    mark: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = environments.environment(tmp_path, "0.27.1")
+    half_made(tmp_path)
+    if mark is not None:
+        (tmp_path / ".anyop-vllm.json").write_text(mark)
+    monkeypatch.setattr(made, "_steps", lambda extra: iter([WITHOUT_PIP]))
+    monkeypatch.setattr(made, "refresh", lambda: None)
+    (tmp_path / "source").mkdir()
+    assert not made.is_installed
+    made.install("", lambda step, line: (tmp_path / "source").mkdir(exist_ok=True))
+    assert made.is_installed
+    log = (tmp_path / "install.log").read_text()
+    assert "half of pip" not in log and log.count("$ ") == 2
+
+
+def test_two_installations_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    """Nor does one beside the pip that a killed one began, which holds what it inherited."""
+    half_made(tmp_path)
+    with (tmp_path / "install.log").open("a") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        pip = subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(log.fileno(),)
+        )
+    made = environments.environment(tmp_path, "0.27.1")
+    try:
+        with pytest.raises(anyop.NotAvailable) as error:
+            made.install("", lambda step, line: None)
+    finally:
+        pip.communicate(b"\n")
+    assert str(error.value) == (
+        f"anyop.vllm: another installation writes into {tmp_path}, or a pip that a killed one "
+        "began. Try again when it has ended, or another folder."
+    )
+    assert (tmp_path / "pyvenv.cfg").exists()
 
 
 def test_own_environment_is_not_replaced() -> None:
