@@ -33,9 +33,19 @@ def test_the_commands_of_the_documents_are_found() -> None:
     assert len(without) == len(walk)
 
 
+def test_a_package_of_operators_is_put_to_use_in_one_way() -> None:
+    """By `anyop develop`. What `pip install .` is said of is anyop itself."""
+    texts = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    texts += [p for p in (ROOT / "python/anyop").rglob("*") if p.suffix in (".md", ".py")]
+    assert len(texts) > 100
+    of_packages = [p for p in texts if p.name != "install.md"]
+    said = [p for p in of_packages if re.search(r"pip install \.(?!\S)", p.read_text("utf-8"))]
+    assert not said
+
+
 def test_what_outputs_advise_is_found() -> None:
-    made = "Made my_ops. Now:\n  cd my_ops\n  anyop test\n  pip install .\n"
-    assert newcomer.advice(made) == ["cd my_ops && anyop test && pip install ."]
+    made = "Made my_ops. Now:\n  cd my_ops\n  anyop test\n  anyop develop\n"
+    assert newcomer.advice(made) == ["cd my_ops && anyop test && anyop develop"]
     assert newcomer.advice("`import x` takes /x from now on. After a change: anyop build\n") == [
         "anyop build"
     ]

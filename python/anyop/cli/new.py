@@ -71,7 +71,7 @@ def command(
         path = target / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
-    click.echo(f"Made {target}. Now:\n  cd {target}\n  anyop test\n  pip install .")
+    click.echo(f"Made {target}. Now:\n  cd {target}\n  anyop test\n  anyop develop")
 
 
 def check_name(name: str) -> None:
