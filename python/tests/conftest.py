@@ -50,6 +50,19 @@ def probe(probe_file: Path) -> Any:
     return anyop.load(probe_file)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Of a command that failed, its output too: the exception has but the exit status."""
+    report = yield
+    error = call.excinfo and call.excinfo.value
+    if isinstance(error, subprocess.CalledProcessError):
+        for name, output in (("stdout", error.stdout), ("stderr", error.stderr)):
+            text = output.decode(errors="replace") if isinstance(output, bytes) else output
+            if text:
+                report.sections.append((f"{name} of the command", text))
+    return report
+
+
 @functools.cache
 def _graph_that_writes() -> Any:
     state = np.zeros(4, np.float32)

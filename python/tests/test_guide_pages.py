@@ -173,12 +173,17 @@ def test_cmake_finds_the_package(tmp_path: Path) -> None:
         f"cmake_minimum_required(VERSION 3.25)\nproject(main LANGUAGES CXX)\n{text[1]}"
     )
     (tmp_path / "main.cc").write_text((ROOT / "examples/hello.cc").read_text())
-    where = subprocess.run(
-        [sys.executable, "-m", "anyop", "config", "--cmakedir"], capture_output=True, text=True,
-        check=True,
-    ).stdout.strip()  # fmt: skip
-    configure = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-Danyop_DIR={where}"]
-    subprocess.run(configure, check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", tmp_path / "b"], check=True, capture_output=True)
-    done = subprocess.run([tmp_path / "b" / "main"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("0.5000 0.5000\n")
+    # Neither flags, generators and job servers of who runs the tests, nor what a test before this
+    # one left in the environment.
+    kept = {k: os.environ[k] for k in ("PATH", "HOME", "TMPDIR") if k in os.environ}
+
+    def run(*command: object) -> str:
+        options = {"capture_output": True, "text": True, "check": True}
+        words = [str(c) for c in command]
+        done = subprocess.run(words, cwd=tmp_path, env=kept, **options)  # type: ignore[call-overload]
+        return str(done.stdout)
+
+    where = run(sys.executable, "-m", "anyop", "config", "--cmakedir").strip()
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-Danyop_DIR={where}")
+    run("cmake", "--build", tmp_path / "b")
+    assert run(tmp_path / "b" / "main").startswith("0.5000 0.5000\n")
