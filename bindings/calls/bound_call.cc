@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "anyop/value.h"
 #include "bindings/functions/raised.h"
 #include "bindings/graphs/compiled_graph.h"
 #include "call.h"
@@ -75,15 +76,12 @@ class BindingFrame {
                      ", but must be a tensor of a dtype that anyop has, or the name of one.");
     }
     DLTensor& t = *memory_.Array<DLTensor>(1);
-    t = {};
-    t.ndim = -1;
-    t.dtype = ToDL(DType(dtype));
+    FillTensor(&t, nullptr, kHostDevice, ToDL(DType(dtype)), -1, nullptr);
     return &t;
   }
   void SetTensors(const Parameter& param, PyObject* object, anyop_value& value) {
     if (param.kind == ParamKind::kTensor) {
-      SetHead(value, ANYOP_TENSOR);
-      value.t = Tensor(param, object);
+      value = TensorValue(Tensor(param, object));
       return;
     }
     const Ref tuple = Checked(PySequence_Tuple(object));
@@ -92,8 +90,7 @@ class BindingFrame {
     for (std::size_t k = 0; k < n; ++k) {
       list[k] = Tensor(param, PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(k)));
     }
-    SetHead(value, ANYOP_TENSORS, n);
-    value.ts = list;
+    value = TensorsValue(list, n);
   }
 
   const OperatorInfo& info_;
@@ -225,14 +222,12 @@ DLTensor ToUnknown(PyObject* pair, std::int64_t* shape) {
                         &sizes)) {
     throw ErrorSet{};
   }
-  DLTensor t{};
+  DLTensor t = MakeDLTensor(nullptr, kHostDevice, {}, -1, shape);
   if (dtype != Py_None) {
     const int known = ToDType(dtype);
     if (known < 0) ThrowValueError("infer: " + Repr(dtype) + " is no dtype of anyop's.");
     t.dtype = ToDL(DType(known));
   }
-  t.ndim = -1;
-  t.shape = shape;
   if (sizes == Py_None) return t;
   const Ref tuple = Checked(PySequence_Tuple(sizes));
   const Py_ssize_t n = PyTuple_GET_SIZE(tuple.get());

@@ -141,8 +141,7 @@ void ConvertInts(PyObject* object, const Site& site, CallMemory& memory, anyop_v
   for (Py_ssize_t i = 0; i < n; ++i) {
     list[i] = ToInt(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
   }
-  SetHead(value, ANYOP_INTS, std::uint64_t(n));
-  value.is = list;
+  value = IntsValue(list, std::size_t(n));
 }
 
 void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
@@ -152,8 +151,7 @@ void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop
   for (Py_ssize_t i = 0; i < n; ++i) {
     list[i] = ToFloat(PyTuple_GET_ITEM(tuple, i), {site.info, site.param, i});
   }
-  SetHead(value, ANYOP_FLOATS, std::uint64_t(n));
-  value.fs = list;
+  value = FloatsValue(list, std::size_t(n));
 }
 
 void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
@@ -194,8 +192,7 @@ void CallMemory::ViewLists(const OperatorInfo& info) {
       PyObject* element = PyTuple_GET_ITEM(list.tuple, i);
       host_->ViewElement({info.name.c_str(), list.param->name, i}, access, element, *this, view);
     }
-    SetHead(*list.value, ANYOP_TENSORS, std::uint64_t(n));
-    list.value->ts = tensors;
+    *list.value = TensorsValue(tensors, std::size_t(n));
   }
 }
 
@@ -217,23 +214,19 @@ void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* ob
   const Site site{info, param};
   switch (param.kind) {
     case ParamKind::kFloat:
-      SetHead(value, ANYOP_FLOAT);
-      value.f = ToFloat(object, site);
+      value = FloatValue(ToFloat(object, site));
       break;
     case ParamKind::kInt:
-      SetHead(value, ANYOP_INT);
-      value.i = ToInt(object, site);
+      value = IntValue(ToInt(object, site));
       break;
     case ParamKind::kBool:
-      SetHead(value, ANYOP_BOOL);
-      value.i = ToBool(object, site);
+      value = BoolValue(ToBool(object, site));
       break;
     case ParamKind::kWord:
       value = ToWord(object, site);
       break;
     case ParamKind::kDType:
-      SetHead(value, ANYOP_DTYPE);
-      value.i = int(ToDTypeArgument(object, site));
+      value = DTypeValue(ToDTypeArgument(object, site));
       break;
     case ParamKind::kInts:
       ConvertInts(object, site, memory, value);
@@ -255,24 +248,17 @@ anyop_value ToNumberValue(PyObject* object, const std::string& what) {
     const Ref item = Checked(PyObject_CallMethod(object, "item", nullptr));
     if (!PyArray_IsScalar(item.get(), Generic)) return ToNumberValue(item.get(), what);
   }
-  anyop_value v{};
-  if (PyBool_Check(object)) {
-    v.tag = ANYOP_BOOL;
-    v.i = object == Py_True;
-  } else if (PyFloat_Check(object)) {
-    v.tag = ANYOP_FLOAT;
-    v.f = PyFloat_AS_DOUBLE(object);
-  } else if (PyLong_Check(object)) {
-    v.tag = ANYOP_INT;
-    int overflow = 0;
-    v.i = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow) {
-      ThrowValueError(what + " is " + Repr(object) + ", but must be an int of at most 64 bits.");
-    }
-  } else {
+  if (PyBool_Check(object)) return BoolValue(object == Py_True);
+  if (PyFloat_Check(object)) return FloatValue(PyFloat_AS_DOUBLE(object));
+  if (!PyLong_Check(object)) {
     ThrowTypeError(what + " is " + Repr(object) + ", but must be a number.");
   }
-  return v;
+  int overflow = 0;
+  const long long i = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow) {
+    ThrowValueError(what + " is " + Repr(object) + ", but must be an int of at most 64 bits.");
+  }
+  return IntValue(i);
 }
 
 }  // namespace anyop::python

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python objects to values of a call's frame.
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <vector>
 
+#include "anyop/value.h"
 #include "bindings/host/registered_host.h"
 #include "bindings/numpy/numpy_view.h"
 #include "bindings/operators/op_object.h"
@@ -82,14 +81,6 @@ class CallMemory {
 void ConvertOther(const OperatorInfo& info, const Parameter& param, PyObject* object,
                   CallMemory& memory, anyop_value& value);
 
-// Writes tag, index and count as the one word that the key of a call reads.
-[[gnu::always_inline]] inline void SetHead(anyop_value& value, std::uint64_t tag,
-                                           std::uint64_t count = 0) {
-  static_assert(std::endian::native == std::endian::little && offsetof(anyop_value, count) == 4);
-  const std::uint64_t head = tag | count << 32;
-  std::memcpy(&value, &head, sizeof head);
-}
-
 // An array that no plain view describes.
 void ConvertOtherArray(const ArgumentName& name, Access access, PyObject* object,
                        CallMemory& memory, View& view);
@@ -140,8 +131,7 @@ template <class Call>
                                                  CallMemory& memory, anyop_value& value) {
   View& view = memory.NextView();
   call.Convert({op, name}, access, object, memory, view);
-  SetHead(value, ANYOP_TENSOR);
-  value.t = &view.tensor;
+  value = TensorValue(&view.tensor);
 }
 
 template <class Call>

@@ -2,6 +2,7 @@
 // Calls on memory that is described by numbers: for a host that has no compiled adapter.
 #include <algorithm>
 
+#include "anyop/value.h"
 #include "bindings/functions/raised.h"
 #include "bindings/module.h"
 #include "call.h"
@@ -40,13 +41,8 @@ void DescribeMemory(PyObject* object, Described& to) {
   if (FillSizes(strides, to.strides) != rank) {
     ThrowValueError("call_memory: a shape and its strides differ in length.");
   }
-  to.tensor = {reinterpret_cast<void*>(std::uintptr_t(address)),
-               {1, 0},
-               rank,
-               ToDL(DType(dtype)),
-               to.shape,
-               to.strides,
-               0};
+  FillTensor(&to.tensor, reinterpret_cast<void*>(std::uintptr_t(address)), kHostDevice,
+             ToDL(DType(dtype)), rank, to.shape, to.strides);
 }
 
 Described& NextTensor(CallMemory& memory) { return *memory.Array<Described>(1); }
@@ -54,8 +50,7 @@ Described& NextTensor(CallMemory& memory) { return *memory.Array<Described>(1); 
 void SetTensor(anyop_value& value, PyObject* object, CallMemory& memory) {
   Described& described = NextTensor(memory);
   DescribeMemory(object, described);
-  SetHead(value, ANYOP_TENSOR);
-  value.t = &described.tensor;
+  value = TensorValue(&described.tensor);
 }
 
 void SetTensors(anyop_value& value, PyObject* object, CallMemory& memory) {
@@ -67,8 +62,7 @@ void SetTensors(anyop_value& value, PyObject* object, CallMemory& memory) {
     DescribeMemory(PyTuple_GET_ITEM(tuple.get(), Py_ssize_t(i)), described);
     list[i] = &described.tensor;
   }
-  SetHead(value, ANYOP_TENSORS, n);
-  value.ts = list;
+  value = TensorsValue(list, n);
 }
 
 void FillParams(const OperatorInfo& info, PyObject* args, CallMemory& memory, anyop_value* frame) {

@@ -9,6 +9,7 @@
 
 #include "anyop/runtime.h"
 #include "anyop/tensor.h"
+#include "anyop/value.h"
 #include "bindings/calls/recorded.h"
 #include "bindings/module.h"
 #include "bindings/operators/op_object.h"
@@ -60,15 +61,13 @@ class ReplayedCall {
       PyObject* const over = PyDict_GetItemString(layout, name.c_str());
       is_declined_.push_back(over == Py_None);
       if (!over || over == Py_None) continue;
-      anyop_value& v = call_[op_.n_params + r];
-      v.tag = ANYOP_TENSOR;
       const std::string argument = ToText(over, "replay: an argument");
       const auto found = inputs_.find(argument);
       if (found == inputs_.end()) {
         ThrowValueError("replay: " + name + " has the memory of '" + argument +
                         "', but the call has no such tensor. The file is damaged.");
       }
-      v.t = &found->second.array.tensor();
+      call_[op_.n_params + r] = TensorValue(&found->second.array.tensor());
     }
     const HeldPlan plan = GetPlan(op_, call_.frame());
     for (int r = 0; r < op_.n_results; ++r) {
@@ -76,8 +75,7 @@ class ReplayedCall {
       if (v.tag == ANYOP_TENSOR || is_declined_[std::size_t(r)]) continue;
       const ResultShape& s = plan->results[r];
       results_.push_back(Array::Empty(Array::Shape(s.shape, std::size_t(s.rank)), s.dtype));
-      v.tag = ANYOP_TENSOR;
-      v.t = &results_.back().tensor();
+      v = TensorValue(&results_.back().tensor());
     }
   }
 

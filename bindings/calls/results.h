@@ -45,8 +45,7 @@ class Results {
         const ResultShape& shape = shapes[r];
         View& view = memory.NextView();
         objects_[r] = call.Allocate(shape.dtype, shape.rank, shape.shape, memory, view).release();
-        value.tag = ANYOP_TENSOR;
-        value.t = &view.tensor;
+        value = TensorValue(&view.tensor);
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "graph/ir/alias.h"
 #include "graph/ir/text.h"
 #include "graph/specialise/specialisation.h"
+#include "signature/fitted.h"
 
 namespace anyop::python {
 namespace {
@@ -51,20 +52,14 @@ struct PretendedInputs {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
       const GraphValue& v = graph.value(graph.inputs[i]);
       if (v.kind == GraphValue::kScalar) {
-        values[i].tag = v.scalar == ParamKind::kFloat  ? ANYOP_FLOAT
-                        : v.scalar == ParamKind::kBool ? ANYOP_BOOL
-                                                       : ANYOP_INT;
-        if (v.symbol >= 0) values[i].i = symbols[std::size_t(v.symbol)];
+        const std::int64_t number = v.symbol >= 0 ? symbols[std::size_t(v.symbol)] : 0;
+        values[i] = Fitted(v.scalar, WholeValue(TagOf(v.scalar), number));
         continue;
       }
       for (const Size& size : v.shape) shapes[i].push_back(size.At(symbols));
       DLTensor& t = tensors[i];
-      t.device = {1, 0};
-      t.ndim = int(shapes[i].size());
-      t.dtype = ToDL(v.dtype);
-      t.shape = shapes[i].data();
-      values[i].tag = ANYOP_TENSOR;
-      values[i].t = &t;
+      FillTensor(&t, nullptr, kHostDevice, ToDL(v.dtype), int(shapes[i].size()), shapes[i].data());
+      values[i] = TensorValue(&t);
     }
   }
 };

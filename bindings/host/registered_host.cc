@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "anyop/tensor.h"
+#include "anyop/value.h"
 #include "bindings/calls/call.h"
 #include "bindings/module.h"
 #include "elsewhere.h"
@@ -31,7 +32,7 @@ std::string TakeText() {
 // What is wrong with a view, "" if nothing is.
 std::string Defect(const anyop_host_view& view, bool needs_memory = true) {
   const DLTensor& t = view.tensor;
-  if (t.device.device_type != 1) return "lies on another device, but must be on the CPU.";
+  if (!IsHost(t.device)) return "lies on another device, but must be on the CPU.";
   if (t.ndim < 0 || t.ndim > kMaxRank) {
     return "has " + std::to_string(t.ndim) + " dimensions, but must have at most " +
            std::to_string(kMaxRank) + ".";

@@ -3,6 +3,7 @@
 // call goes through JAX, which alone may trace, compile and allocate.
 #include <algorithm>
 
+#include "anyop/value.h"
 #include "bindings/host/registered_host.h"
 #include "bindings/module.h"
 #include "bindings/numpy/numpy_view.h"
@@ -25,7 +26,7 @@ int ViewArray(PyObject* object, int, anyop_host_view* view) {
     const Ref shape = Checked(PySequence_Tuple(sizes.get()));
     const int known = NumpyHost().ToDType(dtype.get());
     const Py_ssize_t rank = PyTuple_GET_SIZE(shape.get());
-    view->tensor.device = {1, 0};
+    view->tensor.device = kHostDevice;
     view->tensor.ndim = int(rank);
     view->tensor.shape = view->shape;
     if (known >= 0) view->tensor.dtype = ToDL(DType(known));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "anyop/host.h"
+#include "anyop/value.h"
 #include "attributes.h"
 #include "dtypes.h"
 
@@ -43,7 +44,7 @@ struct Node final : Kept {
 std::vector<anyop_shape> Infer(const anyop_call* call, const int* ranks, std::int64_t** sizes) {
   const int n = anyop_input_count(call);
   std::vector<DLTensor> inputs(std::size_t(n),
-                               DLTensor{nullptr, {1, 0}, -1, {}, nullptr, nullptr, 0});
+                               anyop::MakeDLTensor(nullptr, anyop::kHostDevice, {}, -1, nullptr));
   for (int i = 0; ranks && i < n; ++i) {
     if (ranks[i] == 1 && sizes[i][0] == kAnyRank) continue;
     inputs[std::size_t(i)].ndim = ranks[i];
@@ -134,7 +135,8 @@ ANYOP_EXPORT int AnyopCall(int n, void** data, int* ranks, std::int64_t** sizes,
   DLTensor tensors[kMaxTensors];
   for (int i = 0; i < n; ++i) {
     const DTypeRow* row = anyop::mindspore::FindDType(dtypes[i]);
-    tensors[i] = {data[i], {1, 0}, ranks[i], row ? row->dtype : DLDataType{}, sizes[i], nullptr, 0};
+    anyop::FillTensor(&tensors[i], data[i], anyop::kHostDevice, row ? row->dtype : DLDataType{},
+                      ranks[i], sizes[i]);
   }
   const DLTensor* results = tensors + node.n_inputs;
   if (anyop_run_call(node.call, tensors, node.n_inputs, results, node.n_results)) Throw();

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "anyop/python_host.h"
+#include "anyop/value.h"
 #include "dtypes.h"
 
 namespace {
@@ -117,7 +118,7 @@ int Describe(PyObject* tensor, anyop_host_view* view) {
   t.ndim = ReadInts(shape, view->shape);
   Py_XDECREF(shape);
   if (t.ndim < 0) return -1;
-  t.device = {1, 0};
+  t.device = anyop::kHostDevice;
   t.shape = view->shape;
   PyObject* dtype = g.dtype.Of(tensor);
   if (!dtype) return -1;
@@ -209,7 +210,8 @@ PyObject* Allocate(DLDataType dtype, int rank, const int64_t* shape, anyop_host_
     return nullptr;
   }
   for (int i = 0; i < rank; ++i) view->shape[i] = shape[i];
-  view->tensor = {PyLong_AsVoidPtr(address), {1, 0}, rank, dtype, view->shape, nullptr, 0};
+  anyop::FillTensor(&view->tensor, PyLong_AsVoidPtr(address), anyop::kHostDevice, dtype, rank,
+                    view->shape);
   Py_DECREF(address);
   return made;
 }

@@ -122,13 +122,8 @@ Ref PlainCopy(PyArrayObject* array) {
 
 void Fill(PyArrayObject* array, int dtype, View& view) {
   DLTensor& t = view.tensor;
-  t = {PyArray_DATA(array),
-       {1, 0},
-       PyArray_NDIM(array),
-       ToDL(DType(dtype)),
-       reinterpret_cast<std::int64_t*>(PyArray_DIMS(array)),
-       nullptr,
-       0};
+  FillTensor(&t, PyArray_DATA(array), kHostDevice, ToDL(DType(dtype)), PyArray_NDIM(array),
+             reinterpret_cast<std::int64_t*>(PyArray_DIMS(array)));
   if (PyArray_FLAGS(array) & NPY_ARRAY_C_CONTIGUOUS) return;
   const npy_intp item = Bytes(DType(dtype));
   for (int i = 0; i < t.ndim; ++i) view.strides[i] = PyArray_STRIDE(array, i) / item;

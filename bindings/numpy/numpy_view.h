@@ -2,10 +2,9 @@
 // NumPy arrays seen as tensors: the fields of a PyArrayObject are read in place.
 #pragma once
 #include <bit>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
+#include "anyop/value.h"
 #include "bindings/host/host.h"
 
 namespace anyop::python {
@@ -26,11 +25,9 @@ void InitTypes();
 void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& view, Ref& copy);
 
 // The frequent case: a contiguous array of a known dtype. False for any other, which ViewOther
-// looks at. Rank and dtype are written as the one word that a call's key reads: a read of two fresh
-// halves waits for both to reach the cache.
+// looks at.
 [[gnu::always_inline]] inline bool ViewDense(PyObject* object, Access access, DLTensor& t) {
-  static_assert(sizeof(NumpyType) == 4 &&
-                offsetof(DLTensor, dtype) == offsetof(DLTensor, ndim) + 4);
+  static_assert(sizeof(NumpyType) == 4);
   if (Py_TYPE(object) != &PyArray_Type) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
   const int wanted = NPY_ARRAY_C_CONTIGUOUS | (access == Access::kWrite ? NPY_ARRAY_WRITEABLE : 0);
@@ -41,13 +38,8 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
   const std::uint32_t dtype = std::bit_cast<std::uint32_t>(g_types[number].dtype);
   const unsigned rank = unsigned(PyArray_NDIM(array));
   if (!dtype || rank > unsigned(kMaxRank)) return false;
-  const std::uint64_t rank_and_dtype = std::uint64_t(dtype) << 32 | rank;
-  t.data = PyArray_DATA(array);
-  t.device = {1, 0};
-  std::memcpy(reinterpret_cast<char*>(&t) + offsetof(DLTensor, ndim), &rank_and_dtype, 8);
-  t.shape = reinterpret_cast<std::int64_t*>(PyArray_DIMS(array));
-  t.strides = nullptr;
-  t.byte_offset = 0;
+  FillTensor(&t, PyArray_DATA(array), kHostDevice, std::bit_cast<DLDataType>(dtype), int(rank),
+             reinterpret_cast<std::int64_t*>(PyArray_DIMS(array)));
   return true;
 }
 

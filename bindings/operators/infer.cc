@@ -7,6 +7,7 @@
 #include "op_object.h"
 #include "signature/binding.h"
 #include "signature/expression.h"
+#include "signature/fitted.h"
 #include "signature/owned_call.h"
 #include "signature/symbolic.h"
 
@@ -173,8 +174,7 @@ class TypedCall {
       case ParamKind::kFloat:
         return call_.SetFloat(i, numbers_.FloatOfBits(object));
       default:
-        call_.SetInt(i, numbers_.Bits(object));
-        call_[i].tag = p.kind == ParamKind::kBool ? ANYOP_BOOL : ANYOP_INT;
+        call_[i] = WholeValue(TagOf(p.kind), numbers_.Bits(object));
     }
   }
   // Given, but of a value that nobody knows.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "anyop/value.h"
 #include "bindings/calls/call.h"
 #include "bindings/functions/define.h"
 #include "runtime/profile.h"
@@ -29,12 +30,7 @@ Parameter MakeParameter(const Contract& contract, int index) {
   Parameter made{Intern(param.name), param.kind, param.is_optional, false, param.is_mut, {}, {}};
   if (param.kind != ParamKind::kWord) return made;
   for (const std::string& word : contract.words[std::size_t(index)]) {
-    anyop_value value{};
-    value.tag = ANYOP_WORD;
-    value.index = std::uint16_t(made.words.size());
-    value.count = std::uint32_t(word.size());
-    value.s = word.c_str();
-    made.words.push_back({Intern(word), value});
+    made.words.push_back({Intern(word), WordValue(word, int(made.words.size()))});
   }
   return made;
 }

@@ -64,7 +64,7 @@ std::optional<c10::DeviceType> TorchTypeOf(int dlpack_type) {
 }
 
 DLDevice DLDeviceOf(c10::Device device) {
-  if (device.is_cpu()) return {1, 0};
+  if (device.is_cpu()) return kHostDevice;
   for (const DeviceType& t : kTypes) {
     if (t.type == device.type() && FindDeviceKind(t.dlpack_type)) {
       return {t.dlpack_type, device.has_index() ? device.index() : 0};

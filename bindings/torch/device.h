@@ -7,14 +7,14 @@
 
 #include <optional>
 
-#include "anyop/abi.h"
+#include "anyop/value.h"
 #include "runtime/device.h"
 
 namespace anyop::torch_host {
 
 // The type of torch's devices whose tensors have this DLPack type; none: torch has no such one.
 std::optional<c10::DeviceType> TorchTypeOf(int dlpack_type);
-// The opposite. {1, 0} for the host; a type of 0 where no loaded library has the device.
+// The opposite. kHostDevice for the host; a type of 0 where no loaded library has the device.
 DLDevice DLDeviceOf(c10::Device device);
 // The dispatch key of operators on such tensors, and of autocast around them.
 c10::DispatchKey BackendKey(c10::DeviceType type);

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "device.h"
-#include "runtime/key.h"
 #include "signature/check.h"
 
 namespace anyop::torch_host {
@@ -37,7 +36,7 @@ constexpr DTypeTable kTable;
 [[gnu::always_inline]] inline bool View(const at::Tensor& t, bool is_written, DLTensor& view) {
   c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   if (!t.defined()) return false;
-  DLDevice device{1, 0};
+  DLDevice device = kHostDevice;
   if (!impl->is_cpu()) [[unlikely]] {
     device = DLDeviceOf(impl->device());
     if (!device.device_type) return false;
@@ -50,13 +49,9 @@ constexpr DTypeTable kTable;
   // A tensor that copies when it is first written must do so now.
   void* begin = is_written ? storage->mutable_data() : const_cast<void*>(storage->data());
   if (!begin && impl->numel() != 0) return false;
-  view.data = static_cast<char*>(begin) + impl->storage_offset() * (dtype.bits / 8);
-  view.device = device;
-  SetRankAndDType(&view, sizes.size(), dtype);
-  view.shape = const_cast<std::int64_t*>(sizes.data());
-  view.strides =
-      impl->is_contiguous() ? nullptr : const_cast<std::int64_t*>(impl->strides().data());
-  view.byte_offset = 0;
+  FillTensor(&view, static_cast<char*>(begin) + impl->storage_offset() * (dtype.bits / 8), device,
+             dtype, int(sizes.size()), sizes.data(),
+             impl->is_contiguous() ? nullptr : impl->strides().data());
   return true;
 }
 
@@ -103,8 +98,7 @@ bool ViewTensor(const at::Tensor& t, bool is_written, DLTensor& view) {
 
 bool Frame::SetTensor(int i, const at::Tensor& t, bool is_written) {
   if (!View(t, is_written, tensors_[i])) return false;
-  SetHead(&values_[i], ANYOP_TENSOR);
-  values_[i].t = &tensors_[i];
+  values_[i] = TensorValue(&tensors_[i]);
   return true;
 }
 
@@ -120,8 +114,7 @@ void Frame::SetTensors(int i, const c10::IValue& value) {
     }
     pointers[k] = &views[k];
   }
-  SetHead(&values_[i], ANYOP_TENSORS, 0, list.size());
-  values_[i].ts = pointers;
+  values_[i] = TensorsValue(pointers, list.size());
 }
 
 void Frame::SetNumbers(int i, const c10::IValue& value) {
@@ -129,13 +122,11 @@ void Frame::SetNumbers(int i, const c10::IValue& value) {
   if (op_.kinds[i] == ParamKind::kInts) {
     auto* numbers = Array<std::int64_t>(list.size());
     for (std::size_t k = 0; k < list.size(); ++k) numbers[k] = ToInt(list[k]);
-    SetHead(&values_[i], ANYOP_INTS, 0, list.size());
-    values_[i].is = numbers;
+    values_[i] = IntsValue(numbers, list.size());
   } else {
     auto* numbers = Array<double>(list.size());
     for (std::size_t k = 0; k < list.size(); ++k) numbers[k] = ToDouble(list[k]);
-    SetHead(&values_[i], ANYOP_FLOATS, 0, list.size());
-    values_[i].fs = numbers;
+    values_[i] = FloatsValue(numbers, list.size());
   }
 }
 
@@ -144,8 +135,7 @@ void Frame::SetWord(int i, const c10::IValue& value) {
   const std::string& text = value.toStringRef();
   for (std::size_t k = 0; k < words.size(); ++k) {
     if (words[k] != text) continue;
-    SetHead(&values_[i], ANYOP_WORD, k, text.size());
-    values_[i].s = words[k].c_str();
+    values_[i] = WordValue(words[k], int(k));
     return;
   }
   RaiseTorchError(ANYOP_INVALID_ARGUMENT, op_.name + ": " + WordError(*op_.op->contract, i, text));
@@ -156,28 +146,26 @@ void Frame::SetOther(int i, const c10::IValue& value) {
     case ParamKind::kTensors:
       return SetTensors(i, value);
     case ParamKind::kInt:
-      SetHead(&values_[i], ANYOP_INT);
-      values_[i].i = ToInt(value);
+      values_[i] = IntValue(ToInt(value));
       return;
     case ParamKind::kFloat:
-      SetHead(&values_[i], ANYOP_FLOAT);
-      values_[i].f = ToDouble(value);
+      values_[i] = FloatValue(ToDouble(value));
       return;
     case ParamKind::kBool:
-      SetHead(&values_[i], ANYOP_BOOL);
-      values_[i].i = value.toBool();
+      values_[i] = BoolValue(value.toBool());
       return;
     case ParamKind::kWord:
       return SetWord(i, value);
-    case ParamKind::kDType:
-      SetHead(&values_[i], ANYOP_DTYPE);
-      values_[i].i = DTypeOf(value.toScalarType());
-      if (values_[i].i < 0) {
+    case ParamKind::kDType: {
+      const int dtype = DTypeOf(value.toScalarType());
+      if (dtype < 0) {
         Refuse(op_.name, std::string(op_.param(i).name),
                "is " + std::string(c10::getDtypeNames(value.toScalarType()).first) +
                    ", but anyop has no such dtype.");
       }
+      values_[i] = DTypeValue(DType(dtype));
       return;
+    }
     default:
       return SetNumbers(i, value);
   }

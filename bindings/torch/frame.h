@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "anyop/value.h"
 #include "operator.h"
-#include "runtime/key.h"
 
 namespace anyop::torch_host {
 
@@ -28,15 +28,9 @@ class Frame {
   // A result that was allocated as the plan says; the plan outlives the frame.
   void SetFresh(int r, const at::Tensor& t, const ResultShape& shape, DLDevice device) {
     const int i = op_.n_params + r;
-    DLTensor& view = tensors_[i];
-    view.data = t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->mutable_data();
-    view.device = device;
-    SetRankAndDType(&view, std::uint64_t(shape.rank), ToDL(shape.dtype));
-    view.shape = const_cast<std::int64_t*>(shape.shape);
-    view.strides = nullptr;
-    view.byte_offset = 0;
-    SetHead(&values_[i], ANYOP_TENSOR);
-    values_[i].t = &view;
+    void* data = t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->mutable_data();
+    FillTensor(&tensors_[i], data, device, ToDL(shape.dtype), shape.rank, shape.shape);
+    values_[i] = TensorValue(&tensors_[i]);
   }
   void SetResultToParam(int r, int param) { values_[op_.n_params + r] = values_[param]; }
   void SetNone(int i) { values_[i] = anyop_value{}; }

@@ -391,13 +391,11 @@ Ref TorchCall::Allocate(DType dtype, int rank, const std::int64_t* shape, View& 
          "the installed torch has no dtype for " + std::string(Name(dtype)) + ".");
   }
   TorchTensor made = MakeTensor({shape, std::size_t(rank)}, TorchScalarType(number));
-  DLTensor& t = view.tensor;
-  t = {nullptr, {1, 0}, rank, ToDL(dtype), nullptr, nullptr, 0};
   Ref object = Checked(g_torch.wrap(static_cast<TorchTensor&&>(made)));
   const char* impl = static_cast<const char*>(TorchImpl(object.get()));
-  t.data =
-      TorchField<void*>(TorchField<const void*>(impl, g_torch.at.storage), g_torch.at.storage_data);
-  t.shape = const_cast<std::int64_t*>(shape);
+  const auto storage = TorchField<const void*>(impl, g_torch.at.storage);
+  FillTensor(&view.tensor, TorchField<void*>(storage, g_torch.at.storage_data), kHostDevice,
+             ToDL(dtype), rank, shape);
   return object;
 }
 

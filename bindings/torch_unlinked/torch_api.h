@@ -10,6 +10,7 @@
 
 #include "anyop/dtype.h"
 #include "anyop/signature.h"
+#include "anyop/value.h"
 #include "bindings/numpy/numpy_view.h"
 #include "bindings/python.h"
 
@@ -183,28 +184,23 @@ class TorchCall final : public HostCall {
   const auto rank = TorchField<std::uint64_t>(impl, at.rank);
   if (!dtype.lanes || rank > kMaxRank) [[unlikely]]
     return false;
-  // Rank and dtype as the one word that a call's key reads, as in ViewDense.
-  const std::uint64_t rank_and_dtype =
-      std::uint64_t(std::bit_cast<std::uint32_t>(dtype)) << 32 | rank;
-  std::memcpy(reinterpret_cast<char*>(&t) + offsetof(DLTensor, ndim), &rank_and_dtype, 8);
-  t.device = {1, 0};
-  t.byte_offset = 0;
-  t.shape = reinterpret_cast<std::int64_t*>(impl + at.rank + 8);
-  t.strides = t.shape + TorchApi::kInline;
+  auto* shape = reinterpret_cast<std::int64_t*>(impl + at.rank + 8);
+  const std::int64_t* strides = shape + TorchApi::kInline;
   if (rank > TorchApi::kInline) [[unlikely]] {
-    std::memcpy(&t.shape, impl + at.rank + 8, sizeof t.shape);
-    t.strides = t.shape + rank;
+    std::memcpy(&shape, impl + at.rank + 8, sizeof shape);
+    strides = shape + rank;
   }
   size = 1;  // of a contiguous tensor, the product of sizes is the next stride
   bool is_contiguous = true;
   for (std::int64_t i = std::int64_t(rank) - 1; i >= 0; --i) {
-    is_contiguous &= t.strides[i] == size || t.shape[i] == 1;
-    size *= t.shape[i];
+    is_contiguous &= strides[i] == size || shape[i] == 1;
+    size *= shape[i];
   }
-  if (is_contiguous || !size) t.strides = nullptr;
   const auto storage = TorchField<const void*>(impl, at.storage);
   const auto start = TorchField<std::int64_t>(impl, at.start);
-  t.data = TorchField<char*>(storage, at.storage_data) + start * (dtype.bits / 8);
+  char* data = TorchField<char*>(storage, at.storage_data) + start * (dtype.bits / 8);
+  FillTensor(&t, data, kHostDevice, dtype, int(rank), shape,
+             is_contiguous || !size ? nullptr : strides);
   return true;
 }
 

@@ -133,8 +133,7 @@ struct Attention {
     static const TorchOperator& op = Ours("paged_attention");
     const std::int64_t window = given.window() < 0 ? -1 : given.window() - 1;
     const std::int64_t no_lse[2] = {q.size(1), 0};
-    const DLTensor lse{nullptr, {1, 0}, 2, ToDL(DType::kF32), const_cast<std::int64_t*>(no_lse),
-                       nullptr, 0};
+    const DLTensor lse = MakeDLTensor(nullptr, kHostDevice, ToDL(DType::kF32), 2, no_lse);
     OpCall call(op);
     call.Tensor(q).Tensor(keys).Tensor(values).Tensor(blocks).Tensor(seq_lens).Tensor(query_starts);
     call.Float(given.scale()).Bool(causal).Int(window).Int(causal ? -1 : window);
@@ -297,8 +296,7 @@ c10::IValue MlaDecode(const c10::IValue* a) {
   rope.Slice(2, c, r);
   rope_cache.Slice(2, c, r);
   const std::int64_t no_lse[2] = {out.size(1), 0};
-  const DLTensor lse{nullptr, {1, 0}, 2, ToDL(DType::kF32), const_cast<std::int64_t*>(no_lse),
-                     nullptr, 0};
+  const DLTensor lse = MakeDLTensor(nullptr, kHostDevice, ToDL(DType::kF32), 2, no_lse);
   OpCall call(op);
   call.Tensor(nope).Tensor(rope).Tensor(latent).Tensor(rope_cache).Tensor(a[4].toTensor());
   call.Tensor(a[5].toTensor()).None().Float(a[3].toDouble()).Bool(true).Bool(false);

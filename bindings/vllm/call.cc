@@ -137,26 +137,22 @@ OpCall& OpCall::Add(const at::Tensor& t, bool is_written) {
 }
 
 OpCall& OpCall::Tensor(const DLTensor* t) {
-  SetHead(&values_[n_], ANYOP_TENSOR);
-  values_[n_++].t = t;
+  values_[n_++] = TensorValue(t);
   return *this;
 }
 
 OpCall& OpCall::Int(std::int64_t i) {
-  SetHead(&values_[n_], ANYOP_INT);
-  values_[n_++].i = i;
+  values_[n_++] = IntValue(i);
   return *this;
 }
 
 OpCall& OpCall::Float(double f) {
-  SetHead(&values_[n_], ANYOP_FLOAT);
-  values_[n_++].f = f;
+  values_[n_++] = FloatValue(f);
   return *this;
 }
 
 OpCall& OpCall::Bool(bool b) {
-  SetHead(&values_[n_], ANYOP_BOOL);
-  values_[n_++].i = b;
+  values_[n_++] = BoolValue(b);
   return *this;
 }
 
@@ -164,8 +160,7 @@ OpCall& OpCall::Word(std::string_view word) {
   const std::vector<std::string>& words = op_.op->contract->words[std::size_t(n_)];
   const auto found = std::ranges::find(words, word);
   TORCH_INTERNAL_ASSERT(found != words.end());
-  SetHead(&values_[n_], ANYOP_WORD, std::uint64_t(found - words.begin()), word.size());
-  values_[n_++].s = found->c_str();
+  values_[n_++] = WordValue(*found, int(found - words.begin()));
   return *this;
 }
 
@@ -184,7 +179,7 @@ OpCall& OpCall::Run() {
 }
 
 Numbers::Numbers(float* data, std::int64_t n) : size(n) {
-  view = {data, {1, 0}, 1, ToDL(DType::kF32), &size, nullptr, 0};
+  FillTensor(&view, data, kHostDevice, ToDL(DType::kF32), 1, &size);
 }
 
 }  // namespace anyop::vllm_host

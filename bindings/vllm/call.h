@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "anyop/value.h"
 #include "bindings/torch/frame.h"
 #include "bindings/torch/operator.h"
-#include "runtime/key.h"
 
 namespace anyop::vllm_host {
 

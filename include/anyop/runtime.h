@@ -23,6 +23,7 @@
 #include "anyop/scope.h"
 #include "anyop/stream.h"
 #include "anyop/tensor.h"
+#include "anyop/value.h"
 
 // The exchange struct of DLPack, whose deleter releases the owner.
 struct DLManagedTensor {
@@ -114,7 +115,7 @@ class Array {
   // A tensor whose sizes and strides are its own, in a copy too. Reading changes nothing: threads
   // may share a const Array.
   struct Layout {
-    Tensor tensor{{nullptr, {1, 0}, -1, {}, nullptr, nullptr, 0}};
+    Tensor tensor{{nullptr, kHostDevice, -1, {}, nullptr, nullptr, 0}};
     std::int64_t shape[kMaxRank]{};
     std::int64_t strides[kMaxRank]{};
 
@@ -136,31 +137,21 @@ class Argument {
  public:
   Argument(std::nullopt_t) : value_{} {}
   Argument(std::nullptr_t) : value_{} {}
-  Argument(const Array& a) : value_{} {
-    if (!a.is_none()) Set(ANYOP_TENSOR).t = &a.tensor();
-  }
-  Argument(const DLTensor& t) : value_{} { Set(ANYOP_TENSOR).t = &t; }
-  Argument(bool b) : value_{} { Set(ANYOP_BOOL).i = b; }
+  Argument(const Array& a) : value_(a.is_none() ? anyop_value{} : TensorValue(&a.tensor())) {}
+  Argument(const DLTensor& t) : value_(TensorValue(&t)) {}
+  Argument(bool b) : value_(BoolValue(b)) {}
   template <std::integral T>
-  Argument(T i) : value_{} {
-    Set(ANYOP_INT).i = std::int64_t(i);
-  }
+  Argument(T i) : value_(IntValue(std::int64_t(i))) {}
   template <std::floating_point T>
-  Argument(T f) : value_{} {
-    Set(ANYOP_FLOAT).f = double(f);
-  }
-  Argument(DType d) : value_{} { Set(ANYOP_DTYPE).i = int(d); }
+  Argument(T f) : value_(FloatValue(double(f))) {}
+  Argument(DType d) : value_(DTypeValue(d)) {}
   Argument(const char* word) : Argument(std::string_view(word)) {}
-  Argument(std::string_view word) : value_{} { Set(ANYOP_WORD, word.size()).s = word.data(); }
-  Argument(std::span<const std::int64_t> list) : value_{} {
-    Set(ANYOP_INTS, list.size()).is = list.data();
-  }
+  Argument(std::string_view word) : value_(WordValue(word, 0)) {}  // the call numbers it
+  Argument(std::span<const std::int64_t> list) : value_(IntsValue(list.data(), list.size())) {}
   Argument(const std::vector<std::int64_t>& list) : Argument(std::span(list)) {}
   Argument(std::initializer_list<std::int64_t> list)
       : Argument(std::span(list.begin(), list.size())) {}
-  Argument(std::span<const double> list) : value_{} {
-    Set(ANYOP_FLOATS, list.size()).fs = list.data();
-  }
+  Argument(std::span<const double> list) : value_(FloatsValue(list.data(), list.size())) {}
   Argument(const std::vector<double>& list) : Argument(std::span(list)) {}
   Argument(std::span<const Array> list) : value_{} { SetArrays(list); }
   Argument(const std::vector<Array>& list) : Argument(std::span(list)) {}
@@ -174,11 +165,6 @@ class Argument {
   const char* name_ = nullptr;
 
  private:
-  anyop_value& Set(int tag, std::size_t count = 0) {
-    value_.tag = std::uint16_t(tag);
-    value_.count = std::uint32_t(count);
-    return value_;
-  }
   void SetArrays(std::span<const Array> list);
 
   anyop_value value_;

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "anyop/abi.h"
+#include "anyop/value.h"
 
 namespace anyop {
 
@@ -25,12 +25,12 @@ struct EventState;
 // Where a tensor lies: the host, or a device of a loaded library.
 class Device {
  public:
-  constexpr Device() : device_{1, 0} {}  // the host
+  constexpr Device() : device_(kHostDevice) {}  // the host
   constexpr Device(DLDevice device) : device_(device) {}
   // "cpu", "cuda", "cuda:1". NotAvailable: no loaded library has it.
   explicit Device(std::string_view name);
 
-  bool is_host() const { return device_.device_type == 1; }
+  bool is_host() const { return IsHost(device_); }
   // "cuda:1"; "device type 7" where no loaded library has it.
   std::string name() const;
   DLDevice dl() const { return device_; }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 
+#include "anyop/value.h"
 #include "hosting/call_text.h"
 #include "hosting/graph_call.h"
 #include "hosting/operator_call.h"
@@ -90,10 +91,7 @@ void BoundCall::Infer(std::span<const DLTensor> inputs, std::span<ResultShape> r
                                        " must be at most 8, and a rank or size at least 0, or -1 "
                                        "where it is unknown.");
     }
-    t.data = nullptr;
-    t.device = {1, 0};
-    t.strides = nullptr;
-    t.byte_offset = 0;
+    FillTensor(&t, nullptr, kHostDevice, t.dtype, t.ndim, t.shape);
   }
   const InScope scope(scope_);
   DoInfer(known, results.data());

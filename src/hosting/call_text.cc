@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "anyop/value.h"
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "runtime/call.h"
@@ -144,9 +145,7 @@ class CallReader : public parse::Lexer {
     }
     switch (p.kind) {
       case ParamKind::kTensor:
-        call[i] = {};
-        call[i].tag = ANYOP_TENSOR;
-        call[i].t = ReadTensor(made);
+        call[i] = TensorValue(ReadTensor(made));
         return;
       case ParamKind::kTensors:
         return ReadTensors(made, i);
@@ -172,19 +171,12 @@ class CallReader : public parse::Lexer {
     call.SetWord(i, word);
   }
   const DLTensor* ReadTensor(OperatorText& made) {
-    DLTensor t{};
-    t.device = {1, 0};
-    t.ndim = -1;
-    t.dtype = ToDL(anyop::DType(DType()));
-    return &made.tensors.emplace_back(t);
+    const DLDataType dtype = ToDL(anyop::DType(DType()));
+    return &made.tensors.emplace_back(MakeDLTensor(nullptr, kHostDevice, dtype, -1, nullptr));
   }
   void ReadTensors(OperatorText& made, int i) {
     made.lists.push_back(List<const DLTensor*>([&] { return ReadTensor(made); }));
-    anyop_value& v = made.call[i];
-    v = {};
-    v.tag = ANYOP_TENSORS;
-    v.count = std::uint32_t(made.lists.back().size());
-    v.ts = made.lists.back().data();
+    made.call[i] = TensorsValue(made.lists.back().data(), made.lists.back().size());
   }
   template <class T, class F>
   std::vector<T> List(F&& element) {
@@ -239,20 +231,11 @@ class CallReader : public parse::Lexer {
     return made;
   }
   anyop_value Number() {
-    anyop_value v{};
     const std::string_view name = PeekName();
     const std::string_view token = Token();
-    if (name == "True" || name == "False") {
-      v.tag = ANYOP_BOOL;
-      v.i = Bool();
-    } else if (token.find_first_of(".en") == token.npos) {
-      v.tag = ANYOP_INT;
-      v.i = Int();
-    } else {
-      v.tag = ANYOP_FLOAT;
-      v.f = Float();
-    }
-    return v;
+    if (name == "True" || name == "False") return BoolValue(Bool());
+    if (token.find_first_of(".en") == token.npos) return IntValue(Int());
+    return FloatValue(Float());
   }
 
   void ReadScope(ScopeState* scope) {

@@ -13,6 +13,7 @@
 #include "graph/saved/manifest.h"
 #include "platform/error.h"
 #include "runtime/hash_bytes.h"
+#include "signature/fitted.h"
 
 namespace anyop {
 namespace {
@@ -40,16 +41,8 @@ std::vector<GraphNumber> InOrder(const Graph& graph, std::vector<GraphNumber> nu
       RefuseGraph(v.name + " is missing: a bound call fixes the inputs that are no tensors.");
     }
     anyop_value& given = found->value;
-    if (v.scalar == ParamKind::kFloat && given.tag == ANYOP_INT) {
-      given.f = double(given.i);
-      given.tag = ANYOP_FLOAT;
-    }
-    constexpr auto kTag = [](ParamKind kind) {
-      return kind == ParamKind::kFloat ? ANYOP_FLOAT
-             : kind == ParamKind::kInt ? ANYOP_INT
-                                       : ANYOP_BOOL;
-    };
-    if (given.tag != kTag(v.scalar)) {
+    given = Fitted(v.scalar, given);
+    if (given.tag != TagOf(v.scalar)) {
       RefuseGraph(v.name + " is " + ShowExact(given) + ", but must be " + ShowType(graph, id) +
                   ".");
     }
@@ -122,9 +115,7 @@ class GraphCall : public BoundCall {
         frame_.push_back((number++)->value);
         continue;
       }
-      anyop_value tensor{};
-      tensor.tag = ANYOP_TENSOR;
-      frame_.push_back(tensor);
+      frame_.push_back(TensorValue(nullptr));
       inputs_.push_back({v.name, v.dtype, written[std::size_t(id)]});
     }
     for (const GraphOutput& o : graph().outputs) {

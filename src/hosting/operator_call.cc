@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 
+#include "anyop/value.h"
 #include "platform/error.h"
 #include "runtime/call.h"
 #include "runtime/gradient.h"
@@ -29,8 +30,7 @@ class OperatorCall : public BoundCall {
     n_values_ = std::size_t(op_.n_params + op_.n_results);
     std::copy_n(own_.call.frame(), n_values_, frame_.begin());
     for (const int r : wanted_) {
-      frame_[std::size_t(op_.n_params + r)] = {};
-      frame_[std::size_t(op_.n_params + r)].tag = ANYOP_TENSOR;
+      frame_[std::size_t(op_.n_params + r)] = TensorValue(nullptr);
     }
   }
 
@@ -229,14 +229,8 @@ class GradientMaker {
     }
     needed_ |= 1u << index;
     DLTensor& t = results_[index];
-    t = {};
-    t.device = {1, 0};
-    t.ndim = -1;
-    t.dtype = ToDL(shapes_[index].dtype);
-    anyop_value v{};
-    v.tag = ANYOP_TENSOR;
-    v.t = &t;
-    return v;
+    FillTensor(&t, nullptr, kHostDevice, ToDL(shapes_[index].dtype), -1, nullptr);
+    return TensorValue(&t);
   }
   anyop_value PassedOn(int i, int param) {
     const anyop_value v = forward_.own_.call[param];

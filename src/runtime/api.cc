@@ -3,36 +3,34 @@
 #include "anyop/runtime.h"
 #include "runtime/call.h"
 #include "signature/defaults.h"
+#include "signature/fitted.h"
 
 namespace anyop {
 
 void Argument::SetArrays(std::span<const Array> list) {
   tensors_ = std::make_shared<const DLTensor*[]>(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) tensors_[i] = &list[i].tensor();
-  Set(ANYOP_TENSORS, list.size()).ts = tensors_.get();
+  value_ = TensorsValue(tensors_.get(), list.size());
 }
 
 namespace detail {
 namespace {
 
-// What arrives as a whole number where a float is meant, and the like.
-inline anyop_value Fitted(const Operator& op, const Param& p, int i, anyop_value v) {
+// An argument as its parameter wants it.
+inline anyop_value ValueFor(const Operator& op, const Param& p, int i, anyop_value v) {
   if (v.tag == ANYOP_TENSOR) return v;
-  if (p.kind == ParamKind::kFloat && v.tag == ANYOP_INT) {
-    v.f = double(v.i);
-    v.tag = ANYOP_FLOAT;
-  } else if (p.kind == ParamKind::kWord && v.tag == ANYOP_WORD) {
+  if (p.kind == ParamKind::kWord && v.tag == ANYOP_WORD) {
     const std::string_view word(v.s, v.count);
     const int number = op.contract->word(i, word);
     if (number < 0) {
       Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": " + WordError(*op.contract, i, word));
     }
-    v.index = std::uint16_t(number);
-  } else if (p.kind == ParamKind::kTensors && v.tag == ANYOP_NONE && !p.is_optional) {
-    v.tag = ANYOP_TENSORS;
-    v.count = 0;
+    return WordValue(word, number);
   }
-  return v;
+  if (p.kind == ParamKind::kTensors && v.tag == ANYOP_NONE && !p.is_optional) {
+    return TensorsValue(nullptr, 0);
+  }
+  return Fitted(p.kind, v);
 }
 
 void FillArguments(const Operator& op, std::span<const Argument> args, anyop_value* frame) {
@@ -60,7 +58,7 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
                                        " is given twice.");
     }
     given |= 1ull << place;
-    frame[place] = Fitted(op, form.params[std::size_t(place)], place, args[k].value());
+    frame[place] = ValueFor(op, form.params[std::size_t(place)], place, args[k].value());
   }
   for (int i = 0; i < op.n_params; ++i) {
     if (given >> i & 1 || DefaultValue(*op.contract, i, &frame[i])) continue;
@@ -91,8 +89,7 @@ void RunCall(Operator& op, std::span<const Argument> args, std::span<const Array
                                        std::string(form.results[std::size_t(r)].name) +
                                        " cannot be declined.");
     }
-    v.tag = ANYOP_TENSOR;
-    v.t = &given[std::size_t(r)]->tensor();
+    v = TensorValue(&given[std::size_t(r)]->tensor());
   }
   const HeldPlan plan = GetPlan(op, frame);
   if (results) {
@@ -101,8 +98,7 @@ void RunCall(Operator& op, std::span<const Argument> args, std::span<const Array
       const ResultShape& s = plan->results[r];
       results->push_back(
           Array::Empty(Array::Shape(s.shape, std::size_t(s.rank)), s.dtype, plan->device));
-      frame[op.n_params + r].tag = ANYOP_TENSOR;
-      frame[op.n_params + r].t = &results->back().tensor();
+      frame[op.n_params + r] = TensorValue(&results->back().tensor());
     }
   }
   Run(op, *plan, frame);

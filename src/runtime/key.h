@@ -2,13 +2,12 @@
 // The key of a call: 64-bit words, prefix-free, without addresses. First the scope, then what each
 // value is (its tag, word and count), then numbers, tensors and lists, whose lengths follow.
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 
-#include "anyop/abi.h"
+#include "anyop/value.h"
 #include "runtime/operator.h"
 #include "runtime/plan.h"
 
@@ -34,24 +33,11 @@ inline std::uint64_t WordAt(const void* at) {
   return word;
 }
 inline std::uint64_t Head(const anyop_value& v) {
-  static_assert(offsetof(anyop_value, tag) == 0 && offsetof(anyop_value, count) == 4 &&
-                offsetof(anyop_value, i) == 8);
+  static_assert(offsetof(anyop_value, i) == 8);
   return WordAt(&v);
 }
-// Writing it as the one word that is read back: a read of fresh halves waits for the cache.
-inline void SetHead(anyop_value* v, std::uint64_t tag, std::uint64_t index = 0,
-                    std::uint64_t count = 0) {
-  static_assert(std::endian::native == std::endian::little && offsetof(anyop_value, index) == 2);
-  const std::uint64_t head = tag | index << 16 | count << 32;
-  std::memcpy(v, &head, sizeof head);
-}
 inline std::uint64_t RankAndDType(const DLTensor& t) {
-  static_assert(offsetof(DLTensor, dtype) == offsetof(DLTensor, ndim) + 4);
   return WordAt(reinterpret_cast<const char*>(&t) + offsetof(DLTensor, ndim));
-}
-inline void SetRankAndDType(DLTensor* t, std::uint64_t rank, DLDataType dtype) {
-  const std::uint64_t word = rank | std::uint64_t(std::bit_cast<std::uint32_t>(dtype)) << 32;
-  std::memcpy(reinterpret_cast<char*>(t) + offsetof(DLTensor, ndim), &word, sizeof word);
 }
 inline std::uint64_t DeviceWord(const DLTensor& t) { return WordAt(&t.device); }
 

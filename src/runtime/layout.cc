@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "anyop/value.h"
 #include "platform/error.h"
 #include "signature/expression.h"
 
@@ -120,14 +121,8 @@ Layout Transposed(const Layout& base, int a, int b) {
 }
 
 DLTensor TensorOf(const Layout& layout, void* data) {
-  DLTensor t{};
-  t.data = static_cast<char*>(data) + layout.offset;
-  t.device = {1, 0};
-  t.ndim = layout.rank;
-  t.dtype = ToDL(layout.dtype);
-  t.shape = const_cast<std::int64_t*>(layout.shape);
-  if (!layout.is_contiguous()) t.strides = const_cast<std::int64_t*>(layout.strides);
-  return t;
+  return MakeDLTensor(static_cast<char*>(data) + layout.offset, kHostDevice, ToDL(layout.dtype),
+                      layout.rank, layout.shape, layout.is_contiguous() ? nullptr : layout.strides);
 }
 
 }  // namespace anyop

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "anyop/scope.h"
+#include "anyop/value.h"
 #include "runtime/operator.h"
 #include "signature/check.h"
 
@@ -34,7 +35,7 @@ struct DeviceKind;
 
 struct Plan {
   // For hosts.
-  DLDevice device{1, 0};  // where all tensors lie, results too
+  DLDevice device = kHostDevice;  // where all tensors lie, results too
   int n_results = 0;
   ResultShape results[kMaxResults];
   double estimated_ns = 0;  // by .flops and .bytes; a lock held above 5 us is worth releasing

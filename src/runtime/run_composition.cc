@@ -17,6 +17,7 @@
 #include "runtime/registry.h"
 #include "runtime/run.h"
 #include "signature/defaults.h"
+#include "signature/fitted.h"
 
 namespace anyop {
 namespace {
@@ -96,10 +97,8 @@ class CompositionRun {
       made->memory = std::make_unique<Workspace>(std::uint64_t(shape.bytes));
     }
     void* const data = made->memory ? made->memory->data() : made->device_memory->data();
-    made->tensor = {data, plan_.device, shape.rank, ToDL(shape.dtype), made->shape, nullptr, 0};
-    anyop_value v{};
-    v.tag = ANYOP_TENSOR;
-    v.t = &made->tensor;
+    FillTensor(&made->tensor, data, plan_.device, ToDL(shape.dtype), shape.rank, made->shape);
+    const anyop_value v = TensorValue(&made->tensor);
     made_.push_back(std::move(made));
     return v;
   }
@@ -201,56 +200,46 @@ class CompositionRun {
     Fail(ANYOP_INTERNAL, op_.display_name() + ": .means calls " + s.op + " with " + what + ".");
   }
 
+  // As the inner operator's parameter wants it.
   anyop_value ValueOf(const Operator& inner, int place, const StatementArgument& a) const {
-    return Fitted(inner, place, Value(a));
+    const anyop_value v = Value(a);
+    if (v.tag == ANYOP_WORD) {
+      const std::string_view word(v.s, v.count);
+      return WordValue(word, inner.contract->word(place, word));
+    }
+    return FittedExpression(inner.contract->forms[0].params[std::size_t(place)].kind, v);
   }
 
   anyop_value Value(const StatementArgument& a) const {
-    anyop_value v{};
     switch (a.kind) {
       case StatementArgument::kNone:
         break;
       case StatementArgument::kParameter:
-        v = frame_[a.index];
-        break;
+        return frame_[a.index];
       case StatementArgument::kResult:
-        v = results_[std::size_t(a.index)];
-        break;
+        return results_[std::size_t(a.index)];
       case StatementArgument::kLocal:
-        v = locals_[std::size_t(a.index)];
-        break;
+        return locals_[std::size_t(a.index)];
       case StatementArgument::kExpression:
-        v = NumberOf(a.expression);
-        break;
+        return NumberOf(a.expression);
       case StatementArgument::kDType:
-        v.tag = ANYOP_DTYPE;
-        v.i = a.index;
-        break;
+        return DTypeValue(DType(a.index));
       case StatementArgument::kDTypeVar: {
         const int var = op_.contract->forms[std::size_t(plan_.form)].dtype_var(a.text);
         if (var < 0 || !(plan_.bindings.dtype_bound >> var & 1)) break;
-        v.tag = ANYOP_DTYPE;
-        v.i = plan_.bindings.dtype[var];
-        break;
+        return DTypeValue(DType(plan_.bindings.dtype[var]));
       }
-      case StatementArgument::kWord:
-        v.tag = ANYOP_WORD;
-        v.s = a.text.data() + 1;
-        v.count = std::uint32_t(a.text.size() - 2);
-        break;
+      case StatementArgument::kWord:  // without its quotes; the inner operator numbers it
+        return WordValue(std::string_view(a.text).substr(1, a.text.size() - 2), 0);
       case StatementArgument::kList:
-        v.tag = ANYOP_INTS;
-        v.is = a.list.data();
-        v.count = std::uint32_t(a.list.size());
-        break;
+        return IntsValue(a.list.data(), a.list.size());
     }
-    return v;
+    return {};
   }
 
   anyop_value NumberOf(const Expression& expression) const {
-    anyop_value v{};
     const int node = expression.node[std::size_t(plan_.form)];
-    if (node < 0) return v;
+    if (node < 0) return {};
     const Number n = Evaluate(*op_.contract, plan_.form, node, plan_.bindings, frame_);
     if (n.fault != Fault::kNone) {
       Fail(ANYOP_INVALID_ARGUMENT,
@@ -258,29 +247,8 @@ class CompositionRun {
                (n.fault == Fault::kOverflow ? "is beyond 63 bits in this call."
                                             : "divides by zero in this call."));
     }
-    if (!n.known) return v;
-    v.tag = n.is_float ? ANYOP_FLOAT : ANYOP_INT;
-    if (n.is_float) {
-      v.f = n.f;
-    } else {
-      v.i = n.i;
-    }
-    return v;
-  }
-
-  // As the inner operator's parameter wants it: a whole number as a float, its own word's number.
-  static anyop_value Fitted(const Operator& inner, int place, anyop_value v) {
-    const ParamKind kind = inner.contract->forms[0].params[std::size_t(place)].kind;
-    if (kind == ParamKind::kFloat && v.tag == ANYOP_INT) {
-      v.f = double(v.i);
-      v.tag = ANYOP_FLOAT;
-    }
-    if (kind == ParamKind::kBool && v.tag == ANYOP_INT) v.tag = ANYOP_BOOL;
-    if (kind == ParamKind::kInt && v.tag == ANYOP_BOOL) v.tag = ANYOP_INT;
-    if (v.tag == ANYOP_WORD) {
-      v.index = std::uint16_t(inner.contract->word(place, std::string_view(v.s, v.count)));
-    }
-    return v;
+    if (!n.known) return {};
+    return n.is_float ? FloatValue(n.f) : IntValue(n.i);
   }
 
   Operator& op_;

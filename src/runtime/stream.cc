@@ -68,7 +68,7 @@ void CheckNumber(const DeviceKind& kind, int number) {
 
 }  // namespace
 
-Device::Device(std::string_view name) : device_{1, 0} {
+Device::Device(std::string_view name) : device_(kHostDevice) {
   if (name == "cpu" || name == "cpu:0") return;
   const std::size_t colon = name.find(':');
   const DeviceKind& kind = KindNamed(name.substr(0, colon), name);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "signature/binding.h"
+#include "signature/fitted.h"
 #include "signature/messages.h"
 
 namespace anyop {
@@ -29,9 +30,6 @@ int DTypeOf(const DLTensor& t) {
              ? kTable.number[d.code][d.bits / 8]
              : -1;
 }
-
-constexpr std::uint16_t kTags[] = {ANYOP_TENSOR, ANYOP_TENSORS, ANYOP_INT,  ANYOP_FLOAT, ANYOP_BOOL,
-                                   ANYOP_WORD,   ANYOP_DTYPE,   ANYOP_INTS, ANYOP_FLOATS};
 
 bool RankFits(const TensorType& t, int rank, int* lead) {
   if (rank < 0) return true;
@@ -278,7 +276,7 @@ bool CheckKinds(const Contract& contract, const anyop_value* frame, std::string*
   const auto& params = contract.forms[0].params;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const std::uint16_t tag = frame[i].tag;
-    if (tag == kTags[int(params[i].kind)]) {
+    if (tag == TagOf(params[i].kind)) {
       if (tag != ANYOP_DTYPE || std::uint64_t(frame[i].i) < std::uint64_t(kDTypes)) continue;
     } else if (tag == ANYOP_NONE && params[i].is_optional) {
       continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/messages.h"
 
+#include "anyop/value.h"
 #include "platform/error.h"
 #include "signature/check.h"
 #include "signature/comparison.h"
@@ -277,13 +278,7 @@ static std::string WrongElement(const CallState& s, const Node& n) {
                                    : Holds(op, v.is[k], other.i)) {
       continue;
     }
-    anyop_value one{};
-    one.tag = is_float ? ANYOP_FLOAT : ANYOP_INT;
-    if (is_float) {
-      one.f = v.fs[k];
-    } else {
-      one.i = v.is[k];
-    }
+    const anyop_value one = is_float ? FloatValue(v.fs[k]) : IntValue(v.is[k]);
     return Element(Name(s, int(p)), int(k)) + " is " + Show(one) + ", ";
   }
   return "";

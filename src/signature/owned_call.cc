@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/owned_call.h"
 
+#include "anyop/value.h"
 #include "platform/error.h"
 #include "signature/defaults.h"
 #include "signature/expression.h"
@@ -14,20 +15,13 @@ OwnedCall::OwnedCall(const Contract& contract)
 }
 
 const DLTensor* OwnedCall::NewTensor(DType dtype, Shape shape) {
-  shapes_.push_back(std::move(shape));
-  DLTensor t{};
-  t.device = {1, 0};
-  t.ndim = shapes_.back() == UnknownRank() ? -1 : std::int32_t(shapes_.back().size());
-  t.dtype = ToDL(dtype);
-  t.shape = shapes_.back().data();
-  return &tensors_.emplace_back(t);
+  const Shape& own = shapes_.emplace_back(std::move(shape));
+  const int rank = own == UnknownRank() ? -1 : int(own.size());
+  return &tensors_.emplace_back(MakeDLTensor(nullptr, kHostDevice, ToDL(dtype), rank, own.data()));
 }
 
 void OwnedCall::SetTensor(int i, DType dtype, Shape shape) {
-  anyop_value v{};
-  v.tag = ANYOP_TENSOR;
-  v.t = NewTensor(dtype, std::move(shape));
-  frame_[std::size_t(i)] = v;
+  (*this)[i] = TensorValue(NewTensor(dtype, std::move(shape)));
 }
 void OwnedCall::SetTensors(int i, DType dtype, const std::vector<Shape>& shapes) {
   std::vector<std::pair<DType, Shape>> types;
@@ -37,56 +31,22 @@ void OwnedCall::SetTensors(int i, DType dtype, const std::vector<Shape>& shapes)
 void OwnedCall::SetTensors(int i, const std::vector<std::pair<DType, Shape>>& types) {
   auto& list = lists_.emplace_back();
   for (const auto& [dtype, shape] : types) list.push_back(NewTensor(dtype, shape));
-  anyop_value v{};
-  v.tag = ANYOP_TENSORS;
-  v.count = std::uint32_t(list.size());
-  v.ts = list.data();
-  frame_[std::size_t(i)] = v;
+  (*this)[i] = TensorsValue(list.data(), list.size());
 }
-void OwnedCall::SetInt(int i, std::int64_t value) {
-  anyop_value v{};
-  v.tag = ANYOP_INT;
-  v.i = value;
-  frame_[std::size_t(i)] = v;
-}
-void OwnedCall::SetFloat(int i, double value) {
-  anyop_value v{};
-  v.tag = ANYOP_FLOAT;
-  v.f = value;
-  frame_[std::size_t(i)] = v;
-}
-void OwnedCall::SetBool(int i, bool value) {
-  SetInt(i, value);
-  frame_[std::size_t(i)].tag = ANYOP_BOOL;
-}
-void OwnedCall::SetDType(int i, DType value) {
-  SetInt(i, int(value));
-  frame_[std::size_t(i)].tag = ANYOP_DTYPE;
-}
+void OwnedCall::SetInt(int i, std::int64_t value) { (*this)[i] = IntValue(value); }
+void OwnedCall::SetFloat(int i, double value) { (*this)[i] = FloatValue(value); }
+void OwnedCall::SetBool(int i, bool value) { (*this)[i] = BoolValue(value); }
+void OwnedCall::SetDType(int i, DType value) { (*this)[i] = DTypeValue(value); }
 void OwnedCall::SetWord(int i, std::string_view word) {
-  const std::string& text = words_.emplace_back(word);
-  anyop_value v{};
-  v.tag = ANYOP_WORD;
-  v.index = std::uint16_t(contract_->word(i, word));
-  v.count = std::uint32_t(text.size());
-  v.s = text.c_str();
-  frame_[std::size_t(i)] = v;
+  (*this)[i] = WordValue(words_.emplace_back(word), contract_->word(i, word));
 }
 void OwnedCall::SetInts(int i, std::vector<std::int64_t> values) {
   const auto& list = ints_.emplace_back(std::move(values));
-  anyop_value v{};
-  v.tag = ANYOP_INTS;
-  v.count = std::uint32_t(list.size());
-  v.is = list.data();
-  frame_[std::size_t(i)] = v;
+  (*this)[i] = IntsValue(list.data(), list.size());
 }
 void OwnedCall::SetFloats(int i, std::vector<double> values) {
   const auto& list = floats_.emplace_back(std::move(values));
-  anyop_value v{};
-  v.tag = ANYOP_FLOATS;
-  v.count = std::uint32_t(list.size());
-  v.fs = list.data();
-  frame_[std::size_t(i)] = v;
+  (*this)[i] = FloatsValue(list.data(), list.size());
 }
 void OwnedCall::SetDefault(int i) { DefaultValue(*contract_, i, &frame_[std::size_t(i)]); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "anyop/value.h"
 #include "platform/error.h"
 #include "runtime/operator.h"
 #include "signature/binding.h"
@@ -80,12 +81,10 @@ void GraphPoints::AddScalarAt(const Graph& graph, int value, Point* point) const
   const GraphValue& v = graph.value(value);
   AddLayout(point, value, {});
   point->places.back() = nullptr;
-  anyop_value& number = point->scalars[std::size_t(value)];
-  number = {};
-  number.tag = v.scalar == ParamKind::kInt     ? ANYOP_INT
-               : v.scalar == ParamKind::kFloat ? ANYOP_FLOAT
-                                               : ANYOP_BOOL;
-  if (v.scalar == ParamKind::kInt) number.i = point->symbols[std::size_t(v.symbol)];
+  point->scalars[std::size_t(value)] = v.scalar == ParamKind::kInt
+                                           ? IntValue(point->symbols[std::size_t(v.symbol)])
+                                       : v.scalar == ParamKind::kFloat ? FloatValue(0)
+                                                                       : BoolValue(false);
 }
 
 void GraphPoints::AddScalar(const Graph& graph, int value) {
@@ -160,13 +159,10 @@ bool GraphPoints::FillSymbolic(const Graph& graph, const GraphNode& node, anyop_
       shape.push_back(numbers_.Bits(s));
     }
     DLTensor& t = tensors_.emplace_back();
-    t.dtype = ToDL(value.dtype);
-    t.ndim = int(shape.size());
-    t.shape = shape.data();
+    FillTensor(&t, nullptr, kHostDevice, ToDL(value.dtype), int(shape.size()), shape.data());
     places_.push_back(value.kind == GraphValue::kScalar ? nullptr : &t);
-    anyop_value number{};  // of the call: which one nobody knows
-    number.tag = value.scalar == ParamKind::kFloat ? ANYOP_FLOAT : ANYOP_BOOL;
-    scalars_.push_back(number);
+    // A number of the call: which one nobody knows.
+    scalars_.push_back(value.scalar == ParamKind::kFloat ? FloatValue(0) : BoolValue(false));
   }
   for (; n_symbols_ < graph.symbols.size(); ++n_symbols_) {
     if (graph.symbols[n_symbols_].value >= 0) numbers_.AddSizeSymbol(int(n_symbols_));

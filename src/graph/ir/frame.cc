@@ -4,24 +4,16 @@
 #include <bit>
 
 #include "runtime/operator.h"
+#include "signature/fitted.h"
 
 namespace anyop {
 namespace {
 
-anyop_value TensorValue(const DLTensor* t) {
-  anyop_value v{};
-  v.tag = ANYOP_TENSOR;
-  v.t = t;
-  return v;
-}
-
-// A whole number for a float parameter, a bool for a whole one: as the parameter wants it.
-anyop_value Fitted(ParamKind kind, anyop_value v, bool has_symbols) {
-  if (kind == ParamKind::kFloat && v.tag == ANYOP_INT) {
-    v.f = has_symbols && IsSymbol(v.i) ? std::bit_cast<double>(v.i) : double(v.i);
-    v.tag = ANYOP_FLOAT;
-  }
-  return v;
+// As the parameter wants it. A symbol (of a graph whose sizes are not known) stays what it is.
+anyop_value ValueFor(ParamKind kind, anyop_value v, bool has_symbols) {
+  const bool is_symbol = has_symbols && v.tag == ANYOP_INT && IsSymbol(v.i);
+  if (is_symbol && kind == ParamKind::kFloat) return FloatValue(std::bit_cast<double>(v.i));
+  return Fitted(kind, v);
 }
 
 class FrameFiller {
@@ -34,19 +26,16 @@ class FrameFiller {
       const std::size_t i = std::size_t(a.values[0]);
       return source_.tensors[i] ? TensorValue(source_.tensors[i]) : source_.scalars[i];
     }
-    anyop_value v = LiteralOf(a);
     if (a.kind == GraphArgument::kValues) {
-      v.tag = ANYOP_TENSORS;
-      v.count = std::uint32_t(a.values.size());
-      v.ts = lists_;
+      const DLTensor** const list = lists_;
       for (const int i : a.values) *lists_++ = source_.tensors[std::size_t(i)];
-    } else if (a.kind == GraphArgument::kSize) {
-      v.tag = ANYOP_INT;
-      v.i = source_.numbers ? source_.numbers->Bits(a.size) : a.size.At(source_.symbols);
-    } else if (a.kind == GraphArgument::kWord) {
-      v.index = std::uint16_t(op_.contract->word(place, a.word));
+      return TensorsValue(list, a.values.size());
     }
-    return v;
+    if (a.kind == GraphArgument::kSize) {
+      return IntValue(source_.numbers ? source_.numbers->Bits(a.size) : a.size.At(source_.symbols));
+    }
+    if (a.kind == GraphArgument::kWord) return WordValue(a.word, op_.contract->word(place, a.word));
+    return LiteralOf(a);
   }
 
  private:
@@ -58,43 +47,24 @@ class FrameFiller {
 }  // namespace
 
 anyop_value LiteralOf(const GraphArgument& a) {
-  anyop_value v{};
   switch (a.kind) {
     case GraphArgument::kBool:
-      v.tag = ANYOP_BOOL;
-      v.i = a.i;
-      break;
+      return WholeValue(ANYOP_BOOL, a.i);
     case GraphArgument::kInt:
-      v.tag = ANYOP_INT;
-      v.i = a.i;
-      break;
+      return IntValue(a.i);
     case GraphArgument::kDType:
-      v.tag = ANYOP_DTYPE;
-      v.i = a.i;
-      break;
+      return DTypeValue(DType(a.i));
     case GraphArgument::kFloat:
-      v.tag = ANYOP_FLOAT;
-      v.f = a.f;
-      break;
+      return FloatValue(a.f);
     case GraphArgument::kWord:
-      v.tag = ANYOP_WORD;
-      v.count = std::uint32_t(a.word.size());
-      v.s = a.word.c_str();
-      break;
+      return WordValue(a.word, 0);
     case GraphArgument::kInts:
-      v.tag = ANYOP_INTS;
-      v.count = std::uint32_t(a.ints.size());
-      v.is = a.ints.data();
-      break;
+      return IntsValue(a.ints.data(), a.ints.size());
     case GraphArgument::kFloats:
-      v.tag = ANYOP_FLOATS;
-      v.count = std::uint32_t(a.floats.size());
-      v.fs = a.floats.data();
-      break;
+      return FloatsValue(a.floats.data(), a.floats.size());
     default:
-      break;
+      return {};
   }
-  return v;
 }
 
 void FillFrame(const FrameSource& source, const GraphNode& node, anyop_value* frame,
@@ -103,8 +73,8 @@ void FillFrame(const FrameSource& source, const GraphNode& node, anyop_value* fr
   FrameFiller filler(source, op, lists);
   for (int i = 0; i < op.n_params; ++i) {
     const ParamKind kind = op.contract->forms[0].params[std::size_t(i)].kind;
-    frame[i] =
-        Fitted(kind, filler.ValueOf(node.arguments[std::size_t(i)], i), source.numbers != nullptr);
+    frame[i] = ValueFor(kind, filler.ValueOf(node.arguments[std::size_t(i)], i),
+                        source.numbers != nullptr);
   }
   for (int r = 0; r < op.n_results; ++r) {
     frame[op.n_params + r] = {};

@@ -16,6 +16,7 @@
 #include "runtime/device_call.h"
 #include "runtime/memory_check.h"
 #include "runtime/run.h"
+#include "signature/fitted.h"
 
 namespace anyop {
 namespace {
@@ -114,9 +115,8 @@ void Instance::AddCall(const PlannedCall& planned) {
             lists_.data() + planned.list);
   for (std::size_t r = 0; r < node.results.size(); ++r) {
     if (node.results[r] < 0) continue;
-    anyop_value& v = frame[std::size_t(node.op->n_params) + r];
-    v.tag = ANYOP_TENSOR;
-    v.t = tensor_at_[std::size_t(node.results[r])];
+    frame[std::size_t(node.op->n_params) + r] =
+        TensorValue(tensor_at_[std::size_t(node.results[r])]);
   }
   RunState& state = states_.emplace_back(*planned.plan);
   const bool is_direct = planned.mode == PlannedCall::kDirect && planned.region < 0;
@@ -171,16 +171,8 @@ void Instance::SetNumbers(std::span<const std::int64_t> symbols,
     return inputs[std::size_t(at - graph.inputs.begin())];
   };
   for (const NumberPlace& n : s_.numbers) {
-    anyop_value& v = frames_[n.at];
-    if (n.scalar >= 0) {
-      v = input_of(n.scalar);
-    } else {
-      v.tag = ANYOP_INT;
-      v.i = n.size->At(symbols);
-    }
-    if (!n.is_float || v.tag != ANYOP_INT) continue;
-    v.f = double(v.i);
-    v.tag = ANYOP_FLOAT;
+    const anyop_value v = n.scalar >= 0 ? input_of(n.scalar) : IntValue(n.size->At(symbols));
+    frames_[n.at] = n.is_float ? Fitted(ParamKind::kFloat, v) : v;
   }
   for (BoundRegion& region : regions_) region.SetNumbers();
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "anyop/value.h"
 #include "graph/ir/frame.h"
 #include "graph/ir/layout.h"
 #include "graph/memory/memory_plan.h"
@@ -76,7 +77,7 @@ class Specialisation {
   Specialisation& operator=(const Specialisation&) = delete;
 
   std::shared_ptr<const Graph> graph;
-  DLDevice device{1, 0};                    // of inputs, outputs and arena
+  DLDevice device = kHostDevice;            // of inputs, outputs and arena
   const DeviceKind* device_kind = nullptr;  // null: the host
   std::vector<std::int64_t> symbols;
   std::vector<Layout> layouts;             // by value
