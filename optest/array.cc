@@ -8,6 +8,8 @@
 #include <ostream>
 #include <type_traits>
 
+#include "anyop/value.h"
+
 namespace anyop::optest {
 namespace {
 
@@ -170,7 +172,7 @@ std::vector<bool> RepeatedDims(const Array& array) {
 }
 
 DLTensor Array::View() {
-  return {bytes_.data(), {1, 0}, int(shape_.size()), ToDL(dtype_), shape_.data(), nullptr, 0};
+  return MakeDLTensor(bytes_.data(), kHostDevice, ToDL(dtype_), int(shape_.size()), shape_.data());
 }
 
 std::string Array::Text() const {

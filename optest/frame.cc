@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "anyop/value.h"
 #include "optest/running.h"
 #include "signature/expression.h"
 
@@ -39,46 +40,32 @@ void Frame::SetArgument(int index, const Argument& argument, const Arrangement& 
   anyop_value& v = values_[std::size_t(index)];
   kept_.push_back(std::holds_alternative<Array>(argument) ? Argument() : argument);
   const std::string name(form_.params[std::size_t(index)].name);
-  const auto set = [&](std::uint16_t tag, std::size_t count = 0) {
-    v.tag = tag;
-    v.count = std::uint32_t(count);
-  };
   if (const auto* array = std::get_if<Array>(&argument)) {
-    set(ANYOP_TENSOR);
-    v.t = AddTensor(index, name, *array, LayoutOf(index, arrangement));
+    v = TensorValue(AddTensor(index, name, *array, LayoutOf(index, arrangement)));
   } else if (const auto* arrays = std::get_if<std::vector<Array>>(&argument)) {
     auto& list = lists_.emplace_back();
     for (std::size_t k = 0; k < arrays->size(); ++k) {
       list.push_back(AddTensor(index, name + "[" + std::to_string(k) + "]", (*arrays)[k],
                                LayoutOf(index, arrangement)));
     }
-    set(ANYOP_TENSORS, list.size());
-    v.ts = list.data();
+    v = TensorsValue(list.data(), list.size());
   } else if (const auto* i = std::get_if<std::int64_t>(&argument)) {
-    set(ANYOP_INT);
-    v.i = *i;
+    v = IntValue(*i);
   } else if (const auto* f = std::get_if<double>(&argument)) {
-    set(ANYOP_FLOAT);
-    v.f = *f;
+    v = FloatValue(*f);
   } else if (const auto* b = std::get_if<bool>(&argument)) {
-    set(ANYOP_BOOL);
-    v.i = *b;
+    v = BoolValue(*b);
   } else if (const auto* d = std::get_if<DType>(&argument)) {
-    set(ANYOP_DTYPE);
-    v.i = int(*d);
+    v = DTypeValue(*d);
   } else if (std::holds_alternative<std::string>(argument)) {
     const std::string& word = std::get<std::string>(kept_.back());
-    set(ANYOP_WORD, word.size());
-    v.index = std::uint16_t(op_.contract->word(index, word));  // 65535: none of them
-    v.s = word.c_str();
+    v = WordValue(word, op_.contract->word(index, word));
   } else if (std::holds_alternative<std::vector<std::int64_t>>(argument)) {
     const auto& list = std::get<std::vector<std::int64_t>>(kept_.back());
-    set(ANYOP_INTS, list.size());
-    v.is = list.data();
+    v = IntsValue(list.data(), list.size());
   } else if (std::holds_alternative<std::vector<double>>(argument)) {
     const auto& list = std::get<std::vector<double>>(kept_.back());
-    set(ANYOP_FLOATS, list.size());
-    v.fs = list.data();
+    v = FloatsValue(list.data(), list.size());
   }
 }
 
@@ -88,20 +75,19 @@ void Frame::AddResult(int result, DType dtype, const std::vector<std::int64_t>& 
   const int index = op_.n_params + result;
   const std::string name(form_.results[std::size_t(result)].name);
   anyop_value& v = values_[std::size_t(index)];
-  v.tag = ANYOP_TENSOR;
   const std::size_t r = std::size_t(result);
   const int over = r < arrangement.over.size() ? arrangement.over[r] : -1;
   for (Slot& slot : slots_) {
     if (over < 0 || slot.index != over) continue;
     slot.is_shared = true;
     slots_.push_back({index, name, slot.memory, true});
-    v.t = &slots_.back().memory->tensor();
+    v = TensorValue(&slots_.back().memory->tensor());
     return;
   }
   const Layout layout = LayoutOf(index, arrangement);
   slots_.push_back(
       {index, name, std::make_shared<Memory>(dtype, shape, layout, arrangement.poison), true});
-  v.t = &slots_.back().memory->tensor();
+  v = TensorValue(&slots_.back().memory->tensor());
 }
 
 bool Frame::HasSomethingToWrite() const {

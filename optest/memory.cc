@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "anyop/value.h"
 #include "platform/crash.h"
 
 namespace anyop::optest {
@@ -94,9 +95,9 @@ void Memory::Place(DType dtype, const std::vector<std::int64_t>& shape, Layout l
   Reserve(span_bytes_, element, layout);
   const bool is_plain = layout == Layout::kDense;
   const std::int64_t offset = layout == Layout::kMisaligned ? element : 0;
-  tensor_ = {first_ - offset,      {1, 0},        int(shape_.size()),
-             ToDL(dtype),          shape_.data(), is_plain ? nullptr : strides_.data(),
-             std::uint64_t(offset)};
+  FillTensor(&tensor_, first_ - offset, kHostDevice, ToDL(dtype), int(shape_.size()), shape_.data(),
+             is_plain ? nullptr : strides_.data());
+  tensor_.byte_offset = std::uint64_t(offset);
 }
 
 void Memory::Reserve(std::int64_t data_bytes, std::int64_t element_bytes, Layout layout) {

@@ -16,6 +16,8 @@ KERNEL = re.compile(r'\{\s*\.name = "(?P<name>[^"]*)"')
 # Who may do what the rest must not: the file and what it is for.
 READS_ENVIRONMENT = "src/platform/env.cc"
 PRINTS = "src/runtime/log.cc"
+FILLS = "include/anyop/value.h"
+FILLED = re.compile(r"(?:\.|->)tag = (?:ANYOP_\w+)?|\bSetHead\(|\{1, 0\}|\bdevice_type [=!]?= 1\b")
 LIBRARY = ("include/", "src/", "ops/", "bindings/", "devices/cuda/")
 _SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bextern\s+\"\"\s*$")
 _VALUES = re.compile(r"[^\s]$|[=,(]\s*$")  # before braces around values; a body's has a space
@@ -76,6 +78,17 @@ def openmp(tree: Tree) -> Iterator[Breach]:
         bare = tree.cpp(name).bare
         for match in re.finditer(r"#\s*pragma\s+omp\b|\bomp_\w+\s*\(|<omp\.h>", bare):
             yield Breach(name, line_of(bare, match), f"uses OpenMP: {match[0]}")
+
+
+def frames(tree: Tree) -> Iterator[Breach]:
+    """One header fills values and tensors, and knows what the host's device is."""
+    for name in tree.named(*CPP, below=("include/", "src/", "bindings/", "optest/")):
+        if name == FILLS or is_test(name.rpartition("/")[2]):
+            continue
+        bare = tree.cpp(name).bare
+        for match in FILLED.finditer(bare):
+            why = f"'{match[0]}' fills a frame by hand, which only {FILLS} may"
+            yield Breach(name, line_of(bare, match), why)
 
 
 def _library(tree: Tree) -> list[str]:
@@ -166,6 +179,6 @@ def _without_directives(bare: str) -> str:
 
 
 RULES = (
-    header_guard, public_includes, public_macros, environment, prints, aborts, openmp, type_names,
-    kernel_names, cpp_function_length,
+    header_guard, public_includes, public_macros, environment, prints, aborts, openmp, frames,
+    type_names, kernel_names, cpp_function_length,
 )  # fmt: skip
