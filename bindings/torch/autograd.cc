@@ -106,7 +106,7 @@ void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::Dispatch
     const at::AutoDispatchBelowADInplaceOrView below;
     return handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
   }
-  const auto node = c10::make_intrusive<GradientNode>(*op);
+  const GradientNodePtr node = MakeGradientNode(*op);
   node->SetEdges(arguments);
   node->SaveArguments(arguments);
   {

@@ -73,8 +73,18 @@ void GradientNode::SaveArguments(const c10::IValue* arguments) {
   }
 }
 
-void GradientNode::SetHistory(const c10::intrusive_ptr<GradientNode>& self,
-                              const c10::IValue* results) {
+template <class Ptr>
+Ptr MakeNode(const TorchOperator& op) {
+  if constexpr (std::is_same_v<Ptr, std::shared_ptr<GradientNode>>) {
+    return Ptr(new GradientNode(op), [](auto* node) { deleteNode(node); });  // torch::autograd's
+  } else {
+    return c10::make_intrusive<GradientNode>(op);
+  }
+}
+
+GradientNodePtr MakeGradientNode(const TorchOperator& op) { return MakeNode<GradientNodePtr>(op); }
+
+void GradientNode::SetHistory(const GradientNodePtr& self, const c10::IValue* results) {
   for (int r = 0; r < op_.n_results; ++r) {
     const at::Tensor& t = results[r].toTensor();
     const bool is_differentiable = op_.IsDifferentiable(r) && t.defined() &&
@@ -121,6 +131,16 @@ variable_list CallGradient(const GradientShape& shape, const variable_list& grad
   return made;
 }
 
+// The node as torch holds it; Ptr: NodePtr, a parameter so that only one branch is compiled.
+template <class Ptr, class N>
+Ptr Myself(N& node) {
+  if constexpr (kIsSharedPtr<Ptr>) {
+    return node.getptr();
+  } else {
+    return Ptr::unsafe_reclaim_from_nonowning(&node);
+  }
+}
+
 std::vector<c10::IValue> GradientNode::Arguments() {
   if (!op_.wiring) {
     RaiseTorchError(ANYOP_UNSUPPORTED,
@@ -128,7 +148,7 @@ std::vector<c10::IValue> GradientNode::Arguments() {
                         ": it has no gradient, but one was asked for. Try torch.no_grad() "
                         "around the call, or detach() its arguments.");
   }
-  const auto self = c10::intrusive_ptr<Node>::unsafe_reclaim_from_nonowning(this);
+  const NodePtr self = Myself<NodePtr>(*this);
   std::vector<c10::IValue> arguments(kept_.size());
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     if (kept_[i].tensor >= 0) {

@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <functional>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "operator.h"
@@ -25,6 +27,15 @@ torch::autograd::variable_list CallGradient(const GradientShape& shape,
                                             const std::vector<bool>& mask,
                                             const std::function<at::Tensor(int)>& zeros);
 
+class GradientNode;
+// How torch holds its nodes: by a shared_ptr before 2.12, by an intrusive_ptr since.
+using NodePtr = decltype(torch::autograd::Edge::function);
+template <class T>
+constexpr bool kIsSharedPtr = std::is_same_v<T, std::shared_ptr<torch::autograd::Node>>;
+using GradientNodePtr = std::conditional_t<kIsSharedPtr<NodePtr>, std::shared_ptr<GradientNode>,
+                                           c10::intrusive_ptr<GradientNode>>;
+GradientNodePtr MakeGradientNode(const TorchOperator& op);
+
 class GradientNode final : public torch::autograd::Node {
  public:
   explicit GradientNode(const TorchOperator& op) : op_(op) {}
@@ -32,7 +43,7 @@ class GradientNode final : public torch::autograd::Node {
   // In this order, around the call.
   void SetEdges(const c10::IValue* arguments);
   void SaveArguments(const c10::IValue* arguments);
-  void SetHistory(const c10::intrusive_ptr<GradientNode>& self, const c10::IValue* results);
+  void SetHistory(const GradientNodePtr& self, const c10::IValue* results);
 
   std::string name() const override;
   void release_variables() override;

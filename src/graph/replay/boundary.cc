@@ -77,7 +77,7 @@ void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) co
   if (!fits) {
     const Layout l = ContiguousLayout(want.dtype, {want.shape, std::size_t(want.rank)});
     Refuse(NameOf({true, k}) + " is " + Show(t) + ", but must be " + Show(TensorOf(l, nullptr)) +
-           " on " + Device(s.device).name() + ".");
+           (s.device_kind ? " on " + Device(s.device).name() + "." : " in CPU memory."));
   }
   if (!GraphInputs::NeedsCopy(t)) return;
   Refuse(NameOf({true, k}) + " is " + Show(t) +
