@@ -117,6 +117,13 @@ def python_tests(tally: Tally, tier: int, marks: str) -> None:
         pytest(tally, "Python tests that measure", "-m", "bench", folder)
 
 
+def far_tests(tally: Tally, marks: str) -> None:
+    """In processes of their own: torch has one device of this kind for as long as a process."""
+    if is_installed("torch"):
+        tests = ROOT / "python/tests/far"
+        pytest(tally, "torch tests, on a device", "-n", "2", "-m", marks, tests)
+
+
 def jax_tests(tally: Tally, marks: str) -> None:
     """In processes of their own: XLA's devices and threads are for as long as a process."""
     if is_installed("jax"):
@@ -227,6 +234,7 @@ def main() -> int:
     ctest(tally, "C++ tests", BUILD, env={"OPTEST_QUICK": "1"} if tier == FAST else None)
     marks = {FAST: "not slow and not bench and not exhaustive", DEFAULT: "not exhaustive", ALL: ""}
     python_tests(tally, tier, marks[tier])
+    far_tests(tally, marks[tier])
     jax_tests(tally, marks[tier])
     # Tests of a file share a model.
     pytest(tally, "examples", *BY_FILE, "-m", marks[tier], ROOT / "examples")

@@ -70,6 +70,7 @@ FRAMEWORKS = {
     r"(torch|ATen|c10)/.*": (
         "bindings/torch/",
         "bindings/vllm/",
+        "devices/far/torch/",
         "python/anyop/bench/commands/by_hand.cc",
     ),
     r"ms_extension/.*": (

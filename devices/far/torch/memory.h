@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the device, and memory of the host that copies use after they have returned.
+#pragma once
+#include <c10/core/CachingDeviceAllocator.h>
+
+namespace far_torch {
+
+c10::DeviceAllocator& FarAllocator();
+c10::Allocator& PinnedAllocator();
+bool IsPinned(const void* data);
+// As `resize_` wants it: the old bytes are copied in the order of the current stream.
+void ResizeBytes(const c10::Storage& storage, std::size_t bytes);
+
+}  // namespace far_torch
