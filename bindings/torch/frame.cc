@@ -78,10 +78,7 @@ bool ViewTensor(const at::Tensor& t, bool is_written, DLTensor& view) {
   if (!t.defined()) Refuse(op, name, "is undefined, but must be a tensor.");
   if (!DLDeviceOf(t.device()).device_type) {
     Refuse(op, name,
-           "is on " + t.device().str() +
-               ", but must be on cpu, because no loaded library has "
-               "this device. Try " +
-               name + ".to('cpu').");
+           "is on " + t.device().str() + ", but must be on cpu. Try " + name + ".to('cpu').");
   }
   if (DTypeOf(t.scalar_type()) < 0) {
     std::string shape;

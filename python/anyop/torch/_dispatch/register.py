@@ -22,7 +22,9 @@ _lock = threading.RLock()
 _PT2 = torch.Tag.pt2_compliant_tag
 # Without a stride order of its own, Inductor 2.13 passes defaulted arguments twice to an `op.out`.
 _FUNCTIONAL = (_PT2, torch.Tag.needs_fixed_stride_order)
-_TAGS = {"": _FUNCTIONAL, "out": (_PT2, torch.Tag.out), "_": (_PT2, torch.Tag.inplace)}
+# torch has had tags for these two since 2.12.
+_WRITES = {"out": getattr(torch.Tag, "out", _PT2), "_": getattr(torch.Tag, "inplace", _PT2)}
+_TAGS = {"": _FUNCTIONAL, **{overload: (_PT2, tag) for overload, tag in _WRITES.items()}}
 
 
 def register_new() -> None:
