@@ -44,16 +44,17 @@ def normal(*shape: int, dtype: Any = BF16) -> Any:
     return torch.randn(*shape, device="cuda").to(dtype)
 
 
-def compiled(f: Callable[..., Any], *args: Any) -> Call:
-    made = COMPILE(f)
-    made(*args)
+_COMPILED: dict[str, Any] = {}  # by the name of a case, all of whose sets have one size
+
+
+def compiled(name: str, f: Callable[..., Any], *args: Any) -> Call:
+    made = _COMPILED.setdefault(name, torch.compile(f, dynamic=False))
     return lambda: made(*args)
 
 
-COMPILE: Callable[[Any], Any] = lambda f: torch.compile(f, dynamic=False)  # noqa: E731
-
-
 def add(rows: int, d: int, dtype: Any = BF16) -> Case:
+    name = f"add {short(dtype)}[{rows}, {d}]"
+
     def make() -> dict[str, Call]:
         x, y = normal(rows, d, dtype=dtype), normal(rows, d, dtype=dtype)
         z = torch.empty_like(x)
@@ -62,10 +63,12 @@ def add(rows: int, d: int, dtype: Any = BF16) -> Case:
             "torch": lambda: torch.add(x, y, out=z),
         }
 
-    return Case(f"add {short(dtype)}[{rows}, {d}]", 3 * rows * d * dtype.itemsize, make)
+    return Case(name, 3 * rows * d * dtype.itemsize, make)
 
 
 def rms_norm(rows: int, d: int, dtype: Any = BF16) -> Case:
+    name = f"rms_norm {short(dtype)}[{rows}, {d}]"
+
     def make() -> dict[str, Call]:
         x, w = normal(rows, d, dtype=dtype), normal(d, dtype=dtype)
         y = torch.empty_like(x)
@@ -77,13 +80,15 @@ def rms_norm(rows: int, d: int, dtype: Any = BF16) -> Case:
         return {
             "anyop": lambda: OPS.rms_norm.out(x, w, out=y),
             "torch": lambda: torch.nn.functional.rms_norm(x, (d,), w, 1e-6),
-            "inductor": compiled(plain, x, w),
+            "inductor": compiled(name, plain, x, w),
         }
 
-    return Case(f"rms_norm {short(dtype)}[{rows}, {d}]", 2 * rows * d * dtype.itemsize, make)
+    return Case(name, 2 * rows * d * dtype.itemsize, make)
 
 
 def silu(rows: int, d: int, dtype: Any = BF16) -> Case:
+    name = f"silu_and_mul {short(dtype)}[{rows}, 2*{d}]"
+
     def make() -> dict[str, Call]:
         x = normal(rows, 2 * d, dtype=dtype)
         y = torch.empty(rows, d, dtype=dtype, device="cuda")
@@ -94,13 +99,15 @@ def silu(rows: int, d: int, dtype: Any = BF16) -> Case:
         return {
             "anyop": lambda: OPS.silu_and_mul.out(x, out=y),
             "torch": lambda: plain(x),
-            "inductor": compiled(plain, x),
+            "inductor": compiled(name, plain, x),
         }
 
-    return Case(f"silu_and_mul {short(dtype)}[{rows}, 2*{d}]", 3 * rows * d * dtype.itemsize, make)
+    return Case(name, 3 * rows * d * dtype.itemsize, make)
 
 
 def rotary(t: int, hq: int = 32, hkv: int = 8, d: int = 128) -> Case:
+    name = f"rotary_embedding bf16[{t}, {hq}+{hkv}, {d}]"
+
     def make() -> dict[str, Call]:
         q, k, table = normal(t, hq, d), normal(t, hkv, d), normal(8192, d)
         positions = torch.arange(t, device="cuda") % 8192
@@ -117,10 +124,10 @@ def rotary(t: int, hq: int = 32, hkv: int = 8, d: int = 128) -> Case:
         return {
             "anyop": lambda: OPS.rotary_embedding(positions, q, k, table),
             "torch": lambda: plain(positions, q, k, table),
-            "inductor": compiled(plain, positions, q, k, table),
+            "inductor": compiled(name, plain, positions, q, k, table),
         }
 
-    return Case(f"rotary_embedding bf16[{t}, {hq}+{hkv}, {d}]", 4 * t * (hq + hkv) * d, make)
+    return Case(name, 4 * t * (hq + hkv) * d, make)
 
 
 def cache(t: int, h: int = 8, d: int = 128) -> Case:
@@ -199,9 +206,11 @@ def all_of(sets: list[dict[str, Call]]) -> dict[str, Call]:
     return {name: run([s[name] for s in sets]) for name in sets[0]}
 
 
-def time_large(case: Case, rate: float, seconds: float) -> None:
+def time_large(case: Case, rate: float, seconds: float, with_compiler: bool) -> None:
     n = max(2, -(-CACHE_BYTES // case.moved) + 1)
     sets = [case.make() for _ in range(n)]
+    if not with_compiler:
+        sets = [{name: f for name, f in s.items() if name != "inductor"} for s in sets]
     case.times = in_turns(all_of(sets), n, seconds)
     case.shares = {name: case.moved / t / rate for name, t in case.times.items()}
 
@@ -216,7 +225,7 @@ def captured(f: Call, n: int) -> Call:
 
 def time_small(case: Case, seconds: float) -> None:
     """On the card, by replays of 50 calls, and on the host, by calls that nobody waits for."""
-    calls = case.make()
+    calls = {name: f for name, f in case.make().items() if name != "inductor"}
     for f in calls.values():
         f()
     torch.cuda.synchronize()
@@ -242,7 +251,6 @@ def tables(cases: list[Case]) -> Iterator[str]:
 
 
 def main() -> None:
-    global COMPILE
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -251,15 +259,13 @@ def main() -> None:
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile")
     args = parser.parse_args()
     anyop.load(Path(anyop.__file__).parent / "anyop_cuda.so")
-    if args.no_compile:
-        COMPILE = lambda f: f  # noqa: E731
     each = args.seconds / (len(LARGE) + len(SMALL) + 1)
     rate = copy_rate(each)
     print(
         f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}: copies {rate / 1e6:.2f} TB/s"
     )
     for case in LARGE:
-        time_large(case, rate, each)
+        time_large(case, rate, each, not args.no_compile)
         print(*tables([case]), sep="\n", flush=True)
     for case in SMALL:
         time_small(case, each)

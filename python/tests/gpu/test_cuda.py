@@ -136,7 +136,7 @@ def test_rms_norm_takes_rows_of_any_magnitude() -> None:
 def test_silu_and_mul(dtype: Any, way: str) -> None:
     act = WAYS[way]("silu_and_mul")
     for i, shape in enumerate(shapes(3, 12)):
-        x = near((*shape[:-1], 2 * shape[-1]), dtype, i, GAPS[i % 5]) * 5
+        x = near((*shape[:-1], 2 * shape[-1]), dtype, i, GAPS[i % 5]).mul_(5)
         expected = silu_and_mul(x)
         assert_near(act(x), expected, 20 * expected.abs(), f"{shape} {x.stride()}")
     x = torch.tensor([[-float("inf"), -3e38, -200, 1, 1, 1]], dtype=torch.float32, device="cuda")
