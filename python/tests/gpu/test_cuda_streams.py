@@ -97,12 +97,12 @@ def test_a_call_on_another_stream_is_not_told() -> None:
     torch.cuda.synchronize()
     x = card(4, 8)
     assert torch.equal(anyop.add(x, x), x + x)
-    with torch.cuda.stream(side), pytest.raises(anyop.InvalidArgument, match=LATE):
+    with torch.cuda.stream(side), pytest.raises(ValueError, match=LATE):
         anyop.add(x, x)
 
 
 def test_strict_tells_it_at_once() -> None:
-    with pytest.raises(anyop.InvalidArgument, match=r"slot_mapping\[3\] is 70000"), anyop.strict():
+    with pytest.raises(ValueError, match=r"slot_mapping\[3\] is 70000"), anyop.strict():
         anyop.reshape_and_cache(*cache_call(70000))
 
 
