@@ -135,8 +135,10 @@ class BoundCall:
 # In the scope of this thread. Arguments as in a call; for a tensor, anything with a dtype, or the
 # name of one. out: False for a result that is not wanted.
 def bound_call(op: _Function | str, /, *args: Any, **kwargs: Any) -> BoundCall: ...
+
 # numbers: the inputs of the graph that are no tensors.
 def bound_graph(graph: Graph, /, **numbers: float) -> BoundCall: ...
+
 # name "": the only one that is saved there.
 def bound_saved_graph(path: str, name: str, /, **numbers: float) -> BoundCall: ...
 def find_bound_call(text: str, /) -> BoundCall: ...
@@ -152,9 +154,14 @@ def example_call(
 # argument whose memory it has, None where it is declined. Returns the kernel, the times in ns, and
 # of what was written name -> (type, elements in row-major order).
 def replay(
-    op: _Function | str, call: str, tensors: dict[str, tuple[memoryview, list[int]]],
-    layout: dict[str, str | None], repeats: int, /,
+    op: _Function | str,
+    call: str,
+    tensors: dict[str, tuple[memoryview, list[int]]],
+    layout: dict[str, str | None],
+    repeats: int,
+    /,
 ) -> tuple[str, list[float], dict[str, tuple[str, bytes]]]: ...
+
 # Makes a recorded replay of a graph again. numbers: as texts. Returns the times in ns, and of
 # outputs and written state name -> (type, elements in row-major order).
 def replay_graph(
@@ -308,6 +315,7 @@ def save_graphs(
     /,
 ) -> None: ...
 def load_graphs(path: bytes, name: str | None, verify: bool, /) -> tuple[dict[str, Graph], str]: ...
+
 # Of a copy or pickle. memory: {tensor: (object, whether the graph alone has it, where in it)}
 def restore_graph(
     name: str,

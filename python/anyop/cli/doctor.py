@@ -49,6 +49,7 @@ def command(as_json: bool, quick: bool) -> None:
         "torch": hosts,
         "mindspore_plugin": mindspore_plugin(),
         "libraries": libraries(),
+        "devices": devices(),
         "environment": environment(),
         "policy": anyop.get_policy(),
         "tuned": _tune.in_use(),
@@ -180,6 +181,15 @@ def libraries() -> list[dict[str, Any]]:
     ]
 
 
+def devices() -> list[dict[str, Any]]:
+    """A row per device of the loaded libraries, and per library that finds none."""
+    rows: list[dict[str, Any]] = [d._asdict() for d in anyop.devices()]
+    for word, file, count, why in _anyop.device_libraries():
+        if not count:
+            rows.append({"device": word, "library": file, "why": why})
+    return rows
+
+
 def environment() -> list[dict[str, str | bool]]:
     fields = ("name", "default", "sentence", "values", "value")
     rows: list[dict[str, str | bool]] = []
@@ -221,7 +231,14 @@ def show(report: dict[str, Any]) -> None:
         if text:
             console.print(f"[bold]{name:<12}[/]", end="")
             console.print(text, markup=False)
-    tables = (show_frameworks, show_torch, show_plugin, show_libraries, show_environment)
+    tables = (
+        show_frameworks,
+        show_torch,
+        show_plugin,
+        show_libraries,
+        show_devices,
+        show_environment,
+    )
     for section in (show_ceilings, *tables):
         section(console, report)
 
@@ -281,6 +298,18 @@ def show_libraries(console: Any, report: dict[str, Any]) -> None:
         for lib in report["libraries"]
     ]
     add_table(console, "Libraries", ["name", "version", "operators", "file"], rows)
+
+
+def show_devices(console: Any, report: dict[str, Any]) -> None:
+    rows = [
+        [r["device"], r["model"], f"{r['total_bytes'] / 2**30:.1f}", r["features"], r["library"]]
+        if "model" in r
+        else [r["device"], "none: " + r["why"], "", "", r["library"]]
+        for r in report["devices"]
+    ]
+    if rows:
+        columns = ["device", "model", "memory, GiB", "features", "library"]
+        add_table(console, "Devices", columns, rows)
 
 
 def show_environment(console: Any, report: dict[str, Any]) -> None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,6 +32,7 @@ _TAGS = {"": _FUNCTIONAL, **{overload: (_PT2, tag) for overload, tag in _WRITES.
 def register_new() -> None:
     """Registers what has been loaded since the last call. Does nothing if that is nothing."""
     global _n_seen, _n_devices
+    load_cards()
     functions = _anyop.functions()  # in the order in which they came
     n_devices = len(_anyop.device_libraries())
     if len(functions) == _n_seen and n_devices == _n_devices:
@@ -42,6 +45,14 @@ def register_new() -> None:
         finally:
             _n_seen += len(names)
             _n_devices = n_devices
+
+
+@functools.cache
+def load_cards() -> None:
+    """Loads the library of NVIDIA's cards, where it was built with anyop and torch is for them."""
+    library = Path(_anyop.__file__).parent / "anyop_cuda.so"
+    if torch.version.cuda and library.is_file():
+        _anyop.load(str(library))
 
 
 def _register(new: list[Operator], n_all: int) -> None:
