@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -244,6 +245,11 @@ def test_functions_get_arrays_and_raise_through_xla() -> None:
     # As it was raised, where XLA runs the call on the thread that made it.
     with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="below zero"):
         tripled(-jnp.ones(3)).block_until_ready()
+    # XLA hands on a text: it has all that the exception says.
+    with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+        jax.jit(lambda t: tripled(t) + 1)(-jnp.ones(3)).block_until_ready()
+    text = r"user.tripled: tripled\(\) raised ValueError: below zero \(test_calls.py, line \d+\)"
+    assert re.search(text, str(caught.value))
 
 
 def test_operators_that_are_loaded_later_need_nothing() -> None:

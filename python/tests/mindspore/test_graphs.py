@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,23 @@ def test_operators_that_come_later_are_known() -> None:
 
 def call_later(x: Any) -> Any:
     return anyop.ops.user.ms_later(x)
+
+
+def call_raising(x: Any) -> Any:
+    return anyop.ops.user.ms_raises(x)
+
+
+def test_what_a_function_raises_is_a_text_in_a_graph() -> None:
+    @anyop.define("ms_raises(x: T[...]) -> (y: T[...]) where T in f32")
+    def ms_raises(x: Any) -> Any:
+        raise KeyError("why")
+
+    with pytest.raises(KeyError):  # in PyNative as it was raised
+        call_raising(X)
+    with pytest.raises(RuntimeError) as caught:
+        ms.jit(call_raising)(X).asnumpy()
+    text = " ".join(str(caught.value).split())
+    assert re.search(r"ms_raises\(\) raised KeyError: 'why' \(test_graphs.py, line \d+\)", text)
 
 
 def test_status_says_that_all_works() -> None:
