@@ -23,7 +23,7 @@
 #pragma GCC diagnostic pop
 #endif
 
-#define ANYOP_HOST_VERSION 1
+#define ANYOP_HOST_VERSION 2
 #define ANYOP_HOST_MAX_RANK 8
 
 #ifdef __cplusplus
@@ -85,6 +85,13 @@ ANYOP_EXPORT int anyop_infer_call(const anyop_call* call, const DLTensor* inputs
  * Any thread may call; it runs in the scope that the text says, whatever that of the thread. */
 ANYOP_EXPORT int anyop_run_call(const anyop_call* call, const DLTensor* inputs, int32_t n_inputs,
                                 const DLTensor* results, int32_t n_results);
+
+/* The same on a stream of the device that the tensors lie on, a native handle of it; NULL: the
+ * device's own. It returns when the work is on the stream, not when it is over: what goes wrong
+ * later is the error of a later call on that stream. Tensors of the host run as above. Since
+ * ANYOP_HOST_VERSION 2. */
+ANYOP_EXPORT int anyop_run_call_on(const anyop_call* call, void* stream, const DLTensor* inputs,
+                                   int32_t n_inputs, const DLTensor* results, int32_t n_results);
 
 /* ---- The gradient, a bound call of its own. */
 enum {

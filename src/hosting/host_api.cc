@@ -7,7 +7,10 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <optional>
 
+#include "anyop/stream.h"
+#include "anyop/value.h"
 #include "hosting/bound_call.h"
 #include "platform/error.h"
 #include "runtime/call.h"
@@ -217,6 +220,24 @@ int anyop_run_call(const anyop_call* call, const DLTensor* inputs, std::int32_t 
     CallGiven(kSelf, call)
         .Run(TensorChecker(kSelf, "inputs").Placed(from),
              TensorChecker(kSelf, "results").Placed(to));
+  });
+}
+
+int anyop_run_call_on(const anyop_call* call, void* stream, const DLTensor* inputs,
+                      std::int32_t n_inputs, const DLTensor* results, std::int32_t n_results) {
+  constexpr const char* kSelf = "anyop_run_call_on";
+  return Answered([&] {
+    const auto from = Span(kSelf, "inputs", inputs, n_inputs);
+    const auto to = Span(kSelf, "results", results, n_results);
+    const anyop::BoundCall& bound = CallGiven(kSelf, call);
+    const auto checked_from = TensorChecker(kSelf, "inputs").Placed(from);
+    const auto checked_to = TensorChecker(kSelf, "results").Placed(to);
+    const DLTensor* first = n_inputs ? inputs : n_results ? results : nullptr;
+    std::optional<anyop::StreamScope> scope;
+    if (stream && first && !anyop::IsHost(first->device)) {
+      scope.emplace(anyop::Stream::Wrap(first->device, stream));
+    }
+    bound.Run(checked_from, checked_to);
   });
 }
 
