@@ -286,8 +286,8 @@ void CheckPromises(const OpTest& test) {
 
 void CheckAll(const OpTest& test) {
   void (*const checks[])(const OpTest&) = {
-      CheckValues,   CheckExtremeValues, CheckRowInvariance, CheckThreadInvariance,
-      CheckDispatch, CheckPromises,      CheckWrongCalls,    CheckGradient};
+      CheckValues,   CheckExtremeValues, CheckRowInvariance, CheckThreadInvariance, CheckDispatch,
+      CheckPromises, CheckWrongCalls,    CheckDevices,       CheckGradient};
   for (const auto check : checks) {
     check(test);
     if (HasFailed()) return;

@@ -93,6 +93,11 @@ void CheckWrongCalls(const OpTest& test);
 // every result declined. The gradient takes every call with floats that its operator takes.
 void CheckGradient(const OpTest& test);
 
+// On each device that a loaded library has: every kernel that the device runs, on a few generated
+// calls in memory of many kinds. Kernels of the host give the bits that they give on the host, the
+// device's own are within the tolerance; a wrong index is refused in the words of the host.
+void CheckDevices(const OpTest& test);
+
 // What ran and what did not, over the whole program; PrintTally prints it.
 struct Tally {
   int calls = 0;                               // kernel runs compared

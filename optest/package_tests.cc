@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "anyop/stream.h"
 #include "optest/checks.h"
 #include "optest/races.h"
 #include "runtime/call.h"
@@ -135,10 +136,12 @@ void AddTests(const OwnedTest& owned, const std::string& short_name,
                 {"IsDispatched", CheckDispatch},
                 {"TakesWhatItsSignaturePromises", CheckPromises},
                 {"RefusesWrongCallsAndWritesNothing", CheckWrongCalls},
+                {"RunsOnDevices", CheckDevices},
                 {"HasTheGradientOfDifferences", CheckGradient}};
   for (const auto& c : checks) {
     if (c.check == CheckExtremeValues && owned.special.empty()) continue;
     if (c.check == CheckRowInvariance && !owned.test.row_invariant) continue;
+    if (c.check == CheckDevices && Devices().empty()) continue;
     if (c.check == CheckGradient && !*Find(owned.op)->data->gradient) continue;
     tests->push_back({short_name + "." + c.name, &owned.test, c.check});
   }

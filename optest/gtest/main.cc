@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main() of operators' tests: loads their references, runs, and tells what was skipped.
+#include <gtest/gtest.h>
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -15,6 +17,7 @@ int main(int argc, char** argv) {
     anyop::optest::ReadFlags(&argc, argv);
     anyop::optest::ChooseTests(argv[0]);
     anyop::LoadReferences(anyop::LibraryFolder() + "anyop_ops_reference.so");
+    anyop::Load(anyop::LibraryFolder() + "../tests/anyop_far.so");  // for CheckDevices
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 2;

@@ -174,7 +174,7 @@ class DeviceRun {
     RaiseLate(target_.kind, target_.number, target_.stream);
     std::memcpy(frame_, given_, sizeof frame_[0] * std::size_t(n_values()));
     CheckNumbers();
-    if (plan_.is_empty) return;
+    if (plan_.is_empty) return (void)CheckData(/*by_task=*/false);
     if (plan_.runs_on_host) return RunOnHost();
     MakeCopies();
     const bool by_task = plan_.kernel >= 0 && IsTask();
@@ -275,7 +275,8 @@ class DeviceRun {
                           target_.table().check_indices && target_.table().failed;
     if (on_device && can_stop) {
       for (const IndexCheck& c : plan_.index_checks) CheckOnDevice(c);
-    } else if (plan_.kernel >= 0 || own) {  // else each call of the composition looks itself
+    } else if (plan_.kernel >= 0 || own || plan_.is_empty) {
+      // Else each call of the composition looks itself.
       HostFrame host(op_.n_params);
       host.Fill(op_, plan_, frame_);
       CheckIndices(op_, plan_, plan_.index_checks, host.values);

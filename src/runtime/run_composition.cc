@@ -145,6 +145,7 @@ class CompositionRun {
       seen->layout = LayoutOf(*v.t);
       See(s.view, &seen->layout);
       seen->tensor = TensorOf(seen->layout, static_cast<char*>(v.t->data) + v.t->byte_offset);
+      seen->tensor.device = v.t->device;
       v.t = &seen->tensor;
       seen_.push_back(std::move(seen));
     }

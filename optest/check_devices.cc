@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels on the devices of the libraries that are loaded.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "optest/compare.h"
+#include "optest/device_frame.h"
+#include "optest/exact.h"
+#include "optest/failures.h"
+#include "optest/session.h"
+#include "runtime/device.h"
+
+namespace anyop::optest {
+namespace {
+
+constexpr std::size_t kMostCalls = 8;  // of an operator on a device, unless --exhaustive
+
+// What a call does: results, or the error that ends it.
+struct Outcome {
+  Results results;
+  Defect defect;  // what it did to memory that it must leave alone
+  int code = ANYOP_OK;
+  std::string error;
+};
+
+Outcome OnHost(const Call& call, const Arrangement& arrangement) {
+  Outcome outcome;
+  try {
+    outcome.results = Call(call).Run(arrangement, &outcome.defect);
+  } catch (const Error& e) {
+    outcome.code = e.code, outcome.error = e.what();
+  }
+  return outcome;
+}
+
+// right: the call whose results these would be, if this one is wrong.
+Outcome OnDevice(const Call& call, const Arrangement& arrangement, Device device,
+                 const Call* right = nullptr) {
+  Operator& op = *Find(call.op().name);
+  Frame frame(op, call.arguments(), arrangement);
+  DeviceFrame there(op, &frame, device);
+  Outcome outcome;
+  try {
+    if (right) {
+      Frame of_right(op, right->arguments(), arrangement);
+      there.AddResults(*GetPlan(op, of_right.values()), arrangement);
+    } else {
+      there.AddResults(*GetPlan(op, there.values()), arrangement);
+    }
+    Run(op, *GetPlan(op, there.values()), there.values());
+    Stream::Current(device).Synchronize();
+  } catch (const Error& e) {
+    outcome.code = e.code, outcome.error = e.what();
+  }
+  there.BringBack();
+  outcome.defect = frame.FindDefect(outcome.code == ANYOP_OK);
+  outcome.results = frame.Read();
+  return outcome;
+}
+
+class DeviceCheck {
+ public:
+  DeviceCheck(const OpTest& test, Call& call, const OperatorKernel* kernel, Device device)
+      : test_(test), call_(call), kernel_(kernel), device_(device) {}
+
+  void Run() {
+    Scope scope;
+    if (kernel_) scope.policy(call_.op().name + "=" + kernel_->name);
+    const bool is_taken = RunAndCompare({});
+    if (is_taken && !HasFailed() && kernel_) RunAndCompare(Mixed());
+    if (is_taken && !HasFailed()) RunWrongIndices();
+  }
+
+ private:
+  Arrangement Mixed() {
+    std::vector<Layout> layouts;
+    for (int i = 0; i < kMaxParams + kMaxResults; ++i) {
+      layouts.push_back(Layout(call_.Draw(1, kLayouts - 1)));
+    }
+    Arrangement arrangement;
+    arrangement.layout = [layouts](int i) { return layouts[std::size_t(i)]; };
+    return arrangement;
+  }
+
+  // Whether the kernel takes the call.
+  bool RunAndCompare(const Arrangement& arrangement) {
+    const bool is_for_host = !kernel_ || kernel_->is_for_host;
+    const Outcome there = OnDevice(call_, arrangement, device_);
+    if (there.code == ANYOP_UNSUPPORTED && !is_for_host) return false;
+    std::string wrong = there.defect.text;
+    if (is_for_host) {
+      const Outcome here = OnHost(call_, arrangement);
+      if (here.code == ANYOP_UNSUPPORTED && there.code == ANYOP_UNSUPPORTED) return false;
+      if (here.code != ANYOP_OK) return CompareErrors(here, there, call_), false;
+      if (wrong.empty()) wrong = FindDifference(here.results, there.results);
+    } else if (wrong.empty() && there.code == ANYOP_OK) {
+      wrong = Compare(test_, call_, there.results, call_.Exact(), LazyTerms(call_)).failure;
+    }
+    if (there.code != ANYOP_OK) wrong = there.error;
+    if (!wrong.empty()) Tell(wrong, call_);
+    Tally& tally = TheSession().tally;
+    ++tally.calls;
+    ++tally.ran[call_.op().display_name() + " " + (kernel_ ? kernel_->name : "means") + " on " +
+                device_.name()];
+    return true;
+  }
+
+  // A call that is refused is so, sooner or later, in the words of the host, and writes nothing.
+  void CompareErrors(const Outcome& here, const Outcome& there, const Call& call) {
+    if (there.code != here.code) {
+      Tell("the host says: " + here.error +
+               "\n  the device: " + (there.code == ANYOP_OK ? "nothing" : there.error),
+           call);
+    } else if (kernel_ && there.error != here.error && there.error != here.error + Later()) {
+      Tell("it is refused with '" + there.error + "', but on the host with '" + here.error + "'",
+           call);
+    } else if (kernel_ && there.defect) {  // a composition has begun by then
+      Tell(there.defect.text, call);
+    }
+  }
+
+  // An index that is out of range is refused, sooner or later, in the words of the host, and
+  // nothing is written.
+  void RunWrongIndices() {
+    const Form& form = call_.op().contract->forms[0];
+    for (std::size_t i = 0; i < form.params.size(); ++i) {
+      const auto* array = std::get_if<Array>(&call_.arguments()[i]);
+      if (form.params[i].rule == IndexRule::kNone || !array || array->size() == 0) continue;
+      Array wrong = *array;
+      wrong.SetInt(array->size() - 1, std::int64_t(Largest(array->dtype()) / 2));
+      Call spoilt(call_);
+      spoilt.Set(form.params[i].name, wrong);
+      const Outcome here = OnHost(spoilt, {});
+      if (here.code != ANYOP_INVALID_ARGUMENT) continue;  // of a form without the rule
+      CompareErrors(here, OnDevice(spoilt, {}, device_, &call_), spoilt);
+    }
+  }
+
+  std::string Later() const {
+    return " This is of earlier work on " + device_.name() + ", whose results are not to be used.";
+  }
+
+  void Tell(const std::string& what, const Call& call) {
+    Fail(what + "\n  " + (kernel_ ? Title(*kernel_, call) : "the composition") + " on " +
+         device_.name() + "\n  " + Reproduce(call));
+  }
+
+  const OpTest& test_;
+  Call& call_;
+  const OperatorKernel* const kernel_;
+  const Device device_;
+};
+
+// The kernels that a device runs; null: the composition of what has none.
+std::vector<const OperatorKernel*> KernelsOn(Device device, const Operator& op) {
+  const DeviceKind& kind = DeviceKindOf(device.dl());
+  std::vector<const OperatorKernel*> kernels;
+  for (const OperatorKernel* k : Kernels(op)) {
+    if (kind.Runs(k->device)) kernels.push_back(k);
+  }
+  if (op.kernels.empty()) kernels.push_back(nullptr);
+  return kernels;
+}
+
+}  // namespace
+
+void CheckDevices(const OpTest& test) {
+  const bool is_exhaustive = TheSession().seeds.is_exhaustive;
+  for (const DeviceInfo& info : Devices()) {
+    const auto kernels = KernelsOn(info.device, *Find(test.op));
+    if (kernels.empty() || info.device.dl().device_id > 0) continue;
+    const Stream streams[] = {Stream(info.device), Stream(info.device)};
+    std::vector<std::uint64_t> seeds = Seeds(test, Purpose::kValues, TheSession().seeds);
+    if (TheSession().only_call) seeds = {*TheSession().only_call};
+    const std::size_t step =
+        is_exhaustive ? 1 : std::max<std::size_t>(seeds.size() / kMostCalls, 1);
+    for (std::size_t s = 0; s < seeds.size() && !HasFailed(); s += step) {
+      std::optional<Call> call = Generate(test, seeds[s], Purpose::kValues);
+      if (!call || !(IsQuick(*call) || is_exhaustive)) continue;
+      const StreamScope scope(streams[s / step % 2]);
+      for (const OperatorKernel* kernel : kernels) {
+        if (!HasFailed()) DeviceCheck(test, *call, kernel, info.device).Run();
+      }
+    }
+  }
+}
+
+}  // namespace anyop::optest
