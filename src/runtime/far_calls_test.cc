@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls on the far device while a stream stands still: what must not have happened yet, has not.
+#include <dlfcn.h>
+
+#include <chrono>
+#include <thread>
+
+#include "runtime/device.h"
+#include "runtime/testing/on_far.h"
+
+namespace anyop::far_calls_test {
+namespace {
+
+// While it lives, no work on the stream begins. See far.h.
+class Held {
+ public:
+  explicit Held(const Stream& stream) : stream_(stream) { Change("far_hold"); }
+  ~Held() { LetGo(); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  void LetGo() {
+    if (!std::exchange(is_let_go_, true)) Change("far_let_go");
+  }
+
+ private:
+  void Change(const char* function) const {
+    void* const library = dlopen((LibraryFolder() + "../tests/anyop_far.so").c_str(), RTLD_NOW);
+    EXPECT_EQ(reinterpret_cast<int (*)(void*)>(dlsym(library, function))(stream_.native()), 0);
+  }
+  const Stream& stream_;
+  bool is_let_go_ = false;
+};
+
+Array Ones() { return OnFar(Array::Full({64}, DType::kF32, 1)); }
+
+TEST(FarCalls, WaitOnTheirStreamForAnEvent) {
+  const Stream a(Far()), b(Far());
+  Held held(a);
+  b.Wait(a.Record());
+  const Event after = b.Record();
+  for (int i = 0; i < 100 && !after.is_complete(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(after.is_complete());
+  held.LetGo();
+  after.Synchronize();
+}
+
+TEST(FarCalls, GoToTheCurrentStream) {
+  const Array x = Ones();
+  const Stream mine(Far()), other = Stream::Current(Far());
+  other.Synchronize();
+  Held held(other);
+  std::vector<float> got(64);
+  Array y;
+  {
+    const StreamScope scope(mine);
+    y = Call("testing.scale", x, 2.0);
+    const anyop_device& table = DeviceKindOf(Far().dl()).table;
+    table.copy(mine.native(), ANYOP_AT_HOST, got.data(), 0, y.data(), std::uint64_t(y.bytes()));
+  }
+  mine.Synchronize();
+  EXPECT_EQ(got, std::vector<float>(64, 2));
+}
+
+TEST(FarCalls, ReturnBeforeTheirWorkBegins) {
+  const Array x = Ones();
+  const Stream stream = Stream::Current(Far());
+  Held held(stream);
+  const Array y = Call("testing.scale", x, 2.0);
+  const Event after = stream.Record();
+  EXPECT_FALSE(after.is_complete());
+  held.LetGo();
+  EXPECT_EQ(FromFar(y), std::vector<float>(64, 2));
+}
+
+TEST(FarCalls, AreReadOnceTheyAreThere) {
+  const Array x = Ones();
+  const Stream stream = Stream::Current(Far());
+  Held held(stream);
+  const Array y = Call("testing.scale", x, 2.0);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    held.LetGo();
+  });
+  const Array here = y.On(Device());
+  const std::vector<float> got = Values(here);
+  later.join();
+  Synchronize(Far());
+  EXPECT_EQ(got, std::vector<float>(64, 2));
+}
+
+}  // namespace
+}  // namespace anyop::far_calls_test
