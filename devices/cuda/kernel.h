@@ -142,9 +142,9 @@ Rows RowsOf(const Tensor& t);
 Rows OneRow();
 Divider DividerOf(std::int64_t d);
 
-// Whether rows of `bytes` bytes begin at multiples of 16 bytes and end at one.
+bool BeginsAligned(const Tensor& t, std::int64_t element = 0);
+// Whether all rows begin and end at multiples of 16 bytes.
 bool IsAligned(const Tensor& t);
-// All that its elements of 16 bytes may be read and written by chunks.
 template <class... Tensors>
 bool AreAligned(const Tensors&... tensors) {
   return (IsAligned(tensors) && ...);

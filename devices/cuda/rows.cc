@@ -39,9 +39,15 @@ Divider DividerOf(std::int64_t d) {
   return {divisor, std::uint32_t(multiplier), shift};
 }
 
+bool BeginsAligned(const Tensor& t, std::int64_t element) {
+  const std::int64_t bytes = t.dtype.bits / 8;
+  const auto at = reinterpret_cast<std::uintptr_t>(t.base<char>());
+  return (at + std::uintptr_t(element * bytes)) % 16 == 0;
+}
+
 bool IsAligned(const Tensor& t) {
   const std::int64_t bytes = t.dtype.bits / 8;
-  if (reinterpret_cast<std::uintptr_t>(t.base<char>()) % 16) return false;
+  if (!BeginsAligned(t)) return false;
   if (t.row_size() * bytes % 16) return false;
   for (int d = 0; d + 1 < t.rank(); ++d) {
     if (t.dim(d) > 1 && t.stride(d) * bytes % 16) return false;

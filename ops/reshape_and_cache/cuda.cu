@@ -30,7 +30,7 @@ struct CacheCall {
   Side key, value;
   const void* slots;
   const std::uint32_t* failed;
-  std::int64_t block_size;
+  Divider slots_of_block;
   std::int32_t slots_are_long, has_value;
 };
 
@@ -46,11 +46,11 @@ __device__ std::uint32_t Stored(float x, float factor, Store store) {
   return store == Store::kI8 ? std::uint8_t(ToI8(x)) : F8E4M3(x).bits;
 }
 
-// Stores 16 bytes of elements T as bytes, N = 8 or 4.
+// Stores 16 bytes of elements T as 8 or 4 bytes.
 template <class T>
-__device__ void StoreChunkAsBytes(const char* from, char* to, float factor, Store store) {
+__device__ void StoreChunkAsBytes(uint4 chunk, char* to, float factor, Store store) {
   float x[kChunk<T>];
-  Widen<T>(LoadChunk(from), x);
+  Widen<T>(chunk, x);
   std::uint32_t words[kChunk<T> / 4];
 #pragma unroll
   for (int w = 0; w < kChunk<T> / 4; ++w) {
@@ -67,54 +67,67 @@ __device__ float LoadElement(const char* from, int type) {
   return ToFloat(*reinterpret_cast<const BF16*>(from));
 }
 
-__device__ void Move(const Side& side, const char* from, char* to, float factor) {
+__device__ void MoveChunk(const Side& side, uint4 chunk, char* to, float factor) {
   if (side.store == Store::kCopy) {
-    if (side.of_piece > 1) return StoreChunk(to, LoadChunk(from));
-    if (side.from_bytes == 4) {
-      *reinterpret_cast<std::uint32_t*>(to) = *reinterpret_cast<const std::uint32_t*>(from);
-    } else if (side.from_bytes == 2) {
-      *reinterpret_cast<std::uint16_t*>(to) = *reinterpret_cast<const std::uint16_t*>(from);
-    } else {
-      *to = *from;
-    }
-  } else if (side.of_piece == 1) {
-    *to = char(Stored(LoadElement(from, side.from_type), factor, side.store));
+    StoreChunk(to, chunk);
   } else if (side.from_type == 0) {
-    StoreChunkAsBytes<float>(from, to, factor, side.store);
+    StoreChunkAsBytes<float>(chunk, to, factor, side.store);
   } else if (side.from_type == 1) {
-    StoreChunkAsBytes<F16>(from, to, factor, side.store);
+    StoreChunkAsBytes<F16>(chunk, to, factor, side.store);
   } else {
-    StoreChunkAsBytes<BF16>(from, to, factor, side.store);
+    StoreChunkAsBytes<BF16>(chunk, to, factor, side.store);
   }
 }
 
-__device__ void StorePiece(const Side& side, std::int64_t token, std::int64_t block,
-                           std::int64_t offset, int piece) {
+__device__ void MoveElement(const Side& side, const char* from, char* to, float factor) {
+  if (side.store != Store::kCopy) {
+    *to = char(Stored(LoadElement(from, side.from_type), factor, side.store));
+  } else if (side.from_bytes == 4) {
+    *reinterpret_cast<std::uint32_t*>(to) = *reinterpret_cast<const std::uint32_t*>(from);
+  } else if (side.from_bytes == 2) {
+    *reinterpret_cast<std::uint16_t*>(to) = *reinterpret_cast<const std::uint16_t*>(from);
+  } else {
+    *to = *from;
+  }
+}
+
+__device__ std::int64_t SlotOf(const CacheCall& call, std::int64_t token) {
+  return call.slots_are_long ? static_cast<const std::int64_t*>(call.slots)[token]
+                             : static_cast<const std::int32_t*>(call.slots)[token];
+}
+
+// A piece of a token's row; the slot is waited for after the piece is asked for.
+__device__ void StorePiece(const CacheCall& call, const Side& side, std::int64_t token,
+                           std::int64_t slot, std::uint32_t failed, int piece) {
   const int x = piece * side.of_piece;  // the element within the row, counted over all heads
   const int head = x / side.width, e = x - head * side.width;
   const int part = x / side.part, at = x - part * side.part;
   const char* from =
       side.from + (token * side.from_token + head * side.from_head + e) * side.from_bytes;
+  const uint4 chunk = side.of_piece > 1 ? LoadOnce(from) : uint4{0, 0, 0, 0};
+  const float factor = side.scale ? 1.0f / side.scale[head] : 1.0f;
+  if (failed || slot < 0) return;
+  const std::int64_t block = call.slots_of_block.Divide(slot);
+  const std::int64_t offset = slot - block * call.slots_of_block.d;
   char* to = side.to + (block * side.to_block + offset * side.to_offset +
                         std::int64_t(part) * side.to_part + at) *
                            side.to_bytes;
-  Move(side, from, to, side.scale ? 1.0f / side.scale[head] : 1.0f);
+  if (side.of_piece > 1) {
+    MoveChunk(side, chunk, to, factor);
+  } else {
+    MoveElement(side, from, to, factor);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(512) store_tokens(const CacheCall call) {
-  if (call.failed && *call.failed) return;
-  const std::int64_t token = blockIdx.x;
-  const std::int64_t slot = call.slots_are_long
-                                ? static_cast<const std::int64_t*>(call.slots)[token]
-                                : static_cast<const std::int32_t*>(call.slots)[token];
-  if (slot < 0) return;
-  const std::int64_t block = slot / call.block_size, offset = slot - block * call.block_size;
+  const std::int64_t token = blockIdx.x, slot = SlotOf(call, token);
+  const std::uint32_t failed = call.failed ? *call.failed : 0;
   const int keys = call.key.pieces, all = keys + (call.has_value ? call.value.pieces : 0);
   for (int i = threadIdx.x; i < all; i += blockDim.x) {
     if (i < keys) {
-      StorePiece(call.key, token, block, offset, i);
+      StorePiece(call, call.key, token, slot, failed, i);
     } else {
-      StorePiece(call.value, token, block, offset, i - keys);
+      StorePiece(call, call.value, token, slot, failed, i - keys);
     }
   }
 }
@@ -174,7 +187,7 @@ int Run(const Context& ctx, const Tensor& key, const Tensor* value, const Tensor
   if (value) call.value = SideOf(*value, *value_cache, v_scale, nz);
   call.slots = slot_mapping.base<void>();
   call.failed = FailedWord(ctx);
-  call.block_size = key_cache.dim(nz ? 2 : 1);
+  call.slots_of_block = DividerOf(key_cache.dim(nz ? 2 : 1));
   call.slots_are_long = slot_mapping.type() == DType::kI64;
   call.has_value = value != nullptr;
   const std::int64_t pieces = std::int64_t(call.key.pieces) + call.value.pieces;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of rms_norm for CUDA cards: a row belongs to a warp, or to a block, whose threads keep
-// it in registers where it fits. Thread t has the chunks t, t + n, t + 2n... of a row, whether they
-// are read as chunks or by elements: the order of a row's sum depends on d and the dtype alone.
+// The kernel of rms_norm for CUDA cards: a row belongs to a part of a warp, to a warp or to a
+// block, whose threads keep it in registers where it fits. Thread t has the chunks t, t + n, t +
+// 2n... of a row, whether they are read as chunks or by elements: the order of a row's sum depends
+// on d and the dtype alone.
 #include "devices/cuda/kernel.h"
 
 namespace anyop::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kWarpsOfBlock = 4;    // where a row belongs to a warp
+constexpr int kSmallBlock = 128;    // threads, where rows belong to a warp or less
 constexpr int kMostThreads = 1024;  // of a row
 constexpr int kMostChunks = 4;      // that a thread keeps
 
@@ -25,11 +26,10 @@ struct RmsNormCall {
 
 // The sum over the threads of a row, in all of them.
 __device__ float SumOfRow(float value, int threads) {
-#pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) {
+  for (int step = min(threads, kWarp) / 2; step > 0; step /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, step);
   }
-  if (threads == kWarp) return value;
+  if (threads <= kWarp) return value;
   __shared__ float parts[kMostThreads / kWarp];
   const int lane = threadIdx.x % kWarp;
   __syncthreads();  // a sum before this one may still be read
@@ -87,7 +87,7 @@ __device__ void ToGains(float (&weight)[kChunk<T>], const RmsNormCall& call) {
 
 // Rows of at most N chunks for each thread, everything aligned.
 template <class T, int N>
-__device__ void InRegisters(const RmsNormCall& call, std::int64_t row) {
+__device__ void InRegisters(const RmsNormCall& call, std::int64_t row, bool is_there) {
   const int chunks = int(call.d / kChunk<T>);
   const T* x = static_cast<const T*>(call.x) + call.x_rows.Offset(row);
   T* y = static_cast<T*>(call.y) + call.y_rows.Offset(row);
@@ -116,7 +116,7 @@ __device__ void InRegisters(const RmsNormCall& call, std::int64_t row) {
 #pragma unroll
   for (int k = 0; k < N; ++k) {
     const int c = threadIdx.x + k * blockDim.x;
-    if (c >= chunks) continue;
+    if (c >= chunks || !is_there) continue;
     float v[kChunk<T>], gain[kChunk<T>];
     Widen<T>(held[k], v);
     Widen<T>(gains[k], gain);
@@ -135,7 +135,7 @@ __device__ void LoadSome(const T* from, std::int64_t n, float (&to)[kChunk<T>]) 
 
 // Any row: it is read twice.
 template <class T>
-__device__ void InMemory(const RmsNormCall& call, std::int64_t row) {
+__device__ void InMemory(const RmsNormCall& call, std::int64_t row, bool is_there) {
   const std::int64_t step = std::int64_t(blockDim.x) * kChunk<T>;
   const std::int64_t first = std::int64_t(threadIdx.x) * kChunk<T>;
   const T* x = static_cast<const T*>(call.x) + call.x_rows.Offset(row);
@@ -150,7 +150,7 @@ __device__ void InMemory(const RmsNormCall& call, std::int64_t row) {
     }
     return sum;
   });
-  for (std::int64_t i = first; i < call.d; i += step) {
+  for (std::int64_t i = first; is_there && i < call.d; i += step) {
     float v[kChunk<T>], gain[kChunk<T>];
     LoadSome(x + i, call.d - i, v);
     LoadSome(weight ? weight + i : x + i, call.d - i, gain);
@@ -163,10 +163,12 @@ __device__ void InMemory(const RmsNormCall& call, std::int64_t row) {
   }
 }
 
+// Threads without a row of their own take part in sums, as their warp's other threads ask them, for
+// the last row, and write nothing.
 #define KERNEL(name, row_function)                                                       \
   extern "C" __global__ void __launch_bounds__(kMostThreads) name(const RmsNormCall c) { \
     const std::int64_t row = std::int64_t(blockIdx.x) * blockDim.y + threadIdx.y;        \
-    if (row < c.n_rows) row_function(c, row);                                            \
+    row_function(c, row < c.n_rows ? row : c.n_rows - 1, row < c.n_rows);                \
   }
 #define KERNELS(name, T)                \
   KERNEL(name##_1, (InRegisters<T, 1>)) \
@@ -196,9 +198,11 @@ constinit const Function kFunctions[3][4] = {
      {ANYOP_CUDA_IMAGE, "bf16_any"}},
 };
 
-// The threads of a row: as many that each has up to four chunks, a warp at least.
+// The threads of a row, a power of 2: one for each chunk of a small row, up to a warp; then as many
+// that each has up to four chunks.
 std::int64_t ThreadsOf(std::int64_t chunks) {
-  std::int64_t threads = kWarp;
+  std::int64_t threads = 1;
+  while (threads < kWarp && chunks > threads) threads *= 2;
   while (threads < kMostThreads && chunks > threads * kMostChunks) threads *= 2;
   return threads;
 }
@@ -219,7 +223,7 @@ int Run(const Context& ctx, const Tensor& x, const Tensor* weight, float eps, fl
                          d,
                          eps,
                          weight_offset};
-  const std::int64_t rows_of_block = threads == kWarp ? kWarpsOfBlock : 1;
+  const std::int64_t rows_of_block = threads <= kWarp ? kSmallBlock / threads : 1;
   return Launch(ctx, kFunctions[FloatNumber(x.type())][variant],
                 {DivideUp(rows, rows_of_block), threads, rows_of_block}, call);
 }

@@ -72,31 +72,40 @@ __device__ void Rotate(float& a, float& b, float c, float s) {
   a = rotated;
 }
 
+// The elements of a piece: two chunks in style neox, else one.
+struct Held {
+  uint4 low, high;
+};
+
 template <class T>
-__device__ void RotateChunks(const RotaryCall& call, std::int64_t row, T* z, int piece) {
+__device__ Held LoadPiece(const RotaryCall& call, const T* z, int piece) {
+  const std::int64_t at = std::int64_t(piece) * kChunk<T>;
+  Held held{LoadChunk(z + at), {}};
+  if (call.is_neox) held.high = LoadChunk(z + call.half + at);
+  return held;
+}
+
+template <class T>
+__device__ void RotateChunks(const RotaryCall& call, std::int64_t row, T* z, int piece,
+                             const Held& held) {
   constexpr int kN = kChunk<T>;
   float a[kN], b[kN];
+  const std::int64_t at = std::int64_t(piece) * kN;
+  Widen<T>(held.low, a);
   if (call.is_neox) {
-    const std::int64_t j = std::int64_t(piece) * kN;
     float c[kN], s[kN];
-    const uint4 low = LoadChunk(z + j), high = LoadChunk(z + call.half + j);
-    LoadPairs<kN>(call, row, j, c, s);
-    Widen<T>(low, a);
-    Widen<T>(high, b);
+    LoadPairs<kN>(call, row, at, c, s);
+    Widen<T>(held.high, b);
 #pragma unroll
     for (int i = 0; i < kN; ++i) Rotate(a[i], b[i], c[i], s[i]);
-    StoreChunk(z + j, Narrow<T>(a));
-    StoreChunk(z + call.half + j, Narrow<T>(b));
+    StoreChunk(z + call.half + at, Narrow<T>(b));
   } else {
-    const std::int64_t j = std::int64_t(piece) * (kN / 2);
     float c[kN / 2], s[kN / 2];
-    const uint4 chunk = LoadChunk(z + 2 * j);
-    LoadPairs<kN / 2>(call, row, j, c, s);
-    Widen<T>(chunk, a);
+    LoadPairs<kN / 2>(call, row, at / 2, c, s);
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) Rotate(a[2 * i], a[2 * i + 1], c[i], s[i]);
-    StoreChunk(z + 2 * j, Narrow<T>(a));
   }
+  StoreChunk(z + at, Narrow<T>(a));
 }
 
 template <class T>
@@ -119,9 +128,8 @@ __device__ std::int64_t RowOf(const RotaryCall& call, std::int64_t token) {
 
 template <class T, bool kChunks>
 __device__ void RotateToken(const RotaryCall& call) {
-  if (call.failed && *call.failed) return;
   const std::int64_t token = blockIdx.x, row = RowOf(call, token);
-  if (row < 0) return;
+  const std::uint32_t failed = call.failed ? *call.failed : 0;
   const int items = call.heads * call.pieces;
   for (int item = threadIdx.x; item < items; item += blockDim.x) {
     const int head = item / call.pieces, piece = item - head * call.pieces;
@@ -130,10 +138,14 @@ __device__ void RotateToken(const RotaryCall& call) {
                ? static_cast<T*>(call.query) + token * call.query_token + head * call.query_head
                : static_cast<T*>(call.key) + token * call.key_token +
                      (head - call.query_heads) * call.key_head;
+    z += call.offset;
     if constexpr (kChunks) {
-      RotateChunks<T>(call, row, z + call.offset, piece);
+      const Held held = LoadPiece(call, z, piece);  // before anybody waits for the position
+      if (failed || row < 0) return;
+      RotateChunks<T>(call, row, z, piece, held);
     } else {
-      RotateOne<T>(call, row, z + call.offset, piece);
+      if (failed || row < 0) return;
+      RotateOne<T>(call, row, z, piece);
     }
   }
 }
@@ -159,13 +171,6 @@ constinit const Function kElements[] = {{ANYOP_CUDA_IMAGE, "f32_elements"},
                                         {ANYOP_CUDA_IMAGE, "f16_elements"},
                                         {ANYOP_CUDA_IMAGE, "bf16_elements"}};
 
-bool BeginsAligned(const Tensor& t, std::int64_t elements) {
-  const std::int64_t bytes = t.dtype.bits / 8;
-  return (reinterpret_cast<std::uintptr_t>(t.base<char>()) + std::uint64_t(elements * bytes)) %
-             16 ==
-         0;
-}
-
 // Whether a head's rotated part is whole chunks, and so are the table's rows.
 bool CanChunk(const Tensor& query, const Tensor* key, const Tensor& table, std::int64_t offset) {
   const std::int64_t chunk = 16 / Bytes(query.type()), half = table.dim(1) / 2;
@@ -176,7 +181,7 @@ bool CanChunk(const Tensor& query, const Tensor* key, const Tensor& table, std::
   const std::int64_t table_chunk =
       chunk > 16 / Bytes(table.type()) ? chunk : 16 / Bytes(table.type());
   return half % chunk == 0 && half % table_chunk == 0 && table.stride(0) % table_chunk == 0 &&
-         BeginsAligned(table, 0) && is_good(query) && (!key || is_good(*key));
+         BeginsAligned(table) && is_good(query) && (!key || is_good(*key));
 }
 
 int Run(const Context& ctx, const Tensor* positions, const Tensor& query, const Tensor* key,

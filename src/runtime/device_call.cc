@@ -303,7 +303,8 @@ class DeviceRun {
     static const anyop_host kServices = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunInline,
                                          &SetError, kHost.log};
     LaunchState launch{{sizeof(anyop_device_run), target_.number, nullptr}, RunState(plan_)};
-    if (table.failed) launch.seen.failed = table.failed(target_.stream);
+    if (plan_.stops_on_failed_check && table.failed)
+      launch.seen.failed = table.failed(target_.stream);
     anyop_context context = plan_.context;
     context.host = &kServices;
     context.stream = target_.stream;
