@@ -187,10 +187,11 @@ std::optional<Stack> RunMeta(const c10::OperatorHandle& op, Stack& arguments) {
   }
 }
 
-// Tensors of the host that a call on the device takes: numbers, and indices that it copies.
+// Of the host's tensors a call on the device takes numbers, and those that `x[i]` counts with.
 void CheckDevice(const c10::OperatorHandle& op, const at::Tensor& t, c10::Device device) {
   const std::string& name = op.operator_name().name;
-  const bool is_index = name.find("index") != std::string::npos;
+  const bool is_index =
+      name == "aten::index" || name == "aten::index_put_" || name == "aten::_index_put_impl_";
   if (t.device() == device || (t.is_cpu() && (t.dim() == 0 || is_index))) return;
   Raise(ANYOP_INTERNAL,
         "Expected all tensors to be on the same device, but found at least two devices, " +

@@ -416,3 +416,13 @@ def test_the_host_cannot_read_a_tensor_of_the_device() -> None:
     )
     assert done.returncode < 0
     assert "far:0: the host touched device memory at offset 0x" in done.stderr
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_other_delays_change_nothing(seed: int) -> None:
+    env = {**os.environ, "FAR_SEED": str(seed), "FAR_DELAY_US": str(200 * (seed - 2))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-m", "not slow and not exhaustive", str(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=900)
+    assert done.returncode == 0, done.stdout[-4000:]

@@ -176,6 +176,16 @@ def on_numpy(call: Example) -> tuple[list[Any], list[Any]]:
     return results, arguments
 
 
+def batched(call: Example, only: str) -> tuple[list[Any], list[Any]]:
+    """The call with a batch of 2 in one argument ("first") or in every float tensor ("all")."""
+    values, dims = list(call.torch_values), [None] * len(call.values)
+    for i, value in enumerate(values):
+        if isinstance(value, torch.Tensor) and (only == "all" or not any(d == 1 for d in dims)):
+            dims[i] = min(1, value.dim())
+            values[i] = torch.stack([value, value], dims[i])
+    return values, dims
+
+
 def torch_op(op: str, overload: str = "default") -> Any:
     library, _, name = op.rpartition(".")
     return getattr(getattr(getattr(torch.ops, library), name), overload)
@@ -196,3 +206,9 @@ def assert_equal(ours: Any, numpy: Any) -> None:
 
 FORMS = [(op, form) for op in operators() for form in range(len(contract(op)["forms"]))]
 IDS = [f"{op.split('.')[1]}-{form}" for op, form in FORMS]
+# Those that write to no argument.
+READERS = [
+    op
+    for op in operators()
+    if contract(op)["results"] and not any(p.get("mut") for p in contract(op)["params"])
+]

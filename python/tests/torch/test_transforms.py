@@ -10,24 +10,17 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from generated import Example, contract, example, listed, operators, torch_op, trained  # noqa: E402
+from generated import (  # noqa: E402
+    READERS,
+    batched,
+    example,
+    listed,
+    operators,
+    torch_op,
+    trained,
+)
 
 OPS = torch.ops.anyop
-READERS = [
-    op
-    for op in operators()
-    if contract(op)["results"] and not any(p.get("mut") for p in contract(op)["params"])
-]
-
-
-def batched(call: Example, only: str) -> tuple[list[Any], list[Any]]:
-    """The call with a batch of 2 in one argument ("first") or in every float tensor ("all")."""
-    values, dims = list(call.torch_values), [None] * len(call.values)
-    for i, value in enumerate(values):
-        if isinstance(value, torch.Tensor) and (only == "all" or not any(d == 1 for d in dims)):
-            dims[i] = min(1, value.dim())
-            values[i] = torch.stack([value, value], dims[i])
-    return values, dims
 
 
 @pytest.mark.parametrize("op", READERS)
