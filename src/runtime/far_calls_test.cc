@@ -74,6 +74,15 @@ TEST(FarCalls, ReturnBeforeTheirWorkBegins) {
   EXPECT_EQ(FromFar(y), std::vector<float>(64, 2));
 }
 
+TEST(FarCalls, HaveTheirWorkspaceUntilTheyAreDone) {
+  const Array x = Ones().Reshape({1, 64});
+  const Stream stream = Stream::Current(Far());
+  Held held(stream);
+  const Array y = Call("testing.tiled", x, 3);
+  held.LetGo();
+  EXPECT_EQ(FromFar(y), Values(Array(Call("testing.tiled", Counting({1, 64}), 3))));
+}
+
 TEST(FarCalls, AreReadOnceTheyAreThere) {
   const Array x = Ones();
   const Stream stream = Stream::Current(Far());
