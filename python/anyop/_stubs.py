@@ -104,21 +104,23 @@ def function_stub(spec: dict[str, Any]) -> str:
         )
     return head + "".join(
         f"{mark}def {name}(\n    {arguments},\n) -> {returned}: ...\n"
-        for mark, arguments in forms(spec["params"], keywords)
+        for mark, arguments in forms(
+            spec["params"], anyop.contract(spec["name"])["facts"]["by_keyword"], keywords
+        )
     )
 
 
-def forms(params: list[dict[str, Any]], keywords: list[str]) -> list[tuple[str, str]]:
-    """Decorator and arguments of each form of a function. Two where a tensor that may be absent
-    stands before one that may not: only calls by keyword can leave it out.
+def forms(
+    params: list[dict[str, Any]], early: list[int], keywords: list[str]
+) -> list[tuple[str, str]]:
+    """Decorator and arguments of each form of a function. Two where only calls by keyword can leave
+    parameters out, which `early` names: all before the first of them stand by place in both.
     """
-    last = max((i for i, p in enumerate(params) if p["required"]), default=-1)
-    early = [i for i, p in enumerate(params[:last]) if not p["required"]]
 
     def form(*parts: str) -> str:
         return ",\n    ".join([*parts, *keywords])
 
-    given = [parameter(p, i > last) for i, p in enumerate(params)]
+    given = [parameter(p, not p["required"] and i not in early) for i, p in enumerate(params)]
     if not early:
         return [("", form(*given, "*"))]
     first = early[0]

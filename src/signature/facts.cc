@@ -79,6 +79,7 @@ Facts FactsOf(const Contract& contract) {
     const Param& p = form.params[i];
     if (p.is_mut) facts.mut_params |= 1ull << i;
     facts.needs_tensor |= IsTensor(p.kind) && !p.is_optional;
+    if (p.has_default && i < FirstWithDefaults(form)) facts.by_keyword.push_back(int(i));
   }
   for (const Result& r : form.results) {
     facts.declined_without.push_back(DeclinedWithout(form, r));

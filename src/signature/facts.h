@@ -17,6 +17,7 @@ struct Facts {
   bool takes_mask;               // there are several results, and a caller may decline some of them
   bool needs_tensor;             // some tensor must be given
   std::uint64_t mut_params = 0;  // what a call writes, by bit
+  std::vector<int> by_keyword;   // what only a call by keyword leaves out: a required one follows
   std::vector<int> declined_without;  // per result: the parameter without which it is left out; -1
   // Parameters of one dtype variable, two or more, all of them read-only tensors: where they come
   // in several dtypes, casting these makes the call right.

@@ -63,5 +63,11 @@ TEST(Facts, ALetterDMakesAGradient) {
   EXPECT_EQ(PrimalOf("x"), "");
 }
 
+TEST(Facts, WhatStandsBeforeARequiredArgumentIsLeftOutByKeyword) {
+  EXPECT_EQ(Of("f(x: f32[n], w: f32[n]?, y: f32[n], b: f32[n]?, k: int = 1) -> ()").by_keyword,
+            std::vector<int>{1});
+  EXPECT_TRUE(Of("f(x: f32[n], w: f32[n]?, k: int = 1) -> ()").by_keyword.empty());
+}
+
 }  // namespace
 }  // namespace anyop::facts_test

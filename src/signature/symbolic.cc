@@ -102,6 +102,7 @@ std::string FactsJson(const Facts& facts) {
          ", \"has_in_place\": " + flag(facts.has_in_place) +
          ", \"takes_mask\": " + flag(facts.takes_mask) +
          ", \"needs_tensor\": " + flag(facts.needs_tensor) +
+         ", \"by_keyword\": " + group(facts.by_keyword) +
          ", \"dtype_groups\": " + Array(facts.dtype_groups, group) + "}";
 }
 

@@ -132,8 +132,7 @@ class Operator:
         """The parameters, and their places, that only a call by keyword can leave out (None then):
         one that must be there follows.
         """
-        last = max((i for i, p in enumerate(self.params) if not p.has_default), default=-1)
-        return {p.name: i for i, p in enumerate(self.params[:last]) if p.has_default}
+        return {self.params[i].name: i for i in self._facts["by_keyword"]}
 
     @property
     def needs_tensor(self) -> bool:

@@ -66,6 +66,8 @@ def test_what_other_operators_may_be() -> None:
     assert op.results == (Result("dx", True, None), Result("dw", True, 1))
     assert op.dtype_groups == [[0, 1]]
     assert op.takes_mask
+    op = defined("i", "(x: f32[n], w: f32[n]?, y: f32[n], b: f32[n]?) -> (z: f32[n])")
+    assert op.left_out_by_keyword == {"w": 1}
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.short_name)
