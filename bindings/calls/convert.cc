@@ -34,14 +34,27 @@ struct Site {
   }
 };
 
-// Arrays with dimensions are no numbers, whatever their size; truth values are none either, and
-// complex ones, of which NumPy would give half.
+// An array or tensor of bools, of any host.
+bool HoldsBools(PyObject* object) {
+  if (PyArray_Check(object)) {
+    return PyArray_TYPE(reinterpret_cast<PyArrayObject*>(object)) == NPY_BOOL;
+  }
+  if (!HostOfTensor(object)) return false;
+  const Ref dtype(PyObject_GetAttrString(object, "dtype"));
+  if (!dtype) ClearOrPass();
+  return dtype && DTypeOfAnyHost(dtype.get()) == int(DType::kBool);
+}
+
+// An array or tensor without dimensions counts as its element. Those with dimensions are no
+// numbers, whatever their size; truth values are none either, and complex ones, of which NumPy
+// would give half.
 bool IsNoNumber(PyObject* object) {
   if (PyBool_Check(object) || PyArray_IsScalar(object, Bool)) return true;
   if (PyArray_IsScalar(object, ComplexFloating)) return true;
+  if (HoldsBools(object)) return true;
   if (!PyArray_Check(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
-  return PyArray_NDIM(array) > 0 || PyArray_TYPE(array) == NPY_BOOL || PyArray_ISCOMPLEX(array);
+  return PyArray_NDIM(array) > 0 || PyArray_ISCOMPLEX(array);
 }
 
 // Runs f, which calls code of Python's. Its errors are told as those of the argument, `wanted`.
@@ -92,8 +105,16 @@ double ToFloat(PyObject* object, const Site& site) {
 bool ToBool(PyObject* object, const Site& site) {
   if (object == Py_True) return true;
   if (object == Py_False) return false;
-  if (!PyArray_IsScalar(object, Bool)) site.Refuse(object, "True or False");
-  return PyArrayScalar_VAL(object, Bool);
+  if (PyArray_IsScalar(object, Bool)) return PyArrayScalar_VAL(object, Bool);
+  if (!HoldsBools(object) || IsSymbolicNumber(object)) site.Refuse(object, "True or False");
+  const Ref rank =
+      Ask(object, site, "True or False", [&] { return PyObject_GetAttrString(object, "ndim"); });
+  if (PyLong_AsLong(rank.get()) != 0) site.Refuse(object, "True or False");
+  CheckStack(site.info.name);
+  const int truth = WithPython([&] { return PyObject_IsTrue(object); });
+  if (truth >= 0) return truth;
+  ClearOrPass();
+  site.Refuse(object, "True or False");
 }
 
 anyop_value ToWord(PyObject* object, const Site& site) {

@@ -17,6 +17,7 @@ x = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
 X = Tensor(x)
 HALF, SINGLE, DOUBLE, ROW = np.float16(0.125), np.float32(0.125), np.float64(0.125), np.array(0.125)
 COUNT, SHORT, BYTE, YES = np.int64(2), np.int32(2), np.uint8(2), np.bool_(True)
+TRUTH = np.array(True)
 T_SCALE, T_COUNT = Tensor(0.125), Tensor(2)
 MODES = ("pynative", "jit", "graph")
 
@@ -82,13 +83,18 @@ def truth(x: Any) -> Any:
     return anyop.top_k(x, 2, YES)[0]
 
 
+def truth_array(x: Any) -> Any:
+    return anyop.top_k(x, 2, TRUTH)[0]
+
+
 def python_truth(x: Any) -> Any:
     return anyop.top_k(x, 2, True)[0]
 
 
 PROGRAMS = (
     half, single, double, by_keyword, made_here, computed, of_a_size, array, integer_for_float,
-    int_for_float, count, short, byte, count_by_keyword, truth, python_truth,
+    int_for_float, count, short, byte, count_by_keyword, truth, truth_array,
+    python_truth,
 )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "of a module": Scaled(SCALE),
     "an integer": lambda x: anyop.top_k(x, COUNT).values,
     "a truth value": lambda x: anyop.top_k(x, 2, YES).values,
+    "a truth value as an array": lambda x: anyop.top_k(x, 2, np.array(True)).values,
     "single": lambda x: anyop.softmax(x, SINGLE),
 }
 
@@ -61,7 +62,7 @@ def test_numbers_of_numpy_compile(name: str, backend: str) -> None:
 def test_numbers_of_numpy_are_captured_and_recorded(name: str) -> None:
     program = PROGRAMS[name]
     torch.testing.assert_close(anyop.torch.capture(program, X)(X), program(X))
-    if name != "an array":
+    if name not in ("an array", "a truth value as an array"):
         torch.testing.assert_close(anyop.graph(program, X)(X), program(X))
 
 
@@ -103,6 +104,18 @@ def test_a_number_that_needs_none_is_read() -> None:
     with torch.no_grad():
         assert torch.equal(anyop.softmax(X, p), expected)
     assert torch.equal(anyop.top_k(X, torch.tensor(2)).values, anyop.top_k(X, 2).values)
+    expected = anyop.top_k(X, 2, False).values
+    assert torch.equal(anyop.top_k(X, 2, torch.tensor(False)).values, expected)
+    assert torch.equal(anyop.top_k(X, 2, sorted=torch.tensor(False)).values, expected)
+
+
+def test_a_truth_value_is_no_number_and_a_number_none() -> None:
+    yes = torch.tensor(True)
+    refused(lambda: anyop.softmax(X, yes), "softmax: scale is tensor(True), but must be a number.")
+    refused(lambda: anyop.top_k(X, yes), "top_k: k is tensor(True), but must be an int.")
+    for other in (torch.tensor(1), torch.tensor([True])):
+        text = f"top_k: sorted is {other!r}, but must be True or False."
+        refused(lambda other=other: anyop.top_k(X, 2, other), text)
 
 
 def test_a_program_that_is_made_keeps_no_number_of_a_tensor() -> None:

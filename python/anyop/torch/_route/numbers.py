@@ -50,7 +50,9 @@ def _int(value: Any) -> Any:
 
 
 def _bool(value: Any) -> Any:
-    return bool(value) if isinstance(value, np.ndarray) else value
+    if isinstance(value, torch.Tensor) and value.dtype is not torch.bool:
+        return value
+    return bool(value) if isinstance(value, (np.ndarray, torch.Tensor)) else value
 
 
 def _floats(value: Any) -> Any:
