@@ -14,9 +14,13 @@ std::string PathOf(const Operator& op) {
 [[noreturn]] void RefuseKeyword(const OperatorInfo& info, PyObject* keyword) {
   std::vector<std::string> known;
   for (const Parameter& p : info.params) known.push_back(ToText(p.name, "a name"));
-  for (PyObject* name : g_host_keywords) known.push_back(ToText(name, "a name"));
+  for (int i = 0; i < kHostKeywords; ++i) {
+    if (i == kOut && !info.n_results) continue;
+    if (i == kLike && !info.takes_like) continue;
+    known.push_back(ToText(g_host_keywords[i], "a name"));
+  }
   const std::string text = ToNameShown(keyword);
-  ThrowTypeError(info.name + ": unknown argument '" + text + "'." + DidYouMean(text, known));
+  ThrowTypeError(info.name + ": unknown argument '" + text + "'." + NearOrAll(text, known));
 }
 
 }  // namespace

@@ -16,16 +16,9 @@ namespace {
 // The number of every free symbol, from keywords.
 std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords) {
   const Graph& graph = self.executable->graph();
-  std::vector<std::int64_t> symbols;
   std::string names;
   for (const GraphSymbol& s : graph.symbols) {
-    PyObject* size = keywords ? PyDict_GetItemString(keywords, s.name.c_str()) : nullptr;
-    const bool is_free = s.value == GraphSymbol::kFree;
-    if (is_free) names += (names.empty() ? "" : ", ") + s.name;
-    if (is_free && !size) {
-      ThrowTypeError(self.info.name + ": " + s.name + " is missing. Try " + s.name + "=1.");
-    }
-    symbols.push_back(size ? ToSizeNumber(size, self.info.name + ": " + s.name) : 0);
+    if (s.value == GraphSymbol::kFree) names += (names.empty() ? "" : ", ") + s.name;
   }
   PyObject *key, *value;
   Py_ssize_t at = 0;
@@ -37,6 +30,14 @@ std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords)
     if (std::any_of(graph.symbols.begin(), graph.symbols.end(), is_it)) continue;
     ThrowTypeError(self.info.name + ": unknown size '" + name + "'. " +
                    (names.empty() ? "The graph has none." : "The graph has " + names + "."));
+  }
+  std::vector<std::int64_t> symbols;
+  for (const GraphSymbol& s : graph.symbols) {
+    PyObject* size = keywords ? PyDict_GetItemString(keywords, s.name.c_str()) : nullptr;
+    if (s.value == GraphSymbol::kFree && !size) {
+      ThrowTypeError(self.info.name + ": " + s.name + " is missing. Try " + s.name + "=1.");
+    }
+    symbols.push_back(size ? ToSizeNumber(size, self.info.name + ": " + s.name) : 0);
   }
   return symbols;
 }

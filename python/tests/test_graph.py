@@ -312,9 +312,10 @@ def test_memory_is_told_by_size() -> None:
     with pytest.raises(anyop.WrongType) as caught:
         g.memory()
     assert str(caught.value) == "chain: n is missing. Try n=1."
-    with pytest.raises(anyop.WrongType) as caught:
-        g.memory(n=1, m=2)
-    assert str(caught.value) == "chain: unknown size 'm'. The graph has n."
+    for sizes in ({"n": 1, "m": 2}, {"m": 2}):
+        with pytest.raises(anyop.WrongType) as caught:
+            g.memory(**sizes)
+        assert str(caught.value) == "chain: unknown size 'm'. The graph has n."
 
 
 def test_operators_in_python_are_recorded_and_run() -> None:

@@ -175,7 +175,8 @@ MAKING: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: anyop.graph("softmax", "f32[n]"),  # type: ignore[arg-type]
         TypeError,
-        "graph: the function is 'softmax', but must be one that calls operators.",
+        "graph: the function is 'softmax', but must be one that calls operators. Try "
+        "anyop.graph(function, 'f32[n, 64]'), with a type for each argument.",
     ),
     (
         lambda: anyop.graph(scaled, "f32[n, 64]", 3.0),
@@ -276,7 +277,7 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: GRAPH(X, 1.0, eps=2), TypeError, "scaled: eps is given twice."),
     (lambda: GRAPH(X, "a"), TypeError, "scaled: eps is 'a', but must be a number."),
     (lambda: GRAPH([1.0], 1.0), TypeError, "scaled: x is [1.0], but must be a NumPy array. Try numpy.asarray(x)."),  # noqa: E501
-    (lambda: GRAPH(X.astype("f8"), 1.0), ValueError, "scaled: x is f64[6, 64], but must be f32[n, 64]."),  # noqa: E501
+    (lambda: GRAPH(X.astype("f8"), 1.0), ValueError, "scaled: x is f64[6, 64], but must be f32[n, 64]. Try a cast to f32."),  # noqa: E501
     (lambda: GRAPH(X[:, :3], 1.0), ValueError, "scaled: x is f32[6, 3], but must be f32[n, 64]."),
     (lambda: GRAPH(X[0], 1.0), ValueError, "scaled: x is f32[64], but must be f32[n, 64]."),
     (

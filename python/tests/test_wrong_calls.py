@@ -42,6 +42,15 @@ VALUES: list[tuple[Callable[[], Any], str]] = [
         "rms_norm: x is i8[2, 8], but T must be f32, f16 or bf16. Try a cast.",
     ),
     (
+        lambda: anyop.rms_norm(X, W.astype(np.float64)),
+        "rms_norm: weight is f64[8], but must be f32[8] because x is f32[2, 8]. Try a cast to f32.",
+    ),
+    (
+        lambda: anyop.rms_norm(X, W, out=X.astype(np.float64)),
+        "rms_norm: y is f64[2, 8], but must be f32[2, 8] because x is f32[2, 8]. Try a tensor of "
+        "f32.",
+    ),
+    (
         lambda: anyop.silu_and_mul(np.ones(7, np.float32)),
         "silu_and_mul: the last dimension of x is 7, but must be 2*d, a multiple of 2.",
     ),
@@ -100,6 +109,10 @@ TYPES: list[tuple[Callable[[], Any], str]] = [
         lambda: anyop.rms_norm(X, wieght=W),
         "rms_norm: unknown argument 'wieght'. Did you mean 'weight'?",
     ),
+    (
+        lambda: anyop.rms_norm(X, y=W),
+        "rms_norm: unknown argument 'y'. Try x, weight, eps, weight_offset, out or policy.",
+    ),
     (lambda: anyop.rms_norm(X, x=X), "rms_norm: x is given twice."),
     (
         lambda: anyop.rms_norm(X, W, 1, 2, 3),
@@ -108,6 +121,18 @@ TYPES: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: anyop.rms_norm(X, W, "a"), "rms_norm: eps is 'a', but must be a number."),
     (lambda: anyop.rms_norm(X, W, True), "rms_norm: eps is True, but must be a number."),
+    (
+        lambda: anyop.rms_norm(X, W, np.array(True)),
+        "rms_norm: eps is array(True), but must be a number.",
+    ),
+    (
+        lambda: anyop.top_k(X, 2, np.array([True])),
+        "top_k: sorted is array([ True]), but must be True or False.",
+    ),
+    (
+        lambda: anyop.top_k(X, 2, np.array(1)),
+        "top_k: sorted is array(1), but must be True or False.",
+    ),
     (
         lambda: anyop.rms_norm(X, W, np.complex64(1 + 2j)),
         f"rms_norm: eps is {np.complex64(1 + 2j)!r}, but must be a number.",
@@ -146,7 +171,7 @@ TYPES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: anyop.softmax(X, **{"\udc80": 1}),
-        "softmax: unknown argument '\\udc80'.",
+        "softmax: unknown argument '\\udc80'. Try x, scale, out or policy.",
     ),
     (
         lambda: anyop.softmax("\ud800"),

@@ -150,7 +150,7 @@ Array CompiledGraph::state(std::string_view name) const {
     names.push_back(v.name);
   }
   Fail(ANYOP_INVALID_ARGUMENT,
-       graph_->name + " has no state '" + std::string(name) + "'." + DidYouMean(name, names));
+       graph_->name + " has no state '" + std::string(name) + "'." + NearOrAll(name, names));
 }
 
 std::vector<Array> CompiledGraph::Run(std::span<const Argument> arguments) const {

@@ -328,7 +328,10 @@ TEST(Executable, RefusesWrongInputs) {
   EXPECT_EQ(ErrorOf([&] { Replay(e, {x, x}); }), "graph: 2 arguments are given, but there are 3.");
   EXPECT_EQ(ErrorOf([&] { Replay(e, {x, x, x}); }), "graph: s is f32[2, 8], but must be float.");
   EXPECT_EQ(ErrorOf([&] { Replay(e, {x, 3, 1.0}); }), "graph: y is 3, but must be f32[n, 8].");
-  EXPECT_NE(ErrorOf([&] { Replay(e, {Array::Zeros({2, 8}, DType::kF64), x, 1.0}); }), "");
+  EXPECT_EQ(ErrorOf([&] {
+              Replay(e, {Array::Zeros({2, 8}, DType::kF64), x, 1.0});
+            }),
+            "graph: x is f64[2, 8], but must be f32[n, 8]. Try a cast to f32.");
 }
 
 TEST(Executable, RefusesSymbolsThatNoInputBinds) {
@@ -365,6 +368,8 @@ TEST(Executable, RefusesMemoryThatMeetsWhatIsWritten) {
             "tensor of its own.");
   EXPECT_EQ(ErrorOf([&] { replay(x4, Counting({5})); }),
             "graph: output y is f32[5], but must be f32[4] in CPU memory.");
+  EXPECT_EQ(ErrorOf([&] { replay(x4, Array::Zeros({4}, DType::kF64)); }),
+            "graph: output y is f64[4], but must be f32[4] in CPU memory. Try a tensor of f32.");
 }
 
 TEST(Executable, RefusesStatesThatOverlapInANode) {

@@ -350,7 +350,7 @@ TEST(BoundCall, RefusesTextsWithTheirPlace) {
             "bound call: at character 41 of its text, \"1e999) -> y\": expected a number that a "
             "double can hold.");
   EXPECT_EQ(Refusal("anyop.call/1 testing.scale(x = f32, s = 0.5, t = 1) -> y"),
-            "testing.scale: there is no argument 't'.");
+            "testing.scale: there is no argument 't'. Try x or s.");
   EXPECT_EQ(Refusal("anyop.call/1 testing.scale(x = f32, s = 0.5)"),
             "bound call: at character 45 of its text, \"\": expected -> and the results, _ for "
             "those that are not wanted.");

@@ -132,7 +132,7 @@ class CallReader : public parse::Lexer {
     std::vector<std::string> known;
     for (const Param& p : op.contract->forms[0].params) known.emplace_back(p.name);
     Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": there is no argument '" +
-                                     std::string(name) + "'." + DidYouMean(name, known));
+                                     std::string(name) + "'." + NearOrAll(name, known));
   }
 
   void ReadArgument(OperatorText& made, int i) {

@@ -27,12 +27,24 @@ int EditDistance(std::string_view a, std::string_view b) {
   return row[n];
 }
 
+// How many letters two names share up to a dot: the library that both are of.
+static std::size_t SharedPath(std::string_view a, std::string_view b) {
+  std::size_t shared = 0;
+  for (std::size_t i = 0; i < a.size() && i < b.size() && a[i] == b[i]; ++i) {
+    if (a[i] == '.') shared = i + 1;
+  }
+  return shared;
+}
+
 std::string Nearest(std::string_view word, std::span<const std::string> known) {
   const std::string* best = nullptr;
-  int distance = int(word.size()) / 3 + 2;  // a third of the letters may differ
+  int distance = 0;
   for (const std::string& k : known) {
-    const int d = EditDistance(word, k);
-    if (d >= distance || d >= int(k.size())) continue;
+    const std::size_t shared = SharedPath(word, k);
+    const std::string_view a = word.substr(shared), b = std::string_view(k).substr(shared);
+    const int longer = int(std::max(a.size(), b.size()));
+    const int d = EditDistance(a, b);
+    if (d > (longer + 1) / 3 || d >= longer || (best && d >= distance)) continue;
     best = &k;
     distance = d;
   }
@@ -42,6 +54,16 @@ std::string Nearest(std::string_view word, std::span<const std::string> known) {
 std::string DidYouMean(std::string_view word, std::span<const std::string> known) {
   const std::string nearest = Nearest(word, known);
   return nearest.empty() ? "" : " Did you mean '" + nearest + "'?";
+}
+
+std::string NearOrAll(std::string_view word, std::span<const std::string> known) {
+  const std::string near = DidYouMean(word, known);
+  if (!near.empty() || known.empty()) return near;
+  std::string all;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    all += (i == 0 ? "" : i + 1 == known.size() ? " or " : ", ") + known[i];
+  }
+  return " Try " + all + ".";
 }
 
 }  // namespace anyop

@@ -43,8 +43,8 @@ void FillArguments(const Operator& op, std::span<const Argument> args, anyop_val
       if (place < 0) {
         std::vector<std::string> known;
         for (const Param& p : form.params) known.emplace_back(p.name);
-        Fail(ANYOP_INVALID_ARGUMENT, op.display_name() + ": there is no argument '" + name + "'." +
-                                         DidYouMean(name, known));
+        Fail(ANYOP_INVALID_ARGUMENT,
+             op.display_name() + ": there is no argument '" + name + "'." + NearOrAll(name, known));
       }
     }
     if (place >= op.n_params) {

@@ -47,7 +47,7 @@ TEST(Call, TakesArgumentsByName) {
   EXPECT_EQ(ErrorOf([&] {
               (void)Call("testing.scale", x, Named{"t", 3}).run();
             }),
-            "testing.scale: there is no argument 't'.");
+            "testing.scale: there is no argument 't'. Try x or s.");
   EXPECT_EQ(ErrorOf([&] {
               (void)Call("testing.scale", x, 1.0, Named{"x", x}).run();
             }),

@@ -90,10 +90,10 @@ TEST(Check, RefusesRanks) {
 
 TEST(Check, RefusesDTypes) {
   EXPECT_EQ(Answer(kRmsNorm, "x = f32[2, 8], weight = bf16[8]"),
-            "weight is bf16[8], but must be f32[8] because x is f32[2, 8].");
+            "weight is bf16[8], but must be f32[8] because x is f32[2, 8]. Try a cast to f32.");
   const char* cast = "cast(x: i8[n], y: to[n], scale: f32 | bf16[n], to: dtype = f32) -> ()";
   EXPECT_EQ(Answer(cast, "x = i8[3], y = f16[3], scale = f32[3]"),
-            "y is f16[3], but must be f32[3] because to is f32.");
+            "y is f16[3], but must be f32[3] because to is f32. Try a cast to f32.");
   EXPECT_EQ(Answer(cast, "x = i8[3], y = f32[3], scale = f16[3]"),
             "scale is f16[3], but its dtype must be f32 or bf16. Try a cast.");
   EXPECT_EQ(Answer("f(to: dtype) -> (y: to[1]) where to in f32 | bf16", "to = i8"),
@@ -190,7 +190,7 @@ TEST(Check, NamesTheElementOfAListThatIsWrong) {
   EXPECT_EQ(Answer(f, "x = f32[2], xs = [f32[3, 4], f32[3, 4], f32[2, 4]]"),
             "xs[2] is f32[2, 4], but must be f32[3, 4] because xs[0] is f32[3, 4].");
   EXPECT_EQ(Answer(f, "x = f32[2], xs = [bf16[4], bf16[4]]"),
-            "xs[0] is bf16[4], but must be f32[..., 4] because x is f32[2].");
+            "xs[0] is bf16[4], but must be f32[..., 4] because x is f32[2]. Try a cast to f32.");
   EXPECT_EQ(Answer(f, "x = f32[2], xs = [f32[4], f32[]]"),
             "xs[1] is f32[] of rank 0, but must be T[..., 2*d] of rank at least 1.");
   EXPECT_EQ(Answer(f, "x = f32[2], xs = [f32[7]]"),
@@ -251,7 +251,7 @@ TEST(Check, GivenResultsMustFit) {
   EXPECT_EQ(Answer(kSiluAndMul, "x = f32[2, 8], y = f32[2, 8]"),
             "y is f32[2, 8], but must be f32[2, 4] because x is f32[2, 8].");
   EXPECT_EQ(Answer(kSiluAndMul, "x = f32[2, 8], y = f16[2, 4]"),
-            "y is f16[2, 4], but must be f32[2, 4] because x is f32[2, 8].");
+            "y is f16[2, 4], but must be f32[2, 4] because x is f32[2, 8]. Try a tensor of f32.");
   EXPECT_EQ(Answer(kSiluAndMul, "x = f32[2, 8], y = f32[4]"),
             "y is f32[4], but must be f32[2, 4] because x is f32[2, 8].");
   EXPECT_EQ(Answer(kSiluAndMul, "x = f32[2, 8], y = 3"), "y is 3, but must be a tensor.");

@@ -71,6 +71,8 @@ std::string Show(const Form& form, int node);
 std::string_view Symbol(NodeOp op);
 // "bf16[2, 4096]"; an unknown size is "?", an unknown rank "bf16[...]".
 std::string Show(const DLTensor& tensor);
+// " Try a cast to f32." for a tensor of another dtype than this; else "".
+std::string TryCast(const DLTensor& given, DType wanted);
 // "3", "0.5", "True", "None", "'neox'", "[1, 1]", "f32", "f32[2, 3]".
 std::string Show(const anyop_value& value);
 // The shortest text that is read back as the same number, with a point or an exponent.

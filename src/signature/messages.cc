@@ -217,7 +217,8 @@ std::string WrongDType(const CallState& s, int param, const DLTensor& t) {
     return Name(s, param, t) + " is " + Show(t) + ", but its dtype must be " + ShowDTypes(mask) +
            ". Try a cast.";
   }
-  return IsButMustBe(Name(s, param, t), t, Wanted(s, type, t, -1)) + because.text() + ".";
+  return IsButMustBe(Name(s, param, t), t, Wanted(s, type, t, -1)) + because.text() +
+         ". Try a cast to " + WantedDType(s, type.dtypes) + ".";
 }
 
 std::string WrongLead(const CallState& s, int param, const DLTensor& t) {
@@ -321,7 +322,7 @@ std::string WrongResult(const CallState& s, int result, const DLTensor& given, b
     }
   }
   return IsButMustBe(std::string(r.name), given, Wanted(s, r.tensor, given, -2)) + because.text() +
-         ".";
+         "." + (dtype_is_wrong ? " Try a tensor of " + WantedDType(s, r.tensor.dtypes) + "." : "");
 }
 
 std::string ImpossibleResult(const CallState& s, int result, int dim, const Number& size) {

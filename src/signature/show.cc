@@ -171,6 +171,11 @@ std::string Show(const Form& form, int node) {
   return ShowWithin(form, n.a, strength) + Spaced(n.op) + ShowWithin(form, n.b, strength + 1);
 }
 
+std::string TryCast(const DLTensor& given, DType wanted) {
+  const bool fits = FromDL(given.dtype) == int(wanted);
+  return fits ? "" : " Try a cast to " + std::string(kDTypeNames[int(wanted)]) + ".";
+}
+
 std::string Show(const DLTensor& t) {
   const int d = FromDL(t.dtype);
   std::string out = d >= 0 ? std::string(kDTypeNames[d])

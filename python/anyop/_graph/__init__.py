@@ -51,6 +51,7 @@ def graph(
     if not callable(function):
         raise _anyop.WrongType(
             f"graph: the function is {_anyop.show(function)}, but must be one that calls operators."
+            " Try anyop.graph(function, 'f32[n, 64]'), with a type for each argument."
         )
     shown = name or getattr(function, "__name__", "graph").strip("<>")
     names = _argument_names(shown, function, len(specs))

@@ -101,17 +101,28 @@ def _find(path: str) -> Any:
     """What 'module:name.name' stands for; modules of the current folder are found too."""
     module, colon, names = path.partition(":")
     if not colon or not names:
-        raise click.BadParameter(f"'{path}' is not MODULE:FUNCTION, and no folder of saved graphs.")
+        raise click.BadParameter(
+            f"'{path}' is not MODULE:FUNCTION, and no folder of saved graphs. Try my_model:step "
+            "for the function step of my_model.py in this folder."
+        )
     sys.path.insert(0, "")
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what it prints is no output of ours
             found: Any = importlib.import_module(module)
-        for name in names.split("."):
-            found = getattr(found, name)
-    except (ImportError, AttributeError) as error:
-        raise click.BadParameter(f"{path}: {error}.") from error
+    except (ImportError, AttributeError, TypeError) as error:
+        why = str(error).rstrip(".?!")
+        raise click.BadParameter(
+            f"{path}: {why}. Try the name of a module of this folder ({Path.cwd()}), without .py, "
+            "or of an installed package."
+        ) from error
     finally:
         sys.path.remove("")
+    for name in names.split("."):
+        if not hasattr(found, name):
+            known = [n for n in dir(found) if callable(getattr(found, n, None)) and n[0] != "_"]
+            hint = _anyop.did_you_mean(name, known) or " Try the name of a function or graph of it."
+            raise click.BadParameter(f"{path}: {module} has no '{name}'.{hint}")
+        found = getattr(found, name)
     return found
 
 

@@ -298,7 +298,7 @@ def plan_of_graph(graph: anyop.Graph, numbers: dict[str, float], n_held: int) ->
             given = _named(value[0])
             if given != dtype:
                 raise anyop.InvalidArgument(
-                    f"{name}: {input_name} is {given}, but must be {dtype}."
+                    f"{name}: {input_name} is {given}, but must be {dtype}. Try a cast to {dtype}."
                 )
         if any(is_written for _, _, is_written in call.inputs):
             note_write()

@@ -298,7 +298,8 @@ NOT_OURS = jnp.zeros((2, 3), jnp.uint32)
         (lambda: jax.jit(anyop.rms_norm)(x(), w()[:5]), ValueError,
          "rms_norm: weight is f32[5], but must be f32[8] because x is f32[3, 8]."),
         (lambda: anyop.rms_norm(x(), w().astype("bfloat16")), ValueError,
-         "rms_norm: weight is bf16[8], but must be f32[8] because x is f32[3, 8]."),
+         "rms_norm: weight is bf16[8], but must be f32[8] because x is f32[3, 8]. Try a "
+         "cast to f32."),
         (lambda: anyop.rms_norm(NOT_OURS), ValueError,
          "rms_norm: x is uint32[2, 3], but anyop has no such dtype. Try a cast to f32 or i64."),
         (lambda: anyop.gelu(x(), "tan"), ValueError,

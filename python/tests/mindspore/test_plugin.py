@@ -305,7 +305,8 @@ def half(array: Any) -> Any:
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: primitives.RmsNorm(1e-6)(Tensor(X), half(W))[0],
-     "RmsNorm: rms_norm: weight is f16[12], but must be f32[12] because x is f32[5, 12]."),
+     "RmsNorm: rms_norm: weight is f16[12], but must be f32[12] because x is f32[5, 12]. "
+     "Try a cast to f32."),
     (lambda: primitives.DynamicQuantExt()(half(X), half(W))[0],
      "DynamicQuantExt: smooth_scales is given, but anyop's kernels take none. Try None."),
     (lambda: primitives.ApplyRotaryPosEmb(0)(

@@ -41,7 +41,8 @@ def index(x: Any) -> Any:
 # By program.
 TEXTS = {
     shape: "rms_norm: weight is f32[3], but must be f32[64] because x is f32[4, 64].",
-    dtype: "rms_norm: weight is bf16[64], but must be f32[64] because x is f32[4, 64].",
+    dtype: "rms_norm: weight is bf16[64], but must be f32[64] because x is f32[4, 64]. Try a "
+    "cast to f32.",
     word: "gelu: kind is 'tan', but must be 'none', 'tanh' or 'quick'. Did you mean 'tanh'?",
     index: "embedding: ids[1] is 99, but must be less than 4 (v).",
 }

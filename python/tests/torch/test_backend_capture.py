@@ -50,7 +50,7 @@ def test_a_call_reads_like_one_of_a_graph() -> None:
     assert captured(x, x, out=out) is out
     for wrong, text in [
         ((floats(6, 7), x), "x is f32[6, 7], but must be f32[n, 8]"),
-        ((x.double(), x), "x is f64[6, 8], but must be f32[n, 8]"),
+        ((x.double(), x), "x is f64[6, 8], but must be f32[n, 8]. Try a cast to f32."),
         ((x, floats(5, 8)), "y is f32[5, 8], but must be f32[n, 8], and n is 6 because x is"),
         ((x,), "y is missing"),
     ]:

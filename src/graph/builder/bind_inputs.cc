@@ -56,9 +56,15 @@ void GraphCopy::RefuseInput(int input, const GraphArgument& given, const std::st
                             : given.kind == GraphArgument::kSize
                                 ? ShowSize(builder.graph(), given.size)
                                 : Show(LiteralOf(given));
-  Fail(ANYOP_INVALID_ARGUMENT, name + ": " + from_.value(input).name + " is " + shown +
-                                   ", but must be " + ShowType(from_, input) +
-                                   " at all sizes of the graph that is made.");
+  const GraphValue& wanted = from_.value(input);
+  const auto is_tensor = [](const GraphValue& v) { return v.kind != GraphValue::kScalar; };
+  const GraphValue* outer = is_value ? &builder.graph().value(given.values[0]) : nullptr;
+  const bool casts =
+      outer && is_tensor(*outer) && is_tensor(wanted) && outer->dtype != wanted.dtype;
+  Fail(ANYOP_INVALID_ARGUMENT,
+       name + ": " + wanted.name + " is " + shown + ", but must be " + ShowType(from_, input) +
+           " at all sizes of the graph that is made." +
+           (casts ? " Try a cast to " + std::string(Name(wanted.dtype)) + "." : ""));
 }
 
 void GraphCopy::BindNumber(int input, const GraphArgument& given, const std::string& name) {

@@ -62,7 +62,8 @@ TEST(BindInputs, RefusesWhatFitsNotAtAllSizes) {
   EXPECT_EQ(Refusal(x, ValueArgument(e), k, &b), "");
   EXPECT_EQ(Refusal(x, IntArgument(1), k, &b), "");
   EXPECT_EQ(Refusal(ValueArgument(even), s, k, &b), "inner: x is f32[2*n, 4]" + rest);
-  EXPECT_EQ(Refusal(ValueArgument(half), s, k, &b), "inner: x is f16[2*n + 1, 4]" + rest);
+  EXPECT_EQ(Refusal(ValueArgument(half), s, k, &b),
+            "inner: x is f16[2*n + 1, 4]" + rest + " Try a cast to f32.");
   EXPECT_EQ(Refusal(ValueArgument(flat), s, k, &b), "inner: x is f32[2*n + 1]" + rest);
   EXPECT_EQ(Refusal(ValueArgument(e), s, k, &b), "inner: x is float" + rest);
   EXPECT_EQ(Refusal(IntArgument(3), s, k, &b), "inner: x is 3" + rest);

@@ -77,7 +77,10 @@ void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) co
   if (!fits) {
     const Layout l = ContiguousLayout(want.dtype, {want.shape, std::size_t(want.rank)});
     Refuse(NameOf({true, k}) + " is " + Show(t) + ", but must be " + Show(TensorOf(l, nullptr)) +
-           (s.device_kind ? " on " + Device(s.device).name() + "." : " in CPU memory."));
+           (s.device_kind ? " on " + Device(s.device).name() + "." : " in CPU memory.") +
+           (FromDL(t.dtype) == int(want.dtype)
+                ? ""
+                : " Try a tensor of " + std::string(anyop::Name(want.dtype)) + "."));
   }
   if (!GraphInputs::NeedsCopy(t)) return;
   Refuse(NameOf({true, k}) + " is " + Show(t) +

@@ -130,8 +130,12 @@ bool GraphInputs::NeedsCopy(const DLTensor& t) {
 
 void GraphInputs::Refuse(int input, const anyop_value& given, const std::string& why) const {
   const int value = graph_.inputs[std::size_t(input)];
-  Fail(ANYOP_INVALID_ARGUMENT, "graph: " + graph_.value(value).name + " is " + Show(given) +
-                                   ", but must be " + ShowType(graph_, value) + why + ".");
+  const bool is_tensor = graph_.value(value).kind != GraphValue::kScalar;
+  Fail(ANYOP_INVALID_ARGUMENT,
+       "graph: " + graph_.value(value).name + " is " + Show(given) + ", but must be " +
+           ShowType(graph_, value) + why + "." +
+           (given.tag == ANYOP_TENSOR && is_tensor ? TryCast(*given.t, graph_.value(value).dtype)
+                                                   : ""));
 }
 
 void GraphInputs::CheckTensor(int input, const anyop_value& given) const {
