@@ -14,6 +14,7 @@ struct AddCall {
   Rows x_rows, y_rows, z_rows;
   std::int64_t pieces;  // of all rows: chunks where everything is aligned, else elements
   Divider pieces_of_row;
+  std::int32_t is_one_row;  // all is contiguous
 };
 
 #ifdef __CUDACC__
@@ -53,6 +54,10 @@ struct Places {
   std::int64_t x, y, z;
 
   __device__ Places(const AddCall& call, std::int64_t piece, int width) {
+    if (call.is_one_row) {
+      x = y = z = piece * width;
+      return;
+    }
     const std::int64_t row = call.pieces_of_row.Divide(piece);
     const std::int64_t at = (piece - row * call.pieces_of_row.d) * width;
     x = call.x_rows.Offset(row) + at;
@@ -60,24 +65,6 @@ struct Places {
     z = call.z_rows.Offset(row) + at;
   }
 };
-
-// All is contiguous: what it takes to find rows would take registers, and threads from the card.
-template <class T>
-__device__ void InOneRow(const AddCall& call) {
-  const auto* x = static_cast<const uint4*>(call.x);
-  const auto* y = static_cast<const uint4*>(call.y);
-  auto* z = static_cast<uint4*>(call.z);
-  const std::int64_t first = std::int64_t(blockIdx.x) * (kThreads * 2) + threadIdx.x;
-  const std::int64_t second = first + kThreads;
-  if (second < call.pieces) {
-    const uint4 a = LoadOnce(x + first), b = LoadOnce(y + first);
-    const uint4 c = LoadOnce(x + second), d = LoadOnce(y + second);
-    StoreChunk(z + first, SumOfChunks<T>(a, b));
-    StoreChunk(z + second, SumOfChunks<T>(c, d));
-  } else if (first < call.pieces) {
-    StoreChunk(z + first, SumOfChunks<T>(LoadOnce(x + first), LoadOnce(y + first)));
-  }
-}
 
 template <class T>
 __device__ void ByChunks(const AddCall& call) {
@@ -110,26 +97,22 @@ __device__ void ByElements(const AddCall& call) {
       Sum(static_cast<const T*>(call.x)[at.x], static_cast<const T*>(call.y)[at.y]);
 }
 
-#define KERNEL(name, function) \
-  extern "C" __global__ void __launch_bounds__(kThreads) name(const AddCall c) { function(c); }
-#define KERNELS(name, T)             \
-  KERNEL(name##_row, InOneRow<T>)    \
-  KERNEL(name##_chunks, ByChunks<T>) \
-  KERNEL(name##_elements, ByElements<T>)
+#define KERNELS(name, T)                                                                    \
+  extern "C" __global__ void __launch_bounds__(kThreads) name##_chunks(const AddCall c) {   \
+    ByChunks<T>(c);                                                                         \
+  }                                                                                         \
+  extern "C" __global__ void __launch_bounds__(kThreads) name##_elements(const AddCall c) { \
+    ByElements<T>(c);                                                                       \
+  }
 KERNELS(f32, float)
 KERNELS(f16, F16)
 KERNELS(bf16, BF16)
 KERNELS(i32, std::uint32_t)
 KERNELS(i64, std::uint64_t)
 #undef KERNELS
-#undef KERNEL
 
 #else
 
-constinit const Function kRow[] = {
-    {ANYOP_CUDA_IMAGE, "f32_row"}, {ANYOP_CUDA_IMAGE, "f16_row"}, {ANYOP_CUDA_IMAGE, "bf16_row"},
-    {ANYOP_CUDA_IMAGE, "i32_row"}, {ANYOP_CUDA_IMAGE, "i64_row"},
-};
 constinit const Function kChunks[] = {
     {ANYOP_CUDA_IMAGE, "f32_chunks"},  {ANYOP_CUDA_IMAGE, "f16_chunks"},
     {ANYOP_CUDA_IMAGE, "bf16_chunks"}, {ANYOP_CUDA_IMAGE, "i32_chunks"},
@@ -146,23 +129,22 @@ int NumberOf(DType d) { return d == DType::kI32 ? 3 : d == DType::kI64 ? 4 : Flo
 int Run(const Context& ctx, const Tensor& x, const Tensor& y, const Tensor& z) {
   if (z.size() == 0) return ANYOP_OK;
   const bool one_y = y.rank() < x.rank();
-  const bool in_one_row = !one_y && x.is_contiguous() && y.is_contiguous() && z.is_contiguous() &&
-                          z.size() * Bytes(z.type()) % 16 == 0 && BeginsAligned(x) &&
-                          BeginsAligned(y) && BeginsAligned(z);
-  const bool aligned = in_one_row || AreAligned(x, y, z);
+  const bool aligned = AreAligned(x, y, z);
   const std::int64_t width = aligned ? 16 / Bytes(z.type()) : 1;
-  const std::int64_t pieces = z.size() / width, pieces_of_row = DivideUp(z.row_size(), width);
-  const AddCall call{x.base<void>(),
-                     y.base<void>(),
-                     z.base<void>(),
-                     RowsOf(x),
-                     one_y ? OneRow() : RowsOf(y),
-                     RowsOf(z),
-                     pieces,
-                     DividerOf(pieces_of_row)};
-  const Function* const functions = in_one_row ? kRow : aligned ? kChunks : kElements;
-  return Launch(ctx, functions[NumberOf(z.type())],
-                {DivideUp(pieces, (aligned ? 2 : 1) * kThreads), kThreads}, call);
+  const bool one_row =
+      z.rows() == 1 || (!one_y && x.is_contiguous() && y.is_contiguous() && z.is_contiguous());
+  const std::int64_t pieces = z.size() / width, pieces_of_row = z.row_size() / width;
+  AddCall call{x.base<void>(),
+               y.base<void>(),
+               z.base<void>(),
+               RowsOf(x),
+               one_y ? OneRow() : RowsOf(y),
+               RowsOf(z),
+               pieces,
+               DividerOf(pieces_of_row),
+               one_row};
+  const Function& function = (aligned ? kChunks : kElements)[NumberOf(z.type())];
+  return Launch(ctx, function, {DivideUp(pieces, (aligned ? 2 : 1) * kThreads), kThreads}, call);
 }
 
 constexpr Kernel kKernel{.name = "cuda", .needs = "sm_80", .run = Bind<&Run>()};
