@@ -45,8 +45,8 @@ struct OperatorKernel {
   bool stops = false;         // see anyop_device_kernel
   bool needs_caller = false;  // a function of Python, which only a thread that may wait for its
                               // lock can call
-  bool is_portable = false;  // no .needs: stays eligible when the operator is disabled
-  anyop_kernel data{};       // fields that an older library lacks are zero
+  bool is_portable = false;   // no .needs: stays eligible when the operator is disabled
+  anyop_kernel data{};        // fields that an older library lacks are zero
   std::vector<Expression> when;
   Expression workspace;
   std::vector<std::string> plan_values;
