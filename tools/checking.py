@@ -95,7 +95,9 @@ def pytest(
     command = [python, *start, *options, *limit, *arguments]
 
     def last_line(output: str) -> str:
-        return output.strip().splitlines()[-1].strip("= ")[:24]
+        lines = output.strip().splitlines()
+        counts = [line for line in lines if re.search(r" in \d+\.\d+s", line)]
+        return (counts or lines)[-1].strip("= ")[:24]  # other lines may come later, by workers
 
     try:
         output = run(title, command, env=env, summary=last_line)
