@@ -69,21 +69,11 @@ class DeviceCheck {
     Scope scope;
     if (kernel_) scope.policy(call_.op().name + "=" + kernel_->name);
     const bool is_taken = RunAndCompare({});
-    if (is_taken && !HasFailed() && kernel_) RunAndCompare(Mixed());
+    if (is_taken && !HasFailed() && kernel_) RunAndCompare(MixedArrangement(call_));
     if (is_taken && !HasFailed()) RunWrongIndices();
   }
 
  private:
-  Arrangement Mixed() {
-    std::vector<Layout> layouts;
-    for (int i = 0; i < kMaxParams + kMaxResults; ++i) {
-      layouts.push_back(Layout(call_.Draw(1, kLayouts - 1)));
-    }
-    Arrangement arrangement;
-    arrangement.layout = [layouts](int i) { return layouts[std::size_t(i)]; };
-    return arrangement;
-  }
-
   // Whether the kernel takes the call.
   bool RunAndCompare(const Arrangement& arrangement) {
     const bool is_for_host = !kernel_ || kernel_->is_for_host;

@@ -33,7 +33,7 @@ class KernelCheck {
     Arrangement page_end;
     page_end.layout = [](int) { return Layout::kPageEnd; };
     if (!RunAndCompare("memory at the end of pages", page_end)) return;
-    const Arrangement mixed = Mixed();
+    const Arrangement mixed = MixedArrangement(call_);
     if (!RunAndCompare("strided and misaligned memory", mixed)) return;
     Arrangement shared, expanded, fewer;
     if (Shares(&shared) && !RunAndCompare("results over inputs", shared)) return;
@@ -79,16 +79,6 @@ class KernelCheck {
   bool Finds(const Defect& defect, const std::string& how = "") {
     findings_.Add(defect, kernel_, call_, how);
     return false;
-  }
-
-  Arrangement Mixed() {
-    std::vector<Layout> layouts;
-    for (int i = 0; i < kMaxParams + kMaxResults; ++i) {
-      layouts.push_back(Layout(call_.Draw(1, kLayouts - 1)));
-    }
-    Arrangement arrangement;
-    arrangement.layout = [layouts](int i) { return layouts[std::size_t(i)]; };
-    return arrangement;
   }
 
   bool HasRepeatedDims() const {

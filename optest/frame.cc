@@ -10,6 +10,16 @@
 
 namespace anyop::optest {
 
+Arrangement MixedArrangement(Call& call) {
+  std::vector<Layout> layouts;
+  for (int i = 0; i < kMaxParams + kMaxResults; ++i) {
+    layouts.push_back(Layout(call.Draw(1, kLayouts - 1)));
+  }
+  Arrangement arrangement;
+  arrangement.layout = [layouts](int i) { return layouts[std::size_t(i)]; };
+  return arrangement;
+}
+
 Frame::Frame(const Operator& op, const std::vector<Argument>& arguments,
              const Arrangement& arrangement)
     : op_(op),

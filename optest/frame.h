@@ -21,6 +21,8 @@ struct Arrangement {
   std::uint64_t declined = 0;     // results that the caller does not want, by bit
   unsigned char poison = kGuard;  // what results and workspace hold before the run
 };
+// A layout for each tensor, drawn.
+Arrangement MixedArrangement(Call& call);
 
 class Frame {
  public:

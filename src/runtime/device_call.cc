@@ -92,7 +92,7 @@ class HostFrame {
  public:
   explicit HostFrame(int n) : n_(n) {}
 
-  // with_results: what is written is copied too, as it was before.
+  // Parameters as they are there; results are room alone.
   void Fill(const Operator& op, const Plan& plan, const anyop_value* frame) {
     std::memcpy(values, frame, sizeof(anyop_value) * std::size_t(n_));
     for (int i = 0; i < n_; ++i) {
