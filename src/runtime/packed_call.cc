@@ -118,16 +118,17 @@ anyop_value PackValue(BlockWriter& block, anyop_value v) {
 }
 
 void SettleValue(char* block, anyop_value& v) {
-  char* at = block + v.i;
+  // Of the values that a pointer stands for: a number's bits are no offset.
+  const auto at = [block, &v] { return block + v.i; };
   const auto tensor = [](char* where) {
     auto* packed = reinterpret_cast<PackedTensor*>(where);
     Settle(*packed);
     return &packed->tensor;
   };
   if (v.tag == ANYOP_TENSOR) {
-    v.t = tensor(at);
+    v.t = tensor(at());
   } else if (v.tag == ANYOP_TENSORS) {
-    auto* list = reinterpret_cast<const DLTensor**>(at);
+    auto* list = reinterpret_cast<const DLTensor**>(at());
     for (std::uint32_t k = 0; k < v.count; ++k) {
       std::int64_t offset;
       std::memcpy(&offset, &list[k], sizeof offset);
@@ -135,11 +136,11 @@ void SettleValue(char* block, anyop_value& v) {
     }
     v.ts = list;
   } else if (v.tag == ANYOP_WORD) {
-    v.s = at;
+    v.s = at();
   } else if (v.tag == ANYOP_INTS) {
-    v.is = reinterpret_cast<const std::int64_t*>(at);
+    v.is = reinterpret_cast<const std::int64_t*>(at());
   } else if (v.tag == ANYOP_FLOATS) {
-    v.fs = reinterpret_cast<const double*>(at);
+    v.fs = reinterpret_cast<const double*>(at());
   }
 }
 
