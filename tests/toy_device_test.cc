@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "anyop/runtime.h"
+#include "runtime/call.h"
 #include "runtime/registry.h"
 
 namespace anyop::toy_device_test {
@@ -89,6 +90,28 @@ TEST_F(ToyDevice, TellsALateErrorOnce) {
       "embedding: ids[0] is 9, but must be less than 4 (v). This is of earlier work on toy:0, "
       "whose results are not to be used.");
   EXPECT_EQ(ErrorOf([&] { stream.Synchronize(); }), "");
+}
+
+TEST_F(ToyDevice, GivesBackThePlansOfLaunchesBehindALateError) {
+  const Stream stream{Device("toy")};
+  const StreamScope scope(stream);
+  const Array x = Array::Full({4, 8}, DType::kF32, 3, Device("toy"));
+  const auto norm = [&] { const Array y = Call("rms_norm", x); };
+  norm();
+  stream.Synchronize();
+  const Plan& plan = *SlotFor(*Find("rms_norm")).last;
+  const int before = plan.references;
+  const Array weight = Array::Zeros({4, 2}, DType::kF32, Device("toy"));
+  const Array ids = Array::Full({3}, DType::kI64, 9, Device("toy"));
+  // The stream is busy while the rest is put on it.
+  const Array large = Array::Zeros({1 << 24}, DType::kF32, Device("toy"));
+  const Array rows = Call("embedding", ids, weight);
+  std::string error;
+  for (int i = 0; i < 5; ++i) error += ErrorOf(norm);
+  stream.Record().Synchronize();
+  EXPECT_EQ(plan.references, before);
+  error += ErrorOf([&] { stream.Synchronize(); });
+  EXPECT_NE(error.find("ids[0] is 9"), std::string::npos) << error;
 }
 
 TEST_F(ToyDevice, ServesManyThreads) {

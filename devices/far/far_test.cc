@@ -204,6 +204,7 @@ TEST(FarLateErrors, AreTakenOnceFromTheirStream) {
 }
 
 TEST(FarLateErrors, KeepLaunchesFromRunningUntilTheyAreTaken) {
+  const int before = n_dropped;
   const Stream s;
   std::int64_t* const index = s.New<std::int64_t>(1);
   float *const x = s.New<float>(1), *const y = s.New<float>(1), *const gone = s.New<float>(1);
@@ -217,6 +218,7 @@ TEST(FarLateErrors, KeepLaunchesFromRunningUntilTheyAreTaken) {
   s.Release(gone);
   EXPECT_EQ(s.LateError(ANYOP_INVALID_ARGUMENT), "take: ids: [0] is 9, but must be less than 5.");
   EXPECT_EQ(s.Read(x, 1), std::vector<float>{1});
+  EXPECT_EQ(n_dropped, before + 2);  // and each is told so, since it may hold something
   EXPECT_EQ(s.Read(y, 1), std::vector<float>{5});
   SubmitAdd(s, x, x, x, 1);
   EXPECT_EQ(s.Read(x, 1), std::vector<float>{2});

@@ -87,7 +87,10 @@ void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
   const std::lock_guard lock(mutex_);
   auto work = [this, block = std::move(block), task = launch.task, name = launch.name,
                number = next_launch_++] {
-    if (!MayLaunch(number)) return;
+    if (!MayLaunch(number)) {
+      task(block.get() + 8, nullptr, 0);
+      return;
+    }
     char message[512] = "";
     const int code = task(block.get() + 8, message, sizeof message);
     ++counters_.launches;

@@ -224,10 +224,11 @@ int Submit(anyop_stream handle, const anyop_launch* launch) {
   std::memcpy(block.get(), launch->block, launch->block_bytes);
   // Threads of toy see its memory where everybody does: launch->addresses are right as they are.
   stream.Put([&stream, block, task = launch->task, name = launch->name] {
-    {
+    const bool is_dropped = [&stream] {  // what follows an error, until somebody has seen it
       const std::lock_guard lock(stream.mutex);
-      if (stream.late.code) return;  // what follows an error waits until somebody has seen it
-    }
+      return stream.late.code != ANYOP_OK;
+    }();
+    if (is_dropped) return void(task(block.get(), nullptr, 0));  // gives back what it holds
     char message[512] = "";
     const int code = task(block.get(), message, sizeof message);
     if (code == ANYOP_OK) return;

@@ -33,7 +33,10 @@ typedef struct {
 } anyop_device_properties;
 
 /* Work for a device that runs the host's code: the block of `launch`, copied. May be 8-byte aligned
- * only. 0, or a code, with the text of the late error (NUL-terminated) in `message`. */
+ * only. 0, or a code, with the text of the late error (NUL-terminated) in `message`.
+ * Every task that `submit` took is called exactly once, since it gives back what the block holds.
+ * One that the device does not run is called with NULL and 0 for its message: it then does nothing
+ * else, and returns 0. */
 typedef int (*anyop_task)(void* block, char* message, uint64_t message_bytes);
 
 typedef struct {
@@ -101,7 +104,7 @@ typedef struct {
 
   /* The oldest late error of the stream (all_streams: of any, destroyed ones too), which is taken
    * away: ANYOP_OK if there is none, else its code and text. Work that was put on a stream before
-   * its error was taken need not have run. Never waits. */
+   * its error was taken need not have run: its tasks are dropped (anyop_task). Never waits. */
   int (*late_error)(int32_t device, anyop_stream stream, int32_t all_streams, char* message,
                     uint64_t message_bytes);
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "runtime/call.h"
 #include "runtime/device.h"
 #include "runtime/testing/on_far.h"
 
@@ -97,6 +98,28 @@ TEST(FarCalls, AreReadOnceTheyAreThere) {
   later.join();
   Synchronize(Far());
   EXPECT_EQ(got, std::vector<float>(64, 2));
+}
+
+Array Scale(const Array& x) { return Call("testing.scale", x, 2.0); }
+
+// Far runs nothing that was put on a stream before its late error was taken.
+TEST(FarCalls, GiveBackTheirPlansBehindALateError) {
+  const Stream stream(Far());
+  const StreamScope scope(stream);
+  const Array x = Ones(), rows = OnFar(Counting({2, 2}));
+  const Array bad = OnFar(Ints({0, 4})), cache = OnFar(Array::Zeros({4, 2}, DType::kF32));
+  Scale(x);
+  stream.Synchronize();
+  const Plan& plan = *SlotFor(*Find("testing.scale")).last;
+  const int before = plan.references;
+  Held held(stream);
+  (void)Call("testing.scatter", rows, bad, cache).run();
+  for (int i = 0; i < 5; ++i) Scale(x);
+  EXPECT_EQ(plan.references, before + 5);
+  held.LetGo();
+  stream.Record().Synchronize();  // which says nothing of errors
+  EXPECT_EQ(plan.references, before);
+  EXPECT_NE(ErrorOf([&] { stream.Synchronize(); }), "");
 }
 
 }  // namespace

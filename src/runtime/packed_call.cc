@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -155,9 +156,10 @@ void Tell(const Operator& op, const Error& e, char* message, std::uint64_t bytes
 int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
   char* block = static_cast<char*>(memory);
   const auto& h = *reinterpret_cast<PackedHeader*>(block);
+  const std::unique_ptr<Plan, void (*)(Plan*)> plan(h.plan, &Release);
+  if (!message) return ANYOP_OK;  // it is dropped
   auto* frame = reinterpret_cast<anyop_value*>(block + h.values);
   for (std::uint32_t i = 0; i < h.n_values; ++i) SettleValue(block, frame[i]);
-  int code = ANYOP_OK;
   try {
     const DefaultFloatMode mode;
     if (h.checks.indices) CheckIndices(*h.op, *h.plan, h.plan->index_checks, frame);
@@ -165,13 +167,13 @@ int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
     RunKernelIn(h.workspace, *h.op, *h.plan, frame);
   } catch (const Error& e) {
     Tell(*h.op, e, message, bytes);
-    code = e.code;
+    return e.code;
   }
-  Release(h.plan);
-  return code;
+  return ANYOP_OK;
 }
 
-int RunPackedCopy(void* memory, char*, std::uint64_t) {
+int RunPackedCopy(void* memory, char* message, std::uint64_t) {
+  if (!message) return ANYOP_OK;
   auto& copy = *static_cast<PackedCopy*>(memory);
   Settle(copy.from_or_to);
   if (copy.to_packed) {
