@@ -34,6 +34,7 @@ template <class Call>
   PyObject* objects[kMaxResults];
   Results results(info.n_results, objects);
   results.Allocate(call, info, plan->results, memory, frame, given);
+  [[maybe_unused]] const auto stream = call.OnStream();
   if (plan->estimated_ns > kReleaseNs) {
     RunWithoutLock(*info.op, *plan, memory, frame);
   } else {

@@ -58,6 +58,7 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
     const WithoutLock released;
     replay(*graph.executable, *s, inputs, out);
   };
+  [[maybe_unused]] const auto stream = call.OnStream();
   Raising([&] { Named(graph, run); });
   call.Finish();
   graph.bound.CountWrites();

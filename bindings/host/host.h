@@ -127,6 +127,7 @@ bool IsModule(PyObject* object, std::string_view name);
 //   const char* reason() const    why not
 //   void Convert(op, name, access, object, memory, view)
 //   Ref Allocate(dtype, rank, shape, memory, view)    a fresh tensor
+//   OnStream()                    see below
 //   void Finish()                 after the kernel: what the framework must know of written tensors
 class HostCall {
  public:
@@ -140,6 +141,8 @@ class HostCall {
   // Of a call that the framework's profiler could not be told of anyway: it is none of its
   // operators.
   void PassProfiler() {}
+  // While what it returns lives, work is put on the framework's stream.
+  int OnStream() const { return 0; }
 
  protected:
   ~HostCall() = default;

@@ -30,9 +30,10 @@ std::string TakeText() {
 }
 
 // What is wrong with a view, "" if nothing is.
-std::string Defect(const anyop_host_view& view, bool needs_memory = true) {
+std::string Defect(const anyop_host_view& view, bool needs_memory = true,
+                   bool has_devices = false) {
   const DLTensor& t = view.tensor;
-  if (!IsHost(t.device)) return "lies on another device, but must be on the CPU.";
+  if (!IsHost(t.device) && !has_devices) return "lies on another device, but must be on the CPU.";
   if (t.ndim < 0 || t.ndim > kMaxRank) {
     return "has " + std::to_string(t.ndim) + " dimensions, but must have at most " +
            std::to_string(kMaxRank) + ".";
@@ -149,10 +150,11 @@ void RegisteredCall::Convert(const ArgumentName& name, Access access, PyObject* 
     return;
   }
   const bool needs_memory = !is_described_ || !record_.sees_calls;
-  if (const std::string defect = Defect(room, needs_memory); !defect.empty()) {
+  if (const std::string defect = Defect(room, needs_memory, has_devices_); !defect.empty()) {
     ThrowValueError(name.start() + " " + defect);
   }
   view.tensor = room.tensor;
+  device_ = room.tensor.device;
   if (access == Access::kWrite && record_.written) written_.push_back(object);
 }
 
@@ -160,18 +162,26 @@ Ref RegisteredCall::Allocate(DType dtype, int rank, const std::int64_t* shape, C
                              View& view) {
   auto& room = *memory.Array<anyop_host_view>(1);
   room = {};
-  Ref made = Checked(record_.allocate(ToDL(dtype), rank, shape, &room));
-  const std::string defect = Defect(room);
-  const bool is_right = defect.empty() && room.tensor.ndim == rank &&
-                        FromDL(room.tensor.dtype) == int(dtype) &&
-                        std::equal(shape, shape + rank, room.tensor.shape);
+  Ref made =
+      Checked(IsHost(device_) ? record_.allocate(ToDL(dtype), rank, shape, &room)
+                              : record_.allocate_on(device_, ToDL(dtype), rank, shape, &room));
+  const std::string defect = Defect(room, true, has_devices_);
+  const bool is_right =
+      defect.empty() && room.tensor.ndim == rank && Device(room.tensor.device) == Device(device_) &&
+      FromDL(room.tensor.dtype) == int(dtype) && std::equal(shape, shape + rank, room.tensor.shape);
   if (!is_right) {
     Fail(ANYOP_INTERNAL,
          host().names.module + ": a fresh result " +
-             (defect.empty() ? "is not of the size or dtype that was asked for." : defect));
+             (defect.empty() ? "is not of the size, dtype or device that was asked for." : defect));
   }
   view.tensor = room.tensor;
   return made;
+}
+
+std::unique_ptr<StreamScope> RegisteredCall::OnStream() const {
+  if (IsHost(device_)) return nullptr;
+  void* const stream = record_.stream(device_);
+  return stream ? std::make_unique<StreamScope>(Stream::Wrap(device_, stream)) : nullptr;
 }
 
 namespace {

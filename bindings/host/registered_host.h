@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hosts that registered themselves through anyop/python_host.h.
 #pragma once
+#include <memory>
 #include <vector>
 
+#include "anyop/stream.h"
 #include "host.h"
 
 namespace anyop::python {
@@ -21,6 +23,7 @@ class RegisteredHost final : public Host {
   int ToDType(PyObject* object) const override;
   HostMemory MemoryOf(PyObject* object) const override;
   bool Holds(const HostMemory& memory) const override;
+  bool has_devices() const { return record.stream && record.allocate_on; }
   void CountWrite(PyObject* tensor) const override {
     if (record.written) record.written(tensor);
   }
@@ -41,7 +44,10 @@ class RegisteredHost final : public Host {
 class RegisteredCall final : public HostCall {
  public:
   explicit RegisteredCall(const RegisteredHost& host)
-      : HostCall(host), record_(host.record), reason_(host.record.sees_calls) {}
+      : HostCall(host),
+        record_(host.record),
+        has_devices_(host.has_devices()),
+        reason_(host.record.sees_calls) {}
 
   // The call is looked at and not made: its tensors need no memory.
   void Describe() {
@@ -59,12 +65,15 @@ class RegisteredCall final : public HostCall {
     Convert(name, access, object, memory, view);
   }
   Ref Allocate(DType dtype, int rank, const std::int64_t* shape, CallMemory& memory, View& view);
+  std::unique_ptr<StreamScope> OnStream() const;
   void Finish() const {
     for (PyObject* tensor : written_) record_.written(tensor);
   }
 
  private:
   const anyop_python_host& record_;
+  const bool has_devices_;
+  DLDevice device_ = kHostDevice;  // of the last tensor; all lie on one, or the call is refused
   const char* reason_;
   bool is_described_ = false;
   std::vector<PyObject*> written_;  // borrowed, like all arguments; only where the host asks

@@ -25,7 +25,7 @@ extern "C" {
  * tensor.shape and tensor.strides may point to them, or into the framework's own object, which
  * stays alive during the call. */
 typedef struct {
-  DLTensor tensor; /* on the CPU; strides in elements, or NULL for contiguous */
+  DLTensor tensor; /* on the CPU, or see `stream`; strides in elements, or NULL for contiguous */
   int64_t shape[ANYOP_HOST_MAX_RANK];
   int64_t strides[ANYOP_HOST_MAX_RANK];
   const char* reason; /* static text, where `view` returns 1: "a gradient is needed" */
@@ -67,6 +67,15 @@ typedef struct {
   /* What a caller is told who gives a tensor where a number belongs ("Try a number of Python"),
    * without its full stop. */
   const char* number_advice;
+  /* Tensors of devices, if both are there: a view's tensor.device may then be one that a loaded
+   * library has (anyop/device.h). Without them it is refused. A call returns before its work is
+   * done; what goes wrong later is the error of a later call on the stream. */
+  /* The stream that the framework's own work of this thread goes to now, a native handle of the
+   * device; NULL: the device's own. Asked once a call. The call's work is put there. */
+  void* (*stream)(DLDevice device);
+  /* As `allocate`, on the device, for work that is put on that stream later. */
+  PyObject* (*allocate_on)(DLDevice device, DLDataType dtype, int rank, const int64_t* shape,
+                           anyop_host_view* view);
 } anyop_python_host;
 
 #ifdef __cplusplus
