@@ -180,8 +180,9 @@ PyObject* GetCounters(PyObject*, PyObject*) {
     Ref list = Checked(PyList_New(0));
     for (const CounterRow& c : Counters()) {
       using Count = unsigned long long;
-      const Ref row = Checked(Py_BuildValue("(ssKKK)", c.op.c_str(), c.kernel.c_str(),
-                                            Count(c.calls), Count(c.fallbacks), Count(c.copies)));
+      const Ref row =
+          Checked(Py_BuildValue("(ssKKKs)", c.op.c_str(), c.kernel.c_str(), Count(c.calls),
+                                Count(c.fallbacks), Count(c.copies), c.device.c_str()));
       if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
     }
     return list.release();
@@ -240,7 +241,7 @@ PyMethodDef g_operator_methods[] = {
      "The fields of an Explanation."},
     {"explain_text", AsMethod(&ExplainText), METH_FASTCALL, "explain, of a call written as text."},
     {"time_call", AsMethod(&TimeCall), METH_FASTCALL | METH_KEYWORDS, "ns of a call from C++."},
-    {"counters", GetCounters, METH_NOARGS, "(op, kernel, calls, fallbacks, copies) rows."},
+    {"counters", GetCounters, METH_NOARGS, "(op, kernel, calls, fallbacks, copies, device) rows."},
     {"plan_counters", GetPlanCounters, METH_NOARGS, "Hits and misses of the plan caches."},
     {"reset_counters", ClearCounters, METH_NOARGS, "Sets all counters to zero."},
     {"did_you_mean", AsMethod(&GetNearest), METH_FASTCALL, "' Did you mean ...?', or ''."},

@@ -100,6 +100,7 @@ class Counter(NamedTuple):
     calls: int
     fallbacks: int  # calls that ran the composition because no kernel accepted
     copies: int  # arguments copied to contiguous memory
+    device: str = "cpu"  # on which the calls ran: "cuda:0"
 
 
 class Scope:
@@ -316,7 +317,7 @@ def specs() -> list[dict[str, Any]]:
 
 
 def counters() -> list[Counter]:
-    """What ran since the last `reset_counters()`: a row per operator and kernel."""
+    """What ran since the last `reset_counters()`: a row per operator, kernel and device."""
     return [Counter(*row) for row in _anyop.counters()]
 
 

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "runtime/call.h"
+#include "runtime/device.h"
 #include "runtime/plan_cache.h"
 #include "runtime/thread_state.h"
 
@@ -15,10 +16,26 @@ namespace {
 struct Baseline {
   std::mutex mutex;
   std::map<std::pair<int, int>, KernelCounts> counts;
+  std::map<DeviceCount, KernelCounts> on_devices;
 };
 Baseline& TheBaseline() {
   static Baseline* baseline = new Baseline;
   return *baseline;
+}
+
+template <class Key>
+KernelCounts Since(const std::map<Key, KernelCounts>& counts, const Key& key, KernelCounts now) {
+  const auto found = counts.find(key);
+  const KernelCounts then = found == counts.end() ? KernelCounts{} : found->second;
+  return {now.calls - then.calls, now.fallbacks - then.fallbacks, now.copies - then.copies};
+}
+
+void AddRow(const Operator& op, int kernel, Device device, const KernelCounts& counts,
+            std::vector<CounterRow>* rows) {
+  if (!counts.calls && !counts.fallbacks) return;
+  const bool is_kernel = kernel < int(op.kernels.size());
+  rows->push_back({op.name, is_kernel ? op.kernels[std::size_t(kernel)].name : "means",
+                   counts.calls, counts.fallbacks, counts.copies, device.name()});
 }
 
 }  // namespace
@@ -27,16 +44,16 @@ std::vector<CounterRow> Counters() {
   Baseline& baseline = TheBaseline();
   std::lock_guard lock(baseline.mutex);
   std::vector<CounterRow> rows;
+  const auto on_devices = ReadDeviceCounts();
   for (const Operator* op : Operators()) {
     for (int k = 0; k <= int(op->kernels.size()); ++k) {
-      const KernelCounts now = ReadCounts(*op, k);
-      const auto found = baseline.counts.find({op->index, k});
-      const KernelCounts then = found == baseline.counts.end() ? KernelCounts{} : found->second;
-      if (now.calls == then.calls) continue;
-      const bool is_kernel = k < int(op->kernels.size());
-      rows.push_back({op->name, is_kernel ? op->kernels[std::size_t(k)].name : "means",
-                      now.calls - then.calls, now.fallbacks - then.fallbacks,
-                      now.copies - then.copies});
+      AddRow(*op, k, Device(), Since(baseline.counts, {op->index, k}, ReadCounts(*op, k)), &rows);
+    }
+    for (auto at = on_devices.lower_bound({op->index, 0, 0, 0});
+         at != on_devices.end() && at->first.op == op->index; ++at) {
+      const auto& [what, counts] = *at;
+      const DLDevice device{what.device_type, what.device_number};
+      AddRow(*op, what.kernel, device, Since(baseline.on_devices, what, counts), &rows);
     }
   }
   return rows;
@@ -45,6 +62,7 @@ std::vector<CounterRow> Counters() {
 void ResetCounters() {
   Baseline& baseline = TheBaseline();
   std::lock_guard lock(baseline.mutex);
+  baseline.on_devices = ReadDeviceCounts();
   for (Operator* op : Operators()) {
     for (int k = 0; k <= int(op->kernels.size()); ++k) {
       baseline.counts[{op->index, k}] = ReadCounts(*op, k);

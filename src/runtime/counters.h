@@ -13,8 +13,9 @@ struct CounterRow {
   std::uint64_t calls = 0;
   std::uint64_t fallbacks = 0;  // calls that ran the composition because no kernel accepted
   std::uint64_t copies = 0;     // arguments copied to contiguous memory
+  std::string device = "cpu";   // on which the calls ran: Device::name()
 };
-// Rows with at least one call since the last reset.
+// Rows with at least one call or fallback since the last reset.
 std::vector<CounterRow> Counters();
 void ResetCounters();
 

@@ -87,8 +87,8 @@ std::vector<std::string> DeviceKind::Features(int number) const {
 void DeviceKind::FailWith(int code, int number) const {
   const char* text = table.error_text();
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
-  Fail(code, word + ":" + std::to_string(number) + ": " +
-                 (text && *text ? text : "the device's library gives no reason."));
+  Fail(code,
+       NameOf(number) + ": " + (text && *text ? text : "the device's library gives no reason."));
 }
 
 const DeviceKind* FindDeviceKind(int dlpack_type) {
@@ -178,8 +178,7 @@ void RaiseLate(const DeviceKind& kind, int number, anyop_stream stream, bool all
   if (!code) [[likely]]
     return;
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
-  Fail(code, std::string(text) + " This is of earlier work on " +
-                 Device(DLDevice{kind.table.dlpack_type, number}).name() +
+  Fail(code, std::string(text) + " This is of earlier work on " + kind.NameOf(number) +
                  ", whose results are not to be used.");
 }
 

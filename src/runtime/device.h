@@ -21,6 +21,7 @@ struct DeviceKind {
   std::vector<std::string> runs;  // words of kernels: its own, then others
 
   bool Runs(std::string_view kernel_word) const;
+  std::string NameOf(int number) const { return word + ":" + std::to_string(number); }
   // The words of features of device `number`.
   std::vector<std::string> Features(int number) const;
   // Throws what a function of the table says: "cuda:0: <text>".

@@ -168,7 +168,11 @@ int SetError(const anyop_context* c, int code, const char* text) {
 class DeviceRun {
  public:
   DeviceRun(Operator& op, Plan& plan, const anyop_value* frame)
-      : op_(op), plan_(plan), given_(frame), target_(plan.device) {}
+      : op_(op),
+        plan_(plan),
+        given_(frame),
+        target_(plan.device),
+        counters_(DeviceCountersOf(op, plan)) {}
 
   void Run() {
     RaiseLate(target_.kind, target_.number, target_.stream);
@@ -180,8 +184,8 @@ class DeviceRun {
     const bool by_task = plan_.kernel >= 0 && IsTask();
     const PackedChecks checks = CheckData(by_task);
     if (plan_.kernel < 0) {
-      CountersOf(op_, plan_).calls.Add();
-      if (plan_.is_fallback) CountersOf(op_, plan_).fallbacks.Add();
+      counters_.calls.Add();
+      if (plan_.is_fallback) counters_.fallbacks.Add();
       RunComposition(op_, plan_, frame_);
     } else if (by_task) {
       SubmitKernel(op_, plan_, frame_, checks, NewWorkspace(), target_.stream);
@@ -243,7 +247,7 @@ class DeviceRun {
                                   ": an argument or result is not contiguous and would be copied, "
                                   "which strict mode refuses. Try contiguous tensors.");
     }
-    CountersOf(op_, plan_).copies.Add(copies_.size());
+    counters_.copies.Add(copies_.size());
   }
   const DLTensor* Copied(const DLTensor& from) {
     const DLTensor* copy = Room(from);
@@ -297,7 +301,7 @@ class DeviceRun {
   }
 
   void Launch() {
-    CountersOf(op_, plan_).calls.Add();
+    counters_.calls.Add();
     const anyop_device& table = target_.table();
     if (table.activate) target_.Check(table.activate(target_.number));
     static const anyop_host kServices = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunInline,
@@ -316,8 +320,8 @@ class DeviceRun {
   void RunOnHost() {
     HostFrame host(n_values());
     host.Fill(op_, plan_, given_);
-    CountersOf(op_, plan_).fallbacks.Add();
-    CountersOf(op_, plan_).copies.Add(std::uint64_t(host.count()));
+    counters_.fallbacks.Add();
+    counters_.copies.Add(std::uint64_t(host.count()));
     const HeldPlan plan = GetPlan(op_, host.values);
     anyop::Run(op_, *plan, host.values);
     host.BringBack();
@@ -327,6 +331,7 @@ class DeviceRun {
   Plan& plan_;
   const anyop_value* given_;
   const Target target_;
+  KernelCounters& counters_;
   anyop_value frame_[kMaxFrame];
   std::deque<DeviceMemory> memory_;  // given back, in the order of the stream, at the end
   std::deque<DLTensor> copies_;

@@ -122,5 +122,25 @@ TEST(FarCalls, GiveBackTheirPlansBehindALateError) {
   EXPECT_NE(ErrorOf([&] { stream.Synchronize(); }), "");
 }
 
+TEST(FarCalls, AreCountedApartFromThoseOfTheHost) {
+  const Array here = Array::Full({64}, DType::kF32, 1), x = Ones();
+  Synchronize(Far());
+  ResetCounters();
+  Scale(here);
+  for (int i = 0; i < 3; ++i) Scale(x);
+  std::thread([&] { Scale(x); }).join();
+  Scale(x.On(Far(1)));
+  for (const int number : {0, 1}) Synchronize(Far(number));
+  std::vector<std::string> rows;
+  for (const CounterRow& r : Counters()) {
+    if (r.op != "testing.scale") continue;
+    rows.push_back(r.kernel + " on " + r.device + ": " + std::to_string(r.calls));
+  }
+  EXPECT_EQ(rows, (std::vector<std::string>{"cpu_f32 on cpu: 1", "cpu_f32 on far:0: 4",
+                                            "cpu_f32 on far:1: 1"}));
+  ResetCounters();
+  for (const CounterRow& r : Counters()) EXPECT_NE(r.op, "testing.scale") << r.device;
+}
+
 }  // namespace
 }  // namespace anyop::far_calls_test

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of an operator without a call.
+#include <algorithm>
 #include <string_view>
 
 #include "runtime/call.h"
+#include "runtime/device.h"
 #include "runtime/gradient.h"
 #include "runtime/json.h"
 #include "runtime/replace.h"
@@ -23,8 +25,33 @@ std::string KernelLine(const OperatorKernel& k) {
   if (!k.is_built) return line + ": not built for this machine";
   if (*k.data.when) line += ", when " + std::string(k.data.when);
   if (*k.data.needs) line += ", needs " + std::string(k.data.needs);
+  if (!k.is_for_host) line += ", for device " + k.device;
   if (!k.has_features) line += " (this machine has no " + k.missing + ")";
   return line;
+}
+
+// Words of devices that some kernel can run on: the host's, then those of loaded libraries.
+std::vector<std::string> DeviceWords(const Operator& op) {
+  std::vector<std::string> words;
+  const auto add = [&](bool has_any, const std::string& word) {
+    if (has_any && std::ranges::find(words, word) == words.end()) words.push_back(word);
+  };
+  for (const OperatorKernel& k : op.kernels) add(k.is_for_host && k.has_features, k.device);
+  for (const DeviceKind* kind : DeviceKinds()) {
+    add(std::ranges::any_of(op.kernels,
+                            [&](const OperatorKernel& k) {
+                              return k.has_features && !k.needs_caller && kind->Runs(k.device);
+                            }),
+        kind->word);
+  }
+  return words;
+}
+std::string OtherDevices(const Operator& op) {
+  std::string text;
+  for (const std::string& word : DeviceWords(op)) {
+    if (word != "cpu") text += (text.empty() ? "cpu, " : ", ") + word;
+  }
+  return text;
 }
 
 std::string GradientText(const Operator& op) {
@@ -79,9 +106,8 @@ std::string InfoText(const Operator& given) {
     text += op.compositions.empty() ? "  none\n" : "  none: it is the calls of .means\n";
   }
   const std::pair<const char*, std::string> facts[] = {
-      {"Means:    ", op.data->means},
-      {"Gradient: ", GradientText(op)},
-      {"Flops:    ", op.data->flops},
+      {"Devices:  ", OtherDevices(op)}, {"Means:    ", op.data->means},
+      {"Gradient: ", GradientText(op)}, {"Flops:    ", op.data->flops},
       {"Bytes:    ", op.data->bytes},
   };
   text += "\n";
@@ -122,9 +148,12 @@ std::string InfoJson(const Operator& given) {
         .Flag("optional", r.is_optional)
         .End('}');
   }
+  json.End(']').Key("devices").Begin('[');
+  for (const std::string& word : DeviceWords(op)) json.Value(word);
   json.End(']').Key("kernels").Begin('[');
   for (const OperatorKernel& k : op.kernels) {
     json.Begin('{').Field("name", k.name).Field("state", Availability(k));
+    json.Field("device", k.device);
     if (k.is_built) json.Field("when", k.data.when).Field("needs", k.data.needs);
     json.End('}');
   }

@@ -164,7 +164,7 @@ int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
     const DefaultFloatMode mode;
     if (h.checks.indices) CheckIndices(*h.op, *h.plan, h.plan->index_checks, frame);
     if (h.checks.own) CallCheck(*h.op, *h.plan, frame, h.op->data->check);
-    RunKernelIn(h.workspace, *h.op, *h.plan, frame);
+    RunKernelIn(h.workspace, *h.op, *h.plan, frame, DeviceCountersOf(*h.op, *h.plan));
   } catch (const Error& e) {
     Tell(*h.op, e, message, bytes);
     return e.code;

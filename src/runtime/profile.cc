@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "anyop/stream.h"
 #include "platform/clock.h"
 #include "platform/env.h"
 #include "platform/threads.h"
@@ -31,7 +32,7 @@ constexpr std::size_t kMostEvents = 2'000'000;
 
 // Calls of one operator with the same shapes, numbers and kernel.
 struct Row {
-  std::string op, call, kernel;
+  std::string op, call, kernel, device;
   double bytes = 0, flops = 0;  // of one call
   int threads = 1;              // the most that it may use
   std::int64_t calls = 0, fallbacks = 0, copies = 0;
@@ -52,6 +53,12 @@ double MovedBytes(const Operator& op, const anyop_value* frame) {
     for (std::uint32_t k = 0; k < v.count; ++k) bytes += double(PackedBytes(*v.ts[k]));
   }
   return bytes;
+}
+
+// So far, on this thread.
+std::uint64_t CopiesOf(const Operator& op, const Plan& plan) {
+  const KernelCounters& c = plan.device_kind ? DeviceCountersOf(op, plan) : CountersOf(op, plan);
+  return c.copies.value.load(std::memory_order_relaxed);
 }
 
 class Profile {
@@ -77,6 +84,7 @@ class Profile {
       row.op = op.name;
       row.call = ShowCall(op, frame);
       row.kernel = KernelName(op, plan);
+      row.device = Device(plan.device).name();
       row.bytes = ValueOf(op.bytes, plan, frame, MovedBytes(op, frame));
       row.flops = ValueOf(op.flops, plan, frame, 0);
       row.threads = plan.threads;
@@ -136,6 +144,7 @@ class Profile {
     json.Number("threads", NumThreads()).Number("left_out", left_out_).Key("rows").Begin('[');
     for (const Row& r : rows_) {
       json.Begin('{').Field("op", r.op).Field("call", r.call).Field("kernel", r.kernel);
+      json.Field("device", r.device);
       json.Number("bytes", std::int64_t(r.bytes)).Number("flops", std::int64_t(r.flops));
       json.Number("threads", r.threads).Number("calls", r.calls);
       json.Number("fallbacks", r.fallbacks).Number("copies", r.copies);
@@ -177,7 +186,7 @@ CallTimer::CallTimer(const Operator& op, const Plan& plan, const anyop_value* fr
       op_(op),
       plan_(plan),
       row_(Profile::TheProfile().RowOf(op, plan, frame)),
-      copies_(CountersOf(op, plan).copies.value.load(std::memory_order_relaxed)) {
+      copies_(CopiesOf(op, plan)) {
   t_open = this;
   if (t_host && t_host->row_ < 0) {
     host_ = t_host;
@@ -191,8 +200,7 @@ CallTimer::~CallTimer() {
   const std::int64_t total = NowNs() - start_ns_;
   t_open = outer_;
   if (outer_) outer_->AddInner(total);
-  const std::uint64_t copies = CountersOf(op_, plan_).copies.value.load(std::memory_order_relaxed);
-  Profile::TheProfile().Add(row_, plan_.is_fallback, copies - copies_, inner_ns_,
+  Profile::TheProfile().Add(row_, plan_.is_fallback, CopiesOf(op_, plan_) - copies_, inner_ns_,
                             {row_, int(syscall(SYS_gettid)), start_ns_, total, kernel_ns_});
   if (host_) host_->left_ns_ = NowNs();
 }

@@ -36,10 +36,11 @@ inline KernelCounters& CountersOf(const Operator& op, const Plan& plan) {
   return SlotFor(op).counters[plan.counters];
 }
 
-// Runs the kernel as the plan says; workspace: of plan.workspace_bytes.
+// Runs the kernel as the plan says; workspace: of plan.workspace_bytes. `counters`: where the call
+// is counted.
 inline void RunKernelIn(void* workspace, const Operator& op, const Plan& plan,
-                        const anyop_value* frame) {
-  CountersOf(op, plan).calls.Add();
+                        const anyop_value* frame, KernelCounters& counters) {
+  counters.calls.Add();
   RunState state(plan);
   anyop_context context = plan.context;
   context.workspace = workspace;
@@ -50,9 +51,9 @@ inline void RunKernelIn(void* workspace, const Operator& op, const Plan& plan,
 }
 
 inline void RunKernel(const Operator& op, const Plan& plan, const anyop_value* frame) {
-  if (!plan.workspace_bytes) return RunKernelIn(nullptr, op, plan, frame);
+  if (!plan.workspace_bytes) return RunKernelIn(nullptr, op, plan, frame, CountersOf(op, plan));
   const Workspace workspace(plan.workspace_bytes);
-  RunKernelIn(workspace.data(), op, plan, frame);
+  RunKernelIn(workspace.data(), op, plan, frame, CountersOf(op, plan));
 }
 
 }  // namespace anyop

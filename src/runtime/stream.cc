@@ -61,8 +61,8 @@ void CheckNumber(const DeviceKind& kind, int number) {
   const int count = kind.table.count();
   if (number >= 0 && number < count) return;
   const char* why = count == 0 ? kind.table.error_text() : "";
-  Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + kind.word + ":" + std::to_string(number) +
-                                "': this machine has " + std::to_string(count) + " of them" +
+  Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + kind.NameOf(number) + "': this machine has " +
+                                std::to_string(count) + " of them" +
                                 (why && *why ? std::string(": ") + why : "."));
 }
 
@@ -78,7 +78,7 @@ Device::Device(std::string_view name) : device_(kHostDevice) {
     if (read.ec != std::errc() || read.ptr != end) {
       Fail(ANYOP_INVALID_ARGUMENT, "'" + std::string(name) +
                                        "' names no device, which is a word and a number: '" +
-                                       kind.word + ":0'.");
+                                       kind.NameOf(0) + "'.");
     }
   }
   CheckNumber(kind, device_.device_id);
@@ -89,7 +89,7 @@ std::string Device::name() const {
   if (is_host()) return "cpu";
   const DeviceKind* kind = FindDeviceKind(device_.device_type);
   if (!kind) return "device type " + std::to_string(device_.device_type);
-  return kind->word + ":" + std::to_string(device_.device_id);
+  return kind->NameOf(device_.device_id);
 }
 
 std::vector<DeviceInfo> Devices() {

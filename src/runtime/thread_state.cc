@@ -24,6 +24,7 @@ struct AllThreads {
   std::mutex mutex;
   std::set<OwnedState*> alive;
   std::map<std::pair<int, int>, KernelCounts> ended;  // by operator and kernel
+  std::map<DeviceCount, KernelCounts> ended_on_devices;
 };
 AllThreads& Threads() {
   static AllThreads* all = new AllThreads;
@@ -34,6 +35,7 @@ struct OwnedState : ThreadState {
   std::vector<OperatorSlot> storage;
   std::vector<std::unique_ptr<KernelCounters[]>> counters;
   std::vector<int> n_counters;
+  std::map<DeviceCount, KernelCounters> on_devices;
   std::vector<std::pair<Plan*, std::int64_t>> held;  // that are no longer last, and their holds
 
   OwnedState() {
@@ -50,6 +52,7 @@ struct OwnedState : ThreadState {
       for (std::size_t i = 0; i < counters.size(); ++i) {
         for (int k = 0; k < n_counters[i]; ++k) AddTo(all.ended[{int(i), k}], counters[i][k]);
       }
+      for (const auto& [what, c] : on_devices) AddTo(all.ended_on_devices[what], c);
     }
     for (OperatorSlot& s : storage) Release(s.last);
   }
@@ -133,6 +136,25 @@ KernelCounts ReadCounts(const Operator& op, int kernel) {
     OwnedState::AddTo(sum, t->counters[std::size_t(op.index)][kernel]);
   }
   return sum;
+}
+
+KernelCounters& DeviceCountersOf(const Operator& op, const Plan& plan) {
+  auto& mine = Owned().on_devices;
+  const DeviceCount what{op.index, plan.counters, int(plan.device.device_type),
+                         plan.device.device_id};
+  if (const auto found = mine.find(what); found != mine.end()) return found->second;
+  const std::lock_guard lock(Threads().mutex);  // ReadDeviceCounts looks at it
+  return mine[what];
+}
+
+std::map<DeviceCount, KernelCounts> ReadDeviceCounts() {
+  AllThreads& all = Threads();
+  const std::lock_guard lock(all.mutex);
+  std::map<DeviceCount, KernelCounts> sums = all.ended_on_devices;
+  for (OwnedState* t : all.alive) {
+    for (const auto& [what, c] : t->on_devices) OwnedState::AddTo(sums[what], c);
+  }
+  return sums;
 }
 
 }  // namespace anyop

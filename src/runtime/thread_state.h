@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <map>
 
 #include "anyop/scope.h"
 #include "runtime/plan.h"
@@ -84,5 +85,16 @@ struct KernelCounts {
   std::uint64_t calls = 0, fallbacks = 0, copies = 0;
 };
 KernelCounts ReadCounts(const Operator& op, int kernel);
+
+// Of calls on devices, which are counted apart: where each device's calls are is known later than
+// how many kernels an operator has.
+struct DeviceCount {
+  int op, kernel;  // Operator::index; Plan::counters
+  int device_type, device_number;
+  auto operator<=>(const DeviceCount&) const = default;
+};
+// The calling thread's own.
+KernelCounters& DeviceCountersOf(const Operator& op, const Plan& plan);
+std::map<DeviceCount, KernelCounts> ReadDeviceCounts();
 
 }  // namespace anyop

@@ -38,11 +38,16 @@ def print_table(specs: list[dict[str, Any]]) -> None:
     table.add_column("operator", no_wrap=True)
     table.add_column("what it computes")
     table.add_column("kernels on this machine")
+    other = {spec["name"]: [d for d in spec["devices"] if d != "cpu"] for spec in specs}
+    has_devices = any(other.values())  # of loaded libraries: most programs have the CPU alone
+    if has_devices:
+        table.add_column("devices")
     for spec in specs:
         kernels = [k["name"] for k in spec["kernels"] if k["state"] == "available"]
         if spec["means"] and not spec["kernels"]:
             kernels = ["its composition"]
-        table.add_row(spec["name"], summary(spec), " ".join(kernels))
+        row = [spec["name"], summary(spec), " ".join(kernels)]
+        table.add_row(*row, *([", ".join(spec["devices"])] if other[spec["name"]] else []))
     Console().print(table)
     click.echo(f"{len(specs)} operators. Try: anyop explain OP --shape 'x=f32[2,8]'")
 

@@ -14,7 +14,7 @@ from anyop.cli.launch import launch, new_folder
 
 MOST_ROWS = 25
 WIDTH_IN_PIPES = 120
-TEXTS = ("op", "call", "kernel")
+TEXTS = ("op", "call", "kernel", "device")
 NUMBERS = ("bytes", "flops", "threads", "calls", "fallbacks", "copies", "kernel_ns", "host_ns")
 _TYPE = re.compile(r"\b(?:f|bf|i|u)[0-9a-z]+\[[^\]]*\]|\bbool\[[^\]]*\]")
 
@@ -42,8 +42,9 @@ def command(
     A row is an operator with its shapes and kernel: calls; time in the kernel; host time, which is
     what a call takes beside it (conversions of arguments and results where NumPy or torch calls
     anyop's functions, checks, copies, waiting for a composition's parts); bytes moved a
-    second, and their share of what this machine can reach. Watching costs about 1 us a call, which
-    is in no column. A process that ends without exit handlers (os._exit, a signal) tells nothing.
+    second, and their share of what this machine can reach. A call on a device has host time alone:
+    it returns before its kernel is done. Watching costs about 1 us a call, which is in no column. A
+    process that ends without exit handlers (os._exit, a signal) tells nothing.
     """
     if trace:
         new_folder(trace.absolute().parent)
@@ -104,10 +105,10 @@ def _is_whole(process: Any) -> bool:
 def merged(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of all processes, those that took longest first."""
     sums = ("calls", "fallbacks", "copies", "kernel_ns", "host_ns")
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for process in processes:
         for row in process["rows"]:
-            key = (row["call"], row["kernel"])
+            key = (row["call"], row["kernel"], row["device"])
             if key not in rows:
                 rows[key] = {**row, **dict.fromkeys(sums, 0)}
             for name in sums:
@@ -153,8 +154,8 @@ def chrome_trace(processes: list[dict[str, Any]]) -> dict[str, Any]:
             events.append({
                 "name": row["op"], "cat": "operator", "ph": "X", "pid": pid, "tid": thread,
                 "ts": start / 1000, "dur": total / 1000,
-                "args": {"call": row["call"], "kernel": row["kernel"], "kernel_us": kernel / 1000,
-                         "bytes": row["bytes"]},
+                "args": {"call": row["call"], "kernel": row["kernel"], "device": row["device"],
+                         "kernel_us": kernel / 1000, "bytes": row["bytes"]},
             })  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
@@ -197,7 +198,8 @@ def show(table: list[dict[str, Any]], most: int) -> None:
 def title(row: dict[str, Any]) -> str:
     """Operator and kernel; below them the types of tensors, and what the call need not do."""
     types = ", ".join(_TYPE.findall(row["call"]))
-    lines = [f"{row['op'].removeprefix('anyop.')}  {row['kernel']}", f"  {types}"]
+    where = "" if row["device"] == "cpu" else f" on {row['device']}"
+    lines = [f"{row['op'].removeprefix('anyop.')}  {row['kernel']}{where}", f"  {types}"]
     if row["fallbacks"]:
         lines.append("  a composition: no kernel takes the call")
     if row["copies"]:
