@@ -17,8 +17,13 @@ def tensor_type(value: torch.Tensor, sizes: Sizes) -> str:
 
 
 def graph_dtype(value: Any) -> str:
-    if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
-        raise Unconverted(f"a tensor on {value.device}, {value.layout}")
+    if value.device.type != "cpu":
+        raise Unconverted(
+            f"tensors on {value.device} are left to torch: a graph of anyop's has tensors of the "
+            "CPU here, and torch calls operators on a device one by one"
+        )
+    if value.layout is not torch.strided or value.is_quantized:
+        raise Unconverted(f"a tensor of {value.layout}{', quantized' * value.is_quantized}")
     if value.dtype not in DTYPES or value.dim() > 8:
         raise Unconverted(f"a tensor of {value.dtype} with {value.dim()} dimensions")
     return DTYPES[value.dtype]
