@@ -113,6 +113,7 @@ namespace detail {
 // One C++ parameter type: its letter, and how it is read from a value.
 //   t tensor   T optional tensor   l list of tensors   i I int   f F float   b B bool
 //   w W word   d dtype   j J list of ints   g G list of floats    (capital: optional)
+//   s S m: a tensor, an optional one and a list in a check that does not read their data
 template <class A>
 struct Arg;
 template <class A, char kLetter>
@@ -128,6 +129,11 @@ ANYOP_ARG(const Tensor&, 't', *static_cast<const Tensor*>(v.t))
 ANYOP_ARG(const Tensor*, 'T', v.tag ? static_cast<const Tensor*>(v.t) : nullptr)
 ANYOP_ARG(std::span<const Tensor* const>, 'l',
           (std::span<const Tensor* const>(reinterpret_cast<const Tensor* const*>(v.ts), v.count)))
+ANYOP_ARG(const TensorShape&, 's', *reinterpret_cast<const TensorShape*>(v.t))
+ANYOP_ARG(const TensorShape*, 'S', v.tag ? reinterpret_cast<const TensorShape*>(v.t) : nullptr)
+ANYOP_ARG(std::span<const TensorShape* const>, 'm',
+          (std::span<const TensorShape* const>(reinterpret_cast<const TensorShape* const*>(v.ts),
+                                               v.count)))
 ANYOP_ARG(std::int64_t, 'i', v.i)
 ANYOP_ARG(float, 'f', float(v.f))
 ANYOP_ARG(double, 'f', v.f)
@@ -240,7 +246,7 @@ constexpr std::int32_t CheckOp(std::string_view signature, const KernelList& ker
     if (kernels.first[k]->run.params != all) a_kernel_does_not_fit_the_signature();
   }
   const std::string_view params = check.params;
-  if (!params.empty() && params != all.substr(0, forms[0].params.size())) {
+  if (!params.empty() && !IsCheckOf(params, all.substr(0, forms[0].params.size()))) {
     the_check_does_not_fit_the_signature();
   }
   return 1;
@@ -259,7 +265,9 @@ struct Op {
   const char* prepack = "";
   const char* commutes = "";
   KernelList kernels{};
-  Bound check{};  // void f(const Context&, the operator's parameters): calls Refuse
+  // void f(const Context&, the operator's parameters): calls Refuse. A parameter `const Tensor&` is
+  // read, so that of a call on a device it is copied to the host; a `const TensorShape&` is not.
+  Bound check{};
   std::int32_t checked = detail::CheckOp(signature, kernels, check);
   // A row of what has the dimensions `...` depends on the same row of such arguments and on whole
   // ones, bit for bit, however many rows the call has. Graphs cut such calls by rows.

@@ -45,6 +45,7 @@ struct SignatureParser : ExpressionParser {
     form.text = text.substr(start, end - start);
     CheckSolvable();
     CheckIndices();
+    CheckPlanned();
     CheckDTypeVariables();
   }
 
@@ -75,12 +76,15 @@ struct SignatureParser : ExpressionParser {
     p.name = Name("expected a parameter's name");
     CheckNewName(p.name, start, false);
     Need(":", "expected : and the parameter's type");
+    p.is_planned = EatName("planned");
     p.is_mut = EatName("mut");
     p.is_dense = EatName("dense");
     const std::size_t type = (Skip(), at), from = form.nodes.size();
     ParseType(p);
     sizes.push_back({from, form.nodes.size()});
     if ((p.is_mut || p.is_dense) && !IsTensor(p.kind)) Fail("only a tensor is mut or dense", type);
+    if (p.is_planned && p.kind != ParamKind::kTensor) Fail("only a tensor is planned", type);
+    if (p.is_planned && p.is_mut) Fail("a planned tensor is only read", type);
     p.is_optional = Eat("?");
     const std::size_t rule = (Skip(), at);
     if (EatName("below")) p.rule = IndexRule::kBelow;
@@ -286,6 +290,9 @@ struct SignatureParser : ExpressionParser {
         if (p < 0 || form.params[std::size_t(p)].kind != ParamKind::kTensor) {
           Fail("over names a tensor parameter", name);
         }
+        if (form.params[std::size_t(p)].is_planned) {
+          Fail("a planned tensor is the host's, and no result lies over it", name);
+        }
         if (r.over >> p & 1) Fail("this parameter is listed twice", name);
         r.over |= 1ull << p;
       } while (Eat("|"));
@@ -399,10 +406,25 @@ struct SignatureParser : ExpressionParser {
   constexpr void CheckIndices() const {
     constexpr std::uint32_t kIndex = 1u << int(DType::kI64) | 1u << int(DType::kI32);
     for (const Param& p : form.params) {
-      if (p.rule == IndexRule::kNone || !(DTypesOf(p.tensor.dtypes) & ~kIndex)) continue;
-      Fail("indices are i32 or i64: write i64[...], or I[...] and the condition I in i32 | i64",
+      if (p.rule == IndexRule::kNone && !p.is_planned) continue;
+      if (!(DTypesOf(p.tensor.dtypes) & ~kIndex)) continue;
+      Fail(p.is_planned ? "planned tensors are i32 or i64: write i64[...], or I[...] and the "
+                          "condition I in i32 | i64"
+                        : "indices are i32 or i64: write i64[...], or I[...] and the condition I "
+                          "in i32 | i64",
            std::size_t(p.tensor.text.data() - text.data()));
     }
+  }
+  // Planned tensors do not say on which device a call is: another one must.
+  constexpr void CheckPlanned() const {
+    const Param* planned = nullptr;
+    for (const Param& p : form.params) {
+      if (p.is_planned) planned = &p;
+      if (p.kind == ParamKind::kTensor && !p.is_planned && !p.is_optional) return;
+    }
+    if (!planned) return;
+    Fail("planned needs a tensor beside it that is not planned, on whose device the call is",
+         std::size_t(planned->name.data() - text.data()));
   }
 };
 

@@ -19,8 +19,10 @@ constexpr void CheckSameNames(const Form& first, const Form& form, std::string_v
     const Param &p = form.params[i], &q = first.params[i];
     const std::size_t at = PositionOf(p.name, text);
     if (p.name != q.name) Fail("all forms have the same parameters, in the same order", at);
-    if (p.kind != q.kind || p.is_optional != q.is_optional || p.is_mut != q.is_mut) {
-      Fail("a parameter has the same kind in every form, and is mut or optional in all", at);
+    if (p.kind != q.kind || p.is_optional != q.is_optional || p.is_mut != q.is_mut ||
+        p.is_planned != q.is_planned) {
+      Fail("a parameter has the same kind in every form, and is planned, mut or optional in all",
+           at);
     }
     if (!p.default_text.empty() && p.default_text != q.default_text) {
       Fail("a default is that of the first form: write it there", at);

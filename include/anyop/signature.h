@@ -113,8 +113,9 @@ struct Param {
   std::string_view name;
   ParamKind kind = ParamKind::kInt;
   bool is_mut = false, is_dense = false, is_optional = false;
-  TensorType tensor{};  // of tensors and tensor lists
-  int size = -1;        // node: the length of a list of numbers; -1: any
+  bool is_planned = false;  // in the host's memory, on whatever device the call is
+  TensorType tensor{};      // of tensors and tensor lists
+  int size = -1;            // node: the length of a list of numbers; -1: any
   IndexRule rule = IndexRule::kNone;
   int bound = -1;  // node of the rule
   std::vector<std::string_view> words{};
@@ -192,6 +193,16 @@ constexpr std::string KernelLetters(const Form& form) {
   }
   for (const Result& r : form.results) letters += r.is_optional ? 'T' : 't';
   return letters;
+}
+// Whether a check with these letters fits parameters that have `wanted`: of a tensor (t T l) it may
+// take the shape alone (s S m).
+constexpr bool IsCheckOf(std::string_view letters, std::string_view wanted) {
+  if (letters.size() != wanted.size()) return false;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    const char c = letters[i], shape_of = c == 's' ? 't' : c == 'S' ? 'T' : c == 'm' ? 'l' : c;
+    if (shape_of != wanted[i]) return false;
+  }
+  return true;
 }
 
 }  // namespace anyop

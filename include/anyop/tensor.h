@@ -11,6 +11,8 @@
 
 namespace anyop {
 
+class TensorShape;
+
 struct Tensor : DLTensor {
 #define ANYOP_MEMBER [[gnu::always_inline]]
   template <class T>
@@ -74,8 +76,29 @@ struct Tensor : DLTensor {
     }
     return true;
   }
+  ANYOP_MEMBER operator const TensorShape&() const;
 #undef ANYOP_MEMBER
 };
 static_assert(sizeof(Tensor) == sizeof(DLTensor) && std::is_standard_layout_v<Tensor>);
+
+// A tensor without its data: what an operator's check takes for a tensor that it does not read.
+class TensorShape : private DLTensor {
+ public:
+  DType type() const { return tensor().type(); }
+  int rank() const { return tensor().rank(); }
+  std::int64_t dim(int i) const { return tensor().dim(i); }
+  std::int64_t stride(int i) const { return tensor().stride(i); }
+  std::int64_t size() const { return tensor().size(); }
+  std::int64_t row_size() const { return tensor().row_size(); }
+  std::int64_t rows() const { return tensor().rows(); }
+  bool is_contiguous() const { return tensor().is_contiguous(); }
+
+ private:
+  const Tensor& tensor() const { return *reinterpret_cast<const Tensor*>(this); }
+};
+static_assert(sizeof(TensorShape) == sizeof(DLTensor));
+inline Tensor::operator const TensorShape&() const {
+  return *reinterpret_cast<const TensorShape*>(this);
+}
 
 }  // namespace anyop

@@ -21,7 +21,7 @@ namespace {
 
 using Index = std::int64_t;
 
-Index Limit(const Tensor& t) {
+Index Limit(const TensorShape& t) {
   return t.type() == DType::kI64 ? std::numeric_limits<Index>::max()
                                  : std::numeric_limits<std::int32_t>::max();
 }
@@ -34,9 +34,10 @@ void Write(const Tensor& t, Index i, Index value) {
   }
 }
 
-void Check(const Context&, const Tensor& input_tokens, const Tensor&, const Tensor& input_positions,
-           const Tensor& seq_lens, const Tensor& slot_mapping, const Tensor& block_tables,
-           Index block_size, std::optional<Index> num_queries) {
+void Check(const Context&, const TensorShape& input_tokens, const TensorShape&,
+           const TensorShape& input_positions, const Tensor& seq_lens,
+           const TensorShape& slot_mapping, const Tensor& block_tables, Index block_size,
+           std::optional<Index> num_queries) {
   const Index blocks = block_tables.dim(1);
   const Index longest = std::min(Limit(input_positions), Limit(seq_lens) - 1);
   for (Index i = 0; i < num_queries.value_or(input_tokens.dim(0)); ++i) {

@@ -106,7 +106,7 @@ inline void CheckTableRow(const Tensor& table, std::int64_t row, std::int64_t be
 // queries see; they see the last one always. cache: [blocks, block_size, ...], called `name`.
 template <class First>
 void CheckTables(const Tensor& table, const Tensor& seq_lens, const Tensor* starts,
-                 const Tensor& cache, std::string_view name, First first) {
+                 const TensorShape& cache, std::string_view name, First first) {
   const std::int64_t block_size = cache.dim(1), columns = table.dim(1);
   for (std::int64_t s = 0; s < seq_lens.dim(0); ++s) {
     const std::int64_t keys = ReadIndex(seq_lens, s);

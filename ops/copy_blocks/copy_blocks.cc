@@ -16,7 +16,7 @@ namespace {
 
 using Caches = std::span<const Tensor* const>;
 
-void Check(const Context&, Caches caches, const Tensor& mapping) {
+void Check(const Context&, std::span<const TensorShape* const> caches, const Tensor& mapping) {
   if (caches.empty()) return;
   const std::int64_t blocks = caches[0]->dim(0);
   CheckPairs(mapping, blocks, "blocks of every cache", blocks, "blocks of every cache");

@@ -39,9 +39,9 @@ constexpr const Kernel* kKernels[] = {&lightning_indexer_avx512_fma, &lightning_
                                       &lightning_indexer_avx512, &lightning_indexer_avx2,
                                       &kPortable};
 
-void Check(const Context&, const Tensor&, const Tensor&, const Tensor& key_cache,
+void Check(const Context&, const TensorShape&, const TensorShape&, const TensorShape& key_cache,
            const Tensor& block_table, const Tensor& seq_lens, const Tensor& query_start_loc,
-           std::int64_t, bool, const Tensor*, const Tensor*) {
+           std::int64_t, bool, const TensorShape*, const TensorShape*) {
   for (std::int64_t s = 0; s < seq_lens.dim(0); ++s) {
     const std::int64_t keys = ReadIndex(seq_lens, s);
     if (keys <= INT32_MAX) continue;

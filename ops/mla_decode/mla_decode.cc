@@ -42,9 +42,9 @@ constexpr Kernel kPortable{
 constexpr const Kernel* kKernels[] = {&mla_decode_avx512_fma, &mla_decode_avx512_dot,
                                       &mla_decode_avx512, &mla_decode_avx2, &kPortable};
 
-void Check(const Context&, const Tensor& q_nope, const Tensor&, const Tensor& kv_cache,
-           const Tensor&, const Tensor& block_table, const Tensor& seq_lens,
-           const Tensor* query_start_loc, float, bool, bool) {
+void Check(const Context&, const TensorShape& q_nope, const TensorShape&,
+           const TensorShape& kv_cache, const TensorShape&, const Tensor& block_table,
+           const Tensor& seq_lens, const Tensor* query_start_loc, float, bool, bool) {
   if (q_nope.dim(1) == 0) return;
   CheckTables(block_table, seq_lens, query_start_loc, kv_cache, "kv_cache",
               [](std::int64_t, std::int64_t) { return 0; });

@@ -22,8 +22,9 @@ namespace anyop::ops {
 namespace {
 
 // Whether every axis has as many pairs as it should.
-void Check(const Context&, const Tensor&, const Tensor&, const Tensor*, const Tensor& table,
-           std::span<const std::int64_t> sections, std::string_view order, std::string_view) {
+void Check(const Context&, const TensorShape&, const TensorShape&, const TensorShape*,
+           const TensorShape& table, std::span<const std::int64_t> sections, std::string_view order,
+           std::string_view) {
   if (order != "interleaved") return;
   const auto axes = std::int64_t(sections.size());
   const std::int64_t pairs = table.dim(1) / 2;

@@ -8,11 +8,11 @@
 namespace anyop::ops {
 namespace {
 
-void CheckTable(const Context&, const Tensor& query, const Tensor& key_cache, const Tensor&,
-                const Tensor& block_table, const Tensor& seq_lens, const Tensor* query_start_loc,
-                std::optional<float>, bool causal, std::int64_t window_left,
-                std::int64_t window_right, float, const Tensor*, const Tensor*, const Tensor*,
-                const Tensor*, bool) {
+void CheckTable(const Context&, const TensorShape& query, const TensorShape& key_cache,
+                const TensorShape&, const Tensor& block_table, const Tensor& seq_lens,
+                const Tensor* query_start_loc, std::optional<float>, bool causal,
+                std::int64_t window_left, std::int64_t window_right, float, const TensorShape*,
+                const TensorShape*, const TensorShape*, const TensorShape*, bool) {
   if (query.dim(1) == 0) return;
   const AttentionOptions options{1, causal, window_left, window_right, 0, nullptr, nullptr};
   // The first query sees the earliest key.

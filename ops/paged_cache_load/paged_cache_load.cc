@@ -39,7 +39,7 @@ void CheckBlocks(const Tensor& table, Index i, Index begin, Index end, Index blo
   }
 }
 
-void Check(const Context&, const Tensor& cache, const Tensor& table, const Tensor& seq_lens,
+void Check(const Context&, const TensorShape& cache, const Tensor& table, const Tensor& seq_lens,
            const Tensor* starts, Index capacity, Layout layout) {
   const Index bs = cache.dim(layout == "ND" ? 1 : 2), columns = table.dim(1);
   Index count = 0;

@@ -83,8 +83,9 @@ void CheckTokens(const char* name, const Tensor& tokens, std::int64_t v) {
   }
 }
 
-void Check(const Context&, const Tensor& logits, const Tensor& prompt_tokens,
-           const Tensor& output_tokens, const Tensor&, const Tensor&, const Tensor&) {
+void Check(const Context&, const TensorShape& logits, const Tensor& prompt_tokens,
+           const Tensor& output_tokens, const TensorShape&, const TensorShape&,
+           const TensorShape&) {
   CheckTokens("prompt_tokens", prompt_tokens, logits.dim(1));
   CheckTokens("output_tokens", output_tokens, logits.dim(1));
 }

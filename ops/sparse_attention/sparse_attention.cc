@@ -47,10 +47,10 @@ std::string NameIndex(std::int64_t token, std::int64_t i, std::int64_t index) {
 }
 
 // Every index that is used must lie in the table, and in the cache.
-void Check(const Context&, const Tensor& q_nope, const Tensor&, const Tensor& kv_cache,
-           const Tensor&, const Tensor& indices, float, const Tensor* block_table,
-           const Tensor* seq_lens, const Tensor* query_start_loc, const Tensor*, bool,
-           std::string_view word) {
+void Check(const Context&, const TensorShape& q_nope, const TensorShape&,
+           const TensorShape& kv_cache, const TensorShape&, const Tensor& indices, float,
+           const Tensor* block_table, const Tensor* seq_lens, const Tensor* query_start_loc,
+           const TensorShape*, bool, std::string_view word) {
   if (q_nope.dim(1) == 0) return;
   const bool is_physical = word == "physical";
   const std::int64_t blocks = kv_cache.dim(0), block_size = kv_cache.dim(1);

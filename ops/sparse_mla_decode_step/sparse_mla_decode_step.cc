@@ -39,13 +39,13 @@
 namespace anyop::ops {
 namespace {
 
+using Unread = const TensorShape&;
+
 // What steps 5 and 6 would refuse after tokens were stored.
-void Check(const Context&, const Tensor&, const Tensor&, const Tensor&, const Tensor& block_table,
-           const Tensor& seq_lens, const Tensor& query_start_loc, const Tensor&, const Tensor&,
-           const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-           const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor& kv_cache,
-           const Tensor&, const Tensor&, std::int64_t, float, float, float, std::string_view,
-           std::string_view) {
+void Check(const Context&, Unread, Unread, Unread, const Tensor& block_table,
+           const Tensor& seq_lens, const Tensor& query_start_loc, Unread, Unread, Unread, Unread,
+           Unread, Unread, Unread, Unread, Unread, Unread, Unread, Unread, Unread kv_cache, Unread,
+           Unread, std::int64_t, float, float, float, std::string_view, std::string_view) {
   for (std::int64_t s = 0; s < seq_lens.dim(0); ++s) {
     const std::int64_t keys = ReadIndex(seq_lens, s);
     if (keys <= INT32_MAX) continue;

@@ -14,7 +14,7 @@
 namespace anyop::ops {
 namespace {
 
-void Check(const Context&, const Tensor& src, const Tensor& dst, const Tensor& mapping) {
+void Check(const Context&, const TensorShape& src, const TensorShape& dst, const Tensor& mapping) {
   CheckPairs(mapping, src.dim(0), "blocks of src", dst.dim(0), "blocks of dst");
 }
 

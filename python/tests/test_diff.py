@@ -172,6 +172,7 @@ def test_changes_of_parameters() -> None:
     p = {**q, "name": "p", "default": "1", "required": False}
     assert changed() == []
     assert changed(kind="float") == [("major", "p is float in place of int")]
+    assert changed(planned=True) == [("major", "p is planned")]
     assert changed(default="2") == [("major", "p is 2 by default, was 1")]
     assert changed(params=[p, q]) == [
         ("major", "has the new parameter q, which every call must give")

@@ -90,6 +90,32 @@ TEST(DeviceGraph, RefusesInputsOfTwoPlacesAndOutputsElsewhere) {
             "graph: output v2 is f32[4], but must be f32[4] on far:0.");
 }
 
+TEST(DeviceGraph, TakesPlannedInputsFromTheHost) {
+  GraphRecorder r("planned");
+  const GraphTensor x = r.Input("x", "f32[6]"), starts = r.Input("starts", "i64[4]");
+  const GraphTensor y = r.Call("testing.scale", x, 2.0)[0];
+  r.Output(r.Call("testing.planned_sum", y, r.Slice(starts, 0, 0, 3))[0], "sums");
+  const CompiledGraph g = r.Compile();
+  const Array a = Counting({6}), there = OnFar(a);
+  for (const std::int64_t middle : {2, 1, 5}) {
+    Array where = Ints({0, middle, 6, 9});
+    const std::vector<float> wanted = Values(g(a, where)[0]);
+    const Array got = g(there, where)[0];
+    where.data<std::int64_t>()[1] = 0;  // it has been read
+    EXPECT_EQ(got.device(), Far());
+    EXPECT_EQ(FromFar(got), wanted);
+  }
+  EXPECT_EQ(ErrorOf([&] {
+              g(there, OnFar(Ints({0, 2, 6, 9})));
+            }),
+            "graph: starts is on far:0, but must be on cpu, because a call takes it as planned: "
+            "the host reads it before the work begins. Try a copy on the CPU.");
+  EXPECT_EQ(ErrorOf([&] {
+              g(there, Ints({0, 9, 2, 9, 6, 9, 9, 9}).Reshape({4, 2}).Slice(1, 0, 1));
+            }).find("graph: starts"),
+            0u);
+}
+
 TEST(DeviceGraph, TellsALateErrorWithTheNextReplay) {
   GraphRecorder r("late");
   const GraphTensor x = r.Input("x", "f32[2, 2]"), slots = r.Input("slots", "i64[2]");

@@ -130,7 +130,7 @@ class Executable::Impl {
                Key* key) const {
     const ThreadState& state = State();
     key->assign(1, ScopeWord(state));
-    const DLDevice device = GraphInputs::DeviceOf(*graph, inputs);
+    const DLDevice device = inputs_.DeviceOf(inputs);
     key->push_back(std::bit_cast<std::uint64_t>(device));
     std::uint64_t copied = 0;
     for (std::size_t k = 0; k < inputs.size(); ++k) {

@@ -41,7 +41,9 @@ class WritesOf {
       const StatementArgument& a = s.arguments[k];
       const int i = a.keyword.empty() ? int(k) : inner.contract->param(a.keyword);
       const int p = ParameterOf(a);
-      if (i < 0 || i >= inner.n_params || p < 0) continue;
+      if (i < 0 || i >= inner.n_params) continue;
+      CheckPlanned(s, a, p, ParamOf(inner, i));
+      if (p < 0) continue;
       if (!ParamOf(inner, i).is_mut) continue;
       written_ |= std::uint64_t{1} << p;
       if (ParamOf(op_, p).is_mut) continue;
@@ -53,6 +55,24 @@ class WritesOf {
                std::string(ParamOf(inner, i).name) + ", but " + name +
                " is only read. Declare it mut, or give what a statement made.");
     }
+  }
+  // On a device planned tensors are the host's, and all others are not: what a statement made is
+  // none of them.
+  void CheckPlanned(const Statement& s, const StatementArgument& a, int p,
+                    const Param& taken) const {
+    const bool is_made =
+        p < 0 && (a.kind == StatementArgument::kLocal || a.kind == StatementArgument::kResult);
+    if (!IsTensor(taken.kind) || (p < 0 && !is_made)) return;
+    const bool is_planned = p >= 0 && ParamOf(op_, p).is_planned;
+    if (is_planned == taken.is_planned) return;
+    Fail(ANYOP_INVALID_ARGUMENT,
+         op_.name + ": .means gives " + a.text + " to " + s.op + ", whose " +
+             std::string(taken.name) +
+             (is_planned ? " is not planned, but " : " is planned, but ") +
+             (is_made      ? a.text + " is what a statement made, on the device of the call. "
+              : is_planned ? std::string(ParamOf(op_, p).name) + " is. "
+                           : std::string(ParamOf(op_, p).name) + " is not. ") +
+             "Give planned tensors to planned parameters, and no others.");
   }
   static const Param& ParamOf(const Operator& op, int i) {
     return op.contract->forms[0].params[std::size_t(i)];

@@ -205,6 +205,30 @@ TEST(Composition, WritesToWhatIsNotMutAreRefusedWhenLoaded) {
             "give what a statement made.");
 }
 
+TEST(Composition, PlannedTensorsGoToPlannedParametersAlone) {
+  const std::string end = " Give planned tensors to planned parameters, and no others.";
+  EXPECT_EQ(
+      Make("mixed(x: f32[n], at: i64[b+1]) -> (y: f32[b])", "y = testing.planned_sum(x, at)"),
+      "c.so: composed.mixed: .means gives at to testing.planned_sum, whose starts is planned, "
+      "but at is not." +
+          end);
+  EXPECT_EQ(Make("mixed(x: f32[n], at: planned i64[b+1]) -> (y: f32[b])",
+                 "y = testing.segment_sum(x, starts=at)"),
+            "c.so: composed.mixed: .means gives at to testing.segment_sum, whose starts is not "
+            "planned, but at is." +
+                end);
+  EXPECT_EQ(Make("mixed(x: f32[n], at: planned i64[b+1], m: int) -> (y: f32[m])",
+                 "some = slice(at, 0, 0, m + 1); y = testing.segment_sum(x, some)"),
+            "c.so: composed.mixed: .means gives some to testing.segment_sum, whose starts is not "
+            "planned, but at is." +
+                end);
+  EXPECT_EQ(Make("mixed(x: f32[n]) -> (y: f32[n])",
+                 "z = anyop.cast(x, i64); y = testing.planned_sum(x, z)"),
+            "c.so: composed.mixed: .means gives z to testing.planned_sum, whose starts is planned, "
+            "but z is what a statement made, on the device of the call." +
+                end);
+}
+
 TEST(Composition, AMutParameterThatNothingWritesIsRefusedWhenLoaded) {
   EXPECT_EQ(Make("idle(x: f32[n], into: mut f32[n]) -> (y: f32[n])",
                  "view = slice(into, 0, 0, n); y = testing.axpy(1.0, x, view)"),

@@ -87,26 +87,52 @@ void Unpack(const Target& at, const void* packed, const DLTensor& to) {
   }
 }
 
+// Puts a copy to the host's memory on the stream, without gaps; it is there after a wait.
+void StartCopyToHost(const Target& from, const DLTensor& t, void* to) {
+  const std::uint64_t bytes = std::uint64_t(PackedBytes(t));
+  if (!bytes) return;
+  std::optional<DeviceMemory> packed;  // given back in the order of the stream
+  const void* source = DataOf(t);
+  if (ClassOf(t) != kContiguous) {
+    packed.emplace(from.kind, from.number, bytes);
+    Pack(from, t, packed->data());
+    source = packed->data();
+  }
+  from.Check(from.table().copy(from.stream, ANYOP_AT_HOST, to, from.number, source, bytes));
+}
+
 // Copies of a frame's tensors in the host's memory, contiguous.
 class HostFrame {
  public:
-  explicit HostFrame(int n) : n_(n) {}
+  HostFrame(const Target& target, int n) : target_(target), n_(n) {}
+  ~HostFrame() {  // after a failure: what is on its way here must not come any more
+    if (is_pending_) target_.table().synchronize(target_.number, target_.stream);
+  }
+  HostFrame(const HostFrame&) = delete;
+  HostFrame& operator=(const HostFrame&) = delete;
 
-  // Parameters as they are there; results are room alone.
-  void Fill(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  // Parameters as they are there, after one wait; results are room alone. Of tensors that are not
+  // in `which` the shape is all there is. Planned ones are here.
+  void Fill(const Operator& op, const Plan& plan, const anyop_value* frame,
+            std::uint64_t which = ~std::uint64_t{0}) {
     std::memcpy(values, frame, sizeof(anyop_value) * std::size_t(n_));
     for (int i = 0; i < n_; ++i) {
-      const bool is_read = i < op.n_params;
+      const bool is_param = i < op.n_params;
+      if (is_param && op.planned >> i & 1) continue;
+      const auto copy = [&](const DLTensor& t) {
+        return which >> i & 1 ? Copy(t, is_param, IsWritten(op, plan, i)) : WithoutData(t);
+      };
       if (frame[i].tag == ANYOP_TENSOR) {
-        values[i].t = Copy(*frame[i].t, is_read, IsWritten(op, plan, i));
+        values[i].t = copy(*frame[i].t);
       } else if (frame[i].tag == ANYOP_TENSORS) {
         auto& list = lists_.emplace_back();
-        for (std::uint32_t k = 0; k < frame[i].count; ++k) {
-          list.push_back(Copy(*frame[i].ts[k], is_read, IsWritten(op, plan, i)));
-        }
+        for (std::uint32_t k = 0; k < frame[i].count; ++k) list.push_back(copy(*frame[i].ts[k]));
         values[i].ts = list.data();
       }
     }
+    if (!is_pending_) return;
+    target_.Wait();
+    is_pending_ = false;
   }
   void BringBack() const {
     for (const Item& item : items_) {
@@ -139,12 +165,24 @@ class HostFrame {
     item.tensor.byte_offset = 0;
     item.tensor.strides = nullptr;
     item.tensor.device = Device().dl();
-    if (is_read) CopyToHost(from, item.tensor.data);
+    if (!is_read || !PackedBytes(from)) return &item.tensor;
+    is_pending_ = true;
+    StartCopyToHost(target_, from, item.tensor.data);
     return &item.tensor;
   }
+  const DLTensor* WithoutData(const DLTensor& from) {
+    DLTensor& t = shapes_.emplace_back(from);
+    t.data = nullptr;
+    t.byte_offset = 0;
+    t.device = Device().dl();
+    return &t;
+  }
 
+  const Target& target_;
   const int n_;
+  bool is_pending_ = false;
   std::deque<Item> items_;
+  std::deque<DLTensor> shapes_;
   std::deque<std::vector<const DLTensor*>> lists_;
 };
 
@@ -165,6 +203,50 @@ int SetError(const anyop_context* c, int code, const char* text) {
   return code;
 }
 
+// Whether the kernel is the host's code, which the device runs.
+bool IsTask(const Operator& op, const Plan& plan) {
+  if (plan.kernel < 0) return false;
+  const OperatorKernel& k = op.kernels[std::size_t(plan.kernel)];
+  const anyop_device& table = plan.device_kind->table;
+  return table.submit && (k.is_for_host || !table.activate);
+}
+
+// The tensors on the device whose data a call's checks read, by bit.
+struct CheckedData {
+  std::uint64_t indices = 0, own = 0;  // by the operator's .check
+};
+CheckedData FindCheckedData(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  CheckedData found;
+  const auto is_there = [&](int i) {
+    const bool is_tensor = frame[i].tag == ANYOP_TENSOR || frame[i].tag == ANYOP_TENSORS;
+    return is_tensor && !(op.planned >> i & 1);
+  };
+  for (const IndexCheck& c : plan.index_checks) {
+    if (is_there(c.param)) found.indices |= std::uint64_t{1} << c.param;
+  }
+  for (int i = 0; i < op.n_params; ++i) {
+    if (is_there(i)) found.own |= op.check_reads & std::uint64_t{1} << i;
+  }
+  return found;
+}
+
+enum class CheckedWhere { kNowhere, kInTask, kOnDevice, kOnHost };
+CheckedWhere WhereChecked(const Operator& op, const Plan& plan, const CheckedData& data) {
+  if (plan.data_checks == DataChecks::kTrusted || !(data.indices | data.own)) {
+    return CheckedWhere::kNowhere;
+  }
+  if (plan.data_checks == DataChecks::kOnDevice && !plan.is_empty) {
+    if (IsTask(op, plan)) return CheckedWhere::kInTask;
+    // A kernel that does not stop would follow the bad indices before anybody hears of them.
+    const anyop_device& table = plan.device_kind->table;
+    const bool can_stop = plan.kernel >= 0 && plan.stops_on_failed_check && !data.own;
+    if (can_stop && table.check_indices && table.failed) return CheckedWhere::kOnDevice;
+  }
+  // Each call of a composition looks at its indices itself.
+  const bool is_ours = plan.kernel >= 0 || data.own || plan.is_empty;
+  return is_ours ? CheckedWhere::kOnHost : CheckedWhere::kNowhere;
+}
+
 class DeviceRun {
  public:
   DeviceRun(Operator& op, Plan& plan, const anyop_value* frame)
@@ -172,22 +254,23 @@ class DeviceRun {
         plan_(plan),
         given_(frame),
         target_(plan.device),
-        counters_(DeviceCountersOf(op, plan)) {}
+        counters_(DeviceCountersOf(op, plan)),
+        data_(FindCheckedData(op, plan, frame)) {}
 
   void Run() {
     RaiseLate(target_.kind, target_.number, target_.stream);
     std::memcpy(frame_, given_, sizeof frame_[0] * std::size_t(n_values()));
-    CheckNumbers();
-    if (plan_.is_empty) return (void)CheckData(/*by_task=*/false);
+    PackPlanned();
+    CheckOnHostAlone();
+    if (plan_.is_empty) return (void)CheckData();
     if (plan_.runs_on_host) return RunOnHost();
     MakeCopies();
-    const bool by_task = plan_.kernel >= 0 && IsTask();
-    const PackedChecks checks = CheckData(by_task);
+    const PackedChecks checks = CheckData();
     if (plan_.kernel < 0) {
       counters_.calls.Add();
       if (plan_.is_fallback) counters_.fallbacks.Add();
       RunComposition(op_, plan_, frame_);
-    } else if (by_task) {
+    } else if (IsTask(op_, plan_)) {
       SubmitKernel(op_, plan_, frame_, checks, NewWorkspace(), target_.stream);
     } else {
       Launch();
@@ -197,17 +280,39 @@ class DeviceRun {
 
  private:
   int n_values() const { return op_.n_params + op_.n_results; }
-  // Whether the kernel is the host's code, which the device runs.
-  bool IsTask() const {
-    const OperatorKernel& k = op_.kernels[std::size_t(plan_.kernel)];
-    return target_.table().submit && (k.is_for_host || !target_.table().activate);
+  // Planned tensors that no kernel takes as they lie.
+  void PackPlanned() {
+    const Form& form = op_.contract->forms[std::size_t(plan_.form)];
+    for (int i = 0; i < op_.n_params; ++i) {
+      if (!(op_.planned >> i & 1) || frame_[i].tag != ANYOP_TENSOR) continue;
+      const DLTensor& from = *frame_[i].t;
+      const bool is_misaligned =
+          reinterpret_cast<std::uintptr_t>(DataOf(from)) & std::uintptr_t(from.dtype.bits / 8 - 1);
+      if (!NeedsCopy(form.params[std::size_t(i)], from) && !is_misaligned) continue;
+      if (plan_.is_strict) RefuseCopies();
+      auto& memory = packed_.emplace_back(std::size_t(PackedBytes(from)) / 8 + 1);
+      CopyToPacked(from, memory.data());
+      DLTensor& copy = copies_.emplace_back(from);
+      copy.data = memory.data();
+      copy.byte_offset = 0;
+      copy.strides = nullptr;
+      frame_[i].t = &copy;
+    }
+  }
+  [[noreturn]] void RefuseCopies() const {
+    Fail(ANYOP_UNSUPPORTED, op_.display_name() +
+                                ": an argument or result is not contiguous and would be copied, "
+                                "which strict mode refuses. Try contiguous tensors.");
   }
 
-  // Indices that are numbers and lists of the host.
-  void CheckNumbers() const {
+  // What needs nothing of the device: indices that the host has, and a .check that reads none of
+  // its data.
+  void CheckOnHostAlone() const {
     for (const IndexCheck& c : plan_.index_checks) {
-      if (frame_[c.param].tag != ANYOP_TENSOR) CheckIndices(op_, plan_, {&c, 1}, frame_);
+      const bool is_here = frame_[c.param].tag != ANYOP_TENSOR || op_.planned >> c.param & 1;
+      if (is_here) CheckIndices(op_, plan_, {&c, 1}, frame_);
     }
+    if (!data_.own) CallCheck(op_, plan_, frame_, op_.data->check);
   }
 
   void* NewWorkspace() {
@@ -232,7 +337,7 @@ class DeviceRun {
         continue;
       }
       const Param& p = form.params[std::size_t(i)];
-      if (p.is_mut) continue;
+      if (p.is_mut || p.is_planned) continue;
       if (v.tag == ANYOP_TENSOR && NeedsCopy(p, *v.t)) v.t = Copied(*v.t);
       if (v.tag != ANYOP_TENSORS) continue;
       auto& list = lists_.emplace_back(v.ts, v.ts + v.count);
@@ -242,11 +347,7 @@ class DeviceRun {
       v.ts = list.data();
     }
     if (copies_.empty()) return;
-    if (plan_.is_strict) {
-      Fail(ANYOP_UNSUPPORTED, op_.display_name() +
-                                  ": an argument or result is not contiguous and would be copied, "
-                                  "which strict mode refuses. Try contiguous tensors.");
-    }
+    if (plan_.is_strict) RefuseCopies();
     counters_.copies.Add(copies_.size());
   }
   const DLTensor* Copied(const DLTensor& from) {
@@ -262,34 +363,28 @@ class DeviceRun {
     return &copy;
   }
 
-  bool HasTensorIndices() const {
-    for (const IndexCheck& c : plan_.index_checks) {
-      if (frame_[c.param].tag == ANYOP_TENSOR) return true;
-    }
-    return false;
-  }
   // Looks at data, or puts what looks at them on the stream; returns what the task must do itself.
-  PackedChecks CheckData(bool by_task) {
-    const bool indices = HasTensorIndices(), own = op_.data->check;
-    if (plan_.data_checks == DataChecks::kTrusted || !(indices || own)) return {};
-    const bool on_device = plan_.data_checks == DataChecks::kOnDevice;
-    if (on_device && by_task) return {indices, own};
-    // A kernel that does not stop would follow the bad indices before anybody hears of them.
-    const bool can_stop = plan_.kernel >= 0 && plan_.stops_on_failed_check && !own &&
-                          target_.table().check_indices && target_.table().failed;
-    if (on_device && can_stop) {
-      for (const IndexCheck& c : plan_.index_checks) CheckOnDevice(c);
-    } else if (plan_.kernel >= 0 || own || plan_.is_empty) {
-      // Else each call of the composition looks itself.
-      HostFrame host(op_.n_params);
-      host.Fill(op_, plan_, frame_);
-      CheckIndices(op_, plan_, plan_.index_checks, host.values);
-      CallCheck(op_, plan_, host.values, op_.data->check);
+  PackedChecks CheckData() {
+    switch (WhereChecked(op_, plan_, data_)) {
+      case CheckedWhere::kNowhere:
+        break;
+      case CheckedWhere::kInTask:
+        return {data_.indices != 0, data_.own != 0};
+      case CheckedWhere::kOnDevice:
+        for (const IndexCheck& c : plan_.index_checks) {
+          if (data_.indices >> c.param & 1) CheckOnDevice(c);
+        }
+        break;
+      case CheckedWhere::kOnHost: {
+        HostFrame host(target_, op_.n_params);
+        host.Fill(op_, plan_, frame_, data_.indices | data_.own);
+        CheckIndices(op_, plan_, plan_.index_checks, host.values);
+        if (data_.own) CallCheck(op_, plan_, host.values, op_.data->check);
+      }
     }
     return {};
   }
   void CheckOnDevice(const IndexCheck& c) {
-    if (frame_[c.param].tag != ANYOP_TENSOR) return;
     const anyop_index_check check{
         sizeof check,
         c.is_offsets,
@@ -318,7 +413,7 @@ class DeviceRun {
   }
 
   void RunOnHost() {
-    HostFrame host(n_values());
+    HostFrame host(target_, n_values());
     host.Fill(op_, plan_, given_);
     counters_.fallbacks.Add();
     counters_.copies.Add(std::uint64_t(host.count()));
@@ -332,9 +427,11 @@ class DeviceRun {
   const anyop_value* given_;
   const Target target_;
   KernelCounters& counters_;
+  const CheckedData data_;
   anyop_value frame_[kMaxFrame];
   std::deque<DeviceMemory> memory_;  // given back, in the order of the stream, at the end
   std::deque<DLTensor> copies_;
+  std::deque<std::vector<std::uint64_t>> packed_;  // planned ones, on the host
   std::deque<std::vector<const DLTensor*>> lists_;
   std::vector<std::pair<void*, const DLTensor*>> results_;  // to be copied to where they belong
 };
@@ -343,6 +440,12 @@ class DeviceRun {
 
 void RunOnDevice(Operator& op, Plan& plan, const anyop_value* frame) {
   DeviceRun(op, plan, frame).Run();
+}
+
+std::uint64_t CopiedForChecks(const Operator& op, const Plan& plan, const anyop_value* frame) {
+  if (!plan.device_kind || plan.runs_on_host) return 0;
+  const CheckedData data = FindCheckedData(op, plan, frame);
+  return WhereChecked(op, plan, data) == CheckedWhere::kOnHost ? data.indices | data.own : 0;
 }
 
 void PackOnDevice(const DLTensor& from, void* to) { Pack(Target(from.device), from, to); }
@@ -357,18 +460,7 @@ void FillOnDevice(const DLTensor& to, const void* item) {
 
 void CopyToHost(const DLTensor& from, void* to) {
   const Target target(from.device);
-  const std::uint64_t bytes = std::uint64_t(PackedBytes(from));
-  std::optional<DeviceMemory> packed;
-  const void* source = DataOf(from);
-  if (bytes && ClassOf(from) != kContiguous) {
-    packed.emplace(target.kind, target.number, bytes);
-    Pack(target, from, packed->data());
-    source = packed->data();
-  }
-  if (bytes) {
-    target.Check(
-        target.table().copy(target.stream, ANYOP_AT_HOST, to, target.number, source, bytes));
-  }
+  StartCopyToHost(target, from, to);
   target.Wait();
 }
 

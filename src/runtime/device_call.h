@@ -8,6 +8,10 @@ namespace anyop {
 // As RunSlow, after the check of memory. Errors of earlier work on the stream are thrown first.
 void RunOnDevice(Operator& op, Plan& plan, const anyop_value* frame);
 
+// The parameters that such a call copies to the host, by bit, and waits for once, because its
+// checks read their data.
+std::uint64_t CopiedForChecks(const Operator& op, const Plan& plan, const anyop_value* frame);
+
 // Copies in the order of the current stream; strided ones by the device. They throw Unsupported
 // where it cannot.
 // Device to device: the elements of `from`, without gaps; and the other way.

@@ -4,6 +4,8 @@
 #include <cstdio>
 
 #include "runtime/call.h"
+#include "runtime/device_call.h"
+#include "runtime/frame.h"
 #include "runtime/host.h"
 #include "runtime/make_plan.h"
 #include "runtime/policy.h"
@@ -28,6 +30,14 @@ void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Ex
     e->notes.push_back(std::string(form.results[std::size_t(i - op.n_params)].name) +
                        " is written through a copy: no kernel takes strides " +
                        ShowStrides(*frame[i].t) + ".");
+  }
+  std::string read;
+  const std::uint64_t copied = CopiedForChecks(op, plan, frame);
+  for (int i = 0; i < op.n_params; ++i) {
+    if (copied >> i & 1) read += (read.empty() ? "" : ", ") + std::string(EntryName(op, i));
+  }
+  if (!read.empty()) {
+    e->notes.push_back("the host waits for copies of " + read + ", whose data are checked.");
   }
   if (plan.is_empty) e->notes.push_back("nothing to write: no kernel runs.");
 }

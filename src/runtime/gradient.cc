@@ -74,6 +74,10 @@ class Wiring {
     if (p.kind != ParamKind::kTensor) {
       Refuse("its parameter " + Quoted(p.name) + " is a tensor of " + op_.name + ", but no tensor");
     }
+    if (p.is_planned) {
+      Refuse("its parameter " + Quoted(p.name) + " is planned, but a result of " + op_.name +
+             " or its gradient, which lie on the device of a call");
+    }
     if (of >= 0) return {GradientSource::kResultGradient, of};
     return {GradientSource::kResult, result};
   }
@@ -83,6 +87,11 @@ class Wiring {
     const Param& from = forward_.params[std::size_t(own)];
     if (p.kind != from.kind) {
       Refuse("its parameter " + Quoted(p.name) + " is of another kind than that of " + op_.name);
+    }
+    if (p.is_planned != from.is_planned) {
+      Refuse("its parameter " + Quoted(p.name) +
+             (p.is_planned ? " is planned, but not in " : " is not planned, but is in ") +
+             op_.name);
     }
     if (from.is_optional && !p.is_optional) {
       Refuse("its parameter " + Quoted(p.name) + " must be given, but may be absent in " +

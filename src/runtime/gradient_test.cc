@@ -168,6 +168,19 @@ TEST(Gradient, RepeatsWhatEveryFormThatLeadsToItAsksFor) {
             "");
 }
 
+TEST(Gradient, PlannedTensorsArePlannedThereToo) {
+  const char* const forward = "f(x: f32[n], at: planned i64[n]) -> (y: f32[n])";
+  EXPECT_EQ(Refusal(forward, "b(dy: f32[n], at: i64[n]) -> (dx: f32[n]?)"),
+            "its parameter 'at' is not planned, but is in pair.f.");
+  EXPECT_EQ(Refusal("f(x: f32[n], at: i64[n]) -> (y: f32[n])",
+                    "b(dy: f32[n], at: planned i64[n]) -> (dx: f32[n]?)"),
+            "its parameter 'at' is planned, but not in pair.f.");
+  EXPECT_EQ(Refusal("f(x: f32[n]) -> (y: f32[n], at: i64[n])",
+                    "b(dy: f32[n], at: planned i64[n]) -> (dx: f32[n]?)"),
+            "its parameter 'at' is planned, but a result of pair.f or its gradient, which lie on "
+            "the device of a call.");
+}
+
 TEST(Gradient, NeitherSideWritesItsArguments) {
   EXPECT_EQ(Refusal("f(x: mut f32[n]) -> (y: f32[n])", "b(dy: f32[n]) -> (dx: f32[n]?)"),
             "pair.f writes 'x', which nothing can undo.");

@@ -133,7 +133,7 @@ std::string InfoJson(const Operator& given) {
     json.Begin('{').Field("name", p.name).Field("kind", kKindNames[int(p.kind)]);
     json.Field("type", p.tensor.text).Field("default", p.default_text);
     json.Flag("required", !p.has_default).Flag("optional", p.is_optional);
-    json.Flag("mut", p.is_mut).Flag("dense", p.is_dense);
+    json.Flag("mut", p.is_mut).Flag("dense", p.is_dense).Flag("planned", p.is_planned);
     json.Key("words").Begin('[');
     for (const std::string& word : op.contract->words[std::size_t(&p - first.params.data())]) {
       json.Value(word);

@@ -77,8 +77,9 @@ class OperatorReader {
     op_->plans = std::make_unique<PlanCache>();
     ReadKernels();
     CompileExpressions();
-    CheckLetters("the check", data->check_params, /*with_results=*/false);
-    CheckLetters("the check of data", data->check_data_params, /*with_results=*/false);
+    CheckLetters("the check", data->check_params, Taker::kCheck);
+    CheckLetters("the check of data", data->check_data_params, Taker::kCheck);
+    FindWhatIsRead();
     MakeKeyParts(*op_);
     return std::move(op_);
   }
@@ -127,7 +128,7 @@ class OperatorReader {
     kernel.has_features = kernel.missing.empty();
     kernel.is_portable = !*d.needs;
     kernel.plan_values = SplitList(d.plan_values);
-    CheckLetters("kernel " + kernel.name, d.params, /*with_results=*/true);
+    CheckLetters("kernel " + kernel.name, d.params, Taker::kKernel);
     return kernel;
   }
 
@@ -142,14 +143,30 @@ class OperatorReader {
     }
   }
 
-  void CheckLetters(const std::string& what, const char* letters, bool with_results) {
+  enum class Taker { kKernel, kCheck };
+  void CheckLetters(const std::string& what, const char* letters, Taker taker) {
     if (!letters || !*letters) return;
     const std::string all = KernelLetters(op_->contract->forms[0]);
-    const std::string wanted = with_results ? all : all.substr(0, std::size_t(op_->n_params));
-    if (wanted == letters) return;
+    const bool is_check = taker == Taker::kCheck;
+    const std::string wanted = is_check ? all.substr(0, std::size_t(op_->n_params)) : all;
+    if (is_check ? IsCheckOf(letters, wanted) : wanted == letters) return;
     Fail(ANYOP_INVALID_ARGUMENT, op_->name + " in " + file_ + ": " + what + " takes \"" + letters +
                                      "\", but the signature needs \"" + wanted + "\":\n  " +
                                      op_->contract->text);
+  }
+
+  // A check whose letters are not known may read every tensor.
+  void FindWhatIsRead() {
+    const Form& form = op_->contract->forms[0];
+    const std::string_view letters = TextOr(op_->data->check_params);
+    for (std::size_t i = 0; i < form.params.size(); ++i) {
+      if (!IsTensor(form.params[i].kind)) continue;
+      const std::uint64_t bit = std::uint64_t{1} << i;
+      if (form.params[i].is_planned) op_->planned |= bit;
+      const bool has_data =
+          letters.empty() || std::string_view("tTl").find(letters[i]) != std::string_view::npos;
+      if (op_->data->check && has_data) op_->check_reads |= bit;
+    }
   }
 
   // f(), whose errors begin with the field that they are about.

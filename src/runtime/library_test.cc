@@ -246,6 +246,9 @@ TEST(Library, AChecksParametersMustFitTheSignature) {
   library.op.check_params = "t";
   library.op.check_data_params = "tt";
   EXPECT_EQ(RegisterError(library, "a.so"), "handmade.unchecked in a.so: the check of data" + rest);
+  library.op.check_params = library.op.check_data_params = "S";  // of an optional one
+  EXPECT_NE(RegisterError(library, "a.so").find("takes \"S\", but the signature needs \"t\""),
+            std::string::npos);
 }
 
 TEST(Library, ABadSignatureNamesTheFile) {

@@ -73,13 +73,18 @@ class Planner {
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) { CheckPlace(i, t); });
     }
   }
-  // All tensors lie on one device: the first one's.
+  // All tensors lie on one device, the first one's, but for planned ones.
   void FindDevice() {
     const DLTensor* first = nullptr;
     int first_index = 0;
     for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
-        if (!first) {
+        if (i < op_.n_params && op_.planned >> i & 1) {
+          if (Device(t.device).is_host()) return;
+          Refuse(std::string(EntryName(op_, i)) + " is on " + Device(t.device).name() +
+                 ", but must be on cpu, because it is planned: the host reads it before the work "
+                 "begins. Try a copy on the CPU.");
+        } else if (!first) {
           first = &t;
           first_index = i;
         } else if (Device(t.device) != Device(first->device)) {
@@ -159,6 +164,7 @@ class Planner {
         moved_bytes_ += double(bytes);
         has_mut |= p.is_mut;
         writes |= p.is_mut && bytes > 0;
+        if (plan_.device_kind && p.is_planned) return;  // its address is the host's
         if (v.tag == ANYOP_TENSOR) AddSlot(i, ClassOf(t) == kContiguous, p.is_mut, t.dtype, bytes);
       });
     }

@@ -74,6 +74,9 @@ struct Operator {
   std::vector<OperatorKernel> kernels;
   Expression flops, bytes;
 
+  std::uint64_t planned = 0;      // parameters in the host's memory on every device, by bit
+  std::uint64_t check_reads = 0;  // parameters whose data .check may read, by bit
+
   KeyParts key_parts;
   std::atomic<Entry> entry;
   std::atomic<Operator*> newer{nullptr};  // what took its place (runtime/replace.h)

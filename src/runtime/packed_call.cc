@@ -37,6 +37,7 @@ struct PackedCopy {
   bool to_packed;
 };
 
+bool IsOfHost(const DLTensor& t) { return Device(t.device).is_host(); }
 char* DataOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
 PackedTensor PackTensor(const DLTensor& t) {
@@ -68,7 +69,12 @@ class BlockWriter {
     return std::uint32_t(at);
   }
   std::uint32_t AddTensor(const DLTensor& t) {
-    const PackedTensor packed = PackTensor(t);
+    PackedTensor packed = PackTensor(t);
+    if (IsOfHost(t)) {  // planned: its data go along
+      packed.tensor.strides = nullptr;
+      packed.tensor.data = reinterpret_cast<void*>(std::uintptr_t{AddData(t)});
+      return Add(&packed, sizeof packed);
+    }
     const std::uint32_t at = Add(&packed, sizeof packed);
     AddAddress(at + std::uint32_t(offsetof(PackedTensor, tensor) + offsetof(DLTensor, data)));
     return at;
@@ -89,6 +95,13 @@ class BlockWriter {
   }
 
  private:
+  std::uint32_t AddData(const DLTensor& t) {
+    const std::size_t at = words_.size() * sizeof(std::uint64_t);
+    words_.resize(words_.size() + (std::size_t(PackedBytes(t)) + 7) / 8);
+    CopyToPacked(t, data() + at);
+    return std::uint32_t(at);
+  }
+
   std::vector<std::uint64_t> words_;
   std::vector<std::uint32_t> addresses_;
 };
@@ -121,9 +134,12 @@ anyop_value PackValue(BlockWriter& block, anyop_value v) {
 void SettleValue(char* block, anyop_value& v) {
   // Of the values that a pointer stands for: a number's bits are no offset.
   const auto at = [block, &v] { return block + v.i; };
-  const auto tensor = [](char* where) {
+  const auto tensor = [block](char* where) {
     auto* packed = reinterpret_cast<PackedTensor*>(where);
     Settle(*packed);
+    if (IsOfHost(packed->tensor)) {
+      packed->tensor.data = block + reinterpret_cast<std::uintptr_t>(packed->tensor.data);
+    }
     return &packed->tensor;
   };
   if (v.tag == ANYOP_TENSOR) {

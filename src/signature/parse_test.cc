@@ -39,6 +39,38 @@ testing::AssertionResult Refuses(std::string_view text, std::string_view part,
   return testing::AssertionSuccess();
 }
 
+TEST(Parse, ReadsWhatIsPlanned) {
+  const auto planned = [](std::string_view parameter, std::string_view result = "y: f32[n]") {
+    return "f(x: f32[n], " + std::string(parameter) + ") -> (" + std::string(result) + ")";
+  };
+  const std::string right = planned("starts: planned dense i32[b+1]? offsets n");
+  const auto forms = ParseForms(right);
+  EXPECT_TRUE(forms[0].params[1].is_planned && forms[0].params[1].is_dense);
+  EXPECT_FALSE(forms[0].params[0].is_planned);
+  EXPECT_TRUE(Refuses(planned("k: planned int"), "only a tensor is planned", "int"));
+  EXPECT_TRUE(Refuses(planned("k: planned i64[m]*"), "only a tensor is planned", "i64"));
+  EXPECT_TRUE(Refuses(planned("k: planned mut i64[m]"), "a planned tensor is only read", "i64"));
+  EXPECT_TRUE(Refuses(planned("k: planned f32[m]"), "planned tensors are i32 or i64", "f32[m]"));
+  EXPECT_TRUE(
+      Refuses(planned("k: planned i64[m]", "y: i64[m] over k"), "no result lies over", "k)"));
+  for (const char* beside : {"", "x: f32[n]?, ", "x: f32[n]*, ", "x: planned i32[n], "}) {
+    EXPECT_TRUE(Refuses("f(" + std::string(beside) + "k: planned i64[m]) -> (y: f32[m])",
+                        "planned needs a tensor beside it that is not planned", "k: "));
+  }
+  EXPECT_TRUE(
+      Refuses("f(x: f32[n], k: planned i64[n]) -> (y: f32[n])\n"
+              "f(x: f32[n], k: i64[n, m]) -> (y: f32[n])",
+              "planned, mut or optional in all", "k: i64"));
+}
+
+TEST(Parse, AChecksLettersMayBeThoseOfShapes) {
+  EXPECT_TRUE(IsCheckOf("tTlif", "tTlif"));
+  EXPECT_TRUE(IsCheckOf("sSmif", "tTlif"));
+  EXPECT_FALSE(IsCheckOf("sTlif", "TTlif"));
+  EXPECT_FALSE(IsCheckOf("tTli", "tTlif"));
+  EXPECT_FALSE(IsCheckOf("tTlis", "tTlif"));
+}
+
 TEST(Parse, ReadsEveryPartOfTheGrammar) {
   const auto forms = ParseForms(
       "f(a: mut T[..., n, 2*k]? , b: dense u8 | i8[..., n], c: i8[m]* , ids: I[t]? below m*k, loc: "

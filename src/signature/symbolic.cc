@@ -79,6 +79,7 @@ std::string ParamJson(const Contract& c, std::size_t i) {
   std::string out = "{\"name\": " + Quoted(p.name) + ", \"kind\": \"" + kKinds[int(p.kind)] + "\"";
   if (p.is_optional) out += ", \"optional\": true";
   if (p.is_mut) out += ", \"mut\": true";
+  if (p.is_planned) out += ", \"planned\": true";
   if (p.kind == ParamKind::kWord) out += ", \"words\": " + Array(c.words[i], Quoted);
   if (p.has_default) out += ", \"default\": " + DefaultJson(p);
   return out + "}";

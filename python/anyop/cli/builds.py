@@ -132,6 +132,9 @@ def _params(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[tuple[
                           ("dense", "must be dense")):  # fmt: skip
             if now[key] and not was[key]:
                 found.append((MAJOR if key != "dense" else PATCH, f"{was['name']} {text} now"))
+        if now.get("planned", False) != was.get("planned", False):
+            is_planned = "is planned" if now.get("planned") else "is not planned any more"
+            found.append((MAJOR, f"{was['name']} {is_planned}"))
         if was["default"] != now["default"] and not was["required"] and not now["required"]:
             found.append((MAJOR, f"{was['name']} is {now['default'] or None} by default, "
                                  f"was {was['default'] or None}"))  # fmt: skip

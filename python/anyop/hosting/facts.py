@@ -148,6 +148,11 @@ class Operator:
         return groups
 
     @functools.cached_property
+    def planned(self) -> frozenset[int]:
+        """The parameters that lie on the CPU, on whatever device the call is."""
+        return frozenset(i for i, p in enumerate(self.contract["params"]) if p.get("planned"))
+
+    @functools.cached_property
     def written(self) -> tuple[int, ...]:
         """The parameters that a call writes."""
         return tuple(i for i, p in enumerate(self.contract["params"]) if p.get("mut"))

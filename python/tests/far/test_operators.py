@@ -27,6 +27,7 @@ from generated import (
     torch_op,
     trained,
 )
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 FAR = torch.device("far:0")
 anyop.load(far_torch.LIBRARY)
@@ -293,6 +294,32 @@ def test_autocast_makes_dtypes_agree() -> None:
     with torch.autocast("far", dtype=torch.bfloat16):
         y = torch.ops.anyop.rms_norm(x, w)
     same(y, torch.ops.anyop.rms_norm(x.cpu().bfloat16(), w.cpu()))
+
+
+def test_planned_tensors_lie_on_the_cpu_in_every_way_to_call() -> None:
+    anyop.load(far_torch.LIBRARY.with_name("anyop_testing.so"))
+    planned_sum = torch.ops.testing.planned_sum
+    x, wanted = torch.arange(6.0).to(FAR), [2, 28]
+    compiled = [torch.compile(lambda x, s: planned_sum(x * 2, s), backend=backend, fullgraph=True)
+                for backend in ("aot_eager", "anyop")]  # fmt: skip
+    for call in (lambda x, s: planned_sum(x + x, s), *compiled):
+        starts = torch.tensor([0, 2, 6])
+        y = call(x, starts)
+        starts.fill_(-1)  # it has been read
+        assert y.device == FAR and y.cpu().tolist() == wanted
+    wrong = (
+        "testing.planned_sum: starts is on far:0, but must be on cpu, because it is planned: the "
+        "host reads it before the work begins. Try a copy on the CPU."
+    )
+    with pytest.raises(ValueError) as caught:
+        planned_sum(x, torch.tensor([0, 6]).to(FAR))
+    assert str(caught.value) == wrong
+    with FakeTensorMode():
+        fake = torch.empty(6, device=FAR)
+        assert planned_sum(fake, torch.empty(3, dtype=torch.int64)).device == FAR
+        with pytest.raises(ValueError) as caught:
+            planned_sum(fake, torch.empty(3, dtype=torch.int64, device=FAR))
+    assert str(caught.value) == wrong
 
 
 # ---- What goes wrong.

@@ -33,9 +33,13 @@ bool IsLinear(const Size& size, int* symbol, std::int64_t* a, std::int64_t* b) {
 }  // namespace
 
 GraphInputs::GraphInputs(const Graph& graph)
-    : graph_(graph), in_key_(graph.symbols.size()), number_in_key_(graph.inputs.size()) {
+    : graph_(graph),
+      in_key_(graph.symbols.size()),
+      number_in_key_(graph.inputs.size()),
+      is_planned_(graph.inputs.size()) {
   AddSteps();
   FindKeys();
+  FindPlanned();
 }
 
 // Plain symbols first, then sizes that are linear in one that is not bound yet; the rest compares.
@@ -102,21 +106,42 @@ void GraphInputs::FindKeys() {
   }
 }
 
-DLDevice GraphInputs::DeviceOf(const Graph& graph, std::span<const anyop_value> inputs) {
+void GraphInputs::FindPlanned() {
+  for (const GraphNode& n : graph_.nodes) {
+    for (std::size_t i = 0; i < n.arguments.size(); ++i) {
+      const GraphArgument& a = n.arguments[i];
+      if (!(n.op->planned >> i & 1) || a.kind != GraphArgument::kValue) continue;
+      int root = a.values[0];
+      while (graph_.value(root).kind == GraphValue::kView) root = graph_.value(root).base;
+      const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), root);
+      if (input == graph_.inputs.end()) continue;
+      is_planned_[std::size_t(input - graph_.inputs.begin())] = true;
+    }
+  }
+}
+
+DLDevice GraphInputs::DeviceOf(std::span<const anyop_value> inputs) const {
+  const auto name = [&](std::size_t i) { return graph_.value(graph_.inputs[i]).name; };
   int first = -1;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (inputs[k].tag != ANYOP_TENSOR) continue;
     const Device here = inputs[k].t->device;
+    if (IsPlanned(int(k))) {
+      if (here.is_host()) continue;
+      Fail(ANYOP_INVALID_ARGUMENT,
+           "graph: " + name(k) + " is on " + here.name() +
+               ", but must be on cpu, because a call takes it as planned: the host reads it before "
+               "the work begins. Try a copy on the CPU.");
+    }
     if (first < 0) first = int(k);
     const Device there = inputs[std::size_t(first)].t->device;
     if (here == there) continue;
-    const auto name = [&](std::size_t i) { return graph.value(graph.inputs[i]).name; };
     Fail(ANYOP_INVALID_ARGUMENT, "graph: " + name(k) + " is on " + here.name() + ", but " +
                                      name(std::size_t(first)) + " is on " + there.name() +
                                      ". Try a copy on the same device.");
   }
   if (first >= 0) return inputs[std::size_t(first)].t->device;
-  for (const GraphValue& v : graph.values) {
+  for (const GraphValue& v : graph_.values) {
     if (!v.array.is_none()) return v.array.device().dl();
   }
   return Device().dl();

@@ -26,9 +26,11 @@ class GraphInputs {
 
   // Whether a tensor must be copied before its first use: not contiguous, or misaligned.
   static bool NeedsCopy(const DLTensor& tensor);
-  // That of the tensors among the inputs, else of the graph's own. Throws InvalidArgument where two
-  // inputs lie on two devices.
-  static DLDevice DeviceOf(const Graph& graph, std::span<const anyop_value> inputs);
+  // That of the tensors among the inputs that are not planned, else of the graph's own. Throws
+  // InvalidArgument where two inputs lie on two devices, or a planned one is not the host's.
+  DLDevice DeviceOf(std::span<const anyop_value> inputs) const;
+  // Whether a call takes input i, or a view of it, as a planned tensor.
+  bool IsPlanned(int input) const { return is_planned_[std::size_t(input)]; }
 
  private:
   // One dimension of one input: binds symbol = (size - b) / a, or compares with a size.
@@ -38,13 +40,14 @@ class GraphInputs {
   };
   void AddSteps();
   void FindKeys();
+  void FindPlanned();
   void CheckTensor(int input, const anyop_value& given) const;
   [[noreturn]] void Refuse(int input, const anyop_value& given, const std::string& why) const;
   std::string BoundText(std::span<const anyop_value> inputs, int input) const;
 
   const Graph& graph_;
   std::vector<Step> steps_;
-  std::vector<bool> in_key_, number_in_key_;
+  std::vector<bool> in_key_, number_in_key_, is_planned_;
 };
 
 }  // namespace anyop

@@ -21,8 +21,8 @@ namespace {
 class Specialiser {
  public:
   Specialiser(Specialisation* s, std::span<const anyop_value> inputs)
-      : s_(*s), graph_(*s->graph), inputs_(inputs) {
-    s_.device = GraphInputs::DeviceOf(graph_, inputs);
+      : s_(*s), graph_(*s->graph), inputs_(inputs), facts_(*s->graph) {
+    s_.device = facts_.DeviceOf(inputs);
     if (!Device(s_.device).is_host()) s_.device_kind = &DeviceKindOf(s_.device);
     const std::size_t n = graph_.values.size();
     s_.layouts.resize(n);
@@ -70,7 +70,15 @@ class Specialiser {
       return;
     }
     SetLayout(value, ContiguousLayout(v.dtype, {given.t->shape, std::size_t(given.t->ndim)}));
-    if (GraphInputs::NeedsCopy(*given.t)) s_.copies_in.push_back({value, k});
+    const bool is_copied = GraphInputs::NeedsCopy(*given.t);
+    if (s_.device_kind && facts_.IsPlanned(k)) {
+      s_.tensors[std::size_t(value)].device = Device().dl();
+      if (!is_copied) return;
+      Fail(ANYOP_UNSUPPORTED, "graph: " + v.name + " is " + Show(given) +
+                                  " with gaps or at a misaligned address, but must be contiguous, "
+                                  "because it is planned. Try a contiguous tensor.");
+    }
+    if (is_copied) s_.copies_in.push_back({value, k});
   }
 
   void Ensure(int value) {
@@ -79,6 +87,7 @@ class Specialiser {
     if (v.kind == GraphValue::kView) {
       Ensure(v.base);
       SetLayout(value, ViewedAt(v));
+      s_.tensors[std::size_t(value)].device = s_.tensors[std::size_t(v.base)].device;
     } else {
       SetLayout(value, LayoutOf(v.array.tensor()));
       s_.tensors[std::size_t(value)].device = v.array.device().dl();  // operators compare them
@@ -205,6 +214,7 @@ class Specialiser {
   Specialisation& s_;
   const Graph& graph_;
   std::span<const anyop_value> inputs_;
+  const GraphInputs facts_;
   std::vector<std::vector<int>> derived_;  // by value: symbols that are its sizes
   std::vector<const DLTensor*> lists_;
   std::set<std::tuple<int, std::int64_t, bool>> checked_;

@@ -41,6 +41,28 @@ void SegmentSum(const Context&, const Tensor& x, const Tensor& starts, const Ten
 constexpr Kernel kSegmentSum{.name = "cpu_f32", .run = Bind<&SegmentSum>()};
 constexpr const Kernel* kSegmentSumKernels[] = {&kSegmentSum};
 
+// y[k] = x[at[k] + by[k]]; `spare` is not read.
+void Picked(const Context&, const Tensor& x, const Tensor& at, const Tensor& by, const Tensor*,
+            const Tensor& y) {
+  for (std::int64_t k = 0; k < at.size(); ++k) {
+    y.base<float>()[k] = x.base<const float>()[ReadIndex(at, k) + ReadIndex(by, k)];
+  }
+}
+constexpr Kernel kPicked{.name = "cpu_f32", .run = Bind<&Picked>()};
+constexpr const Kernel* kPickedKernels[] = {&kPicked};
+void CheckPicked(const Context&, const TensorShape& x, const Tensor& at, const Tensor& by,
+                 const TensorShape*) {
+  for (std::int64_t k = 0; k < at.size(); ++k) {
+    const std::int64_t i = ReadIndex(at, k) + ReadIndex(by, k);
+    if (i >= 0 && i < x.dim(0)) continue;
+    Refuse("row " + std::to_string(i) + " is no row of x.");
+  }
+}
+void CheckEven(const Context&, const TensorShape& x) {
+  if (x.dim(0) % 2)
+    Refuse("x has " + std::to_string(x.dim(0)) + " rows, but must have an even number.");
+}
+
 void CheckNotNegative(const Context&, const Tensor& x) {
   for (std::int64_t i = 0; i < x.size(); ++i) {
     if (x.base<const float>()[i] < 0) Refuse("x[" + std::to_string(i) + "] is negative.");
@@ -168,6 +190,36 @@ extern constinit const Op segment_sum{
         "segment_sum(x: dense f32[t], starts: dense I[b+1] offsets t) -> (y: f32[b]) "
         "where I in i32 | i64",
     .kernels = kSegmentSumKernels,
+};
+extern constinit const Op planned_sum{
+    .signature =
+        "planned_sum(x: dense f32[t], starts: planned I[b+1] offsets t) -> (y: f32[b]) "
+        "where I in i32 | i64",
+    .kernels = kSegmentSumKernels,
+};
+extern constinit const Op planned_twice{
+    .signature =
+        "planned_twice(x: dense f32[t], starts: planned i64[b+1] offsets t) -> (y: f32[b])",
+    .means = "z = planned_sum(x, starts); y = scale(z, 2.0)",
+};
+extern constinit const Op picked{
+    .signature =
+        "picked(x: dense f32[n], at: dense i64[k], by: dense i64[k], spare: f32[m]?) -> (y: "
+        "f32[k])",
+    .kernels = kPickedKernels,
+    .check = Bind<&CheckPicked>(),
+};
+extern constinit const Op picked_twice{
+    .signature =
+        "picked_twice(x: dense f32[n], at: dense i64[k], by: dense i64[k], spare: f32[m]?) "
+        "-> (y: f32[k])",
+    .means = "z = picked(x, at, by, spare); y = scale(z, 2.0)",
+    .check = Bind<&CheckPicked>(),
+};
+extern constinit const Op even{
+    .signature = "even(x: dense f32[n]) -> (y: f32[n])",
+    .kernels = kCopyKernels,
+    .check = Bind<&CheckEven>(),
 };
 extern constinit const Op not_negative{
     .signature = "not_negative(x: dense f32[n]) -> (y: f32[n])",

@@ -56,7 +56,7 @@ class Fake:
 
     def device(self, call: Call) -> torch.device:
         op = self.op
-        tensors = [(name, t) for _, name, t in op.inputs(call)]
+        tensors = [(name, t) for i, name, t in op.inputs(call) if i not in op.planned]
         if self.overload == "out":
             tensors += zip(op.out_names, call.outs, strict=True)
         if not tensors:
@@ -67,6 +67,12 @@ class Fake:
                 raise _anyop.InvalidArgument(
                     f"{self.op.display_name}: {name} is on {t.device}, but must be on {device} "
                     f"because {first} is. Try {name}.to('{device}')."
+                )
+        for i, name, t in op.inputs(call):
+            if i in op.planned and t.device.type not in ("cpu", "meta"):
+                raise _anyop.InvalidArgument(
+                    f"{op.display_name}: {name} is on {t.device}, but must be on cpu, because it "
+                    "is planned: the host reads it before the work begins. Try a copy on the CPU."
                 )
         return device
 

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of a call on a device, which tensors the host reads, when, and how often it waits for them.
+#include "runtime/device.h"
+#include "runtime/registry.h"
+#include "runtime/testing/on_far.h"
+
+namespace anyop::device_checks_test {
+namespace {
+
+// Counts what the host asks of the far device.
+class Counted {
+ public:
+  Counted() : table_(const_cast<anyop_device&>(DeviceKindOf(Far().dl()).table)), real_(table_) {
+    Synchronize(Far());
+    to_host = waits = 0;
+    copy_ = real_.copy, synchronize_ = real_.synchronize;
+    table_.copy = &Copy, table_.synchronize = &Wait;
+  }
+  ~Counted() { table_ = real_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+  static inline int to_host = 0, waits = 0;
+
+ private:
+  static int Copy(anyop_stream stream, int32_t to, void* goal, int32_t from, const void* source,
+                  std::uint64_t bytes) {
+    to_host += to == ANYOP_AT_HOST;
+    return copy_(stream, to, goal, from, source, bytes);
+  }
+  static int Wait(int32_t number, anyop_stream stream) {
+    ++waits;
+    return synchronize_(number, stream);
+  }
+  static inline decltype(anyop_device::copy) copy_ = nullptr;
+  static inline decltype(anyop_device::synchronize) synchronize_ = nullptr;
+  anyop_device& table_;
+  const anyop_device real_;
+};
+
+TEST(DeviceChecks, CopyWhatTheyReadAloneAndWaitOnce) {
+  const Array x = OnFar(Counting({8})), at = OnFar(Ints({6, 0})), by = OnFar(Ints({1, 0}));
+  const Array spare = OnFar(Counting({3}));
+  Scope scope;
+  scope.data_checks(DataChecks::kOnHost);
+  Array y;
+  {
+    const Counted counted;
+    y = Call("testing.picked", x, at, by, spare);
+    EXPECT_EQ(counted.to_host, 2);
+    EXPECT_EQ(counted.waits, 1);
+  }
+  EXPECT_EQ(FromFar(y), (std::vector<float>{7, 0}));
+  EXPECT_EQ(ErrorOf([&] { Array(Call("testing.picked", x, at, at, spare)); }),
+            "testing.picked: row 12 is no row of x.");
+  EXPECT_NE(Call("testing.picked", x, at, by, spare)
+                .explain()
+                .find("the host waits for copies of at, by, whose data are checked."),
+            std::string::npos);
+}
+
+TEST(DeviceChecks, OfACompositionWaitOnceForAllOfIt) {
+  const Array x = OnFar(Counting({8})), at = OnFar(Ints({6, 0})), by = OnFar(Ints({1, 0}));
+  const Array spare = OnFar(Counting({3}));
+  Array y;
+  {
+    const Counted counted;
+    y = Call("testing.picked_twice", x, at, by, spare);
+    EXPECT_EQ(counted.to_host, 2);
+    EXPECT_EQ(counted.waits, 1);
+  }
+  EXPECT_EQ(FromFar(y), (std::vector<float>{14, 0}));
+}
+
+TEST(DeviceChecks, ThatReadNoDataRefuseAtOnce) {
+  const Array odd = OnFar(Counting({3})), even = OnFar(Counting({4}));
+  EXPECT_EQ(ErrorOf([&] { Array(Call("testing.even", odd)); }),
+            "testing.even: x has 3 rows, but must have an even number.");
+  Scope scope;
+  scope.data_checks(DataChecks::kTrusted);
+  EXPECT_NE(ErrorOf([&] { Array(Call("testing.even", odd)); }), "");
+  scope.data_checks(DataChecks::kOnHost);
+  const Counted counted;
+  const Array y = Call("testing.even", even);
+  EXPECT_EQ(counted.waits, 0);
+}
+
+// The dtypes that a tensor may have, by bit.
+std::uint32_t DTypesOf(const Form& form, const DTypes& d) {
+  if (d.kind == DTypes::kSet) return d.mask;
+  for (const Condition& c : form.conditions) {
+    const Node& n = form.node(c.node);
+    if (n.op != NodeOp::kIn || form.node(n.a).op != NodeOp::kDTypeVar) continue;
+    if (form.node(n.a).i == d.index) return std::uint32_t(n.i);
+  }
+  return ~0u;
+}
+
+TEST(DeviceChecks, OfTheBuiltInOperatorsReadIndicesAlone) {
+  for (const Operator* op : Operators()) {
+    if (op->library != "anyop") continue;
+    const Form& form = op->contract->forms[0];
+    for (std::size_t i = 0; i < form.params.size(); ++i) {
+      if (!(op->check_reads >> i & 1)) continue;
+      EXPECT_FALSE(DTypesOf(form, form.params[i].tensor.dtypes) &
+                   ~(1u << ANYOP_I32 | 1u << ANYOP_I64))
+          << op->name << " copies " << form.params[i].name << " of a call on a device to the host. "
+          << "Let its check take a const TensorShape&.";
+    }
+  }
+}
+
+// ---- Planned tensors.
+
+TEST(Planned, AreReadOnTheHostBeforeTheCallReturns) {
+  const Array x = Counting({6});
+  for (const bool is_strict : {false, true}) {
+    Scope scope;
+    scope.strict(is_strict);
+    Array starts = Ints({0, 2, 2, 6});
+    const Array far_x = OnFar(x);
+    Array y;
+    {
+      const Counted counted;
+      y = Call("testing.planned_sum", far_x, starts);
+      EXPECT_EQ(counted.waits, 0);  // its offsets were looked at here
+    }
+    for (std::int64_t i = 0; i < 4; ++i) starts.data<std::int64_t>()[i] = -1;
+    EXPECT_EQ(y.device(), Far());
+    EXPECT_EQ(FromFar(y), (std::vector<float>{1, 0, 14}));
+  }
+}
+
+TEST(Planned, AreRefusedAtOnceWhereTheyAreWrong) {
+  const Array x = OnFar(Counting({6}));
+  EXPECT_EQ(ErrorOf([&] {
+              Array(Call("testing.planned_sum", x, Ints({0, 7})));
+            }),
+            "testing.planned_sum: starts[1] is 7, but must be at most 6 (t).");
+  const std::string wanted =
+      "testing.planned_sum: starts is on far:0, but must be on cpu, because it is planned: the "
+      "host reads it before the work begins. Try a copy on the CPU.";
+  EXPECT_EQ(ErrorOf([&] { Array(Call("testing.planned_sum", x, OnFar(Ints({0, 6})))); }), wanted);
+  EXPECT_EQ(ErrorOf([&] {
+              Array(Call("testing.planned_sum", Counting({6}), OnFar(Ints({0, 6}))));
+            }),
+            wanted);
+}
+
+TEST(Planned, MayLieAsTheyLike) {
+  const Array x = Counting({6});
+  const Array spread = Ints({0, 9, 2, 9, 6, 9});
+  std::int64_t shape[] = {3}, strides[] = {2};
+  DLTensor starts = spread.tensor();
+  starts.shape = shape, starts.strides = strides;
+  EXPECT_EQ(FromFar(Call("testing.planned_sum", OnFar(x), starts)), (std::vector<float>{1, 14}));
+  Scope scope;
+  scope.strict();
+  EXPECT_EQ(ErrorOf([&] { Array(Call("testing.planned_sum", OnFar(x), starts)); }),
+            "testing.planned_sum: an argument or result is not contiguous and would be copied, "
+            "which strict mode refuses. Try contiguous tensors.");
+}
+
+TEST(Planned, GoToThePartsOfACompositionAsTheyAre) {
+  const Array x = Counting({6}), starts = Ints({0, 2, 6});
+  const std::vector<float> wanted = {2, 28};
+  EXPECT_EQ(Values(Array(Call("testing.planned_twice", x, starts))), wanted);
+  EXPECT_EQ(FromFar(Call("testing.planned_twice", OnFar(x), starts)), wanted);
+}
+
+}  // namespace
+}  // namespace anyop::device_checks_test
