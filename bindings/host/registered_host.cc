@@ -154,7 +154,7 @@ void RegisteredCall::Convert(const ArgumentName& name, Access access, PyObject* 
     ThrowValueError(name.start() + " " + defect);
   }
   view.tensor = room.tensor;
-  device_ = room.tensor.device;
+  if (!IsHost(room.tensor.device)) device_ = room.tensor.device;
   if (access == Access::kWrite && record_.written) written_.push_back(object);
 }
 

@@ -73,7 +73,8 @@ class RegisteredCall final : public HostCall {
  private:
   const anyop_python_host& record_;
   const bool has_devices_;
-  DLDevice device_ = kHostDevice;  // of the last tensor; all lie on one, or the call is refused
+  // Of the tensors that are not planned: all lie on one, or the call is refused.
+  DLDevice device_ = kHostDevice;
   const char* reason_;
   bool is_described_ = false;
   std::vector<PyObject*> written_;  // borrowed, like all arguments; only where the host asks

@@ -48,6 +48,23 @@ TEST(DeviceBoundCall, TellsALateErrorToALaterCallOnTheStream) {
   EXPECT_EQ(FromFar(cache), (std::vector<float>{0, 1, 0, 0, 0, 0, 2, 3}));
 }
 
+TEST(DeviceBoundCall, RunsOnItsStreamWhereAPlannedTensorComesFirst) {
+  const anyop_call* call =
+      CallNamed("anyop.call/1 testing.planned_first(starts = i64, x = f32) -> y");
+  const Stream mine(Far());
+  Array x, y;
+  {
+    const StreamScope scope(mine);
+    x = OnFar(Counting({6}));
+    y = Array::Empty({2}, DType::kF32, Far());
+  }
+  const Array starts = Ints({0, 2, 6});
+  const DLTensor in[] = {starts.tensor(), x.tensor()}, out = y.tensor();
+  ASSERT_EQ(anyop_run_call_on(call, mine.native(), in, 2, &out, 1), ANYOP_OK) << anyop_error_text();
+  const StreamScope scope(mine);
+  EXPECT_EQ(FromFar(y), (std::vector<float>{1, 14}));
+}
+
 TEST(DeviceBoundCall, TakesTensorsOfTheHostAsBefore) {
   const anyop_call* call = CallNamed("anyop.call/1 testing.scale(x = f32, s = 2.0) -> y");
   const Array x = Counting({4}), y = Array::Zeros({4}, DType::kF32);

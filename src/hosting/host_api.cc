@@ -232,11 +232,15 @@ int anyop_run_call_on(const anyop_call* call, void* stream, const DLTensor* inpu
     const anyop::BoundCall& bound = CallGiven(kSelf, call);
     const auto checked_from = TensorChecker(kSelf, "inputs").Placed(from);
     const auto checked_to = TensorChecker(kSelf, "results").Placed(to);
-    const DLTensor* first = n_inputs ? inputs : n_results ? results : nullptr;
-    std::optional<anyop::StreamScope> scope;
-    if (stream && first && !anyop::IsHost(first->device)) {
-      scope.emplace(anyop::Stream::Wrap(first->device, stream));
+    const auto is_there = [](const DLTensor& t) { return !anyop::IsHost(t.device); };
+    const DLTensor* first =
+        std::find_if(inputs, inputs + n_inputs, is_there);  // planned ones are not
+    if (first == inputs + n_inputs) {
+      first = std::find_if(results, results + n_results, is_there);
+      if (first == results + n_results) first = nullptr;
     }
+    std::optional<anyop::StreamScope> scope;
+    if (stream && first) scope.emplace(anyop::Stream::Wrap(first->device, stream));
     bound.Run(checked_from, checked_to);
   });
 }

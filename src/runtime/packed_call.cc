@@ -37,6 +37,8 @@ struct PackedCopy {
   bool to_packed;
 };
 
+constexpr std::int64_t kMostPlanned = std::int64_t{1} << 30;  // places in a block have 32 bits
+
 bool IsOfHost(const DLTensor& t) { return Device(t.device).is_host(); }
 char* DataOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
@@ -96,6 +98,11 @@ class BlockWriter {
 
  private:
   std::uint32_t AddData(const DLTensor& t) {
+    if (PackedBytes(t) > kMostPlanned) {
+      Fail(ANYOP_UNSUPPORTED, "a planned tensor has " + std::to_string(PackedBytes(t)) +
+                                  " bytes, but at most 2^30 go along with a call's work. Try a "
+                                  "smaller tensor.");
+    }
     const std::size_t at = words_.size() * sizeof(std::uint64_t);
     words_.resize(words_.size() + (std::size_t(PackedBytes(t)) + 7) / 8);
     CopyToPacked(t, data() + at);

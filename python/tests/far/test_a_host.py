@@ -158,6 +158,13 @@ def test_results_lie_where_the_arguments_lie() -> None:
         assert str(y.tensor.device) == place and y.tensor.cpu().tolist() == [[1] * 8] * 2
 
 
+def test_results_lie_where_what_is_not_planned_lies() -> None:
+    ops = anyop.load(far_torch.LIBRARY.with_name("anyop_testing.so"))
+    x, starts = Mine(torch.arange(6.0).to(FAR)), Mine(torch.tensor([0, 2, 6]))
+    for y in (ops.planned_sum(x, starts), ops.planned_first(starts, x)):
+        assert y.tensor.device == FAR and y.tensor.cpu().tolist() == [1, 14]
+
+
 def test_what_goes_wrong_later_is_the_error_of_a_later_call_on_the_stream() -> None:
     ids = Mine(torch.tensor([0, 9], device=FAR))
     table, x = Mine(torch.ones(4, 2, device=FAR)), Mine(torch.ones(2, device=FAR))

@@ -63,6 +63,12 @@ void CheckEven(const Context&, const TensorShape& x) {
     Refuse("x has " + std::to_string(x.dim(0)) + " rows, but must have an even number.");
 }
 
+void PlannedFirst(const Context& ctx, const Tensor& starts, const Tensor& x, const Tensor& y) {
+  SegmentSum(ctx, x, starts, y);
+}
+constexpr Kernel kPlannedFirst{.name = "cpu_f32", .run = Bind<&PlannedFirst>()};
+constexpr const Kernel* kPlannedFirstKernels[] = {&kPlannedFirst};
+
 void CheckNotNegative(const Context&, const Tensor& x) {
   for (std::int64_t i = 0; i < x.size(); ++i) {
     if (x.base<const float>()[i] < 0) Refuse("x[" + std::to_string(i) + "] is negative.");
@@ -196,6 +202,11 @@ extern constinit const Op planned_sum{
         "planned_sum(x: dense f32[t], starts: planned I[b+1] offsets t) -> (y: f32[b]) "
         "where I in i32 | i64",
     .kernels = kSegmentSumKernels,
+};
+extern constinit const Op planned_first{
+    .signature =
+        "planned_first(starts: planned i64[b+1] offsets t, x: dense f32[t]) -> (y: f32[b])",
+    .kernels = kPlannedFirstKernels,
 };
 extern constinit const Op planned_twice{
     .signature =
