@@ -122,6 +122,8 @@ PLANTS = [
     ("budgets", "tools/check.py", P + 'BUDGETS = {\n "a": 40.0,  # a\n "b": 0.5,  # b\n}\n', 2,
      "BUDGETS are 40.5 minutes, but at most 40. Leave more to --all."),
     ("budgets", "tools/check.py", P + 'BUDGETS = {\n    "a": 1.5,\n}\n', 3, "without its reason"),
+    ("budgets", "tools/check.py", P + 'BUDGETS = {"a": 1}  # a\npytest(tally, "b")\n', 3,
+     'the step "b" has no budget'),
     ("header_guard", "src/graph/a.h", C + "// #pragma once\nint x;\n", 1, "no '#pragma once'"),
     ("public_includes", "include/anyop/a.h", C + "#pragma once\n#include <regex>\n", 3, "<regex>"),
     ("public_macros", "include/anyop/a.h", C + "#pragma once\n#define MOST 3\n", 3, "defines MOST"),

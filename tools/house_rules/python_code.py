@@ -130,6 +130,20 @@ def budgets(tree: Tree) -> Iterator[Breach]:
         for value in node.value.values:
             if "  # " not in lines[value.lineno - 1]:
                 yield Breach(CHECK, value.lineno, "a budget without its reason beside it")
+        names = tuple(ast.literal_eval(key) for key in node.value.keys if key is not None)
+        yield from _without_budget(tree, names)
+
+
+def _without_budget(tree: Tree, names: tuple[str, ...]) -> Iterator[Breach]:
+    """Steps that run tests, which grow; a step may stand below one that its name begins with."""
+    for call in ast.walk(tree.python(CHECK)):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        if call.func.id not in ("pytest", "ctest") or len(call.args) < 2:
+            continue
+        title = call.args[1]
+        if isinstance(title, ast.Constant) and not str(title.value).startswith(names):
+            yield Breach(CHECK, call.lineno, f'the step "{title.value}" has no budget in BUDGETS')
 
 
 RULES = (function_length, parameters, names, docstring, budgets)
