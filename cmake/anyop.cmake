@@ -6,7 +6,8 @@
 # finds the operators in the .cc files below FOLDER and makes two shared objects:
 #   my_ops            every file but tests, benches and references
 #   my_ops_reference  the files reference.cc, loaded by tests and checks only
-# A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out. ONLY
+# A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out, and cpu.cc for
+# every processor and for each general instruction set. ONLY
 # names the folders below FOLDER that are looked into.
 include_guard(GLOBAL)
 set(ANYOP_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
@@ -19,44 +20,51 @@ if(NOT ANYOP_LIST_OPS)
   get_filename_component(ANYOP_LIST_OPS ${ANYOP_CMAKE_DIR}/../tools/list_ops.py ABSOLUTE)
 endif()
 
-get_filename_component(ANYOP_CHECK_OPS ${ANYOP_LIST_OPS} DIRECTORY)
-set(ANYOP_CHECK_OPS ${ANYOP_CHECK_OPS}/check_ops.py)
+get_filename_component(_anyop_tools ${ANYOP_LIST_OPS} DIRECTORY)
+set(ANYOP_LISTING ${ANYOP_LIST_OPS} ${_anyop_tools}/check_ops.py ${_anyop_tools}/kernel_files.py
+                  ${ANYOP_CMAKE_DIR}/isa.cmake)
 
 # Fast but exact: no reassociation, no fused multiply-add that the source does not write.
 set(ANYOP_KERNEL_OPTIONS -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden
                          -fvisibility-inlines-hidden)
 
-# Whether this build has a better kernel beside the file.
+# Whether this build has a better kernel beside the file, or of the same file.
 function(_anyop_has_better source isa better)
   set(${better} FALSE PARENT_SCOPE)
   get_filename_component(folder ${source} DIRECTORY)
+  get_filename_component(name ${source} NAME)
   if(ANYOP_NATIVE STREQUAL "BEST" AND "${ANYOP_BETTER_${isa}}" IN_LIST ANYOP_ISAS
-     AND EXISTS ${folder}/cpu_${ANYOP_BETTER_${isa}}.cc)
+     AND (name STREQUAL "cpu.cc" OR EXISTS ${folder}/cpu_${ANYOP_BETTER_${isa}}.cc))
     set(${better} TRUE PARENT_SCOPE)
   endif()
 endfunction()
 
-# Whether all kernels of a portable file have better ones in this build: portable.cc has them beside
-# it, others declare them. They run where somebody asks for them, and are compiled in less time.
+# Whether the kernels of a portable file have better ones in this build: cpu.cc has them itself,
+# others beside it or declare them. They run where somebody asks for them, and are compiled in less
+# time.
 function(_anyop_hardly_runs source hardly)
   set(${hardly} FALSE PARENT_SCOPE)
   get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(name ${source} NAME)
   foreach(isa ${ANYOP_ISAS})
     file(STRINGS ${source} declared REGEX "_${isa}.*\\[\\[gnu::weak" LIMIT_COUNT 1)
-    if(declared OR (name STREQUAL "portable.cc" AND EXISTS ${folder}/cpu_${isa}.cc))
+    file(STRINGS ${source} has_kernel REGEX "^ANYOP_KERNEL" LIMIT_COUNT 1)
+    if(declared OR (has_kernel AND EXISTS ${folder}/cpu_${isa}.cc)
+       OR (name STREQUAL "cpu.cc" AND isa IN_LIST ANYOP_GENERAL))
       set(${hardly} TRUE PARENT_SCOPE)
     endif()
   endforeach()
 endfunction()
 
-# The instruction set that a file is compiled for.
-function(_anyop_isa_of source isa)
+# The instruction sets that a file is compiled for.
+function(_anyop_isas_of source isas)
   get_filename_component(stem ${source} NAME_WE)
   if(stem MATCHES "^cpu_(.+)$")
-    set(${isa} ${CMAKE_MATCH_1} PARENT_SCOPE)
+    set(${isas} ${CMAKE_MATCH_1} PARENT_SCOPE)
+  elseif(stem STREQUAL "cpu")
+    set(${isas} portable ${ANYOP_GENERAL} PARENT_SCOPE)
   else()
-    set(${isa} portable PARENT_SCOPE)
+    set(${isas} portable PARENT_SCOPE)
   endif()
 endfunction()
 
@@ -83,7 +91,7 @@ function(_anyop_module target name version folder only what sources portable obj
     OUTPUT ${table}
     COMMAND Python3::Interpreter ${ANYOP_LIST_OPS} --name ${name} --library-version ${version}
             --folder ${folder} --only ${only} --what ${what} --output ${table}
-    DEPENDS ${sources} ${table}.sources ${ANYOP_LIST_OPS} ${ANYOP_CHECK_OPS}
+    DEPENDS ${sources} ${table}.sources ${ANYOP_LISTING}
     COMMENT "Listing the ${what} of ${name}"
     VERBATIM)
   # A target of their own: files of one target share a precompiled header, which holds for one -O.
@@ -133,17 +141,22 @@ function(anyop_add_library target)
   set(references "")
   foreach(source ${all})
     get_filename_component(file ${source} NAME)
-    _anyop_isa_of(${source} isa)
-    _anyop_has_better(${source} ${isa} better)
-    if(better OR file MATCHES "(^|_)(test|bench)\\.cc$")
+    _anyop_isas_of(${source} isas)
+    if(file MATCHES "(^|_)(test|bench)\\.cc$")
       continue()
     elseif(file MATCHES "(^|_)reference\\.cc$")
       list(APPEND references ${source})
-    elseif(isa STREQUAL "portable" OR isa IN_LIST ANYOP_ISAS)
-      list(APPEND sources ${source})
-      list(APPEND sources_${isa} ${source})
+      continue()
     endif()
+    foreach(isa ${isas})
+      _anyop_has_better(${source} ${isa} better)
+      if(NOT better AND (isa STREQUAL "portable" OR isa IN_LIST ANYOP_ISAS))
+        list(APPEND sources ${source})
+        list(APPEND sources_${isa} ${source})
+      endif()
+    endforeach()
   endforeach()
+  list(REMOVE_DUPLICATES sources)
   if(NOT sources)
     message(FATAL_ERROR "anyop_add_library(${target}): no operator found below ${ARG_FOLDER}.")
   endif()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The one table of instruction sets: file suffix, compiler flags, CPU features that these assume.
-# A file cpu_<suffix>.cc is compiled with the flags; every other file is portable.
+# A file cpu_<suffix>.cc is compiled with the flags, cpu.cc with those of each general one and
+# without any; every other file is portable.
 set(_avx2_flags -mavx2 -mfma -mf16c -mbmi2)
 set(_avx512_flags ${_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd
                   -mprefer-vector-width=512)
@@ -10,7 +11,10 @@ set(_avx512_needs "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
 set(ANYOP_BETTER_avx2 avx512)
 set(ANYOP_BETTER_avx512_bf16 amx_bf16)
 
+# The best last: in this order's reverse an operator's kernels are looked at.
 set(ANYOP_X86_ISAS avx2 avx512 avx512_bf16 avx512_vnni amx_bf16)
+# Whose vectors any kernel may be compiled for, as simd.h has them.
+set(ANYOP_GENERAL avx2 avx512)
 set(ANYOP_FLAGS_avx2 ${_avx2_flags})
 set(ANYOP_NEEDS_avx2 "${_avx2_needs}")
 set(ANYOP_FLAGS_avx512 ${_avx512_flags})

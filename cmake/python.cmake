@@ -25,7 +25,7 @@ install(TARGETS anyop_run RUNTIME DESTINATION anyop/bin)
 # What `anyop new` copies into a package, so that it builds with no anyop installed.
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/anyopConfig.cmake cmake/isa.cmake DESTINATION anyop/cmake)
-install(FILES tools/list_ops.py tools/check_ops.py DESTINATION anyop/tools)
+install(FILES tools/list_ops.py tools/check_ops.py tools/kernel_files.py DESTINATION anyop/tools)
 # The program of `anyop test`, built on first use (python/anyop/testing.py).
 install(DIRECTORY optest DESTINATION anyop FILES_MATCHING PATTERN "*.h" PATTERN "*.cc"
         PATTERN "*_test.cc" EXCLUDE PATTERN "optest.h" EXCLUDE PATTERN "gtest" EXCLUDE

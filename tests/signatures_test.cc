@@ -97,12 +97,14 @@ TEST(Signatures, TheirExpressionsCompile) {
       if (!*text) continue;
       EXPECT_NO_THROW(CompileExpression(*c, text)) << text;
     }
-    for (std::uint64_t k = 0; k < op.n_kernels; ++k) {
-      if (!op.kernels[k]) continue;
-      EXPECT_NO_THROW(CompileConditions(*c, op.kernels[k]->when)) << op.kernels[k]->when;
-      if (*op.kernels[k]->workspace) {
-        EXPECT_NO_THROW(CompileExpression(*c, op.kernels[k]->workspace, ThreadsName::kKnown))
-            << op.kernels[k]->workspace;
+    const anyop_kernel_list kernels =
+        op.n_kernels ? anyop_kernel_list{op.n_kernels, op.kernels} : library->kernels[i];
+    for (const anyop_kernel* kernel : std::span(kernels.first, kernels.n)) {
+      if (!kernel) continue;
+      EXPECT_NO_THROW(CompileConditions(*c, kernel->when)) << kernel->when;
+      if (*kernel->workspace) {
+        EXPECT_NO_THROW(CompileExpression(*c, kernel->workspace, ThreadsName::kKnown))
+            << kernel->workspace;
       }
     }
   }

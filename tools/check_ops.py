@@ -16,11 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-COMMENT_OR_STRING = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^()\s\\]{0,16})\(.*?\)(?P=tag)"'
-    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])'",
-    re.S,
-)
+from kernel_files import KERNEL, closing, mask  # beside this file
+
 LITERAL = re.compile(
     r'R"(?P<tag>[^()\s\\]{0,16})\((?P<raw>.*?)\)(?P=tag)"|"(?P<text>(?:\\.|[^"\\\n])*)"', re.S
 )
@@ -92,6 +89,7 @@ class Object:
     at: int
     is_extern: bool
     body: tuple[int, int]  # between the braces
+    op: str = ""  # of ANYOP_KERNEL
 
 
 @dataclass
@@ -146,24 +144,6 @@ def letters(piece: re.Match[str]) -> Iterator[tuple[str, int]]:
             at += 1
 
 
-def mask(text: str) -> str:
-    def blank(match: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", match[0])
-
-    return COMMENT_OR_STRING.sub(blank, text)
-
-
-def closing(masked: str, at: int) -> int:
-    """The brace or bracket that closes the one at `at`; the end of the text where none does."""
-    pairs, depth = {"{": "}", "(": ")"}, 0
-    opening, closer = masked[at], pairs[masked[at]]
-    for i in range(at, len(masked)):
-        depth += (masked[i] == opening) - (masked[i] == closer)
-        if depth == 0:
-            return i
-    return len(masked)
-
-
 def read(path: Path) -> Source:
     text = path.read_text(encoding="utf-8", errors="replace")
     source = Source(path, text, mask(text))
@@ -179,6 +159,12 @@ def read(path: Path) -> Source:
         source.objects.append(
             Object(found["kind"], found["name"], found.start("kind"), "extern" in words, body)
         )
+    for found in KERNEL.finditer(source.masked):
+        brace = found.start("open")
+        body = (brace + 1, closing(source.masked, brace))
+        at, op = found.start("op"), found["op"]
+        name = f"{op}, {found['word']}" if found["word"] else op
+        source.objects.append(Object("Kernel", name, at, True, body, op))
     return source
 
 
@@ -303,8 +289,16 @@ class Checker:
 
     def unlisted(self, source: Source) -> Iterator[Finding]:
         listed = self.listed
+        own_lists = {op.name for s, op in self.all("Op") if s.has(op, "kernels")}
         for item in source.objects:
-            if item.kind == "Kernel" and item.name not in listed:
+            if item.op and item.op not in self.operator_names():
+                yield source.finding(item.at, f"this kernel is of operator {item.op}, but there is "
+                    f"none of this name.{near(item.op, self.operator_names())}")  # fmt: skip
+            elif item.op in own_lists:
+                yield source.finding(item.at, f"operator {item.op} lists its kernels itself, and "
+                    "the build adds none to them: leave out its `.kernels`, or write `extern "
+                    "constinit const Kernel` and add the kernel to the list.")  # fmt: skip
+            elif item.kind == "Kernel" and not item.op and item.name not in listed:
                 yield source.finding(item.at, f"kernel {item.name} is in no list, so that no call "
                     "ever takes it. Add it to the operator's `const Kernel* kKernels[]`."
                     f"{near(item.name, [n for n in listed if n != item.name])}")  # fmt: skip
@@ -343,7 +337,11 @@ class Checker:
                 yield source.finding(text[1][0], f"{what} '{text[0]}', but there is no operator of "
                     f"this name.{near(text[0], self.operator_names())}")  # fmt: skip
 
-    def operator_of(self, source: Source, kernel: str) -> str | None:
+    def operator_of(self, source: Source, kernel: Object) -> str | None:
+        """The C++ name of the operator that has a kernel."""
+        return kernel.op or self.listing(source, kernel.name)
+
+    def listing(self, source: Source, kernel: str) -> str | None:
         """The C++ name of the operator whose list names a kernel."""
         for other, item in self.all("Op"):
             list_name = re.compile(r"\.kernels\s*=\s*(\w+)").search(other.masked, *item.body)
@@ -363,7 +361,7 @@ class Checker:
         assert self.language
         for item in source.objects:
             fields = {"Op": ("flops", "bytes", "means", "prepack"), "Kernel": ("when", "workspace")}
-            op = item.name if item.kind == "Op" else self.operator_of(source, item.name)
+            op = item.name if item.kind == "Op" else self.operator_of(source, item)
             signature = self.contracts.get(op or "", {}).get("text")
             for name in fields.get(item.kind, ()) if signature else ():
                 text = source.texts(item, name)
@@ -379,7 +377,7 @@ class Checker:
         for item in source.objects:
             if item.kind == "Op":
                 continue
-            op = self.operator_of(source, item.name)
+            op = self.operator_of(source, item)
             if item.kind == "Reference":
                 text = source.texts(item, "op")
                 op = text[0] if text else None
@@ -477,13 +475,6 @@ def words_of(text: str) -> list[str]:
     """The words of a type. The namespaces of names that everybody knows are left out."""
     bare = re.sub(r"\[\[[^\]]*\]\]|\banyop::|\bstd::(?=int64_t)", "", text)
     return re.findall(r"[\w:]+|[<>&*,]", bare)
-
-
-def isas_of(table: Path) -> list[str]:
-    """The instruction sets of isa.cmake."""
-    text = table.read_text(encoding="utf-8")
-    lists = re.findall(r"^set\(ANYOP_\w+_ISAS ([^)]*)\)", text, re.M)
-    return [word for words in lists for word in words.split()]
 
 
 def check(paths: list[Path], isas: list[str], language: Language | None = None) -> list[Finding]:

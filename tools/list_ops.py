@@ -2,7 +2,8 @@
 """Lists the operators found below a folder into the table that `anyop_library` returns.
 
 An operator is a line `extern constinit const Op NAME{`; a reference a line
-`extern constinit const Reference NAME{`. Run by the build (cmake/anyop.cmake); needs only Python's
+`extern constinit const Reference NAME{`; a kernel of an operator that lists none itself a line
+`ANYOP_KERNEL(NAME){`. Run by the build (cmake/anyop.cmake); needs only Python's
 standard library, so that it works for users' packages as it is.
 """
 
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import kernel_files  # beside this file
+
 DEFINITION = r"^extern constinit const {kind} (\w+)\s*\{{"
 TABLE = """// SPDX-License-Identifier: Apache-2.0
 // Made by list_ops.py from the sources; do not edit.
@@ -22,6 +25,7 @@ TABLE = """// SPDX-License-Identifier: Apache-2.0
 
 namespace anyop {{
 struct Op;
+struct Kernel;
 struct Reference;
 namespace ops {{
 {declarations}
@@ -35,7 +39,7 @@ namespace {{
 extern "C" ANYOP_EXPORT const anyop_library_info* anyop_library() {{
   static const anyop_library_info info = {{
       sizeof(anyop_library_info), ANYOP_ABI_VERSION, {name}, {version},
-      {n_ops}, {n_references}, {ops}, {docs}, {files}, {kernel_lists}, {references}}};
+      {n_ops}, {n_references}, {ops}, {docs}, {files}, {kernel_lists}, {references}, {kernels}}};
   return &info;
 }}
 """
@@ -46,7 +50,8 @@ class Found:
     name: str
     file: str
     doc: str
-    kernels: str
+    listed: list[str]  # the C++ names of kernels that it lists itself, best first
+    kernels: list[str]  # of those that the build lists for it
 
 
 def opening_comment(text: str) -> str:
@@ -62,19 +67,20 @@ def opening_comment(text: str) -> str:
     return "\n".join(lines)
 
 
-def kernel_names(text: str, start: int) -> str:
+def kernel_names(text: str, start: int) -> list[str]:
     """The C++ names in the array that the `.kernels` of the operator at `start` names."""
     body = text[start : text.find("};", start)]
     named = re.search(r"\.kernels\s*=\s*(\w+)", body)
     if not named:
-        return ""
+        return []
     array = re.search(rf"\b{named[1]}\s*\[\]\s*=\s*\{{(.*?)\}}", text, re.S)
-    return ",".join(re.findall(r"&\s*(\w+)", array[1])) if array else ""
+    return re.findall(r"&\s*(\w+)", array[1]) if array else []
 
 
 def find(folder: Path, kind: str, only: Sequence[str] = ()) -> list[Found]:
     """only: the folders below it that are looked into; all of them if empty."""
     found: list[Found] = []
+    built = kernel_files.kernels_below(folder) if kind == "Op" else {}
     for path in sorted(folder.rglob("*.cc")):
         if only and not any(path.is_relative_to(folder / name) for name in only):
             continue
@@ -89,6 +95,7 @@ def find(folder: Path, kind: str, only: Sequence[str] = ()) -> list[Found]:
                     path.relative_to(folder).as_posix(),
                     opening_comment(text),
                     kernel_names(text, match.start()),
+                    built.get(match[1], []),
                 )
             )
     return found
@@ -111,13 +118,23 @@ def table(name: str, version: str, ops: list[Found], references: list[Found]) ->
             array("anyop_op* const", "kOps", [cast.format(f.name) for f in ops]),
             array("char* const", "kDocs", [quote(f.doc) for f in ops]),
             array("char* const", "kFiles", [quote(f.file) for f in ops]),
-            array("char* const", "kKernelLists", [quote(f.kernels) for f in ops]),
-        ]
+            array("char* const", "kKernelLists",
+                  [quote(",".join(f.listed or f.kernels)) for f in ops]),
+        ]  # fmt: skip
+        cast = "reinterpret_cast<const anyop_kernel*>(&anyop::ops::{})"
+        for i, f in enumerate(ops):
+            if f.kernels:
+                kernels = [cast.format(name) for name in f.kernels]
+                arrays.append(array("anyop_kernel* const", f"kKernels{i}", kernels))
+        lists = [f"{{{len(f.kernels)}, kKernels{i}}}" if f.kernels else "{0, nullptr}"
+                 for i, f in enumerate(ops)]  # fmt: skip
+        arrays.append(array("anyop_kernel_list", "kKernels", lists))
     if references:
         cast = "reinterpret_cast<const anyop_reference*>(&anyop::ops::{})"
         items = [cast.format(f.name) for f in references]
         arrays.append(array("anyop_reference* const", "kReferences", items))
     declare = [f"extern const Op {f.name};" for f in ops]
+    declare += [f"extern const Kernel {name} [[gnu::weak]];" for f in ops for name in f.kernels]
     declare += [f"extern const Reference {f.name};" for f in references]
     return TABLE.format(
         name=quote(name),
@@ -131,6 +148,7 @@ def table(name: str, version: str, ops: list[Found], references: list[Found]) ->
         files="kFiles" if ops else "nullptr",
         kernel_lists="kKernelLists" if ops else "nullptr",
         references="kReferences" if references else "nullptr",
+        kernels="kKernels" if ops else "nullptr",
     )
 
 
@@ -146,10 +164,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path)
     args = parser.parse_args()
     if args.what == "operators":
-        import check_ops  # beside this file
+        import check_ops  # beside this file too
 
-        isas = check_ops.isas_of(Path(__file__).resolve().parents[1] / "cmake" / "isa.cmake")
-        findings = check_ops.check([args.folder], isas)
+        findings = check_ops.check([args.folder], kernel_files.isas_of(kernel_files.ISA_TABLE))
         if findings:
             sys.exit("\n".join(map(str, findings)))
     is_reference = args.what == "references"

@@ -192,6 +192,11 @@ typedef struct {
 } anyop_reference;
 
 typedef struct {
+  uint64_t n;
+  const anyop_kernel* const* first; /* may hold nulls: kernels that this build leaves out */
+} anyop_kernel_list;
+
+typedef struct {
   uint32_t size;
   uint32_t abi_version;
   const char* name;    /* the namespace: "anyop", "my_ops" */
@@ -202,8 +207,9 @@ typedef struct {
   const char* const* docs;  /* per operator: its opening comment, or "" */
   const char* const* files; /* per operator: the source, relative to the library's folder */
   const char* const*
-      kernel_lists; /* per operator: the C++ names of `kernels`, separated by commas */
+      kernel_lists; /* per operator: the C++ names of its kernels, separated by commas */
   const anyop_reference* const* references;
+  const anyop_kernel_list* kernels; /* per operator: its kernels, where it lists none itself */
 } anyop_library_info;
 
 /* The one symbol that an operator library exports, under the name "anyop_library". */

@@ -202,10 +202,15 @@ constexpr Bound Bind() {
   return {&T::Run, T::letters};
 }
 
+// The text "cpu_avx512" in a file that is compiled for AVX-512: how its kernels are called.
+#define ANYOP_KERNEL_NAME "cpu_" ANYOP_DETAIL_TEXT(ANYOP_ISA)
+#define ANYOP_DETAIL_TEXT(name) ANYOP_DETAIL_QUOTED(name)
+#define ANYOP_DETAIL_QUOTED(name) #name
+
 struct Kernel {
   std::uint32_t size = sizeof(Kernel);
   std::uint32_t tiling_bytes = 0;
-  const char* name = "";
+  const char* name = ANYOP_KERNEL_NAME;
   const char* when = "";
   const char* needs = ANYOP_NEEDS;
   const char* workspace = "";
@@ -222,7 +227,22 @@ static_assert(sizeof(Kernel) == sizeof(anyop_kernel) &&
               offsetof(Kernel, probe) == offsetof(anyop_kernel, probe) &&
               offsetof(Kernel, data) == offsetof(anyop_kernel, data));
 
-// The kernels of an operator, best first: an array of pointers.
+// A kernel of the operator `op`, for the instruction set that the file is compiled for:
+//
+//   ANYOP_KERNEL(my_operator){.run = Bind<&Run>()};
+//
+// The build lists it, after those of better instruction sets and in the order of the file. Where a
+// file has several of one operator, a second word tells them apart: ANYOP_KERNEL(op, f32).
+#define ANYOP_KERNEL(...)                                                        \
+  extern constinit const Kernel ANYOP_DETAIL_PICK(__VA_ARGS__, ANYOP_DETAIL_TWO, \
+                                                  ANYOP_DETAIL_ONE, )(__VA_ARGS__)
+#define ANYOP_DETAIL_PICK(first, second, which, ...) which
+#define ANYOP_DETAIL_ONE(op) ANYOP_DETAIL_JOINED(op, ANYOP_ISA)
+#define ANYOP_DETAIL_TWO(op, word) ANYOP_DETAIL_JOINED(ANYOP_DETAIL_ONE(op), word)
+#define ANYOP_DETAIL_JOINED(a, b) ANYOP_DETAIL_PASTED(a, b)
+#define ANYOP_DETAIL_PASTED(a, b) a##_##b
+
+// Kernels that an operator lists itself, best first: an array of pointers.
 struct KernelList {
   std::uint64_t n = 0;
   const Kernel* const* first = nullptr;

@@ -9,16 +9,9 @@
 //           rows, and rounded once.
 // Source    the definition of add.
 
-#include "ops/add/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel add_backward_avx512 [[gnu::weak]];
-extern const Kernel add_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&BinaryBackwardBytes>,
-                           .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&add_backward_avx512, &add_backward_avx2, &kPortable};
 
 extern constinit const Op add_backward{
     .signature =
@@ -28,7 +21,6 @@ extern constinit const Op add_backward{
         "where T in f32 | f16 | bf16",
     .flops = "size(dz) - size(dy)",
     .bytes = "bytes(dz) + bytes(dx) + bytes(dy)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -3,7 +3,6 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel add_avx512_bf16{
-    .name = "cpu_avx512_bf16", .when = "T == bf16", .run = Bind<&Run>()};
+ANYOP_KERNEL(add){.when = "T == bf16", .run = Bind<&Run>()};
 
 }  // namespace anyop::ops

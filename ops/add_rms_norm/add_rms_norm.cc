@@ -14,16 +14,9 @@
 //           take the memory of x and residual.
 // Source    a composition.
 
-#include "ops/add_rms_norm/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel add_rms_norm_avx512_bf16 [[gnu::weak]];
-extern const Kernel add_rms_norm_avx512 [[gnu::weak]];
-extern const Kernel add_rms_norm_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&add_rms_norm_avx512_bf16, &add_rms_norm_avx512,
-                                      &add_rms_norm_avx2, &kPortable};
 
 extern constinit const Op add_rms_norm{
     .signature =
@@ -34,7 +27,6 @@ extern constinit const Op add_rms_norm{
     .gradient = "add_rms_norm_backward",
     .flops = "5 * size(y)",
     .means = "sum = add(x, residual); y = rms_norm(sum, weight, eps, weight_offset)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

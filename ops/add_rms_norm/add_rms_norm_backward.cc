@@ -15,16 +15,9 @@
 //           in chunks of 32.
 // Source    a composition.
 
-#include "ops/add_rms_norm/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel add_rms_norm_backward_avx512 [[gnu::weak]];
-extern const Kernel add_rms_norm_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&add_rms_norm_backward_avx512, &add_rms_norm_backward_avx2,
-                                      &kPortable};
 
 extern constinit const Op add_rms_norm_backward{
     .signature =
@@ -33,7 +26,6 @@ extern constinit const Op add_rms_norm_backward{
         "-> (dx: T[..., d]?, dresidual: T[..., d]?, dweight: T[d]?) "
         "where T in f32 | f16 | bf16, d >= 1, eps >= 0",
     .flops = "14 * size(sum)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -78,10 +78,9 @@ void Run(const Context&, const Tensor& input_tokens, const Tensor& sampled_token
   }
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(advance_step){.run = Bind<&Run>()};
 
 extern constinit const Op advance_step{
     .signature =
@@ -91,7 +90,6 @@ extern constinit const Op advance_step{
         "where I in i32 | i64, S in i32 | i64, M in i32 | i64, B in i32 | i64, block_size >= 1, "
         "num_queries >= 0, num_queries <= n, num_queries <= m, given(num_queries) or m >= n",
     .bytes = "50 * n",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
 };
 

@@ -66,10 +66,9 @@ void Run(const Context& ctx, const Tensor& logits, const Tensor& bitmask, const 
   }
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(apply_token_bitmask){.run = Bind<&Run>()};
 
 extern constinit const Op apply_token_bitmask{
     .signature =
@@ -77,7 +76,6 @@ extern constinit const Op apply_token_bitmask{
         "where T in f32 | f16 | bf16, I in i32 | i64, w >= ceil_div(v, 32), "
         "given(rows) or m == n",
     .bytes = "m * v / 8 + m * v * bytes(T)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -27,14 +27,7 @@
 
 namespace anyop::ops {
 
-extern const Kernel attention_amx [[gnu::weak]];
-extern const Kernel attention_avx512_dot [[gnu::weak]];
-extern const Kernel attention_avx512 [[gnu::weak]];
-extern const Kernel attention_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
-constexpr const Kernel* kKernels[] = {&attention_amx, &attention_avx512_dot, &attention_avx512,
-                                      &attention_avx2, &kPortable};
+ANYOP_KERNEL(attention){.workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
 
 extern constinit const Op attention{
     .signature =
@@ -47,7 +40,6 @@ extern constinit const Op attention{
         "softcap >= 0",
     .gradient = "attention_backward",
     .flops = "2 * (dk + dv) * hq * tq * ceil_div(tk, max(b, 1))",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

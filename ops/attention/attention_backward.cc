@@ -22,12 +22,8 @@
 
 namespace anyop::ops {
 
-extern const Kernel attention_backward_avx512 [[gnu::weak]];
-extern const Kernel attention_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortableBackward{
-    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
-constexpr const Kernel* kBackwardKernels[] = {&attention_backward_avx512, &attention_backward_avx2,
-                                              &kPortableBackward};
+ANYOP_KERNEL(attention_backward){.workspace = kWorkspace<&BackwardBytes>,
+                                 .run = Bind<&RunBackward>()};
 
 extern constinit const Op attention_backward{
     .signature =
@@ -40,7 +36,6 @@ extern constinit const Op attention_backward{
         "where T in f32 | f16 | bf16, I in i32 | i64, hkv >= 1, hq % hkv == 0, dk >= 1, "
         "l == 0 or l == tq, softcap >= 0",
     .flops = "5 * (dk + dv) * hq * tq * ceil_div(tk, max(b, 1))",
-    .kernels = kBackwardKernels,
 };
 
 }  // namespace anyop::ops

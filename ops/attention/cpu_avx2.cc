@@ -4,10 +4,9 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel attention_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
+ANYOP_KERNEL(attention){.workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
 
-extern constinit const Kernel attention_backward_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
+ANYOP_KERNEL(attention_backward){.workspace = kWorkspace<&BackwardBytes>,
+                                 .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

@@ -4,12 +4,10 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel attention_avx512{.name = "cpu_avx512",
-                                               .workspace = kWorkspace<&AttentionBytes>,
-                                               .run = Bind<&Run<>>(),
-                                               .probe = kProbe};
+ANYOP_KERNEL(attention){
+    .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>(), .probe = kProbe};
 
-extern constinit const Kernel attention_backward_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
+ANYOP_KERNEL(attention_backward){.workspace = kWorkspace<&BackwardBytes>,
+                                 .run = Bind<&RunBackward>()};
 
 }  // namespace anyop::ops

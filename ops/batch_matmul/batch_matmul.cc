@@ -21,42 +21,18 @@ ANYOP_MULTIPLY_BATCH(PairMath<float>);
 ANYOP_MULTIPLY_BATCH(PairMath<F16>);
 ANYOP_MULTIPLY_BATCH(SplitMath);
 
-extern const Kernel batch_matmul_amx [[gnu::weak]];
-extern const Kernel batch_matmul_avx512_dot [[gnu::weak]];
-extern const Kernel batch_matmul_avx512_split [[gnu::weak]];
-extern const Kernel batch_matmul_avx512_f32 [[gnu::weak]];
-extern const Kernel batch_matmul_avx512_f16 [[gnu::weak]];
-extern const Kernel batch_matmul_avx2_f32 [[gnu::weak]];
-extern const Kernel batch_matmul_avx2_f16 [[gnu::weak]];
-extern const Kernel batch_matmul_avx2_bf16 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kF32{.name = "cpu_portable_f32",
-                      .when = "T == f32",
-                      .workspace = kWorkspace<&BatchMatmulBytes<PairMath<float>>>,
-                      .run = Bind<&RunBatchMatmul<PairMath<float>>>()};
-constexpr Kernel kF16{.name = "cpu_portable_f16",
-                      .when = "T == f16",
-                      .workspace = kWorkspace<&BatchMatmulBytes<PairMath<F16>>>,
-                      .run = Bind<&RunBatchMatmul<PairMath<F16>>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16",
-                       .when = "T == bf16",
-                       .workspace = kWorkspace<&BatchMatmulBytes<SplitMath>>,
-                       .run = Bind<&RunBatchMatmul<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&batch_matmul_amx,
-                                      &batch_matmul_avx512_dot,
-                                      &batch_matmul_avx512_split,
-                                      &batch_matmul_avx512_f32,
-                                      &batch_matmul_avx512_f16,
-                                      &batch_matmul_avx2_f32,
-                                      &batch_matmul_avx2_f16,
-                                      &batch_matmul_avx2_bf16,
-                                      &kF32,
-                                      &kF16,
-                                      &kBF16};
-
-}  // namespace
+ANYOP_KERNEL(batch_matmul, f32){.name = "cpu_portable_f32",
+                                .when = "T == f32",
+                                .workspace = kWorkspace<&BatchMatmulBytes<PairMath<float>>>,
+                                .run = Bind<&RunBatchMatmul<PairMath<float>>>()};
+ANYOP_KERNEL(batch_matmul, f16){.name = "cpu_portable_f16",
+                                .when = "T == f16",
+                                .workspace = kWorkspace<&BatchMatmulBytes<PairMath<F16>>>,
+                                .run = Bind<&RunBatchMatmul<PairMath<F16>>>()};
+ANYOP_KERNEL(batch_matmul, bf16){.name = "cpu_portable_bf16",
+                                 .when = "T == bf16",
+                                 .workspace = kWorkspace<&BatchMatmulBytes<SplitMath>>,
+                                 .run = Bind<&RunBatchMatmul<SplitMath>>()};
 
 extern constinit const Op batch_matmul{
     .signature =
@@ -68,7 +44,6 @@ extern constinit const Op batch_matmul{
         "where T in f32 | f16 | bf16",
     .gradient = "batch_matmul_backward",
     .flops = "2 * b * m * n * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -19,42 +19,21 @@ extern ANYOP_MULTIPLY_BATCH(PairMath<float>);
 extern ANYOP_MULTIPLY_BATCH(PairMath<F16>);
 extern ANYOP_MULTIPLY_BATCH(SplitMath);
 
-extern const Kernel batch_matmul_backward_amx [[gnu::weak]];
-extern const Kernel batch_matmul_backward_avx512_dot [[gnu::weak]];
-extern const Kernel batch_matmul_backward_avx512_split [[gnu::weak]];
-extern const Kernel batch_matmul_backward_avx512_f32 [[gnu::weak]];
-extern const Kernel batch_matmul_backward_avx512_f16 [[gnu::weak]];
-extern const Kernel batch_matmul_backward_avx2_f32 [[gnu::weak]];
-extern const Kernel batch_matmul_backward_avx2_f16 [[gnu::weak]];
-extern const Kernel batch_matmul_backward_avx2_bf16 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kF32{.name = "cpu_portable_f32",
-                      .when = "T == f32",
-                      .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<float>>>,
-                      .run = Bind<&RunBatchMatmulBackward<PairMath<float>>>()};
-constexpr Kernel kF16{.name = "cpu_portable_f16",
-                      .when = "T == f16",
-                      .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<F16>>>,
-                      .run = Bind<&RunBatchMatmulBackward<PairMath<F16>>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16",
-                       .when = "T == bf16",
-                       .workspace = kWorkspace<&BatchMatmulBackwardBytes<SplitMath>>,
-                       .run = Bind<&RunBatchMatmulBackward<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&batch_matmul_backward_amx,
-                                      &batch_matmul_backward_avx512_dot,
-                                      &batch_matmul_backward_avx512_split,
-                                      &batch_matmul_backward_avx512_f32,
-                                      &batch_matmul_backward_avx512_f16,
-                                      &batch_matmul_backward_avx2_f32,
-                                      &batch_matmul_backward_avx2_f16,
-                                      &batch_matmul_backward_avx2_bf16,
-                                      &kF32,
-                                      &kF16,
-                                      &kBF16};
-
-}  // namespace
+ANYOP_KERNEL(batch_matmul_backward, f32){
+    .name = "cpu_portable_f32",
+    .when = "T == f32",
+    .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<float>>>,
+    .run = Bind<&RunBatchMatmulBackward<PairMath<float>>>()};
+ANYOP_KERNEL(batch_matmul_backward, f16){
+    .name = "cpu_portable_f16",
+    .when = "T == f16",
+    .workspace = kWorkspace<&BatchMatmulBackwardBytes<PairMath<F16>>>,
+    .run = Bind<&RunBatchMatmulBackward<PairMath<F16>>>()};
+ANYOP_KERNEL(batch_matmul_backward, bf16){
+    .name = "cpu_portable_bf16",
+    .when = "T == bf16",
+    .workspace = kWorkspace<&BatchMatmulBackwardBytes<SplitMath>>,
+    .run = Bind<&RunBatchMatmulBackward<SplitMath>>()};
 
 extern constinit const Op batch_matmul_backward{
     .signature =
@@ -65,7 +44,6 @@ extern constinit const Op batch_matmul_backward{
         "batch_matmul_backward(dz: T[b, m, n], x: T[b, k, m], y: T[b, k, n], form: 'tn') "
         "-> (dx: T[b, k, m]?, dy: T[b, k, n]?) where T in f32 | f16 | bf16",
     .flops = "4 * b * m * n * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

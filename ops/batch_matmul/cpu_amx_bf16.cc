@@ -5,15 +5,12 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel batch_matmul_amx{.name = "cpu_amx_bf16",
-                                               .when = "T == bf16",
-                                               .workspace = kWorkspace<&BatchMatmulBytes<AmxMath>>,
-                                               .run = Bind<&RunBatchMatmul<AmxMath>>()};
+ANYOP_KERNEL(batch_matmul){.when = "T == bf16",
+                           .workspace = kWorkspace<&BatchMatmulBytes<AmxMath>>,
+                           .run = Bind<&RunBatchMatmul<AmxMath>>()};
 
-extern constinit const Kernel batch_matmul_backward_amx{
-    .name = "cpu_amx_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&BatchMatmulBackwardBytes<AmxMath>>,
-    .run = Bind<&RunBatchMatmulBackward<AmxMath>>()};
+ANYOP_KERNEL(batch_matmul_backward){.when = "T == bf16",
+                                    .workspace = kWorkspace<&BatchMatmulBackwardBytes<AmxMath>>,
+                                    .run = Bind<&RunBatchMatmulBackward<AmxMath>>()};
 
 }  // namespace anyop::ops

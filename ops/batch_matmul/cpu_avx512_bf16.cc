@@ -5,18 +5,16 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel batch_matmul_avx512_dot{
-    .name = "cpu_avx512_dot_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&BatchMatmulBytes<DotMath>>,
-    .run = Bind<&RunBatchMatmul<DotMath>>(),
-    .probe = "b = 1, m = 48, k = 256, n = 64"};
+ANYOP_KERNEL(batch_matmul){.name = "cpu_avx512_dot_bf16",
+                           .when = "T == bf16",
+                           .workspace = kWorkspace<&BatchMatmulBytes<DotMath>>,
+                           .run = Bind<&RunBatchMatmul<DotMath>>(),
+                           .probe = "b = 1, m = 48, k = 256, n = 64"};
 
-extern constinit const Kernel batch_matmul_backward_avx512_dot{
-    .name = "cpu_avx512_dot_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&BatchMatmulBackwardBytes<DotMath>>,
-    .run = Bind<&RunBatchMatmulBackward<DotMath>>(),
-    .probe = "b = 1, m = 48, k = 256, n = 64"};
+ANYOP_KERNEL(batch_matmul_backward){.name = "cpu_avx512_dot_bf16",
+                                    .when = "T == bf16",
+                                    .workspace = kWorkspace<&BatchMatmulBackwardBytes<DotMath>>,
+                                    .run = Bind<&RunBatchMatmulBackward<DotMath>>(),
+                                    .probe = "b = 1, m = 48, k = 256, n = 64"};
 
 }  // namespace anyop::ops

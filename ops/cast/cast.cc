@@ -13,21 +13,15 @@
 //           floats.
 // Source    IEEE 754; OCP 8-bit floating point specification 1.0.
 
-#include "ops/cast/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel cast_avx512 [[gnu::weak]];
-extern const Kernel cast_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&cast_avx512, &cast_avx2, &kPortable};
 
 extern constinit const Op cast{
     .signature =
         "cast(x: T[...], to: dtype, saturate: bool = True) -> (y: to[...]) where T in "
         "f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2 | i64 | i32 | i16 | i8 | u8 | bool",
     .gradient = "cast_backward",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

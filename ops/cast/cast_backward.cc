@@ -9,14 +9,9 @@
 //           beyond an f8 becomes its largest value.
 // Source    the definition of cast.
 
-#include "ops/cast/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel cast_backward_avx512 [[gnu::weak]];
-extern const Kernel cast_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&cast_backward_avx512, &cast_backward_avx2, &kPortable};
 
 extern constinit const Op cast_backward{
     .signature =
@@ -24,7 +19,6 @@ extern constinit const Op cast_backward{
         "where T in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2, "
         "U in f64 | f32 | f16 | bf16 | f8e4m3 | f8e5m2",
     .bytes = "bytes(dy) + bytes(dx)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

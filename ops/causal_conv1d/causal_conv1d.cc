@@ -18,7 +18,7 @@
 //           the whole when the state has the dtype of x. The state is rounded to its dtype.
 // Source    Mamba, arXiv:2312.00752; vLLM 0.27.1, causal_conv1d_fn.
 
-#include "ops/causal_conv1d/kernel.h"
+#include "ops/causal_conv1d/sequences.h"
 
 namespace anyop::ops {
 namespace {
@@ -30,12 +30,6 @@ void CheckData(const Context&, const Tensor&, const Tensor&, const Tensor*, cons
 
 }  // namespace
 
-extern const Kernel causal_conv1d_avx512 [[gnu::weak]];
-extern const Kernel causal_conv1d_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&causal_conv1d_avx512, &causal_conv1d_avx2, &kPortable};
-
 extern constinit const Op causal_conv1d{
     .signature =
         "causal_conv1d(x: T[t, c], weight: T[c, k], bias: T[c]?, conv_state: mut S[l, k1, c]?, "
@@ -45,7 +39,6 @@ extern constinit const Op causal_conv1d{
         "k >= 1, k1 >= k - 1, given(state_indices) or l >= b",
     .flops = "2 * k * size(x)",
     .bytes = "2 * bytes(x) + bytes(weight)",
-    .kernels = kKernels,
     .check_data = Bind<&CheckData>(),
 };
 

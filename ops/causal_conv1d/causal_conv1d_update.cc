@@ -12,7 +12,7 @@
 // Numerics  As causal_conv1d with a token for each sequence, bit for bit.
 // Source    Mamba, arXiv:2312.00752; vLLM 0.27.1, causal_conv1d_update.
 
-#include "ops/causal_conv1d/kernel.h"
+#include "ops/causal_conv1d/sequences.h"
 
 namespace anyop::ops {
 namespace {
@@ -24,13 +24,6 @@ void CheckUpdateData(const Context&, const Tensor&, const Tensor&, const Tensor*
 
 }  // namespace
 
-extern const Kernel causal_conv1d_update_avx512 [[gnu::weak]];
-extern const Kernel causal_conv1d_update_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&RunUpdate>()};
-constexpr const Kernel* kKernels[] = {&causal_conv1d_update_avx512, &causal_conv1d_update_avx2,
-                                      &kPortable};
-
 extern constinit const Op causal_conv1d_update{
     .signature =
         "causal_conv1d_update(x: T[b, c], weight: T[c, k], bias: T[c]?, "
@@ -40,7 +33,6 @@ extern constinit const Op causal_conv1d_update{
         "given(state_indices) or l >= b",
     .flops = "2 * k * size(x)",
     .bytes = "2 * bytes(x) + bytes(weight) + 2 * b * k1 * c * bytes(S)",
-    .kernels = kKernels,
     .check_data = Bind<&CheckUpdateData>(),
 };
 

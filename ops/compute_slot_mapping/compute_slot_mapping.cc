@@ -61,10 +61,9 @@ void Run(const Context&, const Tensor& query_start_loc, const Tensor& positions,
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(compute_slot_mapping){.run = Bind<&Run>()};
 
 extern constinit const Op compute_slot_mapping{
     .signature =
@@ -72,7 +71,6 @@ extern constinit const Op compute_slot_mapping{
         "block_table: B[b, mb], block_size: int) -> (slot_mapping: i64[t]) "
         "where I in i32 | i64, P in i32 | i64, B in i32 | i64, block_size >= 1",
     .bytes = "16 * t",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
 };
 

@@ -21,20 +21,6 @@
 
 namespace anyop::ops {
 
-extern const Kernel causal_conv2d_amx [[gnu::weak]];
-extern const Kernel causal_conv2d_avx512_dot [[gnu::weak]];
-extern const Kernel causal_conv2d_avx512 [[gnu::weak]];
-extern const Kernel causal_conv2d_avx2 [[gnu::weak]];
-extern const Kernel causal_conv2d_portable [[gnu::weak]];
-
-namespace {
-
-constexpr const Kernel* kKernels[] = {&causal_conv2d_amx, &causal_conv2d_avx512_dot,
-                                      &causal_conv2d_avx512, &causal_conv2d_avx2,
-                                      &causal_conv2d_portable};
-
-}  // namespace
-
 extern constinit const Op causal_conv2d{
     .signature =
         "causal_conv2d(x: T[n, cg*groups, h, w], weight: T[co, cg, kh, kw], bias: T[co]?, "
@@ -45,7 +31,6 @@ extern constinit const Op causal_conv2d{
         ">= 0, h >= 1, kh >= 1, kw >= 1, w + 2*padding_w >= dilation[1]*(kw-1) + 1, hc == "
         "dilation[0]*(kh-1)",
     .flops = "2 * (size(y) / max(co, 1)) * size(weight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

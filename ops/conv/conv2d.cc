@@ -26,32 +26,6 @@
 
 namespace anyop::ops {
 
-extern const Kernel conv2d_matrix_amx [[gnu::weak]];
-extern const Kernel conv2d_matrix_avx512_dot [[gnu::weak]];
-extern const Kernel conv2d_amx [[gnu::weak]];
-extern const Kernel conv2d_avx512_dot [[gnu::weak]];
-extern const Kernel conv2d_matrix_avx512 [[gnu::weak]];
-extern const Kernel conv2d_avx512 [[gnu::weak]];
-extern const Kernel conv2d_matrix_avx2 [[gnu::weak]];
-extern const Kernel conv2d_avx2 [[gnu::weak]];
-extern const Kernel conv2d_matrix_portable [[gnu::weak]];
-extern const Kernel conv2d_portable [[gnu::weak]];
-
-namespace {
-
-constexpr const Kernel* kKernels[] = {&conv2d_matrix_amx,
-                                      &conv2d_matrix_avx512_dot,
-                                      &conv2d_amx,
-                                      &conv2d_avx512_dot,
-                                      &conv2d_matrix_avx512,
-                                      &conv2d_avx512,
-                                      &conv2d_matrix_avx2,
-                                      &conv2d_avx2,
-                                      &conv2d_matrix_portable,
-                                      &conv2d_portable};
-
-}  // namespace
-
 extern constinit const Op conv2d{
     .signature =
         "conv2d(x: T[n, cg*groups, h, w], weight: T[co, cg, kh, kw], bias: T[co]?, stride: "
@@ -73,7 +47,6 @@ extern constinit const Op conv2d{
         "1, co % groups == 0, kh >= 1, kw >= 1, dilation >= 1, stride == 1",
     .gradient = "conv2d_backward",
     .flops = "2 * (size(y) / max(co, 1)) * size(weight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

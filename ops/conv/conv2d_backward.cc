@@ -17,20 +17,6 @@
 
 namespace anyop::ops {
 
-extern const Kernel conv2d_backward_amx [[gnu::weak]];
-extern const Kernel conv2d_backward_avx512_dot [[gnu::weak]];
-extern const Kernel conv2d_backward_avx512 [[gnu::weak]];
-extern const Kernel conv2d_backward_avx2 [[gnu::weak]];
-extern const Kernel conv2d_backward_portable [[gnu::weak]];
-
-namespace {
-
-constexpr const Kernel* kKernels[] = {&conv2d_backward_amx, &conv2d_backward_avx512_dot,
-                                      &conv2d_backward_avx512, &conv2d_backward_avx2,
-                                      &conv2d_backward_portable};
-
-}  // namespace
-
 extern constinit const Op conv2d_backward{
     .signature =
         "conv2d_backward(dy: T[n, co, ho, wo], x: T[n, cg*groups, h, w], weight: T[co, cg, "
@@ -54,7 +40,6 @@ extern constinit const Op conv2d_backward{
         "T[co]?) where T in f32 | f16 | bf16, groups >= 1, co % groups == 0, kh >= 1, kw "
         ">= 1, dilation >= 1, stride == 1, ho == h, wo == w",
     .flops = "4 * (size(dy) / max(co, 1)) * size(weight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -26,32 +26,6 @@
 
 namespace anyop::ops {
 
-extern const Kernel conv3d_matrix_amx [[gnu::weak]];
-extern const Kernel conv3d_matrix_avx512_dot [[gnu::weak]];
-extern const Kernel conv3d_amx [[gnu::weak]];
-extern const Kernel conv3d_avx512_dot [[gnu::weak]];
-extern const Kernel conv3d_matrix_avx512 [[gnu::weak]];
-extern const Kernel conv3d_avx512 [[gnu::weak]];
-extern const Kernel conv3d_matrix_avx2 [[gnu::weak]];
-extern const Kernel conv3d_avx2 [[gnu::weak]];
-extern const Kernel conv3d_matrix_portable [[gnu::weak]];
-extern const Kernel conv3d_portable [[gnu::weak]];
-
-namespace {
-
-constexpr const Kernel* kKernels[] = {&conv3d_matrix_amx,
-                                      &conv3d_matrix_avx512_dot,
-                                      &conv3d_amx,
-                                      &conv3d_avx512_dot,
-                                      &conv3d_matrix_avx512,
-                                      &conv3d_avx512,
-                                      &conv3d_matrix_avx2,
-                                      &conv3d_avx2,
-                                      &conv3d_matrix_portable,
-                                      &conv3d_portable};
-
-}  // namespace
-
 extern constinit const Op conv3d{
     .signature =
         "conv3d(x: T[n, cg*groups, s, h, w], weight: T[co, cg, ks, kh, kw], bias: T[co]?, "
@@ -77,7 +51,6 @@ extern constinit const Op conv3d{
         "1, stride == 1",
     .gradient = "conv3d_backward",
     .flops = "2 * (size(y) / max(co, 1)) * size(weight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -17,20 +17,6 @@
 
 namespace anyop::ops {
 
-extern const Kernel conv3d_backward_amx [[gnu::weak]];
-extern const Kernel conv3d_backward_avx512_dot [[gnu::weak]];
-extern const Kernel conv3d_backward_avx512 [[gnu::weak]];
-extern const Kernel conv3d_backward_avx2 [[gnu::weak]];
-extern const Kernel conv3d_backward_portable [[gnu::weak]];
-
-namespace {
-
-constexpr const Kernel* kKernels[] = {&conv3d_backward_amx, &conv3d_backward_avx512_dot,
-                                      &conv3d_backward_avx512, &conv3d_backward_avx2,
-                                      &conv3d_backward_portable};
-
-}  // namespace
-
 extern constinit const Op conv3d_backward{
     .signature =
         "conv3d_backward(dy: T[n, co, so, ho, wo], x: T[n, cg*groups, s, h, w], weight: "
@@ -57,7 +43,6 @@ extern constinit const Op conv3d_backward{
         "kw]?, dbias: T[co]?) where T in f32 | f16 | bf16, groups >= 1, co % groups == 0, "
         "ks >= 1, kh >= 1, kw >= 1, dilation >= 1, stride == 1, so == s, ho == h, wo == w",
     .flops = "4 * (size(dy) / max(co, 1)) * size(weight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -6,43 +6,35 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel conv2d_avx2{.name = "cpu_avx2",
-                                          .workspace = kWorkspace<&ConvBytes<2>>,
-                                          .run = Bind<&RunConv<AnyMath, false>>()};
+ANYOP_KERNEL(conv2d, matrix){.name = "cpu_avx2_matrix",
+                             .when = kIsMatrix2d,
+                             .workspace = kWorkspace<&ConvMatrixBytes<2>>,
+                             .run = Bind<&RunConv<AnyMath, true>>()};
 
-extern constinit const Kernel conv2d_matrix_avx2{.name = "cpu_avx2_matrix",
-                                                 .when = kIsMatrix2d,
-                                                 .workspace = kWorkspace<&ConvMatrixBytes<2>>,
-                                                 .run = Bind<&RunConv<AnyMath, true>>()};
+ANYOP_KERNEL(conv2d){.workspace = kWorkspace<&ConvBytes<2>>,
+                     .run = Bind<&RunConv<AnyMath, false>>()};
 
-extern constinit const Kernel conv2d_backward_avx2{.name = "cpu_avx2",
-                                                   .workspace = kWorkspace<&ConvBackwardBytes<2>>,
-                                                   .run = Bind<&RunConvBackward<AnyMath>>()};
+ANYOP_KERNEL(conv2d_backward){.workspace = kWorkspace<&ConvBackwardBytes<2>>,
+                              .run = Bind<&RunConvBackward<AnyMath>>()};
 
-extern constinit const Kernel conv3d_avx2{.name = "cpu_avx2",
-                                          .workspace = kWorkspace<&ConvBytes<3>>,
-                                          .run = Bind<&RunConv<AnyMath, false>>()};
+ANYOP_KERNEL(conv3d, matrix){.name = "cpu_avx2_matrix",
+                             .when = kIsMatrix3d,
+                             .workspace = kWorkspace<&ConvMatrixBytes<3>>,
+                             .run = Bind<&RunConv<AnyMath, true>>()};
 
-extern constinit const Kernel conv3d_matrix_avx2{.name = "cpu_avx2_matrix",
-                                                 .when = kIsMatrix3d,
-                                                 .workspace = kWorkspace<&ConvMatrixBytes<3>>,
-                                                 .run = Bind<&RunConv<AnyMath, true>>()};
+ANYOP_KERNEL(conv3d){.workspace = kWorkspace<&ConvBytes<3>>,
+                     .run = Bind<&RunConv<AnyMath, false>>()};
 
-extern constinit const Kernel conv3d_backward_avx2{.name = "cpu_avx2",
-                                                   .workspace = kWorkspace<&ConvBackwardBytes<3>>,
-                                                   .run = Bind<&RunConvBackward<AnyMath>>()};
+ANYOP_KERNEL(conv3d_backward){.workspace = kWorkspace<&ConvBackwardBytes<3>>,
+                              .run = Bind<&RunConvBackward<AnyMath>>()};
 
-extern constinit const Kernel causal_conv2d_avx2{.name = "cpu_avx2",
-                                                 .workspace = kWorkspace<&ConvBytes<2>>,
-                                                 .run = Bind<&RunCausalConv2d<AnyMath>>()};
+ANYOP_KERNEL(causal_conv2d){.workspace = kWorkspace<&ConvBytes<2>>,
+                            .run = Bind<&RunCausalConv2d<AnyMath>>()};
 
-extern constinit const Kernel patch_embed_avx2{.name = "cpu_avx2",
-                                               .workspace = kWorkspace<&PatchEmbedBytes>,
-                                               .run = Bind<&RunPatchEmbed<AnyMath>>()};
+ANYOP_KERNEL(patch_embed){.workspace = kWorkspace<&PatchEmbedBytes>,
+                          .run = Bind<&RunPatchEmbed<AnyMath>>()};
 
-extern constinit const Kernel patch_embed_backward_avx2{
-    .name = "cpu_avx2",
-    .workspace = kWorkspace<&PatchEmbedBackwardBytes>,
-    .run = Bind<&RunPatchEmbedBackward<AnyMath>>()};
+ANYOP_KERNEL(patch_embed_backward){.workspace = kWorkspace<&PatchEmbedBackwardBytes>,
+                                   .run = Bind<&RunPatchEmbedBackward<AnyMath>>()};
 
 }  // namespace anyop::ops

@@ -16,20 +16,6 @@
 
 namespace anyop::ops {
 
-extern const Kernel patch_embed_amx [[gnu::weak]];
-extern const Kernel patch_embed_avx512_dot [[gnu::weak]];
-extern const Kernel patch_embed_avx512 [[gnu::weak]];
-extern const Kernel patch_embed_avx2 [[gnu::weak]];
-extern const Kernel patch_embed_portable [[gnu::weak]];
-
-namespace {
-
-constexpr const Kernel* kKernels[] = {&patch_embed_amx, &patch_embed_avx512_dot,
-                                      &patch_embed_avx512, &patch_embed_avx2,
-                                      &patch_embed_portable};
-
-}  // namespace
-
 extern constinit const Op patch_embed{
     .signature =
         "patch_embed(x: T[n, ci, h, w], weight: T[co, ci, kh, kw], bias: T[co]?) -> (y: "
@@ -39,7 +25,6 @@ extern constinit const Op patch_embed{
         "1, kw >= 1",
     .gradient = "patch_embed_backward",
     .flops = "2 * rows(y) * size(weight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

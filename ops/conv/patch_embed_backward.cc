@@ -16,20 +16,6 @@
 
 namespace anyop::ops {
 
-extern const Kernel patch_embed_backward_amx [[gnu::weak]];
-extern const Kernel patch_embed_backward_avx512_dot [[gnu::weak]];
-extern const Kernel patch_embed_backward_avx512 [[gnu::weak]];
-extern const Kernel patch_embed_backward_avx2 [[gnu::weak]];
-extern const Kernel patch_embed_backward_portable [[gnu::weak]];
-
-namespace {
-
-constexpr const Kernel* kKernels[] = {&patch_embed_backward_amx, &patch_embed_backward_avx512_dot,
-                                      &patch_embed_backward_avx512, &patch_embed_backward_avx2,
-                                      &patch_embed_backward_portable};
-
-}  // namespace
-
 extern constinit const Op patch_embed_backward{
     .signature =
         "patch_embed_backward(dy: T[n, q, co], x: T[n, ci, h, w], weight: T[co, ci, kh, "
@@ -40,7 +26,6 @@ extern constinit const Op patch_embed_backward{
         "T[co]?) where T in f32 | f16 | bf16, ks >= 1, kh >= 1, kw >= 1, q == s/ks * "
         "(h/kh) * (w/kw)",
     .flops = "4 * rows(dy) * size(weight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -41,17 +41,15 @@ void Run(const Context& ctx, Caches caches, const Tensor& mapping) {
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(copy_blocks){.run = Bind<&Run>()};
 
 extern constinit const Op copy_blocks{
     .signature =
         "copy_blocks(caches: mut C[nb, w]*, mapping: I[n, 2]) -> () "
         "where C in f32 | f16 | bf16 | i8 | f8e4m3 | u8, I in i32 | i64",
     .bytes = "2 * len(caches) * n * w * bytes(C)",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
     .check_data = Bind<&CheckData>(),
 };

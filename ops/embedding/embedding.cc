@@ -55,10 +55,9 @@ void Run(const Context& ctx, const Tensor& ids, const Tensor& weight, std::int64
                   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(embedding){.run = Bind<&Run>()};
 
 extern constinit const Op embedding{
     .signature =
@@ -66,7 +65,6 @@ extern constinit const Op embedding{
         "(y: T[..., d]) where T in f32 | f16 | bf16, I in i32 | i64",
     .gradient = "embedding_backward",
     .bytes = "2 * size(y) * bytes(T) + bytes(ids)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -10,16 +10,9 @@
 // Numerics  Rows are added in rising order of i, in f32, rounded once.
 // Source    the definition of embedding.
 
-#include "ops/embedding/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel embedding_backward_avx512 [[gnu::weak]];
-extern const Kernel embedding_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&embedding_backward_avx512, &embedding_backward_avx2,
-                                      &kPortable};
 
 extern constinit const Op embedding_backward{
     .signature =
@@ -27,7 +20,6 @@ extern constinit const Op embedding_backward{
         "padding_idx: int) -> (dweight: T[v, d]?) where T in f32 | f16 | bf16, I in i32 | i64",
     .flops = "size(dy)",
     .bytes = "bytes(dy) + bytes(ids) + bytes(dweight)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -3,13 +3,10 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel fused_moe_amx{.name = "cpu_amx_bf16",
-                                            .when = "T == bf16",
-                                            .workspace = kWorkspace<&MoeBytes>,
-                                            .run = Bind<&RunFusedMoe>()};
-extern constinit const Kernel fused_moe_packed_amx{.name = "cpu_amx_bf16",
-                                                   .when = "T == bf16",
-                                                   .workspace = kWorkspace<&MoePackedBytes>,
-                                                   .run = Bind<&RunFusedMoePacked>()};
+ANYOP_KERNEL(fused_moe){
+    .when = "T == bf16", .workspace = kWorkspace<&MoeBytes>, .run = Bind<&RunFusedMoe>()};
+ANYOP_KERNEL(fused_moe_packed){.when = "T == bf16",
+                               .workspace = kWorkspace<&MoePackedBytes>,
+                               .run = Bind<&RunFusedMoePacked>()};
 
 }  // namespace anyop::ops

@@ -3,13 +3,13 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel fused_moe_avx512_dot{.name = "cpu_avx512_dot_bf16",
-                                                   .when = "T == bf16",
-                                                   .workspace = kWorkspace<&MoeBytes>,
-                                                   .run = Bind<&RunFusedMoe>()};
-extern constinit const Kernel fused_moe_packed_avx512_dot{.name = "cpu_avx512_dot_bf16",
-                                                          .when = "T == bf16",
-                                                          .workspace = kWorkspace<&MoePackedBytes>,
-                                                          .run = Bind<&RunFusedMoePacked>()};
+ANYOP_KERNEL(fused_moe){.name = "cpu_avx512_dot_bf16",
+                        .when = "T == bf16",
+                        .workspace = kWorkspace<&MoeBytes>,
+                        .run = Bind<&RunFusedMoe>()};
+ANYOP_KERNEL(fused_moe_packed){.name = "cpu_avx512_dot_bf16",
+                               .when = "T == bf16",
+                               .workspace = kWorkspace<&MoePackedBytes>,
+                               .run = Bind<&RunFusedMoePacked>()};
 
 }  // namespace anyop::ops

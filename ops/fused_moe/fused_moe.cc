@@ -22,23 +22,9 @@
 // Source    composition of moe_permute, grouped_linear, silu_and_mul and moe_unpermute without
 //           their roundings; vLLM 0.27.1, cpu_fused_moe.
 
-#include "ops/fused_moe/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel fused_moe_amx [[gnu::weak]];
-extern const Kernel fused_moe_avx512_dot [[gnu::weak]];
-extern const Kernel fused_moe_avx512 [[gnu::weak]];
-extern const Kernel fused_moe_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&MoeBytes>, .run = Bind<&RunFusedMoe>()};
-constexpr const Kernel* kKernels[] = {&fused_moe_amx, &fused_moe_avx512_dot, &fused_moe_avx512,
-                                      &fused_moe_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op fused_moe{
     .signature =
@@ -54,7 +40,6 @@ extern constinit const Op fused_moe{
         "packed13 = pack_weight(w13); packed2 = pack_weight(w2); "
         "y = fused_moe_packed(x, packed13, packed2, f, weights, ids, b13, b2, activation, limit, "
         "alpha, beta, order, apply_router_weight_on_input)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -20,23 +20,9 @@
 //           always has the same bits alone and in a batch.
 // Source    as fused_moe.
 
-#include "ops/fused_moe/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel fused_moe_int8_avx512_vnni [[gnu::weak]];
-extern const Kernel fused_moe_int8_avx512 [[gnu::weak]];
-extern const Kernel fused_moe_int8_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&MoeInt8Bytes>,
-                           .run = Bind<&RunFusedMoeInt8>()};
-constexpr const Kernel* kKernels[] = {&fused_moe_int8_avx512_vnni, &fused_moe_int8_avx512,
-                                      &fused_moe_int8_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op fused_moe_int8{
     .signature =
@@ -53,7 +39,6 @@ extern constinit const Op fused_moe_int8{
         "packed13 = pack_weight_int8(w13); packed2 = pack_weight_int8(w2); "
         "y = fused_moe_int8_packed(x, packed13, w13_scale, packed2, w2_scale, f, weights, ids, "
         "b13, b2, activation, limit, alpha, beta, order, apply_router_weight_on_input)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

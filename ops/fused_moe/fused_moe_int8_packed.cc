@@ -20,24 +20,9 @@
 // Numerics  As fused_moe_int8, bit for bit.
 // Source    as fused_moe.
 
-#include "ops/fused_moe/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel fused_moe_int8_packed_avx512_vnni [[gnu::weak]];
-extern const Kernel fused_moe_int8_packed_avx512 [[gnu::weak]];
-extern const Kernel fused_moe_int8_packed_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&MoeInt8PackedBytes>,
-                           .run = Bind<&RunFusedMoeInt8Packed>()};
-constexpr const Kernel* kKernels[] = {&fused_moe_int8_packed_avx512_vnni,
-                                      &fused_moe_int8_packed_avx512, &fused_moe_int8_packed_avx2,
-                                      &kPortable};
-
-}  // namespace
 
 extern constinit const Op fused_moe_int8_packed{
     .signature =
@@ -53,7 +38,6 @@ extern constinit const Op fused_moe_int8_packed{
         "f4 == ceil_div(features, 4), limit > 0",
     .flops = "6 * t * k * d * features",
     .bytes = "bytes(x) + bytes(y) + min(t * k, e) * 3 * d * features",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -18,24 +18,9 @@
 // Numerics  As fused_moe; a row always has the same bits alone and in a batch.
 // Source    as fused_moe.
 
-#include "ops/fused_moe/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel fused_moe_packed_amx [[gnu::weak]];
-extern const Kernel fused_moe_packed_avx512_dot [[gnu::weak]];
-extern const Kernel fused_moe_packed_avx512 [[gnu::weak]];
-extern const Kernel fused_moe_packed_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&MoePackedBytes>,
-                           .run = Bind<&RunFusedMoePacked>()};
-constexpr const Kernel* kKernels[] = {&fused_moe_packed_amx, &fused_moe_packed_avx512_dot,
-                                      &fused_moe_packed_avx512, &fused_moe_packed_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op fused_moe_packed{
     .signature =
@@ -49,7 +34,6 @@ extern constinit const Op fused_moe_packed{
         "d2 == ceil_div(d, 2), n2 == ceil_div(d, 32), f2 == ceil_div(features, 2), limit > 0",
     .flops = "6 * t * k * d * features",
     .bytes = "bytes(x) + bytes(y) + min(t * k, e) * 3 * d * features * bytes(T)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

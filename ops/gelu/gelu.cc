@@ -10,14 +10,9 @@
 //           torch gives NaN for -inf, and where its kind is 'none' for +inf too.
 // Source    Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
-#include "ops/gelu/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel gelu_avx512 [[gnu::weak]];
-extern const Kernel gelu_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&gelu_avx512, &gelu_avx2, &kPortable};
 
 extern constinit const Op gelu{
     .signature =
@@ -25,7 +20,6 @@ extern constinit const Op gelu{
         "where T in f32 | f16 | bf16",
     .gradient = "gelu_backward",
     .flops = "20 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

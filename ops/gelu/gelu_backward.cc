@@ -14,21 +14,15 @@
 //           +inf gives dy, the limits; torch gives NaN.
 // Source    the derivative of Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
-#include "ops/gelu/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel gelu_backward_avx512 [[gnu::weak]];
-extern const Kernel gelu_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&gelu_backward_avx512, &gelu_backward_avx2, &kPortable};
 
 extern constinit const Op gelu_backward{
     .signature =
         "gelu_backward(dy: T[...], x: T[...], kind: 'none' | 'tanh' | 'quick') "
         "-> (dx: T[...]? over dy) where T in f32 | f16 | bf16",
     .flops = "30 * size(dy)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -10,14 +10,9 @@
 // Source    Hendrycks and Gimpel 2016, arXiv:1606.08415; vLLM 0.27.1, gelu_and_mul and
 //           gelu_tanh_and_mul.
 
-#include "ops/gelu_and_mul/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel gelu_and_mul_avx512 [[gnu::weak]];
-extern const Kernel gelu_and_mul_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&gelu_and_mul_avx512, &gelu_and_mul_avx2, &kPortable};
 
 extern constinit const Op gelu_and_mul{
     .signature =
@@ -25,7 +20,6 @@ extern constinit const Op gelu_and_mul{
         "where T in f32 | f16 | bf16",
     .gradient = "gelu_and_mul_backward",
     .flops = "25 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

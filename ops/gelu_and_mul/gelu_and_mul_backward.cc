@@ -9,22 +9,15 @@
 // Numerics  f32 for every T, rounded once.
 // Source    the derivative of Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
-#include "ops/gelu_and_mul/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel gelu_and_mul_backward_avx512 [[gnu::weak]];
-extern const Kernel gelu_and_mul_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&gelu_and_mul_backward_avx512, &gelu_and_mul_backward_avx2,
-                                      &kPortable};
 
 extern constinit const Op gelu_and_mul_backward{
     .signature =
         "gelu_and_mul_backward(dy: T[..., d], x: T[..., 2*d], approximate: 'none' | 'tanh') "
         "-> (dx: T[..., 2*d]?) where T in f32 | f16 | bf16",
     .flops = "50 * size(dy)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

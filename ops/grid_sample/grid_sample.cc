@@ -16,14 +16,9 @@
 //           outside are not read.
 // Source    PyTorch 2.13, torch.nn.functional.grid_sample.
 
-#include "ops/grid_sample/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel grid_sample_avx512 [[gnu::weak]];
-extern const Kernel grid_sample_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&grid_sample_avx512, &grid_sample_avx2, &kPortable};
 
 extern constinit const Op grid_sample{
     .signature =
@@ -37,7 +32,6 @@ extern constinit const Op grid_sample{
         "where T in f32 | f16 | bf16, h >= 1, w >= 1",
     .flops = "11 * size(y)",
     .bytes = "5 * bytes(y) + bytes(grid)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

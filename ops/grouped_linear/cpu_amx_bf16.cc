@@ -4,20 +4,15 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel grouped_linear_amx{.name = "cpu_amx_bf16",
-                                                 .when = "T == bf16",
-                                                 .workspace = kWorkspace<&GroupedLinearBytes>,
-                                                 .run = Bind<&RunGroupedLinear>()};
-extern constinit const Kernel grouped_linear_packed_amx{
-    .name = "cpu_amx_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&GroupedLinearPackedBytes>,
-    .run = Bind<&RunGroupedLinearPacked>()};
+ANYOP_KERNEL(grouped_linear){.when = "T == bf16",
+                             .workspace = kWorkspace<&GroupedLinearBytes>,
+                             .run = Bind<&RunGroupedLinear>()};
+ANYOP_KERNEL(grouped_linear_packed){.when = "T == bf16",
+                                    .workspace = kWorkspace<&GroupedLinearPackedBytes>,
+                                    .run = Bind<&RunGroupedLinearPacked>()};
 
-extern constinit const Kernel grouped_linear_backward_amx{
-    .name = "cpu_amx_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&GroupedBackwardBytes>,
-    .run = Bind<&RunGroupedLinearBackward>()};
+ANYOP_KERNEL(grouped_linear_backward){.when = "T == bf16",
+                                      .workspace = kWorkspace<&GroupedBackwardBytes>,
+                                      .run = Bind<&RunGroupedLinearBackward>()};
 
 }  // namespace anyop::ops

@@ -4,20 +4,17 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel grouped_linear_avx512_dot{
-    .name = "cpu_avx512_dot_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&GroupedLinearBytes>,
-    .run = Bind<&RunGroupedLinear>()};
-extern constinit const Kernel grouped_linear_packed_avx512_dot{
-    .name = "cpu_avx512_dot_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&GroupedLinearPackedBytes>,
-    .run = Bind<&RunGroupedLinearPacked>()};
-extern constinit const Kernel grouped_linear_backward_avx512_dot{
-    .name = "cpu_avx512_dot_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&GroupedBackwardBytes>,
-    .run = Bind<&RunGroupedLinearBackward>()};
+ANYOP_KERNEL(grouped_linear){.name = "cpu_avx512_dot_bf16",
+                             .when = "T == bf16",
+                             .workspace = kWorkspace<&GroupedLinearBytes>,
+                             .run = Bind<&RunGroupedLinear>()};
+ANYOP_KERNEL(grouped_linear_packed){.name = "cpu_avx512_dot_bf16",
+                                    .when = "T == bf16",
+                                    .workspace = kWorkspace<&GroupedLinearPackedBytes>,
+                                    .run = Bind<&RunGroupedLinearPacked>()};
+ANYOP_KERNEL(grouped_linear_backward){.name = "cpu_avx512_dot_bf16",
+                                      .when = "T == bf16",
+                                      .workspace = kWorkspace<&GroupedBackwardBytes>,
+                                      .run = Bind<&RunGroupedLinearBackward>()};
 
 }  // namespace anyop::ops

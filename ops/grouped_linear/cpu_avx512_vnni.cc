@@ -3,13 +3,9 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel grouped_linear_int8_avx512_vnni{
-    .name = "cpu_avx512_vnni",
-    .workspace = kWorkspace<&GroupedInt8Bytes>,
-    .run = Bind<&RunGroupedLinearInt8>()};
-extern constinit const Kernel grouped_linear_int8_packed_avx512_vnni{
-    .name = "cpu_avx512_vnni",
-    .workspace = kWorkspace<&GroupedInt8PackedBytes>,
-    .run = Bind<&RunGroupedLinearInt8Packed>()};
+ANYOP_KERNEL(grouped_linear_int8){.workspace = kWorkspace<&GroupedInt8Bytes>,
+                                  .run = Bind<&RunGroupedLinearInt8>()};
+ANYOP_KERNEL(grouped_linear_int8_packed){.workspace = kWorkspace<&GroupedInt8PackedBytes>,
+                                         .run = Bind<&RunGroupedLinearInt8Packed>()};
 
 }  // namespace anyop::ops

@@ -14,24 +14,9 @@
 //           same bits alone and in a batch in batch-invariant mode.
 // Source    composition of linear.
 
-#include "ops/grouped_linear/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel grouped_linear_amx [[gnu::weak]];
-extern const Kernel grouped_linear_avx512_dot [[gnu::weak]];
-extern const Kernel grouped_linear_avx512 [[gnu::weak]];
-extern const Kernel grouped_linear_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&GroupedLinearBytes>,
-                           .run = Bind<&RunGroupedLinear>()};
-constexpr const Kernel* kKernels[] = {&grouped_linear_amx, &grouped_linear_avx512_dot,
-                                      &grouped_linear_avx512, &grouped_linear_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op grouped_linear{
     .signature =
@@ -43,7 +28,6 @@ extern constinit const Op grouped_linear{
     .prepack =
         "packed = pack_weight(weight); "
         "y = grouped_linear_packed(x, packed, n, offsets, bias)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -12,25 +12,9 @@
 //           threads, one rounding.
 // Source    the definition of grouped_linear.
 
-#include "ops/grouped_linear/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel grouped_linear_backward_amx [[gnu::weak]];
-extern const Kernel grouped_linear_backward_avx512_dot [[gnu::weak]];
-extern const Kernel grouped_linear_backward_avx512 [[gnu::weak]];
-extern const Kernel grouped_linear_backward_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&GroupedBackwardBytes>,
-                           .run = Bind<&RunGroupedLinearBackward>()};
-constexpr const Kernel* kKernels[] = {
-    &grouped_linear_backward_amx, &grouped_linear_backward_avx512_dot,
-    &grouped_linear_backward_avx512, &grouped_linear_backward_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op grouped_linear_backward{
     .signature =
@@ -38,7 +22,6 @@ extern constinit const Op grouped_linear_backward{
         "offsets: I[e+1] offsets m) -> (dx: T[m, k]?, dweight: T[e, n, k]?, dbias: T[e, n]?) "
         "where T in f32 | f16 | bf16, I in i32 | i64",
     .flops = "4 * m * n * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

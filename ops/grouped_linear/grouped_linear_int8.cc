@@ -16,23 +16,9 @@
 //           batch. NaN in x counts as 0; a row with an infinity gives NaN.
 // Source    composition of linear_int8.
 
-#include "ops/grouped_linear/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel grouped_linear_int8_avx512_vnni [[gnu::weak]];
-extern const Kernel grouped_linear_int8_avx512 [[gnu::weak]];
-extern const Kernel grouped_linear_int8_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&GroupedInt8Bytes>,
-                           .run = Bind<&RunGroupedLinearInt8>()};
-constexpr const Kernel* kKernels[] = {&grouped_linear_int8_avx512_vnni, &grouped_linear_int8_avx512,
-                                      &grouped_linear_int8_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op grouped_linear_int8{
     .signature =
@@ -44,7 +30,6 @@ extern constinit const Op grouped_linear_int8{
     .prepack =
         "packed = pack_weight_int8(weight); "
         "y = grouped_linear_int8_packed(x, packed, n, weight_scale, offsets, bias)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

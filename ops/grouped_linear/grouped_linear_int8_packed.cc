@@ -12,24 +12,9 @@
 // Numerics  As grouped_linear_int8, bit for bit.
 // Source    composition of linear_int8_packed.
 
-#include "ops/grouped_linear/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel grouped_linear_int8_packed_avx512_vnni [[gnu::weak]];
-extern const Kernel grouped_linear_int8_packed_avx512 [[gnu::weak]];
-extern const Kernel grouped_linear_int8_packed_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&GroupedInt8PackedBytes>,
-                           .run = Bind<&RunGroupedLinearInt8Packed>()};
-constexpr const Kernel* kKernels[] = {&grouped_linear_int8_packed_avx512_vnni,
-                                      &grouped_linear_int8_packed_avx512,
-                                      &grouped_linear_int8_packed_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op grouped_linear_int8_packed{
     .signature =
@@ -40,7 +25,6 @@ extern constinit const Op grouped_linear_int8_packed{
         "k4 == ceil_div(k, 4)",
     .flops = "2 * m * features * k",
     .bytes = "bytes(x) + bytes(y) + min(m, e) * n32 * k4 * 128",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

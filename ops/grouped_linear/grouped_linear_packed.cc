@@ -11,25 +11,9 @@
 // Numerics  As linear_packed in each group: a row always has the same bits alone and in a batch.
 // Source    composition of linear_packed.
 
-#include "ops/grouped_linear/kernels.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel grouped_linear_packed_amx [[gnu::weak]];
-extern const Kernel grouped_linear_packed_avx512_dot [[gnu::weak]];
-extern const Kernel grouped_linear_packed_avx512 [[gnu::weak]];
-extern const Kernel grouped_linear_packed_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&GroupedLinearPackedBytes>,
-                           .run = Bind<&RunGroupedLinearPacked>()};
-constexpr const Kernel* kKernels[] = {&grouped_linear_packed_amx, &grouped_linear_packed_avx512_dot,
-                                      &grouped_linear_packed_avx512, &grouped_linear_packed_avx2,
-                                      &kPortable};
-
-}  // namespace
 
 extern constinit const Op grouped_linear_packed{
     .signature =
@@ -39,7 +23,6 @@ extern constinit const Op grouped_linear_packed{
         "k2 == ceil_div(k, 2)",
     .flops = "2 * m * features * k",
     .bytes = "bytes(x) + bytes(y) + min(m, e) * n32 * k2 * 64 * bytes(T)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

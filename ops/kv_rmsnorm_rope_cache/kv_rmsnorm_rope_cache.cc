@@ -20,8 +20,8 @@
 //           NaN is stored as 0. Every other byte of the caches is left alone.
 // Source    ms_custom_ops 0.2.0, kv_rmsnorm_rope_cache.
 
+#include "anyop/op.h"
 #include "ops/common/check_data.h"
-#include "ops/kv_rmsnorm_rope_cache/kernel.h"
 
 namespace anyop::ops {
 namespace {
@@ -31,10 +31,11 @@ void CheckPlaces(const Context&, const Tensor&, const Tensor&, const Tensor&, co
                  const Tensor*, const Tensor*, float, bool, std::string_view cache_mode) {
   const bool paged = cache_mode == "paged";
   Distinct taken;
-  for (Index i = 0; i < index.size(); ++i) {
-    const Index at = IndexOf(index, i), per_row = index.row_size();
+  const std::int64_t per_row = index.row_size();
+  for (std::int64_t i = 0; i < index.size(); ++i) {
+    const std::int64_t row = i / per_row;
+    const std::int64_t at = ReadIndex(index, index.row_offset(row) + i % per_row);
     if (at < 0) continue;
-    const Index row = i / per_row;
     const std::string place =
         paged ? std::to_string(i) : std::to_string(row) + ", " + std::to_string(i % per_row);
     // Tokens of another row of the batch have places of their own.
@@ -44,13 +45,6 @@ void CheckPlaces(const Context&, const Tensor&, const Tensor&, const Tensor&, co
 }
 
 }  // namespace
-
-extern const Kernel kv_rmsnorm_rope_cache_avx512 [[gnu::weak]];
-extern const Kernel kv_rmsnorm_rope_cache_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kv_rmsnorm_rope_cache_avx512, &kv_rmsnorm_rope_cache_avx2,
-                                      &kPortable};
 
 extern constinit const Op kv_rmsnorm_rope_cache{
     .signature =
@@ -70,7 +64,6 @@ extern constinit const Op kv_rmsnorm_rope_cache{
         "C != i8 or (given(k_scale) and given(ckv_scale))",
     .flops = "7 * size(kv)",
     .bytes = "bytes(kv) + size(kv) * bytes(C)",
-    .kernels = kKernels,
     .check_data = Bind<&CheckPlaces>(),
 };
 

@@ -14,14 +14,9 @@
 //           elements from about 1e19 on.
 // Source    Ba, Kiros and Hinton 2016, arXiv:1607.06450.
 
-#include "ops/layer_norm/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel layer_norm_avx512 [[gnu::weak]];
-extern const Kernel layer_norm_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&layer_norm_avx512, &layer_norm_avx2, &kPortable};
 
 extern constinit const Op layer_norm{
     .signature =
@@ -29,7 +24,6 @@ extern constinit const Op layer_norm{
         "-> (y: T[..., d] over x) where T in f32 | f16 | bf16, d >= 1, eps >= 0",
     .gradient = "layer_norm_backward",
     .flops = "8 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

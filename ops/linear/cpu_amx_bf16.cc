@@ -6,21 +6,16 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel linear_amx{.name = "cpu_amx_bf16",
-                                         .when = "T == bf16",
-                                         .workspace = kWorkspace<&LinearBytes<AmxMath>>,
-                                         .run = Bind<&RunLinear<AmxMath>>()};
+ANYOP_KERNEL(linear){.when = "T == bf16",
+                     .workspace = kWorkspace<&LinearBytes<AmxMath>>,
+                     .run = Bind<&RunLinear<AmxMath>>()};
 
-extern constinit const Kernel linear_packed_amx{
-    .name = "cpu_amx_bf16",
-    .when = "T == bf16",
-    .workspace = kWorkspace<&LinearPackedBytes<AmxMath>>,
-    .run = Bind<&RunLinearPacked<AmxMath>>()};
+ANYOP_KERNEL(linear_packed){.when = "T == bf16",
+                            .workspace = kWorkspace<&LinearPackedBytes<AmxMath>>,
+                            .run = Bind<&RunLinearPacked<AmxMath>>()};
 
-extern constinit const Kernel linear_backward_amx{
-    .name = "cpu_amx_bf16",
-    .when = "T == bf16 and U == bf16",
-    .workspace = kWorkspace<&LinearBackwardBytes<AmxMath>>,
-    .run = Bind<&RunLinearBackward<AmxMath>>()};
+ANYOP_KERNEL(linear_backward){.when = "T == bf16 and U == bf16",
+                              .workspace = kWorkspace<&LinearBackwardBytes<AmxMath>>,
+                              .run = Bind<&RunLinearBackward<AmxMath>>()};
 
 }  // namespace anyop::ops

@@ -17,42 +17,18 @@
 
 namespace anyop::ops {
 
-extern const Kernel linear_amx [[gnu::weak]];
-extern const Kernel linear_avx512_dot [[gnu::weak]];
-extern const Kernel linear_avx512_split [[gnu::weak]];
-extern const Kernel linear_avx512_f32 [[gnu::weak]];
-extern const Kernel linear_avx512_f16 [[gnu::weak]];
-extern const Kernel linear_avx2_f32 [[gnu::weak]];
-extern const Kernel linear_avx2_f16 [[gnu::weak]];
-extern const Kernel linear_avx2_bf16 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kF32{.name = "cpu_portable_f32",
-                      .when = "T == f32",
-                      .workspace = kWorkspace<&LinearBytes<PairMath<float>>>,
-                      .run = Bind<&RunLinear<PairMath<float>>>()};
-constexpr Kernel kF16{.name = "cpu_portable_f16",
-                      .when = "T == f16",
-                      .workspace = kWorkspace<&LinearBytes<PairMath<F16>>>,
-                      .run = Bind<&RunLinear<PairMath<F16>>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16",
-                       .when = "T == bf16",
-                       .workspace = kWorkspace<&LinearBytes<SplitMath>>,
-                       .run = Bind<&RunLinear<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_amx,
-                                      &linear_avx512_dot,
-                                      &linear_avx512_split,
-                                      &linear_avx512_f32,
-                                      &linear_avx512_f16,
-                                      &linear_avx2_f32,
-                                      &linear_avx2_f16,
-                                      &linear_avx2_bf16,
-                                      &kF32,
-                                      &kF16,
-                                      &kBF16};
-
-}  // namespace
+ANYOP_KERNEL(linear, f32){.name = "cpu_portable_f32",
+                          .when = "T == f32",
+                          .workspace = kWorkspace<&LinearBytes<PairMath<float>>>,
+                          .run = Bind<&RunLinear<PairMath<float>>>()};
+ANYOP_KERNEL(linear, f16){.name = "cpu_portable_f16",
+                          .when = "T == f16",
+                          .workspace = kWorkspace<&LinearBytes<PairMath<F16>>>,
+                          .run = Bind<&RunLinear<PairMath<F16>>>()};
+ANYOP_KERNEL(linear, bf16){.name = "cpu_portable_bf16",
+                           .when = "T == bf16",
+                           .workspace = kWorkspace<&LinearBytes<SplitMath>>,
+                           .run = Bind<&RunLinear<SplitMath>>()};
 
 extern constinit const Op linear{
     .signature =
@@ -69,7 +45,6 @@ extern constinit const Op linear{
     .prepack =
         "packed = pack_weight(weight); "
         "y = linear_packed(x, packed, n, bias, activation, output)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

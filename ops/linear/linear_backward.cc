@@ -17,42 +17,18 @@
 
 namespace anyop::ops {
 
-extern const Kernel linear_backward_amx [[gnu::weak]];
-extern const Kernel linear_backward_avx512_dot [[gnu::weak]];
-extern const Kernel linear_backward_avx512_split [[gnu::weak]];
-extern const Kernel linear_backward_avx512_f32 [[gnu::weak]];
-extern const Kernel linear_backward_avx512_f16 [[gnu::weak]];
-extern const Kernel linear_backward_avx2_f32 [[gnu::weak]];
-extern const Kernel linear_backward_avx2_f16 [[gnu::weak]];
-extern const Kernel linear_backward_avx2_bf16 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kF32{.name = "cpu_portable_f32",
-                      .when = "T == f32",
-                      .workspace = kWorkspace<&LinearBackwardBytes<PairMath<float>>>,
-                      .run = Bind<&RunLinearBackward<PairMath<float>>>()};
-constexpr Kernel kF16{.name = "cpu_portable_f16",
-                      .when = "T == f16",
-                      .workspace = kWorkspace<&LinearBackwardBytes<PairMath<F16>>>,
-                      .run = Bind<&RunLinearBackward<PairMath<F16>>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16",
-                       .when = "T == bf16",
-                       .workspace = kWorkspace<&LinearBackwardBytes<SplitMath>>,
-                       .run = Bind<&RunLinearBackward<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_backward_amx,
-                                      &linear_backward_avx512_dot,
-                                      &linear_backward_avx512_split,
-                                      &linear_backward_avx512_f32,
-                                      &linear_backward_avx512_f16,
-                                      &linear_backward_avx2_f32,
-                                      &linear_backward_avx2_f16,
-                                      &linear_backward_avx2_bf16,
-                                      &kF32,
-                                      &kF16,
-                                      &kBF16};
-
-}  // namespace
+ANYOP_KERNEL(linear_backward, f32){.name = "cpu_portable_f32",
+                                   .when = "T == f32",
+                                   .workspace = kWorkspace<&LinearBackwardBytes<PairMath<float>>>,
+                                   .run = Bind<&RunLinearBackward<PairMath<float>>>()};
+ANYOP_KERNEL(linear_backward, f16){.name = "cpu_portable_f16",
+                                   .when = "T == f16",
+                                   .workspace = kWorkspace<&LinearBackwardBytes<PairMath<F16>>>,
+                                   .run = Bind<&RunLinearBackward<PairMath<F16>>>()};
+ANYOP_KERNEL(linear_backward, bf16){.name = "cpu_portable_bf16",
+                                    .when = "T == bf16",
+                                    .workspace = kWorkspace<&LinearBackwardBytes<SplitMath>>,
+                                    .run = Bind<&RunLinearBackward<SplitMath>>()};
 
 extern constinit const Op linear_backward{
     .signature =
@@ -60,7 +36,6 @@ extern constinit const Op linear_backward{
         "-> (dx: T[..., k]?, dweight: T[n, k]?, dbias: T[n]?) "
         "where T in f32 | f16 | bf16, U in f32 | f16 | bf16",
     .flops = "4 * rows(x) * n * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

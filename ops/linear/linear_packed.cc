@@ -21,40 +21,7 @@
 
 namespace anyop::ops {
 
-extern const Kernel linear_packed_amx [[gnu::weak]];
-extern const Kernel linear_packed_avx512_dot [[gnu::weak]];
-extern const Kernel linear_packed_avx512_split [[gnu::weak]];
-extern const Kernel linear_packed_avx512_f32 [[gnu::weak]];
-extern const Kernel linear_packed_avx512_f16 [[gnu::weak]];
-extern const Kernel linear_packed_avx2_f32 [[gnu::weak]];
-extern const Kernel linear_packed_avx2_f16 [[gnu::weak]];
-extern const Kernel linear_packed_avx2_bf16 [[gnu::weak]];
-
 namespace {
-
-constexpr Kernel kF32{.name = "cpu_portable_f32",
-                      .when = "T == f32",
-                      .workspace = kWorkspace<&LinearPackedBytes<PairMath<float>>>,
-                      .run = Bind<&RunLinearPacked<PairMath<float>>>()};
-constexpr Kernel kF16{.name = "cpu_portable_f16",
-                      .when = "T == f16",
-                      .workspace = kWorkspace<&LinearPackedBytes<PairMath<F16>>>,
-                      .run = Bind<&RunLinearPacked<PairMath<F16>>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16",
-                       .when = "T == bf16",
-                       .workspace = kWorkspace<&LinearPackedBytes<SplitMath>>,
-                       .run = Bind<&RunLinearPacked<SplitMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_packed_amx,
-                                      &linear_packed_avx512_dot,
-                                      &linear_packed_avx512_split,
-                                      &linear_packed_avx512_f32,
-                                      &linear_packed_avx512_f16,
-                                      &linear_packed_avx2_f32,
-                                      &linear_packed_avx2_f16,
-                                      &linear_packed_avx2_bf16,
-                                      &kF32,
-                                      &kF16,
-                                      &kBF16};
 
 void CheckPadding(const Context&, const Tensor& x, const Tensor& packed, std::int64_t features,
                   const Tensor*, std::string_view, std::string_view) {
@@ -75,6 +42,19 @@ void CheckPadding(const Context&, const Tensor& x, const Tensor& packed, std::in
 
 }  // namespace
 
+ANYOP_KERNEL(linear_packed, f32){.name = "cpu_portable_f32",
+                                 .when = "T == f32",
+                                 .workspace = kWorkspace<&LinearPackedBytes<PairMath<float>>>,
+                                 .run = Bind<&RunLinearPacked<PairMath<float>>>()};
+ANYOP_KERNEL(linear_packed, f16){.name = "cpu_portable_f16",
+                                 .when = "T == f16",
+                                 .workspace = kWorkspace<&LinearPackedBytes<PairMath<F16>>>,
+                                 .run = Bind<&RunLinearPacked<PairMath<F16>>>()};
+ANYOP_KERNEL(linear_packed, bf16){.name = "cpu_portable_bf16",
+                                  .when = "T == bf16",
+                                  .workspace = kWorkspace<&LinearPackedBytes<SplitMath>>,
+                                  .run = Bind<&RunLinearPacked<SplitMath>>()};
+
 extern constinit const Op linear_packed{
     .signature =
         "linear_packed(x: T[..., k], packed: dense T[n32, k2, 32, 2], features: int, "
@@ -86,7 +66,6 @@ extern constinit const Op linear_packed{
         " = 'none', output: 'f32') -> (y: f32[..., features]) "
         "where T in f32 | f16 | bf16, n32 == ceil_div(features, 32), k2 == ceil_div(k, 2)",
     .flops = "2 * rows(x) * features * k",
-    .kernels = kKernels,
     .check_data = Bind<&CheckPadding>(),
 };
 

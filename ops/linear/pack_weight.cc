@@ -54,16 +54,14 @@ void Run(const Context& ctx, const Tensor& weight, const Tensor& packed) {
   Pack<std::uint16_t>(ctx, weight, packed);
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(pack_weight){.run = Bind<&Run>()};
 
 extern constinit const Op pack_weight{
     .signature =
         "pack_weight(weight: T[..., n, k]) -> (packed: T[..., ceil_div(n, 32), ceil_div(k, 2), "
         "32, 2]) where T in f32 | f16 | bf16",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

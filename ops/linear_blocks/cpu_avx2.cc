@@ -5,11 +5,9 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel linear_blocks_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
+ANYOP_KERNEL(linear_blocks){.workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
 
-extern constinit const Kernel linear_blocks_packed_avx2{.name = "cpu_avx2",
-                                                        .workspace = kWorkspace<&PackedBlocksBytes>,
-                                                        .run = Bind<&RunLinearBlocksPacked>()};
+ANYOP_KERNEL(linear_blocks_packed){.workspace = kWorkspace<&PackedBlocksBytes>,
+                                   .run = Bind<&RunLinearBlocksPacked>()};
 
 }  // namespace anyop::ops

@@ -5,14 +5,11 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel linear_blocks_avx512_vnni{.name = "cpu_avx512_vnni",
-                                                        .when = "input == 'q8'",
-                                                        .workspace = kWorkspace<&QuantizedBytes>,
-                                                        .run = Bind<&RunLinearBlocksQuantized>()};
+ANYOP_KERNEL(linear_blocks){.when = "input == 'q8'",
+                            .workspace = kWorkspace<&QuantizedBytes>,
+                            .run = Bind<&RunLinearBlocksQuantized>()};
 
-extern constinit const Kernel linear_blocks_packed_avx512_vnni{
-    .name = "cpu_avx512_vnni",
-    .workspace = kWorkspace<&PackedBlocksBytes>,
-    .run = Bind<&RunLinearBlocksPacked>()};
+ANYOP_KERNEL(linear_blocks_packed){.workspace = kWorkspace<&PackedBlocksBytes>,
+                                   .run = Bind<&RunLinearBlocksPacked>()};
 
 }  // namespace anyop::ops

@@ -30,10 +30,9 @@ void Run(const Context& ctx, const Tensor& weight, std::string_view format, cons
   VisitFormat(format, [&](auto f) { Decode<decltype(f)>(ctx, weight, x); });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(dequantize_blocks){.run = Bind<&Run>()};
 
 extern constinit const Op dequantize_blocks{
     .signature =
@@ -45,7 +44,6 @@ extern constinit const Op dequantize_blocks{
         "dequantize_blocks(weight: dense u8[n, 144*s], format: 'q4_K') -> (x: f32[n, 256*s])\n"
         "dequantize_blocks(weight: dense u8[n, 176*s], format: 'q5_K') -> (x: f32[n, 256*s])\n"
         "dequantize_blocks(weight: dense u8[n, 210*s], format: 'q6_K') -> (x: f32[n, 256*s])",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

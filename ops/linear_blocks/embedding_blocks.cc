@@ -52,10 +52,9 @@ void Run(const Context& ctx, const Tensor& ids, const Tensor& weight, std::strin
   VisitFormat(format, [&](auto f) { Gather<decltype(f)>(ctx, ids, weight, y); });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(embedding_blocks){.run = Bind<&Run>()};
 
 extern constinit const Op embedding_blocks{
     .signature =
@@ -76,7 +75,6 @@ extern constinit const Op embedding_blocks{
         "embedding_blocks(ids: I[...] below v, weight: dense u8[v, 210*s], format: 'q6_K', "
         "to: dtype = f32) -> (y: to[..., 256*s]) where I in i32 | i64, to in f32 | f16 | bf16",
     .bytes = "bytes(y) + bytes(ids)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

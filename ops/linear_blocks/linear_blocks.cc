@@ -40,18 +40,7 @@
 
 namespace anyop::ops {
 
-extern const Kernel linear_blocks_avx512_vnni [[gnu::weak]];
-extern const Kernel linear_blocks_avx512 [[gnu::weak]];
-extern const Kernel linear_blocks_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kCpu{
-    .name = "cpu_portable", .workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
-constexpr const Kernel* kKernels[] = {&linear_blocks_avx512_vnni, &linear_blocks_avx512,
-                                      &linear_blocks_avx2, &kCpu};
-
-}  // namespace
+ANYOP_KERNEL(linear_blocks){.workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
 
 extern constinit const Op linear_blocks{
     .signature =
@@ -83,7 +72,6 @@ extern constinit const Op linear_blocks{
     .prepack =
         "packed = pack_blocks(weight, format) if input == 'q8'; "
         "y = linear_blocks_packed(x, packed, n, bias, format) if input == 'q8'",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

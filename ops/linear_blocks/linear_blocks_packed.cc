@@ -15,20 +15,8 @@
 
 namespace anyop::ops {
 
-extern const Kernel linear_blocks_packed_avx512_vnni [[gnu::weak]];
-extern const Kernel linear_blocks_packed_avx512 [[gnu::weak]];
-extern const Kernel linear_blocks_packed_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kCpu{.name = "cpu_portable",
-                      .workspace = kWorkspace<&PackedBlocksBytes>,
-                      .run = Bind<&RunLinearBlocksPacked>()};
-constexpr const Kernel* kKernels[] = {&linear_blocks_packed_avx512_vnni,
-                                      &linear_blocks_packed_avx512, &linear_blocks_packed_avx2,
-                                      &kCpu};
-
-}  // namespace
+ANYOP_KERNEL(linear_blocks_packed){.workspace = kWorkspace<&PackedBlocksBytes>,
+                                   .run = Bind<&RunLinearBlocksPacked>()};
 
 extern constinit const Op linear_blocks_packed{
     .signature =
@@ -57,7 +45,6 @@ extern constinit const Op linear_blocks_packed{
         "bias: T[features]?, format: 'q6_K') -> (y: T[..., features]) "
         "where T in f32 | f16 | bf16, n16 == ceil_div(features, 16)",
     .flops = "2 * size(x) * features",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -46,10 +46,9 @@ void Run(const Context& ctx, const Tensor& weight, std::string_view format, cons
   VisitFormat(format, [&](auto f) { Pack<decltype(f)>(ctx, weight, packed); });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(pack_blocks){.run = Bind<&Run>()};
 
 extern constinit const Op pack_blocks{
     .signature =
@@ -69,7 +68,6 @@ extern constinit const Op pack_blocks{
         "s, 2816])\n"
         "pack_blocks(weight: dense u8[n, 210*s], format: 'q6_K') -> (packed: u8[ceil_div(n, 16), "
         "s, 3360])",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -38,17 +38,15 @@ void Run(const Context& ctx, const Tensor& x, std::string_view format, const Ten
   VisitQuantizer(format, [&](auto f) { Quantize<decltype(f)>(ctx, x, weight); });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(quantize_blocks){.run = Bind<&Run>()};
 
 extern constinit const Op quantize_blocks{
     .signature =
         "quantize_blocks(x: f32[n, 32*g], format: 'q4_0') -> (weight: u8[n, 18*g])\n"
         "quantize_blocks(x: f32[n, 32*g], format: 'q4_1') -> (weight: u8[n, 20*g])\n"
         "quantize_blocks(x: f32[n, 32*g], format: 'q8_0') -> (weight: u8[n, 34*g])",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

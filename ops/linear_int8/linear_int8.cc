@@ -13,23 +13,9 @@
 //           a row with an infinity gives NaN.
 // Source    vLLM 0.27.1, onednn_scaled_mm and int8_scaled_mm_with_quant.
 
-#include "ops/linear_int8/linear_int8.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel linear_int8_avx512_vnni [[gnu::weak]];
-extern const Kernel linear_int8_avx512 [[gnu::weak]];
-extern const Kernel linear_int8_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&BytesWorkspaceBytes<WideBytesMath>>,
-                           .run = Bind<&RunLinearInt8<WideBytesMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_int8_avx512_vnni, &linear_int8_avx512,
-                                      &linear_int8_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op linear_int8{
     .signature =
@@ -39,7 +25,6 @@ extern constinit const Op linear_int8{
     .prepack =
         "packed = pack_weight_int8(weight); "
         "y = linear_int8_packed(x, packed, n, weight_scale, bias)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -11,23 +11,9 @@
 // Numerics  As linear_int8, bit for bit.
 // Source    vLLM 0.27.1, onednn_scaled_mm and int8_scaled_mm_with_quant.
 
-#include "ops/linear_int8/linear_int8.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel linear_int8_packed_avx512_vnni [[gnu::weak]];
-extern const Kernel linear_int8_packed_avx512 [[gnu::weak]];
-extern const Kernel linear_int8_packed_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&PackedBytesWorkspaceBytes<WideBytesMath>>,
-                           .run = Bind<&RunLinearInt8Packed<WideBytesMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_int8_packed_avx512_vnni, &linear_int8_packed_avx512,
-                                      &linear_int8_packed_avx2, &kPortable};
-
-}  // namespace
 
 extern constinit const Op linear_int8_packed{
     .signature =
@@ -36,7 +22,6 @@ extern constinit const Op linear_int8_packed{
         "where T in f32 | f16 | bf16, k >= 1, k <= 131071, n32 == ceil_div(features, 32), "
         "k4 == ceil_div(k, 4)",
     .flops = "2 * rows(x) * features * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -13,24 +13,9 @@
 //           on the store to y. A row has the same bits alone and in a batch. k = 0 gives the bias.
 // Source    vLLM 0.27.1, onednn_scaled_mm.
 
-#include "ops/linear_int8/linear_int8.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel linear_int8_quantized_avx512_vnni [[gnu::weak]];
-extern const Kernel linear_int8_quantized_avx512 [[gnu::weak]];
-extern const Kernel linear_int8_quantized_avx2 [[gnu::weak]];
-
-namespace {
-
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&BytesWorkspaceBytes<WideBytesMath>>,
-                           .run = Bind<&RunLinearInt8Quantized<WideBytesMath>>()};
-constexpr const Kernel* kKernels[] = {&linear_int8_quantized_avx512_vnni,
-                                      &linear_int8_quantized_avx512, &linear_int8_quantized_avx2,
-                                      &kPortable};
-
-}  // namespace
 
 extern constinit const Op linear_int8_quantized{
     .signature =
@@ -38,7 +23,6 @@ extern constinit const Op linear_int8_quantized{
         "weight_scale: f32[n], bias: U[n]?, to: dtype) -> (y: to[..., n]) "
         "where U in f32 | f16 | bf16, to in f32 | f16 | bf16, k <= 131071",
     .flops = "2 * rows(x) * n * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -44,16 +44,14 @@ void Run(const Context& ctx, const Tensor& weight, const Tensor& packed) {
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(pack_weight_int8){.run = Bind<&Run>()};
 
 extern constinit const Op pack_weight_int8{
     .signature =
         "pack_weight_int8(weight: i8[..., n, k]) -> (packed: i8[..., ceil_div(n, 32), "
         "ceil_div(k, 4), 32, 4])",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

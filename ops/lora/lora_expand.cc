@@ -12,15 +12,9 @@
 // Numerics  Sums in f32, y included; one rounding.
 // Source    Punica, arXiv:2310.18547.
 
-#include "ops/lora/expand.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel lora_expand_avx512 [[gnu::weak]];
-extern const Kernel lora_expand_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&ExpandBytes>, .run = Bind<&RunExpand>()};
-constexpr const Kernel* kKernels[] = {&lora_expand_avx512, &lora_expand_avx2, &kPortable};
 
 extern constinit const Op lora_expand{
     .signature =
@@ -29,7 +23,6 @@ extern constinit const Op lora_expand{
         "offset >= 0, offset + n <= w",
     .flops = "2 * t * r * n",
     .bytes = "bytes(x) + min(t, l) * r * n * bytes(T) + (1 + add) * t * n * bytes(T)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -9,15 +9,9 @@
 // Numerics  Sums in f32, kept in f32.
 // Source    Punica, arXiv:2310.18547.
 
-#include "ops/lora/shrink.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel lora_shrink_avx512 [[gnu::weak]];
-extern const Kernel lora_shrink_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&ShrinkBytes>, .run = Bind<&RunShrink>()};
-constexpr const Kernel* kKernels[] = {&lora_shrink_avx512, &lora_shrink_avx2, &kPortable};
 
 extern constinit const Op lora_shrink{
     .signature =
@@ -25,7 +19,6 @@ extern constinit const Op lora_shrink{
         "(y: f32[t, r]) where T in f32 | f16 | bf16, I in i32 | i64",
     .flops = "2 * t * r * k",
     .bytes = "bytes(x) + min(t, l) * r * k * bytes(T) + bytes(y)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -13,23 +13,15 @@
 //           -inf: y is 0, lse is -inf. A row does not depend on others.
 // Source    arXiv:2501.01005, section 2.2.
 
-#include "ops/merge_attention_states/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel merge_attention_states_avx512 [[gnu::weak]];
-extern const Kernel merge_attention_states_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&MergeBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&merge_attention_states_avx512, &merge_attention_states_avx2,
-                                      &kPortable};
 
 extern constinit const Op merge_attention_states{
     .signature =
         "merge_attention_states(outs: T[t, h, d]*, lses: f32[h, t]*) -> (y: T[t, h, d], "
         "lse: f32[h, t]) where T in f32 | f16 | bf16, len(outs) == len(lses), len(outs) >= 1",
     .flops = "3 * len(outs) * t * h * d",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

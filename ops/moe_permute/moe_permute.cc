@@ -87,11 +87,9 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& ids, Index num_exper
   });
 }
 
-constexpr Kernel kCpu{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(moe_permute){.workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 
 extern constinit const Op moe_permute{
     .signature =
@@ -101,7 +99,6 @@ extern constinit const Op moe_permute{
         "num_experts >= 1, t * k < 2147483648",
     .gradient = "moe_permute_backward",
     .bytes = "2 * t * k * d * bytes(T) + bytes(ids) + 8 * t * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

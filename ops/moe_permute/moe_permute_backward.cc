@@ -8,15 +8,9 @@
 // Numerics  Sums in f32 by rising a, one rounding; f8e4m3 is clamped to +-448.
 // Source    the definition of moe_permute.
 
-#include "ops/moe_permute/rows.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel moe_permute_backward_avx512 [[gnu::weak]];
-extern const Kernel moe_permute_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&PermuteBackward>()};
-constexpr const Kernel* kKernels[] = {&moe_permute_backward_avx512, &moe_permute_backward_avx2,
-                                      &kPortable};
 
 extern constinit const Op moe_permute_backward{
     .signature =
@@ -24,7 +18,6 @@ extern constinit const Op moe_permute_backward{
         "(dx: T[t, d]?) where T in f32 | f16 | bf16 | f8e4m3, t * k < 2147483648",
     .flops = "t * k * d",
     .bytes = "(k + 1) * t * d * bytes(T) + bytes(destination)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

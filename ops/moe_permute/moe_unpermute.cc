@@ -9,14 +9,9 @@
 // Numerics  Sums in f32 by rising a, one rounding.
 // Source    vLLM 0.27.1, moe_unpermute.
 
-#include "ops/moe_permute/rows.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel moe_unpermute_avx512 [[gnu::weak]];
-extern const Kernel moe_unpermute_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Unpermute>()};
-constexpr const Kernel* kKernels[] = {&moe_unpermute_avx512, &moe_unpermute_avx2, &kPortable};
 
 extern constinit const Op moe_unpermute{
     .signature =
@@ -25,7 +20,6 @@ extern constinit const Op moe_unpermute{
     .gradient = "moe_unpermute_backward",
     .flops = "2 * t * k * d",
     .bytes = "(k + 1) * t * d * bytes(T) + bytes(destination) + bytes(weights)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

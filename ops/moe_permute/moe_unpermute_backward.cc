@@ -10,17 +10,9 @@
 // Numerics  Sums in f32, one rounding.
 // Source    the definition of moe_unpermute.
 
-#include "ops/moe_permute/rows.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel moe_unpermute_backward_avx512 [[gnu::weak]];
-extern const Kernel moe_unpermute_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&PairsBytes>,
-                           .run = Bind<&UnpermuteBackward>()};
-constexpr const Kernel* kKernels[] = {&moe_unpermute_backward_avx512, &moe_unpermute_backward_avx2,
-                                      &kPortable};
 
 extern constinit const Op moe_unpermute_backward{
     .signature =
@@ -29,7 +21,6 @@ extern constinit const Op moe_unpermute_backward{
         "where T in f32 | f16 | bf16",
     .flops = "4 * t * k * d",
     .bytes = "(m + t * (k + 2)) * d * bytes(T) + bytes(destination)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -16,7 +16,7 @@
 // Numerics  In f32 from the table as it is, both elements of a pair read before either is written;
 //           one rounding.
 // Source    Qwen2-VL, arXiv:2409.12191; vLLM 0.27.1, MRotaryEmbedding and XDRotaryEmbedding.
-#include "ops/mrope/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
 namespace {
@@ -41,12 +41,6 @@ void Check(const Context&, const TensorShape&, const TensorShape&, const TensorS
 
 }  // namespace
 
-extern const Kernel mrope_avx512 [[gnu::weak]];
-extern const Kernel mrope_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&mrope_avx512, &mrope_avx2, &kPortable};
-
 extern constinit const Op mrope{
     .signature =
         "mrope(positions: I[a, t] below p, query: mut T[t, hq, d], key: mut T[t, hkv, d]?, "
@@ -56,7 +50,6 @@ extern constinit const Op mrope{
         "sum(sections) == r/2",
     .flops = "3 * r * (rows(query) + rows(key))",
     .bytes = "2 * r * (rows(query) + rows(key)) * bytes(T) + a * t * r * bytes(C)",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
 };
 

@@ -8,15 +8,9 @@
 // Numerics  f32 for floats, rounded once; integers wrap modulo 2^bits.
 // Source    IEEE 754.
 
-#include "ops/mul/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel mul_avx512_bf16 [[gnu::weak]];
-extern const Kernel mul_avx512 [[gnu::weak]];
-extern const Kernel mul_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&mul_avx512_bf16, &mul_avx512, &mul_avx2, &kPortable};
 
 extern constinit const Op mul{
     .signature =
@@ -27,7 +21,6 @@ extern constinit const Op mul{
     .gradient = "mul_backward",
     .flops = "size(z)",
     .commutes = "x, y",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

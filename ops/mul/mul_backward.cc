@@ -8,16 +8,9 @@
 // Numerics  f32, rounded once. The sum is taken in rising order of rows, in chunks of 32 rows.
 // Source    the definition of mul.
 
-#include "ops/mul/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel mul_backward_avx512 [[gnu::weak]];
-extern const Kernel mul_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable",
-                           .workspace = kWorkspace<&BinaryBackwardBytes>,
-                           .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&mul_backward_avx512, &mul_backward_avx2, &kPortable};
 
 extern constinit const Op mul_backward{
     .signature =
@@ -26,7 +19,6 @@ extern constinit const Op mul_backward{
         "mul_backward(dz: T[..., d], x: T[..., d], y: T[d]) "
         "-> (dx: T[..., d]? over dz, dy: T[d]?) where T in f32 | f16 | bf16",
     .flops = "3 * size(dz) - size(dy)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -3,7 +3,6 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel paged_attention_avx2{
-    .name = "cpu_avx2", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
+ANYOP_KERNEL(paged_attention){.workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
 
 }  // namespace anyop::ops

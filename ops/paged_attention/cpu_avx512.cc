@@ -3,9 +3,7 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel paged_attention_avx512{.name = "cpu_avx512",
-                                                     .workspace = kWorkspace<&AttentionBytes>,
-                                                     .run = Bind<&Run<>>(),
-                                                     .probe = kProbe};
+ANYOP_KERNEL(paged_attention){
+    .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>(), .probe = kProbe};
 
 }  // namespace anyop::ops

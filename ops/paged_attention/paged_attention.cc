@@ -34,14 +34,7 @@
 
 namespace anyop::ops {
 
-extern const Kernel paged_attention_amx [[gnu::weak]];
-extern const Kernel paged_attention_avx512_dot [[gnu::weak]];
-extern const Kernel paged_attention_avx512 [[gnu::weak]];
-extern const Kernel paged_attention_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
-constexpr const Kernel* kKernels[] = {&paged_attention_amx, &paged_attention_avx512_dot,
-                                      &paged_attention_avx512, &paged_attention_avx2, &kPortable};
+ANYOP_KERNEL(paged_attention){.workspace = kWorkspace<&AttentionBytes>, .run = Bind<&Run<>>()};
 
 extern constinit const Op paged_attention{
     .signature =
@@ -57,7 +50,6 @@ extern constinit const Op paged_attention{
         "given(query_start_loc) or t == b, C == T or C in i8 | f8e4m3",
     .flops = "2 * (dk + dv) * hq * b * mb * bs",
     .bytes = "bytes(query) + bytes(y) + bytes(C) * (dk + dv) * hkv * b * mb * bs",
-    .kernels = kKernels,
     .check = Bind<&CheckTable>(),
 };
 

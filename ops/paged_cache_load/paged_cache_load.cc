@@ -132,11 +132,9 @@ void Run(const Context& ctx, const Tensor& cache, const Tensor& table, const Ten
   });
 }
 
-constexpr Kernel kCpu{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(paged_cache_load){.workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 
 extern constinit const Op paged_cache_load{
     .signature =
@@ -149,7 +147,6 @@ extern constinit const Op paged_cache_load{
         "where C in f32 | f16 | bf16 | i8 | f8e4m3 | u8, B in i32 | i64, I in i32 | i64, "
         "capacity >= 0, bs >= 1",
     .bytes = "2 * bytes(y)",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
 };
 

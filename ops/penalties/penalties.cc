@@ -132,13 +132,10 @@ void Run(const Context& ctx, const Tensor& logits, const Tensor& prompt_tokens,
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable",
-                      .when = "v < 2147483648",
-                      .workspace = kWorkspace<&CountsBytes>,
-                      .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(penalties){
+    .when = "v < 2147483648", .workspace = kWorkspace<&CountsBytes>, .run = Bind<&Run>()};
 
 extern constinit const Op penalties{
     .signature =
@@ -146,7 +143,6 @@ extern constinit const Op penalties{
         "repetition: f32[b], frequency: f32[b], presence: f32[b]) -> () where I in i32 | i64",
     .flops = "20 * b * (p + o)",
     .bytes = "b * (p + o) * 12",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
     .check_data = Bind<&CheckRepetition>(),
 };

@@ -12,15 +12,9 @@
 // Numerics  In f32 from the head to the rotated pair, one rounding. rms_norm and rotary_embedding
 //           one after the other round z as well.
 // Source    Qwen3, arXiv:2505.09388; vLLM 0.27.1, fused_qk_norm_rope.
-#include "ops/qk_norm_rope/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel qk_norm_rope_avx512 [[gnu::weak]];
-extern const Kernel qk_norm_rope_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&qk_norm_rope_avx512, &qk_norm_rope_avx2, &kPortable};
 
 extern constinit const Op qk_norm_rope{
     .signature =
@@ -31,7 +25,6 @@ extern constinit const Op qk_norm_rope{
         "r <= d, eps >= 0",
     .flops = "7 * (size(query) + size(key))",
     .bytes = "2 * (size(query) + size(key)) * bytes(T) + t * r * bytes(C)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -8,21 +8,15 @@
 // Numerics  Exact in this order: 1 / scale and the product are each rounded to f32. NaN gives NaN.
 // Source    vLLM 0.27.1, static_scaled_fp8_quant.
 
-#include "ops/quantize_fp8/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel quantize_fp8_avx512 [[gnu::weak]];
-extern const Kernel quantize_fp8_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunQuantizeFp8>()};
-constexpr const Kernel* kKernels[] = {&quantize_fp8_avx512, &quantize_fp8_avx2, &kPortable};
 
 extern constinit const Op quantize_fp8{
     .signature =
         "quantize_fp8(x: T[..., d], scale: f32[1]) -> (q: f8e4m3[..., d]) "
         "where T in f32 | f16 | bf16",
     .flops = "3 * size(x)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -13,15 +13,9 @@
 //           ignored in a. A group with an infinity: s is infinite, q is NaN there and 0 elsewhere.
 // Source    DeepSeek-V3, arXiv:2412.19437, section 3.3; vLLM 0.27.1, per_token_group_fp8_quant.
 
-#include "ops/quantize_fp8/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel quantize_fp8_dynamic_avx512 [[gnu::weak]];
-extern const Kernel quantize_fp8_dynamic_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunQuantizeFp8Dynamic>()};
-constexpr const Kernel* kKernels[] = {&quantize_fp8_dynamic_avx512, &quantize_fp8_dynamic_avx2,
-                                      &kPortable};
 
 extern constinit const Op quantize_fp8_dynamic{
     .signature =
@@ -29,7 +23,6 @@ extern constinit const Op quantize_fp8_dynamic{
         "min_amax: float = 1e-10) -> (q: f8e4m3[..., d], scale: f32[..., d/group]) "
         "where T in f32 | f16 | bf16, group >= 1, d % group == 0",
     .flops = "3 * size(x)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

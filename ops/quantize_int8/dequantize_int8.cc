@@ -11,14 +11,9 @@
 //           f32, then to `to`.
 // Source    definition.
 
-#include "ops/quantize_int8/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel dequantize_int8_avx512 [[gnu::weak]];
-extern const Kernel dequantize_int8_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunDequantizeInt8>()};
-constexpr const Kernel* kKernels[] = {&dequantize_int8_avx512, &dequantize_int8_avx2, &kPortable};
 
 extern constinit const Op dequantize_int8{
     .signature =
@@ -27,7 +22,6 @@ extern constinit const Op dequantize_int8{
         "dequantize_int8(q: i8[..., d], scale: f32[1], zero_point: i32[1]?, "
         "to: dtype = f32) -> (x: to[..., d]) where to in f32 | f16 | bf16",
     .flops = "2 * size(q)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -13,8 +13,8 @@
 
 #include <cmath>
 
+#include "anyop/op.h"
 #include "ops/common/check_data.h"
-#include "ops/quantize_int8/kernel.h"
 
 namespace anyop::ops {
 namespace {
@@ -27,17 +27,11 @@ void CheckScale(const Context&, const Tensor&, const Tensor& scale, const Tensor
 
 }  // namespace
 
-extern const Kernel quantize_int8_avx512 [[gnu::weak]];
-extern const Kernel quantize_int8_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunQuantizeInt8>()};
-constexpr const Kernel* kKernels[] = {&quantize_int8_avx512, &quantize_int8_avx2, &kPortable};
-
 extern constinit const Op quantize_int8{
     .signature =
         "quantize_int8(x: T[..., d], scale: f32[1], zero_point: i32[1]?) -> (q: i8[..., d]) "
         "where T in f32 | f16 | bf16",
     .flops = "3 * size(x)",
-    .kernels = kKernels,
     .rowwise = true,
     .check_data = Bind<&CheckScale>(),
 };

@@ -16,22 +16,15 @@
 //           finite r.
 // Source    vLLM 0.27.1, dynamic_scaled_int8_quant, whose lo and hi leave out the 0.
 
-#include "ops/quantize_int8/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel quantize_int8_dynamic_avx512 [[gnu::weak]];
-extern const Kernel quantize_int8_dynamic_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunQuantizeInt8Dynamic>()};
-constexpr const Kernel* kKernels[] = {&quantize_int8_dynamic_avx512, &quantize_int8_dynamic_avx2,
-                                      &kPortable};
 
 extern constinit const Op quantize_int8_dynamic{
     .signature =
         "quantize_int8_dynamic(x: T[..., d], asymmetric: bool = False) -> (q: i8[..., d], "
         "scale: f32[..., 1], zero_point: i32[..., asymmetric]) where T in f32 | f16 | bf16, d >= 1",
     .flops = "3 * size(x)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

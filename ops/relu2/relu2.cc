@@ -7,20 +7,14 @@
 //           is +inf (f16: from x = 255.9 on).
 // Source    So et al. 2021, arXiv:2109.08668; vLLM 0.27.1, relu_squared.
 
-#include "ops/relu2/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel relu2_avx512 [[gnu::weak]];
-extern const Kernel relu2_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&relu2_avx512, &relu2_avx2, &kPortable};
 
 extern constinit const Op relu2{
     .signature = "relu2(x: T[...]) -> (y: T[...] over x) where T in f32 | f16 | bf16",
     .gradient = "relu2_backward",
     .flops = "2 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -16,8 +16,8 @@
 //           NaN is stored as 0 in i8. Every other byte of the caches is left alone.
 // Source    vLLM 0.27.1, reshape_and_cache_flash; ms_custom_ops 0.2.0 (NZ).
 
+#include "anyop/op.h"
 #include "ops/common/check_data.h"
-#include "ops/reshape_and_cache/kernel.h"
 
 namespace anyop::ops {
 namespace {
@@ -33,12 +33,6 @@ void CheckSlots(const Context&, const Tensor&, const Tensor*, const Tensor&, con
 }
 
 }  // namespace
-
-extern const Kernel reshape_and_cache_avx512 [[gnu::weak]];
-extern const Kernel reshape_and_cache_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&reshape_and_cache_avx512, &reshape_and_cache_avx2,
-                                      &kPortable};
 
 extern constinit const Op reshape_and_cache{
     .signature =
@@ -60,7 +54,6 @@ extern constinit const Op reshape_and_cache{
         "C == K or (C in i8 | f8e4m3 and K in f32 | f16 | bf16), "
         "D == V or (D in i8 | f8e4m3 and V in f32 | f16 | bf16)",
     .bytes = "2 * bytes(key) + 2 * bytes(value)",
-    .kernels = kKernels,
     .check_data = Bind<&CheckSlots>(),
 };
 

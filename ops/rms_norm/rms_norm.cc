@@ -15,16 +15,9 @@
 //           results may lie one unit in the last place beside these.
 // Source    Zhang and Sennrich 2019, arXiv:1910.07467, equation 4.
 
-#include "ops/rms_norm/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel rms_norm_avx512_bf16 [[gnu::weak]];
-extern const Kernel rms_norm_avx512 [[gnu::weak]];
-extern const Kernel rms_norm_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&rms_norm_avx512_bf16, &rms_norm_avx512, &rms_norm_avx2,
-                                      &kPortable};
 
 extern constinit const Op rms_norm{
     .signature =
@@ -33,7 +26,6 @@ extern constinit const Op rms_norm{
         "where T in f32 | f16 | bf16, d >= 1, eps >= 0",
     .gradient = "rms_norm_backward",
     .flops = "4 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -11,16 +11,9 @@
 // Numerics  f32 for every T, rounded once. dweight adds rows in rising order, in chunks of 32.
 // Source    the derivative of Zhang and Sennrich 2019, arXiv:1910.07467, equation 4.
 
-#include "ops/rms_norm/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel rms_norm_backward_avx512 [[gnu::weak]];
-extern const Kernel rms_norm_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&BackwardBytes>, .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&rms_norm_backward_avx512, &rms_norm_backward_avx2,
-                                      &kPortable};
 
 extern constinit const Op rms_norm_backward{
     .signature =
@@ -28,7 +21,6 @@ extern constinit const Op rms_norm_backward{
         "weight_offset: float) -> (dx: T[..., d]?, dweight: T[d]?) "
         "where T in f32 | f16 | bf16, d >= 1, eps >= 0",
     .flops = "13 * size(x)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

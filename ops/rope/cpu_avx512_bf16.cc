@@ -3,9 +3,7 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel rope_avx512_bf16{
-    .name = "cpu_avx512_bf16", .when = "T == bf16", .run = Bind<&RunRope>()};
-extern constinit const Kernel rope_backward_avx512_bf16{
-    .name = "cpu_avx512_bf16", .when = "T == bf16", .run = Bind<&RunRopeBackward>()};
+ANYOP_KERNEL(rope){.when = "T == bf16", .run = Bind<&RunRope>()};
+ANYOP_KERNEL(rope_backward){.when = "T == bf16", .run = Bind<&RunRopeBackward>()};
 
 }  // namespace anyop::ops

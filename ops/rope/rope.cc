@@ -14,15 +14,9 @@
 // Numerics  In f32 from the table as it is, both elements of a pair read before either is written;
 //           one rounding.
 // Source    arXiv:2104.09864.
-#include "ops/rope/rope.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel rope_avx512_bf16 [[gnu::weak]];
-extern const Kernel rope_avx512 [[gnu::weak]];
-extern const Kernel rope_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&RunRope>()};
-constexpr const Kernel* kKernels[] = {&rope_avx512_bf16, &rope_avx512, &rope_avx2, &kCpu};
 
 extern constinit const Op rope{
     .signature =
@@ -33,7 +27,6 @@ extern constinit const Op rope{
     .gradient = "rope_backward",
     .flops = "3 * r * t * h",
     .bytes = "bytes(x) + bytes(y) + t * r * bytes(C)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -14,16 +14,9 @@
 // Numerics  In f32 from the table as it is, both elements of a pair read before either is written;
 //           one rounding.
 // Source    the transpose of arXiv:2104.09864.
-#include "ops/rope/rope.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel rope_backward_avx512_bf16 [[gnu::weak]];
-extern const Kernel rope_backward_avx512 [[gnu::weak]];
-extern const Kernel rope_backward_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&RunRopeBackward>()};
-constexpr const Kernel* kKernels[] = {&rope_backward_avx512_bf16, &rope_backward_avx512,
-                                      &rope_backward_avx2, &kCpu};
 
 extern constinit const Op rope_backward{
     .signature =
@@ -33,7 +26,6 @@ extern constinit const Op rope_backward{
         "offset >= 0, offset + r <= d, given(positions) or p == t",
     .flops = "3 * r * t * h",
     .bytes = "bytes(dy) + bytes(dx) + t * r * bytes(C)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -170,14 +170,12 @@ void Run(const Context& ctx, std::int64_t, std::int64_t rot_dim, Words kind, dou
   VisitFloat(to, [&](auto zero) { Fill<decltype(zero)>(ctx, frequencies, magnitude, cache); });
 }
 
-constexpr Kernel kCpu{
-    .name = "cpu_portable",
+}  // namespace
+
+ANYOP_KERNEL(rotary_cache){
     .workspace = kWorkspace<&CacheBytes>,
     .run = Bind<&Run>(),
 };
-constexpr const Kernel* kKernels[] = {&kCpu};
-
-}  // namespace
 
 extern constinit const Op rotary_cache{
     .signature =
@@ -195,7 +193,6 @@ extern constinit const Op rotary_cache{
         "rotated <= rot_dim, rotated % 2 == 0, "
         "kind != 'longrope' or (given(rescale) and len(rescale) == rot_dim/2)",
     .flops = "length * rot_dim * 40",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
 };
 

@@ -77,11 +77,9 @@ void Run(const Context& ctx, const Tensor& positions, std::int64_t dim, double b
       20);
 }
 
-constexpr Kernel kCpu{
-    .name = "cpu_portable", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(rotary_cache_2d){.workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
 
 extern constinit const Op rotary_cache_2d{
     .signature =
@@ -89,7 +87,6 @@ extern constinit const Op rotary_cache_2d{
         "frequencies: 'shared' | 'alternate' = 'shared') -> (cache: f32[t, dim]) "
         "where I in i32 | i64, dim >= 4, dim % 4 == 0, base > 0",
     .flops = "t * dim * 40",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
 };
 

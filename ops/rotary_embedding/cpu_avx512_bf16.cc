@@ -3,7 +3,6 @@
 
 namespace anyop::ops {
 
-extern constinit const Kernel rotary_embedding_avx512_bf16{
-    .name = "cpu_avx512_bf16", .when = "T == bf16", .run = Bind<&RunRotaryEmbedding>()};
+ANYOP_KERNEL(rotary_embedding){.when = "T == bf16", .run = Bind<&RunRotaryEmbedding>()};
 
 }  // namespace anyop::ops

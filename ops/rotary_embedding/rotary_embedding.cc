@@ -15,16 +15,9 @@
 // Numerics  In f32 from the table as it is, both elements of a pair read before either is written;
 //           one rounding.
 // Source    arXiv:2104.09864; vLLM 0.27.1, rotary_embedding.
-#include "ops/rotary_embedding/rotary_embedding.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel rotary_embedding_avx512_bf16 [[gnu::weak]];
-extern const Kernel rotary_embedding_avx512 [[gnu::weak]];
-extern const Kernel rotary_embedding_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&RunRotaryEmbedding>()};
-constexpr const Kernel* kKernels[] = {&rotary_embedding_avx512_bf16, &rotary_embedding_avx512,
-                                      &rotary_embedding_avx2, &kCpu};
 
 extern constinit const Op rotary_embedding{
     .signature =
@@ -35,7 +28,6 @@ extern constinit const Op rotary_embedding{
         "offset >= 0, offset + r <= d, given(positions) or p == t",
     .flops = "3 * r * (rows(query) + rows(key))",
     .bytes = "2 * r * (rows(query) + rows(key)) * bytes(T) + t * r * bytes(C)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -22,14 +22,12 @@
 //           stays, where vLLM's sort may keep another, so that the same random number may draw
 //           another token.
 // Source    arXiv:1904.09751 (top-p), 2407.01082 (min-p); vLLM 0.27.1.
-#include "ops/sample/sample.h"
+#include "anyop/op.h"
 
 #include "ops/common/check_data.h"
 
 namespace anyop::ops {
 
-extern const Kernel sample_avx512 [[gnu::weak]];
-extern const Kernel sample_avx2 [[gnu::weak]];
 namespace {
 
 void CheckTemperature(const Context&, const Tensor&, const Tensor&, const Tensor* temperature,
@@ -42,12 +40,6 @@ void CheckTemperature(const Context&, const Tensor&, const Tensor&, const Tensor
 
 }  // namespace
 
-constexpr Kernel kCpu{.name = "cpu_portable",
-                      .when = "v < 2147483648",
-                      .workspace = kWorkspace<&SampleBytes>,
-                      .run = Bind<&RunSample>()};
-constexpr const Kernel* kKernels[] = {&sample_avx512, &sample_avx2, &kCpu};
-
 extern constinit const Op sample{
     .signature =
         "sample(logits: T[b, v], random: f32[b], temperature: f32[b]?, top_k: i32[b]?, "
@@ -55,7 +47,6 @@ extern constinit const Op sample{
         "sample(logits: T[b, v], random: f32[b, v], temperature: f32[b]?, top_k: i32[b]?, "
         "top_p: f32[b]?, min_p: f32[b]?) -> (ids: i64[b]) where T in f32 | f16 | bf16, v >= 1",
     .flops = "10 * size(logits)",
-    .kernels = kKernels,
     .check_data = Bind<&CheckTemperature>(),
 };
 

@@ -8,20 +8,14 @@
 // Numerics  f32 for every T, rounded once, on the store to y. g = -inf gives NaN, as 0 * inf does.
 // Source    Shazeer 2020, arXiv:2002.05202; vLLM 0.27.1.
 
-#include "ops/silu_and_mul/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel silu_and_mul_avx512 [[gnu::weak]];
-extern const Kernel silu_and_mul_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&silu_and_mul_avx512, &silu_and_mul_avx2, &kPortable};
 
 extern constinit const Op silu_and_mul{
     .signature = "silu_and_mul(x: T[..., 2*d]) -> (y: T[..., d]) where T in f32 | f16 | bf16",
     .gradient = "silu_and_mul_backward",
     .flops = "15 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

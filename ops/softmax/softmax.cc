@@ -10,14 +10,9 @@
 //           -inf gives 0; a row with NaN or +inf, or of nothing but -inf, gives NaN throughout.
 // Source    the definition.
 
-#include "ops/softmax/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel softmax_avx512 [[gnu::weak]];
-extern const Kernel softmax_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&softmax_avx512, &softmax_avx2, &kPortable};
 
 extern constinit const Op softmax{
     .signature =
@@ -25,7 +20,6 @@ extern constinit const Op softmax{
         "where T in f32 | f16 | bf16, d >= 1",
     .gradient = "softmax_backward",
     .flops = "15 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -33,17 +33,15 @@ void Run(const Context& ctx, const Tensor& src, const Tensor& dst, const Tensor&
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(swap_blocks){.run = Bind<&Run>()};
 
 extern constinit const Op swap_blocks{
     .signature =
         "swap_blocks(src: C[ns, w], dst: mut C[nd, w], mapping: I[n, 2]) -> () "
         "where C in f32 | f16 | bf16 | i8 | f8e4m3 | u8, I in i32 | i64",
     .bytes = "2 * n * w * bytes(C)",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
     .check_data = Bind<&CheckData>(),
 };

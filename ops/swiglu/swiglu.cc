@@ -15,14 +15,9 @@
 // Source    transformers 5.23 (gpt-oss: limit 7, alpha 1.702, beta 1, interleaved); vLLM 0.27.1,
 //           swigluoai_and_mul and silu_and_mul_with_clamp.
 
-#include "ops/swiglu/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel swiglu_avx512 [[gnu::weak]];
-extern const Kernel swiglu_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&swiglu_avx512, &swiglu_avx2, &kPortable};
 
 extern constinit const Op swiglu{
     .signature =
@@ -31,7 +26,6 @@ extern constinit const Op swiglu{
         "where T in f32 | f16 | bf16, limit > 0",
     .gradient = "swiglu_backward",
     .flops = "18 * size(y)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

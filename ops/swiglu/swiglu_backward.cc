@@ -10,14 +10,9 @@
 //           limit the gradient passes; with a limit it does not at NaN.
 // Source    the derivative of swiglu.
 
-#include "ops/swiglu/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel swiglu_backward_avx512 [[gnu::weak]];
-extern const Kernel swiglu_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&swiglu_backward_avx512, &swiglu_backward_avx2, &kPortable};
 
 extern constinit const Op swiglu_backward{
     .signature =
@@ -25,7 +20,6 @@ extern constinit const Op swiglu_backward{
         "order: 'halves' | 'interleaved') -> (dx: T[..., 2*d]?) "
         "where T in f32 | f16 | bf16, limit > 0",
     .flops = "25 * size(dy)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

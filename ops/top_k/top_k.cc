@@ -9,15 +9,9 @@
 // Numerics  Exact. Of equal values at the border the lower indices are taken; -0 equals +0; NaN
 //           ranks below -inf.
 // Source    Definition. PyTorch and JAX rank NaN highest.
-#include "ops/top_k/top_k.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel top_k_avx512 [[gnu::weak]];
-extern const Kernel top_k_avx2 [[gnu::weak]];
-constexpr Kernel kCpu{
-    .name = "cpu_portable", .workspace = kWorkspace<&TopKBytes>, .run = Bind<&RunTopK>()};
-constexpr const Kernel* kKernels[] = {&top_k_avx512, &top_k_avx2, &kCpu};
 
 extern constinit const Op top_k{
     .signature =
@@ -25,7 +19,6 @@ extern constinit const Op top_k{
         "(values: T[..., k], indices: i64[..., k]) "
         "where T in f32 | f16 | bf16, k >= 0, k <= d",
     .flops = "4 * size(x)",
-    .kernels = kKernels,
     .rowwise = true,
 };
 

@@ -17,15 +17,9 @@
 //           or +inf NaN: ids 0 ... top - 1, weights NaN.
 // Source    DeepSeek-V3, arXiv:2412.19437; vLLM 0.27.1, topk_softmax and grouped_topk.
 
-#include "ops/topk_router/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel topk_router_avx512 [[gnu::weak]];
-extern const Kernel topk_router_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&RouterBytes<3>>, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&topk_router_avx512, &topk_router_avx2, &kPortable};
 
 extern constinit const Op topk_router{
     .signature =
@@ -37,7 +31,6 @@ extern constinit const Op topk_router{
         "group_best >= 0, group_best <= e / num_groups",
     .gradient = "topk_router_backward",
     .flops = "20 * size(logits)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -14,16 +14,9 @@
 // Numerics  p in f32, sums over experts in f64, one rounding.
 // Source    the derivative of topk_router.
 
-#include "ops/topk_router/backward.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel topk_router_backward_avx512 [[gnu::weak]];
-extern const Kernel topk_router_backward_avx2 [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace<&RouterBytes<2>>, .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&topk_router_backward_avx512, &topk_router_backward_avx2,
-                                      &kPortable};
 
 extern constinit const Op topk_router_backward{
     .signature =
@@ -31,7 +24,6 @@ extern constinit const Op topk_router_backward{
         "scoring: 'softmax' | 'sigmoid', renormalize: bool, scaling: float) "
         "-> (dlogits: T[t, e]?) where T in f32 | f16 | bf16, top >= 1, top <= e",
     .flops = "20 * size(logits)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

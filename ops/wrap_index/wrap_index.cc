@@ -55,16 +55,14 @@ void Run(const Context&, const Tensor& index, Index n, bool, const Tensor& y) {
   });
 }
 
-constexpr Kernel kCpu{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kCpu};
-
 }  // namespace
+
+ANYOP_KERNEL(wrap_index){.run = Bind<&Run>()};
 
 extern constinit const Op wrap_index{
     .signature =
         "wrap_index(index: I[...], n: int, wraps: bool = True) -> (y: i64[...]) "
         "where I in i32 | i64, n >= 0",
-    .kernels = kKernels,
     .check = Bind<&Check>(),
 };
 

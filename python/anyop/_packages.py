@@ -30,11 +30,16 @@ def tool(name: str) -> ModuleType:
     """A module of tools/, which builds run as a program."""
     full = f"anyop._tools_{name}"
     if full not in sys.modules:
-        spec = importlib.util.spec_from_file_location(full, data_root() / "tools" / f"{name}.py")
+        folder = data_root() / "tools"
+        spec = importlib.util.spec_from_file_location(full, folder / f"{name}.py")
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         sys.modules[full] = module
-        spec.loader.exec_module(module)
+        sys.path.insert(0, str(folder))  # as a program's own folder: they import each other
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.path.remove(str(folder))
     return sys.modules[full]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anyop import _anyop, _source_rules
-from anyop._packages import data_root, tool
+from anyop._packages import tool
 
 
 class _Language:
@@ -33,6 +33,7 @@ def check_sources(paths: list[Path]) -> list[Any]:
     the line and a caret.
     """
     check_ops = tool("check_ops")
-    isas = check_ops.isas_of(data_root() / "cmake" / "isa.cmake")
+    kernel_files = tool("kernel_files")
+    isas = kernel_files.isas_of(kernel_files.ISA_TABLE)
     findings: list[Any] = check_ops.check(paths, isas, _Language())
     return findings

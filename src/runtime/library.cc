@@ -88,15 +88,17 @@ class OperatorReader {
   void ReadKernels() {
     const char* list = info_.kernel_lists ? info_.kernel_lists[number_] : nullptr;
     const std::vector<std::string> listed = SplitList(TextOr(list));
-    if (op_->data->n_kernels && !op_->data->kernels) {
+    anyop_kernel_list own{op_->data->n_kernels, op_->data->kernels};
+    if (!own.n && info_.kernels) own = info_.kernels[number_];
+    if (own.n && !own.first) {
       FailTable(file_, "the list of kernels of " + op_->name + " is missing");
     }
     for (const anyop_device_kernel& a : added_) {
       op_->kernels.push_back(ReadKernel(*a.kernel));
       op_->kernels.back().stops = a.stops;
     }
-    for (std::uint64_t k = 0; k < op_->data->n_kernels; ++k) {
-      const anyop_kernel* raw = op_->data->kernels[k];
+    for (std::uint64_t k = 0; k < own.n; ++k) {
+      const anyop_kernel* raw = own.first[k];
       if (!raw) {
         OperatorKernel kernel;
         kernel.name = k < listed.size() ? listed[k] : "kernel " + std::to_string(k);

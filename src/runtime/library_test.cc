@@ -51,6 +51,40 @@ std::string RegisterError(const HandMade& library, const char* file, int* code =
   return ErrorOf([&] { Register(ReadLibrary(library.info, file)); }, code);
 }
 
+// Hands the operator's kernels over as the build does for ANYOP_KERNEL, with one left out.
+TEST(Library, HasTheKernelsThatTheBuildLists) {
+  HandMade library("built(x: f32[n]) -> (y: f32[n])");
+  const anyop_kernel* kernels[] = {nullptr, &library.kernel};
+  const anyop_kernel_list list{2, kernels};
+  const char* names = "built_avx512,built_portable";
+  library.op.n_kernels = 0;
+  library.op.kernels = nullptr;
+  library.info.kernels = &list;
+  library.info.kernel_lists = &names;
+  const NewLibrary read = ReadLibrary(library.info, "a.so");
+  const auto& found = read.operators.at(0)->kernels;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "cpu_avx512");
+  EXPECT_EQ(found[0].data.run, nullptr);
+  EXPECT_EQ(found[1].name, "cpu_f32");
+  const anyop_kernel_list lost{2, nullptr};
+  library.info.kernels = &lost;
+  EXPECT_EQ(
+      RegisterError(library, "a.so"),
+      "a.so: the list of kernels of handmade.built is missing. Build it again with this version "
+      "of anyop.");
+}
+
+// A table that ends before `kernels`, as older builds made it, has none there.
+TEST(Library, ReadsTheTablesOfOlderBuilds) {
+  HandMade library("older(x: f32[n]) -> (y: f32[n])");
+  library.op.n_kernels = 0;
+  const anyop_kernel_list never{1, nullptr};
+  library.info.kernels = &never;
+  library.info.size = offsetof(anyop_library_info, kernels);
+  EXPECT_TRUE(ReadLibrary(library.info, "a.so").operators.at(0)->kernels.empty());
+}
+
 TEST(Library, LoadingAgainDoesNothing) {
   const std::size_t before = Operators().size();
   Load(TestingLibrary::Path());

@@ -20,6 +20,7 @@ WHAT_BUILDING_NEEDS = (
     "cmake/anyop.cmake",
     "cmake/isa.cmake",
     "tools/check_ops.py",
+    "tools/kernel_files.py",
     "tools/list_ops.py",
 )
 HIDDEN = {"gitignore": ".gitignore", "ci.yml": ".github/workflows/ci.yml"}

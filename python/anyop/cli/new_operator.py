@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from anyop._packages import data_root, tool
+from anyop._packages import tool
 from anyop.cli.project import Project, find_project
 
 _FOLDER = Path(__file__).resolve().parent.parent / "template_ops"
@@ -50,7 +50,8 @@ def check_name(name: str, project: Project) -> None:
 
 
 def check_isas(isas: list[str]) -> None:
-    known = tool("check_ops").isas_of(data_root() / "cmake" / "isa.cmake")
+    kernel_files = tool("kernel_files")
+    known = kernel_files.isas_of(kernel_files.ISA_TABLE)
     for isa in isas:
         if isa not in known:
             from anyop import _anyop

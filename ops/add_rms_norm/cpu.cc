@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/add_rms_norm/backward.h"
+#include "ops/add_rms_norm/kernel.h"
+
+namespace anyop::ops {
+
+ANYOP_KERNEL(add_rms_norm){.run = Bind<&Run>()};
+ANYOP_KERNEL(add_rms_norm_backward){.workspace = kWorkspace<&BackwardBytes>,
+                                    .run = Bind<&RunBackward>()};
+
+}  // namespace anyop::ops

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "ops/cast/backward.h"
-
-namespace anyop::ops {
-
-extern constinit const Kernel cast_avx2{.name = "cpu_avx2", .run = Bind<&Run>()};
-extern constinit const Kernel cast_backward_avx2{.name = "cpu_avx2", .run = Bind<&RunBackward>()};
-
-}  // namespace anyop::ops

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "ops/mrope/kernel.h"
-
-namespace anyop::ops {
-
-extern constinit const Kernel mrope_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace<&WorkspaceBytes>, .run = Bind<&Run>()};
-
-}  // namespace anyop::ops

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/rope/rope.h"
+
+namespace anyop::ops {
+
+ANYOP_KERNEL(rope){.run = Bind<&RunRope>()};
+ANYOP_KERNEL(rope_backward){.run = Bind<&RunRopeBackward>()};
+
+}  // namespace anyop::ops

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "ops/top_k/top_k.h"
-
-namespace anyop::ops {
-
-extern constinit const Kernel top_k_avx512{
-    .name = "cpu_avx512", .workspace = kWorkspace<&TopKBytes>, .run = Bind<&RunTopK>()};
-
-}  // namespace anyop::ops
