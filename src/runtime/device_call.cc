@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device_call.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -101,6 +102,13 @@ void StartCopyToHost(const Target& from, const DLTensor& t, void* to) {
   from.Check(from.table().copy(from.stream, ANYOP_AT_HOST, to, from.number, source, bytes));
 }
 
+// Whether both show the same memory in the same way.
+bool IsSameView(const DLTensor& a, const DLTensor& b) {
+  if (DataOf(a) != DataOf(b) || a.ndim != b.ndim) return false;
+  if (a.dtype.code != b.dtype.code || a.dtype.bits != b.dtype.bits) return false;
+  return std::equal(a.shape, a.shape + a.ndim, b.shape) && ShowStrides(a) == ShowStrides(b);
+}
+
 // Copies of a frame's tensors in the host's memory, contiguous.
 class HostFrame {
  public:
@@ -151,11 +159,11 @@ class HostFrame {
     std::vector<std::uint64_t> memory;
   };
 
-  // One copy of one tensor: a result may be an argument's very memory.
+  // One copy of one tensor: a result may be an argument's very memory. Another view of it is
+  // another tensor.
   const DLTensor* Copy(const DLTensor& from, bool is_read, bool is_written) {
     for (Item& known : items_) {
-      if (DataOf(*known.from) != DataOf(from) || !PackedBytes(from)) continue;
-      if (PackedBytes(*known.from) != PackedBytes(from)) continue;
+      if (!PackedBytes(from) || !IsSameView(*known.from, from)) continue;
       known.is_written |= is_written;
       return &known.tensor;
     }

@@ -53,6 +53,25 @@ def test_a_call_that_falls_back_to_the_host_is_counted_as_one_of_the_device() ->
     assert [(c.device, c.calls, c.fallbacks) for c in rows] == [("cpu", 1, 0), ("far:0", 0, 1)]
 
 
+def test_a_call_that_falls_back_to_the_host_sees_each_view_of_one_memory() -> None:
+    @anyop.define("minus(x: f32[m, n], y: f32[m, n]) -> (z: f32[m, n])", library="far_tests")
+    def minus(x: Any, y: Any) -> Any:
+        return x - y
+
+    @anyop.define("length(x: f32[m, n], y: f32[k]) -> (z: f32[k])", library="far_tests")
+    def length(x: Any, y: Any) -> Any:
+        return y + x[0, 0]
+
+    x = torch.arange(9.0).reshape(3, 3)
+    far = x.to(FAR)
+    with anyop.fallback("cpu"):
+        of = torch.ops.far_tests
+        for view in (far.t(), far.as_strided((3, 3), (0, 1)), far.as_strided((3, 3), (1, 0)), far):
+            z = of.minus(far, view)
+            assert z.cpu().tolist() == (x - view.cpu()).tolist()
+        assert of.length(far, far.view(9)).cpu().tolist() == x.view(9).tolist()
+
+
 def test_the_list_of_operators_says_on_which_devices_they_run() -> None:
     def listed(*words: str) -> str:
         return CliRunner().invoke(app, ["list", *words], env={"COLUMNS": "200"}).output
