@@ -36,11 +36,9 @@
 //           gives NaN for 'q8'.
 // Source    ggml block formats (GGUF types 2, 3, 6, 7, 8, 12, 13 and 14).
 
-#include "ops/linear_blocks/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-ANYOP_KERNEL(linear_blocks){.workspace = kWorkspace<&BlocksBytes>, .run = Bind<&RunLinearBlocks>()};
 
 extern constinit const Op linear_blocks{
     .signature =

@@ -11,12 +11,9 @@
 // Numerics  as linear_blocks with input 'q8', bit for bit.
 // Source    ggml block formats, reordered.
 
-#include "ops/linear_blocks/kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-ANYOP_KERNEL(linear_blocks_packed){.workspace = kWorkspace<&PackedBlocksBytes>,
-                                   .run = Bind<&RunLinearBlocksPacked>()};
 
 extern constinit const Op linear_blocks_packed{
     .signature =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What multiplies matrices, compiled once for an instruction set: this is the whole of portable.cc,
-// cpu_avx2.cc and cpu_avx512.cc. Files of dot instructions have what these add.
+// What multiplies matrices, compiled once for an instruction set: this is the whole of cpu.cc.
+// Files of dot instructions have what these add.
 #pragma once
 #include "ops/common/gemm/backward.h"
 #include "ops/common/gemm/int8.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// All kernels of convolutions with 16 lanes.
+// All kernels of convolutions but those with dot instructions and tiles.
 
 #include "ops/conv/backward.h"
 #include "ops/conv/conv.h"
 
 namespace anyop::ops {
 
-ANYOP_KERNEL(conv2d, matrix){.name = "cpu_avx512_matrix",
+ANYOP_KERNEL(conv2d, matrix){.name = ANYOP_KERNEL_NAME "_matrix",
                              .when = kIsMatrix2d,
                              .workspace = kWorkspace<&ConvMatrixBytes<2>>,
                              .run = Bind<&RunConv<AnyMath, true>>()};
@@ -17,7 +17,7 @@ ANYOP_KERNEL(conv2d){.workspace = kWorkspace<&ConvBytes<2>>,
 ANYOP_KERNEL(conv2d_backward){.workspace = kWorkspace<&ConvBackwardBytes<2>>,
                               .run = Bind<&RunConvBackward<AnyMath>>()};
 
-ANYOP_KERNEL(conv3d, matrix){.name = "cpu_avx512_matrix",
+ANYOP_KERNEL(conv3d, matrix){.name = ANYOP_KERNEL_NAME "_matrix",
                              .when = kIsMatrix3d,
                              .workspace = kWorkspace<&ConvMatrixBytes<3>>,
                              .run = Bind<&RunConv<AnyMath, true>>()};

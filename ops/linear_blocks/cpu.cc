@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_blocks and linear_blocks_packed with 16 lanes.
+// linear_blocks and linear_blocks_packed, with as many lanes as a vector has.
 
 #include "ops/linear_blocks/kernel.h"
 
