@@ -7,8 +7,8 @@
 #   my_ops            every file but tests, benches and references
 #   my_ops_reference  the files reference.cc, loaded by tests and checks only
 # A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out, and cpu.cc for
-# every processor and for each general instruction set. ONLY
-# names the folders below FOLDER that are looked into.
+# every processor and for each general instruction set. ONLY names the folders below FOLDER that are
+# looked into.
 include_guard(GLOBAL)
 set(ANYOP_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 include(${ANYOP_CMAKE_DIR}/isa.cmake)
@@ -46,9 +46,9 @@ function(_anyop_hardly_runs source hardly)
   set(${hardly} FALSE PARENT_SCOPE)
   get_filename_component(folder ${source} DIRECTORY)
   get_filename_component(name ${source} NAME)
+  file(STRINGS ${source} has_kernel REGEX "^ANYOP_KERNEL" LIMIT_COUNT 1)
   foreach(isa ${ANYOP_ISAS})
     file(STRINGS ${source} declared REGEX "_${isa}.*\\[\\[gnu::weak" LIMIT_COUNT 1)
-    file(STRINGS ${source} has_kernel REGEX "^ANYOP_KERNEL" LIMIT_COUNT 1)
     if(declared
        OR ((has_kernel OR name STREQUAL "portable.cc") AND EXISTS ${folder}/cpu_${isa}.cc)
        OR (name STREQUAL "cpu.cc" AND isa IN_LIST ANYOP_GENERAL))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device_call.h"
 
-#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include "runtime/index_check.h"
 #include "runtime/key.h"
 #include "runtime/make_plan.h"
+#include "runtime/overlap.h"
 #include "runtime/packed_call.h"
 #include "runtime/run.h"
 #include "signature/contract.h"
@@ -102,13 +102,6 @@ void StartCopyToHost(const Target& from, const DLTensor& t, void* to) {
   from.Check(from.table().copy(from.stream, ANYOP_AT_HOST, to, from.number, source, bytes));
 }
 
-// Whether both show the same memory in the same way.
-bool IsSameView(const DLTensor& a, const DLTensor& b) {
-  if (DataOf(a) != DataOf(b) || a.ndim != b.ndim) return false;
-  if (a.dtype.code != b.dtype.code || a.dtype.bits != b.dtype.bits) return false;
-  return std::equal(a.shape, a.shape + a.ndim, b.shape) && ShowStrides(a) == ShowStrides(b);
-}
-
 // Copies of a frame's tensors in the host's memory, contiguous.
 class HostFrame {
  public:
@@ -163,7 +156,8 @@ class HostFrame {
   // another tensor.
   const DLTensor* Copy(const DLTensor& from, bool is_read, bool is_written) {
     for (Item& known : items_) {
-      if (!PackedBytes(from) || !IsSameView(*known.from, from)) continue;
+      if (!PackedBytes(from) || !IsSameMemory(*known.from, from)) continue;
+      if (known.from->dtype.code != from.dtype.code) continue;
       known.is_written |= is_written;
       return &known.tensor;
     }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "anyop/value.h"
 #include "platform/error.h"
 #include "platform/float_mode.h"
 #include "runtime/copy.h"
@@ -39,7 +40,6 @@ struct PackedCopy {
 
 constexpr std::int64_t kMostPlanned = std::int64_t{1} << 30;  // places in a block have 32 bits
 
-bool IsOfHost(const DLTensor& t) { return Device(t.device).is_host(); }
 char* DataOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
 PackedTensor PackTensor(const DLTensor& t) {
@@ -72,7 +72,7 @@ class BlockWriter {
   }
   std::uint32_t AddTensor(const DLTensor& t) {
     PackedTensor packed = PackTensor(t);
-    if (IsOfHost(t)) {  // planned: its data go along
+    if (IsHost(t.device)) {  // planned: its data go along
       packed.tensor.strides = nullptr;
       packed.tensor.data = reinterpret_cast<void*>(std::uintptr_t{AddData(t)});
       return Add(&packed, sizeof packed);
@@ -144,7 +144,7 @@ void SettleValue(char* block, anyop_value& v) {
   const auto tensor = [block](char* where) {
     auto* packed = reinterpret_cast<PackedTensor*>(where);
     Settle(*packed);
-    if (IsOfHost(packed->tensor)) {
+    if (IsHost(packed->tensor.device)) {
       packed->tensor.data = block + reinterpret_cast<std::uintptr_t>(packed->tensor.data);
     }
     return &packed->tensor;
