@@ -7,37 +7,6 @@
 namespace anyop::device_checks_test {
 namespace {
 
-// Counts what the host asks of the far device.
-class Counted {
- public:
-  Counted() : table_(const_cast<anyop_device&>(DeviceKindOf(Far().dl()).table)), real_(table_) {
-    Synchronize(Far());
-    to_host = waits = 0;
-    copy_ = real_.copy, synchronize_ = real_.synchronize;
-    table_.copy = &Copy, table_.synchronize = &Wait;
-  }
-  ~Counted() { table_ = real_; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-
-  static inline int to_host = 0, waits = 0;
-
- private:
-  static int Copy(anyop_stream stream, int32_t to, void* goal, int32_t from, const void* source,
-                  std::uint64_t bytes) {
-    to_host += to == ANYOP_AT_HOST;
-    return copy_(stream, to, goal, from, source, bytes);
-  }
-  static int Wait(int32_t number, anyop_stream stream) {
-    ++waits;
-    return synchronize_(number, stream);
-  }
-  static inline decltype(anyop_device::copy) copy_ = nullptr;
-  static inline decltype(anyop_device::synchronize) synchronize_ = nullptr;
-  anyop_device& table_;
-  const anyop_device real_;
-};
-
 TEST(DeviceChecks, CopyWhatTheyReadAloneAndWaitOnce) {
   const Array x = OnFar(Counting({8})), at = OnFar(Ints({6, 0})), by = OnFar(Ints({1, 0}));
   const Array spare = OnFar(Counting({3}));
@@ -45,10 +14,10 @@ TEST(DeviceChecks, CopyWhatTheyReadAloneAndWaitOnce) {
   scope.data_checks(DataChecks::kOnHost);
   Array y;
   {
-    const Counted counted;
+    const WatchedFar far;
     y = Call("testing.picked", x, at, by, spare);
-    EXPECT_EQ(counted.to_host, 2);
-    EXPECT_EQ(counted.waits, 1);
+    EXPECT_EQ(far.to_host, 2);
+    EXPECT_EQ(far.waits, 1);
   }
   EXPECT_EQ(FromFar(y), (std::vector<float>{7, 0}));
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.picked", x, at, at, spare)); }),
@@ -64,10 +33,10 @@ TEST(DeviceChecks, OfACompositionWaitOnceForAllOfIt) {
   const Array spare = OnFar(Counting({3}));
   Array y;
   {
-    const Counted counted;
+    const WatchedFar far;
     y = Call("testing.picked_twice", x, at, by, spare);
-    EXPECT_EQ(counted.to_host, 2);
-    EXPECT_EQ(counted.waits, 1);
+    EXPECT_EQ(far.to_host, 2);
+    EXPECT_EQ(far.waits, 1);
   }
   EXPECT_EQ(FromFar(y), (std::vector<float>{14, 0}));
 }
@@ -80,9 +49,9 @@ TEST(DeviceChecks, ThatReadNoDataRefuseAtOnce) {
   scope.data_checks(DataChecks::kTrusted);
   EXPECT_NE(ErrorOf([&] { Array(Call("testing.even", odd)); }), "");
   scope.data_checks(DataChecks::kOnHost);
-  const Counted counted;
+  const WatchedFar far;
   const Array y = Call("testing.even", even);
-  EXPECT_EQ(counted.waits, 0);
+  EXPECT_EQ(far.waits, 0);
 }
 
 // The dtypes that a tensor may have, by bit.
@@ -121,9 +90,9 @@ TEST(Planned, AreReadOnTheHostBeforeTheCallReturns) {
     const Array far_x = OnFar(x);
     Array y;
     {
-      const Counted counted;
+      const WatchedFar far;
       y = Call("testing.planned_sum", far_x, starts);
-      EXPECT_EQ(counted.waits, 0);  // its offsets were looked at here
+      EXPECT_EQ(far.waits, 0);  // its offsets were looked at here
     }
     for (std::int64_t i = 0; i < 4; ++i) starts.data<std::int64_t>()[i] = -1;
     EXPECT_EQ(y.device(), Far());

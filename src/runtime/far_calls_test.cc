@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls on the far device while a stream stands still: what must not have happened yet, has not.
-#include <dlfcn.h>
-
 #include <chrono>
 #include <thread>
 
@@ -11,26 +9,6 @@
 
 namespace anyop::far_calls_test {
 namespace {
-
-// While it lives, no work on the stream begins. See far.h.
-class Held {
- public:
-  explicit Held(const Stream& stream) : stream_(stream) { Change("far_hold"); }
-  ~Held() { LetGo(); }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  void LetGo() {
-    if (!std::exchange(is_let_go_, true)) Change("far_let_go");
-  }
-
- private:
-  void Change(const char* function) const {
-    void* const library = dlopen((LibraryFolder() + "../tests/anyop_far.so").c_str(), RTLD_NOW);
-    EXPECT_EQ(reinterpret_cast<int (*)(void*)>(dlsym(library, function))(stream_.native()), 0);
-  }
-  const Stream& stream_;
-  bool is_let_go_ = false;
-};
 
 Array Ones() { return OnFar(Array::Full({64}, DType::kF32, 1)); }
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators for tests of calls on a device: what a kernel there is given, kernels of a device.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "anyop/device.h"
+#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+
+void Copy(const Context&, const Tensor& x, const Tensor& y) {
+  std::copy_n(x.base<const float>(), x.size(), y.base<float>());
+}
+
+// spell: the number of bytes up to the NUL behind the word.
+int Spell(const anyop_context*, const anyop_value* frame) {
+  const auto& y = *static_cast<const Tensor*>(frame[2].t);
+  *y.base<float>() = float(std::strlen(frame[1].s));
+  return ANYOP_OK;
+}
+constexpr Kernel kSpell{.name = "cpu_f32", .run = {&Spell, "twt"}};
+constexpr const Kernel* kSpellKernels[] = {&kSpell};
+
+// numbers: y = x * (sum of of) + (sum of with).
+void Numbers(const Context&, const Tensor& x, std::span<const std::int64_t> of,
+             std::span<const double> with, const Tensor& y) {
+  const double a = double(std::accumulate(of.begin(), of.end(), std::int64_t{0}));
+  const double b = std::accumulate(with.begin(), with.end(), 0.0);
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    y.base<float>()[i] = float(x.base<const float>()[i] * a + b);
+  }
+}
+constexpr Kernel kNumbers{.name = "cpu_f32", .run = Bind<&Numbers>()};
+constexpr const Kernel* kNumbersKernels[] = {&kNumbers};
+
+void Scheduled(const Context& ctx, const Tensor& x, const Tensor&, const Tensor& y) {
+  Copy(ctx, x, y);
+}
+constexpr Kernel kScheduled{.name = "cpu_f32", .run = Bind<&Scheduled>()};
+constexpr const Kernel* kScheduledKernels[] = {&kScheduled};
+
+// add_bits: z = i32(x) + bits.
+void AddBits(const Context&, const Tensor& x, const Tensor& bits, const Tensor& z) {
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    z.base<std::int32_t>()[i] =
+        std::int32_t(x.base<const float>()[i]) + bits.base<const std::int32_t>()[i];
+  }
+}
+constexpr Kernel kAddBits{.name = "cpu_f32", .run = Bind<&AddBits>()};
+constexpr const Kernel* kAddBitsKernels[] = {&kAddBits};
+
+constexpr Kernel kEvenCopy{.name = "cpu_f32", .when = "n % 2 == 0", .run = Bind<&Copy>()};
+constexpr const Kernel* kEvenCopyKernels[] = {&kEvenCopy};
+
+// Says which kernel ran.
+template <int kWhich>
+void Which(const Context&, const Tensor&, const Tensor& y) {
+  *y.base<float>() = kWhich;
+}
+constexpr Kernel kFar{.name = "far_fast", .needs = "fast", .run = Bind<&Which<1>>()};
+constexpr Kernel kHost{.name = "cpu_f32", .needs = "", .run = Bind<&Which<2>>()};
+constexpr const Kernel* kFeaturedKernels[] = {&kFar, &kHost};
+
+// A kernel that starts its work itself, and has none. It says what it was given where it is asked.
+void Launched(const Context& ctx, const Tensor& x, const Tensor* ids, bool tells, const Tensor& y) {
+  if (!tells) return;
+  const auto& run = *static_cast<const anyop_device_run*>(ctx.runtime);
+  const auto show = [](const void* p) {
+    return std::to_string(reinterpret_cast<std::uintptr_t>(p));
+  };
+  int ran = 0;
+  ctx.ParallelFor(100, 1, [&](std::int64_t begin, std::int64_t end) { ran += int(end - begin); });
+  Refuse("stream " + show(ctx.stream) + ", device " + std::to_string(run.device) + ", failed " +
+         show(run.failed) + ", workspace " + show(ctx.workspace) + ", x " +
+         show(x.base<const char>()) + ", ids " + show(ids ? ids->base<const char>() : nullptr) +
+         ", y " + show(y.base<char>()) + ", ran " + std::to_string(ran));
+}
+constexpr Kernel kLaunched{
+    .name = "far_launched", .needs = "", .workspace = "64", .run = Bind<&Launched>()};
+constexpr const Kernel* kLaunchedKernels[] = {&kLaunched};
+
+}  // namespace
+
+extern constinit const Op spell{
+    .signature = "spell(x: f32[n], word: 'absolute' | 'relative' = 'absolute') -> (y: f32[1])",
+    .kernels = kSpellKernels,
+};
+extern constinit const Op numbers{
+    .signature = "numbers(x: dense f32[n], of: int[], with_: float[]) -> (y: f32[n])",
+    .kernels = kNumbersKernels,
+};
+extern constinit const Op scheduled{
+    .signature = "scheduled(x: dense f32[n], schedule: planned i64[m]) -> (y: f32[n])",
+    .kernels = kScheduledKernels,
+};
+extern constinit const Op add_bits{
+    .signature = "add_bits(x: dense f32[n], bits: dense i32[n]) -> (z: i32[n])",
+    .kernels = kAddBitsKernels,
+};
+extern constinit const Op even_or_means{
+    .signature = "even_or_means(x: dense f32[n]) -> (y: f32[n])",
+    .means = "y = scale(x, 1.0)",
+    .kernels = kEvenCopyKernels,
+};
+extern constinit const Op featured{
+    .signature = "featured(x: f32[n]) -> (y: f32[1])",
+    .kernels = kFeaturedKernels,
+};
+extern constinit const Op launched{
+    .signature =
+        "launched(x: dense f32[n], ids: dense i64[k]? below n, tells: bool) -> (y: f32[n])",
+    .kernels = kLaunchedKernels,
+};
+
+}  // namespace anyop::ops
