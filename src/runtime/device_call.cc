@@ -262,6 +262,7 @@ class DeviceRun {
   void Run() {
     RaiseLate(target_.kind, target_.number, target_.stream);
     std::memcpy(frame_, given_, sizeof frame_[0] * std::size_t(n_values()));
+    if (IsTask(op_, plan_)) CheckPlannedBytes(op_, frame_);
     PackPlanned();
     CheckOnHostAlone();
     if (plan_.is_empty) return (void)CheckData();

@@ -9,9 +9,11 @@
 #include <string_view>
 
 #include "anyop/value.h"
+#include "platform/byte_count.h"
 #include "platform/error.h"
 #include "platform/float_mode.h"
 #include "runtime/copy.h"
+#include "runtime/frame.h"
 #include "runtime/run.h"
 #include "signature/contract.h"
 
@@ -98,11 +100,6 @@ class BlockWriter {
 
  private:
   std::uint32_t AddData(const DLTensor& t) {
-    if (PackedBytes(t) > kMostPlanned) {
-      Fail(ANYOP_UNSUPPORTED, "a planned tensor has " + std::to_string(PackedBytes(t)) +
-                                  " bytes, but at most 2^30 go along with a call's work. Try a "
-                                  "smaller tensor.");
-    }
     const std::size_t at = words_.size() * sizeof(std::uint64_t);
     words_.resize(words_.size() + (std::size_t(PackedBytes(t)) + 7) / 8);
     CopyToPacked(t, data() + at);
@@ -208,6 +205,20 @@ int RunPackedCopy(void* memory, char* message, std::uint64_t) {
 }
 
 }  // namespace
+
+void CheckPlannedBytes(const Operator& op, const anyop_value* frame) {
+  std::int64_t bytes = 0;
+  for (int i = 0; i < op.n_params; ++i) {
+    if (!(op.planned >> i & 1)) continue;
+    ForTensors(frame[i],
+               [&](const DLTensor& t, std::uint32_t) { bytes = AddBytes(bytes, PackedBytes(t)); });
+  }
+  if (bytes <= kMostPlanned) return;
+  Fail(ANYOP_UNSUPPORTED, op.display_name() + ": the planned tensors have " +
+                              std::to_string(bytes) +
+                              " bytes, but at most 2^30 go along with a "
+                              "call's work. Try smaller tensors.");
+}
 
 void SubmitKernel(const Operator& op, Plan& plan, const anyop_value* frame, PackedChecks checks,
                   void* workspace, anyop_stream stream) {

@@ -15,6 +15,8 @@ struct PackedChecks {
   bool indices = false, own = false;  // the operator's .check
 };
 
+// Throws Unsupported where the call's planned tensors are too large to go along with its work.
+void CheckPlannedBytes(const Operator& op, const anyop_value* frame);
 // Puts the plan's kernel on the stream; workspace: the device's memory, or null. Throws what
 // `submit` says.
 void SubmitKernel(const Operator& op, Plan& plan, const anyop_value* frame, PackedChecks checks,

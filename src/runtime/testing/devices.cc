@@ -35,7 +35,7 @@ void Numbers(const Context&, const Tensor& x, std::span<const std::int64_t> of,
 constexpr Kernel kNumbers{.name = "cpu_f32", .run = Bind<&Numbers>()};
 constexpr const Kernel* kNumbersKernels[] = {&kNumbers};
 
-void Scheduled(const Context& ctx, const Tensor& x, const Tensor&, const Tensor& y) {
+void Scheduled(const Context& ctx, const Tensor& x, const Tensor&, const Tensor&, const Tensor& y) {
   Copy(ctx, x, y);
 }
 constexpr Kernel kScheduled{.name = "cpu_f32", .run = Bind<&Scheduled>()};
@@ -92,7 +92,8 @@ extern constinit const Op numbers{
     .kernels = kNumbersKernels,
 };
 extern constinit const Op scheduled{
-    .signature = "scheduled(x: dense f32[n], schedule: planned i64[m]) -> (y: f32[n])",
+    .signature =
+        "scheduled(x: dense f32[n], first: planned i64[m], second: planned i64[k]) -> (y: f32[n])",
     .kernels = kScheduledKernels,
 };
 extern constinit const Op add_bits{
