@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of kernels that start their work themselves, as those of CUDA do. Here far is a device with
+// such kernels: testing.launched tells what it was given.
+#include "runtime/registry.h"
+#include "runtime/testing/on_far.h"
+
+namespace anyop::launched_call_test {
+namespace {
+
+std::string Show(const void* p) { return std::to_string(reinterpret_cast<std::uintptr_t>(p)); }
+
+constexpr std::uint32_t kFailed = 0;  // what `failed` points to
+
+class LaunchedCall : public ::testing::Test {
+ protected:
+  LaunchedCall() {
+    activated.clear(), checks.clear();
+    far.table.activate = [](int32_t number) { return activated.push_back(number), 0; };
+    far.table.failed = [](anyop_stream) { return &kFailed; };
+    far.table.check_indices = [](anyop_stream s, const anyop_index_check* check) {
+      checks.push_back(Show(s) + (check->is_offsets ? " offsets " : " below ") +
+                       std::to_string(check->limit) + " of " + Show(check->indices->data) + ": " +
+                       check->name + "[1] is 9" + check->must);
+      return 0;
+    };
+  }
+  // The plan that a call has depends on this and on the sizes.
+  static void Stop(bool stops) { Find("testing.launched")->kernels[0].stops = stops; }
+  // What the kernel was given: see testing/devices.cc.
+  static std::string Told(const Array& x, const Array& ids) {
+    return ErrorOf([&] { Array(Call("testing.launched", x, ids, true)); });
+  }
+  static inline std::vector<int> activated;
+  static inline std::vector<std::string> checks;
+  WatchedFar far;
+};
+
+TEST_F(LaunchedCall, IsGivenItsStreamItsDeviceAndMemoryThere) {
+  for (const int number : {0, 1}) {
+    const Stream mine(Far(number));
+    const StreamScope scope(mine);
+    const Array x = Counting({6}).On(Far(number));
+    static std::vector<void*> given;
+    given.clear();
+    far.table.allocate = [](int32_t n, anyop_stream s, std::uint64_t bytes, void** memory) {
+      const int code = WatchedFar::real.allocate(n, s, bytes, memory);
+      return given.push_back(*memory), code;
+    };
+    const std::string told = Told(x, Array());
+    ASSERT_EQ(given.size(), 2u);  // the result, and the workspace
+    EXPECT_EQ(told, "testing.launched: stream " + Show(mine.native()) + ", device " +
+                        std::to_string(number) + ", failed 0, workspace " + Show(given[1]) +
+                        ", x " + Show(x.data()) + ", ids 0, y " + Show(given[0]) + ", ran 100");
+    EXPECT_EQ(activated, std::vector<int>{number});
+    activated.clear();
+  }
+}
+
+TEST_F(LaunchedCall, IsCountedWhenItIsStarted) {
+  const Array x = OnFar(Counting({6}));
+  ResetCounters();
+  far.waits = 0;
+  for (int i = 0; i < 3; ++i) Array(Call("testing.launched", x, Array(), false));
+  std::vector<std::string> rows;
+  for (const CounterRow& r : Counters()) {
+    rows.push_back(r.op + " " + r.kernel + " on " + r.device + ": " + std::to_string(r.calls) +
+                   ", " + std::to_string(r.copies));
+  }
+  EXPECT_EQ(rows, std::vector<std::string>{"testing.launched far_launched on far:0: 3, 0"});
+  EXPECT_EQ(far.submits, 0);
+  EXPECT_EQ(far.waits, 0);
+  EXPECT_EQ(activated, std::vector<int>(3, 0));
+}
+
+TEST_F(LaunchedCall, IsNoneWhereNothingIsWritten) {
+  const Array x = OnFar(Array::Empty({0}, DType::kF32));
+  EXPECT_EQ(Told(x, Array()), "");
+  EXPECT_EQ(activated, std::vector<int>());
+}
+
+TEST_F(LaunchedCall, OfADeviceThatNeedsNoActivation) {
+  const Array x = OnFar(Counting({6}));
+  far.table.activate = nullptr, far.table.submit = nullptr;
+  EXPECT_TRUE(Told(x, Array()).starts_with("testing.launched: stream "));
+}
+
+TEST_F(LaunchedCall, OfAHostsKernelIsATaskAllTheSame) {
+  const Array x = OnFar(Counting({6}));
+  const Array y = Call("testing.scale", x, 2.0);
+  EXPECT_EQ(far.submits, 1);
+  EXPECT_EQ(activated, std::vector<int>());
+  EXPECT_EQ(FromFar(y), (std::vector<float>{0, 2, 4, 6, 8, 10}));
+}
+
+// ---- Indices.
+
+TEST_F(LaunchedCall, LooksAtIndicesThereWhereTheKernelStops) {
+  Stop(true);
+  const Array x = OnFar(Counting({7})), ids = OnFar(Ints({0, 9}));
+  const Stream mine(Far());
+  const StreamScope scope(mine);
+  Synchronize(Far());
+  far.waits = 0;
+  const std::string told = Told(x, ids);
+  EXPECT_EQ(checks, std::vector<std::string>{
+                        Show(mine.native()) + " below 7 of " + Show(ids.data()) +
+                        ": testing.launched: ids[1] is 9, but must be less than 7 (n)."});
+  EXPECT_NE(told.find(", failed " + Show(&kFailed) + ","), std::string::npos) << told;
+  EXPECT_NE(told.find(", ids " + Show(ids.data()) + ","), std::string::npos) << told;
+  EXPECT_EQ(far.waits, 0);
+  EXPECT_EQ(far.to_host, 0);
+}
+
+TEST_F(LaunchedCall, LooksAtIndicesOnTheHostWhereTheKernelOrTheDeviceCannot) {
+  const std::string wrong = "testing.launched: ids[1] is 9, but must be less than 8 (n).";
+  const Array x = OnFar(Counting({8})), bad = OnFar(Ints({0, 9})), good = OnFar(Ints({0, 7}));
+  Stop(false);
+  for (int round = 0; round < 2; ++round) {
+    far.waits = far.to_host = 0;
+    EXPECT_EQ(Told(x, bad), wrong);
+    EXPECT_TRUE(Told(x, good).starts_with("testing.launched: stream "));
+    EXPECT_EQ(far.waits, 2);
+    EXPECT_EQ(far.to_host, 2);
+  }
+  Stop(true);
+  const Array longer = OnFar(Counting({9}));
+  const anyop_device all = far.table;
+  far.table.failed = nullptr;
+  EXPECT_EQ(Told(longer, bad), "testing.launched: ids[1] is 9, but must be less than 9 (n).");
+  far.table = all;
+  far.table.check_indices = nullptr;
+  EXPECT_EQ(Told(longer, bad), "testing.launched: ids[1] is 9, but must be less than 9 (n).");
+  EXPECT_EQ(checks.size(), 0u);
+}
+
+TEST_F(LaunchedCall, LooksAtNoIndicesThatAreTrusted) {
+  Stop(true);
+  const Array x = OnFar(Counting({10})), bad = OnFar(Ints({0, 99}));
+  far.to_host = 0;
+  Scope scope;
+  scope.data_checks(DataChecks::kTrusted);
+  EXPECT_TRUE(Told(x, bad).starts_with("testing.launched: stream "));
+  EXPECT_EQ(checks.size(), 0u);
+  EXPECT_EQ(far.to_host, 0);
+}
+
+// ---- Copies by the device.
+
+TEST_F(LaunchedCall, HasTensorsWithGapsCopiedByTheDevice) {
+  static std::vector<std::string> asked;
+  asked.clear();
+  far.table.pack = [](anyop_stream s, const DLTensor* from, void* to) {
+    asked.push_back("pack " + Show(s) + " " + Show(from->data) + " + " +
+                    std::to_string(from->byte_offset) + " by " + std::to_string(*from->strides));
+    const float item = 3;
+    return WatchedFar::real.fill(s, to, std::uint64_t(*from->shape), &item, sizeof item);
+  };
+  far.table.unpack = [](anyop_stream s, const void* from, const DLTensor* to) {
+    asked.push_back("unpack " + Show(s) + " by " + std::to_string(*to->strides));
+    return WatchedFar::real.copy(s, to->device.device_id, to->data, 0, from, sizeof(float));
+  };
+  const Array all = OnFar(Counting({4, 4})), out = OnFar(Array::Zeros({4, 2}, DType::kF32));
+  std::int64_t n = 4, by = 4, to_by = 2;
+  DLTensor x = all.tensor(), y = out.tensor();
+  x.ndim = y.ndim = 1, x.shape = y.shape = &n, x.strides = &by, y.strides = &to_by;
+  x.byte_offset = 4;
+  const std::string stream = Show(Stream::Current(Far()).native());
+  far.submits = 0;
+  Call("testing.even_or_means", x).into(Array::Wrap(y, {}));
+  EXPECT_EQ(asked,
+            (std::vector<std::string>{"pack " + stream + " " + Show(all.data()) + " + 4 by 4",
+                                      "unpack " + stream + " by 2"}));
+  EXPECT_EQ(FromFar(out)[0], 3);
+}
+
+TEST_F(LaunchedCall, RefusesTensorsWithGapsThatTheDeviceCannotCopy) {
+  far.table.submit = nullptr;
+  const Array x = OnFar(Counting({3, 4}));
+  const std::string end =
+      " on far:0 has strides [1, 4], but the library of far copies contiguous memory alone. Try a "
+      "contiguous tensor.";
+  EXPECT_EQ(ErrorOf([&] { x.Transpose(0, 1).Clone(); }), "f32[4, 3]" + end);
+  EXPECT_EQ(ErrorOf([&] { x.Transpose(0, 1).On(Device()); }), "f32[4, 3]" + end);
+}
+
+// ---- Features.
+
+TEST(Features, OfADeviceDecideOnItsKernels) {
+  WatchedFar far;
+  const auto kernel = [](std::int64_t n) {
+    return FromFar(Call("testing.featured", OnFar(Array::Zeros({n}, DType::kF32))))[0];
+  };
+  EXPECT_EQ(kernel(1), 2);
+  EXPECT_NE(Call("testing.featured", OnFar(Counting({1})))
+                .explain()
+                .find("far_fast: declined: far has no fast"),
+            std::string::npos);
+  static const char* features;
+  far.table.properties = [](int32_t number, anyop_device_properties* to) {
+    const int code = WatchedFar::real.properties(number, to);
+    return to->features = number == 0 ? features : "", code;
+  };
+  features = "slow, fast";
+  EXPECT_EQ(kernel(2), 1);
+  features = "slow,faster";
+  EXPECT_EQ(kernel(3), 2);
+  features = nullptr;
+  EXPECT_EQ(kernel(4), 2);
+  features = "fast";
+  const Array other = Array::Zeros({5}, DType::kF32, Far(1));
+  EXPECT_EQ(FromFar(Call("testing.featured", other)), std::vector<float>{2});
+}
+
+}  // namespace
+}  // namespace anyop::launched_call_test
