@@ -30,7 +30,7 @@ constexpr int kComposition = -1, kNoKernel = -2;
 // explain and for errors; null in the fast case.
 int Dispatch(const Request& request, std::vector<KernelChoice>* choices);
 
-// "paged_attention: no kernel takes this call:\n  cpu_avx512: declined: ..."
+// "rms_norm: no kernel takes this call:\n  cpu_avx512: declined: ..."
 std::string UnsupportedText(const Operator& op, const std::vector<KernelChoice>& choices);
 
 }  // namespace anyop

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from house_rules.operators import docstrings
-from house_rules.tree import CPP, Breach, Comment, Tree
+from house_rules.tree import Breach, Tree, comments
 
 # A document by its file, or by its name in capitals before a chapter's in quotes.
 DOCUMENT = re.compile(r'(?<![\w/.{*<-])(?P<file>[\w/.-]*\w\.md)\b|\b(?P<name>[A-Z]{4,})(?= "[A-Z])')
@@ -16,24 +15,9 @@ DOCUMENT = re.compile(r'(?<![\w/.{*<-])(?P<file>[\w/.-]*\w\.md)\b|\b(?P<name>[A-
 ABSENT = re.compile(r"\bthe catalogue\b|\bthe design document\b|\bthe style guide\b", re.I)
 # A file of code by its path or name.
 FILE = re.compile(r"(?<![\w/.{*<>-])(?P<file>[\w./-]*\w\.(?:cc|h|py|cmake))\b(?![\w*({])")
-HASH = re.compile(r"(?:^\s*|\s\s)# .*")
 URL = re.compile(r"https?://\S+")
 # A word in capitals stands for any: bench_NAME.py.
 ANY = re.compile(r".*(NAME|OPPONENT).*")
-
-
-def comments(tree: Tree, name: str) -> list[Comment]:
-    """What is written for people: comments, docstrings, all of a document."""
-    text = tree.text(name) or ""
-    if name.endswith(CPP):
-        return tree.cpp(name).comments
-    if name.endswith(".py"):
-        documents = [Comment(d.lineno, str(d.value)) for d in docstrings(tree, name)]
-        hashes = (Comment(i, x) for i, x in enumerate(text.split("\n"), 1) if "#" in x)
-        return [*documents, *(Comment(c.line, m[0]) for c in hashes if (m := HASH.search(c.text)))]
-    if name.endswith((".cmake", "CMakeLists.txt")):
-        return [Comment(i, x) for i, x in enumerate(text.split("\n"), 1) if x.startswith("#")]
-    return [Comment(1, text)] if name.endswith(".md") else []
 
 
 def document_exists(tree: Tree) -> Iterator[Breach]:

@@ -7,15 +7,20 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from house_rules.tree import CODE, CPP, Breach, Tree, is_test, line_of
+from house_rules.tree import CODE, CPP, Breach, Tree, comments, docstrings, is_test, line_of
 
 DEFINED = re.compile(r"^extern constinit const Op (\w+)\s*\{", re.M)
 LOOSE = re.compile(r"^\s*(?:constexpr|const|static)[\w ]* (Op|Reference) (\w+)\{", re.M)
-# What may name operators: examples and documents of them, and the benches of whole calls.
+# What may name operators: examples and documents of them, and the rows of vLLM's names.
 MAY_NAME = (
-    "ops/", "examples/", "docs/", "python/anyop/template/", "python/anyop/bench/commands/",
-    "tools/goals.py", "python/anyop/vllm/", "bindings/vllm/",
+    "ops/", "examples/", "docs/", "python/anyop/template/", "tools/goals.py",
+    "tools/house_rules/operators.py", "python/anyop/vllm/", "bindings/vllm/",
 )  # fmt: skip
+# What benches of whole calls measure, because every framework has it.
+BENCHES, MEASURED = "python/anyop/bench/commands/", "add"
+# What comments of shared code take for examples: the pattern of CONTRIBUTING.md, and a sum.
+EXAMPLES = ("rms_norm", "add")
+SHARED = ("src/", "include/", "bindings/", "optest/", "programs/", "python/anyop/")
 TABLES = "python/anyop/torch/names/"
 PLUGIN = "bindings/mindspore/plugin.cc"  # what rows, which name operators, are written with
 # Words that only look like operators' names, and what they mean there.
@@ -57,10 +62,30 @@ def operator_elsewhere(tree: Tree) -> Iterator[Breach]:
             if (meaning := f"{name} {operator}") in OTHER_MEANINGS:
                 unseen.discard(meaning)
                 continue
+            if name.startswith(BENCHES) and operator == MEASURED:
+                continue
             home = homes[operator]
             yield Breach(name, line, f"names the operator {operator}, which only ops/{home}/ may")
     for name, operator in map(str.split, sorted(unseen)):
         yield Breach(name, 0, f"does not hold '{operator}' any more: see OTHER_MEANINGS")
+
+
+def operator_in_comment(tree: Tree) -> Iterator[Breach]:
+    """Comments of shared code take few operators for examples, so that none looks special there."""
+    words = sorted(set(operators(tree)) - set(EXAMPLES), key=len, reverse=True)
+    if not words:
+        return
+    # A name without _ is an English word where "anyop." does not stand before it.
+    alone = "|".join(word for word in words if "_" in word) or "(?!)"
+    named = re.compile(rf"\banyop\.({'|'.join(words)})\b|\b({alone})\b")
+    for name in tree.named(*CPP, ".py", below=SHARED):
+        if is_test(name) or name.startswith((*MAY_NAME, TABLES)):
+            continue
+        for comment in comments(tree, name):
+            for match in named.finditer(comment.text):
+                line = comment.line + comment.text.count("\n", 0, match.start())
+                operator = match[1] or match[2]
+                yield Breach(name, line, f"names {operator} for an example: try {EXAMPLES[0]}")
 
 
 def _in_cpp(tree: Tree, name: str, word: str) -> Iterator[tuple[int, str]]:
@@ -90,16 +115,6 @@ def _in_python(tree: Tree, name: str, word: str) -> Iterator[tuple[int, str]]:
             for alias in node.names:
                 if re.fullmatch(word, alias.name):
                     yield node.lineno, alias.name
-
-
-def docstrings(tree: Tree, name: str) -> Iterator[ast.Constant]:
-    """The strings that document a module, its classes and functions."""
-    for node in tree.nodes(name):
-        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        first = node.body[0] if node.body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            yield first.value
 
 
 def dead_row(tree: Tree) -> Iterator[Breach]:
@@ -165,4 +180,4 @@ def sample(tree: Tree) -> Iterator[Breach]:
                     yield Breach(SAMPLES, number, why)
 
 
-RULES = (operator_elsewhere, dead_row, loose_operator, sample)
+RULES = (operator_elsewhere, operator_in_comment, dead_row, loose_operator, sample)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 CPP = (".cc", ".cu", ".h")
 CODE = (*CPP, ".py", ".cmake")
+_HASH = re.compile(r"(?:^\s*|\s\s)# .*")
 _TOKEN = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)"
     r'|(?P<string>R"(?P<mark>\w*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*")'
@@ -121,6 +122,30 @@ class Tree:
         if name not in self._nodes:
             self._nodes[name] = list(ast.walk(self.python(name)))
         return self._nodes[name]
+
+
+def docstrings(tree: Tree, name: str) -> Iterator[ast.Constant]:
+    """The strings that document a module, its classes and functions."""
+    for node in tree.nodes(name):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        first = node.body[0] if node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            yield first.value
+
+
+def comments(tree: Tree, name: str) -> list[Comment]:
+    """What is written for people: comments, docstrings, all of a document."""
+    text = tree.text(name) or ""
+    if name.endswith(CPP):
+        return tree.cpp(name).comments
+    if name.endswith(".py"):
+        documents = [Comment(d.lineno, str(d.value)) for d in docstrings(tree, name)]
+        hashes = (Comment(i, x) for i, x in enumerate(text.split("\n"), 1) if "#" in x)
+        return [*documents, *(Comment(c.line, m[0]) for c in hashes if (m := _HASH.search(c.text)))]
+    if name.endswith((".cmake", "CMakeLists.txt")):
+        return [Comment(i, x) for i, x in enumerate(text.split("\n"), 1) if x.startswith("#")]
+    return [Comment(1, text)] if name.endswith(".md") else []
 
 
 Rule = Callable[[Tree], Iterator[Breach]]

@@ -28,7 +28,7 @@ def command(model: str, options: tuple[str, ...], as_json: bool, tokens: int) ->
     """Show what a model's layers and operators run on, and why.
 
     MODEL is loaded as `vllm serve` loads it, with vLLM's own options behind it, and makes a few
-    tokens: `--dtype bfloat16 -cc.custom_ops+=-silu_and_mul`.
+    tokens: `--dtype bfloat16 -cc.custom_ops+=none`.
     """
     with _to_stderr() as out:
         report = _explain(model, list(options), tokens)

@@ -52,9 +52,8 @@ def _calls() -> tuple[dict[str, Any], list[Any]]:
 
 
 def _ours(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """Half norms, half sums."""
     for _ in range(OPERATORS // 2):
-        x = anyop.add(anyop.rms_norm(x, w), x)
+        x = anyop.add(anyop.add(x, w), x)
     return x
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which torch operators can be part of a graph, and how.
 
-    @anyop.torch.converter(torch.ops.my.scale.default)
-    def scale(x, factor):
-        return anyop.mul(x, my_ops.filled(factor, x.shape))
+    @anyop.torch.converter(torch.ops.my.twice.default)
+    def twice(x):
+        return anyop.add(x, x)
 
 A converter gets what the torch operator is called with, with values of the graph for tensors, and
 calls operators of anyop on them. What it does not take it refuses with NotImplemented, or by an
