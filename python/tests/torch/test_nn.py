@@ -251,3 +251,36 @@ def test_compiles_in_one_graph_and_trains() -> None:
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_compiles_with_inductor(dynamic: bool | None) -> None:
     check_compiled("inductor", dynamic)
+
+
+CLASSES = [m for m in map(nn.__dict__.get, nn.__all__) if isinstance(m, type)]
+CLASSES = [m for m in CLASSES if issubclass(m, torch.nn.Module)]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torch_jit_script_is_refused_by_the_name_of_the_module(kind: Any) -> None:
+    modules = [*Block().modules(), nn.Sigmoid(), nn.Softmax(), nn.Gelu()]
+    module = next(m for m in modules if type(m) is kind)
+    for scripted in (module, torch.nn.Sequential(torch.nn.Identity(), module)):
+        with pytest.raises(NotImplementedError) as error:
+            torch.jit.script(scripted)
+        assert str(error.value) == (
+            f"{kind.__name__}: torch.jit.script compiles the source of forward, but that of this "
+            "module chooses its operator in Python. Try torch.jit.trace, torch.export.export or "
+            "torch.compile."
+        )
+
+
+class Doubled(nn.RMSNorm):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return anyop.rms_norm(x, self.weight) * 2
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_what_is_advised_beside_torch_jit_script_works() -> None:
+    block, ids = Block().requires_grad_(False), torch.tensor([1, 4, 9, 2, 0])
+    torch.testing.assert_close(torch.jit.trace(block, (ids,))(ids), block(ids))
+    torch.testing.assert_close(torch.export.export(block, (ids,)).module()(ids), block(ids))
+    doubled = Doubled(8)  # a forward that TorchScript can compile
+    torch.testing.assert_close(torch.jit.script(doubled)(T), doubled(T))

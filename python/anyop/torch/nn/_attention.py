@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from anyop.torch.nn._operators import operators
+from anyop.torch.nn._script import Unscripted
 
 _ops = operators("Attention")
 
@@ -19,7 +20,7 @@ class PagedBatch(NamedTuple):
     slot_mapping: torch.Tensor  # [t]: block * block size + offset of each token; -1: not stored
 
 
-class Attention(torch.nn.Module):
+class Attention(Unscripted):
     """Softmax attention of packed sequences, on fresh keys or on a paged cache of them.
 
     num_kv_heads     heads of keys and values, each shared by num_heads / num_kv_heads

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 
 from anyop.torch.nn._operators import operators
+from anyop.torch.nn._script import Unscripted
 
 _ops = operators("Embedding")
 
 
-class Embedding(torch.nn.Embedding):
+class Embedding(Unscripted, torch.nn.Embedding):
     """Rows of a table by number; a negative number gives a row of zeros, one beyond is an error.
 
     padding_idx  a row that gets no gradient

@@ -8,6 +8,7 @@ import torch
 
 from anyop.torch.names.nn import ACTIVATIONS
 from anyop.torch.nn._operators import operators
+from anyop.torch.nn._script import Unscripted
 
 _ops = operators("Linear")
 
@@ -20,7 +21,7 @@ class _Packed(NamedTuple):
     storage: torch.UntypedStorage  # alive, so that no other weight can have its address
 
 
-class Linear(torch.nn.Linear):
+class Linear(Unscripted, torch.nn.Linear):
     """y = activation(x @ weight.T + bias).
 
     activation  'none', 'relu', 'silu', 'gelu', ...: applied to the f32 sum; where a gradient is

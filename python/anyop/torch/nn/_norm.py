@@ -6,11 +6,12 @@ from typing import Any
 import torch
 
 from anyop.torch.nn._operators import operators
+from anyop.torch.nn._script import Unscripted
 
 _ops = operators("RMSNorm")
 
 
-class RMSNorm(torch.nn.Module):
+class RMSNorm(Unscripted):
     """y = x / sqrt(mean(x^2) + eps) * (weight + weight_offset), over the last dimension.
 
     weight_offset  1 for models that store their gains less one (Gemma)

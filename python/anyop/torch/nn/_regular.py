@@ -10,6 +10,7 @@ import torch
 
 import anyop
 from anyop import _anyop
+from anyop.torch.nn._script import Unscripted
 
 
 def module_of(
@@ -57,7 +58,7 @@ def _defaults(op: Callable[..., Any] | str) -> dict[str, Any]:
     return {p["name"]: p.get("default") for p in params}
 
 
-class Regular(torch.nn.Module):
+class Regular(Unscripted):
     """What modules of one operator share."""
 
     _op: Callable[..., Any]

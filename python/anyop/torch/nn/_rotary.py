@@ -9,11 +9,12 @@ import torch
 from anyop import _anyop
 from anyop.torch.names.nn import ROPE_KEYS, ROPE_KINDS
 from anyop.torch.nn._operators import operators
+from anyop.torch.nn._script import Unscripted
 
 _ops = operators("RotaryEmbedding")
 
 
-class RotaryEmbedding(torch.nn.Module):
+class RotaryEmbedding(Unscripted):
     """Rotates query and key heads by their positions.
 
     rotary_dim               elements of a head that are rotated, its first ones
