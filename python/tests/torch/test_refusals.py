@@ -181,3 +181,17 @@ def test_numbers_beyond_64_bits_are_named(number: int) -> None:
     told = "softmax: scale is an int of 1329 bits, but must be a number that a double holds."
     for x in (X, X.numpy()):
         assert text_of(lambda x=x: anyop.softmax(x, 10**400), ValueError) == told
+
+
+@pytest.mark.parametrize("number", BEYOND)
+def test_torch_refuses_numbers_beyond_64_bits_as_for_its_own_operators(number: int) -> None:
+    """Before anyop sees the call; torch's text names operator, argument and value."""
+    for ours, theirs in (
+        (torch.ops.anyop.top_k, torch.ops.aten.topk),
+        (torch.ops.anyop.top_k.default, torch.ops.aten.topk.default),
+    ):
+        told = text_of(lambda f=ours: f(X, number), RuntimeError)
+        assert "anyop::top_k() Expected a value of type 'int' for argument 'k'" in told
+        assert f"Value: {number}\n" in told
+        before = text_of(lambda f=theirs: f(X, number), RuntimeError).partition("Declaration")[0]
+        assert told.partition("Declaration")[0] == before.replace("aten::topk", "anyop::top_k")
