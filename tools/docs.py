@@ -20,7 +20,8 @@ PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
 # The headers that authors and C++ users include, in the order in which they are met.
 HEADERS = ("op.h", "tensor.h", "dtype.h", "simd.h", "reference.h", "runtime.h", "graph.h",
-           "error.h", "scope.h", "value.h", "abi.h", "host.h", "python_host.h")  # fmt: skip
+           "error.h", "scope.h", "stream.h", "value.h", "abi.h", "device.h", "host.h",
+           "python_host.h")  # fmt: skip
 # Lines of code have 100 columns, as in the sources; the theme's letters leave room for 97. It also
 # breaks a name in a table in the middle of a word.
 STYLE = """.md-typeset pre > code { font-size: 0.8em; }

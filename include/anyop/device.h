@@ -66,14 +66,14 @@ typedef struct {
 typedef struct {
   uint32_t size;
   uint32_t version;      /* ANYOP_DEVICE_VERSION */
-  const char* word;      /* what its kernels' names begin with: "cuda" */
-  int32_t dlpack_type;   /* of its tensors: 2 CUDA, 12 an extension */
+  const char* word;      /* what its kernels' names begin with: "cuda"; letters a-z and digits */
+  int32_t dlpack_type;   /* of its tensors: 2 CUDA, 12 an extension; of no memory of the host */
   int32_t host_can_read; /* 1: the host may read and write its memory once the work on it is over */
   const char* runs;      /* further words of kernels that it runs, separated by commas: "cpu" by
                             `submit`; "" */
   const char* (*error_text)(void); /* of this thread's last function that failed */
 
-  int32_t (*count)(void);
+  int32_t (*count)(void); /* 0 or more; error_text() says why there are none */
   int (*properties)(int32_t device, anyop_device_properties* to);
 
   /* In the order of the stream: what `allocate` gives is for work that is put on `stream` later;

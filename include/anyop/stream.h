@@ -50,8 +50,9 @@ struct DeviceInfo {
   std::string library;   // the file
   int cores = 0;
   std::uint64_t total_bytes = 0, free_bytes = 0;
+  std::string error;  // why its library cannot tell the rest: model, features and sizes are empty
 };
-// Those of the loaded libraries, without the host.
+// Those of the loaded libraries, without the host. Throws nothing of a device.
 std::vector<DeviceInfo> Devices();
 
 // Waits for all work on the device.

@@ -2,8 +2,6 @@
 #include "runtime/device.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -32,28 +30,6 @@ const DeviceKind* FindKind(F&& is_it) {
   return found == all.kinds.end() ? nullptr : *found;
 }
 
-void CheckTable(const anyop_device& d, const std::string& file) {
-  const auto need = [&](bool is_there, const std::string& what) {
-    if (is_there) return;
-    Fail(ANYOP_NOT_AVAILABLE, file + ": the table of its device " + what +
-                                  ". Build it again with this version of anyop.");
-  };
-  need(d.size >= offsetof(anyop_device, activate), "is too short");
-  need(d.version >= 1 && d.version <= ANYOP_DEVICE_VERSION,
-       "is of version " + std::to_string(d.version) + ", but this anyop has version " +
-           std::to_string(ANYOP_DEVICE_VERSION));
-  need(d.word && *d.word && d.runs, "has no word");
-  need(d.error_text && d.count && d.properties && d.allocate && d.release && d.copy && d.fill &&
-           d.default_stream && d.create_stream && d.destroy_stream && d.create_event &&
-           d.destroy_event && d.record_event && d.wait_event && d.query_event &&
-           d.synchronize_event && d.elapsed && d.synchronize && d.late_error,
-       "lacks a function that every device has");
-  if (std::string_view(d.word) != "cpu" && d.dlpack_type != 1) return;
-  Fail(ANYOP_INVALID_ARGUMENT, file + ": its device is '" + d.word + "' of DLPack type " +
-                                   std::to_string(d.dlpack_type) +
-                                   ", but 'cpu' and type 1 are the host.");
-}
-
 }  // namespace
 
 std::vector<std::string> SplitList(std::string_view text) {
@@ -75,6 +51,15 @@ std::string_view DeviceWordOf(std::string_view kernel) {
 
 bool DeviceKind::Runs(std::string_view kernel_word) const {
   return std::find(runs.begin(), runs.end(), kernel_word) != runs.end();
+}
+
+int DeviceKind::Count() const {
+  const int count = table.count();
+  if (count >= 0) return count;
+  Fail(ANYOP_NOT_AVAILABLE, file + ": count() of its device '" + word + "' gives " +
+                                std::to_string(count) +
+                                ", but must give how many there are. Try 0 where there are none, "
+                                "and let error_text() say why.");
 }
 
 std::vector<std::string> DeviceKind::Features(int number) const {
@@ -112,14 +97,7 @@ std::vector<const DeviceKind*> DeviceKinds() {
   return all.kinds;
 }
 
-void RegisterDevice(const anyop_device& given, const std::string& file) {
-  auto made = std::make_unique<DeviceKind>();
-  std::memcpy(&made->table, &given, std::min<std::size_t>(given.size, sizeof given));
-  CheckTable(made->table, file);
-  made->word = made->table.word;
-  made->file = file;
-  made->runs = SplitList(made->table.runs);
-  made->runs.insert(made->runs.begin(), made->word);
+void RegisterDevice(std::unique_ptr<DeviceKind> made) {
   DeviceTable& all = TheDevices();
   const std::unique_lock lock(all.mutex);
   for (const DeviceKind* known : all.kinds) {
@@ -128,13 +106,14 @@ void RegisterDevice(const anyop_device& given, const std::string& file) {
     if (is_word && known->table.count == made->table.count) return;  // the same library again
     Fail(
         ANYOP_INVALID_ARGUMENT,
-        file + ": its device '" + made->word + "' has " +
+        made->file + ": its device '" + made->word + "' has " +
             (is_word ? "the name"
                      : "tensors of DLPack type " + std::to_string(known->table.dlpack_type) + ",") +
             " that '" + known->word + "' of " + known->file +
             " has already. A process has one of them. Try a process of its own.");
   }
-  all.kinds.push_back(made.release());
+  all.kinds.push_back(made.get());
+  static_cast<void>(made.release());
 }
 
 constinit thread_local const DeviceHost* device_host = nullptr;

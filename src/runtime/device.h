@@ -22,6 +22,8 @@ struct DeviceKind {
 
   bool Runs(std::string_view kernel_word) const;
   std::string NameOf(int number) const { return word + ":" + std::to_string(number); }
+  // How many there are. Throws NotAvailable: the library gives a number below 0.
+  int Count() const;
   // The words of features of device `number`.
   std::vector<std::string> Features(int number) const;
   // Throws what a function of the table says: "cuda:0: <text>".
@@ -42,9 +44,9 @@ const DeviceKind* FindDeviceKind(std::string_view word);
 const DeviceKind& DeviceKindOf(DLDevice device);
 std::vector<const DeviceKind*> DeviceKinds();
 
-// Adds a library's device. The same file again does nothing. Throws InvalidArgument: its word or
-// the type of its tensors is another library's. NotAvailable: the table is of another version.
-void RegisterDevice(const anyop_device& table, const std::string& file);
+// Adds a library's device (ReadDeviceLibrary). The same library again does nothing. Throws
+// InvalidArgument, with nothing done: its word or the type of its tensors is another library's.
+void RegisterDevice(std::unique_ptr<DeviceKind> made);
 
 // Words between commas, without blanks around them.
 std::vector<std::string> SplitList(std::string_view text);

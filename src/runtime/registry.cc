@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 
 #include "platform/env.h"
 #include "platform/error.h"
 #include "runtime/call.h"
 #include "runtime/check_composition.h"
-#include "runtime/device.h"
 #include "runtime/gradient.h"
 #include "runtime/library.h"
 #include "runtime/log.h"
@@ -25,6 +25,8 @@
 namespace anyop {
 namespace {
 
+using KernelsByOperator = std::map<std::string, std::vector<anyop_device_kernel>, std::less<>>;
+
 struct Registry {
   std::shared_mutex mutex;
   std::map<std::string, Operator*, std::less<>> operators;
@@ -32,7 +34,7 @@ struct Registry {
   int next_index = 0;
   std::map<std::string, const anyop_reference*, std::less<>> references;
   std::vector<LoadedLibrary> libraries;
-  std::map<std::string, std::vector<anyop_device_kernel>, std::less<>> added;  // by operator
+  KernelsByOperator added;  // by libraries of devices
 };
 
 // Never destroyed: other threads may still call at exit.
@@ -169,16 +171,56 @@ void Enter(Registry& r, std::unique_ptr<Operator> op) {
   }
 }
 
-// The operator read again with these kernels, its gradient the same.
-std::unique_ptr<Operator> WithKernels(const Registry& r, const Operator& op,
-                                      const std::vector<anyop_device_kernel>& added) {
-  auto made = ReadWithKernels(op, added);
-  if (op.gradient) {
-    const auto gradient = r.operators.find(op.gradient->op->name);
-    Operator& g = gradient == r.operators.end() ? *op.gradient->op : *gradient->second;
-    made->gradient = std::make_unique<GradientWiring>(WireGradient(*made, g));
+// r.added with the device's kernels; changed: the operators that get one which they did not have.
+KernelsByOperator AddKernels(const Registry& r, const NewLibrary& library, const NewDevice& device,
+                             const std::string& file, std::set<std::string>* changed) {
+  KernelsByOperator added = r.added;
+  for (const auto& [name, k] : device.kernels) {
+    const auto is_it = [&name = name](const auto& op) { return op->name == name; };
+    if (!r.operators.count(name) &&
+        std::none_of(library.operators.begin(), library.operators.end(), is_it)) {
+      std::vector<std::string> known;
+      for (const auto& [full_name, op] : r.operators) known.push_back(full_name);
+      for (const auto& op : library.operators) known.push_back(op->name);
+      Fail(ANYOP_NOT_AVAILABLE, file + ": has a kernel " + k.kernel->name + " for " + name +
+                                    ", but no such operator is loaded." + DidYouMean(name, known) +
+                                    " Try loading its library first.");
+    }
+    auto& list = added[name];
+    const auto is_known = [&k = k](const anyop_device_kernel& a) { return a.kernel == k.kernel; };
+    if (std::any_of(list.begin(), list.end(), is_known)) continue;  // loaded before
+    list.push_back(k);
+    changed->insert(name);
   }
-  return made;
+  return added;
+}
+
+// The operator read again with the kernels of libraries of devices, and no gradient.
+std::unique_ptr<Operator> WithKernels(const Operator& op, const KernelsByOperator& added,
+                                      const std::string& file) {
+  try {
+    return ReadWithKernels(op, added.find(op.name)->second);
+  } catch (const Error& e) {
+    throw Error(e.code, file + ": " + e.what());
+  }
+}
+
+// Registered operators read again with the kernels that are new, their gradients the same.
+std::vector<std::unique_ptr<Operator>> ReadChanged(const Registry& r,
+                                                   const std::set<std::string>& changed,
+                                                   const KernelsByOperator& added,
+                                                   const std::string& file) {
+  std::vector<std::unique_ptr<Operator>> all;
+  for (const std::string& name : changed) {
+    const auto known = r.operators.find(name);
+    if (known == r.operators.end()) continue;
+    const Operator& op = *known->second;
+    all.push_back(WithKernels(op, added, file));
+    if (!op.gradient) continue;
+    Operator& gradient = *r.operators.find(op.gradient->op->name)->second;
+    all.back()->gradient = std::make_unique<GradientWiring>(WireGradient(*all.back(), gradient));
+  }
+  return all;
 }
 
 }  // namespace
@@ -237,61 +279,36 @@ std::vector<std::string> OperatorNames() {
   return names;
 }
 
-void Register(NewLibrary library) {
+void Register(NewLibrary library, NewDevice device) {
   Registry& r = TheRegistry();
   std::unique_lock lock(r.mutex);
+  const std::string& file = library.file;
   CheckFits(r, library);
+  std::set<std::string> changed;
+  KernelsByOperator added = AddKernels(r, library, device, file, &changed);
+  for (auto& op : library.operators) {
+    if (added.count(op->name)) op = WithKernels(*op, added, file);
+  }
   WireGradients(r, library);
   CheckCompositions(r, library);
-  TellOfOtherFile(r, library);
-  for (auto& op : library.operators) {
+  std::erase_if(library.operators, [&](const auto& op) {
     const auto known = r.operators.find(op->name);
-    if (known != r.operators.end() && !IsReplaced(*known->second, *op)) continue;
-    const auto added = r.added.find(op->name);
-    if (added != r.added.end()) op = WithKernels(r, *op, added->second);
-    Enter(r, std::move(op));
-  }
+    return known != r.operators.end() && !IsReplaced(*known->second, *op);
+  });
+  for (const auto& op : library.operators) changed.erase(op->name);
+  auto made = ReadChanged(r, changed, added, file);
+  if (device.kind) RegisterDevice(std::move(device.kind));  // the last that can fail
+  TellOfOtherFile(r, library);
+  for (auto& op : library.operators) Enter(r, std::move(op));
+  for (auto& op : made) Enter(r, std::move(op));
+  r.added = std::move(added);
   for (const auto& [name, reference] : library.references)
     r.references.insert_or_assign(name, reference);
+  if (library.name.empty()) return;  // a device alone
   for (const LoadedLibrary& l : r.libraries) {
     if (l.file == library.file && l.name == library.name) return;
   }
   r.libraries.push_back({library.name, library.version, library.file});
-}
-
-void RegisterKernels(const anyop_device_info& info, const std::string& file) {
-  Registry& r = TheRegistry();
-  std::unique_lock lock(r.mutex);
-  auto added = r.added;
-  std::map<std::string, bool> changed;
-  for (std::uint32_t i = 0; i < info.n_kernels; ++i) {
-    const anyop_device_kernel* k = info.kernels[i];
-    if (!k || k->size < sizeof *k || !k->op || !k->kernel || !k->kernel->name) {
-      Fail(ANYOP_NOT_AVAILABLE, file + ": the table of its kernel " + std::to_string(i) +
-                                    " is not whole. Build it again with this version of anyop.");
-    }
-    const std::string name = FullName(k->op);
-    if (!r.operators.count(name)) {
-      Fail(ANYOP_NOT_AVAILABLE, file + ": has a kernel " + k->kernel->name + " for " + name +
-                                    ", but no such operator is loaded. Try loading its library "
-                                    "first.");
-    }
-    auto& list = added[name];
-    const auto is_it = [&](const anyop_device_kernel& a) { return a.kernel == k->kernel; };
-    if (std::any_of(list.begin(), list.end(), is_it)) continue;  // loaded before
-    list.push_back(*k);
-    changed[name] = true;
-  }
-  std::vector<std::unique_ptr<Operator>> made;
-  for (const auto& [name, is_changed] : changed) {
-    try {
-      made.push_back(WithKernels(r, *r.operators.at(name), added[name]));
-    } catch (const Error& e) {
-      throw Error(e.code, file + ": " + e.what());
-    }
-  }
-  for (auto& op : made) Enter(r, std::move(op));
-  r.added = std::move(added);
 }
 
 Operator* Find(std::string_view name) {
@@ -327,14 +344,15 @@ std::vector<Operator*> OperatorsFrom(std::size_t first) {
 void Load(const std::string& path) {
   LoadBuiltIn();
   const Image image = OpenImage(path);
+  NewLibrary library;
+  library.file = path;
+  NewDevice device;
   if (image.tables.operators) {
-    NewLibrary library = ReadLibrary(*image.tables.operators, path, image.fingerprint);
+    library = ReadLibrary(*image.tables.operators, path, image.fingerprint);
     CheckProcessPolicy(library, /*is_whole=*/true);
-    Register(std::move(library));
   }
-  if (!image.tables.device) return;
-  if (image.tables.device->device) RegisterDevice(*image.tables.device->device, path);
-  RegisterKernels(*image.tables.device, path);
+  if (image.tables.device) device = ReadDeviceLibrary(*image.tables.device, path);
+  Register(std::move(library), std::move(device));
 }
 
 void Define(const anyop_library_info& info, const std::string& file) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "anyop/device.h"
+#include "runtime/device_library.h"
 #include "runtime/operator.h"
 
 namespace anyop {
@@ -26,21 +26,21 @@ Operator* FindRegistered(std::string_view full_name);
 bool HasLibrary(std::string_view name);
 std::vector<std::string> OperatorNames();
 
-// What one library brings: registered all or not at all.
+// What one library of operators brings.
 struct NewLibrary {
   std::string name, version, file;
   std::uint64_t image = 0;  // the fingerprint of a file; 0: built in, or made in memory
   std::vector<std::unique_ptr<Operator>> operators;
   std::vector<std::pair<std::string, const anyop_reference*>> references;  // full name
 };
-// An operator whose name is registered takes the place of that one (replace.h), but for one of the
-// same file content, or made in memory, which is skipped. Throws InvalidArgument, naming both
-// files: another contract has the name, or one that cannot be replaced; a file that was built again
-// lacks an operator; an operator and its gradient do not fit.
-void Register(NewLibrary library);
-
-// Puts the kernels of a library of a device in front of those of their operators. Throws, with
-// nothing done, NotAvailable: there is no such operator; InvalidArgument: a kernel does not fit.
-void RegisterKernels(const anyop_device_info& info, const std::string& file);
+// Registers all or nothing. An operator whose name is registered takes the place of that one
+// (replace.h), but for one of the same file content, or made in memory, which is skipped. Throws
+// InvalidArgument, naming both files: another contract has the name, or one that cannot be
+// replaced; a file that was built again lacks an operator; an operator and its gradient do not fit.
+//
+// device: of the same file, if it brings one. Its kernels are put in front of those of their
+// operators, which are registered or come with the library. Throws NotAvailable: there is no such
+// operator; InvalidArgument: a kernel does not fit, or another library has the device.
+void Register(NewLibrary library, NewDevice device = {});
 
 }  // namespace anyop

@@ -58,7 +58,7 @@ const DeviceKind& KindNamed(std::string_view word, std::string_view name) {
 }
 
 void CheckNumber(const DeviceKind& kind, int number) {
-  const int count = kind.table.count();
+  const int count = kind.Count();
   if (number >= 0 && number < count) return;
   const char* why = count == 0 ? kind.table.error_text() : "";
   Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + kind.NameOf(number) + "': this machine has " +
@@ -92,17 +92,36 @@ std::string Device::name() const {
   return kind->NameOf(device_.device_id);
 }
 
+namespace {
+
+DeviceInfo InfoOf(const DeviceKind& kind, int number) {
+  DeviceInfo info;
+  info.device = DLDevice{kind.table.dlpack_type, number};
+  info.library = kind.file;
+  anyop_device_properties p{};
+  p.size = sizeof p;
+  try {
+    kind.Check(kind.table.properties(number, &p), number);
+  } catch (const Error& e) {
+    info.error = e.what();
+    return info;
+  }
+  info.model = p.name ? p.name : "";
+  info.features = p.features ? p.features : "";
+  info.cores = p.cores;
+  info.total_bytes = p.total_bytes;
+  info.free_bytes = p.free_bytes;
+  return info;
+}
+
+}  // namespace
+
 std::vector<DeviceInfo> Devices() {
   std::vector<DeviceInfo> all;
   for (const DeviceKind* kind : DeviceKinds()) {
-    for (int number = 0; number < kind->table.count(); ++number) {
-      anyop_device_properties p{};
-      p.size = sizeof p;
-      kind->Check(kind->table.properties(number, &p), number);
-      all.push_back({Device(DLDevice{kind->table.dlpack_type, number}), p.name ? p.name : "",
-                     p.features ? p.features : "", kind->file, p.cores, p.total_bytes,
-                     p.free_bytes});
-    }
+    // A library that cannot count its devices has none, and says why when one is asked for.
+    const int count = kind->table.count();
+    for (int number = 0; number < count; ++number) all.push_back(InfoOf(*kind, number));
   }
   return all;
 }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading what a library of a device brings (anyop/device.h).
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace anyop {
+
+struct NewDevice {
+  std::unique_ptr<DeviceKind> kind;  // null: kernels for the device of another library
+  std::vector<std::pair<std::string, anyop_device_kernel>> kernels;  // full name of the operator
+};
+
+// The library's device and kernels, checked as far as that needs no operators: a device that could
+// not be named, or would run a kernel on memory that the kernel cannot reach, and a kernel that no
+// device would run, are refused. Throws NotAvailable: the tables are of another version, or not
+// whole. InvalidArgument: what they say.
+NewDevice ReadDeviceLibrary(const anyop_device_info& info, const std::string& file);
+
+}  // namespace anyop
