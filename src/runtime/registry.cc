@@ -97,6 +97,23 @@ const anyop_library_info& OperatorsOf(const LibraryTables& tables, const std::st
   Fail(ANYOP_NOT_AVAILABLE, path + ": is a library of a device, but operators are needed here.");
 }
 
+// After the built-in operators, in the order in which they are named.
+void LoadGiven() {
+  const std::string given = Environment("ANYOP_LOAD");
+  for (std::size_t begin = 0; begin < given.size();) {
+    const std::size_t end = std::min(given.find(':', begin), given.size());
+    const std::string path = given.substr(begin, end - begin);
+    begin = end + 1;
+    if (path.empty()) continue;
+    try {
+      Load(path);
+    } catch (const Error& e) {
+      throw Error(e.code, "the environment variable ANYOP_LOAD is '" + given +
+                              "', but must name libraries that can be loaded. " + e.what());
+    }
+  }
+}
+
 std::string BuiltInPath() {
   const std::string given = Environment("ANYOP_LIBRARY");
   if (!given.empty()) return given;
@@ -252,6 +269,7 @@ void LoadBuiltIn() {
     PlanCache::SetCapacity(std::size_t(EnvironmentInteger("ANYOP_PLAN_CACHE")));
     const std::string path = BuiltInPath();
     if (!path.empty()) Register(ReadLibrary(OperatorsOf(OpenLibrary(path), path), path));
+    LoadGiven();
   });
 }
 
