@@ -90,19 +90,30 @@ PyObject* GetPoolCounters(PyObject*, PyObject*) {
   });
 }
 
-// Rows (name, model, features, library, cores, total bytes, free bytes).
+// Rows (name, model, features, library, cores, total bytes, free bytes, error).
 PyObject* ListDevices(PyObject*, PyObject*) {
   return Guarded([] {
     Ref list = Checked(PyList_New(0));
     for (const DeviceInfo& d : Devices()) {
       const Ref row = Checked(Py_BuildValue(
-          "(sNssiKK)", d.device.name().c_str(), ToPython(d.model).release(), d.features.c_str(),
+          "(sNssiKKN)", d.device.name().c_str(), ToPython(d.model).release(), d.features.c_str(),
           d.library.c_str(), d.cores, static_cast<unsigned long long>(d.total_bytes),
-          static_cast<unsigned long long>(d.free_bytes)));
+          static_cast<unsigned long long>(d.free_bytes), ToPython(d.error).release()));
       if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
     }
     return list.release();
   });
+}
+
+// How many there are, and why there are none.
+std::pair<int, std::string> CountOf(const DeviceKind& kind) {
+  try {
+    const int count = kind.Count();
+    const char* why = count ? "" : kind.table.error_text();
+    return {count, why ? why : ""};
+  } catch (const Error& e) {
+    return {0, e.what()};
+  }
 }
 
 // (word, library, how many there are, why there are none) of each library of devices.
@@ -110,10 +121,9 @@ PyObject* ListDeviceLibraries(PyObject*, PyObject*) {
   return Guarded([] {
     Ref list = Checked(PyList_New(0));
     for (const DeviceKind* kind : DeviceKinds()) {
-      const int count = kind->table.count();
-      const char* why = count ? "" : kind->table.error_text();
-      const Ref row = Checked(
-          Py_BuildValue("(ssis)", kind->word.c_str(), kind->file.c_str(), count, why ? why : ""));
+      const auto [count, why] = CountOf(*kind);
+      const Ref row = Checked(Py_BuildValue("(ssiN)", kind->word.c_str(), kind->file.c_str(), count,
+                                            ToPython(why).release()));
       if (PyList_Append(list.get(), row.get()) < 0) throw ErrorSet{};
     }
     return list.release();

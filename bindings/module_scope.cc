@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <numpy/arrayscalars.h>
+
 #include <cstring>
 #include <string>
 
@@ -31,6 +33,12 @@ int ToThreads(PyObject* object) {
   return int(n);
 }
 
+bool ToFlag(PyObject* object, const char* what) {
+  if (PyBool_Check(object)) return object == Py_True;
+  if (PyArray_IsScalar(object, Bool)) return PyObject_IsTrue(object) == 1;
+  ThrowTypeError(std::string(what) + " is " + Repr(object) + ", but must be True or False.");
+}
+
 DataChecks ToDataChecks(PyObject* object) {
   const std::string word = ToText(object, "data_checks");
   if (word == "device") return DataChecks::kOnDevice;
@@ -53,11 +61,11 @@ PyObject* EnterScope(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     {
       Scope scope;
       if (given[0] != Py_None) scope.policy(ToText(given[0], "policy"));
-      if (given[1] != Py_None) scope.strict(given[1] == Py_True);
-      if (given[2] != Py_None) scope.batch_invariant(given[2] == Py_True);
+      if (given[1] != Py_None) scope.strict(ToFlag(given[1], "strict"));
+      if (given[2] != Py_None) scope.batch_invariant(ToFlag(given[2], "batch_invariant"));
       if (given[3] != Py_None) scope.threads(ToThreads(given[3]));
       if (given[4] != Py_None) scope.data_checks(ToDataChecks(given[4]));
-      if (given[5] != Py_None) scope.fallback_to_host(given[5] == Py_True);
+      if (given[5] != Py_None) scope.fallback_to_host(ToFlag(given[5], "fallback_to_host"));
       inside = CurrentScope();
     }
     SetScope(inside);

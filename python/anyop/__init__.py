@@ -131,24 +131,34 @@ class Scope:
         _anyop.leave_scope(self._saved.pop())
 
 
+def _one_setting(**setting: tuple[Any, str]) -> Scope:
+    """The scope of one setting and what it must be: None, by which `Scope` leaves a setting as it
+    is, would be a block without any effect.
+    """
+    for name, (value, wanted) in setting.items():
+        if value is None:
+            raise WrongType(f"{name} is None, but must be {wanted}.")
+    return Scope(**{name: value for name, (value, _) in setting.items()})
+
+
 def policy(text: str) -> Scope:
     """`with anyop.policy('rms_norm=cpu_avx2,-softmax'):` chooses kernels inside the block."""
-    return Scope(policy=text)
+    return _one_setting(policy=(text, "a str"))
 
 
 def strict(on: bool = True) -> Scope:
     """`with anyop.strict():` makes every silent slow path (a copy, a fallback) an error."""
-    return Scope(strict=on)
+    return _one_setting(strict=(on, "True or False"))
 
 
 def batch_invariant(on: bool = True) -> Scope:
     """`with anyop.batch_invariant():` gives a row the same bits alone and inside a batch."""
-    return Scope(batch_invariant=on)
+    return _one_setting(batch_invariant=(on, "True or False"))
 
 
 def threads(n: int) -> Scope:
     """`with anyop.threads(1):` bounds the threads of the calls inside the block."""
-    return Scope(threads=n)
+    return _one_setting(threads=(n, "an int"))
 
 
 def data_checks(how: str) -> Scope:
@@ -158,7 +168,7 @@ def data_checks(how: str) -> Scope:
     default: an error comes with the next call or synchronisation), the "host" (data are copied, and
     the call waits; strict mode does so, and devices that cannot look), or nobody ("trusted").
     """
-    return Scope(data_checks=how)
+    return _one_setting(data_checks=(how, "a str"))
 
 
 def fallback(to: str) -> Scope:
@@ -167,7 +177,7 @@ def fallback(to: str) -> Scope:
     The call works on copies, waits for them, and counts as a fallback; without this block it is
     refused. InvalidArgument: `to` is not "cpu".
     """
-    if to != "cpu":
+    if not isinstance(to, str) or to != "cpu":
         raise InvalidArgument(f"fallback: {to!r} is no place to fall back to. Try 'cpu'.")
     return Scope(fallback_to_host=True)
 
@@ -182,10 +192,13 @@ class DeviceInfo(NamedTuple):
     cores: int
     total_bytes: int
     free_bytes: int
+    error: str = ""  # why its library cannot tell the rest; texts are empty then, and numbers 0
 
 
 def devices() -> list[DeviceInfo]:
-    """The devices of the loaded libraries; the CPU is none of them."""
+    """The devices of the loaded libraries; the CPU is none of them. One whose library cannot tell
+    what it is (in a forked process, for example) has the reason as its `error`.
+    """
     return [DeviceInfo._make(row) for row in _anyop.devices()]
 
 

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices as a program of Python sees them, without a framework that has one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyop
+import pytest
+
+LIBRARIES = Path(__file__).resolve().parents[2] / "build/release/tests"
+TOY, FAR, OPERATORS = (LIBRARIES / f for f in ("libtoy.so", "anyop_far.so", "my_ops.so"))
+ADD = ["explain", "add", "--shape", "x=f32[2,3] y=f32[2,3]"]
+
+if not all(file.exists() for file in (TOY, FAR, OPERATORS)):
+    pytest.skip("the C++ tests are not built", allow_module_level=True)
+
+
+def python(*arguments: str, load: str = "", status: int = 0) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "ANYOP_LOAD": load, "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, *arguments], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+IN_A_CHILD = """
+import json, os, sys
+import anyop
+from anyop.cli import app, doctor
+from click.testing import CliRunner
+from rich.console import Console
+anyop.load(sys.argv[1])
+anyop.synchronize("far:0")  # the device is in use
+if os.fork() == 0:
+    report = {"devices": doctor.devices()}
+    doctor.show_devices(Console(width=1000), report)
+    listed = CliRunner().invoke(app, ["list", "--json", "rms_norm"]).output
+    told = {"devices": [d._asdict() for d in anyop.devices()], "listed": json.loads(listed)}
+    print(json.dumps({**told, "doctor": report["devices"]}), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_device_that_cannot_tell_its_properties_says_why_and_is_listed() -> None:
+    *table, line = python("-c", IN_A_CHILD, str(FAR)).stdout.splitlines()
+    told = json.loads(line)
+    why = (
+        "the process was forked after it had used the device, and the device's threads are not in "
+        'the child. Try the start method "spawn".'
+    )
+    nothing = {"model": "", "features": "", "cores": 0, "total_bytes": 0, "free_bytes": 0}
+    assert told["devices"] == told["doctor"] == [
+        {"device": f"far:{n}", **nothing, "library": str(FAR), "error": f"far:{n}: {why}"}
+        for n in (0, 1)
+    ]  # fmt: skip
+    for n in (0, 1):
+        assert any(f"far:{n}: {why}" in row for row in table), table
+    assert "cpu, far" in ", ".join(told["listed"][0]["devices"])
+
+
+def test_a_device_that_tells_its_properties_has_no_error() -> None:
+    program = "import anyop; [d] = anyop.devices(); print(d.device, d.model, repr(d.error))"
+    assert python("-c", program, load=str(TOY)).stdout == "toy:0 a toy ''\n"
+
+
+def test_a_variable_loads_libraries_of_devices_and_of_operators() -> None:
+    program = "import anyop; print(anyop.devices()[0].device, list(anyop.ops), anyop.ops.my_ops)"
+    for load in (f"{TOY}:{OPERATORS}", f":{OPERATORS}::{TOY}:"):
+        said = python("-c", program, load=load).stdout
+        assert said.startswith("toy:0 ['anyop', 'my_ops'] <operators of my_ops: add_rows,")
+    program = "import anyop, sys; anyop.load(sys.argv[1]); print(len(anyop.devices()))"
+    assert python("-c", program, str(TOY), load=str(TOY)).stdout == "1\n"
+
+
+def test_commands_know_a_device_that_a_variable_loads() -> None:
+    def anyop_command(*arguments: str) -> str:
+        return python("-m", "anyop", *arguments, load=str(TOY)).stdout
+
+    assert "cpu, toy" in anyop_command("list", "rms_norm")
+    assert "toy_rows" in anyop_command("explain", "add")
+    row = next(line for line in anyop_command(*ADD).splitlines() if "toy_rows" in line)
+    assert row.strip().split(maxsplit=2)[1:] == ["declined", "for device toy"]
+    [device] = json.loads(anyop_command("doctor", "--json", "--quick"))["devices"]
+    assert (device["device"], device["model"]) == ("toy:0", "a toy")
+
+
+@pytest.mark.parametrize(
+    ("load", "why"),
+    [
+        ("/nowhere/a.so", "/nowhere/a.so: there is no such file, or it cannot be read."),
+        (f"{TOY}:/", "/: it is a folder, but must be a library of operators."),
+        (f"{TOY}:{FAR}", f"{FAR}: its device 'far' has tensors of DLPack type 12, that 'toy' of "
+         f"{TOY} has already. A process has one of them. Try a process of its own."),
+    ],
+    ids=["a_missing_file", "a_folder", "two_devices"],
+)  # fmt: skip
+def test_a_library_of_the_variable_that_does_not_load_is_one_line(load: str, why: str) -> None:
+    said = (
+        f"the environment variable ANYOP_LOAD is '{load}', but must name libraries that can be "
+        f"loaded. {why}\n"
+    )
+    assert python("-m", "anyop", "list", load=load, status=1).stderr == said
+    assert python("-c", "import anyop", load=load, status=1).stderr.endswith(f": {said}")
+
+
+WRONG: list[tuple[Any, Any, str]] = [
+    (anyop.policy, 3, "policy is 3, but must be a str."),
+    (anyop.strict, 1, "strict is 1, but must be True or False."),
+    (anyop.strict, "no", "strict is 'no', but must be True or False."),
+    (anyop.batch_invariant, "no", "batch_invariant is 'no', but must be True or False."),
+    (anyop.threads, "2", "threads is '2', but must be an int."),
+    (anyop.threads, 1.5, "threads is 1.5, but must be an int."),
+    (anyop.data_checks, 3, "data_checks is 3, but must be a str."),
+    (anyop.policy, None, "policy is None, but must be a str."),
+    (anyop.strict, None, "strict is None, but must be True or False."),
+    (anyop.batch_invariant, None, "batch_invariant is None, but must be True or False."),
+    (anyop.threads, None, "threads is None, but must be an int."),
+    (anyop.data_checks, None, "data_checks is None, but must be a str."),
+    (lambda to: anyop.Scope(fallback_to_host=to), "cpu",
+     "fallback_to_host is 'cpu', but must be True or False."),
+    (anyop.set_policy, None, "policy is None, but must be a str."),
+    (anyop.set_num_threads, None, "threads is None, but must be an int."),
+    (anyop.synchronize, None, "synchronize: the device is None, but must be a str."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scope", "given", "error"), WRONG, ids=[text for _, _, text in WRONG])
+def test_a_scope_of_a_wrong_type_is_refused(scope: Any, given: Any, error: str) -> None:
+    before = anyop._anyop.scope_text()
+    with pytest.raises(anyop.WrongType) as caught, scope(given):
+        pass
+    assert str(caught.value) == error
+    assert anyop._anyop.scope_text() == before
+
+
+@pytest.mark.parametrize(
+    ("scope", "given", "error"),
+    [
+        (anyop.data_checks, "hosts",
+         "data_checks is 'hosts', but must be 'device', 'host' or 'trusted'."),
+        (anyop.fallback, "gpu", "fallback: 'gpu' is no place to fall back to. Try 'cpu'."),
+        (anyop.fallback, None, "fallback: None is no place to fall back to. Try 'cpu'."),
+        (anyop.threads, 0, "the number of threads is 0, but must be 1 to 256."),
+    ],
+)  # fmt: skip
+def test_a_scope_of_a_wrong_value_is_refused(scope: Any, given: Any, error: str) -> None:
+    with pytest.raises(anyop.InvalidArgument) as caught, scope(given):
+        pass
+    assert str(caught.value) == error
+
+
+def test_bools_of_numpy_are_bools() -> None:
+    import numpy as np
+
+    for on in (True, False):
+        with anyop.strict(np.bool_(on)):  # type: ignore[arg-type]
+            assert anyop._anyop.is_strict() is on
