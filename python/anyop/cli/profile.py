@@ -42,9 +42,10 @@ def command(
     A row is an operator with its shapes and kernel: calls; time in the kernel; host time, which is
     what a call takes beside it (conversions of arguments and results where NumPy or torch calls
     anyop's functions, checks, copies, waiting for a composition's parts); bytes moved a
-    second, and their share of what this machine can reach. A call on a device has host time alone:
-    it returns before its kernel is done. Watching costs about 1 us a call, which is in no column. A
-    process that ends without exit handlers (os._exit, a signal) tells nothing.
+    second, and their share of what this machine can reach. A call on a device has host time alone,
+    since it returns before its kernel is done: the kernel's time is "-", and null with --json.
+    Watching costs about 1 us a call, which is in no column. A process that ends without exit
+    handlers (os._exit, a signal) tells nothing.
     """
     if trace:
         new_folder(trace.absolute().parent)
@@ -115,10 +116,18 @@ def merged(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 rows[key][name] += row[name]
     table = [row for row in rows.values() if row["calls"]]
     for row in table:
-        ns = row["kernel_ns"] / row["calls"]
+        if row["device"] != "cpu":
+            row["kernel_ns"] = None  # nobody waited for it
+        ns = (row["kernel_ns"] or 0) / row["calls"]
         row["gb_per_s"] = row["bytes"] / ns if ns else None
         row["share_of_ceiling"] = None
-    return sorted(table, key=lambda row: -(row["kernel_ns"] + row["host_ns"]))
+    return sorted(table, key=lambda row: -whole_ns(row))
+
+
+def whole_ns(row: dict[str, Any]) -> int:
+    """What the calls of a row took, as far as it is known."""
+    whole: int = (row["kernel_ns"] or 0) + row["host_ns"]
+    return whole
 
 
 def add_shares(table: list[dict[str, Any]]) -> None:
@@ -128,9 +137,9 @@ def add_shares(table: list[dict[str, Any]]) -> None:
 
     found = measure(show_progress=sys.stderr.isatty())
     for row in table:
-        ns = row["kernel_ns"] / row["calls"]
-        if not ns:
+        if not row["kernel_ns"]:
             continue
+        ns = row["kernel_ns"] / row["calls"]
         level = level_of(row["bytes"], found, row["threads"])[0]
         most = max(
             (r["gops"] for r in found["rates"] if r["threads"] == level["threads"]), default=0
@@ -151,11 +160,12 @@ def chrome_trace(processes: list[dict[str, Any]]) -> dict[str, Any]:
                        "args": {"name": f"anyop, process {pid}"}})  # fmt: skip
         for number, thread, start, total, kernel in process["events"]:
             row = process["rows"][number]
+            kernel_us = kernel / 1000 if row["device"] == "cpu" else None
             events.append({
                 "name": row["op"], "cat": "operator", "ph": "X", "pid": pid, "tid": thread,
                 "ts": start / 1000, "dur": total / 1000,
                 "args": {"call": row["call"], "kernel": row["kernel"], "device": row["device"],
-                         "kernel_us": kernel / 1000, "bytes": row["bytes"]},
+                         "kernel_us": kernel_us, "bytes": row["bytes"]},
             })  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
@@ -174,7 +184,7 @@ def show(table: list[dict[str, Any]], most: int) -> None:
     if not table:
         console.print("The program called no operator of anyop.", style="yellow")
         return
-    whole = sum(row["kernel_ns"] + row["host_ns"] for row in table)
+    whole = sum(whole_ns(row) for row in table)
     head = f"{shown_ns(whole)} in operators, {len(table)} kinds of calls"
     picture = Table(title=head, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     picture.add_column("operator, kernel, shapes", overflow="fold")
@@ -184,14 +194,14 @@ def show(table: list[dict[str, Any]], most: int) -> None:
         share = row["share_of_ceiling"]
         picture.add_row(
             escape(title(row)), str(row["calls"]),
-            shown_ns(row["kernel_ns"]), shown_ns(row["host_ns"]),
-            f"{(row['kernel_ns'] + row['host_ns']) / whole:.1%}",
+            "-" if row["kernel_ns"] is None else shown_ns(row["kernel_ns"]),
+            shown_ns(row["host_ns"]), f"{whole_ns(row) / whole:.1%}",
             f"{row['gb_per_s']:.3g}" if row["gb_per_s"] else "",
             f"{share:.0%}" if share is not None else "",
         )  # fmt: skip
     console.print(picture)
     if len(table) > most:
-        rest = sum(row["kernel_ns"] + row["host_ns"] for row in table[most:])
+        rest = sum(whole_ns(row) for row in table[most:])
         console.print(f"{len(table) - most} more: {shown_ns(rest)}. Try --rows or --json.")
 
 
