@@ -5,7 +5,8 @@
 // LIBRARY, REFERENCES and FACTS are files; the last two may be "". Runs the tests whose names are
 // NAME or hold one of the texts; all without either. --after leaves out the tests of an operator
 // and of those before it: one of them has ended the process. The flags are those of session.h.
-// Lines that begin with "anyop-optest: " are for anyop.testing, which reads them.
+// Lines that begin with "anyop-optest: " are for anyop.testing, which reads them; "lacks" names an
+// operator without a reference, and so without tests.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -185,7 +185,7 @@ std::vector<PackageTest> MakePackageTests(const PackageTests& tests) {
     }
     const Operator& op = *Find(test.op);
     if (!FindReference(op) && op.compositions.empty()) {
-      std::printf("%s has no reference: nothing is compared\n", name.c_str());
+      std::printf("anyop-optest: lacks %s\n", name.c_str());
       continue;
     }
     AddTests(test, name, &made);

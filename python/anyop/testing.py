@@ -162,7 +162,8 @@ def cases_of(target: Target) -> list[Case]:
 
 def events(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """What lines of the program say (optest/package_main.cc): what happens ("run", "ok", "FAILED",
-    "has") and the test, ("end", "") before the summary, and ("said", line) for any other line.
+    "has") and the test, "lacks" and an operator without a reference, ("end", "") before the
+    summary, and ("said", line) for any other line.
     """
     for line in lines:
         if line.startswith(_EVENT):

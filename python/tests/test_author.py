@@ -372,9 +372,15 @@ def test_a_reference_that_is_deleted_is_not_compared_with(small: Path) -> None:
     (small / "ops" / "scale" / "reference.cc").unlink()
     assert "Built build/anyop/lib/small_ops.so" in in_process(small, "-m", "anyop", "build")
     assert not built.exists()
-    output = in_process(small, "-m", "anyop", "test", status=1)
-    assert "scale has no reference: nothing is compared" in output
-    assert "No test ran." in output
+    for words in ([], ["scale"], ["scale.Gives"]):
+        output = in_process(small, "-m", "anyop", "test", *words, status=1)
+        assert "scale has no reference: nothing is compared" in output.splitlines()
+        assert output.splitlines()[-1] == (
+            "No test ran: scale has no reference, which kernels are compared with. Try writing a "
+            "reference.cc beside scale.cc."
+        )
+    output = in_process(small, "-m", "anyop", "test", "gone", status=1)
+    assert output.splitlines()[-1] == "No test ran: no test's name contains gone."
 
 
 def test_names_that_no_test_and_no_kernel_has_are_errors(small: Path) -> None:

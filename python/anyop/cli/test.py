@@ -66,12 +66,16 @@ def show(
     fails and says so.
     """
     said: list[str] = []
+    lacking: list[str] = []  # without a reference
     summary: list[str] = []
     counts = {"ok": 0, "FAILED": 0}
     is_over, has_lost, status = False, False, 0
     for kind, text in testing.run_all(target, *flags):
         if kind == "run":
             said = []
+        elif kind == "lacks" and text not in lacking and _is_asked_for(text, words):
+            lacking.append(text)
+            click.secho(f"{text} has no reference: nothing is compared", fg="yellow")
         elif kind in ("ok", "FAILED", "lost"):
             result = "ok" if kind == "ok" else "FAILED"
             counts[result] += 1
@@ -90,8 +94,9 @@ def show(
         elif kind == "status":
             status = int(text)
     if not sum(counts.values()):
-        click.echo("\n".join(said))
-        click.secho(_no_test_ran(target, words), fg="red", err=True)
+        if said:
+            click.echo("\n".join(said))
+        click.secho(_no_test_ran(target, words, lacking), fg="red", err=True)
         return 1
     if not has_lost and (why := _no_such_kernel(summary, kernel)):
         click.secho(why, fg="red", err=True)
@@ -106,11 +111,22 @@ def _tell(kind: str, test: str, said: list[str]) -> None:
         click.echo("\n".join(said))
 
 
-def _no_test_ran(target: testing.Target, words: tuple[str, ...]) -> str:
+def _is_asked_for(operator: str, words: tuple[str, ...]) -> bool:
+    return not words or any(word.partition(".")[0] in operator for word in words)
+
+
+def _no_test_ran(target: testing.Target, words: tuple[str, ...], lacking: list[str]) -> str:
+    if lacking:
+        return (
+            f"No test ran: {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no "
+            f"reference, which kernels are compared with. Try writing a reference.cc beside "
+            f"{lacking[0]}.cc."
+        )
     operators = list(dict.fromkeys(case.operator for case in testing.cases_of(target)))
-    if not words or not operators:
+    if not words:
         return "No test ran."
-    hint = _anyop.did_you_mean(words[0], operators) or f" Try one of {', '.join(operators)}."
+    known = f" Try one of {', '.join(operators)}." if operators else ""
+    hint = _anyop.did_you_mean(words[0], operators) or known
     return f"No test ran: no test's name contains {' or '.join(words)}.{hint}"
 
 
