@@ -116,6 +116,81 @@ TEST(DeviceGraph, TakesPlannedInputsFromTheHost) {
             0u);
 }
 
+TEST(DeviceGraph, RunsOnTheDeviceOfItsInputs) {
+  const CompiledGraph g = Chain();
+  const Array x = Counting({3, 4});
+  const std::vector<float> wanted = Values(g(x, 2.0)[0]);
+  for (const Device place : {Far(0), Far(1), Device(), Far(1), Far(0)}) {
+    const Array got = g(x.On(place), 2.0)[0];
+    EXPECT_EQ(got.device(), place);
+    EXPECT_EQ(FromFar(got), wanted);
+  }
+}
+
+TEST(DeviceGraph, RunsWhereItsOwnArraysLie) {
+  const Array weight = OnFar(Counting({2, 4}));
+  GraphRecorder r("own");
+  const GraphTensor s = r.Input("s", "float");
+  r.Output(r.Call("testing.scale", weight, NamedOperand("s", s))[0]);
+  const CompiledGraph g = r.Compile();
+  for (const double by : {2.0, 3.0}) {
+    const Array got = g(by)[0];
+    EXPECT_EQ(got.device(), Far());
+    EXPECT_EQ(FromFar(got), Values(Array(Call("testing.scale", Counting({2, 4}), by))));
+  }
+}
+
+TEST(DeviceGraph, GivesInputsAndOneValueTwice) {
+  GraphRecorder r("twice");
+  const GraphTensor x = r.Input("x", "f32[n, 4]");
+  const GraphTensor y = r.Call("testing.scale", x, 2.0)[0];
+  for (const GraphTensor& t : {x, y, y, r.Slice(y, 1, 1, 3)}) r.Output(t);
+  const CompiledGraph g = r.Compile();
+  const Array a = Counting({3, 4});
+  const std::vector<Array> wanted = g(a), got = g(OnFar(a));
+  ASSERT_EQ(got.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(got[i].device(), Far());
+    EXPECT_EQ(FromFar(got[i]), Values(wanted[i]));
+  }
+}
+
+TEST(DeviceGraph, GivesItsMemoryBackInTheOrderOfItsStream) {
+  const CompiledGraph g = Chain();
+  const Array x = OnFar(Counting({64, 4})), wanted = g(x, 2.0)[0];
+  const Stream mine(Far());
+  WatchedFar far;
+  {
+    const StreamScope scope(mine);
+    Held held(mine);
+    const std::vector<Array> got = g(x, 2.0);
+    EXPECT_EQ(far.allocations - far.releases, 2);  // the outputs
+    EXPECT_EQ(far.waits, 0);
+    held.LetGo();
+    EXPECT_EQ(FromFar(got[0]), FromFar(wanted));
+  }
+  static int left;
+  far.table.allocate = [](int32_t number, anyop_stream s, std::uint64_t bytes, void** memory) {
+    if (left-- == 0) return int(ANYOP_OUT_OF_MEMORY);
+    return ++WatchedFar::allocations, WatchedFar::real.allocate(number, s, bytes, memory);
+  };
+  far.table.error_text = [] { return "there is no room."; };
+  int code = ANYOP_OK;
+  for (const int fails : {0, 1, 2}) {
+    left = fails;
+    EXPECT_EQ(ErrorOf([&] { g(x, 2.0); }, &code), "") << "asked again, there is room";
+    left = fails;
+    far.table.synchronize = [](int32_t, anyop_stream) { return left = 0, 0; };
+    EXPECT_NE(ErrorOf([&] { g(x, 2.0); }, &code).find("far:0: there is no room."),
+              std::string::npos);
+    EXPECT_EQ(code, ANYOP_OUT_OF_MEMORY);
+    far.table.synchronize = WatchedFar::real.synchronize;
+    EXPECT_EQ(far.releases, far.allocations);
+  }
+  left = -1;
+  EXPECT_EQ(FromFar(g(x, 2.0)[0]), FromFar(wanted));
+}
+
 TEST(DeviceGraph, TellsALateErrorWithTheNextReplay) {
   GraphRecorder r("late");
   const GraphTensor x = r.Input("x", "f32[2, 2]"), slots = r.Input("slots", "i64[2]");

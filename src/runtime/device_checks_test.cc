@@ -100,6 +100,14 @@ TEST(Planned, AreReadOnTheHostBeforeTheCallReturns) {
   }
 }
 
+TEST(Planned, AreNotSaidToBeCopiedForTheirCheck) {
+  const Array x = OnFar(Counting({6})), starts = Ints({0, 2, 6});
+  Scope scope;
+  scope.data_checks(DataChecks::kOnHost);
+  const std::string text = Call("testing.planned_sum", x, starts).explain();
+  EXPECT_EQ(text.find("waits for copies"), std::string::npos) << text;
+}
+
 TEST(Planned, AreRefusedAtOnceWhereTheyAreWrong) {
   const Array x = OnFar(Counting({6}));
   EXPECT_EQ(ErrorOf([&] {

@@ -200,7 +200,7 @@ TEST(Features, OfADeviceDecideOnItsKernels) {
     const int code = WatchedFar::real.properties(number, to);
     return to->features = number == 0 ? features : "", code;
   };
-  features = "slow, fast";
+  features = "slow , fast , other";
   EXPECT_EQ(kernel(2), 1);
   features = "slow,faster";
   EXPECT_EQ(kernel(3), 2);

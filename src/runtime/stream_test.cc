@@ -104,6 +104,47 @@ TEST(Streams, AreNothingOfTheHost) {
   Synchronize(Device());
 }
 
+// ---- A framework that owns the device.
+
+struct Framework {
+  static inline anyop_stream stream = nullptr;
+  static inline std::vector<std::uint64_t> asked;  // bytes of memory
+  static inline int released = 0;
+
+  static constexpr DeviceHost kHost = {
+      [](DLDevice device) { return device.device_id == 0 ? stream : DefaultStream(1); },
+      [](DLDevice device, std::uint64_t bytes, void** owner) {
+        asked.push_back(bytes);
+        WatchedFar::real.allocate(device.device_id, stream, bytes, owner);
+        return *owner;
+      },
+      [](void* owner) { ++released, WatchedFar::real.release(0, stream, owner); }};
+};
+
+TEST(Frameworks, SayWhereCallsGoAndGiveThemMemory) {
+  const Array x = OnFar(Counting({1, 64}));
+  const Stream theirs(Far()), ours(Far());
+  const Array wanted = Call("testing.tiled", x, 3);
+  WatchedFar far;
+  Framework::stream = theirs.native(), Framework::asked.clear(), Framework::released = 0;
+  {
+    const CallingDeviceHost calling(&Framework::kHost);
+    const StreamScope scope(ours);  // says nothing now
+    EXPECT_EQ(Current(), theirs.native());
+    Held held(theirs);
+    const Array y = Call("testing.tiled", x, 3);
+    EXPECT_EQ(Framework::asked, (std::vector<std::uint64_t>{12, 512}));  // y, and the workspace
+    EXPECT_EQ(Framework::released, 1);
+    EXPECT_FALSE(theirs.Record().is_complete());
+    held.LetGo();
+    EXPECT_EQ(FromFar(y), FromFar(wanted));
+  }
+  EXPECT_EQ(Framework::released, 2);
+  EXPECT_EQ(far.allocations, 0);
+  EXPECT_EQ(far.streams, 0);
+  EXPECT_EQ(Current(), DefaultStream());
+}
+
 // ---- Events.
 
 TEST(Events, AreCompleteWhenTheirStreamGetsThere) {
@@ -273,6 +314,14 @@ TEST(Devices, ThatFailGiveTheirReasonAndACodeOfTheBoundary) {
     EXPECT_EQ(code_of(wrong, nullptr, no_reason), ANYOP_INTERNAL);
     EXPECT_EQ(code_of(wrong, "", no_reason), ANYOP_INTERNAL);
   }
+  far.table.late_error = [](int32_t, anyop_stream, int32_t, char*, std::uint64_t) { return given; };
+  for (const int wrong : {-1, ANYOP_INTERNAL + 1}) {
+    given = wrong;
+    int code = ANYOP_OK;
+    EXPECT_NE(ErrorOf([] { Synchronize(Far()); }, &code), "");
+    EXPECT_EQ(code, ANYOP_INTERNAL);
+  }
+  far.table.late_error = far.real.late_error;
 }
 
 }  // namespace
