@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
+#include <string_view>
 
 namespace anyop::optest::gelu_test {
 namespace {
@@ -47,6 +49,53 @@ TEST(Gelu, HasThreeKinds) {
       EXPECT_NEAR(results.find("y")->second.Get(0), expected[i], 2e-7) << kernel << " " << kind;
     }
     ++i;
+  }
+}
+
+// G' with every term made absolute.
+double AbsoluteDerivative(double x, std::string_view kind) {
+  const double size = std::fabs(x);
+  if (kind == "quick") {
+    const double q = 1 / (1 + std::exp(-1.702 * x));
+    return q * (1 + 1.702 * size * (1 + q));
+  }
+  if (kind == "none") {
+    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+    return (1 + std::erf(size / std::numbers::sqrt2)) / 2 + size * density;
+  }
+  const double a = std::sqrt(2 / std::numbers::pi),
+               w = std::tanh(a * (size + 0.044715 * x * x * size));
+  return (1 + w) / 2 + size / 2 * (1 - w * w) * a * (1 + 3 * 0.044715 * x * x);
+}
+
+// 4u times that, for 1 + erf and 1 + tanh cancel, and so does what is added to q.
+Allowed Terms(const Call& call) {
+  return [&call](const Element& e) {
+    const double x = call.array("x").Get(e.index);
+    if (!std::isfinite(x)) return 0.0;
+    const double dy = std::fabs(call.array("dy").Get(e.index));
+    return 4 * kU * dy * AbsoluteDerivative(x, call.word("kind"));
+  };
+}
+
+const OpTest kGeluBackward{
+    .op = "gelu_backward",
+    .tolerance = Elementwise(4) + Tolerance(Terms),
+    .row_invariant = true,
+    .sizes = {"rows = 16, d = 3072"},
+    .ranges = {{"x", {-30, 30}}},
+};
+TEST(GeluBackward, MatchesItsReference) { CheckAll(kGeluBackward); }
+
+TEST(GeluBackward, IsZeroOrOneFarFromZero) {
+  for (const char* kind : {"none", "tanh", "quick"}) {
+    Call call("gelu_backward");
+    call.Set("x", Array(DType::kF32, {4}, {-3e38, -200, 200, 3e38})).Set("kind", kind);
+    call.Set("dy", Array(DType::kF32, {4}, {5}));
+    for (const auto& [kernel, results] : call.RunEveryKernel()) {
+      const Array& dx = results.find("dx")->second;
+      EXPECT_EQ(dx, Array(DType::kF32, {4}, {0, 0, 5, 5})) << kernel << " " << kind;
+    }
   }
 }
 

@@ -43,5 +43,27 @@ TEST(Rope, CopiesATokenOfPositionMinusOne) {
   }
 }
 
+const OpTest kRopeBackward{
+    .op = "rope_backward",
+    .tolerance = [](const Element& e) { return RotationAllowance(e, e.call.array("dy")); },
+    .row_invariant = true,
+    .row_variable = "t",
+    .sizes = {"t = 1, h = 9, d = 64, p = 100, r = 64, offset = 0",
+              "t = 3, h = 2, d = 96, p = 3, r = 70, offset = 13"},
+    .values = {{"offset", {0, 1, 2, 5}}},
+};
+TEST(RopeBackward, MatchesItsReference) { CheckAll(kRopeBackward); }
+
+TEST(RopeBackward, RotatesBack) {
+  Call call("rope_backward");
+  call.Set("dy", Array(DType::kF32, {1, 1, 3}, {9, 1, 2}));
+  call.Set("cos_sin_cache", Array(DType::kF32, {1, 2}, {0.5, 4}));
+  call.Set("offset", 1).Set("style", "gptj").Set("inverse", false);
+  for (const auto& [kernel, results] : call.RunEveryKernel()) {
+    EXPECT_EQ(results.find("dx")->second, Array(DType::kF32, {1, 1, 3}, {9, 0.5 + 8, 1 - 4}))
+        << kernel;
+  }
+}
+
 }  // namespace
 }  // namespace anyop::optest::rope_test

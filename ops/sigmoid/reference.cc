@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
+#include "ops/common/reference_each.h"
 
-#include "anyop/op.h"
+#include <cmath>
 
 namespace anyop::ops {
 namespace {
 
 void Run(const Context&, const Tensor& x, const Tensor& y) {
-  for (std::int64_t r = 0; r < x.rows(); ++r) {
-    for (std::int64_t j = 0; j < x.row_size(); ++j) {
-      y.base<double>()[y.row_offset(r) + j] = 1 / (1 + std::exp(-Read(x, x.row_offset(r) + j)));
-    }
-  }
+  ReferenceEach(
+      y, [](double v) { return 1 / (1 + std::exp(-v)); }, x);
 }
 
 void RunBackward(const Context&, const Tensor& dy, const Tensor& y, const Tensor* dx) {
-  for (std::int64_t r = 0; dx && r < y.rows(); ++r) {
-    for (std::int64_t j = 0; j < y.row_size(); ++j) {
-      const double s = Read(y, y.row_offset(r) + j);
-      dx->base<double>()[dx->row_offset(r) + j] = Read(dy, dy.row_offset(r) + j) * s * (1 - s);
-    }
-  }
+  if (dx)
+    ReferenceEach(
+        *dx, [](double g, double s) { return g * s * (1 - s); }, dy, y);
 }
 
 }  // namespace
