@@ -15,16 +15,14 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& gate, const Tensor& 
     for (std::size_t k = 0; k < a.size(); ++k) y.row<float>(i)[k] = a[k] * b[k] + c[k];
   });
 }
-constexpr Kernel kF32{.name = "cpu_f32", .when = "T == f32", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kF32};
 }  // namespace
+ANYOP_KERNEL(mul_add){.when = "T == f32", .run = Bind<&Run>()};
 extern constinit const Op mul_add{
     .signature =
         "mul_add(x: T[..., d], gate: T[..., d], r: T[..., d]) -> (y: T[..., d]) "
         "where T in f32 | f16",
     .means = "scaled = mul(x, gate); y = add(scaled, r)",
     .commutes = "x, gate",
-    .kernels = kKernels,
     .rowwise = true,
 };
 }  // namespace anyop::ops

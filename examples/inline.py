@@ -14,12 +14,10 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y) {
     for (std::size_t i = 0; i < from.size(); ++i) y.row<float>(r)[i] = from[i] * from[i];
   });
 }
-constexpr Kernel kF32{.name = "cpu_f32", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kF32};
 }  // namespace
+ANYOP_KERNEL(square){.run = Bind<&Run>()};
 extern constinit const Op square{
     .signature = "square(x: f32[..., d]) -> (y: f32[..., d] over x)",
-    .kernels = kKernels,
 };
 }  // namespace anyop::ops
 """)

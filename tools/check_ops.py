@@ -300,7 +300,8 @@ class Checker:
                     "constinit const Kernel` and add the kernel to the list.")  # fmt: skip
             elif item.kind == "Kernel" and not item.op and item.name not in listed:
                 yield source.finding(item.at, f"kernel {item.name} is in no list, so that no call "
-                    "ever takes it. Add it to the operator's `const Kernel* kKernels[]`."
+                    "ever takes it. Write `ANYOP_KERNEL(operator){` for it, or add it to the "
+                    "operator's own list."
                     f"{near(item.name, [n for n in listed if n != item.name])}")  # fmt: skip
 
     def undefined(self, source: Source) -> Iterator[Finding]:

@@ -25,17 +25,18 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y) {
   });
 }
 
-constexpr Kernel kF32{.name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-constexpr Kernel kF16{.name = "cpu_portable_f16", .when = "T == f16", .run = Bind<&Run<F16>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
-constexpr const Kernel* kKernels[] = {&kF32, &kF16, &kBF16};
-
 }  // namespace
+
+ANYOP_KERNEL(my_silu, f32){
+    .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+ANYOP_KERNEL(my_silu, f16){
+    .name = "cpu_portable_f16", .when = "T == f16", .run = Bind<&Run<F16>>()};
+ANYOP_KERNEL(my_silu, bf16){
+    .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
 
 extern constinit const Op my_silu{
     .signature = "my_silu(x: T[..., 2*d]) -> (y: T[..., d]) where T in f32 | f16 | bf16",
     .flops = "10 * size(y)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

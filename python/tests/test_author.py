@@ -16,7 +16,8 @@ import anyop
 import numpy as np
 import pytest
 from anyop import testing
-from anyop._packages import BUILT, data_root, library_file
+from anyop._packages import BUILT, data_root, library_file, tool
+from anyop._source_check import check_sources
 from anyop.cli import app
 from anyop.cli.new_operator import TEMPLATES
 from click.testing import CliRunner, Result
@@ -63,8 +64,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert run("new", "walk_ops", "--dir", str(folder)).exit_code == 0
     for template in TEMPLATES:
         more = [] if template == "attention" else ["--gradient"]
-        made = run("new", "--op", f"my_{template}", "--template", template, "--isa", "avx2",
-                   "--dir", str(folder), *more)  # fmt: skip
+        words = ["--op", f"my_{template}", "--template", template, "--dir", str(folder)]
+        made = run("new", *words, *more)
         assert made.exit_code == 0, made.output
     built = in_process(folder, "-m", "anyop", "build")
     for template in TEMPLATES:
@@ -79,6 +80,8 @@ def test_every_template_passes_its_generated_tests(package: Path) -> None:
         assert f"ok     my_{template}.MatchesItsReference" in output
     assert "ok     my_matmul.HasTheGradientOfDifferences" in output
     assert re.search(r"walk_ops.my_matmul cpu_portable: \d\d", output)
+    if "fma" in Path("/proc/cpuinfo").read_text().split():  # cpu.cc is compiled for its vectors
+        assert re.search(r"walk_ops.my_matmul cpu_avx(2|512): \d\d", output)
     assert re.search(r"^\d+ passed, 0 failed$", output, re.M)
 
 
@@ -300,6 +303,23 @@ def test_new_operators_are_refused_where_they_cannot_be(package: Path, tmp_path:
     assert "Give one." in new("other", "--op", "one")
     assert "Give --op NAME too." in new("other", "--gradient")
     assert not (package / "ops" / "one").exists()
+
+
+def test_a_file_of_one_instruction_set_begins_as_a_copy(tmp_path: Path) -> None:
+    assert run("new", "wide_ops", "--dir", str(tmp_path / "wide")).exit_code == 0
+    made = run("new", "--op", "one", "--isa", "avx2,avx512_bf16", "--dir", str(tmp_path / "wide"))
+    assert made.output.splitlines() == [
+        "made ops/one/cpu.cc", "made ops/one/cpu_avx512_bf16.cc", "made ops/one/one.cc",
+        "made ops/one/reference.cc",
+        "cpu.cc is compiled for avx2 too: no further file is needed.", "Now: anyop test one",
+    ]  # fmt: skip
+    folder = tmp_path / "wide" / "ops" / "one"
+    copy, whole = ((folder / name).read_text() for name in ("cpu_avx512_bf16.cc", "cpu.cc"))
+    assert copy.splitlines()[1].startswith("// avx512_bf16 alone")
+    assert copy.splitlines()[2:] == whole.splitlines()[2:]
+    assert check_sources([folder]) == []
+    (found,) = tool("list_ops").find(folder, "Op")
+    assert found.kernels == ["one_avx512_bf16", "one_avx512", "one_avx2", "one_portable"]
 
 
 def test_update_renews_what_a_package_has_of_anyop(tmp_path: Path) -> None:

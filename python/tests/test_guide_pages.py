@@ -86,7 +86,7 @@ def test_the_page_of_compositions_prints_what_its_example_prints() -> None:
     )  # fmt: skip
     shown = re.sub(r"cpu_\w+", "cpu", page("composition.md").split("It prints\n\n```\n")[1])
     assert shown.startswith(re.sub(r"cpu_\w+", "cpu", done.stdout) + "```")
-    assert done.stdout.splitlines()[0] == done.stdout.splitlines()[2] == "mul_add: cpu_f32"
+    assert done.stdout.splitlines()[0] == done.stdout.splitlines()[2] == "mul_add: cpu_portable"
 
 
 def test_mistakes_of_signatures_have_their_sentences() -> None:

@@ -20,7 +20,7 @@ def test_the_commands_of_the_documents_are_found() -> None:
     (readme,) = newcomer.pieces("README.md")
     assert readme[0] == "bash"
     assert [line.split("  ")[0] for line in readme[1].splitlines()] == [
-        "anyop new my_ops && cd my_ops", "anyop new --op gated --isa avx2 --gradient", "anyop test",
+        "anyop new my_ops && cd my_ops", "anyop new --op gated --gradient", "anyop test",
         "anyop develop",
     ]  # fmt: skip
     walk = list(newcomer.pieces("docs/first_operator.md"))

@@ -134,8 +134,7 @@ def test_templates_and_examples_have_no_races(package: Path) -> None:
     for folder in EXAMPLES.iterdir():
         shutil.copytree(folder, package / "ops" / folder.name, dirs_exist_ok=True)
     for template in ("matmul", "attention", "reduction"):
-        anyop_command(package, "new", "--op", f"my_{template}", "--template", template,
-                      "--isa", "avx2")  # fmt: skip
+        anyop_command(package, "new", "--op", f"my_{template}", "--template", template)
     output = anyop_command(package, "test", "--sanitize", "thread")
     assert "ok     my_matmul.HasNoRaces\n" in output
     assert "ok     add_rows.HasNoRaces\n" in output

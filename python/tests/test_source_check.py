@@ -16,23 +16,62 @@ from anyop.cli.new_operator import files
 from click.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[2]
-CC, KERNEL, AVX2 = "swish.cc", "kernel.h", "cpu_avx2.cc"
+CC, KERNEL, LISTED, AVX2 = "swish.cc", "cpu.cc", "listed.cc", "cpu_avx2.cc"
 BACKWARD, REFERENCE = "swish_backward.cc", "reference.cc"
+
+# An operator that lists its kernels itself, one of them from another file.
+OWN_LIST = {
+    LISTED: """#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+void Run(const Context&, const Tensor& x, const Tensor& y) {}
+constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
+}  // namespace
+
+extern const Kernel listed_avx2 [[gnu::weak]];
+constexpr const Kernel* kKernels[] = {&listed_avx2, &kPortable};
+
+extern constinit const Op listed{
+    .signature = "listed(x: f32[n]) -> (y: f32[n])",
+    .kernels = kKernels,
+};
+}  // namespace anyop::ops
+""",
+    AVX2: """#include "anyop/op.h"
+
+namespace anyop::ops {
+namespace {
+void RunLanes(const Context&, const Tensor& x, const Tensor& y) {}
+}  // namespace
+
+extern constinit const Kernel listed_avx2{.name = "cpu_avx2", .run = Bind<&RunLanes>()};
+}  // namespace anyop::ops
+""",
+}
 
 
 @pytest.fixture
 def operator(tmp_path: Path) -> Path:
-    """The folder of an operator that `anyop new --op swish --isa avx2 --gradient` makes."""
+    """The folder of an operator that `anyop new --op swish --gradient` makes."""
     folder = tmp_path / "swish"
     folder.mkdir()
-    for place, text in files("swish", "elementwise", ["avx2"], gradient=True):
+    for place, text in files("swish", "elementwise", [], gradient=True):
         (folder / place).write_text(text)
     return folder
 
 
+@pytest.fixture
+def listed(operator: Path) -> Path:
+    """The same folder, with an operator beside it that lists its kernels itself."""
+    for name, text in OWN_LIST.items():
+        (operator / name).write_text(text)
+    return operator
+
+
 # (file, what is there, what the author wrote instead, what the caret is under, the sentence)
 MISTAKES = [
-    (CC, '.kernels = kKernels', '.prepack = "y = add(x, gate",\n    .kernels = kKernels',
+    (CC, '.flops = "3 * size(y)"', '.flops = "3 * size(y)", .prepack = "y = add(x, gate"',
      '",',
      "expected ')'."),
     (CC, 'T[..., d], gate', 'T[..., d, gate',
@@ -55,7 +94,7 @@ MISTAKES = [
      'unknown name: neither a parameter nor a variable that some dimension of an input binds.'),
     (KERNEL, '  switch (x.type()) {', '  float* scratch = ctx.Workspace<float>();\n  switch (x.type()) {',
      'Workspace<floa',
-     'kernel swish_avx2 takes workspace, but its .workspace does not say how many bytes. Try .workspace = "4 * threads * d".'),
+     'kernel swish takes workspace, but its .workspace does not say how many bytes. Try .workspace = "4 * threads * d".'),
     (CC, 'over x', 'over bias',
      'y: T[..., d] o',
      'over names a parameter with the dimensions and the dtype of the result.'),
@@ -101,42 +140,42 @@ MISTAKES = [
     (CC, 'extern constinit const Op swish{', 'constexpr Op swish{',
      'Op swish{',
      'Op swish is in no table, because the build looks for a line that begins with `extern constinit const Op swish{`. Write that.'),
-    (CC, '{&swish_avx2, &kPortable}', '{&kPortable}',
-     'Kernel swish_a',
-     "kernel swish_avx2 is in no list, so that no call ever takes it. Add it to the operator's `const Kernel* kKernels[]`."),
-    (CC, '&kPortable}', '&kPortabel, &kPortable}',
+    (LISTED, '{&listed_avx2, &kPortable}', '{&kPortable}',
+     'Kernel listed_',
+     "kernel listed_avx2 is in no list, so that no call ever takes it. Write `ANYOP_KERNEL(operator){` for it, or add it to the operator's own list."),
+    (LISTED, '&kPortable}', '&kPortabel, &kPortable}',
      'kPortabel, &kP',
      "the list names kPortabel, which is no kernel that this file defines or declares. Did you mean 'kPortable'?"),
-    (CC, '.name = "cpu_portable", .run', '.name = "cpu_portable", .when = "T = f32", .run',
+    (KERNEL, '{.run', '{.when = "T = f32", .run',
      'T = f32", .run',
      'a condition must be true or false.'),
-    (CC, '.name = "cpu_portable", .run', '.name = "cpu_portable", .when = "m % 8 == 0", .run',
+    (KERNEL, '{.run', '{.when = "m % 8 == 0", .run',
      'm % 8 == 0", .',
      'unknown name: neither a parameter nor a variable that some dimension of an input binds.'),
-    (CC, '.name = "cpu_portable", .run', '.name = "cpu_portable", .workspace = "4 * dd", .run',
+    (KERNEL, '{.run', '{.workspace = "4 * dd", .run',
      'dd", .run = Bi',
      'unknown name: neither a parameter nor a variable that some dimension of an input binds.'),
     (AVX2, 'extern constinit const Kernel', 'constexpr Kernel',
-     'Kernel swish_a',
-     'kernel swish_avx2 is declared in another file, which cannot see this one: it is not extern. Write `extern constinit const Kernel swish_avx2{`.'),
+     'Kernel listed_',
+     'kernel listed_avx2 is declared in another file, which cannot see this one: it is not extern. Write `extern constinit const Kernel listed_avx2{`.'),
     (BACKWARD, '         float scale, const Tensor* dx', '         std::string scale, const Tensor* dx',
      'std::string sc',
-     "kernel kPortable takes `std::string scale` for parameter 'scale', but it must be `float`, because the signature says a float."),
+     "kernel swish_backward takes `std::string scale` for parameter 'scale', but it must be `float`, because the signature says a float."),
     (BACKWARD, 'void Run(const Context& ctx, const Tensor& dy, const Tensor& x', 'void Run(const Context& ctx, const Tensor& dy, Tensor& x',
      'Tensor& x, con',
-     "kernel kPortable takes `Tensor& x` for parameter 'x', but it must be `const Tensor&`, because the signature says a tensor."),
+     "kernel swish_backward takes `Tensor& x` for parameter 'x', but it must be `const Tensor&`, because the signature says a tensor."),
     (BACKWARD, 'const Tensor* dbias) {\n  switch', 'const Tensor& dbias) {\n  switch',
      'const Tensor& ',
-     "kernel kPortable takes `const Tensor& dbias` for result 'dbias', but it must be `const Tensor*`, because the signature says a tensor that may be absent."),
+     "kernel swish_backward takes `const Tensor& dbias` for result 'dbias', but it must be `const Tensor*`, because the signature says a tensor that may be absent."),
     (BACKWARD, 'const Tensor* dgate, const Tensor* dbias) {\n  switch', 'const Tensor* dgate) {\n  switch',
      ') {',
-     'kernel kPortable takes 7 parameters after the context, but the signature has 8: dy, x, gate, bias, scale, dx, dgate, dbias.'),
+     'kernel swish_backward takes 7 parameters after the context, but the signature has 8: dy, x, gate, bias, scale, dx, dgate, dbias.'),
     (BACKWARD, 'void Run(const Context& ctx, ', 'void Run(',
      'const Tensor& ',
-     'kernel kPortable: the first parameter must be `const Context&`.'),
+     'kernel swish_backward: the first parameter must be `const Context&`.'),
     (KERNEL, 'void Run(const Context& ctx, const Tensor& x, const Tensor& gate, const Tensor* bias', 'void Run(const Context& ctx, const Tensor& x, const Tensor& gate, const Tensor& bias',
      'const Tensor& ',
-     "kernel swish_avx2 takes `const Tensor& bias` for parameter 'bias', but it must be `const Tensor*`, because the signature says a tensor that may be absent."),
+     "kernel swish takes `const Tensor& bias` for parameter 'bias', but it must be `const Tensor*`, because the signature says a tensor that may be absent."),
     (REFERENCE, '.op = "swish",', '.op = "swich",',
      'swich",',
      "the reference is of 'swich', but there is no operator of this name. Did you mean 'swish'?"),
@@ -154,15 +193,15 @@ MISTAKES = [
 
 @pytest.mark.parametrize("file, right, wrong, at, sentence", MISTAKES)
 def test_a_mistake_gives_its_sentence(
-    operator: Path, file: str, right: str, wrong: str, at: str, sentence: str
+    listed: Path, file: str, right: str, wrong: str, at: str, sentence: str
 ) -> None:
-    path = operator / file
+    path = listed / file
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong, 1))
-    (finding,) = check_sources([operator.parent])
-    assert finding.sentence.replace(str(operator), "swish") == sentence
-    assert Path(finding.file).parent == operator
+    (finding,) = check_sources([listed.parent])
+    assert finding.sentence.replace(str(listed), "swish") == sentence
+    assert Path(finding.file).parent == listed
     assert finding.source[finding.column - 1 :].startswith(at)
     lines = str(finding).splitlines()
     assert lines[0].startswith(f"{finding.file}:{finding.line}:{finding.column}: ")
@@ -173,7 +212,7 @@ def test_there_are_thirty_mistakes() -> None:
     assert len(MISTAKES) >= 30
 
 
-def test_a_file_of_no_instruction_set_is_named(operator: Path) -> None:
+def test_a_file_of_no_instruction_set_is_named(listed: Path) -> None:
     for wrong, sentence in (
         ("cpu_avx3.cc", "no instruction set is called 'avx3', so that this file is never built; the "
          "names are cpu_avx2.cc, cpu_avx512.cc, cpu_avx512_bf16.cc, cpu_avx512_vnni.cc, "
@@ -181,17 +220,17 @@ def test_a_file_of_no_instruction_set_is_named(operator: Path) -> None:
         ("avx2.cc", "this file is built for every processor, though it is called after an "
          "instruction set. Call it cpu_avx2.cc."),
     ):  # fmt: skip
-        (operator / AVX2).rename(operator / wrong)
-        assert [f.sentence for f in check_sources([operator])] == [sentence]
-        (operator / wrong).rename(operator / AVX2)
+        (listed / AVX2).rename(listed / wrong)
+        assert [f.sentence for f in check_sources([listed])] == [sentence]
+        (listed / wrong).rename(listed / AVX2)
 
 
-def test_a_kernel_without_its_file_is_named(operator: Path) -> None:
-    (operator / AVX2).unlink()
-    (finding,) = check_sources([operator])
+def test_a_kernel_without_its_file_is_named(listed: Path) -> None:
+    (listed / AVX2).unlink()
+    (finding,) = check_sources([listed])
     assert finding.sentence == (
-        "kernel swish_avx2 is declared, but no file defines it. Try a file with `extern constinit "
-        "const Kernel swish_avx2{`."
+        "kernel listed_avx2 is declared, but no file defines it. Try a file with `extern constinit "
+        "const Kernel listed_avx2{`."
     )
 
 
@@ -207,7 +246,7 @@ def test_two_operators_of_one_name_are_both_named(operator: Path) -> None:
 
 
 def test_each_name_of_an_operator_that_was_not_changed_is_named(operator: Path) -> None:
-    """To rename one, folder and file, variable, signature and reference are named alike."""
+    """To rename one, folder and file, variable, signature, kernels and reference are named alike."""
     cc = operator / CC
     right = cc.read_text()
 
@@ -222,6 +261,7 @@ def test_each_name_of_an_operator_that_was_not_changed_is_named(operator: Path) 
     ]
     cc.write_text(right.replace("const Op swish{", "const Op swash{"))
     assert sentences() == [
+        "this kernel is of operator swish, but there is none of this name. Did you mean 'swash'?",
         "the reference is of 'swish', but there is no operator of this name. Did you mean 'swash'?",
         "operator swash is in swish.cc, but must be in a file of its name. Try swash.cc.",
         "the signature calls the operator 'swish', but its variable is `Op swash`. Rename one of "
@@ -262,7 +302,7 @@ def test_what_is_right_is_not_complained_of(folder: str) -> None:
 
 def test_the_build_says_what_it_would_leave_out(operator: Path) -> None:
     """Without anyop, by Python's standard library alone."""
-    (operator / AVX2).rename(operator / "cpu_avx3.cc")
+    (operator / KERNEL).rename(operator / "cpu_avx3.cc")
     program = [sys.executable, "-S", "-E", str(ROOT / "tools" / "list_ops.py"), "--name", "their"]
     command = [*program, "--folder", str(operator), "--output", str(operator / "table.txt")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -277,7 +317,7 @@ def test_the_command_prints_places_and_has_json(operator: Path) -> None:
     path.write_text(path.read_text().replace("T[..., d]", "T[..., d", 1))
     shown = CliRunner().invoke(app, ["check", str(operator)])
     assert shown.exit_code == 1
-    assert f"{path}:22:" in shown.output
+    assert f"{path}:18:" in shown.output
     (row,) = json.loads(CliRunner().invoke(app, ["check", "--json", str(path)]).output)
-    assert row["line"] == 22
+    assert row["line"] == 18
     assert row["sentence"] == "expected , or ] after a dimension."

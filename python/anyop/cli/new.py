@@ -43,7 +43,11 @@ HIDDEN = {"gitignore": ".gitignore", "ci.yml": ".github/workflows/ci.yml"}
     show_default=True,
     help="What the operator of --op begins with.",
 )
-@click.option("--isa", default="", help="Kernels for instruction sets: avx2,avx512.")
+@click.option(
+    "--isa",
+    default="",
+    help="Further files for instruction sets that cpu.cc is not compiled for: avx512_bf16.",
+)
 @click.option("--gradient", is_flag=True, help="The operator's gradient too.")
 def command(
     name: str | None,

@@ -32,6 +32,8 @@ def make(name: str, template: str, isas: list[str], gradient: bool, folder: Path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         click.echo(f"made {path.relative_to(project.root)}")
+    if served := [isa for isa in isas if isa in general_isas()]:
+        click.echo(f"cpu.cc is compiled for {' and '.join(served)} too: no further file is needed.")
     click.echo(f"Now: anyop test {name}")
 
 
@@ -60,27 +62,27 @@ def check_isas(isas: list[str]) -> None:
             raise click.BadParameter(f"--isa: '{isa}' is none of {', '.join(known)}.{hint}")
 
 
+def general_isas() -> list[str]:
+    """The instruction sets that cpu.cc is compiled for."""
+    kernel_files = tool("kernel_files")
+    general: list[str] = kernel_files.general_of(kernel_files.ISA_TABLE)
+    return general
+
+
 def files(name: str, template: str, isas: list[str], gradient: bool) -> Iterator[tuple[str, str]]:
     """(place in the operator's folder, text)."""
-    best_first = sorted(isas, key=lambda isa: (isa.count("_"), isa), reverse=True)
+    places = {"op.cc": f"{name}.cc", "backward.cc": f"{name}_backward.cc"}
     for path in sorted((_FOLDER / template).iterdir()):
         if path.name == "backward.cc" and not gradient:
             continue
-        stem = path.name.removesuffix(".in")
         text = path.read_text(encoding="utf-8")
         text = _WITH_GRADIENT.sub(r"\1" if gradient else "", text)
         text = re.sub(
             r"  // @gradient$" if gradient else r"^.*// @gradient\n", "", text, flags=re.M
         )
         text = text.replace(_NAME, name)
-        if stem == "isa.cc":
-            for isa in isas:
-                yield f"cpu_{isa}.cc", text.replace("@ISA@", isa)
-            continue
-        declared = "".join(
-            f"extern const Kernel {name}_{isa} [[gnu::weak]];\n" for isa in best_first
-        )
-        text = re.sub(r"^extern const Kernel .*@ISA@.*\n", declared, text, flags=re.M)
-        text = text.replace("@ISAS@", "".join(f"&{name}_{isa}, " for isa in best_first))
-        places = {"op.cc": f"{name}.cc", "backward.cc": f"{name}_backward.cc"}
-        yield places.get(stem, stem), text
+        yield places.get(path.name, path.name), text
+        for isa in isas if path.name == "cpu.cc" else []:
+            if isa not in general_isas():
+                copy = f"// {isa} alone: begins as a copy of cpu.cc. Write what it does better."
+                yield f"cpu_{isa}.cc", re.sub("^// The kernel.*", copy, text, flags=re.M)

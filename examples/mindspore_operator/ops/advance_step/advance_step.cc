@@ -28,17 +28,15 @@ void Run(const Context&, const Tensor& tokens, const Tensor& sampled, const Tens
   }
 }
 
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kPortable};
-
 }  // namespace
+
+ANYOP_KERNEL(advance_step){.run = Bind<&Run>()};
 
 extern constinit const Op advance_step{
     .signature =
         "advance_step(tokens: mut i64[b], sampled: i64[b], positions: mut i64[b], "
         "seq_lens: mut i32[b], slots: mut i32[b], block_table: i32[b, mb], block_size: int) -> () "
         "where block_size >= 1",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

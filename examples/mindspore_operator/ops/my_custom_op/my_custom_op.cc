@@ -40,12 +40,10 @@ void RunBackward(const Context& ctx, const Tensor& doutput, float param1, float,
   if (dinput) Run(ctx, param1, 0, doutput, *dinput);
 }
 
-constexpr Kernel kForward{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr Kernel kBackward{.name = "cpu_portable", .run = Bind<&RunBackward>()};
-constexpr const Kernel* kKernels[] = {&kForward};
-constexpr const Kernel* kBackwardKernels[] = {&kBackward};
-
 }  // namespace
+
+ANYOP_KERNEL(my_custom_op){.run = Bind<&Run>()};
+ANYOP_KERNEL(my_custom_op_backward){.run = Bind<&RunBackward>()};
 
 extern constinit const Op my_custom_op{
     .signature =
@@ -53,7 +51,6 @@ extern constinit const Op my_custom_op{
         "where T in f32 | f16 | bf16",
     .gradient = "my_custom_op_backward",
     .flops = "2 * size(output)",
-    .kernels = kKernels,
 };
 
 extern constinit const Op my_custom_op_backward{
@@ -61,7 +58,6 @@ extern constinit const Op my_custom_op_backward{
         "my_custom_op_backward(doutput: T[...], param1: float, param2: float) "
         "-> (dinput: T[...]?) where T in f32 | f16 | bf16",
     .flops = "size(doutput)",
-    .kernels = kBackwardKernels,
 };
 
 }  // namespace anyop::ops

@@ -23,14 +23,12 @@ void Run(const Context& ctx, const Tensor& table, const Tensor& ids, const Tenso
   });
 }
 
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kPortable};
-
 }  // namespace
+
+ANYOP_KERNEL(add_rows){.run = Bind<&Run>()};
 
 extern constinit const Op add_rows{
     .signature = "add_rows(table: mut f32[v, d], ids: i32|i64[n] below v, rows: f32[n, d]) -> ()",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

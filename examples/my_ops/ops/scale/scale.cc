@@ -23,18 +23,18 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& factor, const Tensor
   });
 }
 
-constexpr Kernel kF32{.name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
-constexpr const Kernel* kKernels[] = {&kF32, &kBF16};  // best first
-
 }  // namespace
+
+ANYOP_KERNEL(scale, f32){
+    .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+ANYOP_KERNEL(scale, bf16){
+    .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
 
 extern constinit const Op scale{
     .signature =
         "scale(x: T[..., d], factor: f32[..., 1]) -> (y: T[..., d] over x) "
         "where T in f32 | bf16",
     .flops = "size(y)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

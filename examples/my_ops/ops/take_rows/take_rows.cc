@@ -31,15 +31,13 @@ void Run(const Context& ctx, const Tensor& table, const Tensor& ids, const Tenso
   table.type() == DType::kF32 ? RunAs<float>(ctx, table, ids, y) : RunAs<BF16>(ctx, table, ids, y);
 }
 
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kPortable};
-
 }  // namespace
+
+ANYOP_KERNEL(take_rows){.run = Bind<&Run>()};
 
 extern constinit const Op take_rows{
     .signature =
         "take_rows(table: T[v, d], ids: i32|i64[n] below v) -> (y: T[n, d]) where T in f32 | bf16",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -20,10 +20,6 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y, float alpha, cons
   });
 }
 
-constexpr Kernel kF32{.name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
-constexpr const Kernel* kKernels[] = {&kF32, &kBF16};
-
 // A result that nobody wants is null.
 template <class T>
 void Scale(const Context& ctx, const Tensor& dz, float by, const Tensor* to) {
@@ -42,13 +38,16 @@ void RunBackward(const Context& ctx, const Tensor& dz, float alpha, const Tensor
   Scale<T>(ctx, dz, alpha, dy);
 }
 
-constexpr Kernel kBackF32{
-    .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&RunBackward<float>>()};
-constexpr Kernel kBackBF16{
-    .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&RunBackward<BF16>>()};
-constexpr const Kernel* kBackKernels[] = {&kBackF32, &kBackBF16};
-
 }  // namespace
+
+ANYOP_KERNEL(add_custom, f32){
+    .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+ANYOP_KERNEL(add_custom, bf16){
+    .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
+ANYOP_KERNEL(add_custom_backward, f32){
+    .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&RunBackward<float>>()};
+ANYOP_KERNEL(add_custom_backward, bf16){
+    .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&RunBackward<BF16>>()};
 
 extern constinit const Op add_custom{
     .signature =
@@ -56,7 +55,6 @@ extern constinit const Op add_custom{
         "where T in f32 | bf16",
     .gradient = "add_custom_backward",
     .flops = "2 * size(z)",
-    .kernels = kKernels,
 };
 
 // Names wire it: dz is the gradient of z, dx and dy are those of x and y.
@@ -65,7 +63,6 @@ extern constinit const Op add_custom_backward{
         "add_custom_backward(dz: T[...], alpha: float) -> (dx: T[...]?, dy: T[...]?) "
         "where T in f32 | bf16",
     .flops = "2 * size(dz)",
-    .kernels = kBackKernels,
 };
 
 }  // namespace anyop::ops

@@ -45,10 +45,9 @@ void Run(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& ga
   }
 }
 
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kPortable};
-
 }  // namespace
+
+ANYOP_KERNEL(my_operator_backward){.run = Bind<&Run>()};
 
 extern constinit const Op my_operator_backward{
     .signature =
@@ -56,7 +55,6 @@ extern constinit const Op my_operator_backward{
         "scale: float) -> (dx: T[..., d]?, dgate: T[..., d]?, dbias: T[d]?) "
         "where T in f32 | f16 | bf16",
     .flops = "5 * size(x)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

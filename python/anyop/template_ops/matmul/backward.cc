@@ -58,17 +58,15 @@ void Run(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& we
   }
 }
 
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kPortable};
-
 }  // namespace
+
+ANYOP_KERNEL(my_operator_backward){.run = Bind<&Run>()};
 
 extern constinit const Op my_operator_backward{
     .signature =
         "my_operator_backward(dy: T[..., n], x: T[..., k], weight: T[n, k], bias: T[n]?) "
         "-> (dx: T[..., k]?, dweight: T[n, k]?, dbias: T[n]?) where T in f32 | f16 | bf16",
     .flops = "4 * rows(x) * n * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

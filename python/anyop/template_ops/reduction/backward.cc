@@ -34,17 +34,15 @@ void Run(const Context& ctx, const Tensor& dy, const Tensor& x, const Tensor* dx
   }
 }
 
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {&kPortable};
-
 }  // namespace
+
+ANYOP_KERNEL(my_operator_backward){.run = Bind<&Run>()};
 
 extern constinit const Op my_operator_backward{
     .signature =
         "my_operator_backward(dy: T[..., 1], x: T[..., d]) -> (dx: T[..., d]?) "
         "where T in f32 | f16 | bf16, d >= 1",
     .flops = "2 * size(x)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

@@ -22,19 +22,19 @@ void Run(const Context& ctx, const Tensor& x, float factor, const Tensor& y) {
   });
 }
 
-constexpr Kernel kF32{.name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-constexpr Kernel kF16{.name = "cpu_portable_f16", .when = "T == f16", .run = Bind<&Run<F16>>()};
-constexpr Kernel kBF16{.name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
-constexpr const Kernel* kKernels[] = {&kF32, &kF16, &kBF16};  // best first
-
 }  // namespace
+
+ANYOP_KERNEL(scale, f32){
+    .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
+ANYOP_KERNEL(scale, f16){.name = "cpu_portable_f16", .when = "T == f16", .run = Bind<&Run<F16>>()};
+ANYOP_KERNEL(scale, bf16){
+    .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
 
 extern constinit const Op scale{
     .signature =
         "scale(x: T[..., d], factor: float = 2.0) -> (y: T[..., d] over x) "
         "where T in f32 | f16 | bf16",
     .flops = "size(x)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

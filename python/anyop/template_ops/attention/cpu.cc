@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One source for every instruction set: F32 is as wide as the file is compiled for.
-#pragma once
+// The kernel, for every instruction set: F32 is as wide as the file is compiled for.
 #include <cmath>
 #include <limits>
 
@@ -73,4 +72,7 @@ void Run(const Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, 
 }
 
 }  // namespace
+
+ANYOP_KERNEL(my_operator){.workspace = kWorkspace, .run = Bind<&Run>()};
+
 }  // namespace anyop::ops

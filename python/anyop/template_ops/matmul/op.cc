@@ -8,13 +8,9 @@
 // Numerics  f32 for every T, a partial sum per lane; one rounding, on the store to y.
 // Source    none; this operator came with the package. Change it.
 
-#include "kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel my_operator_@ISA@ [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {@ISAS@&kPortable};  // best first
 
 extern constinit const Op my_operator{
     .signature =
@@ -22,7 +18,6 @@ extern constinit const Op my_operator{
         "where T in f32 | f16 | bf16",
     .gradient = "my_operator_backward",  // @gradient
     .flops = "2 * rows(x) * n * k",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

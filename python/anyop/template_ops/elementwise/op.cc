@@ -9,13 +9,9 @@
 // Numerics  f32 for every T; one rounding, on the store to y. NaN stays NaN.
 // Source    none; this operator came with the package. Change it.
 
-#include "kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel my_operator_@ISA@ [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {@ISAS@&kPortable};  // best first
 
 extern constinit const Op my_operator{
     .signature =
@@ -23,7 +19,6 @@ extern constinit const Op my_operator{
         "-> (y: T[..., d] over x) where T in f32 | f16 | bf16",
     .gradient = "my_operator_backward",  // @gradient
     .flops = "3 * size(y)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

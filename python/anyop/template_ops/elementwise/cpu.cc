@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One source for every instruction set: F32 is as wide as the file is compiled for.
-#pragma once
+// The kernel, for every instruction set: F32 is as wide as the file is compiled for.
 #include "anyop/op.h"
 #include "anyop/simd.h"
 
@@ -37,4 +36,7 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& gate, const Tensor* 
 }
 
 }  // namespace
+
+ANYOP_KERNEL(my_operator){.run = Bind<&Run>()};
+
 }  // namespace anyop::ops

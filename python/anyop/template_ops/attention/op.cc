@@ -9,21 +9,15 @@
 //           rounding, on the store to y. A row that sees no key is 0.
 // Source    Vaswani et al. 2017, equation 1. This operator came with the package. Change it.
 
-#include "kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
-
-extern const Kernel my_operator_@ISA@ [[gnu::weak]];
-constexpr Kernel kPortable{
-    .name = "cpu_portable", .workspace = kWorkspace, .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {@ISAS@&kPortable};  // best first
 
 extern constinit const Op my_operator{
     .signature =
         "my_operator(q: T[h, t, d], k: T[h, s, d], v: T[h, s, d], causal: bool = False) "
         "-> (y: T[h, t, d]) where T in f32 | f16 | bf16, d >= 1",
     .flops = "4 * h * t * s * d",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops

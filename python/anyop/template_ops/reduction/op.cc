@@ -6,20 +6,14 @@
 // Numerics  f32 for every T, a partial sum per lane; one rounding, on the store to y. NaN stays NaN.
 // Source    none; this operator came with the package. Change it.
 
-#include "kernel.h"
+#include "anyop/op.h"
 
 namespace anyop::ops {
 
-extern const Kernel my_operator_@ISA@ [[gnu::weak]];
-constexpr Kernel kPortable{.name = "cpu_portable", .run = Bind<&Run>()};
-constexpr const Kernel* kKernels[] = {@ISAS@&kPortable};  // best first
-
 extern constinit const Op my_operator{
-    .signature =
-        "my_operator(x: T[..., d]) -> (y: T[..., 1]) where T in f32 | f16 | bf16, d >= 1",
+    .signature = "my_operator(x: T[..., d]) -> (y: T[..., 1]) where T in f32 | f16 | bf16, d >= 1",
     .gradient = "my_operator_backward",  // @gradient
     .flops = "2 * size(x)",
-    .kernels = kKernels,
 };
 
 }  // namespace anyop::ops
