@@ -11,8 +11,8 @@
 #include "optest/frame.h"
 #include "optest/running.h"
 #include "optest/services.h"
+#include "runtime/follow_composition.h"
 #include "runtime/frame.h"
-#include "runtime/registry.h"
 
 namespace anyop::optest {
 namespace {
@@ -73,29 +73,32 @@ Results RunReference(const anyop_reference& reference, const Operator& op,
   return frame.Read();
 }
 
+// A value as memory has it, and in real numbers.
+struct Exactly {
+  Argument narrow, wide;
+};
+
 // Runs the statements of a composition one by one. A result that a later statement reads has been
 // rounded to its dtype, as in memory, unless `wide` is given; what is compared has not.
-class CompositionRun {
+class CompositionRun : public CompositionFollower<Exactly> {
  public:
   CompositionRun(const Operator& op, const std::vector<Argument>& arguments,
-                 const std::vector<Argument>* wide = nullptr)
-      : op_(op), call_(CheckArguments(op, arguments)), is_wide_(wide) {
-    const std::size_t n = op.compositions.size();
-    composition_ = &op.compositions[n == 1 ? 0 : std::size_t(call_.form)];
-    narrow_ = {arguments, std::vector<Argument>(composition_->locals.size()),
-               std::vector<Argument>(std::size_t(op.n_results))};
-    wide_ = narrow_;
-    if (wide) wide_.arguments = *wide;
+                 const std::vector<Argument>* wide, const CheckedCall& call)
+      : CompositionFollower(op, op.compositions[op.compositions.size() == 1 ? 0 : call.form]),
+        call_(call),
+        is_wide_(wide) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      parameters_.push_back({arguments[i], wide ? (*wide)[i] : arguments[i]});
+    }
   }
 
   Results Run() {
-    for (const Statement& s : composition_->statements) {
-      s.view.kind == StatementView::kNone ? RunStatement(s) : AddView(s);
-    }
+    Follow();
     const auto& params = op_.contract->forms[0].params;
     for (std::size_t i = 0; i < params.size(); ++i) {
       if (!params[i].is_mut) continue;
-      if (const auto* array = std::get_if<Array>(&Source().arguments[i])) {
+      const Exactly& e = parameters_[i];
+      if (const auto* array = std::get_if<Array>(is_wide_ ? &e.wide : &e.narrow)) {
         exact_.emplace(params[i].name, ToF64(*array));
       }
     }
@@ -103,57 +106,49 @@ class CompositionRun {
   }
 
  private:
-  // What the names of a composition hold, by index.
-  struct Values {
-    std::vector<Argument> arguments, locals, results;
-  };
   // An intermediate that is a view: which elements of what has the memory.
   struct Viewed {
     StatementArgument root;
     std::vector<std::int64_t> shape, at;
   };
-  const Values& Source() const { return is_wide_ ? wide_ : narrow_; }
 
-  void RunStatement(const Statement& statement) {
-    Operator& op = *Find(FullName(statement.op));
-    Call call(op.name);
-    std::vector<Argument> arguments = call.arguments(), wide = arguments;
-    for (std::size_t k = 0; k < statement.arguments.size(); ++k) {
-      const StatementArgument& a = statement.arguments[k];
-      const int i = a.keyword.empty() ? int(k) : op.contract->param(a.keyword);
-      Argument value = Value(a, narrow_);
-      if (std::holds_alternative<std::monostate>(value)) {
-        if (!op.contract->forms[0].params[std::size_t(i)].is_optional) return;  // skipped
-      }
-      if (is_wide_) wide[std::size_t(i)] = Value(a, wide_);
-      arguments[std::size_t(i)] = std::move(value);
+  bool VisitCall(const Statement& s, Operator& op, std::vector<Given> call) override {
+    std::vector<Argument> arguments, wide;
+    for (const Given& g : call) {
+      arguments.push_back(g.value.narrow);
+      wide.push_back(g.value.wide);
     }
     const Results exact = is_wide_ ? WideResults(op, arguments, wide) : ExactResults(op, arguments);
-    TakeMut(op, statement, exact);
-    const CheckedCall checked = CheckArguments(op, arguments);
-    for (std::size_t r = 0; r < statement.results.size(); ++r) {
-      const StatementResult& target = statement.results[r];
-      const Array& value = exact.find(op.contract->forms[0].results[r].name)->second;
-      const Array rounded = RoundedTo(checked.results[r].dtype, value);
-      const auto index = std::size_t(target.index);
-      if (!target.is_result) views_.erase(target.index);
-      (target.is_result ? narrow_.results : narrow_.locals)[index] = rounded;
-      (target.is_result ? wide_.results : wide_.locals)[index] = value;
-      if (!target.is_result) continue;
-      exact_.insert_or_assign(std::string(op_.contract->forms[0].results[index].name), value);
+    for (int i = 0; i < op.n_params; ++i) {
+      const StatementArgument* from = call[std::size_t(i)].from;
+      const auto written = exact.find(ParamOf(op, i).name);
+      if (from && ParamOf(op, i).is_mut && written != exact.end()) Write(*from, written->second);
     }
+    const CheckedCall checked = CheckArguments(op, arguments);
+    for (std::size_t r = 0; r < s.results.size(); ++r) {
+      const StatementResult& target = s.results[r];
+      const Array& value = exact.find(op.contract->forms[0].results[r].name)->second;
+      if (!target.is_result) views_.erase(target.index);
+      Assign(target, {RoundedTo(checked.results[r].dtype, value), value});
+      if (!target.is_result) continue;
+      const Result& result = op_.contract->forms[0].results[std::size_t(target.index)];
+      exact_.insert_or_assign(std::string(result.name), value);
+    }
+    return true;
   }
 
-  template <class V>
-  static auto* Memory(const StatementArgument& a, V& values) {
+  Exactly* Memory(const StatementArgument& a) {
     const std::size_t i = std::size_t(a.index);
-    return &(a.kind == StatementArgument::kParameter ? values.arguments[i]
-             : a.kind == StatementArgument::kResult  ? values.results[i]
-                                                     : values.locals[i]);
+    return &(a.kind == StatementArgument::kParameter ? parameters_[i]
+             : a.kind == StatementArgument::kResult  ? results_[i]
+                                                     : locals_[i]);
+  }
+  const Exactly* Memory(const StatementArgument& a) const {
+    return const_cast<CompositionRun*>(this)->Memory(a);
   }
 
   // A view is looked at when it is used: statements in between may write its memory.
-  void AddView(const Statement& statement) {
+  bool VisitView(const Statement& statement) override {
     const StatementView& view = statement.view;
     const int local = statement.results[0].index;
     const auto base =
@@ -161,13 +156,14 @@ class CompositionRun {
     Viewed made{view.base, {}, {}};
     if (base != views_.end()) {
       made = base->second;
-    } else if (const auto* array = std::get_if<Array>(Memory(view.base, narrow_))) {
+    } else if (const auto* array = std::get_if<Array>(&Memory(view.base)->narrow)) {
       made.shape = array->shape();
       made.at.resize(std::size_t(array->size()));
       std::iota(made.at.begin(), made.at.end(), 0);
     } else {
       views_.erase(local);
-      return;  // of an absent argument
+      Assign(statement.results[0], {});  // of an absent argument
+      return true;
     }
     std::vector<std::int64_t> sizes;
     for (const Expression& e : view.sizes) sizes.push_back(std::get<std::int64_t>(NumberOf(e)));
@@ -187,6 +183,7 @@ class CompositionRun {
       Pick(&made, turn, turn);
     }
     views_.insert_or_assign(local, std::move(made));
+    return true;
   }
 
   // Changes the shape; `to_old` makes of the index of an element the one that it had.
@@ -210,20 +207,11 @@ class CompositionRun {
   }
 
   // What a statement wrote.
-  void TakeMut(const Operator& op, const Statement& statement, const Results& exact) {
-    for (std::size_t k = 0; k < statement.arguments.size(); ++k) {
-      const StatementArgument& a = statement.arguments[k];
-      const int i = a.keyword.empty() ? int(k) : op.contract->param(a.keyword);
-      const Param& p = op.contract->forms[0].params[std::size_t(i)];
-      const auto written = exact.find(p.name);
-      if (p.is_mut && written != exact.end()) Write(a, written->second);
-    }
-  }
   void Write(const StatementArgument& a, const Array& written) {
     const auto view = a.kind == StatementArgument::kLocal ? views_.find(a.index) : views_.end();
     const StatementArgument& root = view == views_.end() ? a : view->second.root;
-    auto* narrow = std::get_if<Array>(Memory(root, narrow_));
-    auto* wide = std::get_if<Array>(Memory(root, wide_));
+    auto* narrow = std::get_if<Array>(&Memory(root)->narrow);
+    auto* wide = std::get_if<Array>(&Memory(root)->wide);
     if (!narrow || !wide) return;
     *wide = ToF64(*wide);
     for (std::int64_t i = 0; i < written.size(); ++i) {
@@ -245,59 +233,53 @@ class CompositionRun {
         *wide);
   }
 
-  std::string FullName(const std::string& name) const {
-    const std::string own = op_.library + "." + name;
-    return name.find('.') == std::string::npos && FindRegistered(own) ? own : name;
-  }
-
-  Argument Value(const StatementArgument& a, const Values& values) const {
-    const std::size_t i = a.index < 0 ? 0 : std::size_t(a.index);
-    switch (a.kind) {
-      case StatementArgument::kNone:
-        return {};
-      case StatementArgument::kParameter:
-        return values.arguments[i];
-      case StatementArgument::kResult:
-        return values.results[i];
-      case StatementArgument::kLocal:
-        return Local(a.index, values);
-      case StatementArgument::kDType:
-        return DType(a.index);
-      case StatementArgument::kDTypeVar:
-        return DType(call_.bindings.dtype[i]);
-      case StatementArgument::kWord:
-        return a.text;
-      case StatementArgument::kList:
-        return a.list;
-      case StatementArgument::kExpression:
-        break;
-    }
-    return NumberOf(a.expression);
-  }
-  Argument Local(int local, const Values& values) const {
+  Exactly Parameter(int i) const override { return parameters_[std::size_t(i)]; }
+  Exactly Local(int local) const override {
     const auto view = views_.find(local);
-    if (view == views_.end()) return values.locals[std::size_t(local)];
-    const auto& root = std::get<Array>(*Memory(view->second.root, values));
-    Array seen(root.dtype(), view->second.shape);
+    if (view == views_.end()) return locals_[std::size_t(local)];
+    const Exactly& root = *Memory(view->second.root);
+    return {Seen(root.narrow, view->second), Seen(root.wide, view->second)};
+  }
+  static Argument Seen(const Argument& of, const Viewed& view) {
+    const auto& root = std::get<Array>(of);
+    Array seen(root.dtype(), view.shape);
     for (std::int64_t i = 0; i < seen.size(); ++i) {
-      const std::int64_t at = view->second.at[std::size_t(i)];
+      const std::int64_t at = view.at[std::size_t(i)];
       IsFloat(root.dtype()) ? seen.Set(i, root.Get(at)) : seen.SetInt(i, root.GetInt(at));
     }
     return seen;
   }
+  Exactly Computed(const StatementArgument& a) const override {
+    if (a.kind == StatementArgument::kExpression) return Both(NumberOf(a.expression));
+    const int var = op_.contract->forms[std::size_t(call_.form)].dtype_var(a.text);
+    if (var < 0 || !(call_.bindings.dtype_bound >> var & 1)) return {};
+    return Both(DType(call_.bindings.dtype[var]));
+  }
+  static Exactly Both(Argument a) { return {a, a}; }
+  Exactly Literal(DType dtype) const override { return Both(dtype); }
+  Exactly Literal(std::string_view word) const override { return Both(std::string(word)); }
+  Exactly Literal(const std::vector<std::int64_t>& list) const override { return Both(list); }
+  bool Default(const Operator& inner, int i, Exactly* e) const override {
+    *e = Both(Call(inner.name).arguments()[std::size_t(i)]);
+    return true;
+  }
+  bool IsNone(const Exactly& e) const override {
+    return std::holds_alternative<std::monostate>(e.narrow);
+  }
+
   Argument NumberOf(const Expression& expression) const {
-    Frame frame(op_, narrow_.arguments);
+    std::vector<Argument> arguments;
+    for (const Exactly& e : parameters_) arguments.push_back(e.narrow);
+    Frame frame(op_, arguments);
     const int node = expression.node[std::size_t(call_.form)];
     const Number n = Evaluate(*op_.contract, call_.form, node, call_.bindings, frame.values());
     if (!n.known) return {};
     return n.is_float ? Argument(n.f) : Argument(n.i);
   }
 
-  const Operator& op_;
   CheckedCall call_;
   bool is_wide_;
-  const Composition* composition_;
-  Values narrow_, wide_;
+  std::vector<Exactly> parameters_;
   std::map<int, Viewed> views_;  // by intermediate
   Results exact_;
 };
@@ -323,7 +305,7 @@ Results ExactResults(const Operator& op, const std::vector<Argument>& arguments)
   if (op.compositions.empty()) {
     throw std::runtime_error(op.name + " has neither a reference nor .means to compare with");
   }
-  return CompositionRun(op, arguments).Run();
+  return CompositionRun(op, arguments, nullptr, CheckArguments(op, arguments)).Run();
 }
 
 Results WideResults(const Operator& op, const std::vector<Argument>& arguments,
@@ -334,7 +316,7 @@ Results WideResults(const Operator& op, const std::vector<Argument>& arguments,
   if (op.compositions.empty()) {
     throw std::runtime_error(op.name + " has neither a reference nor .means to compare with");
   }
-  Results results = CompositionRun(op, arguments, &wide).Run();
+  Results results = CompositionRun(op, arguments, &wide, CheckArguments(op, arguments)).Run();
   for (int r = 0; r < op.n_results; ++r) {
     if (declined >> r & 1) results.erase(std::string(op.contract->forms[0].results[r].name));
   }

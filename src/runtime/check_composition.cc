@@ -6,55 +6,57 @@
 #include <vector>
 
 #include "platform/error.h"
+#include "runtime/follow_composition.h"
 
 namespace anyop {
 namespace {
 
-class WritesOf {
+// Whose memory a name is: that of a parameter, or -1.
+struct Memory {
+  int parameter = -1;
+};
+
+class WritesOf : public CompositionFollower<Memory, const Operator> {
  public:
   WritesOf(const Operator& op, const Composition& composition, const FindOperator& find)
-      : op_(op), composition_(composition), find_(find), memory_(composition.locals.size(), -1) {}
+      : CompositionFollower(op, composition), find_(find) {}
 
   // The parameters that are written, by bit; all of them where an operator is not known.
   std::uint64_t Find() {
-    for (const Statement& s : composition_.statements) {
-      if (s.view.kind != StatementView::kNone) {
-        memory_[std::size_t(s.results[0].index)] = ParameterOf(s.view.base);
-      } else if (const Operator* inner = CalledBy(op_, s.op, find_)) {
-        AddCall(s, *inner);
-      } else {
-        written_ = ~std::uint64_t{0};
-      }
-    }
+    Follow();
     return written_;
   }
 
  private:
-  // Whose memory it is; -1 of what the composition made.
-  int ParameterOf(const StatementArgument& a) const {
-    if (a.kind == StatementArgument::kParameter) return a.index;
-    return a.kind == StatementArgument::kLocal ? memory_[std::size_t(a.index)] : -1;
+  bool VisitView(const Statement& s) override {
+    Assign(s.results[0], ValueOf(s.view.base));
+    return true;
+  }
+  bool VisitUnknown(const Statement&) override {
+    written_ = ~std::uint64_t{0};
+    return true;
+  }
+  bool VisitMisplaced(const Statement&, const StatementArgument&) override { return true; }
+  bool VisitCall(const Statement& s, const Operator& inner, std::vector<Given> call) override {
+    for (int i = 0; i < inner.n_params; ++i) {
+      const Given& at = call[std::size_t(i)];
+      if (at.from) CheckArgument(s, *at.from, at.value.parameter, ParamOf(inner, i));
+    }
+    for (const StatementResult& r : s.results) Assign(r, {});
+    return true;
   }
 
-  void AddCall(const Statement& s, const Operator& inner) {
-    for (std::size_t k = 0; k < s.arguments.size(); ++k) {
-      const StatementArgument& a = s.arguments[k];
-      const int i = a.keyword.empty() ? int(k) : inner.contract->param(a.keyword);
-      const int p = ParameterOf(a);
-      if (i < 0 || i >= inner.n_params) continue;
-      CheckPlanned(s, a, p, ParamOf(inner, i));
-      if (p < 0) continue;
-      if (!ParamOf(inner, i).is_mut) continue;
-      written_ |= std::uint64_t{1} << p;
-      if (ParamOf(op_, p).is_mut) continue;
-      const std::string name(ParamOf(op_, p).name);
-      const std::string given =
-          a.text == name ? name : a.text + ", which is memory of " + name + ",";
-      Fail(ANYOP_INVALID_ARGUMENT,
-           op_.name + ": .means gives " + given + " to " + s.op + ", which writes its " +
-               std::string(ParamOf(inner, i).name) + ", but " + name +
-               " is only read. Declare it mut, or give what a statement made.");
-    }
+  void CheckArgument(const Statement& s, const StatementArgument& a, int p, const Param& taken) {
+    CheckPlanned(s, a, p, taken);
+    if (p < 0 || !taken.is_mut) return;
+    written_ |= std::uint64_t{1} << p;
+    if (ParamOf(op_, p).is_mut) return;
+    const std::string name(ParamOf(op_, p).name);
+    const std::string given = a.text == name ? name : a.text + ", which is memory of " + name + ",";
+    Fail(ANYOP_INVALID_ARGUMENT,
+         op_.name + ": .means gives " + given + " to " + s.op + ", which writes its " +
+             std::string(taken.name) + ", but " + name +
+             " is only read. Declare it mut, or give what a statement made.");
   }
   // On a device planned tensors are the host's, and all others are not: what a statement made is
   // none of them.
@@ -74,24 +76,23 @@ class WritesOf {
                            : std::string(ParamOf(op_, p).name) + " is not. ") +
              "Give planned tensors to planned parameters, and no others.");
   }
-  static const Param& ParamOf(const Operator& op, int i) {
-    return op.contract->forms[0].params[std::size_t(i)];
-  }
 
-  const Operator& op_;
-  const Composition& composition_;
+  const Operator* Inner(const std::string& name) const override {
+    return CalledBy(op_, name, find_);
+  }
+  Memory Parameter(int i) const override { return {i}; }
+  Memory Computed(const StatementArgument&) const override { return {}; }
+  Memory Literal(DType) const override { return {}; }
+  Memory Literal(std::string_view) const override { return {}; }
+  Memory Literal(const std::vector<std::int64_t>&) const override { return {}; }
+  bool Default(const Operator&, int, Memory*) const override { return true; }
+  bool IsNone(const Memory&) const override { return false; }
+
   const FindOperator& find_;
-  std::vector<int> memory_;  // of each intermediate: a parameter, or -1
   std::uint64_t written_ = 0;
 };
 
 }  // namespace
-
-const Operator* CalledBy(const Operator& op, const std::string& name, const FindOperator& find) {
-  if (name.find('.') != name.npos) return find(name);
-  const Operator* own = find(op.library + "." + name);
-  return own ? own : find("anyop." + name);
-}
 
 static void FindCircle(const Operator& begin, const Operator& at, const FindOperator& find,
                        std::vector<const Operator*>& way) {

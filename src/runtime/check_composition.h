@@ -11,9 +11,6 @@ namespace anyop {
 // An operator by its full name, or null.
 using FindOperator = std::function<const Operator*(const std::string& full_name)>;
 
-// The operator that a statement of `op` calls: one of its own library, else one of anyop's.
-const Operator* CalledBy(const Operator& op, const std::string& name, const FindOperator& find);
-
 // What statements write are `mut` parameters, results and what they made; and each `mut` parameter
 // is written. Throws InvalidArgument. Operators that are not there yet are not looked into.
 void CheckWrites(const Operator& op, const FindOperator& find);

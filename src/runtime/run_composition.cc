@@ -11,10 +11,10 @@
 #include "runtime/copy.h"
 #include "runtime/device.h"
 #include "runtime/device_call.h"
+#include "runtime/follow_composition.h"
 #include "runtime/frame.h"
 #include "runtime/layout.h"
 #include "runtime/overlap.h"
-#include "runtime/registry.h"
 #include "runtime/run.h"
 #include "signature/defaults.h"
 #include "signature/fitted.h"
@@ -38,30 +38,20 @@ struct Seen {
   Layout layout;
 };
 
-class CompositionRun {
+class CompositionRun : public CompositionFollower<anyop_value> {
  public:
   CompositionRun(Operator& op, const Plan& plan, const anyop_value* frame)
-      : op_(op),
+      : CompositionFollower(
+            op, op.compositions[op.compositions.size() == 1 ? 0 : std::size_t(plan.form)]),
         plan_(plan),
-        frame_(frame),
-        composition_(op.compositions[op.compositions.size() == 1 ? 0 : std::size_t(plan.form)]),
-        locals_(composition_.locals.size()),
-        results_(std::size_t(op.n_results)) {}
-  ~CompositionRun() {
+        frame_(frame) {}
+  ~CompositionRun() override {
     while (!made_.empty()) made_.pop_back();  // workspaces nest: the last one goes first
   }
 
   void Run() {
     for (int r = 0; r < op_.n_results; ++r) PlaceResult(r);
-    for (const Statement& s : composition_.statements) {
-      try {
-        s.view.kind == StatementView::kNone ? RunStatement(s) : RunView(s);
-      } catch (const Error& e) {
-        const bool is_view = s.view.kind != StatementView::kNone;
-        throw Error(e.code, std::string(e.what()) + "\n  in .means of " + op_.display_name() +
-                                (is_view ? ", " + s.text : ", which calls " + s.op));
-      }
-    }
+    Follow();
     for (int r = 0; r < op_.n_results; ++r) {
       const anyop_value& given = frame_[op_.n_params + r];
       if (given.tag == ANYOP_TENSOR && !(assigned_ >> r & 1)) FailResult(r);
@@ -74,6 +64,16 @@ class CompositionRun {
   }
 
  private:
+  bool FollowStatement(const Statement& s) override {
+    try {
+      return CompositionFollower::FollowStatement(s);
+    } catch (const Error& e) {
+      const bool is_view = s.view.kind != StatementView::kNone;
+      throw Error(e.code, std::string(e.what()) + "\n  in .means of " + op_.display_name() +
+                              (is_view ? ", " + s.text : ", which calls " + s.op));
+    }
+  }
+
   // Where the statements write result r: a later statement may still read what its memory meets.
   void PlaceResult(int r) {
     const anyop_value& given = frame_[op_.n_params + r];
@@ -103,26 +103,9 @@ class CompositionRun {
     return v;
   }
 
-  // Throws NotAvailable.
-  Operator& InnerOf(const Statement& s) const {
-    Operator* own =
-        s.op.find('.') == s.op.npos ? FindRegistered(op_.library + "." + s.op) : nullptr;
-    return own ? *own : *Find(s.op);
-  }
-
-  void RunStatement(const Statement& s) {
-    Operator& inner = InnerOf(s);
-    const Form& form = inner.contract->forms[0];
+  bool VisitCall(const Statement& s, Operator& inner, std::vector<Given> given) override {
     anyop_value call[kMaxParams + kMaxResults] = {};
-    for (int i = 0; i < inner.n_params; ++i) call[i] = Default(inner, i);
-    for (std::size_t k = 0; k < s.arguments.size(); ++k) {
-      const StatementArgument& a = s.arguments[k];
-      const int place = a.keyword.empty() ? int(k) : form.param(a.keyword);
-      if (place < 0 || place >= inner.n_params) FailStatement(s, "no parameter " + a.text);
-      call[place] = ValueOf(inner, place, a);
-      const bool is_missing = call[place].tag == ANYOP_NONE;
-      if (is_missing && !form.params[std::size_t(place)].is_optional) return;  // is skipped
-    }
+    for (int i = 0; i < inner.n_params; ++i) call[i] = given[std::size_t(i)].value;
     for (std::size_t r = 0; r < s.results.size(); ++r) {
       if (s.results[r].is_result) {
         call[inner.n_params + int(r)] = results_[std::size_t(s.results[r].index)];
@@ -132,14 +115,18 @@ class CompositionRun {
     for (int r = 0; r < inner.n_results; ++r) {
       anyop_value& v = call[inner.n_params + r];
       if (v.tag == ANYOP_NONE) v = Make(plan->results[r]);
-      if (std::size_t(r) < s.results.size()) Assign(s.results[std::size_t(r)], v);
+      if (std::size_t(r) >= s.results.size()) continue;
+      const StatementResult& to = s.results[std::size_t(r)];
+      if (to.is_result) assigned_ |= 1u << to.index;
+      Assign(to, v);
     }
     anyop::Run(inner, *plan, call);
+    return true;
   }
 
   // None of an absent argument.
-  void RunView(const Statement& s) {
-    anyop_value v = Value(s.view.base);
+  bool VisitView(const Statement& s) override {
+    anyop_value v = ValueOf(s.view.base);
     if (v.tag == ANYOP_TENSOR) {
       auto seen = std::make_unique<Seen>();
       seen->layout = LayoutOf(*v.t);
@@ -150,6 +137,7 @@ class CompositionRun {
       seen_.push_back(std::move(seen));
     }
     Assign(s.results[0], v);
+    return true;
   }
 
   void See(const StatementView& view, Layout* layout) const {
@@ -180,62 +168,36 @@ class CompositionRun {
                                      "it.");
   }
 
-  void Assign(const StatementResult& to, const anyop_value& v) {
-    if (to.is_result) assigned_ |= 1u << to.index;
-    (to.is_result ? results_ : locals_)[std::size_t(to.index)] = v;
-  }
-
-  static anyop_value Default(const Operator& op, int i) {
-    anyop_value v;
-    if (!DefaultValue(*op.contract, i, &v)) v = {};
-    return v;
-  }
-
   [[noreturn]] void FailResult(int r) {
     Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": .means does not compute " +
                                 std::string(EntryName(op_, op_.n_params + r)) +
                                 " in this call, because the statement that does needs an argument "
                                 "that is absent.");
   }
-  [[noreturn]] void FailStatement(const Statement& s, const std::string& what) {
-    Fail(ANYOP_INTERNAL, op_.display_name() + ": .means calls " + s.op + " with " + what + ".");
-  }
 
-  // As the inner operator's parameter wants it.
-  anyop_value ValueOf(const Operator& inner, int place, const StatementArgument& a) const {
-    const anyop_value v = Value(a);
+  anyop_value Parameter(int i) const override { return frame_[i]; }
+  anyop_value Literal(DType dtype) const override { return DTypeValue(dtype); }
+  anyop_value Literal(std::string_view word) const override { return WordValue(word, 0); }
+  anyop_value Literal(const std::vector<std::int64_t>& list) const override {
+    return IntsValue(list.data(), list.size());
+  }
+  anyop_value Computed(const StatementArgument& a) const override {
+    if (a.kind == StatementArgument::kExpression) return NumberOf(a.expression);
+    const int var = op_.contract->forms[std::size_t(plan_.form)].dtype_var(a.text);
+    if (var < 0 || !(plan_.bindings.dtype_bound >> var & 1)) return {};
+    return DTypeValue(DType(plan_.bindings.dtype[var]));
+  }
+  bool Default(const Operator& inner, int i, anyop_value* v) const override {
+    if (!DefaultValue(*inner.contract, i, v)) *v = {};
+    return true;
+  }
+  bool IsNone(const anyop_value& v) const override { return v.tag == ANYOP_NONE; }
+  anyop_value Fitted(const Operator& inner, int i, anyop_value v) const override {
     if (v.tag == ANYOP_WORD) {
       const std::string_view word(v.s, v.count);
-      return WordValue(word, inner.contract->word(place, word));
+      return WordValue(word, inner.contract->word(i, word));
     }
-    return FittedExpression(inner.contract->forms[0].params[std::size_t(place)].kind, v);
-  }
-
-  anyop_value Value(const StatementArgument& a) const {
-    switch (a.kind) {
-      case StatementArgument::kNone:
-        break;
-      case StatementArgument::kParameter:
-        return frame_[a.index];
-      case StatementArgument::kResult:
-        return results_[std::size_t(a.index)];
-      case StatementArgument::kLocal:
-        return locals_[std::size_t(a.index)];
-      case StatementArgument::kExpression:
-        return NumberOf(a.expression);
-      case StatementArgument::kDType:
-        return DTypeValue(DType(a.index));
-      case StatementArgument::kDTypeVar: {
-        const int var = op_.contract->forms[std::size_t(plan_.form)].dtype_var(a.text);
-        if (var < 0 || !(plan_.bindings.dtype_bound >> var & 1)) break;
-        return DTypeValue(DType(plan_.bindings.dtype[var]));
-      }
-      case StatementArgument::kWord:  // without its quotes; the inner operator numbers it
-        return WordValue(std::string_view(a.text).substr(1, a.text.size() - 2), 0);
-      case StatementArgument::kList:
-        return IntsValue(a.list.data(), a.list.size());
-    }
-    return {};
+    return FittedExpression(ParamOf(inner, i).kind, v);
   }
 
   anyop_value NumberOf(const Expression& expression) const {
@@ -252,11 +214,8 @@ class CompositionRun {
     return n.is_float ? FloatValue(n.f) : IntValue(n.i);
   }
 
-  Operator& op_;
   const Plan& plan_;
   const anyop_value* frame_;
-  const Composition& composition_;
-  std::vector<anyop_value> locals_, results_;
   unsigned assigned_ = 0;  // results, by bit
   std::vector<std::unique_ptr<Made>> made_;
   std::vector<std::unique_ptr<Seen>> seen_;

@@ -5,20 +5,13 @@
 #include "graph/ir/argument.h"
 #include "graph/passes/pattern.h"
 #include "runtime/call.h"
-#include "runtime/registry.h"
+#include "runtime/follow_composition.h"
 #include "signature/defaults.h"
 
 namespace anyop {
 namespace {
 
 constexpr int kMaxDroppable = 4;  // optional parameters whose absence leaves statements out
-
-// An operator of the same library, else one of anyop's; null if it is not there.
-Operator* Inner(const Operator& op, const std::string& name) {
-  if (name.find('.') != name.npos) return FindRegistered(name);
-  Operator* own = FindRegistered(op.library + "." + name);
-  return own ? own : FindRegistered("anyop." + name);
-}
 
 // As the builder completes a call.
 GraphArgument Completed(const Param& p, GraphArgument a) {
@@ -30,35 +23,20 @@ GraphArgument Completed(const Param& p, GraphArgument a) {
   return a;
 }
 
-class PatternMaker {
+// What a name of the composition is: never a parameter that is absent, which is None.
+class PatternMaker : public CompositionFollower<PatternArgument> {
  public:
-  PatternMaker(Operator& op, const Composition& composition) : op_(op), composition_(composition) {}
-
-  // Optional parameters that some statement cannot do without.
-  std::vector<int> Droppable() const {
-    std::vector<int> params;
-    for (const Statement& s : composition_.statements) {
-      const Operator* inner = Inner(op_, s.op);
-      for (std::size_t k = 0; inner && k < s.arguments.size(); ++k) {
-        const int i = Place(*inner, s.arguments[k], int(k)), p = s.arguments[k].index;
-        if (s.arguments[k].kind != StatementArgument::kParameter || i < 0) continue;
-        const bool is_needed = !ParamOf(*inner, i).is_optional;
-        const bool is_new = std::find(params.begin(), params.end(), p) == params.end();
-        if (is_needed && is_new && ParamOf(op_, p).is_optional) params.push_back(p);
-      }
-    }
-    return params;
+  PatternMaker(Operator& op, const Composition& composition, std::uint64_t absent)
+      : CompositionFollower(op, composition) {
+    pattern_ = {&op, -1, absent, {}, std::vector<int>(std::size_t(op.n_results), -1), 0};
   }
 
   // Nothing where these absent parameters leave no pattern.
-  std::optional<Pattern> Make(std::uint64_t absent) {
-    pattern_ = {&op_, -1, absent, {}, std::vector<int>(std::size_t(op_.n_results), -1), 0};
-    locals_.assign(composition_.locals.size(), -1);
-    for (const Statement& s : composition_.statements) {
-      if (!AddStatement(s)) return std::nullopt;
-    }
+  std::optional<Pattern> Make() {
+    if (!Follow()) return std::nullopt;
     const std::vector<Result>& results = op_.contract->forms[0].results;
     for (std::size_t r = 0; r < results.size(); ++r) {
+      pattern_.results[r] = results_[r].index;
       if (pattern_.results[r] < 0 && !results[r].is_optional) return std::nullopt;
     }
     if (pattern_.statements.size() < 2) return std::nullopt;
@@ -66,112 +44,94 @@ class PatternMaker {
   }
 
  private:
-  static const Param& ParamOf(const Operator& op, int i) {
-    return op.contract->forms[0].params[std::size_t(i)];
+  Operator* Inner(const std::string& name) const override {
+    return CalledBy(op_, name, FindRegistered);
   }
-  static int Place(const Operator& inner, const StatementArgument& a, int k) {
-    if (!a.keyword.empty()) return inner.contract->param(a.keyword);
-    return k < inner.n_params ? k : -1;
-  }
+  bool VisitMisplaced(const Statement&, const StatementArgument&) override { return false; }
 
-  bool AddStatement(const Statement& s) {
-    if (s.view.kind != StatementView::kNone) return false;
-    Operator* inner = Inner(op_, s.op);
-    if (!inner) return false;
-    PatternStatement made{inner, {}, {}};
-    made.arguments.resize(std::size_t(inner->n_params));
-    std::vector<bool> given(made.arguments.size());
-    bool is_left_out = false;
-    for (std::size_t k = 0; k < s.arguments.size(); ++k) {
-      const int i = Place(*inner, s.arguments[k], int(k));
-      if (i < 0) return false;
-      PatternArgument a = ArgumentOf(s.arguments[k]);
-      const Param& p = ParamOf(*inner, i);
-      const bool is_none =
-          a.kind == PatternArgument::kLiteral && a.literal.kind == GraphArgument::kNone;
-      is_left_out |= is_none && !p.is_optional;
+  bool VisitCall(const Statement& s, Operator& inner, std::vector<Given> call) override {
+    PatternStatement made{&inner, {}, {}};
+    for (int i = 0; i < inner.n_params; ++i) {
+      PatternArgument& a = call[std::size_t(i)].value;
       // What a composition changes is its own parameters.
-      if (p.is_mut && !is_none &&
+      if (ParamOf(inner, i).is_mut && call[std::size_t(i)].from && !IsNone(a) &&
           (a.kind != PatternArgument::kParameter || !ParamOf(op_, a.index).is_mut)) {
         return false;
       }
-      a.literal = Completed(p, std::move(a.literal));
-      made.arguments[std::size_t(i)] = std::move(a);
-      given[std::size_t(i)] = true;
+      made.arguments.push_back(std::move(a));
     }
-    if (is_left_out) return true;
-    for (int i = 0; i < inner->n_params; ++i) {
-      if (given[std::size_t(i)]) continue;
-      anyop_value v{};
-      if (!DefaultValue(*inner->contract, i, &v)) return false;
-      made.arguments[std::size_t(i)].literal = Completed(ParamOf(*inner, i), LiteralArgument(v));
-    }
-    for (int r = 0; r < inner->n_results; ++r) {
-      const int variable = pattern_.n_variables++;
-      made.results.push_back(variable);
-      if (std::size_t(r) >= s.results.size()) continue;
-      const StatementResult& to = s.results[std::size_t(r)];
-      (to.is_result ? pattern_.results : locals_)[std::size_t(to.index)] = variable;
+    for (int r = 0; r < inner.n_results; ++r) {
+      PatternArgument variable{PatternArgument::kVariable, pattern_.n_variables++, {}, nullptr};
+      made.results.push_back(variable.index);
+      if (std::size_t(r) < s.results.size()) Assign(s.results[std::size_t(r)], variable);
     }
     pattern_.statements.push_back(std::move(made));
     return true;
   }
 
-  PatternArgument ArgumentOf(const StatementArgument& a) const {
-    PatternArgument made;
-    const auto variable = [&](int v) {
-      if (v < 0) return;  // of a statement that is left out: None
-      made.kind = PatternArgument::kVariable;
-      made.index = v;
-    };
-    switch (a.kind) {
-      case StatementArgument::kNone:
-        break;
-      case StatementArgument::kParameter:
-        if (pattern_.absent >> a.index & 1) break;
-        made.kind = PatternArgument::kParameter;
-        made.index = a.index;
-        break;
-      case StatementArgument::kResult:
-        variable(pattern_.results[std::size_t(a.index)]);
-        break;
-      case StatementArgument::kLocal:
-        variable(locals_[std::size_t(a.index)]);
-        break;
-      case StatementArgument::kExpression:
-      case StatementArgument::kDTypeVar:
-        made.kind = PatternArgument::kComputed;
-        made.computed = &a;
-        break;
-      case StatementArgument::kDType:
-        made.literal = DTypeArgument(DType(a.index));
-        break;
-      case StatementArgument::kWord:
-        made.literal = WordArgument(std::string_view(a.text).substr(1, a.text.size() - 2));
-        break;
-      case StatementArgument::kList:
-        made.literal = IntsArgument(a.list);
-        break;
-    }
-    return made;
+  static PatternArgument Known(GraphArgument literal) {
+    return {PatternArgument::kLiteral, -1, std::move(literal), nullptr};
+  }
+  PatternArgument Parameter(int i) const override {
+    if (pattern_.absent >> i & 1) return {};
+    return {PatternArgument::kParameter, i, {}, nullptr};
+  }
+  PatternArgument Computed(const StatementArgument& a) const override {
+    return {PatternArgument::kComputed, -1, {}, &a};
+  }
+  PatternArgument Literal(DType dtype) const override { return Known(DTypeArgument(dtype)); }
+  PatternArgument Literal(std::string_view word) const override {
+    return Known(WordArgument(word));
+  }
+  PatternArgument Literal(const std::vector<std::int64_t>& list) const override {
+    return Known(IntsArgument(list));
+  }
+  bool Default(const Operator& inner, int i, PatternArgument* a) const override {
+    anyop_value v{};
+    if (!DefaultValue(*inner.contract, i, &v)) return false;
+    *a = Fitted(inner, i, Known(LiteralArgument(v)));
+    return true;
+  }
+  bool IsNone(const PatternArgument& a) const override {
+    return a.kind == PatternArgument::kLiteral && a.literal.kind == GraphArgument::kNone;
+  }
+  PatternArgument Fitted(const Operator& inner, int i, PatternArgument a) const override {
+    a.literal = Completed(ParamOf(inner, i), std::move(a.literal));
+    return a;
   }
 
-  Operator& op_;
-  const Composition& composition_;
   Pattern pattern_;
-  std::vector<int> locals_;
 };
 
+// Optional parameters that some statement cannot do without.
+std::vector<int> Droppable(const Operator& op, const Composition& composition) {
+  std::vector<int> params;
+  const auto param_of = [](const Operator& o, int i) -> const Param& {
+    return o.contract->forms[0].params[std::size_t(i)];
+  };
+  for (const Statement& s : composition.statements) {
+    const Operator* inner = CalledBy(op, s.op, FindRegistered);
+    for (std::size_t k = 0; inner && k < s.arguments.size(); ++k) {
+      const int i = PlaceOf(*inner, s, k), p = s.arguments[k].index;
+      if (s.arguments[k].kind != StatementArgument::kParameter || i < 0) continue;
+      const bool is_needed = !param_of(*inner, i).is_optional;
+      const bool is_new = std::find(params.begin(), params.end(), p) == params.end();
+      if (is_needed && is_new && param_of(op, p).is_optional) params.push_back(p);
+    }
+  }
+  return params;
+}
+
 void AddPatterns(Operator& op, std::size_t number, std::vector<Pattern>* patterns) {
-  PatternMaker maker(op, op.compositions[number]);
-  const std::vector<int> droppable = maker.Droppable();
+  const Composition& composition = op.compositions[number];
+  const std::vector<int> droppable = Droppable(op, composition);
   if (int(droppable.size()) > kMaxDroppable) return;
   for (unsigned subset = 0; subset < 1u << droppable.size(); ++subset) {
     std::uint64_t absent = 0;
     for (std::size_t k = 0; k < droppable.size(); ++k) {
       if (subset >> k & 1) absent |= 1ull << droppable[k];
     }
-    std::optional<Pattern> made = maker.Make(absent);
+    std::optional<Pattern> made = PatternMaker(op, composition, absent).Make();
     if (!made) continue;
     if (op.compositions.size() > 1) made->form = int(number);
     patterns->push_back(std::move(*made));

@@ -12,8 +12,8 @@
 #include "graph/replay/run_once.h"
 #include "platform/error.h"
 #include "runtime/composition.h"
+#include "runtime/follow_composition.h"
 #include "runtime/operator.h"
-#include "runtime/registry.h"
 
 namespace anyop {
 namespace {
@@ -49,42 +49,39 @@ std::vector<Array> Fold(const Graph& graph, const GraphNode& node) {
   return RunOnce(copy.builder.Finish());
 }
 
-// The statements of one node's .prepack, called in the copied graph.
-class Prepacker {
+// The statements of one node's .prepack, called in the copied graph. Those whose conditions are not
+// true are left out.
+class Prepacker : public CompositionFollower<GraphArgument> {
  public:
-  Prepacker(GraphCopy* copy, const GraphNode& node)
-      : copy_(*copy), builder_(copy->builder), node_(node) {
-    node_.arguments = copy->Arguments(node);
-    contract_ = ParseContract(node.op->data->signature);
-    compositions_ =
-        ParseCompositions(*contract_, node.op->data->prepack, CompositionField::kPrepack);
-  }
+  // node: with the copy's values as arguments.
+  Prepacker(GraphCopy* copy, const GraphNode& node, const Contract& contract,
+            const Composition& composition)
+      : CompositionFollower(*node.op, composition),
+        copy_(*copy),
+        builder_(copy->builder),
+        node_(node),
+        contract_(contract) {}
 
   // The results of the node, or nothing where it stays as it is: no statement runs now, or one does
-  // not take these arguments, or a result is of another type. Statements whose conditions are not
-  // true are left out.
+  // not take these arguments, or a result is of another type.
   std::optional<std::vector<int>> Run() {
-    if (compositions_.empty()) return std::nullopt;
-    const Composition& composition = compositions_[0];  // one for all forms
-    results_.assign(node_.results.size(), -1);
-    locals_.assign(composition.locals.size(), -1);
     try {
-      std::vector<const Statement*> statements;
-      for (const Statement& s : composition.statements) {
-        if (Holds(s)) statements.push_back(&s);
-      }
-      if (statements.empty() || !IsKnownNow(*statements[0])) return std::nullopt;
-      for (const Statement* s : statements) Call(*s);
+      const auto& all = composition_.statements;
+      const auto first =
+          std::find_if(all.begin(), all.end(), [&](const Statement& s) { return Holds(s); });
+      if (first == all.end() || !IsKnownNow(*first) || !Follow()) return std::nullopt;
     } catch (const Error&) {
       return std::nullopt;
     }
-    return results_;
+    std::vector<int> results;
+    for (const GraphArgument& a : results_) results.push_back(IsNone(a) ? -1 : a.values[0]);
+    return results;
   }
 
  private:
   bool Holds(const Statement& s) const {
     return std::all_of(s.conditions.begin(), s.conditions.end(), [&](const Expression& condition) {
-      const GraphArgument value = builder_.Evaluated(*contract_, node_, condition);
+      const GraphArgument value = builder_.Evaluated(contract_, node_, condition);
       return value.kind == GraphArgument::kInt && value.i != 0;
     });
   }
@@ -98,49 +95,16 @@ class Prepacker {
         is_known &= IsKnown(builder_.graph(), v);
       }
     }
-    return has_tensor && is_known && compositions_.size() == 1;
+    return has_tensor && is_known;
   }
 
-  GraphArgument Argument(const StatementArgument& a) {
-    switch (a.kind) {
-      case StatementArgument::kParameter:
-        return node_.arguments[std::size_t(a.index)];
-      case StatementArgument::kResult:
-        return ValueArgument(results_[std::size_t(a.index)]);
-      case StatementArgument::kLocal:
-        return ValueArgument(locals_[std::size_t(a.index)]);
-      case StatementArgument::kExpression:
-        return builder_.Evaluated(*contract_, node_, a.expression);
-      case StatementArgument::kDType:
-        return DTypeArgument(DType(a.index));
-      case StatementArgument::kWord:
-        return WordArgument(std::string_view(a.text).substr(1, a.text.size() - 2));
-      case StatementArgument::kList:
-        return IntsArgument(a.list);
-      case StatementArgument::kNone:
-        return {};
-      default:
-        Fail(ANYOP_INTERNAL, node_.op->display_name() + ": .prepack uses a dtype variable.");
-    }
+  bool FollowStatement(const Statement& s) override {
+    return !Holds(s) || CompositionFollower::FollowStatement(s);
   }
-
-  void Call(const Statement& s) {
-    const std::string own = node_.op->library + "." + s.op;
-    Operator& op = *Find(s.op.find('.') == s.op.npos && FindRegistered(own) ? own : s.op);
-    GraphNode call{&op, {}, {}, 0, node_.place};
-    std::vector<bool> given(std::size_t(op.n_params));
-    call.arguments.resize(given.size());
-    for (std::size_t k = 0; k < s.arguments.size(); ++k) {
-      const StatementArgument& a = s.arguments[k];
-      const std::size_t i = a.keyword.empty() ? k : std::size_t(op.contract->param(a.keyword));
-      if (i >= given.size()) Fail(ANYOP_INTERNAL, op.name + ": .prepack gives what it lacks.");
-      call.arguments[i] = Argument(a);
-      given[i] = true;
-    }
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (!given[i]) call.arguments[i] = builder_.Default(op, int(i));
-    }
-    call.results.assign(std::size_t(op.n_results), 0);
+  bool VisitCall(const Statement& s, Operator& inner, std::vector<Given> given) override {
+    GraphNode call{&inner, {}, {}, 0, node_.place};
+    for (Given& g : given) call.arguments.push_back(std::move(g.value));
+    call.results.assign(std::size_t(inner.n_results), 0);
     builder_.SetPlace(node_.place);
     std::vector<int> made;
     if (CanFold(builder_.graph(), call)) {
@@ -148,21 +112,48 @@ class Prepacker {
         made.push_back(builder_.State(copy_.FreeName("packed"), a, true));
       }
     } else {
-      made = builder_.Call(op, call.arguments);
+      made = builder_.Call(inner, call.arguments);
     }
     for (std::size_t r = 0; r < s.results.size(); ++r) {
-      const StatementResult& to = s.results[r];
-      (to.is_result ? results_ : locals_)[std::size_t(to.index)] = made[r];
+      Assign(s.results[r], made[r] < 0 ? GraphArgument{} : ValueArgument(made[r]));
     }
+    return true;
   }
+
+  GraphArgument Parameter(int i) const override { return node_.arguments[std::size_t(i)]; }
+  GraphArgument Computed(const StatementArgument& a) const override {
+    if (a.kind == StatementArgument::kExpression) {
+      return builder_.Evaluated(contract_, node_, a.expression);
+    }
+    Fail(ANYOP_INTERNAL, op_.display_name() + ": .prepack uses a dtype variable.");
+  }
+  GraphArgument Literal(DType dtype) const override { return DTypeArgument(dtype); }
+  GraphArgument Literal(std::string_view word) const override { return WordArgument(word); }
+  GraphArgument Literal(const std::vector<std::int64_t>& list) const override {
+    return IntsArgument(list);
+  }
+  bool Default(const Operator& inner, int i, GraphArgument* a) const override {
+    *a = builder_.Default(inner, i);
+    return true;
+  }
+  bool IsNone(const GraphArgument& a) const override { return a.kind == GraphArgument::kNone; }
 
   const GraphCopy& copy_;
   GraphBuilder& builder_;
-  GraphNode node_;                      // with the copy's values as arguments
-  std::unique_ptr<Contract> contract_;  // of its own: expressions add to it
-  std::vector<Composition> compositions_;
-  std::vector<int> results_, locals_;
+  const GraphNode& node_;
+  const Contract& contract_;
 };
+
+// What a node's .prepack gives in the copied graph; nothing where the node stays as it is.
+std::optional<std::vector<int>> Prepacked(GraphCopy* copy, const GraphNode& node) {
+  GraphNode copied = node;
+  copied.arguments = copy->Arguments(node);
+  const auto contract = ParseContract(node.op->data->signature);  // expressions add to it
+  const std::vector<Composition> compositions =
+      ParseCompositions(*contract, node.op->data->prepack, CompositionField::kPrepack);
+  if (compositions.size() != 1) return std::nullopt;  // one for all forms
+  return Prepacker(copy, copied, *contract, compositions[0]).Run();
+}
 
 class Folder {
  public:
@@ -202,7 +193,7 @@ class Folder {
 
   bool PrepackNode(const GraphNode& node) {
     if (!*node.op->data->prepack || !WrittenValues(node).empty()) return false;
-    const auto results = Prepacker(&copy_, node).Run();
+    const auto results = Prepacked(&copy_, node);
     if (!results) return false;
     for (std::size_t r = 0; r < node.results.size(); ++r) {
       const int old = node.results[r], made = (*results)[r];
