@@ -6,6 +6,7 @@
 #include "signature/binding.h"
 #include "signature/fitted.h"
 #include "signature/messages.h"
+#include "signature/turn_around.h"
 
 namespace anyop {
 namespace {
@@ -236,7 +237,7 @@ class Checker {
         size = Negative(b_.symbols, size), node = n.a;
         continue;
       }
-      if (n.op != NodeOp::kAdd && n.op != NodeOp::kSub && n.op != NodeOp::kMul) break;
+      if (!BindsSizes(n.op)) break;
       const bool in_a = form_.node(n.a).vars & open;
       const Number other = Eval(in_a ? n.b : n.a);
       fault_ = other.fault;
@@ -247,13 +248,8 @@ class Checker {
         const Number rest = is_zero ? size : compute(NodeOp::kMod, size, other);
         if (!IsEqual(i, rest, Int(0))) return Solved::kInexact;
         if (is_zero) return Solved::kYes;
-        size = compute(NodeOp::kDiv, size, other);
-      } else if (n.op == NodeOp::kAdd || !in_a) {
-        size = n.op == NodeOp::kAdd ? compute(NodeOp::kSub, size, other)
-                                    : compute(NodeOp::kSub, other, size);
-      } else {
-        size = compute(NodeOp::kAdd, size, other);
       }
+      size = TurnedAround(b_.symbols, n.op, in_a, size, other);
       if (size.fault != Fault::kNone) return Solved::kInexact;
       node = in_a ? n.a : n.b;
     }

@@ -5,6 +5,7 @@
 #include "platform/error.h"
 #include "signature/check.h"
 #include "signature/comparison.h"
+#include "signature/turn_around.h"
 
 namespace anyop {
 namespace {
@@ -154,22 +155,19 @@ std::string PossibleSize(const CallState& s, int node, std::int64_t size) {
     };
     if (n.op == NodeOp::kNeg) {
       would = -would;
-    } else if (n.op == NodeOp::kMul && other.known) {
-      if (other.i == 0) return end(", which is 0");
-      if (would % other.i) return end(", a multiple of " + std::to_string(other.i));
-      would /= other.i;
-    } else if (n.op == NodeOp::kAdd && other.known) {
-      if (would < other.i && at == node && form.node(open).op == NodeOp::kVar) {
+    } else {
+      if (!BindsSizes(n.op) || !other.known) return end("");
+      if (n.op == NodeOp::kMul && other.i == 0) return end(", which is 0");
+      if (n.op == NodeOp::kMul && would % other.i) {
+        return end(", a multiple of " + std::to_string(other.i));
+      }
+      if (n.op == NodeOp::kAdd && would < other.i && at == node &&
+          form.node(open).op == NodeOp::kVar) {
         return end(", at least " + std::to_string(other.i));
       }
-      if (__builtin_sub_overflow(would, other.i, &would)) return end("");
-    } else if (n.op == NodeOp::kSub && other.known) {
-      if (left.known ? __builtin_sub_overflow(other.i, would, &would)
-                     : __builtin_add_overflow(would, other.i, &would)) {
-        return end("");
-      }
-    } else {
-      return end("");
+      const Number side = TurnedAround(nullptr, n.op, !left.known, Int(would), other);
+      if (!side.known) return end("");
+      would = side.i;
     }
     at = open;
   }

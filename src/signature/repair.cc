@@ -4,14 +4,10 @@
 #include <algorithm>
 
 #include "signature/comparison.h"
+#include "signature/turn_around.h"
 
 namespace anyop {
 namespace {
-
-std::int64_t DownDiv(std::int64_t a, std::int64_t b) {
-  const std::int64_t q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
 
 class Repairer {
  public:
@@ -232,18 +228,20 @@ class Repairer {
     if (std::max(target, other.i) > kMost || std::min(target, other.i) < -kMost) return false;
     const int side = in_a ? n.a : n.b;
     switch (n.op) {
-      case NodeOp::kAdd:
-        return SetTo(side, op, target - other.i);
-      case NodeOp::kSub:
-        return SetTo(side, in_a ? op : Mirrored(op), in_a ? target + other.i : other.i - target);
       case NodeOp::kMul: {
         if (other.i == 0 || (op == NodeOp::kEq && target % other.i)) return false;
         const bool up = op == NodeOp::kGe || op == NodeOp::kGt;
-        return SetTo(side, op, up ? -DownDiv(-target, other.i) : DownDiv(target, other.i));
+        const NodeOp rounded = up ? NodeOp::kCeilDiv : NodeOp::kDiv;
+        return SetTo(side, op, Compute(nullptr, rounded, Int(target), other).i);
       }
+      case NodeOp::kAdd:
+      case NodeOp::kSub:
       case NodeOp::kDiv:
-      case NodeOp::kCeilDiv:
-        return in_a && SetTo(side, op, target * other.i);
+      case NodeOp::kCeilDiv: {
+        const Number turned = TurnedAround(nullptr, n.op, in_a, Int(target), other);
+        const bool is_negated = n.op == NodeOp::kSub && !in_a;
+        return turned.known && SetTo(side, is_negated ? Mirrored(op) : op, turned.i);
+      }
       case NodeOp::kMod: {  // a multiple, which stays small
         const std::int64_t k = 1 + std::int64_t(random_() % 3);
         return in_a && op == NodeOp::kEq && other.i != 0 && SetTo(side, op, other.i * k + target);
