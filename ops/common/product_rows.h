@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "anyop/op.h"
+#include "anyop/simd/bytes.h"
 #include "ops/common/attention/multiply.h"
 #include "ops/common/attention/words.h"
-#include "ops/common/row_tiles.h"
 #include "ops/common/transpose.h"
 
 // Of a kernel without dot instructions that comes before the one with them: on processors with
@@ -16,6 +17,39 @@
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
+
+inline constexpr int kTileRows = 64;
+inline constexpr std::int64_t kRowUnit = 16;  // a whole number of vectors on every machine
+
+inline std::int64_t PadRow(std::int64_t n) { return (n + kRowUnit - 1) / kRowUnit * kRowUnit; }
+
+// n elements of x from `offset` on as floats, then zeros up to a multiple of kRowUnit.
+[[gnu::noinline]] inline void WidenRow(const Tensor& x, std::int64_t offset, std::int64_t n,
+                                       float* to) {
+  const auto widen = [&](auto zero) {
+    const auto* from = x.base<const decltype(zero)>() + offset;
+    ForLanes(n, [&](std::int64_t i, auto count) { Store(to + i, LoadAny(from + i, count)); });
+  };
+  switch (x.type()) {
+    case DType::kF32:
+      widen(float{});
+      break;
+    case DType::kF16:
+      widen(F16{});
+      break;
+    case DType::kBF16:
+      widen(BF16{});
+      break;
+    case DType::kI8:
+      widen(std::int8_t{});
+      break;
+    default:
+      widen(F8E4M3{});
+  }
+  for (std::int64_t i = (n + kLanes - 1) / kLanes * kLanes; i < PadRow(n); i += kLanes) {
+    Store(to + i, Zero());
+  }
+}
 
 // The elements that a row of width d takes in either form: floats, or pairs in blocks of 64 bf16.
 template <class N>

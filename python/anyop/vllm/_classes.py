@@ -76,11 +76,6 @@ def register_providers() -> list[Replacement]:
     ]
 
 
-def ir_priority() -> dict[str, list[str]]:
-    """By operator of vLLM IR: its providers, best first."""
-    return {name: [_providers.PROVIDER, "native"] for name in _tables.IR}
-
-
 def _load_entry_points() -> None:
     """vLLM goes on without a plug-in that cannot be imported; who asked for an operator of their
     own must not get another one.
