@@ -76,6 +76,15 @@ def test_a_variable_loads_libraries_of_devices_and_of_operators() -> None:
     for load in (f"{TOY}:{OPERATORS}", f":{OPERATORS}::{TOY}:"):
         said = python("-c", program, load=load).stdout
         assert said.startswith("toy:0 ['anyop', 'my_ops'] <operators of my_ops: add_rows,")
+    program = """
+import os, sys
+import anyop
+os.chdir("/")
+anyop.load(sys.argv[1])
+print([file for name, _, file in anyop._anyop.libraries() if name == "my_ops"])
+"""
+    load = os.path.relpath(OPERATORS)
+    assert python("-c", program, str(OPERATORS), load=load).stdout == f"['{OPERATORS}']\n"
     program = "import anyop, sys; anyop.load(sys.argv[1]); print(len(anyop.devices()))"
     assert python("-c", program, str(TOY), load=str(TOY)).stdout == "1\n"
 

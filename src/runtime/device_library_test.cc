@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "anyop/stream.h"
+#include "runtime/gradient.h"
+#include "runtime/library.h"
 #include "runtime/registry.h"
 #include "runtime/testing/testing.h"
 
@@ -279,6 +281,59 @@ const HandMade& Right() {
     return ANYOP_OK;
   };
   return library;
+}
+
+// A file of two operators, one the gradient of the other, and a kernel for each; the device is
+// hand.
+struct WithOperators {
+  WithOperators() {
+    op[0].signature = "twice(x: f32[n]) -> (y: f32[n])";
+    op[0].gradient = "twice_backward";
+    op[1].signature = "twice_backward(dy: f32[n]) -> (dx: f32[n]?)";
+    for (anyop_op& o : op) o.size = sizeof o;
+    info.size = sizeof info;
+    info.abi_version = ANYOP_ABI_VERSION;
+    info.name = "handmade";
+    info.n_ops = 2;
+    info.ops = ops;
+    hand.kernel.params = "tt";
+    backward = hand.kernel;
+    backward.name = "hand_backward";
+    backward.params = "tT";
+    hand.info.device = nullptr;
+    hand.info.n_kernels = 2;
+    hand.info.kernels = entries;
+  }
+  void Load() const {
+    Register(ReadLibrary(info, "both.so"), ReadDeviceLibrary(hand.info, "both.so"));
+  }
+
+  anyop_op op[2] = {};
+  const anyop_op* ops[2] = {&op[0], &op[1]};
+  anyop_library_info info{};
+  HandMade hand;
+  anyop_kernel backward{};
+  anyop_device_kernel entry[2] = {
+      {sizeof(anyop_device_kernel), 0, "handmade.twice", &hand.kernel},
+      {sizeof(anyop_device_kernel), 0, "handmade.twice_backward", &backward}};
+  const anyop_device_kernel* entries[2] = {&entry[0], &entry[1]};
+};
+
+TEST(DeviceLibrary, ThatBringsItsOwnOperatorsIsLoadedWholeOrNotAtAll) {
+  Right().Load();
+  static WithOperators both;
+  both.entry[1].op = "handmade.gone";
+  EXPECT_EQ(
+      ErrorOf([&] { both.Load(); }),
+      "both.so: has a kernel hand_backward for handmade.gone, but no such operator is loaded. Try "
+      "loading its library first.");
+  EXPECT_EQ(FindRegistered("handmade.twice"), nullptr);
+  EXPECT_FALSE(HasLibrary("handmade"));
+  both.entry[1].op = "handmade.twice_backward";
+  both.Load();
+  EXPECT_EQ(KernelsOf("handmade.twice"), std::vector<std::string>{"hand_axpy"});
+  EXPECT_EQ(KernelsOf("handmade.twice_backward"), std::vector<std::string>{"hand_backward"});
+  EXPECT_EQ(GradientOf(*Find("handmade.twice"))->op, Find("handmade.twice_backward"));
 }
 
 TEST(DeviceLibrary, ThatIsRightIsLoadedOnce) {

@@ -158,6 +158,14 @@ TEST(Library, AnOlderOneLoadsWithoutTheFieldsThatItLacks) {
             "old.so: an operator's table is too short. Build it again with this version of anyop.");
 }
 
+TEST(Library, ASizeThatEndsWithinAPointerEndsBeforeIt) {
+  HandMade library("cut(x: f32[n]) -> (y: f32[n])");
+  library.kernel.size = offsetof(anyop_kernel, data) + 4;
+  library.kernel.data = &library;
+  EXPECT_EQ(RegisterError(library, "cut.so"), "");
+  EXPECT_EQ(Find("handmade.cut")->kernels[0].data.data, nullptr);
+}
+
 TEST(Library, TablesWithHolesAreRefused) {
   const std::string again = ". Build it again with this version of anyop.";
   const auto error = [](auto&& change) {

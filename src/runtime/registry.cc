@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
@@ -105,8 +106,10 @@ void LoadGiven() {
     const std::string path = given.substr(begin, end - begin);
     begin = end + 1;
     if (path.empty()) continue;
+    std::error_code is_missing;  // one file has one name, wherever the process goes
+    const auto real = std::filesystem::canonical(path, is_missing);
     try {
-      Load(path);
+      Load(is_missing ? path : real.string());
     } catch (const Error& e) {
       throw Error(e.code, "the environment variable ANYOP_LOAD is '" + given +
                               "', but must name libraries that can be loaded. " + e.what());
