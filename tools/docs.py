@@ -22,11 +22,6 @@ SITE = ROOT / "build" / "site"
 HEADERS = ("op.h", "tensor.h", "dtype.h", "simd.h", "reference.h", "runtime.h", "graph.h",
            "error.h", "scope.h", "stream.h", "value.h", "abi.h", "device.h", "host.h",
            "python_host.h")  # fmt: skip
-# Lines of code have 100 columns, as in the sources; the theme's letters leave room for 97. It also
-# breaks a name in a table in the middle of a word.
-STYLE = """.md-typeset pre > code { font-size: 0.8em; }
-.md-typeset td code { word-break: normal; overflow-wrap: normal; }
-"""
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -94,7 +89,6 @@ def make_pages() -> None:
     shutil.copytree(ROOT / "docs", PAGES)
     for page in PAGES.glob("*.md"):
         page.write_text(for_the_site(page.read_text("utf-8")), encoding="utf-8")
-    (PAGES / "site.css").write_text(STYLE, encoding="utf-8")
     (PAGES / "headers.md").write_text(headers_page(), encoding="utf-8")
     run("pages of the operators", [PYTHON, "-m", "anyop", "docs", PAGES / "operators",
                                    "--library", "anyop"])  # fmt: skip

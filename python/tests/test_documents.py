@@ -69,6 +69,12 @@ def test_the_operators_of_the_documents_pass_their_tests() -> None:
         case.run()
 
 
+def test_the_site_breaks_no_name_in_a_table() -> None:
+    (name,) = re.findall(r"^extra_css: \[(.*)\]$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    rules = dict(re.findall(r"^(\S.*?) \{ (.*) \}$", (ROOT / "docs" / name).read_text(), re.M))
+    assert rules[".md-typeset td code"] == "word-break: normal; overflow-wrap: normal;"
+
+
 UNIT = r"(?:%|x|us|ms|s|ns|tokens/s|GB/s|GB|MB|KB)"
 TWO_NUMBERS = re.compile(rf"\d ?{UNIT}? ?[/;,] ?\d")
 NO_MEASURE = re.compile(r"ulp in .*|\[[^\]]*\]|`[^`]*`|(?<=\d),(?=\d{3})|\d+/\d+ heads")
