@@ -2,7 +2,6 @@
 #include <chrono>
 
 #include "bindings/calls/call.h"
-#include "bindings/torch_unlinked/torch_schema.h"
 #include "module.h"
 #include "signature/owned_call.h"
 #include "signature/symbolic.h"
@@ -52,16 +51,6 @@ PyObject* GetInfoJson(PyObject*, PyObject* op) {
 
 PyObject* GetContractJson(PyObject*, PyObject* op) {
   return Guarded([&] { return ToPython(ContractJson(*ToOperator(op).op->contract)).release(); });
-}
-
-// (functional, out, in place); "" where there is no such variant.
-PyObject* GetSchemas(PyObject*, PyObject* op) {
-  return Guarded([&] {
-    const Contract& contract = *ToOperator(op).op->contract;
-    return Py_BuildValue("(sss)", TorchSchema(contract).c_str(),
-                         TorchSchema(contract, SchemaKind::kOut).c_str(),
-                         TorchSchema(contract, SchemaKind::kInPlace).c_str());
-  });
 }
 
 PyObject* GetInfoText(PyObject*, PyObject* op) {
@@ -234,7 +223,6 @@ PyMethodDef g_operator_methods[] = {
     {"op_object", OpObjectOf, METH_O, "The `self` of an operator's function."},
     {"info_json", GetInfoJson, METH_O, "The contract of an operator, as JSON."},
     {"contract_json", GetContractJson, METH_O, "The signature of an operator, as JSON."},
-    {"schemas", GetSchemas, METH_O, "The schemas of an operator in PyTorch's language."},
     {"bind", AsMethod(&BindArguments), METH_FASTCALL | METH_KEYWORDS, "The arguments of a call."},
     {"info_text", GetInfoText, METH_O, "The contract of an operator, for people."},
     {"explain", AsMethod(&ExplainCall), METH_FASTCALL | METH_KEYWORDS,

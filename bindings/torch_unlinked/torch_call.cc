@@ -8,6 +8,7 @@
 #include "bindings/calls/call.h"
 #include "bindings/host/elsewhere.h"
 #include "bindings/module.h"
+#include "bindings/torch_unlinked/torch_schema.h"
 #include "signature/facts.h"
 
 namespace anyop::python {
@@ -101,7 +102,18 @@ PyObject* GetResultType(PyObject*, PyObject* function) {
   });
 }
 
+// (functional, out, in place); "" where there is no such variant.
+PyObject* GetSchemas(PyObject*, PyObject* op) {
+  return Guarded([&] {
+    const Contract& contract = *ToOperator(op).op->contract;
+    return Py_BuildValue("(sss)", TorchSchema(contract).c_str(),
+                         TorchSchema(contract, SchemaKind::kOut).c_str(),
+                         TorchSchema(contract, SchemaKind::kInPlace).c_str());
+  });
+}
+
 PyMethodDef g_torch_call_methods[] = {
+    {"schemas", GetSchemas, METH_O, "The schemas of an operator in PyTorch's language."},
     {"torch_route", SetRoute, METH_VARARGS, "Sets the torch operator behind a function."},
     {"result_type", GetResultType, METH_O, "The named tuple of several results, or None."},
     {nullptr, nullptr, 0, nullptr}};
