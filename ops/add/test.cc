@@ -10,7 +10,7 @@ const OpTest kAdd{
     .op = "add",
     .tolerance = Exact(),
     .row_invariant = true,
-    .sizes = {"rows = 16, d = 576", "rows = 16, d = 256"},
+    .sizes = {"rows = 16, d = 576", "rows = 16, d = 256", "rows = 700, d = 1", "rows = 90, d = 7"},
 };
 TEST(Add, MatchesItsReference) { CheckAll(kAdd); }
 

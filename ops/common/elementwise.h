@@ -31,6 +31,17 @@ template <class F, class... Others>
   }
 }
 
+// Calls f(n, offset) for pieces of `piece` elements, the last of fewer, of a contiguous tensor.
+template <class F>
+[[gnu::always_inline]] inline void ForPieces(const Context& ctx, double element_ns,
+                                             std::int64_t size, std::int64_t piece, F&& f) {
+  if (size == 0) return;
+  const auto grain = std::int64_t(2000 / (element_ns * double(piece))) + 1;
+  ctx.ParallelFor((size + piece - 1) / piece, grain, [&](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) f(std::min(piece, size - i * piece), i * piece);
+  });
+}
+
 // Calls f(r, n) for rows r to r + n - 1 of x, n a constant: kGroup where rows go in groups, and 1.
 template <int kGroup, class F>
 [[gnu::always_inline]] inline void ForRowGroups(const Context& ctx, const Tensor& x, bool in_groups,
@@ -61,6 +72,26 @@ template <class F>
 template <class T>
 inline constexpr int kVectorsOfBlock = std::is_same_v<T, BF16> ? 8 : 4;
 
+// Rows of so few elements cost more to walk than to compute.
+constexpr bool IsShort(std::int64_t row_size) { return row_size <= 64; }
+
+// A short row, repeated: a tensor of contiguous rows is cut into pieces of n elements instead.
+template <class T>
+struct ShortRow {
+  static constexpr std::int64_t kMost = 512;
+  alignas(64) T elements[kMost];
+  std::int64_t n;
+
+  // For a tensor of `size` elements.
+  ShortRow(const T* row, std::int64_t row_size, std::int64_t size)
+      : n(row_size ? std::min(size, kMost / row_size * row_size) : 0) {
+    std::copy_n(row, std::min(row_size, n), elements);
+    for (std::int64_t have = row_size; have < n; have *= 2) {
+      std::copy_n(elements, std::min(have, n - have), elements + have);
+    }
+  }
+};
+
 // z = op(x, y), element by element; y is one row for all where its rank is lower. Floats compute in
 // f32 lanes and round once, integers wrap.
 template <class Op>
@@ -87,9 +118,8 @@ template <class Op>
     };
     const bool streams = Streams(ctx, (2 * x.size() + y.size()) * std::int64_t(sizeof(T))) &&
                          !SameMemory(x, z) && !SameMemory(y, z);
-    const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iz, std::int64_t iy) {
+    const auto apply = [&](std::int64_t n, std::int64_t ix, std::int64_t iz, const T* b) {
       const T* a = x.base<const T>() + ix;
-      const T* b = y.base<const T>() + iy;
       T* c = z.base<T>() + iz;
       if (!streams) return compute(a, b, c, n);
       StreamPieces(c, n, [&](T* piece, std::int64_t i, std::int64_t count) {
@@ -98,12 +128,21 @@ template <class Op>
       EndStream();
     };
     constexpr double kElementNs = sizeof(T) * 0.02;
-    if (y.rank() < x.rank()) {
-      ctx.ForRows(
-          x, [&](std::int64_t r) { apply(x.row_size(), x.row_offset(r), z.row_offset(r), 0); },
-          kElementNs);
+    const T* const row = y.base<const T>();
+    if (y.rank() == x.rank()) {
+      const auto run_of_y = [&](std::int64_t n, std::int64_t ix, std::int64_t iz, std::int64_t iy) {
+        apply(n, ix, iz, row + iy);
+      };
+      ForRuns(ctx, kElementNs, run_of_y, x, z, y);
+    } else if (x.rows() > 1 && IsShort(x.row_size()) && x.is_contiguous() && z.is_contiguous()) {
+      const ShortRow<T> rows(row, x.row_size(), x.size());
+      ForPieces(ctx, kElementNs, x.size(), rows.n,
+                [&](std::int64_t n, std::int64_t i) { apply(n, i, i, rows.elements); });
     } else {
-      ForRuns(ctx, kElementNs, apply, x, z, y);
+      const auto one_row = [&](std::int64_t r) {
+        apply(x.row_size(), x.row_offset(r), z.row_offset(r), row);
+      };
+      ctx.ForRows(x, one_row, kElementNs);
     }
   };
   switch (x.type()) {

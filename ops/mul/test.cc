@@ -10,7 +10,7 @@ const OpTest kMul{
     .op = "mul",
     .tolerance = Exact(),
     .row_invariant = true,
-    .sizes = {"rows = 16, d = 576", "rows = 300, d = 8"},
+    .sizes = {"rows = 16, d = 576", "rows = 300, d = 8", "rows = 700, d = 1"},
 };
 TEST(Mul, MatchesItsReference) { CheckAll(kMul); }
 
