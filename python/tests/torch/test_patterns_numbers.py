@@ -137,6 +137,16 @@ def test_a_constant_without_dimensions_is_a_number(number: float) -> None:
     assert host_calls("capture", function) == 0
 
 
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("shape", [(6, 1), (300, 1), (2, 3, 1), (6,), (1, 1), (4, 8)])
+def test_a_number_does_not_broadcast(shape: tuple[int, ...], how: str) -> None:
+    """Rows of one element included. A row of numbers is as long as the last dimension, if known."""
+    for x in (floats(*shape), floats(*shape).to(torch.bfloat16), (floats(*shape) * 9).long()):
+        function = assert_as_torch(how, lambda x: (x + 1, 2 * x, -x), (x,))
+        if how != "dynamic" or shape[-1] == 1:
+            assert host_calls(how, function) == 0
+
+
 def test_numbers_that_a_type_does_not_hold_are_torchs() -> None:
     for number in (2**31, -(2**40)):
         program = lambda x, n=number: x.to(torch.int32) + n  # noqa: E731

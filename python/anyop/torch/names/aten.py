@@ -74,7 +74,8 @@ def _binary(
         if _dims(b.shape) == _dims(shape):
             full = shape or [1]
             return operator(name)(a.reshape(full), b.reshape(full)).reshape(shape)
-        if b.shape and _dims(b.shape) == [str(b.shape[-1])] == [str(n) for n in shape[-1:]]:
+        is_row = b.shape and not _dims(b.shape[:-1])
+        if is_row and [str(n) for n in b.shape[-1:]] == [str(n) for n in shape[-1:]]:
             return operator(name)(a.reshape(shape), b.reshape([b.shape[-1]]))
         is_whole = building.dtype(a)[0] == "i"
         if is_whole and not _dims(b.shape):  # of positions, which are few
