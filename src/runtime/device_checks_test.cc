@@ -79,6 +79,41 @@ TEST(DeviceChecks, OfTheBuiltInOperatorsReadIndicesAlone) {
   }
 }
 
+// What a call that computes nothing has of indices is wrong all the same, and known at once.
+TEST(DeviceChecks, OfACallThatComputesNothingAreMadeAtOnce) {
+  const Array none = OnFar(Array::Empty({2, 0}, DType::kF32));
+  const Array cache = OnFar(Array::Empty({4, 0}, DType::kF32));
+  const Array good = OnFar(Ints({0, 3})), bad = OnFar(Ints({0, 4}));
+  const auto error = [&](const Array& slots) {
+    return ErrorOf([&] { Call("testing.scatter", none, slots, cache).into(); });
+  };
+  const WatchedFar far;
+  EXPECT_EQ(error(bad), "testing.scatter: slots[1] is 4, but must be less than 4 (s).");
+  EXPECT_EQ(error(good), "");
+  EXPECT_EQ(far.submits, 0);
+  EXPECT_EQ(far.waits, 2);
+  Scope scope;
+  scope.data_checks(DataChecks::kTrusted);
+  EXPECT_EQ(error(bad), "");
+}
+
+// Each part of a composition looks at its indices itself, where no part computes nothing.
+TEST(DeviceChecks, OfACompositionAreThoseOfItsParts) {
+  const Array rows = OnFar(Counting({2, 2})), bad = OnFar(Ints({0, 4}));
+  const Array cache = OnFar(Array::Zeros({4, 2}, DType::kF32));
+  const Array none = OnFar(Array::Empty({2, 0}, DType::kF32));
+  const Array empty_cache = OnFar(Array::Empty({4, 0}, DType::kF32));
+  const WatchedFar far;
+  Call("testing.scatter_means", rows, bad, cache).into();
+  EXPECT_EQ(far.waits, 0);
+  EXPECT_NE(ErrorOf([] {
+              Synchronize(Far());
+            }).find("testing.scatter: slots[1] is 4, but must be less than 4 (s)."),
+            std::string::npos);
+  EXPECT_EQ(ErrorOf([&] { Call("testing.scatter_means", none, bad, empty_cache).into(); }),
+            "testing.scatter_means: slots[1] is 4, but must be less than 4 (s).");
+}
+
 // ---- Planned tensors.
 
 TEST(Planned, AreReadOnTheHostBeforeTheCallReturns) {

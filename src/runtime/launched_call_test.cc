@@ -144,6 +144,23 @@ TEST_F(LaunchedCall, LooksAtNoIndicesThatAreTrusted) {
   EXPECT_EQ(far.to_host, 0);
 }
 
+// The device can look at indices, but not at what an operator's own check asks.
+TEST_F(LaunchedCall, HasAllDataCheckedOnTheHostWhereAnOperatorHasACheckOfItsOwn) {
+  Find("testing.launched_checked")->kernels[0].stops = true;
+  const Array x = OnFar(Counting({8})), good = OnFar(Ints({0, 7}));
+  const Array bad = OnFar(Ints({0, 9})), five = OnFar(Ints({5, 0}));
+  const auto error = [&](const Array& ids) {
+    return ErrorOf([&] { Array(Call("testing.launched_checked", ids, x)); });
+  };
+  far.waits = far.to_host = 0;
+  EXPECT_EQ(error(good), "");
+  EXPECT_EQ(far.waits, 1);
+  EXPECT_EQ(far.to_host, 1);
+  EXPECT_EQ(error(bad), "testing.launched_checked: ids[1] is 9, but must be less than 8 (n).");
+  EXPECT_EQ(error(five), "testing.launched_checked: ids[0] is 5.");
+  EXPECT_EQ(checks.size(), 0u);
+}
+
 // ---- Copies by the device.
 
 TEST_F(LaunchedCall, HasTensorsWithGapsCopiedByTheDevice) {

@@ -77,6 +77,13 @@ void Launched(const Context& ctx, const Tensor& x, const Tensor* ids, bool tells
          show(x.base<const char>()) + ", ids " + show(ids ? ids->base<const char>() : nullptr) +
          ", y " + show(y.base<char>()) + ", ran " + std::to_string(ran));
 }
+void CheckFirst(const Context&, const Tensor& ids, const TensorShape&) {
+  if (ReadIndex(ids, 0) == 5) Refuse("ids[0] is 5.");
+}
+void Nothing(const Context&, const Tensor&, const Tensor&, const Tensor&) {}
+constexpr Kernel kNothing{.name = "far_launched", .needs = "", .run = Bind<&Nothing>()};
+constexpr const Kernel* kNothingKernels[] = {&kNothing};
+
 constexpr Kernel kLaunched{
     .name = "far_launched", .needs = "", .workspace = "64", .run = Bind<&Launched>()};
 constexpr const Kernel* kLaunchedKernels[] = {&kLaunched};
@@ -105,6 +112,10 @@ extern constinit const Op even_or_means{
     .means = "y = scale(x, 1.0)",
     .kernels = kEvenCopyKernels,
 };
+extern constinit const Op scatter_means{
+    .signature = "scatter_means(x: f32[t, d], slots: i64[t] below s, cache: mut f32[s, d]) -> ()",
+    .means = "scatter(x, slots, cache)",
+};
 extern constinit const Op featured{
     .signature = "featured(x: f32[n]) -> (y: f32[1])",
     .kernels = kFeaturedKernels,
@@ -113,6 +124,12 @@ extern constinit const Op launched{
     .signature =
         "launched(x: dense f32[n], ids: dense i64[k]? below n, tells: bool) -> (y: f32[n])",
     .kernels = kLaunchedKernels,
+};
+
+extern constinit const Op launched_checked{
+    .signature = "launched_checked(ids: dense i64[k] below n, x: dense f32[n]) -> (y: f32[n])",
+    .kernels = kNothingKernels,
+    .check = Bind<&CheckFirst>(),
 };
 
 }  // namespace anyop::ops
