@@ -66,6 +66,14 @@ TEST(Device, TakesListsWordsAndDeclinedResults) {
   EXPECT_EQ(FromFar(high), std::vector<float>{2});
 }
 
+// Column k of a matrix on far.
+Array Gaps(const Array& matrix, std::int64_t k) {
+  const Array column = matrix.Slice(1, k, k + 1);
+  DLTensor t = column.tensor();
+  t.ndim = 1;
+  return Array::Wrap(t, {});
+}
+
 TEST(Device, CopiesWhatNoKernelTakesAsItLies) {
   const Array x = Counting({3, 4});
   const Array strided = OnFar(x).Transpose(0, 1);
@@ -74,6 +82,11 @@ TEST(Device, CopiesWhatNoKernelTakesAsItLies) {
   Array out = Array::Zeros({3, 4}, DType::kF32, Far());
   Call("testing.scale", strided, 2.0).into(out.Transpose(0, 1));
   EXPECT_EQ(FromFar(out), Values(Array(Call("testing.scale", x, 2.0))));
+  const Array halves = OnFar(Counting({2, 2}));
+  const std::vector<Array> parts = {Gaps(halves, 0), Gaps(halves, 1), Gaps(halves, 0)};
+  ResetCounters();
+  EXPECT_EQ(FromFar(Call("testing.concat", parts)), (std::vector<float>{0, 2, 1, 3, 0, 2}));
+  EXPECT_EQ(CountersFor("testing.concat", "cpu_f32").copies, 3u);
   Scope scope;
   scope.strict();
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.scale", strided, 2.0)); }),
