@@ -35,7 +35,7 @@ template <class Call>
   Results results(info.n_results, objects);
   results.Allocate(call, info, plan->results, memory, frame, given);
   [[maybe_unused]] const auto stream = call.OnStream();
-  if (plan->estimated_ns > kReleaseNs) {
+  if (GivesLockBack(plan->estimated_ns, plan->device_kind)) {
     RunWithoutLock(*info.op, *plan, memory, frame);
   } else {
     Run(*info.op, *plan, frame);

@@ -8,7 +8,11 @@
 
 namespace anyop::python {
 
-inline constexpr double kReleaseNs = 5000;  // giving the lock back and taking it costs 40 to 50 ns
+// Whether a call gives Python's lock back, which costs 40 to 50 ns: a long one does, and one on a
+// device, which may wait for work that another thread of Python lets go on.
+inline bool GivesLockBack(double estimated_ns, bool is_on_device) {
+  return estimated_ns > 5000 || is_on_device;
+}
 
 // Gradients of absent arguments are left out. The caller leaves out others by writing False.
 inline bool IsDeclined(const OperatorInfo& info, int result, const anyop_value* frame) {

@@ -53,7 +53,9 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
   const std::span<const DLTensor* const> out(outputs.data(), n_outputs);
   const CallingHost calling(call.host().name);
   const auto run = [&] {
-    if (EstimatedNs(*s) <= kReleaseNs) return replay(*graph.executable, *s, inputs, out);
+    if (!GivesLockBack(EstimatedNs(*s), !IsHost(DeviceOf(*s)))) {
+      return replay(*graph.executable, *s, inputs, out);
+    }
     memory.CopyShapes();
     const WithoutLock released;
     replay(*graph.executable, *s, inputs, out);

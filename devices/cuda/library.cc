@@ -181,11 +181,7 @@ int LateError(int32_t device, anyop_stream stream, int32_t all_streams, char* me
     text = TakeBroken(device);
     kind = ANYOP_INTERNAL;
   });
-  if (code != ANYOP_OK) {
-    text = LastFailure();
-    kind = code;
-  }
-  if (text.empty()) return ANYOP_OK;
+  if (code != ANYOP_OK || text.empty()) return code;
   if (message_bytes) {
     const std::size_t n = std::min<std::size_t>(text.size(), message_bytes - 1);
     std::memcpy(message, text.data(), n);

@@ -74,6 +74,15 @@ std::vector<Stream*> Device::Streams() {
 
 std::optional<LateError> Device::TakeLateError() {
   const std::lock_guard lock(mutex_);
+  std::optional<LateError> error = TakeOldest();
+  if (!error) return error;
+  // Streams that waited for it have it, too.
+  for (Stream* stream : streams_) stream->DropLateError(error->order);
+  std::erase_if(left_behind_, [&](const LateError& left) { return left.order == error->order; });
+  return error;
+}
+
+std::optional<LateError> Device::TakeOldest() {
   const auto order = [](Stream* s) { return s->LateErrorOrder(); };
   for (;;) {
     const auto left = std::ranges::min_element(left_behind_, {}, &LateError::order);

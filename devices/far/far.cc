@@ -204,11 +204,9 @@ int TakeLate(std::int32_t number, anyop_stream handle, std::int32_t all_streams,
     Device& device = DeviceAt(far, number);
     error = all_streams ? device.TakeLateError() : StreamOf(far, number, handle).TakeLateError();
   });
-  if (error) code = Failed(error->code, error->text);
-  if (code != ANYOP_OK && message_bytes) {
-    std::snprintf(message, message_bytes, "%s", t_error.c_str());
-  }
-  return code;
+  if (!error) return code;
+  if (message_bytes) std::snprintf(message, message_bytes, "%s", error->text.c_str());
+  return Failed(error->code, error->text);
 }
 
 // ---- Events.
@@ -235,7 +233,8 @@ int RecordEvent(anyop_event event_handle, anyop_stream handle) {
       Refuse("an event of far:" + std::to_string(event->device) +
              " is recorded on a stream of far:" + std::to_string(stream.device) + ".");
     }
-    stream.Push([event, record = event->Record()] { event->Reach(record); }, false);
+    stream.Push([event, record = event->Record(), &stream] { event->Reach(record, &stream); },
+                false);
   });
 }
 
@@ -243,7 +242,10 @@ int WaitEvent(anyop_event event_handle, anyop_stream handle) {
   return Answer([&](Far& far) {
     Stream& stream = StreamOf(far, handle);
     const auto event = EventOf(far, event_handle);
-    stream.Push([event, record = event->Recorded()] { event->Wait(record); }, false);
+    const auto wait = [event, record = event->Recorded(), &stream] {
+      if (const auto late = event->Wait(record)) stream.Inherit(*late);
+    };
+    stream.Push(wait, false);
   });
 }
 
@@ -256,6 +258,7 @@ int SynchronizeEvent(anyop_event handle) {
     const auto event = EventOf(far, handle);
     ++far.devices[event->device]->counters.waits;
     event->Wait(event->Recorded());
+    if (const auto late = event->TakeLateError()) throw Refusal{late->code, late->text};
   });
 }
 
@@ -353,6 +356,12 @@ int far_hold(anyop_stream stream) {
 
 int far_let_go(anyop_stream stream) {
   return far::Answer([&](far::Far& all) { far::StreamOf(all, stream).Hold(-1); });
+}
+
+int far_finish(anyop_stream stream) {
+  int device = 0;
+  const int code = far::Answer([&](far::Far& all) { device = far::StreamOf(all, stream).device; });
+  return code ? code : far::Synchronize(device, stream);
 }
 
 int far_count(std::int32_t device, far_counts* to) {

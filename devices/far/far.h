@@ -33,6 +33,8 @@ ANYOP_EXPORT void far_delay(uint32_t longest_us);
 // Work on the stream does not begin until it is let go as often as it was held.
 ANYOP_EXPORT int far_hold(anyop_stream stream);
 ANYOP_EXPORT int far_let_go(anyop_stream stream);
+// Waits for the stream's work, and tells nobody what went wrong in it.
+ANYOP_EXPORT int far_finish(anyop_stream stream);
 ANYOP_EXPORT int far_count(int32_t device, far_counts* to);
 
 #ifdef __cplusplus

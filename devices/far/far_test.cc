@@ -261,6 +261,45 @@ TEST(FarLateErrors, OfADestroyedStreamStayWithTheDevice) {
   EXPECT_EQ(Stream().LateError(), "") << "of a stream that takes another's place";
 }
 
+TEST(FarLateErrors, GoAlongEvents) {
+  const Stream first, second, third;
+  MakeLateError(first, 6);
+  Order(first, second);
+  Order(second, third);
+  third.Wait();
+  const std::string text = "take: ids: [0] is 6, but must be less than 5.";
+  EXPECT_EQ(first.LateError(ANYOP_INVALID_ARGUMENT), text);
+  EXPECT_EQ(third.LateError(ANYOP_INVALID_ARGUMENT), text);
+  EXPECT_EQ(LateErrorOfAny(0, ANYOP_INVALID_ARGUMENT), text) << "which the second still has";
+  EXPECT_EQ(LateErrorOfAny(0, ANYOP_OK), "");
+  MakeLateError(first, 7);
+  Order(first, second);
+  second.Wait();
+  EXPECT_NE(LateErrorOfAny(0, ANYOP_INVALID_ARGUMENT), "");
+  EXPECT_EQ(LateErrorOfAny(0, ANYOP_OK), "") << "one error, although two streams had it";
+  Order(first, second);
+  second.Wait();
+  EXPECT_EQ(second.LateError(), "") << "as it was told before the event";
+}
+
+TEST(FarLateErrors, AreToldToWhoWaitsForAnEvent) {
+  const anyop_device& t = Table();
+  const Stream s;
+  anyop_event event;
+  Must(t.create_event(0, &event));
+  MakeLateError(s, 6);
+  Must(t.record_event(event, s));
+  s.Wait();
+  std::int32_t is_complete = 0;
+  Must(t.query_event(event, &is_complete));
+  EXPECT_TRUE(is_complete);
+  EXPECT_EQ(Error(ANYOP_INVALID_ARGUMENT, t.synchronize_event(event)),
+            "take: ids: [0] is 6, but must be less than 5.");
+  Must(t.synchronize_event(event));
+  EXPECT_EQ(s.LateError(), "");
+  Must(t.destroy_event(event));
+}
+
 TEST(FarLateErrors, AreCutToTheRoomThatThereIs) {
   const Stream s;
   MakeLateError(s, 6);
@@ -377,8 +416,9 @@ TEST(FarRefusals, OfDeadHandles) {
   EXPECT_EQ(Error(ANYOP_INVALID_ARGUMENT, t.synchronize_event(event)),
             "the event is none of far, or it was destroyed.");
   char message[100] = "";
-  EXPECT_EQ(t.late_error(0, dead, 0, message, sizeof message), ANYOP_INVALID_ARGUMENT);
-  EXPECT_EQ(message, dead_stream);
+  EXPECT_EQ(Error(ANYOP_INVALID_ARGUMENT, t.late_error(0, dead, 0, message, sizeof message)),
+            dead_stream);
+  EXPECT_STREQ(message, "") << "as no work has failed";
   EXPECT_EQ(t.default_stream(2), nullptr);
 }
 

@@ -154,8 +154,8 @@ inline int Below(void* block, char* message, std::uint64_t message_bytes) {
   const BelowBlock& k = *static_cast<const BelowBlock*>(block);
   for (std::int64_t i = 0; i < k.n; ++i) {
     if (k.index[i] < k.limit) continue;
-    std::snprintf(message, message_bytes, "[%ld] is %ld, but must be less than %ld.", long(i),
-                  long(k.index[i]), long(k.limit));
+    std::snprintf(message, message_bytes, "take: ids: [%ld] is %ld, but must be less than %ld.",
+                  long(i), long(k.index[i]), long(k.limit));
     return ANYOP_INVALID_ARGUMENT;
   }
   return ANYOP_OK;

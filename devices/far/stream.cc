@@ -45,16 +45,27 @@ std::uint64_t Event::Recorded() {
 }
 
 // Two streams that record one event may come in either order.
-void Event::Reach(std::uint64_t record) {
+void Event::Reach(std::uint64_t record, Stream* on) {
+  std::optional<LateError> late;
+  if (on) late = on->SeenLateError();
   const std::lock_guard lock(mutex_);
   if (record <= reached_) return;
   reached_ = record, when_ = Clock::now();
+  late_ = std::move(late), on_ = on;
   changed_.notify_all();
 }
 
-void Event::Wait(std::uint64_t record) {
+std::optional<LateError> Event::Wait(std::uint64_t record) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return reached_ >= record; });
+  return late_;
+}
+
+std::optional<LateError> Event::TakeLateError() {
+  const std::lock_guard lock(mutex_);
+  if (reached_ < recorded_ || !late_) return std::nullopt;
+  on_->DropLateError(late_->order);
+  return std::exchange(late_, std::nullopt);
 }
 
 bool Event::IsComplete() {
@@ -85,8 +96,7 @@ void Stream::Push(std::function<void()> work, bool is_over_at_exit) {
 
 void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
   const std::lock_guard lock(mutex_);
-  auto work = [this, block = std::move(block), task = launch.task, name = launch.name,
-               number = next_launch_++] {
+  auto work = [this, block = std::move(block), task = launch.task, number = next_launch_++] {
     if (!MayLaunch(number)) {
       task(block.get() + 8, nullptr, 0);
       return;
@@ -97,7 +107,7 @@ void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
     if (code == ANYOP_OK) return;
     message[sizeof message - 1] = '\0';
     const std::lock_guard lock(mutex_);
-    late_ = {++g_order, code, std::string(name) + ": " + message};
+    late_ = {++g_order, code, message};
   };
   queue_.push_back({std::move(work), true});
   changed_.notify_one();
@@ -115,6 +125,20 @@ std::optional<LateError> Stream::TakeLateError() {
   const std::lock_guard lock(mutex_);
   if (late_) first_to_run_ = next_launch_;
   return std::exchange(late_, std::nullopt);
+}
+
+void Stream::DropLateError(std::uint64_t order) {
+  if (LateErrorOrder() == order) TakeLateError();
+}
+
+std::optional<LateError> Stream::SeenLateError() {
+  const std::lock_guard lock(mutex_);
+  return late_;
+}
+
+void Stream::Inherit(const LateError& error) {
+  const std::lock_guard lock(mutex_);
+  if (!late_) late_ = error;
 }
 
 std::uint64_t Stream::LateErrorOrder() {

@@ -27,15 +27,21 @@ struct Counters {
   std::atomic<std::uint64_t> launches{0}, skipped{0}, copies{0}, waits{0};
 };
 
-// How often it was recorded, and how many of these have been reached.
+class Stream;
+
+// How often it was recorded, and how many of these have been reached. It carries the error that a
+// stream had there: whoever waits for the event waits for results that are not there.
 class Event {
  public:
   explicit Event(int device) : device(device) {}
   std::uint64_t Record();
   std::uint64_t Recorded();
-  void Reach(std::uint64_t record);
-  void Wait(std::uint64_t record);
+  void Reach(std::uint64_t record, Stream* on = nullptr);
+  // The error of what was waited for.
+  std::optional<LateError> Wait(std::uint64_t record);
   bool IsComplete();
+  // The error that a complete event carries; the stream of its record has then told it.
+  std::optional<LateError> TakeLateError();
   // When the last record was reached; none if there was none, or it is yet to come.
   std::optional<std::chrono::steady_clock::time_point> When();
 
@@ -46,6 +52,8 @@ class Event {
   std::condition_variable changed_;
   std::uint64_t recorded_ = 0, reached_ = 0;
   std::chrono::steady_clock::time_point when_;
+  std::optional<LateError> late_;  // of the last record that was reached, on this stream:
+  Stream* on_ = nullptr;
 };
 
 // A queue and the thread that works on it. It is never destroyed: another stream takes its place.
@@ -59,7 +67,12 @@ class Stream {
   void Push(std::function<void()> work, bool is_over_at_exit = true);
   void Launch(const anyop_launch& launch, std::shared_ptr<char[]> block);
   std::optional<LateError> TakeLateError();
+  // That of this order alone, where it is still here.
+  void DropLateError(std::uint64_t order);
+  std::optional<LateError> SeenLateError();
   std::uint64_t LateErrorOrder();  // ~0: there is none
+  // What it has waited for has failed.
+  void Inherit(const LateError& error);
   void Hold(int change);
 
   const int device;

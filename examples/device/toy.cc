@@ -66,6 +66,15 @@ struct Stream {
     delete this;
   }
   bool HasLeft();  // the list of streams: it is ending, and there is no work
+
+  LateError Late() {
+    const std::lock_guard lock(mutex);
+    return late;
+  }
+  void Fail(LateError error) {
+    const std::lock_guard lock(mutex);
+    if (!late.code) late = std::move(error);
+  }
 };
 
 // Never destroyed: threads may work while the process ends.
@@ -150,15 +159,17 @@ struct Mark {
   std::condition_variable changed;
   std::uint64_t recorded = 0, reached = 0;
   Clock::time_point when;
+  LateError late;  // that the stream had there: who waits for it waits for wrong results
 
-  void Reach(std::uint64_t n) {
+  void Reach(std::uint64_t n, const LateError& error = {}) {
     const std::lock_guard lock(mutex);
-    reached = n, when = Clock::now();
+    reached = n, when = Clock::now(), late = error;
     changed.notify_all();
   }
-  void Wait(std::uint64_t n) {
+  LateError Wait(std::uint64_t n) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return reached >= n; });
+    return late;
   }
   std::uint64_t Recorded(int more = 0) {
     const std::lock_guard lock(mutex);
@@ -179,12 +190,12 @@ int DestroyEvent(anyop_event event) {
 }
 int RecordEvent(anyop_event event, anyop_stream stream) {
   const MarkPtr mark = MarkOf(event);
-  Of(stream).Put([mark, n = mark->Recorded(1)] { mark->Reach(n); });
+  Of(stream).Put([mark, n = mark->Recorded(1), s = &Of(stream)] { mark->Reach(n, s->Late()); });
   return ANYOP_OK;
 }
 int WaitEvent(anyop_event event, anyop_stream stream) {
   const MarkPtr mark = MarkOf(event);
-  Of(stream).Put([mark, n = mark->Recorded()] { mark->Wait(n); });
+  Of(stream).Put([mark, n = mark->Recorded(), s = &Of(stream)] { s->Fail(mark->Wait(n)); });
   return ANYOP_OK;
 }
 int QueryEvent(anyop_event event, std::int32_t* is_complete) {
@@ -193,8 +204,8 @@ int QueryEvent(anyop_event event, std::int32_t* is_complete) {
   return ANYOP_OK;
 }
 int SynchronizeEvent(anyop_event event) {
-  MarkOf(event)->Wait(MarkOf(event)->Recorded());
-  return ANYOP_OK;
+  const LateError late = MarkOf(event)->Wait(MarkOf(event)->Recorded());
+  return late.code ? Fail(late.code, late.text) : ANYOP_OK;
 }
 int Elapsed(anyop_event from, anyop_event to, double* milliseconds) {
   const auto between = MarkOf(to)->when - MarkOf(from)->when;
@@ -223,17 +234,14 @@ int Submit(anyop_stream handle, const anyop_launch* launch) {
   std::shared_ptr<char[]> block(new char[launch->block_bytes]);
   std::memcpy(block.get(), launch->block, launch->block_bytes);
   // Threads of toy see its memory where everybody does: launch->addresses are right as they are.
-  stream.Put([&stream, block, task = launch->task, name = launch->name] {
-    const bool is_dropped = [&stream] {  // what follows an error, until somebody has seen it
-      const std::lock_guard lock(stream.mutex);
-      return stream.late.code != ANYOP_OK;
-    }();
-    if (is_dropped) return void(task(block.get(), nullptr, 0));  // gives back what it holds
+  stream.Put([&stream, block, task = launch->task] {
+    if (stream.Late().code) {  // what follows an error is dropped, until somebody has seen it
+      task(block.get(), nullptr, 0);  // gives back what it holds
+      return;
+    }
     char message[512] = "";
     const int code = task(block.get(), message, sizeof message);
-    if (code == ANYOP_OK) return;
-    const std::lock_guard lock(stream.mutex);
-    stream.late = {code, std::string(name) + ": " + message};
+    if (code != ANYOP_OK) stream.Fail({code, message});
   });
   return ANYOP_OK;
 }
@@ -248,9 +256,10 @@ int TakeLateError(std::int32_t, anyop_stream stream, std::int32_t all_streams, c
     left.pop_front();
   }
   for (Stream* each : TheStreams().all) {
-    if (error.code || (!all_streams && each != stream)) continue;
+    if (!all_streams && each != stream) continue;
     const std::lock_guard inner(each->mutex);
-    error = std::exchange(each->late, LateError{});
+    if (!error.code) error = std::exchange(each->late, LateError{});
+    if (each->late.text == error.text) each->late = {};  // the same one, come along an event
   }
   if (error.code) std::snprintf(message, message_bytes, "%s", error.text.c_str());
   return error.code;

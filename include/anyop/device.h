@@ -91,7 +91,10 @@ typedef struct {
   int (*destroy_stream)(anyop_stream stream); /* the work on it still ends; its late error stays
                                                  with the device */
 
-  /* One that was never recorded is complete. It may be destroyed while work waits for it. */
+  /* One that was never recorded is complete. It may be destroyed while work waits for it.
+   * Errors go along: a stream that waits for an event which was recorded behind a late error has
+   * that error itself from then on, and synchronize_event returns its code. A library whose users'
+   * events pass it by (CUDA's, of torch) need not. */
   int (*create_event)(int32_t device, anyop_event* event);
   int (*destroy_event)(anyop_event event);
   int (*record_event)(anyop_event event, anyop_stream stream);
@@ -104,7 +107,8 @@ typedef struct {
 
   /* The oldest late error of the stream (all_streams: of any, destroyed ones too), which is taken
    * away: ANYOP_OK if there is none, else its code and text. Work that was put on a stream before
-   * its error was taken need not have run: its tasks are dropped (anyop_task). Never waits. */
+   * its error was taken need not have run: its tasks are dropped (anyop_task). Never waits. Where
+   * it fails itself (the stream was destroyed), nothing is written to `message`. */
   int (*late_error)(int32_t device, anyop_stream stream, int32_t all_streams, char* message,
                     uint64_t message_bytes);
 

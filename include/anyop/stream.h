@@ -6,8 +6,9 @@
 //   Array x = host.On(Device("cuda")), y = Call("add", x, x);   // y is not computed yet
 //   Array result = y.On(Device());                               // waits for it
 //
-// What goes wrong later is thrown once: by the next call on that stream, a copy to the host, or
-// Synchronize. Every function throws anyop::Error.
+// What goes wrong later is thrown once for each stream: by the next call on it, a copy to the host,
+// or Synchronize. A stream that waits for an event behind it has the error, too. Every function
+// throws anyop::Error.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -62,7 +63,7 @@ void Synchronize(Device device);
 class Event {
  public:
   bool is_complete() const;
-  void Synchronize() const;  // waits for it
+  void Synchronize() const;  // waits for it; throws the late error that its stream had there
 
  private:
   friend class Stream;
@@ -82,7 +83,8 @@ class Stream {
   Device device() const;
   void* native() const;
   Event Record() const;
-  void Wait(const Event& event) const;  // work that is put here later waits for the event
+  // Work that is put here later waits for the event, which is of the same kind of device.
+  void Wait(const Event& event) const;
   void Synchronize() const;
 
  private:

@@ -39,7 +39,7 @@ TEST(DeviceBoundCall, TellsALateErrorToALaterCallOnTheStream) {
   const DLTensor wrong[] = {x.tensor(), bad.tensor(), cache.tensor()};
   const DLTensor right[] = {x.tensor(), good.tensor(), cache.tensor()};
   ASSERT_EQ(anyop_run_call_on(call, mine.native(), wrong, 3, nullptr, 0), ANYOP_OK);
-  mine.Record().Synchronize();  // which says nothing of errors
+  Finish(mine);
   EXPECT_EQ(anyop_run_call_on(call, mine.native(), right, 3, nullptr, 0), ANYOP_INVALID_ARGUMENT);
   EXPECT_STREQ(anyop_error_text(),
                "testing.scatter: slots[1] is 4, but must be less than 4 (s). This is of earlier "

@@ -9,7 +9,7 @@
 #include "platform/error.h"
 #include "runtime/copy.h"
 #include "runtime/device.h"
-#include "runtime/device_call.h"
+#include "runtime/device_copy.h"
 #include "signature/expression.h"
 
 namespace anyop {

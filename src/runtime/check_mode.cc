@@ -94,7 +94,7 @@ class CheckedCall {
     for (Copy& w : written_) ShareWithArguments(&w);
     for (Copy& r : read_) r.Fill(Packed(*r.original));
     const GuardedMemory workspace(plan_.workspace_bytes, kWorkspaceAlignment, kNaNByte, kGuardByte);
-    RunKernelIn(workspace.begin(), op_, plan_, frame_, CountersOf(op_, plan_));
+    RunKernelIn(workspace.begin(), op_, plan_, frame_, CountersOfCall(op_, plan_));
     CheckAround(workspace, "its workspace of " + std::to_string(plan_.workspace_bytes) + " bytes");
     for (Copy& w : written_) CheckWritten(&w);
     for (Copy& r : read_) CheckRead(&r);

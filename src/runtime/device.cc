@@ -156,6 +156,7 @@ void RaiseLate(const DeviceKind& kind, int number, anyop_stream stream, bool all
   int code = kind.table.late_error(number, stream, all_streams, text, sizeof text);
   if (!code) [[likely]]
     return;
+  if (!text[0]) kind.FailWith(code, number);
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
   Fail(code, std::string(text) + " This is of earlier work on " + kind.NameOf(number) +
                  ", whose results are not to be used.");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device_call.h"
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -13,10 +14,13 @@
 #include "platform/error.h"
 #include "platform/float_mode.h"
 #include "runtime/call.h"
+#include "runtime/check_mode.h"
 #include "runtime/copy.h"
+#include "runtime/device_copy.h"
 #include "runtime/frame.h"
 #include "runtime/index_check.h"
 #include "runtime/key.h"
+#include "runtime/log.h"
 #include "runtime/make_plan.h"
 #include "runtime/overlap.h"
 #include "runtime/packed_call.h"
@@ -28,8 +32,6 @@ namespace {
 
 constexpr int kMaxFrame = kMaxParams + kMaxResults;
 
-char* DataOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
-
 // Texts that libraries keep: as many as there are index parameters and bounds.
 const char* Forever(const std::string& text) {
   static auto& mutex = *new std::mutex;
@@ -38,74 +40,10 @@ const char* Forever(const std::string& text) {
   return texts.insert(text).first->c_str();
 }
 
-// A stream of the device of a tensor, as calls of this thread see it.
-struct Target {
-  explicit Target(DLDevice device)
-      : kind(DeviceKindOf(device)), number(device.device_id), stream(CurrentStream(kind, number)) {}
-  const anyop_device& table() const { return kind.table; }
-  void Check(int code) const { kind.Check(code, number); }
-  void Wait() const {
-    Check(table().synchronize(number, stream));
-    RaiseLate(kind, number, stream);
-  }
-
-  const DeviceKind& kind;
-  const int number;
-  const anyop_stream stream;
-};
-
-[[noreturn]] void RefuseStrides(const Target& target, const DLTensor& t) {
-  Fail(ANYOP_UNSUPPORTED, Show(t) + " on " + Device(t.device).name() + " has strides " +
-                              ShowStrides(t) + ", but the library of " + target.kind.word +
-                              " copies contiguous memory alone. Try a contiguous tensor.");
-}
-
-void Pack(const Target& to, const DLTensor& from, void* packed) {
-  if (!PackedBytes(from)) return;
-  if (ClassOf(from) == kContiguous) {
-    to.Check(to.table().copy(to.stream, to.number, packed, to.number, DataOf(from),
-                             std::uint64_t(PackedBytes(from))));
-  } else if (to.table().pack) {
-    to.Check(to.table().pack(to.stream, &from, packed));
-  } else if (to.table().submit) {
-    SubmitCopy(to.kind, to.number, from, packed, /*to_packed=*/true, to.stream);
-  } else {
-    RefuseStrides(to, from);
-  }
-}
-
-void Unpack(const Target& at, const void* packed, const DLTensor& to) {
-  if (!PackedBytes(to)) return;
-  if (ClassOf(to) == kContiguous) {
-    at.Check(at.table().copy(at.stream, at.number, DataOf(to), at.number, packed,
-                             std::uint64_t(PackedBytes(to))));
-  } else if (at.table().unpack) {
-    at.Check(at.table().unpack(at.stream, packed, &to));
-  } else if (at.table().submit) {
-    SubmitCopy(at.kind, at.number, to, const_cast<void*>(packed), /*to_packed=*/false, at.stream);
-  } else {
-    RefuseStrides(at, to);
-  }
-}
-
-// Puts a copy to the host's memory on the stream, without gaps; it is there after a wait.
-void StartCopyToHost(const Target& from, const DLTensor& t, void* to) {
-  const std::uint64_t bytes = std::uint64_t(PackedBytes(t));
-  if (!bytes) return;
-  std::optional<DeviceMemory> packed;  // given back in the order of the stream
-  const void* source = DataOf(t);
-  if (ClassOf(t) != kContiguous) {
-    packed.emplace(from.kind, from.number, bytes);
-    Pack(from, t, packed->data());
-    source = packed->data();
-  }
-  from.Check(from.table().copy(from.stream, ANYOP_AT_HOST, to, from.number, source, bytes));
-}
-
 // Copies of a frame's tensors in the host's memory, contiguous.
 class HostFrame {
  public:
-  HostFrame(const Target& target, int n) : target_(target), n_(n) {}
+  HostFrame(const DeviceTarget& target, int n) : target_(target), n_(n) {}
   ~HostFrame() {  // after a failure: what is on its way here must not come any more
     if (is_pending_) target_.table().synchronize(target_.number, target_.stream);
   }
@@ -180,7 +118,7 @@ class HostFrame {
     return &t;
   }
 
-  const Target& target_;
+  const DeviceTarget& target_;
   const int n_;
   bool is_pending_ = false;
   std::deque<Item> items_;
@@ -203,6 +141,14 @@ int SetError(const anyop_context* c, int code, const char* text) {
   delete error;
   error = new std::string(text);
   return code;
+}
+
+void TellUnwatched(const DeviceTarget& target) {
+  static std::atomic<bool> is_told{false};
+  if (is_told.exchange(true)) return;
+  Log(2, ("check mode does not watch kernels that " + target.kind.NameOf(target.number) +
+          " runs itself: their memory is not the host's.")
+             .c_str());
 }
 
 // Whether the kernel is the host's code, which the device runs.
@@ -251,10 +197,11 @@ CheckedWhere WhereChecked(const Operator& op, const Plan& plan, const CheckedDat
 
 class DeviceRun {
  public:
-  DeviceRun(Operator& op, Plan& plan, const anyop_value* frame)
+  DeviceRun(Operator& op, Plan& plan, const anyop_value* frame, KernelRunner watched)
       : op_(op),
         plan_(plan),
         given_(frame),
+        checked_(watched && IsChecking() ? watched : nullptr),
         target_(plan.device),
         counters_(DeviceCountersOf(op, plan)),
         data_(FindCheckedData(op, plan, frame)) {}
@@ -267,6 +214,7 @@ class DeviceRun {
     CheckOnHostAlone();
     if (plan_.is_empty) return (void)CheckData();
     if (plan_.runs_on_host) return RunOnHost();
+    if (checked_ && IsTask(op_, plan_)) return RunChecked();
     MakeCopies();
     const PackedChecks checks = CheckData();
     if (plan_.kernel < 0) {
@@ -278,7 +226,7 @@ class DeviceRun {
     } else {
       Launch();
     }
-    for (const auto& [packed, to] : results_) Unpack(target_, packed, *to);
+    for (const auto& [packed, to] : results_) UnpackOnDevice(packed, *to);
   }
 
  private:
@@ -289,10 +237,8 @@ class DeviceRun {
     for (int i = 0; i < op_.n_params; ++i) {
       if (!(op_.planned >> i & 1) || frame_[i].tag != ANYOP_TENSOR) continue;
       const DLTensor& from = *frame_[i].t;
-      const bool is_misaligned =
-          reinterpret_cast<std::uintptr_t>(DataOf(from)) & std::uintptr_t(from.dtype.bits / 8 - 1);
-      if (!NeedsCopy(form.params[std::size_t(i)], from) && !is_misaligned) continue;
-      if (plan_.is_strict) RefuseCopies();
+      if (!MustCopy(form.params[std::size_t(i)], from)) continue;
+      if (plan_.is_strict) RefuseCopies(op_, plan_, given_);
       auto& memory = packed_.emplace_back(std::size_t(PackedBytes(from)) / 8 + 1);
       CopyToPacked(from, memory.data());
       DLTensor& copy = copies_.emplace_back(from);
@@ -302,12 +248,6 @@ class DeviceRun {
       frame_[i].t = &copy;
     }
   }
-  [[noreturn]] void RefuseCopies() const {
-    Fail(ANYOP_UNSUPPORTED, op_.display_name() +
-                                ": an argument or result is not contiguous and would be copied, "
-                                "which strict mode refuses. Try contiguous tensors.");
-  }
-
   // What needs nothing of the device: indices that the host has, and a .check that reads none of
   // its data.
   void CheckOnHostAlone() const {
@@ -340,22 +280,22 @@ class DeviceRun {
         continue;
       }
       const Param& p = form.params[std::size_t(i)];
-      if (p.is_mut || p.is_planned) continue;
-      if (v.tag == ANYOP_TENSOR && NeedsCopy(p, *v.t)) v.t = Copied(*v.t);
+      if (p.is_planned) continue;
+      if (v.tag == ANYOP_TENSOR && MustCopy(p, *v.t)) v.t = Copied(*v.t);
       if (v.tag != ANYOP_TENSORS) continue;
       auto& list = lists_.emplace_back(v.ts, v.ts + v.count);
       for (const DLTensor*& t : list) {
-        if (NeedsCopy(p, *t)) t = Copied(*t);
+        if (MustCopy(p, *t)) t = Copied(*t);
       }
       v.ts = list.data();
     }
     if (copies_.empty()) return;
-    if (plan_.is_strict) RefuseCopies();
+    if (plan_.is_strict) RefuseCopies(op_, plan_, given_);
     counters_.copies.Add(copies_.size());
   }
   const DLTensor* Copied(const DLTensor& from) {
     const DLTensor* copy = Room(from);
-    Pack(target_, from, copy->data);
+    PackOnDevice(from, copy->data);
     return copy;
   }
   const DLTensor* Room(const DLTensor& like) {
@@ -398,7 +338,19 @@ class DeviceRun {
     target_.Check(target_.table().check_indices(target_.stream, &check));
   }
 
+  // A kernel of the host is watched on the host, which can guard its memory.
+  void RunChecked() {
+    HostFrame host(target_, n_values());
+    host.Fill(op_, plan_, frame_);
+    CheckIndices(op_, plan_, plan_.index_checks, host.values);
+    CallCheck(op_, plan_, host.values, op_.data->check);
+    CallCheck(op_, plan_, host.values, op_.data->check_data);
+    checked_(op_, plan_, host.values);
+    host.BringBack();
+  }
+
   void Launch() {
+    if (checked_) TellUnwatched(target_);
     counters_.calls.Add();
     const anyop_device& table = target_.table();
     if (table.activate) target_.Check(table.activate(target_.number));
@@ -428,7 +380,8 @@ class DeviceRun {
   Operator& op_;
   Plan& plan_;
   const anyop_value* given_;
-  const Target target_;
+  const KernelRunner checked_;  // in check mode
+  const DeviceTarget target_;
   KernelCounters& counters_;
   const CheckedData data_;
   anyop_value frame_[kMaxFrame];
@@ -441,46 +394,14 @@ class DeviceRun {
 
 }  // namespace
 
-void RunOnDevice(Operator& op, Plan& plan, const anyop_value* frame) {
-  DeviceRun(op, plan, frame).Run();
+void RunOnDevice(Operator& op, Plan& plan, const anyop_value* frame, KernelRunner watched) {
+  DeviceRun(op, plan, frame, watched).Run();
 }
 
 std::uint64_t CopiedForChecks(const Operator& op, const Plan& plan, const anyop_value* frame) {
   if (!plan.device_kind || plan.runs_on_host) return 0;
   const CheckedData data = FindCheckedData(op, plan, frame);
   return WhereChecked(op, plan, data) == CheckedWhere::kOnHost ? data.indices | data.own : 0;
-}
-
-void PackOnDevice(const DLTensor& from, void* to) { Pack(Target(from.device), from, to); }
-void UnpackOnDevice(const void* from, const DLTensor& to) { Unpack(Target(to.device), from, to); }
-
-void FillOnDevice(const DLTensor& to, const void* item) {
-  const Target target(to.device);
-  const std::uint64_t size = std::uint64_t(to.dtype.bits / 8);
-  const std::uint64_t bytes = std::uint64_t(PackedBytes(to));
-  if (bytes) target.Check(target.table().fill(target.stream, DataOf(to), bytes / size, item, size));
-}
-
-void CopyToHost(const DLTensor& from, void* to) {
-  const Target target(from.device);
-  StartCopyToHost(target, from, to);
-  target.Wait();
-}
-
-void CopyFromHost(const void* from, const DLTensor& to) {
-  const Target target(to.device);
-  const std::uint64_t bytes = std::uint64_t(PackedBytes(to));
-  if (!bytes) return;
-  std::optional<DeviceMemory> packed;
-  void* goal = DataOf(to);
-  const bool is_strided = ClassOf(to) != kContiguous;
-  if (is_strided) {
-    packed.emplace(target.kind, target.number, bytes);
-    goal = packed->data();
-  }
-  target.Check(target.table().copy(target.stream, target.number, goal, ANYOP_AT_HOST, from, bytes));
-  if (is_strided) Unpack(target, goal, to);
-  target.Wait();
 }
 
 }  // namespace anyop

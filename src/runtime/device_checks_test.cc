@@ -169,8 +169,8 @@ TEST(Planned, MayLieAsTheyLike) {
   Scope scope;
   scope.strict();
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.planned_sum", OnFar(x), starts)); }),
-            "testing.planned_sum: an argument or result is not contiguous and would be copied, "
-            "which strict mode refuses. Try contiguous tensors.");
+            "testing.planned_sum: starts is i64[3] with strides [2] and would be copied, which "
+            "strict mode refuses. Try a contiguous tensor.");
 }
 
 TEST(Planned, GoToThePartsOfACompositionAsTheyAre) {

@@ -95,7 +95,7 @@ TEST(FarCalls, GiveBackTheirPlansBehindALateError) {
   for (int i = 0; i < 5; ++i) Scale(x);
   EXPECT_EQ(plan.references, before + 5);
   held.LetGo();
-  stream.Record().Synchronize();  // which says nothing of errors
+  Finish(stream);
   EXPECT_EQ(plan.references, before);
   EXPECT_NE(ErrorOf([&] { stream.Synchronize(); }), "");
 }

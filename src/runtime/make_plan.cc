@@ -312,6 +312,16 @@ bool NeedsCopy(const Param& param, const DLTensor& tensor) {
   return c & kScattered || (param.is_dense && c != kContiguous);
 }
 
+// A misaligned one that is written was refused.
+bool MustCopy(const Param& param, const DLTensor& tensor) {
+  return !param.is_mut && (NeedsCopy(param, tensor) || IsMisaligned(tensor));
+}
+
+bool IsMisaligned(const DLTensor& t) {
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
+  return at & std::uintptr_t(t.dtype.bits / 8 - 1);
+}
+
 bool ResultNeedsCopy(const DLTensor& tensor) { return ClassOf(tensor) & kScattered; }
 
 double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise) {

@@ -20,7 +20,10 @@ double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, 
 
 // What the kernel must get as a copy, by parameter: not dense where it must be, or scattered.
 bool NeedsCopy(const Param& param, const DLTensor& tensor);
-// The same of a result: it is written to a copy, from where it is copied.
+// The same at a call, which knows addresses: what is not aligned to its elements, too.
+bool MustCopy(const Param& param, const DLTensor& tensor);
+bool IsMisaligned(const DLTensor& tensor);
+// As NeedsCopy, of a result: it is written to a copy, from where it is copied.
 bool ResultNeedsCopy(const DLTensor& tensor);
 
 }  // namespace anyop

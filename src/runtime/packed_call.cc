@@ -165,14 +165,6 @@ void SettleValue(char* block, anyop_value& v) {
   }
 }
 
-// An error's text without the operator's name, which the device's library puts in front.
-void Tell(const Operator& op, const Error& e, char* message, std::uint64_t bytes) {
-  std::string_view text = e.what();
-  const std::string name = op.display_name() + ": ";
-  if (text.starts_with(name)) text.remove_prefix(name.size());
-  std::snprintf(message, bytes, "%.*s", int(text.size()), text.data());
-}
-
 int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
   char* block = static_cast<char*>(memory);
   const auto& h = *reinterpret_cast<PackedHeader*>(block);
@@ -186,7 +178,7 @@ int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
     if (h.checks.own) CallCheck(*h.op, *h.plan, frame, h.op->data->check);
     RunKernelIn(h.workspace, *h.op, *h.plan, frame, DeviceCountersOf(*h.op, *h.plan));
   } catch (const Error& e) {
-    Tell(*h.op, e, message, bytes);
+    std::snprintf(message, bytes, "%s", e.what());
     return e.code;
   }
   return ANYOP_OK;

@@ -57,8 +57,7 @@ double MovedBytes(const Operator& op, const anyop_value* frame) {
 
 // So far, on this thread.
 std::uint64_t CopiesOf(const Operator& op, const Plan& plan) {
-  const KernelCounters& c = plan.device_kind ? DeviceCountersOf(op, plan) : CountersOf(op, plan);
-  return c.copies.value.load(std::memory_order_relaxed);
+  return CountersOfCall(op, plan).copies.value.load(std::memory_order_relaxed);
 }
 
 class Profile {

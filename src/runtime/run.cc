@@ -20,11 +20,6 @@ namespace {
 
 constexpr int kMaxFrame = kMaxParams + kMaxResults;
 
-bool IsMisaligned(const DLTensor& t) {
-  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-  return at & std::uintptr_t(t.dtype.bits / 8 - 1);
-}
-
 // Private contiguous copies of the arguments and results that no kernel takes as they lie.
 class Copies {
  public:
@@ -67,8 +62,7 @@ class Copies {
   }
   bool MustCopy(int i, const DLTensor& t) const {
     const Form& form = plan_.op->contract->forms[std::size_t(plan_.form)];
-    const Param& p = form.params[std::size_t(i)];
-    return !p.is_mut && (NeedsCopy(p, t) || IsMisaligned(t));
+    return anyop::MustCopy(form.params[std::size_t(i)], t);
   }
   template <class F>
   void ForCopied(int i, F&& f) {
@@ -113,7 +107,9 @@ class Copies {
   int count_ = 0;
 };
 
-[[noreturn]] void FailStrict(const Operator& op, const Plan& plan, const anyop_value* frame) {
+}  // namespace
+
+void RefuseCopies(const Operator& op, const Plan& plan, const anyop_value* frame) {
   const Form& form = op.contract->forms[std::size_t(plan.form)];
   for (int i = 0; i < op.n_params + op.n_results; ++i) {
     const anyop_value& v = frame[i];
@@ -121,7 +117,7 @@ class Copies {
     std::string_view name;
     if (i < op.n_params) {
       const Param& p = form.params[std::size_t(i)];
-      if (p.is_mut || !(NeedsCopy(p, *v.t) || IsMisaligned(*v.t))) continue;
+      if (!MustCopy(p, *v.t)) continue;
       name = p.name;
     } else {
       if (!ResultNeedsCopy(*v.t)) continue;
@@ -137,8 +133,6 @@ class Copies {
                               ": an element of a list would be copied, which "
                               "strict mode refuses. Try contiguous tensors.");
 }
-
-}  // namespace
 
 void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexCheck> checks,
                   const anyop_value* frame) {
@@ -164,7 +158,7 @@ void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame)
 
 void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched) {
   CheckMemory(op, plan, given);
-  if (plan.device_kind) return RunOnDevice(op, plan, given);
+  if (plan.device_kind) return RunOnDevice(op, plan, given, watched);
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
   std::memcpy(frame, given, sizeof(anyop_value) * std::size_t(op.n_params + op.n_results));
@@ -179,7 +173,7 @@ void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched)
     copies.Make(memory->data(), frame);
   }
   if (copies.count()) {
-    if (plan.is_strict) FailStrict(op, plan, given);
+    if (plan.is_strict) RefuseCopies(op, plan, given);
     CountersOf(op, plan).copies.Add(std::uint64_t(copies.count()));
   }
   CheckIndices(op, plan, plan.index_checks, frame);

@@ -22,6 +22,9 @@ void CheckIndices(const Operator& op, const Plan& plan, std::span<const IndexChe
                   const anyop_value* frame);
 void CallCheck(const Operator& op, const Plan& plan, const anyop_value* frame, anyop_run check);
 
+// Strict mode, of a call whose arguments or results would be copied: says which.
+[[noreturn]] void RefuseCopies(const Operator& op, const Plan& plan, const anyop_value* frame);
+
 // Raises the condition on a number that does not hold.
 [[noreturn]] void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame);
 
@@ -34,6 +37,11 @@ inline KernelCounters& CountersOf(const Operator& op, const Plan& plan) {
     return state->slots[op.index].counters[plan.counters];
   }
   return SlotFor(op).counters[plan.counters];
+}
+
+// Those of a device's calls where the plan is of one.
+inline KernelCounters& CountersOfCall(const Operator& op, const Plan& plan) {
+  return plan.device_kind ? DeviceCountersOf(op, plan) : CountersOf(op, plan);
 }
 
 // Runs the kernel as the plan says; workspace: of plan.workspace_bytes. `counters`: where the call

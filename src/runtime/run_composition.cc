@@ -10,7 +10,7 @@
 #include "runtime/call.h"
 #include "runtime/copy.h"
 #include "runtime/device.h"
-#include "runtime/device_call.h"
+#include "runtime/device_copy.h"
 #include "runtime/follow_composition.h"
 #include "runtime/frame.h"
 #include "runtime/layout.h"

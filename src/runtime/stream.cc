@@ -66,6 +66,14 @@ void CheckNumber(const DeviceKind& kind, int number) {
                                 (why && *why ? std::string(": ") + why : "."));
 }
 
+// A device's library knows its own events alone.
+void CheckIsOf(const DeviceKind& kind, const DeviceKind& other, const std::string& cannot) {
+  if (&kind == &other) return;
+  Fail(ANYOP_INVALID_ARGUMENT, cannot + " an event of " + other.word + ", but of " + kind.word +
+                                   " alone. Try Synchronize of the event, which the host waits "
+                                   "for.");
+}
+
 }  // namespace
 
 Device::Device(std::string_view name) : device_(kHostDevice) {
@@ -154,6 +162,8 @@ double ElapsedMs(const Event& from, const Event& to) {
   }
   double ms = 0;
   const EventState& e = *from.state_;
+  CheckIsOf(*e.kind, *to.state_->kind,
+            "time since an event of " + e.kind->word + " cannot be told at");
   e.kind->Check(e.kind->table.elapsed(e.native, to.state_->native, &ms), e.number);
   return ms;
 }
@@ -189,6 +199,8 @@ Event Stream::Record() const {
 
 void Stream::Wait(const Event& event) const {
   if (!event.state_) return;
+  CheckIsOf(*state_->kind, *event.state_->kind,
+            "a stream of " + state_->kind->NameOf(state_->number) + " cannot wait for");
   state_->kind->Check(state_->kind->table.wait_event(event.state_->native, state_->native),
                       state_->number);
 }

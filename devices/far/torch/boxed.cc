@@ -68,7 +68,7 @@ int Run(void* block, char* message, std::uint64_t message_bytes) {
   const LaunchBlock& b = *static_cast<LaunchBlock*>(block);
   Work& work = *b.work;
   const auto say = [&](const char* what) {
-    std::snprintf(message, message_bytes, "%s", what);
+    std::snprintf(message, message_bytes, "%s: %s", work.op.schema().name().c_str(), what);
     return ANYOP_INTERNAL;
   };
   try {

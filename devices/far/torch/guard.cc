@@ -89,6 +89,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void* event) const override {
     std::int32_t is_complete = 1;
     if (event) Must(Table()->query_event(event, &is_complete));
+    if (is_complete) synchronizeEvent(event);  // raises what went wrong before it
     return is_complete;
   }
   void synchronizeEvent(void* event) const override {

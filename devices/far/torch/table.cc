@@ -27,6 +27,7 @@ c10::Stream StreamOf(c10::DeviceIndex index, c10::StreamId id) {
 void RaiseLate(c10::DeviceIndex index, anyop_stream stream) {
   char message[512] = "";
   const int code = g_table->late_error(index, stream, stream == nullptr, message, sizeof message);
+  if (!message[0]) Must(code);
   if (code != ANYOP_OK) Raise(code, message);
 }
 

@@ -104,6 +104,12 @@ def held(stream: torch.Stream) -> Iterator[None]:
         assert library.far_let_go(handle) == 0
 
 
+def finish(stream: torch.Stream) -> None:
+    """Waits for the stream's work, and takes no error of it."""
+    library, handle = ctypes.CDLL(str(LIBRARY)), ctypes.c_void_p(native(stream))
+    assert library.far_finish(handle) == 0
+
+
 @functools.cache
 def allow_inductor() -> None:
     """torch.compile(mode="lite") on the device: Inductor's wrapper around ATen's kernels."""

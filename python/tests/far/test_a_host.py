@@ -4,7 +4,11 @@ names. The record is filled with ctypes, and its tensors hold torch's."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import threading
+import time
+from collections.abc import Iterator
 from ctypes import POINTER, PYFUNCTYPE, Structure, c_char_p, c_int, c_int64, c_void_p, py_object
 from typing import Any
 
@@ -169,7 +173,7 @@ def test_what_goes_wrong_later_is_the_error_of_a_later_call_on_the_stream() -> N
     ids = Mine(torch.tensor([0, 9], device=FAR))
     table, x = Mine(torch.ones(4, 2, device=FAR)), Mine(torch.ones(2, device=FAR))
     anyop.embedding(ids, table)
-    current().record_event().synchronize()
+    far_torch.finish(current())
     with pytest.raises(ValueError) as error:
         anyop.add(x, x)
     assert str(error.value) == (
@@ -177,6 +181,51 @@ def test_what_goes_wrong_later_is_the_error_of_a_later_call_on_the_stream() -> N
         "whose results are not to be used."
     )
     assert anyop.add(x, x).tensor.cpu().tolist() == [2, 2]
+
+
+@contextlib.contextmanager
+def held_by_another_thread(stream: torch.Stream) -> Iterator[None]:
+    """Until a thread of Python, which needs the interpreter's lock, lets the stream go on."""
+    begun = threading.Event()
+
+    def hold() -> None:
+        with far_torch.held(stream):
+            begun.set()
+            for _ in range(20):
+                time.sleep(0.005)  # each time the lock is given back and taken again
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@anyop.define("far_twice(x: f32[m, n]) -> (y: f32[m, n])", library="far_tests_of_a_host")
+def far_twice(x: Any) -> Any:
+    return x * 2
+
+
+def look(ids: Any, table: Any) -> Any:
+    return anyop.embedding(ids, table)
+
+
+@pytest.mark.parametrize("way", ["host", "strict", "fallback", "graph"])
+def test_a_call_that_waits_lets_other_threads_of_python_run(way: str) -> None:
+    table, ids = Mine(torch.ones(4, 4, device=FAR)), Mine(torch.tensor([0, 1], device=FAR))
+    torch.accelerator.synchronize()
+    with held_by_another_thread(current()):
+        if way == "fallback":
+            with anyop.fallback("cpu"):
+                y, wanted = far_twice(table), [[2.0] * 4] * 4
+        else:
+            scope = anyop.strict() if way == "strict" else anyop.data_checks("host")
+            call = anyop.graph(look, "i64[t]", "f32[v, d]") if way == "graph" else look
+            with scope:
+                y, wanted = call(ids, table), [[1.0] * 4] * 2
+    assert y.tensor.cpu().tolist() == wanted
 
 
 def test_tensors_of_two_devices_are_refused_by_name() -> None:

@@ -4,6 +4,9 @@ same call on the CPU, to the bit, as the same kernels run there."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -345,12 +348,66 @@ def test_an_index_out_of_range_is_told_once_by_who_looks_first() -> None:
         assert str(error.value).startswith(LATE)
         wait(y)
     wrong_call()
-    current().record_event().synchronize()  # an event knows no error
+    far_torch.finish(current())
     with pytest.raises(ValueError) as error:
         torch.ops.anyop.add(torch.ones(2, device=FAR), torch.ones(2, device=FAR))
     assert str(error.value) == (
         f"{LATE} This is of earlier work on far:0, whose results are not to be used."
     )
+
+
+def read_on_another_stream(y: torch.Tensor) -> None:
+    other = torch.Stream(device=FAR)
+    other.wait_stream(current())
+    with other:
+        torch.ops.anyop.add(y, y).cpu()
+
+
+def read_on_another_device(y: torch.Tensor) -> None:
+    y.to("far:1").cpu()
+
+
+def read_pinned_memory(y: torch.Tensor) -> None:
+    to = torch.empty(y.shape, pin_memory=True)
+    to.copy_(y, non_blocking=True)
+    current().record_event().synchronize()
+
+
+def read_when_an_event_is_complete(y: torch.Tensor) -> None:
+    event = current().record_event()
+    while not event.query():
+        pass
+
+
+def read_on_another_thread(y: torch.Tensor) -> None:
+    event = current().record_event()
+
+    def read() -> None:
+        with torch.Stream(device=FAR) as other:
+            other.wait_event(event)
+            y.cpu()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(read).result()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_on_another_stream,
+        read_on_another_device,
+        read_pinned_memory,
+        read_when_an_event_is_complete,
+        read_on_another_thread,
+    ],
+)
+def test_a_late_error_reaches_whoever_waits_for_the_result(read: Any) -> None:
+    y = wrong_call()
+    with pytest.raises(ValueError, match=re.escape(LATE)):
+        read(y)
+    with contextlib.suppress(ValueError):  # its own stream tells it as well
+        current().synchronize()
+    read(torch.ones(2, 2, device=FAR))
 
 
 @pytest.mark.parametrize(

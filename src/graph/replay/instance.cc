@@ -13,7 +13,7 @@
 #include "platform/pages.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
-#include "runtime/device_call.h"
+#include "runtime/device_copy.h"
 #include "runtime/memory_check.h"
 #include "runtime/run.h"
 #include "signature/fitted.h"

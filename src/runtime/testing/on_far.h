@@ -2,6 +2,7 @@
 // The far device (devices/far) in tests of the runtime and of graphs.
 #pragma once
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,11 @@ inline Device Far(int number = 0) {
 }
 
 inline Array OnFar(const Array& a) { return a.On(Far()); }
+// Waits for the work on the stream, and takes no error of it.
+inline void Finish(const Stream& stream) {
+  const Event end = stream.Record();
+  while (!end.is_complete()) std::this_thread::yield();
+}
 inline std::vector<float> FromFar(const Array& a) { return Values(a.On(Device())); }
 
 // While it lives, no work on the stream begins. See far.h.

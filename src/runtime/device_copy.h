@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of a device's tensors in the order of its current stream; strided ones by the device. They
+// throw Unsupported where it cannot.
+#pragma once
+#include "anyop/tensor.h"
+#include "runtime/device.h"
+#include "runtime/key.h"
+
+namespace anyop {
+
+// A stream of the device of a tensor, as calls of this thread see it.
+struct DeviceTarget {
+  explicit DeviceTarget(DLDevice device)
+      : kind(DeviceKindOf(device)), number(device.device_id), stream(CurrentStream(kind, number)) {}
+  const anyop_device& table() const { return kind.table; }
+  void Check(int code) const { kind.Check(code, number); }
+  void Wait() const {
+    Check(table().synchronize(number, stream));
+    RaiseLate(kind, number, stream);
+  }
+
+  const DeviceKind& kind;
+  const int number;
+  const anyop_stream stream;
+};
+
+// Device to device: the elements of `from`, without gaps; and the other way.
+void PackOnDevice(const DLTensor& from, void* to);
+void UnpackOnDevice(const void* from, const DLTensor& to);
+// Every element of contiguous memory is the host's *item.
+void FillOnDevice(const DLTensor& to, const void* item);
+// Puts a copy to the host's memory, without gaps, on the stream; it is there after a wait.
+void StartCopyToHost(const DeviceTarget& from, const DLTensor& t, void* to);
+// Between a device's tensor and the host's memory without gaps. Waits for the work on the stream,
+// and throws its late error.
+void CopyToHost(const DLTensor& from, void* to);
+void CopyFromHost(const void* from, const DLTensor& to);
+
+}  // namespace anyop
