@@ -90,8 +90,8 @@ TEST(Device, CopiesWhatNoKernelTakesAsItLies) {
   Scope scope;
   scope.strict();
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.scale", strided, 2.0)); }),
-            "testing.scale: an argument or result is not contiguous and would be copied, which "
-            "strict mode refuses. Try contiguous tensors.");
+            "testing.scale: x is f32[4, 3] with strides [1, 4] and would be copied, which strict "
+            "mode refuses. Try a contiguous tensor.");
 }
 
 TEST(Device, RunsACompositionPartByPart) {
