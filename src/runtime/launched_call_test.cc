@@ -144,6 +144,22 @@ TEST_F(LaunchedCall, LooksAtNoIndicesThatAreTrusted) {
   EXPECT_EQ(far.to_host, 0);
 }
 
+TEST_F(LaunchedCall, LooksAtOffsetsThereAndAtPlannedTensorsHere) {
+  Find("testing.launched_bounded")->kernels[0].stops = true;
+  const Array x = OnFar(Counting({6})), starts = OnFar(Ints({0, 9, 6}));
+  const auto error = [&](const Array& order) {
+    return ErrorOf([&] { Array(Call("testing.launched_bounded", x, starts, order)); });
+  };
+  EXPECT_EQ(error(Ints({0, 2, 6})), "");
+  EXPECT_EQ(checks,
+            std::vector<std::string>{
+                Show(Stream::Current(Far()).native()) + " offsets 6 of " + Show(starts.data()) +
+                ": testing.launched_bounded: starts[1] is 9, but must be at most 6 (n)."});
+  EXPECT_EQ(error(Ints({0, 2, 7})),
+            "testing.launched_bounded: order[2] is 7, but must be at most 6 (n).");
+  EXPECT_EQ(checks.size(), 1u);
+}
+
 // The device can look at indices, but not at what an operator's own check asks.
 TEST_F(LaunchedCall, HasAllDataCheckedOnTheHostWhereAnOperatorHasACheckOfItsOwn) {
   Find("testing.launched_checked")->kernels[0].stops = true;

@@ -84,6 +84,10 @@ void Nothing(const Context&, const Tensor&, const Tensor&, const Tensor&) {}
 constexpr Kernel kNothing{.name = "far_launched", .needs = "", .run = Bind<&Nothing>()};
 constexpr const Kernel* kNothingKernels[] = {&kNothing};
 
+void Bounded(const Context&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {}
+constexpr Kernel kBounded{.name = "far_launched", .needs = "", .run = Bind<&Bounded>()};
+constexpr const Kernel* kBoundedKernels[] = {&kBounded};
+
 constexpr Kernel kLaunched{
     .name = "far_launched", .needs = "", .workspace = "64", .run = Bind<&Launched>()};
 constexpr const Kernel* kLaunchedKernels[] = {&kLaunched};
@@ -126,6 +130,12 @@ extern constinit const Op launched{
     .kernels = kLaunchedKernels,
 };
 
+extern constinit const Op launched_bounded{
+    .signature =
+        "launched_bounded(x: dense f32[n], starts: dense i64[b+1] offsets n, "
+        "order: planned i64[b+1] offsets n) -> (y: f32[n])",
+    .kernels = kBoundedKernels,
+};
 extern constinit const Op launched_checked{
     .signature = "launched_checked(ids: dense i64[k] below n, x: dense f32[n]) -> (y: f32[n])",
     .kernels = kNothingKernels,
