@@ -88,6 +88,11 @@ TEST(DeviceGraph, RefusesInputsOfTwoPlacesAndOutputsElsewhere) {
               g.RunInto(std::vector<Argument>{there, there}, std::vector<Array>{out});
             }),
             "graph: output v2 is f32[4], but must be f32[4] on far:0.");
+  EXPECT_EQ(ErrorOf([&] {
+              const Array there = OnFar(a);
+              g.RunInto(std::vector<Argument>{there, there}, std::vector<Array>{out.On(Far(1))});
+            }),
+            "graph: output v2 is f32[4], but must be f32[4] on far:0.");
 }
 
 TEST(DeviceGraph, TakesPlannedInputsFromTheHost) {
@@ -140,6 +145,19 @@ TEST(DeviceGraph, RunsWhereItsOwnArraysLie) {
   }
 }
 
+// Weights that nobody changes are packed when a graph is compiled, on the host alone.
+TEST(DeviceGraph, LeavesItsFrozenArraysWhereTheyLie) {
+  const Array w = Counting({4}), x = Counting({2, 4});
+  const auto run = [&](const Array& weight, const Array& input) {
+    GraphRecorder r("frozen");
+    const GraphTensor in = r.Input("x", "f32[2, 4]"), own = r.State("w", weight, true);
+    const GraphTensor twice = r.Call("testing.scale", own, 2.0)[0];
+    r.Output(r.Call("testing.weigh", in, twice)[0]);
+    return FromFar(r.Compile()(input)[0]);
+  };
+  EXPECT_EQ(run(OnFar(w), OnFar(x)), run(w, x));
+}
+
 TEST(DeviceGraph, GivesInputsAndOneValueTwice) {
   GraphRecorder r("twice");
   const GraphTensor x = r.Input("x", "f32[n, 4]");
@@ -153,6 +171,18 @@ TEST(DeviceGraph, GivesInputsAndOneValueTwice) {
     EXPECT_EQ(got[i].device(), Far());
     EXPECT_EQ(FromFar(got[i]), Values(wanted[i]));
   }
+}
+
+// Which on the host is cut by rows.
+TEST(DeviceGraph, RunsLargeCallsOneAfterTheOther) {
+  GraphRecorder r("large");
+  const GraphTensor x = r.Input("x", "f32[n, 64]");
+  const GraphTensor y = r.Call("testing.axpy", 1.0, x, x)[0];
+  const GraphTensor z = r.Call("testing.scale", y, 2.0)[0];
+  r.Output(r.Call("testing.axpy", 1.0, z, x)[0]);
+  const CompiledGraph g = r.Compile();
+  const Array a = Counting({2048, 64});
+  EXPECT_EQ(FromFar(g(OnFar(a))[0]), Values(g(a)[0]));
 }
 
 TEST(DeviceGraph, GivesItsMemoryBackInTheOrderOfItsStream) {

@@ -1,122 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device library of NVIDIA's cards over a driver for tests (fake_driver.h), which needs
-// no card: how it opens the driver, its memory, streams, events and errors. Its kernels for
-// operators are tested where there is a card (python/tests/gpu).
-#include <dlfcn.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <array>
-#include <cstdlib>
-#include <cstring>
+// no card: how it opens the driver, its memory, streams and events. Its kernels for operators are
+// tested where there is a card (python/tests/gpu).
 #include <numeric>
-#include <stdexcept>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "anyop/device.h"
-#include "fake_driver.h"
+#include "cuda_testing.h"
 
 namespace cuda_test {
 namespace {
-
-using anyop::cuda::FakeCuda;
-
-// Beside the program.
-std::string Folder() {
-  std::array<char, 4096> program{};
-  const ssize_t n = readlink("/proc/self/exe", program.data(), program.size());
-  const std::string path(program.data(), std::size_t(n));
-  return path.substr(0, path.rfind('/')) + "/";
-}
-
-void* Open(const std::string& file) {
-  void* const library = dlopen((Folder() + file).c_str(), RTLD_NOW);
-  if (!library) throw std::runtime_error(dlerror());
-  return library;
-}
-
-// The driver that the library finds by its name, as it is there already.
-FakeCuda& Driver(const std::string& folder = "fake_driver") {
-  static void* const library = Open(folder + "/libcuda.so.1");
-  return *reinterpret_cast<FakeCuda* (*)()>(dlsym(library, "fake_cuda"))();
-}
-
-const anyop_device& TableAlone() {
-  static const auto* const info = reinterpret_cast<const anyop_device_info* (*)()>(
-      dlsym(Open("anyop_cuda_fake.so"), "anyop_device_library"))();
-  return *info->device;
-}
-const anyop_device& Table() {
-  Driver();
-  return TableAlone();
-}
-
-void Must(int code) { ASSERT_EQ(code, ANYOP_OK) << Table().error_text(); }
-std::string ErrorOf(int expected, int code) {
-  EXPECT_EQ(code, expected);
-  return code == ANYOP_OK ? "" : Table().error_text();
-}
-std::string LateError(anyop_stream stream, bool all = false) {
-  std::array<char, 256> text{};
-  Table().late_error(0, stream, all, text.data(), text.size());
-  return text.data();
-}
-
-class Stream {
- public:
-  explicit Stream(int number = 0) : card(number) { Must(Table().create_stream(card, &handle_)); }
-  ~Stream() { Must(Table().destroy_stream(handle_)); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  operator anyop_stream() const { return handle_; }
-
-  template <class T>
-  T* New(std::size_t n) const {
-    void* memory = nullptr;
-    Must(Table().allocate(card, handle_, n * sizeof(T), &memory));
-    return static_cast<T*>(memory);
-  }
-  void Release(void* memory) const { Must(Table().release(card, handle_, memory)); }
-  template <class T>
-  T* Brought(const std::vector<T>& from) const {
-    T* const to = New<T>(from.size());
-    Must(Table().copy(handle_, card, to, ANYOP_AT_HOST, from.data(), from.size() * sizeof(T)));
-    Wait();
-    return to;
-  }
-  template <class T>
-  std::vector<T> Read(const T* from, std::size_t n) const {
-    std::vector<T> to(n);
-    Must(Table().copy(handle_, ANYOP_AT_HOST, to.data(), card, from, n * sizeof(T)));
-    Wait();
-    return to;
-  }
-  void Wait() const { Must(Table().synchronize(card, handle_)); }
-
-  const int card;
-
- private:
-  anyop_stream handle_ = nullptr;
-};
-
-class Event {
- public:
-  explicit Event(int card = 0) { Must(Table().create_event(card, &handle_)); }
-  ~Event() { Must(Table().destroy_event(handle_)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  operator anyop_event() const { return handle_; }
-  bool is_complete() const {
-    int32_t is_complete = -1;
-    Must(Table().query_event(handle_, &is_complete));
-    return is_complete == 1;
-  }
-
- private:
-  anyop_event handle_ = nullptr;
-};
 
 // ---- Opening. The driver is looked for once, so that each is a process of its own.
 
@@ -254,7 +146,38 @@ TEST(Cuda, CopiesFromCardToCard) {
   Must(Table().copy(first, 1, y, ANYOP_AT_HOST, from.data(), 8));
   Must(Table().synchronize(1, first));
   EXPECT_EQ(t.Read(y, 2), from);
+  Must(Table().copy(first, 1, y, 0, x, 8));
+  Must(Table().synchronize(1, first));
+  EXPECT_EQ(t.Read(y, 2), (std::vector<int>{4, 5}));
   s.Release(x), t.Release(y);
+}
+
+TEST(Cuda, FillsOnTheDefaultStreamOfTheCardThatIsActive) {
+  const Stream s(1);
+  int* const x = s.Brought<int>({4, 5});
+  std::thread([&] {
+    Must(Table().activate(1));
+    const int item = 6;
+    const anyop_stream first = Table().default_stream(1);
+    Must(Table().fill(first, x, 2, &item, sizeof item));
+    Must(Table().synchronize(1, first));
+  }).join();
+  EXPECT_EQ(s.Read(x, 2), (std::vector<int>{6, 6}));
+  s.Release(x);
+}
+
+TEST(Cuda, TellsHowMuchMemoryIsFree) {
+  const Stream s;
+  s.Wait();
+  anyop_device_properties before{}, after{};
+  before.size = after.size = sizeof before;
+  Must(Table().properties(0, &before));
+  char* const x = s.New<char>(1000);
+  s.Wait();
+  Must(Table().properties(0, &after));
+  EXPECT_LE(after.free_bytes + 1000, before.free_bytes);
+  EXPECT_EQ(after.total_bytes, before.total_bytes);
+  s.Release(x);
 }
 
 template <class T>
@@ -379,48 +302,6 @@ TEST(Cuda, GivesBackStreamsAndEvents) {
   EXPECT_EQ(Driver().streams, streams);
   EXPECT_EQ(Driver().events, events);
   Must(Table().destroy_stream(Table().default_stream(0)));  // is everybody's, and stays
-}
-
-// ---- Late errors.
-
-void Check(anyop_stream s, std::int64_t* ids, std::int64_t n, std::int64_t limit) {
-  const DLTensor t = {ids, {2, 0}, 1, {0, 64, 1}, &n, nullptr, 0};
-  const anyop_index_check check = {
-      sizeof check, 0, limit, &t, "embedding: ids", ", but must be less than 4 (v)."};
-  Must(Table().check_indices(s, &check));
-}
-constexpr const char* kWrong = "embedding: ids[1] is 9, but must be less than 4 (v).";
-
-TEST(Cuda, TellsAWrongIndexOnceAndStopsWhatFollows) {
-  const Stream s, other;
-  std::int64_t* const ids = s.Brought<std::int64_t>({0, 9});
-  const std::uint32_t* const failed = Table().failed(s);
-  Check(s, ids, 2, 4);
-  EXPECT_EQ(LateError(s), "");  // not yet, and nobody waits
-  s.Wait();
-  EXPECT_EQ(s.Read(failed, 1), std::vector<std::uint32_t>{1});
-  EXPECT_EQ(other.Read(Table().failed(other), 1), std::vector<std::uint32_t>{0});
-  EXPECT_EQ(LateError(other), "");
-  EXPECT_EQ(LateError(s), kWrong);
-  EXPECT_EQ(LateError(s), "");
-  EXPECT_EQ(s.Read(failed, 1), std::vector<std::uint32_t>{0});
-  Check(s, ids, 2, 10);
-  s.Wait();
-  EXPECT_EQ(LateError(s), "");
-  s.Release(ids);
-}
-
-TEST(Cuda, KeepsTheErrorOfAStreamThatIsGone) {
-  const Stream maker;
-  std::int64_t* const ids = maker.Brought<std::int64_t>({0, 9});
-  {
-    const Stream s;
-    Check(s, ids, 2, 4);
-  }
-  EXPECT_EQ(LateError(maker), "");
-  EXPECT_EQ(LateError(maker, /*all=*/true), kWrong);
-  EXPECT_EQ(LateError(maker, /*all=*/true), "");
-  maker.Release(ids);
 }
 
 }  // namespace
