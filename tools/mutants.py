@@ -87,7 +87,7 @@ def test_source(test: str, root: Path = ROOT) -> Path | None:
     for path in root.glob("ops/*/*test.cc"):
         if f"{path.parent.name}_{path.stem}" == test:
             return path
-    folders = ("src/**", "[to]*", "devices/*")
+    folders = ("src/**", "[to]*", "devices/**")
     found = [path for folder in folders for path in root.glob(f"{folder}/{test}.cc")]
     return found[0] if found else None
 
