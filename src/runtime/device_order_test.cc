@@ -13,9 +13,10 @@ namespace {
 
 Device Near() {
   static const bool is_there = [] {
-    anyop_device near = DeviceKindOf(Far().dl()).table;
-    near.word = "near", near.dlpack_type = 14;
-    RegisterDevice(near, "near.so");
+    auto near = std::make_unique<DeviceKind>(DeviceKindOf(Far().dl()));
+    near->word = near->table.word = "near", near->table.dlpack_type = 14;
+    near->file = "near.so";
+    RegisterDevice(std::move(near));
     return true;
   }();
   return Device(is_there ? "near" : "");
