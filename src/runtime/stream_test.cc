@@ -221,7 +221,7 @@ TEST(Synchronize, OfAStreamTellsItsOwnErrorOnce) {
   for (const auto& [stream, index] : {std::pair{&a, 5}, {&b, 6}}) {
     const StreamScope scope(*stream);
     MakeLateError(index);
-    stream->Record().Synchronize();
+    Finish(*stream);
   }
   EXPECT_EQ(ErrorOf([&] { b.Synchronize(); }), LateError(6));
   EXPECT_EQ(ErrorOf([&] { b.Synchronize(); }), "");
