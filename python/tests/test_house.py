@@ -321,6 +321,19 @@ def test_what_a_sample_of_operators_lacks_is_seen(tmp_path: Path) -> None:
     ]
 
 
+def test_a_header_of_one_kernel_alone_is_seen(tmp_path: Path) -> None:
+    files = {
+        "ops/ramp/kernel.h": C + "#pragma once\n",
+        "ops/ramp/cpu.cc": C + '#include "ops/ramp/kernel.h"\n#include "ops/common/rows.h"\n',
+    }
+    found = house.breaches(planted(tmp_path, {**CLEAN, **files}), ["lone_header"])
+    assert [(b.file, b.text) for b in found] == [
+        ("ops/ramp/kernel.h", "is included by ops/ramp/cpu.cc alone: write it there")
+    ]
+    files["ops/ramp/cpu_avx2.cc"] = C + '#include "ops/ramp/kernel.h"\n'
+    assert house.breaches(planted(tmp_path / "two", {**CLEAN, **files}), ["lone_header"]) == []
+
+
 def test_a_late_import_that_closes_no_circle_is_seen(tmp_path: Path) -> None:
     tree = planted(tmp_path, {**CLEAN, "python/anyop/torch/__init__.py": P})
     assert [str(b) for b in house.breaches(tree)] == [
@@ -364,7 +377,7 @@ def test_an_operator_that_the_library_lacks_is_seen(tmp_path: Path) -> None:
 
 def test_every_rule_is_tried() -> None:
     tried = {plant[0] for plants in (PLANTS, CIRCLES, BUILT) for plant in plants}
-    tried.add("library_table")
+    tried |= {"library_table", "lone_header"}
     assert tried == set(house.RULES)
     assert all(rule.__doc__ for rule in house.RULES.values())
 

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from house_rules.texts import LONGEST_FILE
 from house_rules.tree import CODE, CPP, Breach, Tree, comments, docstrings, is_test, line_of
 
 DEFINED = re.compile(r"^extern constinit const Op (\w+)\s*\{", re.M)
@@ -161,6 +162,22 @@ def loose_operator(tree: Tree) -> Iterator[Breach]:
             yield Breach(name, line_of(code, match, 1), why)
 
 
+def lone_header(tree: Tree) -> Iterator[Breach]:
+    """What an operator's cpu.cc alone includes of its folder stands in it."""
+    readers: dict[str, set[str]] = {}
+    for name in tree.named(*CPP):
+        for _, path, is_quoted in tree.cpp(name).includes:
+            if is_quoted and path.startswith("ops/"):
+                readers.setdefault(path, set()).add(name)
+    for name in tree.named(".h", below="ops/"):
+        cpu = f"{name.rpartition('/')[0]}/cpu.cc"
+        if name.startswith("ops/common/") or readers.get(name) != {cpu}:
+            continue
+        length = sum((tree.text(file) or "").count("\n") for file in (name, cpu))
+        if length <= LONGEST_FILE:
+            yield Breach(name, 0, f"is included by {cpu} alone: write it there")
+
+
 def sample(tree: Tree) -> Iterator[Breach]:
     """A sample of operators is there, with the operators that its tests call."""
     homes = operators(tree)
@@ -180,4 +197,4 @@ def sample(tree: Tree) -> Iterator[Breach]:
                     yield Breach(SAMPLES, number, why)
 
 
-RULES = (operator_elsewhere, operator_in_comment, dead_row, loose_operator, sample)
+RULES = (operator_elsewhere, operator_in_comment, dead_row, loose_operator, lone_header, sample)
