@@ -8,6 +8,7 @@
 #include "platform/error.h"
 #include "runtime/copy.h"
 #include "runtime/frame.h"
+#include "runtime/host.h"
 #include "runtime/make_plan.h"
 #include "runtime/overlap.h"
 #include "runtime/packed_call.h"
