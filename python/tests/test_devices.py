@@ -8,9 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import anyop
 import pytest
 
 LIBRARIES = Path(__file__).resolve().parents[2] / "build/release/tests"
@@ -118,57 +116,3 @@ def test_a_library_of_the_variable_that_does_not_load_is_one_line(load: str, why
     )
     assert python("-m", "anyop", "list", load=load, status=1).stderr == said
     assert python("-c", "import anyop", load=load, status=1).stderr.endswith(f": {said}")
-
-
-WRONG: list[tuple[Any, Any, str]] = [
-    (anyop.policy, 3, "policy is 3, but must be a str."),
-    (anyop.strict, 1, "strict is 1, but must be True or False."),
-    (anyop.strict, "no", "strict is 'no', but must be True or False."),
-    (anyop.batch_invariant, "no", "batch_invariant is 'no', but must be True or False."),
-    (anyop.threads, "2", "threads is '2', but must be an int."),
-    (anyop.threads, 1.5, "threads is 1.5, but must be an int."),
-    (anyop.data_checks, 3, "data_checks is 3, but must be a str."),
-    (anyop.policy, None, "policy is None, but must be a str."),
-    (anyop.strict, None, "strict is None, but must be True or False."),
-    (anyop.batch_invariant, None, "batch_invariant is None, but must be True or False."),
-    (anyop.threads, None, "threads is None, but must be an int."),
-    (anyop.data_checks, None, "data_checks is None, but must be a str."),
-    (lambda to: anyop.Scope(fallback_to_host=to), "cpu",
-     "fallback_to_host is 'cpu', but must be True or False."),
-    (anyop.set_policy, None, "policy is None, but must be a str."),
-    (anyop.set_num_threads, None, "threads is None, but must be an int."),
-    (anyop.synchronize, None, "synchronize: the device is None, but must be a str."),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("scope", "given", "error"), WRONG, ids=[text for _, _, text in WRONG])
-def test_a_scope_of_a_wrong_type_is_refused(scope: Any, given: Any, error: str) -> None:
-    before = anyop._anyop.scope_text()
-    with pytest.raises(anyop.WrongType) as caught, scope(given):
-        pass
-    assert str(caught.value) == error
-    assert anyop._anyop.scope_text() == before
-
-
-@pytest.mark.parametrize(
-    ("scope", "given", "error"),
-    [
-        (anyop.data_checks, "hosts",
-         "data_checks is 'hosts', but must be 'device', 'host' or 'trusted'."),
-        (anyop.fallback, "gpu", "fallback: 'gpu' is no place to fall back to. Try 'cpu'."),
-        (anyop.fallback, None, "fallback: None is no place to fall back to. Try 'cpu'."),
-        (anyop.threads, 0, "the number of threads is 0, but must be 1 to 256."),
-    ],
-)  # fmt: skip
-def test_a_scope_of_a_wrong_value_is_refused(scope: Any, given: Any, error: str) -> None:
-    with pytest.raises(anyop.InvalidArgument) as caught, scope(given):
-        pass
-    assert str(caught.value) == error
-
-
-def test_bools_of_numpy_are_bools() -> None:
-    import numpy as np
-
-    for on in (True, False):
-        with anyop.strict(np.bool_(on)):  # type: ignore[arg-type]
-            assert anyop._anyop.is_strict() is on
