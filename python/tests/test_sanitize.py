@@ -58,6 +58,7 @@ def add_operator(folder: Path, name: str) -> int:
     text = text.replace("(std::int64_t r)", "(std::int64_t r, [[maybe_unused]] std::int64_t slot)")
     text = text.replace(".run =", '.workspace = "64 + 4 * threads * d", .run =')
     text = text.replace('"scale(', f'"{name}(').replace("Op scale", f"Op {name}")
+    text = text.replace("ANYOP_KERNEL(scale", f"ANYOP_KERNEL({name}")
     (folder / "ops" / name).mkdir()
     (folder / "ops" / name / f"{name}.cc").write_text(text)
     return 1 + text[: text.index(WAYS[name][1])].count("\n")
