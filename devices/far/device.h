@@ -36,11 +36,11 @@ class Device {
   Stream* first = nullptr;
 
  private:
+  std::optional<LateError> TakeOldest();
+
   std::mutex mutex_;
   std::uint64_t begun_ = 0;
   std::uint32_t threads_ = 0;
-  std::optional<LateError> TakeOldest();
-
   std::vector<Stream*> streams_, idle_;
   std::deque<LateError> left_behind_;  // by streams that have ended
 };
