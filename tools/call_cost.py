@@ -44,6 +44,8 @@ def run(build: Path, program: str, name: str) -> dict[str, float]:
     if done.returncode:  # an older Google Benchmark wants a number alone
         command[2] = "--benchmark_min_time=0.03"
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    if not done.stdout.strip():  # no benchmark of this program has such a name
+        return {}
     rows = json.loads(done.stdout)["benchmarks"]
     return {f"{program}: {row['name']}": float(row["cpu_time"]) for row in rows}
 

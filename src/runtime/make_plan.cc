@@ -78,19 +78,17 @@ class Planner {
     const DLTensor* first = nullptr;
     int first_index = 0;
     for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
+      const bool is_planned = i < op_.n_params && op_.planned >> i & 1;
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
-        if (i < op_.n_params && op_.planned >> i & 1) {
-          if (Device(t.device).is_host()) return;
-          Refuse(std::string(EntryName(op_, i)) + " is on " + Device(t.device).name() +
-                 ", but must be on cpu, because it is planned: the host reads it before the work "
-                 "begins. Try a copy on the CPU.");
+        const Device device(t.device);
+        if (is_planned) {
+          if (!device.is_host()) [[unlikely]]
+            RefusePlanned(i, device);
         } else if (!first) {
           first = &t;
           first_index = i;
-        } else if (Device(t.device) != Device(first->device)) {
-          Refuse(std::string(EntryName(op_, i)) + " is on " + Device(t.device).name() + ", but " +
-                 std::string(EntryName(op_, first_index)) + " is on " +
-                 Device(first->device).name() + ". Try a copy on the same device.");
+        } else if (device != Device(first->device)) [[unlikely]] {
+          RefuseDevice(i, device, first_index, Device(first->device));
         }
       });
     }
@@ -104,17 +102,30 @@ class Planner {
                                 ", but no loaded library has this device. Try anyop.load of the "
                                 "device's library, or a copy on the CPU.");
   }
+  [[noreturn, gnu::noinline]] void RefusePlanned(int i, Device device) {
+    Refuse(std::string(EntryName(op_, i)) + " is on " + device.name() +
+           ", but must be on cpu, because it is planned: the host reads it before the work "
+           "begins. Try a copy on the CPU.");
+  }
+  [[noreturn, gnu::noinline]] void RefuseDevice(int i, Device device, int first, Device its) {
+    Refuse(std::string(EntryName(op_, i)) + " is on " + device.name() + ", but " +
+           std::string(EntryName(op_, first)) + " is on " + its.name() +
+           ". Try a copy on the same device.");
+  }
   void CheckPlace(int i, const DLTensor& t) {
-    const std::string name(EntryName(op_, i));
-    if (t.ndim < 0 || t.ndim > kMaxRank) {
-      Refuse(name + " has " + std::to_string(t.ndim) + " dimensions, but at most " +
-             std::to_string(kMaxRank) + " are possible.");
+    if (t.ndim < 0 || t.ndim > kMaxRank) [[unlikely]] {
+      Refuse(std::string(EntryName(op_, i)) + " has " + std::to_string(t.ndim) +
+             " dimensions, but at most " + std::to_string(kMaxRank) + " are possible.");
     }
-    for (int d = 0; d < t.ndim; ++d) {
-      if (t.shape[d] < 0) Refuse(name + " is " + Show(t) + ", but no size can be negative.");
+    bool is_negative = false;
+    for (int d = 0; d < t.ndim; ++d) is_negative |= t.shape[d] < 0;
+    if (is_negative) [[unlikely]] {
+      Refuse(std::string(EntryName(op_, i)) + " is " + Show(t) + ", but no size can be negative.");
     }
-    if (TensorBytes(t.dtype.bits / 8, {t.shape, std::size_t(t.ndim)}) == kTooManyBytes) {
-      Refuse(name + " is " + Show(t) + ", but the bytes of a tensor must be below 2^63.");
+    if (TensorBytes(t.dtype.bits / 8, {t.shape, std::size_t(t.ndim)}) == kTooManyBytes)
+        [[unlikely]] {
+      Refuse(std::string(EntryName(op_, i)) + " is " + Show(t) +
+             ", but the bytes of a tensor must be below 2^63.");
     }
   }
 
