@@ -78,7 +78,7 @@ __device__ void ByChunks(const AddCall& call) {
     to[k] = nullptr;
     if (piece >= call.pieces) continue;
     const Places at(call, piece, kChunk<T>);
-    x[k] = LoadOnce(static_cast<const T*>(call.x) + at.x);
+    x[k] = LoadChunk(static_cast<const T*>(call.x) + at.x);
     y[k] = LoadChunk(static_cast<const T*>(call.y) + at.y);
     to[k] = static_cast<T*>(call.z) + at.z;
   }

@@ -43,8 +43,8 @@ __device__ void ByChunks(const SiluCall& call) {
     const std::int64_t row = call.pieces_of_row.Divide(piece);
     const std::int64_t at = (piece - row * call.pieces_of_row.d) * kChunk<T>;
     const T* from = static_cast<const T*>(call.x) + call.x_rows.Offset(row) + at;
-    gate[k] = LoadOnce(from);
-    up[k] = LoadOnce(from + call.d);
+    gate[k] = LoadChunk(from);
+    up[k] = LoadChunk(from + call.d);
     to[k] = static_cast<T*>(call.y) + call.y_rows.Offset(row) + at;
   }
 #pragma unroll

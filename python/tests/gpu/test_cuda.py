@@ -124,6 +124,15 @@ def test_rms_norm_takes_rows_of_any_magnitude() -> None:
         x[0] = 1
         y = anyop.rms_norm(x, None, eps=0.0)
         assert (double(y) - 1).abs().max() < 2e-7, size
+    # Rows that share a warp go different ways.
+    sizes = torch.tensor([1.0, 1e-25, 3e17, 1e-40, 1, 3e38] * 50, device="cuda")
+    for d in (4, 8, 16, 100, 128, 512):
+        x = sizes[:, None].expand(-1, d).contiguous()
+        y = anyop.rms_norm(x, None, eps=0.0)
+        assert (double(y) - 1).abs().max() < 2e-7, d
+        x = x.to(torch.bfloat16)
+        y = anyop.rms_norm(x, None, eps=0.0)
+        assert (double(y) - 1).abs().max() < 1e-2, d
     x = torch.ones(1, 37, device="cuda")
     x[0, 20] = float("inf")
     y = anyop.rms_norm(x).cpu()
