@@ -166,7 +166,7 @@ std::map<std::string, Results> Call::RunEveryKernel() {
   std::map<std::string, Results> all;
   const std::vector<Argument> before = arguments_;
   for (const OperatorKernel& k : op_->kernels) {
-    if (!k.is_built || !k.has_features) continue;
+    if (!k.is_for_host || !k.is_built || !k.has_features) continue;
     arguments_ = before;
     try {
       all[k.name] = Run(k.name);

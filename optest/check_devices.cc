@@ -145,11 +145,7 @@ class DeviceCheck {
 
 // The kernels that a device runs; null: the composition of what has none.
 std::vector<const OperatorKernel*> KernelsOn(Device device, const Operator& op) {
-  const DeviceKind& kind = DeviceKindOf(device.dl());
-  std::vector<const OperatorKernel*> kernels;
-  for (const OperatorKernel* k : Kernels(op)) {
-    if (kind.Runs(k->device)) kernels.push_back(k);
-  }
+  std::vector<const OperatorKernel*> kernels = Kernels(op, &DeviceKindOf(device.dl()));
   if (op.kernels.empty()) kernels.push_back(nullptr);
   return kernels;
 }

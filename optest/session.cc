@@ -126,10 +126,11 @@ void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(C
   if (made.size() != forms) Fail("no call was found for some form");
 }
 
-std::vector<const OperatorKernel*> Kernels(const Operator& op) {
+std::vector<const OperatorKernel*> Kernels(const Operator& op, const DeviceKind* device) {
   Session& session = TheSession();
   std::vector<const OperatorKernel*> kernels;
   for (const OperatorKernel& k : op.kernels) {
+    if (device ? !device->Runs(k.device) : !k.is_for_host) continue;
     const std::string name = op.display_name() + " " + k.name;
     if (!k.is_built) {
       session.tally.skipped[name] = "not built for this machine";

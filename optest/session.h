@@ -7,6 +7,7 @@
 
 #include "optest/checks.h"
 #include "optest/generate.h"
+#include "runtime/device.h"
 
 namespace anyop::optest {
 
@@ -25,8 +26,9 @@ void ReadFlags(int* argc, char** argv);
 // counted, unless --exhaustive.
 void ForEachCall(const OpTest& test, Purpose purpose, const std::function<void(Call&)>& body);
 
-// The kernels of the operator that --kernel and this machine leave; the others are counted.
-std::vector<const OperatorKernel*> Kernels(const Operator& op);
+// The kernels of the operator that the host runs, or a device, and that --kernel and this machine
+// leave; these others are counted.
+std::vector<const OperatorKernel*> Kernels(const Operator& op, const DeviceKind* device = nullptr);
 
 // "cpu_avx512 2x5x17": a kernel and the sizes of the first tensor.
 std::string Title(const OperatorKernel& kernel, const Call& call);

@@ -159,9 +159,10 @@ const DefinedFunction& Definition::For(HostName caller) const {
 }
 
 Definition* DefinitionOf(const Operator& op) {
-  const bool is_defined = op.kernels.size() == 1 && op.kernels[0].data.run == &RunFunction;
-  return is_defined ? static_cast<Definition*>(const_cast<void*>(op.kernels[0].data.data))
-                    : nullptr;
+  const auto kernel = std::ranges::find_if(
+      op.kernels, [](const OperatorKernel& k) { return k.data.run == &RunFunction; });
+  if (kernel == op.kernels.end()) return nullptr;
+  return static_cast<Definition*>(const_cast<void*>(kernel->data.data));
 }
 
 void AddDefineFunctions(PyObject* module) {

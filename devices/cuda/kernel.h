@@ -127,10 +127,9 @@ __device__ inline uint4 Narrow(const float (&from)[kChunk<T>]) {
 // 16 bytes, aligned.
 __device__ inline uint4 LoadChunk(const void* p) { return *static_cast<const uint4*>(p); }
 __device__ inline void StoreChunk(void* p, uint4 chunk) { *static_cast<uint4*>(p) = chunk; }
-// The same, of what is read or written once: it leaves the caches to others. Whether that is faster
-// differs from kernel to kernel, and is measured.
+// The same, of what is read once: it leaves the caches to others. Whether that is faster differs
+// from kernel to kernel, and is measured.
 __device__ inline uint4 LoadOnce(const void* p) { return __ldcs(static_cast<const uint4*>(p)); }
-__device__ inline void StoreOnce(void* p, uint4 chunk) { __stcs(static_cast<uint4*>(p), chunk); }
 
 __device__ inline std::int64_t GlobalThread() {
   return std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -141,7 +141,7 @@ __device__ void InRegisters(const RmsNormCall& call, std::int64_t row, bool is_t
     Widen<T>(gains[k], gain);
     ToGains<T>(gain, call);
     Normalize<T>(v, gain, of);
-    StoreOnce(y + c * kChunk<T>, Narrow<T>(v));
+    StoreChunk(y + c * kChunk<T>, Narrow<T>(v));
   }
 }
 

@@ -99,6 +99,17 @@ def test_commands_know_a_device_that_a_variable_loads() -> None:
     assert (device["device"], device["model"]) == ("toy:0", "a toy")
 
 
+def test_generated_tests_run_a_kernel_of_a_device_there_and_not_on_the_host() -> None:
+    done = subprocess.run(
+        [LIBRARIES / "add_test", "--gtest_filter=Add.MatchesItsReference"],
+        env={**os.environ, "ANYOP_LOAD": str(TOY), "OPTEST_QUICK": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [row.strip() for row in done.stdout.splitlines() if "toy_rows" in row]
+    assert [row.split(":")[0] for row in rows] == ["add toy_rows on toy"], done.stdout
+
+
 @pytest.mark.parametrize(
     ("load", "why"),
     [

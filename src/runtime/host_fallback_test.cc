@@ -68,6 +68,12 @@ TEST_F(HostFallback, IsRefusedWhereItIsNotAskedForOrNothingMayBeSlow) {
               }).ends_with("\nstrict mode refuses copies to the host."));
 }
 
+TEST_F(HostFallback, IsNotTheCompositionOnTheHostWhereOnlyADeviceHasKernels) {
+  scope.strict();
+  EXPECT_EQ(Values(Array(Call("testing.far_or_means", Counting({4})))), Values(Counting({4})));
+  EXPECT_EQ(Counted("testing.far_or_means"), (std::vector<std::string>{"means on cpu: 1, 0, 0"}));
+}
+
 TEST_F(HostFallback, IsCountedAsOneOfTheDeviceAndItsKernelAsOneOfTheHost) {
   const Array x = OnFar(Counting({4})), y = OnFar(Counting({4}));
   for (int i = 0; i < 2; ++i) Array(Call("testing.axpy", 1.0, x, y));

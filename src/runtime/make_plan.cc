@@ -258,14 +258,22 @@ class Planner {
     }
     const PolicyItem* item = policy_.find(op_.name);
     const bool is_asked_for = item ? item->choice == PolicyItem::kDisabled : !policy_.all;
-    // Of an operator without kernels the composition is the implementation.
-    plan_.is_fallback = (plan_.kernel == kComposition && !is_asked_for && !op_.kernels.empty()) ||
-                        plan_.runs_on_host;
+    plan_.is_fallback =
+        (plan_.kernel == kComposition && !is_asked_for && HasKernels()) || plan_.runs_on_host;
     if (!plan_.is_fallback || !scope_.is_strict) return;
     std::vector<KernelChoice> all;
     Dispatch(request, &all);
     Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all) + "\nstrict mode refuses " +
                                 (plan_.runs_on_host ? "copies to the host." : "the composition."));
+  }
+
+  // For the call's device or the host; of an operator without, the composition is the
+  // implementation.
+  bool HasKernels() const {
+    return HasHostKernel(op_) ||
+           (plan_.device_kind && std::ranges::any_of(op_.kernels, [&](const OperatorKernel& k) {
+              return plan_.device_kind->Runs(k.device);
+            }));
   }
 
   void Tile(const OperatorKernel& k) {

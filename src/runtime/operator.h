@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A registered operator: its contract and kernels, and what calls of it need at hand.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -90,5 +91,12 @@ struct Operator {
   // The name as texts give it: without "anyop.", with any other library's name.
   std::string display_name() const { return library == "anyop" ? contract->name : name; }
 };
+
+// Whether a kernel is written for the host. Libraries of devices add kernels for theirs, which
+// change nothing on the host.
+inline bool HasHostKernel(const Operator& op) {
+  return std::any_of(op.kernels.begin(), op.kernels.end(),
+                     [](const OperatorKernel& k) { return k.is_for_host; });
+}
 
 }  // namespace anyop

@@ -226,7 +226,7 @@ bool MeasureKind(const Operator& op, CallKind kind, int first, int second, Tuned
 }
 
 bool WantsMeasuring(const OperatorKernel& k) {
-  return k.is_built && k.has_features && *k.data.probe;
+  return k.is_for_host && k.is_built && k.has_features && *k.data.probe;
 }
 
 std::vector<std::pair<int, int>> PairsOf(const Operator& op) {

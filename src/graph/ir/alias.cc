@@ -60,10 +60,9 @@ std::vector<bool> WrittenRoots(const Graph& graph) {
   return written;
 }
 
-// What bindings/functions/define.cc calls the kernel of an operator that is a function of Python.
 bool CallsPython(const Operator& op) {
   return std::any_of(op.kernels.begin(), op.kernels.end(),
-                     [](const OperatorKernel& k) { return k.name == "cpu_python"; });
+                     [](const OperatorKernel& k) { return k.name == kPythonKernel; });
 }
 
 }  // namespace anyop

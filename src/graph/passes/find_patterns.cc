@@ -143,7 +143,7 @@ void AddPatterns(Operator& op, std::size_t number, std::vector<Pattern>* pattern
 std::vector<Pattern> FindPatterns() {
   std::vector<Pattern> patterns;
   for (Operator* op : Operators()) {
-    if (op->kernels.empty()) continue;
+    if (!HasHostKernel(*op)) continue;
     for (std::size_t k = 0; k < op->compositions.size(); ++k) AddPatterns(*op, k, &patterns);
   }
   std::stable_sort(patterns.begin(), patterns.end(), [](const Pattern& a, const Pattern& b) {

@@ -82,6 +82,10 @@ TEST(Fuse, LeavesCompositionsWithViewsAlone) {
   for (const Pattern& p : FindPatterns()) EXPECT_NE(p.op->name, "testing.plus_halves");
 }
 
+TEST(Fuse, LeavesCompositionsOfOperatorsThatOnlyADeviceHasKernelsFor) {
+  for (const Pattern& p : FindPatterns()) EXPECT_NE(p.op->name, "testing.far_or_means");
+}
+
 TEST(Fuse, WantsTheSameLiterals) {
   const auto with = [](const std::string& second) {
     return Fused(

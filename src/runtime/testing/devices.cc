@@ -54,6 +54,9 @@ constexpr const Kernel* kAddBitsKernels[] = {&kAddBits};
 constexpr Kernel kEvenCopy{.name = "cpu_f32", .when = "n % 2 == 0", .run = Bind<&Copy>()};
 constexpr const Kernel* kEvenCopyKernels[] = {&kEvenCopy};
 
+constexpr Kernel kFarCopy{.name = "far_copy", .needs = "", .run = Bind<&Copy>()};
+constexpr const Kernel* kFarCopyKernels[] = {&kFarCopy};
+
 // Says which kernel ran.
 template <int kWhich>
 void Which(const Context&, const Tensor&, const Tensor& y) {
@@ -115,6 +118,11 @@ extern constinit const Op even_or_means{
     .signature = "even_or_means(x: dense f32[n]) -> (y: f32[n])",
     .means = "y = scale(x, 1.0)",
     .kernels = kEvenCopyKernels,
+};
+extern constinit const Op far_or_means{
+    .signature = "far_or_means(x: dense f32[n]) -> (y: f32[n])",
+    .means = "t = scale(x, 2.0); y = scale(t, 0.5)",
+    .kernels = kFarCopyKernels,
 };
 extern constinit const Op scatter_means{
     .signature = "scatter_means(x: f32[t, d], slots: i64[t] below s, cache: mut f32[s, d]) -> ()",
