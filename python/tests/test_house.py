@@ -38,6 +38,7 @@ START = """def start():
 CLEAN = {
     "README.md": "# A tree\n\nARCHITECTURE.md and `src/runtime/log.cc` say more.\n",
     "ARCHITECTURE.md": "Short.\n",
+    "src/graph/README.md": "[ARCHITECTURE.md](../../ARCHITECTURE.md) has more.\n",
     "include/anyop/op.h": C + "#pragma once\n#include <cstdint>\n#define ANYOP_MOST 8\n",
     "include/anyop/runtime.h": C + "#pragma once\n",
     "src/platform/env.cc": C + 'const char* Path() { return std::getenv("ANYOP_TORCH"); }\n',
@@ -89,6 +90,7 @@ PLANTS = [
     ("unfinished", "src/graph/a.cc", C + "// TO" + "DO: more\n", 2, "unfinished"),
     ("file_length", "tools/a.py", P + "\n" * 500, 501, "501 lines, but at most 500"),
     ("document_length", "README.md", "\n" * 101, 101, "101 lines, but at most 100"),
+    ("document_exists", "src/graph/README.md", "[a](../ARCHITECTURE.md)\n", 1, "../ARCHI"),
     ("code_width", "docs/a.md", "x" * 101 + "\n```\n" + "x" * 101, 3, "101 columns of code, but"),
     ("operator_elsewhere", "python/anyop/a.py", P + 'x = 1  # x\ny = "ramp"\n', 3, "operator ramp"),
     ("operator_elsewhere", "python/anyop/a.py", P + "#\nanyop.ramp(x)\n", 3, "operator ramp"),

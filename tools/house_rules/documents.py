@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from posixpath import dirname, join, normpath
 
 from house_rules.tree import Breach, Tree, comments
 
@@ -48,6 +49,8 @@ def file_exists(tree: Tree) -> Iterator[Breach]:
 
 
 def _is_there(tree: Tree, name: str, file: str) -> bool:
+    if file.startswith("../"):
+        return normpath(join(dirname(name), file)) in tree.known
     file = file.removeprefix("./")
     return any(f == file or f.endswith("/" + file) for f in _by_last(tree).get(_last(file), ()))
 
