@@ -75,6 +75,12 @@ def test_the_site_breaks_no_name_in_a_table() -> None:
     assert rules[".md-typeset td code"] == "word-break: normal; overflow-wrap: normal;"
 
 
+def test_the_package_carries_no_page_for_those_who_change_it() -> None:
+    package = Path(anyop.__file__).parent
+    found = {path.relative_to(package).as_posix() for path in package.rglob("*.md")}
+    assert found == {"template/README.md"}
+
+
 UNIT = r"(?:%|x|us|ms|s|ns|tokens/s|GB/s|GB|MB|KB)"
 TWO_NUMBERS = re.compile(rf"\d ?{UNIT}? ?[/;,] ?\d")
 NO_MEASURE = re.compile(r"ulp in .*|\[[^\]]*\]|`[^`]*`|(?<=\d),(?=\d{3})|\d+/\d+ heads")

@@ -90,6 +90,7 @@ PLANTS = [
     ("unfinished", "src/graph/a.cc", C + "// TO" + "DO: more\n", 2, "unfinished"),
     ("file_length", "tools/a.py", P + "\n" * 500, 501, "501 lines, but at most 500"),
     ("document_length", "README.md", "\n" * 101, 101, "101 lines, but at most 100"),
+    ("document_length", "ARCHITECTURE.md", "word " * 2501, 0, "2501 words, but at most 2500"),
     ("document_exists", "src/graph/README.md", "[a](../ARCHITECTURE.md)\n", 1, "../ARCHI"),
     ("code_width", "docs/a.md", "x" * 101 + "\n```\n" + "x" * 101, 3, "101 columns of code, but"),
     ("operator_elsewhere", "python/anyop/a.py", P + 'x = 1  # x\ny = "ramp"\n', 3, "operator ramp"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about what may use what (ARCHITECTURE.md "Layers"): arrows point down, in no circle."""
+"""Rules about what may use what, as ARCHITECTURE.md says: arrows point down, in no circle."""
 
 from __future__ import annotations
 
