@@ -35,10 +35,17 @@ START = """def start():
     importlib.import_module("anyop.jax")
     importlib.import_module("anyop.mindspore")
 """
+ROOM = """[ARCHITECTURE.md](../../ARCHITECTURE.md) has more.
+
+- `graph.h`, `ir/size.h`, `src/graph/{graph,ir/size}.h`, `ops/<name>/*.cc`, `src/`: paths.
+- `n/2`, `torch.ops.<library>.<operator>`, `.cc`, [a site](https://example.com/gone.h): none.
+"""
+LONG = "word " * 30
 CLEAN = {
     "README.md": "# A tree\n\nARCHITECTURE.md and `src/runtime/log.cc` say more.\n",
-    "ARCHITECTURE.md": "Short.\n",
-    "src/graph/README.md": "[ARCHITECTURE.md](../../ARCHITECTURE.md) has more.\n",
+    "ARCHITECTURE.md": "Short. [Graphs](src/graph/README.md)\n",
+    "src/graph/README.md": ROOM,
+    "python/anyop/template/README.md": "Nobody links it, and it names `gone/`.\n",
     "include/anyop/op.h": C + "#pragma once\n#include <cstdint>\n#define ANYOP_MOST 8\n",
     "include/anyop/runtime.h": C + "#pragma once\n",
     "src/platform/env.cc": C + 'const char* Path() { return std::getenv("ANYOP_TORCH"); }\n',
@@ -91,7 +98,21 @@ PLANTS = [
     ("file_length", "tools/a.py", P + "\n" * 500, 501, "501 lines, but at most 500"),
     ("document_length", "README.md", "\n" * 101, 101, "101 lines, but at most 100"),
     ("document_length", "ARCHITECTURE.md", "word " * 2501, 0, "2501 words, but at most 2500"),
+    ("document_block", "ARCHITECTURE.md", f"# A\n\n- {LONG}\n- {LONG}\n  {LONG}\n", 4,
+     "61 words in one block, but at most 60"),
+    ("document_block", "src/graph/README.md", f"```\n{LONG * 3}\n```\n{LONG}\n{LONG}word\n", 4,
+     "61 words"),
+    ("document_block", "src/graph/README.md", f"| a |\n|---|\n| {LONG} | {LONG} |\n", 3,
+     "63 words"),
+    ("path_exists", "ARCHITECTURE.md", "A\n`src/graph/gone.h`\n", 2, "src/graph/gone.h, which"),
+    ("path_exists", "src/graph/README.md", "`src/graph/{graph,gone}.h`\n", 1, "src/graph/gone.h"),
+    ("path_exists", "src/graph/README.md", "`ops/<name>/gone*.cc`\n", 1, "names ops/*/gone*.cc"),
+    ("path_exists", "src/graph/README.md", "\n`src/gone`\n", 2, "names src/gone"),
+    ("path_exists", "src/graph/README.md", "`gone/`\n", 1, "names gone/"),
+    ("path_exists", "src/graph/README.md", "[a](../gone.md#b)\n", 1, "names ../gone.md"),
+    ("path_exists", "src/graph/README.md", "[a](graph/graph.h)\n", 1, "names graph/graph.h"),
     ("document_exists", "src/graph/README.md", "[a](../ARCHITECTURE.md)\n", 1, "../ARCHI"),
+    ("room_linked", "src/runtime/README.md", "", 0, "is not linked in ARCHITECTURE.md"),
     ("code_width", "docs/a.md", "x" * 101 + "\n```\n" + "x" * 101, 3, "101 columns of code, but"),
     ("operator_elsewhere", "python/anyop/a.py", P + 'x = 1  # x\ny = "ramp"\n', 3, "operator ramp"),
     ("operator_elsewhere", "python/anyop/a.py", P + "#\nanyop.ramp(x)\n", 3, "operator ramp"),

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about what comments and documents refer to: it is in the tree."""
+"""Rules about what comments and documents refer to, and about the pages on architecture."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import product
 from posixpath import dirname, join, normpath
 
 from house_rules.tree import Breach, Tree, comments
@@ -19,6 +21,17 @@ FILE = re.compile(r"(?<![\w/.{*<>-])(?P<file>[\w./-]*\w\.(?:cc|h|py|cmake))\b(?!
 URL = re.compile(r"https?://\S+")
 # A word in capitals stands for any: bench_NAME.py.
 ANY = re.compile(r".*(NAME|OPPONENT).*")
+# The page that everybody reads. The pages of rooms, README.md beside the code, have the details.
+ARCHITECTURE = "ARCHITECTURE.md"
+NO_ROOM = ("python/anyop/template/",)  # a package of its own
+MOST_WORDS_OF_A_BLOCK = 60
+FENCED = re.compile(r"^```.*?^```", re.M | re.S)
+# A paragraph, an entry of a list or a row of a table, with the lines that go on with it.
+BLOCK = re.compile(r"^[ \t]*\S.*(?:\n(?![ \t]*(?:[-*|#]|\d+\.)[ \t])[ \t]*\S.*)*", re.M)
+QUOTED = re.compile(r"`([^`\n]+)`|\]\((?!https?:)([^)#\s]+)")
+# What looks like the path of a file or folder: <name> and * stand for any, {a,b} for each.
+PATH = re.compile(r"(?!\.\w*/?$)[\w.*<>{},/-]*(?:/|\.(?:cc|cu|h|py|pyi|cmake|md|txt|toml|yml|map))")
+CHOICE = re.compile(r"\{([^{}]*)\}")
 
 
 def document_exists(tree: Tree) -> Iterator[Breach]:
@@ -67,4 +80,67 @@ def _by_last(tree: Tree) -> dict[str, list[str]]:
     return found
 
 
-RULES = (document_exists, file_exists)
+def pages_of_architecture(tree: Tree) -> list[str]:
+    """The main page, and those of the rooms that are there."""
+    rooms = [f for f in tree.named("/README.md") if not f.startswith(NO_ROOM)]
+    return [f for f in (ARCHITECTURE, *rooms) if f in tree.known]
+
+
+def document_block(tree: Tree) -> Iterator[Breach]:
+    """A paragraph of a page on architecture is short, and so is an entry of a list."""
+    for name in pages_of_architecture(tree):
+        text = FENCED.sub(lambda m: "\n" * m[0].count("\n"), tree.text(name) or "")
+        for block in BLOCK.finditer(text):
+            if (words := len(block[0].split())) > MOST_WORDS_OF_A_BLOCK:
+                line = text.count("\n", 0, block.start()) + 1
+                why = f"{words} words in one block, but at most {MOST_WORDS_OF_A_BLOCK}. Split it."
+                yield Breach(name, line, why)
+
+
+def path_exists(tree: Tree) -> Iterator[Breach]:
+    """A path that a page on architecture names or links to is in the tree."""
+    for name in pages_of_architecture(tree):
+        text = FENCED.sub(lambda m: "\n" * m[0].count("\n"), tree.text(name) or "")
+        for match in QUOTED.finditer(text):
+            path = match[1] or match[2]
+            if match[2] or PATH.fullmatch(path) or path.split("/")[0] in _folders(tree):
+                for one in _chosen(re.sub(r"<[^>]*>", "*", path)):
+                    if not _is_path(tree, name, one, is_link=match[1] is None):
+                        line = text.count("\n", 0, match.start()) + 1
+                        yield Breach(name, line, f"names {one}, which is not in the tree")
+
+
+def room_linked(tree: Tree) -> Iterator[Breach]:
+    """The page of a room is found from ARCHITECTURE.md."""
+    main = tree.text(ARCHITECTURE) or "" if ARCHITECTURE in tree.known else ""
+    for name in pages_of_architecture(tree):
+        if name != ARCHITECTURE and f"]({name})" not in main:
+            yield Breach(name, 0, f"is not linked in {ARCHITECTURE}")
+
+
+def _chosen(path: str) -> list[str]:
+    """Each path that {a,b} stands for."""
+    parts = CHOICE.split(path)
+    return ["".join(p) for p in product(*(x.split(",") if i % 2 else [x] for i, x in
+                                          enumerate(parts)))]  # fmt: skip
+
+
+def _is_path(tree: Tree, name: str, path: str, is_link: bool) -> bool:
+    """From the root, from the page's folder, or the end of a path; a link from the folder alone."""
+    here = normpath(join(dirname(name), path))
+    if is_link or path.startswith("../"):
+        return here in tree.known or here in _folders(tree)
+    path = path.removeprefix("./").rstrip("/")
+    there = tree.known | _folders(tree)
+    if "*" in path:
+        return any(fnmatchcase(f, path) or fnmatchcase(f, f"*/{path}") for f in there)
+    return here in there or path in there or any(f.endswith("/" + path) for f in there)
+
+
+@lru_cache(maxsize=1)
+def _folders(tree: Tree) -> frozenset[str]:
+    parts = (f.split("/") for f in tree.files)
+    return frozenset("/".join(p[:i]) for p in parts for i in range(1, len(p)))
+
+
+RULES = (document_exists, file_exists, document_block, path_exists, room_linked)
