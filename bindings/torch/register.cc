@@ -12,6 +12,7 @@
 #include "allocate.h"
 #include "device.h"
 #include "kernels.h"
+#include "scope.h"
 
 namespace anyop::torch_host {
 namespace {
@@ -109,6 +110,7 @@ ANYOP_EXPORT const char* anyop_torch_register_new(std::size_t n) {
   static std::size_t done = 0;  // Python's lock is held
   static auto& error = *new std::string;
   try {
+    anyop::torch_host::CarryScopes();
     anyop::torch_host::RegisterDevices();
     for (anyop::Operator* op : anyop::OperatorsFrom(done)) {
       if (done == n) break;

@@ -16,6 +16,7 @@
 #include "runtime/device.h"
 #include "runtime/policy.h"
 #include "runtime/record.h"
+#include "runtime/scope_carrier.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {
@@ -128,6 +129,7 @@ class Executable::Impl {
   // Scope, which inputs are copied, then the sizes and numbers that decide about plans.
   void MakeKey(std::span<const anyop_value> inputs, const std::vector<std::int64_t>& symbols,
                Key* key) const {
+    FollowCarriedScope();
     const ThreadState& state = State();
     key->assign(1, ScopeWord(state));
     const DLDevice device = inputs_.DeviceOf(inputs);

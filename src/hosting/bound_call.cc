@@ -12,7 +12,7 @@
 #include "platform/error.h"
 #include "platform/float_mode.h"
 #include "runtime/hash_bytes.h"
-#include "runtime/thread_state.h"
+#include "runtime/scope_carrier.h"
 #include "signature/expression.h"
 
 namespace anyop {
@@ -21,12 +21,10 @@ namespace {
 // The scope of a call on this thread, until it has returned. Most threads have it already.
 class InScope {
  public:
-  explicit InScope(const ScopeState& wanted) : state_(State()) {
-    const ScopeState& now = state_.scope;
-    is_other_ = now != wanted;
+  explicit InScope(const ScopeState& wanted) : saved_(CurrentScope()) {
+    is_other_ = saved_ != wanted;
     if (!is_other_) [[likely]]
       return;
-    saved_ = now;
     SetScope(wanted);
   }
   ~InScope() {
@@ -36,9 +34,8 @@ class InScope {
   InScope& operator=(const InScope&) = delete;
 
  private:
-  ThreadState& state_;
+  const ScopeState saved_;
   bool is_other_;
-  ScopeState saved_;
 };
 
 std::string Counted(std::size_t n, const char* what) {

@@ -14,6 +14,7 @@
 #include "runtime/policy.h"
 #include "runtime/replace.h"
 #include "runtime/run.h"
+#include "runtime/scope_carrier.h"
 #include "runtime/thread_state.h"
 #include "signature/comparison.h"
 
@@ -126,6 +127,7 @@ inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
 }  // namespace
 
 HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame) {
+  FollowCarriedScope();
   ThreadState* state = thread_state;
   if (state && op.index < state->n_slots) [[likely]] {
     OperatorSlot& slot = state->slots[op.index];

@@ -8,6 +8,7 @@
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "runtime/policy.h"
+#include "runtime/scope_carrier.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {
@@ -30,14 +31,31 @@ void SetProcessPolicy(std::string_view text) {
 std::string ProcessPolicy() { return ReadProcessPolicy()->text; }
 
 const Policy* CurrentPolicy() {
+  FollowCarriedScope();
   if (thread_state && thread_state->scope.policy) return thread_state->scope.policy;
   return ReadProcessPolicy();
 }
 
-ScopeState CurrentScope() { return State().scope; }
+ScopeState InitialScope() {
+  static const bool is_strict = EnvironmentFlag("ANYOP_STRICT");
+  return {.is_strict = is_strict};
+}
 
-void SetScope(const ScopeState& scope) {
-  ThreadState& state = State();
+constinit std::atomic<const ScopeCarrier*> carrier_in_use{nullptr};
+
+namespace {
+
+std::atomic<const ScopeCarrier*> known_carrier{nullptr};
+
+// Of what was carried, the number that this thread's scope is of, and the scope of its own that it
+// has where nothing is carried.
+struct Followed {
+  std::uint64_t number = 0;
+  ScopeState own;
+};
+constinit thread_local Followed followed;
+
+void ChangeScope(ThreadState& state, const ScopeState& scope) {
   state.scope = scope;
   state.scope_word = std::uint64_t(scope.is_strict) | std::uint64_t(scope.is_batch_invariant) << 1 |
                      std::uint64_t(scope.data_checks) << 2 |
@@ -46,6 +64,53 @@ void SetScope(const ScopeState& scope) {
   if (scope.policy) state.scope_word |= std::uint64_t(scope.policy->number) << kPolicyShift;
   state.process_mask =
       (scope.policy ? 0 : ~0ull << kPolicyShift) | (scope.threads ? 0 : 0xffffull << kThreadsShift);
+}
+
+// The scope of this thread goes where the framework goes; that of no block goes nowhere.
+void PutScope(const ScopeCarrier& carrier, const ScopeState& scope) {
+  static std::atomic<std::uint64_t> last{0};
+  if (scope == InitialScope()) {
+    followed.number = 0;
+    return carrier.Put(nullptr);
+  }
+  followed.number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  carrier.Put(std::make_shared<const CarriedScope>(CarriedScope{followed.number, scope}));
+  carrier_in_use.store(&carrier, std::memory_order_release);
+}
+
+}  // namespace
+
+void TakeCarriedScope(const ScopeCarrier& carrier) {
+  const CarriedScope* carried = carrier.Get();
+  const std::uint64_t number = carried ? carried->number : 0;
+  if (number == followed.number) return;
+  ThreadState& state = State();
+  if (!followed.number) followed.own = state.scope;
+  ChangeScope(state, carried ? carried->scope : followed.own);
+  followed.number = number;
+}
+
+void SetScopeCarrier(const ScopeCarrier& carrier) {
+  known_carrier.store(&carrier, std::memory_order_release);
+  if (State().scope == InitialScope()) return;
+  followed.own = InitialScope();
+  PutScope(carrier, State().scope);
+}
+
+ScopeState CurrentScope() {
+  FollowCarriedScope();
+  return State().scope;
+}
+
+void SetScope(const ScopeState& scope) {
+  ThreadState& state = State();
+  const ScopeState before = state.scope;
+  if (scope == before) return;
+  ChangeScope(state, scope);
+  if (const ScopeCarrier* carrier = known_carrier.load(std::memory_order_acquire)) {
+    if (!followed.number) followed.own = before;
+    PutScope(*carrier, scope);
+  }
 }
 
 Scope& Scope::policy(std::string_view text) {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "platform/env.h"
+#include "runtime/scope_carrier.h"
 
 namespace anyop {
 
@@ -81,9 +81,8 @@ struct OwnedState : ThreadState {
 OwnedState& Owned() {
   static thread_local OwnedState state;
   if (!thread_state) {
-    static const bool is_strict = EnvironmentFlag("ANYOP_STRICT");
-    state.scope.is_strict = is_strict;
-    state.scope_word = is_strict;
+    state.scope = InitialScope();
+    state.scope_word = state.scope.is_strict;
     thread_state = &state;
   }
   return state;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import warnings
 import weakref
@@ -456,6 +457,30 @@ def test_compiled_autograd() -> None:
             grads.append([t.grad.clone() for t in (x, w, residual)])
         for eager, ours in zip(*grads, strict=True):
             torch.testing.assert_close(ours, eager)
+
+
+def test_a_gradient_follows_the_scope_where_backward_is_called() -> None:
+    """On the CPU; python/tests/far/test_scopes.py is about devices."""
+
+    def backward(y: Any, policy: str) -> set[str]:
+        with anyop.policy(policy):
+            anyop.reset_counters()
+            y.sum().backward()
+        return {c.kernel for c in anyop.counters() if c.op == "anyop.rms_norm_backward"}
+
+    x, w = norm(3, 8)
+    portable = "rms_norm_backward=cpu_portable"
+    y = OPS.rms_norm(x, w)
+    assert backward(y, portable) == {"cpu_portable"}
+    with anyop.policy(portable):
+        y = OPS.rms_norm(x, w)
+    usual = backward(y, "")
+    assert usual != {"cpu_portable"}
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        y = OPS.rms_norm(x, w)
+        assert pool.submit(backward, y, portable).result() == {"cpu_portable"}
+        y = OPS.rms_norm(x, w)
+        assert pool.submit(backward, y, "").result() == usual
 
 
 def test_no_warnings() -> None:

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "anyop/scope.h"
 #include "graph/builder/copy_graph.h"
 #include "graph/builder/points.h"
 #include "graph/ir/alias.h"
@@ -13,7 +14,6 @@
 #include "graph/passes/pattern.h"
 #include "platform/error.h"
 #include "runtime/dispatch.h"
-#include "runtime/thread_state.h"
 
 namespace anyop {
 namespace {
@@ -189,7 +189,7 @@ class Trial {
               return false;
             }
           }
-          return Dispatch({*call.op, t.form, t.bindings, t.frame, *CurrentPolicy(), State().scope},
+          return Dispatch({*call.op, t.form, t.bindings, t.frame, *CurrentPolicy(), CurrentScope()},
                           nullptr) >= 0;
         });
   }

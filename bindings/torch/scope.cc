@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scopes go where torch takes what belongs to a thread: into its threads for the backward of
+// devices, for one. Python's objects of a thread go along by name, and so does ours, which is none.
+#include "scope.h"
+
+#include <ATen/ThreadLocalPythonObjects.h>
+
+#include <utility>
+
+#include "runtime/scope_carrier.h"
+
+namespace anyop::torch_host {
+namespace {
+
+using at::impl::ThreadLocalPythonObjects;
+
+struct CarriedObject final : c10::SafePyObject {
+  explicit CarriedObject(std::shared_ptr<const CarriedScope> carried)
+      : c10::SafePyObject(nullptr, nullptr), scope(std::move(carried)) {}
+  const std::shared_ptr<const CarriedScope> scope;
+};
+
+const std::string& Key() {
+  static const auto& key = *new std::string("anyop.scope");
+  return key;
+}
+
+class TorchCarrier final : public ScopeCarrier {
+  void Put(std::shared_ptr<const CarriedScope> scope) const override {
+    if (scope) {
+      ThreadLocalPythonObjects::set(Key(), std::make_shared<CarriedObject>(std::move(scope)));
+    } else if (ThreadLocalPythonObjects::contains(Key())) {
+      ThreadLocalPythonObjects::erase(Key());
+    }
+  }
+  const CarriedScope* Get() const override {
+    if (!ThreadLocalPythonObjects::contains(Key())) return nullptr;
+    const auto& object = ThreadLocalPythonObjects::get(Key());
+    return static_cast<const CarriedObject&>(*object).scope.get();
+  }
+};
+
+}  // namespace
+
+void CarryScopes() {
+  static const auto& carrier = *new TorchCarrier;
+  static const bool once = (SetScopeCarrier(carrier), true);
+  (void)once;
+}
+
+}  // namespace anyop::torch_host
