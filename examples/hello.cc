@@ -16,7 +16,7 @@ int main(int argc, char** argv) try {
 
   if (argc > 1) {
     anyop::Load(argv[1]);  // my_ops.so
-    const Array twice = Call("my_ops.scale", y, Array::Full({2, 1}, DType::kF32, 2));
+    const Array twice = Call("my_ops.scale_rows", y, Array::Full({2, 1}, DType::kF32, 2));
     std::printf("%.4f\n", double(twice.at<float>(0, 0)));
   }
   return 0;

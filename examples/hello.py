@@ -16,7 +16,7 @@ print(f"{y[1, 63]:.4f} {x[0, 0]:.4f}")
 
 if len(sys.argv) > 1:
     my_ops = anyop.load(sys.argv[1])  # my_ops.so
-    print(f"{my_ops.scale(y, np.full((2, 1), 2, np.float32))[0, 0]:.4f}")
+    print(f"{my_ops.scale_rows(y, np.full((2, 1), 2, np.float32))[0, 0]:.4f}")
 
 print(anyop.explain(anyop.rms_norm, x, weight))
 try:

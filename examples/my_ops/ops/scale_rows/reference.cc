@@ -15,6 +15,6 @@ void Run(const Context&, const Tensor& x, const Tensor& factor, const Tensor& y)
 
 }  // namespace
 
-extern constinit const Reference scale_reference{.op = "scale", .run = Bind<&Run>()};
+extern constinit const Reference scale_rows_reference{.op = "scale_rows", .run = Bind<&Run>()};
 
 }  // namespace anyop::ops

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// scale: multiplies each row by a factor of its own.
+// scale_rows: multiplies each row by a factor of its own.
 //
 //   y[r, i] = x[r, i] * factor[r]
 //
@@ -25,14 +25,14 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& factor, const Tensor
 
 }  // namespace
 
-ANYOP_KERNEL(scale, f32){
+ANYOP_KERNEL(scale_rows, f32){
     .name = "cpu_portable_f32", .when = "T == f32", .run = Bind<&Run<float>>()};
-ANYOP_KERNEL(scale, bf16){
+ANYOP_KERNEL(scale_rows, bf16){
     .name = "cpu_portable_bf16", .when = "T == bf16", .run = Bind<&Run<BF16>>()};
 
-extern constinit const Op scale{
+extern constinit const Op scale_rows{
     .signature =
-        "scale(x: T[..., d], factor: f32[..., 1]) -> (y: T[..., d] over x) "
+        "scale_rows(x: T[..., d], factor: f32[..., 1]) -> (y: T[..., d] over x) "
         "where T in f32 | bf16",
     .flops = "size(y)",
 };
