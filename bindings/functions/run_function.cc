@@ -176,8 +176,7 @@ class FunctionRun {
 
   // The caller's own object where the frame still points into it: it may be kept for good.
   Ref ToTensor(const DLTensor& t, PyObject* own, Access access) {
-    const bool is_own =
-        own && t.data && host_->DataOf(own) == static_cast<char*>(t.data) + t.byte_offset;
+    const bool is_own = own && t.data && host_->DataOf(own) == BaseOf(t);
     if (!is_own && by_->is_trusted && host_->lends_again()) return LendAgain(*host_, t);
     if (!is_own) return lender_.Lend(*host_, t, access);
     return access == Access::kWrite ? Ref::Borrow(own) : host_->ReadOnly(own, t);

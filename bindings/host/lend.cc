@@ -10,13 +10,13 @@ namespace {
 void DropLedger(void* ledger) { static_cast<Ledger*>(ledger)->Drop(); }
 
 // NumPy would allocate for null, which an empty tensor may have.
-char* AddressOf(const DLTensor& t) {
+char* MemoryOf(const DLTensor& t) {
   static std::int64_t nothing = 0;
-  return t.data ? static_cast<char*>(t.data) + t.byte_offset : reinterpret_cast<char*>(&nothing);
+  return t.data ? BaseOf(t) : reinterpret_cast<char*>(&nothing);
 }
 
 bool IsSameLayout(const DLTensor& a, const DLTensor& b) {
-  const bool is_alike = AddressOf(a) == AddressOf(b) && a.ndim == b.ndim &&
+  const bool is_alike = MemoryOf(a) == MemoryOf(b) && a.ndim == b.ndim &&
                         a.dtype.code == b.dtype.code && a.dtype.bits == b.dtype.bits;
   for (int i = 0; is_alike && i < a.ndim; ++i) {
     const auto stride = [i](const DLTensor& t) { return static_cast<const Tensor&>(t).stride(i); };
@@ -32,7 +32,7 @@ Ref LendAgain(const Host& host, const DLTensor& t) {
   constexpr std::size_t kSlots = 4096;
   static PyObject* slots[kSlots] = {};
   static Ledger* const ledger = new Ledger;  // its loans never end
-  std::size_t hash = reinterpret_cast<std::uintptr_t>(AddressOf(t)) / 16 + t.dtype.bits;
+  std::size_t hash = reinterpret_cast<std::uintptr_t>(MemoryOf(t)) / 16 + t.dtype.bits;
   for (int i = 0; i < t.ndim; ++i) hash = hash * 31 + std::size_t(t.shape[i]);
   PyObject*& slot = slots[(hash ^ hash / kSlots) % kSlots];
   anyop_host_view seen;
@@ -55,7 +55,7 @@ Ref ViewAsArray(const DLTensor& t, Access access, Ref base) {
   }
   auto* dtype = reinterpret_cast<PyArray_Descr*>(ToNumpyDType(tensor.type()).release());
   Ref array =
-      Checked(PyArray_NewFromDescr(&PyArray_Type, dtype, t.ndim, shape, strides, AddressOf(t),
+      Checked(PyArray_NewFromDescr(&PyArray_Type, dtype, t.ndim, shape, strides, MemoryOf(t),
                                    access == Access::kWrite ? NPY_ARRAY_WRITEABLE : 0, nullptr));
   auto* made = reinterpret_cast<PyArrayObject*>(array.get());
   if (PyArray_SetBaseObject(made, base.release()) < 0) throw ErrorSet{};

@@ -79,7 +79,7 @@ std::string RegisteredHost::number_advice(PyObject* object) const {
 const void* RegisteredHost::DataOf(PyObject* object) const {
   anyop_host_view view;
   if (!ViewPlain(object, view)) return nullptr;
-  return static_cast<const char*>(view.tensor.data) + view.tensor.byte_offset;
+  return BaseOf(view.tensor);
 }
 
 Ref RegisteredHost::Lend(const DLTensor& t, Access access, void* owner, void (*end)(void*)) const {
@@ -108,8 +108,7 @@ HostMemory RegisteredHost::MemoryOf(PyObject* object) const {
     if (t.shape[i] == 0) return {Ref::Borrow(object), t.data, 0};
     last += (t.shape[i] - 1) * static_cast<const Tensor&>(t).stride(i);
   }
-  return {Ref::Borrow(object), static_cast<char*>(t.data) + t.byte_offset,
-          Py_ssize_t((last + 1) * t.dtype.bits / 8)};
+  return {Ref::Borrow(object), BaseOf(t), Py_ssize_t((last + 1) * t.dtype.bits / 8)};
 }
 
 bool RegisteredHost::Holds(const HostMemory& memory) const {

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "anyop/python_host.h"
+#include "anyop/tensor.h"
 #include "anyop/value.h"
 #include "dtypes.h"
 
@@ -234,7 +235,7 @@ PyObject* Lend(const DLTensor* t, int, void* owner, void (*release)(void*)) {
   for (int i = t->ndim - 1; i >= 0; step *= t->shape[i--]) {
     strides[i] = t->strides ? t->strides[i] : step;
   }
-  const auto address = reinterpret_cast<uintptr_t>(t->data) + t->byte_offset;
+  const auto address = anyop::AddressOf(*t);
   PyObject* arguments[] = {Number(t->dtype), TupleOf(t->shape, t->ndim), TupleOf(strides, t->ndim),
                            PyLong_FromUnsignedLongLong(address), nullptr};
   bool has_all = true;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "anyop/tensor.h"
 #include "devices/cuda/device_kernels.h"
 #include "devices/cuda/launch.h"
 #include "devices/cuda/strided.h"
@@ -156,7 +157,7 @@ void CheckIndices(StreamHandle* stream, const anyop_index_check& check) {
     call.record = const_cast<CheckRecord*>(slot.record);
     call.any = checks.any;
   }
-  call.data = static_cast<const char*>(t.data) + t.byte_offset;
+  call.data = BaseOf(t);
   call.name = check.name;
   call.must = check.must;
   call.limit = check.limit;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "anyop/tensor.h"
 #include "devices/cuda/launch.h"
 
 namespace anyop::cuda {
@@ -76,11 +77,11 @@ Strided StridedOf(const DLTensor& t) {
 }
 
 void Pack(StreamHandle* stream, const DLTensor& from, void* to) {
-  const char* data = static_cast<const char*>(from.data) + from.byte_offset;
+  const char* data = BaseOf(from);
   CopyStrided(stream, from, kPack, CopyCall{.of = {}, .from = data, .to = to});
 }
 void Unpack(StreamHandle* stream, const void* from, const DLTensor& to) {
-  char* data = static_cast<char*>(to.data) + to.byte_offset;
+  char* data = BaseOf(to);
   CopyStrided(stream, to, kUnpack, CopyCall{.of = {}, .from = from, .to = data});
 }
 

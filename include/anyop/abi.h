@@ -10,11 +10,7 @@
 
 #define ANYOP_ABI_VERSION 1
 
-#if defined(_WIN32)
-#define ANYOP_EXPORT __declspec(dllexport)
-#else
 #define ANYOP_EXPORT __attribute__((visibility("default")))
-#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -85,7 +85,7 @@ class Array {
   std::int64_t size() const { return tensor().size(); }
   std::int64_t bytes() const { return size() * Bytes(dtype()); }
   bool is_contiguous() const { return tensor().is_contiguous(); }
-  void* data() const { return static_cast<char*>(tensor().data) + tensor().byte_offset; }
+  void* data() const { return BaseOf(tensor()); }
   template <class T>
   T* data() const {
     return static_cast<T*>(data());

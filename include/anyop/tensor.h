@@ -13,6 +13,12 @@ namespace anyop {
 
 class TensorShape;
 
+// Where a tensor's first element is, on whatever device.
+inline char* BaseOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
+inline std::uintptr_t AddressOf(const DLTensor& t) {
+  return reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
+}
+
 struct Tensor : DLTensor {
 #define ANYOP_MEMBER [[gnu::always_inline]]
   template <class T>

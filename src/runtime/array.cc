@@ -146,7 +146,7 @@ Array Array::Wrap(const DLTensor& t, std::shared_ptr<void> owner) {
                                      ", but must be in CPU memory. Try a copy on the CPU.");
   }
   const std::size_t rank = std::size_t(std::max(t.ndim, 0));
-  Array a = Wrap(static_cast<char*>(t.data) + t.byte_offset, Shape(t.shape, rank), DType(dtype),
+  Array a = Wrap(BaseOf(t), Shape(t.shape, rank), DType(dtype),
                  t.strides ? Shape(t.strides, rank) : Shape(), std::move(owner));
   a.layout_.tensor.device = t.device;
   return a;

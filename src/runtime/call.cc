@@ -4,6 +4,7 @@
 #include <bit>
 #include <memory>
 
+#include "anyop/tensor.h"
 #include "platform/arena.h"
 #include "platform/float_mode.h"
 #include "runtime/host.h"
@@ -66,20 +67,16 @@ inline bool Passes(const ScalarCheck& c, const anyop_value& v) {
   return Holds(c.op, v.i, c.i);
 }
 
-std::uintptr_t Begin(const DLTensor& t) {
-  return reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-}
-
 // MemoryIsSimple where one tensor is written and all are contiguous.
 inline bool OneWriteIsSimple(const Plan& plan, const anyop_value* frame) {
   const TensorSlot& written = plan.slots[plan.only_written];
-  const std::uintptr_t begin = Begin(*frame[written.index].t);
+  const std::uintptr_t begin = AddressOf(*frame[written.index].t);
   const std::uintptr_t bytes = std::uintptr_t(written.bytes);
   std::uint64_t over = written.over;
   std::uintptr_t bad = 0;
   const TensorSlot* end = plan.slots + plan.n_slots;
   for (const TensorSlot* s = plan.slots; s != end; ++s, over >>= 1) {
-    const std::uintptr_t at = Begin(*frame[s->index].t), distance = at - begin;
+    const std::uintptr_t at = AddressOf(*frame[s->index].t), distance = at - begin;
     const bool meets = (distance < bytes) | (0 - distance < std::uintptr_t(s->bytes));
     bad |= (at & s->align_mask) | (meets & !((distance == 0) & (over & 1)));
   }
@@ -98,7 +95,7 @@ inline bool MemoryIsSimple(const Plan& plan, const anyop_value* frame) {
       ranges[i] = {0, 0};
       continue;
     }
-    const std::uintptr_t at = Begin(*v.t);
+    const std::uintptr_t at = AddressOf(*v.t);
     misaligned |= at & s.align_mask;
     if (s.is_contiguous) {
       ranges[i] = {at, at + std::uintptr_t(s.bytes)};

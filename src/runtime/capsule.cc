@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -21,18 +20,13 @@
 #include "runtime/frame.h"
 #include "runtime/hash_bytes.h"
 #include "runtime/host.h"
-#include "runtime/json.h"
 #include "runtime/key.h"
 #include "runtime/overlap.h"
+#include "runtime/safetensors_header.h"
 
 namespace anyop {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format's numbers are little-endian");
-
-// By DType, as safetensors has them.
-constexpr std::string_view kNames[kDTypes] = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2",
-                                              "I64", "I32", "I16", "I8",   "U8",      "BOOL"};
 constexpr std::int64_t kMostFindingBytes = std::int64_t(1) << 30;
 
 // f(name, tensor) for the arguments that are tensors.
@@ -76,7 +70,7 @@ std::string ExactCall(const Operator& op, const anyop_value* frame) {
   return text;
 }
 
-void AddLayouts(const Operator& op, const anyop_value* frame, JsonWriter* json) {
+void AddLayouts(const Operator& op, const anyop_value* frame, SafetensorsHeader* header) {
   std::string strides, over, declined;
   ForInputs(op, frame, [&](const std::string& name, const DLTensor& t) {
     if (ClassOf(t) != kContiguous) strides += name + " = " + ShowStrides(t) + "\n";
@@ -92,33 +86,24 @@ void AddLayouts(const Operator& op, const anyop_value* frame, JsonWriter* json) 
       break;
     }
   }
-  json->Field("strides", strides).Field("over", over).Field("declined", declined);
+  header->Metadata("strides", strides).Metadata("over", over).Metadata("declined", declined);
 }
 
 // What stands before the tensors: the length of the JSON, and the JSON.
 std::string Header(const Operator& op, const Plan& plan, const anyop_value* frame,
                    std::string_view finding, std::string_view message) {
-  JsonWriter json;
-  json.Begin('{').Key("__metadata__").Begin('{').Field("format", "anyop-capsule 1");
-  json.Field("op", op.name).Field("library", op.library).Field("file", op.file);
-  json.Field("call", ExactCall(op, frame)).Field("kernel", KernelName(op, plan));
-  AddLayouts(op, frame, &json);
-  json.Field("threads", std::to_string(NumThreads())).Field("isa", Environment("ANYOP_ISA"));
-  json.Field("policy", ProcessPolicy());
-  json.Field("batch_invariant", plan.flags & ANYOP_FLAG_BATCH_INVARIANT ? "1" : "0");
-  json.Field("finding", finding).Field("message", message).End('}');
-  std::int64_t at = 0;
+  SafetensorsHeader header("anyop-capsule 1");
+  header.Metadata("op", op.name).Metadata("library", op.library).Metadata("file", op.file);
+  header.Metadata("call", ExactCall(op, frame)).Metadata("kernel", KernelName(op, plan));
+  AddLayouts(op, frame, &header);
+  header.Metadata("threads", std::to_string(NumThreads()));
+  header.Metadata("isa", Environment("ANYOP_ISA")).Metadata("policy", ProcessPolicy());
+  header.Metadata("batch_invariant", plan.flags & ANYOP_FLAG_BATCH_INVARIANT ? "1" : "0");
+  header.Metadata("finding", finding).Metadata("message", message);
   ForInputs(op, frame, [&](const std::string& name, const DLTensor& t) {
-    json.Key(name).Begin('{').Field("dtype", kNames[FromDL(t.dtype)]).Key("shape").Begin('[');
-    for (int d = 0; d < t.ndim; ++d) json.Number(t.shape[d]);
-    json.End(']').Key("data_offsets").Begin('[').Number(at);
-    at += PackedBytes(t);
-    json.Number(at).End(']').End('}');
+    header.Add(name, DType(FromDL(t.dtype)), {t.shape, std::size_t(t.ndim)}, PackedBytes(t));
   });
-  std::string text = json.End('}').text();
-  text.resize(std::size_t(AlignBytes(std::int64_t(text.size()) + 8, 64)) - 8, ' ');
-  const std::uint64_t bytes = text.size();
-  return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;
+  return header.Finish();
 }
 
 }  // namespace

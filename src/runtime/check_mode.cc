@@ -48,8 +48,7 @@ class Copy {
       : index(i), original(&t), tensor(t), fill_(fill) {
     const Extent extent = ExtentOf(t);
     memory_.emplace(extent.end - extent.begin, 1, fill, fill);
-    const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-    tensor.data = memory_->begin() + (extent.begin == extent.end ? 0 : at - extent.begin);
+    tensor.data = memory_->begin() + (extent.begin == extent.end ? 0 : AddressOf(t) - extent.begin);
     tensor.byte_offset = 0;
   }
   void Fill(const std::vector<char>& packed) { CopyFromPacked(packed.data(), tensor); }

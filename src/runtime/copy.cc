@@ -22,7 +22,7 @@ template <bool kToPacked>
 void Copy(const DLTensor& tensor, char* packed) {
   const Tensor& t = static_cast<const Tensor&>(tensor);
   const std::int64_t bytes = t.dtype.bits / 8, n = t.row_size(), rows = t.rows();
-  char* base = static_cast<char*>(t.data) + t.byte_offset;
+  char* base = BaseOf(t);
   if (t.size() == 0) return;
   const std::int64_t stride = t.ndim ? t.stride(-1) : 1;
   for (std::int64_t r = 0; r < rows; ++r, packed += n * bytes) {

@@ -11,10 +11,6 @@ namespace {
 
 const Tensor& AsTensor(const DLTensor& t) { return static_cast<const Tensor&>(t); }
 
-std::uintptr_t Address(const DLTensor& t) {
-  return reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-}
-
 struct Dimension {
   std::int64_t stride, size;
 };
@@ -52,7 +48,7 @@ Runs RunsOf(const DLTensor& t) {
 }  // namespace
 
 Extent ExtentOf(const DLTensor& t) {
-  const std::uintptr_t at = Address(t);
+  const std::uintptr_t at = AddressOf(t);
   const std::int64_t bytes = t.dtype.bits / 8;
   std::int64_t low = 0, high = 0;
   for (int i = 0; i < t.ndim; ++i) {
@@ -78,7 +74,8 @@ bool MayShareMemory(const DLTensor& a, const DLTensor& b) {
 }
 
 bool IsSameMemory(const DLTensor& a, const DLTensor& b) {
-  if (Address(a) != Address(b) || a.ndim != b.ndim || a.dtype.bits != b.dtype.bits) return false;
+  if (AddressOf(a) != AddressOf(b) || a.ndim != b.ndim || a.dtype.bits != b.dtype.bits)
+    return false;
   for (int i = 0; i < a.ndim; ++i) {
     if (a.shape[i] != b.shape[i]) return false;
     if (a.shape[i] == 1) continue;

@@ -131,7 +131,7 @@ class CompositionRun : public CompositionFollower<anyop_value> {
       auto seen = std::make_unique<Seen>();
       seen->layout = LayoutOf(*v.t);
       See(s.view, &seen->layout);
-      seen->tensor = TensorOf(seen->layout, static_cast<char*>(v.t->data) + v.t->byte_offset);
+      seen->tensor = TensorOf(seen->layout, BaseOf(*v.t));
       seen->tensor.device = v.t->device;
       v.t = &seen->tensor;
       seen_.push_back(std::move(seen));

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <tuple>
 
@@ -14,57 +13,23 @@
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "runtime/hash_bytes.h"
-#include "runtime/json.h"
+#include "runtime/safetensors_header.h"
 
 namespace anyop {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format's numbers are little-endian");
-
-// By DType.
-constexpr std::string_view kNames[kDTypes] = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2",
-                                              "I64", "I32", "I16", "I8",   "U8",      "BOOL"};
-constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kLongestHeader = 100 << 20;  // as the format's own library has it
 constexpr std::int64_t kChunk = 8 << 20;
-
-int FindName(const std::string& name) {
-  for (int i = 0; i < kDTypes; ++i) {
-    if (kNames[i] == name) return i;
-  }
-  return -1;
-}
 
 // Whole lines of the cache first: the format has no gaps. States lie together, so that few pages
 // of the others become writable.
 void SortForFile(std::vector<NamedArray>* arrays) {
   const auto key = [](const NamedArray& a) {
-    const bool is_odd = a.array.bytes() % std::int64_t(kAlignment) != 0;
+    const bool is_odd = a.array.bytes() % kSafetensorsAlignment != 0;
     return std::tuple(is_odd, !is_odd && a.is_state, -Bytes(a.array.dtype()));
   };
   std::stable_sort(arrays->begin(), arrays->end(),
                    [&](const NamedArray& a, const NamedArray& b) { return key(a) < key(b); });
-}
-
-// What stands before the tensors: the length of the JSON, and the JSON.
-std::string Header(const std::vector<NamedArray>& arrays) {
-  JsonWriter header;
-  header.Begin('{').Key("__metadata__").Begin('{').Field("format", "anyop").End('}');
-  std::int64_t at = 0;
-  for (const NamedArray& a : arrays) {
-    header.Key(a.name).Begin('{').Field("dtype", kNames[int(a.array.dtype())]);
-    header.Key("shape").Begin('[');
-    for (const std::int64_t n : a.array.shape()) header.Number(n);
-    header.End(']').Key("data_offsets").Begin('[').Number(at);
-    at += a.array.bytes();
-    header.Number(at).End(']').End('}');
-  }
-  std::string text = header.End('}').text();
-  const std::uint64_t bytes =
-      std::uint64_t(AlignBytes(std::int64_t(text.size() + sizeof bytes), std::int64_t(kAlignment)) -
-                    std::int64_t(sizeof bytes));
-  text.resize(bytes, ' ');
-  return std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) + text;
 }
 
 }  // namespace
@@ -72,9 +37,13 @@ std::string Header(const std::vector<NamedArray>& arrays) {
 TensorHashes WriteTensors(const std::string& path, std::vector<NamedArray> arrays,
                           const WriteProgress& progress) {
   SortForFile(&arrays);
-  const std::string header = Header(arrays);
+  SafetensorsHeader tensors("anyop");
   std::int64_t all = 0, written = 0;
-  for (const NamedArray& a : arrays) all += a.array.bytes();
+  for (const NamedArray& a : arrays) {
+    tensors.Add(a.name, a.array.dtype(), a.array.shape(), a.array.bytes());
+    all += a.array.bytes();
+  }
+  const std::string header = tensors.Finish();
   NewFile file(path);
   TensorHashes hashes;
   hashes.header = HashBytes(header.data(), header.size());
@@ -122,7 +91,7 @@ void TensorFile::ReadHeader() {
     if (name == "__metadata__") continue;
     const std::string whose = what + ", " + name;
     const std::string dtype = JsonField<std::string>(row, "dtype", whose);
-    const int number = FindName(dtype);
+    const int number = FindSafetensorsName(dtype);
     if (number < 0) Refuse(name + " has the dtype '" + dtype + "', which is unknown.");
     Entry entry{DType(number), JsonNumbers(row, "shape", whose), 0, 0};
     const std::vector<std::int64_t> range = JsonNumbers(row, "data_offsets", whose);

@@ -7,6 +7,7 @@
 #include "graph/ir/text.h"
 #include "platform/error.h"
 #include "runtime/device.h"
+#include "runtime/make_plan.h"
 #include "runtime/operator.h"
 #include "signature/expression.h"
 
@@ -148,9 +149,7 @@ DLDevice GraphInputs::DeviceOf(std::span<const anyop_value> inputs) const {
 }
 
 bool GraphInputs::NeedsCopy(const DLTensor& t) {
-  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-  return (t.strides && !static_cast<const Tensor&>(t).is_contiguous()) ||
-         at & std::uintptr_t(t.dtype.bits / 8 - 1);
+  return (t.strides && !static_cast<const Tensor&>(t).is_contiguous()) || IsMisaligned(t);
 }
 
 void GraphInputs::Refuse(int input, const anyop_value& given, const std::string& why) const {
