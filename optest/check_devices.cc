@@ -152,6 +152,11 @@ std::vector<const OperatorKernel*> KernelsOn(Device device, const Operator& op) 
 
 }  // namespace
 
+bool RunsOnSomeDevice(const Operator& op) {
+  return std::ranges::any_of(
+      Devices(), [&](const DeviceInfo& info) { return !KernelsOn(info.device, op).empty(); });
+}
+
 void CheckDevices(const OpTest& test) {
   const bool is_exhaustive = TheSession().seeds.is_exhaustive;
   for (const DeviceInfo& info : Devices()) {

@@ -97,6 +97,8 @@ void CheckGradient(const OpTest& test);
 // calls in memory of many kinds. Kernels of the host give the bits that they give on the host, the
 // device's own are within the tolerance; a wrong index is refused in the words of the host.
 void CheckDevices(const OpTest& test);
+// Whether a device of a library that is loaded runs a kernel of the operator, or its composition.
+bool RunsOnSomeDevice(const Operator& op);
 
 // What ran and what did not, over the whole program; PrintTally prints it.
 struct Tally {

@@ -141,7 +141,7 @@ void AddTests(const OwnedTest& owned, const std::string& short_name,
   for (const auto& c : checks) {
     if (c.check == CheckExtremeValues && owned.special.empty()) continue;
     if (c.check == CheckRowInvariance && !owned.test.row_invariant) continue;
-    if (c.check == CheckDevices && Devices().empty()) continue;
+    if (c.check == CheckDevices && !RunsOnSomeDevice(*Find(owned.op))) continue;
     if (c.check == CheckGradient && !*Find(owned.op)->data->gradient) continue;
     tests->push_back({short_name + "." + c.name, &owned.test, c.check});
   }

@@ -2,6 +2,7 @@
 // The device library that authors begin with (examples/device), as a program uses it.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "anyop/runtime.h"
@@ -34,6 +35,15 @@ std::string ErrorOf(F&& f) {
 std::vector<float> Values(const Array& a) {
   const Array here = a.On(Device()).Clone();
   return {here.data<float>(), here.data<float>() + here.size()};
+}
+
+// A program that asks for a device first. In a process of its own, since the variable is read once.
+TEST(ToyDeviceDeathTest, IsThereOnceTheEnvironmentNamesItsLibrary) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  setenv("ANYOP_LOAD", PathOf("libtoy.so").c_str(), 1);
+  EXPECT_EXIT(std::exit(Device("toy").name() == "toy:0" ? 0 : 1), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(std::exit(Devices().size() == 1 ? 0 : 1), ::testing::ExitedWithCode(0), "");
+  unsetenv("ANYOP_LOAD");
 }
 
 TEST_F(ToyDevice, IsFoundByItsName) {

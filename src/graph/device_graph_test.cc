@@ -121,6 +121,22 @@ TEST(DeviceGraph, TakesPlannedInputsFromTheHost) {
             0u);
 }
 
+TEST(DeviceGraph, ReturnsAPlannedInputOnTheDevice) {
+  GraphRecorder r("planned");
+  const GraphTensor x = r.Input("x", "f32[6]"), starts = r.Input("starts", "i64[4]");
+  r.Output(r.Call("testing.planned_sum", x, starts)[0], "sums");
+  r.Output(starts, "starts");
+  const CompiledGraph g = r.Compile();
+  Array where = Ints({0, 2, 3, 6});
+  const std::vector<Array> got = g(OnFar(Counting({6})), where);
+  where.data<std::int64_t>()[1] = 0;  // it has been read
+  EXPECT_EQ(FromFar(got[0]), Values(g(Counting({6}), Ints({0, 2, 3, 6}))[0]));
+  EXPECT_EQ(got[1].device(), Far());
+  const Array here = got[1].On(Device());
+  EXPECT_EQ(std::vector<std::int64_t>(here.data<std::int64_t>(), here.data<std::int64_t>() + 4),
+            (std::vector<std::int64_t>{0, 2, 3, 6}));
+}
+
 TEST(DeviceGraph, RunsOnTheDeviceOfItsInputs) {
   const CompiledGraph g = Chain();
   const Array x = Counting({3, 4});

@@ -263,7 +263,7 @@ TEST(Composition, WithoutKernelsMayCallWhatFallsBack) {
   EXPECT_EQ(ErrorOf([&] { (void)Call("composed.outer", Floats({1}, {2})).run(); }),
             "composed.slow: no kernel takes this call:\n"
             "  kernel 0: declined: not built for this machine\n"
-            "  means: \nstrict mode refuses the composition.\n"
+            "strict mode refuses the composition.\n"
             "  in .means of composed.outer, which calls slow");
 }
 

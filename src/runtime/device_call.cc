@@ -185,14 +185,16 @@ CheckedWhere WhereChecked(const Operator& op, const Plan& plan, const CheckedDat
   }
   if (plan.data_checks == DataChecks::kOnDevice && !plan.is_empty) {
     if (IsTask(op, plan)) return CheckedWhere::kInTask;
-    // A kernel that does not stop would follow the bad indices before anybody hears of them.
+    // The calls of a composition look at what they follow themselves: what the operator's own rules
+    // refuse beyond that harms nobody, so that it may be told late.
+    const bool is_composition = plan.kernel < 0;
     const anyop_device& table = plan.device_kind->table;
-    const bool can_stop = plan.kernel >= 0 && plan.stops_on_failed_check && !data.own;
+    if (is_composition && table.submit) return CheckedWhere::kInTask;
+    // A kernel that does not stop would follow the bad indices before anybody hears of them.
+    const bool can_stop = (is_composition || plan.stops_on_failed_check) && !data.own;
     if (can_stop && table.check_indices && table.failed) return CheckedWhere::kOnDevice;
   }
-  // Each call of a composition looks at its indices itself.
-  const bool is_ours = plan.kernel >= 0 || data.own || plan.is_empty;
-  return is_ours ? CheckedWhere::kOnHost : CheckedWhere::kNowhere;
+  return CheckedWhere::kOnHost;
 }
 
 class DeviceRun {
@@ -214,12 +216,18 @@ class DeviceRun {
     CheckOnHostAlone();
     if (plan_.is_empty) return (void)CheckData();
     if (plan_.runs_on_host) return RunOnHost();
+    const std::uint64_t copies = CountCopies();
+    counters_.copies.Add(copies);
     if (checked_ && IsTask(op_, plan_)) return RunChecked();
-    MakeCopies();
+    if (checked_ && op_.data->check_data) LookAtData();
+    if (copies) MakeCopies();
     const PackedChecks checks = CheckData();
     if (plan_.kernel < 0) {
       counters_.calls.Add();
       if (plan_.is_fallback) counters_.fallbacks.Add();
+      if (checks.indices || checks.own) {
+        SubmitKernel(op_, plan_, frame_, checks, nullptr, target_.stream);
+      }
       RunComposition(op_, plan_, frame_);
     } else if (IsTask(op_, plan_)) {
       SubmitKernel(op_, plan_, frame_, checks, NewWorkspace(), target_.stream);
@@ -266,6 +274,29 @@ class DeviceRun {
     return memory_.back().data();
   }
 
+  // How many tensors no kernel takes as they lie. Refuses, while nothing is on the stream, what may
+  // not be copied or what the device cannot copy.
+  std::uint64_t CountCopies() const {
+    const Form& form = op_.contract->forms[std::size_t(plan_.form)];
+    std::uint64_t n = 0;
+    for (int i = 0; i < n_values(); ++i) {
+      const bool is_param = i < op_.n_params;
+      const Param* p = is_param ? &form.params[std::size_t(i)] : nullptr;
+      if (p && p->is_planned) continue;
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) {
+        if (p ? !MustCopy(*p, t) : !ResultNeedsCopy(t)) return;
+        if (plan_.is_strict) RefuseCopies(op_, plan_, given_);
+        if (!(p ? CanPack(target_.table()) : CanUnpack(target_.table()))) RefuseGaps(i, k, t);
+        ++n;
+      });
+    }
+    return n;
+  }
+  // t: a tensor of value i, in a list the k-th.
+  void RefuseGaps(int i, std::uint32_t k, const DLTensor& t) const {
+    if (ClassOf(t) == kContiguous) return;  // misaligned alone, which is a plain copy
+    RefuseStrides(target_, op_.display_name() + ": " + TensorName(op_, frame_, i, k), t);
+  }
   // Contiguous copies of what no kernel takes as it lies.
   void MakeCopies() {
     const Form& form = op_.contract->forms[std::size_t(plan_.form)];
@@ -289,9 +320,6 @@ class DeviceRun {
       }
       v.ts = list.data();
     }
-    if (copies_.empty()) return;
-    if (plan_.is_strict) RefuseCopies(op_, plan_, given_);
-    counters_.copies.Add(copies_.size());
   }
   const DLTensor* Copied(const DLTensor& from) {
     const DLTensor* copy = Room(from);
@@ -338,6 +366,12 @@ class DeviceRun {
     target_.Check(target_.table().check_indices(target_.stream, &check));
   }
 
+  // In check mode, what kernels take for granted.
+  void LookAtData() const {
+    HostFrame host(target_, op_.n_params);
+    host.Fill(op_, plan_, frame_);
+    CallCheck(op_, plan_, host.values, op_.data->check_data);
+  }
   // A kernel of the host is watched on the host, which can guard its memory.
   void RunChecked() {
     HostFrame host(target_, n_values());
@@ -368,6 +402,10 @@ class DeviceRun {
   }
 
   void RunOnHost() {
+    for (int i = 0; i < n_values() && !CanUnpack(target_.table()); ++i) {
+      if (!IsWritten(op_, plan_, i)) continue;
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) { RefuseGaps(i, k, t); });
+    }
     HostFrame host(target_, n_values());
     host.Fill(op_, plan_, given_);
     counters_.fallbacks.Add();

@@ -28,15 +28,16 @@ TEST(DeviceChecks, CopyWhatTheyReadAloneAndWaitOnce) {
             std::string::npos);
 }
 
-TEST(DeviceChecks, OfACompositionWaitOnceForAllOfIt) {
+TEST(DeviceChecks, OfACompositionAreWorkOnTheStreamInFrontOfIt) {
   const Array x = OnFar(Counting({8})), at = OnFar(Ints({6, 0})), by = OnFar(Ints({1, 0}));
   const Array spare = OnFar(Counting({3}));
   Array y;
   {
     const WatchedFar far;
     y = Call("testing.picked_twice", x, at, by, spare);
-    EXPECT_EQ(far.to_host, 2);
-    EXPECT_EQ(far.waits, 1);
+    EXPECT_EQ(far.to_host, 0);
+    EXPECT_EQ(far.waits, 0);
+    EXPECT_EQ(far.submits, 3);  // one that looks at the data, and the parts
   }
   EXPECT_EQ(FromFar(y), (std::vector<float>{14, 0}));
 }
@@ -97,7 +98,6 @@ TEST(DeviceChecks, OfACallThatComputesNothingAreMadeAtOnce) {
   EXPECT_EQ(error(bad), "");
 }
 
-// Each part of a composition looks at its indices itself, where no part computes nothing.
 TEST(DeviceChecks, OfACompositionAreThoseOfItsParts) {
   const Array rows = OnFar(Counting({2, 2})), bad = OnFar(Ints({0, 4}));
   const Array cache = OnFar(Array::Zeros({4, 2}, DType::kF32));
@@ -108,10 +108,38 @@ TEST(DeviceChecks, OfACompositionAreThoseOfItsParts) {
   EXPECT_EQ(far.waits, 0);
   EXPECT_NE(ErrorOf([] {
               Synchronize(Far());
-            }).find("testing.scatter: slots[1] is 4, but must be less than 4 (s)."),
+            }).find("testing.scatter_means: slots[1] is 4, but must be less than 4 (s)."),
             std::string::npos);
   EXPECT_EQ(ErrorOf([&] { Call("testing.scatter_means", none, bad, empty_cache).into(); }),
             "testing.scatter_means: slots[1] is 4, but must be less than 4 (s).");
+}
+
+// Its rule is the stricter one.
+TEST(DeviceChecks, OfACompositionAreItsOwnToo) {
+  const Array rows = Counting({2, 2}), bad = Ints({0, 2}),
+              zeros = Array::Zeros({4, 2}, DType::kF32);
+  const Array far_rows = OnFar(rows), far_bad = OnFar(bad), cache = OnFar(zeros);
+  const auto call = [&] { Call("testing.scatter_below", far_rows, far_bad, cache, 2).into(); };
+  const std::string error =
+      ErrorOf([&] { Call("testing.scatter_below", rows, bad, zeros.Clone(), 2).into(); });
+  EXPECT_EQ(error, "testing.scatter_below: slots[1] is 2, but must be less than 2 (k, k is 2).");
+  {
+    const WatchedFar far;
+    call();
+    EXPECT_EQ(far.waits, 0);
+    EXPECT_EQ(ErrorOf([] { Synchronize(Far()); }),
+              error + " This is of earlier work on far:0, whose results are not to be used.");
+  }
+  for (const bool is_strict : {false, true}) {
+    Scope scope;
+    is_strict ? scope.strict() : scope.data_checks(DataChecks::kOnHost);
+    EXPECT_EQ(ErrorOf(call), error);
+  }
+  EXPECT_EQ(FromFar(cache), Values(zeros));
+  Scope scope;
+  scope.data_checks(DataChecks::kTrusted);
+  call();
+  EXPECT_EQ(FromFar(cache), (std::vector<float>{0, 1, 0, 0, 2, 3, 0, 0}));
 }
 
 // ---- Planned tensors.

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "anyop/tensor.h"
 #include "platform/error.h"
 #include "runtime/copy.h"
 #include "runtime/frame.h"
@@ -16,14 +18,6 @@
 namespace anyop {
 namespace {
 
-char* DataOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
-
-[[noreturn]] void RefuseStrides(const DeviceTarget& target, const DLTensor& t) {
-  Fail(ANYOP_UNSUPPORTED, Show(t) + " on " + Device(t.device).name() + " has strides " +
-                              ShowStrides(t) + ", but the library of " + target.kind.word +
-                              " copies contiguous memory alone. Try a contiguous tensor.");
-}
-
 // A device's code for strides counts on addresses that are aligned to elements.
 void PackMisaligned(const DeviceTarget& to, const DLTensor& from, void* packed) {
   const Extent extent = ExtentOf(from);
@@ -33,7 +27,7 @@ void PackMisaligned(const DeviceTarget& to, const DLTensor& from, void* packed) 
                            reinterpret_cast<const void*>(extent.begin), bytes));
   DLTensor aligned = from;
   aligned.data = static_cast<char*>(moved.data()) +
-                 (reinterpret_cast<std::uintptr_t>(DataOf(from)) - extent.begin);
+                 (reinterpret_cast<std::uintptr_t>(BaseOf(from)) - extent.begin);
   aligned.byte_offset = 0;
   to.Check(to.table().pack(to.stream, &aligned, packed));
 }
@@ -41,7 +35,7 @@ void PackMisaligned(const DeviceTarget& to, const DLTensor& from, void* packed) 
 void Pack(const DeviceTarget& to, const DLTensor& from, void* packed) {
   if (!PackedBytes(from)) return;
   if (ClassOf(from) == kContiguous) {
-    to.Check(to.table().copy(to.stream, to.number, packed, to.number, DataOf(from),
+    to.Check(to.table().copy(to.stream, to.number, packed, to.number, BaseOf(from),
                              std::uint64_t(PackedBytes(from))));
   } else if (to.table().pack && IsMisaligned(from)) {
     PackMisaligned(to, from, packed);
@@ -50,31 +44,55 @@ void Pack(const DeviceTarget& to, const DLTensor& from, void* packed) {
   } else if (to.table().submit) {
     SubmitCopy(to.kind, to.number, from, packed, /*to_packed=*/true, to.stream);
   } else {
-    RefuseStrides(to, from);
+    RefuseStrides(to, "", from);
   }
 }
 
 void Unpack(const DeviceTarget& at, const void* packed, const DLTensor& to) {
   if (!PackedBytes(to)) return;
   if (ClassOf(to) == kContiguous) {
-    at.Check(at.table().copy(at.stream, at.number, DataOf(to), at.number, packed,
+    at.Check(at.table().copy(at.stream, at.number, BaseOf(to), at.number, packed,
                              std::uint64_t(PackedBytes(to))));
   } else if (at.table().unpack) {
     at.Check(at.table().unpack(at.stream, packed, &to));
   } else if (at.table().submit) {
     SubmitCopy(at.kind, at.number, to, const_cast<void*>(packed), /*to_packed=*/false, at.stream);
   } else {
-    RefuseStrides(at, to);
+    RefuseStrides(at, "", to);
   }
+}
+
+// From the first element to the last, with what lies between them: the host packs.
+void CopyExtentToHost(const DeviceTarget& from, const DLTensor& t, void* to) {
+  const Extent extent = ExtentOf(t);
+  const std::uint64_t bytes = extent.end - extent.begin, shift = extent.begin % 8;
+  std::vector<std::uint64_t> memory((bytes + shift) / 8 + 1);
+  char* const begin = reinterpret_cast<char*>(memory.data()) + shift;
+  from.Check(from.table().copy(from.stream, ANYOP_AT_HOST, begin, from.number,
+                               reinterpret_cast<const void*>(extent.begin), bytes));
+  from.Check(from.table().synchronize(from.number, from.stream));
+  DLTensor here = t;
+  here.data = begin + (AddressOf(t) - extent.begin);
+  here.byte_offset = 0;
+  CopyToPacked(here, static_cast<char*>(to));
 }
 
 }  // namespace
 
+void RefuseStrides(const DeviceTarget& target, const std::string& what, const DLTensor& t) {
+  Fail(ANYOP_UNSUPPORTED, (what.empty() ? "" : what + " is ") + Show(t) + " on " +
+                              Device(t.device).name() + (what.empty() ? " has" : " with") +
+                              " strides " + ShowStrides(t) + ", but the library of " +
+                              target.kind.word +
+                              " copies contiguous memory alone. Try a contiguous tensor.");
+}
+
 void StartCopyToHost(const DeviceTarget& from, const DLTensor& t, void* to) {
   const std::uint64_t bytes = std::uint64_t(PackedBytes(t));
   if (!bytes) return;
+  if (ClassOf(t) != kContiguous && !CanPack(from.table())) return CopyExtentToHost(from, t, to);
   std::optional<DeviceMemory> packed;  // given back in the order of the stream
-  const void* source = DataOf(t);
+  const void* source = BaseOf(t);
   if (ClassOf(t) != kContiguous) {
     packed.emplace(from.kind, from.number, bytes);
     Pack(from, t, packed->data());
@@ -92,7 +110,7 @@ void FillOnDevice(const DLTensor& to, const void* item) {
   const DeviceTarget target(to.device);
   const std::uint64_t size = std::uint64_t(to.dtype.bits / 8);
   const std::uint64_t bytes = std::uint64_t(PackedBytes(to));
-  if (bytes) target.Check(target.table().fill(target.stream, DataOf(to), bytes / size, item, size));
+  if (bytes) target.Check(target.table().fill(target.stream, BaseOf(to), bytes / size, item, size));
 }
 
 void CopyToHost(const DLTensor& from, void* to) {
@@ -106,14 +124,20 @@ void CopyFromHost(const void* from, const DLTensor& to) {
   const std::uint64_t bytes = std::uint64_t(PackedBytes(to));
   if (!bytes) return;
   std::optional<DeviceMemory> packed;
-  void* goal = DataOf(to);
+  void* goal = BaseOf(to);
   const bool is_strided = ClassOf(to) != kContiguous;
+  if (is_strided && !CanUnpack(target.table())) RefuseStrides(target, "", to);
   if (is_strided) {
     packed.emplace(target.kind, target.number, bytes);
     goal = packed->data();
   }
   target.Check(target.table().copy(target.stream, target.number, goal, ANYOP_AT_HOST, from, bytes));
-  if (is_strided) Unpack(target, goal, to);
+  try {
+    if (is_strided) Unpack(target, goal, to);
+  } catch (...) {  // the copy still reads the caller's memory
+    target.table().synchronize(target.number, target.stream);
+    throw;
+  }
   target.Wait();
 }
 

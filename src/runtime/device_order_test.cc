@@ -171,6 +171,26 @@ TEST(DeviceCheckMode, WatchesKernelsOfTheHost) {
             kLate);
 }
 
+TEST(DeviceCheckMode, CountsAndRefusesCopiesAsWithoutIt) {
+  const Array x = Column(OnFar(Counting({3, 2})), 0);
+  const auto call = [&] { return ErrorOf([&] { Array(Call("testing.whole", x)); }); };
+  const auto copies = [] {
+    for (const CounterRow& r : Counters()) {
+      if (r.op == "testing.whole" && r.device == "far:0") return r.copies;
+    }
+    return decltype(CounterRow::copies){0};
+  };
+  const Checking checking;
+  const auto before = copies();
+  EXPECT_EQ(call(), "");
+  EXPECT_EQ(copies(), before + 1);
+  Scope scope;
+  scope.strict();
+  EXPECT_EQ(call(),
+            "testing.whole: x is f32[3] with strides [2] and would be copied, which strict mode "
+            "refuses. Try a contiguous tensor.");
+}
+
 TEST(DeviceCheckMode, LooksAtWhatAnOperatorSaysOfItsData) {
   const Array x = OnFar(Floats({2}, {1, -1}));
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.whole", x)).On(Device()); }), "");
@@ -178,6 +198,9 @@ TEST(DeviceCheckMode, LooksAtWhatAnOperatorSaysOfItsData) {
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.whole", OnFar(Floats({1}, {0.5})))); }),
             ErrorOf([&] { Array(Call("testing.whole", Floats({1}, {0.5}))); }));
   EXPECT_NE(ErrorOf([&] { Array(Call("testing.whole", OnFar(Floats({1}, {0.5})))); }), "");
+  EXPECT_EQ(ErrorOf([&] { Array(Call("testing.composed", OnFar(Floats({1}, {0.5})))); }),
+            ErrorOf([&] { Array(Call("testing.composed", Floats({1}, {0.5}))); }));
+  EXPECT_NE(ErrorOf([&] { Array(Call("testing.composed", OnFar(Floats({1}, {0.5})))); }), "");
 }
 
 }  // namespace

@@ -66,14 +66,6 @@ TEST(Device, TakesListsWordsAndDeclinedResults) {
   EXPECT_EQ(FromFar(high), std::vector<float>{2});
 }
 
-// Column k of a matrix on far.
-Array Gaps(const Array& matrix, std::int64_t k) {
-  const Array column = matrix.Slice(1, k, k + 1);
-  DLTensor t = column.tensor();
-  t.ndim = 1;
-  return Array::Wrap(t, {});
-}
-
 TEST(Device, CopiesWhatNoKernelTakesAsItLies) {
   const Array x = Counting({3, 4});
   const Array strided = OnFar(x).Transpose(0, 1);
@@ -83,7 +75,7 @@ TEST(Device, CopiesWhatNoKernelTakesAsItLies) {
   Call("testing.scale", strided, 2.0).into(out.Transpose(0, 1));
   EXPECT_EQ(FromFar(out), Values(Array(Call("testing.scale", x, 2.0))));
   const Array halves = OnFar(Counting({2, 2}));
-  const std::vector<Array> parts = {Gaps(halves, 0), Gaps(halves, 1), Gaps(halves, 0)};
+  const std::vector<Array> parts = {Column(halves, 0), Column(halves, 1), Column(halves, 0)};
   ResetCounters();
   EXPECT_EQ(FromFar(Call("testing.concat", parts)), (std::vector<float>{0, 2, 1, 3, 0, 2}));
   EXPECT_EQ(CountersFor("testing.concat", "cpu_f32").copies, 3u);
@@ -107,6 +99,11 @@ TEST(Device, RefusesTensorsOfTwoPlaces) {
             "testing.axpy: y is on cpu, but x is on far:0. Try a copy on the same device.");
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.axpy", 1.0, OnFar(x), x.On(Far(1)))); }),
             "testing.axpy: y is on far:1, but x is on far:0. Try a copy on the same device.");
+  const std::vector<Array> parts = {OnFar(x), x.On(Far(1))};
+  EXPECT_EQ(
+      ErrorOf([&] { Array(Call("testing.concat", parts)); }),
+      "testing.concat: parts[1] is on far:1, but parts[0] is on far:0. Try a copy on the same "
+      "device.");
   DLTensor elsewhere = x.tensor();
   elsewhere.device = {7, 0};
   EXPECT_EQ(ErrorOf([&] { Array(Call("testing.scale", elsewhere, 1.0)); }),

@@ -142,7 +142,9 @@ std::string UnsupportedText(const Operator& op, const std::vector<KernelChoice>&
   std::string text = op.display_name() + ": no kernel takes this call";
   if (choices.empty()) return text + ": there is none.";
   text += ":";
-  for (const KernelChoice& c : choices) text += "\n  " + c.kernel + ": " + c.reason;
+  for (const KernelChoice& c : choices) {
+    if (!c.taken) text += "\n  " + c.kernel + ": " + c.reason;
+  }
   return text;
 }
 

@@ -39,6 +39,10 @@ void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Ex
   if (!read.empty()) {
     e->notes.push_back("the host waits for copies of " + read + ", whose data are checked.");
   }
+  if (plan.runs_on_host) {
+    e->notes.push_back("runs on the CPU, on copies: no kernel of " + Device(plan.device).name() +
+                       " takes the call.");
+  }
   if (plan.is_empty) e->notes.push_back("nothing to write: no kernel runs.");
 }
 

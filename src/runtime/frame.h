@@ -2,6 +2,7 @@
 // What the entries of a call's frame are: an operator's parameters, then its results.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "runtime/operator.h"
@@ -14,6 +15,13 @@ inline std::string_view EntryName(const Operator& op, int i) {
   const Form& form = op.contract->forms[0];
   return i < op.n_params ? form.params[std::size_t(i)].name
                          : form.results[std::size_t(i - op.n_params)].name;
+}
+
+// Of the tensor of entry i, or of the k-th of its list: "x", "xs[2]".
+inline std::string TensorName(const Operator& op, const anyop_value* frame, int i,
+                              std::uint32_t k) {
+  const std::string name(EntryName(op, i));
+  return frame[i].tag == ANYOP_TENSORS ? name + "[" + std::to_string(k) + "]" : name;
 }
 
 inline bool IsWritten(const Operator& op, const Plan& plan, int i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that no kernel of their device takes, on copies on the host. Here far runs no kernels of
 // the host, so that all calls are such calls.
+#include "runtime/device_copy.h"
 #include "runtime/testing/on_far.h"
 
 namespace anyop::host_fallback_test {
@@ -85,7 +86,7 @@ TEST_F(HostFallback, OfACompositionGoesPartByPart) {
   const Array x = Counting({5});
   const Array far_x = OnFar(x);
   EXPECT_EQ(FromFar(Call("testing.even_or_means", far_x)), Values(x));
-  EXPECT_EQ(Counted("testing.even_or_means"), std::vector<std::string>{"means on far:0: 1, 1, 0"});
+  EXPECT_EQ(Counted("testing.even_or_means"), std::vector<std::string>{"means on far:0: 1, 0, 0"});
   EXPECT_EQ(Counted("testing.scale"),
             (std::vector<std::string>{"cpu_f32 on cpu: 1, 0, 0", "means on far:0: 0, 1, 2"}));
 }
@@ -186,6 +187,43 @@ TEST_F(HostFallback, IsInTheOrderOfTheCurrentStream) {
   Array y = Array::Full({4}, DType::kF32, 5, Far());
   Call("testing.accumulate", x, y).into();
   EXPECT_EQ(FromFar(y), (std::vector<float>{5, 6, 7, 8}));
+}
+
+// What the device cannot do is known before anything is written.
+TEST_F(HostFallback, IsRefusedWhereAResultHasGapsThatTheDeviceCannotFill) {
+  const Array x = OnFar(Counting({3})), y = OnFar(Counting({3}));
+  const Array z = OnFar(Array::Zeros({3, 2}, DType::kF32));
+  far.table.submit = nullptr;
+  Brought();
+  EXPECT_EQ(ErrorOf([&] { Call("testing.axpy", 1.0, x, y).into(Column(z, 0)); }),
+            "testing.axpy: z is f32[3] on far:0 with strides [2], but the library of far copies "
+            "contiguous memory alone. Try a contiguous tensor.");
+  EXPECT_EQ(Brought(), (Traffic{0, 0, 0}));
+}
+
+// The host's memory is read until the copy is done.
+TEST_F(HostFallback, WaitsForTheCopyToTheDeviceThatCannotBeFinished) {
+  const Array z = OnFar(Array::Zeros({3, 2}, DType::kF32)).Slice(1, 0, 1);
+  far.table.unpack = [](anyop_stream, const void*, const DLTensor*) { return int(ANYOP_INTERNAL); };
+  const float values[] = {1, 2, 3};
+  Brought();
+  EXPECT_NE(ErrorOf([&] { CopyFromHost(values, z.tensor()); }), "");
+  EXPECT_EQ(Brought(), (Traffic{0, 1, 1}));
+}
+
+TEST_F(HostFallback, IsNotTheCompositionOfAnOperatorThatHasNoKernelForTheDevice) {
+  far.runs = {"far"};
+  scope.fallback_to_host(false).strict();
+  EXPECT_EQ(FromFar(Call("testing.host_or_means", OnFar(Counting({4})))), Values(Counting({4})));
+  EXPECT_EQ(Counted("testing.host_or_means"),
+            (std::vector<std::string>{"means on far:0: 1, 0, 0"}));
+}
+
+TEST_F(HostFallback, IsToldByExplain) {
+  EXPECT_NE(Call("testing.axpy", 1.0, OnFar(Counting({4})), OnFar(Counting({4})))
+                .explain()
+                .find("runs on the CPU, on copies: no kernel of far:0 takes the call."),
+            std::string::npos);
 }
 
 TEST_F(HostFallback, WaitsForTheCopiesUnderWayBeforeItFails) {

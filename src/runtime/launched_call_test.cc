@@ -213,7 +213,40 @@ TEST_F(LaunchedCall, RefusesTensorsWithGapsThatTheDeviceCannotCopy) {
       " on far:0 has strides [1, 4], but the library of far copies contiguous memory alone. Try a "
       "contiguous tensor.";
   EXPECT_EQ(ErrorOf([&] { x.Transpose(0, 1).Clone(); }), "f32[4, 3]" + end);
-  EXPECT_EQ(ErrorOf([&] { x.Transpose(0, 1).On(Device()); }), "f32[4, 3]" + end);
+  const std::string gaps =
+      "f32[3] on far:0 with strides [2], but the library of far copies contiguous memory alone. "
+      "Try "
+      "a contiguous tensor.";
+  const Array x1 = Column(OnFar(Counting({3, 2})), 0);
+  EXPECT_EQ(Told(x1, Array()), "testing.launched: x is " + gaps);
+  Scope scope;
+  scope.strict();
+  EXPECT_EQ(Told(x1, Array()),
+            "testing.launched: x is f32[3] with strides [2] and would be copied, which strict mode "
+            "refuses. Try a contiguous tensor.");
+}
+
+// Everything between its first element and its last is brought to the host.
+TEST_F(LaunchedCall, BringsTensorsWithGapsToTheHostWithoutTheDevicesHelp) {
+  far.table.submit = nullptr;
+  const Array x = Counting({3, 4});
+  const Array far_x = OnFar(x);
+  EXPECT_EQ(Values(far_x.Transpose(0, 1).On(Device())), Values(x.Transpose(0, 1).Clone()));
+  EXPECT_EQ(Values(far_x.Slice(1, 1, 3).On(Device())), Values(x.Slice(1, 1, 3).Clone()));
+}
+
+TEST_F(LaunchedCall, LooksAtTheIndicesOfACompositionToo) {
+  Array x = OnFar(Counting({2, 2})), cache = OnFar(Array::Zeros({4, 2}, DType::kF32));
+  far.table.submit = nullptr;
+  const std::string error = ErrorOf([&] {
+    Call("testing.scatter_below", x, OnFar(Ints({0, 9})), cache, 2).into();
+  });
+  EXPECT_EQ(error.find("testing.scatter: slots[1] is 9"), 0u) << error;
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_NE(
+      checks[0].find("testing.scatter_below: slots[1] is 9, but must be less than 2 (k, k is 2)."),
+      std::string::npos)
+      << checks[0];
 }
 
 // ---- Features.

@@ -106,7 +106,8 @@ class OperatorReader {
         kernel.name = k < listed.size() ? listed[k] : "kernel " + std::to_string(k);
         RemovePrefix(kernel.name);
         kernel.device = DeviceWordOf(kernel.name);
-        kernel.is_for_host = kernel.device == "cpu";
+        const bool has_name = k < listed.size();
+        kernel.is_for_host = !has_name || kernel.device == "cpu";
         op_->kernels.push_back(std::move(kernel));
         continue;
       }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "anyop/tensor.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "platform/threads.h"
@@ -76,19 +77,17 @@ class Planner {
   // All tensors lie on one device, the first one's, but for planned ones.
   void FindDevice() {
     const DLTensor* first = nullptr;
-    int first_index = 0;
     for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
       const bool is_planned = i < op_.n_params && op_.planned >> i & 1;
-      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) {
         const Device device(t.device);
         if (is_planned) {
           if (!device.is_host()) [[unlikely]]
-            RefusePlanned(i, device);
+            RefusePlanned(i, k, device);
         } else if (!first) {
           first = &t;
-          first_index = i;
         } else if (device != Device(first->device)) [[unlikely]] {
-          RefuseDevice(i, device, first_index, Device(first->device));
+          RefuseDevice(i, k, device, *first);
         }
       });
     }
@@ -97,20 +96,29 @@ class Planner {
     plan_.data_checks = scope_.is_strict ? DataChecks::kOnHost : scope_.data_checks;
     plan_.device_kind = FindDeviceKind(first->device.device_type);
     if (plan_.device_kind) return;
-    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": " + std::string(EntryName(op_, first_index)) +
-                                " is on " + Device(first->device).name() +
+    Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": " + NameOf(*first) + " is on " +
+                                Device(first->device).name() +
                                 ", but no loaded library has this device. Try anyop.load of the "
                                 "device's library, or a copy on the CPU.");
   }
-  [[noreturn, gnu::noinline]] void RefusePlanned(int i, Device device) {
-    Refuse(std::string(EntryName(op_, i)) + " is on " + device.name() +
+  std::string NameOf(const DLTensor& tensor) const {
+    std::string name;
+    for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
+      ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) {
+        if (&t == &tensor && name.empty()) name = TensorName(op_, frame_, i, k);
+      });
+    }
+    return name;
+  }
+  [[noreturn, gnu::noinline]] void RefusePlanned(int i, std::uint32_t k, Device device) {
+    Refuse(TensorName(op_, frame_, i, k) + " is on " + device.name() +
            ", but must be on cpu, because it is planned: the host reads it before the work "
            "begins. Try a copy on the CPU.");
   }
-  [[noreturn, gnu::noinline]] void RefuseDevice(int i, Device device, int first, Device its) {
-    Refuse(std::string(EntryName(op_, i)) + " is on " + device.name() + ", but " +
-           std::string(EntryName(op_, first)) + " is on " + its.name() +
-           ". Try a copy on the same device.");
+  [[noreturn, gnu::noinline]] void RefuseDevice(int i, std::uint32_t k, Device device,
+                                                const DLTensor& first) {
+    Refuse(TensorName(op_, frame_, i, k) + " is on " + device.name() + ", but " + NameOf(first) +
+           " is on " + Device(first.device).name() + ". Try a copy on the same device.");
   }
   void CheckPlace(int i, const DLTensor& t) {
     if (t.ndim < 0 || t.ndim > kMaxRank) [[unlikely]] {
@@ -267,13 +275,12 @@ class Planner {
                                 (plan_.runs_on_host ? "copies to the host." : "the composition."));
   }
 
-  // For the call's device or the host; of an operator without, the composition is the
-  // implementation.
+  // For the call's device; of an operator without, the composition is the implementation there.
   bool HasKernels() const {
-    return HasHostKernel(op_) ||
-           (plan_.device_kind && std::ranges::any_of(op_.kernels, [&](const OperatorKernel& k) {
-              return plan_.device_kind->Runs(k.device);
-            }));
+    const DeviceKind* kind = plan_.device_kind;
+    return std::ranges::any_of(op_.kernels, [&](const OperatorKernel& k) {
+      return kind ? kind->Runs(k.device) : k.is_for_host;
+    });
   }
 
   void Tile(const OperatorKernel& k) {
@@ -336,10 +343,7 @@ bool MustCopy(const Param& param, const DLTensor& tensor) {
   return !param.is_mut && (NeedsCopy(param, tensor) || IsMisaligned(tensor));
 }
 
-bool IsMisaligned(const DLTensor& t) {
-  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-  return at & std::uintptr_t(t.dtype.bits / 8 - 1);
-}
+bool IsMisaligned(const DLTensor& t) { return AddressOf(t) & std::uintptr_t(t.dtype.bits / 8 - 1); }
 
 bool ResultNeedsCopy(const DLTensor& tensor) { return ClassOf(tensor) & kScattered; }
 

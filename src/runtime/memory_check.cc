@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "anyop/tensor.h"
 #include "platform/error.h"
 #include "runtime/frame.h"
 #include "runtime/host.h"
@@ -38,18 +39,13 @@ class MemoryChecker {
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) { f(Place{i, k, &t}); });
     }
   }
-  std::string NameOf(const Place& p) const {
-    std::string name(EntryName(op_, p.index));
-    if (frame_[p.index].tag == ANYOP_TENSORS) name += "[" + std::to_string(p.element) + "]";
-    return name;
-  }
+  std::string NameOf(const Place& p) const { return TensorName(op_, frame_, p.index, p.element); }
   [[noreturn]] void Refuse(const std::string& text) const {
     Fail(ANYOP_INVALID_ARGUMENT, op_.display_name() + ": " + text);
   }
 
   void CheckAlone(const Place& p) const {
-    const std::uintptr_t at =
-        reinterpret_cast<std::uintptr_t>(p.tensor->data) + p.tensor->byte_offset;
+    const std::uintptr_t at = AddressOf(*p.tensor);
     const std::uintptr_t bytes = std::uintptr_t(p.tensor->dtype.bits / 8);
     if (at & (bytes - 1)) {
       Refuse(NameOf(p) + " is at an address that is no multiple of its " + std::to_string(bytes) +

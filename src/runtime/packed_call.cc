@@ -42,8 +42,6 @@ struct PackedCopy {
 
 constexpr std::int64_t kMostPlanned = std::int64_t{1} << 30;  // places in a block have 32 bits
 
-char* DataOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
-
 PackedTensor PackTensor(const DLTensor& t) {
   PackedTensor packed{};
   packed.tensor = t;
@@ -54,7 +52,7 @@ PackedTensor PackTensor(const DLTensor& t) {
     if (t.strides) packed.strides[d] = t.strides[d];
     size *= t.shape[d];
   }
-  packed.tensor.data = size ? DataOf(t) : nullptr;  // of nothing, which may lie anywhere
+  packed.tensor.data = size ? BaseOf(t) : nullptr;  // of nothing, which may lie anywhere
   return packed;
 }
 
@@ -176,6 +174,7 @@ int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
     const DefaultFloatMode mode;
     if (h.checks.indices) CheckIndices(*h.op, *h.plan, h.plan->index_checks, frame);
     if (h.checks.own) CallCheck(*h.op, *h.plan, frame, h.op->data->check);
+    if (h.plan->kernel < 0) return ANYOP_OK;
     RunKernelIn(h.workspace, *h.op, *h.plan, frame, DeviceCountersOf(*h.op, *h.plan));
   } catch (const Error& e) {
     std::snprintf(message, bytes, "%s", e.what());

@@ -17,8 +17,8 @@ struct PackedChecks {
 
 // Throws Unsupported where the call's planned tensors are too large to go along with its work.
 void CheckPlannedBytes(const Operator& op, const anyop_value* frame);
-// Puts the plan's kernel on the stream; workspace: the device's memory, or null. Throws what
-// `submit` says.
+// Puts the plan's kernel on the stream, of a composition the checks alone; workspace: the device's
+// memory, or null. Throws what `submit` says.
 void SubmitKernel(const Operator& op, Plan& plan, const anyop_value* frame, PackedChecks checks,
                   void* workspace, anyop_stream stream);
 // Puts a strided copy on the stream: from `tensor` to `packed`, or the other way.

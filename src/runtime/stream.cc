@@ -6,6 +6,7 @@
 
 #include "platform/error.h"
 #include "runtime/device.h"
+#include "runtime/registry.h"
 
 namespace anyop {
 
@@ -50,6 +51,8 @@ const std::shared_ptr<StreamState>* InnermostScope(const DeviceKind& kind, int n
 }
 
 const DeviceKind& KindNamed(std::string_view word, std::string_view name) {
+  if (const DeviceKind* kind = FindDeviceKind(word)) return *kind;
+  LoadBuiltIn();  // and what ANYOP_LOAD names
   if (const DeviceKind* kind = FindDeviceKind(word)) return *kind;
   std::string known = "cpu";
   for (const DeviceKind* k : DeviceKinds()) known += ", " + k->word;
@@ -125,6 +128,7 @@ DeviceInfo InfoOf(const DeviceKind& kind, int number) {
 }  // namespace
 
 std::vector<DeviceInfo> Devices() {
+  LoadBuiltIn();  // and what ANYOP_LOAD names
   std::vector<DeviceInfo> all;
   for (const DeviceKind* kind : DeviceKinds()) {
     // A library that cannot count its devices has none, and says why when one is asked for.
@@ -168,9 +172,15 @@ double ElapsedMs(const Event& from, const Event& to) {
   return ms;
 }
 
-Stream::Stream(Device device) {
+namespace {
+const DeviceKind& KindWithStreams(Device device) {
   if (device.is_host()) Fail(ANYOP_INVALID_ARGUMENT, "the host has no streams: its calls wait.");
-  const DeviceKind& kind = DeviceKindOf(device.dl());
+  return DeviceKindOf(device.dl());
+}
+}  // namespace
+
+Stream::Stream(Device device) {
+  const DeviceKind& kind = KindWithStreams(device);
   const int number = device.dl().device_id;
   anyop_stream native = nullptr;
   kind.Check(kind.table.create_stream(number, &native), number);
@@ -178,12 +188,12 @@ Stream::Stream(Device device) {
 }
 
 Stream Stream::Wrap(Device device, void* native) {
-  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const DeviceKind& kind = KindWithStreams(device);
   return Stream(std::make_shared<StreamState>(kind, device.dl().device_id, native, false));
 }
 
 Stream Stream::Current(Device device) {
-  return Stream(HoldCurrentStream(DeviceKindOf(device.dl()), device.dl().device_id));
+  return Stream(HoldCurrentStream(KindWithStreams(device), device.dl().device_id));
 }
 
 Device Stream::device() const { return DLDevice{state_->kind->table.dlpack_type, state_->number}; }

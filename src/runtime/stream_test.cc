@@ -95,7 +95,10 @@ TEST(Streams, OfAFrameworkAreUsedAndLeft) {
 }
 
 TEST(Streams, AreNothingOfTheHost) {
-  EXPECT_EQ(ErrorOf([] { Stream{Device()}; }), "the host has no streams: its calls wait.");
+  const std::string none = "the host has no streams: its calls wait.";
+  EXPECT_EQ(ErrorOf([] { Stream{Device()}; }), none);
+  EXPECT_EQ(ErrorOf([] { Stream::Wrap(Device(), nullptr); }), none);
+  EXPECT_EQ(ErrorOf([] { Stream::Current(Device()); }), none);
   EXPECT_EQ(ErrorOf([] {
               Stream{Device(DLDevice{7, 1})};
             }),

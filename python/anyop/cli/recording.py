@@ -62,7 +62,7 @@ def command(
 def tell(folder: Path, made: set[Path], limit: int) -> None:
     """On standard error: standard output is the program's. limit: of a process."""
     if not made:
-        text = "No call was recorded: the program called no operator of anyop."
+        text = "No call was recorded: the program called no operator of anyop on the CPU."
         click.secho(text, fg="yellow", err=True)
         return
     files = "1 call" if len(made) == 1 else f"{len(made)} calls"

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "anyop/tensor.h"
 #include "graph/ir/alias.h"
 #include "graph/replay/arena_watch.h"
 #include "graph/replay/progress.h"
@@ -20,8 +21,6 @@
 
 namespace anyop {
 namespace {
-
-char* Begin(const DLTensor& t) { return static_cast<char*>(t.data) + t.byte_offset; }
 
 constinit thread_local Progress* innermost_call = nullptr;
 constinit thread_local bool last_has_written = false;
@@ -153,11 +152,11 @@ void Instance::Bind(char* arena, std::span<const std::int64_t> symbols,
   }
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (inputs[k].tag != ANYOP_TENSOR) continue;
-    char* at = Begin(*inputs[k].t);
+    char* at = BaseOf(*inputs[k].t);
     if (at != inputs_[k]) MoveTo(in_inputs_[k], inputs_[k] = at);
   }
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    char* at = Begin(*outputs[k]);
+    char* at = BaseOf(*outputs[k]);
     if (at != outputs_[k]) MoveTo(in_outputs_[k], outputs_[k] = at);
   }
   if (!s_.numbers.empty()) SetNumbers(symbols, inputs);
@@ -210,19 +209,27 @@ bool Instance::IsObserved() const {
   return is_observed;
 }
 
-void Instance::Copy(const DLTensor& from, void* to) const {
-  s_.device_kind ? PackOnDevice(from, to) : CopyToPacked(from, to);
+void Instance::Copy(const DLTensor& from, void* to, Device device) const {
+  if (device.is_host()) return CopyToPacked(from, to);
+  if (!Device(from.device).is_host()) return PackOnDevice(from, to);
+  DLTensor there = from;  // a planned input that is returned
+  there.data = to;
+  there.byte_offset = 0;
+  there.strides = nullptr;
+  there.device = device.dl();
+  CopyFromHost(BaseOf(from), there);
 }
 
 void Instance::CopyIn() const {
   for (const BoundaryCopy& c : s_.copies_in) {
-    Copy(*given_[std::size_t(c.index)].t, tensors_[std::size_t(c.value)].data);
+    const DLTensor& to = tensors_[std::size_t(c.value)];
+    Copy(*given_[std::size_t(c.index)].t, to.data, to.device);
   }
 }
 
 void Instance::CopyOut() const {
   for (const BoundaryCopy& c : s_.copies_out) {
-    Copy(tensors_[std::size_t(c.value)], outputs_[std::size_t(c.index)]);
+    Copy(tensors_[std::size_t(c.value)], outputs_[std::size_t(c.index)], s_.device);
   }
 }
 

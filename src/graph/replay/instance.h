@@ -70,7 +70,7 @@ class Instance {
   void SetNumbers(std::span<const std::int64_t> symbols, std::span<const anyop_value> inputs);
   void Check(const BoundCall& call) const;
   void RunChecked();
-  void Copy(const DLTensor& from, void* to) const;
+  void Copy(const DLTensor& from, void* to, Device device) const;
   void CopyIn() const;
   void CopyOut() const;
   std::size_t FirstWrite() const;

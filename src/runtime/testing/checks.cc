@@ -227,6 +227,11 @@ extern constinit const Op picked_twice{
     .means = "z = picked(x, at, by, spare); y = scale(z, 2.0)",
     .check = Bind<&CheckPicked>(),
 };
+extern constinit const Op scatter_below{
+    .signature =
+        "scatter_below(x: f32[t, d], slots: i64[t] below k, cache: mut f32[s, d], k: int) -> ()",
+    .means = "scatter(x, slots, cache)",
+};
 extern constinit const Op even{
     .signature = "even(x: dense f32[n]) -> (y: f32[n])",
     .kernels = kCopyKernels,

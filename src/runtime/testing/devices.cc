@@ -124,6 +124,11 @@ extern constinit const Op far_or_means{
     .means = "t = scale(x, 2.0); y = scale(t, 0.5)",
     .kernels = kFarCopyKernels,
 };
+extern constinit const Op host_or_means{
+    .signature = "host_or_means(x: dense f32[n]) -> (y: f32[n])",
+    .means = "y = far_or_means(x)",
+    .kernels = kEvenCopyKernels,
+};
 extern constinit const Op scatter_means{
     .signature = "scatter_means(x: f32[t, d], slots: i64[t] below s, cache: mut f32[s, d]) -> ()",
     .means = "scatter(x, slots, cache)",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The far device (devices/far) in tests of the runtime and of graphs.
 #pragma once
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,6 +27,13 @@ inline Array OnFar(const Array& a) { return a.On(Far()); }
 inline void Finish(const Stream& stream) {
   const Event end = stream.Record();
   while (!end.is_complete()) std::this_thread::yield();
+}
+// Column k of a matrix, which has gaps.
+inline Array Column(const Array& matrix, std::int64_t k) {
+  const Array column = matrix.Slice(1, k, k + 1);
+  DLTensor t = column.tensor();
+  t.ndim = 1;
+  return Array::Wrap(t, std::make_shared<Array>(column));
 }
 inline std::vector<float> FromFar(const Array& a) { return Values(a.On(Device())); }
 
