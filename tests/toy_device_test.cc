@@ -102,6 +102,30 @@ TEST_F(ToyDevice, TellsALateErrorOnce) {
   EXPECT_EQ(ErrorOf([&] { stream.Synchronize(); }), "");
 }
 
+// far_test.cc says the same of far.
+TEST_F(ToyDevice, TellsALateErrorThatAnEventCarriesOnce) {
+  const Stream first{Device("toy")}, second{Device("toy")};
+  const Array weight = Array::Zeros({4, 2}, DType::kF32, Device("toy"));
+  const Array ids = Array::Full({3}, DType::kI64, 9, Device("toy"));
+  Event end;
+  {
+    const StreamScope scope(first);
+    const Array rows = Call("embedding", ids, weight);
+    end = first.Record();
+    second.Wait(end);
+  }
+  const Event behind = second.Record();
+  while (!behind.is_complete()) std::this_thread::yield();
+  const std::string text = "embedding: ids[0] is 9, but must be less than 4 (v).";
+  EXPECT_EQ(ErrorOf([&] { end.Synchronize(); }), "toy:0: " + text);
+  EXPECT_EQ(ErrorOf([&] { end.Synchronize(); }), "");
+  EXPECT_EQ(ErrorOf([&] { first.Synchronize(); }), "");
+  EXPECT_EQ(ErrorOf([&] { second.Synchronize(); }),
+            text + " This is of earlier work on toy:0, whose results are not to be used.");
+  EXPECT_EQ(ErrorOf([&] { behind.Synchronize(); }), "toy:0: " + text);
+  EXPECT_EQ(ErrorOf([&] { Synchronize(Device("toy")); }), "");
+}
+
 TEST_F(ToyDevice, GivesBackThePlansOfLaunchesBehindALateError) {
   const Stream stream{Device("toy")};
   const StreamScope scope(stream);

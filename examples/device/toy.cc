@@ -6,6 +6,7 @@
 #include <anyop/op.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -37,6 +38,7 @@ const char* ErrorText() { return t_error.c_str(); }
 struct LateError {
   int code = ANYOP_OK;
   std::string text;
+  std::uint64_t number = 0;  // one error may come to several streams along events
 };
 
 struct Stream {
@@ -74,6 +76,10 @@ struct Stream {
   void Fail(LateError error) {
     const std::lock_guard lock(mutex);
     if (!late.code) late = std::move(error);
+  }
+  void Forget(const LateError& error) {
+    const std::lock_guard lock(mutex);
+    if (late.number == error.number) late = {};
   }
 };
 
@@ -160,10 +166,11 @@ struct Mark {
   std::uint64_t recorded = 0, reached = 0;
   Clock::time_point when;
   LateError late;  // that the stream had there: who waits for it waits for wrong results
+  const Stream* on = nullptr;  // that stream, which may be gone
 
-  void Reach(std::uint64_t n, const LateError& error = {}) {
+  void Reach(std::uint64_t n, const LateError& error = {}, const Stream* stream = nullptr) {
     const std::lock_guard lock(mutex);
-    reached = n, when = Clock::now(), late = error;
+    reached = n, when = Clock::now(), late = error, on = stream;
     changed.notify_all();
   }
   LateError Wait(std::uint64_t n) {
@@ -190,7 +197,7 @@ int DestroyEvent(anyop_event event) {
 }
 int RecordEvent(anyop_event event, anyop_stream stream) {
   const MarkPtr mark = MarkOf(event);
-  Of(stream).Put([mark, n = mark->Recorded(1), s = &Of(stream)] { mark->Reach(n, s->Late()); });
+  Of(stream).Put([mark, n = mark->Recorded(1), s = &Of(stream)] { mark->Reach(n, s->Late(), s); });
   return ANYOP_OK;
 }
 int WaitEvent(anyop_event event, anyop_stream stream) {
@@ -203,9 +210,18 @@ int QueryEvent(anyop_event event, std::int32_t* is_complete) {
   *is_complete = MarkOf(event)->reached >= MarkOf(event)->recorded;
   return ANYOP_OK;
 }
+// The error is told here, so neither the event nor its stream tells it again.
 int SynchronizeEvent(anyop_event event) {
-  const LateError late = MarkOf(event)->Wait(MarkOf(event)->Recorded());
-  return late.code ? Fail(late.code, late.text) : ANYOP_OK;
+  Mark& mark = *MarkOf(event);
+  mark.Wait(mark.Recorded());
+  const std::lock_guard lock(TheStreams().mutex);
+  const std::lock_guard inner(mark.mutex);
+  const LateError late = std::exchange(mark.late, LateError{});
+  if (!late.code) return ANYOP_OK;
+  for (Stream* each : TheStreams().all) {
+    if (each == mark.on) each->Forget(late);
+  }
+  return Fail(late.code, late.text);
 }
 int Elapsed(anyop_event from, anyop_event to, double* milliseconds) {
   const auto between = MarkOf(to)->when - MarkOf(from)->when;
@@ -241,7 +257,8 @@ int Submit(anyop_stream handle, const anyop_launch* launch) {
     }
     char message[512] = "";
     const int code = task(block.get(), message, sizeof message);
-    if (code != ANYOP_OK) stream.Fail({code, message});
+    static std::atomic<std::uint64_t> n_errors{0};
+    if (code != ANYOP_OK) stream.Fail({code, message, ++n_errors});
   });
   return ANYOP_OK;
 }
@@ -252,14 +269,13 @@ int TakeLateError(std::int32_t, anyop_stream stream, std::int32_t all_streams, c
   const std::lock_guard lock(TheStreams().mutex);
   auto& left = TheStreams().left_behind;
   if (all_streams && !left.empty()) {
-    error = std::move(left.front());
-    left.pop_front();
+    error = left.front();
+    std::erase_if(left, [&](const LateError& each) { return each.number == error.number; });
   }
   for (Stream* each : TheStreams().all) {
     if (!all_streams && each != stream) continue;
-    const std::lock_guard inner(each->mutex);
-    if (!error.code) error = std::exchange(each->late, LateError{});
-    if (each->late.text == error.text) each->late = {};  // the same one, come along an event
+    if (!error.code) error = each->Late();
+    if (error.code) each->Forget(error);  // the same one, that came along an event, too
   }
   if (error.code) std::snprintf(message, message_bytes, "%s", error.text.c_str());
   return error.code;
