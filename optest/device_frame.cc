@@ -31,7 +31,9 @@ DeviceFrame::DeviceFrame(const Operator& op, Frame* host, Device device)
       host_(*host),
       device_(device),
       values_(host->values(), host->values() + op.n_params + op.n_results) {
-  for (int i = 0; i < op.n_params; ++i) Move(i);
+  for (int i = 0; i < op.n_params; ++i) {
+    if (!(op.planned >> i & 1)) Move(i);  // what is planned stays where it is
+  }
 }
 
 void DeviceFrame::AddResults(const Plan& plan, const Arrangement& arrangement) {

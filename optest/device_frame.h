@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of a call whose tensors lie on a device, as those of a frame of the host lie here.
+// The frame of a call whose tensors lie on a device, as those of a frame of the host lie here. What
+// is planned lies on the host in both.
 #pragma once
 #include <deque>
 #include <vector>
