@@ -97,11 +97,16 @@ PyObject* BindArguments(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyO
   });
 }
 
-// f(frame, given results) of a call that is looked at, on any host.
+// What the values of a call are for. What is only looked at needs no memory that the host reaches.
+enum class Purpose { kLook, kRun };
+
+// f(frame, given results) of a call, on any host.
 template <class F>
-decltype(auto) WithGathered(const OperatorInfo& info, const Slots& slots, F&& f) {
+decltype(auto) WithGathered(const OperatorInfo& info, const Slots& slots, Purpose purpose, F&& f) {
   return WithCall(HostOf(info, slots), [&](auto& call) {
-    if constexpr (requires { call.Describe(); }) call.Describe();
+    if constexpr (requires { call.Describe(); }) {
+      if (purpose == Purpose::kLook) call.Describe();
+    }
     View views[kMaxParams + kMaxResults];
     CallMemory memory(&call, views);
     anyop_value frame[kMaxParams + kMaxResults];
@@ -124,9 +129,10 @@ PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObj
     Sort(info, args + 1, n_args - 1, keywords, slots);
     Scope scope;
     if (slots.policy) scope.policy(ToText(slots.policy, "policy"));
-    return WithGathered(info, slots, [&](const anyop_value* frame, PyObject* const*) {
-      return ExplanationToPython(Explain(*info.op, frame)).release();
-    });
+    return WithGathered(info, slots, Purpose::kLook,
+                        [&](const anyop_value* frame, PyObject* const*) {
+                          return ExplanationToPython(Explain(*info.op, frame)).release();
+                        });
   });
 }
 
@@ -151,16 +157,18 @@ PyObject* TimeCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject
     OperatorInfo& info = ToOperator(args[1]);
     Slots slots;
     Sort(info, args + 2, n_args - 2, keywords, slots);
-    return WithGathered(info, slots, [&](anyop_value* frame, PyObject* const* given) {
-      for (int r = 0; r < info.n_results; ++r) {
-        if (!given[r]) ThrowTypeError("time_call: out is missing.");
-      }
-      const auto start = std::chrono::steady_clock::now();
-      for (long i = 0; i < n; ++i) Run(*info.op, *GetPlan(*info.op, frame), frame);
-      const std::chrono::duration<double, std::nano> spent =
-          std::chrono::steady_clock::now() - start;
-      return PyFloat_FromDouble(spent.count() / double(n));
-    });
+    return WithGathered(info, slots, Purpose::kRun,
+                        [&](anyop_value* frame, PyObject* const* given) {
+                          for (int r = 0; r < info.n_results; ++r) {
+                            if (!given[r]) ThrowTypeError("time_call: out is missing.");
+                          }
+                          const auto start = std::chrono::steady_clock::now();
+                          for (long i = 0; i < n; ++i)
+                            Run(*info.op, *GetPlan(*info.op, frame), frame);
+                          const std::chrono::duration<double, std::nano> spent =
+                              std::chrono::steady_clock::now() - start;
+                          return PyFloat_FromDouble(spent.count() / double(n));
+                        });
   });
 }
 

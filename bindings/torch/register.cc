@@ -130,4 +130,11 @@ ANYOP_EXPORT const char* anyop_torch_version() { return TORCH_VERSION; }
 ANYOP_EXPORT const void* anyop_torch_empty() {
   return reinterpret_cast<const void*>(&anyop::torch_host::EmptyCpu);
 }
+// Where a tensor lies, as anyop::torch_host::DLDeviceOf says.
+ANYOP_EXPORT const void* anyop_torch_device_of() {
+  constexpr auto device_of = [](const void* tensor) {
+    return anyop::torch_host::DLDeviceOf(static_cast<const at::Tensor*>(tensor)->device());
+  };
+  return reinterpret_cast<const void*>(+device_of);
+}
 }

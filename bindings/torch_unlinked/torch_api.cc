@@ -4,11 +4,13 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <bit>
 #include <exception>
 #include <vector>
 
 #include "bindings/host/dtype_names.h"
 #include "bindings/module.h"
+#include "runtime/device.h"
 
 namespace anyop::python {
 
@@ -228,11 +230,13 @@ PyObject* Calibrate(PyObject*, PyObject* args) {
   });
 }
 
-// torch_set_empty(address): what makes fresh results, in place of torch's own function.
-PyObject* SetEmpty(PyObject*, PyObject* address) {
-  void* function = PyLong_AsVoidPtr(address);
-  if (!function) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
-  g_torch.empty = reinterpret_cast<decltype(g_torch.empty)>(function);
+// torch_set_functions(empty, device_of): addresses of functions of our adapter. What makes fresh
+// results, in place of torch's own function, and what says where a tensor lies.
+PyObject* SetFunctions(PyObject*, PyObject* args) {
+  unsigned long long empty, device_of;
+  if (!PyArg_ParseTuple(args, "KK", &empty, &device_of)) return nullptr;
+  g_torch.empty = reinterpret_cast<decltype(g_torch.empty)>(empty);
+  g_torch.device_of = reinterpret_cast<decltype(g_torch.device_of)>(device_of);
   Py_RETURN_NONE;
 }
 
@@ -309,7 +313,7 @@ PyObject* MakeEmpty(PyObject*, PyObject* args) {
 PyMethodDef g_torch_api_methods[] = {
     {"torch_know", Know, METH_O, "Learns torch's types."},
     {"torch_calibrate", Calibrate, METH_VARARGS, "Measures the fast path's offsets."},
-    {"torch_set_empty", SetEmpty, METH_O, "Sets what makes fresh results."},
+    {"torch_set_functions", SetFunctions, METH_VARARGS, "Sets functions of our adapter."},
     {"torch_thread_keys", GetThreadKeys, METH_NOARGS, "This thread's dispatch keys."},
     {"torch_enable", Enable, METH_VARARGS, "Switches the fast path."},
     {"torch_reason", GetReason, METH_O, "Why a tensor does not take the fast path."},
@@ -334,6 +338,15 @@ TorchTensor MakeTensor(TorchSizes sizes, TorchScalarType type) {
     const std::string text = e.what();
     Fail(ANYOP_OUT_OF_MEMORY, text.substr(0, text.find('\n')));
   }
+}
+
+// Where a tensor lies that differs from a plain one of the CPU in the keys of its device alone: for
+// kernels, and for autocast. kHostDevice where anyop knows no such device, or the tensor is another
+// kind of tensor.
+DLDevice DeviceOf(PyObject* object, std::uint64_t keys) {
+  if (!g_torch.device_of || std::popcount(keys & g_torch.other_keys) != 2) return kHostDevice;
+  const DLDevice device = g_torch.device_of(TorchHandle(object));
+  return FindDeviceKind(device.device_type) ? device : kHostDevice;
 }
 
 }  // namespace
@@ -382,6 +395,17 @@ TorchRoute TorchCall::ThreadRoute() {
   }
   if (g_torch.function_modes()) return TorchRoute::kFunctionMode;
   return g_torch.is_profiling() ? TorchRoute::kProfiler : TorchRoute::kFast;
+}
+
+void TorchCall::ConvertOther(const ArgumentName& name, PyObject* object, View& view) {
+  char* const impl = static_cast<char*>(TorchImpl(object));
+  if (!is_described_) return Leave(TorchRoute::kKeys);
+  const DLDevice device = DeviceOf(object, TorchField<std::uint64_t>(impl, g_torch.at.keys));
+  if (IsHost(device)) return Leave(TorchRoute::kKeys);
+  if (g_torch.requires_grad(impl) && g_torch.is_grad_enabled()) return Leave(TorchRoute::kGrad);
+  std::int64_t size;
+  if (!ViewTorch(impl, view.tensor, size)) RefuseTorchTensor(object, name);
+  view.tensor.device = device;
 }
 
 Ref TorchCall::Allocate(DType dtype, int rank, const std::int64_t* shape, View& view) {

@@ -47,6 +47,7 @@ struct TorchApi {
   void (*bump_version)(const void* handle);
   TorchTensor (*empty)(TorchSizes, TorchScalarType, bool pinned, std::optional<TorchMemoryFormat>);
   PyObject* (*wrap)(TorchTensor&&);
+  DLDevice (*device_of)(const void* handle);  // of our adapter; null without it
 
   // Offsets in a TensorImpl, and of the data in its StorageImpl.
   struct Offsets {
@@ -122,7 +123,10 @@ class TorchCall final : public HostCall {
   // Why this call may not go straight to the kernel.
   TorchRoute route() const { return route_; }
   bool is_direct() const { return route_ == TorchRoute::kFast; }
-  const char* reason() const { return Describe(route_); }
+  const char* reason() const { return python::Describe(route_); }
+  // The call is looked at and not made: its tensors may lie on a device, where a call would need
+  // torch's own stream and memory.
+  void Describe() { is_described_ = true; }
   void PassProfiler() {
     if (route_ == TorchRoute::kProfiler) route_ = TorchRoute::kFast;
   }
@@ -149,6 +153,8 @@ class TorchCall final : public HostCall {
     if (route_ == TorchRoute::kFast) route_ = route;
   }
   TorchRoute ThreadRoute();
+  // A tensor with keys that no plain CPU tensor has.
+  void ConvertOther(const ArgumentName& name, PyObject* object, View& view);
   void MarkWritten(PyObject* object, const ArgumentName& name, std::uint64_t keys, DLTensor& t) {
     const void* handle = TorchHandle(object);
     const bool is_inference = (keys & g_torch.training_keys) != g_torch.training_keys;
@@ -168,6 +174,7 @@ class TorchCall final : public HostCall {
 
   static constexpr int kFewWritten = kMaxParams + kMaxResults;
   bool is_inference_ = false;
+  bool is_described_ = false;
   TorchRoute route_;
   int n_written_ = 0;
   const void* written_[kFewWritten];
@@ -214,7 +221,7 @@ class TorchCall final : public HostCall {
   if (route_ != TorchRoute::kFast) return;
   char* const impl = static_cast<char*>(TorchImpl(object));
   const auto keys = TorchField<std::uint64_t>(impl, g_torch.at.keys);
-  if (keys & g_torch.other_keys) return Leave(TorchRoute::kKeys);
+  if (keys & g_torch.other_keys) return ConvertOther(name, object, view);
   if (TorchField<void*>(impl, g_torch.at.autograd)) {  // most tensors have nothing of autograd's
     if (g_torch.requires_grad(impl) && g_torch.is_grad_enabled()) return Leave(TorchRoute::kGrad);
     if (ForwardADIsOn()) return Leave(TorchRoute::kForwardAD);

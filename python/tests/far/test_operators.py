@@ -439,3 +439,33 @@ def test_every_dtype_goes_through_a_cast() -> None:
     for dtype in set(TORCH_DTYPES.values()):
         if dtype.is_floating_point:
             same(torch.ops.anyop.cast(x.to(FAR), dtype), torch.ops.anyop.cast(x, dtype))
+
+
+def test_explain_takes_tensors_of_the_device() -> None:
+    x = torch.ones(4, 16, device=FAR)
+    y = torch.full((4, 16), float("nan"), device=FAR)
+    taken = anyop.explain(anyop.add, x, x)
+    assert taken.kernel == anyop.explain(anyop.add, x.cpu(), x.cpu()).kernel
+    assert anyop.explain(anyop.add, x, x, out=y).kernel == taken.kernel
+    note = "x is copied first: no kernel takes strides [1, 4]"
+    assert note in str(anyop.explain(anyop.rms_norm, torch.ones(16, 4, device=FAR).t()))
+    ids = torch.zeros(3, dtype=torch.int64, device=FAR)
+    with anyop.data_checks("host"):
+        assert "the host waits for copies of ids" in str(anyop.explain(anyop.embedding, ids, x))
+    refused = anyop.explain(anyop.add, x, x.cpu())
+    assert refused.error.startswith("add: y is on cpu, but")
+    assert y.isnan().all() and torch.equal(x.cpu(), torch.ones(4, 16))  # nothing is written
+
+
+def test_explain_leaves_other_tensors_of_the_device_to_torch() -> None:
+    x = torch.ones(4, 16, device=FAR)
+    for other, why in (
+        (x.clone().requires_grad_(), "a gradient is needed"),
+        (torch.ones(4, 16, device="meta"), "no plain CPU tensor"),
+        (torch._neg_view(x), "no plain CPU tensor"),
+        (torch._neg_view(x.cpu()), "no plain CPU tensor"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            anyop.explain(anyop.add, x, other)
+    with pytest.raises(ValueError, match="no plain CPU tensor"):
+        anyop._anyop.time_call(1, anyop.add, x, x, out=x.clone())

@@ -118,7 +118,7 @@ def start() -> str:
         _reason = _calibrate()
         if not _reason:
             if adapter:
-                _anyop.torch_set_empty(adapter.empty)
+                _anyop.torch_set_functions(adapter.empty, adapter.device_of)
             with torch.inference_mode():
                 keys = _anyop.torch_thread_keys()
             _anyop.torch_enable(True, *keys)

@@ -36,6 +36,8 @@ class Adapter:
         self.torch = library.anyop_torch_version().decode()
         library.anyop_torch_empty.restype = ctypes.c_void_p
         self.empty: int = library.anyop_torch_empty()
+        library.anyop_torch_device_of.restype = ctypes.c_void_p
+        self.device_of: int = library.anyop_torch_device_of()
 
     def register_new(self, n: int) -> None:
         """Implements those of the first n operators that are not yet; their schemas are defined."""
