@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from anyop._inline import FLAGS
+from anyop._packages import data_root
 
 LIBRARIES = Path(__file__).resolve().parents[2] / "build/release/tests"
 TOY, FAR, OPERATORS = (LIBRARIES / f for f in ("libtoy.so", "anyop_far.so", "my_ops.so"))
@@ -85,6 +87,61 @@ print([file for name, _, file in anyop._anyop.libraries() if name == "my_ops"])
     assert python("-c", program, str(OPERATORS), load=load).stdout == f"['{OPERATORS}']\n"
     program = "import anyop, sys; anyop.load(sys.argv[1]); print(len(anyop.devices()))"
     assert python("-c", program, str(TOY), load=str(TOY)).stdout == "1\n"
+
+
+KERNELS = """
+#include <anyop/device.h>
+#include <anyop/op.h>
+using namespace anyop;
+namespace {
+void Run(const Context&, const Tensor&, const Tensor&, const Tensor&) {}
+constexpr Kernel kAdd{.name = NAME, .when = "T == f32", .run = Bind<&Run>()};
+}
+extern "C" ANYOP_EXPORT const anyop_device_info* anyop_device_library() {
+  static const anyop_device_kernel add = {sizeof add, 0, "anyop.add",
+                                          reinterpret_cast<const anyop_kernel*>(&kAdd)};
+  static const anyop_device_kernel* const kernels[] = {&add};
+  static const anyop_device_info library = {
+      sizeof library, ANYOP_DEVICE_VERSION, LIBRARY, nullptr, 1, 0, kernels};
+  return &library;
+}
+"""
+LOADED_AGAIN = """
+import os, sys
+import anyop
+toy, file, second, other = sys.argv[1:]
+anyop.load(toy)
+ones = anyop.ops.anyop.add, *[__import__("numpy").ones((2, 3), "f")] * 2
+def kernels():
+    return [k.kernel for k in anyop.explain(*ones).kernels if k.kernel.startswith("toy_")]
+library = anyop.load(file)
+print(library.__name__, dir(library) == dir(anyop.load(toy)), kernels())
+os.replace(second, file)
+anyop.load(file)
+print(kernels())
+try:
+    anyop.load(other)
+except anyop.InvalidArgument as error:
+    print(error)
+print(kernels())
+"""
+
+
+def test_kernels_for_a_device_are_a_library_that_may_be_built_again(tmp_path: Path) -> None:
+    files = {"mine.so": "toy_first", "built.so": "toy_second", "other.so": "toy_second"}
+    for file, name in files.items():
+        words = [f'-DNAME="{name}"', f'-DLIBRARY="{file}"']
+        flags = [*FLAGS, "-O0", f"-I{data_root() / 'include'}", *words]
+        compiler = ["c++", *flags, "-x", "c++", "-", "-o", tmp_path / file]
+        subprocess.run(compiler, input=KERNELS, text=True, check=True)
+    mine, built, other = (str(tmp_path / file) for file in files)
+    assert python("-c", LOADED_AGAIN, str(TOY), mine, built, other).stdout.splitlines() == [
+        "anyop.ops.mine True ['toy_rows', 'toy_first']",
+        "['toy_rows', 'toy_second']",
+        f"{other}: has a kernel toy_second for anyop.add, but {mine} has one of that name, and "
+        "calls choose kernels by name. Try another name, or a process of its own.",
+        "['toy_rows', 'toy_second']",
+    ]
 
 
 def test_commands_know_a_device_that_a_variable_loads() -> None:

@@ -104,6 +104,14 @@ void RegisterDevice(std::unique_ptr<DeviceKind> made) {
     const bool is_word = known->word == made->word;
     if (!is_word && known->table.dlpack_type != made->table.dlpack_type) continue;
     if (is_word && known->table.count == made->table.count) return;  // the same library again
+    if (is_word && known->file == made->file) {
+      Fail(
+          ANYOP_INVALID_ARGUMENT,
+          made->file + ": was built again, but its device '" + made->word +
+              "' stays as it was loaded, because memory and streams of it may be in use. Try a new "
+              "process. Kernels in a library of their own, whose `device` is NULL, can be "
+              "replaced.");
+    }
     Fail(
         ANYOP_INVALID_ARGUMENT,
         made->file + ": its device '" + made->word + "' has " +

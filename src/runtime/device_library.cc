@@ -218,8 +218,11 @@ class DeviceReader {
 
 }  // namespace
 
-NewDevice ReadDeviceLibrary(const anyop_device_info& info, const std::string& file) {
-  return DeviceReader(info, file).Read();
+NewDevice ReadDeviceLibrary(const anyop_device_info& info, const std::string& file,
+                            std::uint64_t fingerprint) {
+  NewDevice made = DeviceReader(info, file).Read();
+  made.image = fingerprint;
+  return made;
 }
 
 }  // namespace anyop

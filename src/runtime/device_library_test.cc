@@ -10,6 +10,7 @@
 #include "runtime/gradient.h"
 #include "runtime/library.h"
 #include "runtime/registry.h"
+#include "runtime/replace.h"
 #include "runtime/testing/testing.h"
 
 namespace anyop::device_library_test {
@@ -72,10 +73,11 @@ struct HandMade {
   const anyop_device_kernel* list[1] = {&entry};
   anyop_device_info info = {sizeof info, ANYOP_DEVICE_VERSION, "hand", &device, 1, 0, list};
 
-  void Load() const {
+  // image: what tells the contents of a file apart, 0 of one that is no file.
+  void Load(const std::string& file = "hand.so", std::uint64_t image = 0) const {
     NewLibrary without_operators;
-    without_operators.file = "hand.so";
-    Register(std::move(without_operators), ReadDeviceLibrary(info, "hand.so"));
+    without_operators.file = file;
+    Register(std::move(without_operators), ReadDeviceLibrary(info, file, image));
   }
 };
 
@@ -344,6 +346,82 @@ TEST(DeviceLibrary, ThatIsRightIsLoadedOnce) {
   const auto kernels = KernelsOf("testing.axpy");
   EXPECT_EQ(kernels[0], "hand_axpy");
   EXPECT_EQ(std::count(kernels.begin(), kernels.end(), "hand_axpy"), 1);
+}
+
+// Two kernels of testing.axpy for the hand of another library.
+struct TwoKernels {
+  TwoKernels(const char* one, const char* other) {
+    hand.kernel.name = one;
+    second = hand.kernel;
+    second.name = other;
+    hand.info.device = nullptr;
+    hand.info.n_kernels = 2;
+    hand.info.kernels = entries;
+  }
+  HandMade hand;
+  anyop_kernel second{};
+  anyop_device_kernel entry = {sizeof entry, 0, "testing.axpy", &second};
+  const anyop_device_kernel* entries[2] = {&hand.entry, &entry};
+};
+
+std::vector<std::string> FirstKernelsOf(const char* op, std::size_t n) {
+  std::vector<std::string> names = KernelsOf(op);
+  names.resize(n);
+  return names;
+}
+
+TEST(DeviceLibrary, WithKernelsThatWasBuiltAgainTakesThePlaceOfTheOldOne) {
+  Right().Load();
+  static const TwoKernels old("hand_a", "hand_b"), made("hand_b", "hand_c"),
+      last("hand_d", "cpu_e");
+  static const TwoKernels other("hand_x", "hand_y");
+  using Names = std::vector<std::string>;
+  old.hand.Load("kernels.so", 1);
+  other.hand.Load("others.so", 2);
+  const Operator& held = *Find("testing.axpy");
+  EXPECT_EQ(FirstKernelsOf("testing.axpy", 5),
+            (Names{"hand_axpy", "hand_a", "hand_b", "hand_x", "hand_y"}));
+  made.hand.Load("kernels.so", 3);
+  EXPECT_EQ(FirstKernelsOf("testing.axpy", 5),
+            (Names{"hand_axpy", "hand_b", "hand_c", "hand_x", "hand_y"}));
+  EXPECT_EQ(&Latest(held), Find("testing.axpy"));
+  made.hand.Load("kernels.so", 3);  // again, which changes nothing
+  EXPECT_EQ(&Latest(held), Find("testing.axpy"));
+  last.hand.Load("kernels.so", 4);
+  EXPECT_EQ(FirstKernelsOf("testing.axpy", 5),
+            (Names{"hand_axpy", "hand_d", "cpu_e", "hand_x", "hand_y"}));
+  old.hand.Load("kernels.so", 1);  // the first build was put back
+  EXPECT_EQ(FirstKernelsOf("testing.axpy", 3), (Names{"hand_axpy", "hand_a", "hand_b"}));
+}
+
+TEST(DeviceLibrary, WithAKernelOfAKnownNameIsRefused) {
+  Right().Load();
+  static const TwoKernels first("hand_one", "hand_two"), second("hand_three", "hand_two"),
+      twice("hand_four", "hand_four"), own("hand_five", "cpu_f64");
+  first.hand.Load("first.so", 11);
+  const auto before = KernelsOf("testing.axpy");
+  const std::string rest =
+      " has one of that name, and calls choose kernels by name. Try another name, or a process of "
+      "its own.";
+  int code = 0;
+  EXPECT_EQ(ErrorOf([] { second.hand.Load("second.so", 12); }, &code),
+            "second.so: has a kernel hand_two for testing.axpy, but first.so" + rest);
+  EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
+  EXPECT_EQ(ErrorOf([] { twice.hand.Load("twice.so", 13); }),
+            "twice.so: has a kernel hand_four for testing.axpy, but twice.so" + rest);
+  EXPECT_EQ(ErrorOf([] { own.hand.Load("own.so", 14); }),
+            "own.so: has a kernel cpu_f64 for testing.axpy, but " + TestingLibrary::Path() + rest);
+  EXPECT_EQ(KernelsOf("testing.axpy"), before);
+}
+
+TEST(DeviceLibrary, WithADeviceThatWasBuiltAgainIsRefused) {
+  Right().Load("hand.so", 0);
+  static const HandMade made;
+  EXPECT_EQ(
+      ErrorOf([] { made.Load("hand.so", 21); }),
+      "hand.so: was built again, but its device 'hand' stays as it was loaded, because memory "
+      "and streams of it may be in use. Try a new process. Kernels in a library of their own, "
+      "whose `device` is NULL, can be replaced.");
 }
 
 TEST(DeviceLibrary, ThatCannotTellItsPropertiesSaysWhyForEachDevice) {

@@ -13,6 +13,7 @@
 
 #include "platform/env.h"
 #include "platform/error.h"
+#include "runtime/added_kernels.h"
 #include "runtime/call.h"
 #include "runtime/check_composition.h"
 #include "runtime/gradient.h"
@@ -26,8 +27,6 @@
 namespace anyop {
 namespace {
 
-using KernelsByOperator = std::map<std::string, std::vector<anyop_device_kernel>, std::less<>>;
-
 struct Registry {
   std::shared_mutex mutex;
   std::map<std::string, Operator*, std::less<>> operators;
@@ -35,7 +34,7 @@ struct Registry {
   int next_index = 0;
   std::map<std::string, const anyop_reference*, std::less<>> references;
   std::vector<LoadedLibrary> libraries;
-  KernelsByOperator added;  // by libraries of devices
+  AddedKernels added;  // by libraries of devices
 };
 
 // Never destroyed: other threads may still call at exit.
@@ -191,44 +190,41 @@ void Enter(Registry& r, std::unique_ptr<Operator> op) {
   }
 }
 
-// r.added with the device's kernels; changed: the operators that get one which they did not have.
-KernelsByOperator AddKernels(const Registry& r, const NewLibrary& library, const NewDevice& device,
-                             const std::string& file, std::set<std::string>* changed) {
-  KernelsByOperator added = r.added;
+// Throws where the device has a kernel for an operator that is neither there nor in the library.
+void CheckKernelsHaveOperators(const Registry& r, const NewLibrary& library,
+                               const NewDevice& device) {
   for (const auto& [name, k] : device.kernels) {
     const auto is_it = [&name = name](const auto& op) { return op->name == name; };
-    if (!r.operators.count(name) &&
-        std::none_of(library.operators.begin(), library.operators.end(), is_it)) {
-      std::vector<std::string> known;
-      for (const auto& [full_name, op] : r.operators) known.push_back(full_name);
-      for (const auto& op : library.operators) known.push_back(op->name);
-      Fail(ANYOP_NOT_AVAILABLE, file + ": has a kernel " + k.kernel->name + " for " + name +
-                                    ", but no such operator is loaded." + DidYouMean(name, known) +
-                                    " Try loading its library first.");
+    if (r.operators.count(name) ||
+        std::any_of(library.operators.begin(), library.operators.end(), is_it)) {
+      continue;
     }
-    auto& list = added[name];
-    const auto is_known = [&k = k](const anyop_device_kernel& a) { return a.kernel == k.kernel; };
-    if (std::any_of(list.begin(), list.end(), is_known)) continue;  // loaded before
-    list.push_back(k);
-    changed->insert(name);
+    std::vector<std::string> known;
+    for (const auto& [full_name, op] : r.operators) known.push_back(full_name);
+    for (const auto& op : library.operators) known.push_back(op->name);
+    Fail(ANYOP_NOT_AVAILABLE, library.file + ": has a kernel " + k.kernel->name + " for " + name +
+                                  ", but no such operator is loaded." + DidYouMean(name, known) +
+                                  " Try loading its library first.");
   }
-  return added;
 }
 
 // The operator read again with the kernels of libraries of devices, and no gradient.
-std::unique_ptr<Operator> WithKernels(const Operator& op, const KernelsByOperator& added,
+std::unique_ptr<Operator> WithKernels(const Operator& op, const AddedKernels& added,
                                       const std::string& file) {
+  std::unique_ptr<Operator> made;
   try {
-    return ReadWithKernels(op, added.find(op.name)->second);
+    made = ReadWithKernels(op, added.Of(op.name));
   } catch (const Error& e) {
     throw Error(e.code, file + ": " + e.what());
   }
+  added.CheckNames(*made);
+  return made;
 }
 
 // Registered operators read again with the kernels that are new, their gradients the same.
 std::vector<std::unique_ptr<Operator>> ReadChanged(const Registry& r,
                                                    const std::set<std::string>& changed,
-                                                   const KernelsByOperator& added,
+                                                   const AddedKernels& added,
                                                    const std::string& file) {
   std::vector<std::unique_ptr<Operator>> all;
   for (const std::string& name : changed) {
@@ -306,9 +302,10 @@ void Register(NewLibrary library, NewDevice device) {
   const std::string& file = library.file;
   CheckFits(r, library);
   std::set<std::string> changed;
-  KernelsByOperator added = AddKernels(r, library, device, file, &changed);
+  CheckKernelsHaveOperators(r, library, device);
+  AddedKernels added = r.added.With(device, file, &changed);
   for (auto& op : library.operators) {
-    if (added.count(op->name)) op = WithKernels(*op, added, file);
+    if (added.HasAnyOf(op->name)) op = WithKernels(*op, added, file);
   }
   WireGradients(r, library);
   CheckCompositions(r, library);
@@ -372,7 +369,9 @@ void Load(const std::string& path) {
     library = ReadLibrary(*image.tables.operators, path, image.fingerprint);
     CheckProcessPolicy(library, /*is_whole=*/true);
   }
-  if (image.tables.device) device = ReadDeviceLibrary(*image.tables.device, path);
+  if (image.tables.device) {
+    device = ReadDeviceLibrary(*image.tables.device, path, image.fingerprint);
+  }
   Register(std::move(library), std::move(device));
 }
 
