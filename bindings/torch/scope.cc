@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scopes go where torch takes what belongs to a thread: into its threads for the backward of
-// devices, for one. Python's objects of a thread go along by name, and so does ours, which is none.
+// Scopes go where torch takes what belongs to a thread for backward, which on devices is a thread
+// of its own. Python's objects of a thread go along by name, and so does ours, which is none.
 #include "scope.h"
 
 #include <ATen/ThreadLocalPythonObjects.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <utility>
 
@@ -38,6 +39,7 @@ class TorchCarrier final : public ScopeCarrier {
     const auto& object = ThreadLocalPythonObjects::get(Key());
     return static_cast<const CarriedObject&>(*object).scope.get();
   }
+  int task() const override { return torch::autograd::get_current_graph_task_id(); }
 };
 
 }  // namespace

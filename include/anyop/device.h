@@ -93,8 +93,8 @@ typedef struct {
 
   /* One that was never recorded is complete. It may be destroyed while work waits for it.
    * Errors go along: a stream that waits for an event which was recorded behind a late error has
-   * that error itself from then on, and synchronize_event returns its code. A library whose users'
-   * events pass it by (CUDA's, of torch) need not. */
+   * that error itself from then on; synchronize_event takes it from the event and its stream, and
+   * returns its code. A library whose users' events pass it by (CUDA's, of torch) need not. */
   int (*create_event)(int32_t device, anyop_event* event);
   int (*destroy_event)(anyop_event event);
   int (*record_event)(anyop_event event, anyop_stream stream);

@@ -41,7 +41,7 @@ ScopeState InitialScope() {
   return {.is_strict = is_strict};
 }
 
-constinit std::atomic<const ScopeCarrier*> carrier_in_use{nullptr};
+constinit std::atomic<int> threads_with_carried{0};
 
 namespace {
 
@@ -50,10 +50,17 @@ std::atomic<const ScopeCarrier*> known_carrier{nullptr};
 // Of what was carried, the number that this thread's scope is of, and the scope of its own that it
 // has where nothing is carried.
 struct Followed {
+  int task = -1;
   std::uint64_t number = 0;
   ScopeState own;
 };
 constinit thread_local Followed followed;
+
+void SetNumber(std::uint64_t number) {
+  threads_with_carried.fetch_add(int(number != 0) - int(followed.number != 0),
+                                 std::memory_order_relaxed);
+  followed.number = number;
+}
 
 void ChangeScope(ThreadState& state, const ScopeState& scope) {
   state.scope = scope;
@@ -70,24 +77,28 @@ void ChangeScope(ThreadState& state, const ScopeState& scope) {
 void PutScope(const ScopeCarrier& carrier, const ScopeState& scope) {
   static std::atomic<std::uint64_t> last{0};
   if (scope == InitialScope()) {
-    followed.number = 0;
+    SetNumber(0);
     return carrier.Put(nullptr);
   }
-  followed.number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  SetNumber(last.fetch_add(1, std::memory_order_relaxed) + 1);
   carrier.Put(std::make_shared<const CarriedScope>(CarriedScope{followed.number, scope}));
-  carrier_in_use.store(&carrier, std::memory_order_release);
 }
 
 }  // namespace
 
-void TakeCarriedScope(const ScopeCarrier& carrier) {
+void TakeCarriedScope() {
+  const ScopeCarrier& carrier = *known_carrier.load(std::memory_order_acquire);
+  const int task = carrier.task();
+  if (task == followed.task) [[likely]]
+    return;
+  followed.task = task;
   const CarriedScope* carried = carrier.Get();
   const std::uint64_t number = carried ? carried->number : 0;
   if (number == followed.number) return;
   ThreadState& state = State();
   if (!followed.number) followed.own = state.scope;
   ChangeScope(state, carried ? carried->scope : followed.own);
-  followed.number = number;
+  SetNumber(number);
 }
 
 void SetScopeCarrier(const ScopeCarrier& carrier) {
@@ -105,7 +116,6 @@ ScopeState CurrentScope() {
 void SetScope(const ScopeState& scope) {
   ThreadState& state = State();
   const ScopeState before = state.scope;
-  if (scope == before) return;
   ChangeScope(state, scope);
   if (const ScopeCarrier* carrier = known_carrier.load(std::memory_order_acquire)) {
     if (!followed.number) followed.own = before;

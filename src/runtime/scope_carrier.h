@@ -24,19 +24,22 @@ class ScopeCarrier {
   virtual ~ScopeCarrier() = default;
   virtual void Put(std::shared_ptr<const CarriedScope> scope) const = 0;  // null: none
   virtual const CarriedScope* Get() const = 0;
+  // Which work the thread does that may be for another one; -1: none. Get is asked where it is new.
+  virtual int task() const = 0;
 };
 
 // The framework's; it lives as long as the process. A scope that the calling thread is in is put at
 // once, those of other threads when they next change.
 void SetScopeCarrier(const ScopeCarrier& carrier);
 
-// Null until a scope is put, so that calls look only where there may be one.
-extern constinit std::atomic<const ScopeCarrier*> carrier_in_use;
-void TakeCarriedScope(const ScopeCarrier& carrier);
+// How many threads have a scope that a framework carries, or took one that it brought. Where there
+// are none, calls need not look.
+extern constinit std::atomic<int> threads_with_carried;
+void TakeCarriedScope();
 // Makes what was carried here the calling thread's scope. Before each reading of that.
 inline void FollowCarriedScope() {
-  if (const ScopeCarrier* carrier = carrier_in_use.load(std::memory_order_acquire)) [[unlikely]] {
-    TakeCarriedScope(*carrier);
+  if (threads_with_carried.load(std::memory_order_relaxed)) [[unlikely]] {
+    TakeCarriedScope();
   }
 }
 
