@@ -40,9 +40,6 @@ FEW = {
     "anyop." + name
     for name in ("add", "add_rms_norm", "linear", "embedding", "attention", "reshape_and_cache")
 }
-# A check of its own reads data, and a composition has no kernel that it could go along with: data
-# are copied to the host first.
-WAITING = {"anyop.sparse_mla_decode_step"}
 
 
 def each(ops: list[str]) -> pytest.MarkDecorator:
@@ -93,7 +90,7 @@ def test_a_call_is_that_of_the_cpu_and_waits_for_nothing(op: str, form: int) -> 
     expected = listed(torch_op(op)(*here))
     waits = far_torch.counts().waits
     results = listed(torch_op(op)(*values))
-    assert (far_torch.counts().waits > waits) == (op in WAITING)
+    assert far_torch.counts().waits == waits
     same(results, expected)
     same(values, here)  # and what it writes to
 
