@@ -215,6 +215,57 @@ def test_a_block_left_open_within_backward_is_of_that_backward() -> None:
     assert seen == [""]
 
 
+def test_an_outer_block_that_ends_within_backward_is_over_behind_it() -> None:
+    block = anyop.strict()
+    seen: list[str] = []
+
+    def leave(dy: torch.Tensor) -> torch.Tensor:
+        block.__exit__(None, None, None)
+        return dy
+
+    def look(dy: torch.Tensor) -> torch.Tensor:
+        seen.append(anyop._anyop.scope_text())
+        return dy
+
+    x = torch.ones(3, requires_grad=True)  # on the CPU, whose backward is on this thread
+    y = x * 1
+    y.register_hook(leave)
+    block.__enter__()
+    y.sum().backward()
+    anyop.strict(False).__enter__()  # as it is
+    seen.append(anyop._anyop.scope_text())
+    in_function(look)
+    assert seen == ["", ""]
+
+
+def test_threads_that_call_backward_at_once_each_give_their_scope() -> None:
+    class Look(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, seen: list[str]) -> torch.Tensor:
+            ctx.seen = seen
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *dy: torch.Tensor) -> Any:
+            ctx.seen.append(anyop._anyop.scope_text())
+            return dy[0], None
+
+    def run(n: int) -> tuple[set[str], str]:
+        seen: list[str] = []
+        with anyop.threads(n) if n else contextlib.nullcontext():
+            for _ in range(30):
+                y = leaf()
+                for _ in range(5):
+                    y = Look.apply(y, seen)
+                y.sum().backward()
+            return set(seen), anyop._anyop.scope_text()
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(run, range(4)))
+    assert [seen for seen, _ in found] == [{own} for _, own in found]
+    assert len({own for _, own in found}) == 4
+
+
 def test_a_profiler_that_ends_within_a_block_is_torchs_own() -> None:
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     profiler.start()
