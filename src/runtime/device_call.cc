@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "anyop/tensor.h"
@@ -126,6 +127,22 @@ class HostFrame {
   std::deque<std::vector<const DLTensor*>> lists_;
 };
 
+// The calls of a composition raise no late error, which would be of the parts before them, whenever
+// these are quick: the next call of the caller's does.
+class InComposition {
+ public:
+  InComposition() : was_here_(std::exchange(is_here, true)) {}
+  ~InComposition() { is_here = was_here_; }
+  InComposition(const InComposition&) = delete;
+  InComposition& operator=(const InComposition&) = delete;
+
+  static thread_local bool is_here;
+
+ private:
+  const bool was_here_;
+};
+thread_local bool InComposition::is_here = false;
+
 // What a kernel that launches itself is given as the runtime's own.
 struct LaunchState {
   anyop_device_run seen;
@@ -209,7 +226,7 @@ class DeviceRun {
         data_(FindCheckedData(op, plan, frame)) {}
 
   void Run() {
-    RaiseLate(target_.kind, target_.number, target_.stream);
+    if (!InComposition::is_here) RaiseLate(target_.kind, target_.number, target_.stream);
     std::memcpy(frame_, given_, sizeof frame_[0] * std::size_t(n_values()));
     if (IsTask(op_, plan_)) CheckPlannedBytes(op_, frame_);
     PackPlanned();
@@ -228,6 +245,7 @@ class DeviceRun {
       if (checks.indices || checks.own) {
         SubmitKernel(op_, plan_, frame_, checks, nullptr, target_.stream);
       }
+      const InComposition parts;
       RunComposition(op_, plan_, frame_);
     } else if (IsTask(op_, plan_)) {
       SubmitKernel(op_, plan_, frame_, checks, NewWorkspace(), target_.stream);

@@ -59,9 +59,12 @@ TEST_F(HostFallback, IsRefusedWhereItIsNotAskedForOrNothingMayBeSlow) {
   EXPECT_EQ(FromFar(Call("testing.scale", x, 1.0)), Values(Counting({4})));
   scope.fallback_to_host(false);
   int code = ANYOP_OK;
-  EXPECT_NE(ErrorOf([&] { Array(Call("testing.scale", x, 2.0)); }, &code)
-                .find("cpu_f32: declined: for device cpu"),
-            std::string::npos);
+  EXPECT_NE(
+      ErrorOf([&] { Array(Call("testing.scale", x, 2.0)); }, &code)
+          .find("\n  cpu_f32: declined: for device cpu\nIt is on far:0. Try "
+                "anyop.fallback(\"cpu\"), in C++ Scope().fallback_to_host(), which runs it on "
+                "the CPU, on copies."),
+      std::string::npos);
   EXPECT_EQ(code, ANYOP_UNSUPPORTED);
   scope.fallback_to_host().strict();
   EXPECT_TRUE(ErrorOf([&] {

@@ -262,7 +262,14 @@ class Planner {
     if (plan_.kernel == kNoKernel) {
       std::vector<KernelChoice> all;
       Dispatch(request, &all);
-      Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all));
+      std::string text = UnsupportedText(op_, all);
+      if (plan_.device_kind) {
+        text +=
+            "\nIt is on " + Device(plan_.device).name() +
+            ". Try anyop.fallback(\"cpu\"), in C++ Scope().fallback_to_host(), which runs it on "
+            "the CPU, on copies.";
+      }
+      Fail(ANYOP_UNSUPPORTED, text);
     }
     const PolicyItem* item = policy_.find(op_.name);
     const bool is_asked_for = item ? item->choice == PolicyItem::kDisabled : !policy_.all;
