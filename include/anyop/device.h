@@ -46,9 +46,10 @@ typedef struct {
   anyop_task task;
   const void* block; /* copied before `submit` returns */
   uint64_t block_bytes;
-  const uint32_t* addresses; /* where in the block an address of the device stands (NULL or one of
-                                `allocate`'s memory): a device whose threads see its memory
-                                elsewhere puts what they see in its place */
+  const uint32_t* addresses; /* where in the block an address of the device stands (NULL, or
+                                within its memory), in bytes from the beginning, multiples of 8: a
+                                device whose threads see its memory elsewhere puts what they see in
+                                its place */
 } anyop_launch;
 
 /* What is asked of a tensor of indices. */
@@ -68,7 +69,8 @@ typedef struct {
   uint32_t version;      /* ANYOP_DEVICE_VERSION */
   const char* word;      /* what its kernels' names begin with: "cuda"; letters a-z and digits */
   int32_t dlpack_type;   /* of its tensors: 2 CUDA, 12 an extension; of no memory of the host */
-  int32_t host_can_read; /* 1: the host may read and write its memory once the work on it is over */
+  int32_t host_can_read; /* 1: the host may read and write its memory once the work on it is over;
+                            nothing reads it yet */
   const char* runs;      /* further words of kernels that it runs, separated by commas: "cpu" by
                             `submit`; "" */
   const char* (*error_text)(void); /* of this thread's last function that failed */
@@ -77,7 +79,8 @@ typedef struct {
   int (*properties)(int32_t device, anyop_device_properties* to);
 
   /* In the order of the stream: what `allocate` gives is for work that is put on `stream` later;
-   * `release` takes it back once the work that is on `stream` now is over. 64-byte aligned. */
+   * `release` takes it back once the work that is on `stream` now is over. 64-byte aligned. `bytes`
+   * may be 0. The stream of `release` may be a framework's that is destroyed. */
   int (*allocate)(int32_t device, anyop_stream stream, uint64_t bytes, void** memory);
   int (*release)(int32_t device, anyop_stream stream, void* memory);
   /* In the order of the stream. Places are numbers of devices or ANYOP_AT_HOST. The host's memory
@@ -115,12 +118,14 @@ typedef struct {
   /* ---- What may be NULL. */
 
   /* Makes the device the one that the calling thread's native functions mean, before a kernel that
-   * launches itself is called. */
+   * launches itself is called. Where there is `submit` too, kernels of the host go to it, and the
+   * device's own are called. */
   int (*activate)(int32_t device);
-  /* Runs the host's code in the order of the stream. */
+  /* Runs the host's code in the order of the stream. The kernel's ctx->stream is NULL there. */
   int (*submit)(anyop_stream stream, const anyop_launch* launch);
-  /* Looks at indices in the order of the stream; what is wrong is a late error. NULL: a device with
-   * `submit` needs none, for others the runtime copies indices to the host. */
+  /* Looks at indices in the order of the stream; what is wrong is a late error. Asked for kernels
+   * that say `stops` and for compositions, where there is `failed` too: for others the runtime
+   * copies indices to the host. Tasks of `submit` look at theirs themselves. */
   int (*check_indices)(anyop_stream stream, const anyop_index_check* check);
   /* A word in the device's memory that is not 0 from a failed check_indices on this stream until
    * its error is taken: kernels that say `stops` read it. */

@@ -302,7 +302,13 @@ def show_libraries(console: Any, report: dict[str, Any]) -> None:
 
 def show_devices(console: Any, report: dict[str, Any]) -> None:
     rows = [
-        [r["device"], r["model"], f"{r['total_bytes'] / 2**30:.1f}", r["features"], r["library"]]
+        [
+            r["device"],
+            r["model"],
+            f"{r['total_bytes'] / 2**30:.1f}" if r["total_bytes"] else "-",
+            r["features"],
+            r["library"],
+        ]
         if r.get("model")
         else [r["device"], r.get("error") or f"none: {r['why']}", "", "", r["library"]]
         for r in report["devices"]
