@@ -197,11 +197,11 @@ class DeviceReader {
   // kind: of this library; null for a device of another one, which is loaded already.
   void CheckIsRun(const anyop_kernel& kernel, const DeviceKind* kind) const {
     const std::string name = kernel.name, word(DeviceWordOf(kernel.name));
-    if (word == "cpu") {
+    if (kind && word == "cpu") {
       Contradict("its kernel " + name +
                  " is for device 'cpu', but loading a device changes no call on the CPU, where it "
                  "would be taken first. Try '" +
-                 (kind ? kind->word : "toy") + "_...' as the kernel's name.");
+                 kind->word + "_...' as the kernel's name.");
     }
     std::vector<const DeviceKind*> all = DeviceKinds();
     if (kind) all = {kind};
