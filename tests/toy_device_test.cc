@@ -107,6 +107,7 @@ TEST_F(ToyDevice, TellsALateErrorThatAnEventCarriesOnce) {
   const Stream first{Device("toy")}, second{Device("toy")};
   const Array weight = Array::Zeros({4, 2}, DType::kF32, Device("toy"));
   const Array ids = Array::Full({3}, DType::kI64, 9, Device("toy"));
+  Synchronize(Device("toy"));  // they were made on another stream
   Event end;
   {
     const StreamScope scope(first);
