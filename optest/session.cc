@@ -10,6 +10,7 @@
 #include "optest/failures.h"
 #include "optest/kernel_run.h"
 #include "optest/running.h"
+#include "runtime/dispatch.h"
 #include "runtime/policy.h"
 
 namespace anyop::optest {
@@ -130,7 +131,7 @@ std::vector<const OperatorKernel*> Kernels(const Operator& op, const DeviceKind*
   Session& session = TheSession();
   std::vector<const OperatorKernel*> kernels;
   for (const OperatorKernel& k : op.kernels) {
-    if (device ? !device->Runs(k.device) : !k.is_for_host) continue;
+    if (!IsFor(k, device)) continue;
     const std::string name = op.display_name() + " " + k.name;
     if (!k.is_built) {
       session.tally.skipped[name] = "not built for this machine";

@@ -33,7 +33,7 @@ bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const
     return false;
   };
   if (!k.is_built) return decline([] { return "not built for this machine"; });
-  if (!(r.device ? r.device->Runs(k.device) : k.is_for_host)) [[unlikely]] {
+  if (!IsFor(k, r.device)) [[unlikely]] {
     return decline([&] { return "for device " + k.device; });
   }
   if (!k.has_features) {
@@ -98,6 +98,10 @@ bool WantsProbe(const Request& r, int first, int second) {
 }
 
 }  // namespace
+
+bool IsFor(const OperatorKernel& kernel, const DeviceKind* device) {
+  return device ? device->Runs(kernel.device) : kernel.is_for_host;
+}
 
 int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
   const PolicyItem* item = r.policy.find(r.op.name);

@@ -24,6 +24,9 @@ struct Request {
   int device_number = 0;
 };
 
+// Whether calls on the device, or on the host where it is null, may take the kernel.
+bool IsFor(const OperatorKernel& kernel, const DeviceKind* device);
+
 constexpr int kComposition = -1, kNoKernel = -2;
 
 // The index of the kernel, kComposition or kNoKernel. choices: what becomes of every kernel, for

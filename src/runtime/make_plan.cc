@@ -284,10 +284,8 @@ class Planner {
 
   // For the call's device; of an operator without, the composition is the implementation there.
   bool HasKernels() const {
-    const DeviceKind* kind = plan_.device_kind;
-    return std::ranges::any_of(op_.kernels, [&](const OperatorKernel& k) {
-      return kind ? kind->Runs(k.device) : k.is_for_host;
-    });
+    return std::ranges::any_of(
+        op_.kernels, [&](const OperatorKernel& k) { return IsFor(k, plan_.device_kind); });
   }
 
   void Tile(const OperatorKernel& k) {
