@@ -259,7 +259,7 @@ def main() -> int:
         other_systems(tally)
     report_times(tally, tier)
     if tally.broken:
-        print(f"failed: {', '.join(tally.broken)}")
+        print("\n".join((f"failed: {', '.join(tally.broken)}", *tally.failures)))
     print(f"checked in {time.monotonic() - start:.0f} s")
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0

@@ -24,6 +24,7 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     broken: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)  # tests of pytest, with their last line
 
     def step(self, name: str, action: Callable[[], None]) -> None:
         """A check without tests of its own counts as one."""
@@ -45,6 +46,18 @@ class Tally:
             skipped = int(suite.get("skipped", 0)) + int(suite.get("disabled", 0))
             self.passed += tests - bad - skipped
             self.skipped += skipped
+            for case in suite.iter("testcase"):
+                for kind in (*case.findall("failure"), *case.findall("error")):
+                    self.say_failed(case, kind)
+
+    def say_failed(self, case: ElementTree.Element, why: ElementTree.Element) -> None:
+        """Now with what pytest printed of it, and at the very end of the run by its name: of a
+        long log often only the end is kept.
+        """
+        name = f"{case.get('classname')}::{case.get('name')}"
+        print("\n".join((name, *(why.text or "").splitlines()[-60:])), file=sys.stderr)
+        message = (why.get("message") or "no message").strip()
+        self.failures.append(f"{name}: {message.partition(chr(10))[0][:200]}")
 
 
 def count_gtest(output: str) -> tuple[int, int, int]:
