@@ -258,6 +258,8 @@ def main() -> int:
         tally.step("after ./demo", lambda: void(run("a newcomer's commands after ./demo", demo)))
         other_systems(tally)
     report_times(tally, tier)
+    for one in tally.unsteady:
+        print(f"failed, then passed alone (a test to be mended): {one}")
     if tally.broken:
         print("\n".join((f"failed: {', '.join(tally.broken)}", *tally.failures)))
     print(f"checked in {time.monotonic() - start:.0f} s")

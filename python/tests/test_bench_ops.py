@@ -56,6 +56,16 @@ def bench(*args: str | Path) -> Result:
     return CliRunner().invoke(app, ["bench", *map(str, args)])
 
 
+def test_a_call_from_cpp_takes_no_longer_than_one_from_python(folder: Path) -> None:
+    """It is in the same unit: ten times as long in each of five runs is no noise."""
+    for _ in range(5):
+        done = bench("ops", "right", "--folder", folder, "--against", "", "--json")
+        rows = [row["timings"]["anyop"] for row in json.loads(done.stdout)["rows"]]
+        if all(row["from_cpp_us"] < 10 * row["best_us"] for row in rows):
+            return
+    raise AssertionError(rows)
+
+
 def test_rows_tell_times_kernel_ceiling_and_match(folder: Path) -> None:
     done = bench("ops", "right", "--folder", folder, "--against", "numpy", "--json")
     assert done.exit_code == 0, done.output
@@ -67,7 +77,7 @@ def test_rows_tell_times_kernel_ceiling_and_match(folder: Path) -> None:
     for row in (f32, bf16):
         ours, theirs = row["timings"]["anyop"], row["timings"]["numpy"]
         assert 0 < ours["best_us"] <= ours["median_us"] and theirs["matches"]
-        assert 0 < ours["from_cpp_us"] < 20 * ours["best_us"]  # noise is nine tenths of that
+        assert ours["from_cpp_us"] > 0
 
 
 def test_a_call_that_makes_its_result_has_no_time_from_cpp(folder: Path) -> None:
@@ -203,13 +213,17 @@ def test_a_run_becomes_pictures(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "most_bytes", [1 << 18, pytest.param(1 << 24, marks=pytest.mark.exhaustive)]
+    ("most_bytes", "most_cases"),
+    [(1 << 18, 4), pytest.param(1 << 24, None, marks=pytest.mark.exhaustive)],
 )
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_contender_of_a_built_in_bench_agrees(name: str, most_bytes: int) -> None:
+def test_every_contender_of_a_built_in_bench_agrees(
+    name: str, most_bytes: int, most_cases: int | None
+) -> None:
     """The smaller sizes; large ones are for benches."""
     cases = sorted(bench_ops.load_cases(name, BUILT_IN[name]), key=lambda c: c.array_bytes)
-    for case in [c for c in cases if c.array_bytes < most_bytes] or cases[:1]:
+    small = [c for c in cases if c.array_bytes < most_bytes] or cases[:1]
+    for case in small[:most_cases]:
         first, *others = measure.contenders(case, ("numpy", "torch"), 1)
         ours = first.result()
         for other in others:

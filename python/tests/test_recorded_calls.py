@@ -228,7 +228,7 @@ import time, numpy as np, anyop
 
 class Slow:
     def __float__(self):
-        time.sleep(0.05)
+        time.sleep(0.5)
         return 1e-5
 
 x, w = np.ones((4, 64), np.float32), np.ones(64, np.float32)
@@ -242,8 +242,8 @@ twice(w)
     done = anyop_command("profile", "--no-ceilings", "--json", "--", sys.executable, "-c", program)
     table = {row["op"]: row for row in json.loads(done.stdout)["rows"]}
     assert table["anyop.rms_norm"]["calls"] == 2
-    assert 50e6 < table["anyop.rms_norm"]["host_ns"] < 1e9
-    assert all(0 < row["host_ns"] < 50e6 for name, row in table.items() if name[-5:] != "_norm")
+    assert 500e6 < table["anyop.rms_norm"]["host_ns"] < 5e9
+    assert all(0 < row["host_ns"] < 500e6 for name, row in table.items() if name[-5:] != "_norm")
 
 
 def test_a_profile_is_a_table_for_people() -> None:

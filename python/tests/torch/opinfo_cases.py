@@ -18,6 +18,7 @@ from anyop.torch._proof import proof
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal import common_utils
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo import core
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -129,6 +130,7 @@ def without_stacks() -> Iterator[None]:
     that has run other tests, and a GB."""
     with (
         mock.patch.object(common_utils, "extract_test_fn", lambda: None),
+        mock.patch.object(core, "extract_test_fn", lambda: None),  # imported by name
         mock.patch.object(torch, "manual_seed", torch.default_generator.manual_seed),
     ):
         yield

@@ -231,12 +231,18 @@ def test_an_adapter_that_must_be_there(bare: Path) -> None:
 
 
 @pytest.mark.slow
-def test_both_routes_do_the_same() -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("values", "gradients", "transforms", "bad_calls", "define_torch"),
+        pytest.param(("opcheck",), marks=pytest.mark.exhaustive),
+    ],
+)
+def test_both_routes_do_the_same(names: tuple[str, ...]) -> None:
     """The tests of this folder on the Python route; they pass on the other one anyway."""
     if os.environ.get("ANYOP_TORCH") == "python":
         pytest.skip("this is the Python route")
     here = Path(__file__).parent
-    names = ["values", "gradients", "transforms", "bad_calls", "opcheck", "define_torch"]
     files = [str(here / f"test_{name}.py") for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *files],
