@@ -136,14 +136,15 @@ PyObject* ExplainCall(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObj
   });
 }
 
-// explain_text(op, "x = bf16[2, 4096], eps = 1e-5"): a call whose tensors have no memory.
+// explain_text(op, "x = bf16[2, 4096], eps = 1e-5", "cuda:1"): a call whose tensors have no memory.
 PyObject* ExplainText(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
   return Guarded([&] {
-    if (n_args != 2) ThrowTypeError("explain_text(op, text) takes 2 arguments.");
+    if (n_args != 3) ThrowTypeError("explain_text(op, text, device) takes 3 arguments.");
     const OperatorInfo& info = ToOperator(args[0]);
     const std::string text = ToText(args[1], "text");
     if (text.find('?') != text.npos) ThrowValueError("a size is '?', but must be a number.");
-    const OwnedCall call = ParseCall(*info.op->contract, text);
+    const Device device(ToText(args[2], "device"));
+    const OwnedCall call = ParseCall(*info.op->contract, text, device.dl());
     return ExplanationToPython(Explain(*info.op, call.frame())).release();
   });
 }

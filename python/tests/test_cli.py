@@ -79,6 +79,9 @@ def test_explain_needs_no_memory_for_the_shapes() -> None:
 
 
 def test_explain_takes_lists_and_words() -> None:
+    mixed = run("explain", "copy_blocks", "--shape", "caches=[f32[4,8], i8[4,8]] mapping=i64[2,2]")
+    assert mixed.exit_code == 1
+    assert "f32[4, 8], i8[4, 8]" in mixed.output
     shape = "caches=[f32[4,8], f32[4,8]] mapping=i64[2,2]"
     assert "[f32[4, 8], f32[4, 8]]" in run("explain", "copy_blocks", "--shape", shape).output
     shape = "x=f32[2,8] weight=f32[4,8]"

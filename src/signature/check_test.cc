@@ -49,6 +49,23 @@ std::string Answer(const char* signature, std::string_view call) {
   return Answer(*ParseContract(signature), call);
 }
 
+TEST(ParseCall, PutsTensorsOnTheDeviceButForPlannedOnesAndKeepsEachDType) {
+  const auto contract =
+      ParseContract("f(x: f32[n], lists: f32[n]*, n_rows: planned i64[b]) -> (y: f32[n])");
+  const DLDevice device{kDLCUDA, 1};
+  const OwnedCall on_device =
+      ParseCall(*contract, "x = f32[2], lists = [f32[2], i8[2]], n_rows = i64[3]", device);
+  const OwnedCall on_host = ParseCall(*contract, "x = f32[2]");
+  EXPECT_TRUE(IsHost(on_host[0].t->device));
+  for (const DLTensor* t : {on_device[0].t, on_device[1].ts[0], on_device[1].ts[1]}) {
+    EXPECT_EQ(t->device.device_type, device.device_type);
+    EXPECT_EQ(t->device.device_id, device.device_id);
+  }
+  EXPECT_TRUE(IsHost(on_device[2].t->device));
+  EXPECT_EQ(FromDL(on_device[1].ts[0]->dtype), int(DType::kF32));
+  EXPECT_EQ(FromDL(on_device[1].ts[1]->dtype), int(DType::kI8));
+}
+
 TEST(Check, SaysWhatTheSpecificationShows) {
   EXPECT_EQ(Answer(kRmsNorm, "x = bf16[2, 4096], weight = bf16[4095]"),
             "weight is bf16[4095], but must be bf16[4096] because x is bf16[2, 4096].");

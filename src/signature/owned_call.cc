@@ -8,20 +8,24 @@
 
 namespace anyop {
 
-OwnedCall::OwnedCall(const Contract& contract)
+OwnedCall::OwnedCall(const Contract& contract, DLDevice device)
     : contract_(&contract),
+      device_(device),
       frame_(std::size_t(contract.n_params() + contract.n_results()), anyop_value{}) {
   for (int i = 0; i < contract.n_params(); ++i) SetDefault(i);
 }
 
-const DLTensor* OwnedCall::NewTensor(DType dtype, Shape shape) {
+const DLTensor* OwnedCall::NewTensor(int i, DType dtype, Shape shape) {
+  const auto& params = contract_->forms[0].params;
+  const bool is_host = i < contract_->n_params() && params[std::size_t(i)].is_planned;
   const Shape& own = shapes_.emplace_back(std::move(shape));
   const int rank = own == UnknownRank() ? -1 : int(own.size());
-  return &tensors_.emplace_back(MakeDLTensor(nullptr, kHostDevice, ToDL(dtype), rank, own.data()));
+  return &tensors_.emplace_back(
+      MakeDLTensor(nullptr, is_host ? kHostDevice : device_, ToDL(dtype), rank, own.data()));
 }
 
 void OwnedCall::SetTensor(int i, DType dtype, Shape shape) {
-  (*this)[i] = TensorValue(NewTensor(dtype, std::move(shape)));
+  (*this)[i] = TensorValue(NewTensor(i, dtype, std::move(shape)));
 }
 void OwnedCall::SetTensors(int i, DType dtype, const std::vector<Shape>& shapes) {
   std::vector<std::pair<DType, Shape>> types;
@@ -30,7 +34,7 @@ void OwnedCall::SetTensors(int i, DType dtype, const std::vector<Shape>& shapes)
 }
 void OwnedCall::SetTensors(int i, const std::vector<std::pair<DType, Shape>>& types) {
   auto& list = lists_.emplace_back();
-  for (const auto& [dtype, shape] : types) list.push_back(NewTensor(dtype, shape));
+  for (const auto& [dtype, shape] : types) list.push_back(NewTensor(i, dtype, shape));
   (*this)[i] = TensorsValue(list.data(), list.size());
 }
 void OwnedCall::SetInt(int i, std::int64_t value) { (*this)[i] = IntValue(value); }
@@ -66,7 +70,8 @@ namespace {
 
 class CallParser : public parse::Lexer {
  public:
-  CallParser(const Contract& c, std::string_view text) : Lexer{text}, contract_(c), call_(c) {}
+  CallParser(const Contract& c, std::string_view text, DLDevice device)
+      : Lexer{text}, contract_(c), call_(c, device) {}
 
   OwnedCall Parse() {
     Skip();
@@ -129,19 +134,18 @@ class CallParser : public parse::Lexer {
         is_result ? ParamKind::kTensors : contract_.forms[0].params[std::size_t(i)].kind;
     std::vector<std::int64_t> ints;
     std::vector<double> floats;
-    std::vector<Shape> shapes;
-    int dtype = 0;
+    std::vector<std::pair<anyop::DType, Shape>> types;
     while (!Eat("]")) {
       if (FindDType(PeekName()) >= 0) {
-        dtype = DType();
-        shapes.push_back(ParseShape());
+        const anyop::DType dtype{DType()};
+        types.emplace_back(dtype, ParseShape());
       } else {
         const parse::Literal n = Number();
         ints.push_back(n.i), floats.push_back(n.f);
       }
       if (!At("]")) Need(",", "expected , or ]");
     }
-    if (kind == ParamKind::kTensors) return call_.SetTensors(i, anyop::DType(dtype), shapes);
+    if (kind == ParamKind::kTensors) return call_.SetTensors(i, types);
     kind == ParamKind::kFloats ? call_.SetFloats(i, floats) : call_.SetInts(i, ints);
   }
 
@@ -151,9 +155,9 @@ class CallParser : public parse::Lexer {
 
 }  // namespace
 
-OwnedCall ParseCall(const Contract& contract, std::string_view text) {
+OwnedCall ParseCall(const Contract& contract, std::string_view text, DLDevice device) {
   try {
-    return CallParser(contract, text).Parse();
+    return CallParser(contract, text, device).Parse();
   } catch (const SignatureError& e) {
     Fail(ANYOP_INVALID_ARGUMENT, "arguments of " + contract.name + ", " + PointAt(text, e));
   }

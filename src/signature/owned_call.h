@@ -16,8 +16,9 @@ inline Shape UnknownRank() { return {INT64_MIN}; }
 
 class OwnedCall {
  public:
-  // Optional arguments absent, defaults filled in, results to be allocated.
-  explicit OwnedCall(const Contract& contract);
+  // Optional arguments absent, defaults filled in, results to be allocated. Tensors lie on the
+  // device, but for planned ones, which are the host's.
+  explicit OwnedCall(const Contract& contract, DLDevice device = kHostDevice);
 
   // The parameters, then the results. Tensors have a null data pointer and no strides.
   const anyop_value* frame() const { return frame_.data(); }
@@ -43,9 +44,10 @@ class OwnedCall {
   std::string Text() const;
 
  private:
-  const DLTensor* NewTensor(DType dtype, Shape shape);
+  const DLTensor* NewTensor(int i, DType dtype, Shape shape);
 
   const Contract* contract_;
+  DLDevice device_;
   std::vector<anyop_value> frame_;
   std::deque<Shape> shapes_;
   std::deque<DLTensor> tensors_;
@@ -58,6 +60,6 @@ class OwnedCall {
 // "x = bf16[2, 4096], eps = 1e-5, style = 'neox', stride = [1, 1], caches = [f32[2, 3]]": arguments
 // by name (results too), "?" for an unknown size, "f32[...]" for an unknown rank. Throws Error
 // (InvalidArgument).
-OwnedCall ParseCall(const Contract& contract, std::string_view text);
+OwnedCall ParseCall(const Contract& contract, std::string_view text, DLDevice device = kHostDevice);
 
 }  // namespace anyop

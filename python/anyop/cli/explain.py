@@ -20,10 +20,18 @@ from anyop.cli import load_libraries
     help="Tensors: 'x=bf16[2,4096] weight=bf16[4096]'; a list: 'caches=[f32[4,8], f32[4,8]]'.",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Other arguments.")
+@click.option(
+    "--device", default="cpu", show_default=True, help="Where the tensors lie: 'cuda', 'cuda:1'."
+)
 @click.option("--policy", default=None, help="As in ANYOP_POLICY: 'rms_norm=cpu_avx2'.")
 @click.option("--strict", is_flag=True, help="Refuse copies and other silent slow paths.")
 def command(
-    op: str, shapes: tuple[str, ...], settings: tuple[str, ...], policy: str | None, strict: bool
+    op: str,
+    shapes: tuple[str, ...],
+    settings: tuple[str, ...],
+    device: str,
+    policy: str | None,
+    strict: bool,
 ) -> None:
     """Show which kernel a call of OP takes, and why each other one is declined."""
     load_libraries()
@@ -39,7 +47,7 @@ def command(
     words = {p["name"] for p in params if p["kind"] == "word"}
     text = ", ".join([*(with_commas(s) for s in shapes), *(setting(s, words) for s in settings)])
     with anyop.Scope(policy=policy, strict=strict or None):
-        explanation = anyop.Explanation._of(_anyop.explain_text(op, text))
+        explanation = anyop.Explanation._of(_anyop.explain_text(op, text, device))
     show(explanation)
     if explanation.error:
         raise SystemExit(1)
