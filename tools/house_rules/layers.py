@@ -87,7 +87,7 @@ MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
 ROOTS = ("src/", "include/", "", "optest/")
 BARE_NEIGHBOURS = ("bindings", "devices", "programs", "tests", "examples", "python")
 # The rooms of anyop.torch, from the lowest on; each may import those before it.
-_TORCH = ("_route", "_dispatch", "_nodes", "_proof", "names", "_lower", "_compile")
+_TORCH = ("_route", "_dispatch", "_nodes", "_proof", "patterns", "_lower", "_compile")
 _TORCH_ROOMS = tuple(f"torch.{room}" for room in _TORCH)
 # A part of python/anyop, and the parts that it may import; "" is the core. The longest that fits a
 # module decides.

@@ -22,7 +22,7 @@ BENCHES, MEASURED = "python/anyop/bench/commands/", "add"
 # What comments of shared code take for examples: the pattern of CONTRIBUTING.md, and a sum.
 EXAMPLES = ("rms_norm", "add")
 SHARED = ("src/", "include/", "bindings/", "optest/", "programs/", "python/anyop/")
-TABLES = "python/anyop/torch/names/"
+TABLES = "python/anyop/torch/patterns/"
 PLUGIN = "bindings/mindspore/plugin.cc"  # what rows, which name operators, are written with
 # Words that only look like operators' names, and what they mean there.
 OTHER_MEANINGS = {
@@ -33,7 +33,7 @@ OTHER_MEANINGS = {
 SAMPLES = "ops/samples.txt"
 STATEMENT = re.compile(r"\bCall\b[^;{]*")  # Call a("add"), b("mul");
 CALLED = re.compile(r'\w\("(?:anyop\.)?(\w+)"')
-# Dictionaries of names/ whose values are operators.
+# Dictionaries of patterns/ whose values are operators.
 ROWS = ("REGULAR", "BINARY", "OPERATORS")
 
 

@@ -18,13 +18,13 @@ ARGUMENT = re.compile(r"_{0,2}[a-z0-9_]*")
 # Words that say nothing of what a thing does.
 EMPTY_WORDS = re.compile(r"Manager|Helper|Util(?:s|ity|ities)?(?![a-z])|Impl(?![a-z])|Base$")
 EMPTY_PARTS = {"manager", "helper", "helpers", "util", "utils", "utility", "impl"}
-FREE = ("python/tests/", "python/anyop/torch/names/")  # in how many arguments they take
+FREE = ("python/tests/", "python/anyop/torch/patterns/")  # in how many arguments they take
 AS_NUMPY = {"T"}  # a property that everybody knows by this name
 # What people who use anyop import. Commands are documented by their help, converters by their rows.
 PUBLIC = "python/anyop/"
 INTERNAL = (
     "python/anyop/cli/", "python/anyop/bench/commands/", "python/anyop/template/",
-    "python/anyop/torch/names/",
+    "python/anyop/torch/patterns/",
 )  # fmt: skip
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)

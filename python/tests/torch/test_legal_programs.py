@@ -299,7 +299,7 @@ def test_a_defect_is_logged_and_the_program_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from anyop.torch._lower import lower
-    from anyop.torch.names import aten_patterns
+    from anyop.torch.patterns import aten_patterns
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("of no use")

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import anyop.torch  # noqa: E402
 from anyop.hosting.facts import Operator  # noqa: E402
 from anyop.torch import nn  # noqa: E402
-from anyop.torch.names import nn as names  # noqa: E402
+from anyop.torch.patterns import nn as names  # noqa: E402
 from nn_cases import T, assert_same  # noqa: E402
 
 F = torch.nn.functional

@@ -20,7 +20,7 @@ from anyop.torch._lower.promised import believe
 from anyop.torch._lower.source import Source
 from anyop.torch._nodes.fold import fold_constants
 from anyop.torch._nodes.sizes import Fatal, Unconverted, attribute
-from anyop.torch.names import aten_patterns
+from anyop.torch.patterns import aten_patterns
 
 
 @dataclass(frozen=True)

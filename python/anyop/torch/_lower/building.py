@@ -16,7 +16,7 @@ from anyop.torch._dispatch.operators import DTYPES
 from anyop.torch._lower.held import FreeNames, Held
 from anyop.torch._lower.source import Source
 from anyop.torch._nodes.sizes import Sizes, Unconverted
-from anyop.torch.names import aten
+from anyop.torch.patterns import aten
 
 
 class Building:

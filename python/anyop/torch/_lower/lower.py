@@ -27,7 +27,7 @@ from anyop.torch._nodes.lines import place_of
 from anyop.torch._nodes.memory import is_in_place, random_or_effect, tensors_in, written_by
 from anyop.torch._nodes.sizes import Fatal, Unconverted, expression, is_same, symbols_of
 from anyop.torch._nodes.tensor_types import graph_dtype, tensor_type
-from anyop.torch.names import (  # noqa: F401
+from anyop.torch.patterns import (  # noqa: F401
     aten,
     aten_caches,
     aten_composites,

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anyop.torch.names.nn import REGULAR
 from anyop.torch.nn._attention import Attention, PagedBatch
 from anyop.torch.nn._embedding import Embedding
 from anyop.torch.nn._linear import Linear
 from anyop.torch.nn._norm import RMSNorm
 from anyop.torch.nn._regular import module_of, regular_modules
 from anyop.torch.nn._rotary import RotaryEmbedding, get_rope
+from anyop.torch.patterns.nn import REGULAR
 
 _regular = regular_modules(REGULAR, __name__)
 globals().update(_regular)

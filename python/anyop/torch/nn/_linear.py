@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from anyop.torch.names.nn import ACTIVATIONS
 from anyop.torch.nn._operators import operators
 from anyop.torch.nn._script import Unscripted
+from anyop.torch.patterns.nn import ACTIVATIONS
 
 _ops = operators("Linear")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import anyop
-from anyop.torch.names.nn import OPERATORS
+from anyop.torch.patterns.nn import OPERATORS
 
 
 def operators(module: str) -> SimpleNamespace:

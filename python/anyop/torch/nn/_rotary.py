@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from anyop import _anyop
-from anyop.torch.names.nn import ROPE_KEYS, ROPE_KINDS
 from anyop.torch.nn._operators import operators
 from anyop.torch.nn._script import Unscripted
+from anyop.torch.patterns.nn import ROPE_KEYS, ROPE_KINDS
 
 _ops = operators("RotaryEmbedding")
 

@@ -16,7 +16,7 @@ from anyop.torch._nodes.memory import Roots, Writes, is_impure, is_random, nodes
 from anyop.torch._proof import proof
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Trial
-from anyop.torch.names import aten_attention, aten_caches, aten_growing, aten_rotary
+from anyop.torch.patterns import aten_attention, aten_caches, aten_growing, aten_rotary
 
 _aten = torch.ops.aten
 _RMS_NORM = torch.ops.anyop.rms_norm.default

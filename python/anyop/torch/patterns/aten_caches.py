@@ -22,8 +22,8 @@ from anyop.torch._nodes.converters import internal
 from anyop.torch._nodes.fx import call, number, put, top
 from anyop.torch._nodes.memory import Writes
 from anyop.torch._nodes.sizes import expression
-from anyop.torch.names.aten import operator
-from anyop.torch.names.aten_composites import flat
+from anyop.torch.patterns.aten import operator
+from anyop.torch.patterns.aten_composites import flat
 
 _aten = torch.ops.aten
 _MAX_BATCH = 16  # one call per row of the batch

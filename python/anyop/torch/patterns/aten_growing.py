@@ -19,7 +19,7 @@ from anyop.torch._nodes.memory import Writes
 from anyop.torch._nodes.sizes import expression
 from anyop.torch._proof import proof
 from anyop.torch._proof.trials import Trial
-from anyop.torch.names.aten import operator
+from anyop.torch.patterns.aten import operator
 
 _aten = torch.ops.aten
 

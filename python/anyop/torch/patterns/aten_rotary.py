@@ -20,7 +20,7 @@ from anyop.torch._nodes.sizes import is_same
 from anyop.torch._proof import proof
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Trial
-from anyop.torch.names.aten_composites import rotary_table, rotated
+from anyop.torch.patterns.aten_composites import rotary_table, rotated
 
 _aten = torch.ops.aten
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)

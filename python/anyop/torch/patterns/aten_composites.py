@@ -15,7 +15,7 @@ from torch.fx import Node
 import anyop
 from anyop._graph.value import Value
 from anyop.torch._nodes.converters import internal
-from anyop.torch.names.aten import contiguous, filled, operator
+from anyop.torch.patterns.aten import contiguous, filled, operator
 
 
 def rotary_table(cos: Any, sin: Any, batch: int, style: str) -> Any:

@@ -16,8 +16,8 @@ from anyop.torch._nodes.sizes import expression, is_same
 from anyop.torch._proof import proof
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Trial
-from anyop.torch.names import aten_composites as composites
-from anyop.torch.names.aten_masks import Found, Rule, find, seen_by
+from anyop.torch.patterns import aten_composites as composites
+from anyop.torch.patterns.aten_masks import Found, Rule, find, seen_by
 
 _aten = torch.ops.aten
 _ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
