@@ -52,7 +52,7 @@ std::string Answer(const char* signature, std::string_view call) {
 TEST(ParseCall, PutsTensorsOnTheDeviceButForPlannedOnesAndKeepsEachDType) {
   const auto contract =
       ParseContract("f(x: f32[n], lists: f32[n]*, n_rows: planned i64[b]) -> (y: f32[n])");
-  const DLDevice device{kDLCUDA, 1};
+  const DLDevice device{2, 1};  // cuda:1
   const OwnedCall on_device =
       ParseCall(*contract, "x = f32[2], lists = [f32[2], i8[2]], n_rows = i64[3]", device);
   const OwnedCall on_host = ParseCall(*contract, "x = f32[2]");

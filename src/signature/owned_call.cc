@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "signature/owned_call.h"
 
-#include "anyop/value.h"
 #include "platform/error.h"
 #include "signature/defaults.h"
 #include "signature/expression.h"
@@ -137,7 +136,7 @@ class CallParser : public parse::Lexer {
     std::vector<std::pair<anyop::DType, Shape>> types;
     while (!Eat("]")) {
       if (FindDType(PeekName()) >= 0) {
-        const anyop::DType dtype{DType()};
+        const auto dtype = anyop::DType(DType());
         types.emplace_back(dtype, ParseShape());
       } else {
         const parse::Literal n = Number();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "anyop/value.h"
 #include "signature/contract.h"
 
 namespace anyop {
