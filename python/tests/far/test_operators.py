@@ -314,6 +314,13 @@ def test_planned_tensors_lie_on_the_cpu_in_every_way_to_call() -> None:
     with pytest.raises(ValueError) as caught:
         planned_sum(x, torch.tensor([0, 6]).to(FAR))
     assert str(caught.value) == wrong
+    for real in (x, x.cpu()):
+        for call in (planned_sum, anyop.ops.testing.planned_sum):
+            with pytest.raises(ValueError) as caught:
+                call(real, torch.tensor([0, 6], device="meta"))  # which torch dispatches by
+            assert str(caught.value) == wrong.replace("far:0", "meta")
+    meta = planned_sum(x.to("meta"), torch.tensor([0, 2, 6]))
+    assert meta.is_meta and meta.shape == (2,)
     with FakeTensorMode():
         fake = torch.empty(6, device=FAR)
         assert planned_sum(fake, torch.empty(3, dtype=torch.int64)).device == FAR

@@ -68,8 +68,9 @@ class Fake:
                     f"{self.op.display_name}: {name} is on {t.device}, but must be on {device} "
                     f"because {first} is. Try {name}.to('{device}')."
                 )
+        planned = ("cpu", device.type) if device.type == "meta" else ("cpu",)
         for i, name, t in op.inputs(call):
-            if i in op.planned and t.device.type not in ("cpu", "meta"):
+            if i in op.planned and t.device.type not in planned:
                 raise _anyop.InvalidArgument(
                     f"{op.display_name}: {name} is on {t.device}, but must be on cpu, because it "
                     "is planned: the host reads it before the work begins. Try a copy on the CPU."
