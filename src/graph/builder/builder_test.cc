@@ -98,6 +98,16 @@ TEST(GraphBuilder, RefusesWrongCallsWithThePlace) {
   EXPECT_NE(ErrorOf([&] { b.Input("9", "f32[n]"); }), "");
 }
 
+// Large sizes in so many dimensions are more bytes than there can be.
+TEST(GraphBuilder, TakesSizesOfTheirOwnInEveryDimension) {
+  for (const char* type : {"f64[a, b, c, d, e]", "f32[a, b, c, d, e, f, g, h]"}) {
+    GraphBuilder b;
+    const int x = b.Input("x", type);
+    const int y = b.Call("testing.axpy", {FloatArgument(1), ValueArgument(x), ValueArgument(x)})[0];
+    EXPECT_EQ(ShowType(b.graph(), y), type);
+  }
+}
+
 TEST(GraphBuilder, ChecksViewsAtSomeSizes) {
   GraphBuilder b;
   const int x = b.Input("x", "f32[n, 6]");

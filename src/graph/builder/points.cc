@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 
 #include "anyop/value.h"
 #include "platform/error.h"
@@ -74,7 +75,17 @@ void GraphPoints::AddTensorAt(const Graph& graph, int value, Point* point) const
 }
 
 void GraphPoints::AddTensor(const Graph& graph, int value) {
-  for (Point& point : points_) AddTensorAt(graph, value, &point);
+  std::exception_ptr why;
+  for (Point& point : points_) {
+    try {
+      AddTensorAt(graph, value, &point);
+    } catch (const Error&) {  // five large sizes are more bytes than there can be
+      if (!why) why = std::current_exception();
+      AddLayout(&point, value, {});
+      point.is_alive = false;
+    }
+  }
+  if (alive() < 2) std::rethrow_exception(why);
 }
 
 void GraphPoints::AddScalarAt(const Graph& graph, int value, Point* point) const {
