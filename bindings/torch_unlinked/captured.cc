@@ -11,6 +11,7 @@
 #include "bindings/calls/room.h"
 #include "bindings/graphs/compiled_graph.h"
 #include "graph/replay/progress.h"
+#include "platform/of_thread.h"
 #include "torch_api.h"
 
 namespace anyop::python {
@@ -23,6 +24,9 @@ struct CapturedObject {
   BoundTensors* bound;
   std::vector<std::int64_t>* sizes;  // of the last call that details.check allowed
   bool has_conditions;
+};
+struct CallSizes {
+  std::vector<std::int64_t> sizes;
 };
 struct BoundObject {
   PyObject_HEAD BoundTensors* bound;
@@ -47,7 +51,7 @@ bool AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>*
 
 // Whether the graph is of these sizes; throws where the program is not.
 bool CheckConditions(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
-  static thread_local std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t>& sizes = OfThread<CallSizes>::Get().sizes;
   sizes.clear();
   const bool is_known = AppendSizes(args, n, &sizes);
   if (is_known && *self->sizes == sizes) return true;

@@ -13,6 +13,7 @@
 #include "graph/specialise/specialisation.h"
 #include "platform/error.h"
 #include "platform/float_mode.h"
+#include "platform/of_thread.h"
 #include "runtime/device.h"
 #include "runtime/policy.h"
 #include "runtime/record.h"
@@ -23,6 +24,13 @@ namespace anyop {
 namespace {
 
 using Key = std::vector<std::uint64_t>;
+
+// Of the call that a thread makes.
+struct Scratch {
+  std::vector<std::int64_t> symbols;
+  Key key;
+  std::vector<std::int64_t> replayed;  // symbols of a call with numbers
+};
 
 std::shared_ptr<const Graph> Compiled(Graph graph, const CompileOptions& options) {
   if (options.optimize) Optimize(&graph, options.on_pass, options.fuse);
@@ -42,8 +50,7 @@ class Executable::Impl {
         name_(options.name) {}
 
   std::shared_ptr<Specialisation> Prepare(std::span<const anyop_value> inputs) {
-    static thread_local std::vector<std::int64_t> symbols;
-    static thread_local Key key;
+    auto& [symbols, key, _] = OfThread<Scratch>::Get();
     symbols.assign(graph->symbols.size(), 0);
     inputs_.Bind(inputs, symbols.data());
     MakeKey(inputs, symbols, &key);
@@ -57,6 +64,10 @@ class Executable::Impl {
     return made;
   }
 
+  DLDevice DeviceOfInput(int i) const {
+    return inputs_.IsPlanned(i) ? kHostDevice : inputs_.StateDevice();
+  }
+
   // run(instance) with everything bound.
   template <class F>
   void Replay(Specialisation& s, std::span<const anyop_value> inputs,
@@ -65,7 +76,7 @@ class Executable::Impl {
       Fail(ANYOP_INVALID_ARGUMENT, "graph: this specialisation is another graph's.");
     }
     boundary_.Check(s, inputs, outputs);
-    static thread_local std::vector<std::int64_t> symbols;
+    std::vector<std::int64_t>& symbols = OfThread<Scratch>::Get().replayed;
     if (!s.numbers.empty()) {
       symbols = s.symbols;  // those of results' sizes; the others may differ in each call
       inputs_.Bind(inputs, symbols.data());
@@ -190,6 +201,8 @@ Executable::Executable(Graph graph, const CompileOptions& options)
 Executable::~Executable() = default;
 
 const Graph& Executable::graph() const { return *impl_->graph; }
+
+DLDevice Executable::DeviceOfInput(int i) const { return impl_->DeviceOfInput(i); }
 
 std::shared_ptr<Specialisation> Executable::Prepare(std::span<const anyop_value> inputs) {
   return impl_->Prepare(inputs);

@@ -59,6 +59,10 @@ class Executable {
   // After the passes.
   const Graph& graph() const;
 
+  // Where input i of a call would lie that is made for a look: with the graph's state; a planned
+  // one on the host.
+  DLDevice DeviceOfInput(int i) const;
+
   // The specialisation of these inputs, made if it is new. inputs: as many as the graph has,
   // tensors and numbers. Throws InvalidArgument where they do not fit the graph, and what the
   // operators throw, with the node's place.
@@ -69,8 +73,8 @@ class Executable {
   // refuses at its turn, what ran before it stays done.
   void Replay(Specialisation& s, std::span<const anyop_value> inputs,
               std::span<const DLTensor* const> outputs);
-  // The same, one node after the other. ns: per node of graph(), the time of its kernel with what
-  // is checked at its turn.
+  // The same, one node after the other, on a device waiting for each. ns: per node of graph(), the
+  // time of its kernel with what is checked at its turn.
   void ReplayTimed(Specialisation& s, std::span<const anyop_value> inputs,
                    std::span<const DLTensor* const> outputs, std::span<double> ns);
 

@@ -13,6 +13,7 @@
 #include "anyop/value.h"
 #include "hosting/bound_call.h"
 #include "platform/error.h"
+#include "platform/of_thread.h"
 #include "runtime/call.h"
 #include "signature/expression.h"
 
@@ -24,10 +25,10 @@ static_assert(ANYOP_HOST_MAX_RANK == kMaxRank);
 const BoundCall& FromC(const anyop_call* call) { return *reinterpret_cast<const BoundCall*>(call); }
 const anyop_call* ToC(const BoundCall* call) { return reinterpret_cast<const anyop_call*>(call); }
 
-std::string& LastErrorText() {
-  static thread_local std::string text;
-  return text;
-}
+struct LastError {
+  std::string text;
+};
+std::string& LastErrorText() { return OfThread<LastError>::Get().text; }
 
 // No exception crosses the boundary.
 template <class F>

@@ -6,6 +6,7 @@
 
 #include "platform/byte_count.h"
 #include "platform/error.h"
+#include "platform/of_thread.h"
 #include "platform/pages.h"
 
 namespace anyop {
@@ -63,13 +64,13 @@ struct Arena {
   }
 };
 
-thread_local Arena t_arena;
+Arena& ArenaOfThread() { return OfThread<Arena>::Get(); }
 
 }  // namespace
 
 Workspace::Workspace(std::uint64_t bytes) {
   if (bytes > std::uint64_t(kMostBytes)) FailToAllocate(bytes);
-  Arena& arena = t_arena;
+  Arena& arena = ArenaOfThread();
   // A scope of 0 bytes takes room too: a block that counts as empty may be given back.
   bytes = RoundUp(std::max<std::uint64_t>(bytes, 1), kAlignment);
   if (!arena.top || arena.top->capacity - arena.top->used < bytes) [[unlikely]]
@@ -84,18 +85,18 @@ Workspace::~Workspace() {
   block_->used = mark_;
   if (mark_ == 0 && block_->below) [[unlikely]] {
     // The stack outgrew its block. Once it is empty, one block will hold all of it.
-    Arena& arena = t_arena;
+    Arena& arena = ArenaOfThread();
     arena.most = std::max(arena.most, arena.held);
     arena.Pop();
     if (arena.top->used == 0) arena.Release();
   }
 }
 
-std::uint64_t ArenaBytes() { return t_arena.held; }
+std::uint64_t ArenaBytes() { return ArenaOfThread().held; }
 
 void TrimArena() {
-  t_arena.most = 0;
-  t_arena.Release();
+  ArenaOfThread().most = 0;
+  ArenaOfThread().Release();
 }
 
 }  // namespace anyop

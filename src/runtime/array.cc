@@ -141,9 +141,13 @@ Array Array::Wrap(void* data, Shape shape, DType dtype, Shape strides,
 Array Array::Wrap(const DLTensor& t, std::shared_ptr<void> owner) {
   const int dtype = FromDL(t.dtype);
   if (dtype < 0) Fail(ANYOP_INVALID_ARGUMENT, "the tensor has a dtype that anyop does not know.");
-  if (!Device(t.device).is_host() && !FindDeviceKind(t.device.device_type)) {
-    Fail(ANYOP_INVALID_ARGUMENT, "the tensor is on " + Device(t.device).name() +
-                                     ", but must be in CPU memory. Try a copy on the CPU.");
+  if (!Device(t.device).is_host()) {
+    const DeviceKind* const kind = FindDeviceKind(t.device.device_type);
+    if (!kind) {
+      Fail(ANYOP_INVALID_ARGUMENT, "the tensor is on " + Device(t.device).name() +
+                                       ", but must be in CPU memory. Try a copy on the CPU.");
+    }
+    kind->CheckNumber(t.device.device_id);
   }
   const std::size_t rank = std::size_t(std::max(t.ndim, 0));
   Array a = Wrap(BaseOf(t), Shape(t.shape, rank), DType(dtype),

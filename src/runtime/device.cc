@@ -62,6 +62,15 @@ int DeviceKind::Count() const {
                                 "and let error_text() say why.");
 }
 
+void DeviceKind::CheckNumber(int number) const {
+  const int count = Count();
+  if (number >= 0 && number < count) return;
+  const char* why = count == 0 ? table.error_text() : "";
+  Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + NameOf(number) + "': this machine has " +
+                                std::to_string(count) + " of them" +
+                                (why && *why ? std::string(": ") + why : "."));
+}
+
 std::vector<std::string> DeviceKind::Features(int number) const {
   anyop_device_properties p{};
   p.size = sizeof p;

@@ -24,6 +24,8 @@ struct DeviceKind {
   std::string NameOf(int number) const { return word + ":" + std::to_string(number); }
   // How many there are. Throws NotAvailable: the library gives a number below 0.
   int Count() const;
+  // Throws NotAvailable where there is no device of this number: a tensor says any.
+  void CheckNumber(int number) const;
   // The words of features of device `number`.
   std::vector<std::string> Features(int number) const;
   // Throws what a function of the table says: "cuda:0: <text>".

@@ -54,6 +54,7 @@ bool Has(const T (&list)[N], const T& value) {
 std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
+bool IsOfName(char c) { return IsLower(c) || (c >= '0' && c <= '9') || c == '_'; }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsWord(std::string_view text) {
   return !text.empty() && IsLower(text[0]) &&
@@ -191,17 +192,30 @@ class DeviceReader {
       Refuse(entry + of +
              " has no name, but its name says which device it is for. Try 'toy_rows'.");
     }
+    const std::string_view name = k->kernel->name, word = DeviceWordOf(name);
+    const bool is_name = name.size() > word.size() + 1 && std::ranges::all_of(name, IsOfName);
+    if (!is_name) {
+      Refuse(
+          entry + of + " is called " + Quoted(name) +
+          ", but must be called by a word of its device, \"_\" and lower-case letters, digits or "
+          "\"_\": policies name it. Try '" +
+          (word.empty() ? "toy" : std::string(word)) + "_rows'.");
+    }
+    if (k->stops != 0 && k->stops != 1) {
+      Refuse(entry + of + " has " + std::to_string(k->stops) +
+             " for `stops`, but must have 0 or 1.");
+    }
     return *k;
   }
 
   // kind: of this library; null for a device of another one, which is loaded already.
   void CheckIsRun(const anyop_kernel& kernel, const DeviceKind* kind) const {
     const std::string name = kernel.name, word(DeviceWordOf(kernel.name));
-    if (kind && word == "cpu") {
+    if (word == "cpu") {
       Contradict("its kernel " + name +
                  " is for device 'cpu', but loading a device changes no call on the CPU, where it "
                  "would be taken first. Try '" +
-                 kind->word + "_...' as the kernel's name.");
+                 (kind ? kind->word : "toy") + "_...' as the kernel's name.");
     }
     std::vector<const DeviceKind*> all = DeviceKinds();
     if (kind) all = {kind};

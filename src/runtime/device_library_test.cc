@@ -94,6 +94,9 @@ struct Wrong {
 };
 
 const std::string kAgain = " Build it again with this version of anyop.";
+const std::string kKernelName =
+    ", but must be called by a word of its device, \"_\" and lower-case letters, digits or \"_\": "
+    "policies name it. Try 'hand_rows'.";
 const std::string kWord =
     ", but the word of a device is lower-case letters and digits, a letter first: 'x_y' is a "
     "kernel of x, and 'x:0' the first x. Try another word.";
@@ -242,6 +245,14 @@ TEST(DeviceLibrary, WithAKernelThatNobodyWouldUseIsRefused) {
        first + " for testing.axpy has no name, but its name says which device it is for. Try "
                "'toy_rows'.",
        code},
+      {[](HandMade& l) { l.kernel.name = "hand_"; },
+       first + " for testing.axpy is called 'hand_'" + kKernelName, code},
+      {[](HandMade& l) { l.kernel.name = "hand"; },
+       first + " for testing.axpy is called 'hand'" + kKernelName, code},
+      {[](HandMade& l) { l.kernel.name = "hand_a\n"; },
+       first + " for testing.axpy is called 'hand_a\n'" + kKernelName, code},
+      {[](HandMade& l) { l.entry.stops = 7; },
+       first + " for testing.axpy has 7 for `stops`, but must have 0 or 1.", code},
       {[](HandMade& l) { l.kernel.run = nullptr; },
        TestingLibrary::Path() + ": kernel hand_axpy of testing.axpy has no function." + kAgain,
        code},
@@ -370,7 +381,7 @@ std::vector<std::string> FirstKernelsOf(const char* op, std::size_t n) {
 TEST(DeviceLibrary, WithKernelsThatWasBuiltAgainTakesThePlaceOfTheOldOne) {
   Right().Load();
   static const TwoKernels old("hand_a", "hand_b"), made("hand_b", "hand_c"),
-      last("hand_d", "cpu_e");
+      last("hand_d", "hand_e");
   static const TwoKernels other("hand_x", "hand_y");
   using Names = std::vector<std::string>;
   old.hand.Load("kernels.so", 1);
@@ -386,7 +397,7 @@ TEST(DeviceLibrary, WithKernelsThatWasBuiltAgainTakesThePlaceOfTheOldOne) {
   EXPECT_EQ(&Latest(held), Find("testing.axpy"));
   last.hand.Load("kernels.so", 4);
   EXPECT_EQ(FirstKernelsOf("testing.axpy", 5),
-            (Names{"hand_axpy", "hand_d", "cpu_e", "hand_x", "hand_y"}));
+            (Names{"hand_axpy", "hand_d", "hand_e", "hand_x", "hand_y"}));
   old.hand.Load("kernels.so", 1);  // the first build was put back
   EXPECT_EQ(FirstKernelsOf("testing.axpy", 3), (Names{"hand_axpy", "hand_a", "hand_b"}));
 }
@@ -406,8 +417,10 @@ TEST(DeviceLibrary, WithAKernelOfAKnownNameIsRefused) {
   EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
   EXPECT_EQ(ErrorOf([] { twice.hand.Load("twice.so", 13); }),
             "twice.so: has a kernel hand_four for testing.axpy, but twice.so" + rest);
-  EXPECT_EQ(ErrorOf([] { own.hand.Load("own.so", 14); }),
-            "own.so: has a kernel cpu_f64 for testing.axpy, but " + TestingLibrary::Path() + rest);
+  EXPECT_EQ(
+      ErrorOf([] { own.hand.Load("own.so", 14); }),
+      "own.so: its kernel cpu_f64 is for device 'cpu', but loading a device changes no call on "
+      "the CPU, where it would be taken first. Try 'toy_...' as the kernel's name.");
   EXPECT_EQ(KernelsOf("testing.axpy"), before);
 }
 

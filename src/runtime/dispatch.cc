@@ -25,8 +25,23 @@ std::string MissingOnDevice(const Request& r, const OperatorKernel& k) {
   return "";
 }
 
+// The pin that is about calls on this call's device: of a kernel that runs there, the device's own
+// before the host's. Null: none is. So one policy can pin a kernel for each kind of device.
+const PolicyItem* PinOf(const Request& r) {
+  const PolicyItem* found = nullptr;
+  for (const PolicyItem& item : r.policy.find(r.op.name)) {
+    if (item.choice != PolicyItem::kPinned) continue;
+    const bool is_own = r.device && item.device() == r.device->word;
+    const bool runs = std::ranges::any_of(r.op.kernels, [&](const OperatorKernel& k) {
+      return IsFor(k, r.device) && NameMatches(r.op, k.name, item.kernel);
+    });
+    if (runs && (!found || is_own)) found = &item;
+  }
+  return found;
+}
+
 // Why a kernel is declined, or that it is not. why: the reason in words; null to save the work.
-bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const OperatorKernel& k,
+bool IsEligible(const Request& r, const PolicyItem* pin, bool is_enabled, const OperatorKernel& k,
                 std::string* why) {
   const auto decline = [&](auto&& reason) {
     if (why) *why = "declined: " + std::string(reason());
@@ -47,8 +62,8 @@ bool IsEligible(const Request& r, const PolicyItem* item, bool is_enabled, const
   } else if (r.device && k.needs_caller) {
     return decline([] { return "a function of Python runs on the host alone"; });
   }
-  if (item && item->choice == PolicyItem::kPinned && !NameMatches(r.op, k.name, item->kernel)) {
-    return decline([&] { return "the policy takes " + item->kernel; });
+  if (pin && !NameMatches(r.op, k.name, pin->kernel)) {
+    return decline([&] { return "the policy takes " + pin->kernel; });
   }
   if (!is_enabled && !k.is_portable) {
     return decline([&] { return "the policy disables " + r.op.display_name(); });
@@ -104,15 +119,14 @@ bool IsFor(const OperatorKernel& kernel, const DeviceKind* device) {
 }
 
 int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
-  const PolicyItem* item = r.policy.find(r.op.name);
-  const bool is_enabled = item ? item->choice != PolicyItem::kDisabled : r.policy.all;
+  const PolicyItem* const pin = PinOf(r);
+  const bool is_enabled = r.policy.Enables(r.op.name);
   int taken = kNoKernel;
   bool is_settled = false;  // no later kernel can replace the taken one
   for (std::size_t k = 0; k < r.op.kernels.size(); ++k) {
     if (is_settled && !choices) break;
     std::string why;
-    const bool eligible =
-        IsEligible(r, item, is_enabled, r.op.kernels[k], choices ? &why : nullptr);
+    const bool eligible = IsEligible(r, pin, is_enabled, r.op.kernels[k], choices ? &why : nullptr);
     if (choices) choices->push_back({r.op.kernels[k].name, false, why, -1});
     if (!eligible) continue;
     if (taken < 0) {
@@ -124,8 +138,7 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
     }
     if (!*r.op.kernels[std::size_t(taken)].data.probe) is_settled = true;
   }
-  const bool is_pinned = item && item->choice == PolicyItem::kPinned;
-  if (taken < 0 && !r.op.compositions.empty() && !is_pinned) taken = kComposition;
+  if (taken < 0 && !r.op.compositions.empty() && !pin) taken = kComposition;
   if (!choices) return taken;
   for (std::size_t k = 0; k < r.op.kernels.size(); ++k) {
     KernelChoice& c = (*choices)[k];
@@ -135,7 +148,7 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
   }
   if (!r.op.compositions.empty()) {
     const char* reason = taken == kComposition ? ""
-                         : is_pinned           ? "declined: the policy takes a kernel"
+                         : pin                 ? "declined: the policy takes a kernel"
                                                : "a kernel takes the call";
     choices->push_back({"means", taken == kComposition, reason, -1});
   }

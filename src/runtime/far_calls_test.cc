@@ -25,6 +25,20 @@ TEST(FarCalls, WaitOnTheirStreamForAnEvent) {
   after.Synchronize();
 }
 
+TEST(FarCalls, AreRefusedOnADeviceThatThereIsNot) {
+  const Array x = OnFar(Counting({4}));
+  for (const int number : {-1, 7, 1000000}) {
+    DLTensor t = x.tensor();
+    t.device.device_id = number;
+    const std::string why =
+        "there is no device 'far:" + std::to_string(number) + "': this machine has 2 of them.";
+    EXPECT_EQ(ErrorOf([&] { Array::Wrap(t); }), why);
+    Operator& op = *Find("testing.accumulate");
+    anyop_value frame[] = {TensorValue(&t), TensorValue(&t)};
+    EXPECT_EQ(ErrorOf([&] { GetPlan(op, frame); }), "testing.accumulate: x: " + why);
+  }
+}
+
 TEST(FarCalls, GoToTheCurrentStream) {
   const Array x = Ones();
   const Stream mine(Far()), other = Stream::Current(Far());

@@ -204,6 +204,18 @@ TEST_F(HostFallback, IsRefusedWhereAResultHasGapsThatTheDeviceCannotFill) {
   EXPECT_EQ(Brought(), (Traffic{0, 0, 0}));
 }
 
+// Else a call would be refused because the device has a kernel for it.
+TEST_F(HostFallback, TakesGapsThatTheDeviceCannotCopyForAKernelOfItsOwn) {
+  const Array x = Counting({7, 5}), y = OnFar(x);
+  far.runs = {"far", "cpu"};
+  far.table.submit = nullptr;
+  far.table.pack = nullptr;
+  EXPECT_EQ(FromFar(Call("testing.axpy", 1.0, y.Transpose(0, 1), y.Transpose(0, 1))),
+            Values(Call("testing.axpy", 1.0, x.Transpose(0, 1), x.Transpose(0, 1))));
+  scope.fallback_to_host(false);
+  EXPECT_NE(ErrorOf([&] { (void)Call("testing.axpy", 1.0, y.Transpose(0, 1), y).run(); }), "");
+}
+
 // The host's memory is read until the copy is done.
 TEST_F(HostFallback, WaitsForTheCopyToTheDeviceThatCannotBeFinished) {
   const Array z = OnFar(Array::Zeros({3, 2}, DType::kF32)).Slice(1, 0, 1);

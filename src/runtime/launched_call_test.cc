@@ -277,5 +277,29 @@ TEST(Features, OfADeviceDecideOnItsKernels) {
   EXPECT_EQ(FromFar(Call("testing.featured", other)), std::vector<float>{2});
 }
 
+// testing.featured says which kernel ran: 1 for far's own, 2 for the host's.
+TEST(Policy, ThatPinsAKernelIsAboutTheDevicesThatRunIt) {
+  WatchedFar far;
+  far.table.properties = [](int32_t number, anyop_device_properties* to) {
+    const int code = WatchedFar::real.properties(number, to);
+    return to->features = "fast", code;
+  };
+  const Array x = Array::Zeros({11}, DType::kF32), y = OnFar(x);
+  using Kernels = std::vector<float>;
+  const auto ran = [&](const char* text) {
+    Scope scope;
+    scope.policy(text);
+    const Array on_host = Call("testing.featured", x);
+    return Kernels{FromFar(Call("testing.featured", y))[0], Values(on_host)[0]};
+  };
+  EXPECT_EQ(ran(""), (Kernels{1, 2}));
+  EXPECT_EQ(ran("testing.featured=far_fast"), (Kernels{1, 2}));
+  EXPECT_EQ(ran("testing.featured=cpu_f32"), (Kernels{2, 2}));
+  EXPECT_EQ(ran("testing.featured=cpu_f32,testing.featured=far"), (Kernels{1, 2}));
+  Scope outer;
+  outer.policy("testing.featured=far_fast");
+  EXPECT_EQ(ran("testing.featured=cpu_f32"), (Kernels{1, 2}));
+}
+
 }  // namespace
 }  // namespace anyop::launched_call_test

@@ -9,6 +9,7 @@
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "runtime/device.h"
+#include "runtime/device_copy.h"
 #include "runtime/frame.h"
 #include "runtime/host.h"
 
@@ -95,11 +96,18 @@ class Planner {
     plan_.device = first->device;
     plan_.data_checks = scope_.is_strict ? DataChecks::kOnHost : scope_.data_checks;
     plan_.device_kind = FindDeviceKind(first->device.device_type);
-    if (plan_.device_kind) return;
+    if (plan_.device_kind) return CheckNumber(*first);
     Fail(ANYOP_UNSUPPORTED, op_.display_name() + ": " + NameOf(*first) + " is on " +
                                 Device(first->device).name() +
                                 ", but no loaded library has this device. Try anyop.load of the "
                                 "device's library, or a copy on the CPU.");
+  }
+  void CheckNumber(const DLTensor& first) const {
+    try {
+      plan_.device_kind->CheckNumber(first.device.device_id);
+    } catch (const Error& e) {
+      Fail(e.code, op_.display_name() + ": " + NameOf(first) + ": " + e.what());
+    }
   }
   std::string NameOf(const DLTensor& tensor) const {
     std::string name;
@@ -251,11 +259,18 @@ class Planner {
     plan_.threads = plan_.estimated_ns < kParallelNs ? 1 : most;
   }
 
+  // Whether the device would have to copy a tensor with gaps, and cannot.
+  bool LacksPack() const {
+    const bool can = !plan_.device_kind ||
+                     (CanPack(plan_.device_kind->table) && CanUnpack(plan_.device_kind->table));
+    return !can && (plan_.copied & ~op_.planned);
+  }
+
   void Choose(std::vector<KernelChoice>* choices) {
     const Request request{op_,     plan_.form, plan_.bindings,    frame_,
                           policy_, scope_,     plan_.device_kind, plan_.device.device_id};
     plan_.kernel = Dispatch(request, choices);
-    if (plan_.kernel == kNoKernel && plan_.device_kind && scope_.runs_on_host) {
+    if ((plan_.kernel == kNoKernel || LacksPack()) && plan_.device_kind && scope_.runs_on_host) {
       plan_.kernel = kComposition;
       plan_.runs_on_host = true;
     }
@@ -271,8 +286,7 @@ class Planner {
       }
       Fail(ANYOP_UNSUPPORTED, text);
     }
-    const PolicyItem* item = policy_.find(op_.name);
-    const bool is_asked_for = item ? item->choice == PolicyItem::kDisabled : !policy_.all;
+    const bool is_asked_for = !policy_.Enables(op_.name);
     plan_.is_fallback =
         (plan_.kernel == kComposition && !is_asked_for && HasKernels()) || plan_.runs_on_host;
     if (!plan_.is_fallback || !scope_.is_strict) return;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 
 #include "platform/error.h"
 #include "runtime/operator.h"
@@ -54,6 +55,17 @@ void CheckLoaded(std::string_view text, const PolicyItem& item) {
   }
 }
 
+// Two pins of one operator, each for the calls of its own kind of device.
+bool AreApart(const PolicyItem& a, const PolicyItem& b) {
+  return a.choice == PolicyItem::kPinned && b.choice == PolicyItem::kPinned &&
+         a.device() != b.device();
+}
+
+void Sort(Policy* policy) {
+  std::ranges::sort(policy->items, {},
+                    [](const PolicyItem& i) { return std::tie(i.op, i.kernel); });
+}
+
 class PolicyParser {
  public:
   explicit PolicyParser(std::string_view text) : text_(text) {}
@@ -69,8 +81,7 @@ class PolicyParser {
       }
       begin = end + 1;
     }
-    std::sort(policy_.items.begin(), policy_.items.end(),
-              [](const auto& a, const auto& b) { return a.op < b.op; });
+    Sort(&policy_);
     return std::move(policy_);
   }
 
@@ -101,7 +112,7 @@ class PolicyParser {
     item.op = FullName(name);
     CheckLoaded(text_, item);
     for (const PolicyItem& other : policy_.items) {
-      if (other.op != item.op) continue;
+      if (other.op != item.op || AreApart(other, item)) continue;
       if (other.choice == item.choice && other.kernel == item.kernel) return;
       FailPolicy(text_, "it says two things about " + std::string(name) + ".");
     }
@@ -139,10 +150,8 @@ const Policy* Intern(Policy policy) {
 
 }  // namespace
 
-const PolicyItem* Policy::find(std::string_view op) const {
-  const auto i = std::lower_bound(items.begin(), items.end(), op,
-                                  [](const PolicyItem& a, std::string_view n) { return a.op < n; });
-  return i != items.end() && i->op == op ? &*i : nullptr;
+std::span<const PolicyItem> Policy::find(std::string_view op) const {
+  return std::ranges::equal_range(items, op, {}, &PolicyItem::op);
 }
 
 const Policy* ParsePolicy(std::string_view text) {
@@ -154,11 +163,10 @@ const Policy* Combine(const Policy* outer, const Policy* inner) {
   if (inner->has_base || outer->text.empty()) return inner;
   Policy both = *outer;
   for (const PolicyItem& i : inner->items) {
-    std::erase_if(both.items, [&](const PolicyItem& o) { return o.op == i.op; });
+    std::erase_if(both.items, [&](const PolicyItem& o) { return o.op == i.op && !AreApart(o, i); });
     both.items.push_back(i);
   }
-  std::sort(both.items.begin(), both.items.end(),
-            [](const auto& a, const auto& b) { return a.op < b.op; });
+  Sort(&both);
   return Intern(std::move(both));
 }
 

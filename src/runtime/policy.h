@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ struct PolicyItem {
   std::string op;  // full name
   Choice choice;
   std::string kernel;  // pinned: a kernel's name, or, where none has it, its beginning up to a "_"
+
+  // The first word of the kernel's name, whose calls a pin is about: "cpu".
+  std::string_view device() const { return std::string_view(kernel).substr(0, kernel.find('_')); }
 };
 
 // Kept for the life of the process: keys hold the number.
@@ -28,10 +32,15 @@ struct Policy {
   std::uint32_t number;   // 0: everything enabled
   bool all = true;        // what is not listed is enabled
   bool has_base = false;  // says `all` or `none` itself, so that outer policies do not matter
-  std::vector<PolicyItem> items;  // by name
+  std::vector<PolicyItem> items;  // by operator, then kernel
   std::string text;               // canonical
 
-  const PolicyItem* find(std::string_view op) const;
+  // What it says of an operator: one item, or a pin for each kind of device.
+  std::span<const PolicyItem> find(std::string_view op) const;
+  bool Enables(std::string_view op) const {
+    const std::span<const PolicyItem> own = find(op);
+    return own.empty() ? all : own[0].choice != PolicyItem::kDisabled;
+  }
 };
 
 // Parses and interns. Throws InvalidArgument on a contradiction, an unknown operator of a loaded

@@ -37,6 +37,9 @@ TEST(Policy, NamesTheNearestOfUnknownNames) {
             "Did you mean 'cpu_f32'?");
   EXPECT_EQ(PolicyError("all,,none"), "policy 'all,,none': there is nothing between two commas.");
   EXPECT_EQ(PolicyError("-"), "policy '-': an operator's name is missing.");
+  EXPECT_EQ(PolicyError("testing.axpy=cpu_f32,testing.axpy=cpu_f64"),
+            "policy 'testing.axpy=cpu_f32,testing.axpy=cpu_f64': it says two things about "
+            "testing.axpy.");
 }
 
 TEST(Policy, InnerScopesGoOverOuterOnes) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "platform/error.h"
+#include "platform/of_thread.h"
 #include "runtime/device.h"
 #include "runtime/registry.h"
 
@@ -41,10 +42,13 @@ struct EventState {
 namespace {
 
 // The innermost last.
-thread_local std::vector<std::shared_ptr<StreamState>> t_streams;
+std::vector<std::shared_ptr<StreamState>>& Streams() {
+  return OfThread<std::vector<std::shared_ptr<StreamState>>>::Get();
+}
 
 const std::shared_ptr<StreamState>* InnermostScope(const DeviceKind& kind, int number) {
-  for (auto at = t_streams.rbegin(); at != t_streams.rend(); ++at) {
+  const auto& streams = Streams();
+  for (auto at = streams.rbegin(); at != streams.rend(); ++at) {
     if ((*at)->kind == &kind && (*at)->number == number) return &*at;
   }
   return nullptr;
@@ -58,15 +62,6 @@ const DeviceKind& KindNamed(std::string_view word, std::string_view name) {
   for (const DeviceKind* k : DeviceKinds()) known += ", " + k->word;
   Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + std::string(name) + "', but " + known +
                                 ". Try anyop.load of the device's library first.");
-}
-
-void CheckNumber(const DeviceKind& kind, int number) {
-  const int count = kind.Count();
-  if (number >= 0 && number < count) return;
-  const char* why = count == 0 ? kind.table.error_text() : "";
-  Fail(ANYOP_NOT_AVAILABLE, "there is no device '" + kind.NameOf(number) + "': this machine has " +
-                                std::to_string(count) + " of them" +
-                                (why && *why ? std::string(": ") + why : "."));
 }
 
 // A device's library knows its own events alone.
@@ -92,7 +87,7 @@ Device::Device(std::string_view name) : device_(kHostDevice) {
                                        kind.NameOf(0) + "'.");
     }
   }
-  CheckNumber(kind, device_.device_id);
+  kind.CheckNumber(device_.device_id);
   device_.device_type = kind.table.dlpack_type;
 }
 
@@ -221,8 +216,11 @@ void Stream::Synchronize() const {
   RaiseLate(*state_->kind, state_->number, state_->native);
 }
 
-StreamScope::StreamScope(const Stream& stream) { t_streams.push_back(stream.state_); }
-StreamScope::~StreamScope() { t_streams.pop_back(); }
+StreamScope::StreamScope(const Stream& stream) { Streams().push_back(stream.state_); }
+StreamScope::~StreamScope() {
+  auto& streams = Streams();
+  if (!streams.empty()) streams.pop_back();  // empty: a static scope, which outlived the thread's
+}
 
 anyop_stream CurrentStream(const DeviceKind& kind, int number) {
   if (device_host) return device_host->stream({kind.table.dlpack_type, number});

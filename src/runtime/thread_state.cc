@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "platform/of_thread.h"
 #include "runtime/scope_carrier.h"
 
 namespace anyop {
@@ -79,7 +80,7 @@ struct OwnedState : ThreadState {
 };
 
 OwnedState& Owned() {
-  static thread_local OwnedState state;
+  OwnedState& state = OfThread<OwnedState>::Get();
   if (!thread_state) {
     state.scope = InitialScope();
     state.scope_word = state.scope.is_strict;

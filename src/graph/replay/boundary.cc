@@ -8,6 +8,7 @@
 #include "graph/ir/alias.h"
 #include "graph/specialise/inputs.h"
 #include "platform/error.h"
+#include "platform/of_thread.h"
 #include "signature/expression.h"
 
 namespace anyop {
@@ -122,7 +123,7 @@ void Boundary::Check(const Specialisation& s, std::span<const anyop_value> input
            " outputs are given, but there are " + std::to_string(graph_.inputs.size()) + " and " +
            std::to_string(graph_.outputs.size()) + ".");
   }
-  static thread_local std::vector<Given> given;
+  std::vector<Given>& given = OfThread<std::vector<Given>>::Get();
   given.clear();
   for (int k = 0; k < int(inputs.size()); ++k) {
     if (inputs[std::size_t(k)].tag != ANYOP_TENSOR) continue;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "anyop/stream.h"
 #include "anyop/tensor.h"
 #include "graph/ir/alias.h"
 #include "graph/replay/arena_watch.h"
@@ -290,7 +291,11 @@ void Instance::RunChecked() {
 }
 
 void Instance::RunTimed(std::span<double> ns) {
+  const auto wait = [&] {
+    if (s_.device_kind) Stream::Current(s_.device).Synchronize();
+  };
   CopyIn();
+  wait();
   const bool is_observed = IsObserved();
   std::fill(ns.begin(), ns.end(), 0.0);
   for (std::size_t i = 0; i < calls_.size();) {
@@ -301,6 +306,7 @@ void Instance::RunTimed(std::span<double> ns) {
     }
     const auto start = std::chrono::steady_clock::now();
     const std::size_t next = RunCall(i, is_observed);
+    wait();
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
     ns[std::size_t(calls_[i].planned->node)] += took.count();
     i = next;

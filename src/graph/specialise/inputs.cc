@@ -141,11 +141,14 @@ DLDevice GraphInputs::DeviceOf(std::span<const anyop_value> inputs) const {
                                      name(std::size_t(first)) + " is on " + there.name() +
                                      ". Try a copy on the same device.");
   }
-  if (first >= 0) return inputs[std::size_t(first)].t->device;
-  for (const GraphValue& v : graph_.values) {
-    if (!v.array.is_none()) return v.array.device().dl();
+  return first >= 0 ? inputs[std::size_t(first)].t->device : StateDevice();
+}
+
+DLDevice GraphInputs::StateDevice() const {
+  for (const GraphValue& v : graph_.values) {  // planned states and constants may be the host's
+    if (!v.array.is_none() && !v.array.device().is_host()) return v.array.device().dl();
   }
-  return Device().dl();
+  return kHostDevice;
 }
 
 bool GraphInputs::NeedsCopy(const DLTensor& t) {

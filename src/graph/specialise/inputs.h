@@ -29,6 +29,8 @@ class GraphInputs {
   // That of the tensors among the inputs that are not planned, else of the graph's own. Throws
   // InvalidArgument where two inputs lie on two devices, or a planned one is not the host's.
   DLDevice DeviceOf(std::span<const anyop_value> inputs) const;
+  // Where the graph's state lies; the host where it has none.
+  DLDevice StateDevice() const;
   // Whether a call takes input i, or a view of it, as a planned tensor.
   bool IsPlanned(int input) const { return is_planned_[std::size_t(input)]; }
 

@@ -23,7 +23,10 @@ class Specialiser {
   Specialiser(Specialisation* s, std::span<const anyop_value> inputs)
       : s_(*s), graph_(*s->graph), inputs_(inputs), facts_(*s->graph) {
     s_.device = facts_.DeviceOf(inputs);
-    if (!Device(s_.device).is_host()) s_.device_kind = &DeviceKindOf(s_.device);
+    if (!Device(s_.device).is_host()) {
+      s_.device_kind = &DeviceKindOf(s_.device);
+      s_.device_kind->CheckNumber(s_.device.device_id);
+    }
     const std::size_t n = graph_.values.size();
     s_.layouts.resize(n);
     s_.tensors.resize(n);
