@@ -13,7 +13,7 @@ namespace anyop::python {
 
 BoundState::Form::Form(const Host& host, PyObject* object) : object_(KeepObject(object)) {
   anyop_host_view view;
-  is_known_ = host.ViewPlain(object, view);
+  is_known_ = host.ViewAnywhere(object, view);
   if (!is_known_) return;
   const auto& t = static_cast<const Tensor&>(view.tensor);
   dtype_ = t.dtype;
@@ -23,7 +23,7 @@ BoundState::Form::Form(const Host& host, PyObject* object) : object_(KeepObject(
 
 bool BoundState::Form::IsOf(const Host& host) const {
   anyop_host_view view;
-  if (!host.ViewPlain(this->object(), view)) return !is_known_;
+  if (!host.ViewAnywhere(this->object(), view)) return !is_known_;
   const auto& t = static_cast<const Tensor&>(view.tensor);
   const std::size_t rank = sizes_.size() / 2;
   if (!is_known_ || std::size_t(t.ndim) != rank || std::memcmp(&t.dtype, &dtype_, sizeof dtype_)) {
@@ -93,7 +93,7 @@ bool HoldsAll(PyObject* object, Extent extent) {
 Array ArrayOf(PyObject* object) {
   const Host* host = HostOfTensor(object);
   anyop_host_view view;
-  if (host && host->ViewPlain(object, view)) return Array::Wrap(view.tensor, KeepObject(object));
+  if (host && host->ViewAnywhere(object, view)) return Array::Wrap(view.tensor, KeepObject(object));
   const Ref name = ToPython(std::string("state"));
   return BoundArray("graph", name.get(), object, false, &host);
 }
@@ -120,6 +120,14 @@ bool BoundState::IsHeldElsewhere(const Row& row) const {
   for (const Row& r : rows_) own += r.memory.owner.get() == object;
   for (const Written& w : written_) own += w.tensor.get() == object;
   return Py_REFCNT(object) > own;
+}
+
+PyObject* BoundState::ObjectOf(const Array& value) const {
+  const auto is_it = [&](const Row& row) {
+    return IsSameTensor(ArrayOf(row.form.object()), value);
+  };
+  const auto row = std::ranges::find_if(rows_, is_it);
+  return row != rows_.end() ? row->form.object() : nullptr;
 }
 
 BoundState::Holder BoundState::HolderOf(const std::string& graph, const Array& value,

@@ -38,6 +38,8 @@ class BoundState {
     bool is_whole = false, is_kept = false;
   };
   Holder HolderOf(const std::string& graph, const Array& value, PyObject* copied) const;
+  // The object that is this very tensor, borrowed; null where there is none.
+  PyObject* ObjectOf(const Array& value) const;
   // Counts a call as a write of each tensor that the graph writes: torch's version counter.
   void CountWrites() const {
     for (const Written& w : written_) w.host->CountWrite(w.tensor.get());

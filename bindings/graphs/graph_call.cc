@@ -44,6 +44,7 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
   const std::shared_ptr<Specialisation> s =
       Named(graph, [&] { return graph.executable->Prepare(inputs); });
   const ResultShape* shapes = OutputsOf(*s).data();
+  call.ResultsLieOn(DeviceOf(*s));
   Room<const DLTensor*, kMaxResults> outputs(n_outputs);
   Room<PyObject*, kMaxResults> objects(n_outputs);
   Results results(info.n_results, objects.data());

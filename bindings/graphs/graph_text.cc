@@ -42,13 +42,18 @@ std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords)
   return symbols;
 }
 
-// Inputs of these sizes, without memory.
+// Inputs of these sizes, without memory, where the graph's state lies.
 struct PretendedInputs {
   std::vector<std::vector<std::int64_t>> shapes;
   std::vector<DLTensor> tensors;
   std::vector<anyop_value> values;
 
-  PretendedInputs(const Graph& graph, const std::vector<std::int64_t>& symbols)
+  PretendedInputs(const Executable& executable, const std::vector<std::int64_t>& symbols)
+      : PretendedInputs(executable, executable.graph(), symbols) {}
+
+ private:
+  PretendedInputs(const Executable& executable, const Graph& graph,
+                  const std::vector<std::int64_t>& symbols)
       : shapes(graph.inputs.size()), tensors(graph.inputs.size()), values(graph.inputs.size()) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
       const GraphValue& v = graph.value(graph.inputs[i]);
@@ -59,7 +64,8 @@ struct PretendedInputs {
       }
       for (const Size& size : v.shape) shapes[i].push_back(size.At(symbols));
       DLTensor& t = tensors[i];
-      FillTensor(&t, nullptr, kHostDevice, ToDL(v.dtype), int(shapes[i].size()), shapes[i].data());
+      FillTensor(&t, nullptr, executable.DeviceOfInput(int(i)), ToDL(v.dtype),
+                 int(shapes[i].size()), shapes[i].data());
       values[i] = TensorValue(&t);
     }
   }
@@ -89,7 +95,7 @@ struct GivenData {
 }  // namespace
 
 std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes) {
-  const PretendedInputs inputs(graph.executable->graph(), Symbols(graph, sizes));
+  const PretendedInputs inputs(*graph.executable, Symbols(graph, sizes));
   return graph.executable->Prepare(inputs.values);
 }
 
@@ -124,7 +130,11 @@ PyObject* StateArrays(PyObject* self, void*) {
       if (v.array.is_none()) continue;
       const Access access =
           v.kind == GraphValue::kState && !v.is_frozen ? Access::kWrite : Access::kRead;
-      const Ref array = ViewAsArray(v.array.tensor(), access, Ref::Borrow(self));
+      // What is bound on a device is given as it is: NumPy has no arrays there.
+      PyObject* const bound =
+          v.array.device().is_host() ? nullptr : ToGraph(self).bound.ObjectOf(v.array);
+      const Ref array =
+          bound ? Ref::Borrow(bound) : ViewAsArray(v.array.tensor(), access, Ref::Borrow(self));
       if (PyDict_SetItemString(arrays.get(), v.name.c_str(), array.get()) < 0) throw ErrorSet{};
     }
     return arrays.release();

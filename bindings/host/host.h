@@ -64,8 +64,13 @@ class Host {
   const HostName name;
 
   virtual bool IsTensor(PyObject* object) const = 0;  // raises nothing
-  // A view of a tensor that needs no care; false for any other object.
+  // A view of a tensor that needs no care, of memory that the CPU may read; false for any other
+  // object.
   virtual bool ViewPlain(PyObject* object, anyop_host_view& view) const = 0;
+  // The same of memory on any device.
+  virtual bool ViewAnywhere(PyObject* object, anyop_host_view& view) const {
+    return ViewPlain(object, view);
+  }
   // Where the elements begin; null for an object that is no tensor of this host.
   virtual const void* DataOf(PyObject* object) const = 0;
   // An object over t's memory; `end(owner)` is called when the last use of it has gone.
@@ -138,6 +143,8 @@ class HostCall {
   // An element of a list.
   virtual void ViewElement(const ArgumentName& name, Access access, PyObject* object,
                            CallMemory& memory, View& view) = 0;
+  // Results are made there, where no tensor of the call says: it is a graph with state of its own.
+  void ResultsLieOn(DLDevice) {}
   // Of a call that the framework's profiler could not be told of anyway: it is none of its
   // operators.
   void PassProfiler() {}

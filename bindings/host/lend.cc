@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lend.h"
 
+#include "anyop/stream.h"
 #include "anyop/tensor.h"
 #include "bindings/numpy/numpy_view.h"
 
@@ -46,6 +47,10 @@ Ref LendAgain(const Host& host, const DLTensor& t) {
 }
 
 Ref ViewAsArray(const DLTensor& t, Access access, Ref base) {
+  if (!IsHost(t.device)) {
+    ThrowValueError("memory of " + Device(t.device).name() +
+                    " cannot be a NumPy array. Try a copy on the CPU.");
+  }
   const auto& tensor = static_cast<const Tensor&>(t);
   const npy_intp item = t.dtype.bits / 8;
   npy_intp shape[kMaxRank], strides[kMaxRank];

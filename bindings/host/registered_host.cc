@@ -55,12 +55,20 @@ RegisteredHost::RegisteredHost(const anyop_python_host& given, PyObject* elsewhe
   std::memcpy(&record, &given, std::min(given.size, sizeof record));
 }
 
-bool RegisteredHost::ViewPlain(PyObject* object, anyop_host_view& view) const {
+bool RegisteredHost::View(PyObject* object, bool has_devices, anyop_host_view& view) const {
   view = {};
   if (!IsTensor(object)) return false;
   const int code = record.view(object, 0, &view);
   if (code < 0) PyErr_Clear();
-  return code == 0 && Defect(view).empty();
+  return code == 0 && Defect(view, true, has_devices).empty();
+}
+
+bool RegisteredHost::ViewPlain(PyObject* object, anyop_host_view& view) const {
+  return View(object, false, view);
+}
+
+bool RegisteredHost::ViewAnywhere(PyObject* object, anyop_host_view& view) const {
+  return View(object, has_devices(), view);
 }
 
 bool RegisteredHost::NeedsGradient(PyObject* object) const {
@@ -101,7 +109,7 @@ int RegisteredHost::ToDType(PyObject* object) const {
 
 HostMemory RegisteredHost::MemoryOf(PyObject* object) const {
   anyop_host_view view;
-  if (!ViewPlain(object, view)) return {};
+  if (!ViewAnywhere(object, view)) return {};
   const DLTensor& t = view.tensor;
   std::int64_t last = 0;
   for (int i = 0; i < t.ndim; ++i) {

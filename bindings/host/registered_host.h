@@ -16,6 +16,7 @@ class RegisteredHost final : public Host {
 
   bool IsTensor(PyObject* object) const override { return record.is_tensor(object) != 0; }
   bool ViewPlain(PyObject* object, anyop_host_view& view) const override;
+  bool ViewAnywhere(PyObject* object, anyop_host_view& view) const override;
   const void* DataOf(PyObject* object) const override;
   bool can_lend() const override { return record.lend != nullptr; }
   Ref Lend(const DLTensor& t, Access access, void* owner, void (*end)(void*)) const override;
@@ -36,6 +37,7 @@ class RegisteredHost final : public Host {
  private:
   // Whether the framework must see a call with this tensor, which it cannot if it is a number.
   bool NeedsGradient(PyObject* object) const;
+  bool View(PyObject* object, bool has_devices, anyop_host_view& view) const;
 
   PyObject* const elsewhere_;
 };
@@ -55,6 +57,9 @@ class RegisteredCall final : public HostCall {
     reason_ = nullptr;
   }
 
+  void ResultsLieOn(DLDevice device) {
+    if (IsHost(device_)) device_ = device;
+  }
   bool is_direct() const { return !reason_; }
   bool views_results() const { return is_direct(); }
   const char* reason() const { return reason_; }

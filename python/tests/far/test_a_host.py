@@ -5,6 +5,7 @@ names. The record is filled with ctypes, and its tensors hold torch's."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import threading
 import time
@@ -84,6 +85,13 @@ class Old(Mine):
     """One of a framework whose host knows no devices."""
 
 
+class Told(Mine):
+    """One of a framework that wants to know what is written."""
+
+
+written: list[Any] = []
+
+
 def fill(view: View, t: torch.Tensor) -> None:
     to = view.tensor
     to.data, to.ndim = t.data_ptr(), t.dim()
@@ -119,8 +127,10 @@ def record(kind: type[Mine]) -> Record:
 
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = py_object, [c_void_p, c_char_p, c_void_p]
-RECORDS = {kind: record(kind) for kind in (Mine, Old)}  # live as long as the process
+RECORDS = {kind: record(kind) for kind in (Mine, Old, Told)}  # live as long as the process
 RECORDS[Old].size = Record.stream.offset  # built when the record ended there
+tell = PYFUNCTYPE(None, py_object)(written.append)
+RECORDS[Told].written = ctypes.cast(tell, c_void_p)
 for one in RECORDS.values():
     anyop.hosting.register(new_capsule(ctypes.addressof(one), b"anyop.python_host", None))
 
@@ -154,6 +164,77 @@ def test_a_graph_replays_on_the_stream_that_the_host_names() -> None:
     s = torch.Stream(device=FAR)
     with far_torch.held(current()), s:
         assert graph(x).tensor.cpu().tolist() == [[3] * 3] * 2
+
+
+PLACES = ["cpu", "far:0"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "other", [lambda: torch.ones(8), lambda: torch.ones(4), lambda: torch.ones(8, 1)]
+)
+def test_state_that_gets_other_memory_or_another_form_is_refused(place: str, other: Any) -> None:
+    w, x = Mine(torch.ones(8, device=place)), Mine(torch.ones(2, 8, device=place))
+    graph = anyop.graph(lambda x: anyop.rms_norm(x, w), "f32[n, 8]")
+    graph(x)
+    first, w.tensor = w.tensor, other().to(place)
+    with pytest.raises(ValueError, match="the state weight was resized or given other memory"):
+        graph(x)
+    w.tensor = first
+    assert graph(x).tensor.cpu().shape == (2, 8)
+    w.tensor = first.t() if first.dim() == 2 else first.as_strided((8,), (0,))
+    with pytest.raises(ValueError, match="the state weight was resized or given other memory"):
+        graph(x)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_graph_writes_is_told_to_the_host(place: str) -> None:
+    ops = anyop.load(far_torch.LIBRARY.with_name("anyop_testing.so"))
+    sum_, x = Told(torch.zeros(4, device=place)), Told(torch.ones(4, device=place))
+
+    def step(x: Any) -> Any:
+        ops.accumulate(x, sum_)
+        return anyop.add(x, x)
+
+    graph = anyop.graph(step, "f32[4]")
+    for call in (lambda: ops.accumulate(x, sum_), lambda: graph(x)):
+        written.clear()
+        call()
+        assert written == [sum_]
+    assert sum_.tensor.cpu().tolist() == [2] * 4
+
+
+def test_a_graph_gives_its_state_on_a_device_as_it_is() -> None:
+    w, x = Mine(torch.full((8,), 2.0, device=FAR)), Mine(torch.ones(2, 8, device=FAR))
+    graph = anyop.graph(lambda x: anyop.rms_norm(x, w, 0.0), "f32[n, 8]")
+    assert graph.state == {"weight": w}
+    again = anyop.Graph.parse(str(graph), graph.state)
+    assert again(x).tensor.cpu().tolist() == [[2] * 8] * 2
+    with pytest.raises(ValueError, match="weight is on far:0, but x is on cpu"):
+        again(np.ones((2, 8), np.float32))
+    with pytest.raises(anyop.Unsupported, match="weight is on far:0, but a saved graph holds"):
+        copy.deepcopy(graph)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_graph_of_numbers_makes_results_where_its_state_lies(place: str) -> None:
+    w = Mine(torch.ones(4, device=place))
+    y = anyop.graph(lambda e: anyop.rms_norm(w, None, e), "float")(0.0)
+    assert str(y.tensor.device) == place and y.tensor.cpu().tolist() == [1] * 4
+
+
+def test_a_graph_is_described_and_timed_where_its_state_lies() -> None:
+    x = torch.ones(64, 256)
+
+    def least_ns(place: str) -> float:
+        w = Mine(torch.ones(256, 256, device=place))
+        graph = anyop.graph(lambda x: anyop.linear(anyop.relu2(x), w), "f32[n, 256]")
+        assert graph.memory(n=64).peak_bytes >= 64 * 256 * 4
+        assert graph.buffers(n=64) and "f32[64, 256]" in str(graph.describe(n=64))
+        times: list[Any] = graph.profile(Mine(x.to(place)), repeats=5)
+        return float(times[-1].ns_min)
+
+    assert least_ns("far:0") > least_ns("cpu") / 4  # not only of putting it on the stream
 
 
 def test_results_lie_where_the_arguments_lie() -> None:
