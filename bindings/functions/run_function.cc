@@ -240,9 +240,10 @@ class FunctionRun {
     if (lender_.has_open()) ClearFrames(raised.value.get());
     const bool must_pass = MustPass(raised.value.get());
     const bool passes = direct_ || must_pass;
-    if (call_ && (passes || !lender_.has_open())) {  // else it still holds what was lent
+    const bool may_live = must_pass || !lender_.has_open();  // else it still holds what was lent
+    if (call_ && (passes || may_live)) {
       call_->Keep(std::move(raised), passes);
-    } else if (must_pass && calling_host == TorchHost().name) {
+    } else if (may_live && calling_host == TorchHost().name) {
       raised.Wait();
     }
     return context_->host->set_error(context_, code, text.c_str());

@@ -77,6 +77,7 @@ template <class Make>
     frame.SetFresh(r, results.back(), shape, plan->device);
   }
   const CallingHost host(kTorch);  // a kernel in Python gets torch tensors
+  kernel_has_raised = false;       // what an earlier call raised may have been dropped on its way
   Run(*t.op, *plan, frame.values());
   if (variant == Variant::kFunctional) {
     torch::jit::drop(*stack, std::size_t(n));
