@@ -2,6 +2,7 @@
 #include "devices/cuda/card.h"
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -10,7 +11,8 @@
 namespace anyop::cuda {
 namespace {
 
-thread_local std::string last_failure;
+// No string, which would end before the last call of its thread: that of a destructor.
+thread_local char last_failure[1024];
 
 struct Cards {
   std::mutex mutex;
@@ -116,11 +118,11 @@ void Must(Result result, const char* what) {
   throw Failure{ANYOP_INTERNAL, std::string(what) + " failed: " + TextOf(result) + "."};
 }
 
-int KeepFailure(int code, std::string text) {
-  last_failure = std::move(text);
+int KeepFailure(int code, const std::string& text) {
+  std::snprintf(last_failure, sizeof last_failure, "%s", text.c_str());
   return code;
 }
-const char* LastFailure() { return last_failure.c_str(); }
+const char* LastFailure() { return last_failure; }
 
 int CardCount() {
   const char* why = nullptr;

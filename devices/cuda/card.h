@@ -23,7 +23,7 @@ const Driver& TheDriver();  // throws Failure where there is none
 void Must(Result result, const char* what);
 
 // Runs f and returns ANYOP_OK, or the code of the Failure that it threw, whose text is kept.
-int KeepFailure(int code, std::string text);
+int KeepFailure(int code, const std::string& text);
 const char* LastFailure();
 template <class F>
 int Guard(F&& f) {
@@ -31,7 +31,7 @@ int Guard(F&& f) {
     f();
     return ANYOP_OK;
   } catch (Failure& failure) {
-    return KeepFailure(failure.code, std::move(failure.text));
+    return KeepFailure(failure.code, failure.text);
   } catch (const std::exception& e) {
     return KeepFailure(ANYOP_INTERNAL, e.what());
   }

@@ -21,10 +21,11 @@ struct Refusal {
 };
 [[noreturn]] void Refuse(const std::string& text) { throw Refusal{ANYOP_INVALID_ARGUMENT, text}; }
 
-thread_local std::string t_error;
+// No string, which would end before the last call of its thread: that of a destructor.
+thread_local char t_error[1024];
 
-int Failed(int code, std::string text) {
-  t_error = std::move(text);
+int Failed(int code, const std::string& text) {
+  std::snprintf(t_error, sizeof t_error, "%s", text.c_str());
   return code;
 }
 
@@ -76,7 +77,7 @@ char* View(Device& device, const void* address, std::uint64_t bytes, const std::
   Refuse(what + why);
 }
 
-const char* ErrorText() { return t_error.c_str(); }
+const char* ErrorText() { return t_error; }
 
 std::int32_t Count() { return kDevices; }
 

@@ -25,13 +25,14 @@ namespace {
 
 // ---- Errors: a code, and a sentence that the thread can ask for.
 
-thread_local std::string t_error;
+// No string, which would end before the last call of its thread: that of a destructor.
+thread_local char t_error[1024];
 
 int Fail(int code, const std::string& text) {
-  t_error = text;
+  std::snprintf(t_error, sizeof t_error, "%s", text.c_str());
   return code;
 }
-const char* ErrorText() { return t_error.c_str(); }
+const char* ErrorText() { return t_error; }
 
 // ---- Streams: a queue, and a thread that works on it.
 

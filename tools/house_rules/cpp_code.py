@@ -17,6 +17,8 @@ KERNEL = re.compile(r'\{\s*\.name = "(?P<name>[^"]*)"')
 READS_ENVIRONMENT = "src/platform/env.cc"
 PRINTS = "src/runtime/log.cc"
 FILLS = "include/anyop/value.h"
+OF_THREAD = "src/platform/of_thread.h"
+PLAIN = ("bool", "int", "std::uint64_t", "std::uintptr_t", "HostName", "Followed")  # end by nothing
 FILLED = re.compile(r"(?:\.|->)tag = (?:ANYOP_\w+)?|\bSetHead\(|\{1, 0\}|\bdevice_type [=!]?= 1\b")
 LIBRARY = ("include/", "src/", "ops/", "bindings/", "devices/cuda/")
 _SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bextern\s+\"\"\s*$")
@@ -70,6 +72,17 @@ def aborts(tree: Tree) -> Iterator[Breach]:
     """The libraries end no process."""
     words = r"abort|_?exit|quick_exit|terminate|assert"
     yield from _calls(tree, words, "nothing", "ends the process")
+
+
+def thread_objects(tree: Tree) -> Iterator[Breach]:
+    """What a thread keeps and must end itself is an OfThread: calls come later than its end."""
+    for name in tree.named(".h", ".cc", below=("src/", "bindings/")):
+        bare = tree.cpp(name).bare
+        for match in re.finditer(r"\bthread_local\s+(?:const\s+)?([\w:]+(?:<[^;=]*>)?)", bare):
+            is_plain = match[1] in PLAIN or bare[match.end() :].lstrip().startswith(("*", "const*"))
+            if not is_plain and name != OF_THREAD and not is_test(name):
+                why = f"a {match[1]} of a thread ends before its last call. Try OfThread"
+                yield Breach(name, line_of(bare, match), why)
 
 
 def openmp(tree: Tree) -> Iterator[Breach]:
@@ -179,6 +192,6 @@ def _without_directives(bare: str) -> str:
 
 
 RULES = (
-    header_guard, public_includes, public_macros, environment, prints, aborts, openmp, frames,
-    type_names, kernel_names, cpp_function_length,
+    header_guard, public_includes, public_macros, environment, prints, aborts, thread_objects,
+    openmp, frames, type_names, kernel_names, cpp_function_length,
 )  # fmt: skip
