@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread keeps between calls, for as long as the thread makes any.
 #pragma once
+#include <atomic>
 
 namespace anyop {
 
@@ -23,18 +24,31 @@ class OfThread {
     ~End() {
       T* const last = mine_;
       mine_ = nullptr;
+      has_ended_ = true;
       delete last;
     }
+  };
+  // Those that stay, so that each can be found: else they would be leaks.
+  struct Late {
+    T* object;
+    Late* next;
   };
 
   [[gnu::noinline, gnu::cold]] static T& Make() {
     mine_ = new T;
-    static thread_local End end;  // once a thread, however often there is one to make
-    (void)&end;
+    if (has_ended_) {
+      auto* const late = new Late{mine_, late_.load(std::memory_order_relaxed)};
+      while (!late_.compare_exchange_weak(late->next, late)) continue;
+    } else {
+      static thread_local End end;
+      (void)&end;
+    }
     return *mine_;
   }
 
   [[gnu::tls_model("initial-exec")]] static inline constinit thread_local T* mine_ = nullptr;
+  static inline constinit thread_local bool has_ended_ = false;
+  static inline constinit std::atomic<Late*> late_{nullptr};
 };
 
 }  // namespace anyop
