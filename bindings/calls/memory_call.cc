@@ -146,7 +146,7 @@ PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
     // Planned anew: what `allocate` returned may lie in memory in any way.
     const auto run = [&] { Run(*info.op, *call.plan(), call.frame); };
     // What the kernel raises is kept by the call that this is part of, if Python makes one.
-    PythonCall::innermost ? run() : Raising(run);
+    PythonCall::innermost ? run() : Raising(run, /*is_plain=*/true);
     return list.release();
   });
 }

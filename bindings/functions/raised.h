@@ -33,8 +33,9 @@ struct DirectArguments {
 // here until it returns. Needs Python's lock where it begins and ends.
 class PythonCall {
  public:
-  explicit PythonCall(const DirectArguments* direct = nullptr)
-      : direct_(direct), outer_(innermost) {
+  // is_plain: of one operator by itself, whose caller gets what its function raises as it is.
+  explicit PythonCall(const DirectArguments* direct = nullptr, bool is_plain = false)
+      : direct_(direct), is_plain_(is_plain), outer_(innermost) {
     innermost = this;
   }
   ~PythonCall() { innermost = outer_; }
@@ -51,6 +52,7 @@ class PythonCall {
     passes_ = passes;
   }
   bool has_raised() const { return raised_.has_value(); }
+  bool is_plain() const { return is_plain_; }
   // An error is set: what waits takes its place, or becomes its cause.
   void Restore();
 
@@ -59,6 +61,7 @@ class PythonCall {
 
  private:
   const DirectArguments* direct_;
+  const bool is_plain_;
   PythonCall* outer_;
   std::optional<Raised> raised_;
   bool passes_ = false;
@@ -67,8 +70,8 @@ class PythonCall {
 // Runs f, a call from Python. What a function of Python raises within it passes as it is, or is the
 // cause of the error.
 template <class F>
-void Raising(F&& f) {
-  PythonCall call;
+void Raising(F&& f, bool is_plain = false) {
+  PythonCall call(nullptr, is_plain);
   try {
     f();
   } catch (const Error&) {

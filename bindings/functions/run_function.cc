@@ -239,8 +239,8 @@ class FunctionRun {
     }
     if (lender_.has_open()) ClearFrames(raised.value.get());
     const bool must_pass = MustPass(raised.value.get());
-    const bool passes = direct_ || must_pass;
     const bool may_live = must_pass || !lender_.has_open();  // else it still holds what was lent
+    const bool passes = direct_ || must_pass || (may_live && call_ && call_->is_plain());
     if (call_ && (passes || may_live)) {
       call_->Keep(std::move(raised), passes);
     } else if (may_live && calling_host == TorchHost().name) {
