@@ -92,6 +92,16 @@ struct ShortRow {
   }
 };
 
+// apply(n, offset, offset, the row's elements) for pieces of x. Not inlined: with the array in their
+// frame, all calls would pay for the stack's protection, 30 ns.
+template <class T, class F>
+[[gnu::noinline]] void RepeatShortRow(const Context& ctx, double element_ns, const T* row,
+                                      const Tensor& x, const F& apply) {
+  const ShortRow<T> rows(row, x.row_size(), x.size());
+  ForPieces(ctx, element_ns, x.size(), rows.n,
+            [&](std::int64_t n, std::int64_t i) { apply(n, i, i, rows.elements); });
+}
+
 // z = op(x, y), element by element; y is one row for all where its rank is lower. Floats compute in
 // f32 lanes and round once, integers wrap.
 template <class Op>
@@ -135,13 +145,7 @@ template <class Op>
       };
       ForRuns(ctx, kElementNs, run_of_y, x, z, y);
     } else if (x.rows() > 1 && IsShort(x.row_size()) && x.is_contiguous() && z.is_contiguous()) {
-      // Apart: with its array in their frame, all calls would pay for the stack's protection.
-      const auto repeat = [&]() __attribute__((noinline)) {
-        const ShortRow<T> rows(row, x.row_size(), x.size());
-        ForPieces(ctx, kElementNs, x.size(), rows.n,
-                  [&](std::int64_t n, std::int64_t i) { apply(n, i, i, rows.elements); });
-      };
-      repeat();
+      RepeatShortRow(ctx, kElementNs, row, x, apply);
     } else {
       const auto one_row = [&](std::int64_t r) {
         apply(x.row_size(), x.row_offset(r), z.row_offset(r), row);
