@@ -108,6 +108,20 @@ def other_systems(tally: Tally) -> None:
             tally.fail(name, failure)
 
 
+def other_builds_in_time(tally: Tally, tier: int, start: float) -> None:
+    """start: of the check, by time.monotonic()."""
+    for test, latest, where in (
+        (sanitizers, LATEST_SANITIZERS, "under the sanitizers"),
+        (emulated, LATEST_ARM, "on 64-bit Arm"),
+    ):
+        spent = (time.monotonic() - start) / 60
+        if tier == ALL or spent < latest:
+            test(tally, tier)
+            continue
+        print(f"  nothing is tested {where} after {spent:.0f} minutes. Try ./check --all")
+        tally.skipped += 1
+
+
 def is_installed(module: str) -> bool:
     probe = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
     return os.spawnl(os.P_WAIT, str(PYTHON), str(PYTHON), "-c", probe) == 0
@@ -247,15 +261,7 @@ def main() -> int:
         tally.step("wheel", lambda: package(tier))
         mindspore_tests(tally, tier, marks[tier])
         vllm_tests(tally, tier, marks[tier])
-        last = ((sanitizers, LATEST_SANITIZERS, "under the sanitizers"),
-                (emulated, LATEST_ARM, "on 64-bit Arm"))  # fmt: skip
-        for test, latest, where in last:
-            spent = (time.monotonic() - start) / 60
-            if tier == ALL or spent < latest:
-                test(tally, tier)
-                continue
-            print(f"  nothing is tested {where} after {spent:.0f} minutes. Try ./check --all")
-            tally.skipped += 1
+        other_builds_in_time(tally, tier, start)
     if tier == ALL:
         tally.step("clang-tidy", tidy)
         demo = [PYTHON, ROOT / "tools" / "newcomer.py", "--demo"]

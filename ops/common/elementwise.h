@@ -92,8 +92,8 @@ struct ShortRow {
   }
 };
 
-// apply(n, offset, offset, the row's elements) for pieces of x. Not inlined: with the array in their
-// frame, all calls would pay for the stack's protection, 30 ns.
+// apply(n, offset, offset, the row's elements) for pieces of x. Not inlined: with the array in
+// their frame, all calls would pay 30 ns for the stack's protection.
 template <class T, class F>
 [[gnu::noinline]] void RepeatShortRow(const Context& ctx, double element_ns, const T* row,
                                       const Tensor& x, const F& apply) {
