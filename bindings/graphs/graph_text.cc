@@ -48,14 +48,11 @@ struct PretendedInputs {
   std::vector<DLTensor> tensors;
   std::vector<anyop_value> values;
 
-  PretendedInputs(const Executable& executable, const std::vector<std::int64_t>& symbols)
-      : PretendedInputs(executable, executable.graph(), symbols) {}
-
- private:
-  PretendedInputs(const Executable& executable, const Graph& graph,
-                  const std::vector<std::int64_t>& symbols)
-      : shapes(graph.inputs.size()), tensors(graph.inputs.size()), values(graph.inputs.size()) {
-    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+  PretendedInputs(const Executable& executable, const std::vector<std::int64_t>& symbols) {
+    const Graph& graph = executable.graph();
+    const std::size_t n = graph.inputs.size();
+    shapes.resize(n), tensors.resize(n), values.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
       const GraphValue& v = graph.value(graph.inputs[i]);
       if (v.kind == GraphValue::kScalar) {
         const std::int64_t number = v.symbol >= 0 ? symbols[std::size_t(v.symbol)] : 0;

@@ -55,28 +55,25 @@ RegisteredHost::RegisteredHost(const anyop_python_host& given, PyObject* elsewhe
   std::memcpy(&record, &given, std::min(given.size, sizeof record));
 }
 
-bool RegisteredHost::View(PyObject* object, bool has_devices, anyop_host_view& view) const {
+int RegisteredHost::Look(PyObject* object, anyop_host_view& view) const {
   view = {};
-  if (!IsTensor(object)) return false;
+  if (!IsTensor(object)) return -1;
   const int code = record.view(object, 0, &view);
   if (code < 0) PyErr_Clear();
-  return code == 0 && Defect(view, true, has_devices).empty();
+  return code;
 }
 
 bool RegisteredHost::ViewPlain(PyObject* object, anyop_host_view& view) const {
-  return View(object, false, view);
+  return Look(object, view) == 0 && Defect(view).empty();
 }
 
 bool RegisteredHost::ViewAnywhere(PyObject* object, anyop_host_view& view) const {
-  return View(object, has_devices(), view);
+  return Look(object, view) == 0 && Defect(view, true, has_devices()).empty();
 }
 
 bool RegisteredHost::NeedsGradient(PyObject* object) const {
-  if (record.sees_calls || !IsTensor(object)) return false;
-  anyop_host_view view = {};
-  const int code = record.view(object, 0, &view);
-  if (code < 0) PyErr_Clear();
-  return code > 0;
+  anyop_host_view view;
+  return !record.sees_calls && Look(object, view) > 0;
 }
 
 std::string RegisteredHost::number_advice(PyObject* object) const {

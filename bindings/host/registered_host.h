@@ -37,7 +37,8 @@ class RegisteredHost final : public Host {
  private:
   // Whether the framework must see a call with this tensor, which it cannot if it is a number.
   bool NeedsGradient(PyObject* object) const;
-  bool View(PyObject* object, bool has_devices, anyop_host_view& view) const;
+  // What the record's `view` returns, with its error forgotten; -1 for no tensor of the host.
+  int Look(PyObject* object, anyop_host_view& view) const;
 
   PyObject* const elsewhere_;
 };
