@@ -88,22 +88,66 @@ def ctest(
     command: Sequence[str | Path] = [
         "ctest", "--test-dir", build, "-j2", "-V", "--timeout", str(HANGS), *arguments
     ]  # fmt: skip
-    output = ""
     try:
         output = run(title, command, env=env, summary=lambda o: f"{count_gtest(o)[0]} passed")
+        passed, failed, skipped = count_gtest(output)
     except StepFailed as failure:
         log = prepare.LOGS / (re.sub(r"\W+", "-", title).strip("-") + ".log")
         output = log.read_text(errors="replace")
-        for number in re.findall(r"^\s+(\d+) - \S+ \(", output, re.M):  # what ctest lists as failed
-            printed = [line for line in output.splitlines() if line.startswith(f"{number}: ")]
-            print("\n".join(printed[-40:]), file=sys.stderr)
-        tally.fail(title, failure)
-    passed, failed, skipped = count_gtest(output)
+        passed, failed, skipped = count_gtest(output)
+        failures = print_failures(output)
+        few = set(failures_of_ctest(output).values()) == {"Failed"} and few_enough(failures)
+        if few and pass_alone(title, [*command, "-j1", "--rerun-failed"], env):
+            tally.unsteady += failures
+            passed, failed = passed + len(failures), 0
+        else:
+            tally.failures += failures
+            tally.fail(title, failure)
     tally.passed += passed
     tally.skipped += skipped
     tally.failed += max(0, failed - 1)
     if passed == 0:
         tally.fail(title, StepFailed(f"{title}: no test ran."))
+
+
+def few_enough(failures: Sequence[object]) -> bool:
+    return 1 <= len(failures) <= MOST_AGAIN
+
+
+def failures_of_ctest(output: str) -> dict[str, str]:
+    """Programs that ctest lists as failed, by their number: what it says why."""
+    return dict(re.findall(r"^\s+(\d+) - \S+ \((.*)\)", output, re.M))
+
+
+def print_failures(output: str) -> list[str]:
+    """The failed tests of failed programs, after what each has printed: of a long log often only
+    the end is kept.
+    """
+    lines, failures = output.splitlines(), []
+    for number in failures_of_ctest(output):
+        printed = [line for line in lines if line.startswith(f"{number}: ")]
+        starts = [i for i, line in enumerate(printed) if "[ RUN      ]" in line]
+        for i, line in enumerate(printed):
+            if test := re.search(r"\[  FAILED  \] ([^ ,]+).* \(\d+ ms\)$", line):
+                begin = max((start for start in starts if start <= i), default=i)
+                story = printed[max(begin, i - 60) : i + 1]
+                print("\n".join(story), file=sys.stderr)
+                why = re.search(r": Failure\n((?:.*\n){1,4})", "\n".join(story))
+                said = re.sub(rf"^{number}: *", "", why[1], flags=re.M) if why else ""
+                failures.append(f"{test[1]}: {' '.join(said.split())[:300]}")
+        print("\n".join(printed[-10:]), file=sys.stderr)
+    return failures
+
+
+def pass_alone(title: str, command: Sequence[str | Path], env: dict[str, str] | None) -> bool:
+    """Whether tests pass that have failed beside others: what waits for a core or measures time may
+    fail where the machine is busy. Not to be asked of many, and not of a crash.
+    """
+    try:
+        run(f"{title}, again", command, env=env)
+    except StepFailed:
+        return False
+    return True
 
 
 def pytest(
@@ -134,7 +178,10 @@ def pytest(
         failures = failures_of(report) if report.exists() else []
         for one in failures:  # of a long log often only the end is kept: what matters stands there
             print(f"{one}\n{one.printed}", file=sys.stderr)
-        if pass_alone(title, [*command, "-n", "0"], failures, env):
+        crashed = any("crashed" in f.message or "Timeout" in f.message for f in failures)
+        again = [c for c in command if not str(c).startswith("--junit-xml")]
+        again += ["-n", "0", "--last-failed", "--last-failed-no-failures=none"]
+        if not crashed and few_enough(failures) and pass_alone(title, again, env):
             tally.unsteady += map(str, failures)
             tally.passed += len(failures)
         else:
@@ -142,20 +189,3 @@ def pytest(
             tally.fail(title, failure)
     if report.exists():
         tally.junit(report)
-
-
-def pass_alone(
-    title: str, command: Sequence[str | Path], failures: list[Failure], env: dict[str, str] | None
-) -> bool:
-    """Whether tests pass that have failed beside others: what waits for a core or measures time may
-    fail where the machine is busy. Not asked of many, and not of a crash.
-    """
-    crashed = any("crashed" in f.message or "Timeout" in f.message for f in failures)
-    if crashed or not 1 <= len(failures) <= MOST_AGAIN:
-        return False
-    again = [c for c in command if not str(c).startswith("--junit-xml")]
-    try:
-        run(f"{title}, again", [*again, "--last-failed", "--last-failed-no-failures=none"], env=env)
-    except StepFailed:
-        return False
-    return True
