@@ -96,7 +96,8 @@ def ctest(
         output = log.read_text(errors="replace")
         passed, failed, skipped = count_gtest(output)
         failures = print_failures(output)
-        few = set(failures_of_ctest(output).values()) == {"Failed"} and few_enough(failures)
+        crashed = any(reason != "Failed" for _, reason in failures_of_ctest(output).values())
+        few = not crashed and few_enough(failures)
         if few and pass_alone(title, [*command, "-j1", "--rerun-failed"], env):
             tally.unsteady += failures
             passed, failed = passed + len(failures), 0
@@ -114,9 +115,10 @@ def few_enough(failures: Sequence[object]) -> bool:
     return 1 <= len(failures) <= MOST_AGAIN
 
 
-def failures_of_ctest(output: str) -> dict[str, str]:
-    """Programs that ctest lists as failed, by their number: what it says why."""
-    return dict(re.findall(r"^\s+(\d+) - \S+ \((.*)\)", output, re.M))
+def failures_of_ctest(output: str) -> dict[str, tuple[str, str]]:
+    """Programs that ctest lists as failed, by their number: name, and "Failed", "SEGFAULT", ..."""
+    listed = re.findall(r"^\s+(\d+) - (\S+) \((.*)\)", output, re.M)
+    return {number: (name, reason) for number, name, reason in listed}
 
 
 def print_failures(output: str) -> list[str]:
@@ -124,7 +126,7 @@ def print_failures(output: str) -> list[str]:
     the end is kept.
     """
     lines, failures = output.splitlines(), []
-    for number in failures_of_ctest(output):
+    for number, (program, reason) in failures_of_ctest(output).items():
         printed = [line for line in lines if line.startswith(f"{number}: ")]
         starts = [i for i, line in enumerate(printed) if "[ RUN      ]" in line]
         for i, line in enumerate(printed):
@@ -136,6 +138,8 @@ def print_failures(output: str) -> list[str]:
                 said = re.sub(rf"^{number}: *", "", why[1], flags=re.M) if why else ""
                 failures.append(f"{test[1]}: {' '.join(said.split())[:300]}")
         print("\n".join(printed[-10:]), file=sys.stderr)
+        if reason != "Failed":
+            failures.append(f"{program}: {reason}")
     return failures
 
 
