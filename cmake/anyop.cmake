@@ -26,7 +26,7 @@ set(ANYOP_LISTING ${ANYOP_LIST_OPS} ${_anyop_tools}/check_ops.py ${_anyop_tools}
 
 # Fast but exact: no reassociation, no fused multiply-add that the source does not write.
 set(ANYOP_KERNEL_OPTIONS -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden
-                         -fvisibility-inlines-hidden)
+                         -fvisibility-inlines-hidden ${ANYOP_JUMP_OPTIONS})
 
 # Whether this build has a better kernel beside the file, or of the same file.
 function(_anyop_has_better source isa better)
