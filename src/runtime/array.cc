@@ -23,7 +23,7 @@ std::shared_ptr<void> AllocateOn(Device device, std::int64_t bytes) {
     std::shared_ptr<StreamState> stream;
     DeviceMemory memory;
   };
-  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const DeviceKind& kind = CheckedKindOf(device.dl());
   const int number = device.dl().device_id;
   auto held = std::make_shared<Held>(
       Held{HoldCurrentStream(kind, number),

@@ -147,7 +147,7 @@ void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
   const bool is_simple =
       plan.only_written >= 0 ? OneWriteIsSimple(plan, frame) : MemoryIsSimple(plan, frame);
   if (plan.is_direct && is_simple) [[likely]] {
-    return RunKernelIn(nullptr, op, plan, frame, CountersOf(op, plan));
+    return RunKernelIn(nullptr, plan, frame, CountersOf(op, plan));
   }
   if (plan.needs_slow_run || !is_simple) return RunSlow(op, plan, frame);
   if (!plan.is_empty) RunKernel(op, plan, frame);

@@ -100,6 +100,12 @@ const DeviceKind& DeviceKindOf(DLDevice device) {
                                 "device's library.");
 }
 
+const DeviceKind& CheckedKindOf(DLDevice device) {
+  const DeviceKind& kind = DeviceKindOf(device);
+  kind.CheckNumber(device.device_id);
+  return kind;
+}
+
 std::vector<const DeviceKind*> DeviceKinds() {
   DeviceTable& all = TheDevices();
   const std::shared_lock lock(all.mutex);

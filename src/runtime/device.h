@@ -44,6 +44,8 @@ const DeviceKind* FindDeviceKind(int dlpack_type);
 const DeviceKind* FindDeviceKind(std::string_view word);
 // Throws NotAvailable.
 const DeviceKind& DeviceKindOf(DLDevice device);
+// The same, and whether there is a device of this number, which a program may have made up.
+const DeviceKind& CheckedKindOf(DLDevice device);
 std::vector<const DeviceKind*> DeviceKinds();
 
 // Adds a library's device (ReadDeviceLibrary). The same library again does nothing. Throws

@@ -416,7 +416,7 @@ class DeviceRun {
     context.stream = target_.stream;
     context.workspace = NewWorkspace();
     context.runtime = &launch;
-    if (const int code = plan_.run(&context, frame_)) FailCall(op_, code, launch.state);
+    if (const int code = plan_.run(&context, frame_)) FailKernel(plan_, code, launch.state);
   }
 
   void RunOnHost() {

@@ -135,7 +135,7 @@ std::vector<DeviceInfo> Devices() {
 
 void Synchronize(Device device) {
   if (device.is_host()) return;
-  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const DeviceKind& kind = CheckedKindOf(device.dl());
   const int number = device.dl().device_id;
   kind.Check(kind.table.synchronize(number, nullptr), number);
   RaiseLate(kind, number, nullptr, /*all_streams=*/true);
@@ -170,7 +170,7 @@ double ElapsedMs(const Event& from, const Event& to) {
 namespace {
 const DeviceKind& KindWithStreams(Device device) {
   if (device.is_host()) Fail(ANYOP_INVALID_ARGUMENT, "the host has no streams: its calls wait.");
-  return DeviceKindOf(device.dl());
+  return CheckedKindOf(device.dl());
 }
 }  // namespace
 

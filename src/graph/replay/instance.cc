@@ -348,7 +348,7 @@ void Instance::FailAt(std::size_t i, int code, RunState& state) {
   const PlannedCall& p = *calls_[i].planned;
   CountUpTo(i + 1);
   try {
-    FailCall(*p.plan->op, code, state);
+    FailKernel(*p.plan, code, state);
   } catch (const Error& e) {
     delete std::exchange(state.error, nullptr);
     Fail(e.code, InNode(*s_.graph, p.node, e.what()));
