@@ -68,14 +68,18 @@ extern constinit thread_local const DeviceHost* device_host [[gnu::tls_model("in
 
 class CallingDeviceHost {
  public:
-  explicit CallingDeviceHost(const DeviceHost* host) : outer_(device_host) { device_host = host; }
-  ~CallingDeviceHost() { device_host = outer_; }
+  explicit CallingDeviceHost(const DeviceHost* host);
+  ~CallingDeviceHost();
   CallingDeviceHost(const CallingDeviceHost&) = delete;
   CallingDeviceHost& operator=(const CallingDeviceHost&) = delete;
 
  private:
   const DeviceHost* outer_;
+  const std::size_t outer_scopes_;
 };
+// The framework, unless a StreamScope inside of its call has taken over: the call of another host
+// that a kernel makes, for instance. Null: nobody owns the device here.
+const DeviceHost* HostOf(const DeviceKind& kind, int number);
 
 // The stream that calls of this thread go to: the framework's, that of a StreamScope, or the
 // device's own.
