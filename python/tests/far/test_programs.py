@@ -4,11 +4,13 @@ them to torch, say so, and give what the program gives without them."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import anyop
 import anyop.torch
+import anyop.torch.nn
 import far_torch
 import pytest
 import torch
@@ -84,6 +86,39 @@ def test_a_model_whose_parameters_lie_on_a_device() -> None:
         with torch.no_grad():
             made = how(model, [x.to(FAR)])
             torch.testing.assert_close(made(x.to(FAR)).cpu(), wanted.detach())
+
+
+class Rotated(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ropes = torch.nn.ModuleList(anyop.torch.nn.get_rope(8, 32) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for rope in self.ropes:
+            x = rope(torch.arange(len(x), device=x.device), x)[0]
+        return x
+
+    def tables(self) -> set[int]:
+        return {id(rope.cos_sin_cache) for rope in self.ropes}
+
+
+def test_a_model_that_goes_to_a_device_changes_no_other() -> None:
+    one, two, stays = Rotated(), Rotated(), Rotated()
+    x = torch.randn(4, 2, 8)
+    wanted = stays(x)
+    one.to("far")
+    two.to(FAR, torch.bfloat16)
+    for model, tables in ((stays, stays), (Rotated(), stays), (one, two), (two, one)):
+        place = model.ropes[0].cos_sin_cache.device
+        torch.testing.assert_close(model(x.to(place)).cpu(), wanted)
+        assert model.tables() == tables.tables() and len(model.tables()) == 1
+    with torch.device("far"):
+        assert Rotated().tables() == one.tables()
+    copied = copy.deepcopy(one)
+    two.to_empty(device="far:1")
+    for model in (one.cpu(), copied.to("cpu")):
+        assert model.tables() == stays.tables()
+    assert torch.equal(two.ropes[0].cos_sin_cache.cpu(), stays.ropes[0].cos_sin_cache)
 
 
 def test_a_program_of_a_device_is_refused_where_nothing_may_be_slow() -> None:
