@@ -59,6 +59,14 @@ def status() -> Status:
     return Status(route, why, str(found.file) if found else "", torch.__version__)
 
 
+def why_no_adapter() -> str:
+    """For refusals: why there is no adapter, and what to do, without the last full stop."""
+    if environment("ANYOP_TORCH") == "python":
+        return "ANYOP_TORCH=python leaves it out. Try ANYOP_TORCH=auto, which builds it if need be"
+    why = _find()[1]
+    return f"it is not there: {why}" + ("" if "Try" in why else ". Try again when that is mended")
+
+
 @functools.cache
 def _find() -> tuple[Adapter | None, str]:
     wanted = environment("ANYOP_TORCH")
