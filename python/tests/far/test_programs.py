@@ -126,3 +126,34 @@ def test_a_program_of_a_device_is_refused_where_nothing_may_be_slow() -> None:
     with anyop.strict(), pytest.raises(NotImplementedError) as error:
         anyop.torch.capture(norm, *values)
     assert f"it runs through torch: {WHY}. Try it without anyop.strict()." in str(error.value)
+
+
+class Norm(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.anyop.rms_norm(x, self.w)
+
+
+@pytest.mark.parametrize("place", ["far:0", "cpu"])
+@pytest.mark.parametrize("how", [compiled, captured])
+def test_parameters_on_a_device_are_left_to_torch_with_the_same_reason(
+    how: Any, place: str
+) -> None:
+    """Whether or not the arguments lie there, too; the reason stands once, with one full stop."""
+    values = [torch.ones(4, 8, device=place)]
+    model: Any = Norm().to(FAR)
+    program = model if place == "far:0" else lambda x: model(x.to(FAR)).cpu()
+    found = how(program, values)
+    assert found(*values).device == torch.device(place)
+    row = anyop.torch.report(found if how is captured else None)[-1]
+    assert row["kind"] == "torch" and row["why"].count(WHY) == 1, row
+    assert row["why"].endswith(WHY) and row["program"] not in row["why"], row
+    with anyop.strict(), pytest.raises(NotImplementedError) as error:
+        how(program, values)(*values)
+    text = str(error.value)
+    assert text.endswith(f"{WHY}. Try it without anyop.strict().") and text.count(WHY) == 1
+    if place == "far:0":
+        assert text.partition(": ")[2].startswith("it runs through torch: tensors on far:0"), text
