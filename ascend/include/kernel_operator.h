@@ -14,16 +14,16 @@
 #include <type_traits>
 #include <utility>
 
-// #include "anyop_ascend/cast.h"
-// #include "anyop_ascend/compare.h"
+#include "anyop_ascend/cast.h"
+#include "anyop_ascend/compare.h"
 #include "anyop_ascend/copy.h"
-// #include "anyop_ascend/gather.h"
+#include "anyop_ascend/gather.h"
 #include "anyop_ascend/launch.h"
 #include "anyop_ascend/macros.h"
 #include "anyop_ascend/queue.h"
-// #include "anyop_ascend/reduce.h"
-// #include "anyop_ascend/shape.h"
-// #include "anyop_ascend/sort.h"
+#include "anyop_ascend/reduce.h"
+#include "anyop_ascend/shape.h"
+#include "anyop_ascend/sort.h"
 #include "anyop_ascend/sync.h"
 #include "anyop_ascend/tensor.h"
 #include "anyop_ascend/tiling.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a vector instruction with repeats touches.
 #include <algorithm>
+#include <cstring>
 
 #include "checked_block.h"
 
@@ -162,6 +163,23 @@ bool CheckShape(const Repeats& shape, Site site) {
   return shape.repeats > 0 && Top(shape) > 0;
 }
 
+// Takes the mark from results of groups with a lane that is not defined.
+void UndefineGroups(const Walk& walk, const Operand* sources, int count, const Groups& groups,
+                    int repeat, std::uint32_t row) {
+  CheckedBlock& b = Current();
+  Bits& defined = b.local->defined();
+  for (int i = 0; i < walk.LanesOf(repeat); ++i) {
+    if (!Has(walk.shape, i)) continue;
+    for (int k = 0; k < count; ++k) {
+      const std::uint64_t at = b.OffsetOf(sources[k].span.at) +
+                               static_cast<std::uint64_t>(OffsetOf(sources[k], repeat, i));
+      if (defined.All(at, sources[k].span.element)) continue;
+      defined.Set(row + static_cast<unsigned>(i / groups.lanes) * groups.result_bytes,
+                  groups.result_bytes, false);
+    }
+  }
+}
+
 }  // namespace
 
 bool CheckVector(const Repeats& shape, const Operand* operands, int count, Site site) {
@@ -191,6 +209,77 @@ bool CheckVector(const Repeats& shape, const Operand* operands, int count, Site 
     } else {
       DefineElements(walk, operands, count, r, 0, walk.LanesOf(r));
     }
+  }
+  return true;
+}
+
+bool CheckReduce(const Repeats& shape, const Operand* sources, int count, const Span& result,
+                 const Groups& groups, Site site) {
+  if (!CheckShape(shape, site)) return false;
+  const Walk walk = WalkOf(shape, sources, count);
+  bool is_inside = true;
+  for (int k = 0; k < count; ++k) {
+    const auto extent = static_cast<std::uint64_t>(ExtentOf(walk, sources[k]));
+    is_inside = CheckSpan(sources[k].span, 0, extent, 32, site) && is_inside;
+  }
+  const auto bytes_of = [&](int repeat) {
+    const int full = (walk.LanesOf(repeat) + groups.lanes - 1) / groups.lanes;
+    return static_cast<std::uint64_t>(full) * groups.result_bytes;
+  };
+  const int last = shape.repeats - 1;
+  const std::uint64_t extent = std::uint64_t{groups.repeat_bytes} * last + bytes_of(last);
+  if (!CheckSpan(result, 0, extent, result.element, site) || !is_inside) return false;
+  const Instruction by = Issue(kV, site);
+  for (int k = 0; k < count; ++k) TouchOperand(walk, sources[k], kRead, by);
+  Bits& defined = Current().local->defined();
+  const std::uint32_t base = Current().OffsetOf(result.at);
+  for (int r = 0; r < shape.repeats; ++r) {
+    const std::uint32_t row = base + groups.repeat_bytes * static_cast<std::uint32_t>(r);
+    bool all = true;
+    for (int k = 0; k < count; ++k) {
+      EachRun(walk, sources[k], r, [&](std::int64_t offset, int bytes) {
+        const std::uint64_t at =
+            Current().OffsetOf(sources[k].span.at) + static_cast<std::uint64_t>(offset);
+        all = all && defined.All(at, static_cast<std::uint64_t>(bytes));
+      });
+    }
+    TouchLocal(by, kWrite, row, static_cast<std::uint32_t>(bytes_of(r)));
+    defined.Set(row, bytes_of(r), true);
+    if (!all) UndefineGroups(walk, sources, count, groups, r, row);
+  }
+  return true;
+}
+
+bool CheckOffsets(bool is_gather, const Span& many, const Span& one, const Span& offsets,
+                  std::uint32_t base, std::uint32_t count, Site site) {
+  const std::uint64_t bytes = std::uint64_t{count} * many.element;
+  if (!CheckSpan(many, 0, bytes, 32, site) || !CheckSpan(offsets, 0, count * 4, 32, site)) {
+    return false;
+  }
+  CheckedBlock& b = Current();
+  Bits& defined = b.local->defined();
+  const Instruction by = Issue(kV, site);
+  Touch(by, kRead, offsets.at, count * 4);
+  Touch(by, is_gather ? kWrite : kRead, many.at, bytes);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!defined.All(b.OffsetOf(offsets.at) + i * 4, 4)) {
+      UndefinedRead(is_gather ? "an offset of Gather" : "an offset of Scatter", offsets.at + i * 4,
+                    site);
+      return false;
+    }
+    std::uint32_t offset;
+    std::memcpy(&offset, offsets.at + i * 4, 4);
+    if (offset % one.element) {
+      Report("gather-offset", site, "byte offset %u is no multiple of the %u bytes of an element",
+             offset, one.element);
+    }
+    const std::int64_t at = std::int64_t{base} + offset;
+    if (!CheckSpan(one, at, one.element, 1, site)) return false;
+    Touch(by, is_gather ? kRead : kWrite, one.at + at, one.element);
+    const std::uint64_t element = b.OffsetOf(one.at + at);
+    const std::uint64_t in_row = b.OffsetOf(many.at) + std::uint64_t{i} * many.element;
+    const std::uint64_t from = is_gather ? element : in_row, to = is_gather ? in_row : element;
+    defined.Set(to, many.element, defined.All(from, many.element));
   }
   return true;
 }

@@ -96,6 +96,18 @@ ANYOP_ASCEND_API Instruction Issue(Pipe pipe, Site at);
 // The first operand is the result. Touches all, and marks the result's elements defined where those
 // of all sources are.
 ANYOP_ASCEND_API bool CheckVector(const Repeats& shape, const Operand* operands, int count, Site at);
+// A group of lanes leaves a result of some bytes; the results of a repeat lie side by side.
+struct Groups {
+  int lanes;
+  std::uint32_t result_bytes;
+  std::uint32_t repeat_bytes;  // from the results of a repeat to those of the next
+};
+ANYOP_ASCEND_API bool CheckReduce(const Repeats& shape, const Operand* sources, int count,
+                                  const Span& result, const Groups& groups, Site at);
+// Elements at byte offsets: `many` is a row of elements, `one` what the offsets are in.
+ANYOP_ASCEND_API bool CheckOffsets(bool is_gather, const Span& many, const Span& one,
+                                   const Span& offsets, std::uint32_t base, std::uint32_t count,
+                                   Site at);
 // Bounds, and alignment to so many bytes.
 ANYOP_ASCEND_API bool CheckSpan(const Span& span, std::int64_t offset, std::uint64_t bytes,
                                 std::uint32_t alignment, Site at);
