@@ -21,6 +21,13 @@ struct CachedLine {
   std::uint32_t place = 0;
 };
 
+// What was complete when a buffer of a queue was queued, and when it was freed.
+struct BufferClocks {
+  bool was_freed = false;
+  Clock queued;
+  Clock freed;
+};
+
 struct Flag {
   Pipe from;
   Pipe to;
@@ -35,6 +42,7 @@ struct CheckedBlock : FiberBlock {
   std::uint32_t issued[kPipes];     // index of a pipe's last instruction
   std::uint64_t steps = 0;
   std::uint32_t place = 0;          // of the last instruction
+  std::vector<BufferClocks> buffers;  // [queues][Queue::kMost]
   std::vector<Flag> flags;          // set and not waited for
   std::vector<std::uint32_t> others;  // [blocks][pipes]: known complete there; empty: nothing
   std::unordered_map<std::uint64_t, CachedLine> cache;

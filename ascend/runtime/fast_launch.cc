@@ -22,8 +22,7 @@ unsigned char* LocalMemoryOfThread() {
 
 // Runs one block on this thread's stack. A block that is ended stops the launch.
 bool RunInline(const LaunchOf& launch, std::uint32_t index) {
-  FiberBlock* const before_block = nullptr;
-  FiberBlock own;
+  Block own;
   own.index = index;
   own.count = launch.blocks;
   own.memory = LocalMemoryOfThread();
@@ -34,7 +33,7 @@ bool RunInline(const LaunchOf& launch, std::uint32_t index) {
   } catch (const EndOfBlock&) {
     has_ended = false;
   }
-  block = before_block;
+  block = nullptr;
   return has_ended;
 }
 
@@ -52,7 +51,6 @@ bool RunIndependent(const LaunchOf& launch) {
 }
 
 // Blocks that wait for each other, on stacks of their own, in turn.
-struct FastFiber : FiberBlock {};
 struct FiberStock {
   std::vector<std::unique_ptr<FiberBlock>> blocks;
   std::vector<std::pair<unsigned char*, unsigned char*>> cores;  // stack and memory

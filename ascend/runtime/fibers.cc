@@ -69,9 +69,9 @@ std::vector<std::uint32_t> OrderOf(std::uint32_t blocks, std::uint64_t seed) {
 
 void End(const char* kind, const char* text, Site at) {
   Report(kind, at, "%s", text);
-  static_cast<FiberBlock*>(block)->is_ending = true;
+  block->is_ending = true;
   throw EndOfBlock();
 }
-bool IsEnding() { return block && static_cast<FiberBlock*>(block)->is_ending; }
+bool IsEnding() { return block && block->is_ending; }
 
 }  // namespace anyop_ascend

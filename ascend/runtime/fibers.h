@@ -25,7 +25,6 @@ struct FiberBlock : Block {
   bool has_begun = false;
   bool has_ended = false;
   bool was_ended = false;     // by a finding
-  bool is_ending = false;     // its stack is being unwound
   std::string waits_for;      // "SyncAll"; "" while it runs
   std::uint32_t waits_at = 0;  // place
   std::map<int, int> cross_waits;  // CrossCoreWaitFlag of each id so far

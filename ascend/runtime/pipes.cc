@@ -36,13 +36,14 @@ void CheckedBlock::Reset(std::uint32_t number, std::uint32_t blocks) {
   static_cast<Block&>(*this) = Block();
   index = number;
   count = blocks;
-  has_begun = has_ended = was_ended = is_ending = false;
+  has_begun = has_ended = was_ended = false;
   waits_for.clear();
   cross_waits.clear();
   std::memset(known, 0, sizeof known);
   std::memset(issued, 0, sizeof issued);
   steps = 0;
   place = 0;
+  buffers.clear();
   flags.clear();
   others.clear();
   cache.clear();

@@ -22,6 +22,10 @@ const char* NameOf(BufferState state) {
   return "not given back: DeQue without FreeTensor";
 }
 
+BufferClocks& ClocksOf(const Queue& queue, int number) {
+  return Current().buffers[static_cast<std::size_t>(queue.number) * Queue::kMost + number];
+}
+
 }  // namespace
 
 void QueueBegin(Queue& queue, Memory memory, int buffers, std::uint32_t bytes, Site at) {
@@ -34,6 +38,11 @@ void QueueBegin(Queue& queue, Memory memory, int buffers, std::uint32_t bytes, S
   queue.next = queue.first = queue.waiting = 0;
   queue.born = at;
   queue.owner = block;
+  if (launched && launched->of.is_checked) {
+    auto& clocks = Current().buffers;
+    queue.number = static_cast<int>(clocks.size()) / Queue::kMost;
+    clocks.resize(clocks.size() + Queue::kMost);
+  }
   const std::uint32_t whole = (bytes + 31) / 32 * 32;
   for (int i = 0; i < buffers; ++i) {
     queue.buffer[i] = QueueBuffer();
@@ -63,7 +72,8 @@ int QueueAllocate(Queue& queue, Site at) {
   queue.next = (number + 1) % queue.buffers;
   QueueBuffer& buffer = queue.buffer[number];
   buffer.state = kHeld;
-  if (buffer.was_freed) Join(queue.producer, buffer.freed);
+  const BufferClocks& clocks = ClocksOf(queue, number);
+  if (clocks.was_freed) Join(queue.producer, clocks.freed);
   Poison(b.memory + buffer.offset, buffer.bytes);
   return number;
 }
@@ -83,7 +93,7 @@ bool QueueEnqueue(Queue& queue, int number, Site at) {
     Report("queue", at, "EnQue of a buffer that is %s",
            buffer.state == kFree ? "free. Try AllocTensor before" : "taken by DeQue");
   }
-  Snapshot(queue.producer, &buffer.queued);
+  Snapshot(queue.producer, &ClocksOf(queue, number).queued);
   buffer.state = kQueued;
   queue.order[(queue.first + queue.waiting++) % Queue::kMost] = static_cast<std::int8_t>(number);
   return true;
@@ -96,7 +106,7 @@ int QueueDequeue(Queue& queue, Site at) {
   queue.first = (queue.first + 1) % Queue::kMost;
   --queue.waiting;
   queue.buffer[number].state = kTaken;
-  Join(queue.consumer, queue.buffer[number].queued);
+  Join(queue.consumer, ClocksOf(queue, number).queued);
   return number;
 }
 
@@ -123,8 +133,9 @@ void QueueFree(Queue& queue, int number, bool is_allocated, Site at) {
       break;
     }
   }
-  Snapshot(queue.consumer, &buffer.freed);
-  buffer.was_freed = true;
+  BufferClocks& clocks = ClocksOf(queue, number);
+  Snapshot(queue.consumer, &clocks.freed);
+  clocks.was_freed = true;
   buffer.state = kFree;
 }
 

@@ -54,6 +54,7 @@ struct Block {
   float deq_scale = 1;                         // of casts from int32 to half
   void* pipe = nullptr;                        // the TPipe alive
   std::uint32_t allocated[kMemories] = {};     // bytes given out by TPipe
+  bool is_ending = false;                      // its stack is being unwound
 };
 
 // The block that runs on this thread. The model saves a call for each access from another library.

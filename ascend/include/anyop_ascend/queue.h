@@ -7,14 +7,10 @@ namespace anyop_ascend {
 
 enum BufferState : std::uint8_t { kFree, kHeld, kQueued, kTaken };
 
-// A buffer of a queue. What was complete is kept when it is queued and when it is freed.
 struct QueueBuffer {
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
   BufferState state = kFree;
-  bool was_freed = false;
-  Clock queued{};
-  Clock freed{};
 };
 
 // A queue without its types, for the runtime. Functions give the number of a buffer, or -1.
@@ -22,6 +18,7 @@ struct Queue {
   static constexpr int kMost = 16;
   Pipe producer;
   Pipe consumer;
+  int number = 0;   // among those of the block
   int buffers = 0;
   int next = 0;     // buffer to look at first: they are given out in turn
   int first = 0;    // of `order`

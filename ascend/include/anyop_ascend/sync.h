@@ -7,18 +7,24 @@ namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
 
 // Whether a kernel of this library waits for other blocks or adds to memory. Functions that do so
-// mention kMark, which the linker then keeps: without checks, blocks of other libraries need no
-// stacks of their own and may run at the same time.
+// mention Mark<T>::kMark, which is instantiated only with them: without checks, blocks of other
+// libraries need no stacks of their own and may run at the same time.
 template <class>
 struct Waits {
   __attribute__((visibility("hidden"))) static bool any;
-  __attribute__((visibility("hidden"))) static const bool kMark;
 };
 template <class T>
 bool Waits<T>::any = false;
 template <class T>
-const bool Waits<T>::kMark = (any = true);
-inline void MarkWaits() { (void)&Waits<void>::kMark; }
+struct Mark {
+  __attribute__((visibility("hidden"))) static const bool kMark;
+};
+template <class T>
+const bool Mark<T>::kMark = (Waits<void>::any = true);
+template <class T>
+inline void MarkWaits() {
+  (void)&Mark<T>::kMark;
+}
 
 template <HardEvent event>
 inline void SetFlag(std::int32_t id, ANYOP_ASCEND_SITE) {
@@ -47,36 +53,36 @@ class TQueSync {
 
 template <bool isAIVOnly = true>
 inline void SyncAll(ANYOP_ASCEND_SITE) {
-  MarkWaits();
+  MarkWaits<std::bool_constant<isAIVOnly>>();
   rt::SyncAll(site);
 }
 template <bool isAIVOnly = true>
 inline void SyncAll(const GlobalTensor<std::int32_t>&, const LocalTensor<std::int32_t>&,
                     const std::int32_t = 0, ANYOP_ASCEND_SITE) {
-  MarkWaits();
+  MarkWaits<std::bool_constant<isAIVOnly>>();
   rt::SyncAll(site);
 }
 template <bool isAIVOnly = true>
 inline void IBSet(const GlobalTensor<std::int32_t>&, const LocalTensor<std::int32_t>&,
                   std::int32_t block, std::int32_t event, ANYOP_ASCEND_SITE) {
-  MarkWaits();
+  MarkWaits<std::bool_constant<isAIVOnly>>();
   rt::IbSet(block, event, site);
 }
 template <bool isAIVOnly = true>
 inline void IBWait(const GlobalTensor<std::int32_t>&, const LocalTensor<std::int32_t>&,
                    std::int32_t block, std::int32_t event, ANYOP_ASCEND_SITE) {
-  MarkWaits();
+  MarkWaits<std::bool_constant<isAIVOnly>>();
   rt::IbWait(block, event, site);
 }
 template <std::uint8_t mode, pipe_t pipe>
 inline void CrossCoreSetFlag(std::uint16_t id, ANYOP_ASCEND_SITE) {
-  MarkWaits();
+  MarkWaits<std::integral_constant<int, mode>>();
   if (kChecked) rt::CheckSoc(rt::kNoCrossCore, "CrossCoreSetFlag", site);
   rt::CrossSet(mode, rt::Pipe(pipe), id, site);
 }
 template <std::uint8_t mode = 0, pipe_t pipe = PIPE_S>
 inline void CrossCoreWaitFlag(std::uint16_t id, ANYOP_ASCEND_SITE) {
-  MarkWaits();
+  MarkWaits<std::integral_constant<int, mode>>();
   rt::CrossWait(id, site);
 }
 
@@ -104,17 +110,17 @@ inline void InitSocState() {}
 
 template <class T>
 inline void SetAtomicAdd() {
-  MarkWaits();
+  MarkWaits<T>();
   rt::block->atomic = 1;
 }
 template <class T>
 inline void SetAtomicMax() {
-  MarkWaits();
+  MarkWaits<T>();
   rt::block->atomic = 2;
 }
 template <class T>
 inline void SetAtomicMin() {
-  MarkWaits();
+  MarkWaits<T>();
   rt::block->atomic = 3;
 }
 inline void SetAtomicNone() { rt::block->atomic = 0; }
