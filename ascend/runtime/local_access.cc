@@ -19,35 +19,43 @@ class LocalAccess {
       : block_(b), by_(by), access_(access), slot_(kSlotOfPipe[by.pipe]) {}
 
   void Do(LocalGranule& granule, std::uint32_t mask, std::uint32_t offset) {
-    const Clock& known = block_.known[by_.pipe];
-    for (int s = 0; s < kSlots; ++s) {
-      const std::uint32_t complete = known.of[kPipeOfSlot[s]];
-      if (granule.writes[s].index > complete && granule.writes[s].mask & mask) {
-        Meet(s, kWrite, granule.writes[s], offset);
-      }
-      if (access_ != kRead && granule.reads[s].index > complete && granule.reads[s].mask & mask) {
-        Meet(s, kRead, granule.reads[s], offset);
-      }
-    }
+    // A flag for another pipe also orders what that pipe knew: one report is enough.
+    bool is_reported = false;
+    for (int s = 0; s < kSlots; ++s)
+      if (s != slot_) is_reported = MeetSlot(granule, s, mask, offset) || is_reported;
+    if (!is_reported) MeetSlot(granule, slot_, mask, offset);
     Record(granule, mask);
   }
 
  private:
+  // True if a race was reported.
+  bool MeetSlot(const LocalGranule& granule, int s, std::uint32_t mask, std::uint32_t offset) {
+    const std::uint32_t& complete = block_.known[by_.pipe].of[kPipeOfSlot[s]];
+    bool is_reported = false;
+    if (granule.writes[s].index > complete && granule.writes[s].mask & mask) {
+      is_reported = Meet(s, kWrite, granule.writes[s], offset);
+    }
+    if (access_ != kRead && granule.reads[s].index > complete && granule.reads[s].mask & mask) {
+      is_reported = Meet(s, kRead, granule.reads[s], offset) || is_reported;
+    }
+    return is_reported;
+  }
   // The access may come before the recorded one is complete.
-  void Meet(int s, Access other_access, const LocalRecord& record, std::uint32_t offset) {
+  bool Meet(int s, Access other_access, const LocalRecord& record, std::uint32_t offset) {
     const Pipe other = kPipeOfSlot[s];
     const bool is_same = s == slot_;
-    if (is_same && record.index == by_.index) return;
+    if (is_same && record.index == by_.index) return false;
     if (is_same && (by_.pipe == kS || other_access == kRead)) {
-      if (by_.pipe != kV || !options.is_strict) return;
+      if (by_.pipe != kV || !options.is_strict) return false;
     }
     const bool is_scalar = by_.pipe == kS || other == kS;
     if (is_scalar && !is_same && !options.is_strict) {
       InsertOrder(block_, other, record.index, by_.pipe);
-      return;
+      return false;
     }
-    if (is_same && by_.pipe == kV && !options.is_strict) return;
+    if (is_same && by_.pipe == kV && !options.is_strict) return false;
     ReportRace("race", by_, access_, other, other_access, record.place, Named(offset));
+    return true;
   }
   void Record(LocalGranule& granule, std::uint32_t mask) {
     LocalRecord& record = access_ == kRead ? granule.reads[slot_] : granule.writes[slot_];
