@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# The runtime of the AscendC dialect (ascend/), which files of kernels are linked with. It needs
+# nothing of libanyop.
+file(GLOB ascend_sources CONFIGURE_DEPENDS ascend/runtime/*.cc)
+add_library(anyop_ascend SHARED ${ascend_sources})
+target_include_directories(anyop_ascend PUBLIC ascend/include PRIVATE ascend/runtime)
+target_link_libraries(anyop_ascend PRIVATE Threads::Threads)
+target_compile_options(anyop_ascend PRIVATE -fvisibility=hidden)
+anyop_harden(anyop_ascend)
+anyop_export(anyop_ascend ascend)
+# A checked siglongjmp takes a jump from one stack to another for an error.
+set_source_files_properties(ascend/runtime/faults.cc PROPERTIES COMPILE_OPTIONS -U_FORTIFY_SOURCE)
+set_target_properties(anyop_ascend PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+if(ANYOP_BUILD_PYTHON)
+  install(TARGETS anyop_ascend LIBRARY DESTINATION anyop)
+  install(DIRECTORY ascend/include/ DESTINATION anyop/ascend/include FILES_MATCHING PATTERN "*.h")
+endif()
+
+# anyop_ascend_test(name source...): a program of tests. Sources whose names begin with fast_ are
+# built without checks.
+function(anyop_ascend_test name)
+  anyop_run_test(${name} ascend)
+  if(ANYOP_TEST_PROGRAMS)
+    return()
+  endif()
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ascend/tests/ OUTPUT_VARIABLE sources)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ascend/tests)
+  target_include_directories(${name} SYSTEM PRIVATE ${NLOHMANN_JSON})
+  target_link_libraries(${name} PRIVATE anyop_ascend GTest::gtest GTest::gtest_main)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${name} PRIVATE -O1 -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
+  foreach(source ${sources})
+    if(source MATCHES "/fast_[a-z_]*\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS ANYOP_ASCEND_CHECKED=0)
+    endif()
+  endforeach()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+endfunction()
+function(anyop_ascend_tests)
+  anyop_ascend_test(ascend_defects_test defects_test.cc race_defects.cc queue_defects.cc
+                    access_defects.cc block_defects.cc)
+  anyop_ascend_test(ascend_instructions_test instructions_test.cc)
+  anyop_ascend_test(ascend_moves_test moves_test.cc)
+  anyop_ascend_test(ascend_cast_test cast_test.cc)
+  anyop_ascend_test(ascend_runtime_test runtime_test.cc)
+  anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
+endfunction()
+# Fibers are unknown to the thread sanitizer. Tests are added where cmake/tests.cmake has been read.
+if(ANYOP_BUILD_TESTS AND NOT ANYOP_SANITIZE STREQUAL "thread")
+  cmake_language(DEFER CALL anyop_ascend_tests)
+endif()
