@@ -132,6 +132,7 @@ void RunAll(const std::vector<std::uint32_t>& order) {
 bool LaunchChecked(const LaunchOf& launch) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
+  OpenPagesBehind(false);
   Stock& stock = Stocked();
   Launched run;
   run.of = launch;

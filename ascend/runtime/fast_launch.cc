@@ -92,7 +92,8 @@ bool RunTogether(const LaunchOf& launch) {
 }  // namespace
 
 bool LaunchFast(const LaunchOf& launch) {
-  if (launch.waits && launch.blocks > 1) return RunTogether(launch);
+  OpenPagesBehind(true);
+  if (launch.waits) return RunTogether(launch);
   return RunIndependent(launch);
 }
 

@@ -3,30 +3,44 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 
 #include "anyop_ascend/kernel_table.h"
 #include "checked_block.h"
+#include "launches.h"
 
 namespace anyop_ascend {
 namespace {
 
 struct Mapping {
-  void* whole;
+  unsigned char* whole;
   std::size_t bytes;
+  unsigned char* behind;  // the page behind the last byte
 };
 struct Mappings {
   std::mutex mutex;
   std::map<void*, Mapping> all;
+  std::atomic<bool> are_open{false};  // the pages behind can be read
 };
+std::uint64_t PageBytes() { return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
 Mappings& TheMappings() {
   static auto* mappings = new Mappings;
   return *mappings;
 }
 
 }  // namespace
+
+void OpenPagesBehind(bool open) {
+  Mappings& mappings = TheMappings();
+  if (mappings.are_open == open) return;
+  const std::lock_guard lock(mappings.mutex);
+  for (const auto& [data, mapping] : mappings.all)
+    mprotect(mapping.behind, PageBytes(), open ? PROT_READ : PROT_NONE);
+  mappings.are_open = open;
+}
 
 std::uint32_t Allocate(Memory memory, std::uint64_t bytes, bool poison, Site at) {
   Block& b = *block;
@@ -61,7 +75,7 @@ using namespace anyop_ascend;
 #pragma GCC visibility push(default)
 
 void* anyop_ascend_allocate(uint64_t bytes) {
-  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::uint64_t page = PageBytes();
   const std::uint64_t rounded = (bytes + 31) / 32 * 32;
   const std::uint64_t body = rounded < page ? page : (rounded + page - 1) / page * page;
   if (body < bytes) return nullptr;
@@ -76,7 +90,8 @@ void* anyop_ascend_allocate(uint64_t bytes) {
   void* data = first + (body - rounded);
   Mappings& mappings = TheMappings();
   const std::lock_guard lock(mappings.mutex);
-  mappings.all[data] = {whole, body + 2 * page};
+  if (mappings.are_open) mprotect(first + body, page, PROT_READ);
+  mappings.all[data] = {static_cast<unsigned char*>(whole), body + 2 * page, first + body};
   return data;
 }
 void anyop_ascend_release(void* data) {
