@@ -38,15 +38,15 @@ struct Flag {
 
 struct CheckedBlock : FiberBlock {
   LocalMemory* local = nullptr;
-  Clock known[kPipes];              // what is complete when the next instruction of a pipe starts
-  std::uint32_t issued[kPipes];     // index of a pipe's last instruction
+  Clock known[kPipes];           // what is complete when the next instruction of a pipe starts
+  std::uint32_t issued[kPipes];  // index of a pipe's last instruction
   std::uint64_t steps = 0;
-  std::uint32_t place = 0;          // of the last instruction
+  std::uint32_t place = 0;            // of the last instruction
   std::vector<BufferClocks> buffers;  // [queues][Queue::kMost]
-  std::vector<Flag> flags;          // set and not waited for
+  std::vector<Flag> flags;            // set and not waited for
   std::vector<std::uint32_t> others;  // [blocks][pipes]: known complete there; empty: nothing
   std::unordered_map<std::uint64_t, CachedLine> cache;
-  std::uint32_t extent = 0;         // looked up last
+  std::uint32_t extent = 0;  // looked up last
 
   void Reset(std::uint32_t number, std::uint32_t blocks);
   std::uint32_t OffsetOf(const void* at) const {

@@ -41,14 +41,14 @@ void ReportLeftFlags(const CheckedBlock& b) {
     if (!IsNew("flag-leak", flag.place, 0)) continue;
     const char* from = kPipeNames[flag.from];
     const char* to = kPipeNames[flag.to];
-    AddFinding({.kind = "flag-leak",
-                .here = flag.place,
-                .block = static_cast<int>(b.index),
-                .text = Format("SetFlag<HardEvent::%s_%s>(%d) at %s is never waited for: the flag "
-                               "reaches the next kernel",
-                               from, to, flag.id, Shown(flag.place).c_str()),
-                .insert = Format("WaitFlag<HardEvent::%s_%s>(%d) before the end", from, to,
-                                 flag.id)});
+    AddFinding(
+        {.kind = "flag-leak",
+         .here = flag.place,
+         .block = static_cast<int>(b.index),
+         .text = Format("SetFlag<HardEvent::%s_%s>(%d) at %s is never waited for: the flag "
+                        "reaches the next kernel",
+                        from, to, flag.id, Shown(flag.place).c_str()),
+         .insert = Format("WaitFlag<HardEvent::%s_%s>(%d) before the end", from, to, flag.id)});
   }
 }
 
@@ -94,9 +94,9 @@ void ReportDeadlock() {
                             waits > 4 ? "; and others" : "");
   std::string insert;
   if (ended) {
-    text += Format(". %d %s returned before it: %s%s", ended,
-                   ended == 1 ? "block has" : "blocks have", returned.c_str(),
-                   ended > 4 ? " and others" : "");
+    text +=
+        Format(". %d %s returned before it: %s%s", ended, ended == 1 ? "block has" : "blocks have",
+               returned.c_str(), ended > 4 ? " and others" : "");
     insert = "the same waits on every path to a return, or a launch with fewer blocks";
   }
   AddFinding({.kind = "deadlock", .here = here, .text = text, .insert = insert});

@@ -28,8 +28,8 @@ void ReportStale(const CheckedBlock& reader, const Instruction& by, const Global
                          unsigned{write.block}, there.c_str());
     found.insert = Format("DataCacheCleanAndInvalid after %s", there.c_str());
   } else {
-    found.text += Format("its data cache still holds what was there before the write at %s",
-                         there.c_str());
+    found.text +=
+        Format("its data cache still holds what was there before the write at %s", there.c_str());
     found.insert = Format("DataCacheCleanAndInvalid before %s", here.c_str());
   }
   AddFinding(std::move(found));

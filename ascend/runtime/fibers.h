@@ -24,9 +24,9 @@ struct FiberBlock : Block {
   unsigned char* stack = nullptr;
   bool has_begun = false;
   bool has_ended = false;
-  bool was_ended = false;     // by a finding
-  std::string waits_for;      // "SyncAll"; "" while it runs
-  std::uint32_t waits_at = 0;  // place
+  bool was_ended = false;          // by a finding
+  std::string waits_for;           // "SyncAll"; "" while it runs
+  std::uint32_t waits_at = 0;      // place
   std::map<int, int> cross_waits;  // CrossCoreWaitFlag of each id so far
 };
 
@@ -36,7 +36,7 @@ struct Launched {
   LaunchOf of;
   std::vector<FiberBlock*> blocks;
   ucontext_t scheduler;
-  bool is_aborted = false;    // who waits must end
+  bool is_aborted = false;  // who waits must end
   std::uint64_t progress = 0;
   std::uint32_t arrived = 0;  // at SyncAll
   std::uint64_t generation = 0;

@@ -80,8 +80,7 @@ void AppendJson(std::string& out, const Finding& found, std::uint64_t count) {
   out += Format("\"line\": %d, ", here.line);
   word("there_file", there.file);
   out += Format("\"there_line\": %d, \"block\": %d, \"there_block\": %d, \"count\": %llu}",
-                there.line, found.block, found.there_block,
-                static_cast<unsigned long long>(count));
+                there.line, found.block, found.there_block, static_cast<unsigned long long>(count));
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ struct Finding {
   std::string text;
   std::string insert;
 };
-// Whether a finding of this kind and these places is new. Its text is made and added only then; else
-// it is counted.
+// Whether a finding of this kind and these places is new. Its text is made and added only then;
+// else it is counted.
 bool IsNew(const char* kind, std::uint32_t here, std::uint32_t there, int part = 0);
 void AddFinding(Finding finding, int part = 0);
 void ClearFindings();

@@ -11,8 +11,8 @@
 namespace anyop_ascend {
 namespace {
 
-constexpr std::uint64_t kNear = 4096;       // bytes around an extent that still are about it
-constexpr std::uint64_t kOverRead = 64;     // reads so far behind an end are notes
+constexpr std::uint64_t kNear = 4096;    // bytes around an extent that still are about it
+constexpr std::uint64_t kOverRead = 64;  // reads so far behind an end are notes
 struct SplitCell {
   GlobalGranule granules[kGlobalCell / kGranule];
 };
@@ -115,9 +115,9 @@ class GlobalAccess {
     for (int i = 0; i < count && !slot; ++i)
       if (!records[i].mask) slot = &records[i];
     if (!slot) slot = &records[count - 1];
-    *slot = {mask | kept,  by_.index,   by_.place,
-             moment,       static_cast<std::uint16_t>(block_.index),
-             by_.pipe,     access_ == kAtomic};
+    *slot = {
+        mask | kept, by_.index,         by_.place, moment, static_cast<std::uint16_t>(block_.index),
+        by_.pipe,    access_ == kAtomic};
   }
 
   CheckedBlock& block_;
@@ -238,11 +238,11 @@ void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint3
   extent->name = name ? name : "";
   extent->access = access;
   if (!(access & ANYOP_ASCEND_READ)) extent->written.resize(bytes / 64 + 1);
-  const auto after = std::upper_bound(extents.begin(), extents.end(), extent,
-                                      [](const std::unique_ptr<Extent>& a,
-                                         const std::unique_ptr<Extent>& b) {
-                                        return a->data < b->data;
-                                      });
+  const auto after =
+      std::upper_bound(extents.begin(), extents.end(), extent,
+                       [](const std::unique_ptr<Extent>& a, const std::unique_ptr<Extent>& b) {
+                         return a->data < b->data;
+                       });
   if (after != extents.begin() && (*(after - 1))->data == data) {
     *(after - 1) = std::move(extent);
     return;

@@ -37,9 +37,9 @@ struct Extent {
   std::uint64_t bytes;
   std::string name;
   std::uint32_t access;
-  std::vector<GlobalCell> cells;         // empty until it is touched
-  std::vector<std::uint64_t> written;    // a bit for each byte; of outputs only
-  std::uint64_t first_used = ~0ull;      // cells touched by this launch
+  std::vector<GlobalCell> cells;       // empty until it is touched
+  std::vector<std::uint64_t> written;  // a bit for each byte; of outputs only
+  std::uint64_t first_used = ~0ull;    // cells touched by this launch
   std::uint64_t last_used = 0;
 
   Bits written_bits() { return Bits(written.data()); }
@@ -47,9 +47,9 @@ struct Extent {
 
 // The part of an access that lies inside its extent.
 struct GlobalPart {
-  std::uint64_t skip;   // bytes before it
+  std::uint64_t skip;  // bytes before it
   std::uint64_t bytes;
-  Extent* extent;       // null: nothing is declared, or the address belongs to nobody
+  Extent* extent;  // null: nothing is declared, or the address belongs to nobody
   bool is_whole;
 };
 GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std::uint64_t bytes,
@@ -59,8 +59,8 @@ Extent* FindExtent(const void* at);
 
 void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint32_t access);
 void ForgetExtents();
-void ForgetAccesses();            // when a launch begins
-void MarkFailed();                // a launch was ended: outputs are not complete
+void ForgetAccesses();  // when a launch begins
+void MarkFailed();      // a launch was ended: outputs are not complete
 std::vector<Finding> UnwrittenOutputs();
 std::uint32_t NextMoment();
 

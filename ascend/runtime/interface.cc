@@ -41,14 +41,15 @@ using namespace anyop_ascend;
 
 int anyop_ascend_configure(const anyop_ascend_options* given) {
   if (!given || given->bytes != sizeof(anyop_ascend_options)) {
-    return Fail(Format("anyop_ascend_configure: options of %u bytes, but this runtime's have %zu. "
-                       "Compile against its kernel_table.h",
-                       given ? given->bytes : 0, sizeof(anyop_ascend_options)));
+    return Fail(
+        Format("anyop_ascend_configure: options of %u bytes, but this runtime's have %zu. "
+               "Compile against its kernel_table.h",
+               given ? given->bytes : 0, sizeof(anyop_ascend_options)));
   }
   const Soc* soc = given->soc ? FindSoc(given->soc) : &kSocs[0];
   if (!soc) {
-    return Fail(Format("anyop_ascend_configure: there is no SoC '%s', but %s", given->soc,
-                       SocsAsJson()));
+    return Fail(
+        Format("anyop_ascend_configure: there is no SoC '%s', but %s", given->soc, SocsAsJson()));
   }
   options.is_strict = given->strict != 0;
   options.soc = soc;
@@ -76,7 +77,8 @@ int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks,
   }
   has_completed = true;
   kernel->call(blocks, arguments);
-  return has_completed ? 0 : Fail(std::string(kernel->name) + ": the kernel was ended by a finding");
+  return has_completed ? 0
+                       : Fail(std::string(kernel->name) + ": the kernel was ended by a finding");
 }
 
 const char* anyop_ascend_findings(void) {

@@ -7,7 +7,8 @@
 namespace anyop_ascend {
 namespace {
 
-const char* const kMemoryNames[] = {"UB", "L1", "L0A", "L0B", "L0C", "BT", "CO2", "SHM", "GM buffer"};
+const char* const kMemoryNames[] = {"UB", "L1",  "L0A", "L0B",      "L0C",
+                                    "BT", "CO2", "SHM", "GM buffer"};
 
 std::string Named(std::uint32_t offset) {
   return Format("%s[%u]", kMemoryNames[offset / kMemorySpan], offset % kMemorySpan);
@@ -153,7 +154,8 @@ bool CheckSpan(const Span& span, std::int64_t offset, std::uint64_t bytes, std::
   if (offset >= 0 && offset + bytes <= span.rest) return true;
   if (!bytes && !offset) return true;
   const std::int64_t first = begin % kMemorySpan;
-  Report("ub-out-of-bounds", at, "an access to bytes %lld to %lld of %s leaves its buffer, which "
+  Report("ub-out-of-bounds", at,
+         "an access to bytes %lld to %lld of %s leaves its buffer, which "
          "ends at %lld",
          static_cast<long long>(first), static_cast<long long>(first + bytes),
          kMemoryNames[begin < 0 ? 0 : std::min<std::int64_t>(begin / kMemorySpan, kMemories - 1)],

@@ -4,8 +4,8 @@
 #pragma once
 #include <cstdint>
 
-#include "bits.h"
 #include "anyop_ascend/core.h"
+#include "bits.h"
 
 namespace anyop_ascend {
 
@@ -26,7 +26,8 @@ struct LocalGranule {
 };
 static_assert(sizeof(LocalGranule) == 96, "a granule fills 1.5 cache lines");
 constexpr std::uint32_t kGranule = 32;
-// Most instructions touch hundreds of bytes: one record serves a cell until a part of it is touched.
+// Most instructions touch hundreds of bytes: one record serves a cell until a part of it is
+// touched.
 constexpr std::uint32_t kCell = 512;
 struct LocalCell {
   LocalGranule whole;

@@ -49,10 +49,9 @@ std::uint32_t Allocate(Memory memory, std::uint64_t bytes, bool poison, Site at)
   const std::uint64_t begin = b.allocated[memory], end = begin + bytes;
   const std::uint32_t reserved = memory == kUb ? soc.reserved : 0;
   if (end > soc.bytes[memory]) {
-    const std::string text = Format(
-        "InitBuffer: %llu bytes at %llu do not fit: the memory has %u",
-        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(begin),
-        soc.bytes[memory]);
+    const std::string text = Format("InitBuffer: %llu bytes at %llu do not fit: the memory has %u",
+                                    static_cast<unsigned long long>(bytes),
+                                    static_cast<unsigned long long>(begin), soc.bytes[memory]);
     End("ub-overflow", text.c_str(), at);
   }
   if (end > soc.bytes[memory] - reserved) {

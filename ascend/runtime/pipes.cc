@@ -72,8 +72,7 @@ void Snapshot(Pipe pipe, Clock* clock) {
 }
 void Join(Pipe pipe, const Clock& clock) {
   CheckedBlock& b = Current();
-  for (int q = 0; q < kPipes; ++q)
-    b.known[pipe].of[q] = std::max(b.known[pipe].of[q], clock.of[q]);
+  for (int q = 0; q < kPipes; ++q) b.known[pipe].of[q] = std::max(b.known[pipe].of[q], clock.of[q]);
 }
 void InsertOrder(CheckedBlock& b, Pipe other, std::uint32_t index, Pipe pipe) {
   Clock clock;
@@ -132,8 +131,9 @@ void Barrier(Pipe pipe, Site at) {
   CheckedBlock& b = Current();
   if (at.line) b.place = PlaceOf(at);
   if (pipe == kS) {
-    Report("barrier-S", at, "PipeBarrier<PIPE_S> is an error of the hardware: the scalar unit "
-                            "works in order without it");
+    Report("barrier-S", at,
+           "PipeBarrier<PIPE_S> is an error of the hardware: the scalar unit "
+           "works in order without it");
     return;
   }
   if (pipe != kAll) {
@@ -166,10 +166,10 @@ void ReportRace(const char* kind, const Instruction& by, Access access, Pipe oth
         Format("PipeBarrier<PIPE_%s>() before %s", kPipeNames[other], Shown(by.place).c_str());
   } else {
     const std::string event = Format("%s_%s", kPipeNames[other], kPipeNames[by.pipe]);
-    found.insert = Format("SetFlag<HardEvent::%s>(id) after %s and WaitFlag<HardEvent::%s>(id) "
-                          "before %s",
-                          event.c_str(), Shown(there).c_str(), event.c_str(),
-                          Shown(by.place).c_str());
+    found.insert = Format(
+        "SetFlag<HardEvent::%s>(id) after %s and WaitFlag<HardEvent::%s>(id) "
+        "before %s",
+        event.c_str(), Shown(there).c_str(), event.c_str(), Shown(by.place).c_str());
   }
   AddFinding(std::move(found));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues with checks: EnQue keeps what the producer has done for DeQue, FreeTensor what the consumer
-// has done for AllocTensor.
+// Queues with checks: EnQue keeps what the producer has done for DeQue, FreeTensor what the
+// consumer has done for AllocTensor.
 #include "anyop_ascend/queue.h"
 
 #include "checked_block.h"

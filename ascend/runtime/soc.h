@@ -12,9 +12,9 @@ struct Soc {
   std::uint32_t bytes[kMemories];
   std::uint32_t reserved;  // last bytes of the unified buffer that the framework uses itself
   int event_ids;
-  std::uint32_t lacks;     // bits of Lacks
+  std::uint32_t lacks;  // bits of Lacks
 };
-extern const Soc kSocs[3];  // the first is the default
+extern const Soc kSocs[3];             // the first is the default
 const Soc* FindSoc(const char* name);  // null if there is none
 const char* SocsAsJson();
 

@@ -26,10 +26,10 @@ std::int64_t OffsetOf(const Operand& operand, int repeat, int lane) {
 // What does not change from repeat to repeat.
 struct Walk {
   const Repeats& shape;
-  int top;          // lanes of a repeat up to the last one that is set
-  bool is_first;    // the mask has no holes
-  bool is_dense;    // all operands are one run of elements
-  bool are_rows;    // a repeat of every operand is one run
+  int top;                // lanes of a repeat up to the last one that is set
+  bool is_first;          // the mask has no holes
+  bool is_dense;          // all operands are one run of elements
+  bool are_rows;          // a repeat of every operand is one run
   std::int64_t elements;  // if dense
 
   int LanesOf(int repeat) const {

@@ -58,8 +58,10 @@ void CrossCoreOfAnotherPipe(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Duplicate(t, 1.0f, 64);
   Order<HardEvent::V_MTE3>();
   THERE DataCopy(b.y[GetBlockIdx() * 64], t, 64);
-  if (is_broken) CrossCoreSetFlag<0, PIPE_MTE2>(1);
-  else CrossCoreSetFlag<0, PIPE_MTE3>(1);
+  if (is_broken)
+    CrossCoreSetFlag<0, PIPE_MTE2>(1);
+  else
+    CrossCoreSetFlag<0, PIPE_MTE3>(1);
   CrossCoreWaitFlag(1);
   HERE DataCopy(u, b.y[(GetBlockIdx() + 1) % GetBlockNum() * 64], 64);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of kernels.inc.h in both builds.
+// The kernels of kernels.inc in both builds.
 #pragma once
 #include <cstdint>
 
@@ -9,8 +9,7 @@ namespace ascend_tests {
 
 // Launches of kernels, whose parameters do not depend on the build.
 struct KernelTable {
-  void (*pipeline)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, std::uint32_t rows,
-                   std::uint32_t n);
+  void (*pipeline)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, std::uint32_t rows, std::uint32_t n);
   void (*sum_of_blocks)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, GM_ADDR z);
   void (*exp_sum)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y);
 };

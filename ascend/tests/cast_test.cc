@@ -69,14 +69,14 @@ std::vector<S> Values() {
       for (int i = -3; i <= 3; ++i) values.push_back(static_cast<S>(std::uint64_t(edge) + i));
     std::uint32_t state = 21;
     for (int i = 0; i < 400; ++i) {
-      const auto bits = std::uint64_t{Drawn(state)} << 40 ^ std::uint64_t{Drawn(state)} << 20 ^
-                        Drawn(state);
+      const auto bits =
+          std::uint64_t{Drawn(state)} << 40 ^ std::uint64_t{Drawn(state)} << 20 ^ Drawn(state);
       values.push_back(static_cast<S>(bits >> Drawn(state) % 64));
     }
   } else {
-    for (const float v : {0.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 0.49f, 127.5f, 255.5f, 32767.5f,
-                          65504.0f, 65519.0f, 65520.0f, 1e6f, 3e9f, 1e-6f, 3e-8f, 1e-39f, 1e19f,
-                          INFINITY, -INFINITY})
+    for (const float v : {0.0f,   0.5f,   1.5f,     2.5f,     -0.5f,    -1.5f,    0.49f,
+                          127.5f, 255.5f, 32767.5f, 65504.0f, 65519.0f, 65520.0f, 1e6f,
+                          3e9f,   1e-6f,  3e-8f,    1e-39f,   1e19f,    INFINITY, -INFINITY})
       for (const float sign : {1.0f, -1.0f}) values.push_back(static_cast<S>(v * sign));
     std::uint32_t state = 22;
     for (int i = 0; i < 400; ++i) {

@@ -14,9 +14,9 @@ struct Defect {
   void (*kernel)(GM_ADDR x, GM_ADDR y, bool is_broken);
   const char* kind;
   std::uint32_t blocks = 1;
-  bool is_strict = false;   // found in strict mode only
-  bool has_there = false;   // the finding names a second place
-  bool names_line = true;   // else no line is known
+  bool is_strict = false;  // found in strict mode only
+  bool has_there = false;  // the finding names a second place
+  bool names_line = true;  // else no line is known
 };
 std::vector<Defect> RaceDefects();
 std::vector<Defect> QueueDefects();

@@ -21,7 +21,8 @@ std::vector<Defect> All() {
   return all;
 }
 
-nlohmann::json FindingsOf(const Defect& defect, bool is_broken, bool is_strict, std::uint64_t seed) {
+nlohmann::json FindingsOf(const Defect& defect, bool is_broken, bool is_strict,
+                          std::uint64_t seed) {
   Configure(is_strict, seed, nullptr, 5000);
   anyop_ascend_clear();
   Global<float> x("x", kElements, ANYOP_ASCEND_READ);

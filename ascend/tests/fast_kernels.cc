@@ -2,4 +2,4 @@
 // Built without checks (cmake/ascend.cmake).
 #include "builds.h"
 #define KERNELS ascend_tests::fast
-#include "kernels.inc.h"
+#include "kernels.inc"

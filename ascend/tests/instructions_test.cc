@@ -228,7 +228,8 @@ TEST(Operators, WriteAllElementsOfTheirResult) {
     std::uint32_t state = 13;
     TPipe pipe;
     TBuf<> buffers[3];
-    const auto a = Filled<float>(buffers[1], pipe, state), b = Filled<float>(buffers[2], pipe, state);
+    const auto a = Filled<float>(buffers[1], pipe, state),
+               b = Filled<float>(buffers[2], pipe, state);
     auto d = Filled<float>(buffers[0], pipe, state);
     d.SetSize(100);
     const unsigned char* before = d.bytes();
@@ -284,7 +285,8 @@ TEST(Reduce, SumsACountAndNamesExtremes) {
     std::uint32_t state = 15;
     TPipe pipe;
     TBuf<> buffers[3];
-    const auto d = Filled<float>(buffers[0], pipe, state), a = Filled<float>(buffers[1], pipe, state),
+    const auto d = Filled<float>(buffers[0], pipe, state),
+               a = Filled<float>(buffers[1], pipe, state),
                work = Filled<float>(buffers[2], pipe, state);
     for (const int count : {1, 7, 64, 65, 1000, 4097}) {
       double sum = 0;
@@ -302,8 +304,7 @@ TEST(Reduce, SumsACountAndNamesExtremes) {
     }
     PairReduceSum(d, a, 3, 64, 1, 1, 8);
     PipeBarrier<PIPE_V>();
-    for (int i = 0; i < 96; ++i)
-      EXPECT_EQ(d.data()[i], a.data()[2 * i] + a.data()[2 * i + 1]);
+    for (int i = 0; i < 96; ++i) EXPECT_EQ(d.data()[i], a.data()[2 * i] + a.data()[2 * i + 1]);
     WholeReduceMin(d, a, 40, 4, 1, 1, 8);
     PipeBarrier<PIPE_V>();
     for (int r = 0; r < 4; ++r) {
@@ -323,19 +324,22 @@ TEST(Compare, GivesABitForEachElementAndSelectTakesIt) {
     std::uint32_t state = 16;
     TPipe pipe;
     TBuf<> buffers[4];
-    const auto d = Filled<float>(buffers[0], pipe, state), a = Filled<float>(buffers[1], pipe, state),
+    const auto d = Filled<float>(buffers[0], pipe, state),
+               a = Filled<float>(buffers[1], pipe, state),
                b = Filled<float>(buffers[2], pipe, state);
     const auto bits = Filled<std::uint8_t>(buffers[3], pipe, state);
     const int count = 320;
     const auto holds = [](float x, float y, CMPMODE mode) {
-      const bool results[] = {x < y, x > y, x == y, x <= y, x >= y, x != y};
+      const bool results[] = {x<y, x> y, x == y, x <= y, x >= y, x != y};
       return results[static_cast<int>(mode)];
     };
     for (int m = 0; m < 6; ++m) {
       const auto mode = static_cast<CMPMODE>(m);
       for (const bool is_scalar : {false, true}) {
-        if (is_scalar) CompareScalar(bits, a, 1.0f, mode, count);
-        else Compare(bits, a, b, mode, count);
+        if (is_scalar)
+          CompareScalar(bits, a, 1.0f, mode, count);
+        else
+          Compare(bits, a, b, mode, count);
         PipeBarrier<PIPE_V>();
         Select(d, bits, a, b, SELMODE::VSEL_TENSOR_TENSOR_MODE, count);
         Select(d[1024], bits, a, -100.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, count);
@@ -359,7 +363,8 @@ TEST(Functions, AreThoseOfTheStandardLibraryInFloat) {
     std::uint32_t state = 17;
     TPipe pipe;
     TBuf<> buffers[2];
-    const auto d = Filled<float>(buffers[0], pipe, state), a = Filled<float>(buffers[1], pipe, state);
+    const auto d = Filled<float>(buffers[0], pipe, state),
+               a = Filled<float>(buffers[1], pipe, state);
     const auto near = [&](const char* name, double (*f)(double)) {
       PipeBarrier<PIPE_V>();
       for (int i = 0; i < 100; ++i) {

@@ -44,7 +44,7 @@ class Global {
 template <class F>
 inline void OnCores(std::uint32_t blocks, F body) {
   anyop_ascend::Launch({"test", blocks, AscendC::kChecked, false,
-          [](void* called) { (*static_cast<F*>(called))(); }, &body});
+                        [](void* called) { (*static_cast<F*>(called))(); }, &body});
 }
 
 inline nlohmann::json Findings() { return nlohmann::json::parse(anyop_ascend_findings()); }

@@ -101,12 +101,16 @@ void QueueOfTheWrongPosition(GM_ADDR x, GM_ADDR y, bool is_broken) {
   b.pipe.InitBuffer(right, 1, 256);
   auto t = is_broken ? wrong.AllocTensor<float>() : right.AllocTensor<float>();
   THERE DataCopy(t, b.x, 64);
-  if (is_broken) wrong.EnQue(t);
-  else right.EnQue(t);
+  if (is_broken)
+    wrong.EnQue(t);
+  else
+    right.EnQue(t);
   t = is_broken ? wrong.DeQue<float>() : right.DeQue<float>();
   HERE Adds(t, t, 1.0f, 64);
-  if (is_broken) wrong.FreeTensor(t);
-  else right.FreeTensor(t);
+  if (is_broken)
+    wrong.FreeTensor(t);
+  else
+    right.FreeTensor(t);
 }
 void UseAfterFree(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);

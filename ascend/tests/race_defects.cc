@@ -58,8 +58,10 @@ void FlagOfOtherPipes(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
   auto t = b.At(0, 64);
   THERE DataCopy(t, b.x, 64);
-  if (is_broken) Order<HardEvent::MTE2_MTE3>();
-  else Order<HardEvent::MTE2_V>();
+  if (is_broken)
+    Order<HardEvent::MTE2_MTE3>();
+  else
+    Order<HardEvent::MTE2_V>();
   HERE Adds(t, t, 1.0f, 64);
 }
 void FlagBeforeTheCopy(GM_ADDR x, GM_ADDR y, bool is_broken) {

@@ -182,10 +182,12 @@ TEST(Findings, SayWhatToInsertAndCount) {
   const auto there = std::to_string(line), here = std::to_string(line + 1);
   EXPECT_EQ(found[0]["text"], "runtime_test.cc:" + here +
                                   " reads UB[0] on pipe V before the write on pipe MTE2 at "
-                                  "runtime_test.cc:" + there + " is known to be complete");
+                                  "runtime_test.cc:" +
+                                  there + " is known to be complete");
   EXPECT_EQ(found[0]["insert"], "SetFlag<HardEvent::MTE2_V>(id) after runtime_test.cc:" + there +
                                     " and WaitFlag<HardEvent::MTE2_V>(id) before "
-                                    "runtime_test.cc:" + here);
+                                    "runtime_test.cc:" +
+                                    here);
   EXPECT_EQ(found[0]["level"], "error");
   EXPECT_GE(found[0]["count"], 3);
   EXPECT_EQ(found[0]["there_line"], line);

@@ -24,29 +24,37 @@ constexpr bool kIsInteger = std::is_integral<T>::value;
 struct Add {
   template <class T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b));
-    else return static_cast<T>(Wide<T>(a) + Wide<T>(b));
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b));
+    else
+      return static_cast<T>(Wide<T>(a) + Wide<T>(b));
   }
 };
 struct Sub {
   template <class T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return static_cast<T>(Unsigned<T>(a) - Unsigned<T>(b));
-    else return static_cast<T>(Wide<T>(a) - Wide<T>(b));
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(Unsigned<T>(a) - Unsigned<T>(b));
+    else
+      return static_cast<T>(Wide<T>(a) - Wide<T>(b));
   }
 };
 struct Mul {
   template <class T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return static_cast<T>(std::uint64_t(a) * std::uint64_t(b));
-    else return static_cast<T>(Wide<T>(a) * Wide<T>(b));
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(std::uint64_t(a) * std::uint64_t(b));
+    else
+      return static_cast<T>(Wide<T>(a) * Wide<T>(b));
   }
 };
 struct Div {
   template <class T>
   static T Of(T a, T b) {
-    if constexpr (kIsInteger<T>) return b ? static_cast<T>(a / b) : static_cast<T>(-1);
-    else return static_cast<T>(Wide<T>(a) / Wide<T>(b));
+    if constexpr (kIsInteger<T>)
+      return b ? static_cast<T>(a / b) : static_cast<T>(-1);
+    else
+      return static_cast<T>(Wide<T>(a) / Wide<T>(b));
   }
 };
 struct Max {

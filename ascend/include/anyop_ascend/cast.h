@@ -126,8 +126,7 @@ constexpr bool Exists() {
   using I16 = std::int16_t;
   using I32 = std::int32_t;
   using I64 = std::int64_t;
-  if (kIs<S, half>)
-    return kIs<D, float> || kIs<D, I32> || kIs<D, I16> || kIs<D, I8> || kIs<D, U8>;
+  if (kIs<S, half>) return kIs<D, float> || kIs<D, I32> || kIs<D, I16> || kIs<D, I8> || kIs<D, U8>;
   if (kIs<S, float>)
     return kIs<D, float> || kIs<D, half> || kIs<D, bfloat16_t> || kIs<D, I64> || kIs<D, I32> ||
            kIs<D, I16>;
@@ -186,8 +185,8 @@ inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const Rou
 }
 template <class D, class S, bool isSetMask = true>
 inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode,
-                 const std::uint64_t mask[], const std::uint8_t repeats,
-                 const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {
+                 const std::uint64_t mask[], const std::uint8_t repeats, const UnaryRepeatParams& p,
+                 ANYOP_ASCEND_SITE) {
   casting::Check<D, S>(site);
   Unary<isSetMask, false>(dst, src, mask, repeats, p,
                           casting::Caster<D, S>{mode, rt::block->deq_scale}, site);

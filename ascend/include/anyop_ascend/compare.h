@@ -47,8 +47,7 @@ inline void Write(const rt::Repeats& shape, const LocalTensor<U>& dst, const F& 
   for (int r = 0; r < shape.repeats; ++r) {
     const int lanes = LanesOf(shape, r);
     unsigned char bits[kRepeatBytes] = {};
-    for (int i = 0; i < lanes; ++i)
-      bits[i / 8] |= static_cast<unsigned char>(holds(r, i) << i % 8);
+    for (int i = 0; i < lanes; ++i) bits[i / 8] |= static_cast<unsigned char>(holds(r, i) << i % 8);
     std::memcpy(dst.bytes() + r * kRepeatBytes, bits, (lanes + 7) / 8);
   }
 }
@@ -64,8 +63,10 @@ inline void Compare(const rt::Repeats& shape, const LocalTensor<U>& dst, const V
   }
   Write<T>(shape, dst, [&](int r, int i) {
     const T x = *a.Lane(a.Row(r), i);
-    if constexpr (kHasTensor) return Holds<T>(x, *b.Lane(b.Row(r), i), mode);
-    else return Holds<T>(x, b, mode);
+    if constexpr (kHasTensor)
+      return Holds<T>(x, *b.Lane(b.Row(r), i), mode);
+    else
+      return Holds<T>(x, b, mode);
   });
 }
 template <class T>
@@ -118,8 +119,7 @@ inline void SelectAll(const rt::Repeats& shape, const View<T>& dst, const LocalT
   if constexpr (kChecked) {
     const std::int64_t elements =
         shape.total >= 0 ? shape.total : std::int64_t{shape.repeats} * kLanes<T>;
-    const auto bytes =
-        static_cast<std::uint32_t>(is_first ? kLanes<T> / 8 : (elements + 7) / 8);
+    const auto bytes = static_cast<std::uint32_t>(is_first ? kLanes<T> / 8 : (elements + 7) / 8);
     if (!rt::CheckSpan(bits.span(), 0, bytes, 1, site)) return;
     rt::Touch(rt::Issue(rt::kV, site), rt::kRead, bits.bytes(), bytes);
     rt::Operand operands[3] = {dst.operand(), a.operand()};
@@ -130,8 +130,10 @@ inline void SelectAll(const rt::Repeats& shape, const View<T>& dst, const LocalT
   Select(
       shape, dst, bits, is_first, [&](int r, int i) { return *a.Lane(a.Row(r), i); },
       [&](int r, int i) -> T {
-        if constexpr (kHasTensor) return *b.Lane(b.Row(r), i);
-        else return b;
+        if constexpr (kHasTensor)
+          return *b.Lane(b.Row(r), i);
+        else
+          return b;
       });
 }
 

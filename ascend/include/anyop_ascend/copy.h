@@ -43,8 +43,7 @@ inline void RowOut(const rt::Instruction& by, void* to, const LocalTensor<T>& sr
 }
 template <class T>
 inline void RowLocal(const rt::Instruction& by, const LocalTensor<T>& dst, std::int64_t to,
-                     const LocalTensor<T>& src, std::int64_t from, std::uint64_t bytes,
-                     Site site) {
+                     const LocalTensor<T>& src, std::int64_t from, std::uint64_t bytes, Site site) {
   if constexpr (kChecked) {
     rt::CopyLocal(by, dst.span(), to, src.span(), from, bytes, site);
   } else {
@@ -67,8 +66,7 @@ inline std::uint64_t WholeBytes(std::uint32_t count, Site site) {
     rt::Report("copy-size", site,
                "DataCopy of %llu bytes drops the last %llu: it moves multiples of 32 bytes. Try "
                "DataCopyPad",
-               static_cast<unsigned long long>(bytes),
-               static_cast<unsigned long long>(bytes % 32));
+               static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(bytes % 32));
   }
   return bytes - bytes % 32;
 }
@@ -97,8 +95,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 }
 
 template <class T>
-inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
-                     const DataCopyParams& p, ANYOP_ASCEND_SITE) {
+inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& p,
+                     ANYOP_ASCEND_SITE) {
   Aligned(dst, site);
   const rt::Instruction by = Begin(rt::kMTE2, site);
   const auto* from = reinterpret_cast<const unsigned char*>(src.data());
@@ -109,8 +107,8 @@ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
   }
 }
 template <class T>
-inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
-                     const DataCopyParams& p, ANYOP_ASCEND_SITE) {
+inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& p,
+                     ANYOP_ASCEND_SITE) {
   Aligned(src, site);
   const rt::Instruction by = Begin(rt::kMTE3, site);
   auto* to = reinterpret_cast<unsigned char*>(dst.data());
@@ -141,11 +139,11 @@ inline void DataCopy(const D& dst, const S& src, const DataCopyParams& p,
 // What a row of DataCopyPad looks like in local memory: padding, data, padding, the rest.
 struct PaddedRow {
   std::uint32_t rows;
-  std::uint64_t bytes;     // of data
-  std::uint64_t src_gap;   // bytes
-  std::uint64_t dst_gap;   // units of 32 bytes
+  std::uint64_t bytes;    // of data
+  std::uint64_t src_gap;  // bytes
+  std::uint64_t dst_gap;  // units of 32 bytes
   bool pads;
-  std::uint8_t left;       // elements
+  std::uint8_t left;  // elements
   std::uint8_t right;
 };
 template <class T>
@@ -155,8 +153,9 @@ inline void CopyPadIn(const LocalTensor<T>& dst, const GlobalTensor<T>& src, con
     rt::CheckSoc(rt::kNoCopyPad, "DataCopyPad", site);
     Aligned(dst, site);
     if (row.left * sizeof(T) > 32 || row.right * sizeof(T) > 32) {
-      rt::Report("pad", site, "DataCopyPad: padding of %d and %d elements, but at most 32 bytes fit",
-                 row.left, row.right);
+      rt::Report("pad", site,
+                 "DataCopyPad: padding of %d and %d elements, but at most 32 bytes fit", row.left,
+                 row.right);
     }
   }
   const rt::Instruction by = Begin(rt::kMTE2, site);
@@ -189,8 +188,7 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
 }
 template <class T>
 inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
-                        const DataCopyParams& p, const DataCopyPadParams& pad,
-                        ANYOP_ASCEND_SITE) {
+                        const DataCopyParams& p, const DataCopyPadParams& pad, ANYOP_ASCEND_SITE) {
   T value;
   std::memcpy(&value, &pad.paddingValue, sizeof(T));
   CopyPadIn(dst, src,
@@ -207,8 +205,7 @@ inline void CopyPadOut(const GlobalTensor<T>& dst, const LocalTensor<T>& src, st
   auto* to = reinterpret_cast<unsigned char*>(dst.data());
   const std::int64_t whole = (bytes + 31) / 32 * 32 + src_gap * 32;
   for (std::int64_t r = 0; r < rows; ++r) {
-    RowOut(by, to + r * (bytes + dst_gap), src, r * whole, static_cast<std::uint64_t>(bytes),
-           site);
+    RowOut(by, to + r * (bytes + dst_gap), src, r * whole, static_cast<std::uint64_t>(bytes), site);
   }
 }
 template <class T>

@@ -37,8 +37,8 @@ struct Clock {
   std::uint32_t of[kPipes];
 };
 
-// Local memories. Each begins at a multiple of kMemorySpan in the address space of a block, so that an
-// offset from the block's memory names a memory and a byte.
+// Local memories. Each begins at a multiple of kMemorySpan in the address space of a block, so that
+// an offset from the block's memory names a memory and a byte.
 enum Memory : std::uint8_t { kUb, kL1, kL0A, kL0B, kL0C, kBias, kCo2, kShared, kStaged, kMemories };
 constexpr std::uint32_t kMemorySpan = 1 << 20;
 constexpr std::uint32_t kLocalBytes = kMemories * kMemorySpan;
@@ -47,14 +47,14 @@ constexpr std::uint32_t kLocalBytes = kMemories * kMemorySpan;
 struct Block {
   std::uint32_t index = 0;
   std::uint32_t count = 1;
-  unsigned char* memory = nullptr;             // [kLocalBytes]
-  std::uint64_t mask[2] = {~0ull, ~0ull};      // of vector instructions, kept from one to the next
-  bool counts = false;                         // counter mode: mask[0] is a number of elements
-  std::uint8_t atomic = 0;                     // 0 none, 1 add, 2 max, 3 min
-  float deq_scale = 1;                         // of casts from int32 to half
-  void* pipe = nullptr;                        // the TPipe alive
-  std::uint32_t allocated[kMemories] = {};     // bytes given out by TPipe
-  bool is_ending = false;                      // its stack is being unwound
+  unsigned char* memory = nullptr;          // [kLocalBytes]
+  std::uint64_t mask[2] = {~0ull, ~0ull};   // of vector instructions, kept from one to the next
+  bool counts = false;                      // counter mode: mask[0] is a number of elements
+  std::uint8_t atomic = 0;                  // 0 none, 1 add, 2 max, 3 min
+  float deq_scale = 1;                      // of casts from int32 to half
+  void* pipe = nullptr;                     // the TPipe alive
+  std::uint32_t allocated[kMemories] = {};  // bytes given out by TPipe
+  bool is_ending = false;                   // its stack is being unwound
 };
 
 // The block that runs on this thread. The model saves a call for each access from another library.
@@ -63,9 +63,9 @@ extern ANYOP_ASCEND_API __thread Block* block __attribute__((tls_model("initial-
 // Part of a local memory: a tensor without its type.
 struct Span {
   unsigned char* at;
-  std::uint32_t rest;      // bytes up to the end of its buffer
-  bool is_allocated;       // a buffer stands behind it
-  std::uint8_t element;    // bytes
+  std::uint32_t rest;    // bytes up to the end of its buffer
+  bool is_allocated;     // a buffer stands behind it
+  std::uint8_t element;  // bytes
 };
 
 // An instruction that was issued: what its accesses are recorded with.
@@ -76,7 +76,8 @@ struct Instruction {
 };
 
 // An operand of a vector instruction. Element i of repeat r lies at
-// at + r * repeat_stride * 32 + (i / (32 / element)) * block_stride * 32 + i % (32 / element) * element.
+// at + r * repeat_stride * 32 + (i / (32 / element)) * block_stride * 32 + i % (32 / element) *
+// element.
 struct Operand {
   Span span;
   std::uint32_t block_stride;
@@ -85,9 +86,9 @@ struct Operand {
 struct Repeats {
   std::uint64_t mask[2];  // of the elements of a repeat
   std::int32_t repeats;
-  std::int32_t lanes;     // elements of a repeat
-  std::int64_t total;     // counter mode: elements in all; else -1
-  bool is_dense;          // one run of `total` elements
+  std::int32_t lanes;  // elements of a repeat
+  std::int64_t total;  // counter mode: elements in all; else -1
+  bool is_dense;       // one run of `total` elements
 };
 
 // --- Checks. Each reports what is wrong and says whether the instruction can go on.
@@ -96,7 +97,8 @@ ANYOP_ASCEND_API void Report(const char* kind, Site at, const char* format, ...)
 ANYOP_ASCEND_API Instruction Issue(Pipe pipe, Site at);
 // The first operand is the result. Touches all, and marks the result's elements defined where those
 // of all sources are.
-ANYOP_ASCEND_API bool CheckVector(const Repeats& shape, const Operand* operands, int count, Site at);
+ANYOP_ASCEND_API bool CheckVector(const Repeats& shape, const Operand* operands, int count,
+                                  Site at);
 // A group of lanes leaves a result of some bytes; the results of a repeat lie side by side.
 struct Groups {
   int lanes;
@@ -137,12 +139,13 @@ ANYOP_ASCEND_API bool ScalarReadGlobal(const void* data, std::uint32_t bytes, Si
 ANYOP_ASCEND_API bool ScalarWriteGlobal(const void* data, std::uint32_t bytes, Site at);
 ANYOP_ASCEND_API void CleanCache(const void* data, bool whole_cache, Site at);
 
-// --- Copies of a row within one instruction, data included. `store` adds to memory (atomic copies).
+// --- Copies of a row within one instruction, data included. `store` adds to memory (atomic
+// copies).
 using Store = void (*)(void* to, const void* from, std::uint64_t bytes);
 ANYOP_ASCEND_API void CopyIn(const Instruction& by, const Span& to, std::int64_t offset,
                              const void* from, std::uint64_t bytes, Site at);
-ANYOP_ASCEND_API void CopyOut(const Instruction& by, void* to, const Span& from, std::int64_t offset,
-                              std::uint64_t bytes, Store store, Site at);
+ANYOP_ASCEND_API void CopyOut(const Instruction& by, void* to, const Span& from,
+                              std::int64_t offset, std::uint64_t bytes, Store store, Site at);
 ANYOP_ASCEND_API void CopyLocal(const Instruction& by, const Span& to, std::int64_t to_offset,
                                 const Span& from, std::int64_t from_offset, std::uint64_t bytes,
                                 Site at);
@@ -176,7 +179,7 @@ struct LaunchOf {
   const char* name;
   std::uint32_t blocks;
   bool is_checked;
-  bool waits;           // some kernel of the file waits for other blocks or adds to memory atomically
+  bool waits;  // some kernel of the file waits for other blocks or adds to memory atomically
   void (*body)(void*);  // of a block
   void* argument;
 };

@@ -176,7 +176,7 @@ inline void ComputeRepeats(const rt::Repeats& shape, const View<D>& dst, const F
 // A whole vector instruction: checks, then values.
 template <bool reads_result, class F, class D, class... S>
 inline void RunOver(const rt::Repeats& shape, Site site, const F& compute, const View<D>& dst,
-                const View<S>&... src) {
+                    const View<S>&... src) {
   constexpr int kLanes = 256 / Widest({sizeof(D), sizeof(S)...});
   if constexpr (kChecked) {
     const rt::Operand operands[] = {dst.operand(), src.operand()..., dst.operand()};

@@ -11,8 +11,8 @@ template <class T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                    const LocalTensor<std::uint32_t>& offsets, const std::uint32_t base,
                    const std::uint32_t count, ANYOP_ASCEND_SITE) {
-  if (kChecked && !rt::CheckOffsets(true, dst.span(), src.span(), offsets.span(), base, count,
-                                    site)) {
+  if (kChecked &&
+      !rt::CheckOffsets(true, dst.span(), src.span(), offsets.span(), base, count, site)) {
     return;
   }
   for (std::uint32_t i = 0; i < count; ++i) {

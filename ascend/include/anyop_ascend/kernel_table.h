@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a compiled file of kernels exports, and what programs ask of the runtime that runs them. Plain
-// C, so that Python calls it through ctypes and other languages without a header of ours.
+// What a compiled file of kernels exports, and what programs ask of the runtime that runs them.
+// Plain C, so that Python calls it through ctypes and other languages without a header of ours.
 #pragma once
 #include <stdint.h>
 
@@ -23,23 +23,23 @@ typedef struct anyop_ascend_kernel {
 enum { ANYOP_ASCEND_READ = 1, ANYOP_ASCEND_WRITE = 2, ANYOP_ASCEND_WHOLE = 4 };
 
 typedef struct anyop_ascend_options {
-  uint32_t bytes;         // of this struct
-  uint32_t strict;        // 1: also what the vendor's compiler repairs by inserting orders itself
-  const char* soc;        // "ascend910b" (the default where null), ...; see anyop_ascend_socs
-  uint64_t max_steps;     // calls of instructions that a block may make; 0: 2^26
-  uint64_t seed;          // 0: blocks run in order; else in an order drawn from it
-  uint64_t tiling_key;    // of TILING_KEY_IS
+  uint32_t bytes;       // of this struct
+  uint32_t strict;      // 1: also what the vendor's compiler repairs by inserting orders itself
+  const char* soc;      // "ascend910b" (the default where null), ...; see anyop_ascend_socs
+  uint64_t max_steps;   // calls of instructions that a block may make; 0: 2^26
+  uint64_t seed;        // 0: blocks run in order; else in an order drawn from it
+  uint64_t tiling_key;  // of TILING_KEY_IS
 } anyop_ascend_options;
 
-// 0, or 1 with a text in anyop_ascend_error: a SoC that is not known (the text names those that are),
-// a struct of another size.
+// 0, or 1 with a text in anyop_ascend_error: a SoC that is not known (the text names those that
+// are), a struct of another size.
 int anyop_ascend_configure(const anyop_ascend_options* options);
 const char* anyop_ascend_error(void);
 // A JSON array of names.
 const char* anyop_ascend_socs(void);
 
-// Memory of its own mapping, at a page that nobody may touch behind its last byte (rounded up to 32)
-// and before its first page, filled with 0xFF. Null where there is none.
+// Memory of its own mapping, at a page that nobody may touch behind its last byte (rounded up to
+// 32) and before its first page, filled with 0xFF. Null where there is none.
 void* anyop_ascend_allocate(uint64_t bytes);
 void anyop_ascend_release(void* data);
 // What kernels may touch from now on. `name` is what findings call it: "x".

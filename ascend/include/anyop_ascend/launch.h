@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches, and the table that a compiled file of kernels exports. kernel<<<n, l2, stream>>>(...) is
-// no C++: whoever compiles a file writes anyop_launch("kernel", &kernel, n, l2, stream)(...) instead.
+// Launches, and the table that a compiled file of kernels exports. kernel<<<n, l2, stream>>>(...)
+// is no C++: whoever compiles a file writes anyop_launch("kernel", &kernel, n, l2, stream)(...)
+// instead.
 #pragma once
 #include "anyop_ascend/kernel_table.h"
 #include "anyop_ascend/sync.h"
@@ -82,13 +83,13 @@ inline AscendC::launching::Launcher<P...> anyop_launch(const char* name, void (*
 #define ANYOP_ASCEND_EXPAND2(...) ANYOP_ASCEND_EXPAND1(ANYOP_ASCEND_EXPAND1(__VA_ARGS__))
 #define ANYOP_ASCEND_EXPAND1(...) ANYOP_ASCEND_EXPAND0(ANYOP_ASCEND_EXPAND0(__VA_ARGS__))
 #define ANYOP_ASCEND_EXPAND0(...) \
-  ANYOP_ASCEND_EXPANDED(ANYOP_ASCEND_EXPANDED(ANYOP_ASCEND_EXPANDED(ANYOP_ASCEND_EXPANDED(__VA_ARGS__))))
+  ANYOP_ASCEND_EXPANDED(          \
+      ANYOP_ASCEND_EXPANDED(ANYOP_ASCEND_EXPANDED(ANYOP_ASCEND_EXPANDED(__VA_ARGS__))))
 #define ANYOP_ASCEND_EXPANDED(...) __VA_ARGS__
 #define ANYOP_ASCEND_EACH(name, ...) \
   ANYOP_ASCEND_ENTRY(name) __VA_OPT__(ANYOP_ASCEND_NEXT ANYOP_ASCEND_PARENTHESES(__VA_ARGS__))
 #define ANYOP_ASCEND_NEXT() ANYOP_ASCEND_EACH
-#define ANYOP_ASCEND_KERNELS(...)                                                                 \
-  extern "C" __attribute__((visibility("default"), used))                                         \
-  const anyop_ascend_kernel anyop_ascend_kernels[] = {                                            \
-      __VA_OPT__(ANYOP_ASCEND_EXPAND(ANYOP_ASCEND_EACH(__VA_ARGS__))){nullptr, nullptr, nullptr,  \
-                                                                      nullptr}};
+#define ANYOP_ASCEND_KERNELS(...)                                 \
+  extern "C" __attribute__((visibility("default"), used))         \
+  const anyop_ascend_kernel anyop_ascend_kernels[] = {__VA_OPT__( \
+      ANYOP_ASCEND_EXPAND(ANYOP_ASCEND_EACH(__VA_ARGS__))){nullptr, nullptr, nullptr, nullptr}};

@@ -29,12 +29,11 @@
 #define block_num (::AscendC::GetBlockNum())
 #define ENABLE_PRINTF()
 #define ANYOP_ASCEND_HERE ::anyop_ascend::Site(__FILE__, __LINE__)
-#define ASCENDC_ASSERT(condition, ...)                                                      \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      ::anyop_ascend::Report("assert", ANYOP_ASCEND_HERE, "ASSERT(%s) does not hold",       \
-                             #condition);                                                   \
-    }                                                                                       \
+#define ASCENDC_ASSERT(condition, ...)                                                             \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      ::anyop_ascend::Report("assert", ANYOP_ASCEND_HERE, "ASSERT(%s) does not hold", #condition); \
+    }                                                                                              \
   } while (0)
 #ifndef ASSERT
 #define ASSERT(...) ASCENDC_ASSERT((__VA_ARGS__))

@@ -18,7 +18,7 @@ struct Queue {
   static constexpr int kMost = 16;
   Pipe producer;
   Pipe consumer;
-  int number = 0;   // among those of the block
+  int number = 0;  // among those of the block
   int buffers = 0;
   int next = 0;     // buffer to look at first: they are given out in turn
   int first = 0;    // of `order`
@@ -141,8 +141,8 @@ class TQueBind {
   LocalTensor<T> Tensor(int number, TPosition position) const {
     if (number < 0) return {};
     const rt::QueueBuffer& buffer = queue_.buffer[number];
-    return {rt::block->memory + buffer.offset,
-            static_cast<std::uint32_t>(buffer.bytes / sizeof(T)), buffer.bytes, position, true};
+    return {rt::block->memory + buffer.offset, static_cast<std::uint32_t>(buffer.bytes / sizeof(T)),
+            buffer.bytes, position, true};
   }
 
   rt::Queue queue_;

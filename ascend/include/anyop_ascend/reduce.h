@@ -49,8 +49,8 @@ struct Extreme {
 };
 
 struct Form {
-  int lanes;                  // of a group
-  int results;                // elements that a group leaves
+  int lanes;                   // of a group
+  int results;                 // elements that a group leaves
   std::uint32_t repeat_bytes;  // from the results of a repeat to those of the next
 };
 
@@ -92,10 +92,10 @@ template <class T, bool is_set, class M, class R>
 inline void Repeated(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask, int repeats,
                      const Form& form, int src_block, int src_repeat, const R& reduction,
                      Site site) {
-  Groups(RepeatsOf(MaskOf<is_set>(mask, kLanes<T>, site), repeats, kLanes<T>), dst,
-         View<T>{src, static_cast<std::uint32_t>(src_block),
-                 static_cast<std::uint32_t>(src_repeat)},
-         form, reduction, site);
+  Groups(
+      RepeatsOf(MaskOf<is_set>(mask, kLanes<T>, site), repeats, kLanes<T>), dst,
+      View<T>{src, static_cast<std::uint32_t>(src_block), static_cast<std::uint32_t>(src_repeat)},
+      form, reduction, site);
 }
 
 // A count of elements into one result. Gives the place of an extreme.
@@ -181,8 +181,8 @@ inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                    ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX, ANYOP_ASCEND_SITE) {       \
     const int results =                                                                           \
         order == ReduceOrder::ORDER_ONLY_VALUE || order == ReduceOrder::ORDER_ONLY_INDEX ? 1 : 2; \
-    const reducing::Form form{                                                                    \
-        kLanes<T>, results, static_cast<std::uint32_t>(dstRepStride * results * sizeof(T))};      \
+    const reducing::Form form{kLanes<T>, results,                                                 \
+                              static_cast<std::uint32_t>(dstRepStride * results * sizeof(T))};    \
     reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride,   \
                                      reducing::Extreme<is_least>{order}, site);                   \
   }
@@ -190,15 +190,16 @@ ANYOP_ASCEND_WHOLE(WholeReduceMax, false)
 ANYOP_ASCEND_WHOLE(WholeReduceMin, true)
 #undef ANYOP_ASCEND_WHOLE
 
-#define ANYOP_ASCEND_PARTS(Name, group, stride_bytes, reduction)                                  \
-  template <class T, bool isSetMask = true, class M>                                              \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                          \
-                   const std::int32_t repeats, const M mask, const std::int32_t dstRepStride,     \
-                   const std::int32_t srcBlkStride, const std::int32_t srcRepStride,              \
-                   ANYOP_ASCEND_SITE) {                                                           \
-    const reducing::Form form{static_cast<int>(group), 1, static_cast<std::uint32_t>(dstRepStride * stride_bytes)}; \
-    reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride,   \
-                                     reduction, site);                                            \
+#define ANYOP_ASCEND_PARTS(Name, group, stride_bytes, reduction)                                \
+  template <class T, bool isSetMask = true, class M>                                            \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                        \
+                   const std::int32_t repeats, const M mask, const std::int32_t dstRepStride,   \
+                   const std::int32_t srcBlkStride, const std::int32_t srcRepStride,            \
+                   ANYOP_ASCEND_SITE) {                                                         \
+    const reducing::Form form{static_cast<int>(group), 1,                                       \
+                              static_cast<std::uint32_t>(dstRepStride * stride_bytes)};         \
+    reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride, \
+                                     reduction, site);                                          \
   }
 ANYOP_ASCEND_PARTS(BlockReduceSum, (32 / sizeof(T)), (8 * sizeof(T)), reducing::Sum())
 ANYOP_ASCEND_PARTS(BlockReduceMax, (32 / sizeof(T)), (8 * sizeof(T)),

@@ -80,8 +80,10 @@ inline void Rows(const LocalTensor<T>& dst, const LocalTensor<T>& scores,
       std::uint32_t begin = 0, end = i;
       while (begin < end) {
         const std::uint32_t middle = (begin + end) / 2;
-        if (Read<T>(to + middle * kPairBytes).score < pair.score) end = middle;
-        else begin = middle + 1;
+        if (Read<T>(to + middle * kPairBytes).score < pair.score)
+          end = middle;
+        else
+          begin = middle + 1;
       }
       std::memmove(to + (begin + 1) * kPairBytes, to + begin * kPairBytes,
                    (i - begin) * kPairBytes);

@@ -59,8 +59,8 @@ using TEventID = std::int8_t;
 namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
 namespace rt = ::anyop_ascend;
-using rt::Site;
 using ::TEventID;
+using rt::Site;
 
 constexpr bool kChecked = ANYOP_ASCEND_CHECKED != 0;
 
@@ -190,12 +190,7 @@ enum class ReduceOrder : std::uint8_t {
   ORDER_ONLY_INDEX
 };
 enum class CacheLine : std::uint64_t { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE };
-enum class DcciDst : std::uint64_t {
-  CACHELINE_ALL,
-  CACHELINE_UB,
-  CACHELINE_OUT,
-  CACHELINE_ATOMIC
-};
+enum class DcciDst : std::uint64_t { CACHELINE_ALL, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
 enum class MemDsbT : std::uint64_t { ALL, DDR, UB, SEQ };
 enum class DeqScale : std::uint8_t { DEQ_NONE, DEQ, VDEQ };
 enum class BlockMode : std::uint8_t { BLOCK_MODE_NORMAL, BLOCK_MODE_MATRIX, BLOCK_MODE_VECTOR };

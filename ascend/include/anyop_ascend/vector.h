@@ -26,8 +26,7 @@ inline void BinaryCount(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
                         const LocalTensor<U>& src1, std::int64_t count, const F& compute,
                         Site site) {
   constexpr int kWidth = 256 / Widest({sizeof(T), sizeof(U)});
-  RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src0},
-                 View<U>{src1});
+  RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src0}, View<U>{src1});
 }
 template <bool is_set, bool reads, class T, class U, class F, class M>
 inline void Unary(const LocalTensor<T>& dst, const LocalTensor<U>& src, M mask,
@@ -44,28 +43,28 @@ inline void UnaryCount(const LocalTensor<T>& dst, const LocalTensor<U>& src, std
   RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src});
 }
 
-#define ANYOP_ASCEND_BINARY(Name)                                                                 \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
-                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {    \
-    BinaryCount<false>(                                                                           \
-        dst, src0, src1, count, [](T, T a, T b) { return element::Name::Of(a, b); }, site);       \
-  }                                                                                               \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
-                   const LocalTensor<T>& src1, std::uint64_t mask, const std::uint8_t repeats,    \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                              \
-    Binary<isSetMask, false>(                                                                     \
-        dst, src0, src1, mask, repeats, p,                                                        \
-        [](T, T a, T b) { return element::Name::Of(a, b); }, site);                               \
-  }                                                                                               \
-  template <class T, bool isSetMask = true>                                                       \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
-                   const LocalTensor<T>& src1, std::uint64_t mask[], const std::uint8_t repeats,  \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                              \
-    Binary<isSetMask, false>(                                                                     \
-        dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,                     \
-        [](T, T a, T b) { return element::Name::Of(a, b); }, site);                               \
+#define ANYOP_ASCEND_BINARY(Name)                                                                \
+  template <class T, bool isSetMask = true>                                                      \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                        \
+                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {   \
+    BinaryCount<false>(                                                                          \
+        dst, src0, src1, count, [](T, T a, T b) { return element::Name::Of(a, b); }, site);      \
+  }                                                                                              \
+  template <class T, bool isSetMask = true>                                                      \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                        \
+                   const LocalTensor<T>& src1, std::uint64_t mask, const std::uint8_t repeats,   \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                             \
+    Binary<isSetMask, false>(                                                                    \
+        dst, src0, src1, mask, repeats, p, [](T, T a, T b) { return element::Name::Of(a, b); },  \
+        site);                                                                                   \
+  }                                                                                              \
+  template <class T, bool isSetMask = true>                                                      \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                        \
+                   const LocalTensor<T>& src1, std::uint64_t mask[], const std::uint8_t repeats, \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                             \
+    Binary<isSetMask, false>(                                                                    \
+        dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,                    \
+        [](T, T a, T b) { return element::Name::Of(a, b); }, site);                              \
   }
 ANYOP_ASCEND_BINARY(Add)
 ANYOP_ASCEND_BINARY(Sub)
@@ -79,24 +78,25 @@ ANYOP_ASCEND_BINARY(AddRelu)
 ANYOP_ASCEND_BINARY(SubRelu)
 #undef ANYOP_ASCEND_BINARY
 
-#define ANYOP_ASCEND_UNARY(Name)                                                                 \
-  template <class T, bool isSetMask = true>                                                      \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                         \
-                   const std::int32_t& count, ANYOP_ASCEND_SITE) {                               \
-    UnaryCount<false>(dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);       \
-  }                                                                                              \
-  template <class T, bool isSetMask = true>                                                      \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,     \
-                   const std::uint8_t repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {  \
-    Unary<isSetMask, false>(                                                                     \
-        dst, src, mask, repeats, p, [](T, T a) { return element::Name::Of(a); }, site);          \
-  }                                                                                              \
-  template <class T, bool isSetMask = true>                                                      \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[],   \
-                   const std::uint8_t repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {  \
-    Unary<isSetMask, false>(                                                                     \
-        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                           \
-        [](T, T a) { return element::Name::Of(a); }, site);                                      \
+#define ANYOP_ASCEND_UNARY(Name)                                                                \
+  template <class T, bool isSetMask = true>                                                     \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                        \
+                   const std::int32_t& count, ANYOP_ASCEND_SITE) {                              \
+    UnaryCount<false>(                                                                          \
+        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                    \
+  }                                                                                             \
+  template <class T, bool isSetMask = true>                                                     \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,    \
+                   const std::uint8_t repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) { \
+    Unary<isSetMask, false>(                                                                    \
+        dst, src, mask, repeats, p, [](T, T a) { return element::Name::Of(a); }, site);         \
+  }                                                                                             \
+  template <class T, bool isSetMask = true>                                                     \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[],  \
+                   const std::uint8_t repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) { \
+    Unary<isSetMask, false>(                                                                    \
+        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                          \
+        [](T, T a) { return element::Name::Of(a); }, site);                                     \
   }
 ANYOP_ASCEND_UNARY(Exp)
 ANYOP_ASCEND_UNARY(Ln)
@@ -111,16 +111,18 @@ ANYOP_ASCEND_UNARY(Neg)
 
 // The extended functions take tensors and a count, with or without memory for intermediate values,
 // which is not needed here.
-#define ANYOP_ASCEND_FUNCTION(Name)                                                              \
-  template <class T, bool isReuseSource = false>                                                 \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint32_t count,    \
-                   ANYOP_ASCEND_SITE) {                                                          \
-    UnaryCount<false>(dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);       \
-  }                                                                                              \
-  template <class T, bool isReuseSource = false>                                                 \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                         \
-                   const LocalTensor<std::uint8_t>&, std::uint32_t count, ANYOP_ASCEND_SITE) {   \
-    UnaryCount<false>(dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);       \
+#define ANYOP_ASCEND_FUNCTION(Name)                                                            \
+  template <class T, bool isReuseSource = false>                                               \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint32_t count,  \
+                   ANYOP_ASCEND_SITE) {                                                        \
+    UnaryCount<false>(                                                                         \
+        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
+  }                                                                                            \
+  template <class T, bool isReuseSource = false>                                               \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                       \
+                   const LocalTensor<std::uint8_t>&, std::uint32_t count, ANYOP_ASCEND_SITE) { \
+    UnaryCount<false>(                                                                         \
+        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
   }
 ANYOP_ASCEND_FUNCTION(Sigmoid)
 ANYOP_ASCEND_FUNCTION(Silu)
@@ -142,8 +144,8 @@ ANYOP_ASCEND_FUNCTION(Erf)
                    const NotDeduced<T>& scalar, std::uint64_t mask, const std::uint8_t repeats,   \
                    const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
     Unary<isSetMask, false>(                                                                      \
-        dst, src, mask, repeats, p,                                                               \
-        [scalar](T, T a) { return element::Element::Of(a, scalar); }, site);                      \
+        dst, src, mask, repeats, p, [scalar](T, T a) { return element::Element::Of(a, scalar); }, \
+        site);                                                                                    \
   }                                                                                               \
   template <class T, bool isSetMask = true>                                                       \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                          \
@@ -190,8 +192,7 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
 // dst = src0 * dst + src1.
 template <class T, bool isSetMask = true>
 inline void FusedMulAdd(const LocalTensor<T>& dst, const LocalTensor<T>& src0,
-                        const LocalTensor<T>& src1, const std::int32_t& count,
-                        ANYOP_ASCEND_SITE) {
+                        const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {
   BinaryCount<true>(
       dst, src0, src1, count,
       [](T d, T a, T b) { return element::Add::Of(element::Mul::Of(a, d), b); }, site);
@@ -208,20 +209,21 @@ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Not
                  std::uint64_t mask, const std::uint8_t repeats, const UnaryRepeatParams& p,
                  ANYOP_ASCEND_SITE) {
   Unary<isSetMask, true>(
-      dst, src, mask, repeats, p, [scalar](T d, U a) { return MultiplyAdd()(d, a, scalar); },
-      site);
+      dst, src, mask, repeats, p, [scalar](T d, U a) { return MultiplyAdd()(d, a, scalar); }, site);
 }
 
 template <class T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar,
                       const std::int32_t& count, ANYOP_ASCEND_SITE) {
-  Run(CountOf(count, kLanes<T>), site, [scalar](T) { return scalar; }, View<T>{dst});
+  Run(
+      CountOf(count, kLanes<T>), site, [scalar](T) { return scalar; }, View<T>{dst});
 }
 template <class T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, std::uint64_t mask,
                       const std::uint8_t repeats, const std::uint16_t dstBlockStride,
                       const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
-  Run(RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
+  Run(
+      RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
       [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
 }
 template <class T, bool isSetMask = true>
@@ -229,14 +231,16 @@ inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, st
                       const std::uint8_t repeats, const std::uint16_t dstBlockStride,
                       const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
   const std::uint64_t* bits = mask;
-  Run(RepeatsOf(MaskOf<isSetMask>(bits, kLanes<T>, site), repeats, kLanes<T>), site,
+  Run(
+      RepeatsOf(MaskOf<isSetMask>(bits, kLanes<T>, site), repeats, kLanes<T>), site,
       [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
 }
 
 template <class T, bool isSetMask = true, class M>
 inline void CopyRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask,
                         std::uint8_t repeats, const CopyRepeatParams& p, Site site) {
-  Run(RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
+  Run(
+      RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
       [](T, T a) { return a; }, View<T>{dst, p.dstStride, p.dstRepeatSize},
       View<T>{src, p.srcStride, p.srcRepeatSize});
 }
@@ -253,7 +257,8 @@ inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std
 template <class T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::uint32_t count,
                  ANYOP_ASCEND_SITE) {
-  UnaryCount<false>(dst, src, count, [](T, T a) { return a; }, site);
+  UnaryCount<false>(
+      dst, src, count, [](T, T a) { return a; }, site);
 }
 
 // first, first + step, first + 2 * step, ...
@@ -262,7 +267,8 @@ inline void ArithProgression(const LocalTensor<T>& dst, const NotDeduced<T> firs
                              const NotDeduced<T> step, const std::int32_t count,
                              ANYOP_ASCEND_SITE) {
   std::int64_t i = 0;
-  Run(CountOf(count, kLanes<T>), site,
+  Run(
+      CountOf(count, kLanes<T>), site,
       [&i, first, step](T) {
         return static_cast<T>(Wide<T>(first) + Wide<T>(step) * static_cast<Wide<T>>(i++));
       },
@@ -296,11 +302,11 @@ struct TensorExpression {
     if constexpr (op == '|') Or(dst, a, b, count, site);
   }
 };
-#define ANYOP_ASCEND_OPERATOR(symbol, letter)                                 \
-  template <class T>                                                          \
-  inline TensorExpression<T, letter> operator symbol(const LocalTensor<T>& a, \
+#define ANYOP_ASCEND_OPERATOR(symbol, letter)                                   \
+  template <class T>                                                            \
+  inline TensorExpression<T, letter> operator symbol(const LocalTensor<T>& a,   \
                                                      const LocalTensor<T>& b) { \
-    return {a, b, Site("", 0)};                                               \
+    return {a, b, Site("", 0)};                                                 \
   }
 ANYOP_ASCEND_OPERATOR(+, '+')
 ANYOP_ASCEND_OPERATOR(-, '-')
