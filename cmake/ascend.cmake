@@ -45,6 +45,7 @@ function(anyop_ascend_tests)
   anyop_ascend_test(ascend_moves_test moves_test.cc)
   anyop_ascend_test(ascend_cast_test cast_test.cc)
   anyop_ascend_test(ascend_runtime_test runtime_test.cc)
+  anyop_ascend_test(ascend_dialect_test dialect_test.cc)
   anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
 endfunction()
 # Fibers are unknown to the thread sanitizer. Tests are added where cmake/tests.cmake has been read.

@@ -38,13 +38,15 @@ void ReportStale(const CheckedBlock& reader, const Instruction& by, const Global
 }  // namespace
 
 void CheckStale(CheckedBlock& reader, const Instruction& by, const GlobalRecord& write,
-                const Extent& extent, std::uint64_t offset) {
+                const Extent& extent, std::uint64_t offset, std::uint32_t mask) {
   const bool is_own_scalar = write.block == reader.index && write.pipe == kS;
   const std::uint64_t line = LineOf(extent.data + offset);
   if (write.pipe == kS && !(is_own_scalar && by.pipe == kS)) {
     const auto& cache = BlockOf(write.block).cache;
     const auto cached = cache.find(line);
-    if (cached != cache.end() && cached->second.dirty) {
+    const auto granule = reinterpret_cast<std::uintptr_t>(extent.data + offset / kGranule * kGranule);
+    const std::uint64_t bytes = std::uint64_t{write.mask & mask} << granule % kCacheLine;
+    if (cached != cache.end() && cached->second.dirty & bytes) {
       ReportStale(reader, by, write, extent, offset, true);
       return;
     }

@@ -3,10 +3,11 @@
 #pragma once
 #include <csetjmp>
 #include <csignal>
+#include <ctime>
 
 namespace anyop_ascend {
 
-// Catches faults on this thread while it lives.
+// Catches faults on this thread while it lives, and loops that make no call of an instruction.
 class FaultCatcher {
  public:
   FaultCatcher();
@@ -15,7 +16,8 @@ class FaultCatcher {
   FaultCatcher& operator=(const FaultCatcher&) = delete;
 
  private:
-  struct sigaction old_[3];
+  struct sigaction old_[4];
+  timer_t timer_;
   stack_t old_stack_;
 };
 // Where a fault of the block that runs goes; faults outside blocks go to the handler before ours.

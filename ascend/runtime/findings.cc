@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "findings.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -32,15 +33,18 @@ Findings& Found() {
   return *findings;
 }
 
+// Places never move, so that blocks on other threads can read them.
 struct Places {
-  std::vector<Site> sites{Site("", 0)};
-  std::uint32_t cache[1024] = {};
+  static constexpr std::uint32_t kMost = 1 << 16;
+  Site sites[kMost];
+  std::atomic<std::uint32_t> count{1};
+  std::atomic<std::uint32_t> cache[1024] = {};
+  std::mutex mutex;
 };
 Places& AllPlaces() {
   static auto* places = new Places;
   return *places;
 }
-std::mutex places_mutex;
 
 Key KeyOf(const char* kind, std::uint32_t here, std::uint32_t there, int part) {
   const Site a = SiteOf(here), b = SiteOf(there);
@@ -90,12 +94,15 @@ std::uint32_t PlaceOf(Site at) {
   Places& places = AllPlaces();
   const auto hash =
       (reinterpret_cast<std::uintptr_t>(at.file) >> 3) + static_cast<unsigned>(at.line) * 31;
-  std::uint32_t& cached = places.cache[hash % 1024];
+  auto& cached = places.cache[hash % 1024];
   const Site& site = places.sites[cached];
   if (site.file == at.file && site.line == at.line) return cached;
-  const std::lock_guard lock(places_mutex);
-  places.sites.push_back(at);
-  return cached = static_cast<std::uint32_t>(places.sites.size() - 1);
+  const std::lock_guard lock(places.mutex);
+  const std::uint32_t number = places.count;
+  if (number == Places::kMost) return 0;
+  places.sites[number] = at;
+  ++places.count;
+  return cached = number;
 }
 Site SiteOf(std::uint32_t place) { return AllPlaces().sites[place]; }
 std::string Shown(std::uint32_t place) {

@@ -41,7 +41,7 @@ class GlobalAccess {
 
   void Do(GlobalGranule& granule, std::uint32_t mask, std::uint64_t offset) {
     for (const GlobalRecord& record : granule.writes)
-      if (record.mask & mask) MeetWrite(record, offset);
+      if (record.mask & mask) MeetWrite(record, mask, offset);
     if (access_ == kRead) {
       Record(granule.reads, 3, mask);
       return;
@@ -50,8 +50,7 @@ class GlobalAccess {
       if (record.mask & mask) MeetRead(record, offset);
       record.mask &= ~mask;
     }
-    for (GlobalRecord& record : granule.writes)
-      if (!IsOwn(record)) record.mask &= ~mask;
+    for (GlobalRecord& record : granule.writes) record.mask &= ~mask;
     Record(granule.writes, 2, mask);
   }
 
@@ -70,9 +69,9 @@ class GlobalAccess {
     InsertOrder(block_, Pipe(r.pipe), r.index, by_.pipe);
     return true;
   }
-  void MeetWrite(const GlobalRecord& r, std::uint64_t offset) {
+  void MeetWrite(const GlobalRecord& r, std::uint32_t mask, std::uint64_t offset) {
     if (Order(r)) {
-      if (access_ == kRead) CheckStale(block_, by_, r, extent_, offset);
+      if (access_ == kRead) CheckStale(block_, by_, r, extent_, offset, mask);
       return;
     }
     if (access_ == kAtomic && r.is_atomic) return;
@@ -107,17 +106,25 @@ class GlobalAccess {
                                  Shown(r.place).c_str(), Shown(by_.place).c_str())},
                access_ == kRead);
   }
+  // One record stands for several accesses, with the newest index, so what is complete stays apart:
+  // other blocks may know it.
   void Record(GlobalRecord* records, int count, std::uint32_t mask) {
     GlobalRecord* slot = nullptr;
-    for (int i = 0; i < count && !slot; ++i)
-      if (records[i].mask && IsOwn(records[i])) slot = &records[i];
+    GlobalRecord* complete = &records[count - 1];
+    const std::uint32_t known = block_.known[by_.pipe].of[by_.pipe];
+    for (int i = 0; i < count && !slot; ++i) {
+      if (!records[i].mask || !IsOwn(records[i])) continue;
+      if (records[i].index > known) slot = &records[i];
+      else complete = &records[i];
+    }
     const std::uint32_t kept = slot ? slot->mask : 0;
     for (int i = 0; i < count && !slot; ++i)
       if (!records[i].mask) slot = &records[i];
-    if (!slot) slot = &records[count - 1];
-    *slot = {
-        mask | kept, by_.index,         by_.place, moment, static_cast<std::uint16_t>(block_.index),
-        by_.pipe,    access_ == kAtomic};
+    if (!slot) slot = complete;
+    *slot = {mask | kept, by_.index,
+             by_.place,   moment,
+             static_cast<std::uint16_t>(block_.index), by_.pipe,
+             access_ == kAtomic};
   }
 
   CheckedBlock& block_;

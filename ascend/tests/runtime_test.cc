@@ -75,6 +75,35 @@ TEST(Launch, DrawsTheOrderOfBlocksFromTheSeed) {
   EXPECT_EQ(orders[0], orders[1]);
   EXPECT_NE(orders[0], orders[2]);
 }
+TEST(Launch, EndsALoopWithoutInstructions) {
+  anyop_ascend_clear();
+  OnCores(1, [] {
+    volatile bool goes_on = true;
+    while (goes_on) {
+    }
+  });
+  ASSERT_EQ(Findings().size(), 1u);
+  EXPECT_EQ(Findings()[0]["kind"], "endless");
+  anyop_ascend_clear();
+}
+TEST(Launch, KnowsAnEarlierWriteBesideALaterOne) {
+  anyop_ascend_clear();
+  Global<float> y("y", 64, ANYOP_ASCEND_READ | ANYOP_ASCEND_WRITE);
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    Configure(false, seed);
+    OnCores(2, [&] {
+      const auto me = GetBlockIdx();
+      const auto to = y.tensor();
+      if (!me) to.SetValue(0, 1.0f);
+      DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(to);
+      SyncAll();
+      if (!me) to.SetValue(1, 2.0f);  // another element of the same 32 bytes
+      else to.GetValue(0);
+    });
+  }
+  Configure(false, 0);
+  EXPECT_EQ(Findings().dump(), "[]");
+}
 TEST(Configure, RefusesWhatItDoesNotKnow) {
   anyop_ascend_options options{};
   EXPECT_EQ(anyop_ascend_configure(&options), 1);

@@ -29,6 +29,7 @@ enum Access : std::uint8_t { kRead, kWrite, kAtomic };
 struct Site {
   const char* file;
   int line;
+  constexpr Site() : file(""), line(0) {}  // no place
   constexpr Site(const char* f, int l) : file(f), line(l) {}
 };
 

@@ -65,9 +65,8 @@ class TQueBind {
     int number = -1;
     if constexpr (kChecked) {
       number = rt::QueueAllocate(queue_, site);
-    } else if (queue_.buffers) {
-      number = queue_.next;
-      queue_.next = number + 1 == queue_.buffers ? 0 : number + 1;
+    } else {
+      number = NextFree();
     }
     return Tensor<T>(number, src);
   }
@@ -112,7 +111,12 @@ class TQueBind {
   }
   template <class T>
   void FreeTensor(const LocalTensor<T>& tensor, ANYOP_ASCEND_SITE) {
-    if (kChecked) rt::QueueFree(queue_, NumberOf(tensor.bytes()), tensor.is_allocated(), site);
+    const int number = NumberOf(tensor.bytes());
+    if constexpr (kChecked) {
+      rt::QueueFree(queue_, number, tensor.is_allocated(), site);
+    } else if (number >= 0) {
+      queue_.buffer[number].state = rt::kFree;
+    }
   }
   void FreeAllEvent() {}
 
@@ -128,6 +132,16 @@ class TQueBind {
   static constexpr rt::Memory memory() { return MemoryOf(dst == TPosition::GM ? src : dst); }
 
  private:
+  // Without checks; a queue that has none left gives out the oldest buffer once more.
+  int NextFree() {
+    if (!queue_.buffers) return -1;
+    int number = queue_.next;
+    for (int i = 0; i < queue_.buffers && queue_.buffer[number].state != rt::kFree; ++i)
+      number = number + 1 == queue_.buffers ? 0 : number + 1;
+    queue_.buffer[number].state = rt::kHeld;
+    queue_.next = number + 1 == queue_.buffers ? 0 : number + 1;
+    return number;
+  }
   int NumberOf(const unsigned char* at) const {
     const std::int64_t offset = at - rt::block->memory;
     for (int i = 0; i < queue_.buffers; ++i) {
