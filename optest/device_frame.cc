@@ -3,12 +3,14 @@
 
 #include <cstring>
 
+#include "runtime/frame.h"
 #include "runtime/plan.h"
 
 namespace anyop::optest {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;  // of what a device allocates
+constexpr std::int64_t kZone = 64;       // bytes before and behind a tensor that nothing may write
 
 unsigned char* FirstByte(const DLTensor& t) {
   return static_cast<unsigned char*>(t.data) + t.byte_offset;
@@ -45,24 +47,38 @@ void DeviceFrame::AddResults(const Plan& plan, const Arrangement& arrangement) {
   }
 }
 
-void DeviceFrame::BringBack() const {
+Defect DeviceFrame::BringBack() const {
+  Defect defect;
   for (const Piece& piece : pieces_) {
     const anyop::Array here = piece.memory.On(Device());
-    std::memcpy(piece.host, here.data<unsigned char>() + piece.at, std::size_t(piece.size));
+    const unsigned char* const bytes = here.data<unsigned char>();
+    std::memcpy(piece.host, bytes + piece.at, std::size_t(piece.size));
+    for (std::int64_t i = 0; i < here.size() && !defect; ++i) {
+      const std::int64_t behind = i - (piece.at + piece.size);
+      if ((i >= piece.at && behind < 0) || bytes[i] == kGuard) continue;
+      defect = {"outside " + piece.name,
+                "byte " + std::to_string(behind < 0 ? piece.at - i : behind + 1) +
+                    (behind < 0 ? " before the beginning of " : " after the end of ") + piece.name +
+                    " is written, but nothing outside of the tensors may be"};
+    }
   }
+  return defect;
 }
 
 void DeviceFrame::Move(int index) {
   anyop_value& v = values_[std::size_t(index)];
-  if (v.tag == ANYOP_TENSOR) v.t = Moved(*v.t);
+  const std::string name(EntryName(op_, index));
+  if (v.tag == ANYOP_TENSOR) v.t = Moved(*v.t, name);
   if (v.tag != ANYOP_TENSORS) return;
   auto& list = lists_.emplace_back();
-  for (std::uint32_t k = 0; k < v.count; ++k) list.push_back(Moved(*v.ts[k]));
+  for (std::uint32_t k = 0; k < v.count; ++k) {
+    list.push_back(Moved(*v.ts[k], name + "[" + std::to_string(k) + "]"));
+  }
   v.ts = list.data();
 }
 
-const DLTensor* DeviceFrame::Moved(const DLTensor& host) {
-  const Piece& piece = PieceOf(host);
+const DLTensor* DeviceFrame::Moved(const DLTensor& host, const std::string& name) {
+  const Piece& piece = PieceOf(host, name);
   DLTensor& t = tensors_.emplace_back(host);
   t.device = device_.dl();
   t.data = piece.memory.data();
@@ -71,16 +87,18 @@ const DLTensor* DeviceFrame::Moved(const DLTensor& host) {
 }
 
 // A result may be an argument's very memory.
-const DeviceFrame::Piece& DeviceFrame::PieceOf(const DLTensor& host) {
+const DeviceFrame::Piece& DeviceFrame::PieceOf(const DLTensor& host, const std::string& name) {
   unsigned char* const first = FirstByte(host);
   const std::int64_t size = SpanBytes(host);
   for (const Piece& known : pieces_) {
     if (known.host == first && known.size == size && size > 0) return known;
   }
-  const auto at = std::int64_t(reinterpret_cast<std::uintptr_t>(first) % kAlignment);
-  const anyop::Array bytes = anyop::Array::Zeros({at + size}, DType::kU8);
+  // As far from a multiple of the alignment as on the host.
+  const auto at = kZone + std::int64_t(reinterpret_cast<std::uintptr_t>(first) % kAlignment);
+  const anyop::Array bytes = anyop::Array::Empty({at + size + kZone}, DType::kU8);
+  std::memset(bytes.data<unsigned char>(), kGuard, std::size_t(bytes.size()));
   std::memcpy(bytes.data<unsigned char>() + at, first, std::size_t(size));
-  return pieces_.emplace_back(Piece{first, bytes.On(device_), at, size});
+  return pieces_.emplace_back(Piece{first, name, bytes.On(device_), at, size});
 }
 
 }  // namespace anyop::optest

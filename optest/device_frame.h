@@ -18,19 +18,21 @@ class DeviceFrame {
   anyop_value* values() { return values_.data(); }
   // Makes memory for the results, like that of the host's frame, which gets them too.
   void AddResults(const Plan& plan, const Arrangement& arrangement);
-  // Waits for the stream and puts all memory back where the host's frame has it.
-  void BringBack() const;
+  // Waits for the stream and puts all memory back where the host's frame has it. Gives what was
+  // written before the first or behind the last element of a tensor.
+  Defect BringBack() const;
 
  private:
   // What lies on the device for bytes of the host.
   struct Piece {
     unsigned char* host;
-    anyop::Array memory;    // of bytes, some before the first one so that the alignment is the same
+    std::string name;
+    anyop::Array memory;    // of bytes, with some before and behind that nothing may write
     std::int64_t at, size;  // of the first byte, and their number
   };
   void Move(int index);
-  const DLTensor* Moved(const DLTensor& host);
-  const Piece& PieceOf(const DLTensor& host);
+  const DLTensor* Moved(const DLTensor& host, const std::string& name);
+  const Piece& PieceOf(const DLTensor& host, const std::string& name);
 
   const Operator& op_;
   Frame& host_;

@@ -232,10 +232,20 @@ constexpr Case kCases[] = {
     {"lacks_dtype", CheckPromises,
      "the signature promises this call: broken.lacks_dtype: no kernel"},
     {"lacks_dtype", CheckDispatch, "broken.lacks_dtype: no kernel takes this call"},
+    {"far_writes_behind", CheckDevices, "byte 1 after the end of y is written"},
+    {"far_writes_before", CheckDevices, "before the beginning of y is written"},
+    {"far_leaves_the_last", CheckDevices, "the element is not written"},
+    {"far_ignores_strides", CheckDevices, "elements are wrong"},
 };
 INSTANTIATE_TEST_SUITE_P(Optest, Catches, testing::ValuesIn(kCases), [](const auto& info) {
   return std::string(info.param.op) + "_" + std::to_string(info.index);
 });
+
+// Each of its calls, and not those few that kernels of the host get there.
+TEST(Optest, GivesAKernelOfADeviceEveryCall) {
+  EXPECT_EQ(FailuresOf("far_right", CheckDevices), "");
+  EXPECT_GT(ReadTally().ran.at("broken.far_right far_double on far:0"), 20);
+}
 
 TEST(Optest, LetsOnlyTheDefectsOwnCheckFail) {
   EXPECT_EQ(FailuresOf("sees_next_row", CheckThreadInvariance), "");

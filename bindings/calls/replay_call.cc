@@ -88,7 +88,7 @@ class ReplayedCall {
     const HeldPlan plan = GetPlan(op_, call_.frame());
     anyop::Run(op_, *plan, call_.frame());
     const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    kernel_ = KernelName(op_, *plan);
+    kernel_ = KernelName(*plan);
     return spent.count();
   }
   const std::string& kernel() const { return kernel_; }

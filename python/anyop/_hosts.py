@@ -9,6 +9,7 @@ import sys
 import warnings
 
 from anyop.hosting import when_imported
+from anyop.hosting.sentences import clause
 
 _HOSTS = {
     "torch": lambda: importlib.import_module("anyop.torch"),
@@ -29,7 +30,7 @@ def _start(host: str) -> None:
         _HOSTS[host]()
     except Exception as error:  # importing the framework must not fail because of us
         warnings.warn(
-            f"anyop's {host} host does not start: {type(error).__name__}: {error}. "
+            f"anyop's {host} host does not start: {type(error).__name__}: {clause(error)}. "
             "Try `python -m anyop doctor`.",
             RuntimeWarning,
             stacklevel=2,

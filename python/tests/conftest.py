@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,6 +62,25 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             if text:
                 report.sections.append((f"{name} of the command", text))
     return report
+
+
+_TWO_STOPS = re.compile(r"(?<!\.)\.\.(?=\s|$)")
+
+
+@pytest.fixture(autouse=True)
+def sentences_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is made of sentences has one full stop after each: in every error that a test
+    expects."""
+    kind = type(pytest.raises(ValueError))
+    leave = kind.__exit__
+
+    def look(self: Any, *args: Any) -> bool:
+        is_expected = leave(self, *args)
+        if is_expected and args[1] is not None:
+            assert not _TWO_STOPS.search(str(args[1])), f"two full stops: {args[1]}"
+        return is_expected
+
+    monkeypatch.setattr(kind, "__exit__", look)
 
 
 @functools.cache

@@ -144,6 +144,27 @@ def test_kernels_for_a_device_are_a_library_that_may_be_built_again(tmp_path: Pa
     ]
 
 
+RECORDED = """
+import anyop, numpy as np
+anyop.add(np.ones((3, 4), np.float32), np.ones((3, 4), np.float32))
+"""
+
+
+def test_a_replay_names_the_kernel_that_ran_where_a_device_has_put_others_in_front(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(RECORDED)
+    record = ["-m", "anyop", "run", "--record", str(tmp_path / "calls"), "--"]
+    python(*record, sys.executable, str(program))
+    said = [
+        python("-m", "anyop", "replay", str(tmp_path / "calls"), load=load).stdout
+        for load in ("", str(TOY))
+    ]
+    assert said[0] == said[1]
+    assert "recorded:" not in said[0] and "kernel cpu_" in said[0]
+
+
 def test_commands_know_a_device_that_a_variable_loads() -> None:
     def anyop_command(*arguments: str) -> str:
         return python("-m", "anyop", *arguments, load=str(TOY)).stdout

@@ -237,6 +237,58 @@ TEST(DeviceGraph, GivesItsMemoryBackInTheOrderOfItsStream) {
   EXPECT_EQ(FromFar(g(x, 2.0)[0]), FromFar(wanted));
 }
 
+// Of numbers alone: nothing says where it runs but the graph.
+TEST(DeviceGraph, ComputesThereWhatHasNoTensor) {
+  for (const char* type : {"f32[n, 4]", "f32[3, 4]"}) {  // the second one is computed only once
+    GraphRecorder r("ramp");
+    const GraphTensor x = r.Input("x", type);
+    const GraphTensor ramp = type[4] == 'n' ? r.Call("testing.ramp", GraphSize("n"), 4)[0]
+                                            : r.Call("testing.ramp", 3, 4)[0];
+    r.Output(r.Call("testing.axpy", 1.0, x, ramp)[0], "sum");
+    r.Output(ramp, "ramp");
+    const CompiledGraph g = r.Compile();
+    const Array x_here = Counting({3, 4});
+    const std::vector<Array> wanted = g(x_here);
+    const Stream side(Far());
+    for (int i = 0; i < 4; ++i) {
+      const StreamScope scope(i % 2 ? side : Stream::Current(Far()));
+      const std::vector<Array> got = g(OnFar(x_here));
+      for (std::size_t k = 0; k < 2; ++k) {
+        EXPECT_EQ(got[k].device(), Far());
+        EXPECT_EQ(FromFar(got[k]), Values(wanted[k])) << type;
+      }
+    }
+  }
+}
+
+TEST(DeviceGraph, RefusesACallOfAnotherPlacesStateAlone) {
+  for (const Array& w : {Counting({4}), Counting({4}).On(Far(1))}) {
+    GraphRecorder r("elsewhere");
+    const GraphTensor x = r.Input("x", "f32[4]");
+    const GraphTensor scaled = r.Call("testing.scale", r.State("w", w), 2.0)[0];
+    r.Output(r.Call("testing.scale", x, 3.0)[0], "y");
+    r.Output(scaled, "z");
+    const CompiledGraph g = r.Compile();
+    EXPECT_EQ(ErrorOf([&] { g(OnFar(Counting({4}))); }),
+              "testing.scale: y is on far:0, but x is on " + w.device().name() +
+                  ". Try a copy on the same device.\n  in v2 = testing.scale(w, s=2.0)");
+  }
+}
+
+// It is nobody's node that went wrong.
+TEST(DeviceGraph, TellsTheLateErrorOfOtherWorkBeforeItsFirstNode) {
+  const CompiledGraph g = Chain();
+  const Array x = OnFar(Counting({3, 4})), zeros = OnFar(Array::Zeros({4, 2}, DType::kF32));
+  g(x, 2.0);
+  const Stream stream(Far());
+  const StreamScope scope(stream);
+  const Array rows = OnFar(Counting({2, 2})), slots = OnFar(Ints({0, 4}));
+  std::string error = ErrorOf([&] { Call("testing.scatter", rows, slots, zeros).run(); });
+  for (int i = 0; i < 1000 && error.empty(); ++i) error = ErrorOf([&] { g(x, 2.0); });
+  EXPECT_TRUE(error.starts_with("testing.scatter: slots[1] is 4")) << error;
+  EXPECT_TRUE(error.ends_with("whose results are not to be used.")) << error;
+}
+
 TEST(DeviceGraph, TellsALateErrorWithTheNextReplay) {
   GraphRecorder r("late");
   const GraphTensor x = r.Input("x", "f32[2, 2]"), slots = r.Input("slots", "i64[2]");

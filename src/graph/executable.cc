@@ -56,7 +56,9 @@ class Executable::Impl {
     MakeKey(inputs, symbols, &key);
     if (auto found = Find(key)) return found;
     const Key mine = key;  // what plans may call may come here again
-    auto made = std::make_shared<Specialisation>(graph, symbols, inputs, options_);
+    SpecialiseOptions options = options_;
+    options.constants = &constants_;
+    auto made = std::make_shared<Specialisation>(graph, symbols, inputs, options);
     std::lock_guard lock(mutex_);
     if (auto found = FindLocked(mine)) return found;  // another thread was first
     entries_.insert(entries_.begin(), {mine, made});
@@ -191,6 +193,7 @@ class Executable::Impl {
   const std::size_t capacity_;
   const SpecialiseOptions options_;
   const std::string name_;
+  ConstantsOnDevices constants_;
   std::mutex mutex_;            // of what follows, and of every Specialisation::idle
   std::vector<Entry> entries_;  // the last used first
   std::vector<std::unique_ptr<GraphArena>> arenas_;

@@ -65,6 +65,22 @@ TEST(DeviceBoundCall, RunsOnItsStreamWhereAPlannedTensorComesFirst) {
   EXPECT_EQ(FromFar(y), (std::vector<float>{1, 14}));
 }
 
+TEST(DeviceBoundCall, GoesToTheDevicesOwnStreamWhereNoneIsGiven) {
+  const anyop_call* call = CallNamed("anyop.call/1 testing.scale(x = f32, s = 2.0) -> y");
+  const Array x = OnFar(Counting({4})), y = OnFar(Array::Zeros({4}, DType::kF32));
+  Synchronize(Far());
+  const Stream mine(Far());
+  const StreamScope scope(mine);
+  Held held(mine);
+  const DLTensor in = x.tensor(), out = y.tensor();
+  ASSERT_EQ(anyop_run_call_on(call, nullptr, &in, 1, &out, 1), ANYOP_OK) << anyop_error_text();
+  {
+    const StreamScope own(Stream::Wrap(Far(), DeviceKindOf(Far().dl()).table.default_stream(0)));
+    EXPECT_EQ(FromFar(y), (std::vector<float>{0, 2, 4, 6}));
+  }
+  held.LetGo();
+}
+
 TEST(DeviceBoundCall, TakesTensorsOfTheHostAsBefore) {
   const anyop_call* call = CallNamed("anyop.call/1 testing.scale(x = f32, s = 2.0) -> y");
   const Array x = Counting({4}), y = Array::Zeros({4}, DType::kF32);

@@ -15,6 +15,7 @@
 #include "platform/error.h"
 #include "platform/of_thread.h"
 #include "runtime/call.h"
+#include "runtime/device.h"
 #include "signature/expression.h"
 
 namespace anyop {
@@ -241,7 +242,11 @@ int anyop_run_call_on(const anyop_call* call, void* stream, const DLTensor* inpu
       if (first == results + n_results) first = nullptr;
     }
     std::optional<anyop::StreamScope> scope;
-    if (stream && first) scope.emplace(anyop::Stream::Wrap(first->device, stream));
+    if (first) {
+      const anyop::DeviceKind& kind = anyop::CheckedKindOf(first->device);
+      void* const own = stream ? stream : kind.table.default_stream(first->device.device_id);
+      scope.emplace(anyop::Stream::Wrap(first->device, own));
+    }
     bound.Run(checked_from, checked_to);
   });
 }

@@ -34,12 +34,9 @@ AddedKernels AddedKernels::With(const NewDevice& device, const std::string& file
   return all;
 }
 
-std::vector<anyop_device_kernel> AddedKernels::Of(const std::string& op) const {
-  std::vector<anyop_device_kernel> kernels;
+std::vector<AddedKernels::Added> AddedKernels::Of(const std::string& op) const {
   const auto found = by_operator_.find(op);
-  if (found == by_operator_.end()) return kernels;
-  for (const Added& a : found->second) kernels.push_back(a.kernel);
-  return kernels;
+  return found == by_operator_.end() ? std::vector<Added>() : found->second;
 }
 
 void AddedKernels::CheckNames(const Operator& made) const {
@@ -54,8 +51,8 @@ void AddedKernels::CheckNames(const Operator& made) const {
       Fail(ANYOP_INVALID_ARGUMENT,
            file(is_added ? k : i) + ": has a kernel " + made.kernels[i].name + " for " + made.name +
                ", but " + file(is_added ? i : k) +
-               " has one of that name, and calls choose kernels by name. Try another name, or a "
-               "process of its own.");
+               " has one of that name, and calls choose kernels by name. Try another name" +
+               (file(i) == file(k) ? "." : ", or a process of its own."));
     }
   }
 }

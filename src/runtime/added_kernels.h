@@ -20,17 +20,17 @@ class AddedKernels {
                     std::set<std::string>* changed) const;
 
   bool HasAnyOf(const std::string& op) const { return by_operator_.count(op) != 0; }
-  std::vector<anyop_device_kernel> Of(const std::string& op) const;
-  // Throws InvalidArgument, naming both files: two kernels of one name, by which policies, counters
-  // and reports know them. made: the operator, with these kernels in front of its own.
-  void CheckNames(const Operator& made) const;
-
- private:
   struct Added {
     anyop_device_kernel kernel;
     std::string file;
     std::uint64_t image;
   };
+  std::vector<Added> Of(const std::string& op) const;
+  // Throws InvalidArgument, naming both files: two kernels of one name, by which policies, counters
+  // and reports know them. made: the operator, with these kernels in front of its own.
+  void CheckNames(const Operator& made) const;
+
+ private:
   std::map<std::string, std::vector<Added>, std::less<>> by_operator_;
 };
 

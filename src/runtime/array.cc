@@ -23,7 +23,7 @@ std::shared_ptr<void> AllocateOn(Device device, std::int64_t bytes) {
     std::shared_ptr<StreamState> stream;
     DeviceMemory memory;
   };
-  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const DeviceKind& kind = CheckedKindOf(device.dl());
   const int number = device.dl().device_id;
   auto held = std::make_shared<Held>(
       Held{HoldCurrentStream(kind, number),
@@ -230,11 +230,12 @@ Array Array::On(Device to) const {
   if (is_none() || to == device()) return *this;
   if (!to.is_host() && !device().is_host()) return On(Device()).On(to);
   Array a = Empty(shape(), dtype(), to);
-  if (to.is_host()) {
-    CopyToHost(tensor(), a.data());
-  } else {
-    const Array packed = is_contiguous() ? *this : Clone();
-    CopyFromHost(packed.data(), a.tensor());
+  const Array packed = !to.is_host() && !is_contiguous() ? Clone() : *this;
+  try {
+    to.is_host() ? CopyToHost(tensor(), a.data()) : CopyFromHost(packed.data(), a.tensor());
+  } catch (const StillCopying&) {
+    for (const Array& kept : {a, packed}) new Array(kept);  // never freed
+    throw;
   }
   return a;
 }

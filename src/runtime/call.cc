@@ -135,6 +135,26 @@ HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame) {
   return FindOrMakePlan(op, frame);
 }
 
+HeldPlan::Counted FindPlanOn(DLDevice device, Operator& op, anyop_value* frame,
+                             std::uint64_t wanted) {
+  const HeldPlan plan = GetPlan(op, frame);
+  DLTensor there[kMaxResults];
+  std::uint64_t given = 0;
+  for (int r = 0; r < op.n_results && PlaceOf(device) != PlaceOf(plan->device); ++r) {
+    anyop_value& v = frame[op.n_params + r];
+    if (!(wanted >> r & 1) || v.tag != ANYOP_NONE) continue;
+    const ResultShape& shape = plan->results[r];
+    FillTensor(&there[r], nullptr, device, ToDL(shape.dtype), shape.rank, shape.shape);
+    v = TensorValue(&there[r]);
+    given |= std::uint64_t(1) << r;
+  }
+  const HeldPlan::Counted found = FindPlan(op, frame);
+  for (int r = 0; r < op.n_results; ++r) {
+    if (given >> r & 1) frame[op.n_params + r] = {};
+  }
+  return found;
+}
+
 void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
   if (!IsDefaultFloatMode()) [[unlikely]]
     return RunInDefaultMode(op, plan, frame);
@@ -147,7 +167,7 @@ void RunPlan(Operator& op, Plan& plan, anyop_value* frame) {
   const bool is_simple =
       plan.only_written >= 0 ? OneWriteIsSimple(plan, frame) : MemoryIsSimple(plan, frame);
   if (plan.is_direct && is_simple) [[likely]] {
-    return RunKernelIn(nullptr, op, plan, frame, CountersOf(op, plan));
+    return RunKernelIn(nullptr, plan, frame, CountersOf(op, plan));
   }
   if (plan.needs_slow_run || !is_simple) return RunSlow(op, plan, frame);
   if (!plan.is_empty) RunKernel(op, plan, frame);

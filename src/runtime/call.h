@@ -53,6 +53,15 @@ std::vector<LoadedLibrary> Libraries();
 HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame);
 inline HeldPlan GetPlan(Operator& op, anyop_value* frame) { return HeldPlan(FindPlan(op, frame)); }
 
+// The plan of a part of a call on `device`: of a composition's statement, or of a graph's node.
+// Where the part has no tensor there, as with numbers alone, its results say where it runs:
+// `wanted`, by bit; those that the frame has are there already.
+HeldPlan::Counted FindPlanOn(DLDevice device, Operator& op, anyop_value* frame,
+                             std::uint64_t wanted);
+inline HeldPlan GetPlanOn(DLDevice device, Operator& op, anyop_value* frame, std::uint64_t wanted) {
+  return HeldPlan(FindPlanOn(device, op, frame, wanted));
+}
+
 // Checks what depends on data and addresses, then runs. Nothing is written if it throws.
 inline void Run(Operator& op, Plan& plan, anyop_value* frame) {
   op.entry.load(std::memory_order_relaxed)(op, plan, frame);

@@ -94,7 +94,7 @@ std::string Header(const Operator& op, const Plan& plan, const anyop_value* fram
                    std::string_view finding, std::string_view message) {
   SafetensorsHeader header("anyop-capsule 1");
   header.Metadata("op", op.name).Metadata("library", op.library).Metadata("file", op.file);
-  header.Metadata("call", ExactCall(op, frame)).Metadata("kernel", KernelName(op, plan));
+  header.Metadata("call", ExactCall(op, frame)).Metadata("kernel", KernelName(plan));
   AddLayouts(op, frame, &header);
   header.Metadata("threads", std::to_string(NumThreads()));
   header.Metadata("isa", Environment("ANYOP_ISA")).Metadata("policy", ProcessPolicy());

@@ -93,7 +93,7 @@ class CheckedCall {
     for (Copy& w : written_) ShareWithArguments(&w);
     for (Copy& r : read_) r.Fill(Packed(*r.original));
     const GuardedMemory workspace(plan_.workspace_bytes, kWorkspaceAlignment, kNaNByte, kGuardByte);
-    RunKernelIn(workspace.begin(), op_, plan_, frame_, CountersOfCall(op_, plan_));
+    RunKernelIn(workspace.begin(), plan_, frame_, CountersOfCall(op_, plan_));
     CheckAround(workspace, "its workspace of " + std::to_string(plan_.workspace_bytes) + " bytes");
     for (Copy& w : written_) CheckWritten(&w);
     for (Copy& r : read_) CheckRead(&r);
@@ -199,9 +199,17 @@ void RunKernelChecked(const Operator& op, const Plan& plan, const anyop_value* f
   try {
     CheckedCall(op, plan, frame).Run();
   } catch (const Finding& finding) {
-    const std::string sentence = op.display_name() + ": the kernel " +
-                                 std::string(KernelName(op, plan)) + " " + finding.what() +
-                                 ". This is a defect of the operator. Please report it.";
+    const std::string of = KernelFile(plan);
+    const std::string sentence =
+        op.display_name() + ": the kernel " + std::string(KernelName(plan)) + " " + finding.what() +
+        ". This is a defect of the " + (of.empty() ? "operator" : "kernel, which is of " + of) +
+        ". Please report it.";
+    // What is made again from a file runs on the host, and so another kernel.
+    if (plan.device_kind) {
+      Fail(ANYOP_INTERNAL, sentence + " [" + finding.code +
+                               "]\n  to repeat it: the program itself, " +
+                               "because a file of a call holds memory of the host");
+    }
     const std::string file = SaveFinding(op, plan, frame, finding.code, sentence);
     Fail(ANYOP_INTERNAL,
          sentence + " [" + finding.code + "]" +

@@ -100,6 +100,12 @@ const DeviceKind& DeviceKindOf(DLDevice device) {
                                 "device's library.");
 }
 
+const DeviceKind& CheckedKindOf(DLDevice device) {
+  const DeviceKind& kind = DeviceKindOf(device);
+  kind.CheckNumber(device.device_id);
+  return kind;
+}
+
 std::vector<const DeviceKind*> DeviceKinds() {
   DeviceTable& all = TheDevices();
   const std::shared_lock lock(all.mutex);
@@ -136,7 +142,7 @@ void RegisterDevice(std::unique_ptr<DeviceKind> made) {
 constinit thread_local const DeviceHost* device_host = nullptr;
 
 DeviceMemory::DeviceMemory(const DeviceKind& kind, int number, std::uint64_t bytes)
-    : kind_(&kind), number_(number), host_(device_host) {
+    : kind_(&kind), number_(number), host_(HostOf(kind, number)) {
   if (host_) {
     data_ = host_->allocate({kind.table.dlpack_type, number}, bytes, &owner_);
     return;

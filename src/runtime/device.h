@@ -44,6 +44,8 @@ const DeviceKind* FindDeviceKind(int dlpack_type);
 const DeviceKind* FindDeviceKind(std::string_view word);
 // Throws NotAvailable.
 const DeviceKind& DeviceKindOf(DLDevice device);
+// The same, and whether there is a device of this number, which a program may have made up.
+const DeviceKind& CheckedKindOf(DLDevice device);
 std::vector<const DeviceKind*> DeviceKinds();
 
 // Adds a library's device (ReadDeviceLibrary). The same library again does nothing. Throws
@@ -66,14 +68,18 @@ extern constinit thread_local const DeviceHost* device_host [[gnu::tls_model("in
 
 class CallingDeviceHost {
  public:
-  explicit CallingDeviceHost(const DeviceHost* host) : outer_(device_host) { device_host = host; }
-  ~CallingDeviceHost() { device_host = outer_; }
+  explicit CallingDeviceHost(const DeviceHost* host);
+  ~CallingDeviceHost();
   CallingDeviceHost(const CallingDeviceHost&) = delete;
   CallingDeviceHost& operator=(const CallingDeviceHost&) = delete;
 
  private:
   const DeviceHost* outer_;
+  const std::size_t outer_scopes_;
 };
+// The framework, unless a StreamScope inside of its call has taken over: the call of another host
+// that a kernel makes, for instance. Null: nobody owns the device here.
+const DeviceHost* HostOf(const DeviceKind& kind, int number);
 
 // The stream that calls of this thread go to: the framework's, that of a StreamScope, or the
 // device's own.

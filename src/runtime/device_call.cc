@@ -45,8 +45,9 @@ const char* Forever(const std::string& text) {
 class HostFrame {
  public:
   HostFrame(const DeviceTarget& target, int n) : target_(target), n_(n) {}
-  ~HostFrame() {  // after a failure: what is on its way here must not come any more
-    if (is_pending_) target_.table().synchronize(target_.number, target_.stream);
+  // After a failure what is on its way here must not come any more, or find the memory still there.
+  ~HostFrame() {
+    if (is_pending_ && !target_.Settle()) new std::deque<Item>(std::move(items_));
   }
   HostFrame(const HostFrame&) = delete;
   HostFrame& operator=(const HostFrame&) = delete;
@@ -74,10 +75,12 @@ class HostFrame {
     target_.Wait();
     is_pending_ = false;
   }
-  void BringBack() const {
+  void BringBack() {
+    is_pending_ = true;
     for (const Item& item : items_) {
       if (item.is_written) CopyFromHost(item.tensor.data, *item.from);
     }
+    is_pending_ = false;
   }
   int count() const { return int(items_.size()); }
 
@@ -127,21 +130,7 @@ class HostFrame {
   std::deque<std::vector<const DLTensor*>> lists_;
 };
 
-// The calls of a composition raise no late error, which would be of the parts before them, whenever
-// these are quick: the next call of the caller's does.
-class InComposition {
- public:
-  InComposition() : was_here_(std::exchange(is_here, true)) {}
-  ~InComposition() { is_here = was_here_; }
-  InComposition(const InComposition&) = delete;
-  InComposition& operator=(const InComposition&) = delete;
-
-  static thread_local bool is_here;
-
- private:
-  const bool was_here_;
-};
-thread_local bool InComposition::is_here = false;
+thread_local bool is_part = false;
 
 // What a kernel that launches itself is given as the runtime's own.
 struct LaunchState {
@@ -226,7 +215,7 @@ class DeviceRun {
         data_(FindCheckedData(op, plan, frame)) {}
 
   void Run() {
-    if (!InComposition::is_here) RaiseLate(target_.kind, target_.number, target_.stream);
+    if (!is_part) RaiseLate(target_.kind, target_.number, target_.stream);
     std::memcpy(frame_, given_, sizeof frame_[0] * std::size_t(n_values()));
     if (IsTask(op_, plan_)) CheckPlannedBytes(op_, frame_);
     PackPlanned();
@@ -245,7 +234,7 @@ class DeviceRun {
       if (checks.indices || checks.own) {
         SubmitKernel(op_, plan_, frame_, checks, nullptr, target_.stream);
       }
-      const InComposition parts;
+      const PartsOfACall parts;
       RunComposition(op_, plan_, frame_);
     } else if (IsTask(op_, plan_)) {
       SubmitKernel(op_, plan_, frame_, checks, NewWorkspace(), target_.stream);
@@ -416,7 +405,7 @@ class DeviceRun {
     context.stream = target_.stream;
     context.workspace = NewWorkspace();
     context.runtime = &launch;
-    if (const int code = plan_.run(&context, frame_)) FailCall(op_, code, launch.state);
+    if (const int code = plan_.run(&context, frame_)) FailKernel(plan_, code, launch.state);
   }
 
   void RunOnHost() {
@@ -449,6 +438,9 @@ class DeviceRun {
 };
 
 }  // namespace
+
+PartsOfACall::PartsOfACall() : was_part_(std::exchange(is_part, true)) {}
+PartsOfACall::~PartsOfACall() { is_part = was_part_; }
 
 void RunOnDevice(Operator& op, Plan& plan, const anyop_value* frame, KernelRunner watched) {
   DeviceRun(op, plan, frame, watched).Run();

@@ -144,6 +144,11 @@ TEST(DeviceChecks, OfACompositionAreItsOwnToo) {
 
 // ---- Planned tensors.
 
+TEST(DeviceCompositions, RunPartsThereThatHaveNoTensor) {
+  const Array x = Counting({3, 4});
+  EXPECT_EQ(FromFar(Call("testing.add_ramp", OnFar(x))), Values(Call("testing.add_ramp", x)));
+}
+
 TEST(Planned, AreReadOnTheHostBeforeTheCallReturns) {
   const Array x = Counting({6});
   for (const bool is_strict : {false, true}) {

@@ -70,7 +70,12 @@ void CopyExtentToHost(const DeviceTarget& from, const DLTensor& t, void* to) {
   char* const begin = reinterpret_cast<char*>(memory.data()) + shift;
   from.Check(from.table().copy(from.stream, ANYOP_AT_HOST, begin, from.number,
                                reinterpret_cast<const void*>(extent.begin), bytes));
-  from.Check(from.table().synchronize(from.number, from.stream));
+  try {
+    from.Wait();
+  } catch (const StillCopying&) {
+    new std::vector<std::uint64_t>(std::move(memory));  // never freed
+    throw;
+  }
   DLTensor here = t;
   here.data = begin + (AddressOf(t) - extent.begin);
   here.byte_offset = 0;
@@ -78,6 +83,25 @@ void CopyExtentToHost(const DeviceTarget& from, const DLTensor& t, void* to) {
 }
 
 }  // namespace
+
+bool DeviceTarget::Settle() const {
+  // An error that is told once may be gone the second time; the device has streams that are not
+  // this one.
+  return table().synchronize(number, stream) == ANYOP_OK ||
+         table().synchronize(number, nullptr) == ANYOP_OK;
+}
+
+void DeviceTarget::Wait() const {
+  if (const int code = table().synchronize(number, stream)) {
+    try {
+      kind.FailWith(code, number);
+    } catch (const Error& e) {
+      if (Settle()) throw;
+      throw StillCopying(e.code, e.what());
+    }
+  }
+  RaiseLate(kind, number, stream);
+}
 
 void RefuseStrides(const DeviceTarget& target, const std::string& what, const DLTensor& t) {
   Fail(ANYOP_UNSUPPORTED, (what.empty() ? "" : what + " is ") + Show(t) + " on " +
@@ -134,8 +158,11 @@ void CopyFromHost(const void* from, const DLTensor& to) {
   target.Check(target.table().copy(target.stream, target.number, goal, ANYOP_AT_HOST, from, bytes));
   try {
     if (is_strided) Unpack(target, goal, to);
-  } catch (...) {  // the copy still reads the caller's memory
-    target.table().synchronize(target.number, target.stream);
+  } catch (const Error& e) {  // the copy still reads the caller's memory
+    if (target.Settle()) throw;
+    throw StillCopying(e.code, e.what());
+  } catch (...) {
+    target.Settle();
     throw;
   }
   target.Wait();

@@ -5,10 +5,17 @@
 #include <string>
 
 #include "anyop/tensor.h"
+#include "platform/error.h"
 #include "runtime/device.h"
 #include "runtime/key.h"
 
 namespace anyop {
+
+// The device could not say when a copy is over: it may still read or write memory of the host,
+// which whoever owns it must not free.
+struct StillCopying : Error {
+  using Error::Error;
+};
 
 // A stream of the device of a tensor, as calls of this thread see it.
 struct DeviceTarget {
@@ -16,10 +23,11 @@ struct DeviceTarget {
       : kind(DeviceKindOf(device)), number(device.device_id), stream(CurrentStream(kind, number)) {}
   const anyop_device& table() const { return kind.table; }
   void Check(int code) const { kind.Check(code, number); }
-  void Wait() const {
-    Check(table().synchronize(number, stream));
-    RaiseLate(kind, number, stream);
-  }
+  // Waits for the work on the stream, and throws its late error. Throws StillCopying where the
+  // device fails and cannot wait for all of its work either.
+  void Wait() const;
+  // Waits after a failure; false: in vain.
+  bool Settle() const;
 
   const DeviceKind& kind;
   const int number;

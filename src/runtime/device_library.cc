@@ -215,7 +215,10 @@ class DeviceReader {
       Contradict("its kernel " + name +
                  " is for device 'cpu', but loading a device changes no call on the CPU, where it "
                  "would be taken first. Try '" +
-                 (kind ? kind->word : "toy") + "_...' as the kernel's name.");
+                 (kind                    ? kind->word
+                  : DeviceKinds().empty() ? "toy"
+                                          : DeviceKinds()[0]->word) +
+                 "_...' as the kernel's name.");
     }
     std::vector<const DeviceKind*> all = DeviceKinds();
     if (kind) all = {kind};

@@ -398,7 +398,16 @@ TEST(DeviceLibrary, WithKernelsThatWasBuiltAgainTakesThePlaceOfTheOldOne) {
   last.hand.Load("kernels.so", 4);
   EXPECT_EQ(FirstKernelsOf("testing.axpy", 5),
             (Names{"hand_axpy", "hand_d", "hand_e", "hand_x", "hand_y"}));
-  old.hand.Load("kernels.so", 1);  // the first build was put back
+  {
+    Scope scope;
+    scope.policy("testing.axpy=hand_d");
+    old.hand.Load("kernels.so", 1);  // the first build was put back
+    const Array x = Array::Full({2}, DType::kF32, 1);
+    EXPECT_EQ(
+        ErrorOf([&] { Array z = Call("testing.axpy", 1.0, x, x); }),
+        "testing.axpy: the policy pins its kernel hand_d, which it has no more: a library was "
+        "built again without it. Try another policy.");
+  }
   EXPECT_EQ(FirstKernelsOf("testing.axpy", 3), (Names{"hand_axpy", "hand_a", "hand_b"}));
 }
 
@@ -416,11 +425,12 @@ TEST(DeviceLibrary, WithAKernelOfAKnownNameIsRefused) {
             "second.so: has a kernel hand_two for testing.axpy, but first.so" + rest);
   EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
   EXPECT_EQ(ErrorOf([] { twice.hand.Load("twice.so", 13); }),
-            "twice.so: has a kernel hand_four for testing.axpy, but twice.so" + rest);
+            "twice.so: has a kernel hand_four for testing.axpy, but twice.so has one of that name, "
+            "and calls choose kernels by name. Try another name.");
   EXPECT_EQ(
       ErrorOf([] { own.hand.Load("own.so", 14); }),
       "own.so: its kernel cpu_f64 is for device 'cpu', but loading a device changes no call on "
-      "the CPU, where it would be taken first. Try 'toy_...' as the kernel's name.");
+      "the CPU, where it would be taken first. Try 'hand_...' as the kernel's name.");
   EXPECT_EQ(KernelsOf("testing.axpy"), before);
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of calls on a device: when it is given back, and what happens where there is none.
+#include <functional>
+
 #include "runtime/call.h"
+#include "runtime/device_copy.h"
 #include "runtime/testing/on_far.h"
 
 namespace anyop::device_memory_test {
@@ -121,6 +124,35 @@ TEST(DeviceMemory, OfACallIsGivenBackOnce) {
   EXPECT_EQ(far.allocations, 8);  // the result, a copy, and no workspace
   (void)FromFar(x.Transpose(0, 1));
   EXPECT_EQ(left(), 1);
+}
+
+// A copy that may still be under way keeps the host's memory; one that is over gives it back.
+TEST(DeviceMemory, OfTheHostIsKeptWhereNobodyKnowsWhenACopyIsOver) {
+  static int left;
+  const Array x = Counting({1000}), there = OnFar(x);
+  WatchedFar far;
+  far.table.synchronize = [](int32_t number, anyop_stream s) {
+    return left-- > 0 ? int(ANYOP_INTERNAL) : WatchedFar::real.synchronize(number, s);
+  };
+  far.table.error_text = [] { return "the card is asleep."; };
+  const auto copies = [&](int failures) {
+    for (const auto& copy : {std::function<void()>([&] { there.On(Device()); }),
+                             std::function<void()>([&] { x.On(Far()); })}) {
+      left = failures;
+      try {
+        copy();
+        ADD_FAILURE() << "it says nothing";
+      } catch (const StillCopying& e) {
+        EXPECT_EQ(failures, 3) << e.what();
+      } catch (const Error& e) {
+        EXPECT_LT(failures, 3) << e.what();
+        EXPECT_STREQ(e.what(), "far:0: the card is asleep.");
+      }
+    }
+  };
+  copies(1), copies(2), copies(3);
+  left = 0;
+  EXPECT_EQ(FromFar(there), Values(x));
 }
 
 TEST(DeviceMemory, OfNothingIsNotAskedFor) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "platform/error.h"
 #include "runtime/device.h"
 #include "runtime/tuned.h"
 
@@ -25,6 +26,17 @@ std::string MissingOnDevice(const Request& r, const OperatorKernel& k) {
   return "";
 }
 
+// A library that was built again may lack the kernel that a policy from before names.
+void CheckIsThere(const Operator& op, const PolicyItem& item) {
+  const auto is_named = [&](const OperatorKernel& k) {
+    return NameMatches(op, k.name, item.kernel);
+  };
+  if (std::ranges::any_of(op.kernels, is_named)) return;
+  Fail(ANYOP_UNSUPPORTED, op.display_name() + ": the policy pins its kernel " + item.kernel +
+                              ", which it has no more: a library was built again without it. Try "
+                              "another policy.");
+}
+
 // The pin that is about calls on this call's device: of a kernel that runs there, the device's own
 // before the host's. Null: none is. So one policy can pin a kernel for each kind of device.
 const PolicyItem* PinOf(const Request& r) {
@@ -36,6 +48,7 @@ const PolicyItem* PinOf(const Request& r) {
       return IsFor(k, r.device) && NameMatches(r.op, k.name, item.kernel);
     });
     if (runs && (!found || is_own)) found = &item;
+    if (!runs) CheckIsThere(r.op, item);
   }
   return found;
 }

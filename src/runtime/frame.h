@@ -50,9 +50,16 @@ struct CallDTypes {
   std::uint8_t of_entry[kMaxParams + kMaxResults];
 };
 
-// What runs: a kernel, or the composition.
-inline std::string_view KernelName(const Operator& op, const Plan& plan) {
-  return plan.kernel < 0 ? "means" : std::string_view(op.kernels[std::size_t(plan.kernel)].name);
+// What runs: a kernel, or the composition. Of the operator that the plan is of, because a caller
+// may still hold one that was replaced.
+inline std::string_view KernelName(const Plan& plan) {
+  return plan.kernel < 0 ? "means"
+                         : std::string_view(plan.op->kernels[std::size_t(plan.kernel)].name);
+}
+
+// The library of a device that brought the kernel; "" where it is the operator's own.
+inline std::string KernelFile(const Plan& plan) {
+  return plan.kernel < 0 ? "" : plan.op->kernels[std::size_t(plan.kernel)].file;
 }
 
 }  // namespace anyop

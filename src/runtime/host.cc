@@ -11,6 +11,7 @@
 #include "platform/error.h"
 #include "platform/threads.h"
 #include "runtime/calling_host.h"
+#include "runtime/frame.h"
 #include "runtime/log.h"
 
 namespace anyop {
@@ -43,16 +44,22 @@ int SetError(const anyop_context* c, int code, const char* text) {
 
 const anyop_host kHost = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunParallel, &SetError, &Log};
 
-void FailCall(const Operator& op, int code, const RunState& state) {
+void FailCall(const Operator& op, int code, const RunState& state, const std::string& file) {
   const std::string text = state.error ? *state.error : "";
   if (code < ANYOP_INVALID_ARGUMENT || code > ANYOP_INTERNAL) code = ANYOP_INTERNAL;
   std::string full = op.display_name() + ": " + (text.empty() ? "the call failed." : text);
-  if (code == ANYOP_INTERNAL && op.library == "anyop") {
+  if (code == ANYOP_INTERNAL && !file.empty()) {
+    full += " The code of a kernel says so; it is of " + file + ".";
+  } else if (code == ANYOP_INTERNAL && op.library == "anyop") {
     full += " This is a defect of anyop. Please report it.";
   } else if (code == ANYOP_INTERNAL) {
     full += " The operator's own code says so; it is of library " + op.library + ".";
   }
   Fail(code, full);
+}
+
+void FailKernel(const Plan& plan, int code, const RunState& state) {
+  FailCall(*plan.op, code, state, KernelFile(plan));
 }
 
 std::string ShowStrides(const DLTensor& tensor) {

@@ -30,8 +30,12 @@ inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* st
           plan.kernel_data};
 }
 
-// Raises what a kernel, check or plan function reported.
-[[noreturn]] void FailCall(const Operator& op, int code, const RunState& state);
+// Raises what a check, plan function or kernel reported. file: the library that its code is of,
+// where that is not the operator's.
+[[noreturn]] void FailCall(const Operator& op, int code, const RunState& state,
+                           const std::string& file = "");
+// Of the plan's kernel.
+[[noreturn]] void FailKernel(const Plan& plan, int code, const RunState& state);
 
 // "[4, 1]"
 std::string ShowStrides(const DLTensor& tensor);

@@ -26,6 +26,7 @@ std::string KernelLine(const OperatorKernel& k) {
   if (*k.data.when) line += ", when " + std::string(k.data.when);
   if (*k.data.needs) line += ", needs " + std::string(k.data.needs);
   if (!k.is_for_host) line += ", for device " + k.device;
+  if (!k.file.empty()) line += ", of " + k.file;
   if (!k.has_features) line += " (this machine has no " + k.missing + ")";
   return line;
 }
@@ -153,7 +154,7 @@ std::string InfoJson(const Operator& given) {
   json.End(']').Key("kernels").Begin('[');
   for (const OperatorKernel& k : op.kernels) {
     json.Begin('{').Field("name", k.name).Field("state", Availability(k));
-    json.Field("device", k.device);
+    json.Field("device", k.device).Field("file", k.file.empty() ? op.file : k.file);
     if (k.is_built) json.Field("when", k.data.when).Field("needs", k.data.needs);
     json.End('}');
   }

@@ -51,7 +51,7 @@ class OperatorReader {
  public:
   // added: kernels of libraries of devices, which come first.
   OperatorReader(const anyop_library_info& info, const std::string& file, std::uint32_t number,
-                 std::span<const anyop_device_kernel> added = {})
+                 std::span<const AddedKernels::Added> added = {})
       : info_(info), file_(file), number_(number), added_(added) {}
 
   std::unique_ptr<Operator> Read() {
@@ -95,9 +95,10 @@ class OperatorReader {
     if (own.n && !own.first) {
       FailTable(file_, "the list of kernels of " + op_->name + " is missing");
     }
-    for (const anyop_device_kernel& a : added_) {
-      op_->kernels.push_back(ReadKernel(*a.kernel));
-      op_->kernels.back().stops = a.stops;
+    for (const AddedKernels::Added& a : added_) {
+      op_->kernels.push_back(ReadKernel(*a.kernel.kernel));
+      op_->kernels.back().stops = a.kernel.stops;
+      op_->kernels.back().file = a.file;
     }
     for (std::uint64_t k = 0; k < own.n; ++k) {
       const anyop_kernel* raw = own.first[k];
@@ -229,7 +230,7 @@ class OperatorReader {
   const anyop_library_info& info_;
   const std::string& file_;
   std::uint32_t number_;
-  std::span<const anyop_device_kernel> added_;
+  std::span<const AddedKernels::Added> added_;
   std::unique_ptr<Operator> op_ = std::make_unique<Operator>();
 };
 
@@ -364,7 +365,7 @@ NewLibrary ReadLibrary(const anyop_library_info& raw, const std::string& file,
 }
 
 std::unique_ptr<Operator> ReadWithKernels(const Operator& known,
-                                          std::span<const anyop_device_kernel> added) {
+                                          std::span<const AddedKernels::Added> added) {
   const anyop_library_info info = Widen(known.info);
   auto made = OperatorReader(info, known.file, known.number, added).Read();
   made->image = known.image;

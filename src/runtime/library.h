@@ -6,7 +6,7 @@
 #include <string>
 
 #include "anyop/abi.h"
-#include "anyop/device.h"
+#include "runtime/added_kernels.h"
 #include "runtime/registry.h"
 
 namespace anyop {
@@ -35,6 +35,6 @@ NewLibrary ReadLibrary(const anyop_library_info& info, const std::string& file,
                        std::uint64_t fingerprint = 0);
 // `known` read again, with these kernels in front of its own.
 std::unique_ptr<Operator> ReadWithKernels(const Operator& known,
-                                          std::span<const anyop_device_kernel> added);
+                                          std::span<const AddedKernels::Added> added);
 
 }  // namespace anyop

@@ -329,7 +329,7 @@ class Planner {
     RunState state(plan_);
     const anyop_context context = MakeContext(plan_, nullptr, &state);
     const int code = k.data.plan(&context, values, plan_.tiling_storage.get());
-    if (code) FailCall(op_, code, state);
+    if (code) FailCall(op_, code, state, k.file);
   }
   // -1 for what this call does not bind.
   std::int64_t PlanValue(const std::string& name) const {

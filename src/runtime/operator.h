@@ -44,6 +44,7 @@ struct OperatorKernel {
   std::string device;         // the first word of the name: "cpu"
   bool is_for_host = true;    // that is "cpu"
   bool stops = false;         // see anyop_device_kernel
+  std::string file;           // the library of a device that brought it; "": the operator's own
   bool needs_caller = false;  // a function of Python, which only a thread that may wait for its
                               // lock can call
   bool is_portable = false;   // no .needs: stays eligible when the operator is disabled

@@ -60,6 +60,7 @@ Extent ExtentOf(const DLTensor& t) {
 }
 
 bool MayShareMemory(const DLTensor& a, const DLTensor& b) {
+  if (PlaceOf(a) != PlaceOf(b)) return false;
   const Extent ea = ExtentOf(a), eb = ExtentOf(b);
   if (ea.begin == ea.end || eb.begin == eb.end || !Meet(ea, eb)) return false;
   const Runs ra = RunsOf(a), rb = RunsOf(b);
@@ -74,6 +75,7 @@ bool MayShareMemory(const DLTensor& a, const DLTensor& b) {
 }
 
 bool IsSameMemory(const DLTensor& a, const DLTensor& b) {
+  if (PlaceOf(a) != PlaceOf(b)) return false;
   if (AddressOf(a) != AddressOf(b) || a.ndim != b.ndim || a.dtype.bits != b.dtype.bits)
     return false;
   for (int i = 0; i < a.ndim; ++i) {

@@ -14,7 +14,14 @@ struct Extent {
 };
 Extent ExtentOf(const DLTensor& t);
 
+// Of tensors of one place; a device's addresses may be numbers that the host has, too.
 inline bool Meet(Extent a, Extent b) { return a.begin < b.end && b.begin < a.end; }
+
+// Its device and number, as a whole number.
+inline std::uint64_t PlaceOf(DLDevice device) {
+  return std::uint64_t(device.device_type) << 32 | std::uint32_t(device.device_id);
+}
+inline std::uint64_t PlaceOf(const DLTensor& t) { return PlaceOf(t.device); }
 
 // False only if no byte belongs to both.
 bool MayShareMemory(const DLTensor& a, const DLTensor& b);

@@ -69,6 +69,17 @@ TEST(Overlap, IsNeverMissed) {
   EXPECT_GT(told_apart, 10);
 }
 
+// A device counts its addresses as it likes.
+TEST(Overlap, IsOfOnePlaceAlone) {
+  const Array x = Array::Zeros({2, 3}, DType::kF32);
+  DLTensor there = x.tensor();
+  EXPECT_TRUE(MayShareMemory(x.tensor(), there) && IsSameMemory(x.tensor(), there));
+  for (const DLDevice device : {DLDevice{12, 0}, DLDevice{1, 1}}) {
+    there.device = device;
+    EXPECT_FALSE(MayShareMemory(x.tensor(), there) || IsSameMemory(x.tensor(), there));
+  }
+}
+
 TEST(Overlap, KnowsTheSameMemory) {
   const Array x = Array::Zeros({2, 3}, DType::kF32);
   EXPECT_TRUE(IsSameMemory(x.tensor(), x.Slice(0, 0, 2).tensor()));

@@ -175,7 +175,7 @@ int RunPackedKernel(void* memory, char* message, std::uint64_t bytes) {
     if (h.checks.indices) CheckIndices(*h.op, *h.plan, h.plan->index_checks, frame);
     if (h.checks.own) CallCheck(*h.op, *h.plan, frame, h.op->data->check);
     if (h.plan->kernel < 0) return ANYOP_OK;
-    RunKernelIn(h.workspace, *h.op, *h.plan, frame, DeviceCountersOf(*h.op, *h.plan));
+    RunKernelIn(h.workspace, *h.plan, frame, DeviceCountersOf(*h.op, *h.plan));
   } catch (const Error& e) {
     std::snprintf(message, bytes, "%s", e.what());
     return e.code;

@@ -82,7 +82,7 @@ class Profile {
       Row& row = rows_.emplace_back();
       row.op = op.name;
       row.call = ShowCall(op, frame);
-      row.kernel = KernelName(op, plan);
+      row.kernel = KernelName(plan);
       row.device = Device(plan.device).name();
       row.bytes = ValueOf(op.bytes, plan, frame, MovedBytes(op, frame));
       row.flops = ValueOf(op.flops, plan, frame, 0);

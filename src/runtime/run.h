@@ -46,22 +46,22 @@ inline KernelCounters& CountersOfCall(const Operator& op, const Plan& plan) {
 
 // Runs the kernel as the plan says; workspace: of plan.workspace_bytes. `counters`: where the call
 // is counted.
-inline void RunKernelIn(void* workspace, const Operator& op, const Plan& plan,
-                        const anyop_value* frame, KernelCounters& counters) {
+inline void RunKernelIn(void* workspace, const Plan& plan, const anyop_value* frame,
+                        KernelCounters& counters) {
   counters.calls.Add();
   RunState state(plan);
   anyop_context context = plan.context;
   context.workspace = workspace;
   context.runtime = &state;
   if (const int code = plan.run(&context, frame)) [[unlikely]] {
-    FailCall(op, code, state);
+    FailKernel(plan, code, state);
   }
 }
 
 inline void RunKernel(const Operator& op, const Plan& plan, const anyop_value* frame) {
-  if (!plan.workspace_bytes) return RunKernelIn(nullptr, op, plan, frame, CountersOf(op, plan));
+  if (!plan.workspace_bytes) return RunKernelIn(nullptr, plan, frame, CountersOf(op, plan));
   const Workspace workspace(plan.workspace_bytes);
-  RunKernelIn(workspace.data(), op, plan, frame, CountersOf(op, plan));
+  RunKernelIn(workspace.data(), plan, frame, CountersOf(op, plan));
 }
 
 }  // namespace anyop

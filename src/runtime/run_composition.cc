@@ -111,7 +111,7 @@ class CompositionRun : public CompositionFollower<anyop_value> {
         call[inner.n_params + int(r)] = results_[std::size_t(s.results[r].index)];
       }
     }
-    const HeldPlan plan = GetPlan(inner, call);
+    const HeldPlan plan = GetPlanOn(plan_.device, inner, call, ~std::uint64_t{0});
     for (int r = 0; r < inner.n_results; ++r) {
       anyop_value& v = call[inner.n_params + r];
       if (v.tag == ANYOP_NONE) v = Make(plan->results[r]);

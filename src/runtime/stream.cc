@@ -46,10 +46,16 @@ std::vector<std::shared_ptr<StreamState>>& Streams() {
   return OfThread<std::vector<std::shared_ptr<StreamState>>>::Get();
 }
 
-const std::shared_ptr<StreamState>* InnermostScope(const DeviceKind& kind, int number) {
+// The scopes that were open when the framework called.
+thread_local std::size_t scopes_before_host = 0;
+
+// Of those behind the first `outer` ones.
+const std::shared_ptr<StreamState>* InnermostScope(const DeviceKind& kind, int number,
+                                                   std::size_t outer = 0) {
   const auto& streams = Streams();
-  for (auto at = streams.rbegin(); at != streams.rend(); ++at) {
-    if ((*at)->kind == &kind && (*at)->number == number) return &*at;
+  for (std::size_t i = streams.size(); i > outer; --i) {
+    const std::shared_ptr<StreamState>& at = streams[i - 1];
+    if (at->kind == &kind && at->number == number) return &at;
   }
   return nullptr;
 }
@@ -81,7 +87,8 @@ Device::Device(std::string_view name) : device_(kHostDevice) {
   if (colon != name.npos) {
     const char* end = name.data() + name.size();
     const auto read = std::from_chars(name.data() + colon + 1, end, device_.device_id);
-    if (read.ec != std::errc() || read.ptr != end) {
+    const bool has_sign = name[std::min(colon + 1, name.size() - 1)] == '-';
+    if (has_sign || read.ec != std::errc() || read.ptr != end) {
       Fail(ANYOP_INVALID_ARGUMENT, "'" + std::string(name) +
                                        "' names no device, which is a word and a number: '" +
                                        kind.NameOf(0) + "'.");
@@ -135,7 +142,7 @@ std::vector<DeviceInfo> Devices() {
 
 void Synchronize(Device device) {
   if (device.is_host()) return;
-  const DeviceKind& kind = DeviceKindOf(device.dl());
+  const DeviceKind& kind = CheckedKindOf(device.dl());
   const int number = device.dl().device_id;
   kind.Check(kind.table.synchronize(number, nullptr), number);
   RaiseLate(kind, number, nullptr, /*all_streams=*/true);
@@ -170,7 +177,7 @@ double ElapsedMs(const Event& from, const Event& to) {
 namespace {
 const DeviceKind& KindWithStreams(Device device) {
   if (device.is_host()) Fail(ANYOP_INVALID_ARGUMENT, "the host has no streams: its calls wait.");
-  return DeviceKindOf(device.dl());
+  return CheckedKindOf(device.dl());
 }
 }  // namespace
 
@@ -222,14 +229,31 @@ StreamScope::~StreamScope() {
   if (!streams.empty()) streams.pop_back();  // empty: a static scope, which outlived the thread's
 }
 
+CallingDeviceHost::CallingDeviceHost(const DeviceHost* host)
+    : outer_(device_host), outer_scopes_(scopes_before_host) {
+  device_host = host;
+  scopes_before_host = Streams().size();
+}
+CallingDeviceHost::~CallingDeviceHost() {
+  device_host = outer_;
+  scopes_before_host = outer_scopes_;
+}
+
+const DeviceHost* HostOf(const DeviceKind& kind, int number) {
+  if (!device_host || InnermostScope(kind, number, scopes_before_host)) return nullptr;
+  return device_host;
+}
+
 anyop_stream CurrentStream(const DeviceKind& kind, int number) {
-  if (device_host) return device_host->stream({kind.table.dlpack_type, number});
+  if (const DeviceHost* host = HostOf(kind, number)) {
+    return host->stream({kind.table.dlpack_type, number});
+  }
   const auto* scope = InnermostScope(kind, number);
   return scope ? (*scope)->native : kind.table.default_stream(number);
 }
 
 std::shared_ptr<StreamState> HoldCurrentStream(const DeviceKind& kind, int number) {
-  const auto* scope = device_host ? nullptr : InnermostScope(kind, number);
+  const auto* scope = HostOf(kind, number) ? nullptr : InnermostScope(kind, number);
   if (scope) return *scope;
   return std::make_shared<StreamState>(kind, number, CurrentStream(kind, number), false);
 }

@@ -124,6 +124,31 @@ struct Framework {
       [](void* owner) { ++released, WatchedFar::real.release(0, stream, owner); }};
 };
 
+// As where a kernel calls for the tensors of another host, which names its own stream.
+TEST(Frameworks, AreLeftWhereAScopeOpensInTheirCall) {
+  const Array x = OnFar(Counting({1, 64}));
+  const Stream theirs(Far()), ours(Far());
+  const Array wanted = Call("testing.tiled", x, 3);
+  WatchedFar far;
+  Framework::stream = theirs.native(), Framework::asked.clear();
+  {
+    const CallingDeviceHost calling(&Framework::kHost);
+    Array y;
+    {
+      const StreamScope scope(ours);
+      EXPECT_EQ(Current(), ours.native());
+      y = Call("testing.tiled", x, 3);
+      const CallingDeviceHost again(&Framework::kHost);
+      EXPECT_EQ(Current(), theirs.native());
+    }
+    EXPECT_EQ(Current(), theirs.native());
+    ours.Synchronize();
+    EXPECT_EQ(FromFar(y), FromFar(wanted));
+  }
+  EXPECT_TRUE(Framework::asked.empty());
+  EXPECT_EQ(far.streams, 0);
+}
+
 TEST(Frameworks, SayWhereCallsGoAndGiveThemMemory) {
   const Array x = OnFar(Counting({1, 64}));
   const Stream theirs(Far()), ours(Far());
@@ -131,8 +156,8 @@ TEST(Frameworks, SayWhereCallsGoAndGiveThemMemory) {
   WatchedFar far;
   Framework::stream = theirs.native(), Framework::asked.clear(), Framework::released = 0;
   {
+    const StreamScope scope(ours);  // from before the framework's call: says nothing in it
     const CallingDeviceHost calling(&Framework::kHost);
-    const StreamScope scope(ours);  // says nothing now
     EXPECT_EQ(Current(), theirs.native());
     Held held(theirs);
     const Array y = Call("testing.tiled", x, 3);

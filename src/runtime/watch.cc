@@ -11,6 +11,7 @@
 #include "platform/float_mode.h"
 #include "runtime/call.h"
 #include "runtime/check_mode.h"
+#include "runtime/frame.h"
 #include "runtime/log.h"
 #include "runtime/profile.h"
 #include "runtime/record.h"
@@ -44,7 +45,7 @@ void RunKernelWatched(const Operator& op, const Plan& plan, const anyop_value* f
 // "kernel cpu_avx2 of my_ops.scale(x: f32[2, 8], factor: 2.0)"
 std::string Doing(const Operator& op, const Plan& plan, const anyop_value* frame) {
   const std::string kernel =
-      plan.kernel < 0 ? "the composition" : "kernel " + op.kernels[std::size_t(plan.kernel)].name;
+      plan.kernel < 0 ? "the composition" : "kernel " + std::string(KernelName(plan));
   return kernel + " of " + ShowCall(op, frame);
 }
 

@@ -15,6 +15,7 @@ LOOSE = re.compile(r"^\s*(?:constexpr|const|static)[\w ]* (Op|Reference) (\w+)\{
 # What may name operators: examples and documents of them, and the rows of vLLM's names.
 MAY_NAME = (
     "ops/", "examples/", "docs/", "python/anyop/template/", "tools/goals.py",
+    "tools/call_cost_worker.py",
     "tools/house_rules/operators.py", "python/anyop/vllm/", "bindings/vllm/",
 )  # fmt: skip
 # What benches of whole calls measure, because every framework has it.

@@ -132,7 +132,7 @@ def _no_test_ran(target: testing.Target, words: tuple[str, ...], lacking: list[s
 
 def _no_such_kernel(summary: list[str], kernel: str | None) -> str:
     """A name that no kernel has would leave all of them out, and every test would pass."""
-    lines = (re.match(r"  \S+ (\S+): ", line) for line in summary)
+    lines = (re.match(r"  \S+ (\S+)(?: on \S+)?: ", line) for line in summary)
     names = sorted({match[1] for match in lines if match})
     if kernel is None or any(n == kernel or n.startswith(f"{kernel}_") for n in names):
         return ""

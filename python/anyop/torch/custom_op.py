@@ -80,7 +80,7 @@ def direct_register_custom_op(
     try:
         register(trial, f"{name}_on_trial")
     except Exception as error:
-        text = str(error).replace(f"{name}_on_trial", name).rstrip(".")
+        text = str(error).replace(f"{name}_on_trial", name)
         raise _refusal(full, f"torch refuses to register it: {text}") from None
     finally:
         trial._destroy()
@@ -89,7 +89,8 @@ def direct_register_custom_op(
 
 
 def _refusal(full: str, text: str) -> Exception:
-    return _anyop.InvalidArgument(f"{full}: {text}" + ("" if text.endswith("?") else "."))
+    end = "" if text.endswith(("?", ".")) else "."
+    return _anyop.InvalidArgument(f"{full}: {text}{end}")
 
 
 def _name(function: Function) -> str:

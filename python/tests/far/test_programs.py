@@ -4,11 +4,13 @@ them to torch, say so, and give what the program gives without them."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import anyop
 import anyop.torch
+import anyop.torch.nn
 import far_torch
 import pytest
 import torch
@@ -86,8 +88,72 @@ def test_a_model_whose_parameters_lie_on_a_device() -> None:
             torch.testing.assert_close(made(x.to(FAR)).cpu(), wanted.detach())
 
 
+class Rotated(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ropes = torch.nn.ModuleList(anyop.torch.nn.get_rope(8, 32) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for rope in self.ropes:
+            x = rope(torch.arange(len(x), device=x.device), x)[0]
+        return x
+
+    def tables(self) -> set[int]:
+        return {id(rope.cos_sin_cache) for rope in self.ropes}
+
+
+def test_a_model_that_goes_to_a_device_changes_no_other() -> None:
+    one, two, stays = Rotated(), Rotated(), Rotated()
+    x = torch.randn(4, 2, 8)
+    wanted = stays(x)
+    one.to("far")
+    two.to(FAR, torch.bfloat16)
+    for model, tables in ((stays, stays), (Rotated(), stays), (one, two), (two, one)):
+        place = model.ropes[0].cos_sin_cache.device
+        torch.testing.assert_close(model(x.to(place)).cpu(), wanted)
+        assert model.tables() == tables.tables() and len(model.tables()) == 1
+    with torch.device("far"):
+        assert Rotated().tables() == one.tables()
+    copied = copy.deepcopy(one)
+    two.to_empty(device="far:1")
+    for model in (one.cpu(), copied.to("cpu")):
+        assert model.tables() == stays.tables()
+    assert torch.equal(two.ropes[0].cos_sin_cache.cpu(), stays.ropes[0].cos_sin_cache)
+
+
 def test_a_program_of_a_device_is_refused_where_nothing_may_be_slow() -> None:
     values = arguments(("far:0", "far:0"))
     with anyop.strict(), pytest.raises(NotImplementedError) as error:
         anyop.torch.capture(norm, *values)
     assert f"it runs through torch: {WHY}. Try it without anyop.strict()." in str(error.value)
+
+
+class Norm(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.anyop.rms_norm(x, self.w)
+
+
+@pytest.mark.parametrize("place", ["far:0", "cpu"])
+@pytest.mark.parametrize("how", [compiled, captured])
+def test_parameters_on_a_device_are_left_to_torch_with_the_same_reason(
+    how: Any, place: str
+) -> None:
+    """Whether or not the arguments lie there, too; the reason stands once, with one full stop."""
+    values = [torch.ones(4, 8, device=place)]
+    model: Any = Norm().to(FAR)
+    program = model if place == "far:0" else lambda x: model(x.to(FAR)).cpu()
+    found = how(program, values)
+    assert found(*values).device == torch.device(place)
+    row = anyop.torch.report(found if how is captured else None)[-1]
+    assert row["kind"] == "torch" and row["why"].count(WHY) == 1, row
+    assert row["why"].endswith(WHY) and row["program"] not in row["why"], row
+    with anyop.strict(), pytest.raises(NotImplementedError) as error:
+        how(program, values)(*values)
+    text = str(error.value)
+    assert text.endswith(f"{WHY}. Try it without anyop.strict().") and text.count(WHY) == 1
+    if place == "far:0":
+        assert text.partition(": ")[2].startswith("it runs through torch: tensors on far:0"), text

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import weakref
 from typing import Any
 
 import anyop
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -108,7 +112,7 @@ def test_tables_follow_the_configuration(
     rope = nn.get_rope(8, 32, rope_parameters=parameters)
     expected = anyop.rotary_cache(length, 8, **table, like=torch)
     assert torch.equal(rope.cos_sin_cache, expected)
-    assert nn.get_rope(8, 32, rope_parameters=dict(parameters)) is rope
+    assert nn.get_rope(8, 32, rope_parameters=dict(parameters)).cos_sin_cache is rope.cos_sin_cache
 
 
 def test_the_table_keeps_its_dtype_and_is_no_state() -> None:
@@ -119,6 +123,104 @@ def test_the_table_keeps_its_dtype_and_is_no_state() -> None:
     assert nn.get_rope(8, 32, dtype=torch.bfloat16).cos_sin_cache.dtype == torch.bfloat16
     y, _ = rope(torch.arange(5), torch.randn(5, 8, dtype=torch.bfloat16))
     assert y.dtype == torch.bfloat16
+
+
+def as_alone(rope: Any) -> bool:
+    """Whether a module rotates as one does that nobody else knows of."""
+    x, positions = torch.randn(5, 2, 8), torch.tensor([3, 0, 31, 7, 7])
+    place = rope.cos_sin_cache.device
+    found = rope(positions.to(place), x.to(place))[0].cpu()
+    torch.testing.assert_close(found, rotate(x, positions, 1e4, True))
+    return True
+
+
+class Layers(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ropes = torch.nn.ModuleList(nn.get_rope(8, 32) for _ in range(3))
+
+    def table(self) -> Any:
+        """The one that all have."""
+        first, *rest = (rope.cos_sin_cache for rope in self.ropes)
+        assert all(table is first for table in rest)
+        return first
+
+
+MOVES: dict[str, Any] = {
+    "half": lambda m: m.half(),
+    "double": lambda m: m.double(),
+    "to meta": lambda m: m.to("meta"),
+    "to meta in bf16": lambda m: m.to("meta", torch.bfloat16),
+    "to_empty": lambda m: m.to_empty(device="cpu"),
+    "from meta": lambda m: m.to("meta").to_empty(device="cpu"),
+    "deepcopy": lambda m: copy.deepcopy(m).to_empty(device="cpu"),
+    "share_memory": lambda m: m.share_memory(),
+    "load_state_dict": lambda m: m.load_state_dict(Layers().state_dict(), assign=True) and m,
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_model_that_moves_changes_no_other(move: str) -> None:
+    moved, other = Layers(), Layers()
+    before = other.table()
+    assert moved.table() is before
+    moved = MOVES[move](moved)
+    assert other.table() is before and Layers().table() is before and not before.is_meta
+    assert as_alone(other.ropes[0]) and as_alone(nn.get_rope(8, 32))
+    assert all(rope.cos_sin_cache.dtype == torch.float32 for rope in moved.ropes)
+    if move.startswith("to meta"):
+        assert all(rope.cos_sin_cache.is_meta for rope in moved.ropes)
+    else:
+        assert moved.table() is before and as_alone(moved.ropes[0])
+
+
+def test_a_table_that_was_written_stays_with_those_who_have_it() -> None:
+    one, rope = nn.get_rope(8, 32), nn.get_rope(8, 32)
+    one.cos_sin_cache = one.cos_sin_cache * 2
+    assert as_alone(rope)
+    rope.cos_sin_cache.mul_(3)
+    assert as_alone(nn.get_rope(8, 32))
+    table = nn.get_rope(8, 32).cos_sin_cache
+    for written, factor in ((one, 2), (rope, 3)):
+        for move in (lambda m: m.half(), lambda m: m.share_memory(), copy.deepcopy):
+            assert torch.equal(move(written).cos_sin_cache, table * factor)
+
+
+def test_a_table_is_made_for_all_whatever_mode_is_on() -> None:
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    with torch.inference_mode():
+        rope = nn.get_rope(8, 48)
+    x = torch.randn(5, 8, requires_grad=True)
+    rope(torch.arange(5), x)[0].sum().backward()
+    with FakeTensorMode():
+        assert isinstance(nn.get_rope(8, 48).cos_sin_cache, FakeTensor)
+        assert isinstance(nn.get_rope(8, 56).cos_sin_cache, FakeTensor)
+    with torch.device("meta"):
+        assert nn.get_rope(8, 56).cos_sin_cache.is_meta
+    assert nn.get_rope(8, 48).cos_sin_cache is rope.cos_sin_cache
+    assert type(nn.get_rope(8, 56).cos_sin_cache) is torch.Tensor
+    assert not nn.get_rope(8, 56).cos_sin_cache.is_meta
+
+
+def test_a_table_ends_with_its_last_module() -> None:
+    one, rope = nn.get_rope(8, 40), nn.get_rope(8, 40)
+    table = weakref.ref(one.cos_sin_cache)
+    del one
+    assert table() is rope.cos_sin_cache
+    del rope
+    gc.collect()
+    assert table() is None
+
+
+def test_arguments_of_a_table_may_be_lists_and_numbers_of_other_kinds() -> None:
+    rescale = [2.0, 3.0, 4.0, 5.0]
+    more = {"kind": "longrope", "max_position": 32, "original_max_position": 16}
+    made = nn.RotaryEmbedding(8, 8, 32, rescale=rescale, **more)
+    for given in (tuple(rescale), np.array(rescale), torch.tensor(rescale)):
+        more["max_position"] = np.int64(32)
+        same = nn.RotaryEmbedding(8, 8, 32, rescale=list(given), **more)
+        assert same.cos_sin_cache is made.cos_sin_cache
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ namespace anyop {
 std::vector<int> AliasClasses(const Graph& graph) {
   std::vector<int> classes;
   struct Bound {
+    std::uint64_t place;
     Extent extent;
     int value;
   };
@@ -18,18 +19,24 @@ std::vector<int> AliasClasses(const Graph& graph) {
   for (int i = 0; i < int(graph.values.size()); ++i) {
     classes.push_back(graph.Root(i));
     const GraphValue& v = graph.value(i);
-    if (!v.array.is_none()) bound.push_back({ExtentOf(v.array.tensor()), i});
+    if (!v.array.is_none()) {
+      bound.push_back({PlaceOf(v.array.tensor()), ExtentOf(v.array.tensor()), i});
+    }
   }
+  const auto key = [](const Bound& b) { return std::pair(b.place, b.extent.begin); };
   std::sort(bound.begin(), bound.end(),
-            [](const Bound& a, const Bound& b) { return a.extent.begin < b.extent.begin; });
+            [&](const Bound& a, const Bound& b) { return key(a) < key(b); });
   std::uintptr_t end = 0;
   int first = -1;  // of the run of states that overlap
+  std::uint64_t place = 0;
   for (const Bound& b : bound) {
-    if (first >= 0 && b.extent.begin < end) {
+    if (first >= 0 && b.place == place && b.extent.begin < end) {
       classes[std::size_t(b.value)] = first;
     } else {
       first = b.value;
+      end = 0;
     }
+    place = b.place;
     end = std::max(end, b.extent.end);
   }
   for (int i = 0; i < int(graph.values.size()); ++i) {

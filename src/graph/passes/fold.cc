@@ -35,6 +35,15 @@ bool CanFold(const Graph& graph, const GraphNode& node) {
   return is_known;
 }
 
+// Whether a node has no tensor but the graph's own constants: what it gives is one, too, and not
+// bound to the place of anybody's memory.
+bool IsOfConstants(const Graph& graph, const GraphNode& node) {
+  return std::ranges::all_of(node.arguments, [&](const GraphArgument& a) {
+    return std::ranges::all_of(
+        a.values, [&](int v) { return graph.value(graph.Root(v)).kind == GraphValue::kConstant; });
+  });
+}
+
 // Runs a node now. Throws what it throws.
 std::vector<Array> Fold(const Graph& graph, const GraphNode& node) {
   GraphCopy copy(graph);
@@ -110,6 +119,7 @@ class Prepacker : public CompositionFollower<GraphArgument> {
     if (CanFold(builder_.graph(), call)) {
       for (const Array& a : Fold(builder_.graph(), call)) {
         made.push_back(builder_.State(copy_.FreeName("packed"), a, true));
+        if (IsOfConstants(builder_.graph(), call)) builder_.MakeConstant(made.back());
       }
     } else {
       made = builder_.Call(inner, call.arguments);
@@ -186,6 +196,9 @@ class Folder {
       made.push_back(v < 0 ? -1
                            : copy_.builder.State(copy_.builder.FreeName(graph_.value(v).name),
                                                  arrays[next++], true));
+    }
+    for (const int id : made) {
+      if (id >= 0 && IsOfConstants(now, copied)) copy_.builder.MakeConstant(id);
     }
     copy_.SetResults(node, made);
     return true;

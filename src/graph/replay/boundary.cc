@@ -26,22 +26,25 @@ Boundary::Boundary(const Graph& graph) : graph_(graph) {
   for (int v = 0; v < int(graph.values.size()); ++v) {
     const GraphValue& value = graph.value(v);
     if (value.array.is_none()) continue;
-    const Extent e = ExtentOf(value.array.tensor());
-    if (e.begin == e.end) continue;
-    states_.push_back({e, v});
-    if (written[std::size_t(v)]) written_states_.push_back({e, v});
+    const Memory m(value.array.tensor());
+    if (m.is_empty()) continue;
+    states_.push_back({m, v});
+    if (written[std::size_t(v)]) written_states_.push_back({m, v});
   }
   states_ = Merged(std::move(states_));
   written_states_ = Merged(std::move(written_states_));
 }
 
 std::vector<Boundary::Bound> Boundary::Merged(std::vector<Bound> bounds) {
+  const auto key = [](const Bound& b) { return std::pair(b.memory.place, b.memory.extent.begin); };
   std::sort(bounds.begin(), bounds.end(),
-            [](const Bound& a, const Bound& b) { return a.extent.begin < b.extent.begin; });
+            [&](const Bound& a, const Bound& b) { return key(a) < key(b); });
   std::vector<Bound> merged;
   for (const Bound& b : bounds) {
-    if (!merged.empty() && b.extent.begin < merged.back().extent.end) {
-      merged.back().extent.end = std::max(merged.back().extent.end, b.extent.end);
+    const bool is_there = !merged.empty() && b.memory.place == merged.back().memory.place;
+    if (is_there && b.memory.extent.begin < merged.back().memory.extent.end) {
+      std::uintptr_t& end = merged.back().memory.extent.end;
+      end = std::max(end, b.memory.extent.end);
     } else {
       merged.push_back(b);
     }
@@ -49,11 +52,15 @@ std::vector<Boundary::Bound> Boundary::Merged(std::vector<Bound> bounds) {
   return merged;
 }
 
-void Boundary::CheckApart(const Extent& e, const std::vector<Bound>& from, const Name& what) const {
-  const auto after =
-      std::upper_bound(from.begin(), from.end(), e.begin,
-                       [](std::uintptr_t at, const Bound& b) { return at < b.extent.end; });
-  if (e.begin == e.end || after == from.end() || after->extent.begin >= e.end) return;
+void Boundary::CheckApart(const Memory& m, const std::vector<Bound>& from, const Name& what) const {
+  const auto is_before = [](const Memory& at, const Bound& b) {
+    return std::pair(at.place, at.extent.begin) < std::pair(b.memory.place, b.memory.extent.end);
+  };
+  const auto after = std::upper_bound(from.begin(), from.end(), m, is_before);
+  if (m.is_empty() || after == from.end() || after->memory.place != m.place ||
+      !Meet(after->memory.extent, m.extent)) {
+    return;
+  }
   Refuse(NameOf(what) + " overlaps the state " + graph_.value(after->value).name +
          " in memory, but must be apart, because one of them is written. Try a tensor of its own.");
 }
@@ -88,9 +95,9 @@ void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) co
          " with gaps or at a misaligned address, but must be contiguous. Try a new tensor.");
 }
 
-void Boundary::CheckInput(int k, const DLTensor& t, const Extent& e) const {
+void Boundary::CheckInput(int k, const DLTensor& t, const Memory& m) const {
   const bool is_written = is_written_[std::size_t(k)];
-  CheckApart(e, is_written ? states_ : written_states_, {false, k});
+  CheckApart(m, is_written ? states_ : written_states_, {false, k});
   if (is_written && GraphInputs::NeedsCopy(t)) {
     Refuse(NameOf({false, k}) + " is " + Show(t) +
            " with gaps or at a misaligned address, but is written. Try a contiguous tensor.");
@@ -101,16 +108,22 @@ void Boundary::CheckInput(int k, const DLTensor& t, const Extent& e) const {
 // written behind all before it.
 void Boundary::CheckGiven(std::span<Given> given) const {
   const auto key = [](const Given& g) {
-    return std::tuple(g.extent.begin, g.name.is_output, -g.name.index);
+    return std::tuple(g.memory.place, g.memory.extent.begin, g.name.is_output, -g.name.index);
   };
   std::sort(given.begin(), given.end(),
             [&](const Given& a, const Given& b) { return key(a) < key(b); });
   const Given *furthest = nullptr, *furthest_written = nullptr;
   for (const Given& g : given) {
-    if (g.extent.begin == g.extent.end) continue;
+    if (g.memory.is_empty()) continue;
+    const Extent& here = g.memory.extent;
+    const auto is_elsewhere = [&](const Given* f) {
+      return f && f->memory.place != g.memory.place;
+    };
+    if (is_elsewhere(furthest)) furthest = nullptr;
+    if (is_elsewhere(furthest_written)) furthest_written = nullptr;
     const Given* before = g.is_written ? furthest : furthest_written;
-    if (before && g.extent.begin < before->extent.end) RefusePair(g, *before);
-    const auto reaches = [&](const Given* f) { return !f || g.extent.end > f->extent.end; };
+    if (before && here.begin < before->memory.extent.end) RefusePair(g, *before);
+    const auto reaches = [&](const Given* f) { return !f || here.end > f->memory.extent.end; };
     if (reaches(furthest)) furthest = &g;
     if (g.is_written && reaches(furthest_written)) furthest_written = &g;
   }
@@ -128,16 +141,16 @@ void Boundary::Check(const Specialisation& s, std::span<const anyop_value> input
   for (int k = 0; k < int(inputs.size()); ++k) {
     if (inputs[std::size_t(k)].tag != ANYOP_TENSOR) continue;
     const DLTensor& t = *inputs[std::size_t(k)].t;
-    const Extent e = ExtentOf(t);
-    CheckInput(k, t, e);
-    given.push_back({e, {false, k}, is_written_[std::size_t(k)]});
+    const Memory m(t);
+    CheckInput(k, t, m);
+    given.push_back({m, {false, k}, is_written_[std::size_t(k)]});
   }
   for (int k = 0; k < int(outputs.size()); ++k) {
     const DLTensor& t = *outputs[std::size_t(k)];
     CheckOutput(s, k, t);
-    const Extent e = ExtentOf(t);
-    CheckApart(e, states_, {true, k});
-    given.push_back({e, {true, k}, true});
+    const Memory m(t);
+    CheckApart(m, states_, {true, k});
+    given.push_back({m, {true, k}, true});
   }
   CheckGiven(given);
 }

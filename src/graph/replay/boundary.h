@@ -20,9 +20,16 @@ class Boundary {
              std::span<const DLTensor* const> outputs) const;
 
  private:
+  // Memory of a device or of the host: a planned tensor lies on the host beside others elsewhere.
+  struct Memory {
+    explicit Memory(const DLTensor& t) : place(PlaceOf(t)), extent(ExtentOf(t)) {}
+    bool is_empty() const { return extent.begin == extent.end; }
+    std::uint64_t place;
+    Extent extent;
+  };
   // Memory of states, sorted and apart: neighbours that overlap are one.
   struct Bound {
-    Extent extent;
+    Memory memory;
     int value;
   };
   struct Name {
@@ -30,14 +37,14 @@ class Boundary {
     int index;
   };
   struct Given {
-    Extent extent;
+    Memory memory;
     Name name;
     bool is_written;
   };
   static std::vector<Bound> Merged(std::vector<Bound> bounds);
   void CheckOutput(const Specialisation& s, int k, const DLTensor& t) const;
-  void CheckInput(int k, const DLTensor& t, const Extent& e) const;
-  void CheckApart(const Extent& e, const std::vector<Bound>& from, const Name& what) const;
+  void CheckInput(int k, const DLTensor& t, const Memory& m) const;
+  void CheckApart(const Memory& m, const std::vector<Bound>& from, const Name& what) const;
   void CheckGiven(std::span<Given> given) const;
   [[noreturn]] void RefusePair(const Given& a, const Given& b) const;
   std::string NameOf(const Name& name) const;

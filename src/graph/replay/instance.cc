@@ -75,7 +75,7 @@ Instance::Instance(const Specialisation& s)
     const MemoryPlace& place = s.places[std::size_t(v)];
     const std::int64_t offset = s.layouts[std::size_t(v)].offset + place.offset;
     if (place.kind == MemoryPlace::kFixed) {
-      t.data = static_cast<char*>(s.graph->value(s.graph->Root(v)).array.data()) + offset;
+      t.data = static_cast<char*>(s.arrays[std::size_t(s.graph->Root(v))].data()) + offset;
     } else if (place.kind == MemoryPlace::kArena) {
       in_arena_.push_back({v, offset});
     } else if (place.kind == MemoryPlace::kInput || place.kind == MemoryPlace::kOutput) {
@@ -267,8 +267,17 @@ std::size_t Instance::RunRegion(std::size_t i, bool is_observed, bool is_alone,
   }
 }
 
+// Errors of earlier work, of others too, are told before the first node.
+std::optional<PartsOfACall> Instance::BeginOnDevice() const {
+  if (!s_.device_kind) return std::nullopt;
+  const int number = s_.device.device_id;
+  RaiseLate(*s_.device_kind, number, CurrentStream(*s_.device_kind, number));
+  return std::optional<PartsOfACall>(std::in_place);
+}
+
 void Instance::Run() {
   const bool is_observed = IsObserved();
+  const auto parts = BeginOnDevice();
   if (is_observed && IsChecking() && !s_.device_kind) return RunChecked();
   CopyIn();
   const std::size_t n = calls_.size();
@@ -294,6 +303,7 @@ void Instance::RunTimed(std::span<double> ns) {
   const auto wait = [&] {
     if (s_.device_kind) Stream::Current(s_.device).Synchronize();
   };
+  const auto parts = BeginOnDevice();
   CopyIn();
   wait();
   const bool is_observed = IsObserved();
@@ -348,7 +358,7 @@ void Instance::FailAt(std::size_t i, int code, RunState& state) {
   const PlannedCall& p = *calls_[i].planned;
   CountUpTo(i + 1);
   try {
-    FailCall(*p.plan->op, code, state);
+    FailKernel(*p.plan, code, state);
   } catch (const Error& e) {
     delete std::exchange(state.error, nullptr);
     Fail(e.code, InNode(*s_.graph, p.node, e.what()));

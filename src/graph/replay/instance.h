@@ -3,11 +3,13 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "graph/replay/bound_region.h"
 #include "graph/specialise/specialisation.h"
+#include "runtime/device_call.h"
 #include "runtime/host.h"
 
 namespace anyop {
@@ -70,6 +72,7 @@ class Instance {
   void SetNumbers(std::span<const std::int64_t> symbols, std::span<const anyop_value> inputs);
   void Check(const BoundCall& call) const;
   void RunChecked();
+  std::optional<PartsOfACall> BeginOnDevice() const;
   void Copy(const DLTensor& from, void* to, Device device) const;
   void CopyIn() const;
   void CopyOut() const;

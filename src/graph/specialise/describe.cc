@@ -6,6 +6,7 @@
 #include "graph/ir/alias.h"
 #include "graph/ir/text.h"
 #include "graph/specialise/specialisation.h"
+#include "runtime/frame.h"
 #include "runtime/json.h"
 #include "runtime/make_plan.h"
 
@@ -134,11 +135,9 @@ std::vector<NodeCost> NodeCosts(const Specialisation& s) {
     anyop_value frame[kMaxParams + kMaxResults];
     lists.resize(ListElements(node) + 1);
     FillFrame({graph, s.symbols, s.tensor_at, s.scalars}, node, frame, lists.data());
-    const int kernel = plan.kernel;
-    costs[std::size_t(call.node)] = {
-        kernel < 0 ? "means" : plan.op->kernels[std::size_t(kernel)].name,
-        ValueOf(plan.op->flops, plan, frame, 0),
-        ValueOf(plan.op->bytes, plan, frame, MovedBytes(s, node))};
+    costs[std::size_t(call.node)] = {std::string(KernelName(plan)),
+                                     ValueOf(plan.op->flops, plan, frame, 0),
+                                     ValueOf(plan.op->bytes, plan, frame, MovedBytes(s, node))};
   }
   return costs;
 }

@@ -37,7 +37,7 @@ GraphInputs::GraphInputs(const Graph& graph)
     : graph_(graph),
       in_key_(graph.symbols.size()),
       number_in_key_(graph.inputs.size()),
-      is_planned_(graph.inputs.size()) {
+      is_planned_(graph.values.size()) {
   AddSteps();
   FindKeys();
   FindPlanned();
@@ -112,11 +112,7 @@ void GraphInputs::FindPlanned() {
     for (std::size_t i = 0; i < n.arguments.size(); ++i) {
       const GraphArgument& a = n.arguments[i];
       if (!(n.op->planned >> i & 1) || a.kind != GraphArgument::kValue) continue;
-      int root = a.values[0];
-      while (graph_.value(root).kind == GraphValue::kView) root = graph_.value(root).base;
-      const auto input = std::find(graph_.inputs.begin(), graph_.inputs.end(), root);
-      if (input == graph_.inputs.end()) continue;
-      is_planned_[std::size_t(input - graph_.inputs.begin())] = true;
+      is_planned_[std::size_t(graph_.Root(a.values[0]))] = true;
     }
   }
 }

@@ -32,7 +32,9 @@ class GraphInputs {
   // Where the graph's state lies; the host where it has none.
   DLDevice StateDevice() const;
   // Whether a call takes input i, or a view of it, as a planned tensor.
-  bool IsPlanned(int input) const { return is_planned_[std::size_t(input)]; }
+  bool IsPlanned(int input) const { return IsPlannedValue(graph_.inputs[std::size_t(input)]); }
+  // The same of a value that is no view.
+  bool IsPlannedValue(int value) const { return is_planned_[std::size_t(value)]; }
 
  private:
   // One dimension of one input: binds symbol = (size - b) / a, or compares with a size.
@@ -49,7 +51,8 @@ class GraphInputs {
 
   const Graph& graph_;
   std::vector<Step> steps_;
-  std::vector<bool> in_key_, number_in_key_, is_planned_;
+  std::vector<bool> in_key_, number_in_key_;
+  std::vector<bool> is_planned_;  // by value
 };
 
 }  // namespace anyop

@@ -2,8 +2,11 @@
 // A graph at concrete sizes: plans of all nodes, and where every value lies.
 #pragma once
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "anyop/value.h"
@@ -61,9 +64,25 @@ struct BoundaryCopy {
   int value, index;  // of the input or output
 };
 
+// Copies of a graph's constants on the devices where it runs, shared by its specialisations.
+class ConstantsOnDevices {
+ public:
+  ConstantsOnDevices() = default;
+  // Waits for all that may still read them.
+  ~ConstantsOnDevices();
+  ConstantsOnDevices(const ConstantsOnDevices&) = delete;
+  ConstantsOnDevices& operator=(const ConstantsOnDevices&) = delete;
+  Array On(DLDevice device, const Array& constant);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::uint64_t, const void*>, Array> copies_;  // by place and data
+};
+
 struct SpecialiseOptions {
   bool share_memory = true, regions = true;
-  std::int64_t block_rows = 0;  // of regions; 0: by cost
+  std::int64_t block_rows = 0;              // of regions; 0: by cost
+  ConstantsOnDevices* constants = nullptr;  // outlives the specialisation
 };
 
 class Specialisation {
@@ -81,6 +100,7 @@ class Specialisation {
   const DeviceKind* device_kind = nullptr;  // null: the host
   std::vector<std::int64_t> symbols;
   std::vector<Layout> layouts;             // by value
+  std::vector<Array> arrays;               // by value: states and constants, where they are used
   std::vector<DLTensor> tensors;           // by value; without data
   std::vector<const DLTensor*> tensor_at;  // by value; null for numbers and what nobody uses
   std::vector<anyop_value> scalars;        // by value, of the first call

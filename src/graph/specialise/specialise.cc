@@ -13,6 +13,7 @@
 #include "platform/error.h"
 #include "runtime/check_mode.h"
 #include "runtime/device.h"
+#include "runtime/overlap.h"
 #include "runtime/thread_state.h"
 
 namespace anyop {
@@ -20,8 +21,8 @@ namespace {
 
 class Specialiser {
  public:
-  Specialiser(Specialisation* s, std::span<const anyop_value> inputs)
-      : s_(*s), graph_(*s->graph), inputs_(inputs), facts_(*s->graph) {
+  Specialiser(Specialisation* s, std::span<const anyop_value> inputs, ConstantsOnDevices* constants)
+      : s_(*s), graph_(*s->graph), inputs_(inputs), facts_(*s->graph), constants_(constants) {
     s_.device = facts_.DeviceOf(inputs);
     if (!Device(s_.device).is_host()) {
       s_.device_kind = &DeviceKindOf(s_.device);
@@ -30,6 +31,7 @@ class Specialiser {
     const std::size_t n = graph_.values.size();
     s_.layouts.resize(n);
     s_.tensors.resize(n);
+    s_.arrays.resize(n);
     s_.tensor_at.resize(n, nullptr);
     s_.scalars.resize(n);
     s_.calls.reserve(graph_.nodes.size());
@@ -92,9 +94,20 @@ class Specialiser {
       SetLayout(value, ViewedAt(v));
       s_.tensors[std::size_t(value)].device = s_.tensors[std::size_t(v.base)].device;
     } else {
-      SetLayout(value, LayoutOf(v.array.tensor()));
-      s_.tensors[std::size_t(value)].device = v.array.device().dl();  // operators compare them
+      const Array& array = s_.arrays[std::size_t(value)] = Placed(value);
+      SetLayout(value, LayoutOf(array.tensor()));
+      s_.tensors[std::size_t(value)].device = array.device().dl();  // operators compare them
     }
+  }
+
+  // A constant is the graph's own and never changes, so that a copy of it lies where the graph
+  // runs. One that is planned stays on the host.
+  Array Placed(int value) const {
+    const GraphValue& v = graph_.value(value);
+    const bool is_elsewhere = s_.device_kind && v.kind == GraphValue::kConstant &&
+                              v.array.device().is_host() && !facts_.IsPlannedValue(value);
+    if (!is_elsewhere) return v.array;
+    return constants_ ? constants_->On(s_.device, v.array) : v.array.On(s_.device);
   }
 
   Layout ViewedAt(const GraphValue& v) const {
@@ -118,7 +131,11 @@ class Specialiser {
     FillFrame({graph_, s_.symbols, s_.tensor_at, s_.scalars}, node, frame, lists_.data());
     PlannedCall call;
     call.node = number;
-    const HeldPlan made = GetPlan(op, frame);
+    std::uint64_t wanted = 0;
+    for (int r = 0; r < op.n_results; ++r) {
+      wanted |= std::uint64_t(node.results[std::size_t(r)] >= 0) << r;
+    }
+    const HeldPlan made = GetPlanOn(s_.device, op, frame, wanted);
     call.plan = made.get();
     Acquire(call.plan);
     s_.calls.push_back(call);  // holds the reference from here on
@@ -179,8 +196,9 @@ class Specialiser {
   }
   bool IsMisaligned(int value) const {
     const GraphValue& root = graph_.value(graph_.Root(value));
-    return !root.array.is_none() &&
-           reinterpret_cast<std::uintptr_t>(root.array.data()) % std::uintptr_t(Bytes(root.dtype));
+    const Array& array = s_.arrays[std::size_t(graph_.Root(value))];
+    return !array.is_none() &&
+           reinterpret_cast<std::uintptr_t>(array.data()) % std::uintptr_t(Bytes(root.dtype));
   }
 
   // A check of an index tensor holds until the tensor is written.
@@ -218,6 +236,7 @@ class Specialiser {
   const Graph& graph_;
   std::span<const anyop_value> inputs_;
   const GraphInputs facts_;
+  ConstantsOnDevices* const constants_;
   std::vector<std::vector<int>> derived_;  // by value: symbols that are its sizes
   std::vector<const DLTensor*> lists_;
   std::set<std::tuple<int, std::int64_t, bool>> checked_;
@@ -244,7 +263,7 @@ Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::
                                const SpecialiseOptions& options)
     : graph(std::move(g)), symbols(std::move(numbers)) {
   try {
-    Specialiser(this, inputs).Run();
+    Specialiser(this, inputs, options.constants).Run();
     if (options.regions && !device_kind) FindRegions(this, options.block_rows);
     PlaceMemory(this, options.share_memory);
     if (IsChecking()) CheckMemoryOf(*this);
@@ -255,6 +274,20 @@ Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::
 }
 
 Specialisation::~Specialisation() { ReleasePlans(); }
+
+Array ConstantsOnDevices::On(DLDevice device, const Array& constant) {
+  const std::lock_guard lock(mutex_);
+  Array& copy = copies_[{PlaceOf(device), constant.data()}];
+  if (copy.is_none()) copy = constant.On(device);  // waits: any stream may read it
+  return copy;
+}
+
+ConstantsOnDevices::~ConstantsOnDevices() {
+  for (const auto& [place, copy] : copies_) {
+    const DLDevice device = copy.device().dl();
+    DeviceKindOf(device).table.synchronize(device.device_id, nullptr);
+  }
+}
 
 void Specialisation::ReleasePlans() {
   for (PlannedCall& c : calls) Release(c.plan);

@@ -51,6 +51,15 @@ void AddBits(const Context&, const Tensor& x, const Tensor& bits, const Tensor& 
 constexpr Kernel kAddBits{.name = "cpu_f32", .run = Bind<&AddBits>()};
 constexpr const Kernel* kAddBitsKernels[] = {&kAddBits};
 
+// ramp: y[i, j] = i + j.
+void Ramp(const Context&, std::int64_t, std::int64_t, const Tensor& y) {
+  for (std::int64_t i = 0; i < y.dim(0); ++i) {
+    for (std::int64_t j = 0; j < y.dim(1); ++j) y.base<float>()[i * y.dim(1) + j] = float(i + j);
+  }
+}
+constexpr Kernel kRamp{.name = "cpu_f32", .run = Bind<&Ramp>()};
+constexpr const Kernel* kRampKernels[] = {&kRamp};
+
 constexpr Kernel kEvenCopy{.name = "cpu_f32", .when = "n % 2 == 0", .run = Bind<&Copy>()};
 constexpr const Kernel* kEvenCopyKernels[] = {&kEvenCopy};
 
@@ -113,6 +122,14 @@ extern constinit const Op scheduled{
 extern constinit const Op add_bits{
     .signature = "add_bits(x: dense f32[n], bits: dense i32[n]) -> (z: i32[n])",
     .kernels = kAddBitsKernels,
+};
+extern constinit const Op ramp{
+    .signature = "ramp(n: int, d: int) -> (y: f32[n, d])",
+    .kernels = kRampKernels,
+};
+extern constinit const Op add_ramp{
+    .signature = "add_ramp(x: f32[n, d]) -> (y: f32[n, d])",
+    .means = "r = ramp(n, d); y = axpy(1.0, x, r)",
 };
 extern constinit const Op even_or_means{
     .signature = "even_or_means(x: dense f32[n]) -> (y: f32[n])",

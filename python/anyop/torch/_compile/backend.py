@@ -16,6 +16,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from anyop import _anyop
+from anyop.hosting.sentences import clause
 from anyop.torch._compile.functional import keeping_random
 from anyop.torch._compile.program import Program
 from anyop.torch._compile.report import Report, report_of
@@ -111,7 +112,7 @@ def backend(
     except NotImplementedError as error:  # a derivative that nobody has, and perhaps none asks for
         if _anyop.is_strict():
             raise
-        return _through_torch(module, str(error).partition("\n")[0])
+        return _through_torch(module, clause(error))
 
 
 def _through_torch(module: GraphModule, why: str) -> Callable[..., Any]:

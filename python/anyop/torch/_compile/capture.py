@@ -31,6 +31,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from anyop import _anyop
+from anyop.hosting.sentences import clause
 from anyop.torch._compile.comparisons import Comparisons, remember_class
 from anyop.torch._compile.modes import in_modes, modes_of
 from anyop.torch._lower.outputs import sizes_of_arguments
@@ -339,11 +340,10 @@ class Capture:
                 "view, as squeeze and t make one, or give the tensor as an argument."
             )
         if self.wanted and any(text in str(error) for text in _KNOWS_NO_SYMBOLS):
-            first = str(error).partition("\n")[0]
             names = ", ".join(dict.fromkeys(name for _, _, name in self.wanted))
             return _anyop.InvalidArgument(
-                f"{self.name}: {place} calls what torch has for fixed sizes only ({first}), but "
-                f"these vary: {names}. Try fixed sizes."
+                f"{self.name}: {place} calls what torch has for fixed sizes only "
+                f"({clause(error)}), but these vary: {names}. Try fixed sizes."
             )
         if not isinstance(error, data):
             return error

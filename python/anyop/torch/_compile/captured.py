@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from anyop import _anyop
 from anyop._graph.host import raise_as_raised
+from anyop.hosting.sentences import clause
 from anyop.torch._compile.capture import Capture
 from anyop.torch._compile.copies import reduced
 from anyop.torch._compile.functional import functionalized, is_functional
@@ -150,8 +151,8 @@ class Details:
         try:
             self.source, self.why_untraced = self.source.again(), ""
         except Exception as error:  # a call of the program says what it has to say of it
-            first = str(error).partition("\n")[0]
-            self.why_untraced = f"a tensor got another form, and tracing says: {first}"
+            said = clause(error, self.name)
+            self.why_untraced = f"a tensor got another form, and tracing says: {said}"
 
     def check(self, *args: Any, **_: Any) -> bool:
         """Whether the graph is of these sizes: not always where some are below 2. Refuses others

@@ -12,6 +12,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 from torch._guards import TracingContext, tracing
 from torch.fx import GraphModule, Node
 
+from anyop.hosting.sentences import clause
 from anyop.torch._nodes.memory import Roots, is_laid_out_from_zero, written_by
 from anyop.torch._nodes.sizes import Unconverted, attribute, expression, is_same
 
@@ -103,8 +104,7 @@ def functionalized(module: GraphModule, fakes: Sequence[Any], mode: Any) -> Grap
     except Unconverted:
         raise
     except Exception as error:  # torch's own code refuses: elements that lie on one another, ...
-        first = str(error).partition("\n")[0]
-        raise Unconverted(f"torch makes no functional program of it: {first}") from error
+        raise Unconverted(f"torch makes no functional program of it: {clause(error)}") from error
     (made,) = found
     names = [
         *dict(module.named_parameters(remove_duplicate=False)),

@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from anyop import _anyop
+from anyop.hosting.sentences import clause
 from anyop.torch._compile.effects import without_tokens
 from anyop.torch._compile.in_place import lower_mutation
 from anyop.torch._lower.defects import log_defect
@@ -86,11 +87,11 @@ def make(program: Traced) -> tuple[Made | None, str]:
         try:
             return _made(program, is_frugal), ""
         except (Unconverted, Fatal, _anyop.Error) as error:
-            why = why or str(error)
+            why = why or clause(error, program.name)
         except Exception as error:
             if _anyop.is_strict():
                 raise
-            why = why or f"{type(error).__name__}: {error}"
+            why = why or f"{type(error).__name__}: {clause(error)}"
             log_defect(program.name, error)
     if _anyop.is_strict():
         raise _anyop.Unsupported(

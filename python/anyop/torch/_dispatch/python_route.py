@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The torch operators without a compiled adapter: kernels and gradients in Python.
 
-The same behaviour as bindings/torch, some microseconds more a call.
+The same behaviour as bindings/torch, some microseconds more a call, for tensors on the CPU. Those
+of devices are refused: streams and memory of torch's devices are not to be had from Python.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from anyop import _anyop
 from anyop.hosting import gradient, shapes
 from anyop.torch._dispatch import autocast
 from anyop.torch._dispatch.operators import NAMES, TORCH_DTYPES, Call, Operator, dtype_name
+from anyop.torch._route import route
 
 _WRONG_LAYOUTS = ("SparseCPU", "SparseCsrCPU", "MkldnnCPU", "QuantizedCPU", "NestedTensorCPU")
+# Of torch's devices that a library of anyop's may be for, as in bindings/torch/device.cc.
+_DEVICES = ("CUDA", "PrivateUse1", "XPU")
 WORDING = gradient.Wording(
     asks="requires grad",
     stop=lambda name: f"{name}.detach()",
@@ -47,6 +51,13 @@ def register(op: Operator, implement: Implement) -> None:
             implement(name, "Autograd", _Differentiate(op), True)
         if not overload and op.dtype_groups:
             implement(name, "AutocastCPU", autocast.Autocast(op), True)
+
+
+def refuse_devices(op: Operator, implement: Implement) -> None:
+    """Says of every overload that it takes no tensors of devices."""
+    for overload, schema in op.schemas.items():
+        for key in _DEVICES if schema else ():
+            implement(op.torch_name(overload), key, _OnDevice(op, overload))
 
 
 class _Kernel:
@@ -110,6 +121,24 @@ class _WrongLayout:
                 layout = "mkldnn" if t.is_mkldnn else "sparse"
                 found = f"{name} is {layout}, but must be a strided tensor. Try {name}.to_dense()."
         raise _anyop.InvalidArgument(f"{self.op.display_name}: {found}")
+
+
+class _OnDevice:
+    """Names the tensor that is on a device, and how to get what takes such tensors."""
+
+    def __init__(self, op: Operator, overload: str) -> None:
+        self.op, self.overload = op, overload
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = self.op.bind(self.overload, args, kwargs)
+        tensors = [(name, t) for _, name, t in self.op.inputs(call)]
+        tensors += self.op.written_tensors(self.overload, call)
+        on_device = (f"{name} is on {t.device}" for name, t in tensors if t.device.type != "cpu")
+        raise _anyop.Unsupported(
+            f"{self.op.display_name}: {next(on_device, 'a tensor is on a device')}, but must be on "
+            "cpu, because only the compiled adapter for torch takes tensors of devices, and "
+            f"{route.why_no_adapter()}."
+        )
 
 
 class _BumpVersions:

@@ -19,6 +19,7 @@ from anyop.torch._route import fast, route
 
 _n_seen = 0  # of all operators
 _n_devices = 0  # libraries of devices
+_cpu_only: list[Operator] = []  # on the Python route, until a device's library is loaded
 _fragments: dict[str, Any] = {}
 _lock = threading.RLock()
 _PT2 = torch.Tag.pt2_compliant_tag
@@ -70,12 +71,19 @@ def _register(new: list[Operator], n_all: int) -> None:
             from anyop.torch._dispatch import python_route
 
             python_route.register(op, _implementer(op))
+            _cpu_only.append(op)
         out = op.torch_op("out") if op.has_out else None
         _anyop.torch_route(op.function, op.torch_op(""), out)
         fast.trace_as(op.function, op.torch_op(""), out, op)
         torch.jit._builtins._register_builtin(op.function, op.torch_name(""))  # torch.jit.script
         flops.count(op)
         shards.divide(op)
+    if _cpu_only and _anyop.device_libraries():
+        from anyop.torch._dispatch import python_route
+
+        while _cpu_only:
+            op = _cpu_only.pop()
+            python_route.refuse_devices(op, _implementer(op))
 
 
 def _fragment(namespace: str) -> Any:

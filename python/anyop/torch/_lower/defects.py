@@ -7,6 +7,7 @@ import logging
 import traceback
 from pathlib import Path
 
+from anyop.hosting.sentences import clause
 from anyop.torch._route.route import environment
 
 _logged: set[str] = set()  # places
@@ -21,6 +22,6 @@ def log_defect(name: str, error: Exception) -> None:
     _logged.add(place)
     logging.getLogger("anyop").warning(
         "%s runs through torch because of a defect of anyop: %s: %s (%s). Please report it; "
-        "anyop.strict() raises it.", name, type(error).__name__, error, place,
+        "anyop.strict() raises it.", name, type(error).__name__, clause(error), place,
         exc_info=error if environment("ANYOP_LOG") == "graph" else None,
     )  # fmt: skip

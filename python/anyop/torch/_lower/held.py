@@ -14,6 +14,7 @@ from torch.fx import Node
 from anyop import _anyop
 from anyop._graph.value import Value
 from anyop.torch._lower.source import Source
+from anyop.torch._nodes.tensor_types import graph_dtype
 
 
 class FreeNames:
@@ -90,6 +91,7 @@ class Held:
         return self._made
 
     def _state(self, node: Node, tensor: torch.Tensor, shown: torch.Tensor) -> Value:
+        graph_dtype(tensor)  # refuses what no graph holds, with the reason
         is_frozen = self._source.may_freeze(node, tensor)
         name = self._names.take_for(node)
         return Value(self._tracer, self._tracer.state(name, shown, is_frozen))

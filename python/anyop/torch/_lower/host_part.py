@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from torch.fx import Node
 
 from anyop import _anyop
+from anyop.hosting.sentences import clause
 from anyop.torch._lower.building import Building
 from anyop.torch._lower.part_graph import MAX_PARAMETERS, KnownValues, PartGraph, is_element
 from anyop.torch._lower.rows import Rows
@@ -55,7 +56,7 @@ class HostPart:
         try:
             part = PartGraph(self._building, self._values, nodes)
         except Unconverted as error:
-            raise Fatal(f"{nodes[0].target}: {error}") from error
+            raise self._fatal(nodes[0], error) from error
         if self._is_trial:
             part.stand_in()
             return
@@ -69,4 +70,7 @@ class HostPart:
         try:
             self._rows.run_by(part.call(), nodes)
         except (Unconverted, _anyop.Error) as error:
-            raise Fatal(f"{nodes[0].target}: {error}") from error
+            raise self._fatal(nodes[0], error) from error
+
+    def _fatal(self, first: Node, error: Exception) -> Fatal:
+        return Fatal(f"{first.target}: {clause(error, self._building.source.name)}")

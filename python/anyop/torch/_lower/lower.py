@@ -14,6 +14,7 @@ from torch.fx.node import map_arg
 from anyop import _anyop
 from anyop._graph.host import Part
 from anyop._graph.value import Value
+from anyop.hosting.sentences import clause
 from anyop.torch._lower.building import Building
 from anyop.torch._lower.defects import log_defect
 from anyop.torch._lower.outputs import Maker, Recipes, Returned, permuted
@@ -192,7 +193,7 @@ class Lowering:
         except Fatal:
             raise
         except Exception as error:
-            why = str(error).partition("\n")[0] or type(error).__name__
+            why = clause(error)
             if not isinstance(error, (Unconverted, _anyop.Error)):
                 if _anyop.is_strict():
                     raise

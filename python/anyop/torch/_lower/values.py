@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from anyop import _anyop
 from anyop._graph.value import Value
+from anyop.hosting.sentences import clause
 from anyop.torch._lower.building import Building
 from anyop.torch._lower.host_part import HostPart
 from anyop.torch._lower.rows import Rows, name_of
@@ -88,11 +89,11 @@ class Values:
             return made
         except (Unconverted, _anyop.Error) as error:
             if self._building.is_written(node):  # a copy would be old after the next write
-                raise Unconverted(f"{name_of(node)} of what is written: {error}") from error
+                raise Unconverted(f"{name_of(node)} of what is written: {clause(error)}") from error
             made = self._view_of_copy(node, found, base)
             if made is not None:
                 return made
-            why = str(error).partition("\n")[0]
+            why = clause(error)
         self._host.flush()
         self.on_host(node, why)
         self._host.flush()

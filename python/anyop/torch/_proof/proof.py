@@ -19,6 +19,7 @@ from torch.fx import Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from anyop import _anyop
+from anyop.hosting.sentences import clause
 from anyop.torch._nodes.memory import Writes
 from anyop.torch._proof.fragment import Fragment
 from anyop.torch._proof.trials import Function, Trial
@@ -123,7 +124,7 @@ def difference(
             try:
                 made = _run(replacement, trial)
             except Exception as error:
-                shown = (str(error).partition("\n")[0] or type(error).__name__)[:200]
+                shown = clause(error)[:200]
                 return f"{trial.name}: it fails: {shown}"
             best = None
             if exact is not None:

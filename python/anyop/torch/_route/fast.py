@@ -16,6 +16,7 @@ import torch
 from anyop import _anyop
 from anyop.hosting import when_imported
 from anyop.hosting.facts import Operator
+from anyop.hosting.sentences import clause
 from anyop.torch._route import route
 from anyop.torch._route.numbers import MAKERS
 
@@ -127,7 +128,7 @@ def start() -> str:
             with torch.enable_grad():
                 _reason = _reason or _refuses_rightly()
     except Exception as error:  # whatever a torch of another make raises: it has its own route
-        _reason = f"{type(error).__name__}: {error}"
+        _reason = f"{type(error).__name__}: {clause(error)}"
     if _reason:
         _anyop.torch_enable(False, 0, 0)
     return _reason

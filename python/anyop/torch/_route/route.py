@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from anyop import _anyop
+from anyop.hosting.sentences import clause
 
 
 @dataclass
@@ -43,7 +44,7 @@ class Adapter:
         """Implements those of the first n operators that are not yet; their schemas are defined."""
         error = self._register(n)
         if error:
-            raise _anyop.Internal(f"torch adapter: {error.decode()}. Please report it.")
+            raise _anyop.Internal(f"torch adapter: {clause(error.decode())}. Please report it.")
 
 
 @functools.cache
@@ -59,6 +60,14 @@ def status() -> Status:
     return Status(route, why, str(found.file) if found else "", torch.__version__)
 
 
+def why_no_adapter() -> str:
+    """For refusals: why there is no adapter, and what to do, without the last full stop."""
+    if environment("ANYOP_TORCH") == "python":
+        return "ANYOP_TORCH=python leaves it out. Try ANYOP_TORCH=auto, which builds it if need be"
+    why = _find()[1]
+    return f"it is not there: {why}" + ("" if "Try" in why else ". Try again when that is mended")
+
+
 @functools.cache
 def _find() -> tuple[Adapter | None, str]:
     wanted = environment("ANYOP_TORCH")
@@ -68,9 +77,9 @@ def _find() -> tuple[Adapter | None, str]:
         return _load()
     except Exception as error:
         if wanted == "adapter":
-            text = f"anyop.torch: ANYOP_TORCH is adapter, but {error}."
+            text = f"anyop.torch: ANYOP_TORCH is adapter, but {clause(error)}."
             raise _anyop.NotAvailable(text) from None
-        return None, str(error)
+        return None, clause(error)
 
 
 def _load() -> tuple[Adapter, str]:

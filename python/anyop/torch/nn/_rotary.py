@@ -9,9 +9,11 @@ import torch
 from anyop import _anyop
 from anyop.torch.nn._operators import operators
 from anyop.torch.nn._script import Unscripted
+from anyop.torch.nn._tables import Tables
 from anyop.torch.patterns.nn import ROPE_KEYS, ROPE_KINDS
 
 _ops = operators("RotaryEmbedding")
+_tables = Tables()
 
 
 class RotaryEmbedding(Unscripted):
@@ -22,6 +24,9 @@ class RotaryEmbedding(Unscripted):
     is_neox_style            pairs are (j, j + rotary_dim/2); otherwise neighbours
     dtype                    of the table, which keeps it when the module is cast; float32 if None
     table                    further arguments of the operator that makes it: kind, factor, ...
+
+    Modules of equal tables on one device share the memory of cos_sin_cache. A module that is moved
+    takes the table of the other device and leaves the others as they are.
     """
 
     cos_sin_cache: torch.Tensor
@@ -43,19 +48,36 @@ class RotaryEmbedding(Unscripted):
         self.max_position_embeddings = max_position_embeddings
         self.is_neox_style, self.dtype = is_neox_style, dtype or torch.float32
         self.table = {"base": float(base), **table}
-        self.register_buffer("cos_sin_cache", self._make(device), persistent=False)
+        self.register_buffer("cos_sin_cache", self._table_on(device), persistent=False)
 
-    def _make(self, device: Any) -> torch.Tensor:
-        made: torch.Tensor = _ops.table(
-            self.max_position_embeddings, self.rotary_dim, **self.table, to=self.dtype, like=torch
-        )
-        return made.to(torch.get_default_device() if device is None else device)
+    def _table_on(self, device: Any) -> torch.Tensor:
+        """The table on a device, None for the default one: one that is in use, or a new one."""
+        place = torch.get_default_device() if device is None else torch.device(device)
+
+        def make() -> torch.Tensor:
+            rows, dim = self.max_position_embeddings, self.rotary_dim
+            made: torch.Tensor = _ops.table(rows, dim, **self.table, to=self.dtype, like=torch)
+            return made.to(place)
+
+        table = (_hashable(item) for item in self.table.items())
+        key = self.max_position_embeddings, self.rotary_dim, self.dtype, frozenset(table)
+        return _tables.get(key, place, make)
 
     def _apply(self, *args: Any, **kwargs: Any) -> RotaryEmbedding:
+        before = self.cos_sin_cache
         applied: RotaryEmbedding = super()._apply(*args, **kwargs)  # type: ignore[no-untyped-call]
-        if self.cos_sin_cache.dtype != self.dtype:
-            self.cos_sin_cache = self._make(self.cos_sin_cache.device)
+        now = self.cos_sin_cache
+        if now is not before:
+            self.cos_sin_cache = self._moved(before, now)
         return applied
+
+    def _moved(self, before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
+        """The table for the device that torch moved it to. One that somebody wrote keeps what was
+        written; any other is made anew, since to_empty moves no elements."""
+        is_plain = type(before) is torch.Tensor and type(now) is torch.Tensor and not now.is_meta
+        if is_plain and (before.is_meta or _is_same(before, self._table_on(before.device))):
+            return self._table_on(now.device)
+        return now if now.dtype == self.dtype else before.to(now.device)
 
     def forward(
         self,
@@ -91,7 +113,15 @@ class RotaryEmbedding(Unscripted):
         )
 
 
-_made: dict[Any, RotaryEmbedding] = {}
+def _hashable(value: Any) -> Any:
+    """An argument of the table, which may be a list, or a number of torch or NumPy."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _is_same(table: torch.Tensor, made: torch.Tensor) -> bool:
+    is_alike = table.shape == made.shape and table.dtype == made.dtype
+    return table is made or (is_alike and torch.equal(table, made))
 
 
 def get_rope(
@@ -102,23 +132,19 @@ def get_rope(
     dtype: torch.dtype | None = None,
     device: Any = None,
 ) -> RotaryEmbedding:
-    """The rotary embedding of a model's configuration; the same arguments give the same module.
+    """The rotary embedding of a model's configuration, a module of its own in each call. Those of
+    the same arguments share their table (RotaryEmbedding).
 
     rope_parameters  as in the configuration: rope_type, rope_theta, factor, partial_rotary_factor,
                      and what else its type needs (`rope_scaling` of older ones works too)
 
     InvalidArgument names a rope_type, or a key, that is not known.
     """
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in (rope_parameters or {}).items()}
-    place = str(device if device is not None else torch.get_default_device())
-    key = (head_size, max_position, is_neox_style, tuple(given.items()), dtype, place)
-    if key not in _made:
-        length, rotary_dim, table = _table(head_size, max_position, given)
-        _made[key] = RotaryEmbedding(
-            head_size, rotary_dim, length, is_neox_style=is_neox_style, dtype=dtype,
-            device=device, **table,
-        )  # fmt: skip
-    return _made[key]
+    length, rotary_dim, table = _table(head_size, max_position, dict(rope_parameters or {}))
+    return RotaryEmbedding(
+        head_size, rotary_dim, length, is_neox_style=is_neox_style, dtype=dtype, device=device,
+        **table,
+    )  # fmt: skip
 
 
 def _table(

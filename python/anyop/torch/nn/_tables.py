@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that modules read and do not write: one in memory for all modules that need the same."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+
+class Tables:
+    """A table lives as long as a module that has it."""
+
+    def __init__(self) -> None:
+        self._made: weakref.WeakValueDictionary[Any, torch.Tensor] = weakref.WeakValueDictionary()
+
+    def get(self, key: Any, device: torch.device, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """The table of this key on the device; `make` makes it where none is in use."""
+        if _get_current_dispatch_mode_stack():  # fake tensors, say, of which others get none
+            return make()
+        with torch.inference_mode(False), torch.no_grad():  # it may be saved for a backward
+            key = key, torch.empty(0, device=device).device  # "cuda" is "cuda:0"
+            known = self._made.get(key)
+            if known is None or known._version:  # somebody wrote it, and keeps it
+                known = self._made[key] = make()
+            return known
