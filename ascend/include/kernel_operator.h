@@ -20,6 +20,7 @@
 #include "anyop_ascend/gather.h"
 #include "anyop_ascend/launch.h"
 #include "anyop_ascend/macros.h"
+#include "anyop_ascend/proposals.h"
 #include "anyop_ascend/queue.h"
 #include "anyop_ascend/reduce.h"
 #include "anyop_ascend/shape.h"

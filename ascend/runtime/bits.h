@@ -12,18 +12,22 @@ class Bits {
   explicit Bits(std::uint64_t* words) : words_(words) {}
 
   bool All(std::uint64_t begin, std::uint64_t count) const {
-    bool all = true;
-    Each(begin, count, [&](std::uint64_t word, std::uint64_t mask) {
-      all = (words_[word] & mask) == mask;
-      return all;
-    });
-    return all;
+    const Split split(begin, count);
+    const std::uint64_t* words = words_ + begin / 64;
+    if ((words[0] & split.head) != split.head) return false;
+    std::uint64_t all = ~0ull;
+    for (std::uint64_t i = 1; i < split.tail_word; ++i) all &= words[i];
+    return !~all && (!split.tail || (words[split.tail_word] & split.tail) == split.tail);
   }
   void Set(std::uint64_t begin, std::uint64_t count, bool value) {
-    Each(begin, count, [&](std::uint64_t word, std::uint64_t mask) {
-      words_[word] = value ? words_[word] | mask : words_[word] & ~mask;
-      return true;
-    });
+    const Split split(begin, count);
+    std::uint64_t* words = words_ + begin / 64;
+    const auto set = [&](std::uint64_t& word, std::uint64_t mask) {
+      word = value ? word | mask : word & ~mask;
+    };
+    set(words[0], split.head);
+    if (split.tail_word > 1) std::fill_n(words + 1, split.tail_word - 1, value ? ~0ull : 0);
+    if (split.tail) set(words[split.tail_word], split.tail);
   }
   void Copy(std::uint64_t to, std::uint64_t from, std::uint64_t count) {
     if (All(from, count)) return Set(to, count, true);
@@ -34,16 +38,19 @@ class Bits {
   }
 
  private:
-  template <class F>
-  static void Each(std::uint64_t begin, std::uint64_t count, F visit) {
-    const std::uint64_t end = begin + count;
-    while (begin < end) {
-      const std::uint64_t next = std::min(end, (begin / 64 + 1) * 64), bits = next - begin;
-      const std::uint64_t mask = bits == 64 ? ~0ull : ((1ull << bits) - 1) << begin % 64;
-      if (!visit(begin / 64, mask)) return;
-      begin = next;
+  // Bits of the first word, whole words behind it, bits of the last word.
+  struct Split {
+    std::uint64_t head;
+    std::uint64_t tail = 0;
+    std::uint64_t tail_word = 1;  // counted from the first
+
+    Split(std::uint64_t begin, std::uint64_t count) {
+      const std::uint64_t low = begin % 64, in_head = std::min(count, 64 - low);
+      head = in_head == 64 ? ~0ull : ((1ull << in_head) - 1) << low;
+      tail_word = 1 + (count - in_head) / 64;
+      tail = (1ull << (count - in_head) % 64) - 1;
     }
-  }
+  };
 
   std::uint64_t* words_ = nullptr;
 };

@@ -44,7 +44,8 @@ void CheckStale(CheckedBlock& reader, const Instruction& by, const GlobalRecord&
   if (write.pipe == kS && !(is_own_scalar && by.pipe == kS)) {
     const auto& cache = BlockOf(write.block).cache;
     const auto cached = cache.find(line);
-    const auto granule = reinterpret_cast<std::uintptr_t>(extent.data + offset / kGranule * kGranule);
+    const auto granule =
+        reinterpret_cast<std::uintptr_t>(extent.data + offset / kGranule * kGranule);
     const std::uint64_t bytes = std::uint64_t{write.mask & mask} << granule % kCacheLine;
     if (cached != cache.end() && cached->second.dirty & bytes) {
       ReportStale(reader, by, write, extent, offset, true);

@@ -114,17 +114,18 @@ class GlobalAccess {
     const std::uint32_t known = block_.known[by_.pipe].of[by_.pipe];
     for (int i = 0; i < count && !slot; ++i) {
       if (!records[i].mask || !IsOwn(records[i])) continue;
-      if (records[i].index > known) slot = &records[i];
-      else complete = &records[i];
+      if (records[i].index > known)
+        slot = &records[i];
+      else
+        complete = &records[i];
     }
     const std::uint32_t kept = slot ? slot->mask : 0;
     for (int i = 0; i < count && !slot; ++i)
       if (!records[i].mask) slot = &records[i];
     if (!slot) slot = complete;
-    *slot = {mask | kept, by_.index,
-             by_.place,   moment,
-             static_cast<std::uint16_t>(block_.index), by_.pipe,
-             access_ == kAtomic};
+    *slot = {
+        mask | kept, by_.index,         by_.place, moment, static_cast<std::uint16_t>(block_.index),
+        by_.pipe,    access_ == kAtomic};
   }
 
   CheckedBlock& block_;
@@ -257,6 +258,10 @@ void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint3
   extents.insert(after, std::move(extent));
 }
 
+void ForgetExtent(const void* data) {
+  const auto is_it = [&](const std::unique_ptr<Extent>& extent) { return extent->data == data; };
+  extents.erase(std::remove_if(extents.begin(), extents.end(), is_it), extents.end());
+}
 void ForgetExtents() {
   extents.clear();
   split_cells.clear();

@@ -58,6 +58,7 @@ GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std
 Extent* FindExtent(const void* at);
 
 void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint32_t access);
+void ForgetExtent(const void* data);
 void ForgetExtents();
 void ForgetAccesses();  // when a launch begins
 void MarkFailed();      // a launch was ended: outputs are not complete

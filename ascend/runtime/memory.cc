@@ -10,6 +10,7 @@
 
 #include "anyop_ascend/kernel_table.h"
 #include "checked_block.h"
+#include "global.h"
 #include "launches.h"
 
 namespace anyop_ascend {
@@ -94,6 +95,7 @@ void* anyop_ascend_allocate(uint64_t bytes) {
   return data;
 }
 void anyop_ascend_release(void* data) {
+  ForgetExtent(data);
   Mappings& mappings = TheMappings();
   const std::lock_guard lock(mappings.mutex);
   const auto found = mappings.all.find(data);

@@ -78,19 +78,19 @@ class KernelScale {
   float factor = 0;
 };
 
-#define SCALE_KERNEL(TYPE)                                                              \
-  extern "C" __global__ __aicore__ void scale_##TYPE(GM_ADDR x, GM_ADDR y, GM_ADDR ws,  \
-                                                     GM_ADDR tiling) {                  \
-    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);                                     \
-    GET_TILING_DATA(data, tiling);                                                      \
-    GM_ADDR user = GetUserWorkspace(ws);                                                \
-    (void)user;                                                                         \
-    if ASCEND_IS_AIV {                                                                  \
-      TPipe pipe;                                                                       \
-      KernelScale<TYPE> op;                                                             \
-      if (TILING_KEY_IS(0)) op.Init(x, y, &data, &pipe);                                \
-      op.Process();                                                                     \
-    }                                                                                   \
+#define SCALE_KERNEL(TYPE)                                                             \
+  extern "C" __global__ __aicore__ void scale_##TYPE(GM_ADDR x, GM_ADDR y, GM_ADDR ws, \
+                                                     GM_ADDR tiling) {                 \
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);                                    \
+    GET_TILING_DATA(data, tiling);                                                     \
+    GM_ADDR user = GetUserWorkspace(ws);                                               \
+    (void)user;                                                                        \
+    if ASCEND_IS_AIV {                                                                 \
+      TPipe pipe;                                                                      \
+      KernelScale<TYPE> op;                                                            \
+      if (TILING_KEY_IS(0)) op.Init(x, y, &data, &pipe);                               \
+      op.Process();                                                                    \
+    }                                                                                  \
   }
 SCALE_KERNEL(half)
 SCALE_KERNEL(bfloat16_t)

@@ -302,6 +302,18 @@ TEST(Reduce, SumsACountAndNamesExtremes) {
       EXPECT_EQ(d.data()[8], a.data()[most]);
       EXPECT_EQ(d.ReinterpretCast<std::uint32_t>().data()[9], static_cast<std::uint32_t>(most));
     }
+    ReduceSum(d, a, work, 40, 5, 8);
+    ReduceMin(d[8], a, work, 40, 5, 8, true);
+    PipeBarrier<PIPE_V>();
+    float sum = 0;
+    int place = 0;
+    for (int i = 0; i < 200; ++i) {
+      const auto at = [&](int k) { return a.data()[k / 40 * 64 + k % 40]; };
+      sum += at(i);
+      if (at(i) < at(place)) place = i;
+    }
+    EXPECT_EQ(d.data()[0], sum);
+    EXPECT_EQ(d.ReinterpretCast<std::uint32_t>().data()[9], static_cast<std::uint32_t>(place));
     PairReduceSum(d, a, 3, 64, 1, 1, 8);
     PipeBarrier<PIPE_V>();
     for (int i = 0; i < 96; ++i) EXPECT_EQ(d.data()[i], a.data()[2 * i] + a.data()[2 * i + 1]);

@@ -222,5 +222,32 @@ TEST(Sort, OrdersPairsByScoreAndKeepsTheOrderOfEqualOnes) {
   SortOf<half>(4);
 }
 
+TEST(Proposals, AreSortedAndMergedOnTheInferenceProductAndNotedElsewhere) {
+  anyop_ascend_clear();
+  const auto run = [](TBuf<>& buffer) {
+    const auto scores = buffer.GetWithOffset<half>(32, 0), out = buffer.GetWithOffset<half>(32, 64);
+    const auto all = buffer.GetWithOffset<half>(256, 1024);
+    const auto sorted = buffer.GetWithOffset<half>(256, 2048);
+    const auto merged = buffer.GetWithOffset<half>(256, 3072);
+    Duplicate(all, half(0), 256);
+    for (int i = 0; i < 32; ++i) scores.SetValue(i, half(i * 7 % 32));
+    ProposalConcat(all, scores, 2, 4);
+    RpSort16(sorted, all, 2);
+    const std::uint16_t lengths[] = {16, 16, 0, 0};
+    MrgSort4(merged, MrgSortSrcList<half>(sorted, sorted[128], sorted, sorted),
+             MrgSort4Info(lengths, false, 3, 1));
+    ProposalExtract(out, merged, 2, 4);
+    PipeBarrier<PIPE_V>();
+    for (int i = 0; i < 32; ++i) ASSERT_EQ(out.data()[i], half(31 - i));
+  };
+  Configure(false, 0, "ascend310p");
+  OnCore(run);
+  EXPECT_EQ(Findings().dump(), "[]");
+  Configure(false, 0);
+  OnCore(run);
+  EXPECT_EQ(Findings().size(), 4u);
+  for (const auto& finding : Findings()) EXPECT_EQ(finding["kind"], "not-on-soc");
+}
+
 }  // namespace
 }  // namespace ascend_tests

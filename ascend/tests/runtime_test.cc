@@ -97,8 +97,10 @@ TEST(Launch, KnowsAnEarlierWriteBesideALaterOne) {
       if (!me) to.SetValue(0, 1.0f);
       DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(to);
       SyncAll();
-      if (!me) to.SetValue(1, 2.0f);  // another element of the same 32 bytes
-      else to.GetValue(0);
+      if (!me)
+        to.SetValue(1, 2.0f);  // another element of the same 32 bytes
+      else
+        to.GetValue(0);
     });
   }
   Configure(false, 0);

@@ -129,6 +129,26 @@ inline void ExtremeOf(const LocalTensor<T>& dst, const LocalTensor<T>& src, std:
   if (with_index) std::memcpy(dst.data() + 1, &best, sizeof(T));
 }
 
+template <bool is_least, class T>
+inline void ExtremeOfRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                             const LocalTensor<T>& work, std::int32_t mask, std::int32_t repeats,
+                             std::int32_t src_repeat, bool with_index, Site site) {
+  const Form form{kLanes<T>, 2, 2 * sizeof(T)};
+  Repeated<T, true>(work, src, mask, repeats, form, 1, src_repeat,
+                    Extreme<is_least>{ReduceOrder::ORDER_VALUE_INDEX}, site);
+  if (!CheckCount(dst, with_index ? 2 : 1, work, 2 * repeats, site)) return;
+  std::int32_t best = 0;
+  for (std::int32_t r = 1; r < repeats; ++r) {
+    const T a = work.data()[2 * r], b = work.data()[2 * best];
+    if (is_least ? a < b : a > b) best = r;
+  }
+  std::uint32_t lane = 0;
+  std::memcpy(&lane, work.data() + 2 * best + 1, sizeof(T));
+  lane += static_cast<std::uint32_t>(best * mask);
+  std::memcpy(dst.data(), work.data() + 2 * best, sizeof(T));
+  if (with_index) std::memcpy(dst.data() + 1, &lane, sizeof(T));
+}
+
 }  // namespace reducing
 
 template <class T, bool isSetMask = true>
@@ -162,6 +182,33 @@ inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
                       const std::int32_t count, bool calIndex = false, ANYOP_ASCEND_SITE) {
   reducing::ExtremeOf<true>(dst, src, count, calIndex, site);
 }
+
+// Repeats of `mask` lanes into one result. Indices count lanes, `mask` of them for each repeat.
+template <class T>
+inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                      const LocalTensor<T>& work, const std::int32_t mask,
+                      const std::int32_t repeats, const std::int32_t srcRepStride,
+                      ANYOP_ASCEND_SITE) {
+  const reducing::Form form{kLanes<T>, 1, sizeof(T)};
+  reducing::Repeated<T, true>(work, src, mask, repeats, form, 1, srcRepStride, reducing::Sum(),
+                              site);
+  if (!reducing::CheckCount(dst, 1, work, repeats, site)) return;
+  T total = work.data()[0];
+  for (std::int32_t r = 1; r < repeats; ++r) total = element::Add::Of(total, work.data()[r]);
+  std::memcpy(dst.data(), &total, sizeof(T));
+}
+#define ANYOP_ASCEND_EXTREME(Name, is_least)                                                    \
+  template <class T>                                                                            \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                        \
+                   const LocalTensor<T>& work, const std::int32_t mask,                         \
+                   const std::int32_t repeats, const std::int32_t srcRepStride,                 \
+                   bool calIndex = false, ANYOP_ASCEND_SITE) {                                  \
+    reducing::ExtremeOfRepeats<is_least>(dst, src, work, mask, repeats, srcRepStride, calIndex, \
+                                         site);                                                 \
+  }
+ANYOP_ASCEND_EXTREME(ReduceMax, false)
+ANYOP_ASCEND_EXTREME(ReduceMin, true)
+#undef ANYOP_ASCEND_EXTREME
 
 // Strides of results count results of a repeat: 1 element (2 with an index), 8 elements, 128 bytes.
 template <class T, bool isSetMask = true, class M>
