@@ -67,6 +67,7 @@ class RmsNorm {
     LocalTensor<half> x = in_.DeQue<half>();
     LocalTensor<float> weight = Floats(0), f = Floats(1), squares = Floats(2), work = Floats(3);
     LocalTensor<float> sum = sum_.Get<float>();
+    PipeBarrier<PIPE_V>();  // the row before has read its floats
     Cast(f, x, RoundMode::CAST_NONE, d_);
     in_.FreeTensor(x);
     PipeBarrier<PIPE_V>();

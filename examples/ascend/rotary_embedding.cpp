@@ -44,6 +44,7 @@ class RotaryEmbedding {
     LocalTensor<half> x = in_.DeQue<half>(), table = in_cos_sin_.DeQue<half>();
     LocalTensor<float> f = floats_.Get<float>(), y = f[row_], work = f[2 * row_];
     LocalTensor<float> cos = f[3 * row_], sin = cos[half_];
+    PipeBarrier<PIPE_V>();  // the token before has read its floats
     Cast(f, x, RoundMode::CAST_NONE, row_);
     Cast(cos, table, RoundMode::CAST_NONE, 2 * half_);
     in_.FreeTensor(x);

@@ -29,16 +29,21 @@ class SiluAndMul {
       in_.EnQue(x);
       Compute();
       LocalTensor<half> y = out_.DeQue<half>();
-      DataCopyPad(y_[row * d_], y, {1, static_cast<uint32_t>(d_ * sizeof(half)), 0, 0, 0});
+      DataCopyPad(y_[row * d_], y, Row());
       out_.FreeTensor(y);
     }
   }
 
  private:
+  __aicore__ inline DataCopyExtParams Row() {
+    return {1, static_cast<uint32_t>(d_ * sizeof(half)), 0, 0, 0};
+  }
+
   __aicore__ inline void Compute() {
     LocalTensor<half> x = in_.DeQue<half>();
     LocalTensor<float> all = floats_.Get<float>();
     LocalTensor<float> gate = all[0], up = all[padded_], sum = all[2 * padded_];
+    PipeBarrier<PIPE_V>();  // the row before has read its floats
     Cast(gate, x, RoundMode::CAST_NONE, d_);
     Cast(up, x[padded_], RoundMode::CAST_NONE, d_);
     in_.FreeTensor(x);

@@ -18,7 +18,10 @@ READS_ENVIRONMENT = "src/platform/env.cc"
 PRINTS = "src/runtime/log.cc"
 FILLS = "include/anyop/value.h"
 OF_THREAD = "src/platform/of_thread.h"
-PLAIN = ("bool", "int", "std::uint64_t", "std::uintptr_t", "HostName", "Followed")  # end by nothing
+# They end by nothing.
+PLAIN = (
+    "bool", "int", "std::size_t", "std::uint64_t", "std::uintptr_t", "HostName", "Followed",
+)  # fmt: skip
 FILLED = re.compile(r"(?:\.|->)tag = (?:ANYOP_\w+)?|\bSetHead\(|\{1, 0\}|\bdevice_type [=!]?= 1\b")
 LIBRARY = ("include/", "src/", "ops/", "bindings/", "devices/cuda/")
 _SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b[^()]*$|\bextern\s+\"\"\s*$")

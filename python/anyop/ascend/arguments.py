@@ -86,6 +86,9 @@ def _memory(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Me
     shape = tuple(whole(d, sizes) for d in dims.split(",") if d.strip())
     if any(d < 0 for d in shape):
         raise _anyop.InvalidArgument(f"'{text}' has the sizes {list(shape)}, but none may be < 0.")
+    if access == "out" and not fill.strip():  # as fresh memory is: what is not written shows
+        array = np.full((*shape, np.dtype(DTYPES[dtype]).itemsize), 0xFF, np.uint8)
+        return Memory(array.view(DTYPES[dtype])[..., 0], _ACCESS[access], dtype)
     array = _filled(shape, dtype, fill.strip(), sizes, rng)
     return Memory(array, _ACCESS[access or "in"], dtype)
 
@@ -142,6 +145,7 @@ def to_bf16(array: Array) -> Array:
 
 
 def from_bf16(bits: Array) -> Array:
+    """The numbers that bits of bfloat16 are, as f32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 

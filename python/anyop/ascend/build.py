@@ -37,6 +37,7 @@ class Settings:
 
 
 def include_folder() -> Path:
+    """Where kernel_operator.h lies; in stubs below it, headers that kernels include beside it."""
     return data_root() / "ascend" / "include"
 
 

@@ -48,6 +48,7 @@ class Case:
 
 
 def number_of_blocks(case: Case, sizes: Mapping[str, int]) -> int:
+    """Of a launch with these sizes. Raises InvalidArgument where it is no whole number."""
     return whole(case.blocks, sizes)
 
 

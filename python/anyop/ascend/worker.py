@@ -76,6 +76,7 @@ class Call:
 def placed(
     runtime: Runtime, names: Sequence[str], values: Sequence[Memory | bytes], slack: int
 ) -> Iterator[Call]:
+    """A call whose arguments the runtime knows, for as long as it is used."""
     runtime.clear()
     call = Call(runtime, values, slack)
     try:
@@ -86,6 +87,7 @@ def placed(
 
 
 def values_of(kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> list[Memory | bytes]:
+    """The arguments of a try; the same data for the same seed."""
     rng = np.random.default_rng(one["seed"])
     sizes = {**one["sizes"], "blocks": one["blocks"]}
     rows = zip(task["arguments"], kernel.parameters, strict=True)
@@ -157,6 +159,7 @@ def save(task: dict[str, Any], values: Sequence[Memory | bytes], arrays: Sequenc
 
 
 def main() -> None:
+    """Reads the task and answers."""
     task = json.load(sys.stdin)
     answers, sys.stdout = sys.stdout, sys.stderr  # what kernels print is no answer
     runtime = Runtime()

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +17,7 @@ from rich.progress import Progress
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read
 from anyop.ascend.case import changed, sizes_of
 
+WIDEST = 100  # columns of sentences
 _COLORS = {"error": "red", "strict": "yellow", "note": "cyan"}
 
 
@@ -149,28 +152,40 @@ def watched(run: Run, tries: Iterator[list[Finding]], number: int) -> Iterator[l
 def show(run: Run, findings: list[Finding], tries: int) -> None:
     """Errors first, each with its line of the source."""
     for finding in sorted(findings, key=lambda f: (list(_COLORS).index(f.level), f.line)):
-        click.secho(
-            f"{finding.level}: {finding.kind}", fg=_COLORS[finding.level], bold=True, nl=False
-        )
-        click.echo(f": {place(finding.file, finding.line)}{finding.text}")
-        quote(run, finding.file, finding.line)
-        if finding.there_line and (finding.there_file, finding.there_line) != (
-            finding.file,
-            finding.line,
-        ):
-            quote(run, finding.there_file, finding.there_line)
-        if finding.insert:
-            click.echo(f"  insert {finding.insert}")
-        if tries > 1 and finding.seed:
-            click.echo(f"  found with {finding.sizes or 'these sizes'} --seed {finding.seed}")
+        show_one(run, finding, tries)
     errors = sum(f.level != "note" for f in findings)
-    notes = len(findings) - errors
-    said = f"{errors} error{'s' * (errors != 1)}" + (
-        f", {notes} note{'s' * (notes != 1)}" if notes else ""
-    )
-    click.secho(
-        f"{run.kernel}: {tries} call{'s' * (tries != 1)}, {said}", fg="red" if errors else "green"
-    )
+    said = [several(tries, "call"), several(errors, "error")]
+    if len(findings) > errors:
+        said.append(several(len(findings) - errors, "note"))
+    click.secho(f"{run.kernel}: {', '.join(said)}", fg="red" if errors else "green")
+
+
+def show_one(run: Run, finding: Finding, tries: int) -> None:
+    head = f"{finding.level}: {finding.kind}"
+    where = place(finding.file, finding.line)
+    text = finding.text if finding.text.startswith(where[:-2]) else where + finding.text
+    body = wrapped(f"{head}: {text}")
+    click.echo(click.style(head, fg=_COLORS[finding.level], bold=True) + body[len(head) :])
+    quote(run, finding.file, finding.line)
+    if (finding.there_file, finding.there_line) not in (("", 0), (finding.file, finding.line)):
+        quote(run, finding.there_file, finding.there_line)
+    if finding.insert:
+        click.echo(wrapped(f"insert {finding.insert}", indent="  "))
+    if tries > 1 and finding.seed:
+        click.echo(f"  found with {finding.sizes or 'these sizes'} --seed {finding.seed}")
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Words stay whole: SetFlag<...>(id) is to be copied."""
+    width = min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST)
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent="  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def several(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def place(file: str, line: int) -> str:
