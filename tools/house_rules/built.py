@@ -27,7 +27,8 @@ EXPORTED = {
     "anyop_mindspore_plugin.": r"[A-Z][A-Za-z]+$",  # of MindSpore's primitives
 }
 GUARDED = (  # no kernels
-    "libanyop.so", "libanyop_ascend.so", "_anyop.", "anyop-run", "torch_adapter", "_mindspore.", "anyop_mindspore",
+    "libanyop.so", "libanyop_ascend.so", "_anyop.", "anyop-run", "torch_adapter", "_mindspore.",
+    "anyop_mindspore",
 )  # fmt: skip
 _DATA = re.compile(r"_ZT[ISV]|DW\.ref")  # has no instructions
 _OPERATOR = re.compile(r"_ZN5anyop3ops(?P<bytes>\d+)(?P<rest>\w+)E")
