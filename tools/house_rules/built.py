@@ -17,6 +17,7 @@ LIBRARIES = {"anyop_ops": "Op", "anyop_ops_reference": "Reference"}
 # adapters and tests use more than the public headers declare.
 EXPORTED = {
     "libanyop.so": r"anyop_|_Z(T[ISVWH]|GV|GVZ|Z)?NK?5anyop",
+    "libanyop_ascend.so": r"anyop_ascend_|_ZN12anyop_ascend",
     "_anyop.": r"PyInit__anyop$",
     "anyop_ops": r"anyop_library$",
     "anyop_cuda": r"anyop_device_library$",
@@ -26,7 +27,8 @@ EXPORTED = {
     "anyop_mindspore_plugin.": r"[A-Z][A-Za-z]+$",  # of MindSpore's primitives
 }
 GUARDED = (  # no kernels
-    "libanyop.so", "_anyop.", "anyop-run", "torch_adapter", "_mindspore.", "anyop_mindspore",
+    "libanyop.so", "libanyop_ascend.so", "_anyop.", "anyop-run", "torch_adapter", "_mindspore.",
+    "anyop_mindspore",
 )  # fmt: skip
 _DATA = re.compile(r"_ZT[ISV]|DW\.ref")  # has no instructions
 _OPERATOR = re.compile(r"_ZN5anyop3ops(?P<bytes>\d+)(?P<rest>\w+)E")

@@ -41,9 +41,10 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "src/graph/saved": _graph("ir", "builder"),
     "src/hosting": _SOURCE[:5],
     "programs": ("include/anyop",),
-    "examples": ("include/anyop",),
+    "examples": ("include/anyop", "ascend/include"),
     "devices": ("include/anyop",),
-    "ops": ("include/anyop", "ops/common"),
+    "ascend": (),  # and nothing includes it but kernels in its dialect
+    "ops": ("include/anyop", "ops/common", "ascend/include"),
     "optest": (*_SOURCE[:4],),
     "tests": (*_SOURCE, "bindings"),
     "bindings": _SOURCE,
@@ -84,8 +85,9 @@ TESTS_WITH = ("optest/optest.h",)  # what this project's tests of operators incl
 FRAMEWORK_WORDS = re.compile(r"torch|jax|mindspore|vllm", re.IGNORECASE)
 MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
 # Folders that includes begin at, and folders whose files name their neighbours without any.
-ROOTS = ("src/", "include/", "", "optest/")
-BARE_NEIGHBOURS = ("bindings", "devices", "programs", "tests", "examples", "python")
+ROOTS = ("src/", "include/", "", "optest/", "ascend/include/")
+BARE_NEIGHBOURS = ("ascend", "bindings", "devices", "programs", "tests", "examples", "python")
+DIALECT = "ascend/include/kernel_operator.h"  # kernels include it by its name alone
 # The rooms of anyop.torch, from the lowest on; each may import those before it.
 _TORCH = ("_route", "_dispatch", "_nodes", "_proof", "patterns", "_lower", "_compile")
 _TORCH_ROOMS = tuple(f"torch.{room}" for room in _TORCH)
@@ -128,6 +130,8 @@ def resolve(tree: Tree, name: str, path: str) -> str | None:
     """The project's file that an include names, None if it is none of ours. There is one way: from
     a root, but for neighbours in folders that are no root's.
     """
+    if path == DIALECT.rpartition("/")[2]:
+        return DIALECT
     if "/" not in path:
         neighbour = f"{name.rpartition('/')[0]}/{path}"
         is_bare = name.split("/")[0] in BARE_NEIGHBOURS

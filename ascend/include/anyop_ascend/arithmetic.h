@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic of one element, as vector instructions do it.
+#pragma once
+#include "anyop_ascend/engine.h"
+
+namespace AscendC {
+inline namespace ANYOP_ASCEND_BUILD {
+namespace element {
+
+template <class T>
+struct UnsignedType {
+  using type = std::make_unsigned_t<T>;
+};
+template <>
+struct UnsignedType<bool> {
+  using type = unsigned char;
+};
+template <class T>
+using Unsigned = typename UnsignedType<T>::type;
+template <class T>
+constexpr bool kIsInteger = std::is_integral<T>::value;
+
+// Integers wrap around.
+struct Add {
+  template <class T>
+  static T Of(T a, T b) {
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b));
+    else
+      return static_cast<T>(Wide<T>(a) + Wide<T>(b));
+  }
+};
+struct Sub {
+  template <class T>
+  static T Of(T a, T b) {
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(Unsigned<T>(a) - Unsigned<T>(b));
+    else
+      return static_cast<T>(Wide<T>(a) - Wide<T>(b));
+  }
+};
+struct Mul {
+  template <class T>
+  static T Of(T a, T b) {
+    if constexpr (kIsInteger<T>)
+      return static_cast<T>(std::uint64_t(a) * std::uint64_t(b));
+    else
+      return static_cast<T>(Wide<T>(a) * Wide<T>(b));
+  }
+};
+struct Div {
+  template <class T>
+  static T Of(T a, T b) {
+    if constexpr (kIsInteger<T>)
+      return b ? static_cast<T>(a / b) : static_cast<T>(-1);
+    else
+      return static_cast<T>(Wide<T>(a) / Wide<T>(b));
+  }
+};
+struct Max {
+  template <class T>
+  static T Of(T a, T b) {
+    return a > b ? a : b;
+  }
+};
+struct Min {
+  template <class T>
+  static T Of(T a, T b) {
+    return a < b ? a : b;
+  }
+};
+struct And {
+  template <class T>
+  static T Of(T a, T b) {
+    static_assert(kIsInteger<T>, "And takes integers");
+    return static_cast<T>(a & b);
+  }
+};
+struct Or {
+  template <class T>
+  static T Of(T a, T b) {
+    static_assert(kIsInteger<T>, "Or takes integers");
+    return static_cast<T>(a | b);
+  }
+};
+struct ShiftLeft {
+  template <class T>
+  static T Of(T a, T by) {
+    return static_cast<T>(Unsigned<T>(a) << by);
+  }
+};
+struct ShiftRight {
+  template <class T>
+  static T Of(T a, T by) {
+    return static_cast<T>(a >> by);
+  }
+};
+struct AddRelu {
+  template <class T>
+  static T Of(T a, T b) {
+    return Max::Of(Add::Of(a, b), T(0));
+  }
+};
+struct SubRelu {
+  template <class T>
+  static T Of(T a, T b) {
+    return Max::Of(Sub::Of(a, b), T(0));
+  }
+};
+struct LeakyRelu {
+  template <class T>
+  static T Of(T a, T slope) {
+    return a > T(0) ? a : Mul::Of(a, slope);
+  }
+};
+
+struct Exp {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(std::exp(static_cast<float>(a)));
+  }
+};
+struct Ln {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(std::log(static_cast<float>(a)));
+  }
+};
+struct Sqrt {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(std::sqrt(static_cast<float>(a)));
+  }
+};
+struct Rsqrt {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(1.0f / std::sqrt(static_cast<float>(a)));
+  }
+};
+struct Reciprocal {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(1.0f / static_cast<float>(a));
+  }
+};
+struct Abs {
+  template <class T>
+  static T Of(T a) {
+    return a < T(0) ? Sub::Of(T(0), a) : a;
+  }
+};
+struct Relu {
+  template <class T>
+  static T Of(T a) {
+    return a > T(0) ? a : T(0);
+  }
+};
+struct Not {
+  template <class T>
+  static T Of(T a) {
+    static_assert(kIsInteger<T>, "Not takes integers");
+    return static_cast<T>(~a);
+  }
+};
+struct Neg {
+  template <class T>
+  static T Of(T a) {
+    return Sub::Of(T(0), a);
+  }
+};
+struct Tanh {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(std::tanh(static_cast<float>(a)));
+  }
+};
+struct Sin {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(std::sin(static_cast<float>(a)));
+  }
+};
+struct Cos {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(std::cos(static_cast<float>(a)));
+  }
+};
+struct Erf {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(std::erf(static_cast<float>(a)));
+  }
+};
+struct Sigmoid {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(1.0f / (1.0f + std::exp(-static_cast<float>(a))));
+  }
+};
+struct Silu {
+  template <class T>
+  static T Of(T a) {
+    return static_cast<T>(static_cast<float>(a) / (1.0f + std::exp(-static_cast<float>(a))));
+  }
+};
+
+}  // namespace element
+}  // namespace ANYOP_ASCEND_BUILD
+}  // namespace AscendC

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a compiled file of kernels exports, and what programs ask of the runtime that runs them.
+// Plain C, so that Python calls it through ctypes and other languages without a header of ours.
+#pragma once
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A kernel of a file. The table `anyop_ascend_kernels` of the file ends with one without a name.
+typedef struct anyop_ascend_kernel {
+  const char* name;
+  // A letter for each parameter: p pointer; b bool; c C s S i I q Q signed and unsigned integers of
+  // 1, 2, 4 and 8 bytes; h half, e bfloat16, f float, d double; t a struct, passed by value.
+  const char* parameters;
+  const uint32_t* bytes;  // of each parameter
+  // Runs the kernel on this many blocks; arguments[i] points to the i-th parameter's value.
+  void (*call)(uint32_t blocks, void* const* arguments);
+} anyop_ascend_kernel;
+
+// Access of a kernel to an argument's memory. kWhole: every byte must have been written in the end.
+enum { ANYOP_ASCEND_READ = 1, ANYOP_ASCEND_WRITE = 2, ANYOP_ASCEND_WHOLE = 4 };
+
+typedef struct anyop_ascend_options {
+  uint32_t bytes;       // of this struct
+  uint32_t strict;      // 1: also what the vendor's compiler repairs by inserting orders itself
+  const char* soc;      // "ascend910b" (the default where null), ...; see anyop_ascend_socs
+  uint64_t max_steps;   // calls of instructions that a block may make; 0: 2^26
+  uint64_t seed;        // 0: blocks run in order; else in an order drawn from it
+  uint64_t tiling_key;  // of TILING_KEY_IS
+} anyop_ascend_options;
+
+// 0, or 1 with a text in anyop_ascend_error: a SoC that is not known (the text names those that
+// are), a struct of another size.
+int anyop_ascend_configure(const anyop_ascend_options* options);
+const char* anyop_ascend_error(void);
+// A JSON array of names.
+const char* anyop_ascend_socs(void);
+
+// Memory of its own mapping, at a page that nobody may touch behind its last byte (rounded up to
+// 32) and before its first page, filled with 0xFF. Null where there is none.
+void* anyop_ascend_allocate(uint64_t bytes);
+void anyop_ascend_release(void* data);
+// What kernels may touch from now on. `name` is what findings call it: "x".
+void anyop_ascend_declare(void* data, uint64_t bytes, const char* name, uint32_t access);
+// Forgets declared memory, what was written to it, and findings.
+void anyop_ascend_clear(void);
+
+// Runs a kernel. 0 if it came to its end; 1 if it was ended (a fault, a deadlock, too many steps),
+// which is a finding then, or cannot run (text in anyop_ascend_error): 0 blocks or over 65,535.
+int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks, void* const* arguments);
+
+// A JSON array of what was found since anyop_ascend_clear, each with
+//   kind ("race"), level ("error", "strict" or "note"), text (a sentence), insert (what to insert, or
+//   ""), file, line, there_file, there_line (the other place of a race; "" and 0), block,
+//   there_block (-1), count.
+// The text lives until the next call.
+const char* anyop_ascend_findings(void);
+
+#ifdef __cplusplus
+}
+#endif

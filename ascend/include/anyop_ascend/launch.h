@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches, and the table that a compiled file of kernels exports. kernel<<<n, l2, stream>>>(...)
+// is no C++: whoever compiles a file writes anyop_launch("kernel", &kernel, n, l2, stream)(...)
+// instead.
+#pragma once
+#include "anyop_ascend/kernel_table.h"
+#include "anyop_ascend/sync.h"
+
+namespace AscendC {
+inline namespace ANYOP_ASCEND_BUILD {
+namespace launching {
+
+template <class... P>
+struct Launcher {
+  const char* name;
+  void (*kernel)(P...);
+  std::uint32_t blocks;
+
+  template <class... A>
+  void operator()(A... arguments) const {
+    static_assert(sizeof...(A) == sizeof...(P), "a launch passes every argument of the kernel");
+    auto body = [&] { kernel(static_cast<P>(arguments)...); };
+    rt::Launch({name, blocks, kChecked, Waits<void>::any,
+                [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body});
+  }
+};
+
+// The letter of a parameter, as kernel_table.h lists them.
+template <class P>
+constexpr char Letter() {
+  if (std::is_pointer<P>::value) return 'p';
+  if (std::is_same<P, bool>::value) return 'b';
+  if (std::is_same<P, half>::value) return 'h';
+  if (std::is_same<P, bfloat16_t>::value) return 'e';
+  if (std::is_same<P, float>::value) return 'f';
+  if (std::is_same<P, double>::value) return 'd';
+  if constexpr (std::is_integral<P>::value || std::is_enum<P>::value) {
+    constexpr char kSigned[] = "cs?i???q", kUnsigned[] = "CS?I???Q";
+    const bool is_signed = static_cast<P>(-1) < static_cast<P>(0);
+    return is_signed ? kSigned[sizeof(P) - 1] : kUnsigned[sizeof(P) - 1];
+  }
+  return 't';
+}
+
+template <auto kernel>
+struct Exported;
+template <class... P, void (*kernel)(P...)>
+struct Exported<kernel> {
+  static constexpr char kParameters[] = {Letter<std::remove_cv_t<P>>()..., 0};
+  static constexpr std::uint32_t kBytes[] = {sizeof(P)..., 0};
+
+  static void Call(std::uint32_t blocks, void* const* arguments) {
+    CallWith(blocks, arguments, std::index_sequence_for<P...>());
+  }
+  template <std::size_t... i>
+  static void CallWith(std::uint32_t blocks, void* const* arguments, std::index_sequence<i...>) {
+    (void)arguments;
+    auto body = [&] { kernel(*static_cast<std::remove_reference_t<P>*>(arguments[i])...); };
+    rt::Launch({"", blocks, kChecked, Waits<void>::any,
+                [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body});
+  }
+  static constexpr anyop_ascend_kernel Entry(const char* name) {
+    return {name, kParameters, kBytes, &Call};
+  }
+};
+
+}  // namespace launching
+}  // namespace ANYOP_ASCEND_BUILD
+}  // namespace AscendC
+
+template <class... P>
+inline AscendC::launching::Launcher<P...> anyop_launch(const char* name, void (*kernel)(P...),
+                                                       std::uint32_t blocks, const void* = nullptr,
+                                                       const void* = nullptr) {
+  return {name, kernel, blocks};
+}
+
+// ANYOP_ASCEND_KERNELS(a, b, c): up to 64 names.
+#define ANYOP_ASCEND_ENTRY(name) ::AscendC::launching::Exported<&name>::Entry(#name),
+#define ANYOP_ASCEND_PARENTHESES ()
+#define ANYOP_ASCEND_EXPAND(...) ANYOP_ASCEND_EXPAND3(ANYOP_ASCEND_EXPAND3(__VA_ARGS__))
+#define ANYOP_ASCEND_EXPAND3(...) ANYOP_ASCEND_EXPAND2(ANYOP_ASCEND_EXPAND2(__VA_ARGS__))
+#define ANYOP_ASCEND_EXPAND2(...) ANYOP_ASCEND_EXPAND1(ANYOP_ASCEND_EXPAND1(__VA_ARGS__))
+#define ANYOP_ASCEND_EXPAND1(...) ANYOP_ASCEND_EXPAND0(ANYOP_ASCEND_EXPAND0(__VA_ARGS__))
+#define ANYOP_ASCEND_EXPAND0(...) \
+  ANYOP_ASCEND_EXPANDED(          \
+      ANYOP_ASCEND_EXPANDED(ANYOP_ASCEND_EXPANDED(ANYOP_ASCEND_EXPANDED(__VA_ARGS__))))
+#define ANYOP_ASCEND_EXPANDED(...) __VA_ARGS__
+#define ANYOP_ASCEND_EACH(name, ...) \
+  ANYOP_ASCEND_ENTRY(name) __VA_OPT__(ANYOP_ASCEND_NEXT ANYOP_ASCEND_PARENTHESES(__VA_ARGS__))
+#define ANYOP_ASCEND_NEXT() ANYOP_ASCEND_EACH
+#define ANYOP_ASCEND_KERNELS(...)                                 \
+  extern "C" __attribute__((visibility("default"), used))         \
+  const anyop_ascend_kernel anyop_ascend_kernels[] = {__VA_OPT__( \
+      ANYOP_ASCEND_EXPAND(ANYOP_ASCEND_EACH(__VA_ARGS__))){nullptr, nullptr, nullptr, nullptr}};

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data cache of a core's scalar accesses to global memory, which neither other cores nor the
+// core's own copies see.
+#pragma once
+#include "global.h"
+
+namespace anyop_ascend {
+
+// Reports a read whose order is right but whose data are not: the write still lies in the writer's
+// cache, or the reader's cache still holds what was there before. `mask`: of the 32 bytes
+// around the offset, those that are read.
+void CheckStale(CheckedBlock& reader, const Instruction& by, const GlobalRecord& write,
+                const Extent& extent, std::uint64_t offset, std::uint32_t mask);
+
+}  // namespace anyop_ascend

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fibers.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+#include <numeric>
+
+#include "local_memory.h"
+
+namespace anyop_ascend {
+
+__thread Block* block __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local Launched* launched = nullptr;
+
+namespace {
+
+void Enter(unsigned low, unsigned high) {
+  auto* entered = reinterpret_cast<FiberBlock*>(std::uintptr_t{high} << 32 | low);
+  try {
+    launched->of.body(launched->of.argument);
+  } catch (const EndOfBlock&) {
+    entered->was_ended = true;
+  }
+  entered->has_ended = true;
+  ++launched->progress;
+  swapcontext(&entered->context, &launched->scheduler);
+}
+
+}  // namespace
+
+unsigned char* MapStack() {
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  auto* whole = static_cast<unsigned char*>(MapZeros(kStackBytes + page));
+  if (mprotect(whole, page, PROT_NONE)) throw std::bad_alloc();
+  return whole + page;
+}
+
+void Resume(FiberBlock& resumed) {
+  block = &resumed;
+  if (!resumed.has_begun) {
+    resumed.has_begun = true;
+    getcontext(&resumed.context);
+    resumed.context.uc_stack.ss_sp = resumed.stack;
+    resumed.context.uc_stack.ss_size = kStackBytes;
+    resumed.context.uc_link = nullptr;
+    const auto address = reinterpret_cast<std::uintptr_t>(&resumed);
+    makecontext(&resumed.context, reinterpret_cast<void (*)()>(&Enter), 2,
+                static_cast<unsigned>(address & 0xFFFFFFFF), static_cast<unsigned>(address >> 32));
+  }
+  swapcontext(&launched->scheduler, &resumed.context);
+  block = nullptr;
+}
+
+std::vector<std::uint32_t> OrderOf(std::uint32_t blocks, std::uint64_t seed) {
+  std::vector<std::uint32_t> order(blocks);
+  std::iota(order.begin(), order.end(), 0u);
+  if (!seed) return order;
+  std::uint64_t state = seed;
+  for (std::uint32_t i = blocks; i > 1; --i) {  // splitmix64
+    state += 0x9E3779B97F4A7C15ull;
+    std::uint64_t bits = (state ^ state >> 30) * 0xBF58476D1CE4E5B9ull;
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EBull;
+    std::swap(order[i - 1], order[(bits ^ bits >> 31) % i]);
+  }
+  return order;
+}
+
+void End(const char* kind, const char* text, Site at) {
+  Report(kind, at, "%s", text);
+  block->is_ending = true;
+  throw EndOfBlock();
+}
+bool IsEnding() { return block && block->is_ending; }
+
+}  // namespace anyop_ascend

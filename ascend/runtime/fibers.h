@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks that can wait for each other, each on a stack of its own. They take turns on one thread.
+#pragma once
+#include <ucontext.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "anyop_ascend/core.h"
+
+namespace anyop_ascend {
+
+// Thrown through a block's functions to end it.
+struct EndOfBlock {};
+
+constexpr std::uint64_t kStackBytes = 512 * 1024;
+
+struct FiberBlock : Block {
+  ucontext_t context;
+  unsigned char* stack = nullptr;
+  bool has_begun = false;
+  bool has_ended = false;
+  bool was_ended = false;          // by a finding
+  std::string waits_for;           // "SyncAll"; "" while it runs
+  std::uint32_t waits_at = 0;      // place
+  std::map<int, int> cross_waits;  // CrossCoreWaitFlag of each id so far
+};
+
+// What blocks wait for each other with. Clocks are empty without checks.
+using Knowledge = std::vector<std::uint32_t>;
+struct Launched {
+  LaunchOf of;
+  std::vector<FiberBlock*> blocks;
+  ucontext_t scheduler;
+  bool is_aborted = false;  // who waits must end
+  std::uint64_t progress = 0;
+  std::uint32_t arrived = 0;  // at SyncAll
+  std::uint64_t generation = 0;
+  Knowledge synced;
+  std::map<std::pair<int, int>, std::deque<Knowledge>> ib;  // block and event
+  std::map<int, std::vector<Knowledge>> cross;              // id: one for each set
+};
+extern thread_local Launched* launched;
+
+unsigned char* MapStack();
+// Runs or resumes a block until it ends or waits.
+void Resume(FiberBlock& resumed);
+// The order in which blocks take turns.
+std::vector<std::uint32_t> OrderOf(std::uint32_t blocks, std::uint64_t seed);
+
+}  // namespace anyop_ascend

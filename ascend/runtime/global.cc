@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "global.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "anyop_ascend/kernel_table.h"
+#include "data_cache.h"
+
+namespace anyop_ascend {
+namespace {
+
+constexpr std::uint64_t kNear = 4096;    // bytes around an extent that still are about it
+constexpr std::uint64_t kOverRead = 64;  // reads so far behind an end are notes
+struct SplitCell {
+  GlobalGranule granules[kGlobalCell / kGranule];
+};
+
+std::vector<std::unique_ptr<Extent>> extents;  // by address
+std::deque<std::unique_ptr<SplitCell>> split_cells;
+std::size_t splits_used = 0;
+std::uint32_t moment = 0;
+bool has_failed = false;
+bool has_run = false;
+
+GlobalGranule* GranulesOf(GlobalCell& cell) {
+  if (cell.split) return split_cells[cell.split - 1]->granules;
+  if (splits_used == split_cells.size()) {
+    split_cells.push_back(std::make_unique<SplitCell>());
+  }
+  cell.split = static_cast<std::uint32_t>(++splits_used);
+  std::fill_n(split_cells[cell.split - 1]->granules, kGlobalCell / kGranule, cell.whole);
+  return split_cells[cell.split - 1]->granules;
+}
+
+class GlobalAccess {
+ public:
+  GlobalAccess(CheckedBlock& b, const Instruction& by, Access access, Extent& extent)
+      : block_(b), by_(by), access_(access), extent_(extent) {}
+
+  void Do(GlobalGranule& granule, std::uint32_t mask, std::uint64_t offset) {
+    for (const GlobalRecord& record : granule.writes)
+      if (record.mask & mask) MeetWrite(record, mask, offset);
+    if (access_ == kRead) {
+      Record(granule.reads, 3, mask);
+      return;
+    }
+    for (GlobalRecord& record : granule.reads) {
+      if (record.mask & mask) MeetRead(record, offset);
+      record.mask &= ~mask;
+    }
+    for (GlobalRecord& record : granule.writes) record.mask &= ~mask;
+    Record(granule.writes, 2, mask);
+  }
+
+ private:
+  bool IsOwn(const GlobalRecord& r) const { return r.block == block_.index && r.pipe == by_.pipe; }
+  bool IsBefore(const GlobalRecord& r) const {
+    if (r.block == block_.index) return r.index <= block_.known[by_.pipe].of[r.pipe];
+    return !block_.others.empty() && r.index <= block_.others[r.block * kPipes + r.pipe];
+  }
+  // True if the order is known or was inserted.
+  bool Order(const GlobalRecord& r) {
+    if (IsBefore(r)) return true;
+    if (r.block != block_.index) return false;
+    if (r.pipe == by_.pipe && (by_.pipe == kS || r.index == by_.index)) return true;
+    if (options.is_strict || (by_.pipe != kS && r.pipe != kS)) return false;
+    InsertOrder(block_, Pipe(r.pipe), r.index, by_.pipe);
+    return true;
+  }
+  void MeetWrite(const GlobalRecord& r, std::uint32_t mask, std::uint64_t offset) {
+    if (Order(r)) {
+      if (access_ == kRead) CheckStale(block_, by_, r, extent_, offset, mask);
+      return;
+    }
+    if (access_ == kAtomic && r.is_atomic) return;
+    // Writes of one pipe retire in order.
+    if (access_ != kRead && IsOwn(r)) return;
+    Race(r, kWrite, offset);
+  }
+  void MeetRead(const GlobalRecord& r, std::uint64_t offset) {
+    if (Order(r) || (r.block == block_.index && r.pipe == by_.pipe)) return;
+    Race(r, kRead, offset);
+  }
+  void Race(const GlobalRecord& r, Access other, std::uint64_t offset) {
+    const std::string what =
+        Format("byte %llu of '%s'", static_cast<unsigned long long>(offset), extent_.name.c_str());
+    if (r.block == block_.index) {
+      ReportRace("gm-race", by_, access_, Pipe(r.pipe), other, r.place, what);
+      return;
+    }
+    if (!IsNew("gm-block-race", by_.place, r.place, access_ == kRead)) return;
+    const char* does = access_ == kRead ? "reads" : access_ == kAtomic ? "adds to" : "writes";
+    AddFinding({.kind = "gm-block-race",
+                .here = by_.place,
+                .there = r.place,
+                .block = static_cast<int>(block_.index),
+                .there_block = r.block,
+                .text = Format("block %u %s %s at %s, and nothing orders this after the %s by "
+                               "block %u at %s",
+                               block_.index, does, what.c_str(), Shown(by_.place).c_str(),
+                               other == kRead ? "read" : "write", unsigned{r.block},
+                               Shown(r.place).c_str()),
+                .insert = Format("SyncAll() between %s and %s, or SetAtomicAdd where both add",
+                                 Shown(r.place).c_str(), Shown(by_.place).c_str())},
+               access_ == kRead);
+  }
+  // One record stands for several accesses, with the newest index, so what is complete stays apart:
+  // other blocks may know it.
+  void Record(GlobalRecord* records, int count, std::uint32_t mask) {
+    GlobalRecord* slot = nullptr;
+    GlobalRecord* complete = &records[count - 1];
+    const std::uint32_t known = block_.known[by_.pipe].of[by_.pipe];
+    for (int i = 0; i < count && !slot; ++i) {
+      if (!records[i].mask || !IsOwn(records[i])) continue;
+      if (records[i].index > known)
+        slot = &records[i];
+      else
+        complete = &records[i];
+    }
+    const std::uint32_t kept = slot ? slot->mask : 0;
+    for (int i = 0; i < count && !slot; ++i)
+      if (!records[i].mask) slot = &records[i];
+    if (!slot) slot = complete;
+    *slot = {
+        mask | kept, by_.index,         by_.place, moment, static_cast<std::uint16_t>(block_.index),
+        by_.pipe,    access_ == kAtomic};
+  }
+
+  CheckedBlock& block_;
+  const Instruction& by_;
+  const Access access_;
+  Extent& extent_;
+};
+
+void TouchCells(GlobalAccess& access, Extent& extent, std::uint64_t begin, std::uint64_t end,
+                bool is_plain_write) {
+  if (extent.cells.empty()) extent.cells.resize(extent.bytes / kGlobalCell + 1);
+  extent.first_used = std::min(extent.first_used, begin / kGlobalCell);
+  extent.last_used = std::max(extent.last_used, (end - 1) / kGlobalCell);
+  while (begin < end) {
+    GlobalCell& cell = extent.cells[begin / kGlobalCell];
+    const std::uint64_t next = std::min(end, (begin / kGlobalCell + 1) * kGlobalCell);
+    const bool is_whole = next - begin == kGlobalCell;
+    if (is_whole && !cell.split) {
+      access.Do(cell.whole, ~0u, begin);
+    } else {
+      GlobalGranule* granules = GranulesOf(cell);
+      for (std::uint64_t at = begin; at < next;) {
+        const std::uint64_t low = at % kGranule, stop = std::min(next, at - low + kGranule);
+        const std::uint64_t bytes = stop - at;
+        const std::uint32_t mask =
+            bytes == kGranule ? ~0u : ((1u << bytes) - 1) << static_cast<unsigned>(low);
+        access.Do(granules[at % kGlobalCell / kGranule], mask, at);
+        at = stop;
+      }
+      if (is_whole && is_plain_write) {
+        cell.whole = granules[0];
+        cell.split = 0;
+      }
+    }
+    begin = next;
+  }
+}
+
+void ReportOutside(Access access, const Extent& extent, std::int64_t offset, std::uint64_t bytes,
+                   Site site) {
+  const auto size = static_cast<std::int64_t>(extent.bytes);
+  const auto end = offset + static_cast<std::int64_t>(bytes);
+  const bool is_over_read = access == kRead && offset >= 0 && offset < size &&
+                            end <= size + static_cast<std::int64_t>(kOverRead);
+  const char* kind = is_over_read ? "gm-over-read" : "gm-out-of-bounds";
+  const std::uint32_t here = PlaceOf(site);
+  if (!IsNew(kind, here, 0)) return;
+  AddFinding({.kind = kind,
+              .level = is_over_read ? Level::kNote : Level::kError,
+              .here = here,
+              .block = static_cast<int>(block->index),
+              .text = Format("%s %s bytes %lld to %lld of '%s', which has %lld",
+                             Shown(here).c_str(), access == kRead ? "reads" : "writes",
+                             static_cast<long long>(offset), static_cast<long long>(end),
+                             extent.name.c_str(), static_cast<long long>(size)),
+              .insert = is_over_read ? "DataCopyPad, which counts bytes" : ""});
+}
+
+}  // namespace
+
+std::uint32_t NextMoment() { return ++moment; }
+
+Extent* FindExtent(const void* at) {
+  if (extents.empty()) return nullptr;
+  const auto* byte = static_cast<const unsigned char*>(at);
+  const auto is_near = [&](const Extent& e) {
+    return byte + kNear >= e.data && byte < e.data + e.bytes + kNear;
+  };
+  auto* b = block ? &Current() : nullptr;
+  if (b && b->extent < extents.size()) {
+    Extent& last = *extents[b->extent];
+    if (byte >= last.data && byte < last.data + last.bytes) return &last;
+  }
+  const auto after = std::upper_bound(
+      extents.begin(), extents.end(), byte,
+      [](const unsigned char* p, const std::unique_ptr<Extent>& e) { return p < e->data; });
+  if (after != extents.begin() && is_near(**(after - 1))) {
+    if (b) b->extent = static_cast<std::uint32_t>(after - 1 - extents.begin());
+    return (after - 1)->get();
+  }
+  return after != extents.end() && is_near(**after) ? after->get() : nullptr;
+}
+
+GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std::uint64_t bytes,
+                       Site site) {
+  if (extents.empty() || !bytes) return {0, bytes, nullptr, true};
+  Extent* extent = FindExtent(at);
+  if (!extent) {
+    Report("gm-unknown-address", site, "%s %llu bytes at an address that belongs to no argument",
+           access == kRead ? "reads" : "writes", static_cast<unsigned long long>(bytes));
+    return {0, 0, nullptr, false};
+  }
+  const std::int64_t offset = static_cast<const unsigned char*>(at) - extent->data;
+  const auto end = offset + static_cast<std::int64_t>(bytes);
+  const auto size = static_cast<std::int64_t>(extent->bytes);
+  const bool is_whole = offset >= 0 && end <= size;
+  if (!is_whole) ReportOutside(access, *extent, offset, bytes, site);
+  if (access != kRead && !(extent->access & (ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE))) {
+    Report("gm-write-to-input", site, "writes to '%s', which is an input", extent->name.c_str());
+  }
+  const std::int64_t begin = std::max<std::int64_t>(offset, 0), stop = std::min(end, size);
+  if (begin >= stop) return {0, 0, extent, false};
+  GlobalAccess touched(Current(), by, access, *extent);
+  TouchCells(touched, *extent, static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(stop),
+             access == kWrite);
+  if (access != kRead && !extent->written.empty()) {
+    extent->written_bits().Set(static_cast<std::uint64_t>(begin),
+                               static_cast<std::uint64_t>(stop - begin), true);
+  }
+  return {static_cast<std::uint64_t>(begin - offset), static_cast<std::uint64_t>(stop - begin),
+          extent, is_whole};
+}
+
+void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint32_t access) {
+  auto extent = std::make_unique<Extent>();
+  extent->data = static_cast<unsigned char*>(data);
+  extent->bytes = bytes;
+  extent->name = name ? name : "";
+  extent->access = access;
+  if (!(access & ANYOP_ASCEND_READ)) extent->written.resize(bytes / 64 + 1);
+  const auto after =
+      std::upper_bound(extents.begin(), extents.end(), extent,
+                       [](const std::unique_ptr<Extent>& a, const std::unique_ptr<Extent>& b) {
+                         return a->data < b->data;
+                       });
+  if (after != extents.begin() && (*(after - 1))->data == data) {
+    *(after - 1) = std::move(extent);
+    return;
+  }
+  extents.insert(after, std::move(extent));
+}
+
+void ForgetExtent(const void* data) {
+  const auto is_it = [&](const std::unique_ptr<Extent>& extent) { return extent->data == data; };
+  extents.erase(std::remove_if(extents.begin(), extents.end(), is_it), extents.end());
+}
+void ForgetExtents() {
+  extents.clear();
+  split_cells.clear();
+  splits_used = 0;
+  has_failed = has_run = false;
+}
+void ForgetAccesses() {
+  for (auto& extent : extents) {
+    if (extent->first_used > extent->last_used) continue;
+    std::fill(extent->cells.begin() + static_cast<std::ptrdiff_t>(extent->first_used),
+              extent->cells.begin() + static_cast<std::ptrdiff_t>(extent->last_used + 1),
+              GlobalCell());
+    extent->first_used = ~0ull;
+    extent->last_used = 0;
+  }
+  splits_used = 0;
+  moment = 0;
+  has_run = true;
+}
+void MarkFailed() { has_failed = true; }
+
+// A byte that a plain pointer wrote is not marked, but is no longer the 0xFF of fresh memory.
+std::vector<Finding> UnwrittenOutputs() {
+  std::vector<Finding> found;
+  if (has_failed || !has_run) return found;
+  for (auto& extent : extents) {
+    if (!(extent->access & ANYOP_ASCEND_WHOLE)) continue;
+    if (extent->written.empty()) continue;
+    std::uint64_t missing = 0, first = 0;
+    for (std::uint64_t i = extent->bytes; i-- > 0;) {
+      if (extent->written_bits().All(i, 1) || extent->data[i] != 0xFF) continue;
+      ++missing;
+      first = i;
+    }
+    if (!missing) continue;
+    found.push_back({.kind = "output-unwritten",
+                     .text = Format("%llu of the %llu bytes of output '%s' are never written; the "
+                                    "first is byte %llu",
+                                    static_cast<unsigned long long>(missing),
+                                    static_cast<unsigned long long>(extent->bytes),
+                                    extent->name.c_str(), static_cast<unsigned long long>(first)),
+                     .insert = ""});
+  }
+  return found;
+}
+
+}  // namespace anyop_ascend

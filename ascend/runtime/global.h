@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Global memory: the extents that kernels may touch, and which blocks touched what last.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bits.h"
+#include "checked_block.h"
+
+namespace anyop_ascend {
+
+// Of 32 bytes with a bit for each, or of a whole cell: two writes and three reads are kept, each of
+// one pipe of one block.
+struct GlobalRecord {
+  std::uint32_t mask = 0;
+  std::uint32_t index = 0;
+  std::uint32_t place = 0;
+  std::uint32_t moment = 0;  // of the launch
+  std::uint16_t block = 0;
+  std::uint8_t pipe = 0;
+  bool is_atomic = false;
+};
+struct GlobalGranule {
+  GlobalRecord writes[2];
+  GlobalRecord reads[3];
+};
+struct GlobalCell {
+  GlobalGranule whole;
+  std::uint32_t split = 0;  // number of its granules + 1; 0: it is whole
+};
+constexpr std::uint32_t kGlobalCell = 512;
+
+struct Extent {
+  unsigned char* data;
+  std::uint64_t bytes;
+  std::string name;
+  std::uint32_t access;
+  std::vector<GlobalCell> cells;       // empty until it is touched
+  std::vector<std::uint64_t> written;  // a bit for each byte; of outputs only
+  std::uint64_t first_used = ~0ull;    // cells touched by this launch
+  std::uint64_t last_used = 0;
+
+  Bits written_bits() { return Bits(written.data()); }
+};
+
+// The part of an access that lies inside its extent.
+struct GlobalPart {
+  std::uint64_t skip;  // bytes before it
+  std::uint64_t bytes;
+  Extent* extent;  // null: nothing is declared, or the address belongs to nobody
+  bool is_whole;
+};
+GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std::uint64_t bytes,
+                       Site site);
+// The extent of an address, or the one next to it; null where none is near.
+Extent* FindExtent(const void* at);
+
+void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint32_t access);
+void ForgetExtent(const void* data);
+void ForgetExtents();
+void ForgetAccesses();  // when a launch begins
+void MarkFailed();      // a launch was ended: outputs are not complete
+std::vector<Finding> UnwrittenOutputs();
+std::uint32_t NextMoment();
+
+}  // namespace anyop_ascend

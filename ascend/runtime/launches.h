@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "anyop_ascend/core.h"
+
+namespace anyop_ascend {
+
+// Both run a launch and return whether every block came to its end.
+bool LaunchChecked(const LaunchOf& launch);
+bool LaunchFast(const LaunchOf& launch);
+// Copies that are rounded up to 32 bytes read past the end of an argument: without checks the page
+// behind it can be read, as the device's allocator lets them.
+void OpenPagesBehind(bool open);
+
+}  // namespace anyop_ascend

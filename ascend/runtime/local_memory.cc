@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "local_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+namespace anyop_ascend {
+
+void* MapZeros(std::uint64_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) throw std::bad_alloc();
+  return data;
+}
+
+LocalMemory::LocalMemory()
+    : data_(static_cast<unsigned char*>(MapZeros(kLocalBytes))),
+      defined_(static_cast<std::uint64_t*>(MapZeros(kLocalBytes / 8))),
+      cells_(static_cast<LocalCell*>(MapZeros(kLocalBytes / kCell * sizeof(LocalCell)))),
+      granules_(
+          static_cast<LocalGranule*>(MapZeros(kLocalBytes / kGranule * sizeof(LocalGranule)))) {}
+
+void LocalMemory::Split(std::uint32_t number) {
+  LocalCell& split = cells_[number];
+  if (split.is_split) return;
+  split.is_split = true;
+  std::fill_n(granules(number), kCell / kGranule, split.whole);
+}
+
+void LocalMemory::Use(std::uint32_t end) {
+  std::uint32_t& used = used_[(end - 1) / kMemorySpan];
+  used = std::max(used, (end - 1) % kMemorySpan + 1);
+}
+
+void LocalMemory::Forget() {
+  for (std::uint32_t memory = 0; memory < kMemories; ++memory) {
+    if (!used_[memory]) continue;
+    const std::uint32_t begin = memory * kMemorySpan;
+    defined_.Set(begin, used_[memory], false);
+    std::fill_n(cells_ + begin / kCell, (used_[memory] + kCell - 1) / kCell, LocalCell());
+    used_[memory] = 0;
+  }
+}
+
+}  // namespace anyop_ascend

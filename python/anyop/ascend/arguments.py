@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of kernels as texts: "f16[n, 64]", "out f32[n]", "n * 64", "struct u32 n, f32 0.5"."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anyop import _anyop
+from anyop.ascend.expressions import evaluate, whole
+from anyop.ascend.native import READ, WHOLE, WRITE
+
+Array = np.ndarray[Any, Any]
+DTYPES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "uint16", "i8": "int8",
+    "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
+    "u32": "uint32", "u64": "uint64", "bool": "bool",
+}  # fmt: skip
+_ACCESS = {"in": READ, "out": WRITE | WHOLE, "inout": READ | WRITE}
+_TENSOR = re.compile(r"(?:(in|out|inout)\s+)?(\w+)\s*\[([^\]]*)\]\s*(.*)", re.DOTALL)
+_FIELD = re.compile(r"(\w+)\s+(.+)", re.DOTALL)
+_LETTERS = {  # of parameters, with what struct calls them and their name in C
+    "b": ("?", "bool"), "c": ("b", "int8_t"), "C": ("B", "uint8_t"), "s": ("h", "int16_t"),
+    "S": ("H", "uint16_t"), "i": ("i", "int32_t"), "I": ("I", "uint32_t"), "q": ("q", "int64_t"),
+    "Q": ("Q", "uint64_t"), "h": ("e", "half"), "e": ("H", "bfloat16_t"), "f": ("f", "float"),
+    "d": ("d", "double"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a pointer points to, None for null, and how a kernel may touch it."""
+
+    array: Array | None
+    access: int
+    dtype: str = ""
+
+
+def value_of(
+    text: str, letter: str, size: int, sizes: Mapping[str, int], rng: np.random.Generator
+) -> Memory | bytes:
+    """The argument that a text describes, for a parameter of this letter and number of bytes: bytes
+    of what is passed by value. Raises InvalidArgument.
+    """
+    text = text.strip()
+    if letter == "p":
+        return _memory(text, sizes, rng)
+    if text.startswith("struct"):
+        if letter != "t":
+            raise _anyop.InvalidArgument(f"'{text}' is a struct, but must be a {_name(letter)}.")
+        data = _struct(text, sizes)
+        if len(data) != size:
+            raise _anyop.InvalidArgument(
+                f"'{text}' has {len(data)} bytes, but the struct of the kernel has {size}."
+            )
+        return data
+    if letter == "t":
+        raise _anyop.InvalidArgument(
+            f"'{text}' is a number, but must be a struct of {size} bytes. Try 'struct u32 1, ...'."
+        )
+    return _number(text, letter, sizes)
+
+
+def _memory(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Memory:
+    if text in ("none", "null"):
+        return Memory(None, 0)
+    if text.startswith("struct"):
+        return Memory(np.frombuffer(_struct(text, sizes), np.uint8).copy(), READ, "u8")
+    found = _TENSOR.fullmatch(text)
+    if not found:
+        raise _anyop.InvalidArgument(
+            f"'{text}' is no tensor, but the kernel takes a pointer here. Try 'f16[8, 64]', "
+            "'out f32[8]', 'struct u32 8', 'none'."
+        )
+    access, dtype, dims, fill = found.groups()
+    if dtype not in DTYPES:
+        raise _anyop.InvalidArgument(
+            f"'{text}': there is no dtype {dtype}.{_anyop.did_you_mean(dtype, list(DTYPES))}"
+        )
+    shape = tuple(whole(d, sizes) for d in dims.split(",") if d.strip())
+    if any(d < 0 for d in shape):
+        raise _anyop.InvalidArgument(f"'{text}' has the sizes {list(shape)}, but none may be < 0.")
+    if access == "out" and not fill.strip():  # as fresh memory is: what is not written shows
+        array = np.full((*shape, np.dtype(DTYPES[dtype]).itemsize), 0xFF, np.uint8)
+        return Memory(array.view(DTYPES[dtype])[..., 0], _ACCESS[access], dtype)
+    array = _filled(shape, dtype, fill.strip(), sizes, rng)
+    return Memory(array, _ACCESS[access or "in"], dtype)
+
+
+def _filled(
+    shape: tuple[int, ...],
+    dtype: str,
+    fill: str,
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+) -> Array:
+    is_float = dtype in ("f16", "f32", "f64", "bf16")
+    fill = fill or ("normal" if is_float else "zeros")
+    numbers: Array
+    if fill.startswith("below "):
+        numbers = rng.integers(0, max(1, whole(fill.removeprefix("below "), sizes)), shape)
+    elif fill == "normal":
+        numbers = rng.standard_normal(shape)
+    elif fill == "uniform":
+        numbers = rng.uniform(-1, 1, shape)
+    elif fill in ("zeros", "ones"):
+        numbers = np.full(shape, fill == "ones")
+    elif fill == "arange":
+        numbers = np.arange(int(np.prod(shape))).reshape(shape)
+    elif fill.endswith(".npy"):
+        return _loaded(Path(fill), shape, dtype)
+    else:
+        raise _anyop.InvalidArgument(
+            f"'{fill}' is no way to fill a tensor. Try normal, uniform, zeros, ones, arange, "
+            "'below n', or a file.npy."
+        )
+    return to_bf16(numbers) if dtype == "bf16" else numbers.astype(DTYPES[dtype])
+
+
+def _loaded(path: Path, shape: tuple[int, ...], dtype: str) -> Array:
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise _anyop.InvalidArgument(f"{path} cannot be read: {error}") from None
+    if array.shape != shape:
+        raise _anyop.InvalidArgument(
+            f"{path} has the sizes {list(array.shape)}, but must have {list(shape)}."
+        )
+    if dtype == "bf16" and array.dtype.kind == "f":
+        return to_bf16(array)
+    return np.ascontiguousarray(array.astype(DTYPES[dtype]))
+
+
+def to_bf16(array: Array) -> Array:
+    """Bits of bfloat16, rounded to nearest, ties to even."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    rounded = bits + 0x7FFF + ((bits >> 16) & 1)
+    return np.where(np.isnan(array), 0x7FC0, rounded >> 16).astype(np.uint16)
+
+
+def from_bf16(bits: Array) -> Array:
+    """The numbers that bits of bfloat16 are, as f32."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _struct(text: str, sizes: Mapping[str, int]) -> bytes:
+    """Fields as a compiler lays them out, with their natural alignment."""
+    data, widest = b"", 1
+    for field in text.removeprefix("struct").split(","):
+        found = _FIELD.fullmatch(field.strip())
+        if not found or found[1] not in DTYPES:
+            raise _anyop.InvalidArgument(
+                f"'{field.strip()}' is no field of a struct. Try 'struct u32 8, f32 0.5'."
+            )
+        dtype, value = np.dtype(DTYPES[found[1]]), evaluate(found[2], sizes)
+        number = to_bf16(np.array(value)) if found[1] == "bf16" else _cast(dtype, value, found[2])
+        widest = max(widest, dtype.itemsize)
+        data += b"\0" * (-len(data) % dtype.itemsize) + number.tobytes()
+    return data + b"\0" * (-len(data) % widest)
+
+
+def _cast(dtype: np.dtype[Any], value: float, text: str) -> Array:
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        raise _anyop.InvalidArgument(f"'{text}' is {value}, which no {dtype} can hold.")
+    return np.array(value).astype(dtype)
+
+
+def _number(text: str, letter: str, sizes: Mapping[str, int]) -> bytes:
+    code, name = _LETTERS[letter]
+    value = evaluate(text, sizes)
+    if letter == "e":
+        return to_bf16(np.array(value)).tobytes()
+    if code not in "efd":
+        value = whole(text, sizes)
+    try:
+        return struct.pack(f"={code}", bool(value) if code == "?" else value)
+    except (struct.error, OverflowError):
+        raise _anyop.InvalidArgument(
+            f"'{text}' is {value}, but the kernel takes a {name} here."
+        ) from None
+
+
+def _name(letter: str) -> str:
+    return _LETTERS[letter][1]
+
+
+def described(letter: str, size: int) -> str:
+    """A parameter as its declaration has it, for messages."""
+    return {"p": "pointer", "t": f"struct of {size} bytes"}.get(letter) or _name(letter)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles files of kernels, with checks or fast, into the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyop import _anyop, _cache, _compiler
+from anyop._cache import Folder
+from anyop._packages import data_root
+from anyop.ascend.source import Source
+
+# The checked build is compiled at each change; the fast one is what is timed and called.
+_OPTIMIZE = {
+    True: ("-O1", "-g1", "-DANYOP_ASCEND_CHECKED=1"),
+    False: ("-O3", "-DANYOP_ASCEND_CHECKED=0"),
+}
+_FLAGS = ("-std=gnu++17", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_TIMEOUT_S = 600
+_LACKING = re.compile(r"fatal error: (\S+): No such file")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a file is compiled. includes: headers that the vendor's build includes first, such as
+    tiling structs; folders: searched for headers; defines: NAME or NAME=VALUE.
+    """
+
+    includes: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+
+
+def include_folder() -> Path:
+    """Where kernel_operator.h lies; in stubs below it, headers that kernels include beside it."""
+    return data_root() / "ascend" / "include"
+
+
+def runtime_library() -> Path:
+    """The library that kernels run on."""
+    file = Path(_anyop.__file__).parent / "libanyop_ascend.so"
+    if not file.exists():
+        raise _anyop.NotAvailable(f"{file} is missing. Try reinstalling anyop.")
+    return file
+
+
+def library(source: Source, kernels: Sequence[str], checked: bool, settings: Settings) -> Path:
+    """The compiled file, from the cache if nothing that it is made of has changed.
+
+    Raises InvalidArgument for what the compiler refuses, NotAvailable without a compiler.
+    """
+    try:
+        compiler = _compiler.find_compiler()
+        unit = source.unit(list(kernels), settings.includes)
+        command = [compiler, *_FLAGS, *_OPTIMIZE[checked], *_search(source, settings)]
+        digest = _digest(_preprocessed(command, unit), command)
+        cache = str(next(row[4] for row in _anyop.environment() if row[0] == "ANYOP_CACHE"))
+
+        def build(folder: Folder, scratch: Path) -> Path:
+            file, made = scratch / "unit.cc", scratch / "made.so"
+            file.write_text(unit, encoding="utf-8")
+            runtime = runtime_library()
+            link = [str(runtime), f"-Wl,-rpath,{runtime.parent}"]
+            _compiler.run([*command, str(file), *link, "-o", str(made)], _TIMEOUT_S)
+            return made
+
+        name = re.sub(r"\W", "_", source.path.stem)
+        return _cache.built(f"ascend_{name}_{digest}.so", cache, build)
+    except _compiler.SourceError as error:
+        raise _anyop.InvalidArgument(_explained(source, error.output)) from None
+    except _compiler.CannotBuildError as error:
+        raise _anyop.NotAvailable(f"{source.path.name}: {error}.") from None
+
+
+def _search(source: Source, settings: Settings) -> list[str]:
+    folders = [include_folder(), include_folder() / "stubs", source.path.parent, *settings.folders]
+    return [*(f"-I{folder}" for folder in folders), *(f"-D{define}" for define in settings.defines)]
+
+
+def _preprocessed(command: list[str], unit: str) -> bytes:
+    """The text after all includes: what decides whether a compiled file is still right."""
+    without = [c for c in command if c != "-shared"]
+    done = subprocess.run(
+        [*without, "-E", "-x", "c++", "-"], input=unit.encode(), capture_output=True, check=False
+    )
+    if done.returncode:
+        raise _compiler.SourceError(command[0], done.stderr.decode(errors="replace"))
+    return done.stdout
+
+
+def _digest(text: bytes, command: list[str]) -> str:
+    digest = hashlib.sha256(text)
+    state = Path(command[0]).resolve().stat()
+    runtime = runtime_library().stat()
+    digest.update(
+        f"{state.st_size} {state.st_mtime_ns} {runtime.st_size} {runtime.st_mtime_ns}".encode()
+    )
+    digest.update("\0".join([*command, str(runtime_library())]).encode("utf-8", "surrogateescape"))
+    digest.update(_processor())  # -march=native
+    return digest.hexdigest()[:16]
+
+
+def _processor() -> bytes:
+    lines = Path("/proc/cpuinfo").read_bytes().splitlines()
+    return next((line for line in lines if line.startswith((b"flags", b"Features"))), b"")
+
+
+def _explained(source: Source, output: str) -> str:
+    lines = [line for line in output.splitlines() if "error" in line][:10] or [output.strip()]
+    text = f"{source.path.name}: the compiler refuses it:\n" + "\n".join(lines)
+    lacking = _LACKING.search(output)
+    if lacking:
+        text += (
+            f"\n{lacking[1]} is no header that anyop has. If it is yours, try --include-folder; "
+            "what anyop has of the vendor's headers stands in docs/ascend.md."
+        )
+    return text

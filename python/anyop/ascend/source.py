@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file of AscendC kernels as text: its kernels, and what g++ is given in its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyop import _anyop
+
+# name<<<blocks, l2ctrl, stream>>>( is no C++. Names may be bodies of macros (name##_impl) and may
+# have template arguments.
+_LAUNCH = re.compile(r"([A-Za-z_][\w:#]*(?:\s*<[^<>();]*>)?)\s*<<<(.+?)>>>\s*\(", re.DOTALL)
+_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_KERNEL = re.compile(
+    r"((?:template\s*<[^;{}()]*>\s*)?)"
+    r"((?:extern\s*\"C\"\s*|inline\s+|static\s+|__\w+__(?:\([^()]*\))?\s*|\[\s*aicore\s*\]\s*)+)"
+    r"void\s+((?:__\w+__\s+)*)([A-Za-z_]\w*)\s*\(([^()]*)\)\s*\{"
+)
+_ENCODINGS = ("utf-8-sig", "gb18030")  # comments in Chinese come in either
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A kernel that the text has. names: of its parameters, "" where one has none."""
+
+    name: str
+    names: tuple[str, ...]
+    is_template: bool
+
+
+class Source:
+    """A file of kernels. Raises InvalidArgument where it is no text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.text = _read(self.path)
+        self.declared = _declared(self.text)
+
+    def kernels(self, wanted: tuple[str, ...] = ()) -> list[str]:
+        """Names of the kernels to export: those asked for, or all that the text shows."""
+        there = [k.name for k in self.declared if not k.is_template]
+        if wanted:
+            self._check(wanted, there)
+            return list(dict.fromkeys(wanted))
+        if there:
+            return there
+        templates = [k.name for k in self.declared if k.is_template]
+        hint = (
+            f"Its kernels are templates. Try --kernel '{templates[0]}<half>'."
+            if templates
+            else 'A kernel is `extern "C" __global__ __aicore__ void NAME(...)`. If a macro makes '
+            "them, try --kernel NAME."
+        )
+        raise _anyop.InvalidArgument(f"{self.path.name} shows no kernel. {hint}")
+
+    def _check(self, wanted: tuple[str, ...], there: list[str]) -> None:
+        """A name that the text does not have may be one that a macro makes, from ##."""
+        for name in wanted:
+            stem = name.partition("<")[0]
+            if any(k.name == stem for k in self.declared) or "##" in self.text:
+                continue
+            raise _anyop.InvalidArgument(
+                f"{self.path.name} has no kernel {name}."
+                f"{_anyop.did_you_mean(name, there)} Its kernels: {', '.join(there) or 'none'}."
+            )
+
+    def names(self, kernel: str) -> tuple[str, ...] | None:
+        """Names of a kernel's parameters; None if the text does not show them."""
+        stem = kernel.partition("<")[0]
+        return next((k.names for k in self.declared if k.name == stem), None)
+
+    def unit(self, kernels: list[str], includes: tuple[Path, ...] = ()) -> str:
+        """What the compiler reads. Errors and places point into the file itself."""
+        forced = "".join(f'#include "{path.resolve()}"\n' for path in includes)
+        file = str(self.path).replace("\\", "\\\\").replace('"', '\\"')
+        return (
+            f'#include "kernel_operator.h"\n{forced}#line 1 "{file}"\n{rewritten(self.text)}\n'
+            f'#line 1 "the kernels asked for"\nANYOP_ASCEND_KERNELS({", ".join(kernels)})\n'
+        )
+
+
+def _read(path: Path) -> str:
+    data = path.read_bytes()
+    if b"\0" in data:
+        raise _anyop.InvalidArgument(f"{path.name} is no text, because it has bytes of 0.")
+    for encoding in _ENCODINGS:
+        try:
+            return data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+        except UnicodeDecodeError:
+            pass
+    raise _anyop.InvalidArgument(f"{path.name} is neither UTF-8 nor GB 18030.")
+
+
+def rewritten(text: str) -> str:
+    """Launches as calls, on the lines that they stand on."""
+
+    def call(found: re.Match[str]) -> str:
+        name, configuration = found[1], found[2].strip()
+        lines = "\n" * (found[0].count("\n") - configuration.count("\n") - name.count("\n"))
+        quoted = " ".join(name.split())
+        return f'anyop_launch("{quoted}", &{name}, {configuration})({lines}'
+
+    return _LAUNCH.sub(call, text)
+
+
+def _declared(text: str) -> tuple[Declared, ...]:
+    found = []
+    for kernel in _KERNEL.finditer(_without_comments(text)):
+        if "__global__" not in kernel[2] + kernel[3]:
+            continue
+        parameters = " ".join(kernel[5].split())
+        names = (
+            tuple(_name(p) for p in parameters.split(",")) if parameters not in ("", "void") else ()
+        )
+        found.append(Declared(kernel[4], names, bool(kernel[1])))
+    return tuple(found)
+
+
+def _without_comments(text: str) -> str:
+    """Strings and lines stay where they are."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+    return _COMMENT.sub(blank, text)
+
+
+def _name(parameter: str) -> str:
+    words = re.findall(r"[A-Za-z_]\w*", parameter.partition("=")[0])
+    return words[-1] if len(words) > 1 else ""

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs kernels in a process of their own, which they may end: `python -m anyop.ascend.worker`.
+
+Reads one task as JSON, writes a line of JSON for each try.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import anyop
+from anyop.ascend.arguments import Array, Memory, from_bf16, value_of
+from anyop.ascend.native import WRITE, Kernel, Runtime, kernels_of
+
+REPEATS = 30  # of a kernel that is timed
+# Behind arrays of a fast build: kernels that round sizes up to 32 bytes read there, where a device
+# has memory too.
+SLACK = 512
+
+
+class Call:
+    """Arguments in the runtime's memory, as a launch takes them."""
+
+    def __init__(self, runtime: Runtime, values: Sequence[Memory | bytes], slack: int) -> None:
+        self._runtime, self._arrays = runtime, list[tuple[int, Array] | None]()
+        self._kept: list[Any] = []
+        for value in values:
+            self._arrays.append(self._place(value, slack))
+        pointers = [ctypes.cast(kept, ctypes.c_void_p) for kept in self._kept]
+        self.pointers = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+
+    def _place(self, value: Memory | bytes, slack: int) -> tuple[int, Array] | None:
+        if isinstance(value, bytes):
+            self._kept.append(ctypes.create_string_buffer(value, len(value)))
+            return None
+        if value.array is None:
+            self._kept.append(ctypes.pointer(ctypes.c_void_p()))
+            return None
+        array = np.ascontiguousarray(value.array)
+        at = self._runtime.allocate(array.nbytes + slack)
+        ctypes.memmove(at, array.ctypes.data, array.nbytes)
+        self._kept.append(ctypes.pointer(ctypes.c_void_p(at)))
+        return at, array
+
+    def declare(self, names: Sequence[str], values: Sequence[Memory | bytes]) -> None:
+        for name, place, value in zip(names, self._arrays, values, strict=True):
+            if place is not None and isinstance(value, Memory):
+                self._runtime.declare(place[0], place[1].nbytes, name, value.access)
+
+    def fetch(self) -> list[Array | None]:
+        """The arrays as they are now."""
+        fetched: list[Array | None] = []
+        for place in self._arrays:
+            array = None if place is None else place[1].copy()
+            if place is not None and array is not None:
+                ctypes.memmove(array.ctypes.data, place[0], array.nbytes)
+            fetched.append(array)
+        return fetched
+
+    def release(self) -> None:
+        for place in self._arrays:
+            if place is not None:
+                self._runtime.release(place[0])
+
+
+@contextmanager
+def placed(
+    runtime: Runtime, names: Sequence[str], values: Sequence[Memory | bytes], slack: int
+) -> Iterator[Call]:
+    """A call whose arguments the runtime knows, for as long as it is used."""
+    runtime.clear()
+    call = Call(runtime, values, slack)
+    try:
+        call.declare(names, values)
+        yield call
+    finally:
+        call.release()
+
+
+def values_of(kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> list[Memory | bytes]:
+    """The arguments of a try; the same data for the same seed."""
+    rng = np.random.default_rng(one["seed"])
+    sizes = {**one["sizes"], "blocks": one["blocks"]}
+    rows = zip(task["arguments"], kernel.parameters, strict=True)
+    return [value_of(text, letter, size, sizes, rng) for text, (letter, size) in rows]
+
+
+def check(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> Any:
+    """One try: its findings."""
+    runtime.configure(
+        task["soc"], task["strict"], task["max_steps"], one["seed"], task["tiling_key"]
+    )
+    values = values_of(kernel, task, one)
+    with placed(runtime, task["names"], values, 0) as call:
+        ended = not runtime.launch(kernel, one["blocks"], call.pointers)
+        findings = runtime.findings()
+        if not ended:
+            save(task, values, call.fetch())
+        return {"findings": findings, "was_ended": ended}
+
+
+def timed(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> Any:
+    """The results of one run, and the time of the fastest of some more."""
+    runtime.configure(task["soc"], False, 0, 0, task["tiling_key"])
+    values = values_of(kernel, task, one)
+    with placed(runtime, task["names"], values, SLACK) as call:
+        runtime.launch(kernel, one["blocks"], call.pointers)
+        results = call.fetch()
+        save(task, values, results)
+        least = float("inf")
+        for _ in range(REPEATS):
+            start = time.perf_counter_ns()
+            runtime.launch(kernel, one["blocks"], call.pointers)
+            least = min(least, time.perf_counter_ns() - start)
+        rows = [
+            describe(name, value, array)
+            for name, value, array in zip(task["names"], values, results, strict=True)
+            if isinstance(value, Memory) and value.access & WRITE and array is not None
+        ]
+        return {"results": rows, "us": least / 1e3}
+
+
+def describe(name: str, value: Memory, array: Array) -> dict[str, Any]:
+    """What is printed of a result: its first numbers and their range."""
+    numbers = from_bf16(array) if value.dtype == "bf16" else array
+    flat = numbers.ravel()
+    return {
+        "name": name,
+        "type": f"{value.dtype}[{', '.join(map(str, array.shape))}]",
+        "first": [float(x) for x in flat[:6]],
+        "least": float(flat.min()) if flat.size else None,
+        "largest": float(flat.max()) if flat.size else None,
+    }
+
+
+def save(task: dict[str, Any], values: Sequence[Memory | bytes], arrays: Sequence[Any]) -> None:
+    """Arrays before and after, as NumPy reads them; bfloat16 as f32."""
+    if not task["save"]:
+        return
+    folder = Path(task["save"])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value, after in zip(task["names"], values, arrays, strict=True):
+        if not isinstance(value, Memory) or value.array is None:
+            continue
+        is_result = bool(value.access & WRITE)
+        array = after if is_result else value.array
+        if value.dtype == "bf16":
+            array = from_bf16(array)
+        np.save(folder / f"{name}.npy", array)
+
+
+def main() -> None:
+    """Reads the task and answers."""
+    task = json.load(sys.stdin)
+    answers, sys.stdout = sys.stdout, sys.stderr  # what kernels print is no answer
+    runtime = Runtime()
+    kernel = kernels_of(Path(task["library"]))[task["kernel"]]
+    act = check if task["checked"] else timed
+    for one in task["tries"]:
+        try:
+            answer = act(runtime, kernel, task, one)
+        except (anyop.Error, MemoryError) as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read
+from anyop.ascend.case import changed, sizes_of
+
+WIDEST = 100  # columns of sentences
+_COLORS = {"error": "red", "strict": "yellow", "note": "cyan"}
+
+
+@click.group("ascend")
+def command() -> None:
+    """Compile, check and run AscendC kernels on this machine, which needs no NPU."""
+
+
+def kernel_options(function: Callable[..., None]) -> Callable[..., None]:
+    """What says which kernel is called, and how."""
+    file = click.Path(path_type=Path, exists=True, dir_okay=False)
+    folder = click.Path(path_type=Path, exists=True, file_okay=False)
+    for option in reversed(
+        (
+            click.argument("path", metavar="FILE", type=file),
+            click.option("--kernel", "kernels", multiple=True, help="Its name; else all of FILE."),
+            click.option("--blocks", default="", help="A number, or an expression of sizes."),
+            click.option(
+                "--arg",
+                "arguments",
+                multiple=True,
+                metavar="[NAME=]VALUE",
+                help="'x=f16[n, 64]', 'y=out f32[n]', 'n=n * 64', 'tiling=struct u32 8, f32 1'.",
+            ),
+            click.option(
+                "--size", "sizes", multiple=True, metavar="NAME=N", help="A number, or 1..300."
+            ),
+            click.option(
+                "--case", "case_file", type=file, help="TOML; else FILE.toml if it is there."
+            ),
+            click.option("--soc", default="", help="Its name; ascend910b without one."),
+            click.option("--tiling-key", default=0, help="Of TILING_KEY_IS."),
+            click.option("--include", "includes", multiple=True, type=file, help="Included first."),
+            click.option("-I", "--include-folder", "folders", multiple=True, type=folder),
+            click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]"),
+            click.option("--save", type=click.Path(path_type=Path), help="Folder for .npy files."),
+            click.option("--json", "as_json", is_flag=True),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def runs_of(path: Path, given: dict[str, Any]) -> list[Run]:
+    """A run for each kernel, of what the file beside it and the command line say."""
+    source = Source(path)
+    beside = given["case_file"] or path.with_suffix(".toml")
+    file = read(beside) if beside.exists() else File()
+    settings = Settings(
+        file.settings.includes + given["includes"],
+        file.settings.folders + given["folders"],
+        file.settings.defines + given["defines"],
+    )
+    arguments = tuple(
+        (name.strip(), value) if separator else ("", name)
+        for name, separator, value in (text.partition("=") for text in given["arguments"])
+    )
+    sizes = sizes_of(dict(named(text) for text in given["sizes"]))
+    return [
+        Run(
+            source,
+            kernel,
+            changed(
+                file.cases.get(kernel, Case()),
+                blocks=given["blocks"],
+                sizes=sizes,
+                arguments=arguments,
+                soc=given["soc"],
+                tiling_key=given["tiling_key"],
+            ),
+            settings,
+            save=given["save"],
+        )
+        for kernel in source.kernels(given["kernels"])
+    ]
+
+
+def named(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise click.BadParameter(f"'{text}' has no name. Try --size n=64.", param_hint="--size")
+    return name.strip(), value
+
+
+@command.command("check")
+@kernel_options
+@click.option("--strict", is_flag=True, help="Also what the vendor's compiler repairs by itself.")
+@click.option("--fuzz", default=0, metavar="N", help="N more calls: other sizes, data, orders.")
+@click.option("--seed", default=1, show_default=True, help="Of --fuzz.")
+@click.option("--max-steps", default=0, help="Instructions of a block, after which it is ended.")
+@click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds of a call.")
+def check_command(
+    path: Path,
+    strict: bool,
+    fuzz: int,
+    seed: int,
+    max_steps: int,
+    timeout_s: float,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Run the kernels of FILE with checks, and say what is wrong in them.
+
+    Races between pipes and between blocks, accesses out of bounds, data that was never written,
+    queues and flags that do not fit, deadlocks. Exit status 1 if there is an error.
+    """
+    findings: list[Finding] = []
+    for run in runs_of(path, given):
+        run = Run(**{**vars(run), "strict": strict, "max_steps": max_steps, "timeout_s": timeout_s})
+        tries = run.tries(fuzz, seed)
+        found: dict[tuple[Any, ...], Finding] = {}
+        for some in watched(run, run.check(tries), len(tries)):
+            merged(found, some)
+        kept = [f for f in found.values() if strict or f.level != "strict"]
+        findings += kept
+        if not as_json:
+            show(run, kept, len(tries))
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
+    sys.exit(any(finding.level != "note" for finding in findings))
+
+
+def watched(run: Run, tries: Iterator[list[Finding]], number: int) -> Iterator[list[Finding]]:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(run.kernel, total=number)
+        for findings in tries:
+            yield findings
+            progress.advance(task)
+
+
+def show(run: Run, findings: list[Finding], tries: int) -> None:
+    """Errors first, each with its line of the source."""
+    for finding in sorted(findings, key=lambda f: (list(_COLORS).index(f.level), f.line)):
+        show_one(run, finding, tries)
+    errors = sum(f.level != "note" for f in findings)
+    said = [several(tries, "call"), several(errors, "error")]
+    if len(findings) > errors:
+        said.append(several(len(findings) - errors, "note"))
+    click.secho(f"{run.kernel}: {', '.join(said)}", fg="red" if errors else "green")
+
+
+def show_one(run: Run, finding: Finding, tries: int) -> None:
+    head = f"{finding.level}: {finding.kind}"
+    where = place(finding.file, finding.line)
+    text = finding.text if finding.text.startswith(where[:-2]) else where + finding.text
+    body = wrapped(f"{head}: {text}")
+    click.echo(click.style(head, fg=_COLORS[finding.level], bold=True) + body[len(head) :])
+    quote(run, finding.file, finding.line)
+    if (finding.there_file, finding.there_line) not in (("", 0), (finding.file, finding.line)):
+        quote(run, finding.there_file, finding.there_line)
+    if finding.insert:
+        click.echo(wrapped(f"insert {finding.insert}", indent="  "))
+    if tries > 1 and finding.seed:
+        click.echo(f"  found with {finding.sizes or 'these sizes'} --seed {finding.seed}")
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Words stay whole: SetFlag<...>(id) is to be copied."""
+    width = min(shutil.get_terminal_size((WIDEST, 0)).columns, WIDEST)
+    return textwrap.fill(
+        text, width, initial_indent=indent, subsequent_indent="  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def several(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def place(file: str, line: int) -> str:
+    return f"{Path(file).name}:{line}: " if line else ""
+
+
+def quote(run: Run, file: str, line: int) -> None:
+    lines = run.source.text.splitlines()
+    if Path(file).name == run.source.path.name and 0 < line <= len(lines):
+        click.echo(f"  {line:5} | {lines[line - 1].rstrip()}")
+
+
+@command.command("run")
+@kernel_options
+def run_command(path: Path, as_json: bool, **given: Any) -> None:
+    """Run the kernels of FILE without checks: results, and the time of a launch."""
+    rows = []
+    for run in runs_of(path, given):
+        answer = run.timed()
+        rows.append({"kernel": run.kernel, **answer})
+        if as_json:
+            continue
+        click.echo(f"{run.kernel}: {answer['us']:.1f} us a launch")
+        for result in answer["results"]:
+            first = ", ".join(f"{x:.6g}" for x in result["first"])
+            click.echo(f"  {result['name']}: {result['type']} = {first}, ...")
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Descriptions of arguments, on the command line and in TOML."""
+
+import struct
+
+import anyop
+import numpy as np
+import pytest
+from anyop.ascend.arguments import from_bf16, to_bf16, value_of
+from anyop.ascend.case import Case, ordered, read, sizes_of
+from anyop.ascend.expressions import evaluate
+from anyop.ascend.native import READ, WHOLE, WRITE
+
+RNG = np.random.default_rng(0)
+
+
+def refusal(function, *arguments):
+    with pytest.raises(anyop.InvalidArgument) as error:
+        function(*arguments)
+    return str(error.value)
+
+
+def test_tensors_have_a_type_sizes_access_and_contents():
+    x = value_of("f16[n, 2 * n]", "p", 8, {"n": 3}, RNG)
+    assert (x.array.shape, x.array.dtype, x.access) == ((3, 6), np.float16, READ)
+    assert np.ptp(x.array) > 0
+    y = value_of("out f32[4]", "p", 8, {}, RNG)
+    assert y.access == WRITE | WHOLE
+    assert value_of("inout i64[]", "p", 8, {}, RNG).array.shape == ()
+    assert value_of("i32[5] arange", "p", 8, {}, RNG).array.tolist() == [0, 1, 2, 3, 4]
+    assert value_of("u8[64] below n", "p", 8, {"n": 3}, RNG).array.max() == 2
+    assert not value_of("i32[5]", "p", 8, {}, RNG).array.any()
+    assert value_of("none", "p", 8, {}, RNG).array is None
+
+
+def test_files_are_read_and_have_to_fit(tmp_path):
+    np.save(tmp_path / "x.npy", np.full((2, 2), 1.5))
+    x = value_of(f"f16[2, 2] {tmp_path}/x.npy", "p", 8, {}, RNG)
+    assert (x.array == 1.5).all() and x.array.dtype == np.float16
+    said = refusal(value_of, f"f16[3] {tmp_path}/x.npy", "p", 8, {}, RNG)
+    assert said == f"{tmp_path}/x.npy has the sizes [2, 2], but must have [3]."
+
+
+def test_bfloat16_is_rounded_to_even():
+    values = np.array([1.0, 1 + 2**-8, 1 + 3 * 2**-8, np.inf, -(2.0**-133)], np.float32)
+    assert from_bf16(to_bf16(values)).tolist() == [1.0, 1.0, 1 + 2**-6, np.inf, -(2.0**-133)]
+    assert np.isnan(from_bf16(to_bf16(np.array([np.nan], np.float32)))).all()
+
+
+@pytest.mark.parametrize(
+    ("letter", "text", "code", "value"),
+    [("i", "n - 8", "i", -5), ("I", "3", "I", 3), ("q", "2 ** 0", None, None),
+     ("f", "1 / 4", "f", 0.25), ("b", "1", "?", True), ("h", "1.5", "e", 1.5)],
+)  # fmt: skip
+def test_numbers_are_passed_as_the_kernel_has_them(letter, text, code, value):
+    if code is None:
+        assert "is no number" in refusal(value_of, text, letter, 8, {}, RNG)
+        return
+    assert value_of(text, letter, 4, {"n": 3}, RNG) == struct.pack(f"={code}", value)
+
+
+def test_structs_are_laid_out_as_a_compiler_does():
+    text = "struct u8 1, u32 n, u16 7, f64 0.5"
+    assert value_of(text, "t", 24, {"n": 9}, RNG) == struct.pack("@BIHd", 1, 9, 7, 0.5)
+    memory = value_of("struct u32 1, u8 2", "p", 8, {}, RNG)
+    assert memory.array.tobytes() == struct.pack("<IB3x", 1, 2) and memory.access == READ
+    assert refusal(value_of, "struct u32 1", "t", 8, {}, RNG) == (
+        "'struct u32 1' has 4 bytes, but the struct of the kernel has 8."
+    )
+
+
+@pytest.mark.parametrize(
+    ("letter", "text", "said"),
+    [
+        ("p", "3", "'3' is no tensor, but the kernel takes a pointer here. Try 'f16[8, 64]', "
+                   "'out f32[8]', 'struct u32 8', 'none'."),
+        ("p", "f61[8]", "'f61[8]': there is no dtype f61. Did you mean 'f16'?"),
+        ("p", "f16[0 - 8]", "'f16[0 - 8]' has the sizes [-8], but none may be < 0."),
+        ("p", "f16[8] wild", "'wild' is no way to fill a tensor. Try normal, uniform, zeros, ones, "
+                             "arange, 'below n', or a file.npy."),
+        ("p", "f16[m]", "'m' is no number: m is no size (known: n). Numbers, sizes by name, "
+                        "+ - * / // %, min, max, ceil, sqrt are known."),
+        ("i", "0.5", "'0.5' is 0.5, but must be a whole number."),
+        ("c", "300", "'300' is 300, but the kernel takes a int8_t here."),
+        ("t", "3", "'3' is a number, but must be a struct of 8 bytes. Try 'struct u32 1, ...'."),
+        ("i", "struct u32 1", "'struct u32 1' is a struct, but must be a int32_t."),
+        ("p", "struct u8 300", "'300' is 300, which no uint8 can hold."),
+    ],
+)  # fmt: skip
+def test_wrong_descriptions_are_refused(letter, text, said):
+    assert refusal(value_of, text, letter, 8, {"n": 3}, RNG) == said
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "n.real", "[1]", "(lambda: 1)()", "n if n else 1", "1 / 0"]
+)
+def test_an_expression_is_numbers_and_nothing_else(text):
+    assert "is no number" in refusal(evaluate, text, {"n": 1})
+
+
+def test_arguments_go_by_name_by_number_or_in_order():
+    case = Case(arguments=(("", "a"), ("n", "c"), ("arg1", "b")))
+    assert ordered(case, ("x", "y", "n"), ["pointer", "pointer", "int32_t"]) == ["a", "b", "c"]
+    assert ordered(Case(arguments=(("", "a"), ("", "b"))), None, ["pointer"] * 2) == ["a", "b"]
+    said = refusal(ordered, Case(arguments=(("x", "a"),)), ("x", "y"), ["pointer", "half"])
+    assert said == (
+        "y is not described; the kernel takes x (pointer), y (half). Try --arg 'y=f16[8, 64]' or a "
+        "file beside the source (docs/ascend.md)."
+    )
+    said = refusal(ordered, Case(arguments=(("z", "a"),)), ("x", "y"), ["pointer", "half"])
+    assert said == "the kernel has no parameter z. It has x, y."
+    said = refusal(ordered, Case(arguments=(("", "a"), ("", "b"))), ("x",), ["pointer"])
+    assert said == "2 arguments are described, but the kernel takes x (pointer)."
+
+
+def test_sizes_are_numbers_or_ranges():
+    assert sizes_of({"n": "3", "d": "1..8", "k": 4}) == {"n": (3, 3), "d": (1, 8), "k": (4, 4)}
+    for wrong in ("8..1", "-1", "x", "1.5"):
+        assert refusal(sizes_of, {"n": wrong}) == (
+            f"the size n is '{wrong}', but must be a number or a range such as 1..300."
+        )
+
+
+def test_drawn_sizes_reach_both_ends():
+    case = Case(sizes={"n": (1, 300)})
+    drawn = {case.drawn(np.random.default_rng([7, i]))["n"] for i in range(200)}
+    assert {1, 300} <= drawn and all(1 <= n <= 300 for n in drawn) and len(drawn) > 60
+
+
+def test_a_file_of_cases_is_read_and_its_mistakes_are_named(tmp_path):
+    file = tmp_path / "one.toml"
+    file.write_text(
+        '[compile]\nfolders = ["inc"]\ndefines = ["A=1"]\n'
+        '[f]\nblocks = 8\nsizes = { n = "1..9" }\ntiling_key = 2\n[f.arguments]\nx = "f16[n]"\n'
+    )
+    found = read(file)
+    assert found.settings.folders == (tmp_path / "inc",) and found.settings.defines == ("A=1",)
+    assert found.cases == {"f": Case("8", {"n": (1, 9)}, (("x", "f16[n]"),), "", 2)}
+    file.write_text("[f]\nblokcs = 8\n")
+    assert (
+        refusal(read, file)
+        == "one.toml: [f] has blokcs, which is not known. Did you mean 'blocks'?"
+    )
+    file.write_text("f = 3\n")
+    assert refusal(read, file) == (
+        "one.toml: f is no table. Try [f] with blocks, sizes, arguments."
+    )
+    file.write_text("[f\n")
+    assert refusal(read, file).startswith("one.toml is no TOML: ")

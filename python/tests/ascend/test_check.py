@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`anyop ascend`: the examples are right, defects are found where they stand, and whatever a file
+or an argument may be, it ends in a sentence.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES, DOCUMENT = ROOT / "examples" / "ascend", ROOT / "docs" / "ascend.md"
+KERNELS = sorted(path.stem for path in EXAMPLES.glob("*.cpp"))
+
+
+def anyop(*arguments, status=0):
+    command = [sys.executable, "-m", "anyop", "ascend", *map(str, arguments)]
+    env = {**os.environ, "COLUMNS": "120"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def findings(*arguments, status=1):
+    return json.loads(anyop("check", *arguments, "--json", status=status).stdout)
+
+
+def written(folder, text, name="kernel.cpp"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def spoilt(folder, example, *changes):
+    """A copy of an example with its TOML file, and one place or some changed."""
+    text = (EXAMPLES / f"{example}.cpp").read_text()
+    for old, new in changes:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new)
+    (folder / f"{example}.toml").write_text((EXAMPLES / f"{example}.toml").read_text())
+    return written(folder, text, f"{example}.cpp")
+
+
+def line_of(path, part):
+    return next(i for i, line in enumerate(path.read_text().splitlines(), 1) if part in line)
+
+
+def results(example, folder, *arguments):
+    anyop("run", EXAMPLES / f"{example}.cpp", "--save", folder, *arguments)
+    return {path.stem: np.load(path) for path in folder.glob("*.npy")}
+
+
+@pytest.mark.parametrize("example", KERNELS)
+def test_the_examples_have_no_finding(example):
+    done = anyop("check", EXAMPLES / f"{example}.cpp", "--strict", "--fuzz", "12")
+    assert done.stdout.strip() == f"{example}: 13 calls, 0 errors"
+
+
+def test_the_examples_compute_what_they_say(tmp_path):
+    def near(y, expected):
+        error = np.abs(np.asarray(y, float) - expected)
+        return np.all(error <= 2**-10 * np.abs(expected) + 1e-6)
+
+    r = results("add_custom", tmp_path / "add", "--size", "rows=37")
+    assert (r["z"] == r["x"] + r["y"]).all()
+    r = results("rms_norm", tmp_path / "norm", "--size", "rows=5", "--size", "d=77")
+    x = r["x"].astype(float)
+    root = np.sqrt((x * x).mean(1, keepdims=True) + 1e-6)
+    assert near(r["y"], x / root * r["weight"].astype(float))
+    r = results("silu_and_mul", tmp_path / "silu", "--size", "rows=5", "--size", "d=77")
+    gate, up = np.split(r["x"].astype(float), 2, axis=1)
+    assert near(r["y"], gate / (1 + np.exp(-gate)) * up)
+
+
+def test_rotary_embedding_and_the_cache_compute_what_they_say(tmp_path):
+    sizes = ["--size", "tokens=6", "--size", "heads=3", "--size", "eighths=4"]
+    before = tmp_path / "x.npy"
+    rng = np.random.default_rng(3)
+    np.save(before, rng.standard_normal((6, 3, 64)).astype(np.float16))
+    x = f"x=inout f16[tokens, heads, eighths * 16] {before}"
+    rows = ["positions=i64[tokens] arange", "cos_sin=f16[64, eighths * 16] uniform"]
+    rows += [x, "tokens=tokens", "heads=heads", "half_size=eighths * 8", "max_position=64"]
+    given = [part for row in rows for part in ("--arg", row)]
+    r = results("rotary_embedding", tmp_path / "rotary", *sizes, *given)
+    a, b = np.split(np.load(before).astype(float), 2, axis=2)
+    cos, sin = np.split(r["cos_sin"][:6].astype(float)[:, None], 2, axis=2)
+    expected = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=2)
+    assert np.abs(r["x"] - expected).max() <= 2**-9 * np.abs(expected).max()
+
+    r = results("reshape_and_cache", tmp_path / "cache", "--size", "tokens=7")
+    assert (r["key_cache"][:7] == r["key"]).all() and not r["key_cache"][7:].any()
+    assert (r["value_cache"][:7] == r["value"]).all()
+
+
+def test_a_race_is_told_with_both_places_and_what_orders_them(tmp_path):
+    path = spoilt(
+        tmp_path,
+        "silu_and_mul",
+        ("out_.EnQue(y);", "kept_ = y;"),
+        ("LocalTensor<half> y = out_.DeQue<half>();", "LocalTensor<half> y = kept_;"),
+        ("  TPipe pipe_;", "  LocalTensor<half> kept_;\n  TPipe pipe_;"),
+    )
+    [race] = [f for f in findings(path) if f["kind"] == "race"]
+    assert race["level"] == "error"
+    assert (race["line"], race["there_line"]) == (
+        line_of(path, "DataCopyPad(y_[row"),
+        line_of(path, "Cast(y, gate"),
+    )
+    assert Path(race["file"]) == Path(race["there_file"]) == path
+    assert "V_MTE3" in race["insert"]
+    shown = anyop("check", path, status=1).stdout
+    assert f"```\n{shown}```" in DOCUMENT.read_text()
+
+
+def test_what_the_vendors_compiler_repairs_is_told_with_strict(tmp_path):
+    path = spoilt(tmp_path, "silu_and_mul", ("PipeBarrier<PIPE_V>();", ""))
+    assert findings(path, status=0) == []
+    found = findings(path, "--strict")
+    assert {f["level"] for f in found} == {"strict"} and all("PIPE_V" in f["insert"] for f in found)
+
+
+def test_rows_that_nobody_writes_are_told(tmp_path):
+    loop = "    for (uint32_t row"
+    path = spoilt(tmp_path, "silu_and_mul", (loop, f"    if (GetBlockIdx() == 1) return;\n{loop}"))
+    [finding] = findings(path, "--size", "rows=3", "--size", "d=64")
+    assert finding["kind"] == "output-unwritten" and "y" in finding["text"]
+
+
+HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
+ONE = HEAD + 'extern "C" __global__ __aicore__ void one(GM_ADDR x, int32_t n) {{\n{}\n}}\n'
+GIVEN = ["--arg", "x=inout f32[64]", "--arg", "n=3"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "options"),
+    [
+        ("  while (true) PipeBarrier<PIPE_ALL>();", "endless", ["--max-steps", "1000"]),
+        ("  volatile int32_t k = n; while (k) {}", "timeout", ["--timeout", "2"]),
+        ("  *(volatile __gm__ int32_t*)8 = n;", "fault", []),
+        ("  *((__gm__ float*)x + 5000) = 1;", "fault", []),
+        ("  __builtin_trap();", "crash", []),
+    ],
+)
+def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, options):
+    found = findings(written(tmp_path, ONE.format(body)), *GIVEN, *options)
+    assert kind in [f["kind"] for f in found], found
+
+
+def test_a_compilers_error_names_the_line_of_the_file(tmp_path):
+    said = anyop("check", written(tmp_path, ONE.format("  ad(x);")), *GIVEN, status=1).stderr
+    assert "the compiler refuses it" in said and "kernel.cpp:4:" in said
+    path = written(tmp_path, '#include "lib/matmul_intf.h"\n' + ONE.format(""))
+    said = anyop("check", path, *GIVEN, status=1).stderr
+    assert "kernel.cpp:1:" in said and "lib/matmul_intf.h is no header that anyop has" in said
+
+
+@pytest.mark.parametrize("name", ["kernel.asc", "kernel.c", "kernel.cce", "my kernel.cpp"])
+def test_files_may_have_the_names_of_kernels(tmp_path, name):
+    text = "\ufeff" + ONE.format("").replace("\n", "\r\n")
+    assert findings(written(tmp_path, text, name), *GIVEN, status=0) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--blocks", "0"], "0"),
+        (["--blocks", "65536"], "65536"),
+        (["--blocks", "n"], "n is no size"),
+        (["--soc", "ascend910x"], "ascend910b"),
+        (["--arg", "y=3"], "the kernel has no parameter y. It has x, n."),
+        (["--kernel", "two"], "kernel.cpp has no kernel two."),
+        (["--size", "n"], "'n' has no name"),
+    ],
+)
+def test_wrong_options_end_in_a_sentence(tmp_path, options, said):
+    path = written(tmp_path, ONE.format(""))
+    done = subprocess.run(
+        [sys.executable, "-m", "anyop", "ascend", "check", path, *GIVEN, *options],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode in (1, 2) and said in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+TILED = (
+    HEAD
+    + """
+struct Tiling { uint32_t n; float by; };
+extern "C" __global__ __aicore__ void tiled(GM_ADDR y, GM_ADDR tiling) {
+  GET_TILING_DATA_WITH_STRUCT(Tiling, t, tiling);
+  GlobalTensor<float> out;
+  out.SetGlobalBuffer((__gm__ float*)y, 8);
+  for (uint32_t i = 0; i < t.n; ++i) out.SetValue(i, TILING_KEY_IS(7) ? t.by : DTYPE);
+  DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(out);
+}
+"""
+)
+
+
+@pytest.mark.parametrize(("key", "value"), [("7", 0.5), ("1", 3.0)])
+def test_tiling_structs_keys_and_definitions_reach_the_kernel(tmp_path, key, value):
+    path = written(tmp_path, TILED)
+    options = ["--arg", "y=out f32[8]", "--arg", "tiling=struct u32 8, f32 0.5", "-D", "DTYPE=3.0f"]
+    options += ["--tiling-key", key]
+    assert findings(path, *options, status=0) == []
+    anyop("run", path, *options, "--save", tmp_path / "saved")
+    assert (np.load(tmp_path / "saved" / "y.npy") == value).all()

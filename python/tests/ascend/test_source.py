@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of kernels as text: what is found in them, and what g++ is given in their place."""
+
+import anyop
+import pytest
+from anyop.ascend.source import Source, rewritten
+
+
+def source(folder, text, name="one.cpp", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return Source(path)
+
+
+KERNEL = (
+    'extern "C" __global__ __aicore__ void {}(GM_ADDR x, __gm__ half* y, const int32_t n) {{}}\n'
+)
+
+
+def test_kernels_and_their_parameters_are_found(tmp_path):
+    text = (
+        KERNEL.format("first")
+        + '// extern "C" __global__ __aicore__ void commented(GM_ADDR x) {}\n'
+        + '/* extern "C" __global__ __aicore__ void too(GM_ADDR x) {} */\n'
+        + "__aicore__ inline void no_kernel(GM_ADDR x) {}\n"
+        + "__global__ __aicore__ void second(GM_ADDR, uint32_t n = 3,\n    float eps) {\n}\n"
+    )
+    found = source(tmp_path, text)
+    assert found.kernels() == ["first", "second"]
+    assert found.names("first") == ("x", "y", "n")
+    assert found.names("second") == ("", "n", "eps")
+
+
+def test_templates_are_exported_by_what_they_are_asked_with(tmp_path):
+    text = "template <typename T> __global__ __aicore__ void f(GM_ADDR x) {}\n"
+    found = source(tmp_path, text)
+    with pytest.raises(anyop.InvalidArgument) as error:
+        found.kernels()
+    assert str(error.value) == (
+        "one.cpp shows no kernel. Its kernels are templates. Try --kernel 'f<half>'."
+    )
+    assert found.kernels(("f<half>",)) == ["f<half>"]
+    assert found.names("f<half>") == ("x",)
+
+
+def test_a_kernel_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    found = source(tmp_path, KERNEL.format("add_custom"))
+    with pytest.raises(anyop.InvalidArgument) as error:
+        found.kernels(("add_costum",))
+    assert str(error.value) == (
+        "one.cpp has no kernel add_costum. Did you mean 'add_custom'? Its kernels: add_custom."
+    )
+
+
+def test_kernels_of_macros_are_believed(tmp_path):
+    found = source(tmp_path, "#define MAKE(t) __global__ void f_##t(GM_ADDR x) {}\nMAKE(half)\n")
+    assert found.kernels(("f_half",)) == ["f_half"]
+    assert found.names("f_half") is None
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_ends_and_byte_order_marks_are_taken(tmp_path, ends, mark):
+    found = source(tmp_path, mark + KERNEL.format("f").replace("\n", ends) + ends)
+    assert found.kernels() == ["f"]
+    assert "\r" not in found.text and "\ufeff" not in found.text
+
+
+def test_comments_may_be_in_the_other_encoding(tmp_path):
+    found = source(tmp_path, "// 加法\n" + KERNEL.format("f"), encoding="gb18030")
+    assert "加法" in found.text
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    (tmp_path / "binary.o").write_bytes(b"\x7fELF\0\0")
+    with pytest.raises(anyop.InvalidArgument) as error:
+        Source(tmp_path / "binary.o")
+    assert str(error.value) == "binary.o is no text, because it has bytes of 0."
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("f<<<8, nullptr, stream>>>(x, n);", 'anyop_launch("f", &f, 8, nullptr, stream)(x, n);'),
+        ("f<half><<<n, l, s>>>(x)", 'anyop_launch("f<half>", &f<half>, n, l, s)(x)'),
+        ("k_##T<<<n>>>(x)", 'anyop_launch("k_##T", &k_##T, n)(x)'),
+        ("f<<<g(a, b), l, s>>>  (x)", 'anyop_launch("f", &f, g(a, b), l, s)(x)'),
+        ("a << 3; b >> 2;", "a << 3; b >> 2;"),
+    ],
+)
+def test_launches_become_calls(text, call):
+    assert rewritten(text) == call
+
+
+def test_lines_stay_where_they_are():
+    text = "f<<<\n  8,\n  l,\n  s>>>\n(x);\nnext"
+    assert rewritten(text).splitlines()[5] == "next"
+    assert rewritten(text).count("\n") == text.count("\n")
