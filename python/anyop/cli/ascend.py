@@ -17,7 +17,7 @@ from rich.progress import Progress
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read
 from anyop.ascend.case import changed, sizes_of
 
-WIDEST = 100  # columns of sentences
+WIDEST = 84  # columns of sentences
 _COLORS = {"error": "red", "strict": "yellow", "note": "cyan"}
 
 
