@@ -19,7 +19,6 @@ namespace {
 // Of an operator on a device with kernels of the host, unless --exhaustive: they are the same code
 // as there, and what differs is what the runtime does around them.
 constexpr std::size_t kMostCalls = 8;
-constexpr unsigned char kOtherPoison = 0x5a;
 
 // What a call does: results, or the error that ends it.
 struct Outcome {

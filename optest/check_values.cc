@@ -13,8 +13,6 @@
 namespace anyop::optest {
 namespace {
 
-constexpr unsigned char kOtherPoison = 0x5a;
-
 // One kernel on one call, in every arrangement.
 class KernelCheck {
  public:

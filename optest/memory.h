@@ -30,6 +30,8 @@ inline constexpr std::string_view kLayoutNames[kLayouts] = {
 // What fills gaps, results and the bytes around tensors before a run: NaN in every float dtype, -1
 // in integers.
 inline constexpr unsigned char kGuard = 0xff;
+// What a second run finds there instead, so that what depends on it shows.
+inline constexpr unsigned char kOtherPoison = 0x5a;
 
 // What was done to memory that must be left alone.
 struct Trespass {
