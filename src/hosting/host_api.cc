@@ -242,9 +242,12 @@ int anyop_run_call_on(const anyop_call* call, void* stream, const DLTensor* inpu
       if (first == results + n_results) first = nullptr;
     }
     std::optional<anyop::StreamScope> scope;
-    if (first) {
-      const anyop::DeviceKind& kind = anyop::CheckedKindOf(first->device);
-      void* const own = stream ? stream : kind.table.default_stream(first->device.device_id);
+    // A device that there is not is refused by the call, in its words.
+    const anyop::DeviceKind* kind =
+        first ? anyop::FindDeviceKind(first->device.device_type) : nullptr;
+    const int number = first ? first->device.device_id : 0;
+    if (kind && number >= 0 && number < kind->Count()) {
+      void* const own = stream ? stream : kind->table.default_stream(number);
       scope.emplace(anyop::Stream::Wrap(first->device, own));
     }
     bound.Run(checked_from, checked_to);
