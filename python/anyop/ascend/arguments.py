@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ DTYPES = {
     "u32": "uint32", "u64": "uint64", "bool": "bool",
 }  # fmt: skip
 _ACCESS = {"in": READ, "out": WRITE | WHOLE, "inout": READ | WRITE}
+_MOST_ELEMENTS = 2**32
 _TENSOR = re.compile(r"(?:(in|out|inout)\s+)?(\w+)\s*\[([^\]]*)\]\s*(.*)", re.DOTALL)
 _FIELD = re.compile(r"(\w+)\s+(.+)", re.DOTALL)
 _LETTERS = {  # of parameters, with what struct calls them and their name in C
@@ -84,6 +86,8 @@ def _memory(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Me
             f"'{text}': there is no dtype {dtype}.{_anyop.did_you_mean(dtype, list(DTYPES))}"
         )
     shape = tuple(whole(d, sizes) for d in dims.split(",") if d.strip())
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise _anyop.InvalidArgument(f"'{text}' has the sizes {list(shape)}, which are too many.")
     if any(d < 0 for d in shape):
         raise _anyop.InvalidArgument(f"'{text}' has the sizes {list(shape)}, but none may be < 0.")
     if access == "out" and not fill.strip():  # as fresh memory is: what is not written shows
@@ -104,7 +108,10 @@ def _filled(
     fill = fill or ("normal" if is_float else "zeros")
     numbers: Array
     if fill.startswith("below "):
-        numbers = rng.integers(0, max(1, whole(fill.removeprefix("below "), sizes)), shape)
+        bound = whole(fill.removeprefix("below "), sizes)
+        if not 1 <= bound <= 2**63 - 1:
+            raise _anyop.InvalidArgument(f"'{fill}' is below {bound}, but must be below 1 or more.")
+        numbers = rng.integers(0, bound, shape)
     elif fill == "normal":
         numbers = rng.standard_normal(shape)
     elif fill == "uniform":

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from anyop.ascend.build import Settings
 from anyop.ascend.expressions import whole
 
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
+MOST_BLOCKS = 65535
 _KEYS = ("blocks", "sizes", "arguments", "soc", "tiling_key")
+_COMPILE = ("includes", "folders", "defines")
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,15 @@ class Case:
 
 
 def number_of_blocks(case: Case, sizes: Mapping[str, int]) -> int:
-    """Of a launch with these sizes. Raises InvalidArgument where it is no whole number."""
-    return whole(case.blocks, sizes)
+    """Of a launch with these sizes. Raises InvalidArgument where there cannot be so many."""
+    blocks = whole(case.blocks, sizes)
+    if not 1 <= blocks <= MOST_BLOCKS:
+        given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        raise _anyop.InvalidArgument(
+            f"'{case.blocks}' is {blocks} blocks{f' with {given}' if given else ''}, but a launch "
+            f"has 1 to {MOST_BLOCKS}."
+        )
+    return blocks
 
 
 def ordered(case: Case, names: Sequence[str] | None, parameters: Sequence[str]) -> list[str]:
@@ -62,11 +71,14 @@ def ordered(case: Case, names: Sequence[str] | None, parameters: Sequence[str]) 
                 f"{len(case.arguments)} arguments are described, but the kernel takes "
                 f"{_list(names, parameters)}."
             )
+        if texts[at] is not None:
+            raise _anyop.InvalidArgument(f"{_called(names, at)} is described twice.")
         texts[at] = text
     if None in texts:
         lacking = [_called(names, i) for i, text in enumerate(texts) if text is None]
         raise _anyop.InvalidArgument(
-            f"{', '.join(lacking)} is not described; the kernel takes {_list(names, parameters)}. "
+            f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not described; the "
+            f"kernel takes {_list(names, parameters)}. "
             f"Try --arg '{lacking[0]}=f16[8, 64]' or a file beside the source (docs/ascend.md)."
         )
     return [text for text in texts if text is not None]
@@ -80,10 +92,11 @@ def _place(name: str, names: Sequence[str] | None, texts: Sequence[str | None]) 
         return list(names).index(name)
     if numbered:
         return int(numbered[1])
-    known = [n for n in names or () if n] or ["arg0"]
+    known = [_called(names, i) for i in range(len(texts))]
+    hidden = "" if names else " The text does not show their names."
     raise _anyop.InvalidArgument(
         f"the kernel has no parameter {name}.{_anyop.did_you_mean(name, known)} "
-        f"It has {', '.join(known)}."
+        f"It has {', '.join(known)}.{hidden}"
     )
 
 
@@ -122,10 +135,13 @@ class File:
 def read(path: Path) -> File:
     """Raises InvalidArgument for what is no such file."""
     try:
-        tables = _toml().loads(path.read_text("utf-8"))
+        tables = _toml().loads(path.read_text("utf-8-sig").replace("\r\n", "\n"))
     except ValueError as error:
         raise _anyop.InvalidArgument(f"{path.name} is no TOML: {error}.") from None
-    compile_ = tables.pop("compile", {})
+    compile_ = _table(path, "compile", tables.pop("compile", {}), _COMPILE)
+    for key, value in compile_.items():
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+            raise _anyop.InvalidArgument(f"{path.name}: {key} of [compile] is no list of texts.")
     folder = path.parent
     settings = Settings(
         tuple(folder / name for name in compile_.get("includes", ())),
@@ -135,24 +151,31 @@ def read(path: Path) -> File:
     return File(settings, {name: _case(path, name, table) for name, table in tables.items()})
 
 
-def _case(path: Path, kernel: str, table: Any) -> Case:
+def _table(path: Path, name: str, table: Any, known: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(table, dict):
-        raise _anyop.InvalidArgument(
-            f"{path.name}: {kernel} is no table. Try [{kernel}] with blocks, sizes, arguments."
-        )
+        hint = f" Try [{name}] with {', '.join(known[:3])}." if known else ""
+        raise _anyop.InvalidArgument(f"{path.name}: {name} is no table.{hint}")
     for key in table:
-        if key not in _KEYS:
+        if known and key not in known:
             raise _anyop.InvalidArgument(
-                f"{path.name}: [{kernel}] has {key}, which is not known."
-                f"{_anyop.did_you_mean(key, list(_KEYS))}"
+                f"{path.name}: [{name}] has {key}, which is not known."
+                f"{_anyop.did_you_mean(key, list(known))}"
             )
-    arguments = tuple((name, str(text)) for name, text in table.get("arguments", {}).items())
+    return table
+
+
+def _case(path: Path, kernel: str, given: Any) -> Case:
+    table = _table(path, kernel, given, _KEYS)
+    arguments = _table(path, f"{kernel}.arguments", table.get("arguments", {}))
+    key = table.get("tiling_key", 0)
+    if not isinstance(key, int):
+        raise _anyop.InvalidArgument(f"{path.name}: tiling_key is {key!r}, but must be a number.")
     return Case(
         str(table.get("blocks", 1)),
-        sizes_of(table.get("sizes", {})),
-        arguments,
+        sizes_of(_table(path, f"{kernel}.sizes", table.get("sizes", {}))),
+        tuple((name, str(text)) for name, text in arguments.items()),
         str(table.get("soc", "")),
-        int(table.get("tiling_key", 0)),
+        key,
     )
 
 
@@ -166,4 +189,17 @@ def _toml() -> Any:
 def changed(case: Case, **given: Any) -> Case:
     """What a command line says comes before what the file says."""
     sizes = {**case.sizes, **given.pop("sizes", {})}
-    return replace(case, sizes=sizes, **{k: v for k, v in given.items() if v})
+    arguments: tuple[tuple[str, str], ...] = given.pop("arguments", ())
+    if arguments and all(name for name, _ in arguments):
+        kept = [a for a in case.arguments if a[0] not in dict(arguments)]
+        arguments = (*kept, *arguments)
+    changes = {k: v for k, v in given.items() if v}
+    return replace(case, sizes=sizes, arguments=arguments or case.arguments, **changes)
+
+
+def check_sizes(case: Case, names: Collection[str]) -> None:
+    """Raises InvalidArgument for a size that no text uses, as one that is misspelt is."""
+    texts = [case.blocks, *(text for _, text in case.arguments)]
+    for name in sorted(names):
+        if not any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts):
+            raise _anyop.InvalidArgument(f"nothing uses the size {name}.")

@@ -42,7 +42,7 @@ def evaluate(text: str, names: Mapping[str, int]) -> Number:
 def whole(text: str, names: Mapping[str, int]) -> int:
     """The same, of a text that has to be a whole number."""
     value = evaluate(text, names)
-    if value != int(value):
+    if not math.isfinite(value) or value != int(value):
         raise _anyop.InvalidArgument(f"'{text}' is {value}, but must be a whole number.")
     return int(value)
 

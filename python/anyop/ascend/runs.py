@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import signal
@@ -77,9 +78,11 @@ class Run:
     save: Path | None = None
 
     def tries(self, number: int, seed: int) -> list[Try]:
-        """The largest sizes first, then what is drawn."""
+        """The largest sizes first, then what is drawn. A try of its own has the seed that is told
+        of it.
+        """
         sizes = self.case.largest()
-        tries = [Try(sizes, number_of_blocks(self.case, sizes), 0)]
+        tries = [Try(sizes, number_of_blocks(self.case, sizes), seed)]
         for i in range(number):
             drawn = self.case.drawn(np.random.default_rng([seed, i]))
             tries.append(Try(drawn, number_of_blocks(self.case, drawn), seed + i + 1))
@@ -126,7 +129,12 @@ class Run:
 
     def _task(self, tries: Sequence[Try], checked: bool) -> dict[str, Any]:
         file = library(self.source, [self.kernel], checked, self.settings)
-        (kernel,) = kernels_of(file).values()
+        try:
+            (kernel,) = kernels_of(file).values()
+        except OSError:  # somebody has damaged it
+            file.unlink()
+            file = library(self.source, [self.kernel], checked, self.settings)
+            (kernel,) = kernels_of(file).values()
         names = self.source.names(self.kernel)
         if names is not None and len(names) != len(kernel.parameters):
             names = None
@@ -172,6 +180,8 @@ def _work(task: dict[str, Any], timeout_s: float) -> Iterator[dict[str, Any]]:
                 yield _died("crash", _why(worker.wait()))
                 return
             yield json.loads(line)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.wait(5)  # it may have something to print
     finally:
         worker.kill()
         worker.wait()

@@ -18,6 +18,10 @@ _KERNEL = re.compile(
     r"((?:extern\s*\"C\"\s*|inline\s+|static\s+|__\w+__(?:\([^()]*\))?\s*|\[\s*aicore\s*\]\s*)+)"
     r"void\s+((?:__\w+__\s+)*)([A-Za-z_]\w*)\s*\(([^()]*)\)\s*\{"
 )
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define\b", re.MULTILINE)
+_LEFT_OUT = re.compile(r"^[ \t]*#[ \t]*if[ \t]+0\b.*?^[ \t]*#[ \t]*(?:endif|else)\b", re.M | re.S)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
+_BRACE = re.compile(r"namespace\s+([\w:]+)\s*\{|[{}]")
 _ENCODINGS = ("utf-8-sig", "gb18030")  # comments in Chinese come in either
 
 
@@ -59,7 +63,7 @@ class Source:
         """A name that the text does not have may be one that a macro makes, from ##."""
         for name in wanted:
             stem = name.partition("<")[0]
-            if any(k.name == stem for k in self.declared) or "##" in self.text:
+            if any(k.name == stem for k in self.declared) or _MACRO.search(self.text):
                 continue
             raise _anyop.InvalidArgument(
                 f"{self.path.name} has no kernel {name}."
@@ -73,11 +77,16 @@ class Source:
 
     def unit(self, kernels: list[str], includes: tuple[Path, ...] = ()) -> str:
         """What the compiler reads. Errors and places point into the file itself."""
+        aliases, listed = "", []
+        for i, name in enumerate(kernels):  # a comma would be one of the macro's
+            alias = f"anyop_ascend_kernel_{i}"
+            aliases += f"static constexpr auto* {alias} = &{name};\n" if "," in name else ""
+            listed.append(f"*{alias}" if "," in name else name)
         forced = "".join(f'#include "{path.resolve()}"\n' for path in includes)
         file = str(self.path).replace("\\", "\\\\").replace('"', '\\"')
         return (
             f'#include "kernel_operator.h"\n{forced}#line 1 "{file}"\n{rewritten(self.text)}\n'
-            f'#line 1 "the kernels asked for"\nANYOP_ASCEND_KERNELS({", ".join(kernels)})\n'
+            f'#line 1 "the kernels asked for"\n{aliases}ANYOP_ASCEND_KERNELS({", ".join(listed)})\n'
         )
 
 
@@ -106,15 +115,16 @@ def rewritten(text: str) -> str:
 
 
 def _declared(text: str) -> tuple[Declared, ...]:
-    found = []
-    for kernel in _KERNEL.finditer(_without_comments(text)):
+    found, bare = [], _without_directives(_without_comments(text))
+    for kernel in _KERNEL.finditer(bare):
         if "__global__" not in kernel[2] + kernel[3]:
             continue
         parameters = " ".join(kernel[5].split())
         names = (
             tuple(_name(p) for p in parameters.split(",")) if parameters not in ("", "void") else ()
         )
-        found.append(Declared(kernel[4], names, bool(kernel[1])))
+        name = "::".join([*_namespaces(bare[: kernel.start()]), kernel[4]])
+        found.append(Declared(name, names, bool(kernel[1])))
     return tuple(found)
 
 
@@ -125,6 +135,26 @@ def _without_comments(text: str) -> str:
         return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
     return _COMMENT.sub(blank, text)
+
+
+def _without_directives(text: str) -> str:
+    """Bodies of macros are no kernels, and neither is what #if 0 leaves out."""
+
+    def blank(found: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", found[0])
+
+    return _DIRECTIVE.sub(blank, _LEFT_OUT.sub(blank, text))
+
+
+def _namespaces(text: str) -> list[str]:
+    """Those that are open where the text ends."""
+    open_: list[str] = []
+    for brace in _BRACE.finditer(text):
+        if brace[0] != "}":
+            open_.append(brace[1] or "")
+        elif open_:
+            open_.pop()
+    return [name for name in open_ if name]
 
 
 def _name(parameter: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -160,16 +162,19 @@ def save(task: dict[str, Any], values: Sequence[Memory | bytes], arrays: Sequenc
 
 def main() -> None:
     """Reads the task and answers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
     task = json.load(sys.stdin)
-    answers, sys.stdout = sys.stdout, sys.stderr  # what kernels print is no answer
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what kernels print is no answer
     runtime = Runtime()
     kernel = kernels_of(Path(task["library"]))[task["kernel"]]
     act = check if task["checked"] else timed
     for one in task["tries"]:
         try:
             answer = act(runtime, kernel, task, one)
-        except (anyop.Error, MemoryError) as error:
+        except (anyop.Error, MemoryError, OSError, ValueError, OverflowError) as error:
             answer = {"error": str(error)}
+        ctypes.CDLL(None).fflush(None)
         print(json.dumps(answer), file=answers, flush=True)
 
 

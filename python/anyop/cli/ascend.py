@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read
-from anyop.ascend.case import changed, sizes_of
+from anyop.ascend.case import changed, check_sizes, sizes_of
 
 WIDEST = 84  # columns of sentences
 _COLORS = {"error": "red", "strict": "yellow", "note": "cyan"}
@@ -53,7 +53,11 @@ def kernel_options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--include", "includes", multiple=True, type=file, help="Included first."),
             click.option("-I", "--include-folder", "folders", multiple=True, type=folder),
             click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]"),
-            click.option("--save", type=click.Path(path_type=Path), help="Folder for .npy files."),
+            click.option(
+                "--save",
+                type=click.Path(path_type=Path, file_okay=False),
+                help="Folder for .npy files.",
+            ),
             click.option("--json", "as_json", is_flag=True),
         )
     ):
@@ -76,23 +80,24 @@ def runs_of(path: Path, given: dict[str, Any]) -> list[Run]:
         for name, separator, value in (text.partition("=") for text in given["arguments"])
     )
     sizes = sizes_of(dict(named(text) for text in given["sizes"]))
-    return [
-        Run(
-            source,
-            kernel,
-            changed(
-                file.cases.get(kernel, Case()),
-                blocks=given["blocks"],
-                sizes=sizes,
-                arguments=arguments,
-                soc=given["soc"],
-                tiling_key=given["tiling_key"],
-            ),
-            settings,
-            save=given["save"],
+    kernels = source.kernels(given["kernels"])
+    runs = []
+    for kernel in kernels:
+        before = file.cases.get(kernel, Case())
+        case = changed(
+            before,
+            blocks=given["blocks"],
+            sizes=sizes,
+            arguments=arguments,
+            soc=given["soc"],
+            tiling_key=given["tiling_key"],
         )
-        for kernel in source.kernels(given["kernels"])
-    ]
+        check_sizes(case, sizes.keys() - before.sizes.keys())
+        save = given["save"]
+        if save and len(kernels) > 1:
+            save = save / kernel
+        runs.append(Run(source, kernel, case, settings, save=save))
+    return runs
 
 
 def named(text: str) -> tuple[str, str]:
@@ -105,10 +110,28 @@ def named(text: str) -> tuple[str, str]:
 @command.command("check")
 @kernel_options
 @click.option("--strict", is_flag=True, help="Also what the vendor's compiler repairs by itself.")
-@click.option("--fuzz", default=0, metavar="N", help="N more calls: other sizes, data, orders.")
-@click.option("--seed", default=1, show_default=True, help="Of --fuzz.")
-@click.option("--max-steps", default=0, help="Instructions of a block, after which it is ended.")
-@click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds of a call.")
+@click.option(
+    "--fuzz",
+    default=0,
+    type=click.IntRange(0),
+    metavar="N",
+    help="N more calls: other sizes, data, orders.",
+)
+@click.option("--seed", default=0, type=click.IntRange(0), help="Of data and of the blocks' order.")
+@click.option(
+    "--max-steps",
+    default=0,
+    type=click.IntRange(0),
+    help="Instructions of a block, after which it is ended.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=60.0,
+    type=click.FloatRange(0.01),
+    show_default=True,
+    help="Seconds of a call.",
+)
 def check_command(
     path: Path,
     strict: bool,
@@ -124,6 +147,8 @@ def check_command(
     Races between pipes and between blocks, accesses out of bounds, data that was never written,
     queues and flags that do not fit, deadlocks. Exit status 1 if there is an error.
     """
+    if not timeout_s < 1e6:  # nan, too
+        raise click.BadParameter(f"{timeout_s} is no number of seconds.", param_hint="--timeout")
     findings: list[Finding] = []
     for run in runs_of(path, given):
         run = Run(**{**vars(run), "strict": strict, "max_steps": max_steps, "timeout_s": timeout_s})

@@ -7,7 +7,15 @@ import anyop
 import numpy as np
 import pytest
 from anyop.ascend.arguments import from_bf16, to_bf16, value_of
-from anyop.ascend.case import Case, ordered, read, sizes_of
+from anyop.ascend.case import (
+    Case,
+    changed,
+    check_sizes,
+    number_of_blocks,
+    ordered,
+    read,
+    sizes_of,
+)
 from anyop.ascend.expressions import evaluate
 from anyop.ascend.native import READ, WHOLE, WRITE
 
@@ -82,6 +90,12 @@ def test_structs_are_laid_out_as_a_compiler_does():
                         "+ - * / // %, min, max, ceil, sqrt are known."),
         ("i", "0.5", "'0.5' is 0.5, but must be a whole number."),
         ("c", "300", "'300' is 300, but the kernel takes a int8_t here."),
+        ("p", "i32[8] below 0", "'below 0' is below 0, but must be below 1 or more."),
+        ("p", "f32[n * 10 ** 1]", "'n * 10 ** 1' is no number: 10 ** 1 is not understood. "
+                                  "Numbers, sizes by name, + - * / // %, min, max, ceil, sqrt are "
+                                  "known."),
+        ("p", "f32[99999999999]", "'f32[99999999999]' has the sizes [99999999999], which are too "
+                                  "many."),
         ("t", "3", "'3' is a number, but must be a struct of 8 bytes. Try 'struct u32 1, ...'."),
         ("i", "struct u32 1", "'struct u32 1' is a struct, but must be a int32_t."),
         ("p", "struct u8 300", "'300' is 300, which no uint8 can hold."),
@@ -111,6 +125,21 @@ def test_arguments_go_by_name_by_number_or_in_order():
     assert said == "the kernel has no parameter z. It has x, y."
     said = refusal(ordered, Case(arguments=(("", "a"), ("", "b"))), ("x",), ["pointer"])
     assert said == "2 arguments are described, but the kernel takes x (pointer)."
+
+
+def test_what_a_command_line_names_takes_the_place_of_what_a_file_says():
+    case = Case("8", {"n": (1, 9)}, (("x", "a"), ("y", "b")))
+    assert changed(case, arguments=(("y", "c"),)).arguments == (("x", "a"), ("y", "c"))
+    assert changed(case, arguments=(("", "c"),)).arguments == (("", "c"),)
+    assert changed(case, arguments=(), blocks="").blocks == "8"
+    assert refusal(check_sizes, Case(), ["m"]) == "nothing uses the size m."
+    check_sizes(Case("m"), ["m"])
+
+
+@pytest.mark.parametrize(("n", "blocks"), [(1, 0), (65537, 65536)])
+def test_a_launch_has_blocks(n, blocks):
+    said = refusal(number_of_blocks, Case("n - 1"), {"n": n})
+    assert said == (f"'n - 1' is {blocks} blocks with n = {n}, but a launch has 1 to 65535.")
 
 
 def test_sizes_are_numbers_or_ranges():
@@ -145,5 +174,18 @@ def test_a_file_of_cases_is_read_and_its_mistakes_are_named(tmp_path):
     assert refusal(read, file) == (
         "one.toml: f is no table. Try [f] with blocks, sizes, arguments."
     )
+    for text, said in {
+        "compile = 1\n": "one.toml: compile is no table. Try [compile] with includes, "
+        "folders, defines.",
+        '[compile]\nincludes = "a.h"\n': "one.toml: includes of [compile] is no list of texts.",
+        "[compile]\ndefines = [1]\n": "one.toml: defines of [compile] is no list of texts.",
+        "[f]\nsizes = 3\n": "one.toml: f.sizes is no table.",
+        "[f]\narguments = [1]\n": "one.toml: f.arguments is no table.",
+        '[f]\ntiling_key = "a"\n': "one.toml: tiling_key is 'a', but must be a number.",
+    }.items():
+        file.write_text(text)
+        assert refusal(read, file) == said
+    file.write_text("\ufeff[f]\r\nblocks = 3\r\n")
+    assert read(file).cases["f"].blocks == "3"
     file.write_text("[f\n")
     assert refusal(read, file).startswith("one.toml is no TOML: ")

@@ -150,6 +150,40 @@ def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, opt
     assert kind in [f["kind"] for f in found], found
 
 
+def test_what_a_kernel_prints_is_shown_and_breaks_nothing(tmp_path):
+    text = ONE.format('  for (int i = 0; i < 5000; ++i) ::printf("row %d\\n", i);')
+    done = anyop("check", written(tmp_path, "#include <cstdio>\n" + text), *GIVEN)
+    assert done.stdout == "one: 1 call, 0 errors\n" and "row 4999\n" in done.stderr
+
+
+def test_a_template_is_a_kernel_with_its_arguments(tmp_path):
+    text = HEAD + "template <typename T, int k> __global__ __aicore__ void f(GM_ADDR x, T n) {}\n"
+    options = ["--kernel", "f<float, 3>", "--arg", "x=f32[8]", "--arg", "n=0.5"]
+    done = anyop("check", written(tmp_path, text), *options)
+    assert done.stdout == "f<float, 3>: 1 call, 0 errors\n"
+
+
+def test_a_finding_is_found_again_with_the_sizes_and_the_seed_that_it_tells(tmp_path):
+    body = "  GlobalTensor<float> g;\n  g.SetGlobalBuffer((__gm__ float*)x, 64);\n"
+    body += "  TPipe p;\n  TBuf<> b;\n  p.InitBuffer(b, 64);\n"
+    path = written(tmp_path, ONE.format(body + "  if (n == 5) b.Get<float>().GetValue(0);"))
+    options = ["--arg", "x=inout f32[64]", "--arg", "n=k"]
+    [found] = findings(path, *options, "--size", "k=1..9", "--fuzz", "40")
+    assert found["kind"] == "undefined-read" and found["seed"] > 0
+    again = findings(path, *options, *found["sizes"].split(), "--seed", found["seed"])
+    assert [f["kind"] for f in again] == ["undefined-read"]
+
+
+def test_a_damaged_file_of_the_cache_is_compiled_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYOP_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, ONE.format(""))
+    anyop("check", path, *GIVEN)
+    [library] = (tmp_path / "cache").glob("ascend_*.so")
+    library.write_bytes(b"junk")
+    library.chmod(0o700)
+    assert anyop("check", path, *GIVEN).stdout == "one: 1 call, 0 errors\n"
+
+
 def test_a_compilers_error_names_the_line_of_the_file(tmp_path):
     said = anyop("check", written(tmp_path, ONE.format("  ad(x);")), *GIVEN, status=1).stderr
     assert "the compiler refuses it" in said and "kernel.cpp:4:" in said
@@ -167,8 +201,11 @@ def test_files_may_have_the_names_of_kernels(tmp_path, name):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--blocks", "0"], "0"),
-        (["--blocks", "65536"], "65536"),
+        (["--blocks", "0"], "'0' is 0 blocks, but a launch has 1 to 65535."),
+        (["--seed", "-1"], "--seed"),
+        (["--timeout", "nan"], "nan is no number of seconds."),
+        (["--size", "m=3"], "nothing uses the size m."),
+        (["--arg", "n=4"], "n is described twice."),
         (["--blocks", "n"], "n is no size"),
         (["--soc", "ascend910x"], "ascend910b"),
         (["--arg", "y=3"], "the kernel has no parameter y. It has x, n."),

@@ -58,6 +58,21 @@ def test_kernels_of_macros_are_believed(tmp_path):
     assert found.names("f_half") is None
 
 
+def test_kernels_have_the_names_of_their_namespaces(tmp_path):
+    text = (
+        "namespace a {\nnamespace b {\n" + KERNEL.format("f") + "}\n" + KERNEL.format("g") + "}\n"
+    )
+    assert source(tmp_path, text + KERNEL.format("h")).kernels() == ["a::b::f", "a::g", "h"]
+
+
+def test_bodies_of_macros_and_what_is_left_out_are_no_kernels(tmp_path):
+    macro = "#define MAKE(NAME) \\\n  __global__ void NAME(GM_ADDR x) {}\nMAKE(made)\n"
+    left_out = "#if 0\n" + KERNEL.format("off") + "#endif\n"
+    found = source(tmp_path, macro + left_out + KERNEL.format("f"))
+    assert found.kernels() == ["f"]
+    assert found.kernels(("made",)) == ["made"]
+
+
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_line_ends_and_byte_order_marks_are_taken(tmp_path, ends, mark):
