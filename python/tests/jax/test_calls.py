@@ -68,7 +68,7 @@ def test_another_version_of_jax_is_refused() -> None:
         "and before 0.11.0. Try pip install jax==0.10.2."
     )
     assert done.stdout == (
-        f"anyop's jax host does not start: NotAvailable: {why}. Try `python -m anyop doctor`.\n"
+        f"anyop's jax host does not start: NotAvailable: {why} Try `python -m anyop doctor`.\n"
         f"{why}\n"
     ), done.stderr
 
