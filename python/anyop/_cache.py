@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from anyop import _anyop
 from anyop._compiler import CannotBuildError
 
 LONGEST_BUILD_S = 900.0
@@ -45,6 +46,11 @@ def built(file: str, cache: str, build: Callable[[Folder, Path], Path]) -> Path:
         except OSError as error:
             reasons.append(f"{path}: {error.strerror or error}")
     raise CannotBuildError(f"no cache folder can be written ({'; '.join(reasons)})")
+
+
+def cache_folder() -> str:
+    """The folder that ANYOP_CACHE names; "" for the one that is usual."""
+    return str(next(row[4] for row in _anyop.environment() if row[0] == "ANYOP_CACHE"))
 
 
 def folders(cache: str) -> Iterator[Path]:

@@ -33,7 +33,6 @@ def library_of(source: str, flags: Sequence[str]) -> Path:
         raise _anyop.NotAvailable(f"inline: {error}.") from None
     command = [compiler, *FLAGS, *flags, f"-I{include}"]
     name = f"inline_{_digest(source, command, include)}"
-    cache = str(next(row[4] for row in _anyop.environment() if row[0] == "ANYOP_CACHE"))
 
     def build(folder: Folder, scratch: Path) -> Path:
         file = scratch / "source.cc"
@@ -44,7 +43,7 @@ def library_of(source: str, flags: Sequence[str]) -> Path:
         return made
 
     try:
-        return _cache.built(f"{name}.so", cache, build)
+        return _cache.built(f"{name}.so", _cache.cache_folder(), build)
     except _compiler.CannotBuildError as error:
         raise _anyop.NotAvailable(f"inline: {error}.") from None
 

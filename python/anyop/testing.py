@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import anyop
-from anyop import _anyop, _sanitizer
+from anyop import _anyop, _cache, _sanitizer
 from anyop._compiler import CannotBuildError
 from anyop._packages import library_file
 from anyop.hosting import build
@@ -102,7 +102,7 @@ def program(is_sanitized: bool = False) -> Path:
             lasts="about a quarter of a minute",
             is_program=True,
         )
-        return build.build(product, build.cache_folder())
+        return build.build(product, _cache.cache_folder())
     except CannotBuildError as error:
         raise anyop.NotAvailable(
             f"anyop-optest: this program, which tests operators, cannot be built: {error}."

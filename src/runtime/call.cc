@@ -137,10 +137,12 @@ HeldPlan::Counted FindPlan(Operator& op, anyop_value* frame) {
 
 HeldPlan::Counted FindPlanOn(DLDevice device, Operator& op, anyop_value* frame,
                              std::uint64_t wanted) {
-  const HeldPlan plan = GetPlan(op, frame);
+  const HeldPlan::Counted first = FindPlan(op, frame);
+  if (PlaceOf(device) == PlaceOf(first.plan->device)) return first;
+  const HeldPlan plan(first);
   DLTensor there[kMaxResults];
   std::uint64_t given = 0;
-  for (int r = 0; r < op.n_results && PlaceOf(device) != PlaceOf(plan->device); ++r) {
+  for (int r = 0; r < op.n_results; ++r) {
     anyop_value& v = frame[op.n_params + r];
     if (!(wanted >> r & 1) || v.tag != ANYOP_NONE) continue;
     const ResultShape& shape = plan->results[r];

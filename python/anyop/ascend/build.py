@@ -59,7 +59,6 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
         unit = source.unit(list(kernels), settings.includes)
         command = [compiler, *_FLAGS, *_OPTIMIZE[checked], *_search(source, settings)]
         digest = _digest(_preprocessed(command, unit), command)
-        cache = str(next(row[4] for row in _anyop.environment() if row[0] == "ANYOP_CACHE"))
 
         def build(folder: Folder, scratch: Path) -> Path:
             file, made = scratch / "unit.cc", scratch / "made.so"
@@ -70,7 +69,7 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
             return made
 
         name = re.sub(r"\W", "_", source.path.stem)
-        return _cache.built(f"ascend_{name}_{digest}.so", cache, build)
+        return _cache.built(f"ascend_{name}_{digest}.so", _cache.cache_folder(), build)
     except _compiler.SourceError as error:
         raise _anyop.InvalidArgument(_explained(source, error.output)) from None
     except _compiler.CannotBuildError as error:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anyop import _anyop, _cache, _compiler
+from anyop import _cache, _compiler
 from anyop._cache import LONGEST_BUILD_S, Folder
 from anyop._compiler import CannotBuildError, find_compiler
 
@@ -53,11 +53,6 @@ def carried(folder: str) -> Path:
         if (root / folder).is_dir():
             return root / folder
     raise CannotBuildError(f"this installation does not carry the sources in {folder}")
-
-
-def cache_folder() -> str:
-    """The folder that ANYOP_CACHE names; "" for the one that is usual."""
-    return str(next(row[4] for row in _anyop.environment() if row[0] == "ANYOP_CACHE"))
 
 
 def build(product: Product, cache: str) -> Path:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from anyop import _cache
 from anyop.hosting import build
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +27,7 @@ LIBRARY = ROOT / "build" / "release" / "tests" / "anyop_far.so"
 @functools.cache
 def start() -> types.ModuleType:
     """torch.far, the module by which torch's Python reaches the device."""
-    adapter = str(build.build(_product(), build.cache_folder()))
+    adapter = str(build.build(_product(), _cache.cache_folder()))
     torch.ops.load_library(adapter)
     begin = ctypes.CDLL(adapter).far_torch_start
     begin.restype = ctypes.c_char_p
