@@ -6,6 +6,8 @@
 # finds the operators in the .cc files below FOLDER and makes two shared objects:
 #   my_ops            every file but tests, benches and references
 #   my_ops_reference  the files reference.cc, loaded by tests and checks only
+# and, where there are files ascend.cpp or ascend.asc (anyop/ascend.h), two more, which are loaded with
+# the virtual device `ascend`: my_ops.ascend and my_ops.ascend_checked.
 # A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out, and cpu.cc for
 # every processor and for each general instruction set. ONLY names the folders below FOLDER that are
 # looked into.
@@ -123,6 +125,73 @@ function(_anyop_module target name version folder only what sources portable obj
   set_target_properties(${target} PROPERTIES PREFIX "")
 endfunction()
 
+# Where the AscendC dialect lies: ANYOP_ASCEND_DIR, or in the anyop that is installed.
+function(_anyop_find_ascend)
+  if(ANYOP_ASCEND_DIR)
+    return()
+  endif()
+  execute_process(COMMAND ${Python3_EXECUTABLE} -m anyop config --ascenddir
+                  OUTPUT_VARIABLE found ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(ANYOP_ASCEND_DIR "${found}" CACHE PATH "The folder of the AscendC dialect" FORCE)
+  set(ANYOP_ASCEND_RUNTIME "${found}/../libanyop_ascend.so" CACHE FILEPATH "Its runtime" FORCE)
+endfunction()
+
+# The kernels ascend_host, and with checks ascend_checked, of the files given.
+function(_anyop_add_ascend target name folder sources)
+  _anyop_find_ascend()
+  if(NOT ANYOP_ASCEND_DIR)
+    message(WARNING "${target}: kernels in AscendC need an installed anyop and are left out.")
+    return()
+  endif()
+  foreach(source ${sources})
+    file(STRINGS ${source} launched REGEX "^[^/]*<<<" LIMIT_COUNT 1)
+    if(launched)
+      message(FATAL_ERROR "${source}: has '<<<', but kernels of operators are launched by "
+                          "anyop::ascend::Launch (anyop/ascend.h).")
+    endif()
+    file(RELATIVE_PATH tag ${folder} ${source})
+    string(MAKE_C_IDENTIFIER ${tag} tag)
+    set_source_files_properties(${source} PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON
+                                                     COMPILE_DEFINITIONS ANYOP_ASCEND_FILE=${tag})
+  endforeach()
+  set(map ${CMAKE_CURRENT_BINARY_DIR}/${target}_ascend.map)
+  file(CONFIGURE OUTPUT ${map} CONTENT "{ global: anyop_device_library; local: *; };\n" @ONLY)
+  # Of an installed package, beside anyop; of a build, where anyop is.
+  set(rpath "$ORIGIN;$ORIGIN/../anyop")
+  if(NOT TARGET ${ANYOP_ASCEND_RUNTIME} AND ANYOP_ASCEND_RUNTIME MATCHES "/")
+    get_filename_component(beside ${ANYOP_ASCEND_RUNTIME} DIRECTORY)
+    file(REAL_PATH ${beside} beside)
+    list(APPEND rpath ${beside})
+  endif()
+  foreach(build ascend ascend_checked)
+    add_library(${target}_${build} MODULE ${sources})
+    target_compile_definitions(
+      ${target}_${build} PRIVATE ANYOP_ASCEND_CHECKED=$<STREQUAL:${build},ascend_checked>
+                                 "ANYOP_ASCEND_LIBRARY=\"${name}\"")
+    target_include_directories(${target}_${build} PRIVATE ${ANYOP_INCLUDE_DIR} ${folder})
+    target_include_directories(${target}_${build} SYSTEM PRIVATE ${ANYOP_ASCEND_DIR}/include
+                                                                 ${ANYOP_ASCEND_DIR}/include/stubs)
+    target_compile_features(${target}_${build} PRIVATE cxx_std_20)
+    # -x c++: for a file ascend.asc.
+    target_compile_options(${target}_${build} PRIVATE -xc++ -fvisibility=hidden -ffp-contract=off)
+    target_link_options(${target}_${build} PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack
+                                                   -Wl,--version-script=${map})
+    target_link_libraries(${target}_${build} PRIVATE ${ANYOP_ASCEND_RUNTIME})
+    set_target_properties(${target}_${build}
+                          PROPERTIES PREFIX "" OUTPUT_NAME ${target}.${build} CXX_EXTENSIONS ON
+                                     POSITION_INDEPENDENT_CODE ON
+                                     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${rpath}")
+  endforeach()
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target}_ascend PRIVATE -O3)
+    target_compile_options(${target}_ascend_checked PRIVATE -O1)
+  endif()
+  target_compile_options(${target}_ascend_checked PRIVATE -g1)
+  if(ANYOP_NATIVE AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(${target}_ascend PRIVATE -march=native)
+  endif()
+endfunction()
+
 function(anyop_add_library target)
   cmake_parse_arguments(ARG "" "NAME;FOLDER;VERSION" "ONLY" ${ARGN})
   if(NOT ARG_NAME OR NOT ARG_FOLDER)
@@ -135,6 +204,12 @@ function(anyop_add_library target)
   if(ARG_ONLY)
     set(folders ${ARG_ONLY})
     list(TRANSFORM folders PREPEND ${ARG_FOLDER}/)
+  endif()
+  list(TRANSFORM folders APPEND /ascend.cpp OUTPUT_VARIABLE ascend)
+  list(TRANSFORM folders APPEND /ascend.asc OUTPUT_VARIABLE ascend_asc)
+  file(GLOB_RECURSE ascend CONFIGURE_DEPENDS ${ascend} ${ascend_asc})
+  if(ascend AND NOT ANYOP_NO_ASCEND)
+    _anyop_add_ascend(${target} ${ARG_NAME} ${ARG_FOLDER} "${ascend}")
   endif()
   list(TRANSFORM folders APPEND /*.cc)
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${folders})

@@ -25,6 +25,7 @@ bool RunInline(const LaunchOf& launch, std::uint32_t index) {
   Block own;
   own.index = index;
   own.count = launch.blocks;
+  own.tiling_key = launch.tiling_key;
   own.memory = LocalMemoryOfThread();
   block = &own;
   bool has_ended = true;
@@ -69,6 +70,7 @@ bool RunTogether(const LaunchOf& launch) {
     b = FiberBlock();
     b.index = i;
     b.count = launch.blocks;
+    b.tiling_key = launch.tiling_key;
     std::tie(b.stack, b.memory) = stock->cores[i];
     run.blocks.push_back(&b);
   }

@@ -153,6 +153,22 @@ std::string FindingsAsJson() {
   return out + "]";
 }
 
+std::string FirstError() {
+  Findings& findings = Found();
+  const std::lock_guard lock(findings.mutex);
+  std::vector<Finding> errors;
+  for (const Counted& found : findings.all) {
+    if (found.finding.level == Level::kError) errors.push_back(found.finding);
+  }
+  for (Finding& found : UnwrittenOutputs()) errors.push_back(std::move(found));
+  if (errors.empty()) return "";
+  const Finding& first = errors[0];
+  std::string text = Format("%s: %s.", first.kind, first.text.c_str());
+  if (!first.insert.empty()) text += Format(" Insert %s.", first.insert.c_str());
+  if (errors.size() > 1) text += Format(" There are %zu more errors.", errors.size() - 1);
+  return text;
+}
+
 void Report(const char* kind, Site at, const char* format, ...) {
   if (IsEnding()) return;
   const std::uint32_t here = PlaceOf(at);

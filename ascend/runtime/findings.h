@@ -31,6 +31,7 @@ bool IsNew(const char* kind, std::uint32_t here, std::uint32_t there, int part =
 void AddFinding(Finding finding, int part = 0);
 void ClearFindings();
 std::string FindingsAsJson();
+std::string FirstError();  // "" if there is none
 
 // printf into a string.
 std::string Format(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface.
+#include <mutex>
 #include <string>
 
 #include "anyop_ascend/kernel_table.h"
@@ -13,6 +14,11 @@ namespace {
 thread_local std::string error;
 thread_local bool has_completed = true;
 
+std::mutex& Checking() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
 int Fail(std::string text) {
   error = std::move(text);
   return 1;
@@ -20,7 +26,9 @@ int Fail(std::string text) {
 
 }  // namespace
 
-std::uint64_t TilingKey() { return options.tiling_key; }
+std::uint64_t TilingKey() {
+  return block && block->tiling_key ? *block->tiling_key : options.tiling_key;
+}
 
 void Launch(const LaunchOf& launch) {
   if (launch.blocks < 1 || launch.blocks > 65535) {
@@ -67,6 +75,24 @@ void anyop_ascend_declare(void* data, uint64_t bytes, const char* name, uint32_t
 void anyop_ascend_clear(void) {
   ForgetExtents();
   ClearFindings();
+}
+
+uint32_t anyop_ascend_vector_cores(void) { return SocOfEnvironment().vector_cores; }
+
+void anyop_ascend_begin(void) {
+  Checking().lock();
+  options = Options();
+  options.soc = &SocOfEnvironment();
+  anyop_ascend_clear();
+}
+void anyop_ascend_end(void) {
+  anyop_ascend_clear();
+  Checking().unlock();
+}
+const char* anyop_ascend_complaint(void) {
+  static std::string text;  // of the one thread
+  text = FirstError();
+  return text.empty() ? nullptr : text.c_str();
 }
 
 int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks,

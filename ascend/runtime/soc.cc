@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "soc.h"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace anyop_ascend {
@@ -17,25 +18,33 @@ const Soc kSocs[3] = {
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
-     .lacks = kNoScatter | kNoProposals},
+     .lacks = kNoScatter | kNoProposals,
+     .vector_cores = 40},
     {.name = "ascend910_93",
      .bytes = {192 * kKiB, 512 * kKiB, 64 * kKiB, 64 * kKiB, 128 * kKiB, kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
-     .lacks = kNoScatter | kNoProposals},
+     .lacks = kNoScatter | kNoProposals,
+     .vector_cores = 48},
     {.name = "ascend310p",
      .bytes = {256 * kKiB, 1024 * kKiB, 64 * kKiB, 64 * kKiB, 256 * kKiB, 256 * kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
-     .lacks = kNoBfloat16 | kNoCopyPad | kNoSortPairs | kNoCrossCore},
+     .lacks = kNoBfloat16 | kNoCopyPad | kNoSortPairs | kNoCrossCore,
+     .vector_cores = 8},
 };
 
 const Soc* FindSoc(const char* name) {
   for (const Soc& soc : kSocs)
     if (!std::strcmp(soc.name, name)) return &soc;
   return nullptr;
+}
+const Soc& SocOfEnvironment() {
+  const char* const name = std::getenv("ANYOP_ASCEND_SOC");
+  const Soc* const soc = name ? FindSoc(name) : nullptr;
+  return soc ? *soc : kSocs[0];
 }
 const char* SocsAsJson() { return R"(["ascend910b", "ascend910_93", "ascend310p"])"; }
 

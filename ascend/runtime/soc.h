@@ -13,9 +13,11 @@ struct Soc {
   std::uint32_t reserved;  // last bytes of the unified buffer that the framework uses itself
   int event_ids;
   std::uint32_t lacks;  // bits of Lacks
+  std::uint32_t vector_cores;
 };
 extern const Soc kSocs[3];             // the first is the default
 const Soc* FindSoc(const char* name);  // null if there is none
+const Soc& SocOfEnvironment();         // ANYOP_ASCEND_SOC; the default where it names none
 const char* SocsAsJson();
 
 }  // namespace anyop_ascend

@@ -18,7 +18,7 @@ struct LaunchedKernel;
 template <class... P, void (*kernel)(P...)>
 struct LaunchedKernel<kernel> {
   static void Call(std::uint32_t blocks, P... arguments) {
-    anyop_launch("kernel", kernel, blocks)(arguments...);
+    anyop_ascend_start("kernel", kernel, blocks)(arguments...);
   }
 };
 template <auto kernel>

@@ -97,7 +97,7 @@ SCALE_KERNEL(bfloat16_t)
 
 // As a rewritten kernel<<<blocks, nullptr, stream>>>(...) reads.
 void scale_do(uint32_t blocks, void* stream, GM_ADDR x, GM_ADDR y, GM_ADDR ws, GM_ADDR tiling) {
-  anyop_launch("scale_half", &scale_half, blocks, nullptr, stream)(x, y, ws, tiling);
+  anyop_ascend_start("scale_half", &scale_half, blocks, nullptr, stream)(x, y, ws, tiling);
 }
 }  // namespace
 

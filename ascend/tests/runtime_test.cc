@@ -158,7 +158,7 @@ TEST(Soc, HasASeparateMemoryForEachPosition) {
 TEST(Outputs, ThatAreNotWrittenAreFound) {
   anyop_ascend_clear();
   Global<float> y("y", 128, ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE);
-  anyop_launch("fill", &FillHalf, 1)(y.address(), 96, 1.0f);
+  anyop_ascend_start("fill", &FillHalf, 1)(y.address(), 96, 1.0f);
   const auto found = Findings();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0]["kind"], "output-unwritten");
@@ -189,7 +189,7 @@ TEST(Outputs, ThatAreReadBeforeTheyAreWrittenAreUndefined) {
 TEST(Findings, AreJsonWhateverNamesHold) {
   anyop_ascend_clear();
   Global<float> y("\"quoted\\ \n name", 64, ANYOP_ASCEND_READ);
-  anyop_launch("fill", &FillHalf, 1)(y.address(), 64, 1.0f);
+  anyop_ascend_start("fill", &FillHalf, 1)(y.address(), 64, 1.0f);
   const auto found = Findings();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0]["kind"], "gm-write-to-input");
@@ -235,7 +235,7 @@ TEST(Memory, OfNothingIsAPageAndReleasesTwice) {
 TEST(Programs, ThatDeclareNothingRunWithoutChecksOfGlobalMemory) {
   anyop_ascend_clear();
   std::vector<float> y(64);
-  anyop_launch("fill", &FillHalf, 1)(reinterpret_cast<GM_ADDR>(y.data()), 64, 4.0f);
+  anyop_ascend_start("fill", &FillHalf, 1)(reinterpret_cast<GM_ADDR>(y.data()), 64, 4.0f);
   EXPECT_EQ(y[63], 4.0f);
   EXPECT_EQ(Findings().dump(), "[]");
 }

@@ -133,6 +133,12 @@ typedef struct {
   /* The elements of `from`, in row-major order, to `to`, without gaps; and the other way. */
   int (*pack)(anyop_stream stream, const DLTensor* from, void* to);
   int (*unpack)(anyop_stream stream, const void* from, const DLTensor* to);
+
+  /* 1: a policy that pins a kernel of the device is about calls on the host, too, where it pins none
+   * of the host's: they run on device 0, on copies. For devices that are played by the host, whose
+   * kernels are to be tried from programs that know no such device. */
+  int32_t takes_host_calls;
+  int32_t reserved;
 } anyop_device;
 
 /* A kernel for an operator that is registered already, or comes with the same library. It is put
@@ -144,6 +150,8 @@ typedef struct {
   int32_t stops;  /* 1: where anyop_device_run.failed points to what is not 0, it writes nothing */
   const char* op; /* "anyop.rms_norm" */
   const anyop_kernel* kernel;
+  const char** signature; /* where the runtime puts the operator's signature before the kernel's
+                             first call; NULL: nobody asks for it */
 } anyop_device_kernel;
 
 /* What ctx->runtime of a kernel that is called for a device begins with. */

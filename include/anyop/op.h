@@ -203,7 +203,9 @@ constexpr Bound Bind() {
 }
 
 // The text "cpu_avx512" in a file that is compiled for AVX-512: how its kernels are called.
+#ifndef ANYOP_KERNEL_NAME
 #define ANYOP_KERNEL_NAME "cpu_" ANYOP_DETAIL_TEXT(ANYOP_ISA)
+#endif
 #define ANYOP_DETAIL_TEXT(name) ANYOP_DETAIL_QUOTED(name)
 #define ANYOP_DETAIL_QUOTED(name) #name
 

@@ -41,6 +41,7 @@ constexpr struct {
 };
 constexpr std::size_t kLeastDevice = offsetof(anyop_device, activate);
 constexpr std::size_t kLeastKernel = offsetof(anyop_kernel, accepts);
+constexpr std::size_t kLeastEntry = offsetof(anyop_device_kernel, signature);
 
 // Of DLPack: CPU, and memory of the host that CUDA and ROCm have pinned.
 constexpr int kHostTypes[] = {1, 3, 11};
@@ -81,7 +82,8 @@ class DeviceReader {
     for (std::uint32_t i = 0; i < info_.n_kernels; ++i) {
       const anyop_device_kernel& k = ReadKernel(i);
       CheckIsRun(*k.kernel, made.kind.get());
-      made.kernels.emplace_back(FullName(k.op), k);
+      auto& entry = made.kernels.emplace_back(FullName(k.op), anyop_device_kernel{}).second;
+      std::memcpy(&entry, &k, std::min<std::size_t>(k.size, sizeof entry));
     }
     return made;
   }
@@ -181,7 +183,7 @@ class DeviceReader {
       Refuse(entry + " is NULL, but each of the " + std::to_string(info_.n_kernels) +
              " must be an anyop_device_kernel. Try a smaller n_kernels.");
     }
-    CheckSize(entry, k->size, sizeof *k);
+    CheckSize(entry, k->size, kLeastEntry);
     if (!k->op || !*k->op)
       Refuse(entry +
              " names no operator, but stands in front of the kernels of one. Try its full name.");

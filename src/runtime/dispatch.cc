@@ -37,6 +37,12 @@ void CheckIsThere(const Operator& op, const PolicyItem& item) {
                               "another policy.");
 }
 
+bool RunsPinned(const Operator& op, const PolicyItem& item, const DeviceKind* device) {
+  return std::ranges::any_of(op.kernels, [&](const OperatorKernel& k) {
+    return IsFor(k, device) && NameMatches(op, k.name, item.kernel);
+  });
+}
+
 // The pin that is about calls on this call's device: of a kernel that runs there, the device's own
 // before the host's. Null: none is. So one policy can pin a kernel for each kind of device.
 const PolicyItem* PinOf(const Request& r) {
@@ -44,9 +50,7 @@ const PolicyItem* PinOf(const Request& r) {
   for (const PolicyItem& item : r.policy.find(r.op.name)) {
     if (item.choice != PolicyItem::kPinned) continue;
     const bool is_own = r.device && item.device() == r.device->word;
-    const bool runs = std::ranges::any_of(r.op.kernels, [&](const OperatorKernel& k) {
-      return IsFor(k, r.device) && NameMatches(r.op, k.name, item.kernel);
-    });
+    const bool runs = RunsPinned(r.op, item, r.device);
     if (runs && (!found || is_own)) found = &item;
     if (!runs) CheckIsThere(r.op, item);
   }
@@ -129,6 +133,18 @@ bool WantsProbe(const Request& r, int first, int second) {
 
 bool IsFor(const OperatorKernel& kernel, const DeviceKind* device) {
   return device ? device->Runs(kernel.device) : kernel.is_for_host;
+}
+
+const DeviceKind* TakerOfHostCalls(const Operator& op, const Policy& policy) {
+  const DeviceKind* taker = nullptr;
+  for (const PolicyItem& item : policy.find(op.name)) {
+    if (item.choice != PolicyItem::kPinned) continue;
+    if (RunsPinned(op, item, nullptr)) return nullptr;
+    const DeviceKind* kind = FindDeviceKind(item.device());
+    const bool takes = kind && kind->table.takes_host_calls && RunsPinned(op, item, kind);
+    if (takes && !taker) taker = kind;
+  }
+  return taker;
 }
 
 int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {

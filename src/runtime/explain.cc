@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "runtime/call.h"
+#include "runtime/device.h"
 #include "runtime/device_call.h"
 #include "runtime/frame.h"
 #include "runtime/host.h"
@@ -38,6 +39,10 @@ void AddNotes(const Operator& op, const Plan& plan, const anyop_value* frame, Ex
   }
   if (!read.empty()) {
     e->notes.push_back("the host waits for copies of " + read + ", whose data are checked.");
+  }
+  if (plan.taken_by) {
+    e->notes.push_back("runs on " + plan.taken_by->NameOf(0) +
+                       ", on copies: the policy pins a kernel of it.");
   }
   if (plan.runs_on_host) {
     e->notes.push_back("runs on the CPU, on copies: no kernel of " + Device(plan.device).name() +

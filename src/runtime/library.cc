@@ -99,6 +99,7 @@ class OperatorReader {
       op_->kernels.push_back(ReadKernel(*a.kernel.kernel));
       op_->kernels.back().stops = a.kernel.stops;
       op_->kernels.back().file = a.file;
+      if (a.kernel.signature) *a.kernel.signature = op_->data->signature;
     }
     for (std::uint64_t k = 0; k < own.n; ++k) {
       const anyop_kernel* raw = own.first[k];

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
+#include <vector>
 
 #include "anyop/tensor.h"
 #include "platform/byte_count.h"
@@ -267,6 +269,8 @@ class Planner {
   }
 
   void Choose(std::vector<KernelChoice>* choices) {
+    if (!plan_.device_kind) plan_.taken_by = TakerOfHostCalls(op_, policy_);
+    if (plan_.taken_by) return ChooseThere(choices);
     const Request request{op_,     plan_.form, plan_.bindings,    frame_,
                           policy_, scope_,     plan_.device_kind, plan_.device.device_id};
     plan_.kernel = Dispatch(request, choices);
@@ -294,6 +298,33 @@ class Planner {
     Dispatch(request, &all);
     Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all) + "\nstrict mode refuses " +
                                 (plan_.runs_on_host ? "copies to the host." : "the composition."));
+  }
+
+  // A call on the host that a device takes, on copies without gaps. The plan of these has the
+  // kernel.
+  void ChooseThere(std::vector<KernelChoice>* choices) {
+    anyop_value frame[kMaxParams + kMaxResults];
+    std::deque<DLTensor> tensors;
+    std::deque<std::vector<const DLTensor*>> lists;
+    const auto packed = [&](const DLTensor& from) {
+      DLTensor& t = tensors.emplace_back(from);
+      t.strides = nullptr;
+      return &t;
+    };
+    for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
+      frame[i] = frame_[i];
+      if (frame[i].tag == ANYOP_TENSOR) frame[i].t = packed(*frame[i].t);
+      if (frame[i].tag != ANYOP_TENSORS) continue;
+      auto& list = lists.emplace_back();
+      for (std::uint32_t k = 0; k < frame[i].count; ++k) list.push_back(packed(*frame[i].ts[k]));
+      frame[i].ts = list.data();
+    }
+    const Request request{op_, plan_.form, plan_.bindings, frame, policy_, scope_, plan_.taken_by};
+    plan_.kernel = kComposition;
+    if (Dispatch(request, choices) != kNoKernel) return;
+    std::vector<KernelChoice> all;
+    Dispatch(request, &all);
+    Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all));
   }
 
   // For the call's device; of an operator without, the composition is the implementation there.

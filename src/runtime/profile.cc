@@ -39,7 +39,7 @@ struct Row {
   std::int64_t kernel_ns = 0, host_ns = 0;
 };
 
-struct Event {
+struct TimedCall {
   int row, thread;
   std::int64_t start_ns, total_ns, kernel_ns;
 };
@@ -91,7 +91,7 @@ class Profile {
     return found->second;
   }
 
-  void Add(int row, bool is_fallback, std::uint64_t copies, std::int64_t inner_ns, Event event) {
+  void Add(int row, bool is_fallback, std::uint64_t copies, std::int64_t inner_ns, TimedCall event) {
     const std::lock_guard lock(mutex_);
     if (std::size_t(row) >= rows_.size()) return;  // of the parent of a fork
     Row& r = rows_[std::size_t(row)];
@@ -127,7 +127,7 @@ class Profile {
     std::ofstream file(path);
     file << Head() << ", \"events\": [";
     const char* separator = "\n";
-    for (const Event& e : events_) {
+    for (const TimedCall& e : events_) {
       file << separator << '[' << e.row << ", " << e.thread << ", " << e.start_ns << ", "
            << e.total_ns << ", " << e.kernel_ns << ']';
       separator = ",\n";
@@ -155,7 +155,7 @@ class Profile {
   const std::string folder_;
   std::mutex mutex_;
   std::vector<Row> rows_;
-  std::vector<Event> events_;
+  std::vector<TimedCall> events_;
   std::map<std::pair<int, std::uint64_t>, int> by_plan_;
   std::int64_t left_out_ = 0;
 };

@@ -359,6 +359,45 @@ std::vector<Operator*> OperatorsFrom(std::size_t first) {
           r.in_order.end()};
 }
 
+namespace {
+
+// Kernels of the device `word` for the operators of X.so lie beside it, in X.word.so and X.word_*.so.
+std::vector<std::string> KernelsBeside(const std::string& library, const std::string& word) {
+  if (!library.ends_with(".so")) return {};
+  const std::filesystem::path path(library);
+  const std::string stem = path.stem().string() + "." + word;
+  std::vector<std::string> found;
+  std::error_code is_missing;
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  for (const auto& entry : std::filesystem::directory_iterator(folder, is_missing)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(stem) || !name.ends_with(".so")) continue;
+    const std::string rest = name.substr(stem.size(), name.size() - stem.size() - 3);
+    if (rest.empty() || rest[0] == '_') found.push_back((path.parent_path() / name).string());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+// Whichever comes second, operators or device, brings them.
+void LoadKernelsBeside(const NewLibrary& loaded, const std::string& new_word) {
+  std::vector<std::string> files;
+  const auto add = [&](const std::string& library, const std::string& word) {
+    for (const std::string& file : KernelsBeside(library, word)) files.push_back(file);
+  };
+  if (!loaded.name.empty()) {
+    for (const DeviceKind* kind : DeviceKinds()) add(loaded.file, kind->word);
+  }
+  if (!new_word.empty()) {
+    for (const LoadedLibrary& library : Libraries()) {
+      if (library.file != loaded.file) add(library.file, new_word);
+    }
+  }
+  for (const std::string& file : files) Load(file);
+}
+
+}  // namespace
+
 void Load(const std::string& path) {
   LoadBuiltIn();
   const Image image = OpenImage(path);
@@ -372,7 +411,11 @@ void Load(const std::string& path) {
   if (image.tables.device) {
     device = ReadDeviceLibrary(*image.tables.device, path, image.fingerprint);
   }
+  const std::string word = device.kind ? device.kind->word : "";
+  NewLibrary loaded;
+  loaded.name = library.name, loaded.file = library.file;
   Register(std::move(library), std::move(device));
+  LoadKernelsBeside(loaded, word);
 }
 
 void Define(const anyop_library_info& info, const std::string& file) {

@@ -7,6 +7,7 @@
 #include "anyop/tensor.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
+#include "runtime/call_by_copies.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"
 #include "runtime/device_call.h"
@@ -159,6 +160,7 @@ void FailScalars(const Operator& op, const Plan& plan, const anyop_value* frame)
 void RunSlow(Operator& op, Plan& plan, anyop_value* given, KernelRunner watched) {
   CheckMemory(op, plan, given);
   if (plan.device_kind) return RunOnDevice(op, plan, given, watched);
+  if (plan.taken_by) return RunByCopies(op, plan, given);
   Copies copies(plan, given);
   anyop_value frame[kMaxFrame];
   std::memcpy(frame, given, sizeof(anyop_value) * std::size_t(op.n_params + op.n_results));

@@ -9,11 +9,17 @@
 #ifndef ANYOP_ASCEND_CHECKED
 #define ANYOP_ASCEND_CHECKED 1
 #endif
-// Both builds can be part of one program, so their templates must not share names.
+// Both builds can be part of one program, so their templates must not share names. Neither may files
+// of one library where some wait for other blocks (sync.h), so a build can name them.
+#ifndef ANYOP_ASCEND_FILE
+#define ANYOP_ASCEND_FILE
+#endif
+#define ANYOP_ASCEND_PASTED(a, b) a##b
+#define ANYOP_ASCEND_PASTE(a, b) ANYOP_ASCEND_PASTED(a, b)
 #if ANYOP_ASCEND_CHECKED
-#define ANYOP_ASCEND_BUILD anyop_ascend_checked
+#define ANYOP_ASCEND_BUILD ANYOP_ASCEND_PASTE(anyop_ascend_checked_, ANYOP_ASCEND_FILE)
 #else
-#define ANYOP_ASCEND_BUILD anyop_ascend_fast
+#define ANYOP_ASCEND_BUILD ANYOP_ASCEND_PASTE(anyop_ascend_fast_, ANYOP_ASCEND_FILE)
 #endif
 #define ANYOP_ASCEND_API __attribute__((visibility("default")))
 // The last parameter of every function of the dialect: the line of the kernel that calls it.
@@ -56,6 +62,7 @@ struct Block {
   void* pipe = nullptr;                     // the TPipe alive
   std::uint32_t allocated[kMemories] = {};  // bytes given out by TPipe
   bool is_ending = false;                   // its stack is being unwound
+  const std::uint64_t* tiling_key = nullptr;  // of its launch; null: that of the options
 };
 
 // The block that runs on this thread. The model saves a call for each access from another library.
@@ -183,6 +190,7 @@ struct LaunchOf {
   bool waits;  // some kernel of the file waits for other blocks or adds to memory atomically
   void (*body)(void*);  // of a block
   void* argument;
+  const std::uint64_t* tiling_key = nullptr;
 };
 ANYOP_ASCEND_API void Launch(const LaunchOf& launch);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches, and the table that a compiled file of kernels exports. kernel<<<n, l2, stream>>>(...)
-// is no C++: whoever compiles a file writes anyop_launch("kernel", &kernel, n, l2, stream)(...)
+// is no C++: whoever compiles a file writes anyop_ascend_start("kernel", &kernel, n, l2, stream)(...)
 // instead.
 #pragma once
 #include "anyop_ascend/kernel_table.h"
@@ -69,7 +69,7 @@ struct Exported<kernel> {
 }  // namespace AscendC
 
 template <class... P>
-inline AscendC::launching::Launcher<P...> anyop_launch(const char* name, void (*kernel)(P...),
+inline AscendC::launching::Launcher<P...> anyop_ascend_start(const char* name, void (*kernel)(P...),
                                                        std::uint32_t blocks, const void* = nullptr,
                                                        const void* = nullptr) {
   return {name, kernel, blocks};

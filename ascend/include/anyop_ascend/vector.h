@@ -215,14 +215,14 @@ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Not
 template <class T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar,
                       const std::int32_t& count, ANYOP_ASCEND_SITE) {
-  Run(
+  RunVector(
       CountOf(count, kLanes<T>), site, [scalar](T) { return scalar; }, View<T>{dst});
 }
 template <class T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, std::uint64_t mask,
                       const std::uint8_t repeats, const std::uint16_t dstBlockStride,
                       const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
-  Run(
+  RunVector(
       RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
       [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
 }
@@ -231,7 +231,7 @@ inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, st
                       const std::uint8_t repeats, const std::uint16_t dstBlockStride,
                       const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
   const std::uint64_t* bits = mask;
-  Run(
+  RunVector(
       RepeatsOf(MaskOf<isSetMask>(bits, kLanes<T>, site), repeats, kLanes<T>), site,
       [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
 }
@@ -239,7 +239,7 @@ inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, st
 template <class T, bool isSetMask = true, class M>
 inline void CopyRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask,
                         std::uint8_t repeats, const CopyRepeatParams& p, Site site) {
-  Run(
+  RunVector(
       RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
       [](T, T a) { return a; }, View<T>{dst, p.dstStride, p.dstRepeatSize},
       View<T>{src, p.srcStride, p.srcRepeatSize});
@@ -267,7 +267,7 @@ inline void ArithProgression(const LocalTensor<T>& dst, const NotDeduced<T> firs
                              const NotDeduced<T> step, const std::int32_t count,
                              ANYOP_ASCEND_SITE) {
   std::int64_t i = 0;
-  Run(
+  RunVector(
       CountOf(count, kLanes<T>), site,
       [&i, first, step](T) {
         return static_cast<T>(Wide<T>(first) + Wide<T>(step) * static_cast<Wide<T>>(i++));

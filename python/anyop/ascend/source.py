@@ -109,7 +109,7 @@ def rewritten(text: str) -> str:
         name, configuration = found[1], found[2].strip()
         lines = "\n" * (found[0].count("\n") - configuration.count("\n") - name.count("\n"))
         quoted = " ".join(name.split())
-        return f'anyop_launch("{quoted}", &{name}, {configuration})({lines}'
+        return f'anyop_ascend_start("{quoted}", &{name}, {configuration})({lines}'
 
     return _LAUNCH.sub(call, text)
 

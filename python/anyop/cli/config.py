@@ -14,7 +14,8 @@ from anyop._packages import data_root
 @click.option("--libs", is_flag=True, help="What the linker needs.")
 @click.option("--cmakedir", is_flag=True, help="The folder for CMake's anyop_DIR.")
 @click.option("--includedir", is_flag=True, help="The folder of the headers.")
-def command(cflags: bool, libs: bool, cmakedir: bool, includedir: bool) -> None:
+@click.option("--ascenddir", is_flag=True, help="The folder of the AscendC dialect.")
+def command(cflags: bool, libs: bool, cmakedir: bool, includedir: bool, ascenddir: bool) -> None:
     """Print how a C++ program is built with anyop."""
     libraries = Path(anyop.__file__).absolute().parent  # where libanyop lies, links not followed
     answers = {
@@ -22,6 +23,7 @@ def command(cflags: bool, libs: bool, cmakedir: bool, includedir: bool) -> None:
         "--libs": (libs, f"-L{libraries} -Wl,-rpath,{libraries} -lanyop"),
         "--cmakedir": (cmakedir, str(data_root() / "cmake")),
         "--includedir": (includedir, str(data_root() / "include")),
+        "--ascenddir": (ascenddir, str(data_root() / "ascend")),
     }
     wanted = [text for is_wanted, text in answers.values() if is_wanted]
     if not wanted:

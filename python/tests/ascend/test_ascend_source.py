@@ -96,10 +96,10 @@ def test_what_is_no_text_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "call"),
     [
-        ("f<<<8, nullptr, stream>>>(x, n);", 'anyop_launch("f", &f, 8, nullptr, stream)(x, n);'),
-        ("f<half><<<n, l, s>>>(x)", 'anyop_launch("f<half>", &f<half>, n, l, s)(x)'),
-        ("k_##T<<<n>>>(x)", 'anyop_launch("k_##T", &k_##T, n)(x)'),
-        ("f<<<g(a, b), l, s>>>  (x)", 'anyop_launch("f", &f, g(a, b), l, s)(x)'),
+        ("f<<<8, nullptr, stream>>>(x, n);", 'anyop_ascend_start("f", &f, 8, nullptr, stream)(x, n);'),
+        ("f<half><<<n, l, s>>>(x)", 'anyop_ascend_start("f<half>", &f<half>, n, l, s)(x)'),
+        ("k_##T<<<n>>>(x)", 'anyop_ascend_start("k_##T", &k_##T, n)(x)'),
+        ("f<<<g(a, b), l, s>>>  (x)", 'anyop_ascend_start("f", &f, g(a, b), l, s)(x)'),
         ("a << 3; b >> 2;", "a << 3; b >> 2;"),
     ],
 )

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of operators written in AscendC. ops/NAME/ascend.cpp holds the kernel, which includes
+// kernel_operator.h, and what launches it:
+//
+//   #include "anyop/ascend.h"
+//
+//   extern "C" __global__ __aicore__ void silu_and_mul(GM_ADDR x, GM_ADDR y, uint32_t rows,
+//                                                      uint32_t d) { ... }
+//
+//   static void Run(const anyop::Context& ctx, const anyop::Tensor& x, const anyop::Tensor& y) {
+//     const auto rows = uint32_t(y.rows());
+//     anyop::ascend::Launch(ctx, {.blocks = anyop::ascend::Blocks(rows)}, silu_and_mul, x, y, rows,
+//                           uint32_t(y.row_size()));
+//   }
+//   ANYOP_ASCEND_KERNEL(silu_and_mul){.when = "T == f16", .run = anyop::ascend::Bind<&Run>()};
+//
+// The file is compiled twice: without checks as the kernel ascend_host, and with checks as
+// ascend_checked, whose findings are errors of the call. What the kernel may read, may write and has
+// to write is what the operator's signature says of its tensors.
+#pragma once
+#ifndef ANYOP_ASCEND_CHECKED
+#define ANYOP_ASCEND_CHECKED 1
+#endif
+#if ANYOP_ASCEND_CHECKED
+#define ANYOP_KERNEL_NAME "ascend_checked"
+#else
+#define ANYOP_KERNEL_NAME "ascend_host"
+#endif
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "anyop/device.h"
+#include "anyop/op.h"
+// op.h first: kernel_operator.h brings global names such as half, min and max.
+#include "kernel_operator.h"
+
+#ifndef ANYOP_ASCEND_LIBRARY  // the namespace of the operators; the build defines it
+#define ANYOP_ASCEND_LIBRARY "anyop"
+#endif
+
+namespace anyop::ascend {
+inline namespace ANYOP_ASCEND_BUILD {
+
+struct LaunchOptions {
+  std::uint32_t blocks = 1;      // 1 to 65,535
+  std::uint64_t tiling_key = 0;  // of TILING_KEY_IS
+};
+
+// Vector cores of the chip (ANYOP_ASCEND_SOC).
+inline std::uint32_t VectorCores() { return anyop_ascend_vector_cores(); }
+// One block a core, and none that has nothing to do; at least 1.
+inline std::uint32_t Blocks(std::int64_t items) {
+  const std::int64_t cores = VectorCores();
+  return std::uint32_t(items < 1 ? 1 : items < cores ? items : cores);
+}
+
+// In the place of a kernel's `GM_ADDR workspace`: the memory that the kernel's .workspace asks for.
+struct Workspace {};
+
+namespace detail {
+
+inline constexpr bool kIsChecked = ANYOP_ASCEND_CHECKED;
+
+// The value of a kernel's parameter P for an argument of a launch.
+template <class P, class A>
+P Value(const Context& ctx, const A& argument) {
+  if constexpr (std::is_same_v<A, Workspace>) {
+    return reinterpret_cast<P>(ctx.workspace);
+  } else if constexpr (std::is_base_of_v<DLTensor, A>) {
+    static_assert(std::is_pointer_v<P>, "a tensor is given where the kernel takes no pointer");
+    return reinterpret_cast<P>(argument.template base<unsigned char>());
+  } else if constexpr (std::is_convertible_v<A, const Tensor*>) {
+    return argument ? Value<P>(ctx, *argument) : nullptr;
+  } else if constexpr (std::is_pointer_v<P> && std::is_class_v<A>) {
+    // Tiling data, which live until the launch is over.
+    return reinterpret_cast<P>(const_cast<A*>(&argument));
+  } else {
+    return static_cast<P>(argument);
+  }
+}
+
+template <class A>
+void DeclareTiling(const A& argument) {
+  constexpr bool is_struct = std::is_class_v<A> && !std::is_base_of_v<DLTensor, A> &&
+                             !std::is_same_v<A, Workspace> && !std::is_same_v<A, half> &&
+                             !std::is_same_v<A, bfloat16_t>;
+  if constexpr (is_struct) {
+    anyop_ascend_declare(const_cast<A*>(&argument), sizeof argument, "tiling", ANYOP_ASCEND_READ);
+  }
+}
+
+// What a checked kernel may touch: the tensors of the call's frame, as the signature says, and its
+// workspace. One thread at a time.
+class CheckedCall {
+ public:
+  CheckedCall(const anyop_context& ctx, const anyop_value* frame, const char* signature) {
+    anyop_ascend_begin();
+    const auto forms = ParseForms(signature);
+    const auto& form = forms[0];
+    std::size_t i = 0;
+    for (const auto& p : form.params) {
+      Add(frame[i++], std::string(p.name), ANYOP_ASCEND_READ | (p.is_mut ? ANYOP_ASCEND_WRITE : 0));
+    }
+    for (const auto& r : form.results) {
+      Add(frame[i++], std::string(r.name), ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE);
+    }
+    for (const Extent& e : extents_) {
+      anyop_ascend_declare(e.begin, e.bytes, e.name.c_str(), std::uint32_t(e.access));
+    }
+    if (ctx.workspace_bytes) {
+      anyop_ascend_declare(ctx.workspace, ctx.workspace_bytes, "workspace",
+                           ANYOP_ASCEND_READ | ANYOP_ASCEND_WRITE);
+    }
+  }
+  ~CheckedCall() { anyop_ascend_end(); }
+  CheckedCall(const CheckedCall&) = delete;
+  CheckedCall& operator=(const CheckedCall&) = delete;
+
+  // The first finding that is an error; null: there is none.
+  const char* complaint() const { return anyop_ascend_complaint(); }
+
+ private:
+  struct Extent {
+    char* begin;
+    std::uint64_t bytes;
+    std::string name;
+    int access;
+  };
+  void Add(const anyop_value& v, const std::string& name, int access) {
+    if (v.tag == ANYOP_TENSOR) AddTensor(*v.t, name, access);
+    if (v.tag != ANYOP_TENSORS) return;
+    for (std::uint32_t k = 0; k < v.count; ++k) {
+      AddTensor(*v.ts[k], name + "[" + std::to_string(k) + "]", access);
+    }
+  }
+  // Arguments may be the same memory, as of a result that lies on one.
+  void AddTensor(const DLTensor& t, const std::string& name, int access) {
+    std::int64_t last = 0, expected = 1;
+    bool has_gaps = false;
+    for (int d = t.ndim - 1; d >= 0; --d) {
+      if (t.shape[d] == 0) return;
+      const std::int64_t stride = t.strides ? t.strides[d] : expected;
+      has_gaps |= t.shape[d] > 1 && stride != expected;
+      last += (t.shape[d] - 1) * stride;
+      expected *= t.shape[d];
+    }
+    if (has_gaps) access &= ~ANYOP_ASCEND_WHOLE;
+    char* const begin = BaseOf(t);
+    const std::uint64_t bytes = std::uint64_t(last + 1) * (t.dtype.bits / 8);
+    for (Extent& e : extents_) {
+      if (e.begin != begin) continue;
+      e.access |= access;
+      e.bytes = e.bytes < bytes ? bytes : e.bytes;
+      return;
+    }
+    extents_.push_back({begin, bytes, name, access});
+  }
+  std::vector<Extent> extents_;
+};
+
+// This library's kernels: the linker puts what ANYOP_ASCEND_KERNEL makes side by side.
+extern "C" const anyop_device_kernel* const __start_anyop_ascend_listed[]
+    __attribute__((visibility("hidden")));
+extern "C" const anyop_device_kernel* const __stop_anyop_ascend_listed[]
+    __attribute__((visibility("hidden")));
+
+inline const char* SignatureOf(anyop_run run) {
+  for (const auto* k = __start_anyop_ascend_listed; k != __stop_anyop_ascend_listed; ++k) {
+    if ((*k)->kernel->run == run) return *(*k)->signature;
+  }
+  return nullptr;
+}
+
+template <auto kFunction>
+int RunChecked(const anyop_context* c, const anyop_value* frame) {
+  static const char* const signature = SignatureOf(&RunChecked<kFunction>);
+  try {
+    const CheckedCall call(*c, frame, signature);
+    const int code = anyop::Bind<kFunction>().run(c, frame);
+    if (code) return code;
+    if (const char* text = call.complaint()) return c->host->set_error(c, ANYOP_INTERNAL, text);
+    return ANYOP_OK;
+  } catch (const std::exception& e) {
+    return c->host->set_error(c, ANYOP_INTERNAL, e.what());
+  }
+}
+
+}  // namespace detail
+
+// Runs a kernel. Arguments, in the order of the kernel's parameters: a tensor for a pointer to its
+// elements (null for an absent one), a struct for a pointer to tiling data, Workspace{}, numbers.
+template <class... P, class... A>
+void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P...),
+            const A&... arguments) {
+  static_assert(sizeof...(A) == sizeof...(P), "a launch passes every argument of the kernel");
+  if (options.blocks < 1 || options.blocks > 65535) {
+    throw std::runtime_error("a launch of " + std::to_string(options.blocks) +
+                             " blocks, but it must have 1 to 65535.");
+  }
+  if constexpr (detail::kIsChecked) (detail::DeclareTiling(arguments), ...);
+  auto body = [&] { kernel(detail::Value<P>(ctx, arguments)...); };
+  ::anyop_ascend::Launch({"", options.blocks, detail::kIsChecked,
+                          ::AscendC::Waits<void>::any,
+                          [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body,
+                          &options.tiling_key});
+}
+
+// As anyop::Bind.
+template <auto kFunction>
+constexpr Bound Bind() {
+  if constexpr (detail::kIsChecked) {
+    return {&detail::RunChecked<kFunction>, anyop::Bind<kFunction>().params};
+  } else {
+    return anyop::Bind<kFunction>();
+  }
+}
+
+namespace detail {
+
+template <class... A>
+constexpr anyop_accepts AcceptsContiguous(void (*)(const Context&, A...)) {
+  return [](const anyop_value* frame) -> const char* {
+    for (std::size_t i = 0; i < sizeof...(A); ++i) {
+      const anyop_value& v = frame[i];
+      const DLTensor* const* list = v.tag == ANYOP_TENSORS ? v.ts : &v.t;
+      const std::uint32_t n = v.tag == ANYOP_TENSORS ? v.count : v.tag == ANYOP_TENSOR;
+      for (std::uint32_t k = 0; k < n; ++k) {
+        if (!static_cast<const Tensor*>(list[k])->is_contiguous()) return "a tensor has gaps";
+      }
+    }
+    return nullptr;
+  };
+}
+
+}  // namespace detail
+
+// For .accepts of a kernel that takes no strides: other calls go to the operator's next kernel.
+template <auto kFunction>
+constexpr anyop_accepts AreContiguous() {
+  return detail::AcceptsContiguous(kFunction);
+}
+
+}  // namespace ANYOP_ASCEND_BUILD
+}  // namespace anyop::ascend
+
+// A kernel of the operator `op`, at namespace scope: ANYOP_ASCEND_KERNEL(op){.run = ...};
+#define ANYOP_ASCEND_KERNEL(op)                                                               \
+  namespace anyop_ascend_kernels_of_operators {                                               \
+  extern const ::anyop::Kernel op##_kernel;                                                   \
+  static const char* op##_signature = nullptr;                                                \
+  static const anyop_device_kernel op##_entry = {                                             \
+      sizeof(anyop_device_kernel), 0, ANYOP_ASCEND_LIBRARY "." #op,                           \
+      reinterpret_cast<const anyop_kernel*>(&op##_kernel), &op##_signature};                  \
+  [[gnu::section("anyop_ascend_listed"), gnu::used]] static const anyop_device_kernel* const \
+      op##_listed = &op##_entry;                                                              \
+  }                                                                                           \
+  constinit const ::anyop::Kernel anyop_ascend_kernels_of_operators::op##_kernel
+
+static_assert(std::string_view(anyop::Kernel().name).starts_with("ascend_"),
+              "include anyop/ascend.h before anyop/op.h");
+
+extern "C" [[gnu::weak, gnu::visibility("default")]] const anyop_device_info*
+anyop_device_library() {
+  using namespace anyop::ascend::detail;
+  static const anyop_device_info library = {
+      sizeof library,
+      ANYOP_DEVICE_VERSION,
+      ANYOP_ASCEND_LIBRARY,
+      nullptr,
+      std::uint32_t(__stop_anyop_ascend_listed - __start_anyop_ascend_listed),
+      0,
+      __start_anyop_ascend_listed};
+  return &library;
+}
