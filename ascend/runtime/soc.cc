@@ -2,6 +2,7 @@
 #include "soc.h"
 
 #include <cstring>
+#include <string>
 
 namespace anyop_ascend {
 namespace {
@@ -11,20 +12,20 @@ constexpr std::uint32_t kKiB = 1024;
 
 // Sizes of the order of Memory. The last three are no memories of their own on the device: kernels
 // declare buffers there all the same.
-const Soc kSocs[3] = {
-    {.name = "ascend910b",
+const Soc kSocs[kNumSocs] = {
+    {.name = kSocNames[0].name,
      .bytes = {192 * kKiB, 512 * kKiB, 64 * kKiB, 64 * kKiB, 128 * kKiB, kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
      .lacks = kNoScatter | kNoProposals},
-    {.name = "ascend910_93",
+    {.name = kSocNames[1].name,
      .bytes = {192 * kKiB, 512 * kKiB, 64 * kKiB, 64 * kKiB, 128 * kKiB, kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
      .lacks = kNoScatter | kNoProposals},
-    {.name = "ascend310p",
+    {.name = kSocNames[2].name,
      .bytes = {256 * kKiB, 1024 * kKiB, 64 * kKiB, 64 * kKiB, 256 * kKiB, 256 * kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
@@ -37,6 +38,15 @@ const Soc* FindSoc(const char* name) {
     if (!std::strcmp(soc.name, name)) return &soc;
   return nullptr;
 }
-const char* SocsAsJson() { return R"(["ascend910b", "ascend910_93", "ascend310p"])"; }
+const char* SocsAsJson() {
+  static const std::string text = [] {
+    std::string made;
+    for (const SocName& soc : kSocNames) {
+      made += (made.empty() ? "[\"" : ", \"") + std::string(soc.name) + "\"";
+    }
+    return made + "]";
+  }();
+  return text.c_str();
+}
 
 }  // namespace anyop_ascend
