@@ -86,6 +86,6 @@ endif()
 target_compile_options(anyop_cuda PRIVATE -fvisibility=hidden -fvisibility-inlines-hidden)
 target_link_libraries(anyop_cuda PRIVATE ${CMAKE_DL_LIBS})
 anyop_harden(anyop_cuda)
-anyop_export(anyop_cuda cuda)
+anyop_export(anyop_cuda device)
 set_target_properties(anyop_cuda PROPERTIES PREFIX ""
                                             LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)

@@ -2,14 +2,8 @@
 # Libraries of devices, beside the test programs, which load them by their path: the device for tests,
 # the example for authors, which is a project of its own, and that of NVIDIA's cards over a driver that
 # needs no card.
-file(GLOB far_sources CONFIGURE_DEPENDS devices/far/*.cc)
-list(FILTER far_sources EXCLUDE REGEX "_test\\.cc$")
-add_library(anyop_far SHARED ${far_sources})
-target_include_directories(anyop_far PRIVATE include)
-target_compile_options(anyop_far PRIVATE -fvisibility=hidden)
-target_link_libraries(anyop_far PRIVATE Threads::Threads)
-target_link_options(anyop_far PRIVATE -Wl,-z,nodelete)  # its threads last as long as the process
-set_target_properties(anyop_far PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
+anyop_virtual_device(anyop_far devices/far/far.cc)
+set_target_properties(anyop_far PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
 add_subdirectory(examples/device)
 set_target_properties(toy PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
 

@@ -41,8 +41,8 @@ include(cmake/mindspore.cmake)
 
 # The package as it will be installed, made of links, and the stubs that it gives of itself.
 set(package ${CMAKE_BINARY_DIR}/package/anyop)
-set(package_libraries anyop anyop_ascend anyop_ops anyop_ops_reference _anyop _mindspore anyop_mindspore
-                      anyop_mindspore_plugin)
+set(package_libraries anyop anyop_ascend anyop_ascend_device anyop_ops anyop_ops_reference _anyop
+                      _mindspore anyop_mindspore anyop_mindspore_plugin)
 if(TARGET torch_adapter)
   list(APPEND package_libraries torch_adapter)
 endif()

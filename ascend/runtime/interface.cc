@@ -77,7 +77,9 @@ void anyop_ascend_clear(void) {
   ClearFindings();
 }
 
-uint32_t anyop_ascend_vector_cores(void) { return SocOfEnvironment().vector_cores; }
+uint32_t anyop_ascend_vector_cores(void) {
+  return kSocNames[&SocOfEnvironment() - kSocs].vector_cores;
+}
 
 void anyop_ascend_begin(void) {
   Checking().lock();

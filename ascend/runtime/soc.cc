@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace anyop_ascend {
 namespace {
@@ -12,28 +13,25 @@ constexpr std::uint32_t kKiB = 1024;
 
 // Sizes of the order of Memory. The last three are no memories of their own on the device: kernels
 // declare buffers there all the same.
-const Soc kSocs[3] = {
-    {.name = "ascend910b",
+const Soc kSocs[kNumSocs] = {
+    {.name = kSocNames[0].name,
      .bytes = {192 * kKiB, 512 * kKiB, 64 * kKiB, 64 * kKiB, 128 * kKiB, kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
-     .lacks = kNoScatter | kNoProposals,
-     .vector_cores = 40},
-    {.name = "ascend910_93",
+     .lacks = kNoScatter | kNoProposals},
+    {.name = kSocNames[1].name,
      .bytes = {192 * kKiB, 512 * kKiB, 64 * kKiB, 64 * kKiB, 128 * kKiB, kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
-     .lacks = kNoScatter | kNoProposals,
-     .vector_cores = 48},
-    {.name = "ascend310p",
+     .lacks = kNoScatter | kNoProposals},
+    {.name = kSocNames[2].name,
      .bytes = {256 * kKiB, 1024 * kKiB, 64 * kKiB, 64 * kKiB, 256 * kKiB, 256 * kKiB, 256 * kKiB,
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
-     .lacks = kNoBfloat16 | kNoCopyPad | kNoSortPairs | kNoCrossCore,
-     .vector_cores = 8},
+     .lacks = kNoBfloat16 | kNoCopyPad | kNoSortPairs | kNoCrossCore},
 };
 
 const Soc* FindSoc(const char* name) {
@@ -46,6 +44,15 @@ const Soc& SocOfEnvironment() {
   const Soc* const soc = name ? FindSoc(name) : nullptr;
   return soc ? *soc : kSocs[0];
 }
-const char* SocsAsJson() { return R"(["ascend910b", "ascend910_93", "ascend310p"])"; }
+const char* SocsAsJson() {
+  static const std::string text = [] {
+    std::string made;
+    for (const SocName& soc : kSocNames) {
+      made += (made.empty() ? "[\"" : ", \"") + std::string(soc.name) + "\"";
+    }
+    return made + "]";
+  }();
+  return text.c_str();
+}
 
 }  // namespace anyop_ascend

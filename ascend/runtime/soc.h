@@ -2,8 +2,10 @@
 // What differs between systems on a chip.
 #pragma once
 #include <cstdint>
+#include <iterator>
 
 #include "anyop_ascend/core.h"
+#include "anyop_ascend/socs.h"
 
 namespace anyop_ascend {
 
@@ -13,9 +15,9 @@ struct Soc {
   std::uint32_t reserved;  // last bytes of the unified buffer that the framework uses itself
   int event_ids;
   std::uint32_t lacks;  // bits of Lacks
-  std::uint32_t vector_cores;
 };
-extern const Soc kSocs[3];             // the first is the default
+constexpr std::size_t kNumSocs = std::size(kSocNames);
+extern const Soc kSocs[kNumSocs];      // in this order
 const Soc* FindSoc(const char* name);  // null if there is none
 const Soc& SocOfEnvironment();         // ANYOP_ASCEND_SOC; the default where it names none
 const char* SocsAsJson();

@@ -323,6 +323,8 @@ constexpr anyop_device kDevice = {
     .failed = nullptr,
     .pack = nullptr,
     .unpack = nullptr,
+    .takes_host_calls = 0,
+    .reserved = 0,
 };
 
 // ---- A kernel of its own for an operator that is there already.

@@ -38,6 +38,11 @@ constexpr EnvironmentVariable kVariables[] = {
     {"ANYOP_LOAD", "",
      "Libraries of operators and of devices that every process loads; paths with ':' between them.",
      ""},
+    // The library of the virtual NPU reads and checks these.
+    {"ANYOP_ASCEND", "", "delay: work on the virtual NPU begins after delays.", ""},
+    {"ANYOP_ASCEND_SOC", "ascend910b", "Chip of the virtual NPU, as `anyop ascend` names it.", ""},
+    {"ANYOP_ASCEND_DEVICES", "2", "How many virtual NPUs there are, at most 16.", kFrom1},
+    {"ANYOP_ASCEND_MEMORY_BYTES", "4294967296", "Bytes of memory of each virtual NPU.", kFrom1},
     {"ANYOP_PLAN_CACHE", "256", "Plans kept per operator.", kFrom0},
     {"ANYOP_CACHE", "", "Folder of what anyop builds; by default anyop in the user's cache folder.",
      ""},

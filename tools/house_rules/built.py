@@ -21,14 +21,15 @@ EXPORTED = {
     "_anyop.": r"PyInit__anyop$",
     "anyop_ops": r"anyop_library$",
     "anyop_cuda": r"anyop_device_library$",
+    "anyop_ascend_device": r"anyop_device_library$",
     "torch_adapter-": r"anyop_(torch|vllm)_",
     "_mindspore.": r"PyInit__mindspore$",
     "anyop_mindspore.": r"Anyop(Call|Refuse|Span|Touch)",
     "anyop_mindspore_plugin.": r"[A-Z][A-Za-z]+$",  # of MindSpore's primitives
 }
 GUARDED = (  # no kernels
-    "libanyop.so", "libanyop_ascend.so", "_anyop.", "anyop-run", "torch_adapter", "_mindspore.",
-    "anyop_mindspore",
+    "libanyop.so", "libanyop_ascend.so", "anyop_ascend_device", "_anyop.", "anyop-run",
+    "torch_adapter", "_mindspore.", "anyop_mindspore",
 )  # fmt: skip
 _DATA = re.compile(r"_ZT[ISV]|DW\.ref")  # has no instructions
 _OPERATOR = re.compile(r"_ZN5anyop3ops(?P<bytes>\d+)(?P<rest>\w+)E")

@@ -42,7 +42,7 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "src/hosting": _SOURCE[:5],
     "programs": ("include/anyop",),
     "examples": ("include/anyop", "ascend/include"),
-    "devices": ("include/anyop",),
+    "devices": ("include/anyop", "ascend/include"),
     "ascend": (),  # and nothing includes it but kernels in its dialect
     "ops": ("include/anyop", "ops/common", "ascend/include"),
     "optest": (*_SOURCE[:4],),
@@ -71,7 +71,7 @@ FRAMEWORKS = {
     r"(torch|ATen|c10)/.*": (
         "bindings/torch/",
         "bindings/vllm/",
-        "devices/far/torch/",
+        "devices/virtual/torch/",
         "python/anyop/bench/commands/by_hand.cc",
     ),
     r"ms_extension/.*": (

@@ -48,7 +48,7 @@ def _product() -> build.Product:
         name="far_torch",
         version=str(torch.__version__),
         what=f"torch's device for tests, for torch {torch.__version__}",
-        sources=sorted((ROOT / "devices" / "far" / "torch").glob("*.cc")),
+        sources=sorted((ROOT / "devices" / "virtual" / "torch").glob("*.cc")),
         includes=[ROOT / "include"],
         flags=[
             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",

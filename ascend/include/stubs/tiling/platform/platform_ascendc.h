@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "anyop_ascend/socs.h"
+
 namespace platform_ascendc {
 
 enum class CoreMemType : std::uint8_t { L0_A, L0_B, L0_C, L1, L2, UB, HBM };
@@ -13,8 +15,8 @@ class PlatformAscendC {
  public:
   template <class Info>
   explicit PlatformAscendC(Info*) {}
-  std::uint32_t GetCoreNum() const { return 40; }
-  std::uint32_t GetCoreNumAiv() const { return 40; }
+  std::uint32_t GetCoreNum() const { return GetCoreNumAiv(); }
+  std::uint32_t GetCoreNumAiv() const { return anyop_ascend::kSocNames[0].vector_cores; }
   std::uint32_t GetCoreNumAic() const { return 20; }
   SocVersion GetSocVersion() const { return SocVersion::ASCEND910B; }
   std::uint32_t GetLibApiWorkSpaceSize() const { return 16 * 1024 * 1024; }

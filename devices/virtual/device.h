@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two devices, and which handles stand for which of their streams and events.
+// The devices, and which handles stand for which of their streams and events.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -9,17 +9,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "far.h"
 #include "memory.h"
 #include "stream.h"
+#include "table.h"
 
-namespace far {
-
-constexpr int kDevices = 2;
+namespace virtual_device {
 
 class Device {
  public:
-  Device(int number, std::uint64_t bytes) : number(number), memory(number, bytes) {}
+  Device(int number, std::uint64_t bytes, std::uint64_t slack_bytes)
+      : number(number), memory(number, bytes, slack_bytes) {}
   // A new stream, or one that was given back. They are not destroyed, so that neither threads nor
   // numbers of their addresses grow with the streams that a program makes.
   Stream* Begin();
@@ -28,7 +27,7 @@ class Device {
   std::vector<Stream*> Streams();
   // The oldest of all streams, those that have ended too.
   std::optional<LateError> TakeLateError();
-  void Count(far_counts* to);
+  void Count(Counts* to);
 
   const int number;
   Memory memory;
@@ -72,19 +71,16 @@ class Handles {
   std::unordered_map<std::uintptr_t, T> objects_;
 };
 
-// What there is of far. It is made on first use and lasts to the end of the process, as streams
-// work while static objects are destroyed.
-struct Far {
-  Device* devices[kDevices];
-  void* first_streams[kDevices];
+// What there is. It is made on first use and lasts to the end of the process, as streams work while
+// static objects are destroyed.
+struct Machine {
+  std::vector<Device*> devices;
+  std::vector<void*> first_streams;
   Handles<Stream*> streams{0x100};
   Handles<std::shared_ptr<Event>> events{std::uintptr_t{1} << 40};
 };
 
-Far& TheFar();  // made by the first call
+Machine& TheMachine();  // made by the first call
 bool IsForked();
 
-// How it is made: from the environment, unless a test has said.
-void SetUp(std::uint64_t seed, std::uint64_t memory_bytes);
-
-}  // namespace far
+}  // namespace virtual_device

@@ -9,7 +9,9 @@
 #include <thread>
 #include <utility>
 
-namespace far {
+#include "settings.h"
+
+namespace virtual_device {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -171,7 +173,7 @@ void Stream::Delay() {
 void Stream::Loop() {
   BlockSignals();
   t_is_stream = true;
-  pthread_setname_np(pthread_self(), ("far:" + std::to_string(device)).c_str());
+  pthread_setname_np(pthread_self(), (std::string(kWord) + ":" + std::to_string(device)).c_str());
   for (;;) {
     Work work = Next();
     Delay();
@@ -198,4 +200,4 @@ void EndAll() {
   }
 }
 
-}  // namespace far
+}  // namespace virtual_device

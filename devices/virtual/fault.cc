@@ -9,11 +9,12 @@
 #include <cstring>
 
 #include "device.h"
+#include "settings.h"
 
-namespace far {
+namespace virtual_device {
 namespace {
 
-const Far* g_far = nullptr;
+const Machine* g_machine = nullptr;
 struct sigaction g_behind_segv, g_behind_bus;
 
 // A line without allocating, locking or what printf may do.
@@ -42,14 +43,14 @@ class Line {
 };
 
 void Name(const void* address) {
-  for (const Device* device : g_far->devices) {
+  for (const Device* device : g_machine->devices) {
     const std::int64_t seen = device->memory.OffsetSeen(address);
     const std::int64_t opened = device->memory.OffsetOpened(address);
     if (seen < 0 && opened < 0) continue;
     const char* who = opened >= 0        ? "a kernel touched memory that is not allocated"
                       : IsStreamThread() ? "a kernel used an address that its launch does not list,"
                                          : "the host touched device memory";
-    (Line() << "far:" << device->number << ": " << who << " at offset 0x"
+    (Line() << kWord << ":" << device->number << ": " << who << " at offset 0x"
             << (opened >= 0 ? opened : seen) << "\n")
         .Write();
   }
@@ -73,8 +74,8 @@ void Handle(int number, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void NameFaults(const Far* far) {
-  g_far = far;
+void NameFaults(const Machine* machine) {
+  g_machine = machine;
   struct sigaction action {};
   action.sa_sigaction = &Handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -83,4 +84,4 @@ void NameFaults(const Far* far) {
   sigaction(SIGBUS, &action, &g_behind_bus);
 }
 
-}  // namespace far
+}  // namespace virtual_device

@@ -15,7 +15,7 @@
 
 #include "anyop/device.h"
 
-namespace far {
+namespace virtual_device {
 
 struct LateError {
   std::uint64_t order;  // among all
@@ -105,4 +105,4 @@ void SetFirstDelay(std::uint32_t longest_us);  // unless SetDelay was called bef
 void EndAll();
 bool IsStreamThread();  // for the handler of faults
 
-}  // namespace far
+}  // namespace virtual_device

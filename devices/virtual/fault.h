@@ -2,11 +2,11 @@
 // Names the device and the offset on standard error when a thread touches what it must not.
 #pragma once
 
-namespace far {
+namespace virtual_device {
 
-struct Far;
+struct Machine;
 
 // Installs a handler of SIGSEGV and SIGBUS. The one that was there runs after it.
-void NameFaults(const Far* far);
+void NameFaults(const Machine* machine);
 
-}  // namespace far
+}  // namespace virtual_device

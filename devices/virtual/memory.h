@@ -6,17 +6,20 @@
 #include <mutex>
 #include <string>
 
-namespace far {
+namespace virtual_device {
 
 // Ends the process: a defect of who uses the device, found where nobody can be told.
 [[noreturn]] void Die(int device, const std::string& text);
 
 // Pages are open, where streams look, only from the moment at which the stream that allocates
 // reaches the allocation to that at which the stream that releases reaches the release. At least
-// one closed page lies between neighbours, right behind the last byte (but for 64-byte alignment).
+// one closed page lies between neighbours, right behind the last byte (but for the slack and
+// 64-byte alignment).
 class Memory {
  public:
-  Memory(int device, std::uint64_t bytes);
+  // slack_bytes: behind each allocation, open with it. What is written there is found at the
+  // release.
+  Memory(int device, std::uint64_t bytes, std::uint64_t slack_bytes);
 
   // Null, and why, where there is no room.
   void* Reserve(std::uint64_t bytes, std::string* why);
@@ -50,11 +53,11 @@ class Memory {
   void Protect(const Piece& piece, int rights) const;
 
   const int device_;
-  const std::uint64_t bytes_;
+  const std::uint64_t bytes_, slack_bytes_;
   char *seen_, *opened_;
   std::mutex mutex_;
   std::uint64_t used_ = 0;
   std::map<const char*, Piece> pieces_;  // by their first byte
 };
 
-}  // namespace far
+}  // namespace virtual_device

@@ -8,35 +8,30 @@
 #include <cstdlib>
 
 #include "fault.h"
+#include "settings.h"
 
-namespace far {
+namespace virtual_device {
 namespace {
 
 std::atomic<bool> g_is_forked{false};
-std::atomic<std::uint64_t> g_seed{0}, g_memory_bytes{0};
 
-std::uint64_t Setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-Far* Make() {
-  const std::uint64_t bytes = Setting("FAR_MEMORY_BYTES", std::uint64_t{1} << 30);
-  SetSeed(g_seed ? g_seed.load() : Setting("FAR_SEED", 1));
-  SetFirstDelay(std::uint32_t(Setting("FAR_DELAY_US", 100)));
-  auto* far = new Far;
-  for (int d = 0; d < kDevices; ++d) {
-    Device* device = new Device(d, g_memory_bytes ? g_memory_bytes.load() : bytes);
-    far->devices[d] = device;
+Machine* Make() {
+  const Settings& settings = TheSettings();
+  SetSeed(settings.seed);
+  SetFirstDelay(settings.longest_delay_us);
+  auto* machine = new Machine;
+  for (int d = 0; d < settings.devices; ++d) {
+    Device* device = new Device(d, settings.memory_bytes, settings.slack_bytes);
+    machine->devices.push_back(device);
     device->first = device->Begin();
-    far->first_streams[d] = far->streams.Add(device->first);
+    machine->first_streams.push_back(machine->streams.Add(device->first));
   }
-  NameFaults(far);
+  NameFaults(machine);
   pthread_atfork(nullptr, nullptr, [] { g_is_forked = true; });
   std::atexit([] {
     if (!g_is_forked) EndAll();
   });
-  return far;
+  return machine;
 }
 
 }  // namespace
@@ -52,7 +47,7 @@ Stream* Device::Begin() {
     stream = idle_.back();
     idle_.pop_back();
   }
-  stream->Begin(begun_++ * kDevices + std::uint64_t(number));
+  stream->Begin(begun_++ * std::uint64_t(TheSettings().devices) + std::uint64_t(number));
   streams_.push_back(stream);
   return stream;
 }
@@ -99,23 +94,27 @@ std::optional<LateError> Device::TakeOldest() {
   }
 }
 
-void Device::Count(far_counts* to) {
+void Device::Count(Counts* to) {
   const std::lock_guard lock(mutex_);
-  *to = {to->size,          std::uint32_t(streams_.size()),
-         threads_,          memory.Allocations(),
-         counters.launches, counters.skipped,
-         counters.copies,   counters.waits};
+  *to = {std::uint32_t(streams_.size()),
+         threads_,
+         memory.Allocations(),
+         counters.launches,
+         counters.skipped,
+         counters.copies,
+         counters.waits};
 }
 
-Far& TheFar() {
-  static Far* const far = Make();
-  return *far;
+Settings& TheSettings() {
+  static auto& settings = *new Settings(ReadSettings());  // work may outlive static objects
+  return settings;
+}
+
+Machine& TheMachine() {
+  static Machine* const machine = Make();
+  return *machine;
 }
 
 bool IsForked() { return g_is_forked; }
 
-void SetUp(std::uint64_t seed, std::uint64_t memory_bytes) {
-  g_seed = seed, g_memory_bytes = memory_bytes;
-}
-
-}  // namespace far
+}  // namespace virtual_device

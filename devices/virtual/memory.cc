@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace far {
+#include "settings.h"
+
+namespace virtual_device {
 namespace {
 
 constexpr std::uint64_t kAlignment = 64;
@@ -32,13 +34,13 @@ std::uint64_t RoundUp(std::uint64_t n, std::uint64_t to) { return (n + to - 1) /
 }  // namespace
 
 void Die(int device, const std::string& text) {
-  std::fprintf(stderr, "far:%d: %s\n", device, text.c_str());
+  std::fprintf(stderr, "%s:%d: %s\n", kWord, device, text.c_str());
   std::abort();
 }
 
-Memory::Memory(int device, std::uint64_t bytes)
-    : device_(device), bytes_(RoundUp(bytes, PageBytes())) {
-  const int file = memfd_create("far", MFD_CLOEXEC);
+Memory::Memory(int device, std::uint64_t bytes, std::uint64_t slack_bytes)
+    : device_(device), bytes_(RoundUp(bytes, PageBytes())), slack_bytes_(slack_bytes) {
+  const int file = memfd_create(kWord, MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, off_t(bytes_)) != 0) Die(device, "there is no memory for it");
   const auto map = [&] {
     void* at = mmap(nullptr, bytes_, PROT_NONE, MAP_SHARED, file, 0);
@@ -54,7 +56,8 @@ void* Memory::Reserve(std::uint64_t bytes, std::string* why) {
   const std::uint64_t page = PageBytes();
   std::uint64_t largest = 0;
   if (bytes <= bytes_) {
-    const std::uint64_t aligned = RoundUp(std::max<std::uint64_t>(bytes, 1), kAlignment);
+    const std::uint64_t aligned =
+        RoundUp(std::max<std::uint64_t>(bytes, 1) + slack_bytes_, kAlignment);
     const std::uint64_t whole = RoundUp(aligned, page);
     char* at = seen_ + page;  // the first page is closed, too
     for (auto next = pieces_.begin();; ++next) {
@@ -183,4 +186,4 @@ void Memory::Protect(const Piece& piece, int rights) const {
                    ". Is there less in use than vm.max_map_count allows?");
 }
 
-}  // namespace far
+}  // namespace virtual_device
