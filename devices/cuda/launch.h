@@ -23,6 +23,7 @@ struct DeviceKernel {
   std::int32_t stops = false;
   const char* op = "";
   const Kernel* kernel = nullptr;
+  const char** signature = nullptr;
 };
 static_assert(sizeof(DeviceKernel) == sizeof(anyop_device_kernel) &&
               offsetof(DeviceKernel, stops) == offsetof(anyop_device_kernel, stops) &&

@@ -242,6 +242,8 @@ constexpr anyop_device kDevice{
     .failed = &Failed,
     .pack = &PackTensor,
     .unpack = &UnpackTensor,
+    .takes_host_calls = 0,
+    .reserved = 0,
 };
 
 }  // namespace

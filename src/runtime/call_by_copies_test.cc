@@ -23,7 +23,7 @@ class CallByCopies : public ::testing::Test {
   }
   static void Write(const char* op, std::vector<anyop_value> frame) {
     const HeldPlan plan = GetPlan(*Find(op), frame.data());
-    Run(*Find(op), *plan, frame.data());
+    anyop::Run(*Find(op), *plan, frame.data());
   }
   static constexpr const char* kOp = "testing.far_or_means";
 
@@ -36,7 +36,7 @@ TEST_F(CallByCopies, RunsThePinnedKernelAndCountsTheCopies) {
   const Array y = Call(kOp, Counting({4}));
   EXPECT_TRUE(y.device().is_host());
   EXPECT_EQ(Values(y), Values(Counting({4})));
-  EXPECT_EQ(Counted(kOp), (std::vector<std::string>{"far_copy on far: 1, 2"}));
+  EXPECT_EQ(Counted(kOp), (std::vector<std::string>{"far_copy on far:0: 1, 2"}));
   EXPECT_EQ(far.allocations, far.releases);
   EXPECT_EQ(far.streams, 0);
 }
@@ -54,13 +54,13 @@ TEST_F(CallByCopies, PacksWhatHasGaps) {
 }
 
 TEST_F(CallByCopies, StaysOnTheHostWhereNoPolicyOrAnotherOneAsks) {
-  Call(kOp, Counting({4}));
+  Array(Call(kOp, Counting({4})));
   Scope scope;
   scope.policy("testing.featured=far_fast,testing.featured=cpu_f32");
-  Call("testing.featured", Counting({1}));
+  Array(Call("testing.featured", Counting({1})));
   far.table.takes_host_calls = 0;
   scope.policy("testing.far_or_means=far_copy");
-  Call(kOp, Counting({4}));
+  Array(Call(kOp, Counting({4})));
   EXPECT_EQ(far.submits, 0);
 }
 
@@ -90,7 +90,7 @@ TEST_F(CallByCopies, FailsWithWhatTheKernelSays) {
               {TensorValue(&x.tensor()), {}, tells, TensorValue(&y.tensor())});
       },
       &code);
-  EXPECT_TRUE(error.starts_with("launched: stream 0, device ")) << error;
+  EXPECT_TRUE(error.starts_with("testing.launched: stream 0, device ")) << error;
   EXPECT_EQ(error.find("earlier work"), std::string::npos) << error;
   EXPECT_EQ(code, ANYOP_INVALID_ARGUMENT);
   EXPECT_EQ(Values(y), (std::vector<float>{7, 7}));
