@@ -100,6 +100,8 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "testing": ("", "hosting", "testing"),
     **{room: ("", "hosting", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
+    "torch.virtual_device": ("", "hosting", "torch._route", "torch.virtual_device"),
+    "ascend": ("", "torch.virtual_device", "ascend"),
     "jax": ("", "hosting", "jax"),
     "mindspore": ("", "hosting", "mindspore"),
     "vllm": ("", "hosting", "torch", "vllm"),
@@ -108,8 +110,8 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "vllm.bench": ("vllm._bench",),
     "bench.commands": ("", "torch", "bench", "bench.commands", "vllm.bench"),
     "cli": (
-        "", "hosting", "testing", "torch", "jax", "mindspore", "vllm", "bench", "bench.commands",
-        "cli",
+        "", "hosting", "testing", "torch", "ascend", "jax", "mindspore", "vllm", "bench",
+        "bench.commands", "cli",
     ),
     "__main__": ("cli",),
 }

@@ -12,7 +12,7 @@
 #include "memory.h"
 #include "table.h"
 
-namespace far_torch {
+namespace virtual_torch {
 namespace {
 
 using torch::jit::Stack;
@@ -110,17 +110,17 @@ void EachTensor(const Stack& stack, std::size_t begin, F&& each) {
   }
 }
 
-bool IsFar(const at::Tensor& t) { return t.device().type() == kFar; }
+bool IsThere(const at::Tensor& t) { return t.device().type() == kType; }
 bool IsNumber(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
 
 c10::Device DeviceOf(const Stack& stack, std::size_t begin) {
-  c10::Device device = FarDevice(-1);
+  c10::Device device = DeviceAt(-1);
   EachTensor(stack, begin, [&](const at::Tensor& t, std::size_t, std::int64_t) {
-    if (IsFar(t)) device = t.device();
+    if (IsThere(t)) device = t.device();
   });
   for (std::size_t i = begin; i < stack.size(); ++i) {
-    if (!stack[i].isDevice() || stack[i].toDevice().type() != kFar) continue;
-    device = FarDevice(stack[i].toDevice().index());
+    if (!stack[i].isDevice() || stack[i].toDevice().type() != kType) continue;
+    device = DeviceAt(stack[i].toDevice().index());
   }
   return device;
 }
@@ -220,7 +220,7 @@ void AddArguments(Prepared& to, const Stack& stack, std::size_t begin, const Sta
   Work& work = *to.work;
   EachTensor(stack, begin, [&](const at::Tensor& t, std::size_t i, std::int64_t entry) {
     CheckDevice(work.op, t, device);
-    if (!IsFar(t)) {  // the caller may write to it before the work runs
+    if (!IsThere(t)) {  // the caller may write to it before the work runs
       return Put(work.stack, i, entry, AsNumber(t.detach().clone(), IsNumber(t)));
     }
     if (work.op.schema().arguments()[i].is_out()) {
@@ -289,7 +289,7 @@ void Boxed(const c10::OperatorHandle& op, Stack* stack) {
   if (!schema.name().starts_with("aten::")) {
     Raise(ANYOP_UNSUPPORTED,
           "Could not run '" + schema.name() +
-              "' with arguments from the 'far' backend: it has no kernel there.");
+              "' with arguments from the '" + Word() + "' backend: it has no kernel there.");
   }
   const std::size_t count = schema.arguments().size(), begin = stack->size() - count;
   const c10::Device device = DeviceOf(*stack, begin);
@@ -327,4 +327,4 @@ void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
   if (impl->numel() && bytes > tensor.storage().nbytes()) ResizeBytes(tensor.storage(), bytes);
 }
 
-}  // namespace far_torch
+}  // namespace virtual_torch
