@@ -39,6 +39,7 @@ import anyop
 from anyop import _anyop, _cache, _sanitizer
 from anyop._compiler import CannotBuildError
 from anyop._packages import library_file
+from anyop.ascend.device import device_library
 from anyop.hosting import build
 
 _TIMEOUT_S = 900
@@ -231,7 +232,7 @@ def _run(target: Target, *flags: str) -> subprocess.CompletedProcess[str]:
 def _surroundings(target: Target) -> Iterator[dict[str, str] | None]:
     """In which the program starts; its environment, None for that of this process."""
     if not target.is_sanitized:
-        device = ascend_device() if target.library.with_suffix(".ascend.so").exists() else None
+        device = device_library() if target.library.with_suffix(".ascend.so").exists() else None
         loaded = os.environ.get("ANYOP_LOAD", "")
         if device is None or str(device) in loaded.split(":"):
             yield None

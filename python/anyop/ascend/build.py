@@ -20,7 +20,7 @@ _OPTIMIZE = {
     True: ("-O1", "-g1", "-DANYOP_ASCEND_CHECKED=1"),
     False: ("-O3", "-DANYOP_ASCEND_CHECKED=0"),
 }
-_FLAGS = ("-std=gnu++17", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_FLAGS = ( "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _TIMEOUT_S = 600
 _LACKING = re.compile(r"fatal error: (\S+): No such file")
 
@@ -57,7 +57,8 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
     try:
         compiler = _compiler.find_compiler()
         unit = source.unit(list(kernels), settings.includes)
-        command = [compiler, *_FLAGS, *_OPTIMIZE[checked], *_search(source, settings)]
+        standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
+        command = [compiler, standard, *_FLAGS, *_OPTIMIZE[checked], *_search(source, settings)]
         digest = _digest(_preprocessed(command, unit), command)
 
         def build(folder: Folder, scratch: Path) -> Path:
@@ -78,6 +79,8 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
 
 def _search(source: Source, settings: Settings) -> list[str]:
     folders = [include_folder(), include_folder() / "stubs", source.path.parent, *settings.folders]
+    if source.is_of_operator:
+        folders.append(data_root() / "include")
     return [*(f"-I{folder}" for folder in folders), *(f"-D{define}" for define in settings.defines)]
 
 

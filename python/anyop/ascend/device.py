@@ -39,12 +39,18 @@ def start_torch() -> types.ModuleType:
     return virtual_device.start(WORD, _file())
 
 
+def device_library() -> Path:
+    """The library that anyop has of it, as ANYOP_LOAD would name it."""
+    library = Path(_anyop.__file__).parent / "anyop_ascend_device.so"
+    if not library.exists():
+        raise _anyop.NotAvailable(f"{library} is missing. Try reinstalling anyop.")
+    return library
+
+
 def _file() -> Path:
     """The library that the device came from. Loads it."""
-    library = Path(_anyop.__file__).parent / "anyop_ascend_device.so"
+    library = device_library()
     if not any(row[0] == WORD for row in _anyop.device_libraries()):
-        if not library.exists():
-            raise _anyop.NotAvailable(f"{library} is missing. Try reinstalling anyop.")
         anyop.load(library)
     file, count, why = next(row[1:] for row in _anyop.device_libraries() if row[0] == WORD)
     if not count:

@@ -41,6 +41,8 @@ class Source:
         self.path = path.resolve()
         self.text = _read(self.path)
         self.declared = _declared(self.text)
+        # It has a kernel of an operator beside what launches it.
+        self.is_of_operator = '"anyop/ascend.h"' in self.text
 
     def kernels(self, wanted: tuple[str, ...] = ()) -> list[str]:
         """Names of the kernels to export: those asked for, or all that the text shows."""
