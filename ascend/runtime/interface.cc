@@ -81,6 +81,15 @@ int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks,
                        : Fail(std::string(kernel->name) + ": the kernel was ended by a finding");
 }
 
+int anyop_ascend_use_device(const char* library) {
+  std::string why;
+  return UseDevice(library, &why) ? Fail("anyop_ascend_use_device: " + why) : 0;
+}
+int anyop_ascend_synchronize(void* stream) {
+  std::string why;
+  return Synchronize(stream, &why) ? Fail(why) : 0;
+}
+
 const char* anyop_ascend_findings(void) {
   static thread_local std::string text;
   text = FindingsAsJson();

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read
+from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read, toolkit
 from anyop.ascend.case import changed, check_sizes, sizes_of
 
 WIDEST = 84  # columns of sentences
@@ -239,3 +239,15 @@ def run_command(path: Path, as_json: bool, **given: Any) -> None:
             click.echo(f"  {result['name']}: {result['type']} = {first}, ...")
     if as_json:
         click.echo(json.dumps(rows, indent=1))
+
+
+@command.command("home")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def home_command(folder: Path) -> None:
+    """Make FOLDER, which stands in for the vendor's toolkit when packages are built.
+
+    It has compilers, headers, the CMake functions and the environment that packages look for;
+    kernels are compiled for this machine. After `source FOLDER/set_env.sh`, a package is built by
+    its own command.
+    """
+    click.echo(f"source {toolkit.make(folder)}")
