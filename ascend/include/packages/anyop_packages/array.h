@@ -116,11 +116,6 @@ class Array {
       const auto array = py::reinterpret_borrow<py::array>(object);
       CallerUsesMindSpore() = false;
       const Type& type = TypeNamed(py::str(array.dtype()));
-      if (!array.attr("dtype").attr("isnative").cast<bool>()) {
-        throw py::type_error("An array of dtype " +
-                             array.dtype().attr("str").cast<std::string>() +
-                             " has its bytes in the other order. Try converting it.");
-      }
       return std::make_shared<Array>(kept, type, array);
     }
     if (!IsMindSpore(object)) return nullptr;
