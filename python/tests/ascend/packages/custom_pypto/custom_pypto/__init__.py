@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+import torch  # noqa: F401  (its libraries come first)
+import torch_npu  # noqa: F401
+
+from custom_pypto import converter, custom_pypto_lib
+
+__all__ = ["converter", "custom_pypto_lib"]
