@@ -10,11 +10,19 @@
 namespace anyop_ascend {
 namespace {
 
-thread_local std::string error;
+struct Texts {
+  std::string error, findings;
+};
+// Kept by a pointer, and for ever: see faults.h on what is of a thread.
+Texts& TextsOfThread() {
+  static thread_local Texts* texts = nullptr;
+  if (!texts) texts = new Texts;
+  return *texts;
+}
 thread_local bool has_completed = true;
 
 int Fail(std::string text) {
-  error = std::move(text);
+  TextsOfThread().error = std::move(text);
   return 1;
 }
 
@@ -58,7 +66,7 @@ int anyop_ascend_configure(const anyop_ascend_options* given) {
   options.tiling_key = given->tiling_key;
   return 0;
 }
-const char* anyop_ascend_error(void) { return error.c_str(); }
+const char* anyop_ascend_error(void) { return TextsOfThread().error.c_str(); }
 const char* anyop_ascend_socs(void) { return SocsAsJson(); }
 
 void anyop_ascend_declare(void* data, uint64_t bytes, const char* name, uint32_t access) {
@@ -91,7 +99,7 @@ int anyop_ascend_synchronize(void* stream) {
 }
 
 const char* anyop_ascend_findings(void) {
-  static thread_local std::string text;
+  std::string& text = TextsOfThread().findings;
   text = FindingsAsJson();
   return text.c_str();
 }

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,9 +22,8 @@ from anyop.ascend.build import include_folder, runtime_library
 SOURCES = (".asc", ".cce", ".cpp", ".cc", ".cxx", ".c")
 # Of the vendor's compilers alone: which chip, and how code for it is made.
 _DROPPED = re.compile(
-    r"--(cce|npu)-.*|--cce|--target=.*|-mllvm=.*|--?(Xaicore|Xhost)-(start|end)|-std=(c|gnu)\+\+(98|03|0x|11|1y|14)"
-    r"|-O\d"
-    r"|--?fno-sanitize=.*|-dc|--(cce-)?enable-.*|-w"
+    r"--(cce|npu)-.*|--cce|--target=.*|-mllvm=.*|--?(Xaicore|Xhost)-(start|end)"
+    r"|-std=(c|gnu)\+\+(98|03|0x|11|1y|14)|--?fno-sanitize=.*|-dc|--(cce-)?enable-.*|-w"
 )
 _DROPPED_PAIRS = ("-x", "-mllvm", "-Xclang", "--npu-arch", "-Xlinker-aicore")
 _PAIRS = ("-o", "-I", "-D", "-L", "-l", "-isystem", "-include", "-MF", "-MT", "-MQ", "-U", "-T",
@@ -162,16 +162,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parsed(words)
     try:
         with tempfile.TemporaryDirectory(prefix="anyop-bisheng-") as folder:
-            for line in command(given, Path(folder)):
-                done = subprocess.run(line, check=False, timeout=_TIMEOUT_S)
-                if done.returncode:
-                    return done.returncode if done.returncode > 0 else 1
+            lines = command(given, Path(folder))
+            with ThreadPoolExecutor(os.cpu_count()) as threads:
+                status = max(threads.map(_status, lines[: len(given.sources)]), default=0)
+            if status or (not given.compiles and (status := _status(lines[-1]))):
+                return status
             _name_sources(given, Path(folder))
     except (_anyop.Error, _compiler.CannotBuildError, OSError) as error:
         text = str(error)
         print(f"bisheng: {text}{'' if text.endswith('.') else '.'}", file=sys.stderr)
         return 1
     return 0
+
+
+def _status(line: list[str]) -> int:
+    done = subprocess.run(line, check=False, timeout=_TIMEOUT_S)
+    return done.returncode if done.returncode >= 0 else 1
 
 
 def _name_sources(given: Given, scratch: Path) -> None:

@@ -29,7 +29,11 @@ class BishengBuild(build_ext):
             sysconfig.get_config_var("INCLUDEPY"),
             os.path.join(npu, "include"),
         ]
-        libraries = [os.path.join(os.path.dirname(torch.__file__), "lib"), os.path.join(npu, "lib")]
+        libraries = [
+            os.path.join(os.path.dirname(torch.__file__), "lib"),
+            os.path.join(npu, "lib"),
+            os.path.join(os.environ["ASCEND_HOME_PATH"], "lib64"),
+        ]
         target = self.get_ext_fullpath(ext.name)
         self.mkpath(os.path.dirname(target))
         subprocess.run(
