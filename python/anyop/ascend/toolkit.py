@@ -11,6 +11,7 @@ from pathlib import Path
 
 from anyop import _anyop
 from anyop._packages import data_root
+from anyop.ascend import wrapper
 from anyop.ascend.build import include_folder, runtime_library
 
 # Libraries that packages link by name: each is the runtime of kernels.
@@ -21,8 +22,9 @@ _COMPILERS = ("bisheng", "ccec")
 _MARK = ".anyop-ascend-home"
 
 
-def make(folder: Path) -> Path:
-    """Makes the folder, or makes it anew, and returns the script to be sourced.
+def make(folder: Path, checked: bool = False) -> Path:
+    """Makes the folder, or makes it anew, and returns the script to be sourced. checked: kernels
+    that it compiles check themselves.
 
     Raises InvalidArgument where the folder holds something else.
     """
@@ -38,7 +40,7 @@ def make(folder: Path) -> Path:
     root.mkdir(parents=True)
     (folder / _MARK).touch()
     _headers(root / "include")
-    _compilers(root / "bin")
+    _compilers(root / "bin", checked)
     _libraries(root / "lib64")
     words = {"HOME": str(folder), "LIBRARIES": str(runtime_library().parent)}
     own = data_root() / "ascend" / "home"
@@ -73,13 +75,14 @@ def _headers(folder: Path) -> None:
                 (folder / path.name).symlink_to(path)
 
 
-def _compilers(folder: Path) -> None:
+def _compilers(folder: Path, checked: bool) -> None:
     folder.mkdir()
+    words = f"{wrapper.CHECKED} " if checked else ""
     for name in _COMPILERS:
         file = folder / name
         python = sys.executable.replace("'", "'\\''")
         # Without PYTHONPATH: it may name stand-ins for frameworks that anyop would take for theirs.
-        text = f"#!/bin/sh\nunset PYTHONPATH\nexec '{python}' -m anyop.ascend.wrapper \"$@\"\n"
+        text = f"#!/bin/sh\nunset PYTHONPATH\nexec '{python}' -m anyop.ascend.wrapper {words}\"$@\"\n"
         file.write_text(text, encoding="utf-8")
         file.chmod(0o755)
 

@@ -28,7 +28,7 @@ _DROPPED = re.compile(
 _DROPPED_PAIRS = ("-x", "-mllvm", "-Xclang", "--npu-arch", "-Xlinker-aicore")
 _PAIRS = ("-o", "-I", "-D", "-L", "-l", "-isystem", "-include", "-MF", "-MT", "-MQ", "-U", "-T",
           "-Xlinker", "-idirafter", "-iquote", "-u", "-z")  # fmt: skip
-_CHECKED = "ANYOP_ASCEND_CHECKED"  # the environment's: 1 builds kernels that check themselves
+CHECKED = "--anyop-checked"  # of a home whose kernels check themselves
 _HEADERS = "--anyop-launch-headers="
 _TIMEOUT_S = 1800
 
@@ -42,6 +42,7 @@ class Given:
     output: str = ""
     compiles: bool = False  # -c, -E, -S or -M: nothing is linked
     headers: Path | None = None
+    checked: bool = False
 
 
 def parsed(arguments: Sequence[str]) -> Given:
@@ -54,6 +55,8 @@ def parsed(arguments: Sequence[str]) -> Given:
             given.output = rest.pop(0)
         elif word in _PAIRS and rest:
             given.flags += [word, rest.pop(0)]
+        elif word == CHECKED:
+            given.checked = True
         elif word.startswith(_HEADERS):
             given.headers = Path(word.removeprefix(_HEADERS))
         elif _DROPPED.fullmatch(word) or (word.startswith("-x") and len(word) > 2):
@@ -66,18 +69,13 @@ def parsed(arguments: Sequence[str]) -> Given:
     return given
 
 
-def is_checked() -> bool:
-    return os.environ.get(_CHECKED, "0") not in ("", "0")
-
-
-def flags() -> list[str]:
+def flags(checked: bool) -> list[str]:
     """What kernels and the host code beside them are compiled with."""
-    checked = is_checked()
     include = include_folder()
     folders = (include, include / "stubs", include / "packages")
     return [
         "-std=gnu++17", "-march=native", "-fPIC", "-w", *(("-O1", "-g1") if checked else ("-O3",)),
-        f"-D{_CHECKED}={int(checked)}", "-DANYOP_ASCEND_PACKAGE=1", "-include", "cstdint",
+        f"-DANYOP_ASCEND_CHECKED={int(checked)}", "-DANYOP_ASCEND_PACKAGE=1", "-include", "cstdint",
         "-include", "cstddef", *(f"-I{folder}" for folder in folders),
     ]  # fmt: skip
 
@@ -140,7 +138,7 @@ def command(given: Given, scratch: Path) -> list[list[str]]:
         how = [] if {"-E", "-S", "-M", "-MM"} & set(given.flags) else ["-c"]
         near = f"-iquote{path.resolve().parent}"
         own_flags = own if given.compiles else [f for f in own if not _is_for_linker(f)]
-        line = [compiler, *flags(), near, *own_flags, *how, str(made)]
+        line = [compiler, *flags(given.checked), near, *own_flags, *how, str(made)]
         lines.append([*line, "-o", made_object] if how or given.output else line)
         objects.append(made_object)
     if not given.compiles:
@@ -156,7 +154,7 @@ def _is_for_linker(flag: str) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status, as a compiler has it."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words in (["--version"], ["-v"]):
+    if {"--version", "-v"} & set(words) and not any(w.endswith(SOURCES) for w in words):
         print("anyop: AscendC for this machine (anyop ascend home)")
         return 0
     given = parsed(words)

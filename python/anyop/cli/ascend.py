@@ -243,14 +243,15 @@ def run_command(path: Path, as_json: bool, **given: Any) -> None:
 
 @command.command("home")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-def home_command(folder: Path) -> None:
+@click.option("--checked", is_flag=True, help="Kernels check themselves; errors are exceptions.")
+def home_command(folder: Path, checked: bool) -> None:
     """Make FOLDER, which stands in for the vendor's toolkit when packages are built.
 
     It has compilers, headers, the CMake functions and the environment that packages look for;
     kernels are compiled for this machine. After `source FOLDER/set_env.sh`, a package is built by
     its own command.
     """
-    click.echo(f"source {toolkit.make(folder)}")
+    click.echo(f"source {toolkit.make(folder, checked)}")
 
 
 @command.command("lint")

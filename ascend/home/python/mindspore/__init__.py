@@ -13,10 +13,15 @@ from typing import Any
 from anyop.ascend.builder import CustomOpBuilder, builder_over
 
 
+def _is_stand_in(folder: str) -> bool:
+    """Whether the folder is python/site-packages of a home; several may have been sourced."""
+    parents = Path(folder).absolute().parents
+    return len(parents) > 2 and (parents[2] / ".anyop-ascend-home").exists()
+
+
 def _installed() -> Any:
     """The package behind this one on the path, in whose place it then stands."""
-    own = Path(__file__).absolute().parents[1]
-    spec = PathFinder.find_spec("mindspore", [p for p in sys.path if Path(p).absolute() != own])
+    spec = PathFinder.find_spec("mindspore", [p for p in sys.path if not _is_stand_in(p)])
     if spec is None or spec.loader is None:
         return None
     module = module_from_spec(spec)

@@ -4,6 +4,7 @@ torch's device under the name "npu". The device is the one that torch has in thi
 none, the virtual NPU becomes it.
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ __version__ = torch.__version__
 __all__ = ["utils"]
 
 
+@functools.cache
 def _started() -> str:
     """The name of torch's device, on whose streams launches of packages are put from now on."""
     name: str = torch._C._get_privateuse1_backend_name()
@@ -37,13 +39,19 @@ def _npu(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
     """Tensor.npu, Module.npu: to the current device, one with a number, or "npu:1"."""
     index = device if isinstance(device, int) else None
     if index is None and device is not None:
-        index = torch.device(str(device).replace("npu", _NAME)).index
-    to = torch.device(_NAME) if index is None else torch.device(_NAME, index)
+        index = torch.device(str(device).replace("npu", _started())).index
+    to = torch.device(_started()) if index is None else torch.device(_started(), index)
     return self.to(to, non_blocking=non_blocking)
 
 
-_NAME = _started()
-if _NAME != "npu":
-    torch.npu = getattr(torch, _NAME)  # type: ignore[attr-defined]
+class _Npu:
+    """torch.npu: the module of torch's device. A package that is built asks for none."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(torch, _started()), name)
+
+
+if torch._C._get_privateuse1_backend_name() != "npu":
+    torch.npu = _Npu()  # type: ignore[attr-defined]
     torch.Tensor.npu = _npu  # type: ignore[attr-defined]
     torch.nn.Module.npu = _npu  # type: ignore[assignment]

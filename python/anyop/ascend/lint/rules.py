@@ -77,7 +77,7 @@ def _without_schema(
         names = ", ".join(sorted(overloads))
         return _at(function, "overload", f"is for an overload without schema: {names}", there)
     near = _anyop.did_you_mean(function.operator, list(known))
-    return _at(function, "no-schema", f"has no schema{f' ({near.strip()[:-1]})' if near else ''}")
+    return _at(function, "no-schema", f"has no schema.{near}" if near else "has no schema")
 
 
 def _compared(schema: Schema, function: Registered) -> Iterator[Finding]:
@@ -101,6 +101,7 @@ def _parameters(schema: Schema, function: Registered) -> Iterator[Finding]:
     by_name = {p.name: p for p in given}
     declared = {a.name for a in schema.arguments}
     strangers = [p for p in given if p.name not in declared]
+    moved = []
     for i, argument in enumerate(schema.arguments):
         parameter = by_name.get(argument.name)
         if parameter is None:
@@ -114,14 +115,15 @@ def _parameters(schema: Schema, function: Registered) -> Iterator[Finding]:
         elif not argument.keyword_only and (
             parameter.keyword_only or given.index(parameter) != i
         ):
-            if not function.takes_any:
-                yield _at(function, "argument-order", _order(argument, i, parameter), schema)
+            moved.append(_at(function, "argument-order", _order(argument, i, parameter), schema))
         if parameter:
             yield from _default(schema, function, argument, parameter)
-    for parameter in strangers:
-        if parameter.default is NONE_GIVEN:
-            what = f"has a parameter '{parameter.name}', which the schema does not have"
-            yield _at(function, "argument-unknown", what, schema)
+    unknown = [p.name for p in strangers if p.default is NONE_GIVEN]
+    for name in unknown:
+        what = f"has a parameter '{name}', which the schema does not have"
+        yield _at(function, "argument-unknown", what, schema)
+    if not unknown and not function.takes_any:  # it moves those behind it
+        yield from moved
 
 
 def _renamed(

@@ -105,7 +105,7 @@ def split(text: str) -> list[str]:
             quote = c
         elif c in "([{<":
             depth += 1
-        elif c in ")]}>":
+        elif c in ")]}" or (c == ">" and text[i - 1 : i] != "-"):  # Tensor(a -> *)
             depth -= 1
         elif c == "," and depth == 0:
             parts.append(text[begin:i].strip())
