@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The runtime of the AscendC dialect (ascend/), which files of kernels are linked with. It needs
-# nothing of libanyop.
+# nothing of libanyop but the header of a device's library.
 file(GLOB ascend_sources CONFIGURE_DEPENDS ascend/runtime/*.cc)
 add_library(anyop_ascend SHARED ${ascend_sources})
-target_include_directories(anyop_ascend PUBLIC ascend/include PRIVATE ascend/runtime)
-target_link_libraries(anyop_ascend PRIVATE Threads::Threads)
+target_include_directories(anyop_ascend PUBLIC ascend/include PRIVATE ascend/runtime include)
+target_link_libraries(anyop_ascend PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_options(anyop_ascend PRIVATE -fvisibility=hidden)
 anyop_harden(anyop_ascend)
 anyop_export(anyop_ascend ascend)
@@ -14,6 +14,7 @@ set_target_properties(anyop_ascend PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_B
 if(ANYOP_BUILD_PYTHON)
   install(TARGETS anyop_ascend LIBRARY DESTINATION anyop)
   install(DIRECTORY ascend/include/ DESTINATION anyop/ascend/include FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY ascend/home/ DESTINATION anyop/ascend/home)
 endif()
 
 # anyop_ascend_test(name source...): a program of tests. Sources whose names begin with fast_ are

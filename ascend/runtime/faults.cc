@@ -8,7 +8,7 @@
 
 namespace anyop_ascend {
 
-thread_local sigjmp_buf fault_return;
+sigjmp_buf fault_return;
 thread_local volatile bool is_in_block = false;
 
 namespace {
@@ -16,10 +16,10 @@ namespace {
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM};
 constexpr int kTicks = 3;  // seconds of the processor without a call of an instruction
 constexpr std::size_t kSignalStackBytes = 64 * 1024;
-thread_local void* volatile fault_address = nullptr;
-thread_local volatile int fault_signal = 0;
-thread_local volatile std::uint64_t seen_steps = 0;
-thread_local volatile int idle_ticks = 0;
+void* volatile fault_address = nullptr;
+volatile int fault_signal = 0;
+volatile std::uint64_t seen_steps = 0;
+volatile int idle_ticks = 0;
 
 // Whether the block has gone on since the last ticks.
 bool IsGoingOn() {
@@ -43,7 +43,7 @@ void OnFault(int number, siginfo_t* info, void*) {
 }  // namespace
 
 FaultCatcher::FaultCatcher() {
-  static thread_local void* stack = MapZeros(kSignalStackBytes);
+  static void* stack = MapZeros(kSignalStackBytes);
   stack_t own{};
   own.ss_sp = stack;
   own.ss_size = kSignalStackBytes;

@@ -30,6 +30,9 @@ struct Finding {
 bool IsNew(const char* kind, std::uint32_t here, std::uint32_t there, int part = 0);
 void AddFinding(Finding finding, int part = 0);
 void ClearFindings();
+// How often errors were found, each of the same kind and places counted again; and the last one, as
+// "kernel.cpp:12: what is wrong".
+std::uint64_t ErrorsSoFar(std::string* last);
 std::string FindingsAsJson();
 std::string FirstError();  // "" if there is none
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <string>
+
 #include "anyop_ascend/core.h"
 
 namespace anyop_ascend {
@@ -10,5 +12,9 @@ bool LaunchFast(const LaunchOf& launch);
 // Copies that are rounded up to 32 bytes read past the end of an argument: without checks the page
 // behind it can be read, as the device's allocator lets them.
 void OpenPagesBehind(bool open);
+
+// The device whose streams launches of host functions go to. 0, or 1 and why.
+int UseDevice(const char* library, std::string* why);
+int Synchronize(void* stream, std::string* why);
 
 }  // namespace anyop_ascend

@@ -9,6 +9,10 @@
 #ifndef ANYOP_ASCEND_CHECKED
 #define ANYOP_ASCEND_CHECKED 1
 #endif
+// 1: a host function that launches is called by a program that wants exceptions and streams.
+#ifndef ANYOP_ASCEND_PACKAGE
+#define ANYOP_ASCEND_PACKAGE 0
+#endif
 // Both builds can be part of one program, so their templates must not share names. Neither may files
 // of one library where some wait for other blocks (sync.h), so a build can name them.
 #ifndef ANYOP_ASCEND_FILE
@@ -193,5 +197,22 @@ struct LaunchOf {
   const std::uint64_t* tiling_key = nullptr;
 };
 ANYOP_ASCEND_API void Launch(const LaunchOf& launch);
+
+// kernel<<<blocks, l2, stream>>>(...) in the host code of a package, as bytes that are copied.
+struct HostLaunch {
+  const char* name;
+  void* stream;
+  int (*run)(void* packed, char* message, std::uint64_t message_bytes);  // 0, or why not
+  void* packed;
+  std::uint64_t bytes;
+  const std::uint32_t* addresses;  // where in the bytes an address of global memory stands
+  std::uint32_t n_addresses;
+};
+// At once without a stream; else the launch is put on it. Throws std::runtime_error where it cannot
+// be put there, and where a kernel that ran at once was ended or is in error.
+ANYOP_ASCEND_API void LaunchFromHost(const HostLaunch& launch);
+// Runs a launch, and returns 0, or 1 with the reason in `message`.
+ANYOP_ASCEND_API int RunFromHost(const LaunchOf& launch, char* message,
+                                 std::uint64_t message_bytes);
 
 }  // namespace anyop_ascend

@@ -69,6 +69,12 @@ int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks, void
 // The text lives until the next call.
 const char* anyop_ascend_findings(void);
 
+// The library of a device (include/anyop/device.h) whose streams launches of host functions go to:
+// one for the process, the last that was named. 0, or 1 with a text in anyop_ascend_error.
+int anyop_ascend_use_device(const char* library);
+// Waits for a stream of that device. 0, or 1 with the text of what went wrong on it.
+int anyop_ascend_synchronize(void* stream);
+
 #ifdef __cplusplus
 }
 #endif

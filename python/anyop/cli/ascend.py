@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read
+from anyop.ascend import Case, File, Finding, Run, Settings, Source, lint, merged, read, toolkit
 from anyop.ascend.case import changed, check_sizes, sizes_of
 
 WIDEST = 84  # columns of sentences
@@ -239,3 +239,51 @@ def run_command(path: Path, as_json: bool, **given: Any) -> None:
             click.echo(f"  {result['name']}: {result['type']} = {first}, ...")
     if as_json:
         click.echo(json.dumps(rows, indent=1))
+
+
+@command.command("home")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--checked", is_flag=True, help="Kernels check themselves; errors are exceptions.")
+def home_command(folder: Path, checked: bool) -> None:
+    """Make FOLDER, which stands in for the vendor's toolkit when packages are built.
+
+    It has compilers, headers, the CMake functions and the environment that packages look for;
+    kernels are compiled for this machine. After `source FOLDER/set_env.sh`, a package is built by
+    its own command.
+    """
+    click.echo(f"source {toolkit.make(folder, checked)}")
+
+
+@command.command("lint")
+@click.argument("packages", metavar="PACKAGE_OR_FILES...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True)
+def lint_command(packages: tuple[str, ...], as_json: bool) -> None:
+    """Compare the schemas of torch operators with their converters and Meta functions.
+
+    Arguments that are dropped, renamed or in another order, defaults that differ, arguments that
+    are written but not marked, overloads without converter, converters without schema. Files are
+    read, none is run. Exit status 1 if there is an error.
+    """
+    package = lint.read(packages)
+    found = lint.findings(package)
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in found], indent=1))
+    else:
+        for finding in found:
+            show_mismatch(finding)
+        counts = [several(n, word) for n, word in lint.counted(package)]
+        said = ", ".join([*counts, several(len(found), "error")])
+        click.secho(f"{', '.join(packages)}: {said}", fg="red" if found else "green")
+    sys.exit(bool(found))
+
+
+def show_mismatch(finding: lint.Finding) -> None:
+    """With both lines: that of the function, and that of the schema."""
+    head = f"error: {finding.kind}"
+    body = wrapped(f"{head}: {place(finding.file, finding.line)}{finding.text}")
+    click.echo(click.style(head, fg="red", bold=True) + body[len(head) :])
+    for file, line in ((finding.file, finding.line), (finding.there_file, finding.there_line)):
+        if line:
+            lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+            name = "" if file == finding.file else f" {Path(file).name}"
+            click.echo(f"  {line:5}{name} | {lines[line - 1].strip()}")
