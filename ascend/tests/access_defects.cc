@@ -34,6 +34,10 @@ void RepeatsTooFar(GM_ADDR x, GM_ADDR y, bool is_broken) {
   PipeBarrier<PIPE_V>();
   HERE Adds(t, t, 1.0f, 64, is_broken ? 5 : 4, {1, 1, 8, 8});
 }
+void StridesTooFar(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y, 1024);
+  HERE Duplicate(b.At(0, 256), 1.0f, 64, is_broken ? 3 : 2, 1, 16);
+}
 void CopyTooLarge(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y, 256);
   HERE DataCopy(b.At(0, 64), b.x, is_broken ? 72 : 64);
@@ -310,6 +314,7 @@ std::vector<Defect> AccessDefects() {
       {"GetTooMuch", GetTooMuch, "ub-out-of-bounds"},
       {"OffsetInElements", OffsetInElements, "ub-out-of-bounds"},
       {"RepeatsTooFar", RepeatsTooFar, "ub-out-of-bounds"},
+      {"StridesTooFar", StridesTooFar, "ub-out-of-bounds"},
       {"CopyTooLarge", CopyTooLarge, "ub-out-of-bounds"},
       {"GetOfNothing", GetOfNothing, "undefined-read"},
       {"CopyOutOfNothing", CopyOutOfNothing, "undefined-read"},
