@@ -58,6 +58,15 @@ function(anyop_ascend_tests)
   anyop_ascend_test(ascend_runtime_test runtime_test.cc)
   anyop_ascend_test(ascend_dialect_test dialect_test.cc)
   anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
+  anyop_ascend_test(ascend_speed_test speed_test.cc fast_examples.cc checked_examples.cc)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")  # as `anyop ascend` compiles kernels
+    set(folder ${CMAKE_CURRENT_SOURCE_DIR}/ascend/tests)
+    set_source_files_properties(${folder}/fast_examples.cc
+                                PROPERTIES COMPILE_OPTIONS "-O3;-march=native")
+    set_source_files_properties(
+      ${folder}/checked_examples.cc PROPERTIES COMPILE_OPTIONS "-march=native"
+                                               SKIP_PRECOMPILE_HEADERS ON)
+  endif()
 endfunction()
 # Fibers are unknown to the thread sanitizer. Tests are added where cmake/tests.cmake has been read.
 if(ANYOP_BUILD_TESTS AND NOT ANYOP_SANITIZE STREQUAL "thread")

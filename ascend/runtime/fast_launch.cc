@@ -34,6 +34,9 @@ bool RunInline(const LaunchOf& launch, std::uint32_t index) {
     launch.body(launch.argument);
   } catch (const EndOfBlock&) {
     has_ended = false;
+  } catch (...) {
+    ReportException(0);
+    has_ended = false;
   }
   block = nullptr;
   return has_ended;

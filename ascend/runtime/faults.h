@@ -16,7 +16,7 @@ class FaultCatcher {
   FaultCatcher& operator=(const FaultCatcher&) = delete;
 
  private:
-  struct sigaction old_[4];
+  struct sigaction old_[6];
   timer_t timer_;
   stack_t old_stack_;
 };

@@ -191,6 +191,17 @@ std::string FirstError() {
   return text;
 }
 
+void Note(const char* kind, Site at, std::string text) {
+  const std::uint32_t here = PlaceOf(at);
+  if (IsEnding() || !IsNew(kind, here, 0)) return;
+  AddFinding({.kind = kind,
+              .level = Level::kNote,
+              .here = here,
+              .block = static_cast<int>(block->index),
+              .text = std::move(text),
+              .insert = ""});
+}
+
 void Report(const char* kind, Site at, const char* format, ...) {
   if (IsEnding()) return;
   const std::uint32_t here = PlaceOf(at);

@@ -130,7 +130,11 @@ ANYOP_ASCEND_API void Touch(const Instruction& by, Access access, const void* at
                             std::uint64_t bytes);
 ANYOP_ASCEND_API bool AreDefined(const void* at, std::uint64_t bytes);
 ANYOP_ASCEND_API void Define(const void* at, std::uint64_t bytes, bool defined);
+// Marks bytes defined if those they are made of are, and keeps where undefined ones came from.
+ANYOP_ASCEND_API void DefineFrom(const Instruction& by, const void* to, std::uint64_t bytes,
+                                 const void* from, std::uint64_t from_bytes);
 ANYOP_ASCEND_API void UndefinedRead(const char* what, const void* at, Site site);
+ANYOP_ASCEND_API void CheckTimes(std::int64_t repeats, Site at);  // of 1 to 255
 ANYOP_ASCEND_API void CheckMask(std::uint64_t mask, int lanes, Site at);
 // A note if the SoC lacks the instruction: bits of kLacks.
 enum Lacks : std::uint32_t {
