@@ -10,11 +10,13 @@ from typing import Any
 import torch
 
 
-def module_of(word: str) -> types.ModuleType:
+def module_of(word: str) -> Any:
     """The module, once the backend has begun."""
     module: Any = types.ModuleType(f"torch.{word}")
     started_in, count = os.getpid(), int(torch.ops.anyop_device.device_count())
-    generators = [torch.ops.anyop_device.default_generator(d) for d in range(count)]
+    generators: list[torch.Generator] = [
+        torch.ops.anyop_device.default_generator(d) for d in range(count)
+    ]
 
     def index_of(device: Any) -> int:
         if isinstance(device, int):

@@ -9,10 +9,11 @@ import types
 from pathlib import Path
 
 import torch
+from torch.utils import backend_registration
 
 from anyop import _anyop, _cache
+from anyop._compiler import CannotBuildError
 from anyop.hosting import build, when_imported
-from anyop.hosting.build import CannotBuildError
 from anyop.hosting.sentences import clause
 from anyop.torch._route.build import VERSION, of_torch
 from anyop.torch.virtual_device import inductor
@@ -44,10 +45,10 @@ def start(word: str, library: Path) -> types.ModuleType:
     why = begin(adapter, library)
     if why:
         raise _anyop.NotAvailable(why)
-    torch.utils.rename_privateuse1_backend(word)
-    module = module_of(word)
+    backend_registration.rename_privateuse1_backend(word)
+    module: types.ModuleType = module_of(word)
     torch._register_device_module(word, module)
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     when_imported("torch._inductor.compile_fx", functools.partial(inductor.register, word))
     return module
 
