@@ -3,11 +3,9 @@
 
 # ---8<---
 import anyop.ascend
-
-anyop.ascend.start_torch()  # once for each process
-
 import torch
 
+anyop.ascend.start_torch()  # once for each process
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).to("ascend")
 x = torch.randn(4, 8).to("ascend")
