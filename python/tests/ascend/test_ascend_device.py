@@ -15,6 +15,7 @@ from pathlib import Path
 import anyop
 import pytest
 
+ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = Path(anyop.__file__).parent / "anyop_ascend_device.so"
 of_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 
@@ -42,7 +43,7 @@ def command(*arguments: str, **env: str) -> str:
 # ---- Without torch.
 
 
-@pytest.mark.parametrize("before", ["", str(LIBRARY)])
+@pytest.mark.parametrize("before", ["", str(LIBRARY), LIBRARY.name])
 def test_it_is_loaded_once(before: str) -> None:
     told = run(
         """
@@ -100,7 +101,7 @@ def test_explain_loads_it_for_its_name() -> None:
 
 
 def test_doctor_and_list_show_it() -> None:
-    environment = {"ANYOP_LOAD": str(LIBRARY), "ANYOP_ASCEND_SOC": "ascend910_93"}
+    environment = {"ANYOP_LOAD": LIBRARY.name, "ANYOP_ASCEND_SOC": "ascend910_93"}
     told = command("doctor", "--quick", **environment)
     for row in ("ascend:0", "ascend:1"):
         [line] = [line for line in told.splitlines() if line.strip().startswith(row)]
@@ -108,6 +109,24 @@ def test_doctor_and_list_show_it() -> None:
     assert "ANYOP_ASCEND_SOC" in told
     specs = json.loads(command("list", "add", "--json", **environment))
     assert specs[0]["name"] == "anyop.add" and specs[0]["devices"] == ["cpu", "ascend"]
+
+
+# ---- The programs of docs/ascend.md.
+
+
+def test_the_program_in_cpp_runs() -> None:
+    program = ROOT / "build/release/tests/virtual_npu"
+    if not program.exists():
+        pytest.skip("the C++ tests are not built")
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "ascend:0 1.0000\n"), done.stderr
+
+
+@of_torch
+@pytest.mark.slow
+def test_the_program_of_torch_runs() -> None:
+    done = process(str(ROOT / "examples/virtual_npu.py"))
+    assert done.stdout == "ascend:0 torch.Size([]) ascend:0\n", done.stderr
 
 
 # ---- torch.
@@ -140,9 +159,10 @@ assert torch.equal(torch.ones(2, device="ascend").cpu(), torch.ones(2))
 # A step of training is that of the CPU.
 def step(model, x):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    torch.nn.functional.mse_loss(model(x), torch.ones_like(x)).backward()
+    loss = torch.nn.functional.mse_loss(model(x), torch.ones_like(x))
+    loss.backward()
     optimizer.step()
-    return [p.detach().cpu() for p in model.parameters()]
+    return [loss.detach().cpu(), *(p.detach().cpu() for p in model.parameters())]
 
 torch.manual_seed(3)
 here = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.GELU(), torch.nn.Linear(6, 6))
