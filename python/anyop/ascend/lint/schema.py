@@ -17,6 +17,8 @@ NO_LITERAL: Any = object()  # a default that cannot be compared, such as a name
 
 @dataclass(frozen=True)
 class Place:
+    """A line of a file."""
+
     file: str
     line: int
 
@@ -35,6 +37,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Schema:
+    """An overload of an operator. returns: as the text has it."""
+
     space: str
     name: str
     overload: str  # "default" where the schema names none
@@ -137,6 +141,7 @@ def _argument(text: str, keyword_only: bool) -> Argument:
 
 
 def literal(text: str) -> Any:
+    """The value of a default, or NO_LITERAL."""
     try:
         return ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
     except (ValueError, SyntaxError):
