@@ -190,9 +190,9 @@ def test_schemas_and_meta_functions_of_python(tmp_path):
     for old, new, kind, sentence in META_MISTAKES:
         assert old in PYTHON
         path.write_text(PYTHON.replace(old, new))
-        [found] = findings(path, status=1)
-        assert found["kind"] == kind and sentence in found["text"], found
-        assert found["level"] == "error" and Path(found["file"]) == path
+        [found] = lint.findings(lint.read([str(path)]))
+        assert found.kind == kind and sentence in found.text, found
+        assert found.level == "error" and Path(found.file) == path
 
 
 def test_a_finding_is_shown_with_both_lines(tmp_path):
