@@ -14,7 +14,7 @@ set_target_properties(anyop_ascend PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_B
 if(ANYOP_BUILD_PYTHON)
   install(TARGETS anyop_ascend LIBRARY DESTINATION anyop)
   install(DIRECTORY ascend/include/ DESTINATION anyop/ascend/include FILES_MATCHING PATTERN "*.h")
-  install(DIRECTORY ascend/home/ DESTINATION anyop/ascend/home)
+  install(DIRECTORY ascend/home/ DESTINATION anyop/ascend/home PATTERN "__pycache__" EXCLUDE)
 endif()
 
 # anyop_ascend_test(name source...): a program of tests. Sources whose names begin with fast_ are

@@ -6,7 +6,7 @@ if(COMMAND ascendc_library)
 endif()
 get_filename_component(ANYOP_ASCEND_HOME ${CMAKE_CURRENT_LIST_DIR}/../../.. ABSOLUTE)
 
-# ascendc_library(target STATIC|SHARED source...): beside the library, aclrtlaunch_KERNEL.h for each
+# ascendc_library(target STATIC|SHARED source...): beside the library, aclrtlaunch_<kernel>.h for each
 # kernel, in a folder that targets which link it search for headers.
 function(ascendc_library target kind)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels)

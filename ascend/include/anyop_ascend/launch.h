@@ -61,7 +61,9 @@ struct Packed {
     Head head;
     std::memcpy(&head, packed, sizeof head);
     auto body = [&] { head.kernel(Read<std::remove_cv_t<P>>(packed + Offset(i))...); };
-    const rt::LaunchOf launch = {head.name, static_cast<std::uint32_t>(head.blocks), kChecked,
+    const rt::LaunchOf launch = {head.name,
+                                 static_cast<std::uint32_t>(head.blocks),
+                                 kChecked,
                                  Waits<void>::any,
                                  [](void* called) { (*static_cast<decltype(body)*>(called))(); },
                                  &body};

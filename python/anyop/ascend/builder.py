@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mindspore.ops.CustomOpBuilder for packages of Ascend users, which needs no CANN, and no MindSpore:
-the module that it builds takes NumPy arrays, and MindSpore's tensors on the CPU.
+"""mindspore.ops.CustomOpBuilder for packages of Ascend users, which needs neither CANN nor
+MindSpore: the module that it builds takes NumPy arrays, and MindSpore's tensors on the CPU.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shlex
@@ -30,9 +31,7 @@ def pybind11_folder() -> Path:
     Raises NotAvailable where there is none.
     """
     if importlib.util.find_spec("pybind11"):
-        import pybind11
-
-        return Path(pybind11.get_include())
+        return Path(importlib.import_module("pybind11").get_include())
     for place in _OF_PACKAGES:
         for path in sys.path:
             folder = Path(path or ".", place)
@@ -100,7 +99,9 @@ class CustomOpBuilder:
             made = str(folder / f"{self.name}.so")
             _link([compiler, *objects, *_words(self.get_ldflags()), "-o", made])
         except _compiler.SourceError as error:
-            raise _anyop.InvalidArgument(f"{self.name}: the compiler says:\n{error.output}") from None
+            raise _anyop.InvalidArgument(
+                f"{self.name}: the compiler says:\n{error.output}"
+            ) from None
         except _compiler.CannotBuildError as error:
             raise _anyop.NotAvailable(f"{self.name}: {error}.") from None
         return made

@@ -82,7 +82,9 @@ def _compilers(folder: Path, checked: bool) -> None:
         file = folder / name
         python = sys.executable.replace("'", "'\\''")
         # Without PYTHONPATH: it may name stand-ins for frameworks that anyop would take for theirs.
-        text = f"#!/bin/sh\nunset PYTHONPATH\nexec '{python}' -m anyop.ascend.wrapper {words}\"$@\"\n"
+        text = (
+            f"#!/bin/sh\nunset PYTHONPATH\nexec '{python}' -m anyop.ascend.wrapper {words}\"$@\"\n"
+        )
         file.write_text(text, encoding="utf-8")
         file.chmod(0o755)
 

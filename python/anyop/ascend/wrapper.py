@@ -46,6 +46,7 @@ class Given:
 
 
 def parsed(arguments: Sequence[str]) -> Given:
+    """Parts a command line, and drops what only the vendor's compilers know."""
     given, rest = Given(), list(arguments)
     while rest:
         word = rest.pop(0)
@@ -87,6 +88,7 @@ def flags_of_host() -> list[str]:
 
 
 def link_flags() -> list[str]:
+    """The runtime of kernels, which is found where it lies now."""
     runtime = runtime_library()
     return [str(runtime), f"-Wl,-rpath,{runtime.parent}"]
 

@@ -286,4 +286,5 @@ def show_mismatch(finding: lint.Finding) -> None:
         if line:
             lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
             name = "" if file == finding.file else f" {Path(file).name}"
-            click.echo(f"  {line:5}{name} | {lines[line - 1].strip()}")
+            shown = f"  {line:5}{name} | {lines[line - 1].strip()}"
+            click.echo(shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + "...")

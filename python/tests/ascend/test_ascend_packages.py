@@ -64,8 +64,8 @@ MATCHES_NOTHING = (
 )
 ERRORS = [
     *3 * [MATCHES_NOTHING],
-    "TypeError A tensor of dtype complex128 cannot be passed, but one of bool, int8 to int64, uint8 "
-    "to uint64, float16, bfloat16, float32 or float64. Try converting it.",
+    "TypeError A tensor of dtype complex128 cannot be passed, but one of bool, int8 to int64, "
+    "uint8 to uint64, float16, bfloat16, float32 or float64. Try converting it.",
     "ValueError A tensor of int32[3] is not contiguous, but a kernel gets the address of its first "
     "element alone. Try numpy.ascontiguousarray, or .contiguous().",
     "ValueError A tensor of int32[3] is read-only, but the kernel may write to it. Try a copy.",
@@ -121,7 +121,9 @@ def test_a_package_that_is_built_with_checks_tells_its_races(tmp_path):
     said = python(block("import numpy"), env, status=1)
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "Muls(" in row)
     assert f"RuntimeError: my_custom_op_impl: my_custom_op.c:{line}: " in said and "MTE2" in said
-    path.write_text((ROOT / "python/tests/ascend/packages/npu_ops/ascendc/my_custom_op.c").read_text())
+    path.write_text(
+        (ROOT / "python/tests/ascend/packages/npu_ops/ascendc/my_custom_op.c").read_text()
+    )
     shutil.rmtree(source / "build")
     shutil.rmtree(tmp_path / "site")
     run([sys.executable, "-m", "pip", "install", "--no-build-isolation", "-q", "."], env, source)
@@ -141,7 +143,8 @@ if "STARTS_FAR" in os.environ:
 
 LAUNCHES_NOTHING = """
 void LaunchNothing() {
-  add_custom<<<0, nullptr, c10_npu::getCurrentNPUStream().stream()>>>(nullptr, nullptr, nullptr, 0, 1);
+  auto stream = c10_npu::getCurrentNPUStream().stream();
+  add_custom<<<0, nullptr, stream>>>(nullptr, nullptr, nullptr, 0, 1);
 }
 """
 # A launch returns before it runs, and what is wrong in it comes where the stream is waited for.
@@ -272,7 +275,9 @@ def test_a_home_is_made_anew_but_never_over_files_of_others(tmp_path):
 
 def test_bisheng_says_what_is_wrong_where_it_stands(tmp_path):
     env = home(tmp_path)
-    (tmp_path / "wrong.asc").write_text('#include "kernel_operator.h"\n\nint f() { return nothing; }\n')
+    (tmp_path / "wrong.asc").write_text(
+        '#include "kernel_operator.h"\n\nint f() { return nothing; }\n'
+    )
     command = ["bisheng", "-x", "asc", "--npu-arch=dav-2201", "-c", "wrong.asc", "-o", "x.o"]
     said = run(["bash", "-c", " ".join(command)], env, tmp_path, status=1)
     assert "wrong.asc:3:" in said and "nothing" in said

@@ -5,12 +5,11 @@ none, the virtual NPU becomes it.
 """
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import torch
-from anyop import _anyop, ascend
-from anyop.ascend.native import Runtime
+from anyop import ascend
+from anyop.ascend import streams
 
 from torch_npu import utils
 
@@ -25,14 +24,8 @@ def _started() -> str:
     if not hasattr(torch, name):
         ascend.start_torch()
         name = torch._C._get_privateuse1_backend_name()
-    for word, file, *_ in _anyop.device_libraries():
-        if word == name:
-            Runtime().use_device(Path(file))
-            return name
-    raise RuntimeError(
-        f"torch_npu: torch's device in this process is {name}, of which anyop has no library. "
-        "Try anyop.load with the library of that device, or a new process."
-    )
+    streams.use_device(name)
+    return name
 
 
 def _npu(self: Any, device: Any = None, non_blocking: bool = False) -> Any:

@@ -4,7 +4,7 @@
 import sys
 import types
 
-from torchair import _registry, ge
+from torchair import ge
 from torchair._registry import declare_supported, register_fx_node_ge_converter
 
 __all__ = ["declare_supported", "ge", "register_fx_node_ge_converter"]
@@ -17,7 +17,9 @@ def _module(name: str, **contents: object) -> types.ModuleType:
 
 
 # The places from which packages import the same names.
-_ge_graph = _module("ge._ge_graph", **{n: vars(ge)[n] for n in ("Tensor", "TensorSpec", "DataType")})
+_ge_graph = _module(
+    "ge._ge_graph", **{n: vars(ge)[n] for n in ("Tensor", "TensorSpec", "DataType")}
+)
 for _name in ("_ge_concrete_graph", "ge_concrete_graph"):
     _both = {
         "register_fx_node_ge_converter": register_fx_node_ge_converter,

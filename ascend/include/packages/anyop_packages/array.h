@@ -51,14 +51,13 @@ struct Type {
   const char* name;  // NumPy's; MindSpore's is the same but for upper case
   int bytes;
 };
-constexpr Type kTypes[] = {
-    {kNumberTypeBool, "bool", 1},        {kNumberTypeInt8, "int8", 1},
-    {kNumberTypeInt16, "int16", 2},      {kNumberTypeInt32, "int32", 4},
-    {kNumberTypeInt64, "int64", 8},      {kNumberTypeUInt8, "uint8", 1},
-    {kNumberTypeUInt16, "uint16", 2},    {kNumberTypeUInt32, "uint32", 4},
-    {kNumberTypeUInt64, "uint64", 8},    {kNumberTypeFloat16, "float16", 2},
-    {kNumberTypeFloat32, "float32", 4},  {kNumberTypeFloat64, "float64", 8},
-    {kNumberTypeBFloat16, "bfloat16", 2}};
+constexpr Type kTypes[] = {{kNumberTypeBool, "bool", 1},        {kNumberTypeInt8, "int8", 1},
+                           {kNumberTypeInt16, "int16", 2},      {kNumberTypeInt32, "int32", 4},
+                           {kNumberTypeInt64, "int64", 8},      {kNumberTypeUInt8, "uint8", 1},
+                           {kNumberTypeUInt16, "uint16", 2},    {kNumberTypeUInt32, "uint32", 4},
+                           {kNumberTypeUInt64, "uint64", 8},    {kNumberTypeFloat16, "float16", 2},
+                           {kNumberTypeFloat32, "float32", 4},  {kNumberTypeFloat64, "float64", 8},
+                           {kNumberTypeBFloat16, "bfloat16", 2}};
 
 inline const Type& TypeOf(TypeId id) {
   if (id == kNumberTypeInt) id = kNumberTypeInt32;

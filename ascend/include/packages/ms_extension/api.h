@@ -18,10 +18,10 @@
 // The Python module of this name; packages that register their functions elsewhere redefine it.
 #define MS_EXTENSION_MODULE(name) PYBIND11_MODULE(name, m)
 // m.def("f", PYBOOST_CALLER(1, f)): f with so many results, as a function for Python.
-#define PYBOOST_CALLER(results, ...)                                                      \
-  [](auto&&... arguments) {                                                               \
-    return ::ms::pynative::PyboostRunner::Call<results>(                                  \
-        __VA_ARGS__, std::forward<decltype(arguments)>(arguments)...);                    \
+#define PYBOOST_CALLER(results, ...)                                   \
+  [](auto&&... arguments) {                                            \
+    return ::ms::pynative::PyboostRunner::Call<results>(               \
+        __VA_ARGS__, std::forward<decltype(arguments)>(arguments)...); \
   }
 
 namespace ms {
@@ -125,8 +125,8 @@ class Tensor {
 inline Tensor Filled(const char* function, const ShapeVector& shape, TypeId type) {
   const auto& to = anyop_packages::TypeOf(type);
   const py::object numpy = py::module_::import("numpy");
-  return Tensor(anyop_packages::Array::Made(
-      to, numpy.attr(function)(shape, anyop_packages::DTypeOf(to))));
+  return Tensor(
+      anyop_packages::Array::Made(to, numpy.attr(function)(shape, anyop_packages::DTypeOf(to))));
 }
 inline Tensor ones(const ShapeVector& shape, TypeId type = TypeId::kNumberTypeFloat32) {
   return Filled("ones", shape, type);
@@ -138,8 +138,8 @@ template <class T>
 Tensor tensor(const std::vector<T>& values, TypeId type) {
   const auto& to = anyop_packages::TypeOf(type);
   const py::object numpy = py::module_::import("numpy");
-  return Tensor(anyop_packages::Array::Made(
-      to, numpy.attr("array")(values, anyop_packages::DTypeOf(to))));
+  return Tensor(
+      anyop_packages::Array::Made(to, numpy.attr("array")(values, anyop_packages::DTypeOf(to))));
 }
 inline Tensor tensor(double value, TypeId type = TypeId::kNumberTypeFloat32) {
   return tensor(std::vector<double>{value}, type).reshape({});

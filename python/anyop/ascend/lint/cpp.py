@@ -81,6 +81,7 @@ def schemas(text: Text) -> Iterator[tuple[str, str, Place]]:
 
 
 def implementations(text: Text, all_texts: list[Text]) -> Iterator[Registered]:
+    """What m.impl(name, function) registers. all_texts: where the functions may be defined."""
     for kind, words, begin, end in text.blocks():
         for found in _IMPL.finditer(text.text, begin, end):
             name = text.string(found.end()).rpartition("::")[2]

@@ -13,6 +13,8 @@ CONVERTER, META, KERNEL = "converter", "Meta function", "implementation"
 
 @dataclass(frozen=True)
 class Parameter:
+    """Of a function. default: a value, NONE_GIVEN or NO_LITERAL (schema.py)."""
+
     name: str
     default: Any = NONE_GIVEN
     keyword_only: bool = False

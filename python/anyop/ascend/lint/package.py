@@ -36,7 +36,8 @@ def read(given: Iterable[str]) -> Package:
     files = list(dict.fromkeys(f for name in given for f in _files(name)))
     if not files:
         raise _anyop.InvalidArgument(
-            f"There is no file to compare: those of Python (.py) and C++ ({', '.join(CPP)}) are read."
+            f"There is no file to compare: those of Python (.py) and C++ ({', '.join(CPP)}) "
+            "are read."
         )
     package = Package(files=len(files))
     modules, texts = [], []

@@ -24,9 +24,7 @@ class Module:
     def __init__(self, file: str, text: str) -> None:
         self.file = file
         self.tree = ast.parse(text)
-        self.functions = {
-            n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef)
-        }
+        self.functions = {n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef)}
         self.libraries: dict[str, tuple[str, str]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -41,7 +39,10 @@ class Module:
             return
         words = texts(call, ("ns", "kind", "dispatch_key"))
         for target in targets:
-            self.libraries[ast.unparse(target)] = (words.get("ns", ""), words.get("dispatch_key", ""))
+            self.libraries[ast.unparse(target)] = (
+                words.get("ns", ""),
+                words.get("dispatch_key", ""),
+            )
 
     def place(self, node: ast.AST) -> Place:
         return Place(self.file, getattr(node, "lineno", 0))
@@ -135,6 +136,7 @@ class Module:
 
 
 def last_name(node: ast.expr) -> str:
+    """Of a.b.c the c; "" where no name ends it."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
@@ -149,6 +151,7 @@ def operator_of(node: ast.expr) -> tuple[str, str, str] | None:
 
 
 def keyword(call: ast.Call, name: str) -> str:
+    """The argument of this name, if it is a constant; else ""."""
     found = next((k.value for k in call.keywords if k.arg == name), None)
     return str(found.value) if isinstance(found, ast.Constant) else ""
 
@@ -162,6 +165,7 @@ def texts(call: ast.Call, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
+    """Without *args and **kwargs."""
     positional = [*arguments.posonlyargs, *arguments.args]
     missing = len(positional) - len(arguments.defaults)
     given = [None] * missing + list(arguments.defaults)

@@ -20,6 +20,8 @@ _SERVE_META = ("Meta", "", "CompositeImplicitAutograd", "CompositeExplicitAutogr
 
 @dataclass(frozen=True)
 class Finding:
+    """What does not fit, at its line; there: the line of the schema, if it is another one."""
+
     kind: str
     level: str  # "error"
     operator: str
@@ -95,9 +97,9 @@ def _compared(schema: Schema, function: Registered) -> Iterator[Finding]:
 def _parameters(schema: Schema, function: Registered) -> Iterator[Finding]:
     """Arguments before the schema's * come by position or name, the others by name alone."""
     given = [p for p in function.parameters or () if p.name != META_OUTPUTS]
-    if function.role == CONVERTER and len(given) == len(function.parameters or ()):
-        if not function.takes_any:
-            yield _at(function, "meta-outputs", f"has no parameter '{META_OUTPUTS}'", schema)
+    lacks = len(given) == len(function.parameters or ())
+    if function.role == CONVERTER and lacks and not function.takes_any:
+        yield _at(function, "meta-outputs", f"has no parameter '{META_OUTPUTS}'", schema)
     by_name = {p.name: p for p in given}
     declared = {a.name for a in schema.arguments}
     strangers = [p for p in given if p.name not in declared]
@@ -112,9 +114,7 @@ def _parameters(schema: Schema, function: Registered) -> Iterator[Finding]:
             elif parameter and (function.role == CONVERTER or argument.keyword_only):
                 what = f"calls '{argument.name}' ({argument.text}) '{parameter.name}'"
                 yield _at(function, "argument-renamed", what, schema)
-        elif not argument.keyword_only and (
-            parameter.keyword_only or given.index(parameter) != i
-        ):
+        elif not argument.keyword_only and (parameter.keyword_only or given.index(parameter) != i):
             moved.append(_at(function, "argument-order", _order(argument, i, parameter), schema))
         if parameter:
             yield from _default(schema, function, argument, parameter)
@@ -154,13 +154,14 @@ def _default(
     if parameter.default is NONE_GIVEN:
         what = f"has no default for '{parameter.name}' ({argument.text})"
         yield _at(function, "default", what, schema)
-    elif NO_LITERAL not in (argument.default, parameter.default):
-        if not _is_equal(argument.default, parameter.default):
-            shown = f"{parameter.name}={parameter.default!r}, but the schema {argument.text}"
-            yield _at(function, "default", f"has {shown}", schema)
+    elif not _is_equal(argument.default, parameter.default):
+        shown = f"{parameter.name}={parameter.default!r}, but the schema {argument.text}"
+        yield _at(function, "default", f"has {shown}", schema)
 
 
 def _is_equal(a: object, b: object) -> bool:
+    if a is NO_LITERAL or b is NO_LITERAL:
+        return True  # names cannot be compared
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_is_equal, a, b))
     return a == b and isinstance(a, bool) == isinstance(b, bool)
@@ -173,7 +174,9 @@ def _writes(schema: Schema, function: Registered) -> Iterator[Finding]:
         at = names.index(name)
         argument = by_name or (schema.arguments[at] if at < len(schema.arguments) else None)
         if argument and not argument.writes and argument.type.startswith("Tensor"):
-            what = f"writes to '{name}', but the schema does not mark it: Tensor(a!) {argument.name}"
+            what = (
+                f"writes to '{name}', but the schema does not mark it: Tensor(a!) {argument.name}"
+            )
             yield _at(function, "not-marked", what, schema, line)
 
 
@@ -188,7 +191,9 @@ def _missing(package: Package, known: dict[str, dict[str, Schema]]) -> Iterator[
                 text = f"{schema.full} has no converter, but {operator} has one for {min(have)}"
                 yield _of(schema, "no-converter", text)
             elif schema.full not in served:
-                text = f"{schema.full} has a converter, but no Meta function: no graph is made of it"
+                text = (
+                    f"{schema.full} has a converter, but no Meta function: no graph is made of it"
+                )
                 yield _of(schema, "no-meta", text)
 
 

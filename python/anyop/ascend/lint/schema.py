@@ -10,6 +10,7 @@ from typing import Any
 
 _HEAD = re.compile(r"\s*(?:([\w.]+)::)?(\w+)(?:\.(\w+))?\s*(\(.*)", re.DOTALL)
 _ARGUMENT = re.compile(r"(.+?)\s*\b([A-Za-z_]\w*)\s*(?:=(.*))?", re.DOTALL)
+_STRING = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _ALIAS = re.compile(r"\(([^()]*)\)")
 NONE_GIVEN: Any = object()  # an argument that must be passed
 NO_LITERAL: Any = object()  # a default that cannot be compared, such as a name
@@ -17,6 +18,8 @@ NO_LITERAL: Any = object()  # a default that cannot be compared, such as a name
 
 @dataclass(frozen=True)
 class Place:
+    """A line of a file."""
+
     file: str
     line: int
 
@@ -35,6 +38,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Schema:
+    """An overload of an operator. returns: as the text has it."""
+
     space: str
     name: str
     overload: str  # "default" where the schema names none
@@ -97,13 +102,10 @@ def refused(text: str) -> str:
 
 def split(text: str) -> list[str]:
     """At commas that stand in no brackets or quotes."""
-    parts, depth, quote, begin = [], 0, "", 0
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "([{<":
+    parts, depth, begin = [], 0, 0
+    bare = _STRING.sub(lambda found: "_" * len(found[0]), text)
+    for i, c in enumerate(bare):
+        if c in "([{<":
             depth += 1
         elif c in ")]}" or (c == ">" and text[i - 1 : i] != "-"):  # Tensor(a -> *)
             depth -= 1
@@ -137,6 +139,7 @@ def _argument(text: str, keyword_only: bool) -> Argument:
 
 
 def literal(text: str) -> Any:
+    """The value of a default, or NO_LITERAL."""
     try:
         return ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
     except (ValueError, SyntaxError):

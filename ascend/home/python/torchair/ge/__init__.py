@@ -38,8 +38,8 @@ class attr:  # noqa: N801  (the vendor's name)
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    Bool = Int = Float = Str = DataType = ListInt = ListFloat = ListBool = ListStr = (
-        classmethod(lambda cls, value: cls(value))
+    Bool = Int = Float = Str = DataType = ListInt = ListFloat = ListBool = ListStr = classmethod(
+        lambda cls, value: cls(value)
     )
 
 

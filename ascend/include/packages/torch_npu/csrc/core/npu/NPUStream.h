@@ -33,8 +33,8 @@ class NPUStream {
 inline NPUStream getCurrentNPUStream(c10::DeviceIndex index = -1) {
   const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
   const c10::Device current = guard.getDevice();
-  return NPUStream(guard.getStream(
-      index < 0 ? current : c10::Device(c10::DeviceType::PrivateUse1, index)));
+  return NPUStream(
+      guard.getStream(index < 0 ? current : c10::Device(c10::DeviceType::PrivateUse1, index)));
 }
 
 }  // namespace c10_npu
