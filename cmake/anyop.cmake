@@ -170,7 +170,8 @@ function(_anyop_add_ascend target name folder sources)
     target_compile_definitions(
       ${target}_${build} PRIVATE ANYOP_ASCEND_CHECKED=$<STREQUAL:${build},ascend_checked>
                                  "ANYOP_ASCEND_LIBRARY=\"${name}\"")
-    target_include_directories(${target}_${build} PRIVATE ${ANYOP_INCLUDE_DIR} ${folder})
+    target_include_directories(${target}_${build} PRIVATE ${ANYOP_INCLUDE_DIR} ${folder}
+                                                         ${folder}/..)
     target_include_directories(${target}_${build} SYSTEM PRIVATE ${ANYOP_ASCEND_DIR}/include
                                                                  ${ANYOP_ASCEND_DIR}/include/stubs)
     target_compile_features(${target}_${build} PRIVATE cxx_std_20)

@@ -44,6 +44,19 @@
 namespace anyop::ascend {
 inline namespace ANYOP_ASCEND_BUILD {
 
+namespace detail {
+
+constexpr DType DTypeOf(float) { return DType::kF32; }
+constexpr DType DTypeOf(half) { return DType::kF16; }
+constexpr DType DTypeOf(bfloat16_t) { return DType::kBF16; }
+constexpr DType DTypeOf(std::int8_t) { return DType::kI8; }
+constexpr DType DTypeOf(std::uint8_t) { return DType::kU8; }
+constexpr DType DTypeOf(std::int16_t) { return DType::kI16; }
+constexpr DType DTypeOf(std::int32_t) { return DType::kI32; }
+constexpr DType DTypeOf(std::int64_t) { return DType::kI64; }
+
+}  // namespace detail
+
 struct LaunchOptions {
   std::uint32_t blocks = 1;      // 1 to 65,535
   std::uint64_t tiling_key = 0;  // of TILING_KEY_IS
@@ -55,6 +68,26 @@ inline std::uint32_t VectorCores() { return anyop_ascend_vector_cores(); }
 inline std::uint32_t Blocks(std::int64_t items) {
   const std::int64_t cores = VectorCores();
   return std::uint32_t(items < 1 ? 1 : items < cores ? items : cores);
+}
+
+// How many elements of a row of d a kernel takes at a time, of each of which it keeps so many bytes in
+// the unified buffer: all, or what fits there beside `other` bytes. A multiple of 64, so that the parts
+// of a buffer begin at multiples of 256 bytes of floats.
+inline std::uint32_t Chunk(std::int64_t d, std::uint32_t bytes, std::uint32_t other = 4096) {
+  const std::int64_t most = (AscendC::TOTAL_UB_SIZE - other) / bytes / 64 * 64;
+  const std::int64_t all = (d + 63) / 64 * 64;
+  return std::uint32_t(all < 64 ? 64 : all < most ? all : most);
+}
+
+// Calls f with a zero of the element type of T... that a dtype names; the signature and .when leave no
+// other. A kernel that is a template is chosen by it:
+//
+//   Visit<float, half, bfloat16_t>(x.type(), [&](auto zero) {
+//     Launch(ctx, options, &my_kernel<decltype(zero)>, x, y);
+//   });
+template <class... T, class F>
+void Visit(DType type, F&& f) {
+  ((type == detail::DTypeOf(T()) ? void(f(T())) : void()), ...);
 }
 
 // In the place of a kernel's `GM_ADDR workspace`: the memory that the kernel's .workspace asks for.
