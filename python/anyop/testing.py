@@ -38,8 +38,7 @@ from typing import Any
 import anyop
 from anyop import _anyop, _cache, _sanitizer
 from anyop._compiler import CannotBuildError
-from anyop._packages import library_file
-from anyop.ascend.device import device_library
+from anyop._packages import device_library, library_file
 from anyop.hosting import build
 
 _TIMEOUT_S = 900

@@ -368,7 +368,8 @@ std::vector<Operator*> OperatorsFrom(std::size_t first) {
 
 namespace {
 
-// Kernels of the device `word` for the operators of X.so lie beside it, in X.word.so and X.word_*.so.
+// Kernels of the device `word` for the operators of X.so lie beside it, in X.word.so and
+// X.word_*.so.
 std::vector<std::string> KernelsBeside(const std::string& library, const std::string& word) {
   if (!library.ends_with(".so")) return {};
   const std::filesystem::path path(library);

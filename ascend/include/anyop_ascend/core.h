@@ -13,8 +13,8 @@
 #ifndef ANYOP_ASCEND_PACKAGE
 #define ANYOP_ASCEND_PACKAGE 0
 #endif
-// Both builds can be part of one program, so their templates must not share names. Neither may files
-// of one library where some wait for other blocks (sync.h), so a build can name them.
+// Both builds can be part of one program, so their templates must not share names. Neither may
+// files of one library where some wait for other blocks (sync.h), so a build can name them.
 #ifndef ANYOP_ASCEND_FILE
 #define ANYOP_ASCEND_FILE
 #endif
@@ -58,14 +58,14 @@ constexpr std::uint32_t kLocalBytes = kMemories * kMemorySpan;
 struct Block {
   std::uint32_t index = 0;
   std::uint32_t count = 1;
-  unsigned char* memory = nullptr;          // [kLocalBytes]
-  std::uint64_t mask[2] = {~0ull, ~0ull};   // of vector instructions, kept from one to the next
-  bool counts = false;                      // counter mode: mask[0] is a number of elements
-  std::uint8_t atomic = 0;                  // 0 none, 1 add, 2 max, 3 min
-  float deq_scale = 1;                      // of casts from int32 to half
-  void* pipe = nullptr;                     // the TPipe alive
-  std::uint32_t allocated[kMemories] = {};  // bytes given out by TPipe
-  bool is_ending = false;                   // its stack is being unwound
+  unsigned char* memory = nullptr;            // [kLocalBytes]
+  std::uint64_t mask[2] = {~0ull, ~0ull};     // of vector instructions, kept from one to the next
+  bool counts = false;                        // counter mode: mask[0] is a number of elements
+  std::uint8_t atomic = 0;                    // 0 none, 1 add, 2 max, 3 min
+  float deq_scale = 1;                        // of casts from int32 to half
+  void* pipe = nullptr;                       // the TPipe alive
+  std::uint32_t allocated[kMemories] = {};    // bytes given out by TPipe
+  bool is_ending = false;                     // its stack is being unwound
   const std::uint64_t* tiling_key = nullptr;  // of its launch; null: that of the options
 };
 

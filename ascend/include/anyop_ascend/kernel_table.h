@@ -37,7 +37,8 @@ int anyop_ascend_configure(const anyop_ascend_options* options);
 const char* anyop_ascend_error(void);
 // A JSON array of names.
 const char* anyop_ascend_socs(void);
-// Vector cores of the SoC that the environment variable ANYOP_ASCEND_SOC names, else of the default.
+// Vector cores of the SoC that the environment variable ANYOP_ASCEND_SOC names, else of the
+// default.
 uint32_t anyop_ascend_vector_cores(void);
 
 // Checks from within a process of many threads: what is declared and found from begin to end is one
@@ -45,8 +46,8 @@ uint32_t anyop_ascend_vector_cores(void);
 // ANYOP_ASCEND_SOC.
 void anyop_ascend_begin(void);
 void anyop_ascend_end(void);
-// The first finding of level error since begin, as text for a person, which lives until end; null if
-// there is none.
+// The first finding of level error since begin, as text for a person, which lives until end; null
+// if there is none.
 const char* anyop_ascend_complaint(void);
 
 // Memory of its own mapping, at a page that nobody may touch behind its last byte (rounded up to

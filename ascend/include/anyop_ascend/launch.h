@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches, and the table that a compiled file of kernels exports. kernel<<<n, l2, stream>>>(...)
-// is no C++: whoever compiles a file writes anyop_ascend_start("kernel", &kernel, n, l2, stream)(...)
-// instead.
+// is no C++: whoever compiles a file writes anyop_ascend_start("kernel", &kernel, n, l2,
+// stream)(...) instead.
 #pragma once
 #include "anyop_ascend/kernel_table.h"
 #include "anyop_ascend/sync.h"
@@ -136,8 +136,9 @@ struct Exported<kernel> {
 
 template <class... P>
 inline AscendC::launching::Launcher<P...> anyop_ascend_start(const char* name, void (*kernel)(P...),
-                                                       std::uint32_t blocks, const void* = nullptr,
-                                                       void* stream = nullptr) {
+                                                             std::uint32_t blocks,
+                                                             const void* = nullptr,
+                                                             void* stream = nullptr) {
   return {name, kernel, blocks, stream};
 }
 

@@ -26,7 +26,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::Device getDevice() const override { return DeviceAt(-1); }
   void setDevice(c10::Device device) const override {
     if (device.index() >= deviceCount()) {
-      Raise(ANYOP_INTERNAL, Word() + ": there is no device " + std::to_string(device.index()) + ".");
+      Raise(ANYOP_INTERNAL,
+            Word() + ": there is no device " + std::to_string(device.index()) + ".");
     }
     uncheckedSetDevice(device);
   }
@@ -110,7 +111,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return Table() != nullptr; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return Table() != nullptr; }
   c10::DeviceIndex deviceCount() const override { return g_guard.deviceCount(); }
-  void setCurrentDevice(c10::DeviceIndex index) const override { g_guard.setDevice({kType, index}); }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    g_guard.setDevice({kType, index});
+  }
   c10::DeviceIndex getCurrentDevice() const override { return DeviceAt(-1).index(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
     return g_guard.exchangeDevice({kType, index}).index();

@@ -37,7 +37,8 @@ void Start(const char* path) {
 }  // namespace virtual_torch
 
 // "", or why not.
-extern "C" __attribute__((visibility("default"))) const char* anyop_virtual_torch_start(const char* path) {
+extern "C" __attribute__((visibility("default"))) const char* anyop_virtual_torch_start(
+    const char* path) {
   static std::string why;
   try {
     virtual_torch::Start(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's device, over the table of a device that runs the host's code (include/anyop/device.h): its
-// streams, its errors, and what lives until work is over.
+// torch's device, over the table of a device that runs the host's code (include/anyop/device.h):
+// its streams, its errors, and what lives until work is over.
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>

@@ -20,7 +20,7 @@ _OPTIMIZE = {
     True: ("-O1", "-g1", "-DANYOP_ASCEND_CHECKED=1"),
     False: ("-O3", "-DANYOP_ASCEND_CHECKED=0"),
 }
-_FLAGS = ( "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_FLAGS = ("-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _TIMEOUT_S = 600
 _LACKING = re.compile(r"fatal error: (\S+): No such file")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyop
 from anyop import _anyop
+from anyop._packages import device_library
 
 WORD = "ascend"
 
@@ -37,14 +38,6 @@ def start_torch() -> types.ModuleType:
     from anyop.torch import virtual_device
 
     return virtual_device.start(WORD, _file())
-
-
-def device_library() -> Path:
-    """The library that anyop has of it, as ANYOP_LOAD would name it."""
-    library = Path(_anyop.__file__).parent / "anyop_ascend_device.so"
-    if not library.exists():
-        raise _anyop.NotAvailable(f"{library} is missing. Try reinstalling anyop.")
-    return library
 
 
 def _file() -> Path:

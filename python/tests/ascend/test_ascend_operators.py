@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyop
 import pytest
-from anyop.ascend.device import device_library
+from anyop._packages import device_library
 
 of_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 
@@ -153,7 +153,8 @@ def test_anyop_test_finds_an_order_that_is_missing(package: Path) -> None:
     kernel = package / "ops" / "gated" / "ascend.cpp"
     right = kernel.read_text()
     wrong = right.replace("    out_.EnQue(y);\n", "    kept_ = y;\n")
-    wrong = wrong.replace("LocalTensor<T> y = out_.template DeQue<T>();", "LocalTensor<T> y = kept_;")
+    taken = "LocalTensor<T> y = out_.template DeQue<T>();"
+    wrong = wrong.replace(taken, "LocalTensor<T> y = kept_;")
     wrong = wrong.replace("  TPipe pipe_;", "  LocalTensor<T> kept_;\n  TPipe pipe_;")
     assert len(wrong) != len(right)
     kernel.write_text(wrong)
@@ -171,7 +172,7 @@ def test_anyop_test_finds_an_order_that_is_missing(package: Path) -> None:
 def test_a_launch_in_angle_brackets_is_refused_by_the_build(package: Path) -> None:
     kernel = package / "ops" / "gated" / "ascend.cpp"
     right = kernel.read_text()
-    launched = "extern \"C\" void go() { my_kernel<<<8, nullptr, nullptr>>>(); }\n"
+    launched = 'extern "C" void go() { my_kernel<<<8, nullptr, nullptr>>>(); }\n'
     kernel.write_text(right + launched)
     (package / "build" / "anyop" / "release" / "CMakeCache.txt").unlink(missing_ok=True)
     try:
