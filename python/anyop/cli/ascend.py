@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, lint, merged, read, toolkit
 from anyop.ascend.case import changed, check_sizes, sizes_of
+from anyop.ascend.refused import RefusedError
 
 WIDEST = 84  # columns of sentences
 _COLORS = {"error": "red", "strict": "yellow", "note": "cyan"}
@@ -154,8 +155,13 @@ def check_command(
         run = Run(**{**vars(run), "strict": strict, "max_steps": max_steps, "timeout_s": timeout_s})
         tries = run.tries(fuzz, seed)
         found: dict[tuple[Any, ...], Finding] = {}
-        for some in watched(run, run.check(tries), len(tries)):
-            merged(found, some)
+        try:
+            for some in watched(run, run.check(tries), len(tries)):
+                merged(found, some)
+        except RefusedError as refused:
+            if as_json:  # programs read this, too
+                click.echo(json.dumps([asdict(f) for f in of_compiler(run, refused)], indent=1))
+            raise
         kept = [f for f in found.values() if strict or f.level != "strict"]
         findings += kept
         if not as_json:
@@ -163,6 +169,11 @@ def check_command(
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
     sys.exit(any(finding.level != "note" for finding in findings))
+
+
+def of_compiler(run: Run, refused: RefusedError) -> list[Finding]:
+    file = str(run.source.path)
+    return [Finding("compile", "error", e.text, file=file, line=e.line) for e in refused.errors]
 
 
 def watched(run: Run, tries: Iterator[list[Finding]], number: int) -> Iterator[list[Finding]]:
