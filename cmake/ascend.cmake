@@ -56,6 +56,7 @@ function(anyop_ascend_tests)
   anyop_ascend_test(ascend_records_test records_test.cc)
   anyop_ascend_test(ascend_runtime_test runtime_test.cc)
   anyop_ascend_test(ascend_dialect_test dialect_test.cc)
+  anyop_ascend_test(ascend_tiling_test tiling_test.cc)
   anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
   anyop_ascend_test(ascend_speed_test speed_test.cc fast_examples.cc checked_examples.cc)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")  # as `anyop ascend` compiles kernels

@@ -13,12 +13,12 @@ namespace {
 thread_local std::string error;
 thread_local bool has_completed = true;
 
+}  // namespace
+
 int Fail(std::string text) {
   error = std::move(text);
   return 1;
 }
-
-}  // namespace
 
 std::uint64_t TilingKey() { return options.tiling_key; }
 

@@ -67,6 +67,10 @@ std::uint32_t Allocate(Memory memory, std::uint64_t bytes, bool poison, Site at)
   return offset;
 }
 std::uint32_t LocalBytes(Memory memory) { return options.soc->bytes[memory]; }
+std::uint32_t NumberOfCores(bool of_vectors) {
+  return of_vectors ? options.soc->vector_cores : options.soc->cube_cores;
+}
+const char* SocName() { return options.soc->name; }
 
 }  // namespace anyop_ascend
 
