@@ -18,7 +18,6 @@
 #include "anyop_ascend/compare.h"
 #include "anyop_ascend/copy.h"
 #include "anyop_ascend/cube.h"
-#include "anyop_ascend/extended.h"
 #include "anyop_ascend/gather.h"
 #include "anyop_ascend/launch.h"
 #include "anyop_ascend/macros.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "anyop_ascend/extended.h"
 #include "on_core.h"
 #include "stubs/tiling/tiling_api.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extended functions: Gelu and its like; over rows RmsNorm, SoftMax, TopK. Each is one instruction
-// here that reads its sources and writes its results as wholes; the memory for intermediate values
-// is taken and not used. Values are computed in float and rounded once.
+// Extended functions, which headers in lib/ give: Gelu and its like; over rows RmsNorm, SoftMax,
+// TopK. Each is one instruction here that reads its sources and writes its results as wholes; the
+// memory for intermediate values is taken and not used. Values are computed in float and rounded
+// once.
 #pragma once
 #include <algorithm>
 #include <vector>

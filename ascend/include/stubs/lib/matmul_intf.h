@@ -2,6 +2,7 @@
 // A header that kernels include for all extended functions. Its own subject, matrix products by the
 // cube units, is refused where it is used.
 #pragma once
+#include "anyop_ascend/extended.h"
 #include "kernel_operator.h"
 
 namespace matmul {
