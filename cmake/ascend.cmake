@@ -57,6 +57,13 @@ function(anyop_ascend_tests)
   anyop_ascend_test(ascend_records_test records_test.cc)
   anyop_ascend_test(ascend_runtime_test runtime_test.cc)
   anyop_ascend_test(ascend_dialect_test dialect_test.cc)
+  if(TARGET ascend_dialect_test AND NOT CMAKE_CROSSCOMPILING)  # some kernels must not compile
+    target_compile_definitions(
+      ascend_dialect_test PRIVATE ANYOP_COMPILER="${CMAKE_CXX_COMPILER}"
+                                  ANYOP_ASCEND_INCLUDE="${CMAKE_CURRENT_SOURCE_DIR}/ascend/include")
+  endif()
+  anyop_ascend_test(ascend_tiling_test tiling_test.cc)
+  anyop_ascend_test(ascend_extended_test extended_test.cc)
   anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
   anyop_ascend_test(ascend_speed_test speed_test.cc fast_examples.cc checked_examples.cc)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")  # as `anyop ascend` compiles kernels

@@ -27,12 +27,12 @@ std::mutex& Checking() {
   return *mutex;
 }
 
+}  // namespace
+
 int Fail(std::string text) {
   TextsOfThread().error = std::move(text);
   return 1;
 }
-
-}  // namespace
 
 std::uint64_t TilingKey() {
   return block && block->tiling_key ? *block->tiling_key : options.tiling_key;
@@ -86,7 +86,7 @@ void anyop_ascend_clear(void) {
 }
 
 uint32_t anyop_ascend_vector_cores(void) {
-  return kSocNames[&SocOfEnvironment() - kSocs].vector_cores;
+  return NameOf(SocOfEnvironment()).vector_cores;
 }
 
 void anyop_ascend_begin(void) {

@@ -9,6 +9,8 @@ namespace anyop_ascend {
 // Both run a launch and return whether every block came to its end.
 bool LaunchChecked(const LaunchOf& launch);
 bool LaunchFast(const LaunchOf& launch);
+// 1, with the text for anyop_ascend_error.
+int Fail(std::string text);
 // Copies that are rounded up to 32 bytes read past the end of an argument: without checks the page
 // behind it can be read, as the device's allocator lets them.
 void OpenPagesBehind(bool open);

@@ -146,7 +146,10 @@ enum Lacks : std::uint32_t {
   kNoCrossCore = 32,
 };
 ANYOP_ASCEND_API void CheckSoc(Lacks what, const char* name, Site at);
-ANYOP_ASCEND_API std::uint32_t LocalBytes(Memory memory);  // of the SoC
+// Of the SoC that is configured.
+ANYOP_ASCEND_API std::uint32_t LocalBytes(Memory memory);
+ANYOP_ASCEND_API std::uint32_t NumberOfCores(bool of_vectors);
+ANYOP_ASCEND_API const char* SocName();
 
 // --- Scalar accesses.
 ANYOP_ASCEND_API bool ScalarRead(const Span& span, std::int64_t offset, Site at);
