@@ -13,9 +13,9 @@ inline std::vector<ModuleRegisterFunction> &Registered() {
   return functions;
 }
 
-#define NPU_OPS_EXTENSION_MODULE(m)                                        \
-  static void RegisterFunctions(pybind11::module_ &m);                     \
-  namespace {                                                              \
+#define NPU_OPS_EXTENSION_MODULE(m)                                              \
+  static void RegisterFunctions(pybind11::module_ &m);                           \
+  namespace {                                                                    \
   const bool kIsRegistered = (Registered().push_back(&RegisterFunctions), true); \
-  }                                                                        \
+  }                                                                              \
   static void RegisterFunctions(pybind11::module_ &m)
