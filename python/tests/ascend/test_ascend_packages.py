@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from built_packages import ROOT, copied, home, installed, python, run
+from anyop.ascend import wrapper
+from built_packages import PIP, ROOT, copied, home, installed, python, run
 
 DOCUMENT = (ROOT / "docs" / "ascend.md").read_text()
 FAR = ROOT / "build" / "release" / "tests" / "anyop_far.so"
@@ -195,6 +196,42 @@ def test_a_torch_package_is_built_and_run_by_its_scripts(device, tmp_path):
         assert python(QUEUED, env).splitlines() == ["2.0", "RuntimeError"]
 
 
+EXTENSION = """
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension
+from torch_npu.utils.cpp_extension import NpuExtension
+
+setup(
+    name="by_hand",
+    version="1.0",
+    ext_modules=[NpuExtension("by_hand", ["by_hand.cpp"], extra_compile_args=["-DANSWER=42"])],
+    cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
+)
+"""
+BY_HAND = """
+#include <pybind11/pybind11.h>
+#include "acl/acl.h"
+#include "torch_npu/csrc/core/npu/NPUStream.h"
+
+aclrtStream Current() { return c10_npu::getCurrentNPUStream().stream(); }
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("answer", [] { return ANSWER + aclInit(nullptr) + aclrtSynchronizeStream(nullptr); });
+  m.def("current", &Current);
+}
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="torch is missing")
+def test_an_extension_as_torch_npu_describes_it(tmp_path):
+    env = home(tmp_path)
+    (tmp_path / "setup.py").write_text(EXTENSION)
+    (tmp_path / "by_hand.cpp").write_text(BY_HAND)
+    run([sys.executable, *PIP], env, tmp_path)
+    assert python("import torch, by_hand; print(by_hand.answer())", env) == "42"
+
+
 PROGRAM = """
 #include <cstdio>
 #include "acl/acl.h"
@@ -284,8 +321,20 @@ def test_bisheng_says_what_is_wrong_where_it_stands(tmp_path):
     assert not (tmp_path / "x.o").exists()
 
 
+def test_what_only_the_vendors_compilers_know_is_dropped():
+    words = "-x asc --npu-arch=dav-2201 -O2 -std=c++17 -mllvm -cce-aicore-stack-size=0x8000"
+    words += " --cce-aicore-lang -xcce -Iinclude -D TILE=8 -c k.asc -o k.o -lascendcl"
+    given = wrapper.parsed(words.split())
+    assert given.sources == [Path("k.asc")] and given.output == "k.o" and given.compiles
+    assert given.flags == [
+        "-O2", "-std=c++17", "-Iinclude", "-D", "TILE=8", "-c", "-lascendcl",
+    ]  # fmt: skip
+    assert not given.checked and wrapper.parsed([wrapper.CHECKED, "k.asc"]).checked
+
+
 def test_mindspore_that_is_not_there_is_told(tmp_path):
-    if importlib.util.find_spec("mindspore"):
+    found = importlib.util.find_spec("mindspore")
+    if found and found.origin:  # python/tests has a folder of that name
         pytest.skip("MindSpore is there")
     said = python("import mindspore; mindspore.Tensor", home(tmp_path), status=1)
     assert "mindspore.Tensor: MindSpore is not installed" in said
