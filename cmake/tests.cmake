@@ -79,6 +79,9 @@ function(anyop_test_program name label library)
   if(NOT label MATCHES "platform|runtime|graph|hosting|signature")
     add_dependencies(${name} anyop_ops anyop_ops_reference)
   endif()
+  if(label STREQUAL "ops" AND TARGET anyop_ops_ascend)
+    add_dependencies(${name} anyop_ops_ascend anyop_ops_ascend_checked)
+  endif()
   if(label MATCHES "platform|runtime|graph|hosting")
     add_dependencies(runtime_tests ${name})
   elseif(label MATCHES "ops|simd")
@@ -190,6 +193,18 @@ foreach(source ${op_tests})
   endif()
   get_filename_component(stem ${source} NAME_WE)
   anyop_add_joined_test(ops ${name}_${stem} ops ${source})
+  if(EXISTS ${folder}/ascend.cpp AND stem STREQUAL "test" AND TARGET anyop_ops_ascend)
+    # The kernels in AscendC, on the virtual device in place of the device for tests.
+    add_test(NAME ${name}_ascend COMMAND ${tests_dir}/${name}_test --kernel=ascend
+                                         --gtest_filter=*.MatchesItsReference)
+    set_tests_properties(
+      ${name}_ascend
+      PROPERTIES LABELS ops TIMEOUT 900 ENVIRONMENT
+                 ANYOP_LOAD=${CMAKE_BINARY_DIR}/lib/anyop_ascend_device.so
+                 # Of kernels that did not run there is no such line.
+                 PASS_REGULAR_EXPRESSION "ascend_checked on ascend:0: [0-9]+.*ascend_host on ascend:0"
+                 FAIL_REGULAR_EXPRESSION "FAILED")
+  endif()
 endforeach()
 anyop_join_tests(ops anyop_optest)
 

@@ -5,7 +5,8 @@ The defects are data, in tools/mutants/*.txt:
 
     mutant: an index may equal its bound
     file: src/runtime/index_check.cc
-    test: call_test                          a C++ test program, or Python test files
+    test: call_test                          a C++ test program, or Python test files; of a file
+                                             ascend.cpp it runs the kernel ascend_checked alone
     --- old
     text that stands exactly once in the file
     --- new
@@ -141,7 +142,12 @@ def test(mutant: Mutant) -> subprocess.CompletedProcess[str]:
     if mutant.is_python:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
         return quiet([*command, *mutant.test.split()], TEST_SECONDS)
-    return quiet([BUILD / "tests" / mutant.test], TEST_SECONDS)
+    command = [BUILD / "tests" / mutant.test]
+    if mutant.file.endswith("/ascend.cpp"):  # the checks of the dialect notice, on its device
+        device = BUILD / "lib/anyop_ascend_device.so"
+        command = ["env", f"ANYOP_LOAD={device}", *command, "--kernel=ascend_checked"]
+        command += ["--gtest_filter=*.MatchesItsReference"]
+    return quiet(command, TEST_SECONDS)
 
 
 def verdict(mutant: Mutant, passes: dict[str, str]) -> str:

@@ -85,9 +85,7 @@ void anyop_ascend_clear(void) {
   ClearFindings();
 }
 
-uint32_t anyop_ascend_vector_cores(void) {
-  return NameOf(SocOfEnvironment()).vector_cores;
-}
+uint32_t anyop_ascend_vector_cores(void) { return NameOf(SocOfEnvironment()).vector_cores; }
 
 void anyop_ascend_begin(void) {
   Checking().lock();

@@ -12,7 +12,7 @@ struct NamedSoc {
   std::uint32_t vector_cores, cube_cores;
 };
 constexpr NamedSoc kSocNames[] = {{"ascend910b", "Ascend 910B", 40, 20},
-                                 {"ascend910_93", "Ascend 910_93", 48, 24},
-                                 {"ascend310p", "Ascend 310P", 8, 8}};  // the first is the default
+                                  {"ascend910_93", "Ascend 910_93", 48, 24},
+                                  {"ascend310p", "Ascend 310P", 8, 8}};  // the first is the default
 
 }  // namespace anyop_ascend
