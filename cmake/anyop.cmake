@@ -132,8 +132,10 @@ function(_anyop_find_ascend)
   endif()
   execute_process(COMMAND ${Python3_EXECUTABLE} -m anyop config --ascenddir
                   OUTPUT_VARIABLE found ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -m anyop config --ascendlib
+                  OUTPUT_VARIABLE runtime ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(ANYOP_ASCEND_DIR "${found}" CACHE PATH "The folder of the AscendC dialect" FORCE)
-  set(ANYOP_ASCEND_RUNTIME "${found}/../libanyop_ascend.so" CACHE FILEPATH "Its runtime" FORCE)
+  set(ANYOP_ASCEND_RUNTIME "${runtime}" CACHE FILEPATH "The dialect's runtime" FORCE)
 endfunction()
 
 # The kernels ascend_host, and with checks ascend_checked, of the files given.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The runtime of the AscendC dialect (ascend/), which files of kernels are linked with. It needs
-# nothing of libanyop.
+# nothing of libanyop but the header of a device's library.
 file(GLOB ascend_sources CONFIGURE_DEPENDS ascend/runtime/*.cc)
 add_library(anyop_ascend SHARED ${ascend_sources})
-target_include_directories(anyop_ascend PUBLIC ascend/include PRIVATE ascend/runtime)
-target_link_libraries(anyop_ascend PRIVATE Threads::Threads)
+target_include_directories(anyop_ascend PUBLIC ascend/include PRIVATE ascend/runtime include)
+target_link_libraries(anyop_ascend PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_options(anyop_ascend PRIVATE -fvisibility=hidden)
 anyop_harden(anyop_ascend)
 anyop_export(anyop_ascend ascend)
@@ -14,6 +14,7 @@ set_target_properties(anyop_ascend PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_B
 if(ANYOP_BUILD_PYTHON)
   install(TARGETS anyop_ascend LIBRARY DESTINATION anyop)
   install(DIRECTORY ascend/include/ DESTINATION anyop/ascend/include FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY ascend/home/ DESTINATION anyop/ascend/home PATTERN "__pycache__" EXCLUDE)
 endif()
 
 # anyop_ascend_test(name source...): a program of tests. Sources whose names begin with fast_ are
@@ -56,7 +57,23 @@ function(anyop_ascend_tests)
   anyop_ascend_test(ascend_records_test records_test.cc)
   anyop_ascend_test(ascend_runtime_test runtime_test.cc)
   anyop_ascend_test(ascend_dialect_test dialect_test.cc)
+  if(TARGET ascend_dialect_test AND NOT CMAKE_CROSSCOMPILING)  # some kernels must not compile
+    target_compile_definitions(
+      ascend_dialect_test PRIVATE ANYOP_COMPILER="${CMAKE_CXX_COMPILER}"
+                                  ANYOP_ASCEND_INCLUDE="${CMAKE_CURRENT_SOURCE_DIR}/ascend/include")
+  endif()
+  anyop_ascend_test(ascend_tiling_test tiling_test.cc)
+  anyop_ascend_test(ascend_extended_test extended_test.cc)
   anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
+  anyop_ascend_test(ascend_speed_test speed_test.cc fast_examples.cc checked_examples.cc)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")  # as `anyop ascend` compiles kernels
+    set(folder ${CMAKE_CURRENT_SOURCE_DIR}/ascend/tests)
+    set_source_files_properties(${folder}/fast_examples.cc
+                                PROPERTIES COMPILE_OPTIONS "-O3;-march=native")
+    set_source_files_properties(
+      ${folder}/checked_examples.cc PROPERTIES COMPILE_OPTIONS "-march=native"
+                                               SKIP_PRECOMPILE_HEADERS ON)
+  endif()
 endfunction()
 # Fibers are unknown to the thread sanitizer. Tests are added where cmake/tests.cmake has been read.
 if(ANYOP_BUILD_TESTS AND NOT ANYOP_SANITIZE STREQUAL "thread")

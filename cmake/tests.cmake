@@ -255,12 +255,12 @@ set_target_properties(my_ops my_ops_reference PROPERTIES LIBRARY_OUTPUT_DIRECTOR
 if(ANYOP_TEST_PROGRAMS)
   return()
 endif()
-foreach(example hello graph)
+foreach(example hello graph virtual_npu)
   add_executable(example_${example} examples/${example}.cc)
   target_link_libraries(example_${example} PRIVATE anyop)
   set_target_properties(example_${example} PROPERTIES OUTPUT_NAME ${example}
                                                       RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
-  add_dependencies(example_${example} my_ops anyop_ops)
+  add_dependencies(example_${example} my_ops anyop_ops anyop_ascend_device)
 endforeach()
 
 if(benchmark_FOUND AND NOT ANYOP_SANITIZE)

@@ -233,6 +233,9 @@ void CheckDispatched(const OpTest& test, const Call& call, const Results& exact)
   Fail(wrong + "\n  as dispatched\n  " + Reproduce(call));
 }
 
+// Others have kernels of devices alone, for CheckDevices.
+bool RunsOnHost(const Operator& op) { return HasHostKernel(op) || !op.compositions.empty(); }
+
 }  // namespace
 
 void CheckValues(const OpTest& test) { CheckCalls(test, Purpose::kValues); }
@@ -243,6 +246,7 @@ void CheckExtremeValues(const OpTest& test) {
 
 void CheckDispatch(const OpTest& test) {
   int n = 0;
+  if (!RunsOnHost(*Find(test.op))) return;
   const bool is_composition = !HasHostKernel(*Find(test.op));
   ForEachCall(test, Purpose::kValues, [&](Call& call) {
     if (++n % 4 && !is_composition && !TheSession().seeds.is_exhaustive) return;
@@ -255,6 +259,7 @@ void CheckDispatch(const OpTest& test) {
 void CheckPromises(const OpTest& test) {
   if (TheSession().only_call) return;
   Operator& op = *Find(test.op);
+  if (!RunsOnHost(op)) return;
   int made = 0;
   for (const std::uint64_t seed : PromiseSeeds(test)) {
     const std::optional<Call> call = Generate(test, seed, Purpose::kPromises);

@@ -84,7 +84,9 @@ def defect(mutant: Mutant, root: Path = ROOT) -> str:
 
 
 def test_source(test: str, root: Path = ROOT) -> Path | None:
-    """The source of a C++ test program, by the names that cmake/tests.cmake gives."""
+    """The source of a C++ test program, by the names that cmake/*.cmake give."""
+    if (path := root / "ascend" / "tests" / f"{test.removeprefix('ascend_')}.cc").exists():
+        return path
     for path in root.glob("ops/*/*test.cc"):
         if f"{path.parent.name}_{path.stem}" == test:
             return path

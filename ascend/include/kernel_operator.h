@@ -17,6 +17,7 @@
 #include "anyop_ascend/cast.h"
 #include "anyop_ascend/compare.h"
 #include "anyop_ascend/copy.h"
+#include "anyop_ascend/cube.h"
 #include "anyop_ascend/gather.h"
 #include "anyop_ascend/launch.h"
 #include "anyop_ascend/macros.h"

@@ -41,7 +41,6 @@ struct CheckedBlock : FiberBlock {
   Clock known[kPipes];           // what is complete when the next instruction of a pipe starts
   std::uint32_t issued[kPipes];  // index of a pipe's last instruction
   std::uint64_t steps = 0;
-  std::uint32_t place = 0;            // of the last instruction
   std::vector<BufferClocks> buffers;  // [queues][Queue::kMost]
   std::vector<Flag> flags;            // set and not waited for
   std::vector<std::uint32_t> others;  // [blocks][pipes]: known complete there; empty: nothing
@@ -57,6 +56,9 @@ inline CheckedBlock& Current() { return *static_cast<CheckedBlock*>(block); }
 
 extern const char* const kPipeNames[];
 
+// Every call that a kernel makes of the dialect and that could be all there is of an endless loop.
+void CountStep(CheckedBlock& block, Site at);
+
 // Of all launches, as anyop_ascend_configure set them.
 struct Options {
   bool is_strict = false;
@@ -67,6 +69,10 @@ struct Options {
 };
 extern Options options;
 
+// Marks bytes undefined that an instruction made of others, and keeps where that began: with these,
+// or where they came from.
+void Undefine(const Instruction& by, std::uint32_t to, std::uint64_t bytes, std::uint32_t from,
+              std::uint64_t from_bytes);
 // Records an access to local memory and reports what it conflicts with.
 void TouchLocal(const Instruction& by, Access access, std::uint32_t offset, std::uint32_t bytes);
 // Makes `pipe` wait for instruction `index` of `other`, as the vendor's compiler would.

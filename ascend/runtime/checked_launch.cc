@@ -4,6 +4,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "data_cache.h"
 #include "faults.h"
 #include "global.h"
 #include "launches.h"
@@ -68,6 +69,7 @@ void RunTurn(CheckedBlock& b) {
   if (!b.has_ended) return;
   block = &b;
   ReportLeftFlags(b);
+  if (!b.was_ended) NoteDirtyLines(b);
   block = nullptr;
   GiveCoreBack(b);
 }

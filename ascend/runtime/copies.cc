@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of copies with checks, data included.
+#include <algorithm>
 #include <cstring>
 
 #include "global.h"
@@ -7,15 +8,54 @@
 namespace anyop_ascend {
 namespace {
 
-// Whether bytes from global memory mean something: all of an input; what was written of an output.
-void DefineFrom(const GlobalPart& part, const unsigned char* from, unsigned char* to) {
-  if (!part.extent || part.extent->written.empty()) {
-    Define(to, part.bytes, true);
-    return;
+// The first byte of global memory from here on that means nothing, or `bytes`: all of an input
+// means something, and what was written of an output.
+std::uint64_t FirstUnwritten(Extent* extent, const unsigned char* at, std::uint64_t bytes) {
+  if (!extent || extent->written.empty()) return bytes;
+  const auto offset = static_cast<std::uint64_t>(at - extent->data);
+  const Bits written = extent->written_bits();
+  if (bytes && written.All(offset, bytes)) return bytes;
+  std::uint64_t i = 0;
+  while (i < bytes && (written.All(offset + i, 1) || at[i] != 0xFF)) ++i;
+  return i;
+}
+void DefineCopied(const Instruction& by, const GlobalPart& part, const unsigned char* from,
+                  unsigned char* to) {
+  LocalMemory& local = *Current().local;
+  for (std::uint64_t begin = 0; begin < part.bytes; ++begin) {
+    const std::uint64_t count = FirstUnwritten(part.extent, from + begin, part.bytes - begin);
+    Define(to + begin, count, true);
+    begin += count;
+    if (begin == part.bytes) return;
+    Define(to + begin, 1, false);
+    local.SetOrigin(Current().OffsetOf(to + begin), 1, by.place);
   }
-  const auto offset = static_cast<std::uint64_t>(from - part.extent->data);
-  for (std::uint64_t i = 0; i < part.bytes; ++i)
-    Define(to + i, 1, part.extent->written_bits().All(offset + i, 1) || from[i] != 0xFF);
+}
+// An atomic copy reads what it adds to.
+void CheckAdded(const void* to, std::uint64_t bytes, Site at) {
+  Extent* extent = FindExtent(to);
+  if (!extent) return;
+  const unsigned char* end = static_cast<const unsigned char*>(to) + bytes;
+  const unsigned char* first = std::max(static_cast<const unsigned char*>(to),
+                                        static_cast<const unsigned char*>(extent->data));
+  end = std::min<const unsigned char*>(end, extent->data + extent->bytes);
+  if (first >= end) return;
+  first += FirstUnwritten(extent, first, static_cast<std::uint64_t>(end - first));
+  if (first == end) return;
+  Report("undefined-read", at,
+         "the atomic copy adds to byte %lld of '%s', which nothing has written. Try to fill '%s' "
+         "with zeros first, and SyncAll",
+         static_cast<long long>(first - extent->data), extent->name.c_str(), extent->name.c_str());
+}
+
+void CopyOrigins(const Instruction& by, std::uint32_t to, std::uint32_t from, std::uint64_t bytes) {
+  LocalMemory& local = *Current().local;
+  for (std::uint64_t i = 0; i < bytes; i += kGranule) {
+    const auto step = static_cast<std::uint32_t>(i);
+    const std::uint32_t origin = local.OriginOf(from + step);
+    local.SetOrigin(to + step, std::min<std::uint64_t>(kGranule, bytes - i),
+                    origin ? origin : by.place);
+  }
 }
 
 }  // namespace
@@ -24,6 +64,8 @@ void Poison(void* at, std::uint64_t bytes) {
   if (!bytes) return;
   std::memset(at, 0xFF, bytes);  // NaN in every float format, -1 in integers
   Define(at, bytes, false);
+  CheckedBlock& b = Current();
+  b.local->SetOrigin(b.OffsetOf(at), bytes, 0);
 }
 
 void CopyIn(const Instruction& by, const Span& to, std::int64_t offset, const void* from,
@@ -33,11 +75,14 @@ void CopyIn(const Instruction& by, const Span& to, std::int64_t offset, const vo
   const GlobalPart part = TouchGlobal(by, kRead, from, bytes, at);
   unsigned char* row = to.at + offset;
   Touch(by, kWrite, row, bytes);
-  if (!part.is_whole) Poison(row, bytes);  // what lies outside is anything
+  if (!part.is_whole) {  // what lies outside is anything
+    Poison(row, bytes);
+    Current().local->SetOrigin(Current().OffsetOf(row), bytes, by.place);
+  }
   if (!part.bytes) return;
   const auto* begin = static_cast<const unsigned char*>(from) + part.skip;
   std::memcpy(row + part.skip, begin, part.bytes);
-  DefineFrom(part, begin, row + part.skip);
+  DefineCopied(by, part, begin, row + part.skip);
 }
 
 void CopyOut(const Instruction& by, void* to, const Span& from, std::int64_t offset,
@@ -45,7 +90,9 @@ void CopyOut(const Instruction& by, void* to, const Span& from, std::int64_t off
   if (!bytes || !CheckSpan(from, offset, bytes, 1, at)) return;
   NextMoment();
   const unsigned char* row = from.at + offset;
+  if (store) CheckAdded(to, bytes, at);
   const GlobalPart part = TouchGlobal(by, store ? kAtomic : kWrite, to, bytes, at);
+  auto* begin = static_cast<unsigned char*>(to) + part.skip;
   Touch(by, kRead, row, bytes);
   if (!AreDefined(row, bytes)) {
     std::uint64_t first = 0;
@@ -53,7 +100,6 @@ void CopyOut(const Instruction& by, void* to, const Span& from, std::int64_t off
     UndefinedRead("a copy to global memory", row + first, at);
   }
   if (!part.bytes) return;
-  auto* begin = static_cast<unsigned char*>(to) + part.skip;
   if (store) {
     store(begin, row + part.skip, part.bytes);
   } else {
@@ -72,7 +118,12 @@ void CopyLocal(const Instruction& by, const Span& to, std::int64_t to_offset, co
   const unsigned char* source = from.at + from_offset;
   Touch(by, kRead, source, bytes);
   Touch(by, kWrite, row, bytes);
-  b.local->defined().Copy(b.OffsetOf(row), b.OffsetOf(source), bytes);
+  if (AreDefined(source, bytes)) {
+    Define(row, bytes, true);
+  } else {
+    b.local->defined().Copy(b.OffsetOf(row), b.OffsetOf(source), bytes);
+    CopyOrigins(by, b.OffsetOf(row), b.OffsetOf(source), bytes);
+  }
   std::memmove(row, source, bytes);
 }
 
@@ -81,6 +132,9 @@ bool PadRow(const Instruction& by, const Span& to, std::int64_t offset, std::uin
   if (!CheckSpan(to, offset, bytes, 1, at)) return false;
   Touch(by, kWrite, to.at + offset, bytes);
   Poison(to.at + offset, bytes);
+  CheckedBlock& b = Current();  // what is neither data nor padding begins in the last 32 bytes
+  const std::uint32_t end = b.OffsetOf(to.at + offset) + static_cast<std::uint32_t>(bytes);
+  if (bytes) b.local->SetOrigin(end - 1, 1, by.place);
   return true;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data_cache.h"
 
+#include <algorithm>
+
 namespace anyop_ascend {
 namespace {
 
@@ -35,7 +37,137 @@ void ReportStale(const CheckedBlock& reader, const Instruction& by, const Global
   AddFinding(std::move(found));
 }
 
+// Whether some block has written through its cache: lines matter only then.
+bool has_scalar_writes = false;
+
+// A write of bytes [begin, end) of an extent, and what others wrote to the lines around them.
+class LineWrite {
+ public:
+  LineWrite(CheckedBlock& writer, const Instruction& by, const Extent& extent, std::uint64_t begin,
+            std::uint64_t end)
+      : writer_(writer), by_(by), extent_(extent), begin_(begin), end_(end) {}
+
+  void MeetAll() {
+    const auto base = reinterpret_cast<std::uintptr_t>(extent_.data);
+    const std::uint64_t low = (base + begin_) / kCacheLine * kCacheLine;
+    const std::uint64_t high = (base + end_ + kCacheLine - 1) / kCacheLine * kCacheLine;
+    const std::uint64_t first = low > base ? low - base : 0;
+    const std::uint64_t stop = std::min(extent_.bytes, high - base);
+    for (std::uint64_t at = first / kGranule * kGranule; at < stop; at += kGranule) {
+      const GlobalGranule* granule = GranuleOf(extent_, at);
+      if (!granule) return;
+      for (const GlobalRecord& record : granule->writes)
+        Meet(record, record.mask & MaskOf(at, first, stop), at);
+    }
+  }
+
+ private:
+  // Of the 32 bytes at an offset, those that lie in a range.
+  static std::uint32_t MaskOf(std::uint64_t at, std::uint64_t begin, std::uint64_t end) {
+    const std::uint64_t low = std::max(at, begin), high = std::min(at + kGranule, end);
+    if (low >= high) return 0;
+    return static_cast<std::uint32_t>(((1ull << (high - low)) - 1) << (low - at));
+  }
+  void Meet(const GlobalRecord& record, std::uint32_t bytes, std::uint64_t at) {
+    const bool is_own = record.block == writer_.index, is_scalar = record.pipe == kS;
+    if (!bytes || (by_.pipe != kS && !is_scalar) || (by_.pipe == kS && is_own && is_scalar)) return;
+    const std::uint32_t others = bytes & ~MaskOf(at, begin_, end_);
+    if (!is_own && !IsBefore(record, writer_, by_)) {
+      if (others) ReportShared(record, at + FirstOf(others));
+    } else if (is_scalar && IsDirty(record.block, bytes, at)) {
+      ReportHeld(record, at + FirstOf(bytes));
+    } else if (by_.pipe == kS && others && IsOld(record, at)) {
+      ReportOld(record, at + FirstOf(others));
+    }
+  }
+  static std::uint64_t FirstOf(std::uint32_t mask) {
+    return static_cast<std::uint64_t>(__builtin_ctz(mask));
+  }
+  bool IsDirty(std::uint32_t holder, std::uint32_t bytes, std::uint64_t at) const {
+    const auto& cache = BlockOf(holder).cache;
+    const auto cached = cache.find(LineOf(extent_.data + at + FirstOf(bytes)));
+    if (cached == cache.end()) return false;
+    const auto shift = reinterpret_cast<std::uintptr_t>(extent_.data + at) % kCacheLine;
+    return cached->second.dirty & std::uint64_t{bytes} << shift;
+  }
+  bool IsOld(const GlobalRecord& record, std::uint64_t at) const {
+    const auto cached = writer_.cache.find(LineOf(extent_.data + at));
+    return cached != writer_.cache.end() && cached->second.loaded < record.moment;
+  }
+  void ReportShared(const GlobalRecord& record, std::uint64_t offset) {
+    Add(record, 0,
+        Format("block %u writes byte %llu of '%s' at %s, and block %u byte %llu of the same %llu "
+               "bytes at %s, and nothing orders the two: scalar writes go back to memory in whole "
+               "lines of %llu bytes, so one can undo the other. Try lines of their own for each "
+               "block, or DataCopyPad from local memory",
+               writer_.index, static_cast<unsigned long long>(begin_), extent_.name.c_str(),
+               Shown(by_.place).c_str(), unsigned{record.block},
+               static_cast<unsigned long long>(offset), static_cast<unsigned long long>(kCacheLine),
+               Shown(record.place).c_str(), static_cast<unsigned long long>(kCacheLine)),
+        "");
+  }
+  void ReportHeld(const GlobalRecord& record, std::uint64_t offset) {
+    const std::string there = Shown(record.place);
+    Add(record, 1,
+        Format("block %u writes byte %llu of '%s' at %s, but the line of byte %llu, which block %u "
+               "wrote at %s, still lies in that core's data cache: when it goes back to memory, as "
+               "a whole, this write is undone",
+               writer_.index, static_cast<unsigned long long>(begin_), extent_.name.c_str(),
+               Shown(by_.place).c_str(), static_cast<unsigned long long>(offset),
+               unsigned{record.block}, there.c_str()),
+        Format("DataCacheCleanAndInvalid after %s", there.c_str()));
+  }
+  void ReportOld(const GlobalRecord& record, std::uint64_t offset) {
+    const std::string here = Shown(by_.place);
+    Add(record, 2,
+        Format("block %u writes byte %llu of '%s' at %s into a line of its data cache that is "
+               "older than the write of byte %llu at %s: when the line goes back to memory, as a "
+               "whole, that write is undone",
+               writer_.index, static_cast<unsigned long long>(begin_), extent_.name.c_str(),
+               here.c_str(), static_cast<unsigned long long>(offset), Shown(record.place).c_str()),
+        Format("DataCacheCleanAndInvalid before %s", here.c_str()));
+  }
+  void Add(const GlobalRecord& record, int part, std::string text, std::string insert) {
+    if (!IsNew("line-overwrite", by_.place, record.place, part)) return;
+    AddFinding({.kind = "line-overwrite",
+                .here = by_.place,
+                .there = record.place,
+                .block = static_cast<int>(writer_.index),
+                .there_block = record.block,
+                .text = std::move(text),
+                .insert = std::move(insert)},
+               part);
+  }
+
+  CheckedBlock& writer_;
+  const Instruction& by_;
+  const Extent& extent_;
+  const std::uint64_t begin_, end_;
+};
+
 }  // namespace
+
+void CheckLines(CheckedBlock& writer, const Instruction& by, Extent& extent, std::uint64_t begin,
+                std::uint64_t end) {
+  if (by.pipe == kS) has_scalar_writes = true;
+  if (has_scalar_writes) LineWrite(writer, by, extent, begin, end).MeetAll();
+}
+void ForgetScalarWrites() { has_scalar_writes = false; }
+void NoteDirtyLines(const CheckedBlock& ended) {
+  for (const auto& [line, cached] : ended.cache) {
+    if (!cached.dirty || !IsNew("dirty-cache", cached.place, 0)) continue;
+    const std::string place = Shown(cached.place);
+    AddFinding({.kind = "dirty-cache",
+                .level = Level::kNote,
+                .here = cached.place,
+                .block = static_cast<int>(ended.index),
+                .text = Format("what %s writes still lies in the core's data cache at the end of "
+                               "the block. The end of a kernel is taken to write it back, but only "
+                               "DataCacheCleanAndInvalid is documented to",
+                               place.c_str()),
+                .insert = Format("DataCacheCleanAndInvalid after %s", place.c_str())});
+  }
+}
 
 void CheckStale(CheckedBlock& reader, const Instruction& by, const GlobalRecord& write,
                 const Extent& extent, std::uint64_t offset, std::uint32_t mask) {
@@ -96,7 +228,7 @@ bool ScalarWriteGlobal(const void* data, std::uint32_t bytes, Site at) {
 
 void CleanCache(const void* data, bool whole_cache, Site at) {
   CheckedBlock& b = Current();
-  b.place = PlaceOf(at);
+  CountStep(b, at);
   if (whole_cache) {
     b.cache.clear();
   } else {

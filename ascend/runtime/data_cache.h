@@ -11,5 +11,13 @@ namespace anyop_ascend {
 // around the offset, those that are read.
 void CheckStale(CheckedBlock& reader, const Instruction& by, const GlobalRecord& write,
                 const Extent& extent, std::uint64_t offset, std::uint32_t mask);
+// Reports writes whose bytes a core can lose when it writes a line of its cache back, which is done
+// for whole lines: to other bytes of a line that another block writes, to a line that still lies
+// in a cache, from a line that is older than memory. Before the access is recorded.
+void CheckLines(CheckedBlock& writer, const Instruction& by, Extent& extent, std::uint64_t begin,
+                std::uint64_t end);
+// A note on what a block leaves in its cache.
+void NoteDirtyLines(const CheckedBlock& ended);
+void ForgetScalarWrites();  // when a launch begins
 
 }  // namespace anyop_ascend

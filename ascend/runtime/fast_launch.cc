@@ -16,7 +16,8 @@ namespace {
 constexpr auto kWorthSharing = std::chrono::microseconds(30);
 
 unsigned char* LocalMemoryOfThread() {
-  static thread_local void* memory = MapZeros(kLocalBytes);
+  static thread_local void* memory = nullptr;
+  if (!memory) memory = MapZeros(kLocalBytes);
   return static_cast<unsigned char*>(memory);
 }
 
@@ -32,6 +33,9 @@ bool RunInline(const LaunchOf& launch, std::uint32_t index) {
   try {
     launch.body(launch.argument);
   } catch (const EndOfBlock&) {
+    has_ended = false;
+  } catch (...) {
+    ReportException(0);
     has_ended = false;
   }
   block = nullptr;
@@ -58,7 +62,8 @@ struct FiberStock {
 };
 
 bool RunTogether(const LaunchOf& launch) {
-  static thread_local auto* stock = new FiberStock;  // threads keep their stacks
+  static thread_local FiberStock* stock = nullptr;  // threads keep their stacks
+  if (!stock) stock = new FiberStock;
   Launched run;
   run.of = launch;
   while (stock->cores.size() < launch.blocks) {

@@ -4,22 +4,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
 #include "global.h"
 
 namespace anyop_ascend {
 
-thread_local sigjmp_buf fault_return;
+sigjmp_buf fault_return;
 thread_local volatile bool is_in_block = false;
 
 namespace {
 
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM};
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM, SIGABRT, SIGILL};
+constexpr int kNumberOfSignals = sizeof kSignals / sizeof *kSignals;
 constexpr int kTicks = 3;  // seconds of the processor without a call of an instruction
 constexpr std::size_t kSignalStackBytes = 64 * 1024;
-thread_local void* volatile fault_address = nullptr;
-thread_local volatile int fault_signal = 0;
-thread_local volatile std::uint64_t seen_steps = 0;
-thread_local volatile int idle_ticks = 0;
+void* volatile fault_address = nullptr;
+volatile int fault_signal = 0;
+volatile std::uint64_t seen_steps = 0;
+volatile int idle_ticks = 0;
 
 // Whether the block has gone on since the last ticks.
 bool IsGoingOn() {
@@ -40,10 +45,22 @@ void OnFault(int number, siginfo_t* info, void*) {
   siglongjmp(fault_return, 1);
 }
 
+std::string After(const CheckedBlock& b) {
+  return b.place ? " after " + Shown(b.place) : std::string();
+}
+
+// The process ends, and its findings with it: all that is left is to say where.
+void OnExit() {
+  if (!is_in_block || !block) return;
+  const CheckedBlock& b = Current();
+  std::fprintf(stderr, "crash: the kernel calls exit()%s, in block %u\n", After(b).c_str(),
+               b.index);
+}
+
 }  // namespace
 
 FaultCatcher::FaultCatcher() {
-  static thread_local void* stack = MapZeros(kSignalStackBytes);
+  static void* stack = MapZeros(kSignalStackBytes);
   stack_t own{};
   own.ss_sp = stack;
   own.ss_size = kSignalStackBytes;
@@ -51,7 +68,9 @@ FaultCatcher::FaultCatcher() {
   struct sigaction action {};
   action.sa_sigaction = OnFault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &action, &old_[i]);
+  for (int i = 0; i < kNumberOfSignals; ++i) sigaction(kSignals[i], &action, &old_[i]);
+  static const int is_watched = std::atexit(OnExit);
+  (void)is_watched;
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGVTALRM;
@@ -62,7 +81,7 @@ FaultCatcher::FaultCatcher() {
 }
 FaultCatcher::~FaultCatcher() {
   timer_delete(timer_);
-  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &old_[i], nullptr);
+  for (int i = 0; i < kNumberOfSignals; ++i) sigaction(kSignals[i], &old_[i], nullptr);
   sigaltstack(&old_stack_, nullptr);
 }
 
@@ -70,9 +89,18 @@ void ReportFault() {
   CheckedBlock& b = Current();
   const auto* at = static_cast<const unsigned char*>(fault_address);
   const Site place = SiteOf(b.place);
-  const std::string after = b.place ? " after " + Shown(b.place) : std::string();
+  const std::string after = After(b);
   if (fault_signal == SIGVTALRM) {
     Report("endless", place, "the block loops for %d seconds without an instruction%s", kTicks,
+           after.c_str());
+  } else if (fault_signal == SIGABRT) {
+    Report("crash", place,
+           "abort() is called%s: by the kernel itself, by assert(), or because an exception cannot "
+           "leave a function",
+           after.c_str());
+  } else if (fault_signal == SIGILL) {
+    Report("crash", place,
+           "an instruction that no processor has is met%s, such as __builtin_trap()",
            after.c_str());
   } else if (fault_signal == SIGFPE) {
     Report("fault", place, "an integer is divided by zero%s", after.c_str());

@@ -16,12 +16,14 @@ class FaultCatcher {
   FaultCatcher& operator=(const FaultCatcher&) = delete;
 
  private:
-  struct sigaction old_[4];
+  struct sigaction old_[6];
   timer_t timer_;
   stack_t old_stack_;
 };
 // Where a fault of the block that runs goes; faults outside blocks go to the handler before ours.
-extern thread_local sigjmp_buf fault_return;
+// One for the process, as launches with checks run one at a time: what is of a thread lies in a
+// small room that the libraries of a process share.
+extern sigjmp_buf fault_return;
 extern thread_local volatile bool is_in_block;
 // Reports the fault that fault_return was taken for.
 void ReportFault();

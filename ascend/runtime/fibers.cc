@@ -4,9 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <exception>
 #include <new>
 #include <numeric>
 
+#include "findings.h"
 #include "local_memory.h"
 
 namespace anyop_ascend {
@@ -22,6 +24,9 @@ void Enter(unsigned low, unsigned high) {
     launched->of.body(launched->of.argument);
   } catch (const EndOfBlock&) {
     entered->was_ended = true;
+  } catch (...) {
+    ReportException(entered->place);
+    entered->was_ended = true;
   }
   entered->has_ended = true;
   ++launched->progress;
@@ -29,6 +34,20 @@ void Enter(unsigned low, unsigned high) {
 }
 
 }  // namespace
+
+void ReportException(std::uint32_t place) {
+  std::string what;
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    what = Format(" (%s)", error.what());
+  } catch (...) {
+    what.clear();
+  }
+  if (place) what += " after " + Shown(place);
+  Report("crash", SiteOf(place), "an exception leaves the kernel%s. A device has none",
+         what.c_str());
+}
 
 unsigned char* MapStack() {
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

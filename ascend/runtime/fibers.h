@@ -25,6 +25,7 @@ struct FiberBlock : Block {
   bool has_begun = false;
   bool has_ended = false;
   bool was_ended = false;          // by a finding
+  std::uint32_t place = 0;         // of the last instruction; without checks none is known
   std::string waits_for;           // "SyncAll"; "" while it runs
   std::uint32_t waits_at = 0;      // place
   std::map<int, int> cross_waits;  // CrossCoreWaitFlag of each id so far
@@ -45,6 +46,9 @@ struct Launched {
   std::map<int, std::vector<Knowledge>> cross;              // id: one for each set
 };
 extern thread_local Launched* launched;
+
+// Reports an exception that leaves a kernel; called while it is handled.
+void ReportException(std::uint32_t place);
 
 unsigned char* MapStack();
 // Runs or resumes a block until it ends or waits.

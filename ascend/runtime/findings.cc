@@ -27,6 +27,14 @@ struct Findings {
   std::mutex mutex;
   std::vector<Counted> all;
   std::map<Key, std::size_t> known;
+  std::uint64_t errors = 0;
+  std::size_t last_error = 0;  // in `all`
+
+  void Count(std::size_t number) {
+    if (all[number].finding.level != Level::kError) return;
+    ++errors;
+    last_error = number;
+  }
 };
 Findings& Found() {
   static auto* findings = new Findings;  // outlives every kernel
@@ -130,6 +138,7 @@ bool IsNew(const char* kind, std::uint32_t here, std::uint32_t there, int part) 
   const auto known = findings.known.find(KeyOf(kind, here, there, part));
   if (known == findings.known.end()) return true;
   ++findings.all[known->second].count;
+  findings.Count(known->second);
   return false;
 }
 void AddFinding(Finding finding, int part) {
@@ -137,6 +146,19 @@ void AddFinding(Finding finding, int part) {
   const std::lock_guard lock(findings.mutex);
   findings.known[KeyOf(finding.kind, finding.here, finding.there, part)] = findings.all.size();
   findings.all.push_back({std::move(finding), 1});
+  findings.Count(findings.all.size() - 1);
+}
+std::uint64_t ErrorsSoFar(std::string* last) {
+  Findings& findings = Found();
+  const std::lock_guard lock(findings.mutex);
+  if (last) {
+    *last = "the kernel was ended";
+    if (findings.last_error < findings.all.size()) {
+      const Finding& found = findings.all[findings.last_error].finding;
+      *last = found.here ? Shown(found.here) + ": " + found.text : found.text;
+    }
+  }
+  return findings.errors;
 }
 void ClearFindings() {
   Findings& findings = Found();
@@ -167,6 +189,17 @@ std::string FirstError() {
   if (!first.insert.empty()) text += Format(" Insert %s.", first.insert.c_str());
   if (errors.size() > 1) text += Format(" There are %zu more errors.", errors.size() - 1);
   return text;
+}
+
+void Note(const char* kind, Site at, std::string text) {
+  const std::uint32_t here = PlaceOf(at);
+  if (IsEnding() || !IsNew(kind, here, 0)) return;
+  AddFinding({.kind = kind,
+              .level = Level::kNote,
+              .here = here,
+              .block = static_cast<int>(block->index),
+              .text = std::move(text),
+              .insert = ""});
 }
 
 void Report(const char* kind, Site at, const char* format, ...) {

@@ -29,7 +29,12 @@ struct Finding {
 // else it is counted.
 bool IsNew(const char* kind, std::uint32_t here, std::uint32_t there, int part = 0);
 void AddFinding(Finding finding, int part = 0);
+// A finding of the block that runs that devices let pass.
+void Note(const char* kind, Site at, std::string text);
 void ClearFindings();
+// How often errors were found, each of the same kind and places counted again; and the last one, as
+// "kernel.cpp:12: what is wrong".
+std::uint64_t ErrorsSoFar(std::string* last);
 std::string FindingsAsJson();
 std::string FirstError();  // "" if there is none
 

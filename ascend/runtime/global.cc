@@ -56,13 +56,9 @@ class GlobalAccess {
 
  private:
   bool IsOwn(const GlobalRecord& r) const { return r.block == block_.index && r.pipe == by_.pipe; }
-  bool IsBefore(const GlobalRecord& r) const {
-    if (r.block == block_.index) return r.index <= block_.known[by_.pipe].of[r.pipe];
-    return !block_.others.empty() && r.index <= block_.others[r.block * kPipes + r.pipe];
-  }
   // True if the order is known or was inserted.
   bool Order(const GlobalRecord& r) {
-    if (IsBefore(r)) return true;
+    if (IsBefore(r, block_, by_)) return true;
     if (r.block != block_.index) return false;
     if (r.pipe == by_.pipe && (by_.pipe == kS || r.index == by_.index)) return true;
     if (options.is_strict || (by_.pipe != kS && r.pipe != kS)) return false;
@@ -98,7 +94,8 @@ class GlobalAccess {
                 .block = static_cast<int>(block_.index),
                 .there_block = r.block,
                 .text = Format("block %u %s %s at %s, and nothing orders this after the %s by "
-                               "block %u at %s",
+                               "block %u at %s: their parts overlap. If that is not meant, look "
+                               "at offsets and lengths",
                                block_.index, does, what.c_str(), Shown(by_.place).c_str(),
                                other == kRead ? "read" : "write", unsigned{r.block},
                                Shown(r.place).c_str()),
@@ -186,6 +183,17 @@ void ReportOutside(Access access, const Extent& extent, std::int64_t offset, std
 
 }  // namespace
 
+const GlobalGranule* GranuleOf(const Extent& extent, std::uint64_t offset) {
+  if (extent.cells.empty()) return nullptr;
+  const GlobalCell& cell = extent.cells[offset / kGlobalCell];
+  if (!cell.split) return &cell.whole;
+  return &split_cells[cell.split - 1]->granules[offset % kGlobalCell / kGranule];
+}
+bool IsBefore(const GlobalRecord& r, const CheckedBlock& b, const Instruction& by) {
+  if (r.block == b.index) return r.index <= b.known[by.pipe].of[r.pipe];
+  return !b.others.empty() && r.index <= b.others[r.block * kPipes + r.pipe];
+}
+
 std::uint32_t NextMoment() { return ++moment; }
 
 Extent* FindExtent(const void* at) {
@@ -228,6 +236,10 @@ GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std
   }
   const std::int64_t begin = std::max<std::int64_t>(offset, 0), stop = std::min(end, size);
   if (begin >= stop) return {0, 0, extent, false};
+  if (access != kRead) {
+    CheckLines(Current(), by, *extent, static_cast<std::uint64_t>(begin),
+               static_cast<std::uint64_t>(stop));
+  }
   GlobalAccess touched(Current(), by, access, *extent);
   TouchCells(touched, *extent, static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(stop),
              access == kWrite);
@@ -279,6 +291,7 @@ void ForgetAccesses() {
   }
   splits_used = 0;
   moment = 0;
+  ForgetScalarWrites();
   has_run = true;
 }
 void MarkFailed() { has_failed = true; }

@@ -54,6 +54,10 @@ struct GlobalPart {
 };
 GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std::uint64_t bytes,
                        Site site);
+// What is known of the 32 bytes around an offset; null where nothing has touched the extent.
+const GlobalGranule* GranuleOf(const Extent& extent, std::uint64_t offset);
+// Whether an access of the block comes after what is recorded.
+bool IsBefore(const GlobalRecord& record, const CheckedBlock& block, const Instruction& by);
 // The extent of an address, or the one next to it; null where none is near.
 Extent* FindExtent(const void* at);
 

@@ -11,7 +11,15 @@
 namespace anyop_ascend {
 namespace {
 
-thread_local std::string error;
+struct Texts {
+  std::string error, findings;
+};
+// Kept by a pointer, and for ever: see faults.h on what is of a thread.
+Texts& TextsOfThread() {
+  static thread_local Texts* texts = nullptr;
+  if (!texts) texts = new Texts;
+  return *texts;
+}
 thread_local bool has_completed = true;
 
 std::mutex& Checking() {
@@ -19,12 +27,12 @@ std::mutex& Checking() {
   return *mutex;
 }
 
+}  // namespace
+
 int Fail(std::string text) {
-  error = std::move(text);
+  TextsOfThread().error = std::move(text);
   return 1;
 }
-
-}  // namespace
 
 std::uint64_t TilingKey() {
   return block && block->tiling_key ? *block->tiling_key : options.tiling_key;
@@ -66,7 +74,7 @@ int anyop_ascend_configure(const anyop_ascend_options* given) {
   options.tiling_key = given->tiling_key;
   return 0;
 }
-const char* anyop_ascend_error(void) { return error.c_str(); }
+const char* anyop_ascend_error(void) { return TextsOfThread().error.c_str(); }
 const char* anyop_ascend_socs(void) { return SocsAsJson(); }
 
 void anyop_ascend_declare(void* data, uint64_t bytes, const char* name, uint32_t access) {
@@ -78,7 +86,7 @@ void anyop_ascend_clear(void) {
 }
 
 uint32_t anyop_ascend_vector_cores(void) {
-  return kSocNames[&SocOfEnvironment() - kSocs].vector_cores;
+  return NameOf(SocOfEnvironment()).vector_cores;
 }
 
 void anyop_ascend_begin(void) {
@@ -109,8 +117,17 @@ int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks,
                        : Fail(std::string(kernel->name) + ": the kernel was ended by a finding");
 }
 
+int anyop_ascend_use_device(const char* library) {
+  std::string why;
+  return UseDevice(library, &why) ? Fail("anyop_ascend_use_device: " + why) : 0;
+}
+int anyop_ascend_synchronize(void* stream) {
+  std::string why;
+  return Synchronize(stream, &why) ? Fail(why) : 0;
+}
+
 const char* anyop_ascend_findings(void) {
-  static thread_local std::string text;
+  std::string& text = TextsOfThread().findings;
   text = FindingsAsJson();
   return text.c_str();
 }

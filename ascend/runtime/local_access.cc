@@ -132,9 +132,44 @@ void Define(const void* at, std::uint64_t bytes, bool defined) {
   b.local->Use(offset + static_cast<std::uint32_t>(bytes));
   b.local->defined().Set(offset, bytes, defined);
 }
+void Undefine(const Instruction& by, std::uint32_t to, std::uint64_t bytes, std::uint32_t from,
+              std::uint64_t from_bytes) {
+  LocalMemory& local = *Current().local;
+  std::uint64_t first = 0;
+  while (first < from_bytes && local.defined().All(from + first, 1)) ++first;
+  const std::uint32_t origin = local.OriginOf(from + static_cast<std::uint32_t>(first));
+  local.defined().Set(to, bytes, false);
+  local.SetOrigin(to, bytes, origin ? origin : by.place);
+}
+void DefineFrom(const Instruction& by, const void* to, std::uint64_t bytes, const void* from,
+                std::uint64_t from_bytes) {
+  CheckedBlock& b = Current();
+  if (!bytes) return;
+  const std::uint32_t offset = b.OffsetOf(to);
+  b.local->Use(offset + static_cast<std::uint32_t>(bytes));
+  if (AreDefined(from, from_bytes)) {
+    b.local->defined().Set(offset, bytes, true);
+  } else {
+    Undefine(by, offset, bytes, b.OffsetOf(from), from_bytes);
+  }
+}
 void UndefinedRead(const char* what, const void* at, Site site) {
-  Report("undefined-read", site, "%s uses %s, which nothing has written", what,
-         Named(Current().OffsetOf(at)).c_str());
+  if (IsEnding()) return;
+  const CheckedBlock& b = Current();
+  const std::uint32_t offset = b.OffsetOf(at), here = PlaceOf(site);
+  const std::uint32_t origin = b.local->OriginOf(offset);
+  if (!IsNew("undefined-read", here, origin)) return;
+  std::string text = Format("%s uses %s, which nothing has written", what, Named(offset).c_str());
+  if (origin) {
+    text = Format("%s uses %s, which depends on bytes that nothing has written: it began at %s",
+                  what, Named(offset).c_str(), Shown(origin).c_str());
+  }
+  AddFinding({.kind = "undefined-read",
+              .here = here,
+              .there = origin,
+              .block = static_cast<int>(b.index),
+              .text = text,
+              .insert = ""});
 }
 
 bool CheckSpan(const Span& span, std::int64_t offset, std::uint64_t bytes, std::uint32_t alignment,
@@ -185,16 +220,18 @@ void CheckMask(std::uint64_t mask, int lanes, Site at) {
   Report("mask", at, "a mask of %llu elements, but a repeat has %d",
          static_cast<unsigned long long>(mask), lanes);
 }
+void CheckTimes(std::int64_t repeats, Site at) {
+  if (block->counts) return;  // the mask alone decides
+  if (repeats) {
+    Report("repeat", at, "%lld repeats, but the parameter is a uint8_t: the instruction makes %d",
+           static_cast<long long>(repeats), static_cast<int>(static_cast<std::uint8_t>(repeats)));
+    return;
+  }
+  Note("no-repeat", at, "0 repeats: the instruction does nothing. 256 in a uint8_t is 0 as well");
+}
 void CheckSoc(Lacks what, const char* name, Site at) {
   if (!(options.soc->lacks & what)) return;
-  const std::uint32_t here = PlaceOf(at);
-  if (!IsNew("not-on-soc", here, 0)) return;
-  AddFinding({.kind = "not-on-soc",
-              .level = Level::kNote,
-              .here = here,
-              .block = static_cast<int>(block->index),
-              .text = Format("%s has no %s", options.soc->name, name),
-              .insert = ""});
+  Note("not-on-soc", at, Format("%s has no %s", options.soc->name, name));
 }
 
 }  // namespace anyop_ascend

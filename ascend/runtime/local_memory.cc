@@ -20,13 +20,22 @@ LocalMemory::LocalMemory()
       defined_(static_cast<std::uint64_t*>(MapZeros(kLocalBytes / 8))),
       cells_(static_cast<LocalCell*>(MapZeros(kLocalBytes / kCell * sizeof(LocalCell)))),
       granules_(
-          static_cast<LocalGranule*>(MapZeros(kLocalBytes / kGranule * sizeof(LocalGranule)))) {}
+          static_cast<LocalGranule*>(MapZeros(kLocalBytes / kGranule * sizeof(LocalGranule)))),
+      origins_(
+          static_cast<std::uint32_t*>(MapZeros(kLocalBytes / kGranule * sizeof(std::uint32_t)))) {}
 
 void LocalMemory::Split(std::uint32_t number) {
   LocalCell& split = cells_[number];
   if (split.is_split) return;
   split.is_split = true;
   std::fill_n(granules(number), kCell / kGranule, split.whole);
+}
+
+void LocalMemory::SetOrigin(std::uint32_t offset, std::uint64_t bytes, std::uint32_t place) {
+  if (!bytes || (!place && !has_origins_)) return;
+  has_origins_ = true;
+  const std::uint64_t last = (offset + bytes - 1) / kGranule;
+  std::fill(origins_ + offset / kGranule, origins_ + last + 1, place);
 }
 
 void LocalMemory::Use(std::uint32_t end) {
@@ -39,9 +48,11 @@ void LocalMemory::Forget() {
     if (!used_[memory]) continue;
     const std::uint32_t begin = memory * kMemorySpan;
     defined_.Set(begin, used_[memory], false);
+    SetOrigin(begin, used_[memory], 0);
     std::fill_n(cells_ + begin / kCell, (used_[memory] + kCell - 1) / kCell, LocalCell());
     used_[memory] = 0;
   }
+  has_origins_ = false;
 }
 
 }  // namespace anyop_ascend

@@ -45,6 +45,10 @@ class LocalMemory {
   LocalCell& cell(std::uint32_t number) { return cells_[number]; }
   LocalGranule* granules(std::uint32_t cell) { return granules_ + cell * (kCell / kGranule); }
   void Split(std::uint32_t number);
+  // Of bytes that are not defined: the instruction with which that began; 0 where nothing has
+  // written them. Kept for granules.
+  std::uint32_t OriginOf(std::uint32_t offset) const { return origins_[offset / kGranule]; }
+  void SetOrigin(std::uint32_t offset, std::uint64_t bytes, std::uint32_t place);
   void Use(std::uint32_t end);  // bytes before this offset in its memory are in use
   void Forget();                // all that was touched
 
@@ -53,6 +57,8 @@ class LocalMemory {
   Bits defined_;
   LocalCell* cells_;
   LocalGranule* granules_;
+  std::uint32_t* origins_;
+  bool has_origins_ = false;
   std::uint32_t used_[kMemories] = {};
 };
 

@@ -67,6 +67,11 @@ std::uint32_t Allocate(Memory memory, std::uint64_t bytes, bool poison, Site at)
   return offset;
 }
 std::uint32_t LocalBytes(Memory memory) { return options.soc->bytes[memory]; }
+std::uint32_t NumberOfCores(bool of_vectors) {
+  const NamedSoc& soc = NameOf(*options.soc);
+  return of_vectors ? soc.vector_cores : soc.cube_cores;
+}
+const char* SocName() { return options.soc->name; }
 
 }  // namespace anyop_ascend
 

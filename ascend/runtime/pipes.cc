@@ -50,8 +50,7 @@ void CheckedBlock::Reset(std::uint32_t number, std::uint32_t blocks) {
   extent = 0;
 }
 
-Instruction Issue(Pipe pipe, Site at) {
-  CheckedBlock& b = Current();
+void CountStep(CheckedBlock& b, Site at) {
   b.place = PlaceOf(at);
   if (++b.steps > options.max_steps) {
     const std::string text =
@@ -60,6 +59,10 @@ Instruction Issue(Pipe pipe, Site at) {
                static_cast<unsigned long long>(options.max_steps));
     End("endless", text.c_str(), at);
   }
+}
+Instruction Issue(Pipe pipe, Site at) {
+  CheckedBlock& b = Current();
+  CountStep(b, at);
   LearnFromScalar(b, pipe);
   return {pipe, b.place, ++b.issued[pipe]};
 }
@@ -85,7 +88,8 @@ void InsertOrder(CheckedBlock& b, Pipe other, std::uint32_t index, Pipe pipe) {
 void SetFlag(Pipe from, Pipe to, int id, Site at) {
   CheckEventId(from, to, id, at);
   CheckedBlock& b = Current();
-  const std::uint32_t here = b.place = PlaceOf(at);
+  CountStep(b, at);
+  const std::uint32_t here = b.place;
   Clock clock;
   Snapshot(from, &clock);
   for (Flag& flag : b.flags) {
@@ -109,7 +113,8 @@ void SetFlag(Pipe from, Pipe to, int id, Site at) {
 void WaitFlag(Pipe from, Pipe to, int id, Site at) {
   CheckEventId(from, to, id, at);
   CheckedBlock& b = Current();
-  const std::uint32_t here = b.place = PlaceOf(at);
+  CountStep(b, at);
+  const std::uint32_t here = b.place;
   for (auto flag = b.flags.begin(); flag != b.flags.end(); ++flag) {
     if (flag->from != from || flag->to != to || flag->id != id) continue;
     Join(to, flag->clock);
@@ -129,7 +134,7 @@ void WaitFlag(Pipe from, Pipe to, int id, Site at) {
 
 void Barrier(Pipe pipe, Site at) {
   CheckedBlock& b = Current();
-  if (at.line) b.place = PlaceOf(at);
+  CountStep(b, at);
   if (pipe == kS) {
     Report("barrier-S", at,
            "PipeBarrier<PIPE_S> is an error of the hardware: the scalar unit "

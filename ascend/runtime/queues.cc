@@ -53,7 +53,7 @@ void QueueBegin(Queue& queue, Memory memory, int buffers, std::uint32_t bytes, S
 
 int QueueAllocate(Queue& queue, Site at) {
   CheckedBlock& b = Current();
-  b.place = PlaceOf(at);
+  CountStep(b, at);
   if (!queue.buffers) {
     Report("queue", at, "AllocTensor from a queue that has no buffer. Try TPipe::InitBuffer");
     return -1;
@@ -79,7 +79,7 @@ int QueueAllocate(Queue& queue, Site at) {
 }
 
 bool QueueEnqueue(Queue& queue, int number, Site at) {
-  Current().place = PlaceOf(at);
+  CountStep(Current(), at);
   if (number < 0) {
     Report("queue", at, "EnQue of a tensor that is not of this queue");
     return false;
@@ -100,7 +100,7 @@ bool QueueEnqueue(Queue& queue, int number, Site at) {
 }
 
 int QueueDequeue(Queue& queue, Site at) {
-  Current().place = PlaceOf(at);
+  CountStep(Current(), at);
   if (!queue.waiting) End("queue-empty", "DeQue from an empty queue: nothing was enqueued", at);
   const int number = queue.order[queue.first];
   queue.first = (queue.first + 1) % Queue::kMost;
@@ -111,7 +111,7 @@ int QueueDequeue(Queue& queue, Site at) {
 }
 
 void QueueFree(Queue& queue, int number, bool is_allocated, Site at) {
-  Current().place = PlaceOf(at);
+  CountStep(Current(), at);
   if (number < 0 || !is_allocated) {
     Report("queue", at, "FreeTensor of a tensor that is not of this queue");
     return;

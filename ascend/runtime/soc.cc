@@ -47,7 +47,7 @@ const Soc& SocOfEnvironment() {
 const char* SocsAsJson() {
   static const std::string text = [] {
     std::string made;
-    for (const SocName& soc : kSocNames) {
+    for (const NamedSoc& soc : kSocNames) {
       made += (made.empty() ? "[\"" : ", \"") + std::string(soc.name) + "\"";
     }
     return made + "]";

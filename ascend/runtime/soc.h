@@ -18,6 +18,7 @@ struct Soc {
 };
 constexpr std::size_t kNumSocs = std::size(kSocNames);
 extern const Soc kSocs[kNumSocs];      // in this order
+inline const NamedSoc& NameOf(const Soc& soc) { return kSocNames[&soc - kSocs]; }
 const Soc* FindSoc(const char* name);  // null if there is none
 const Soc& SocOfEnvironment();         // ANYOP_ASCEND_SOC; the default where it names none
 const char* SocsAsJson();

@@ -99,28 +99,32 @@ void TouchOperand(const Walk& walk, const Operand& o, Access access, const Instr
 }
 
 // Marks elements [begin, end) of a repeat of the result.
-void DefineElements(const Walk& walk, const Operand* operands, int count, int repeat,
-                    std::int64_t begin, std::int64_t end) {
+void DefineElements(const Instruction& by, const Walk& walk, const Operand* operands, int count,
+                    int repeat, std::int64_t begin, std::int64_t end) {
   CheckedBlock& b = Current();
   Bits& defined = b.local->defined();
   const auto at = [&](const Operand& o, std::int64_t i) {
     const std::int64_t offset = walk.shape.is_dense || walk.is_dense
                                     ? i * o.span.element
                                     : OffsetOf(o, repeat, static_cast<int>(i));
-    return b.OffsetOf(o.span.at) + static_cast<std::uint64_t>(offset);
+    return b.OffsetOf(o.span.at) + static_cast<std::uint32_t>(offset);
   };
   for (std::int64_t i = begin; i < end; ++i) {
     if (!walk.is_dense && !Has(walk.shape, static_cast<int>(i))) continue;
-    bool all = true;
-    for (int k = 1; k < count && all; ++k)
-      all = defined.All(at(operands[k], i), operands[k].span.element);
-    defined.Set(at(operands[0], i), operands[0].span.element, all);
+    int k = 1;
+    while (k < count && defined.All(at(operands[k], i), operands[k].span.element)) ++k;
+    if (k == count) {
+      defined.Set(at(operands[0], i), operands[0].span.element, true);
+    } else {
+      Undefine(by, at(operands[0], i), operands[0].span.element, at(operands[k], i),
+               operands[k].span.element);
+    }
   }
 }
 
 // Runs that are defined as a whole are marked as a whole.
-void DefineRun(const Walk& walk, const Operand* operands, int count, int repeat,
-               std::int64_t lanes) {
+void DefineRun(const Instruction& by, const Walk& walk, const Operand* operands, int count,
+               int repeat, std::int64_t lanes) {
   CheckedBlock& b = Current();
   Bits& defined = b.local->defined();
   const auto at = [&](const Operand& o) {
@@ -129,7 +133,7 @@ void DefineRun(const Walk& walk, const Operand* operands, int count, int repeat,
   };
   for (int k = 1; k < count; ++k) {
     if (!defined.All(at(operands[k]), lanes * operands[k].span.element)) {
-      DefineElements(walk, operands, count, repeat, 0, lanes);
+      DefineElements(by, walk, operands, count, repeat, 0, lanes);
       return;
     }
   }
@@ -164,18 +168,18 @@ bool CheckShape(const Repeats& shape, Site site) {
 }
 
 // Takes the mark from results of groups with a lane that is not defined.
-void UndefineGroups(const Walk& walk, const Operand* sources, int count, const Groups& groups,
-                    int repeat, std::uint32_t row) {
+void UndefineGroups(const Instruction& by, const Walk& walk, const Operand* sources, int count,
+                    const Groups& groups, int repeat, std::uint32_t row) {
   CheckedBlock& b = Current();
   Bits& defined = b.local->defined();
   for (int i = 0; i < walk.LanesOf(repeat); ++i) {
     if (!Has(walk.shape, i)) continue;
     for (int k = 0; k < count; ++k) {
-      const std::uint64_t at = b.OffsetOf(sources[k].span.at) +
-                               static_cast<std::uint64_t>(OffsetOf(sources[k], repeat, i));
+      const std::uint32_t at = b.OffsetOf(sources[k].span.at) +
+                               static_cast<std::uint32_t>(OffsetOf(sources[k], repeat, i));
       if (defined.All(at, sources[k].span.element)) continue;
-      defined.Set(row + static_cast<unsigned>(i / groups.lanes) * groups.result_bytes,
-                  groups.result_bytes, false);
+      Undefine(by, row + static_cast<unsigned>(i / groups.lanes) * groups.result_bytes,
+               groups.result_bytes, at, sources[k].span.element);
     }
   }
 }
@@ -200,14 +204,14 @@ bool CheckVector(const Repeats& shape, const Operand* operands, int count, Site 
   }
   TouchOperand(walk, operands[0], kWrite, by);
   if (walk.is_dense) {
-    DefineRun(walk, operands, count, 0, walk.elements);
+    DefineRun(by, walk, operands, count, 0, walk.elements);
     return true;
   }
   for (int r = 0; r < shape.repeats; ++r) {
     if (walk.are_rows) {
-      DefineRun(walk, operands, count, r, walk.LanesOf(r));
+      DefineRun(by, walk, operands, count, r, walk.LanesOf(r));
     } else {
-      DefineElements(walk, operands, count, r, 0, walk.LanesOf(r));
+      DefineElements(by, walk, operands, count, r, 0, walk.LanesOf(r));
     }
   }
   return true;
@@ -245,7 +249,7 @@ bool CheckReduce(const Repeats& shape, const Operand* sources, int count, const 
     }
     TouchLocal(by, kWrite, row, static_cast<std::uint32_t>(bytes_of(r)));
     defined.Set(row, bytes_of(r), true);
-    if (!all) UndefineGroups(walk, sources, count, groups, r, row);
+    if (!all) UndefineGroups(by, walk, sources, count, groups, r, row);
   }
   return true;
 }
@@ -276,10 +280,10 @@ bool CheckOffsets(bool is_gather, const Span& many, const Span& one, const Span&
     const std::int64_t at = std::int64_t{base} + offset;
     if (!CheckSpan(one, at, one.element, 1, site)) return false;
     Touch(by, is_gather ? kRead : kWrite, one.at + at, one.element);
-    const std::uint64_t element = b.OffsetOf(one.at + at);
-    const std::uint64_t in_row = b.OffsetOf(many.at) + std::uint64_t{i} * many.element;
-    const std::uint64_t from = is_gather ? element : in_row, to = is_gather ? in_row : element;
-    defined.Set(to, many.element, defined.All(from, many.element));
+    const unsigned char* in_row = many.at + std::size_t{i} * many.element;
+    const unsigned char* element = one.at + at;
+    DefineFrom(by, is_gather ? in_row : element, many.element, is_gather ? element : in_row,
+               many.element);
   }
   return true;
 }

@@ -46,7 +46,7 @@ void Merge(Knowledge& into, const Knowledge& from) {
 // Every block that takes part must be on a core of its own, which no chip has for more.
 void CheckResident(const char* what, Site at) {
   constexpr std::size_t kMostResident = 1024;
-  if (IsChecked()) Current().place = PlaceOf(at);
+  if (IsChecked()) CountStep(Current(), at);
   if (launched->blocks.size() <= kMostResident) return;
   const std::string text =
       Format("%s among %zu blocks can not end: all of them must run at the same time", what,

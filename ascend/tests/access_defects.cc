@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "defects.h"
 
+#include <cstdlib>
+#include <stdexcept>
+
 namespace ascend_tests {
 namespace {
 
@@ -31,6 +34,10 @@ void RepeatsTooFar(GM_ADDR x, GM_ADDR y, bool is_broken) {
   PipeBarrier<PIPE_V>();
   HERE Adds(t, t, 1.0f, 64, is_broken ? 5 : 4, {1, 1, 8, 8});
 }
+void StridesTooFar(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y, 1024);
+  HERE Duplicate(b.At(0, 256), 1.0f, 64, is_broken ? 3 : 2, 1, 16);
+}
 void CopyTooLarge(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y, 256);
   HERE DataCopy(b.At(0, 64), b.x, is_broken ? 72 : 64);
@@ -54,15 +61,35 @@ void SumOfNothing(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Duplicate(t, 1.0f, 64);
   Duplicate(u, 1.0f, is_broken ? 32 : 64);
   PipeBarrier<PIPE_V>();
-  Add(v, t, u, 64);
+  THERE Add(v, t, u, 64);
   Order<HardEvent::V_MTE3>();
   HERE DataCopy(b.y, v, 64);
+}
+// What is named is the first instruction that took bytes of nobody, whatever came between.
+void NothingThroughAChain(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 64), u = b.At(64, 64), v = b.At(128, 64), work = b.At(192, 64);
+  Duplicate(t, 1.0f, is_broken ? 32 : 64);
+  PipeBarrier<PIPE_V>();
+  THERE Muls(u, t, 2.0f, 64, 1, {1, 1, 8, 8});
+  PipeBarrier<PIPE_V>();
+  DataCopy(v, u, 64);
+  PipeBarrier<PIPE_V>();
+  Cast(u.ReinterpretCast<std::int32_t>(), v, RoundMode::CAST_RINT, 64);
+  PipeBarrier<PIPE_V>();
+  Cast(v, u.ReinterpretCast<std::int32_t>(), RoundMode::CAST_NONE, 64);
+  PipeBarrier<PIPE_V>();
+  ReduceSum(v, v, work, 64);
+  PipeBarrier<PIPE_V>();
+  WholeReduceSum(u, v, 1, 1, 1, 1, 8);
+  Order<HardEvent::V_S>();
+  HERE u.GetValue(0);
 }
 void PaddingIsUsed(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
   auto t = b.At(0, 64);
   const bool pads = !is_broken;
-  DataCopyPad(t, b.x, {1, 20, 0, 0, 0}, DataCopyPadExtParams<float>{pads, 0, 3, 0});
+  THERE DataCopyPad(t, b.x, {1, 20, 0, 0, 0}, DataCopyPadExtParams<float>{pads, 0, 3, 0});
   Order<HardEvent::MTE2_MTE3>();
   HERE DataCopy(b.y, t, 8);
 }
@@ -88,6 +115,25 @@ void RepeatsOutOfRange(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Duplicate(t, 1.0f, 64 * 256);
   PipeBarrier<PIPE_V>();
   HERE WholeReduceSum(t[64 * 256], t, 64, is_broken ? 256 : 255, 1, 1, 8);
+}
+void RepeatsAreCut(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y, 65536 * 2);
+  auto t = b.buffer.Get<float>();
+  HERE Duplicate(t, 1.0f, 64, is_broken ? 256 : 255, 1, 8);
+}
+void NothingRepeats(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 64);
+  Duplicate(t, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  HERE Adds(t, t, 1.0f, 64, is_broken ? 0 : 1, {1, 1, 8, 8});
+}
+void NoGroupIsReduced(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 64);
+  Duplicate(t, 1.0f, 64);
+  PipeBarrier<PIPE_V>();
+  HERE WholeReduceSum(b.At(64, 8), t, 64, is_broken ? 0 : 1, 1, 1, 8);
 }
 void PartialOverlap(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
@@ -229,6 +275,34 @@ void NeverEnds(GM_ADDR x, GM_ADDR y, bool is_broken) {
     PipeBarrier<PIPE_V>();
   }
 }
+void NothingButBarriers(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  for (int i = 0; is_broken || i < 10; i = (i + 1) % 100) {
+    HERE PipeBarrier<PIPE_ALL>();
+  }
+}
+void NothingButFlags(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  for (int i = 0; is_broken || i < 10; i = (i + 1) % 100) {
+    HERE SetFlag<HardEvent::V_S>(0);
+    WaitFlag<HardEvent::V_S>(0);
+  }
+}
+void Throws(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  HERE Duplicate(b.At(0, 64), 1.0f, 64);
+  if (is_broken) throw std::runtime_error("no such row");
+}
+void Aborts(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  HERE Duplicate(b.At(0, 64), 1.0f, 64);
+  if (is_broken) std::abort();
+}
+void Traps(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  HERE Duplicate(b.At(0, 64), 1.0f, 64);
+  if (is_broken) __builtin_trap();
+}
 
 }  // namespace
 
@@ -240,16 +314,21 @@ std::vector<Defect> AccessDefects() {
       {"GetTooMuch", GetTooMuch, "ub-out-of-bounds"},
       {"OffsetInElements", OffsetInElements, "ub-out-of-bounds"},
       {"RepeatsTooFar", RepeatsTooFar, "ub-out-of-bounds"},
+      {"StridesTooFar", StridesTooFar, "ub-out-of-bounds"},
       {"CopyTooLarge", CopyTooLarge, "ub-out-of-bounds"},
       {"GetOfNothing", GetOfNothing, "undefined-read"},
       {"CopyOutOfNothing", CopyOutOfNothing, "undefined-read"},
-      {"SumOfNothing", SumOfNothing, "undefined-read"},
-      {"PaddingIsUsed", PaddingIsUsed, "undefined-read"},
+      {"SumOfNothing", SumOfNothing, "undefined-read", 1, false, true},
+      {"NothingThroughAChain", NothingThroughAChain, "undefined-read", 1, false, true},
+      {"PaddingIsUsed", PaddingIsUsed, "undefined-read", 1, false, true},
       {"DropsTheRest", DropsTheRest, "copy-size"},
       {"OperandMisaligned", OperandMisaligned, "ub-misaligned"},
       {"CopyMisaligned", CopyMisaligned, "ub-misaligned"},
       {"MaskTooLarge", MaskTooLarge, "mask"},
       {"RepeatsOutOfRange", RepeatsOutOfRange, "repeat"},
+      {"RepeatsAreCut", RepeatsAreCut, "repeat"},
+      {"NothingRepeats", NothingRepeats, "no-repeat"},
+      {"NoGroupIsReduced", NoGroupIsReduced, "no-repeat"},
       {"PartialOverlap", PartialOverlap, "overlap"},
       {"NoRoomLeft", NoRoomLeft, "ub-overflow"},
       {"NothingBehindIt", NothingBehindIt, "unallocated-tensor"},
@@ -270,6 +349,11 @@ std::vector<Defect> AccessDefects() {
       {"DividesByZero", DividesByZero, "fault"},
       {"StackOverflows", StackOverflows, "fault"},
       {"NeverEnds", NeverEnds, "endless"},
+      {"NothingButBarriers", NothingButBarriers, "endless"},
+      {"NothingButFlags", NothingButFlags, "endless"},
+      {"Throws", Throws, "crash"},
+      {"Aborts", Aborts, "crash"},
+      {"Traps", Traps, "crash"},
   };
 }
 

@@ -79,6 +79,10 @@ void ChainOfBlocks(GM_ADDR x, GM_ADDR y, bool is_broken) {
   THERE DataCopy(b.y, t, 64);
   if (me + 1 < GetBlockNum() && !is_broken) IBSet(flags, work, me, 0);
 }
+template <class T>
+void Clean(const GlobalTensor<T>& tensor) {
+  DataCacheCleanAndInvalid<T, CacheLine::ENTIRE_DATA_CACHE>(tensor);
+}
 void ScalarStaysInTheCache(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
   if (GetBlockIdx() == 0) {
@@ -91,6 +95,7 @@ void ScalarStaysInTheCache(GM_ADDR x, GM_ADDR y, bool is_broken) {
   if (GetBlockIdx() == 1) {
     HERE b.y.GetValue(0);
   }
+  Clean(b.y);
 }
 void CacheHoldsTheOldValue(GM_ADDR x, GM_ADDR y, bool is_broken) {
   Bench b(x, y);
@@ -103,7 +108,7 @@ void CacheHoldsTheOldValue(GM_ADDR x, GM_ADDR y, bool is_broken) {
     THERE DataCopy(b.y, t, 8);
   }
   SyncAll();
-  if (!is_broken) DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(b.y);
+  if (!is_broken) Clean(b.y);
   if (GetBlockIdx() == 1) {
     HERE b.y.GetValue(0);
   }
@@ -114,6 +119,66 @@ void CopyReadsPastTheCache(GM_ADDR x, GM_ADDR y, bool is_broken) {
   if (!is_broken) DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE>(b.y);
   Order<HardEvent::S_MTE2>();
   HERE DataCopy(b.At(0, 8), b.y, 8);
+  Clean(b.y);
+}
+void TwoBlocksShareALine(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  HERE THERE b.y.SetValue(GetBlockIdx() * (is_broken ? 1 : 16), 1.0f);
+  Clean(b.y);
+}
+void ACopyAndAScalarShareALine(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 8);
+  Duplicate(t, 1.0f, 8);
+  Order<HardEvent::V_MTE3>();
+  if (GetBlockIdx() == 0) {
+    THERE b.y.SetValue(0, 1.0f);
+    Clean(b.y);
+  } else {
+    HERE DataCopy(b.y[is_broken ? 8 : 16], t, 8);
+  }
+}
+void AHeldLineIsWrittenLate(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  if (GetBlockIdx() == 0) {
+    THERE b.y.SetValue(0, 1.0f);
+    if (!is_broken) Clean(b.y);
+  }
+  SyncAll();
+  if (GetBlockIdx() == 1) {
+    HERE b.y.SetValue(1, 1.0f);
+  }
+  Clean(b.y);
+}
+void AnOldLineIsWritten(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  b.y.GetValue(0);
+  SyncAll();
+  if (GetBlockIdx() == 0) {
+    THERE b.y.SetValue(0, 1.0f);
+    Clean(b.y);
+  }
+  SyncAll();
+  if (!is_broken) Clean(b.y);
+  if (GetBlockIdx() == 1) {
+    HERE b.y.SetValue(1, 1.0f);
+  }
+  Clean(b.y);
+}
+void ACopyGoesPastAHeldLine(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 8);
+  Duplicate(t, 1.0f, 8);
+  THERE b.y.SetValue(0, 1.0f);
+  if (!is_broken) Clean(b.y);
+  Order<HardEvent::V_MTE3>();
+  HERE DataCopy(b.y[8], t, 8);
+  Clean(b.y);
+}
+void NothingCleansTheCache(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  HERE b.y.SetValue(0, 1.0f);
+  if (!is_broken) Clean(b.y);
 }
 
 }  // namespace
@@ -131,6 +196,12 @@ std::vector<Defect> BlockDefects() {
       {"ScalarStaysInTheCache", ScalarStaysInTheCache, "stale-read", 2, false, true},
       {"CacheHoldsTheOldValue", CacheHoldsTheOldValue, "stale-read", 2, false, true},
       {"CopyReadsPastTheCache", CopyReadsPastTheCache, "stale-read", 1, false, true},
+      {"TwoBlocksShareALine", TwoBlocksShareALine, "line-overwrite", 2, false, true},
+      {"ACopyAndAScalarShareALine", ACopyAndAScalarShareALine, "line-overwrite", 2, false, true},
+      {"AHeldLineIsWrittenLate", AHeldLineIsWrittenLate, "line-overwrite", 2, false, true},
+      {"AnOldLineIsWritten", AnOldLineIsWritten, "line-overwrite", 2, false, true},
+      {"ACopyGoesPastAHeldLine", ACopyGoesPastAHeldLine, "line-overwrite", 1, false, true},
+      {"NothingCleansTheCache", NothingCleansTheCache, "dirty-cache"},
   };
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of kernels.inc in both builds.
+// The kernels of kernels.inc and examples.inc in both builds.
 #pragma once
 #include <cstdint>
 
@@ -12,6 +12,14 @@ struct KernelTable {
   void (*pipeline)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, std::uint32_t rows, std::uint32_t n);
   void (*sum_of_blocks)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, GM_ADDR z);
   void (*exp_sum)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y);
+};
+struct ExampleTable {
+  void (*add_custom)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, GM_ADDR z, std::uint32_t n);
+  void (*rms_norm)(std::uint32_t blocks, GM_ADDR x, GM_ADDR weight, GM_ADDR y, std::uint32_t rows,
+                   std::uint32_t d, float eps);
+  void (*silu_and_mul)(std::uint32_t blocks, GM_ADDR x, GM_ADDR y, std::uint32_t rows,
+                       std::uint32_t d);
+  void (*nothing)(std::uint32_t blocks);
 };
 template <auto kernel>
 struct LaunchedKernel;
@@ -26,9 +34,11 @@ constexpr auto Launched = &LaunchedKernel<kernel>::Call;
 
 namespace checked {
 extern const KernelTable kKernels;
-}
+extern const ExampleTable kExamples;
+}  // namespace checked
 namespace fast {
 extern const KernelTable kKernels;
-}
+extern const ExampleTable kExamples;
+}  // namespace fast
 
 }  // namespace ascend_tests

@@ -30,7 +30,8 @@ nlohmann::json FindingsOf(const Defect& defect, bool is_broken, bool is_strict,
   std::fill_n(x.data(), kElements, 1.0f);
   std::fill_n(y.data(), kElements, 0.0f);
   here_line = there_line = 0;
-  anyop_ascend_start(defect.name, defect.kernel, defect.blocks)(x.address(), y.address(), is_broken);
+  anyop_ascend_start(defect.name, defect.kernel, defect.blocks)(x.address(), y.address(),
+                                                                is_broken);
   nlohmann::json found = Findings();
   anyop_ascend_clear();
   return found;

@@ -2,6 +2,9 @@
 // What public kernels write, in the forms that they write it in: this file compiles as they do.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <string>
+
 #include "on_core.h"
 #include "stubs/register/tilingdata_base.h"
 
@@ -124,5 +127,37 @@ TEST(Dialect, ExportsATableThatEnds) {
   EXPECT_STREQ(anyop_ascend_kernels[1].parameters, "pppp");
   EXPECT_EQ(anyop_ascend_kernels[2].name, nullptr);
 }
+
+#ifdef ANYOP_COMPILER
+// What the compiler says to a kernel with this body.
+std::string Compiled(const std::string& head, const std::string& body) {
+  const std::string text = "#include \"kernel_operator.h\"\n" + head +
+                           "using namespace AscendC;\n"
+                           "extern \"C\" __global__ __aicore__ void k(GM_ADDR x) {" +
+                           body + "}\n";
+  const std::string command = std::string("printf '%s' '") + text + "' | " + ANYOP_COMPILER +
+                              " -std=gnu++17 -w -fsyntax-only -I" + ANYOP_ASCEND_INCLUDE + " -I" +
+                              ANYOP_ASCEND_INCLUDE "/stubs -x c++ - 2>&1";
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::string said;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) said += static_cast<char>(c);
+  ::pclose(pipe);
+  return said;
+}
+TEST(Cube, UnitsAreRefusedWithASentence) {
+  const std::string sentence =
+      "the cube units (Mmad, Matmul, LoadData, Fixpipe) are not modelled here: only kernels of "
+      "vector units can be checked and run";
+  const std::string tensors = "LocalTensor<half> a, b; LocalTensor<float> c; ";
+  EXPECT_EQ(Compiled("", tensors), "");
+  EXPECT_NE(Compiled("", tensors + "Mmad(c, a, b, 16);").find(sentence), std::string::npos);
+  EXPECT_NE(Compiled("", "MmadParams p; p.m = 16;").find(sentence), std::string::npos);
+  const std::string head = "#include \"lib/matmul_intf.h\"\nusing namespace matmul;\n";
+  EXPECT_EQ(Compiled(head, tensors), "");
+  const std::string product =
+      "Matmul<MatmulType<TPosition::GM, CubeFormat::ND, half>> m; m.IterateAll(x);";
+  EXPECT_NE(Compiled(head, product).find(sentence), std::string::npos);
+}
+#endif
 
 }  // namespace

@@ -81,7 +81,8 @@ void CheckBinary(std::uint32_t seed, Expected expected, Instruction instruction)
         ASSERT_TRUE(Same(d.data()[i], want[i])) << "round " << round << ", element " << i;
     }
   });
-  EXPECT_EQ(Findings().dump(), "[]");
+  // Some rounds draw 0 repeats.
+  for (const auto& finding : Findings()) EXPECT_EQ(finding["kind"], "no-repeat") << finding.dump(1);
 }
 
 template <class T>

@@ -159,6 +159,22 @@ void BarrierOfScalars(GM_ADDR x, GM_ADDR y, bool is_broken) {
   }
   PipeBarrier<PIPE_V>();
 }
+// AllocTensor gives out the same buffer again, without what was in it.
+void ReadsAnEarlierBuffer(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  TQue<TPosition::VECIN, 1> queue;
+  b.pipe.InitBuffer(queue, 1, 256);
+  for (int i = 0; i < 2; ++i) {
+    auto t = queue.AllocTensor<float>();
+    if (i == 0 || !is_broken) DataCopy(t, b.x, 64);
+    queue.EnQue(t);
+    t = queue.DeQue<float>();
+    Order<HardEvent::MTE2_S>();
+    HERE t.GetValue(0);
+    queue.FreeTensor(t);
+    Order<HardEvent::S_MTE2>();
+  }
+}
 
 }  // namespace
 
@@ -179,6 +195,7 @@ std::vector<Defect> QueueDefects() {
       {"FlagIsLeft", FlagIsLeft, "flag-leak"},
       {"EventIdTooLarge", EventIdTooLarge, "event-id"},
       {"BarrierOfScalars", BarrierOfScalars, "barrier-S"},
+      {"ReadsAnEarlierBuffer", ReadsAnEarlierBuffer, "undefined-read"},
   };
 }
 

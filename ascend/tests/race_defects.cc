@@ -144,6 +144,14 @@ void SecondRoundOverwrites(GM_ADDR x, GM_ADDR y, bool is_broken) {
     if (!is_broken && i < 2) SetFlag<HardEvent::V_MTE2>(2);
   }
 }
+// What the scalar unit waits for is complete before it issues the next instruction.
+void WaitsInTheScalarUnit(GM_ADDR x, GM_ADDR y, bool is_broken) {
+  Bench b(x, y);
+  auto t = b.At(0, 64);
+  THERE Duplicate(t, 1.0f, 64);
+  if (!is_broken) Order<HardEvent::V_S>();
+  HERE DataCopy(b.y, t, 64);
+}
 
 }  // namespace
 
@@ -166,6 +174,7 @@ std::vector<Defect> RaceDefects() {
       {"CopyOutReadsScalar", CopyOutReadsScalar, "race", 1, true, true},
       {"CopyInReadsWhatIsCopiedOut", CopyInReadsWhatIsCopiedOut, "gm-race", 1, false, true},
       {"SecondRoundOverwrites", SecondRoundOverwrites, "race", 1, false, true},
+      {"WaitsInTheScalarUnit", WaitsInTheScalarUnit, "race", 1, false, true},
   };
 }
 

@@ -2,6 +2,9 @@
 // The C interface, and what findings say.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <stdexcept>
+
 #include "on_core.h"
 
 namespace ascend_tests {
@@ -101,6 +104,7 @@ TEST(Launch, KnowsAnEarlierWriteBesideALaterOne) {
         to.SetValue(1, 2.0f);  // another element of the same 32 bytes
       else
         to.GetValue(0);
+      DataCacheCleanAndInvalid<float, CacheLine::ENTIRE_DATA_CACHE>(to);
     });
   }
   Configure(false, 0);
@@ -186,6 +190,64 @@ TEST(Outputs, ThatAreReadBeforeTheyAreWrittenAreUndefined) {
   ASSERT_EQ(Findings().size(), 1u);
   EXPECT_EQ(Findings()[0]["kind"], "undefined-read");
 }
+TEST(Outputs, ThatAreAddedToBeforeTheyAreWrittenAreUndefined) {
+  for (const bool fills : {false, true}) {
+    anyop_ascend_clear();
+    Global<float> y("y", 64, ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE);
+    int line = 0;
+    OnCores(2, [&] {
+      TPipe pipe;
+      TBuf<> buffer;
+      pipe.InitBuffer(buffer, 256);
+      const auto t = buffer.Get<float>();
+      Duplicate(t, fills ? 0.0f : 1.0f, 64);
+      SetFlag<HardEvent::V_MTE3>(0);
+      WaitFlag<HardEvent::V_MTE3>(0);
+      if (fills && GetBlockIdx() == 0) DataCopy(y.tensor(), t, 64);
+      SyncAll();
+      SetAtomicAdd<float>();
+      line = __LINE__ + 1;
+      DataCopy(y.tensor(), t, 64);
+      SetAtomicNone();
+    });
+    if (fills) {
+      EXPECT_EQ(Findings().dump(), "[]");
+      continue;
+    }
+    ASSERT_EQ(Findings().size(), 1u) << Findings().dump(1);
+    EXPECT_EQ(Findings()[0]["kind"], "undefined-read");
+    EXPECT_EQ(Findings()[0]["line"], line);
+    EXPECT_EQ(Findings()[0]["text"],
+              "the atomic copy adds to byte 0 of 'y', which nothing has written. Try to fill 'y' "
+              "with zeros first, and SyncAll");
+  }
+}
+TEST(Launch, SaysWhereAKernelCallsExit) {
+  anyop_ascend_clear();
+  EXPECT_EXIT(OnCores(1,
+                      [] {
+                        TPipe pipe;
+                        TBuf<> buffer;
+                        pipe.InitBuffer(buffer, 256);
+                        Duplicate(buffer.Get<float>(), 1.0f, 64);
+                        std::exit(3);
+                      }),
+              ::testing::ExitedWithCode(3),
+              "crash: the kernel calls exit\\(\\) after runtime_test.cc:[0-9]+, in block 0");
+}
+TEST(Launch, SaysWhatAKernelThrows) {
+  anyop_ascend_clear();
+  const anyop_ascend_kernel kernel{"throws", "", nullptr, [](std::uint32_t blocks, void* const*) {
+                                     OnCores(blocks,
+                                             [] { throw std::runtime_error("no such row"); });
+                                   }};
+  EXPECT_EQ(anyop_ascend_launch(&kernel, 2, nullptr), 1);
+  ASSERT_EQ(Findings().size(), 1u);
+  EXPECT_EQ(Findings()[0]["kind"], "crash");
+  EXPECT_EQ(Findings()[0]["text"],
+            "an exception leaves the kernel (no such row). A device has none");
+  anyop_ascend_clear();
+}
 TEST(Findings, AreJsonWhateverNamesHold) {
   anyop_ascend_clear();
   Global<float> y("\"quoted\\ \n name", 64, ANYOP_ASCEND_READ);
@@ -222,6 +284,30 @@ TEST(Findings, SayWhatToInsertAndCount) {
   EXPECT_EQ(found[0]["level"], "error");
   EXPECT_GE(found[0]["count"], 3);
   EXPECT_EQ(found[0]["there_line"], line);
+}
+TEST(Findings, AboutPartsThatOverlapSaySoBeforeTheyAdviseToWait) {
+  anyop_ascend_clear();
+  Global<float> y("y", 96, ANYOP_ASCEND_WRITE);
+  int line = 0;
+  OnCores(2, [&] {
+    TPipe pipe;
+    TBuf<> buffer;
+    pipe.InitBuffer(buffer, 256);
+    Duplicate(buffer.Get<float>(), 1.0f, 64);
+    SetFlag<HardEvent::V_MTE3>(0);
+    WaitFlag<HardEvent::V_MTE3>(0);
+    line = __LINE__ + 1;
+    DataCopy(y.tensor()[GetBlockIdx() * 32], buffer.Get<float>(), 64);
+  });
+  const auto found = Findings();
+  ASSERT_EQ(found.size(), 1u);
+  const auto place = "runtime_test.cc:" + std::to_string(line);
+  EXPECT_EQ(found[0]["text"],
+            "block 1 writes byte 128 of 'y' at " + place +
+                ", and nothing orders this after the write by block 0 at " + place +
+                ": their parts overlap. If that is not meant, look at offsets and lengths");
+  EXPECT_EQ(found[0]["insert"],
+            "SyncAll() between " + place + " and " + place + ", or SetAtomicAdd where both add");
 }
 TEST(Memory, OfNothingIsAPageAndReleasesTwice) {
   void* nothing = anyop_ascend_allocate(0);

@@ -16,7 +16,7 @@ const char kWord[] = "ascend";
 
 namespace {
 
-using anyop_ascend::SocName;
+using anyop_ascend::NamedSoc;
 
 constexpr std::uint64_t kMostDevices = 16;
 constexpr std::uint64_t kSlackBytes = 64;  // copies of a device read up to 60 bytes behind a tensor
@@ -48,10 +48,10 @@ void ReadNumber(const char* variable, std::uint64_t least, std::uint64_t most, s
                "an integer from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
-const SocName& ReadSoc(std::string* why) {
+const NamedSoc& ReadSoc(std::string* why) {
   const std::string_view text = Variable("ANYOP_ASCEND_SOC");
   std::string known;
-  for (const SocName& soc : anyop_ascend::kSocNames) {
+  for (const NamedSoc& soc : anyop_ascend::kSocNames) {
     if (text == soc.name) return soc;
     known += (known.empty() ? "" : " | ") + std::string(soc.name);
   }
@@ -79,7 +79,7 @@ void ReadWords(Settings* settings, std::string* why) {
 Settings ReadSettings() {
   Settings settings{.why_none = "", .name = "", .slack_bytes = kSlackBytes};
   std::string& why = settings.why_none;
-  const SocName& soc = ReadSoc(&why);
+  const NamedSoc& soc = ReadSoc(&why);
   settings.name = std::string(soc.title) + " (virtual)";
   settings.cores = std::int32_t(soc.vector_cores);
   settings.memory_bytes = std::uint64_t{4} << 30;

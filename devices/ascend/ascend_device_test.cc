@@ -236,6 +236,13 @@ void ExpectSameBits(const Array& there, const Array& here) {
   EXPECT_EQ(std::memcmp(back.data(), here.data(), std::size_t(here.bytes())), 0);
 }
 
+TEST_F(ProgramsOnAscend, NeedNoPathOfTheLibrary) {
+  Load("anyop_ascend_device.so");
+  EXPECT_EQ(Devices().size(), 2u);
+  EXPECT_EQ(ErrorOf([] { Load("anyop_no_device.so"); }),
+            "anyop_no_device.so: there is no such file, or it cannot be read.");
+}
+
 TEST_F(ProgramsOnAscend, AreFoundByName) {
   EXPECT_EQ(Device("ascend"), Device("ascend:0"));
   EXPECT_EQ(Device("ascend:1").name(), "ascend:1");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // far: a device for tests, whose memory the host cannot touch and whose work ends late.
 //
-// Two virtual devices (devices/virtual) that are as unkind as devices may be. A program that takes a
-// return for an end, forgets an event or reads what lies on the device is right on most devices most
-// of the time; here it is wrong, or stopped with a line that names device and offset.
+// Two virtual devices (devices/virtual) that are as unkind as devices may be. A program that takes
+// a return for an end, forgets an event or reads what lies on the device is right on most devices
+// most of the time; here it is wrong, or stopped with a line that names device and offset.
 //
 // What tests may ask of it beyond the table. Environment: FAR_SEED, FAR_DELAY_US, FAR_MEMORY_BYTES.
 #pragma once

@@ -21,8 +21,13 @@ constexpr std::uint32_t kNotSaid = ~0u;
 std::atomic<std::uint32_t> g_delay_us{kNotSaid};
 std::atomic<bool> g_is_ending{false};
 std::atomic<int> g_running{0};
-// In the memory that every thread has from its start, since the handler of faults reads it.
-thread_local bool t_is_stream __attribute__((tls_model("initial-exec"))) = false;
+// The threads of streams, none of which ends. A list, as the handler of faults reads it: variables
+// of a thread may allocate there, and those that do not are of memory that few libraries can have.
+struct StreamThread {
+  pthread_t thread;
+  StreamThread* next;
+};
+std::atomic<StreamThread*> g_threads{nullptr};
 
 // The host's threads are those that Ctrl-C and timers are for.
 void BlockSignals() {
@@ -172,7 +177,9 @@ void Stream::Delay() {
 
 void Stream::Loop() {
   BlockSignals();
-  t_is_stream = true;
+  StreamThread self{pthread_self(), g_threads};
+  while (!g_threads.compare_exchange_weak(self.next, &self)) {
+  }
   pthread_setname_np(pthread_self(), (std::string(kWord) + ":" + std::to_string(device)).c_str());
   for (;;) {
     Work work = Next();
@@ -190,7 +197,12 @@ void SetFirstDelay(std::uint32_t longest_us) {
   std::uint32_t not_said = kNotSaid;
   g_delay_us.compare_exchange_strong(not_said, longest_us);
 }
-bool IsStreamThread() { return t_is_stream; }
+bool IsStreamThread() {
+  for (const StreamThread* at = g_threads; at; at = at->next) {
+    if (pthread_equal(at->thread, pthread_self())) return true;
+  }
+  return false;
+}
 
 void EndAll() {
   g_is_ending = true;

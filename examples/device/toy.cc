@@ -346,8 +346,7 @@ constexpr Kernel kAdd{.name = "toy_rows", .when = "T == f32", .run = Bind<&Add>(
 
 extern "C" ANYOP_EXPORT const anyop_device_info* anyop_device_library() {
   static const anyop_device_kernel add = {sizeof add, 0, "anyop.add",
-                                          reinterpret_cast<const anyop_kernel*>(&kAdd),
-                                          nullptr};
+                                          reinterpret_cast<const anyop_kernel*>(&kAdd), nullptr};
   static const anyop_device_kernel* const kernels[] = {&add};
   static const anyop_device_info library = {
       sizeof library, ANYOP_DEVICE_VERSION, "toy", &kDevice, 1, 0, kernels};

@@ -134,9 +134,9 @@ typedef struct {
   int (*pack)(anyop_stream stream, const DLTensor* from, void* to);
   int (*unpack)(anyop_stream stream, const void* from, const DLTensor* to);
 
-  /* 1: a policy that pins a kernel of the device is about calls on the host, too, where it pins none
-   * of the host's: they run on device 0, on copies. For devices that are played by the host, whose
-   * kernels are to be tried from programs that know no such device. */
+  /* 1: a policy that pins a kernel of the device is about calls on the host, too, where it pins
+   * none of the host's: they run on device 0, on copies. For devices that are played by the host,
+   * whose kernels are to be tried from programs that know no such device. */
   int32_t takes_host_calls;
   int32_t reserved;
 } anyop_device;

@@ -37,7 +37,8 @@ namespace anyop {
 struct Operator;
 
 // Loads an operator library (a shared object). NotAvailable: no such file, no operator library,
-// built for a newer boundary. InvalidArgument: contradicts what is registered.
+// built for a newer boundary. InvalidArgument: contradicts what is registered. A file name alone
+// that is not here is one of the devices that come with anyop: "anyop_ascend_device.so".
 void Load(const std::string& path);
 // "anyop.rms_norm", or "rms_norm" for anyop's own. NotAvailable names the nearest.
 Operator* Find(std::string_view name);

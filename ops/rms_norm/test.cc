@@ -11,7 +11,8 @@ const OpTest kRmsNorm{
     .op = "rms_norm",
     .tolerance = Relative(6, 2, "d"),
     .row_invariant = true,
-    .sizes = {"rows = 16, d = 576", "rows = 1, d = 4096", "rows = 64, d = 128", "rows = 2, d = 9001"},
+    .sizes = {"rows = 16, d = 576", "rows = 1, d = 4096", "rows = 64, d = 128",
+              "rows = 2, d = 9001"},
     .values = {{"weight_offset", {0.0, 1.0}}},
 };
 TEST(RmsNorm, MatchesItsReference) { CheckAll(kRmsNorm); }

@@ -68,6 +68,9 @@ def run(command: Sequence[str], timeout_s: float) -> None:
     if done.returncode:
         _check_machine(compiler, done.stderr)
         raise SourceError(compiler, done.stderr)
+    made = command[command.index("-o") + 1] if "-o" in command else ""
+    if made and not os.path.exists(made):
+        raise CannotBuildError(f"{compiler} made no file, so it is no C++ compiler. Try another CXX")
 
 
 def _check_machine(compiler: str, output: str) -> None:

@@ -43,6 +43,14 @@ def tool(name: str) -> ModuleType:
     return sys.modules[full]
 
 
+def device_library() -> Path:
+    """The library of the virtual NPU (docs/ascend.md)."""
+    library = Path(_anyop.__file__).parent / "anyop_ascend_device.so"
+    if not library.exists():
+        raise _anyop.NotAvailable(f"{library} is missing. Try reinstalling anyop.")
+    return library
+
+
 def source_root(folder: Path) -> Path | None:
     """The source tree that a package's folder (src/NAME or NAME) belongs to, if it is in one."""
     for root in (folder.parent.parent, folder.parent):

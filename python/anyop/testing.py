@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import signal
 import subprocess
 import sys
@@ -37,7 +38,7 @@ from typing import Any
 import anyop
 from anyop import _anyop, _cache, _sanitizer
 from anyop._compiler import CannotBuildError
-from anyop._packages import library_file
+from anyop._packages import device_library, library_file
 from anyop.hosting import build
 
 _TIMEOUT_S = 900
@@ -230,7 +231,12 @@ def _run(target: Target, *flags: str) -> subprocess.CompletedProcess[str]:
 def _surroundings(target: Target) -> Iterator[dict[str, str] | None]:
     """In which the program starts; its environment, None for that of this process."""
     if not target.is_sanitized:
-        yield None
+        device = device_library() if target.library.with_suffix(".ascend.so").exists() else None
+        loaded = os.environ.get("ANYOP_LOAD", "")
+        if device is None or str(device) in loaded.split(":"):
+            yield None
+        else:  # brings the kernels in AscendC, which lie beside the library
+            yield {**os.environ, "ANYOP_LOAD": f"{device}:{loaded}".rstrip(":")}
         return
     with _sanitizer.fixed_addresses():
         yield _sanitizer.environment()

@@ -76,9 +76,8 @@ class FrameOnDevice {
       known.is_written |= is_written;
       return &known.there;
     }
-    Item& item = items_.emplace_back(
-        Item{&host, host, {target_.kind, target_.number, std::uint64_t(PackedBytes(host))},
-             is_written});
+    Item& item = items_.emplace_back(Item{
+        &host, host, {target_.kind, target_.number, std::uint64_t(PackedBytes(host))}, is_written});
     item.there.data = item.memory.data();
     item.there.byte_offset = 0;
     item.there.strides = nullptr;

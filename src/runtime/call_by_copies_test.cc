@@ -86,8 +86,7 @@ TEST_F(CallByCopies, FailsWithWhatTheKernelSays) {
   anyop_value tells{.tag = ANYOP_BOOL, .index = 0, .count = 0, .i = 1};
   const std::string error = ErrorOf(
       [&] {
-        Write("testing.launched",
-              {TensorValue(&x.tensor()), {}, tells, TensorValue(&y.tensor())});
+        Write("testing.launched", {TensorValue(&x.tensor()), {}, tells, TensorValue(&y.tensor())});
       },
       &code);
   EXPECT_TRUE(error.starts_with("testing.launched: stream 0, device ")) << error;

@@ -67,9 +67,11 @@ struct HandMade {
                          .check_indices = nullptr,
                          .failed = nullptr,
                          .pack = nullptr,
-                         .unpack = nullptr};
+                         .unpack = nullptr,
+                         .takes_host_calls = 0,
+                         .reserved = 0};
   anyop_kernel kernel{};
-  anyop_device_kernel entry = {sizeof entry, 0, "testing.axpy", &kernel};
+  anyop_device_kernel entry = {sizeof entry, 0, "testing.axpy", &kernel, nullptr};
   const anyop_device_kernel* list[1] = {&entry};
   anyop_device_info info = {sizeof info, ANYOP_DEVICE_VERSION, "hand", &device, 1, 0, list};
 
@@ -324,8 +326,8 @@ struct WithOperators {
   HandMade hand;
   anyop_kernel backward{};
   anyop_device_kernel entry[2] = {
-      {sizeof(anyop_device_kernel), 0, "handmade.twice", &hand.kernel},
-      {sizeof(anyop_device_kernel), 0, "handmade.twice_backward", &backward}};
+      {sizeof(anyop_device_kernel), 0, "handmade.twice", &hand.kernel, nullptr},
+      {sizeof(anyop_device_kernel), 0, "handmade.twice_backward", &backward, nullptr}};
   const anyop_device_kernel* entries[2] = {&entry[0], &entry[1]};
 };
 
@@ -368,7 +370,7 @@ struct TwoKernels {
   }
   HandMade hand;
   anyop_kernel second{};
-  anyop_device_kernel entry = {sizeof entry, 0, "testing.axpy", &second};
+  anyop_device_kernel entry = {sizeof entry, 0, "testing.axpy", &second, nullptr};
   const anyop_device_kernel* entries[2] = {&hand.entry, &entry};
 };
 

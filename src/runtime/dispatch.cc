@@ -186,7 +186,10 @@ int Dispatch(const Request& r, std::vector<KernelChoice>* choices) {
 
 std::string UnsupportedText(const Operator& op, const std::vector<KernelChoice>& choices) {
   std::string text = op.display_name() + ": no kernel takes this call";
-  if (choices.empty()) return text + ": there is none.";
+  if (choices.empty()) {
+    return text +
+           ": there is none. Try loading the library of the device that its kernels are for.";
+  }
   text += ":";
   for (const KernelChoice& c : choices) {
     if (!c.taken) text += "\n  " + c.kernel + ": " + c.reason;

@@ -27,8 +27,8 @@ struct Request {
 // Whether calls on the device, or on the host where it is null, may take the kernel.
 bool IsFor(const OperatorKernel& kernel, const DeviceKind* device);
 
-// The device that takes the operator's calls on the host, because the policy pins a kernel of it and
-// none of the host's; null: the host itself.
+// The device that takes the operator's calls on the host, because the policy pins a kernel of it
+// and none of the host's; null: the host itself.
 const DeviceKind* TakerOfHostCalls(const Operator& op, const Policy& policy);
 
 constexpr int kComposition = -1, kNoKernel = -2;

@@ -282,6 +282,7 @@ class Planner {
       std::vector<KernelChoice> all;
       Dispatch(request, &all);
       std::string text = UnsupportedText(op_, all);
+      if (!plan_.device_kind) AddHowToPin(&text);
       if (plan_.device_kind) {
         text +=
             "\nIt is on " + Device(plan_.device).name() +
@@ -298,6 +299,17 @@ class Planner {
     Dispatch(request, &all);
     Fail(ANYOP_UNSUPPORTED, UnsupportedText(op_, all) + "\nstrict mode refuses " +
                                 (plan_.runs_on_host ? "copies to the host." : "the composition."));
+  }
+
+  // Where a device that the host plays has a kernel.
+  void AddHowToPin(std::string* text) const {
+    for (const OperatorKernel& k : op_.kernels) {
+      const DeviceKind* kind = FindDeviceKind(k.device);
+      if (!kind || !kind->table.takes_host_calls) continue;
+      *text += "\nTry the policy \"" + op_.display_name() + "=" + k.name + "\", which runs it on " +
+               kind->NameOf(0) + ", on copies.";
+      return;
+    }
   }
 
   // A call on the host that a device takes, on copies without gaps. The plan of these has the

@@ -69,8 +69,9 @@ struct Plan {
   // Of calls on a device, all of which are slow runs.
   const DeviceKind* device_kind = nullptr;  // null: the host
   DataChecks data_checks = DataChecks::kOnDevice;
-  bool runs_on_host = false;           // on copies: no kernel of the device accepted
-  const DeviceKind* taken_by = nullptr;  // of a call on the host: the device that runs it, on copies
+  bool runs_on_host = false;  // on copies: no kernel of the device accepted
+  const DeviceKind* taken_by =
+      nullptr;                         // of a call on the host: the device that runs it, on copies
   bool stops_on_failed_check = false;  // the kernel does
 
   // For hosts.

@@ -91,7 +91,8 @@ class Profile {
     return found->second;
   }
 
-  void Add(int row, bool is_fallback, std::uint64_t copies, std::int64_t inner_ns, TimedCall event) {
+  void Add(int row, bool is_fallback, std::uint64_t copies, std::int64_t inner_ns,
+           TimedCall event) {
     const std::lock_guard lock(mutex_);
     if (std::size_t(row) >= rows_.size()) return;  // of the parent of a fork
     Row& r = rows_[std::size_t(row)];

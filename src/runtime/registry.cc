@@ -116,6 +116,13 @@ void LoadGiven() {
   }
 }
 
+// The devices that ship lie beside libanyop: their names are enough.
+std::string OrBeside(const std::string& path) {
+  if (path.find('/') != path.npos || access(path.c_str(), F_OK) == 0) return path;
+  const std::string beside = LibraryFolder() + path;
+  return access(beside.c_str(), F_OK) == 0 ? beside : path;
+}
+
 std::string BuiltInPath() {
   const std::string given = Environment("ANYOP_LIBRARY");
   if (!given.empty()) return given;
@@ -361,7 +368,8 @@ std::vector<Operator*> OperatorsFrom(std::size_t first) {
 
 namespace {
 
-// Kernels of the device `word` for the operators of X.so lie beside it, in X.word.so and X.word_*.so.
+// Kernels of the device `word` for the operators of X.so lie beside it, in X.word.so and
+// X.word_*.so.
 std::vector<std::string> KernelsBeside(const std::string& library, const std::string& word) {
   if (!library.ends_with(".so")) return {};
   const std::filesystem::path path(library);
@@ -398,8 +406,9 @@ void LoadKernelsBeside(const NewLibrary& loaded, const std::string& new_word) {
 
 }  // namespace
 
-void Load(const std::string& path) {
+void Load(const std::string& given) {
   LoadBuiltIn();
+  const std::string path = OrBeside(given);
   const Image image = OpenImage(path);
   NewLibrary library;
   library.file = path;

@@ -19,6 +19,7 @@ EXPORTED = {
     "libanyop.so": r"anyop_|_Z(T[ISVWH]|GV|GVZ|Z)?NK?5anyop",
     "libanyop_ascend.so": r"anyop_ascend_|_ZN12anyop_ascend",
     "_anyop.": r"PyInit__anyop$",
+    "anyop_ops.ascend": r"anyop_device_library$",
     "anyop_ops": r"anyop_library$",
     "anyop_cuda": r"anyop_device_library$",
     "anyop_ascend_device": r"anyop_device_library$",

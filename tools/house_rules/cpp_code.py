@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from house_rules.python_code import EMPTY_WORDS, LONGEST_FUNCTION
-from house_rules.tree import CPP, Breach, Tree, is_test, line_of
+from house_rules.tree import CPP, NAMED_BY_OTHERS, Breach, Tree, is_test, line_of
 
 HEAVY = re.compile(r"iostream|sstream|regex|functional|thread|ranges|filesystem")
 TYPE = re.compile(r"\b(?:class|struct|enum class|union)\s+(?:\[\[.*?\]\]\s*)?(\w+)\s*[:{]")
@@ -124,6 +124,8 @@ def _calls(tree: Tree, words: str, allowed: str, does: str) -> Iterator[Breach]:
 def type_names(tree: Tree) -> Iterator[Breach]:
     """Names of types say what they are."""
     for name in tree.named(*CPP):
+        if name.startswith(NAMED_BY_OTHERS):
+            continue
         bare = tree.cpp(name).bare
         for match in TYPE.finditer(bare):
             if empty := EMPTY_WORDS.search(match[1]):

@@ -43,7 +43,8 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "programs": ("include/anyop",),
     "examples": ("include/anyop", "ascend/include"),
     "devices": ("include/anyop", "ascend/include"),
-    "ascend": (),  # and nothing includes it but kernels in its dialect
+    # The table of a device; and nothing includes it but kernels in its dialect.
+    "ascend": ("include/anyop",),
     "ops": ("include/anyop", "ops/common", "ascend/include"),
     "optest": (*_SOURCE[:4],),
     "tests": (*_SOURCE, "bindings"),
@@ -72,10 +73,12 @@ FRAMEWORKS = {
         "bindings/torch/",
         "bindings/vllm/",
         "devices/virtual/torch/",
+        "ascend/include/packages/torch_npu/",
         "python/anyop/bench/commands/by_hand.cc",
     ),
     r"ms_extension/.*": (
         "python/anyop/bench/commands/by_hand_mindspore.cc",
+        "ascend/include/packages/",
         "examples/mindspore_operator/old_way_runner.cc",
     ),
     r"Python\.h|numpy/.*": ("bindings/", "include/anyop/python_host.h", "examples/host/"),
@@ -85,7 +88,7 @@ TESTS_WITH = ("optest/optest.h",)  # what this project's tests of operators incl
 FRAMEWORK_WORDS = re.compile(r"torch|jax|mindspore|vllm", re.IGNORECASE)
 MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
 # Folders that includes begin at, and folders whose files name their neighbours without any.
-ROOTS = ("src/", "include/", "", "optest/", "ascend/include/")
+ROOTS = ("src/", "include/", "", "optest/", "ascend/include/", "ascend/include/packages/")
 BARE_NEIGHBOURS = ("ascend", "bindings", "devices", "programs", "tests", "examples", "python")
 DIALECT = "ascend/include/kernel_operator.h"  # kernels include it by its name alone
 # The rooms of anyop.torch, from the lowest on; each may import those before it.
@@ -100,6 +103,8 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "testing": ("", "hosting", "testing"),
     **{room: ("", "hosting", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
+    "torch.virtual_device": ("", "hosting", "torch._route", "torch.virtual_device"),
+    "ascend": ("", "torch.virtual_device", "ascend"),
     "jax": ("", "hosting", "jax"),
     "mindspore": ("", "hosting", "mindspore"),
     "vllm": ("", "hosting", "torch", "vllm"),
@@ -108,8 +113,8 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "vllm.bench": ("vllm._bench",),
     "bench.commands": ("", "torch", "bench", "bench.commands", "vllm.bench"),
     "cli": (
-        "", "hosting", "testing", "torch", "jax", "mindspore", "vllm", "bench", "bench.commands",
-        "cli",
+        "", "hosting", "testing", "torch", "ascend", "jax", "mindspore", "vllm", "bench",
+        "bench.commands", "cli",
     ),
     "__main__": ("cli",),
 }

@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from house_rules.tree import Breach, Tree
+from house_rules.tree import NAMED_BY_OTHERS, Breach, Tree
 
 LONGEST_FUNCTION = 60
 MOST_PARAMETERS = 7
@@ -72,6 +72,8 @@ def parameters(tree: Tree) -> Iterator[Breach]:
 def names(tree: Tree) -> Iterator[Breach]:
     """snake_case for functions and arguments, CamelCase for classes, words that say something."""
     for name in tree.named(".py"):
+        if name.startswith(NAMED_BY_OTHERS):
+            continue
         for node in tree.nodes(name):
             if isinstance(node, Function):
                 yield from _function_names(name, node)

@@ -199,6 +199,24 @@ struct Sigmoid {
     return static_cast<T>(1.0f / (1.0f + std::exp(-static_cast<float>(a))));
   }
 };
+// x / (1 + exp(-e)).
+template <class T>
+inline T Gated(T a, float exponent) {
+  return static_cast<T>(static_cast<float>(a) / (1.0f + std::exp(-exponent)));
+}
+struct Gelu {  // with tanh: sqrt(8 / pi) (x + 0.044715 x^3) is the exponent
+  template <class T>
+  static T Of(T a) {
+    const float x = static_cast<float>(a);
+    return Gated(a, 1.5957691216f * (x + 0.044715f * x * x * x));
+  }
+};
+struct FasterGelu {
+  template <class T>
+  static T Of(T a) {
+    return Gated(a, 1.702f * static_cast<float>(a));
+  }
+};
 struct Silu {
   template <class T>
   static T Of(T a) {

@@ -177,7 +177,7 @@ inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const Rou
 }
 template <class D, class S, bool isSetMask = true>
 inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode,
-                 const std::uint64_t mask, const std::uint8_t repeats, const UnaryRepeatParams& p,
+                 const std::uint64_t mask, const Times repeats, const UnaryRepeatParams& p,
                  ANYOP_ASCEND_SITE) {
   casting::Check<D, S>(site);
   Unary<isSetMask, false>(dst, src, mask, repeats, p,
@@ -185,7 +185,7 @@ inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const Rou
 }
 template <class D, class S, bool isSetMask = true>
 inline void Cast(const LocalTensor<D>& dst, const LocalTensor<S>& src, const RoundMode& mode,
-                 const std::uint64_t mask[], const std::uint8_t repeats, const UnaryRepeatParams& p,
+                 const std::uint64_t mask[], const Times repeats, const UnaryRepeatParams& p,
                  ANYOP_ASCEND_SITE) {
   casting::Check<D, S>(site);
   Unary<isSetMask, false>(dst, src, mask, repeats, p,

@@ -78,8 +78,8 @@ inline rt::Repeats Counted(std::uint32_t count, Site site) {
   return Whole(count, kLanes<T>);
 }
 template <class T, class M>
-inline rt::Repeats Repeated(M mask, std::uint8_t repeats, Site site) {
-  return RepeatsOf(MaskOf<true>(mask, kLanes<T>, site), repeats, kLanes<T>);
+inline rt::Repeats Repeated(M mask, Times repeats, Site site) {
+  return RepeatsOf(MaskOf<true>(mask, kLanes<T>, site), repeats.Of(site), kLanes<T>);
 }
 
 // Chooses a(r, i) where bit r * lanes + i is set; mode 0 takes the first bits for every repeat.
@@ -99,14 +99,15 @@ inline void Select(const rt::Repeats& shape, const View<T>& dst, const LocalTens
 }
 // Elements whose bit is not defined are not either.
 template <class T, class U>
-inline void SpreadUndefined(const rt::Repeats& shape, const View<T>& dst,
+inline void SpreadUndefined(const rt::Instruction& by, const rt::Repeats& shape, const View<T>& dst,
                             const LocalTensor<U>& bits, std::uint32_t bytes, bool is_first) {
   if (rt::AreDefined(bits.bytes(), bytes)) return;
   for (int r = 0; r < shape.repeats; ++r) {
     for (int i = 0; i < LanesOf(shape, r); ++i) {
       const int bit = (is_first ? 0 : r * kLanes<T>)+i;
-      if (!rt::AreDefined(bits.bytes() + bit / 8, 1)) {
-        rt::Define(dst.Lane(dst.Row(r), i), sizeof(T), false);
+      const unsigned char* from = bits.bytes() + bit / 8;
+      if (!rt::AreDefined(from, 1)) {
+        rt::DefineFrom(by, dst.Lane(dst.Row(r), i), sizeof(T), from, 1);
       }
     }
   }
@@ -121,11 +122,12 @@ inline void SelectAll(const rt::Repeats& shape, const View<T>& dst, const LocalT
         shape.total >= 0 ? shape.total : std::int64_t{shape.repeats} * kLanes<T>;
     const auto bytes = static_cast<std::uint32_t>(is_first ? kLanes<T> / 8 : (elements + 7) / 8);
     if (!rt::CheckSpan(bits.span(), 0, bytes, 1, site)) return;
-    rt::Touch(rt::Issue(rt::kV, site), rt::kRead, bits.bytes(), bytes);
+    const rt::Instruction by = rt::Issue(rt::kV, site);
+    rt::Touch(by, rt::kRead, bits.bytes(), bytes);
     rt::Operand operands[3] = {dst.operand(), a.operand()};
     if constexpr (kHasTensor) operands[2] = b.operand();
     if (!rt::CheckVector(shape, operands, kHasTensor ? 3 : 2, site)) return;
-    SpreadUndefined(shape, dst, bits, bytes, is_first);
+    SpreadUndefined(by, shape, dst, bits, bytes, is_first);
   }
   Select(
       shape, dst, bits, is_first, [&](int r, int i) { return *a.Lane(a.Row(r), i); },
@@ -148,7 +150,7 @@ inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0,
 }
 template <class T, class U, bool isSetMask = true, class M>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0,
-                    const LocalTensor<T>& src1, CMPMODE mode, M mask, std::uint8_t repeats,
+                    const LocalTensor<T>& src1, CMPMODE mode, M mask, Times repeats,
                     const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   comparing::Compare(comparing::Repeated<T>(mask, repeats, site), dst,
                      View<T>{src0, p.src0BlkStride, p.src0RepStride},
@@ -162,7 +164,7 @@ inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src,
 }
 template <class T, class U, bool isSetMask = true, class M>
 inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src,
-                          const NotDeduced<T> scalar, CMPMODE mode, M mask, std::uint8_t repeats,
+                          const NotDeduced<T> scalar, CMPMODE mode, M mask, Times repeats,
                           const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   comparing::Compare(comparing::Repeated<T>(mask, repeats, site), dst,
                      View<T>{src, p.srcBlkStride, p.srcRepStride}, scalar, mode, site);
@@ -185,7 +187,7 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
 template <class T, class U, bool isSetMask = true, class M>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
                    const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE mode, M mask,
-                   std::uint8_t repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
+                   Times repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   comparing::SelectAll(comparing::Repeated<T>(mask, repeats, site),
                        View<T>{dst, p.dstBlkStride, p.dstRepStride}, bits,
                        View<T>{src0, p.src0BlkStride, p.src0RepStride},
@@ -194,7 +196,7 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
 template <class T, class U, bool isSetMask = true, class M>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& bits,
                    const LocalTensor<T>& src0, const NotDeduced<T> scalar, SELMODE mode, M mask,
-                   std::uint8_t repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
+                   Times repeats, const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   comparing::SelectAll(comparing::Repeated<T>(mask, repeats, site),
                        View<T>{dst, p.dstBlkStride, p.dstRepStride}, bits,
                        View<T>{src0, p.src0BlkStride, p.src0RepStride}, scalar, mode, site);

@@ -9,8 +9,12 @@
 #ifndef ANYOP_ASCEND_CHECKED
 #define ANYOP_ASCEND_CHECKED 1
 #endif
-// Both builds can be part of one program, so their templates must not share names. Neither may files
-// of one library where some wait for other blocks (sync.h), so a build can name them.
+// 1: a host function that launches is called by a program that wants exceptions and streams.
+#ifndef ANYOP_ASCEND_PACKAGE
+#define ANYOP_ASCEND_PACKAGE 0
+#endif
+// Both builds can be part of one program, so their templates must not share names. Neither may
+// files of one library where some wait for other blocks (sync.h), so a build can name them.
 #ifndef ANYOP_ASCEND_FILE
 #define ANYOP_ASCEND_FILE
 #endif
@@ -54,14 +58,14 @@ constexpr std::uint32_t kLocalBytes = kMemories * kMemorySpan;
 struct Block {
   std::uint32_t index = 0;
   std::uint32_t count = 1;
-  unsigned char* memory = nullptr;          // [kLocalBytes]
-  std::uint64_t mask[2] = {~0ull, ~0ull};   // of vector instructions, kept from one to the next
-  bool counts = false;                      // counter mode: mask[0] is a number of elements
-  std::uint8_t atomic = 0;                  // 0 none, 1 add, 2 max, 3 min
-  float deq_scale = 1;                      // of casts from int32 to half
-  void* pipe = nullptr;                     // the TPipe alive
-  std::uint32_t allocated[kMemories] = {};  // bytes given out by TPipe
-  bool is_ending = false;                   // its stack is being unwound
+  unsigned char* memory = nullptr;            // [kLocalBytes]
+  std::uint64_t mask[2] = {~0ull, ~0ull};     // of vector instructions, kept from one to the next
+  bool counts = false;                        // counter mode: mask[0] is a number of elements
+  std::uint8_t atomic = 0;                    // 0 none, 1 add, 2 max, 3 min
+  float deq_scale = 1;                        // of casts from int32 to half
+  void* pipe = nullptr;                       // the TPipe alive
+  std::uint32_t allocated[kMemories] = {};    // bytes given out by TPipe
+  bool is_ending = false;                     // its stack is being unwound
   const std::uint64_t* tiling_key = nullptr;  // of its launch; null: that of the options
 };
 
@@ -126,7 +130,11 @@ ANYOP_ASCEND_API void Touch(const Instruction& by, Access access, const void* at
                             std::uint64_t bytes);
 ANYOP_ASCEND_API bool AreDefined(const void* at, std::uint64_t bytes);
 ANYOP_ASCEND_API void Define(const void* at, std::uint64_t bytes, bool defined);
+// Marks bytes defined if those they are made of are, and keeps where undefined ones came from.
+ANYOP_ASCEND_API void DefineFrom(const Instruction& by, const void* to, std::uint64_t bytes,
+                                 const void* from, std::uint64_t from_bytes);
 ANYOP_ASCEND_API void UndefinedRead(const char* what, const void* at, Site site);
+ANYOP_ASCEND_API void CheckTimes(std::int64_t repeats, Site at);  // of 1 to 255
 ANYOP_ASCEND_API void CheckMask(std::uint64_t mask, int lanes, Site at);
 // A note if the SoC lacks the instruction: bits of kLacks.
 enum Lacks : std::uint32_t {
@@ -138,7 +146,10 @@ enum Lacks : std::uint32_t {
   kNoCrossCore = 32,
 };
 ANYOP_ASCEND_API void CheckSoc(Lacks what, const char* name, Site at);
-ANYOP_ASCEND_API std::uint32_t LocalBytes(Memory memory);  // of the SoC
+// Of the SoC that is configured.
+ANYOP_ASCEND_API std::uint32_t LocalBytes(Memory memory);
+ANYOP_ASCEND_API std::uint32_t NumberOfCores(bool of_vectors);
+ANYOP_ASCEND_API const char* SocName();
 
 // --- Scalar accesses.
 ANYOP_ASCEND_API bool ScalarRead(const Span& span, std::int64_t offset, Site at);
@@ -193,5 +204,22 @@ struct LaunchOf {
   const std::uint64_t* tiling_key = nullptr;
 };
 ANYOP_ASCEND_API void Launch(const LaunchOf& launch);
+
+// kernel<<<blocks, l2, stream>>>(...) in the host code of a package, as bytes that are copied.
+struct HostLaunch {
+  const char* name;
+  void* stream;
+  int (*run)(void* packed, char* message, std::uint64_t message_bytes);  // 0, or why not
+  void* packed;
+  std::uint64_t bytes;
+  const std::uint32_t* addresses;  // where in the bytes an address of global memory stands
+  std::uint32_t n_addresses;
+};
+// At once without a stream; else the launch is put on it. Throws std::runtime_error where it cannot
+// be put there, and where a kernel that ran at once was ended or is in error.
+ANYOP_ASCEND_API void LaunchFromHost(const HostLaunch& launch);
+// Runs a launch, and returns 0, or 1 with the reason in `message`.
+ANYOP_ASCEND_API int RunFromHost(const LaunchOf& launch, char* message,
+                                 std::uint64_t message_bytes);
 
 }  // namespace anyop_ascend

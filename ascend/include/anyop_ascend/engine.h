@@ -192,7 +192,7 @@ inline void RunOver(const rt::Repeats& shape, Site site, const F& compute, const
 }
 template <class F, class D, class... S>
 inline void RunVector(const rt::Repeats& shape, Site site, const F& compute, const View<D>& dst,
-                const View<S>&... src) {
+                      const View<S>&... src) {
   RunOver<false>(shape, site, compute, dst, src...);
 }
 

@@ -22,9 +22,10 @@ inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 template <class T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                    const LocalTensor<std::uint32_t>& offsets, const std::uint32_t base,
-                   const std::uint64_t mask, const std::uint8_t repeats,
-                   const std::uint16_t dstRepStride, ANYOP_ASCEND_SITE) {
-  for (std::uint32_t r = 0; r < repeats; ++r) {
+                   const std::uint64_t mask, const Times repeats, const std::uint16_t dstRepStride,
+                   ANYOP_ASCEND_SITE) {
+  const std::int32_t times = repeats.Of(site);
+  for (std::int32_t r = 0; r < times; ++r) {
     Gather(dst[r * dstRepStride * 32 / sizeof(T)], src, offsets[r * kLanes<std::uint32_t>], base,
            static_cast<std::uint32_t>(mask), site);
   }
@@ -79,7 +80,7 @@ inline std::uint64_t Compact(const LocalTensor<T>& dst, const LocalTensor<T>& sr
         const auto offset = static_cast<std::int64_t>(taken * sizeof(T));
         if (!rt::CheckSpan(dst.span(), offset, sizeof(T), 1, site)) return taken;
         rt::Touch(by, rt::kWrite, to, sizeof(T));
-        rt::Define(to, sizeof(T), rt::AreDefined(at(r, i), sizeof(T)));
+        rt::DefineFrom(by, to, sizeof(T), at(r, i), sizeof(T));
       }
       const T value = *at(r, i);
       *to = value;
@@ -135,24 +136,25 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 
 // Each of 8 elements of a repeat fills a block of 32 bytes.
 template <class T>
-inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::uint8_t repeats,
+inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const Times repeats,
                  const BrcbRepeatParams& p, ANYOP_ASCEND_SITE) {
-  if (!repeats) return;
+  const auto times = static_cast<std::uint32_t>(repeats.Of(site));
+  if (!times) return;
   const std::uint32_t repeat = p.dstRepStride * 32u, stride = p.dstBlkStride * 32u;
   rt::Instruction by{};
   if constexpr (kChecked) {
-    if (!rt::CheckSpan(src.span(), 0, repeats * 8 * sizeof(T), 32, site) ||
-        !rt::CheckSpan(dst.span(), 0, (repeats - 1u) * repeat + 7u * stride + 32u, 32, site)) {
+    if (!rt::CheckSpan(src.span(), 0, times * 8 * sizeof(T), 32, site) ||
+        !rt::CheckSpan(dst.span(), 0, (times - 1u) * repeat + 7u * stride + 32u, 32, site)) {
       return;
     }
     by = rt::Issue(rt::kV, site);
-    rt::Touch(by, rt::kRead, src.bytes(), repeats * 8 * sizeof(T));
+    rt::Touch(by, rt::kRead, src.bytes(), times * 8 * sizeof(T));
   }
-  for (std::uint32_t i = 0; i < repeats * 8u; ++i) {
+  for (std::uint32_t i = 0; i < times * 8u; ++i) {
     unsigned char* to = dst.bytes() + i / 8 * repeat + i % 8 * stride;
     if constexpr (kChecked) {
       rt::Touch(by, rt::kWrite, to, 32);
-      rt::Define(to, 32, rt::AreDefined(src.data() + i, sizeof(T)));
+      rt::DefineFrom(by, to, 32, src.data() + i, sizeof(T));
     }
     const T value = src.data()[i];
     for (std::size_t k = 0; k < 32 / sizeof(T); ++k)

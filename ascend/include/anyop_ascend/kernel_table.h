@@ -37,7 +37,8 @@ int anyop_ascend_configure(const anyop_ascend_options* options);
 const char* anyop_ascend_error(void);
 // A JSON array of names.
 const char* anyop_ascend_socs(void);
-// Vector cores of the SoC that the environment variable ANYOP_ASCEND_SOC names, else of the default.
+// Vector cores of the SoC that the environment variable ANYOP_ASCEND_SOC names, else of the
+// default.
 uint32_t anyop_ascend_vector_cores(void);
 
 // Checks from within a process of many threads: what is declared and found from begin to end is one
@@ -45,8 +46,8 @@ uint32_t anyop_ascend_vector_cores(void);
 // ANYOP_ASCEND_SOC.
 void anyop_ascend_begin(void);
 void anyop_ascend_end(void);
-// The first finding of level error since begin, as text for a person, which lives until end; null if
-// there is none.
+// The first finding of level error since begin, as text for a person, which lives until end; null
+// if there is none.
 const char* anyop_ascend_complaint(void);
 
 // Memory of its own mapping, at a page that nobody may touch behind its last byte (rounded up to
@@ -68,6 +69,60 @@ int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks, void
 //   there_block (-1), count.
 // The text lives until the next call.
 const char* anyop_ascend_findings(void);
+
+// The library of a device (include/anyop/device.h) whose streams launches of host functions go to:
+// one for the process, the last that was named. 0, or 1 with a text in anyop_ascend_error.
+int anyop_ascend_use_device(const char* library);
+// Waits for a stream of that device. 0, or 1 with the text of what went wrong on it.
+int anyop_ascend_synchronize(void* stream);
+
+// --- Tiling functions. A library made of op_host files tells the runtime of its own when it is
+// loaded. They are called in the process: one that crashes takes it along.
+typedef struct anyop_ascend_tensor {
+  // As ge::DataType: 0 f32, 1 f16, 2 i8, 3 i32, 4 u8, 6 i16, 7 u16, 8 u32, 9 i64, 10 u64, 11 f64,
+  // 12 bool, 27 bf16. -1: an optional input that is not given.
+  int32_t dtype;
+  uint32_t rank;
+  const int64_t* dims;  // [rank]
+  const void* data;     // values of an input, for functions that read them; null: not known
+} anyop_ascend_tensor;
+typedef struct anyop_ascend_attribute {
+  const char* name;         // null: the one after the last
+  char kind;                // b bool, i integer, f float, s text, I integers, F floats
+  int64_t integer;          // of b and i
+  float number;             // of f
+  const char* text;         // of s
+  const int64_t* integers;  // of I
+  const float* numbers;     // of F
+  uint32_t count;           // of I and F
+} anyop_ascend_attribute;
+typedef struct anyop_ascend_tiling_call {
+  uint32_t bytes;  // of this struct
+  uint32_t inputs;
+  uint32_t outputs;
+  uint32_t attributes;
+  const anyop_ascend_tensor* input;  // [inputs], in the order of the operator's definition
+  const anyop_ascend_tensor* output;
+  const anyop_ascend_attribute* attribute;
+  void* data;         // where the tiling data go
+  uint64_t capacity;  // bytes there
+  // What the function gives.
+  uint64_t data_bytes;
+  uint64_t tiling_key;
+  uint64_t workspace_bytes;  // the sum of GetWorkspaceSizes
+  uint32_t block_dim;
+  uint32_t status;  // ge::graphStatus; 0 is success
+} anyop_ascend_tiling_call;
+
+// Calls the tiling function of an operator ("AddCustom", or as kernels are named, "add_custom") for
+// the SoC that is configured. 0, or 1 with a text in anyop_ascend_error: there is no such function
+// (the text names those that are), it failed, an attribute is unknown or missing, no block dim was
+// set, the data have no room.
+int anyop_ascend_tiling(const char* op, anyop_ascend_tiling_call* call);
+// A JSON object of the operators that have tiling functions. Each has inputs and outputs (names)
+// and attributes (name, kind, optional), which are empty where only IMPL_OP_OPTILING names the
+// function. The text lives until the next call.
+const char* anyop_ascend_tilings(void);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches, and the table that a compiled file of kernels exports. kernel<<<n, l2, stream>>>(...)
-// is no C++: whoever compiles a file writes anyop_ascend_start("kernel", &kernel, n, l2, stream)(...)
-// instead.
+// is no C++: whoever compiles a file writes anyop_ascend_start("kernel", &kernel, n, l2,
+// stream)(...) instead.
 #pragma once
 #include "anyop_ascend/kernel_table.h"
 #include "anyop_ascend/sync.h"
@@ -10,15 +10,81 @@ namespace AscendC {
 inline namespace ANYOP_ASCEND_BUILD {
 namespace launching {
 
+// A launch as bytes: a stream runs it when the host function has returned.
+template <class... P>
+struct Packed {
+  struct Head {
+    const char* name;
+    void (*kernel)(P...);
+    std::uint64_t blocks;
+  };
+  static constexpr std::uint32_t Offset(std::size_t parameter) {
+    constexpr std::size_t kSizes[] = {sizeof(P)..., 0};
+    std::size_t at = sizeof(Head);
+    for (std::size_t i = 0; i < parameter; ++i) at += (kSizes[i] + 7) / 8 * 8;
+    return static_cast<std::uint32_t>(at);
+  }
+  static constexpr std::size_t kBytes = Offset(sizeof...(P));
+
+  alignas(8) unsigned char bytes[kBytes];
+
+  Packed(const Head& head, P... arguments) : bytes() {
+    std::memcpy(bytes, &head, sizeof head);
+    std::size_t i = 0;
+    (std::memcpy(bytes + Offset(i++), &arguments, sizeof arguments), ...);
+    (void)i;
+  }
+  void Launch(void* stream) {
+    constexpr bool kIsAddress[] = {std::is_pointer<P>::value..., false};
+    std::uint32_t addresses[sizeof...(P) + 1], n = 0;
+    for (std::uint32_t i = 0; i < sizeof...(P); ++i) {
+      if (kIsAddress[i]) addresses[n++] = Offset(i);
+    }
+    Head head;
+    std::memcpy(&head, bytes, sizeof head);
+    rt::LaunchFromHost({head.name, stream, &Run, bytes, kBytes, addresses, n});
+  }
+  template <class T>
+  static T Read(const unsigned char* at) {
+    alignas(T) unsigned char raw[sizeof(T)];
+    std::memcpy(raw, at, sizeof raw);
+    return *reinterpret_cast<T*>(raw);
+  }
+  static int Run(void* packed, char* message, std::uint64_t message_bytes) {
+    if (!message) return 0;  // a stream that does not run it any more
+    return RunWith(static_cast<unsigned char*>(packed), message, message_bytes,
+                   std::index_sequence_for<P...>());
+  }
+  template <std::size_t... i>
+  static int RunWith(unsigned char* packed, char* message, std::uint64_t message_bytes,
+                     std::index_sequence<i...>) {
+    Head head;
+    std::memcpy(&head, packed, sizeof head);
+    auto body = [&] { head.kernel(Read<std::remove_cv_t<P>>(packed + Offset(i))...); };
+    const rt::LaunchOf launch = {head.name,
+                                 static_cast<std::uint32_t>(head.blocks),
+                                 kChecked,
+                                 Waits<void>::any,
+                                 [](void* called) { (*static_cast<decltype(body)*>(called))(); },
+                                 &body};
+    return rt::RunFromHost(launch, message, message_bytes);
+  }
+};
+
 template <class... P>
 struct Launcher {
   const char* name;
   void (*kernel)(P...);
   std::uint32_t blocks;
+  void* stream;
 
   template <class... A>
   void operator()(A... arguments) const {
     static_assert(sizeof...(A) == sizeof...(P), "a launch passes every argument of the kernel");
+    if constexpr (ANYOP_ASCEND_PACKAGE) {
+      Packed<P...>({name, kernel, blocks}, static_cast<P>(arguments)...).Launch(stream);
+      return;
+    }
     auto body = [&] { kernel(static_cast<P>(arguments)...); };
     rt::Launch({name, blocks, kChecked, Waits<void>::any,
                 [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body});
@@ -70,9 +136,10 @@ struct Exported<kernel> {
 
 template <class... P>
 inline AscendC::launching::Launcher<P...> anyop_ascend_start(const char* name, void (*kernel)(P...),
-                                                       std::uint32_t blocks, const void* = nullptr,
-                                                       const void* = nullptr) {
-  return {name, kernel, blocks};
+                                                             std::uint32_t blocks,
+                                                             const void* = nullptr,
+                                                             void* stream = nullptr) {
+  return {name, kernel, blocks, stream};
 }
 
 // ANYOP_ASCEND_KERNELS(a, b, c): up to 64 names.

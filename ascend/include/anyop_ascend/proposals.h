@@ -28,19 +28,20 @@ inline void ProposalConcat(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                            const std::int32_t repeats, const std::int32_t mode, ANYOP_ASCEND_SITE) {
   proposals::Check("ProposalConcat", site);
   const auto count = static_cast<std::uint32_t>(repeats) * proposals::kRow;
+  rt::Instruction by{};
   if constexpr (kChecked) {
     if (!rt::CheckSpan(dst.span(), 0, proposals::Bytes<T>(count), 32, site) ||
         !rt::CheckSpan(src.span(), 0, count * sizeof(T), 32, site)) {
       return;
     }
-    const rt::Instruction by = rt::Issue(rt::kV, site);
+    by = rt::Issue(rt::kV, site);
     rt::Touch(by, rt::kRead, src.bytes(), count * sizeof(T));
     rt::Touch(by, rt::kWrite, dst.bytes(), proposals::Bytes<T>(count));
   }
   for (std::uint32_t i = 0; i < count; ++i) {
     T* to = dst.data() + i * proposals::kFields + mode;
     *to = src.data()[i];
-    if (kChecked) rt::Define(to, sizeof(T), rt::AreDefined(src.data() + i, sizeof(T)));
+    if (kChecked) rt::DefineFrom(by, to, sizeof(T), src.data() + i, sizeof(T));
   }
 }
 template <class T>
@@ -49,19 +50,20 @@ inline void ProposalExtract(const LocalTensor<T>& dst, const LocalTensor<T>& src
                             ANYOP_ASCEND_SITE) {
   proposals::Check("ProposalExtract", site);
   const auto count = static_cast<std::uint32_t>(repeats) * proposals::kRow;
+  rt::Instruction by{};
   if constexpr (kChecked) {
     if (!rt::CheckSpan(dst.span(), 0, count * sizeof(T), 32, site) ||
         !rt::CheckSpan(src.span(), 0, proposals::Bytes<T>(count), 32, site)) {
       return;
     }
-    const rt::Instruction by = rt::Issue(rt::kV, site);
+    by = rt::Issue(rt::kV, site);
     rt::Touch(by, rt::kRead, src.bytes(), proposals::Bytes<T>(count));
     rt::Touch(by, rt::kWrite, dst.bytes(), count * sizeof(T));
   }
   for (std::uint32_t i = 0; i < count; ++i) {
     const T* from = src.data() + i * proposals::kFields + mode;
     dst.data()[i] = *from;
-    if (kChecked) rt::Define(dst.data() + i, sizeof(T), rt::AreDefined(from, sizeof(T)));
+    if (kChecked) rt::DefineFrom(by, dst.data() + i, sizeof(T), from, sizeof(T));
   }
 }
 

@@ -92,6 +92,7 @@ template <class T, bool is_set, class M, class R>
 inline void Repeated(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask, int repeats,
                      const Form& form, int src_block, int src_repeat, const R& reduction,
                      Site site) {
+  if (kChecked && !repeats && !rt::block->counts) rt::CheckTimes(repeats, site);
   Groups(
       RepeatsOf(MaskOf<is_set>(mask, kLanes<T>, site), repeats, kLanes<T>), dst,
       View<T>{src, static_cast<std::uint32_t>(src_block), static_cast<std::uint32_t>(src_repeat)},
@@ -109,10 +110,9 @@ inline bool CheckCount(const LocalTensor<T>& dst, std::uint32_t results, const L
       return false;
     }
     const rt::Instruction by = rt::Issue(rt::kV, site);
-    const bool defined = rt::AreDefined(src.bytes(), bytes);
     rt::Touch(by, rt::kRead, src.bytes(), bytes);
     rt::Touch(by, rt::kWrite, dst.bytes(), results * sizeof(T));
-    rt::Define(dst.bytes(), results * sizeof(T), defined);
+    rt::DefineFrom(by, dst.bytes(), results * sizeof(T), src.bytes(), bytes);
   }
   return count > 0;
 }

@@ -6,13 +6,13 @@
 
 namespace anyop_ascend {
 
-struct SocName {
+struct NamedSoc {
   const char* name;   // as options have it
   const char* title;  // as people have it
-  std::uint32_t vector_cores;
+  std::uint32_t vector_cores, cube_cores;
 };
-constexpr SocName kSocNames[] = {{"ascend910b", "Ascend 910B", 40},
-                                 {"ascend910_93", "Ascend 910_93", 48},
-                                 {"ascend310p", "Ascend 310P", 8}};  // the first is the default
+constexpr NamedSoc kSocNames[] = {{"ascend910b", "Ascend 910B", 40, 20},
+                                 {"ascend910_93", "Ascend 910_93", 48, 24},
+                                 {"ascend310p", "Ascend 310P", 8, 8}};  // the first is the default
 
 }  // namespace anyop_ascend

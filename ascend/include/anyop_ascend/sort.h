@@ -54,16 +54,16 @@ inline bool Check(std::initializer_list<Range> results, std::initializer_list<Ra
   if constexpr (!kChecked) return true;
   for (const Range& r : results)
     if (!rt::CheckSpan(r.span, 0, r.bytes, 32, site)) return false;
-  bool defined = true;
+  const Range* decides = sources.begin();  // a source that is not defined, if there is one
   for (const Range& r : sources) {
     if (!rt::CheckSpan(r.span, 0, r.bytes, 32, site)) return false;
-    defined = defined && rt::AreDefined(r.span.at, r.bytes);
+    if (!rt::AreDefined(r.span.at, r.bytes)) decides = &r;
   }
   const rt::Instruction by = rt::Issue(rt::kV, site);
   for (const Range& r : sources) rt::Touch(by, rt::kRead, r.span.at, r.bytes);
   for (const Range& r : results) {
     rt::Touch(by, rt::kWrite, r.span.at, r.bytes);
-    rt::Define(r.span.at, r.bytes, defined);
+    rt::DefineFrom(by, r.span.at, r.bytes, decides->span.at, decides->bytes);
   }
   return true;
 }

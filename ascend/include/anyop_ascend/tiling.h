@@ -20,11 +20,12 @@ inline GM_ADDR GetSysWorkSpacePtr() {
 #define KERNEL_TASK_TYPE(...)
 #define TILING_KEY_IS(key) (::anyop_ascend::TilingKey() == static_cast<std::uint64_t>(key))
 #define TILING_KEY_VAR (::anyop_ascend::TilingKey())
-#define REGISTER_TILING_DEFAULT(type) using anyop_ascend_tiling = type
+#define REGISTER_TILING_DEFAULT(type) using anyop_ascend_tiling_data = type
 #define REGISTER_TILING_FOR_TILINGKEY(...)
 #define GET_TILING_DATA_WITH_STRUCT(type, name, data) \
   type name;                                          \
   std::memcpy(static_cast<void*>(&name), static_cast<const void*>(data), sizeof(type))
-#define GET_TILING_DATA(name, data) GET_TILING_DATA_WITH_STRUCT(anyop_ascend_tiling, name, data)
+#define GET_TILING_DATA(name, data) \
+  GET_TILING_DATA_WITH_STRUCT(anyop_ascend_tiling_data, name, data)
 #define GET_TILING_DATA_MEMBER(type, member, name, data) \
   decltype(type::member) name = reinterpret_cast<const type*>(data)->member

@@ -13,11 +13,11 @@ constexpr int kLanes = 256 / sizeof(T);
 // Forms of two sources. T: of the result, U: of the sources, which may be narrower.
 template <bool is_set, bool reads, class T, class U, class F, class M>
 inline void Binary(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-                   const LocalTensor<U>& src1, M mask, std::uint8_t repeats,
-                   const BinaryRepeatParams& p, const F& compute, Site site) {
+                   const LocalTensor<U>& src1, M mask, Times repeats, const BinaryRepeatParams& p,
+                   const F& compute, Site site) {
   constexpr int kWidth = 256 / Widest({sizeof(T), sizeof(U)});
-  RunOver<reads>(RepeatsOf(MaskOf<is_set>(mask, kWidth, site), repeats, kWidth), site, compute,
-                 View<T>{dst, p.dstBlkStride, p.dstRepStride},
+  RunOver<reads>(RepeatsOf(MaskOf<is_set>(mask, kWidth, site), repeats.Of(site), kWidth), site,
+                 compute, View<T>{dst, p.dstBlkStride, p.dstRepStride},
                  View<U>{src0, p.src0BlkStride, p.src0RepStride},
                  View<U>{src1, p.src1BlkStride, p.src1RepStride});
 }
@@ -29,11 +29,11 @@ inline void BinaryCount(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
   RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src0}, View<U>{src1});
 }
 template <bool is_set, bool reads, class T, class U, class F, class M>
-inline void Unary(const LocalTensor<T>& dst, const LocalTensor<U>& src, M mask,
-                  std::uint8_t repeats, const UnaryRepeatParams& p, const F& compute, Site site) {
+inline void Unary(const LocalTensor<T>& dst, const LocalTensor<U>& src, M mask, Times repeats,
+                  const UnaryRepeatParams& p, const F& compute, Site site) {
   constexpr int kWidth = 256 / Widest({sizeof(T), sizeof(U)});
-  RunOver<reads>(RepeatsOf(MaskOf<is_set>(mask, kWidth, site), repeats, kWidth), site, compute,
-                 View<T>{dst, p.dstBlkStride, p.dstRepStride},
+  RunOver<reads>(RepeatsOf(MaskOf<is_set>(mask, kWidth, site), repeats.Of(site), kWidth), site,
+                 compute, View<T>{dst, p.dstBlkStride, p.dstRepStride},
                  View<U>{src, p.srcBlkStride, p.srcRepStride});
 }
 template <bool reads, class T, class U, class F>
@@ -43,28 +43,28 @@ inline void UnaryCount(const LocalTensor<T>& dst, const LocalTensor<U>& src, std
   RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src});
 }
 
-#define ANYOP_ASCEND_BINARY(Name)                                                                \
-  template <class T, bool isSetMask = true>                                                      \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                        \
-                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {   \
-    BinaryCount<false>(                                                                          \
-        dst, src0, src1, count, [](T, T a, T b) { return element::Name::Of(a, b); }, site);      \
-  }                                                                                              \
-  template <class T, bool isSetMask = true>                                                      \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                        \
-                   const LocalTensor<T>& src1, std::uint64_t mask, const std::uint8_t repeats,   \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                             \
-    Binary<isSetMask, false>(                                                                    \
-        dst, src0, src1, mask, repeats, p, [](T, T a, T b) { return element::Name::Of(a, b); },  \
-        site);                                                                                   \
-  }                                                                                              \
-  template <class T, bool isSetMask = true>                                                      \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                        \
-                   const LocalTensor<T>& src1, std::uint64_t mask[], const std::uint8_t repeats, \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                             \
-    Binary<isSetMask, false>(                                                                    \
-        dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,                    \
-        [](T, T a, T b) { return element::Name::Of(a, b); }, site);                              \
+#define ANYOP_ASCEND_BINARY(Name)                                                               \
+  template <class T, bool isSetMask = true>                                                     \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
+                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {  \
+    BinaryCount<false>(                                                                         \
+        dst, src0, src1, count, [](T, T a, T b) { return element::Name::Of(a, b); }, site);     \
+  }                                                                                             \
+  template <class T, bool isSetMask = true>                                                     \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
+                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,         \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                            \
+    Binary<isSetMask, false>(                                                                   \
+        dst, src0, src1, mask, repeats, p, [](T, T a, T b) { return element::Name::Of(a, b); }, \
+        site);                                                                                  \
+  }                                                                                             \
+  template <class T, bool isSetMask = true>                                                     \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
+                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,       \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                            \
+    Binary<isSetMask, false>(                                                                   \
+        dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,                   \
+        [](T, T a, T b) { return element::Name::Of(a, b); }, site);                             \
   }
 ANYOP_ASCEND_BINARY(Add)
 ANYOP_ASCEND_BINARY(Sub)
@@ -78,25 +78,25 @@ ANYOP_ASCEND_BINARY(AddRelu)
 ANYOP_ASCEND_BINARY(SubRelu)
 #undef ANYOP_ASCEND_BINARY
 
-#define ANYOP_ASCEND_UNARY(Name)                                                                \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                        \
-                   const std::int32_t& count, ANYOP_ASCEND_SITE) {                              \
-    UnaryCount<false>(                                                                          \
-        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                    \
-  }                                                                                             \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,    \
-                   const std::uint8_t repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) { \
-    Unary<isSetMask, false>(                                                                    \
-        dst, src, mask, repeats, p, [](T, T a) { return element::Name::Of(a); }, site);         \
-  }                                                                                             \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[],  \
-                   const std::uint8_t repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) { \
-    Unary<isSetMask, false>(                                                                    \
-        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                          \
-        [](T, T a) { return element::Name::Of(a); }, site);                                     \
+#define ANYOP_ASCEND_UNARY(Name)                                                               \
+  template <class T, bool isSetMask = true>                                                    \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                       \
+                   const std::int32_t& count, ANYOP_ASCEND_SITE) {                             \
+    UnaryCount<false>(                                                                         \
+        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
+  }                                                                                            \
+  template <class T, bool isSetMask = true>                                                    \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,   \
+                   const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
+    Unary<isSetMask, false>(                                                                   \
+        dst, src, mask, repeats, p, [](T, T a) { return element::Name::Of(a); }, site);        \
+  }                                                                                            \
+  template <class T, bool isSetMask = true>                                                    \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[], \
+                   const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
+    Unary<isSetMask, false>(                                                                   \
+        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                         \
+        [](T, T a) { return element::Name::Of(a); }, site);                                    \
   }
 ANYOP_ASCEND_UNARY(Exp)
 ANYOP_ASCEND_UNARY(Ln)
@@ -141,7 +141,7 @@ ANYOP_ASCEND_FUNCTION(Erf)
   }                                                                                               \
   template <class T, bool isSetMask = true>                                                       \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                          \
-                   const NotDeduced<T>& scalar, std::uint64_t mask, const std::uint8_t repeats,   \
+                   const NotDeduced<T>& scalar, std::uint64_t mask, const Times repeats,          \
                    const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
     Unary<isSetMask, false>(                                                                      \
         dst, src, mask, repeats, p, [scalar](T, T a) { return element::Element::Of(a, scalar); }, \
@@ -149,7 +149,7 @@ ANYOP_ASCEND_FUNCTION(Erf)
   }                                                                                               \
   template <class T, bool isSetMask = true>                                                       \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                          \
-                   const NotDeduced<T>& scalar, std::uint64_t mask[], const std::uint8_t repeats, \
+                   const NotDeduced<T>& scalar, std::uint64_t mask[], const Times repeats,        \
                    const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
     Unary<isSetMask, false>(                                                                      \
         dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                            \
@@ -178,13 +178,13 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
 }
 template <class T, class U, bool isSetMask = true>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-                      const LocalTensor<U>& src1, std::uint64_t mask, const std::uint8_t repeats,
+                      const LocalTensor<U>& src1, std::uint64_t mask, const Times repeats,
                       const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   Binary<isSetMask, true>(dst, src0, src1, mask, repeats, p, MultiplyAdd(), site);
 }
 template <class T, class U, bool isSetMask = true>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
-                      const LocalTensor<U>& src1, std::uint64_t mask[], const std::uint8_t repeats,
+                      const LocalTensor<U>& src1, std::uint64_t mask[], const Times repeats,
                       const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {
   Binary<isSetMask, true>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,
                           MultiplyAdd(), site);
@@ -206,7 +206,7 @@ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Not
 }
 template <class T, class U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const NotDeduced<U>& scalar,
-                 std::uint64_t mask, const std::uint8_t repeats, const UnaryRepeatParams& p,
+                 std::uint64_t mask, const Times repeats, const UnaryRepeatParams& p,
                  ANYOP_ASCEND_SITE) {
   Unary<isSetMask, true>(
       dst, src, mask, repeats, p, [scalar](T d, U a) { return MultiplyAdd()(d, a, scalar); }, site);
@@ -220,38 +220,38 @@ inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar,
 }
 template <class T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, std::uint64_t mask,
-                      const std::uint8_t repeats, const std::uint16_t dstBlockStride,
+                      const Times repeats, const std::uint16_t dstBlockStride,
                       const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
   RunVector(
-      RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
+      RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats.Of(site), kLanes<T>), site,
       [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
 }
 template <class T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const NotDeduced<T>& scalar, std::uint64_t mask[],
-                      const std::uint8_t repeats, const std::uint16_t dstBlockStride,
+                      const Times repeats, const std::uint16_t dstBlockStride,
                       const std::uint8_t dstRepeatStride, ANYOP_ASCEND_SITE) {
   const std::uint64_t* bits = mask;
   RunVector(
-      RepeatsOf(MaskOf<isSetMask>(bits, kLanes<T>, site), repeats, kLanes<T>), site,
+      RepeatsOf(MaskOf<isSetMask>(bits, kLanes<T>, site), repeats.Of(site), kLanes<T>), site,
       [scalar](T) { return scalar; }, View<T>{dst, dstBlockStride, dstRepeatStride});
 }
 
 template <class T, bool isSetMask = true, class M>
-inline void CopyRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask,
-                        std::uint8_t repeats, const CopyRepeatParams& p, Site site) {
+inline void CopyRepeats(const LocalTensor<T>& dst, const LocalTensor<T>& src, M mask, Times repeats,
+                        const CopyRepeatParams& p, Site site) {
   RunVector(
-      RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats, kLanes<T>), site,
+      RepeatsOf(MaskOf<isSetMask>(mask, kLanes<T>, site), repeats.Of(site), kLanes<T>), site,
       [](T, T a) { return a; }, View<T>{dst, p.dstStride, p.dstRepeatSize},
       View<T>{src, p.srcStride, p.srcRepeatSize});
 }
 template <class T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::uint64_t mask,
-                 const std::uint8_t repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
+                 const Times repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
   CopyRepeats<T, isSetMask>(dst, src, mask, repeats, p, site);
 }
 template <class T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const std::uint64_t mask[],
-                 const std::uint8_t repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
+                 const Times repeats, const CopyRepeatParams& p, ANYOP_ASCEND_SITE) {
   CopyRepeats<T, isSetMask>(dst, src, mask, repeats, p, site);
 }
 template <class T, bool isSetMask = true>

@@ -12,7 +12,7 @@
 #include "memory.h"
 #include "table.h"
 
-namespace far_torch {
+namespace virtual_torch {
 namespace {
 
 using torch::jit::Stack;
@@ -52,6 +52,22 @@ at::Tensor OverThere(const Place& place, void* address) {
   return AsNumber(at::from_blob(address, place.sizes, place.strides, options), place.is_number);
 }
 
+// For what is `out`: mse_loss makes its result larger before it has its shape, and torch warns of
+// it.
+struct Silence final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+at::Tensor ToWrite(const Place& place, void* address) {
+  const auto options = at::dtype(place.dtype);
+  if (!address) return OverThere(place, address);
+  return at::for_blob(address, place.sizes)
+      .strides(place.strides)
+      .options(options)
+      .resizeable_storage()
+      .allocator(c10::GetAllocator(c10::kCPU))
+      .make_tensor();
+}
+
 void Put(Stack& stack, std::size_t argument, std::int64_t entry, const at::Tensor& tensor) {
   c10::IValue& value = stack[argument];
   if (entry < 0) {
@@ -74,11 +90,23 @@ int Run(void* block, char* message, std::uint64_t message_bytes) {
   try {
     const at::NoGradGuard no_grad;
     const at::AutoDispatchBelowADInplaceOrView below;
+    Silence silence;
+    std::optional<c10::WarningUtils::WarningHandlerGuard> is_silent;
+    std::vector<std::pair<std::size_t, at::Tensor>> outs;
     for (std::size_t i = 0; i < work.given; ++i) {
       const Place& place = work.places[i];
-      Put(work.stack, place.argument, place.entry, OverThere(place, b.addresses[i]));
+      const bool is_out = work.op.schema().arguments()[place.argument].is_out();
+      const auto make = is_out ? &ToWrite : &OverThere;
+      const at::Tensor tensor = make(place, b.addresses[i]);
+      if (is_out) outs.emplace_back(i, tensor);
+      Put(work.stack, place.argument, place.entry, tensor);
     }
+    if (!outs.empty()) is_silent.emplace(&silence);
     work.op.callBoxed(&work.stack);
+    for (const auto& [i, tensor] : outs) {
+      if (tensor.data_ptr() == b.addresses[i]) continue;
+      OverThere(work.places[i], b.addresses[i]).copy_(tensor);
+    }
     for (std::size_t i = work.given; i < work.places.size(); ++i) {
       const Place& place = work.places[i];
       OverThere(place, b.addresses[i]).copy_(work.stack[place.argument].toTensor());
@@ -110,17 +138,17 @@ void EachTensor(const Stack& stack, std::size_t begin, F&& each) {
   }
 }
 
-bool IsFar(const at::Tensor& t) { return t.device().type() == kFar; }
+bool IsThere(const at::Tensor& t) { return t.device().type() == kType; }
 bool IsNumber(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
 
 c10::Device DeviceOf(const Stack& stack, std::size_t begin) {
-  c10::Device device = FarDevice(-1);
+  c10::Device device = DeviceAt(-1);
   EachTensor(stack, begin, [&](const at::Tensor& t, std::size_t, std::int64_t) {
-    if (IsFar(t)) device = t.device();
+    if (IsThere(t)) device = t.device();
   });
   for (std::size_t i = begin; i < stack.size(); ++i) {
-    if (!stack[i].isDevice() || stack[i].toDevice().type() != kFar) continue;
-    device = FarDevice(stack[i].toDevice().index());
+    if (!stack[i].isDevice() || stack[i].toDevice().type() != kType) continue;
+    device = DeviceAt(stack[i].toDevice().index());
   }
   return device;
 }
@@ -220,7 +248,7 @@ void AddArguments(Prepared& to, const Stack& stack, std::size_t begin, const Sta
   Work& work = *to.work;
   EachTensor(stack, begin, [&](const at::Tensor& t, std::size_t i, std::int64_t entry) {
     CheckDevice(work.op, t, device);
-    if (!IsFar(t)) {  // the caller may write to it before the work runs
+    if (!IsThere(t)) {  // the caller may write to it before the work runs
       return Put(work.stack, i, entry, AsNumber(t.detach().clone(), IsNumber(t)));
     }
     if (work.op.schema().arguments()[i].is_out()) {
@@ -287,9 +315,8 @@ void Boxed(const c10::OperatorHandle& op, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   // Others' operators have kernels of their own for a device, or none.
   if (!schema.name().starts_with("aten::")) {
-    Raise(ANYOP_UNSUPPORTED,
-          "Could not run '" + schema.name() +
-              "' with arguments from the 'far' backend: it has no kernel there.");
+    Raise(ANYOP_UNSUPPORTED, "Could not run '" + schema.name() + "' with arguments from the '" +
+                                 Word() + "' backend: it has no kernel there.");
   }
   const std::size_t count = schema.arguments().size(), begin = stack->size() - count;
   const c10::Device device = DeviceOf(*stack, begin);
@@ -327,4 +354,4 @@ void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
   if (impl->numel() && bytes > tensor.storage().nbytes()) ResizeBytes(tensor.storage(), bytes);
 }
 
-}  // namespace far_torch
+}  // namespace virtual_torch

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace far_torch {
+namespace virtual_torch {
 
 // The shapes of the results come from the operator's Meta kernel, their memory from torch's
 // allocator, and what computes them is the CPU's kernel, on a thread of the device. A fallback that
@@ -24,4 +24,4 @@ Counts& BoxedCounts();
 void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
             std::optional<at::MemoryFormat> format);
 
-}  // namespace far_torch
+}  // namespace virtual_torch

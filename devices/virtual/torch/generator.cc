@@ -9,13 +9,13 @@
 
 #include "table.h"
 
-namespace far_torch {
+namespace virtual_torch {
 namespace {
 
 class Generator final : public c10::GeneratorImpl {
  public:
   Generator(c10::DeviceIndex index, at::Generator seeds)
-      : GeneratorImpl(FarDevice(index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+      : GeneratorImpl(DeviceAt(index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         seeds_(std::move(seeds)) {}
   explicit Generator(c10::DeviceIndex index) : Generator(index, at::detail::createCPUGenerator()) {}
 
@@ -40,7 +40,7 @@ class Generator final : public c10::GeneratorImpl {
 
  private:
   [[noreturn]] static void NoOffset() {
-    Raise(ANYOP_UNSUPPORTED, "far: a generator has no offset.");
+    Raise(ANYOP_UNSUPPORTED, Word() + ": a generator has no offset.");
   }
   at::Generator seeds_;
 };
@@ -53,18 +53,18 @@ const at::Generator& DefaultGenerator(c10::DeviceIndex index) {
     for (c10::DeviceIndex d = 0; d < Table()->count(); ++d) made->push_back(NewGenerator(d));
     return made;
   }();
-  return all.at(std::size_t(FarDevice(index).index()));
+  return all.at(std::size_t(DeviceAt(index).index()));
 }
 
 at::Generator NewGenerator(c10::DeviceIndex index) {
-  return at::make_generator<Generator>(FarDevice(index).index());
+  return at::make_generator<Generator>(DeviceAt(index).index());
 }
 
 at::Generator ForWork(const at::Generator& generator) {
-  TORCH_CHECK(generator.device().type() == kFar, "Expected a 'far' device type for generator but ",
-              "found '", generator.device(), "'");
+  TORCH_CHECK(generator.device().type() == kType, "Expected a '", Word(),
+              "' device type for generator but found '", generator.device(), "'");
   return at::detail::createCPUGenerator(
       static_cast<Generator*>(generator.unsafeGetGeneratorImpl())->Draw());
 }
 
-}  // namespace far_torch
+}  // namespace virtual_torch

@@ -4,11 +4,11 @@
 #pragma once
 #include <ATen/core/Generator.h>
 
-namespace far_torch {
+namespace virtual_torch {
 
 const at::Generator& DefaultGenerator(c10::DeviceIndex index);
 at::Generator NewGenerator(c10::DeviceIndex index);
 // The generator of the CPU's kernel that does one piece of work.
 at::Generator ForWork(const at::Generator& generator);
 
-}  // namespace far_torch
+}  // namespace virtual_torch

@@ -12,21 +12,22 @@
 #include "memory.h"
 #include "table.h"
 
-namespace far_torch {
+namespace virtual_torch {
 namespace {
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
-  c10::DeviceType type() const override { return kFar; }
+  c10::DeviceType type() const override { return kType; }
   c10::Device exchangeDevice(c10::Device device) const override {
     const c10::Device before = getDevice();
     setDevice(device);
     return before;
   }
-  c10::Device getDevice() const override { return FarDevice(-1); }
+  c10::Device getDevice() const override { return DeviceAt(-1); }
   void setDevice(c10::Device device) const override {
     if (device.index() >= deviceCount()) {
-      Raise(ANYOP_INTERNAL, "far: there is no device " + std::to_string(device.index()) + ".");
+      Raise(ANYOP_INTERNAL,
+            Word() + ": there is no device " + std::to_string(device.index()) + ".");
     }
     uncheckedSetDevice(device);
   }
@@ -69,10 +70,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeStream(const c10::Stream& stream) const override { Synchronize(stream); }
   void synchronizeDevice(c10::DeviceIndex index) const override {
-    Synchronize(FarDevice(index).index());
+    Synchronize(DeviceAt(index).index());
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
-    FarAllocator().recordStream(data, stream);
+    DeviceMemory().recordStream(data, stream);
   }
 
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
@@ -80,7 +81,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex index,
               c10::EventFlag) const override {
-    if (*event == nullptr) Must(Table()->create_event(FarDevice(index).index(), event));
+    if (*event == nullptr) Must(Table()->create_event(DeviceAt(index).index(), event));
     Must(Table()->record_event(*event, Native(stream)));
   }
   void block(void* event, const c10::Stream& stream) const override {
@@ -110,10 +111,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return Table() != nullptr; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return Table() != nullptr; }
   c10::DeviceIndex deviceCount() const override { return g_guard.deviceCount(); }
-  void setCurrentDevice(c10::DeviceIndex index) const override { g_guard.setDevice({kFar, index}); }
-  c10::DeviceIndex getCurrentDevice() const override { return FarDevice(-1).index(); }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    g_guard.setDevice({kType, index});
+  }
+  c10::DeviceIndex getCurrentDevice() const override { return DeviceAt(-1).index(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
-    return g_guard.exchangeDevice({kFar, index}).index();
+    return g_guard.exchangeDevice({kType, index}).index();
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
     return index < 0 ? getCurrentDevice() : exchangeDevice(index);
@@ -124,7 +127,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
     return NewGenerator(index);
   }
-  at::Device getDeviceFromPtr(void*) const override { return FarDevice(-1); }
+  at::Device getDeviceFromPtr(void*) const override { return DeviceAt(-1); }
   bool isPinnedPtr(const void* data) const override { return IsPinned(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &PinnedAllocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, std::size_t bytes) const override {
@@ -137,8 +140,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 // The hooks first: they refuse a second device.
 void RegisterGuard() {
   at::RegisterPrivateUse1HooksInterface(new Hooks);
-  c10::SetAllocator(kFar, &FarAllocator());
-  c10::impl::registerDeviceGuard(kFar, &g_guard);
+  c10::SetAllocator(kType, &DeviceMemory());
+  c10::impl::registerDeviceGuard(kType, &g_guard);
 }
 
-}  // namespace far_torch
+}  // namespace virtual_torch

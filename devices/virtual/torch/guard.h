@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace far_torch {
+namespace virtual_torch {
 
 // Tells torch of the device. Throws where it has one of this kind.
 void RegisterGuard();
 
-}  // namespace far_torch
+}  // namespace virtual_torch

@@ -18,7 +18,7 @@
 #include "memory.h"
 #include "table.h"
 
-namespace far_torch {
+namespace virtual_torch {
 namespace {
 
 using c10::SymIntArrayRef;
@@ -27,7 +27,7 @@ using c10::SymIntArrayRef;
 
 void CheckOptions(std::optional<at::Layout> layout, std::optional<bool> pin) {
   if (layout.value_or(at::kStrided) == at::kStrided && !pin.value_or(false)) return;
-  Raise(ANYOP_UNSUPPORTED, "far: a tensor must be dense and not pinned.");
+  Raise(ANYOP_UNSUPPORTED, Word() + ": a tensor must be dense and not pinned.");
 }
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
@@ -36,8 +36,8 @@ at::Tensor Empty(SymIntArrayRef sizes, std::optional<at::ScalarType> dtype,
                  std::optional<at::Layout> layout, std::optional<at::Device> device,
                  std::optional<bool> pin, std::optional<at::MemoryFormat> format) {
   CheckOptions(layout, pin);
-  const c10::DeviceGuard guard(FarDevice(device ? device->index() : c10::DeviceIndex(-1)));
-  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(sizes), &FarAllocator(), kKeys,
+  const c10::DeviceGuard guard(DeviceAt(device ? device->index() : c10::DeviceIndex(-1)));
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(sizes), &DeviceMemory(), kKeys,
                                    c10::dtype_or_default(dtype), format);
 }
 
@@ -45,9 +45,9 @@ at::Tensor EmptyStrided(SymIntArrayRef sizes, SymIntArrayRef strides,
                         std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                         std::optional<at::Device> device, std::optional<bool> pin) {
   CheckOptions(layout, pin);
-  const c10::DeviceGuard guard(FarDevice(device ? device->index() : c10::DeviceIndex(-1)));
+  const c10::DeviceGuard guard(DeviceAt(device ? device->index() : c10::DeviceIndex(-1)));
   return at::detail::empty_strided_generic(C10_AS_INTARRAYREF_SLOW(sizes),
-                                           C10_AS_INTARRAYREF_SLOW(strides), &FarAllocator(), kKeys,
+                                           C10_AS_INTARRAYREF_SLOW(strides), &DeviceMemory(), kKeys,
                                            c10::dtype_or_default(dtype));
 }
 
@@ -81,7 +81,7 @@ at::Tensor& SetStorageAt(at::Tensor& self, at::Storage from, c10::SymInt offset,
                        C10_AS_INTARRAYREF_SLOW(strides));
 }
 void RecordStream(at::Tensor& self, c10::Stream stream) {
-  FarAllocator().recordStream(self.storage().data_ptr(), stream);
+  DeviceMemory().recordStream(self.storage().data_ptr(), stream);
 }
 
 // ---- Copies.
@@ -212,7 +212,7 @@ void RegisterAten() {
   m.impl("record_stream", &RecordStream);
 }
 
-// Without the fallthrough every operator fails inside of torch.autocast("far").
+// Without the fallthrough every operator fails inside of torch.autocast on the device.
 void RegisterAutocast() {
   OpenFor("_", c10::DispatchKey::AutocastPrivateUse1)
       .fallback(torch::CppFunction::makeFallthrough());
@@ -226,7 +226,7 @@ void RegisterAutocast() {
 
 // What Python cannot ask torch for.
 void RegisterQuestions() {
-  torch::Library& m = Open(torch::Library::DEF, "far", std::nullopt);
+  torch::Library& m = Open(torch::Library::DEF, "anyop_device", std::nullopt);
   m.def("default_generator(int device) -> Generator?", [](std::int64_t device) {
     return std::optional<at::Generator>(DefaultGenerator(c10::DeviceIndex(device)));
   });
@@ -249,4 +249,4 @@ void RegisterKernels() {
   RegisterQuestions();
 }
 
-}  // namespace far_torch
+}  // namespace virtual_torch

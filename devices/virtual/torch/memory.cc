@@ -13,7 +13,7 @@
 
 #include "table.h"
 
-namespace far_torch {
+namespace virtual_torch {
 namespace {
 
 struct Block {
@@ -48,8 +48,8 @@ void Free(void* context) {
 class Allocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    const c10::DeviceIndex index = FarDevice(-1).index();
-    if (bytes == 0) return {nullptr, FarDevice(index)};
+    const c10::DeviceIndex index = DeviceAt(-1).index();
+    if (bytes == 0) return {nullptr, DeviceAt(index)};
     const anyop_stream stream = CurrentNative(index);
     void* memory = nullptr;
     int code = Table()->allocate(index, stream, bytes, &memory);
@@ -60,11 +60,11 @@ class Allocator final : public c10::DeviceAllocator {
     Must(code);
     const std::lock_guard lock(g_mutex);
     g_stats[std::size_t(index)].allocated_bytes[0].increase(bytes);
-    return {memory, new Block{index, stream, memory, bytes, {}}, &Free, FarDevice(index)};
+    return {memory, new Block{index, stream, memory, bytes, {}}, &Free, DeviceAt(index)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    const c10::DeviceIndex index = FarDevice(-1).index();
+    const c10::DeviceIndex index = DeviceAt(-1).index();
     Must(Table()->copy(CurrentNative(index), index, to, index, from, bytes));
   }
   bool initialized() override { return Table() != nullptr; }
@@ -112,7 +112,7 @@ class Pinned final : public c10::Allocator {
 
 }  // namespace
 
-c10::DeviceAllocator& FarAllocator() {
+c10::DeviceAllocator& DeviceMemory() {
   static auto& allocator = *new Allocator;  // storages may outlive everything
   return allocator;
 }
@@ -132,11 +132,11 @@ bool IsPinned(const void* data) {
 
 void ResizeBytes(const c10::Storage& storage, std::size_t bytes) {
   const c10::DeviceGuard guard(storage.device());
-  c10::DataPtr fresh = FarAllocator().allocate(bytes);
+  c10::DataPtr fresh = DeviceMemory().allocate(bytes);
   const std::size_t kept = std::min(bytes, storage.nbytes());
-  if (kept > 0) FarAllocator().copy_data(fresh.get(), storage.data(), kept);
+  if (kept > 0) DeviceMemory().copy_data(fresh.get(), storage.data(), kept);
   storage.set_data_ptr_noswap(std::move(fresh));
   storage.set_nbytes(bytes);
 }
 
-}  // namespace far_torch
+}  // namespace virtual_torch

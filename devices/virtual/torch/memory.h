@@ -3,12 +3,12 @@
 #pragma once
 #include <c10/core/CachingDeviceAllocator.h>
 
-namespace far_torch {
+namespace virtual_torch {
 
-c10::DeviceAllocator& FarAllocator();
+c10::DeviceAllocator& DeviceMemory();
 c10::Allocator& PinnedAllocator();
 bool IsPinned(const void* data);
 // As `resize_` wants it: the old bytes are copied in the order of the current stream.
 void ResizeBytes(const c10::Storage& storage, std::size_t bytes);
 
-}  // namespace far_torch
+}  // namespace virtual_torch

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace far_torch {
+namespace virtual_torch {
 namespace {
 
 constexpr int kPooled = 8;
@@ -21,7 +21,7 @@ thread_local c10::DeviceIndex t_device = 0;
 thread_local std::array<c10::StreamId, kMostDevices> t_streams{};
 
 c10::Stream StreamOf(c10::DeviceIndex index, c10::StreamId id) {
-  return c10::Stream(c10::Stream::UNSAFE, FarDevice(index), id);
+  return c10::Stream(c10::Stream::UNSAFE, DeviceAt(index), id);
 }
 
 void RaiseLate(c10::DeviceIndex index, anyop_stream stream) {
@@ -67,6 +67,7 @@ void Sweep(anyop_stream stream) {
 
 const anyop_device* Table() { return g_table; }
 void SetTable(const anyop_device* table) { g_table = table; }
+std::string Word() { return g_table->word; }
 
 // As torch's adapter of anyop does: the same error is of the same kind, whoever sees it.
 void Raise(int code, const std::string& text) {
@@ -83,14 +84,14 @@ void Raise(int code, const std::string& text) {
 }
 
 void Must(int code) {
-  if (code != ANYOP_OK) Raise(code, std::string("far: ") + g_table->error_text());
+  if (code != ANYOP_OK) Raise(code, Word() + ": " + g_table->error_text());
 }
 
-c10::Device FarDevice(c10::DeviceIndex index) { return {kFar, index < 0 ? t_device : index}; }
+c10::Device DeviceAt(c10::DeviceIndex index) { return {kType, index < 0 ? t_device : index}; }
 void SetCurrentDevice(c10::DeviceIndex index) { t_device = index; }
 
 c10::Stream CurrentStream(c10::DeviceIndex index) {
-  return StreamOf(index, t_streams[std::size_t(FarDevice(index).index())]);
+  return StreamOf(index, t_streams[std::size_t(DeviceAt(index).index())]);
 }
 void SetCurrentStream(const c10::Stream& stream) {
   t_streams[std::size_t(stream.device_index())] = stream.id();
@@ -101,7 +102,7 @@ c10::Stream PooledStream(c10::DeviceIndex index) {
   static std::mutex mutex;
   static std::array<std::vector<anyop_stream>, kMostDevices> pools;
   static std::array<std::size_t, kMostDevices> next{};
-  const auto device = std::size_t(FarDevice(index).index());
+  const auto device = std::size_t(DeviceAt(index).index());
   const std::lock_guard lock(mutex);
   if (pools[device].size() < kPooled) {
     anyop_stream made;
@@ -151,4 +152,4 @@ void KeepUntilOver(std::shared_ptr<void> what, anyop_stream stream, c10::DeviceI
   all.by_stream[stream].push_back({end, std::move(what)});
 }
 
-}  // namespace far_torch
+}  // namespace virtual_torch

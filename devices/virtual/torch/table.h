@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's device for tests, over the table of far (include/anyop/device.h): its streams, its
-// errors, and what lives until work is over.
+// torch's device, over the table of a device that runs the host's code (include/anyop/device.h):
+// its streams, its errors, and what lives until work is over.
 #pragma once
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
@@ -10,20 +10,21 @@
 
 #include "anyop/device.h"
 
-namespace far_torch {
+namespace virtual_torch {
 
-constexpr auto kFar = c10::DeviceType::PrivateUse1;
-constexpr int kMostDevices = 8;
+constexpr auto kType = c10::DeviceType::PrivateUse1;
+constexpr int kMostDevices = 16;
 
 // Null until the device is started.
 const anyop_device* Table();
 void SetTable(const anyop_device* table);
+std::string Word();  // of the device, once there is one
 
 // Raises what a function of the table has failed with; late errors are raised as they are.
 void Must(int code);
 [[noreturn]] void Raise(int code, const std::string& text);
 
-c10::Device FarDevice(c10::DeviceIndex index);  // below 0: the current one
+c10::Device DeviceAt(c10::DeviceIndex index);  // below 0: the current one
 void SetCurrentDevice(c10::DeviceIndex index);
 // Both are state of the calling thread. Stream 0 is the default one of its device, the number of
 // every other is its native handle.
@@ -45,4 +46,4 @@ void Order(anyop_stream before, anyop_stream after, c10::DeviceIndex index);
 // one of the device would wait for Python's lock, which may be held by who waits for the device.
 void KeepUntilOver(std::shared_ptr<void> what, anyop_stream stream, c10::DeviceIndex index);
 
-}  // namespace far_torch
+}  // namespace virtual_torch

@@ -13,6 +13,7 @@ from pathlib import Path
 from anyop import _anyop, _cache, _compiler
 from anyop._cache import Folder
 from anyop._packages import data_root
+from anyop.ascend.refused import RefusedError
 from anyop.ascend.source import Source
 
 # The checked build is compiled at each change; the fast one is what is timed and called.
@@ -20,9 +21,8 @@ _OPTIMIZE = {
     True: ("-O1", "-g1", "-DANYOP_ASCEND_CHECKED=1"),
     False: ("-O3", "-DANYOP_ASCEND_CHECKED=0"),
 }
-_FLAGS = ("-std=gnu++17", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_FLAGS = ("-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _TIMEOUT_S = 600
-_LACKING = re.compile(r"fatal error: (\S+): No such file")
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,13 @@ def runtime_library() -> Path:
 def library(source: Source, kernels: Sequence[str], checked: bool, settings: Settings) -> Path:
     """The compiled file, from the cache if nothing that it is made of has changed.
 
-    Raises InvalidArgument for what the compiler refuses, NotAvailable without a compiler.
+    Raises RefusedError for what the compiler refuses, NotAvailable without a compiler.
     """
     try:
         compiler = _compiler.find_compiler()
         unit = source.unit(list(kernels), settings.includes)
-        command = [compiler, *_FLAGS, *_OPTIMIZE[checked], *_search(source, settings)]
+        standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
+        command = [compiler, standard, *_FLAGS, *_OPTIMIZE[checked], *_search(source, settings)]
         digest = _digest(_preprocessed(command, unit), command)
 
         def build(folder: Folder, scratch: Path) -> Path:
@@ -71,13 +72,15 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
         name = re.sub(r"\W", "_", source.path.stem)
         return _cache.built(f"ascend_{name}_{digest}.so", _cache.cache_folder(), build)
     except _compiler.SourceError as error:
-        raise _anyop.InvalidArgument(_explained(source, error.output)) from None
+        raise RefusedError(source, error.output) from None
     except _compiler.CannotBuildError as error:
         raise _anyop.NotAvailable(f"{source.path.name}: {error}.") from None
 
 
 def _search(source: Source, settings: Settings) -> list[str]:
     folders = [include_folder(), include_folder() / "stubs", source.path.parent, *settings.folders]
+    if source.is_of_operator:
+        folders.append(data_root() / "include")
     return [*(f"-I{folder}" for folder in folders), *(f"-D{define}" for define in settings.defines)]
 
 
@@ -107,15 +110,3 @@ def _digest(text: bytes, command: list[str]) -> str:
 def _processor() -> bytes:
     lines = Path("/proc/cpuinfo").read_bytes().splitlines()
     return next((line for line in lines if line.startswith((b"flags", b"Features"))), b"")
-
-
-def _explained(source: Source, output: str) -> str:
-    lines = [line for line in output.splitlines() if "error" in line][:10] or [output.strip()]
-    text = f"{source.path.name}: the compiler refuses it:\n" + "\n".join(lines)
-    lacking = _LACKING.search(output)
-    if lacking:
-        text += (
-            f"\n{lacking[1]} is no header that anyop has. If it is yours, try --include-folder; "
-            "what anyop has of the vendor's headers stands in docs/ascend.md."
-        )
-    return text

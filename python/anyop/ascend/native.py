@@ -58,6 +58,11 @@ class Runtime:
             ctypes.c_void_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint32,
         )  # fmt: skip
 
+    def use_device(self, library: Path) -> None:
+        """Host functions of packages launch on streams of this library's device from now on."""
+        if self._library.anyop_ascend_use_device(str(library).encode()):
+            raise _anyop.NotAvailable(self._error() + ".")
+
     def socs(self) -> list[str]:
         names: list[str] = json.loads(self._library.anyop_ascend_socs())
         return names

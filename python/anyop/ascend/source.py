@@ -27,11 +27,14 @@ _ENCODINGS = ("utf-8-sig", "gb18030")  # comments in Chinese come in either
 
 @dataclass(frozen=True)
 class Declared:
-    """A kernel that the text has. names: of its parameters, "" where one has none."""
+    """A kernel that the text has. names: of its parameters, "" where one has none; types: as host
+    code passes them, every pointer as void*.
+    """
 
     name: str
     names: tuple[str, ...]
     is_template: bool
+    types: tuple[str, ...] = ()
 
 
 class Source:
@@ -41,6 +44,8 @@ class Source:
         self.path = path.resolve()
         self.text = _read(self.path)
         self.declared = _declared(self.text)
+        # It has a kernel of an operator beside what launches it.
+        self.is_of_operator = '"anyop/ascend.h"' in self.text
 
     def kernels(self, wanted: tuple[str, ...] = ()) -> list[str]:
         """Names of the kernels to export: those asked for, or all that the text shows."""
@@ -120,11 +125,10 @@ def _declared(text: str) -> tuple[Declared, ...]:
         if "__global__" not in kernel[2] + kernel[3]:
             continue
         parameters = " ".join(kernel[5].split())
-        names = (
-            tuple(_name(p) for p in parameters.split(",")) if parameters not in ("", "void") else ()
-        )
+        each = parameters.split(",") if parameters not in ("", "void") else []
+        names, types = tuple(map(_name, each)), tuple(map(_type, each))
         name = "::".join([*_namespaces(bare[: kernel.start()]), kernel[4]])
-        found.append(Declared(name, names, bool(kernel[1])))
+        found.append(Declared(name, names, bool(kernel[1]), types))
     return tuple(found)
 
 
@@ -160,3 +164,11 @@ def _namespaces(text: str) -> list[str]:
 def _name(parameter: str) -> str:
     words = re.findall(r"[A-Za-z_]\w*", parameter.partition("=")[0])
     return words[-1] if len(words) > 1 else ""
+
+
+def _type(parameter: str) -> str:
+    declared = parameter.partition("=")[0].strip()
+    if "*" in declared or "GM_ADDR" in declared:
+        return "void*"
+    name = _name(parameter)
+    return declared.removesuffix(name).strip() if name else declared

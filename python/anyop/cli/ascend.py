@@ -14,8 +14,9 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from anyop.ascend import Case, File, Finding, Run, Settings, Source, merged, read
+from anyop.ascend import Case, File, Finding, Run, Settings, Source, lint, merged, read, toolkit
 from anyop.ascend.case import changed, check_sizes, sizes_of
+from anyop.ascend.refused import RefusedError
 
 WIDEST = 84  # columns of sentences
 _COLORS = {"error": "red", "strict": "yellow", "note": "cyan"}
@@ -154,8 +155,13 @@ def check_command(
         run = Run(**{**vars(run), "strict": strict, "max_steps": max_steps, "timeout_s": timeout_s})
         tries = run.tries(fuzz, seed)
         found: dict[tuple[Any, ...], Finding] = {}
-        for some in watched(run, run.check(tries), len(tries)):
-            merged(found, some)
+        try:
+            for some in watched(run, run.check(tries), len(tries)):
+                merged(found, some)
+        except RefusedError as refused:
+            if as_json:  # programs read this, too
+                click.echo(json.dumps([asdict(f) for f in of_compiler(run, refused)], indent=1))
+            raise
         kept = [f for f in found.values() if strict or f.level != "strict"]
         findings += kept
         if not as_json:
@@ -163,6 +169,11 @@ def check_command(
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
     sys.exit(any(finding.level != "note" for finding in findings))
+
+
+def of_compiler(run: Run, refused: RefusedError) -> list[Finding]:
+    file = str(run.source.path)
+    return [Finding("compile", "error", e.text, file=file, line=e.line) for e in refused.errors]
 
 
 def watched(run: Run, tries: Iterator[list[Finding]], number: int) -> Iterator[list[Finding]]:
@@ -239,3 +250,52 @@ def run_command(path: Path, as_json: bool, **given: Any) -> None:
             click.echo(f"  {result['name']}: {result['type']} = {first}, ...")
     if as_json:
         click.echo(json.dumps(rows, indent=1))
+
+
+@command.command("home")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--checked", is_flag=True, help="Kernels check themselves; errors are exceptions.")
+def home_command(folder: Path, checked: bool) -> None:
+    """Make FOLDER, which stands in for the vendor's toolkit when packages are built.
+
+    It has compilers, headers, the CMake functions and the environment that packages look for;
+    kernels are compiled for this machine. After `source FOLDER/set_env.sh`, a package is built by
+    its own command.
+    """
+    click.echo(f"source {toolkit.make(folder, checked)}")
+
+
+@command.command("lint")
+@click.argument("packages", metavar="PACKAGE_OR_FILES...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True)
+def lint_command(packages: tuple[str, ...], as_json: bool) -> None:
+    """Compare the schemas of torch operators with their converters and Meta functions.
+
+    Arguments that are dropped, renamed or in another order, defaults that differ, arguments that
+    are written but not marked, overloads without converter, converters without schema. Files are
+    read, none is run. Exit status 1 if there is an error.
+    """
+    package = lint.read(packages)
+    found = lint.findings(package)
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in found], indent=1))
+    else:
+        for finding in found:
+            show_mismatch(finding)
+        counts = [several(n, word) for n, word in lint.counted(package)]
+        said = ", ".join([*counts, several(len(found), "error")])
+        click.secho(f"{', '.join(packages)}: {said}", fg="red" if found else "green")
+    sys.exit(bool(found))
+
+
+def show_mismatch(finding: lint.Finding) -> None:
+    """With both lines: that of the function, and that of the schema."""
+    head = f"error: {finding.kind}"
+    body = wrapped(f"{head}: {place(finding.file, finding.line)}{finding.text}")
+    click.echo(click.style(head, fg="red", bold=True) + body[len(head) :])
+    for file, line in ((finding.file, finding.line), (finding.there_file, finding.there_line)):
+        if line:
+            lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+            name = "" if file == finding.file else f" {Path(file).name}"
+            shown = f"  {line:5}{name} | {lines[line - 1].strip()}"
+            click.echo(shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + "...")

@@ -15,19 +15,20 @@ from anyop._packages import data_root
 @click.option("--cmakedir", is_flag=True, help="The folder for CMake's anyop_DIR.")
 @click.option("--includedir", is_flag=True, help="The folder of the headers.")
 @click.option("--ascenddir", is_flag=True, help="The folder of the AscendC dialect.")
-def command(cflags: bool, libs: bool, cmakedir: bool, includedir: bool, ascenddir: bool) -> None:
+@click.option("--ascendlib", is_flag=True, help="The library that its kernels run on.")
+def command(**wanted: bool) -> None:
     """Print how a C++ program is built with anyop."""
     libraries = Path(anyop.__file__).absolute().parent  # where libanyop lies, links not followed
     answers = {
-        "--cflags": (cflags, f"-std=c++20 -I{data_root() / 'include'}"),
-        "--libs": (libs, f"-L{libraries} -Wl,-rpath,{libraries} -lanyop"),
-        "--cmakedir": (cmakedir, str(data_root() / "cmake")),
-        "--includedir": (includedir, str(data_root() / "include")),
-        "--ascenddir": (ascenddir, str(data_root() / "ascend")),
+        "cflags": f"-std=c++20 -I{data_root() / 'include'}",
+        "libs": f"-L{libraries} -Wl,-rpath,{libraries} -lanyop",
+        "cmakedir": str(data_root() / "cmake"),
+        "includedir": str(data_root() / "include"),
+        "ascenddir": str(data_root() / "ascend"),
+        "ascendlib": str(libraries / "libanyop_ascend.so"),
     }
-    wanted = [text for is_wanted, text in answers.values() if is_wanted]
-    if not wanted:
-        for option, (_, text) in answers.items():
-            click.echo(f"{option:<13}{text}")
+    if any(wanted.values()):
+        click.echo(" ".join(text for name, text in answers.items() if wanted[name]))
         return
-    click.echo(" ".join(wanted))
+    for name, text in answers.items():
+        click.echo(f"--{name:<11}{text}")

@@ -35,6 +35,10 @@ def command(
 ) -> None:
     """Show which kernel a call of OP takes, and why each other one is declined."""
     load_libraries()
+    if device.partition(":")[0] == "ascend":
+        from anyop import ascend
+
+        ascend.load()
     if not shapes and not settings:
         click.echo(_anyop.info_text(op))
         return

@@ -85,6 +85,7 @@ def build(project: Project, debug: bool = False) -> bool:
     if not compile_in(project, folder, debug):
         return False
     made = [folder / file.name for file in (project.library, project.references)]
+    made += [folder / f"{project.name}.{word}.so" for word in ("ascend", "ascend_checked")]
     if error := describe(project, made[0]):
         click.secho(f"The library cannot be loaded: {error}", fg="red", err=True)
         click.secho(f"The build failed.{kept(project)}", fg="red", err=True)

@@ -246,3 +246,37 @@ def test_tiling_structs_keys_and_definitions_reach_the_kernel(tmp_path, key, val
     assert findings(path, *options, status=0) == []
     anyop("run", path, *options, "--save", tmp_path / "saved")
     assert (np.load(tmp_path / "saved" / "y.npy") == value).all()
+
+
+# An error in a header of ours is the author's, on the line that leads there.
+def test_what_the_compiler_refuses_has_lines_of_the_file_and_names_of_the_author(tmp_path):
+    path = written(
+        tmp_path,
+        '#include "kernel_operator.h"\n'
+        'extern "C" __global__ __aicore__ void k(GM_ADDR x, GM_ADDR y) {\n'
+        "  LocalTensor<half> a;\n"
+        "  LocalTensor<float> b;\n"
+        "  Add(a, b, a, 16);\n"
+        "  Adds(a, a, nullptr, 16);\n"
+        "}\n"
+        'extern "C" void launch(uint8_t* x) { k<<<1, nullptr, nullptr>>>(x); }\n',
+    )
+    found = findings(path, status=1)
+    assert [f["line"] for f in found] == [5, 6, 8]
+    assert {f["kind"] for f in found} == {"compile"}
+    assert found[0]["text"] == (
+        "no matching function for call to 'Add(LocalTensor<half>&, LocalTensor<float>&, "
+        "LocalTensor<half>&, int)'"
+    )
+    assert "a launch passes every argument of the kernel (launch.h:" in found[2]["text"]
+    said = anyop("check", path, status=1).stderr
+    assert "kernel.cpp:5: no matching function" in said
+
+
+def test_a_compiler_that_makes_nothing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "/bin/true")
+    monkeypatch.setenv("ANYOP_CACHE", str(tmp_path / "cache"))
+    said = anyop("check", EXAMPLES / "add_custom.cpp", status=1).stderr
+    assert said.strip().replace("\n", " ").endswith(
+        "/bin/true made no file, so it is no C++ compiler. Try another CXX."
+    )

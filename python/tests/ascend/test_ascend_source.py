@@ -96,7 +96,7 @@ def test_what_is_no_text_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "call"),
     [
-        ("f<<<8, nullptr, stream>>>(x, n);", 'anyop_ascend_start("f", &f, 8, nullptr, stream)(x, n);'),
+        ("f<<<8, nullptr, s>>>(x, n);", 'anyop_ascend_start("f", &f, 8, nullptr, s)(x, n);'),
         ("f<half><<<n, l, s>>>(x)", 'anyop_ascend_start("f<half>", &f<half>, n, l, s)(x)'),
         ("k_##T<<<n>>>(x)", 'anyop_ascend_start("k_##T", &k_##T, n)(x)'),
         ("f<<<g(a, b), l, s>>>  (x)", 'anyop_ascend_start("f", &f, g(a, b), l, s)(x)'),

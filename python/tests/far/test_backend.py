@@ -298,7 +298,6 @@ def test_threads_have_streams_of_their_own() -> None:
 @pytest.mark.parametrize("how", [{"backend": "aot_eager"}, {"mode": "lite"}], ids=str)
 @pytest.mark.slow
 def test_a_compiled_function_is_right_on_side_streams(how: dict[str, str]) -> None:
-    far_torch.allow_inductor()
     torch._dynamo.reset()
 
     def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -382,11 +381,8 @@ def test_a_second_backend_is_refused_by_the_name_of_the_first() -> None:
     done = run(
         "far_torch.torch.utils.rename_privateuse1_backend('far')\n"
         "far_torch.start()\n"
-        "import ctypes\n"
-        "begin = ctypes.CDLL(str(far_torch.build.build(far_torch._product(), '')))"
-        ".far_torch_start\n"
-        "begin.restype = ctypes.c_char_p\n"
-        "print(begin(str(far_torch.LIBRARY).encode()).decode())\n"
+        "from anyop.torch.virtual_device.start import begin, built\n"
+        "print(begin(str(built()), far_torch.LIBRARY))\n"
     )
     assert done.stdout == (
         "far: torch has one device of this kind (PrivateUse1) in a process, and "

@@ -184,7 +184,6 @@ HOW: list[dict[str, Any]] = [{"backend": "aot_eager"}, {"backend": "anyop"}, {"m
 @pytest.mark.slow
 @pytest.mark.parametrize("how", HOW, ids=str)
 def test_a_compiled_model_is_the_eager_one(how: dict[str, Any]) -> None:
-    far_torch.allow_inductor()
     torch._dynamo.reset()
     compiled = torch.compile(model, fullgraph=True, **how)
     s = torch.Stream(device=FAR)

@@ -22,8 +22,8 @@
 #define TILING_DATA_FIELD_DEF_STRUCT(type, name) type name = {};
 #define END_TILING_DATA_DEF }
 // Stands in namespace optiling, and kernels use the struct without it.
-#define REGISTER_TILING_DATA_CLASS(op, data)  \
-  }                                           \
-  using optiling::data;                       \
-  using anyop_ascend_tiling = optiling::data; \
+#define REGISTER_TILING_DATA_CLASS(op, data)       \
+  }                                                \
+  using optiling::data;                            \
+  using anyop_ascend_tiling_data = optiling::data; \
   namespace optiling {

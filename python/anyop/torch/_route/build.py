@@ -25,8 +25,6 @@ def built(cache: str) -> Path:
 
 def _adapter() -> Product:
     """What it is made of. Raises CannotBuildError where the sources are not here."""
-    folder = Path(torch.__file__).parent
-    includes = folder / "include"
     return Product(
         name=NAME,
         version=VERSION,
@@ -36,12 +34,18 @@ def _adapter() -> Product:
             *sorted(carried("bindings/vllm").glob("*.cc")),
         ],
         includes=[carried("include"), carried("src")],
-        flags=[
-            f"-I{carried('bindings').parent}",
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-            *("-isystem", str(includes)),
-            *("-isystem", str(includes / "torch" / "csrc" / "api" / "include")),
-            *(f"-L{folder / 'lib'}", "-ltorch_cpu", "-lc10"),
-        ],
+        flags=[f"-I{carried('bindings').parent}", *of_torch()],
         lasts="about half a minute",
     )
+
+
+def of_torch() -> list[str]:
+    """What a compiler is told for code of the torch that is installed."""
+    folder = Path(torch.__file__).parent
+    includes = folder / "include"
+    return [
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *("-isystem", str(includes)),
+        *("-isystem", str(includes / "torch" / "csrc" / "api" / "include")),
+        *(f"-L{folder / 'lib'}", "-ltorch_cpu", "-lc10"),
+    ]

@@ -4,19 +4,19 @@
 //
 //   #include "anyop/ascend.h"
 //
-//   extern "C" __global__ __aicore__ void silu_and_mul(GM_ADDR x, GM_ADDR y, uint32_t rows,
-//                                                      uint32_t d) { ... }
+//   extern "C" __global__ __aicore__ void rms_norm(GM_ADDR x, GM_ADDR y, uint32_t rows, uint32_t d)
+//   { ... }
 //
 //   static void Run(const anyop::Context& ctx, const anyop::Tensor& x, const anyop::Tensor& y) {
 //     const auto rows = uint32_t(y.rows());
-//     anyop::ascend::Launch(ctx, {.blocks = anyop::ascend::Blocks(rows)}, silu_and_mul, x, y, rows,
+//     anyop::ascend::Launch(ctx, {.blocks = anyop::ascend::Blocks(rows)}, rms_norm, x, y, rows,
 //                           uint32_t(y.row_size()));
 //   }
-//   ANYOP_ASCEND_KERNEL(silu_and_mul){.when = "T == f16", .run = anyop::ascend::Bind<&Run>()};
+//   ANYOP_ASCEND_KERNEL(rms_norm){.when = "T == f16", .run = anyop::ascend::Bind<&Run>()};
 //
 // The file is compiled twice: without checks as the kernel ascend_host, and with checks as
-// ascend_checked, whose findings are errors of the call. What the kernel may read, may write and has
-// to write is what the operator's signature says of its tensors.
+// ascend_checked, whose findings are errors of the call. What the kernel may read, may write and
+// has to write is what the operator's signature says of its tensors.
 #pragma once
 #ifndef ANYOP_ASCEND_CHECKED
 #define ANYOP_ASCEND_CHECKED 1
@@ -70,17 +70,17 @@ inline std::uint32_t Blocks(std::int64_t items) {
   return std::uint32_t(items < 1 ? 1 : items < cores ? items : cores);
 }
 
-// How many elements of a row of d a kernel takes at a time, of each of which it keeps so many bytes in
-// the unified buffer: all, or what fits there beside `other` bytes. A multiple of 64, so that the parts
-// of a buffer begin at multiples of 256 bytes of floats.
+// How many elements of a row of d a kernel takes at a time, of each of which it keeps so many bytes
+// in the unified buffer: all, or what fits there beside `other` bytes. A multiple of 64, so that
+// the parts of a buffer begin at multiples of 256 bytes of floats.
 inline std::uint32_t Chunk(std::int64_t d, std::uint32_t bytes, std::uint32_t other = 4096) {
   const std::int64_t most = (AscendC::TOTAL_UB_SIZE - other) / bytes / 64 * 64;
   const std::int64_t all = (d + 63) / 64 * 64;
   return std::uint32_t(all < 64 ? 64 : all < most ? all : most);
 }
 
-// Calls f with a zero of the element type of T... that a dtype names; the signature and .when leave no
-// other. A kernel that is a template is chosen by it:
+// Calls f with a zero of the element type of T... that a dtype names; the signature and .when leave
+// no other. A kernel that is a template is chosen by it:
 //
 //   Visit<float, half, bfloat16_t>(x.type(), [&](auto zero) {
 //     Launch(ctx, options, &my_kernel<decltype(zero)>, x, y);
@@ -235,8 +235,7 @@ void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P..
   }
   if constexpr (detail::kIsChecked) (detail::DeclareTiling(arguments), ...);
   auto body = [&] { kernel(detail::Value<P>(ctx, arguments)...); };
-  ::anyop_ascend::Launch({"", options.blocks, detail::kIsChecked,
-                          ::AscendC::Waits<void>::any,
+  ::anyop_ascend::Launch({"", options.blocks, detail::kIsChecked, ::AscendC::Waits<void>::any,
                           [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body,
                           &options.tiling_key});
 }
@@ -280,16 +279,16 @@ constexpr anyop_accepts AreContiguous() {
 }  // namespace anyop::ascend
 
 // A kernel of the operator `op`, at namespace scope: ANYOP_ASCEND_KERNEL(op){.run = ...};
-#define ANYOP_ASCEND_KERNEL(op)                                                               \
-  namespace anyop_ascend_kernels_of_operators {                                               \
-  extern const ::anyop::Kernel op##_kernel;                                                   \
-  static const char* op##_signature = nullptr;                                                \
-  static const anyop_device_kernel op##_entry = {                                             \
-      sizeof(anyop_device_kernel), 0, ANYOP_ASCEND_LIBRARY "." #op,                           \
-      reinterpret_cast<const anyop_kernel*>(&op##_kernel), &op##_signature};                  \
-  [[gnu::section("anyop_ascend_listed"), gnu::used]] static const anyop_device_kernel* const \
-      op##_listed = &op##_entry;                                                              \
-  }                                                                                           \
+#define ANYOP_ASCEND_KERNEL(op)                                                    \
+  namespace anyop_ascend_kernels_of_operators {                                    \
+  extern const ::anyop::Kernel op##_kernel;                                        \
+  static const char* op##_signature = nullptr;                                     \
+  static const anyop_device_kernel op##_entry = {                                  \
+      sizeof(anyop_device_kernel), 0, ANYOP_ASCEND_LIBRARY "." #op,                \
+      reinterpret_cast<const anyop_kernel*>(&op##_kernel), &op##_signature};       \
+  [[gnu::section("anyop_ascend_listed"),                                           \
+    gnu::used]] static const anyop_device_kernel* const op##_listed = &op##_entry; \
+  }                                                                                \
   constinit const ::anyop::Kernel anyop_ascend_kernels_of_operators::op##_kernel
 
 static_assert(std::string_view(anyop::Kernel().name).starts_with("ascend_"),

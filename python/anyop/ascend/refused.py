@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compiler says of a file of kernels, with the lines of that file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from anyop import _anyop
+from anyop.ascend.source import Source
+
+_MOST = 10
+_ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)")
+_PLACE = re.compile(r"^(.+?):(\d+):")
+_LACKING = re.compile(r"(\S+): No such file")
+# How a kernel's author calls what the compiler has other names for.
+_NAMES = ((r"AscendC::anyop_ascend_\w+::", ""), (r"\b_Float16\b", "half"), (r"\banyop_ascend::", ""))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """line: of the file itself, where the compiler names one; else 0."""
+
+    line: int
+    text: str
+
+
+class RefusedError(_anyop.InvalidArgument):
+    """The compiler refuses the file. errors: what it says, at most ten."""
+
+    def __init__(self, source: Source, output: str) -> None:
+        self.errors = errors(source, output)
+        lines = [f"{source.path.name}:{e.line}: {e.text}" if e.line else e.text for e in self.errors]
+        text = f"{source.path.name}: the compiler refuses it:\n" + "\n".join(lines)
+        lacking = _LACKING.search(output)
+        if lacking:
+            text += (
+                f"\n{lacking[1]} is no header that anyop has. If it is yours, try --include-folder; "
+                "what anyop has of the vendor's headers stands in docs/ascend.md."
+            )
+        super().__init__(text)
+
+
+def errors(source: Source, output: str) -> tuple[Refused, ...]:
+    """An error in a header of ours is told with the line that leads there."""
+    own = str(source.path)
+    found: list[Refused] = []
+    line_before = 0
+    for text in output.splitlines():
+        place, error = _PLACE.match(text), _ERROR.match(text)
+        if not error:
+            if place and place[1] == own:
+                line_before = int(place[2])
+            continue
+        line = int(error[2]) if error[1] == own else line_before
+        said = _in_their_words(error[3])
+        if error[1] != own:
+            said += f" ({error[1].rpartition('/')[2]}:{error[2]})"
+        found.append(Refused(line, said))
+        line_before = 0
+    return tuple(dict.fromkeys(found))[:_MOST] or (Refused(0, output.strip()),)
+
+
+def _in_their_words(text: str) -> str:
+    for name, word in _NAMES:
+        text = re.sub(name, word, text)
+    return text

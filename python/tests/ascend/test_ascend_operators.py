@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose kernels are written in AscendC: a package made by `anyop new --template ascend`,
+from NumPy and torch, on the virtual NPU and by copies; and what a mistake in a kernel looks like.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyop
+import pytest
+from anyop._packages import device_library
+
+of_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+
+
+def process(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    bin_folder = str(Path(sys.executable).parent)  # cmake and ninja of the same environment
+    path = f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"
+    return subprocess.run(
+        [sys.executable, *arguments], env={**os.environ, "PATH": path, **env}, cwd=cwd,
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+
+
+def command(*arguments: str, cwd: Path) -> str:
+    done = process("-m", "anyop", *arguments, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its operator `gated` has a kernel in AscendC and none for the CPU."""
+    folder = tmp_path_factory.mktemp("packages")
+    command("new", "npu_scaled", cwd=folder)
+    root = folder / "npu_scaled"
+    command("new", "--op", "gated", "--template", "ascend", cwd=root)
+    for path in sorted((root / "ops" / "scale").iterdir()):
+        path.unlink()
+    (root / "ops" / "scale").rmdir()
+    command("build", cwd=root)
+    return root
+
+
+def run(package: Path, program: str, **env: str) -> str:
+    before = "import sys; sys.path.insert(0, 'src')\nimport numpy as np, anyop, anyop.ascend\n"
+    done = process("-c", before + program, cwd=package, **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_calls_on_the_cpu_say_how_to_get_there(package: Path) -> None:
+    told = run(
+        package,
+        """
+import npu_scaled
+x = np.ones((3, 5), np.float16)
+for load in (False, True):
+    if load:
+        anyop.ascend.load()
+    try:
+        npu_scaled.gated(x, x)
+    except anyop.Unsupported as error:
+        print(error)
+""",
+    )
+    assert told == (
+        "npu_scaled.gated: no kernel takes this call: there is none. Try loading the library of "
+        "the device that its kernels are for.\n"
+        "npu_scaled.gated: no kernel takes this call:\n"
+        "  ascend_host: declined: for device ascend\n"
+        "  ascend_checked: declined: for device ascend\n"
+        'Try the policy "npu_scaled.gated=ascend_host", which runs it on ascend:0, on copies.\n'
+    )
+
+
+def test_numpy_arrays_reach_the_kernel_by_copies_that_are_counted(package: Path) -> None:
+    told = run(
+        package,
+        """
+import npu_scaled
+anyop.ascend.load()
+x = np.arange(15, dtype=np.float32).reshape(3, 5)
+for kernel in ("ascend_host", "ascend_checked"):
+    with anyop.policy(f"npu_scaled.gated={kernel}"):
+        # Strides, and a result that the caller gives.
+        assert np.array_equal(npu_scaled.gated(x[:, ::2], x[:, 1::2][:, [0, 1, 1]], 2.0),
+                              2 * x[:, ::2] * x[:, 1::2][:, [0, 1, 1]])
+        assert "runs on ascend:0, on copies" in str(anyop.explain("npu_scaled.gated", x, x))
+print([(c.kernel, c.device, c.calls, c.copies) for c in anyop.counters()])
+""",
+    )
+    assert told == "[('ascend_host', 'ascend:0', 1, 3), ('ascend_checked', 'ascend:0', 1, 3)]\n"
+
+
+@pytest.mark.parametrize("device_first", [False, True])
+def test_the_kernels_come_with_whichever_is_loaded_second(
+    package: Path, device_first: bool
+) -> None:
+    library = package / "build" / "anyop" / "lib" / "npu_scaled.so"
+    files = [str(device_library()), str(library)]
+    told = run(
+        package,
+        "print([k['name'] for k in anyop.info('npu_scaled.gated')['kernels']])",
+        ANYOP_LOAD=":".join(files if device_first else files[::-1]),
+    )
+    assert told == "['ascend_host', 'ascend_checked']\n"
+
+
+@of_torch
+def test_torch_has_the_kernel_for_its_cpu_and_npu_tensors(package: Path) -> None:
+    run(
+        package,
+        """
+import torch
+anyop.ascend.start_torch()
+import npu_scaled
+x = torch.randn(7, 33, dtype=torch.bfloat16)
+want = (3 * x.float() * x.float()).bfloat16()
+there = x.to("ascend")
+assert torch.equal(npu_scaled.gated(there, there, 3.0).cpu(), want)
+with anyop.policy("npu_scaled.gated=ascend_checked"):
+    assert torch.equal(npu_scaled.gated(x, x, 3.0), want)
+    assert torch.equal(npu_scaled.gated(there, there, 3.0).cpu(), want)
+rows = sorted((c.kernel, c.device, c.calls, c.copies) for c in anyop.counters()
+              if c.op == "npu_scaled.gated")
+assert rows == [("ascend_checked", "ascend:0", 2, 2), ("ascend_host", "ascend:0", 1, 0)], rows
+""",
+    )
+
+
+def test_built_in_operators_have_kernels_of_the_device() -> None:
+    program = """
+import numpy as np, anyop, anyop.ascend
+x = np.linspace(-3, 3, 64, dtype=np.float16).reshape(2, 32)
+want = anyop.silu_and_mul(x)
+anyop.ascend.load()
+with anyop.policy("silu_and_mul=ascend_checked"):
+    assert np.abs(anyop.silu_and_mul(x) - want).max() <= 2e-3
+assert anyop.counters()[-1].kernel == "ascend_checked", anyop.counters()
+"""
+    done = process("-c", program, cwd=Path())
+    assert done.returncode == 0, done.stderr
+
+
+# The values stay right: only the checked kernel can know.
+def test_anyop_test_finds_an_order_that_is_missing(package: Path) -> None:
+    kernel = package / "ops" / "gated" / "ascend.cpp"
+    right = kernel.read_text()
+    wrong = right.replace("    out_.EnQue(y);\n", "    kept_ = y;\n")
+    taken = "LocalTensor<T> y = out_.template DeQue<T>();"
+    wrong = wrong.replace(taken, "LocalTensor<T> y = kept_;")
+    wrong = wrong.replace("  TPipe pipe_;", "  LocalTensor<T> kept_;\n  TPipe pipe_;")
+    assert len(wrong) != len(right)
+    kernel.write_text(wrong)
+    try:
+        done = process("-m", "anyop", "test", "gated", cwd=package)
+    finally:
+        kernel.write_text(right)
+    assert done.returncode == 1
+    assert "FAILED gated.RunsOnDevices" in done.stdout
+    line = 1 + wrong[: wrong.index("DataCopyPad(y_[begin]")].count("\n")
+    assert f"race: ascend.cpp:{line} reads UB" in done.stdout, done.stdout
+    assert "Insert SetFlag<HardEvent::V_MTE3>(id)" in done.stdout
+
+
+def test_a_launch_in_angle_brackets_is_refused_by_the_build(package: Path) -> None:
+    kernel = package / "ops" / "gated" / "ascend.cpp"
+    right = kernel.read_text()
+    launched = 'extern "C" void go() { my_kernel<<<8, nullptr, nullptr>>>(); }\n'
+    kernel.write_text(right + launched)
+    (package / "build" / "anyop" / "release" / "CMakeCache.txt").unlink(missing_ok=True)
+    try:
+        done = process("-m", "anyop", "build", cwd=package)
+    finally:
+        kernel.write_text(right)
+    assert done.returncode != 0
+    assert "kernels of operators are launched by" in done.stdout + done.stderr
+
+
+def test_the_file_of_an_operator_can_be_checked_alone(package: Path) -> None:
+    told = command(
+        "ascend", "check", "ops/gated/ascend.cpp", "--kernel", "gated<half>", "--blocks", "3",
+        "--arg", "x=f16[9001]", "--arg", "gate=f16[9001]", "--arg", "y=out f16[9001]",
+        "--arg", "scale=2", "--arg", "size=9001", cwd=package,
+    )  # fmt: skip
+    assert "0 errors" in told
+
+
+def test_config_names_what_such_a_build_needs(package: Path) -> None:
+    folder = Path(command("config", "--ascenddir", cwd=package).strip())
+    assert (folder / "include" / "kernel_operator.h").exists()
+    assert Path(command("config", "--ascendlib", cwd=package).strip()).exists()
+    assert anyop.__version__
