@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of one size are one row, of which blocks take parts in turn. With one row y for all, a block
-// keeps a part of y for its rows.
+// Tensors of one size are one row, of which blocks take parts in turn. With one row y for all, a
+// block keeps a part of y for its rows.
 #include "ops/common/ascend.h"
 
 namespace anyop::ops {
@@ -104,8 +104,7 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y, const Tensor& z) 
   ascend::Visit<float, half, bfloat16_t, int32_t>(x.type(), [&](auto zero) {
     using T = decltype(zero);
     const bool is_row = y.size() != size;
-    const uint32_t chunk =
-        min(ascend::Chunk(is_row ? d : size, Sum<T>::kBytes), kMostElements);
+    const uint32_t chunk = min(ascend::Chunk(is_row ? d : size, Sum<T>::kBytes), kMostElements);
     if (is_row) {
       ascend::Launch(ctx, {.blocks = ascend::Blocks(rows)}, &add_row<T>, x, y, z, rows, d, chunk);
     } else {
@@ -117,8 +116,7 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y, const Tensor& z) 
 
 }  // namespace
 
-ANYOP_ASCEND_KERNEL(add){.when = "T != i64",
-                         .run = ascend::Bind<&Run>(),
-                         .accepts = ascend::AreContiguous<&Run>()};
+ANYOP_ASCEND_KERNEL(add){
+    .when = "T != i64", .run = ascend::Bind<&Run>(), .accepts = ascend::AreContiguous<&Run>()};
 
 }  // namespace anyop::ops

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks take parts of the rows: states are copied in, advanced by the scalar unit, which looks up the
-// blocks in global memory, and copied out.
+// Blocks take parts of the rows: states are copied in, advanced by the scalar unit, which looks up
+// the blocks in global memory, and copied out.
 #include "ops/common/ascend.h"
 
 namespace anyop::ops {
@@ -100,10 +100,9 @@ void Run(const Context& ctx, const Tensor& tokens, const Tensor& sampled, const 
   ascend::Visit<int32_t, int64_t>(tokens.type(), [&](auto of_tokens) {
     ascend::Visit<int32_t, int64_t>(lengths.type(), [&](auto of_lengths) {
       ascend::Visit<int32_t, int64_t>(slots.type(), [&](auto of_slots) {
-        ascend::Launch(
-            ctx, {.blocks = blocks},
-            &advance_step<decltype(of_tokens), decltype(of_lengths), decltype(of_slots)>, tokens,
-            sampled, positions, lengths, slots, table, tiling);
+        ascend::Launch(ctx, {.blocks = blocks},
+                       &advance_step<decltype(of_tokens), decltype(of_lengths), decltype(of_slots)>,
+                       tokens, sampled, positions, lengths, slots, table, tiling);
       });
     });
   });

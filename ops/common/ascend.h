@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kernels in AscendC have in common: copies of rows of any length, casts to float and back,
-// indices, orders between pipes.
+// indices, orders between pipes. Findings name the lines that call them.
 #pragma once
 #include "anyop/ascend.h"
 
@@ -11,28 +11,28 @@ using namespace AscendC;
 
 // The second pipe of the event goes on once the first one has done what it was given.
 template <HardEvent event>
-__aicore__ inline void Wait() {
+__aicore__ inline void Wait(ANYOP_ASCEND_SITE) {
   const auto id = static_cast<event_t>(GetTPipePtr()->FetchEventID(event));
-  SetFlag<event>(id);
-  WaitFlag<event>(id);
+  SetFlag<event>(id, site);
+  WaitFlag<event>(id, site);
 }
 
 // rows of n elements, `pitch` apart in global memory. In local memory each begins at a multiple of
 // 32 bytes; what lies behind its n elements is not defined.
 template <class T>
 __aicore__ inline void CopyIn(const LocalTensor<T>& to, const GlobalTensor<T>& from, uint32_t n,
-                              uint32_t rows = 1, uint64_t pitch = 0) {
+                              uint32_t rows = 1, uint64_t pitch = 0, ANYOP_ASCEND_SITE) {
   const auto bytes = static_cast<uint32_t>(n * sizeof(T));
   const auto gap = static_cast<uint32_t>(rows > 1 ? (pitch - n) * sizeof(T) : 0);
   DataCopyPad(to, from, DataCopyExtParams(static_cast<uint16_t>(rows), bytes, gap, 0, 0),
-              DataCopyPadExtParams<T>(false, 0, 0, 0));
+              DataCopyPadExtParams<T>(false, 0, 0, 0), site);
 }
 template <class T>
 __aicore__ inline void CopyOut(const GlobalTensor<T>& to, const LocalTensor<T>& from, uint32_t n,
-                               uint32_t rows = 1, uint64_t pitch = 0) {
+                               uint32_t rows = 1, uint64_t pitch = 0, ANYOP_ASCEND_SITE) {
   const auto bytes = static_cast<uint32_t>(n * sizeof(T));
   const auto gap = static_cast<uint32_t>(rows > 1 ? (pitch - n) * sizeof(T) : 0);
-  DataCopyPad(to, from, DataCopyExtParams(static_cast<uint16_t>(rows), bytes, 0, gap, 0));
+  DataCopyPad(to, from, DataCopyExtParams(static_cast<uint16_t>(rows), bytes, 0, gap, 0), site);
 }
 
 // n elements rounded up to what `bytes` hold.
@@ -55,22 +55,22 @@ class Floats {
       pipe.InitBuffer(added_, most * sizeof(float));
     }
   }
-  __aicore__ inline void Read(const LocalTensor<float>& to, const LocalTensor<T>& from,
-                              uint32_t n) {
+  __aicore__ inline void Read(const LocalTensor<float>& to, const LocalTensor<T>& from, uint32_t n,
+                              ANYOP_ASCEND_SITE) {
     if constexpr (std::is_same_v<T, float>) {
-      Muls(to, from, 1.0f, n);
+      Muls(to, from, 1.0f, n, site);
     } else {
-      Cast(to, from, RoundMode::CAST_NONE, n);
+      Cast(to, from, RoundMode::CAST_NONE, n, site);
     }
   }
   // May change `from`.
-  __aicore__ inline void Write(const LocalTensor<T>& to, const LocalTensor<float>& from,
-                               uint32_t n) {
+  __aicore__ inline void Write(const LocalTensor<T>& to, const LocalTensor<float>& from, uint32_t n,
+                               ANYOP_ASCEND_SITE) {
     if constexpr (std::is_same_v<T, float>) {
-      Muls(to, from, 1.0f, n);
+      Muls(to, from, 1.0f, n, site);
     } else {
-      if constexpr (std::is_same_v<T, half>) Overflow(from, n);
-      Cast(to, from, RoundMode::CAST_RINT, n);
+      if constexpr (std::is_same_v<T, half>) Overflow(from, n, site);
+      Cast(to, from, RoundMode::CAST_RINT, n, site);
     }
   }
 
@@ -78,18 +78,18 @@ class Floats {
   // Makes infinite what rounds to more than a half holds, 65520 and more: the cast would make 65504
   // of it. Each such element overflows in the first product, and all others underflow behind it, so
   // that an infinity or a zero of the element's sign is added.
-  __aicore__ inline void Overflow(const LocalTensor<float>& from, uint32_t n) {
+  __aicore__ inline void Overflow(const LocalTensor<float>& from, uint32_t n, rt::Site site) {
     LocalTensor<float> added = added_.template Get<float>();
-    Muls(added, from, 0x1.001002p112f, n);
-    PipeBarrier<PIPE_V>();
-    Muls(added, added, 0x1p-120f, n);
-    PipeBarrier<PIPE_V>();
-    Muls(added, added, 0x1p-120f, n);
-    PipeBarrier<PIPE_V>();
-    Muls(added, added, 0x1p-120f, n);
-    PipeBarrier<PIPE_V>();
-    Add(from, from, added, n);
-    PipeBarrier<PIPE_V>();
+    Muls(added, from, 0x1.001002p112f, n, site);
+    PipeBarrier<PIPE_V>(site);
+    Muls(added, added, 0x1p-120f, n, site);
+    PipeBarrier<PIPE_V>(site);
+    Muls(added, added, 0x1p-120f, n, site);
+    PipeBarrier<PIPE_V>(site);
+    Muls(added, added, 0x1p-120f, n, site);
+    PipeBarrier<PIPE_V>(site);
+    Add(from, from, added, n, site);
+    PipeBarrier<PIPE_V>(site);
   }
 
   TBuf<TPosition::VECCALC> added_;

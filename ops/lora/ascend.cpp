@@ -116,8 +116,11 @@ void RunShrink(const Context& ctx, const Tensor& x, const Tensor& a, const Tenso
   if (y.size() == 0) return;
   ascend::Visit<float, half, bfloat16_t>(x.type(), [&](auto zero) {
     using T = decltype(zero);
-    const ShrinkTiling tiling{uint32_t(x.dim(0)), uint32_t(x.dim(1)), uint32_t(y.dim(1)),
-                              ascend::Chunk(x.dim(1), Shrink<T>::kBytes), scale,
+    const ShrinkTiling tiling{uint32_t(x.dim(0)),
+                              uint32_t(x.dim(1)),
+                              uint32_t(y.dim(1)),
+                              ascend::Chunk(x.dim(1), Shrink<T>::kBytes),
+                              scale,
                               indices.type() == DType::kI64};
     const std::int64_t items = x.dim(0) * ((y.dim(1) + kShrunk - 1) / kShrunk);
     ascend::Launch(ctx, {.blocks = ascend::Blocks(items)}, &lora_shrink<T>, x, a, indices, y,
@@ -242,8 +245,8 @@ void RunExpand(const Context& ctx, const Tensor& x, const Tensor& b, const Tenso
                const Tensor& y, std::int64_t offset, bool adds) {
   const std::int64_t items = x.dim(0) * ((b.dim(1) + kExpanded - 1) / kExpanded);
   if (items == 0) return;
-  const ExpandTiling tiling{uint32_t(x.dim(0)), uint32_t(x.dim(1)), uint32_t(b.dim(1)),
-                            uint32_t(y.dim(1)), uint32_t(offset), adds,
+  const ExpandTiling tiling{uint32_t(x.dim(0)),           uint32_t(x.dim(1)), uint32_t(b.dim(1)),
+                            uint32_t(y.dim(1)),           uint32_t(offset),   adds,
                             indices.type() == DType::kI64};
   ascend::Visit<float, half, bfloat16_t>(y.type(), [&](auto zero) {
     ascend::Launch(ctx, {.blocks = ascend::Blocks(items)}, &lora_expand<decltype(zero)>, x, b,

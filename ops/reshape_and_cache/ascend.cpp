@@ -170,16 +170,19 @@ void Store(const Context& ctx, const Tensor& rows, const Tensor& cache, const Te
   const std::int64_t d = rows.dim(1) * rows.dim(2);
   if (slots.dim(0) == 0 || d == 0) return;
   const auto launch = [&]<class Writer>(std::type_identity<Writer>) {
-    const Tiling tiling{uint32_t(slots.dim(0)), uint32_t(rows.dim(1)), uint32_t(rows.dim(2)),
-                        ascend::Chunk(d, Writer::kBytes), is_nz ? uint32_t(cache.dim(3)) : 0,
-                        cache.dim(is_nz ? 2 : 1), slots.type() == DType::kI64};
+    const Tiling tiling{uint32_t(slots.dim(0)),
+                        uint32_t(rows.dim(1)),
+                        uint32_t(rows.dim(2)),
+                        ascend::Chunk(d, Writer::kBytes),
+                        is_nz ? uint32_t(cache.dim(3)) : 0,
+                        cache.dim(is_nz ? 2 : 1),
+                        slots.type() == DType::kI64};
     ascend::Launch(ctx, {.blocks = ascend::Blocks(tiling.tokens)}, &store_rows<Writer>, rows, cache,
                    slots, scales, tiling);
   };
   if (rows.type() != cache.type()) {
-    ascend::Visit<float, half, bfloat16_t>(rows.type(), [&](auto zero) {
-      launch(std::type_identity<Quantizer<decltype(zero)>>());
-    });
+    ascend::Visit<float, half, bfloat16_t>(
+        rows.type(), [&](auto zero) { launch(std::type_identity<Quantizer<decltype(zero)>>()); });
     return;
   }
   switch (Bytes(rows.type())) {  // bits are copied

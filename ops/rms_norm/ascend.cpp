@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks take rows in turn. A row that the unified buffer does not hold is read twice: for the sum of
-// its squares, and to be scaled.
+// Blocks take rows in turn. A row that the unified buffer does not hold is read twice: for the sum
+// of its squares, and to be scaled.
 #include "ops/common/ascend.h"
 
 namespace anyop::ops {
@@ -156,7 +156,8 @@ void Run(const Context& ctx, const Tensor& x, const Tensor* weight, float eps, f
     using T = decltype(zero);
     const Tiling tiling{uint32_t(y.rows()), uint32_t(y.row_size()),
                         ascend::Chunk(y.row_size(), RmsNorm<T>::kBytes), eps, weight_offset};
-    ascend::Launch(ctx, {.blocks = ascend::Blocks(tiling.rows)}, &rms_norm<T>, x, weight, y, tiling);
+    ascend::Launch(ctx, {.blocks = ascend::Blocks(tiling.rows)}, &rms_norm<T>, x, weight, y,
+                   tiling);
   });
 }
 

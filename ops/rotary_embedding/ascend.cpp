@@ -213,8 +213,8 @@ class RotaryEmbedding {
 
 template <class T, class C>
 __global__ __aicore__ void rotary_embedding(GM_ADDR positions, GM_ADDR query, GM_ADDR key,
-                                            GM_ADDR table, uint32_t query_heads,
-                                            uint32_t key_heads, const Tiling* tiling) {
+                                            GM_ADDR table, uint32_t query_heads, uint32_t key_heads,
+                                            const Tiling* tiling) {
   RotaryEmbedding<T, C> op;
   op.Init(positions, table, *tiling);
   op.Process(query, key, query_heads, key_heads);
@@ -226,11 +226,18 @@ void Run(const Context& ctx, const Tensor* positions, const Tensor& query, const
   const std::int64_t most_heads = max(query.dim(1), key_heads);
   if (query.dim(0) == 0 || width == 0 || most_heads == 0) return;
   const uint32_t pairs = min(ascend::Chunk(width, 1), kMostPairs);
-  const uint32_t heads = min(uint32_t(min(most_heads, std::int64_t{kMostRepeats})),
-                             kMostElements / pairs);
-  const Tiling tiling{uint32_t(query.dim(0)), uint32_t(query.dim(2)), uint32_t(width),
-                      uint32_t(offset), pairs, heads, positions != nullptr,
-                      positions && positions->type() == DType::kI64, style == "gptj", inverse};
+  const uint32_t heads =
+      min(uint32_t(min(most_heads, std::int64_t{kMostRepeats})), kMostElements / pairs);
+  const Tiling tiling{uint32_t(query.dim(0)),
+                      uint32_t(query.dim(2)),
+                      uint32_t(width),
+                      uint32_t(offset),
+                      pairs,
+                      heads,
+                      positions != nullptr,
+                      positions && positions->type() == DType::kI64,
+                      style == "gptj",
+                      inverse};
   ascend::Visit<float, half, bfloat16_t>(query.type(), [&](auto of_query) {
     ascend::Visit<float, half, bfloat16_t>(table.type(), [&](auto of_table) {
       ascend::Launch(ctx, {.blocks = ascend::Blocks(query.dim(0))},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks take tokens in turn. The logits of a token lie in a row for each group of experts, padded to
-// 32 bytes with what is never chosen; the largest is taken `top` times.
+// Blocks take tokens in turn. The logits of a token lie in a row for each group of experts, padded
+// to 32 bytes with what is never chosen; the largest is taken `top` times.
 #include "ops/common/ascend.h"
 
 namespace anyop::ops {
@@ -288,10 +288,17 @@ void Run(const Context& ctx, const Tensor& logits, std::int64_t top, std::string
   const std::int64_t size = logits.dim(1) / groups;
   if (logits.dim(0) == 0) return;
   if (group_best == 0) group_best = min<std::int64_t>(bias ? 2 : 1, size);
-  const Tiling tiling{uint32_t(logits.dim(0)), uint32_t(logits.dim(1)), uint32_t(top),
-                      uint32_t(groups), uint32_t(top_groups), uint32_t(group_best),
-                      PitchOf(size, Bytes(logits.type())), uint32_t(size), scaling,
-                      scoring == "softmax", renormalizes};
+  const Tiling tiling{uint32_t(logits.dim(0)),
+                      uint32_t(logits.dim(1)),
+                      uint32_t(top),
+                      uint32_t(groups),
+                      uint32_t(top_groups),
+                      uint32_t(group_best),
+                      PitchOf(size, Bytes(logits.type())),
+                      uint32_t(size),
+                      scaling,
+                      scoring == "softmax",
+                      renormalizes};
   ascend::Visit<float, half, bfloat16_t>(logits.type(), [&](auto zero) {
     ascend::Launch(ctx, {.blocks = ascend::Blocks(tiling.tokens)}, &topk_router<decltype(zero)>,
                    logits, bias, weights, ids, tiling);
@@ -300,10 +307,9 @@ void Run(const Context& ctx, const Tensor& logits, std::int64_t top, std::string
 
 }  // namespace
 
-ANYOP_ASCEND_KERNEL(topk_router){
-    // Room for the places of all groups.
-    .when = "num_groups * (e / num_groups + 15) <= 4096",
-    .run = ascend::Bind<&Run>(),
-    .accepts = ascend::AreContiguous<&Run>()};
+ANYOP_ASCEND_KERNEL(topk_router){// Room for the places of all groups.
+                                 .when = "num_groups * (e / num_groups + 15) <= 4096",
+                                 .run = ascend::Bind<&Run>(),
+                                 .accepts = ascend::AreContiguous<&Run>()};
 
 }  // namespace anyop::ops
