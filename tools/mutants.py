@@ -142,12 +142,12 @@ def test(mutant: Mutant) -> subprocess.CompletedProcess[str]:
     if mutant.is_python:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
         return quiet([*command, *mutant.test.split()], TEST_SECONDS)
-    command = [BUILD / "tests" / mutant.test]
+    program: list[str | Path] = [BUILD / "tests" / mutant.test]
     if mutant.file.endswith("/ascend.cpp"):  # the checks of the dialect notice, on its device
         device = BUILD / "lib/anyop_ascend_device.so"
-        command = ["env", f"ANYOP_LOAD={device}", *command, "--kernel=ascend_checked"]
-        command += ["--gtest_filter=*.MatchesItsReference"]
-    return quiet(command, TEST_SECONDS)
+        program = ["env", f"ANYOP_LOAD={device}", *program, "--kernel=ascend_checked"]
+        program += ["--gtest_filter=*.MatchesItsReference"]
+    return quiet(program, TEST_SECONDS)
 
 
 def verdict(mutant: Mutant, passes: dict[str, str]) -> str:
