@@ -58,6 +58,8 @@ def errors(source: Source, output: str) -> tuple[Refused, ...]:
             said += f" ({error[1].rpartition('/')[2]}:{error[2]})"
         found.append(Refused(line, said))
         line_before = 0
+    if any(one.line for one in found):  # the others follow from these
+        found = [one for one in found if one.line]
     return tuple(dict.fromkeys(found))[:_MOST] or (Refused(0, output.strip()),)
 
 

@@ -187,9 +187,9 @@ def test_a_damaged_file_of_the_cache_is_compiled_anew(tmp_path, monkeypatch):
 def test_a_compilers_error_names_the_line_of_the_file(tmp_path):
     said = anyop("check", written(tmp_path, ONE.format("  ad(x);")), *GIVEN, status=1).stderr
     assert "the compiler refuses it" in said and "kernel.cpp:4:" in said
-    path = written(tmp_path, '#include "lib/matmul_intf.h"\n' + ONE.format(""))
+    path = written(tmp_path, '#include "lib/hccl/hccl.h"\n' + ONE.format(""))
     said = anyop("check", path, *GIVEN, status=1).stderr
-    assert "kernel.cpp:1:" in said and "lib/matmul_intf.h is no header that anyop has" in said
+    assert "kernel.cpp:1:" in said and "lib/hccl/hccl.h is no header that anyop has" in said
 
 
 @pytest.mark.parametrize("name", ["kernel.asc", "kernel.c", "kernel.cce", "my kernel.cpp"])

@@ -4,6 +4,7 @@ found at its line.
 """
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -201,7 +202,12 @@ def test_a_finding_is_shown_with_both_lines(tmp_path):
     path.write_text(
         path.read_text().replace("alpha: float = 1.0, meta", "alpha: float = 2.0, meta")
     )
-    done = run(["env", "COLUMNS=84", "anyop", "ascend", "lint", "custom_pypto"], None, tmp_path, 1)
+    done = run(
+        ["env", "COLUMNS=84", sys.executable, "-m", "anyop", "ascend", "lint", "custom_pypto"],
+        None,
+        tmp_path,
+        1,
+    )
     assert f"```\n{done}```" in DOCUMENT.read_text()
 
 
