@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 
 class CannotBuildError(Exception):
@@ -69,8 +70,10 @@ def run(command: Sequence[str], timeout_s: float) -> None:
         _check_machine(compiler, done.stderr)
         raise SourceError(compiler, done.stderr)
     made = command[command.index("-o") + 1] if "-o" in command else ""
-    if made and not os.path.exists(made):
-        raise CannotBuildError(f"{compiler} made no file, so it is no C++ compiler. Try another CXX")
+    if made and not Path(made).exists():
+        raise CannotBuildError(
+            f"{compiler} made no file, so it is no C++ compiler. Try another CXX"
+        )
 
 
 def _check_machine(compiler: str, output: str) -> None:

@@ -14,7 +14,11 @@ _ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)")
 _PLACE = re.compile(r"^(.+?):(\d+):")
 _LACKING = re.compile(r"(\S+): No such file")
 # How a kernel's author calls what the compiler has other names for.
-_NAMES = ((r"AscendC::anyop_ascend_\w+::", ""), (r"\b_Float16\b", "half"), (r"\banyop_ascend::", ""))
+_NAMES = (
+    (r"AscendC::anyop_ascend_\w+::", ""),
+    (r"\b_Float16\b", "half"),
+    (r"\banyop_ascend::", ""),
+)
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,14 @@ class RefusedError(_anyop.InvalidArgument):
 
     def __init__(self, source: Source, output: str) -> None:
         self.errors = errors(source, output)
-        lines = [f"{source.path.name}:{e.line}: {e.text}" if e.line else e.text for e in self.errors]
-        text = f"{source.path.name}: the compiler refuses it:\n" + "\n".join(lines)
+        name = source.path.name
+        lines = [f"{name}:{e.line}: {e.text}" if e.line else e.text for e in self.errors]
+        text = f"{name}: the compiler refuses it:\n" + "\n".join(lines)
         lacking = _LACKING.search(output)
         if lacking:
             text += (
-                f"\n{lacking[1]} is no header that anyop has. If it is yours, try --include-folder; "
-                "what anyop has of the vendor's headers stands in docs/ascend.md."
+                f"\n{lacking[1]} is no header that anyop has. If it is yours, try "
+                "--include-folder; what anyop has of the vendor's headers stands in docs/ascend.md."
             )
         super().__init__(text)
 

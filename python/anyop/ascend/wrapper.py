@@ -115,7 +115,10 @@ _HEADER = """#pragma once
 #endif
 {}
 """
-_BODY = '{0} {{\n  anyop_ascend_start("{1}", &{1}, blocks, nullptr, stream)({2});\n  return 0;\n}}\n'
+_BODY = (
+    '{0} {{\n  anyop_ascend_start("{1}", &{1}, blocks, nullptr, stream)({2});\n'
+    "  return 0;\n}}\n"
+)
 
 
 def _named(kernel: source_file.Declared) -> list[str]:
