@@ -88,7 +88,10 @@ TESTS_WITH = ("optest/optest.h",)  # what this project's tests of operators incl
 FRAMEWORK_WORDS = re.compile(r"torch|jax|mindspore|vllm", re.IGNORECASE)
 MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
 # Folders that includes begin at, and folders whose files name their neighbours without any.
-ROOTS = ("src/", "include/", "", "optest/", "ascend/include/", "ascend/include/packages/")
+ROOTS = (
+    "src/", "include/", "", "optest/", "ascend/include/", "ascend/include/packages/",
+    "ascend/include/stubs/",
+)  # fmt: skip
 BARE_NEIGHBOURS = ("ascend", "bindings", "devices", "programs", "tests", "examples", "python")
 DIALECT = "ascend/include/kernel_operator.h"  # kernels include it by its name alone
 # The rooms of anyop.torch, from the lowest on; each may import those before it.

@@ -54,11 +54,21 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
 
     Raises RefusedError for what the compiler refuses, NotAvailable without a compiler.
     """
+    unit = source.unit(list(kernels), settings.includes)
+    standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
+    return _compiled(source, unit, [standard, *_FLAGS, *_OPTIMIZE[checked]], settings)
+
+
+def host_library(path: Path, settings: Settings) -> Path:
+    """An op_host file, with its tiling functions, compiled as `library` does."""
+    source = Source(path)
+    return _compiled(source, source.host_unit(), ["-std=gnu++17", *_FLAGS, "-O1"], settings)
+
+
+def _compiled(source: Source, unit: str, flags: list[str], settings: Settings) -> Path:
     try:
         compiler = _compiler.find_compiler()
-        unit = source.unit(list(kernels), settings.includes)
-        standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
-        command = [compiler, standard, *_FLAGS, *_OPTIMIZE[checked], *_search(source, settings)]
+        command = [compiler, *flags, *_search(source, settings)]
         digest = _digest(_preprocessed(command, unit), command)
 
         def build(folder: Folder, scratch: Path) -> Path:

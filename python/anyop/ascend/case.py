@@ -16,10 +16,12 @@ import numpy as np
 from anyop import _anyop
 from anyop.ascend.build import Settings
 from anyop.ascend.expressions import whole
+from anyop.ascend.tiling import Tiling
 
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 MOST_BLOCKS = 65535
-_KEYS = ("blocks", "sizes", "arguments", "soc", "tiling_key")
+_KEYS = ("blocks", "sizes", "arguments", "soc", "tiling_key", "tiling")
+_TILING = ("file", "op", "attributes")
 _COMPILE = ("includes", "folders", "defines")
 
 
@@ -34,6 +36,7 @@ class Case:
     arguments: tuple[tuple[str, str], ...] = ()
     soc: str = ""
     tiling_key: int = 0
+    tiling: Tiling | None = None  # then it says blocks, tiling_key and two of the arguments
 
     def largest(self) -> dict[str, int]:
         return {name: most for name, (_, most) in self.sizes.items()}
@@ -176,7 +179,27 @@ def _case(path: Path, kernel: str, given: Any) -> Case:
         tuple((name, str(text)) for name, text in arguments.items()),
         str(table.get("soc", "")),
         key,
+        _tiling(path, kernel, table["tiling"]) if "tiling" in table else None,
     )
+
+
+def _tiling(path: Path, kernel: str, given: Any) -> Tiling:
+    table = _table(path, f"{kernel}.tiling", given, _TILING)
+    if "file" not in table:
+        raise _anyop.InvalidArgument(f"{path.name}: [{kernel}.tiling] names no file.")
+    attributes = _table(path, f"{kernel}.tiling.attributes", table.get("attributes", {}))
+    return Tiling(path.parent / str(table["file"]), str(table.get("op", kernel)), attributes)
+
+
+def attributes_of(texts: Mapping[str, str]) -> dict[str, Any]:
+    """As TOML has values; what is none is a text."""
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        try:
+            found[name] = _toml().loads(f"value = {text}")["value"]
+        except ValueError:
+            found[name] = text
+    return found
 
 
 def _toml() -> Any:

@@ -99,6 +99,11 @@ class Runtime:
             raise _anyop.InvalidArgument(self._error())
         return False
 
+    def tile(self, op: str, call: Any) -> None:
+        """call: of the struct anyop_ascend_tiling_call."""
+        if self._library.anyop_ascend_tiling(op.encode(), call):
+            raise _anyop.InvalidArgument(self._error() + ".")
+
     def findings(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = json.loads(self._library.anyop_ascend_findings())
         return rows

@@ -19,7 +19,7 @@ import numpy as np
 
 from anyop import _anyop
 from anyop.ascend.arguments import described
-from anyop.ascend.build import Settings, library
+from anyop.ascend.build import Settings, host_library, library
 from anyop.ascend.case import Case, number_of_blocks, ordered
 from anyop.ascend.native import kernels_of
 from anyop.ascend.source import Source
@@ -92,6 +92,7 @@ class Run:
         """The findings of each try."""
         answers = self._answers(tries, checked=True)
         for one, answer in zip(tries, answers, strict=False):
+            one = replace(one, blocks=answer.get("blocks", one.blocks))
             yield [self._finding(row, one) for row in answer["findings"]]
 
     def timed(self) -> Any:
@@ -146,11 +147,25 @@ class Run:
             "strict": self.strict,
             "soc": self.case.soc,
             "tiling_key": self.case.tiling_key,
+            "tiling": self._tiling(),
             "max_steps": self.max_steps,
             "arguments": ordered(self.case, names, parameters),
             "names": [(names[i] if names else "") or f"arg{i}" for i in range(len(parameters))],
             "save": str(self.save.resolve()) if self.save else "",
         }
+
+
+    def _tiling(self) -> dict[str, Any] | None:
+        tiling = self.case.tiling
+        if tiling is None:
+            return None
+        if self.case.blocks != "1" or self.case.tiling_key:
+            raise _anyop.InvalidArgument(
+                f"{self.kernel}: blocks and tiling_key are given, but the tiling function says "
+                "them. Try without them."
+            )
+        made = host_library(tiling.file, self.settings)
+        return {"library": str(made), "op": tiling.op, "attributes": dict(tiling.attributes)}
 
 
 def _work(task: dict[str, Any], timeout_s: float) -> Iterator[dict[str, Any]]:

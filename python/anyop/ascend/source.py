@@ -88,11 +88,20 @@ class Source:
             aliases += f"static constexpr auto* {alias} = &{name};\n" if "," in name else ""
             listed.append(f"*{alias}" if "," in name else name)
         forced = "".join(f'#include "{path.resolve()}"\n' for path in includes)
-        file = str(self.path).replace("\\", "\\\\").replace('"', '\\"')
+        file = _quoted(self.path)
         return (
             f'#include "kernel_operator.h"\n{forced}#line 1 "{file}"\n{rewritten(self.text)}\n'
             f'#line 1 "the kernels asked for"\n{aliases}ANYOP_ASCEND_KERNELS({", ".join(listed)})\n'
         )
+
+
+    def host_unit(self) -> str:
+        """The same of a file without kernels."""
+        return f'#line 1 "{_quoted(self.path)}"\n{self.text}\n'
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _read(path: Path) -> str:

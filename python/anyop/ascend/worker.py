@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ import numpy as np
 
 import anyop
 from anyop.ascend.arguments import Array, Memory, from_bf16, value_of
-from anyop.ascend.native import WRITE, Kernel, Runtime, kernels_of
+from anyop.ascend.native import READ, WRITE, Kernel, Runtime, kernels_of
+from anyop.ascend.tiling import tile
+
+TILED = ("workspace", "tiling")  # arguments that a tiling function makes
 
 REPEATS = 30  # of a kernel that is timed
 # Behind arrays of a fast build: kernels that round sizes up to 32 bytes read there, where a device
@@ -88,45 +92,75 @@ def placed(
         call.release()
 
 
-def values_of(kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> list[Memory | bytes]:
-    """The arguments of a try; the same data for the same seed."""
+@dataclass(frozen=True)
+class Launch:
+    """The arguments of a try, its number of blocks and its tiling key."""
+
+    values: list[Memory | bytes]
+    blocks: int
+    key: int
+    workspace: Memory | None = None
+
+
+def launch_of(
+    runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]
+) -> Launch:
+    """The same data for the same seed. A tiling function says the rest, of the SoC that is set."""
     rng = np.random.default_rng(one["seed"])
     sizes = {**one["sizes"], "blocks": one["blocks"]}
-    rows = zip(task["arguments"], kernel.parameters, strict=True)
-    return [value_of(text, letter, size, sizes, rng) for text, (letter, size) in rows]
+    tiling, values = task["tiling"], list[Memory | bytes]()
+    for text, (letter, size) in zip(task["arguments"], kernel.parameters, strict=True):
+        is_later = tiling and letter == "p" and text.strip() in TILED
+        values.append(b"" if is_later else value_of(text, letter, size, sizes, rng))
+    if not tiling:
+        return Launch(values, one["blocks"], task["tiling_key"])
+    tensors = [value for value in values if isinstance(value, Memory)]
+    tiled = tile(runtime, tiling["library"], tiling["op"], tensors, tiling["attributes"])
+    workspace = np.full(tiled.workspace_bytes, 0xFF, np.uint8)
+    made = {
+        "workspace": Memory(workspace, READ | WRITE, "u8"),
+        "tiling": Memory(np.frombuffer(tiled.data, np.uint8).copy(), READ, "u8"),
+    }
+    for i, (text, (letter, _)) in enumerate(zip(task["arguments"], kernel.parameters, strict=True)):
+        if letter == "p" and text.strip() in made:
+            values[i] = made[text.strip()]
+    return Launch(values, tiled.blocks, tiled.key, made["workspace"])
 
 
 def check(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> Any:
     """One try: its findings."""
-    runtime.configure(
-        task["soc"], task["strict"], task["max_steps"], one["seed"], task["tiling_key"]
-    )
-    values = values_of(kernel, task, one)
+    runtime.configure(task["soc"], task["strict"])
+    launch = launch_of(runtime, kernel, task, one)
+    values = launch.values
+    runtime.configure(task["soc"], task["strict"], task["max_steps"], one["seed"], launch.key)
     with placed(runtime, task["names"], values, 0) as call:
-        ended = not runtime.launch(kernel, one["blocks"], call.pointers)
+        ended = not runtime.launch(kernel, launch.blocks, call.pointers)
         findings = runtime.findings()
         if not ended:
             save(task, values, call.fetch())
-        return {"findings": findings, "was_ended": ended}
+        return {"findings": findings, "was_ended": ended, "blocks": launch.blocks}
 
 
 def timed(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> Any:
     """The results of one run, and the time of the fastest of some more."""
-    runtime.configure(task["soc"], False, 0, 0, task["tiling_key"])
-    values = values_of(kernel, task, one)
+    runtime.configure(task["soc"], False)
+    launch = launch_of(runtime, kernel, task, one)
+    values = launch.values
+    runtime.configure(task["soc"], False, 0, 0, launch.key)
     with placed(runtime, task["names"], values, SLACK) as call:
-        runtime.launch(kernel, one["blocks"], call.pointers)
+        runtime.launch(kernel, launch.blocks, call.pointers)
         results = call.fetch()
         save(task, values, results)
         least = float("inf")
         for _ in range(REPEATS):
             start = time.perf_counter_ns()
-            runtime.launch(kernel, one["blocks"], call.pointers)
+            runtime.launch(kernel, launch.blocks, call.pointers)
             least = min(least, time.perf_counter_ns() - start)
         rows = [
             describe(name, value, array)
             for name, value, array in zip(task["names"], values, results, strict=True)
             if isinstance(value, Memory) and value.access & WRITE and array is not None
+            and value is not launch.workspace
         ]
         return {"results": rows, "us": least / 1e3}
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, lint, merged, read, toolkit
-from anyop.ascend.case import changed, check_sizes, sizes_of
+from anyop.ascend.case import attributes_of, changed, check_sizes, sizes_of
 from anyop.ascend.refused import RefusedError
+from anyop.ascend.tiling import Tiling
 
 WIDEST = 84  # columns of sentences
 _COLORS = {"error": "red", "strict": "yellow", "note": "cyan"}
@@ -51,6 +52,13 @@ def kernel_options(function: Callable[..., None]) -> Callable[..., None]:
             ),
             click.option("--soc", default="", help="Its name; ascend910b without one."),
             click.option("--tiling-key", default=0, help="Of TILING_KEY_IS."),
+            click.option(
+                "--tiling",
+                type=file,
+                help="An op_host file, whose tiling function says blocks, key, data and workspace.",
+            ),
+            click.option("--tiling-op", default="", help="Its operator; the kernel's name else."),
+            click.option("--attr", "attributes", multiple=True, metavar="NAME=VALUE"),
             click.option("--include", "includes", multiple=True, type=file, help="Included first."),
             click.option("-I", "--include-folder", "folders", multiple=True, type=folder),
             click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]"),
@@ -93,6 +101,7 @@ def runs_of(path: Path, given: dict[str, Any]) -> list[Run]:
             soc=given["soc"],
             tiling_key=given["tiling_key"],
         )
+        case = tiled(case, kernel, given)
         check_sizes(case, sizes.keys() - before.sizes.keys())
         save = given["save"]
         if save and len(kernels) > 1:
@@ -101,10 +110,31 @@ def runs_of(path: Path, given: dict[str, Any]) -> list[Run]:
     return runs
 
 
-def named(text: str) -> tuple[str, str]:
+def tiled(case: Case, kernel: str, given: dict[str, Any]) -> Case:
+    """With what the command line says of the tiling function."""
+    attributes = attributes_of(dict(named(a, "--attr eps=1e-6") for a in given["attributes"]))
+    if given["tiling"]:
+        return replace(
+            case, tiling=Tiling(given["tiling"], given["tiling_op"] or kernel, attributes)
+        )
+    if not attributes and not given["tiling_op"]:
+        return case
+    if case.tiling is None:
+        raise click.UsageError(
+            "--attr and --tiling-op are of a tiling function. Try --tiling FILE."
+        )
+    told = {**case.tiling.attributes, **attributes}
+    return replace(
+        case, tiling=Tiling(case.tiling.file, given["tiling_op"] or case.tiling.op, told)
+    )
+
+
+def named(text: str, example: str = "--size n=64") -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise click.BadParameter(f"'{text}' has no name. Try --size n=64.", param_hint="--size")
+        raise click.BadParameter(
+            f"'{text}' has no name. Try {example}.", param_hint=example.partition(" ")[0]
+        )
     return name.strip(), value
 
 
