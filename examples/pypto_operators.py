@@ -106,8 +106,8 @@ def sparse_attention(
     index_k_cache: torch.Tensor,
 ) -> torch.Tensor:
     """x: [b, s, dm], of s new tokens in each sequence; weights are [in, out]; sin and cos:
-    [b, s, r], both halves alike; cache_index: the slot of each token; act_seqs: lengths with the new tokens.
-    Result: [b, s, h, c].
+    [b, s, r], both halves alike; cache_index: the slot of each token; act_seqs: lengths with the
+    new tokens. Result: [b, s, h, c].
     """
     b, s, _ = x.shape
     h, dn, c = w_uk.shape
