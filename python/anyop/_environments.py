@@ -138,8 +138,8 @@ class Environment:
             return " It takes 2 GB with a torch for the CPU, and 1 GB more while it is made."
         return ""
 
-    def _try(self, code: str, title: str) -> None:
-        self._run([str(self.python), "-c", code], {}, lambda _: None, title)
+    def _try(self, code: str, title: str, env: dict[str, str] | None = None) -> None:
+        self._run([str(self.python), "-c", code], env or {}, lambda _: None, title)
 
     def _refuse_other_folders(self) -> None:
         if not self.folder.exists() or (self.folder / self.mark).exists():
