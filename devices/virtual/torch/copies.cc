@@ -74,6 +74,17 @@ void CopyAcross(const at::Tensor& from, const at::Tensor& to) {
 
 at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   if (to.numel() == 0) return to;
+  // Bytes are copied: what a tensor only says of itself is made so first.
+  if (from.is_conj() != to.is_conj()) {
+    const at::Tensor made = (from.is_conj() ? from.conj() : from).conj_physical();
+    CopyFrom(made, to.is_conj() ? to.conj() : to, non_blocking);
+    return to;
+  }
+  if (from.is_neg() != to.is_neg()) {
+    const at::Tensor made = (from.is_neg() ? from._neg_view() : from).neg();
+    CopyFrom(made, to.is_neg() ? to._neg_view() : to, non_blocking);
+    return to;
+  }
   const at::Tensor source = from.sizes() == to.sizes() ? from : from.expand_as(to);
   const c10::DeviceGuard guard(from.is_cpu() ? to.device() : from.device());
   if (from.device() == to.device()) {
