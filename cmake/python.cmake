@@ -34,7 +34,7 @@ install(DIRECTORY optest DESTINATION anyop FILES_MATCHING PATTERN "*.h" PATTERN 
 install(FILES python/anyop/vllm/_entry.py DESTINATION . RENAME anyop_vllm.py)
 # What `anyop vllm install` and `anyop npu install` install.
 install(DIRECTORY requirements/ DESTINATION anyop/requirements
-        FILES_MATCHING PATTERN "vllm-*.txt" PATTERN "npu-*.txt" PATTERN "vllm-test.txt" EXCLUDE)
+        FILES_MATCHING PATTERN "vllm-*.txt" PATTERN "npu-*.txt" PATTERN "*-test.txt" EXCLUDE)
 
 include(cmake/torch.cmake)
 include(cmake/mindspore.cmake)

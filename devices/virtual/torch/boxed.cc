@@ -195,6 +195,11 @@ bool HasPlainResults(const c10::FunctionSchema& schema) {
   });
 }
 
+// Whose CPU kernel gives other shapes than the Meta kernel says.
+bool IsShapedByKernel(const c10::FunctionSchema& schema) {
+  return schema.name().starts_with("aten::_embedding_bag");
+}
+
 bool NeedsShapes(const c10::FunctionSchema& schema) {
   const auto is_fresh = [](const c10::Argument& result) { return !result.alias_info(); };
   const auto is_out = [](const c10::Argument& argument) { return argument.is_out(); };
@@ -329,7 +334,7 @@ void Boxed(const c10::OperatorHandle& op, Stack* stack) {
   const std::size_t count = schema.arguments().size(), begin = stack->size() - count;
   const c10::Device device = DeviceOf(*stack, begin);
   const c10::DeviceGuard guard(device);
-  bool is_plain = HasPlainResults(schema);
+  bool is_plain = HasPlainResults(schema) && !IsShapedByKernel(schema);
   std::optional<Stack> meta;
   Stack meta_arguments;
   if (is_plain && NeedsShapes(schema)) {
