@@ -39,6 +39,7 @@ BUDGETS = {  # a rule of the house: 40 in all, and beside each what takes the ti
     "MindSpore tests": 2.0,  # its import in each process, every operator in three modes
     "anyop vllm install 0.27.1": 2.0,  # the download of torch and of what requests need
     "vLLM tests": 2.0,  # engines in processes of their own, which import vLLM
+    "torch_npu tests": 2.5,  # torch_npu's import in each process, a tenth of OpInfo
     "JAX tests": 1.5,  # XLA's compiler
     "examples": 2.0,  # the model in every host
     "wheel": 1.0,  # the newcomer's commands

@@ -12,7 +12,7 @@ import anyop
 from anyop import _environments
 from anyop._environments import PYTORCH, Step
 from anyop._packages import data_root
-from anyop.npu import _startup
+from anyop.npu import startup
 
 __all__ = ["PYTORCH", "SUPPORTED", "Environment", "environment", "requirements"]
 
@@ -35,10 +35,10 @@ class Environment(_environments.Environment):
         """Puts the anyop of this process into an environment that is there already."""
         super().refresh()
         folder = self._site_packages()
-        shutil.copy2(folder / "anyop/npu/_startup.py", folder / f"{STARTUP}.py")
+        shutil.copy2(folder / "anyop/npu/startup.py", folder / f"{STARTUP}.py")
         (folder / f"{STARTUP}.pth").write_text(f"import {STARTUP}\n")
         without = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "ANYOP_NPU": ""}
-        build = "import anyop.npu.torch_kernels as kernels; kernels.main()"
+        build = "import anyop.torch.virtual_device.npu as kernels; kernels.main()"
         self._try(build, "kernels of torch's operators", without)
         self._try(TRIAL, "a trial", {"ANYOP_NPU": "1"})
 
@@ -67,7 +67,7 @@ def environment(folder: Path, version: str = "") -> Environment:
         )
     if sys.platform != "linux":
         raise anyop.NotAvailable("anyop.npu: torch_npu is there for Linux alone.")
-    cann = _startup.other_cann()
+    cann = startup.other_cann()
     if cann:
         raise anyop.NotAvailable(
             f"anyop.npu: a CANN is here: {cann}. The virtual NPU takes the place of its libraries, "

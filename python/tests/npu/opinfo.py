@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 EACH = 10  # of a slice
@@ -44,7 +45,8 @@ EXCEPTIONS: dict[str, str] = {
 # What these compute differs from call to call, or is nothing: shapes and dtypes are compared.
 WITHOUT_VALUES = (
     "bernoulli", "cauchy", "dropout", "empty", "exponential", "fractional_max_pool", "geometric",
-    "log_normal", "multi_head_attention_forward", "multinomial", "normal", "randint", "randn", "rand_like", "resize_", "rrelu",
+    "log_normal", "multi_head_attention_forward", "multinomial", "normal", "rand_like",
+    "randint", "randn", "resize_", "rrelu",
     "scaled_dot_product_attention", "svd_lowrank", "pca_lowrank", "uniform",
 )  # fmt: skip
 
@@ -156,7 +158,7 @@ def main() -> int:
     chosen = names if args.all or args.names else names[::EACH]
     wrong = report(run(chosen, args.samples))
     if wrong:
-        print(f"not as listed in {os.path.basename(__file__)}: {', '.join(wrong)}")
+        print(f"not as listed in {Path(__file__).name}: {', '.join(wrong)}")
     return 1 if wrong else 0
 
 

@@ -26,9 +26,7 @@ def run(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
 
 def test_host_that_reads_device_memory_is_named() -> None:
     ran = run(
-        "import ctypes, torch\n"
-        "x = torch.ones(4, device='npu')\n"
-        "ctypes.string_at(x.data_ptr(), 4)"
+        "import ctypes, torch\nx = torch.ones(4, device='npu')\nctypes.string_at(x.data_ptr(), 4)"
     )
     assert ran.returncode < 0
     assert "npu:0: the host touched device memory at offset 0x" in ran.stderr

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets torch_npu be imported without CANN, where the variable ANYOP_NPU is set.
 
-`anyop npu install` copies this file into its environment as _anyop_npu.py, and Python runs it at
-its start there. It waits for torch_npu: libraries of the names that torch_npu links are loaded
-before it, and torch's own operators get kernels for the virtual NPU after it.
+`anyop npu install` copies this file into its environment as the module _anyop_npu, and Python runs
+it at its start there. It waits for torch_npu. Libraries of the names that torch_npu links are
+loaded before it, and torch's own operators get kernels for the virtual NPU after it.
 """
 
 from __future__ import annotations

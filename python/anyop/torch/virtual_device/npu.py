@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the kernels of torch's operators for the virtual NPU, for the torch that is installed.
 
-`anyop npu install` has its environment's Python do it; they lie beside this file then.
+`anyop npu install` has its environment's Python do it; they lie in the folder of anyop.npu then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyop import _cache
 from anyop._compiler import CannotBuildError
 from anyop.hosting import build
 from anyop.hosting.sentences import clause
-from anyop.npu import _startup
+from anyop.npu import startup
 from anyop.torch._route.build import VERSION, of_torch
 
 # Of the backend for virtual devices, which torch_npu takes the place of.
@@ -40,7 +40,7 @@ def product() -> build.Product:
 
 def put() -> Path:
     """Builds them where they are not in the user's cache, and puts them into this package."""
-    target = _startup.kernels(Path(anyop.__file__).parent, str(torch.__version__))
+    target = startup.kernels(Path(anyop.__file__).parent, str(torch.__version__))
     try:
         made = build.build(product(), _cache.cache_folder())
     except CannotBuildError as error:
