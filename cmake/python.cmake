@@ -32,9 +32,9 @@ install(DIRECTORY optest DESTINATION anyop FILES_MATCHING PATTERN "*.h" PATTERN 
         PATTERN "testing" EXCLUDE)
 # What vLLM finds, which has to be there where `import anyop` fails.
 install(FILES python/anyop/vllm/_entry.py DESTINATION . RENAME anyop_vllm.py)
-# What `anyop vllm install` installs.
-install(DIRECTORY requirements/ DESTINATION anyop/requirements FILES_MATCHING PATTERN "vllm-*.txt"
-                                                                             PATTERN "vllm-test.txt" EXCLUDE)
+# What `anyop vllm install` and `anyop npu install` install.
+install(DIRECTORY requirements/ DESTINATION anyop/requirements
+        FILES_MATCHING PATTERN "vllm-*.txt" PATTERN "npu-*.txt" PATTERN "*-test.txt" EXCLUDE)
 
 include(cmake/torch.cmake)
 include(cmake/mindspore.cmake)

@@ -4,6 +4,8 @@
 option(ANYOP_BUILD_TORCH "Build the PyTorch adapter if the configuring Python has torch" ON)
 install(DIRECTORY bindings/torch bindings/vllm DESTINATION anyop/bindings
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")
+install(DIRECTORY devices/npu/torch DESTINATION anyop/devices/npu
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")
 install(DIRECTORY devices/virtual/torch DESTINATION anyop/devices/virtual
         FILES_MATCHING PATTERN "*.h" PATTERN "*.cc")
 install(DIRECTORY src DESTINATION anyop FILES_MATCHING PATTERN "*.h"

@@ -18,7 +18,7 @@ function(anyop_virtual_device name)
   set_target_properties(${name} PROPERTIES PREFIX "")
 endfunction()
 
-anyop_virtual_device(anyop_ascend_device devices/ascend/ascend.cc)
+anyop_virtual_device(anyop_ascend_device devices/ascend/ascend.cc devices/ascend/variables.cc)
 target_include_directories(anyop_ascend_device PRIVATE ascend/include)
 anyop_export(anyop_ascend_device device)
 set_target_properties(anyop_ascend_device PROPERTIES LIBRARY_OUTPUT_DIRECTORY

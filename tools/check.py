@@ -39,6 +39,7 @@ BUDGETS = {  # a rule of the house: 40 in all, and beside each what takes the ti
     "MindSpore tests": 2.0,  # its import in each process, every operator in three modes
     "anyop vllm install 0.27.1": 2.0,  # the download of torch and of what requests need
     "vLLM tests": 2.0,  # engines in processes of their own, which import vLLM
+    "torch_npu tests": 2.5,  # torch_npu's import in each process, a tenth of OpInfo
     "JAX tests": 1.5,  # XLA's compiler
     "examples": 2.0,  # the model in every host
     "wheel": 1.0,  # the newcomer's commands
@@ -193,6 +194,23 @@ def vllm_tests(tally: Tally, tier: int, marks: str) -> None:
         print(f"  left to --all: {rest}")
 
 
+def npu_tests(tally: Tally, tier: int) -> None:
+    """In an environment of its own, with --all: making it takes three minutes, a download of torch
+    and the compilation of kernels among them.
+    """
+    if tier < ALL:
+        print("  left to --all: torch_npu on the virtual NPU")
+        return
+    try:
+        python = prepare.ensure_npu()
+    except StepFailed as failure:
+        print(f"  nothing is tested of torch_npu: {str(failure).splitlines()[-1]}")
+        tally.skipped += 1
+        return
+    tests = ROOT / "python" / "tests" / "npu"
+    pytest(tally, "torch_npu tests", tests, python=python, env={"ANYOP_NPU": "1"})
+
+
 def report_frameworks() -> None:
     for module, host in FRAMEWORKS.items():
         if not is_installed(module):
@@ -261,6 +279,7 @@ def main() -> int:
         tally.step("wheel", lambda: package(tier))
         mindspore_tests(tally, tier, marks[tier])
         vllm_tests(tally, tier, marks[tier])
+        npu_tests(tally, tier)
         other_builds_in_time(tally, tier, start)
     if tier == ALL:
         tally.step("clang-tidy", tidy)

@@ -208,6 +208,19 @@ def ensure_vllm(version: str) -> Path:
     return python
 
 
+def ensure_npu() -> Path:
+    """The Python of .venv-npu: torch_npu, this anyop, and what tests of both need."""
+    folder = ROOT / ".venv-npu"
+    python = folder / "bin" / "python"
+    run("anyop npu install", [PYTHON, "-m", "anyop", "npu", "install", folder])
+    file, stamp = ROOT / "requirements" / "npu-test.txt", folder / ".npu-test.txt"
+    if not stamp.exists() or stamp.read_text() != file.read_text():
+        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
+        run(f"pip install: {file.stem}", [*pip, "-r", file])
+        stamp.write_text(file.read_text())
+    return python
+
+
 def install_anyop(tests: bool) -> None:
     """Builds in build/release and installs into the virtual environment."""
     arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]

@@ -25,6 +25,7 @@ struct Place {  // of a tensor in the device's memory
   c10::SmallVector<std::int64_t, 4> sizes, strides;
   at::ScalarType dtype;
   bool is_number;  // it takes part in the promotion of types as a number does
+  bool is_conj, is_neg;
 };
 
 // A call without any tensor of the device.
@@ -48,8 +49,11 @@ at::Tensor AsNumber(at::Tensor tensor, bool is_number) {
 
 at::Tensor OverThere(const Place& place, void* address) {
   const auto options = at::dtype(place.dtype);
-  if (!address) return at::empty_strided(place.sizes, place.strides, options);
-  return AsNumber(at::from_blob(address, place.sizes, place.strides, options), place.is_number);
+  at::Tensor tensor = address ? at::from_blob(address, place.sizes, place.strides, options)
+                              : at::empty_strided(place.sizes, place.strides, options);
+  if (place.is_conj) tensor._set_conj(true);
+  if (place.is_neg) tensor._set_neg(true);
+  return AsNumber(tensor, place.is_number);
 }
 
 // For what is `out`: mse_loss makes its result larger before it has its shape, and torch warns of
@@ -109,7 +113,9 @@ int Run(void* block, char* message, std::uint64_t message_bytes) {
     }
     for (std::size_t i = work.given; i < work.places.size(); ++i) {
       const Place& place = work.places[i];
-      OverThere(place, b.addresses[i]).copy_(work.stack[place.argument].toTensor());
+      const at::Tensor result = work.stack[place.argument].toTensor();
+      // The CPU leaves out what only a backward pass of another device reads (batch_norm).
+      if (result.numel() > 0) OverThere(place, b.addresses[i]).copy_(result);
     }
     return ANYOP_OK;
   } catch (const c10::Error& error) {
@@ -189,6 +195,11 @@ bool HasPlainResults(const c10::FunctionSchema& schema) {
   });
 }
 
+// Whose CPU kernel gives other shapes than the Meta kernel says.
+bool IsShapedByKernel(const c10::FunctionSchema& schema) {
+  return schema.name().starts_with("aten::_embedding_bag");
+}
+
 bool NeedsShapes(const c10::FunctionSchema& schema) {
   const auto is_fresh = [](const c10::Argument& result) { return !result.alias_info(); };
   const auto is_out = [](const c10::Argument& argument) { return argument.is_out(); };
@@ -238,7 +249,9 @@ struct Prepared {
                             {t.sizes().begin(), t.sizes().end()},
                             {t.strides().begin(), t.strides().end()},
                             t.scalar_type(),
-                            IsNumber(t)});
+                            IsNumber(t),
+                            t.is_conj(),
+                            t.is_neg()});
     block.push_back(t.numel() ? t.data_ptr() : nullptr);
   }
 };
@@ -321,7 +334,7 @@ void Boxed(const c10::OperatorHandle& op, Stack* stack) {
   const std::size_t count = schema.arguments().size(), begin = stack->size() - count;
   const c10::Device device = DeviceOf(*stack, begin);
   const c10::DeviceGuard guard(device);
-  bool is_plain = HasPlainResults(schema);
+  bool is_plain = HasPlainResults(schema) && !IsShapedByKernel(schema);
   std::optional<Stack> meta;
   Stack meta_arguments;
   if (is_plain && NeedsShapes(schema)) {
@@ -341,17 +354,6 @@ void Boxed(const c10::OperatorHandle& op, Stack* stack) {
   Submit(prepared, device);
   torch::jit::drop(*stack, count);
   for (c10::IValue& result : prepared.results) stack->push_back(std::move(result));
-}
-
-// torch's own copies the old bytes on the host.
-void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
-            std::optional<at::MemoryFormat> format) {
-  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  impl->set_sizes_contiguous(sizes);
-  if (format.has_value()) impl->empty_tensor_restride(*format);
-  const std::size_t items = std::size_t(impl->numel() + impl->storage_offset());
-  const std::size_t bytes = items * impl->itemsize();
-  if (impl->numel() && bytes > tensor.storage().nbytes()) ResizeBytes(tensor.storage(), bytes);
 }
 
 }  // namespace virtual_torch

@@ -20,8 +20,4 @@ struct Counts {
 };
 Counts& BoxedCounts();
 
-// Gives a tensor of the device the shape; its memory grows where it must, old bytes kept.
-void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
-            std::optional<at::MemoryFormat> format);
-
 }  // namespace virtual_torch

@@ -139,4 +139,15 @@ void ResizeBytes(const c10::Storage& storage, std::size_t bytes) {
   storage.set_nbytes(bytes);
 }
 
+// torch's own copies the old bytes on the host.
+void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
+            std::optional<at::MemoryFormat> format) {
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_contiguous(sizes);
+  if (format.has_value()) impl->empty_tensor_restride(*format);
+  const std::size_t items = std::size_t(impl->numel() + impl->storage_offset());
+  const std::size_t bytes = items * impl->itemsize();
+  if (impl->numel() && bytes > tensor.storage().nbytes()) ResizeBytes(tensor.storage(), bytes);
+}
+
 }  // namespace virtual_torch

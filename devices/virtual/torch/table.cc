@@ -3,8 +3,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <array>
-#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -14,22 +12,7 @@
 namespace virtual_torch {
 namespace {
 
-constexpr int kPooled = 8;
-
 const anyop_device* g_table = nullptr;
-thread_local c10::DeviceIndex t_device = 0;
-thread_local std::array<c10::StreamId, kMostDevices> t_streams{};
-
-c10::Stream StreamOf(c10::DeviceIndex index, c10::StreamId id) {
-  return c10::Stream(c10::Stream::UNSAFE, DeviceAt(index), id);
-}
-
-void RaiseLate(c10::DeviceIndex index, anyop_stream stream) {
-  char message[512] = "";
-  const int code = g_table->late_error(index, stream, stream == nullptr, message, sizeof message);
-  if (!message[0]) Must(code);
-  if (code != ANYOP_OK) Raise(code, message);
-}
 
 struct Kept {
   anyop_event end;
@@ -59,10 +42,6 @@ std::vector<Kept> TakeOver(AllKept& all, anyop_stream stream) {
   return over;
 }
 
-void Sweep(anyop_stream stream) {
-  for (const Kept& kept : TakeOver(TheKept(), stream)) g_table->destroy_event(kept.end);
-}
-
 }  // namespace
 
 const anyop_device* Table() { return g_table; }
@@ -87,50 +66,15 @@ void Must(int code) {
   if (code != ANYOP_OK) Raise(code, Word() + ": " + g_table->error_text());
 }
 
-c10::Device DeviceAt(c10::DeviceIndex index) { return {kType, index < 0 ? t_device : index}; }
-void SetCurrentDevice(c10::DeviceIndex index) { t_device = index; }
-
-c10::Stream CurrentStream(c10::DeviceIndex index) {
-  return StreamOf(index, t_streams[std::size_t(DeviceAt(index).index())]);
-}
-void SetCurrentStream(const c10::Stream& stream) {
-  t_streams[std::size_t(stream.device_index())] = stream.id();
-}
-c10::Stream DefaultStream(c10::DeviceIndex index) { return StreamOf(index, 0); }
-
-c10::Stream PooledStream(c10::DeviceIndex index) {
-  static std::mutex mutex;
-  static std::array<std::vector<anyop_stream>, kMostDevices> pools;
-  static std::array<std::size_t, kMostDevices> next{};
-  const auto device = std::size_t(DeviceAt(index).index());
-  const std::lock_guard lock(mutex);
-  if (pools[device].size() < kPooled) {
-    anyop_stream made;
-    Must(g_table->create_stream(std::int32_t(device), &made));
-    pools[device].push_back(made);
-  }
-  const anyop_stream given = pools[device][next[device]++ % kPooled];
-  return StreamOf(c10::DeviceIndex(device), reinterpret_cast<c10::StreamId>(given));
+void Sweep(anyop_stream stream) {
+  for (const Kept& kept : TakeOver(TheKept(), stream)) g_table->destroy_event(kept.end);
 }
 
-anyop_stream Native(const c10::Stream& stream) {
-  if (stream.id() != 0) return reinterpret_cast<anyop_stream>(stream.id());
-  const anyop_stream handle = g_table->default_stream(stream.device_index());
-  if (handle == nullptr) Must(ANYOP_NOT_AVAILABLE);
-  return handle;
-}
-anyop_stream CurrentNative(c10::DeviceIndex index) { return Native(CurrentStream(index)); }
-
-void Synchronize(const c10::Stream& stream) {
-  const anyop_stream native = Native(stream);
-  Must(g_table->synchronize(stream.device_index(), native));
-  Sweep(native);
-  RaiseLate(stream.device_index(), native);
-}
-
-void Synchronize(c10::DeviceIndex index) {
-  Must(g_table->synchronize(index, nullptr));
-  RaiseLate(index, nullptr);
+void RaiseLate(c10::DeviceIndex index, anyop_stream stream) {
+  char message[512] = "";
+  const int code = g_table->late_error(index, stream, stream == nullptr, message, sizeof message);
+  if (!message[0]) Must(code);
+  if (code != ANYOP_OK) Raise(code, message);
 }
 
 void Order(anyop_stream before, anyop_stream after, c10::DeviceIndex index) {

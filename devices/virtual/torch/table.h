@@ -39,11 +39,13 @@ anyop_stream CurrentNative(c10::DeviceIndex index);
 // Wait, and raise the stream's (the device's) late error.
 void Synchronize(const c10::Stream& stream);
 void Synchronize(c10::DeviceIndex index);
+void RaiseLate(c10::DeviceIndex index, anyop_stream stream);  // null: that of any stream
 // Work that is put on `after` later waits for what is on `before` now.
 void Order(anyop_stream before, anyop_stream after, c10::DeviceIndex index);
 
 // `what` lives until the work that is on the stream now is over. It dies on a thread of the host:
 // one of the device would wait for Python's lock, which may be held by who waits for the device.
 void KeepUntilOver(std::shared_ptr<void> what, anyop_stream stream, c10::DeviceIndex index);
+void Sweep(anyop_stream stream);  // of what is over
 
 }  // namespace virtual_torch

@@ -33,6 +33,7 @@ COMMANDS = {
     "plugin": ("cli.plugin", "Print the file of a plug-in for a framework."),
     "vllm": ("cli.vllm", "Run vLLM's CPU platform on anyop: an environment, what runs, and why."),
     "ascend": ("cli.ascend", "Compile, check and run AscendC kernels, without an NPU."),
+    "npu": ("cli.npu", "Run torch_npu without CANN and without an NPU: an environment for it."),
     "docs": ("cli.docs", "Write a page per operator, and an index."),
     "stubs": ("cli.stubs", "Write the type stubs of a library's operators."),
     "bench": ("bench.commands", "Measure calls, operators and models beside what frameworks do."),

@@ -2,16 +2,13 @@
 from __future__ import annotations
 
 import importlib
-import time
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from anyop.cli import making
 from anyop.vllm import environments
 
-SHOWN = 60  # characters of a line of pip's
 # Commands in files of their own, by name, with what the list says of them.
 OTHERS = {"explain": ("vllm_explain", "Show what a model's layers and operators run on, and why.")}
 
@@ -57,28 +54,6 @@ def install(folder: Path, version: str | None, index: str) -> None:
     virtual environment; one that was made before and fits is left as it is.
     """
     environment = environments.environment(folder, version or "")
-    if environment.is_installed:
-        environment.refresh()
-        there = f"vLLM {environment.version} is in {environment.folder} already"
-        click.echo(f"{there}; this anyop is beside it now.")
-        return
-    start = time.monotonic()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("")
-        shown = ""
-
-        def show(step: str, line: str) -> None:
-            nonlocal shown
-            if step != shown and not console.is_terminal:
-                click.echo(f"  {step}", err=True)
-            shown = step
-            text = f"{step}: {line[:SHOWN]}" if line else step
-            progress.update(task, description=text.replace("[", "\\["))
-
-        environment.install(index, show)
-    click.echo(
-        f"installed vLLM {environment.version} in {environment.folder} "
-        f"({time.monotonic() - start:.0f} s). Try: {environment.folder}/bin/vllm serve MODEL"
-    )
+    made = making.make(environment, f"vLLM {environment.version}", index)
+    if made:
+        click.echo(f"{made} Try: {environment.folder}/bin/vllm serve MODEL")

@@ -155,6 +155,7 @@ _functionalize.start()
 _inductor.start()
 _inductor_writes.start()
 register_new()
+when_imported("torch_npu", register_new)  # brings the virtual NPU, where there is one
 # torch.load reads what torch.save wrote of results: it makes a tuple of tensors, and nothing else.
 torch.serialization.add_safe_globals([restored])
 when_imported("torch._dynamo.backends.registry", _register_backend)

@@ -14,6 +14,7 @@ from pathlib import Path
 import anyop
 import anyop.vllm
 import pytest
+from anyop import _environments
 from anyop.vllm import _plugin, _versions, environments
 
 RANGE = f"anyop {anyop.__version__} is made for vLLM from 0.27.1 on and before 0.33"
@@ -187,7 +188,7 @@ def test_step_that_fails_is_named_with_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = environments.environment(tmp_path / "new", "0.27.1")
-    fails = environments.Step("torch", ["-c", "import sys; sys.exit('ERROR: no torch')"], {})
+    fails = _environments.Step("torch", ["-c", "import sys; sys.exit('ERROR: no torch')"], {})
     monkeypatch.setattr(made, "_steps", lambda extra: iter([fails]))
     with pytest.raises(anyop.NotAvailable) as error:
         made.install("", lambda step, line: None)
@@ -208,7 +209,7 @@ def half_made(folder: Path) -> None:
     (folder / "install.log").write_text("$ python -m pip install\n")
 
 
-WITHOUT_PIP = environments.Step("nothing", ["-c", "import pip; print(pip.__version__)"], {})
+WITHOUT_PIP = _environments.Step("nothing", ["-c", "import pip; print(pip.__version__)"], {})
 
 
 @pytest.mark.parametrize("mark", [None, "{", '{"vllm": "0.27.1"}'])
@@ -273,7 +274,7 @@ def test_this_very_anyop_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (target / old).parent.mkdir(parents=True)
         (target / old).write_text("old")
     (tmp_path / "to" / "bin").mkdir()
-    environments.copy_anyop(target)
+    _environments.copy_anyop(target, "anyop.vllm")
     there = sorted(str(file.relative_to(target)) for file in target.rglob("*") if file.is_file())
     assert there == [*sorted(made), "other/kept.py"]
     program = tmp_path / "to" / "bin" / "anyop"
@@ -292,4 +293,4 @@ def test_anyop_without_metadata_cannot_be_copied(
 
     monkeypatch.setattr(importlib.metadata, "distribution", none)
     with pytest.raises(anyop.NotAvailable, match="was not installed by pip, so that there are no"):
-        environments.copy_anyop(tmp_path)
+        _environments.copy_anyop(tmp_path, "anyop.vllm")

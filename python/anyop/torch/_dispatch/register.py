@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from anyop.torch._route import fast, route
 _n_seen = 0  # of all operators
 _n_devices = 0  # libraries of devices
 _cpu_only: list[Operator] = []  # on the Python route, until a device's library is loaded
+_npu: list[str] = []  # the library of the virtual NPU, once it is loaded
 _fragments: dict[str, Any] = {}
 _lock = threading.RLock()
 _PT2 = torch.Tag.pt2_compliant_tag
@@ -34,6 +36,7 @@ def register_new() -> None:
     """Registers what has been loaded since the last call. Does nothing if that is nothing."""
     global _n_seen, _n_devices
     load_cards()
+    load_npu()
     functions = _anyop.functions()  # in the order in which they came
     n_devices = len(_anyop.device_libraries())
     if len(functions) == _n_seen and n_devices == _n_devices:
@@ -54,6 +57,14 @@ def load_cards() -> None:
     library = Path(_anyop.__file__).parent / "anyop_cuda.so"
     if torch.version.cuda and library.is_file():
         _anyop.load(str(library))
+
+
+def load_npu() -> None:
+    """Loads the library of the virtual NPU, where torch_npu runs on it (docs/npu.md)."""
+    library = getattr(sys.modules.get("_anyop_npu"), "library", None)
+    if library is not None and str(library) not in _npu:
+        _anyop.load(str(library))
+        _npu.append(str(library))
 
 
 def _register(new: list[Operator], n_all: int) -> None:

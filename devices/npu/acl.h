@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the functions of the runtime have in common. Their names and arguments are those that
+// torch_npu's sources call them with, and that Ascend's public documentation gives; no header of
+// CANN is in here or was read.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "devices/virtual/device.h"
+#include "devices/virtual/settings.h"
+#include "devices/virtual/table.h"
+
+#define ACL extern "C" __attribute__((visibility("default")))
+
+namespace npu {
+
+// Codes, as documented.
+enum Code : int {
+  kOk = 0,
+  kRepeatedStart = 100002,
+  kInvalid = 107000,
+  kNoDevice = 107002,  // of this thread
+  kUnsupported = 207000,
+  kNoMemory = 207001,
+  kInternal = 507000,
+};
+
+// The text of this thread, for aclGetRecentErrMsg.
+int Fail(int code, const std::string& text);
+// What a function of the device's table has answered.
+int Answer(int code);
+
+int CurrentDevice();  // of this thread, -1: none yet
+void SetCurrentDevice(int device);
+// Null is the default stream of the current device.
+anyop_stream StreamOf(void* stream);
+// The number of the device that an address lies in, or ANYOP_AT_HOST.
+int PlaceOf(const void* address);
+
+}  // namespace npu

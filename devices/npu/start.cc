@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Start, devices, contexts, errors, and what a device says of itself.
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "acl.h"
+#include "devices/ascend/variables.h"
+
+namespace npu {
+namespace {
+
+constexpr int kMostDevices = 16;
+// Contexts are addresses in here: one for each device.
+std::array<char, kMostDevices> g_contexts;
+
+thread_local int t_device = -1;
+thread_local char t_error[1024];
+thread_local bool t_has_error = false;
+
+const virtual_device::Settings& Settings() { return virtual_device::TheSettings(); }
+
+// The chip as torch_npu names it; it knows the names of what is sold.
+const char* SocTitle() {
+  const std::string name = virtual_device::Soc().name;
+  if (name == "ascend910b") return "Ascend910B3";
+  if (name == "ascend910_93") return "Ascend910_9391";
+  return "Ascend310P3";
+}
+
+}  // namespace
+
+int Fail(int code, const std::string& text) {
+  std::snprintf(t_error, sizeof t_error, "virtual NPU: %s", text.c_str());
+  t_has_error = true;
+  return code;
+}
+
+int Answer(int code) {
+  if (code == ANYOP_OK) return kOk;
+  const int told = code == ANYOP_OUT_OF_MEMORY      ? kNoMemory
+                   : code == ANYOP_INVALID_ARGUMENT ? kInvalid
+                   : code == ANYOP_UNSUPPORTED      ? kUnsupported
+                                                    : kInternal;
+  return Fail(told, virtual_device::kTable.error_text());
+}
+
+int CurrentDevice() { return t_device; }
+void SetCurrentDevice(int device) { t_device = device; }
+
+anyop_stream StreamOf(void* stream) {
+  if (stream) return stream;
+  return virtual_device::kTable.default_stream(t_device < 0 ? 0 : t_device);
+}
+
+int PlaceOf(const void* address) {
+  for (const auto* device : virtual_device::TheMachine().devices) {
+    if (device->memory.OffsetSeen(address) >= 0) return device->number;
+  }
+  return ANYOP_AT_HOST;
+}
+
+}  // namespace npu
+
+using namespace npu;
+
+// ---- Start and end.
+
+ACL int aclInit(const char*) {
+  static std::atomic<bool> is_started{false};
+  if (!Settings().why_none.empty()) return Fail(kInvalid, Settings().why_none);
+  return is_started.exchange(true) ? kRepeatedStart : kOk;
+}
+ACL int aclFinalize() { return kOk; }
+
+// ---- Devices and contexts.
+
+ACL int aclrtGetDeviceCount(std::uint32_t* count) {
+  *count = std::uint32_t(virtual_device::kTable.count());
+  return *count ? kOk : Fail(kInvalid, Settings().why_none);
+}
+ACL int aclrtSetDevice(std::int32_t device) {
+  if (device >= 0 && device < Settings().devices) {
+    SetCurrentDevice(device);
+    return kOk;
+  }
+  return Fail(kInvalid, "aclrtSetDevice: there is no device " + std::to_string(device) + ", but " +
+                            std::to_string(Settings().devices) + " of them, from 0.");
+}
+ACL int aclrtGetDevice(std::int32_t* device) {
+  if (CurrentDevice() < 0) return kNoDevice;
+  *device = CurrentDevice();
+  return kOk;
+}
+ACL int aclrtResetDevice(std::int32_t) { return kOk; }
+ACL int aclrtResetDeviceForce(std::int32_t) { return kOk; }
+ACL int aclrtGetCurrentContext(void** context) {
+  if (CurrentDevice() < 0) return kNoDevice;
+  *context = &g_contexts[std::size_t(CurrentDevice())];
+  return kOk;
+}
+ACL int aclrtSetCurrentContext(void* context) {
+  const std::ptrdiff_t device = static_cast<char*>(context) - g_contexts.data();
+  if (device < 0 || device >= kMostDevices) {
+    return Fail(kInvalid, "aclrtSetCurrentContext: the context is none of a virtual NPU.");
+  }
+  return aclrtSetDevice(std::int32_t(device));
+}
+ACL int aclrtGetPrimaryCtxState(std::int32_t device, std::uint32_t* flags,
+                                std::int32_t* is_active) {
+  if (flags) *flags = 0;
+  if (is_active) *is_active = CurrentDevice() == device;
+  return kOk;
+}
+ACL int aclrtSynchronizeDevice() {
+  const int device = CurrentDevice();
+  if (device < 0) return kNoDevice;
+  const anyop_device& table = virtual_device::kTable;
+  if (const int code = Answer(table.synchronize(device, nullptr))) return code;
+  return Answer(table.late_error(device, nullptr, 1, nullptr, 0));
+}
+ACL int aclrtSynchronizeDeviceWithTimeout(std::int32_t) { return aclrtSynchronizeDevice(); }
+
+// Peers: every virtual device sees every other.
+ACL int aclrtDeviceCanAccessPeer(std::int32_t* can, std::int32_t, std::int32_t) {
+  *can = 1;
+  return kOk;
+}
+ACL int aclrtDeviceEnablePeerAccess(std::int32_t, std::uint32_t) { return kOk; }
+ACL int aclrtDeviceGetBareTgid(std::int32_t* id) {
+  *id = getpid();
+  return kOk;
+}
+
+// ---- Properties. A chip of these families has two vector cores for each AI core.
+
+constexpr int kVectorCores = 201;  // as documented; others asked for are AI cores, or unknown
+
+ACL const char* aclrtGetSocName() { return SocTitle(); }
+ACL int aclrtGetDeviceInfo(std::uint32_t, int what, std::int64_t* value) {
+  *value = Settings().cores / (what == kVectorCores ? 1 : 2);
+  return kOk;
+}
+ACL int aclGetDeviceCapability(std::uint32_t device, int what, std::int64_t* value) {
+  return aclrtGetDeviceInfo(device, what, value);
+}
+ACL int aclGetCannAttribute(int, std::int32_t* value) {
+  *value = 1;
+  return kOk;
+}
+ACL int aclrtGetVersion(std::int32_t* major, std::int32_t* minor, std::int32_t* patch) {
+  *major = 1, *minor = 13, *patch = 0;
+  return kOk;
+}
+
+// ---- Errors. Asking for the text takes it away.
+
+ACL const char* aclGetRecentErrMsg() {
+  if (!t_has_error) return nullptr;
+  t_has_error = false;
+  return t_error;
+}
+ACL int aclrtGetLastError(int) { return kOk; }
+ACL int aclrtPeekAtLastError(int) { return kOk; }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a function that torch_npu links and the virtual NPU does not have does when it is called
+// (unsupported.txt; the build makes a function of each line).
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "acl.h"
+
+// Of C: an error of the runtime, whose text torch_npu raises.
+extern "C" long anyop_npu_unsupported(const char* name) {
+  return npu::Fail(npu::kUnsupported, std::string(name) + " is not supported.");
+}
+
+// Of C++, where there may be no code to return.
+extern "C" void anyop_npu_unsupported_class(const char* name) {
+  int status = 0;
+  char* const readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  const std::string text = readable ? readable : name;
+  std::free(readable);
+  throw std::runtime_error("virtual NPU: " + text + " is not supported.");
+}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes an environment with torch_npu and anyop, from packages alone."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import anyop
+from anyop import _environments
+from anyop._environments import PYTORCH, Step
+from anyop._packages import data_root
+from anyop.npu import startup
+
+__all__ = ["PYTORCH", "SUPPORTED", "Environment", "environment", "requirements"]
+
+SUPPORTED = {"2.13.0": "2.13.0"}  # of torch_npu, with the torch that each is for
+STARTUP = "_anyop_npu"
+TRIAL = """\
+import torch, torch_npu
+x = torch.ones(2, device="npu")
+assert (x + 1).tolist() == [2.0, 2.0], x + 1
+print(torch.npu.get_device_name(0))
+"""
+
+
+class Environment(_environments.Environment):
+    """A folder that is a virtual environment with one torch_npu."""
+
+    who, mark = "anyop.npu", ".anyop-npu.json"
+
+    def refresh(self) -> None:
+        """Puts the anyop of this process into an environment that is there already."""
+        super().refresh()
+        folder = self._site_packages()
+        shutil.copy2(folder / "anyop/npu/startup.py", folder / f"{STARTUP}.py")
+        (folder / f"{STARTUP}.pth").write_text(f"import {STARTUP}\n")
+        without = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "ANYOP_NPU": ""}
+        build = "import anyop.torch.virtual_device.npu as kernels; kernels.main()"
+        self._try(build, "kernels of torch's operators", without)
+        self._try(TRIAL, "a trial", {"ANYOP_NPU": "1"})
+
+    def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
+        pip = ["-m", "pip", "--disable-pip-version-check", "install"]
+        yield Step("torch", [*pip, *extra, f"torch=={SUPPORTED[self.version]}"], {})
+        # torch_npu itself names no packages that it needs.
+        listed = [*pip, "--no-deps", "-r", str(requirements(self.version))]
+        yield Step("torch_npu", listed, {})
+
+    def _contents(self) -> dict[str, str]:
+        return {
+            "torch_npu": self.version,
+            "anyop": anyop.__version__,
+            "list": requirements(self.version).read_text(),
+        }
+
+
+def environment(folder: Path, version: str = "") -> Environment:
+    """The environment of a version, by default the newest."""
+    newest = list(SUPPORTED)[-1]
+    if (version or newest) not in SUPPORTED:
+        raise anyop.NotAvailable(
+            f"anyop.npu: version {version} of torch_npu is asked for, but the virtual NPU is made "
+            f"for {', '.join(SUPPORTED)}. Try --version {newest}."
+        )
+    if sys.platform != "linux":
+        raise anyop.NotAvailable("anyop.npu: torch_npu is there for Linux alone.")
+    cann = startup.other_cann()
+    if cann:
+        raise anyop.NotAvailable(
+            f"anyop.npu: a CANN is here: {cann}. The virtual NPU takes the place of its libraries, "
+            "and both in one process cannot be told apart. Try a shell without it."
+        )
+    if folder.absolute() == Path(sys.prefix).absolute():
+        raise anyop.InvalidArgument(
+            f"anyop.npu: {folder} is the environment that this runs in, which would be replaced "
+            "while it runs. Try another folder."
+        )
+    return Environment(folder, version or newest)
+
+
+def requirements(version: str) -> Path:
+    """The pinned list of a version."""
+    return data_root() / "requirements" / f"npu-{version}.txt"

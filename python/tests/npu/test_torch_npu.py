@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of torch_npu: what they compute, and the order in which they do it."""
+
+from __future__ import annotations
+
+import anyop
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_npu
+
+
+def trained(device: str) -> list[float]:
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16)]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(16, 4)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    data = torch.Generator().manual_seed(1)
+    losses = []
+    for _ in range(5):
+        x = torch.randn(32, 8, generator=data).to(device)
+        y = torch.randint(0, 4, (32,), generator=data).to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_trained_model_is_that_of_the_cpu() -> None:
+    losses = trained("npu")
+    assert losses == trained("cpu")
+    assert losses[-1] < losses[0]
+
+
+def test_convolution_and_its_gradients() -> None:
+    torch.manual_seed(0)
+    layer, x = torch.nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8)
+    want = layer(x)
+    want.square().sum().backward()
+    gradient = layer.weight.grad
+    there = torch.nn.Conv2d(3, 4, 3)
+    there.load_state_dict(layer.state_dict())
+    there = there.to("npu")
+    got = there(x.npu())
+    got.square().sum().backward()
+    assert torch.equal(got.cpu(), want)
+    assert torch.equal(there.weight.grad.cpu(), gradient)
+
+
+def test_operators_do_not_wait() -> None:
+    in_order, at_once = torch.ops.anyop_npu.boxed_counts()
+    x = torch.ones(8, device="npu")
+    y = (x * 2 + 1).softmax(0)
+    assert torch.ops.anyop_npu.boxed_counts()[0] >= in_order + 3
+    assert torch.ops.anyop_npu.boxed_counts()[1] == at_once
+    torch.nonzero(y)  # its shape is known when it has run
+    assert torch.ops.anyop_npu.boxed_counts()[1] == at_once + 1
+
+
+def test_views_and_writes_to_them() -> None:
+    x = torch.zeros(4, 4, device="npu")
+    x[:, 1] = 5
+    x[0] += 1
+    x.t()[3].copy_(torch.arange(4.0))
+    want = torch.zeros(4, 4)
+    want[:, 1] = 5
+    want[0] += 1
+    want.t()[3].copy_(torch.arange(4.0))
+    assert torch.equal(x.cpu(), want)
+    assert torch.equal(x.t().contiguous().cpu(), want.t())
+    assert torch.equal(x[x > 1].cpu(), want[want > 1])
+
+
+def test_conjugates_and_batch_norm() -> None:
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    assert torch.equal(x.npu().conj().cpu(), x.conj())
+    assert torch.equal(x.npu().conj().clone().cpu().resolve_conj(), x.conj().resolve_conj())
+    assert torch.equal(torch.fft.ihfft(x.real.npu()).cpu(), torch.fft.ihfft(x.real))
+    y = torch.randn(2, 3, 4)
+    numbers = [torch.rand(3) for _ in range(2)]
+    there = F.batch_norm(y.npu(), *(n.npu() for n in numbers))
+    assert torch.equal(there.cpu(), F.batch_norm(y, *numbers))
+
+
+def test_streams_and_events() -> None:
+    stream = torch.npu.Stream()
+    first, last = (torch.npu.Event(enable_timing=True) for _ in range(2))
+    x = torch.arange(1000.0, device="npu")
+    stream.wait_stream(torch.npu.current_stream())
+    with torch.npu.stream(stream):
+        first.record()
+        y = x
+        for _ in range(20):
+            y = y + 1
+        last.record()
+    torch.npu.current_stream().wait_event(last)
+    assert torch.equal((y * 2).cpu(), torch.arange(1000.0) * 2 + 40)
+    last.synchronize()
+    assert last.query() and first.elapsed_time(last) > 0
+
+
+def test_random_numbers_follow_the_generator() -> None:
+    torch.npu.manual_seed(3)
+    first = torch.randn(1000, device="npu")
+    state = torch.npu.get_rng_state()
+    second = torch.randn(1000, device="npu")
+    assert not torch.equal(first.cpu(), second.cpu())
+    torch.npu.set_rng_state(state)
+    assert torch.equal(torch.randn(1000, device="npu").cpu(), second.cpu())
+    torch.npu.manual_seed(3)
+    assert torch.equal(torch.randn(1000, device="npu").cpu(), first.cpu())
+    assert abs(first.mean().item()) < 0.2 and 0.8 < first.std().item() < 1.2
+
+
+def test_late_error_is_told_once_and_by_name() -> None:
+    table, index = torch.zeros(4, 2, device="npu"), torch.tensor([9], device="npu")
+    F.embedding(index, table)
+    with pytest.raises(RuntimeError, match="virtual NPU: aten::embedding: index out of range"):
+        torch.npu.synchronize()
+    assert (torch.ones(2, device="npu") + 1).tolist() == [2.0, 2.0]
+
+
+def test_memory_that_there_is_not() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 37.25 GiB"):
+        torch.empty(10**10, device="npu")
+
+
+def test_what_is_not_there_says_so() -> None:
+    x = torch.ones(2, 4, device="npu")
+    with pytest.raises(RuntimeError, match="virtual NPU: aclopCompileAndExecute is not supported"):
+        torch_npu.npu_rms_norm(x, x[0])
+    assert (x + 1).sum().item() == 16
+
+
+def test_devices() -> None:
+    assert torch.npu.device_count() == 2 and torch.npu.get_device_name(1) == "Ascend910B3"
+    x = torch.arange(4.0, device="npu:1")
+    assert (x + 1).device == torch.device("npu:1")
+    assert torch.equal(x.to("npu:0").cpu(), torch.arange(4.0))
+    with pytest.raises(RuntimeError, match="same device"):
+        x + torch.ones(4, device="npu:0")
+
+
+def test_operators_of_anyop() -> None:
+    x, weight = torch.randn(3, 8), torch.randn(8)
+    want = anyop.rms_norm(x, weight)
+    there = x.npu().requires_grad_()
+    stream = torch.npu.Stream()
+    stream.wait_stream(torch.npu.current_stream())
+    with torch.npu.stream(stream):
+        got = anyop.rms_norm(there * 1, weight.npu())
+        got.sum().backward()
+    stream.synchronize()
+    assert got.device.type == "npu"
+    assert torch.allclose(got.detach().cpu(), want)
+    here = x.clone().requires_grad_()
+    anyop.rms_norm(here, weight).sum().backward()
+    assert here.grad is not None and there.grad is not None
+    assert torch.allclose(there.grad.cpu(), here.grad, atol=1e-6)
