@@ -39,7 +39,6 @@ BUDGETS = {  # a rule of the house: 40 in all, and beside each what takes the ti
     "MindSpore tests": 2.0,  # its import in each process, every operator in three modes
     "anyop vllm install 0.27.1": 2.0,  # the download of torch and of what requests need
     "vLLM tests": 2.0,  # engines in processes of their own, which import vLLM
-    "torch_npu tests": 2.5,  # torch_npu's import in each process, a tenth of OpInfo
     "JAX tests": 1.5,  # XLA's compiler
     "examples": 2.0,  # the model in every host
     "wheel": 1.0,  # the newcomer's commands
@@ -207,8 +206,8 @@ def npu_tests(tally: Tally, tier: int) -> None:
         print(f"  nothing is tested of torch_npu: {str(failure).splitlines()[-1]}")
         tally.skipped += 1
         return
-    tests = ROOT / "python" / "tests" / "npu"
-    pytest(tally, "torch_npu tests", tests, python=python, env={"ANYOP_NPU": "1"})
+    title, tests = "torch_npu tests", ROOT / "python" / "tests" / "npu"
+    pytest(tally, title, tests, python=python, env={"ANYOP_NPU": "1"})
 
 
 def report_frameworks() -> None:

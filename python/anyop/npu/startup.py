@@ -119,4 +119,4 @@ def start(folder: Path) -> None:
 
 
 if os.environ.get("ANYOP_NPU"):
-    sys.meta_path.insert(0, Finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder)
