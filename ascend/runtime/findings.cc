@@ -185,9 +185,15 @@ std::string FirstError() {
   for (Finding& found : UnwrittenOutputs()) errors.push_back(std::move(found));
   if (errors.empty()) return "";
   const Finding& first = errors[0];
-  std::string text = Format("%s: %s.", first.kind, first.text.c_str());
+  // The text of a race begins with its place; others have it put in front.
+  const std::string place = first.here ? Shown(first.here) : "";
+  const bool has_place = place.empty() || first.text.compare(0, place.size(), place) == 0;
+  std::string text = Format("%s: %s%s%s.", first.kind, has_place ? "" : place.c_str(),
+                            has_place ? "" : ": ", first.text.c_str());
   if (!first.insert.empty()) text += Format(" Insert %s.", first.insert.c_str());
-  if (errors.size() > 1) text += Format(" There are %zu more errors.", errors.size() - 1);
+  if (errors.size() > 1)
+    text += Format(" There %s %zu more error%s.", errors.size() > 2 ? "are" : "is",
+                   errors.size() - 1, errors.size() > 2 ? "s" : "");
   return text;
 }
 

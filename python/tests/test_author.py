@@ -63,7 +63,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("author") / "walk_ops"
     assert run("new", "walk_ops", "--dir", str(folder)).exit_code == 0
     for template in TEMPLATES:
-        more = [] if template == "attention" else ["--gradient"]
+        more = [] if template in ("ascend", "attention") else ["--gradient"]
         words = ["--op", f"my_{template}", "--template", template, "--dir", str(folder)]
         made = run("new", *words, *more)
         assert made.exit_code == 0, made.output

@@ -112,7 +112,9 @@ class FrameOnDevice {
 void RunByCopies(Operator& op, const Plan& plan, const anyop_value* given) {
   const Device device(DLDevice{plan.taken_by->table.dlpack_type, 0});
   const Stream stream(device);
-  const StreamScope scope(stream);
+  const StreamScope stream_scope(stream);
+  Scope scope;  // calls on the host look at their data, whatever is trusted of devices
+  scope.data_checks(DataChecks::kOnDevice);
   FrameOnDevice there(device.dl());
   there.Fill(op, plan, given);
   const HeldPlan own = GetPlan(op, there.values);

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "platform/error.h"
+#include "runtime/device.h"
 #include "runtime/operator.h"
 #include "runtime/registry.h"
 
@@ -40,8 +41,14 @@ void CheckItem(std::string_view text, const PolicyItem& item, const Operator* op
   }
   std::string list;
   for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-  FailPolicy(text, op->display_name() + " has no kernel " + Quoted(item.kernel) + ", only " + list +
-                       "." + DidYouMean(item.kernel, names));
+  const std::string has = list.empty() ? "and none at all." : "only " + list + ".";
+  std::string hint = DidYouMean(item.kernel, names);
+  if (item.device() != "cpu" && !FindDeviceKind(item.device())) {
+    hint = " No library of a device " + Quoted(item.device()) +
+           " is loaded. Try loading it first, by ANYOP_LOAD or anyop.load.";
+  }
+  FailPolicy(text,
+             op->display_name() + " has no kernel " + Quoted(item.kernel) + ", " + has + hint);
 }
 
 std::string_view LibraryOf(const PolicyItem& item) {

@@ -401,7 +401,18 @@ void LoadKernelsBeside(const NewLibrary& loaded, const std::string& new_word) {
       if (library.file != loaded.file) add(library.file, new_word);
     }
   }
-  for (const std::string& file : files) Load(file);
+  // One that cannot be loaded keeps no other one out.
+  std::string wrong;
+  int code = ANYOP_OK;
+  for (const std::string& file : files) {
+    try {
+      Load(file);
+    } catch (const Error& e) {
+      code = e.code;
+      wrong += (wrong.empty() ? "" : "\n") + std::string(e.what());
+    }
+  }
+  if (code) Fail(code, wrong);
 }
 
 }  // namespace

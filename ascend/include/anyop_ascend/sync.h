@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order between pipes of a block and between blocks, and the data cache of scalar accesses.
 #pragma once
+#include <cstdio>
+
 #include "anyop_ascend/queue.h"
 
 namespace AscendC {
@@ -153,7 +155,9 @@ inline void SetDeqScale(float scale) { rt::block->deq_scale = scale; }
 template <class... A>
 inline void PRINTF(const char*, A...) {}
 template <class... A>
-inline void printf(const char*, A...) {}
+inline void printf(const char* format, A... arguments) {
+  std::printf(format, arguments...);  // NOLINT
+}
 template <class Tensor>
 inline void DumpTensor(const Tensor&, std::uint32_t, std::uint32_t) {}
 

@@ -42,9 +42,9 @@ def start_torch() -> types.ModuleType:
 
 def _file() -> Path:
     """The library that the device came from. Loads it."""
-    library = device_library()
-    if not any(row[0] == WORD for row in _anyop.device_libraries()):
-        anyop.load(library)
+    loaded = [row[1] for row in _anyop.device_libraries() if row[0] == WORD]
+    # Once more brings kernels beside libraries that could not be loaded before, or says why not.
+    anyop.load(loaded[0] if loaded else device_library())
     file, count, why = next(row[1:] for row in _anyop.device_libraries() if row[0] == WORD)
     if not count:
         raise _anyop.NotAvailable(f"{WORD}: {why}")

@@ -248,6 +248,12 @@ def test_tiling_structs_keys_and_definitions_reach_the_kernel(tmp_path, key, val
     assert (np.load(tmp_path / "saved" / "y.npy") == value).all()
 
 
+def test_what_a_kernel_prints_is_seen(tmp_path):
+    said = 'AscendC::printf("of %d\\n", 3); printf("and %d\\n", 4);'
+    path = written(tmp_path, ONE.format(said))
+    assert "of 3\nand 4\n" in anyop("check", path, *GIVEN).stderr
+
+
 # An error in a header of ours is the author's, on the line that leads there.
 def test_what_the_compiler_refuses_has_lines_of_the_file_and_names_of_the_author(tmp_path):
     path = written(

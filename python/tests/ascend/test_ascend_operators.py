@@ -127,9 +127,11 @@ assert torch.equal(npu_scaled.gated(there, there, 3.0).cpu(), want)
 with anyop.policy("npu_scaled.gated=ascend_checked"):
     assert torch.equal(npu_scaled.gated(x, x, 3.0), want)
     assert torch.equal(npu_scaled.gated(there, there, 3.0).cpu(), want)
+made = torch.compile(lambda t: npu_scaled.gated(t, t, 3.0), backend="aot_eager", fullgraph=True)
+assert torch.equal(made(there).cpu(), want)
 rows = sorted((c.kernel, c.device, c.calls, c.copies) for c in anyop.counters()
               if c.op == "npu_scaled.gated")
-assert rows == [("ascend_checked", "ascend:0", 2, 2), ("ascend_host", "ascend:0", 1, 0)], rows
+assert rows == [("ascend_checked", "ascend:0", 2, 2), ("ascend_host", "ascend:0", 2, 0)], rows
 """,
     )
 
@@ -197,3 +199,48 @@ def test_config_names_what_such_a_build_needs(package: Path) -> None:
     assert (folder / "include" / "kernel_operator.h").exists()
     assert Path(command("config", "--ascendlib", cwd=package).strip()).exists()
     assert anyop.__version__
+
+
+def test_data_are_looked_at_whatever_is_trusted_of_devices() -> None:
+    program = """
+import numpy as np, anyop, anyop.ascend
+anyop.ascend.load()
+key, cache = np.ones((1, 1, 8), np.float16), np.zeros((2, 2, 1, 8), np.float16)
+for kernel in ("ascend_host", "ascend_checked"):
+    with anyop.policy(f"reshape_and_cache={kernel}"), anyop.data_checks("trusted"):
+        try:
+            anyop.reshape_and_cache(key, None, cache, None, np.array([500000]))
+        except ValueError as error:
+            print(error)
+assert not cache.any()
+"""
+    done = process("-c", program, cwd=Path())
+    assert done.returncode == 0, done.stderr
+    said = "reshape_and_cache: slot_mapping[0] is 500000, but must be less than 4 (nb * bs)."
+    assert done.stdout.replace("nb*bs", "nb * bs") == f"{said}\n{said}\n"
+
+
+def test_a_kernel_of_a_device_that_is_not_loaded_is_told() -> None:
+    done = process("-c", "import anyop\nanyop.policy('rms_norm=ascend_host')", cwd=Path())
+    assert "No library of a device 'ascend' is loaded. Try loading it first" in done.stderr
+
+
+def test_kernels_that_cannot_be_loaded_keep_no_others_out(package: Path, tmp_path: Path) -> None:
+    built = package / "build" / "anyop" / "lib"
+    for file in built.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "npu_scaled.ascend.so").write_bytes(b"junk")
+    told = run(
+        package,
+        f"""
+anyop.load({str(tmp_path / "npu_scaled.so")!r})
+for _ in range(2):
+    try:
+        anyop.ascend.load()
+    except anyop.NotAvailable as error:
+        print("npu_scaled.ascend.so" in str(error))
+print([k["name"] for k in anyop.info("npu_scaled.gated")["kernels"]])
+print("ascend_host" in [k["name"] for k in anyop.info("rms_norm")["kernels"]])
+""",
+    )
+    assert told == "True\nTrue\n['ascend_checked']\nTrue\n"

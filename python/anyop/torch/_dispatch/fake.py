@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ class Fake:
         call = op.bind(self.overload, args, kwargs)
         device = self.device(call)
         declined = op.declined(call)
-        types = self.infer_symbolic(call) if self.is_symbolic(call) else self.infer(call, declined)
+        types = self.types(call, device, declined)
         made: list[Any] = []
         for (dtype, shape), is_declined in zip(types, declined, strict=True):
             if self.overload or is_declined:
@@ -79,6 +80,18 @@ class Fake:
 
     def is_symbolic(self, call: Call) -> bool:
         return any(_has_symbols(v) for v in (*call.values, *call.outs))
+
+    def types(
+        self, call: Call, device: torch.device, declined: list[bool]
+    ) -> Sequence[tuple[str, tuple[Any, ...]]]:
+        if self.is_symbolic(call):
+            return self.infer_symbolic(call)
+        try:
+            return self.infer(call, declined)
+        except _anyop.Unsupported:  # on the CPU: the kernels may be the device's alone
+            if device.type == "cpu":
+                raise
+            return self.infer_symbolic(call)
 
     def infer(self, call: Call, declined: list[bool]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """By the core itself, so that mistakes have its texts."""
