@@ -216,12 +216,12 @@ assert not cache.any()
 """
     done = process("-c", program, cwd=Path())
     assert done.returncode == 0, done.stderr
-    said = "reshape_and_cache: slot_mapping[0] is 500000, but must be less than 4 (nb * bs)."
-    assert done.stdout.replace("nb*bs", "nb * bs") == f"{said}\n{said}\n"
+    said = "reshape_and_cache: slot_mapping[0] is 500000, but must be less than 4 (nb * bs"
+    assert [line.startswith(said) for line in done.stdout.splitlines()] == [True, True]
 
 
 def test_a_kernel_of_a_device_that_is_not_loaded_is_told() -> None:
-    done = process("-c", "import anyop\nanyop.policy('rms_norm=ascend_host')", cwd=Path())
+    done = process("-c", "import anyop\nwith anyop.policy('rms_norm=ascend_host'): 0", cwd=Path())
     assert "No library of a device 'ascend' is loaded. Try loading it first" in done.stderr
 
 
