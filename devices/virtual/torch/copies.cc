@@ -2,6 +2,7 @@
 #include "copies.h"
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -88,6 +89,8 @@ at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool non_block
   const at::Tensor source = from.sizes() == to.sizes() ? from : from.expand_as(to);
   const c10::DeviceGuard guard(from.is_cpu() ? to.device() : from.device());
   if (from.device() == to.device()) {
+    at::assert_no_internal_overlap(to);  // as torch's own copy does
+    at::assert_no_partial_overlap(to, source);
     CopyWithin(source, to);
   } else if (from.is_cpu()) {
     CopyToDevice(source, to, non_blocking);

@@ -14,7 +14,7 @@ from anyop.ascend import streams
 from torch_npu import utils
 
 __version__ = torch.__version__
-__all__ = ["utils"]
+__all__ = ["npu", "utils"]
 
 
 @functools.cache
@@ -44,7 +44,8 @@ class _Npu:
         return getattr(getattr(torch, _started()), name)
 
 
+npu = _Npu()
 if torch._C._get_privateuse1_backend_name() != "npu":
-    torch.npu = _Npu()  # type: ignore[attr-defined]
+    torch.npu = npu  # type: ignore[attr-defined]
     torch.Tensor.npu = _npu  # type: ignore[attr-defined]
     torch.nn.Module.npu = _npu  # type: ignore[assignment]
