@@ -53,8 +53,15 @@ def called(captured: Any) -> set[str]:
     return {w for w in words if w.startswith("anyop.")}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("batch", "dtype"),
+    [
+        (1, torch.float32),
+        (2, torch.bfloat16),
+        pytest.param(1, torch.bfloat16, marks=pytest.mark.exhaustive),
+        pytest.param(2, torch.float32, marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_with_a_static_cache_need_the_host_once(
     kind: str, batch: int, dtype: torch.dtype

@@ -36,8 +36,12 @@ def run(*arguments: str, **environment: str) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize(
     ("isa", "has"),
-    [("native", None), ("avx512", AVX512), ("avx2", AVX2), ("portable", set())],
-    ids=["native", "avx512", "avx2", "portable"],
+    [
+        pytest.param("native", None, id="native"),
+        pytest.param("avx512", AVX512, id="avx512", marks=pytest.mark.exhaustive),
+        pytest.param("avx2", AVX2, id="avx2"),
+        pytest.param("portable", set(), id="portable", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_policy_reaches_every_kernel_within_the_instruction_set(
     isa: str, has: set[str] | None
