@@ -254,16 +254,16 @@ TEST_F(ProgramsOnAscend, AreFoundByName) {
 
 // Of operators that have no kernel of the device's own.
 TEST_F(ProgramsOnAscend, GiveTheHostsBits) {
-  const Array x = Drawn({5, 67}, 1), y = Drawn({5, 67}, 2), w = Drawn({67}, 3);
+  const Array x = Drawn({5, 67}, 1), y = Drawn({5, 67}, 2);
   const Device npu("ascend");
   ExpectSameBits(Call("mul", x.On(npu), y.On(npu)), Call("mul", x, y));
-  ExpectSameBits(Call("layer_norm", x.On(npu), w.On(npu)), Call("layer_norm", x, w));
+  ExpectSameBits(Call("softmax", x.On(npu)), Call("softmax", x));
 }
 
 TEST_F(ProgramsOnAscend, RunGraphs) {
   GraphRecorder r("step");
   const auto x = r.Input("x", "f32[n, 64]"), w = r.Input("w", "f32[64]");
-  const auto y = r.Call("layer_norm", x, w)[0];
+  const auto y = r.Call("mul", x, w)[0];
   r.Output(r.Call("mul", y, x)[0], "product");
   const CompiledGraph g = r.Compile();
   for (const std::int64_t n : {1, 3, 3}) {
