@@ -26,19 +26,11 @@ class FrameOnDevice {
   void Fill(const Operator& op, const Plan& plan, const anyop_value* given) {
     const int n = op.n_params + op.n_results;
     std::memcpy(values, given, sizeof(anyop_value) * std::size_t(n));
-    for (int i = 0; i < n; ++i) {
-      const bool is_param = i < op.n_params, is_written = IsWritten(op, plan, i);
-      if (is_param && op.planned >> i & 1) continue;
-      if (values[i].tag == ANYOP_TENSOR) {
-        values[i].t = Moved(*given[i].t, is_param, is_written);
-      } else if (values[i].tag == ANYOP_TENSORS) {
-        auto& list = lists_.emplace_back();
-        for (std::uint32_t k = 0; k < given[i].count; ++k) {
-          list.push_back(Moved(*given[i].ts[k], is_param, is_written));
-        }
-        values[i].ts = list.data();
-      }
-    }
+    ReplaceTensors(values, n, &lists_, [&](const DLTensor& t, int i) -> const DLTensor* {
+      const bool is_param = i < op.n_params;
+      if (is_param && op.planned >> i & 1) return nullptr;
+      return Moved(t, is_param, IsWritten(op, plan, i));
+    });
   }
   // Waits for the device. Nothing of the host is written if it throws.
   void BringBack() {
@@ -104,7 +96,7 @@ class FrameOnDevice {
   const DLDevice device_;
   std::uint64_t copies_ = 0;
   std::deque<Item> items_;
-  std::deque<std::vector<const DLTensor*>> lists_;
+  TensorLists lists_;
 };
 
 }  // namespace

@@ -57,20 +57,11 @@ class HostFrame {
   void Fill(const Operator& op, const Plan& plan, const anyop_value* frame,
             std::uint64_t which = ~std::uint64_t{0}) {
     std::memcpy(values, frame, sizeof(anyop_value) * std::size_t(n_));
-    for (int i = 0; i < n_; ++i) {
+    ReplaceTensors(values, n_, &lists_, [&](const DLTensor& t, int i) -> const DLTensor* {
       const bool is_param = i < op.n_params;
-      if (is_param && op.planned >> i & 1) continue;
-      const auto copy = [&](const DLTensor& t) {
-        return which >> i & 1 ? Copy(t, is_param, IsWritten(op, plan, i)) : WithoutData(t);
-      };
-      if (frame[i].tag == ANYOP_TENSOR) {
-        values[i].t = copy(*frame[i].t);
-      } else if (frame[i].tag == ANYOP_TENSORS) {
-        auto& list = lists_.emplace_back();
-        for (std::uint32_t k = 0; k < frame[i].count; ++k) list.push_back(copy(*frame[i].ts[k]));
-        values[i].ts = list.data();
-      }
-    }
+      if (is_param && op.planned >> i & 1) return nullptr;
+      return which >> i & 1 ? Copy(t, is_param, IsWritten(op, plan, i)) : WithoutData(t);
+    });
     if (!is_pending_) return;
     target_.Wait();
     is_pending_ = false;
@@ -127,7 +118,7 @@ class HostFrame {
   bool is_pending_ = false;
   std::deque<Item> items_;
   std::deque<DLTensor> shapes_;
-  std::deque<std::vector<const DLTensor*>> lists_;
+  TensorLists lists_;
 };
 
 thread_local bool is_part = false;

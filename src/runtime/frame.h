@@ -2,8 +2,10 @@
 // What the entries of a call's frame are: an operator's parameters, then its results.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/operator.h"
 #include "runtime/plan.h"
@@ -35,6 +37,25 @@ void ForTensors(const anyop_value& v, F&& f) {
   if (v.tag == ANYOP_TENSOR) f(*v.t, 0u);
   if (v.tag != ANYOP_TENSORS) return;
   for (std::uint32_t k = 0; k < v.count; ++k) f(*v.ts[k], k);
+}
+
+// The lists of a frame whose tensors were replaced.
+using TensorLists = std::deque<std::vector<const DLTensor*>>;
+// Every tensor of n values becomes f(tensor, i), i the value that it belongs to; null: it stays.
+template <class F>
+void ReplaceTensors(anyop_value* values, int n, TensorLists* lists, F&& f) {
+  const auto replaced = [&](const DLTensor* t, int i) {
+    const DLTensor* made = f(*t, i);
+    return made ? made : t;
+  };
+  for (int i = 0; i < n; ++i) {
+    anyop_value& v = values[i];
+    if (v.tag == ANYOP_TENSOR) v.t = replaced(v.t, i);
+    if (v.tag != ANYOP_TENSORS) continue;
+    auto& list = lists->emplace_back(v.ts, v.ts + v.count);
+    for (const DLTensor*& t : list) t = replaced(t, i);
+    v.ts = list.data();
+  }
 }
 
 // What the context of a reference says of the call's tensors (anyop/reference.h).

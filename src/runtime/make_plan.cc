@@ -316,21 +316,15 @@ class Planner {
   // kernel.
   void ChooseThere(std::vector<KernelChoice>* choices) {
     anyop_value frame[kMaxParams + kMaxResults];
+    const int n = op_.n_params + op_.n_results;
+    std::copy_n(frame_, n, frame);
     std::deque<DLTensor> tensors;
-    std::deque<std::vector<const DLTensor*>> lists;
-    const auto packed = [&](const DLTensor& from) {
+    TensorLists lists;
+    ReplaceTensors(frame, n, &lists, [&](const DLTensor& from, int) {
       DLTensor& t = tensors.emplace_back(from);
       t.strides = nullptr;
       return &t;
-    };
-    for (int i = 0; i < op_.n_params + op_.n_results; ++i) {
-      frame[i] = frame_[i];
-      if (frame[i].tag == ANYOP_TENSOR) frame[i].t = packed(*frame[i].t);
-      if (frame[i].tag != ANYOP_TENSORS) continue;
-      auto& list = lists.emplace_back();
-      for (std::uint32_t k = 0; k < frame[i].count; ++k) list.push_back(packed(*frame[i].ts[k]));
-      frame[i].ts = list.data();
-    }
+    });
     const Request request{op_, plan_.form, plan_.bindings, frame, policy_, scope_, plan_.taken_by};
     plan_.kernel = kComposition;
     if (Dispatch(request, choices) != kNoKernel) return;

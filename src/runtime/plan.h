@@ -70,8 +70,8 @@ struct Plan {
   const DeviceKind* device_kind = nullptr;  // null: the host
   DataChecks data_checks = DataChecks::kOnDevice;
   bool runs_on_host = false;  // on copies: no kernel of the device accepted
-  const DeviceKind* taken_by =
-      nullptr;                         // of a call on the host: the device that runs it, on copies
+  // Of a call on the host: the device that runs it, on copies.
+  const DeviceKind* taken_by = nullptr;
   bool stops_on_failed_check = false;  // the kernel does
 
   // For hosts.

@@ -388,17 +388,18 @@ std::vector<std::string> KernelsBeside(const std::string& library, const std::st
 }
 
 // Whichever comes second, operators or device, brings them.
-void LoadKernelsBeside(const NewLibrary& loaded, const std::string& new_word) {
+// operators: the file of those that are new, "" if none are; new_word: of the device.
+void LoadKernelsBeside(const std::string& operators, const std::string& new_word) {
   std::vector<std::string> files;
   const auto add = [&](const std::string& library, const std::string& word) {
     for (const std::string& file : KernelsBeside(library, word)) files.push_back(file);
   };
-  if (!loaded.name.empty()) {
-    for (const DeviceKind* kind : DeviceKinds()) add(loaded.file, kind->word);
+  if (!operators.empty()) {
+    for (const DeviceKind* kind : DeviceKinds()) add(operators, kind->word);
   }
   if (!new_word.empty()) {
     for (const LoadedLibrary& library : Libraries()) {
-      if (library.file != loaded.file) add(library.file, new_word);
+      if (library.file != operators) add(library.file, new_word);
     }
   }
   // One that cannot be loaded keeps no other one out.
@@ -432,10 +433,8 @@ void Load(const std::string& given) {
     device = ReadDeviceLibrary(*image.tables.device, path, image.fingerprint);
   }
   const std::string word = device.kind ? device.kind->word : "";
-  NewLibrary loaded;
-  loaded.name = library.name, loaded.file = library.file;
   Register(std::move(library), std::move(device));
-  LoadKernelsBeside(loaded, word);
+  LoadKernelsBeside(image.tables.operators ? path : "", word);
 }
 
 void Define(const anyop_library_info& info, const std::string& file) {

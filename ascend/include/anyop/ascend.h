@@ -171,16 +171,11 @@ class CheckedCall {
   }
   // Arguments may be the same memory, as of a result that lies on one.
   void AddTensor(const DLTensor& t, const std::string& name, int access) {
-    std::int64_t last = 0, expected = 1;
-    bool has_gaps = false;
-    for (int d = t.ndim - 1; d >= 0; --d) {
-      if (t.shape[d] == 0) return;
-      const std::int64_t stride = t.strides ? t.strides[d] : expected;
-      has_gaps |= t.shape[d] > 1 && stride != expected;
-      last += (t.shape[d] - 1) * stride;
-      expected *= t.shape[d];
-    }
-    if (has_gaps) access &= ~ANYOP_ASCEND_WHOLE;
+    const auto& tensor = static_cast<const Tensor&>(t);
+    if (tensor.size() == 0) return;
+    std::int64_t last = 0;
+    for (int d = 0; d < t.ndim; ++d) last += (t.shape[d] - 1) * tensor.stride(d);
+    if (!tensor.is_contiguous()) access &= ~ANYOP_ASCEND_WHOLE;
     char* const begin = BaseOf(t);
     const std::uint64_t bytes = std::uint64_t(last + 1) * (t.dtype.bits / 8);
     for (Extent& e : extents_) {
