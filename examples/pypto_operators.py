@@ -83,32 +83,16 @@ def lightning_indexer_shape(
     return query.new_empty(shape, dtype=torch.int32)
 
 
-def sparse_attention(
-    x: torch.Tensor,
-    w_dq: torch.Tensor,
-    w_uq_qr: torch.Tensor,
-    w_uk: torch.Tensor,
-    w_dkv_kr: torch.Tensor,
-    gamma_cq: torch.Tensor,
-    gamma_ckv: torch.Tensor,
-    sin: torch.Tensor,
-    cos: torch.Tensor,
-    cache_index: torch.Tensor,
-    kv_cache: torch.Tensor,
-    kr_cache: torch.Tensor,
-    block_table: torch.Tensor,
-    act_seqs: torch.Tensor,
-    w_idx_qb: torch.Tensor,
-    w_idx_k: torch.Tensor,
-    w_idx_proj: torch.Tensor,
-    in_gamma_k: torch.Tensor,
-    in_beta_k: torch.Tensor,
-    index_k_cache: torch.Tensor,
-) -> torch.Tensor:
+def sparse_attention(*given: torch.Tensor) -> torch.Tensor:
     """x: [b, s, dm], of s new tokens in each sequence; weights are [in, out]; sin and cos:
     [b, s, r], both halves alike; cache_index: the slot of each token; act_seqs: lengths with the
     new tokens. Result: [b, s, h, c].
     """
+    (
+        x, w_dq, w_uq_qr, w_uk, w_dkv_kr, gamma_cq, gamma_ckv, sin, cos, cache_index, kv_cache,
+        kr_cache, block_table, act_seqs, w_idx_qb, w_idx_k, w_idx_proj, in_gamma_k, in_beta_k,
+        index_k_cache,
+    ) = given  # in the order of the schema
     b, s, _ = x.shape
     h, dn, c = w_uk.shape
     r = cos.shape[-1]
