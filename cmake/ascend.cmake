@@ -66,7 +66,8 @@ function(anyop_ascend_tests)
   anyop_ascend_test(ascend_extended_test extended_test.cc)
   anyop_ascend_test(ascend_builds_test builds_test.cc fast_kernels.cc checked_kernels.cc)
   anyop_ascend_test(ascend_speed_test speed_test.cc fast_examples.cc checked_examples.cc)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")  # as `anyop ascend` compiles kernels
+  # As `anyop ascend` compiles kernels; cross compilers know no native processor.
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT CMAKE_CROSSCOMPILING)
     set(folder ${CMAKE_CURRENT_SOURCE_DIR}/ascend/tests)
     set_source_files_properties(${folder}/fast_examples.cc
                                 PROPERTIES COMPILE_OPTIONS "-O3;-march=native")
