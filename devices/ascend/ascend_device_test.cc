@@ -3,9 +3,7 @@
 // programs on it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -14,16 +12,17 @@
 
 #include "anyop/device.h"
 #include "anyop/graph.h"
+#include "anyop/host.h"
 #include "anyop/runtime.h"
 
 namespace anyop::ascend_device_test {
 namespace {
 
-std::string Path() {  // in the folder of libraries beside that of the test programs
-  std::array<char, 4096> program{};
-  const ssize_t n = readlink("/proc/self/exe", program.data(), program.size());
-  const std::string path(program.data(), std::size_t(n));
-  return path.substr(0, path.rfind('/')) + "/../lib/anyop_ascend_device.so";
+std::string Path() {  // beside libanyop, where Load looks for a plain name
+  Dl_info runtime;
+  dladdr(reinterpret_cast<void*>(&anyop_host_version), &runtime);
+  const std::string path(runtime.dli_fname);
+  return path.substr(0, path.rfind('/')) + "/anyop_ascend_device.so";
 }
 
 const anyop_device& Table() {

@@ -14,8 +14,7 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from checkout import ROOT
 
 
 @pytest.fixture(autouse=True, scope="module")

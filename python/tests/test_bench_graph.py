@@ -11,8 +11,8 @@ import pytest
 from anyop.bench import models
 from anyop.bench.commands import graph as bench_graph
 from anyop.cli import app
+from checkout import ROOT
 from click.testing import CliRunner
-from conftest import ROOT
 
 decoders = models.module_of(ROOT / "examples" / "smollm2" / "decoder_graphs.py")
 SMALL = decoders.Shape(2, 128, 2, 1, 64, 64, 32)

@@ -15,9 +15,8 @@ import anyop.cli
 import numpy as np
 import pytest
 from anyop.cli import app
+from checkout import ROOT
 from click.testing import CliRunner, Result
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*args: str) -> Result:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from checkout import ROOT
 
 
 @pytest.mark.slow

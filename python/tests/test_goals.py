@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 import pytest
 from anyop.bench import Case
 from anyop.bench.measure import Row, Timing
+from checkout import ROOT
 from rich.console import Console
 
-ROOT = Path(__file__).resolve().parents[2]
 LEVELS = [("L1", 16384), ("L2", 524288), ("L3", 8388608), ("DRAM", 1 << 27)]
 CEILINGS = {
     "bandwidths": [

@@ -10,7 +10,7 @@ from typing import Any
 import anyop
 import numpy as np
 import pytest
-from conftest import ROOT
+from checkout import ROOT
 
 X = np.random.default_rng(0).standard_normal((3, 4), np.float32)
 

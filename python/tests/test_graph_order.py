@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from anyop import _anyop
 from anyop.bench import models
-from conftest import ROOT
+from checkout import ROOT
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import anyop
 import pytest
+from checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(ROOT / "tools"))
 import docs as site  # noqa: E402

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import anyop
+from checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 HEADER = (ROOT / "include/anyop/host.h").read_text()
 MOST_RANK = 8
 # Of the header: NULL means something.

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import anyop
+from checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = Path(anyop.__file__).parent
 
 

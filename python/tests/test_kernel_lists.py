@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from anyop._source_check import check_sources
+from checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 list_ops = importlib.import_module("list_ops")
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import ROOT
+from checkout import ROOT
 
 KERNEL = """extern constinit const DeviceKernel {name}{{.op = "anyop.add", .kernel = &kKernel}};
 """

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = f"""
 cmake_minimum_required(VERSION 3.25)
 project(some_ops LANGUAGES CXX)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from checkout import ROOT
+
 sys.path.insert(0, str(ROOT / "tools"))
 import newcomer  # noqa: E402
 import systems  # noqa: E402

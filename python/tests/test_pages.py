@@ -10,8 +10,8 @@ from typing import Any
 
 import anyop
 import pytest
+from checkout import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 NAME = r"[a-z_][a-z_0-9]*"
 OWN = re.compile(r'(define\(|signature =)\s*"$')  # before the signature of an example's operator

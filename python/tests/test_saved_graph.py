@@ -15,8 +15,7 @@ import anyop
 import numpy as np
 import pytest
 from anyop.cli.run import program
-
-ROOT = Path(__file__).resolve().parents[2]
+from checkout import ROOT
 
 
 def step_graph(cache: Any, weight: Any, name: str = "step") -> anyop.Graph:

@@ -13,9 +13,9 @@ import pytest
 from anyop._source_check import check_sources
 from anyop.cli import app
 from anyop.cli.new_operator import files
+from checkout import ROOT
 from click.testing import CliRunner
 
-ROOT = Path(__file__).resolve().parents[2]
 CC, KERNEL, LISTED, AVX2 = "swish.cc", "cpu.cc", "listed.cc", "cpu_avx2.cc"
 BACKWARD, REFERENCE = "swish_backward.cc", "reference.cc"
 

@@ -216,7 +216,7 @@ assert not cache.any()
 """
     done = process("-c", program, cwd=Path())
     assert done.returncode == 0, done.stderr
-    said = "reshape_and_cache: slot_mapping[0] is 500000, but must be less than 4 (nb * bs"
+    said = "reshape_and_cache: slot_mapping[0] is 500000, but must be less than 4 (nb*bs"
     assert [line.startswith(said) for line in done.stdout.splitlines()] == [True, True]
 
 

@@ -369,7 +369,7 @@ import anyop
 @pytest.mark.parametrize("order", ORDERS)
 def test_torch_finds_the_backend_in_whatever_order_of_imports(order: str, tmp_path: Path) -> None:
     tomllib = pytest.importorskip("tomllib")
-    from conftest import ROOT
+    from checkout import ROOT
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = project["entry-points"]["torch_dynamo_backends"]["anyop"]

@@ -225,7 +225,7 @@ def test_reports_are_of_what_capture_made() -> None:
 
 
 def test_the_example_of_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    from conftest import ROOT
+    from checkout import ROOT
 
     code = compile((ROOT / "examples/torch_graph.py").read_text(), "torch_graph.py", "exec")
     names: dict[str, Any] = {"__name__": "torch_graph"}
