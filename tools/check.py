@@ -264,6 +264,7 @@ def main() -> int:
     if args.fix:
         run("format", ["clang-format", "-i", *tracked(".cc", ".cu", ".h")])
         run("ruff --fix", [PYTHON, "-m", "ruff", "check", "--fix", ROOT])
+    ahead = prepare.EnvironmentsAhead(VLLM_VERSIONS[0]) if tier >= DEFAULT else None
     tally = Tally()
     lint(tally)
     ctest(tally, "C++ tests", BUILD, env={"OPTEST_QUICK": "1"} if tier == FAST else None)
@@ -274,8 +275,9 @@ def main() -> int:
     # Tests of a file share a model.
     pytest(tally, "examples", *BY_FILE, "-m", marks[tier], ROOT / "examples")
     report_frameworks()
-    if tier >= DEFAULT:
+    if ahead:
         tally.step("wheel", lambda: package(tier))
+        ahead.wait()
         mindspore_tests(tally, tier, marks[tier])
         vllm_tests(tally, tier, marks[tier])
         npu_tests(tally, tier)

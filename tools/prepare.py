@@ -7,9 +7,11 @@ step that takes longer than two seconds shows what it is doing; its output is ke
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -221,6 +223,35 @@ def ensure_npu() -> Path:
     return python
 
 
+class EnvironmentsAhead:
+    """Environments of other frameworks, made by a process beside other work: most of it is waiting
+    for packages. Who needs one waits first, and then makes what is missing, with its own messages.
+    """
+
+    def __init__(self, vllm: str) -> None:
+        LOGS.mkdir(parents=True, exist_ok=True)
+        self.log = LOGS / "environments-made-beside.log"
+        with self.log.open("w") as out:
+            self.process = subprocess.Popen(
+                ["nice", "-n", "5", sys.executable, __file__, vllm],
+                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)  # its pip, too
+
+    def wait(self) -> None:
+        if self.process.poll() is None:
+            progress = Progress("environments, begun beside the tests")
+            while self.process.poll() is None:
+                time.sleep(0.5)
+                progress.update((self.log.read_text().splitlines() or [""])[-1].strip())
+            progress.close("made" if self.process.returncode == 0 else "not all of them")
+
+
 def install_anyop(tests: bool) -> None:
     """Builds in build/release and installs into the virtual environment."""
     arguments: list[str | Path] = ["-v", "--no-build-isolation", "--no-deps"]
@@ -239,3 +270,19 @@ def main_guard(main: Callable[[], int]) -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def make_environments() -> int:
+    """Those of EnvironmentsAhead; each is tried."""
+    failed = 0
+    for make in (lambda: ensure_environment("mindspore"), lambda: ensure_vllm(sys.argv[1])):
+        try:
+            make()
+        except StepFailed as failure:
+            print(failure)
+            failed = 1
+    return failed
+
+
+if __name__ == "__main__":
+    main_guard(make_environments)

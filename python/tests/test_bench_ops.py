@@ -35,6 +35,7 @@ def cases():
         )
 """
 BUILT_IN = dict(bench_ops.case_files(None, ()))
+SOME = list(BUILT_IN)[::3]
 
 
 @pytest.fixture
@@ -216,7 +217,10 @@ def test_a_run_becomes_pictures(folder: Path, tmp_path: Path) -> None:
     ("most_bytes", "most_cases"),
     [(1 << 18, 4), pytest.param(1 << 24, None, marks=pytest.mark.exhaustive)],
 )
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in SOME else pytest.mark.exhaustive) for n in BUILT_IN],
+)
 def test_every_contender_of_a_built_in_bench_agrees(
     name: str, most_bytes: int, most_cases: int | None
 ) -> None:

@@ -136,13 +136,13 @@ def without_stacks() -> Iterator[None]:
         yield
 
 
-def cases(most: int | None) -> list[Case]:
+def cases(most: int | None, dtypes: Sequence[torch.dtype]) -> list[Case]:
     """Distinct ones; at most so many for each operator and type of a sample, from all samples."""
     found: dict[Any, dict[str, Case]] = {}
     with warnings.catch_warnings(), without_stacks():
         warnings.simplefilter("ignore")
         for op in op_db:
-            for dtype in DTYPES:
+            for dtype in dtypes:
                 if op.supports_dtype(dtype, "cpu") and "jiterator" not in op.name:
                     for one in _calls(op, dtype, targets()):
                         for case in filter(_is_plain, (one, *_beside(one))):

@@ -19,8 +19,8 @@ from fuzz.run import failures  # noqa: E402
 
 # A quarter of a second each. FUZZ_SEEDS=1000:9000 runs others; thousands by hand: CONTRIBUTING.
 BEGIN, END = map(int, os.environ.get("FUZZ_SEEDS", "0:1000").split(":"))
-PART = 50
-USUAL = range(50) if "FUZZ_SEEDS" not in os.environ else range(BEGIN, END)
+PART = 25
+USUAL = range(25) if "FUZZ_SEEDS" not in os.environ else range(BEGIN, END)
 
 
 def parts() -> list[Any]:
