@@ -100,13 +100,13 @@ def _of_ascend(checker: Any) -> Iterator[Any]:
             yield source.finding(asked.start("function"), text + tried)
         found = checker.function(source, bind["function"])
         if found:
-            yield from _names_of(checker, item.name, *found, contract, signature)
+            yield from _names_of(item.name, found, contract, signature)
 
 
 def _names_of(
-    checker: Any, kernel: str, source: Any, at: int, contract: Any, signature: str
+    kernel: str, found: tuple[Any, int], contract: Any, signature: str
 ) -> Iterator[Any]:
-    check_ops = tool("check_ops")
+    check_ops, (source, at) = tool("check_ops"), found
     values = contract["params"] + contract["results"]
     names = [value["name"] for value in values]
     own = list(check_ops.split(source.masked, at + 1, check_ops.closing(source.masked, at)))[1:]
