@@ -75,7 +75,10 @@ void LaunchFromHost(const HostLaunch& launch) {
 
 int RunFromHost(const LaunchOf& launch, char* message, std::uint64_t message_bytes) {
   std::optional<DeclaredLent> declared;
-  if (launch.is_checked) declared.emplace(at_once);
+  if (launch.is_checked) {
+    declared.emplace(at_once);
+    ClearFindings();  // else the text would be that of the first call with an error at this place
+  }
   const std::uint64_t before = ErrorsSoFar(nullptr);
   bool is_complete = launch.blocks >= 1 && launch.blocks <= 65535;
   if (is_complete) {
