@@ -147,11 +147,6 @@ function(_anyop_add_ascend target name folder sources)
     return()
   endif()
   foreach(source ${sources})
-    file(STRINGS ${source} launched REGEX "^[^/]*<<<" LIMIT_COUNT 1)
-    if(launched)
-      message(FATAL_ERROR "${source}: has '<<<', but kernels of operators are launched by "
-                          "anyop::ascend::Launch (anyop/ascend.h).")
-    endif()
     file(RELATIVE_PATH tag ${folder} ${source})
     string(MAKE_C_IDENTIFIER ${tag} tag)
     set_source_files_properties(${source} PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON

@@ -99,8 +99,24 @@ def _of_ascend(checker: Any) -> Iterator[Any]:
             tried = f"but runs `{bind['function']}`. Try AreContiguous<&{bind['function']}>."
             yield source.finding(asked.start("function"), text + tried)
         found = checker.function(source, bind["function"])
-        if found:
+        if found and not any(checker.compare("", *found, contract)):
             yield from _names_of(item.name, found, contract, signature)
+    for source in checker.sources:
+        if source.path.name in check_ops.ASCEND_FILES:
+            yield from _text_of_ascend(source)
+
+
+def _text_of_ascend(source: Any) -> Iterator[Any]:
+    """What compilers say in other words, and only of a line of a header."""
+    launched = re.search(r"<<<", source.masked)
+    if launched:
+        yield source.finding(launched.start(), "kernels of operators are launched by "
+            "anyop::ascend::Launch(ctx, {.blocks = n}, kernel, arguments...), which both the "
+            "virtual NPU and chips have. Write that in place of <<<...>>>.")  # fmt: skip
+    first = re.search(r'^[ \t]*#include [<"](?P<file>anyop/\w+\.h)', source.text, re.M)
+    if first and first["file"] != "anyop/ascend.h":
+        text = f"{first['file']} is included before anyop/ascend.h, which names this file's kernels. "
+        yield source.finding(first.start("file"), f"{text}Include anyop/ascend.h first.")
 
 
 def _names_of(

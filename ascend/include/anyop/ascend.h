@@ -132,6 +132,10 @@ P Value(const Context& ctx, const A& argument) {
   } else if constexpr (std::is_pointer_v<P> && std::is_class_v<A>) {
     // Tiling data, which live until the launch is over.
     return reinterpret_cast<P>(const_cast<A*>(&argument));
+  } else if constexpr (std::is_pointer_v<P> && std::is_arithmetic_v<A>) {
+    static_assert(!std::is_pointer_v<P>,
+                  "a number is given where the kernel takes a pointer: give a tensor, a struct of "
+                  "tiling data, Workspace{} or nullptr");
   } else {
     return static_cast<P>(argument);
   }
@@ -263,7 +267,10 @@ int RunChecked(const anyop_context* c, const anyop_value* frame) {
 template <class... P, class... A>
 void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P...),
             const A&... arguments) {
-  static_assert(sizeof...(A) == sizeof...(P), "a launch passes every argument of the kernel");
+  static_assert(sizeof...(A) >= sizeof...(P),
+                "Launch gets fewer arguments than its kernel has parameters");
+  static_assert(sizeof...(A) <= sizeof...(P),
+                "Launch gets more arguments than its kernel has parameters");
   if (options.blocks < 1 || options.blocks > 65535) {
     throw std::runtime_error("a launch of " + std::to_string(options.blocks) +
                              " blocks, but it must have 1 to 65535.");
