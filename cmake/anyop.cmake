@@ -209,9 +209,15 @@ function(_anyop_add_aicore target name folder sources)
     string(STRIP "${why}" why)
     message(FATAL_ERROR "${why}")
   endif()
+  # In a folder of their own: beside them lies the dialect's kernel_operator.h, and the vendor's compiler
+  # must find its own.
+  set(made ${CMAKE_CURRENT_BINARY_DIR}/${target}_aicore)
+  foreach(header ascend.h ascend_chip.h)
+    configure_file(${ANYOP_ASCEND_DIR}/include/anyop/${header} ${made}/anyop/${header} COPYONLY)
+  endforeach()
   set(flags -std=c++20 -O3 -fPIC -fvisibility=hidden --npu-arch=${ANYOP_ASCEND_ARCH}
             -DANYOP_ASCEND_CHIP=1 "-DANYOP_ASCEND_LIBRARY=\"${name}\"" -I${ANYOP_INCLUDE_DIR}
-            -I${folder} -I${folder}/.. -I${ANYOP_ASCEND_DIR}/include/chip)
+            -I${folder} -I${folder}/.. -I${made})
   set(linked -lascendcl)
   if(DEFINED ENV{ASCEND_HOME_PATH})  # set_env.sh of the toolkit
     list(APPEND flags -I$ENV{ASCEND_HOME_PATH}/include)
@@ -221,8 +227,7 @@ function(_anyop_add_aicore target name folder sources)
   foreach(source ${sources})
     file(RELATIVE_PATH tag ${folder} ${source})
     string(MAKE_C_IDENTIFIER ${tag} tag)
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}_aicore/${tag}.o)
-    file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${target}_aicore)
+    set(object ${made}/${tag}.o)
     add_custom_command(
       OUTPUT ${object}
       COMMAND ${ANYOP_ASCEND_COMPILER} ${flags} -MD -MF ${object}.d -MT ${object} -c -x asc ${source}

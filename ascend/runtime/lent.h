@@ -7,8 +7,9 @@
 
 namespace anyop_ascend {
 
-// Declares what is lent while a checked launch runs; one thread at a time. A pointer among its arguments that is in none
-// of it is of memory whose size nobody told: what lies there is not looked at.
+// Declares what is lent while a checked launch runs; one thread at a time. A pointer among its
+// arguments that is in none of it is of memory whose size nobody told: what lies there is not
+// looked at.
 class DeclaredLent {
  public:
   explicit DeclaredLent(const HostLaunch* launch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chips as devices of anyop, for kernels that the vendor's compiler made (anyop/ascend_chip.h). Never
-// run on a chip: written from the public documentation of the runtime's functions, and tried with a
-// stub of them (python/tests/ascend/test_ascend_compiler.py).
+// Chips as devices of anyop, for kernels that the vendor's compiler made (anyop/ascend_chip.h).
+// Never run on a chip: written from the public documentation of the runtime's functions, and tried
+// with a stub of them (python/tests/ascend/test_ascend_compiler.py).
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -61,7 +61,9 @@ Streams& TheStreams() {
   return *streams;
 }
 
-void Use(const Runtime& r, std::int32_t device) { Must(r.aclrtSetDevice(device), "aclrtSetDevice"); }
+void Use(const Runtime& r, std::int32_t device) {
+  Must(r.aclrtSetDevice(device), "aclrtSetDevice");
+}
 // A stream of a framework is of the device that the thread has set.
 void UseDeviceOf(const Runtime& r, Stream stream) {
   Streams& streams = TheStreams();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vendor's runtime, libascendcl.so, opened when it is first needed: nothing of it is linked, so
-// that this library loads where there is no chip. Names, parameters and values are those of Ascend's
-// public documentation (AscendCL, runtime management); no header of CANN is in here or was read.
+// that this library loads where there is no chip. Names, parameters and values are those of
+// Ascend's public documentation (AscendCL, runtime management); no header of CANN is in here or was
+// read.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -115,8 +115,8 @@ def _text_of_ascend(source: Any) -> Iterator[Any]:
             "virtual NPU and chips have. Write that in place of <<<...>>>.")  # fmt: skip
     first = re.search(r'^[ \t]*#include [<"](?P<file>anyop/\w+\.h)', source.text, re.M)
     if first and first["file"] != "anyop/ascend.h":
-        text = f"{first['file']} is included before anyop/ascend.h, which names this file's kernels. "
-        yield source.finding(first.start("file"), f"{text}Include anyop/ascend.h first.")
+        text = f"{first['file']} is included before anyop/ascend.h, which names this file's "
+        yield source.finding(first.start("file"), f"{text}kernels. Include anyop/ascend.h first.")
 
 
 def _names_of(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launches on a chip need of the vendor's runtime (acl/acl.h), where ANYOP_ASCEND_CHIP says that the
-// vendor's compiler reads anyop/ascend.h. Written from public documentation; never compiled by that
-// compiler, and never run on a chip.
+// What launches on a chip need of the vendor's runtime (acl/acl.h), where ANYOP_ASCEND_CHIP says
+// that the vendor's compiler reads anyop/ascend.h. Written from public documentation; never
+// compiled by that compiler, and never run on a chip.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,8 @@ inline namespace ANYOP_ASCEND_BUILD {
 namespace detail {
 
 inline void Must(int code, const char* function) {
-  if (code) throw std::runtime_error(std::string(function) + " gives " + std::to_string(code) + ".");
+  if (code)
+    throw std::runtime_error(std::string(function) + " gives " + std::to_string(code) + ".");
 }
 
 inline std::uint32_t VectorCoresOfChip() {

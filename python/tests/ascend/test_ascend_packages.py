@@ -131,7 +131,7 @@ def test_a_package_that_is_built_with_checks_tells_its_races(tmp_path):
     assert python(block("import numpy"), env) == "Output: [30 40 50]"
 
 
-# Outputs that are shorter than what the kernel writes, which the package does not look at; each twice.
+# Outputs that are shorter than what the kernel writes. The package does not look; each call twice.
 SHORT = """
 import numpy as np
 {imports}
