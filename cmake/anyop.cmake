@@ -7,7 +7,8 @@
 #   my_ops            every file but tests, benches and references
 #   my_ops_reference  the files reference.cc, loaded by tests and checks only
 # and, where there are files ascend.cpp or ascend.asc (anyop/ascend.h), two more, which are loaded with
-# the virtual device `ascend`: my_ops.ascend and my_ops.ascend_checked.
+# the virtual device `ascend`: my_ops.ascend and my_ops.ascend_checked. Where ANYOP_ASCEND_COMPILER names
+# the vendor's compiler, my_ops.aicore is made of them too, for chips.
 # A file cpu_<isa>.cc is compiled for that instruction set (isa.cmake) or left out, and cpu.cc for
 # every processor and for each general instruction set. ONLY names the folders below FOLDER that are
 # looked into.
@@ -146,11 +147,6 @@ function(_anyop_add_ascend target name folder sources)
     return()
   endif()
   foreach(source ${sources})
-    file(STRINGS ${source} launched REGEX "^[^/]*<<<" LIMIT_COUNT 1)
-    if(launched)
-      message(FATAL_ERROR "${source}: has '<<<', but kernels of operators are launched by "
-                          "anyop::ascend::Launch (anyop/ascend.h).")
-    endif()
     file(RELATIVE_PATH tag ${folder} ${source})
     string(MAKE_C_IDENTIFIER ${tag} tag)
     set_source_files_properties(${source} PROPERTIES LANGUAGE CXX SKIP_PRECOMPILE_HEADERS ON
@@ -195,6 +191,67 @@ function(_anyop_add_ascend target name folder sources)
   endif()
 endfunction()
 
+set(ANYOP_ASCEND_COMPILER "" CACHE FILEPATH
+    "The vendor's compiler of AscendC (bisheng), which makes kernels for chips; empty: none are made")
+set(ANYOP_ASCEND_ARCH dav-2201 CACHE STRING "The chips' architecture, as the vendor's compiler has it")
+
+# The kernels aicore_bisheng, by the vendor's compiler. Never run with the real one (docs/ascend.md).
+function(_anyop_add_aicore target name folder sources)
+  set(library ${CMAKE_CURRENT_BINARY_DIR}/${target}.aicore.so)
+  if(NOT ANYOP_ASCEND_COMPILER)
+    file(REMOVE ${library})
+    return()
+  endif()
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${_anyop_tools}/ascend_compiler.py
+                          ${ANYOP_ASCEND_COMPILER}
+                  RESULT_VARIABLE is_refused ERROR_VARIABLE why OUTPUT_QUIET)
+  if(is_refused)
+    string(STRIP "${why}" why)
+    message(FATAL_ERROR "${why}")
+  endif()
+  # In a folder of their own: beside them lies the dialect's kernel_operator.h, and the vendor's compiler
+  # must find its own.
+  set(made ${CMAKE_CURRENT_BINARY_DIR}/${target}_aicore)
+  foreach(header ascend.h ascend_chip.h)
+    configure_file(${ANYOP_ASCEND_DIR}/include/anyop/${header} ${made}/anyop/${header} COPYONLY)
+  endforeach()
+  set(flags -std=c++20 -O3 -fPIC -fvisibility=hidden --npu-arch=${ANYOP_ASCEND_ARCH}
+            -DANYOP_ASCEND_CHIP=1 "-DANYOP_ASCEND_LIBRARY=\"${name}\"" -I${ANYOP_INCLUDE_DIR}
+            -I${folder} -I${folder}/.. -I${made})
+  set(linked -lascendcl)
+  if(DEFINED ENV{ASCEND_HOME_PATH})  # set_env.sh of the toolkit
+    list(APPEND flags -I$ENV{ASCEND_HOME_PATH}/include)
+    list(PREPEND linked -L$ENV{ASCEND_HOME_PATH}/lib64)
+  endif()
+  set(objects "")
+  foreach(source ${sources})
+    file(RELATIVE_PATH tag ${folder} ${source})
+    string(MAKE_C_IDENTIFIER ${tag} tag)
+    set(object ${made}/${tag}.o)
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${ANYOP_ASCEND_COMPILER} ${flags} -MD -MF ${object}.d -MT ${object} -c -x asc ${source}
+              -o ${object}
+      DEPENDS ${source} ${ANYOP_ASCEND_COMPILER}
+      DEPFILE ${object}.d
+      COMMENT "Compiling ${tag} for ${ANYOP_ASCEND_ARCH}"
+      VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  add_custom_command(
+    OUTPUT ${library}
+    COMMAND ${ANYOP_ASCEND_COMPILER} --npu-arch=${ANYOP_ASCEND_ARCH} -shared ${objects} -o ${library}
+            ${linked}
+    DEPENDS ${objects}
+    COMMENT "Linking kernels of ${name} for ${ANYOP_ASCEND_ARCH}"
+    VERBATIM)
+  add_custom_target(
+    ${target}_aicore ALL
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${library} $<TARGET_FILE_DIR:${target}>/
+    DEPENDS ${library}
+    VERBATIM)
+endfunction()
+
 function(anyop_add_library target)
   cmake_parse_arguments(ARG "" "NAME;FOLDER;VERSION" "ONLY" ${ARGN})
   if(NOT ARG_NAME OR NOT ARG_FOLDER)
@@ -213,6 +270,9 @@ function(anyop_add_library target)
   file(GLOB_RECURSE ascend CONFIGURE_DEPENDS ${ascend} ${ascend_asc})
   if(ascend AND NOT ANYOP_NO_ASCEND)
     _anyop_add_ascend(${target} ${ARG_NAME} ${ARG_FOLDER} "${ascend}")
+    if(ANYOP_ASCEND_DIR)
+      _anyop_add_aicore(${target} ${ARG_NAME} ${ARG_FOLDER} "${ascend}")
+    endif()
   endif()
   list(TRANSFORM folders APPEND /*.cc)
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${folders})

@@ -25,7 +25,8 @@ install(TARGETS anyop_run RUNTIME DESTINATION anyop/bin)
 # What `anyop new` copies into a package, so that it builds with no anyop installed.
 install(DIRECTORY include/anyop DESTINATION anyop/include FILES_MATCHING PATTERN "*.h")
 install(FILES cmake/anyop.cmake cmake/anyopConfig.cmake cmake/isa.cmake DESTINATION anyop/cmake)
-install(FILES tools/list_ops.py tools/check_ops.py tools/kernel_files.py DESTINATION anyop/tools)
+install(FILES tools/list_ops.py tools/check_ops.py tools/kernel_files.py
+              tools/ascend_compiler.py DESTINATION anyop/tools)
 # The program of `anyop test`, built on first use (python/anyop/testing.py).
 install(DIRECTORY optest DESTINATION anyop FILES_MATCHING PATTERN "*.h" PATTERN "*.cc"
         PATTERN "*_test.cc" EXCLUDE PATTERN "optest.h" EXCLUDE PATTERN "gtest" EXCLUDE
@@ -41,8 +42,8 @@ include(cmake/mindspore.cmake)
 
 # The package as it will be installed, made of links, and the stubs that it gives of itself.
 set(package ${CMAKE_BINARY_DIR}/package/anyop)
-set(package_libraries anyop anyop_ascend anyop_ascend_device anyop_ops anyop_ops_reference _anyop
-                      _mindspore anyop_mindspore anyop_mindspore_plugin)
+set(package_libraries anyop anyop_ascend anyop_ascend_device anyop_aicore_device anyop_ops
+                      anyop_ops_reference _anyop _mindspore anyop_mindspore anyop_mindspore_plugin)
 if(TARGET torch_adapter)
   list(APPEND package_libraries torch_adapter)
 endif()
@@ -52,6 +53,7 @@ foreach(ascend anyop_ops_ascend anyop_ops_ascend_checked)
     install(TARGETS ${ascend} LIBRARY DESTINATION anyop)
   endif()
 endforeach()
+install(FILES ${CMAKE_BINARY_DIR}/lib/anyop_ops.aicore.so DESTINATION anyop OPTIONAL)
 if(TARGET anyop_cuda)
   list(APPEND package_libraries anyop_cuda)
   install(TARGETS anyop_cuda LIBRARY DESTINATION anyop)

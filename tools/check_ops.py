@@ -11,12 +11,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernel_files import KERNEL, closing, mask  # beside this file
+from kernel_files import ASCEND_FILES, ASCEND_KERNEL, KERNEL, closing, mask  # beside this file
 
 LITERAL = re.compile(
     r'R"(?P<tag>[^()\s\\]{0,16})\((?P<raw>.*?)\)(?P=tag)"|"(?P<text>(?:\\.|[^"\\\n])*)"', re.S
@@ -159,7 +159,7 @@ def read(path: Path) -> Source:
         source.objects.append(
             Object(found["kind"], found["name"], found.start("kind"), "extern" in words, body)
         )
-    for found in KERNEL.finditer(source.masked):
+    for found in (ASCEND_KERNEL if path.name in ASCEND_FILES else KERNEL).finditer(source.masked):
         brace = found.start("open")
         body = (brace + 1, closing(source.masked, brace))
         at, op = found.start("op"), found["op"]
@@ -177,7 +177,7 @@ class Checker:
     def __init__(
         self, files: list[Path], isas: list[str], language: Language | None, is_whole: bool
     ) -> None:
-        self.sources = [read(path) for path in files if path.suffix == ".cc"]
+        self.sources = [read(path) for path in files if path.suffix in (".cc", ".cpp", ".asc")]
         self.headers = [read(path) for path in files if path.suffix == ".h"]
         self.isas, self.language, self.is_whole = isas, language, is_whole
         self.contracts: dict[str, dict[str, Any]] = {}  # by the operator's C++ name
@@ -294,7 +294,7 @@ class Checker:
             if item.op and item.op not in self.operator_names():
                 yield source.finding(item.at, f"this kernel is of operator {item.op}, but there is "
                     f"none of this name.{near(item.op, self.operator_names())}")  # fmt: skip
-            elif item.op in own_lists:
+            elif item.op in own_lists and source.path.name not in ASCEND_FILES:
                 yield source.finding(item.at, f"operator {item.op} lists its kernels itself, and "
                     "the build adds none to them: leave out its `.kernels`, or write `extern "
                     "constinit const Kernel` and add the kernel to the list.")  # fmt: skip
@@ -389,11 +389,14 @@ class Checker:
             found = self.function(source, bind["function"])
             if found:
                 what = f"{item.kind.lower()} {item.name}"
-                yield from self.compare(what, found[0], found[1], contract)
+                more = f" {shown(contract)}" if source.path.name in ASCEND_FILES else ""
+                for wrong in self.compare(what, found[0], found[1], contract):
+                    yield replace(wrong, sentence=wrong.sentence + more)
 
     def function(self, source: Source, name: str) -> tuple[Source, int] | None:
         """Where the parameters of a function begin: here, or in one header that defines it."""
-        define = re.compile(rf"^\s*(?:[\w:]+\s+)*(?:void|int)\s+{name}\s*\(", re.M)
+        words = r"^\s*(?:(?!__aicore__)[\w:]+\s+)*(?:void|int)"  # a device's function is no launch
+        define = re.compile(rf"{words}\s+{name}\s*\(", re.M)
         names = re.findall(r'^\s*#include "([^"]+)"', source.text, re.M)
         included = [h for h in self.headers if is_included(h.path, source.path, names)]
         places = [(s, m.end() - 1) for s in [source, *included] for m in define.finditer(s.masked)]
@@ -428,6 +431,11 @@ class Checker:
             place = own[len(wanted) + 1][0] if len(own) - 1 > len(wanted) else end
             yield source.finding(place, f"{what} takes {len(own) - 1} parameters after the "
                 f"context, but the signature has {len(wanted)}: {names}.")  # fmt: skip
+
+
+def shown(contract: dict[str, Any]) -> str:
+    """A signature without its conditions."""
+    return f"The signature is {' '.join(contract['text'].split()).partition(' where ')[0]}."
 
 
 def split(masked: str, begin: int, end: int) -> Iterator[tuple[int, str]]:
@@ -483,7 +491,7 @@ def check(paths: list[Path], isas: list[str], language: Language | None = None) 
     files: list[Path] = []
     for path in paths:
         files += (
-            sorted(p for p in path.rglob("*") if p.suffix in (".cc", ".h"))
+            sorted(p for p in path.rglob("*") if p.name.endswith((".cc", ".h", *ASCEND_FILES)))
             if path.is_dir()
             else [path]
         )

@@ -18,6 +18,8 @@ COMMENT_OR_STRING = re.compile(
 KERNEL = re.compile(  # one that the build lists
     r"^ANYOP_KERNEL\(\s*(?P<op>\w+)\s*(?:,\s*(?P<word>\w+)\s*)?\)\s*(?P<open>\{)", re.M
 )
+ASCEND_KERNEL = re.compile(KERNEL.pattern.replace("ANYOP_", "ANYOP_ASCEND_"), re.M)
+ASCEND_FILES = ("ascend.cpp", "ascend.asc")  # that hold such kernels
 PORTABLE = "portable"  # the instruction set of files that are compiled for every processor
 
 

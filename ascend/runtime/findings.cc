@@ -155,7 +155,8 @@ std::uint64_t ErrorsSoFar(std::string* last) {
     *last = "the kernel was ended";
     if (findings.last_error < findings.all.size()) {
       const Finding& found = findings.all[findings.last_error].finding;
-      *last = found.here ? Shown(found.here) + ": " + found.text : found.text;
+      const std::string at = found.here ? Shown(found.here) : "";
+      *last = found.text.starts_with(at) ? found.text : at + ": " + found.text;
     }
   }
   return findings.errors;

@@ -18,6 +18,7 @@ struct SplitCell {
 };
 
 std::vector<std::unique_ptr<Extent>> extents;  // by address
+std::vector<std::pair<const unsigned char*, std::uint64_t>> open_parts;
 std::deque<std::unique_ptr<SplitCell>> split_cells;
 std::size_t splits_used = 0;
 std::uint32_t moment = 0;
@@ -161,6 +162,13 @@ void TouchCells(GlobalAccess& access, Extent& extent, std::uint64_t begin, std::
   }
 }
 
+bool IsOpen(const void* at) {
+  const auto* byte = static_cast<const unsigned char*>(at);
+  return std::any_of(open_parts.begin(), open_parts.end(), [&](const auto& part) {
+    return byte >= part.first && std::uint64_t(byte - part.first) < part.second;
+  });
+}
+
 void ReportOutside(Access access, const Extent& extent, std::int64_t offset, std::uint64_t bytes,
                    Site site) {
   const auto size = static_cast<std::int64_t>(extent.bytes);
@@ -219,7 +227,7 @@ Extent* FindExtent(const void* at) {
 
 GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std::uint64_t bytes,
                        Site site) {
-  if (extents.empty() || !bytes) return {0, bytes, nullptr, true};
+  if (extents.empty() || !bytes || IsOpen(at)) return {0, bytes, nullptr, true};
   Extent* extent = FindExtent(at);
   if (!extent) {
     Report("gm-unknown-address", site, "%s %llu bytes at an address that belongs to no argument",
@@ -270,12 +278,17 @@ void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint3
   extents.insert(after, std::move(extent));
 }
 
+void DeclareOpenPart(const void* data, std::uint64_t bytes) {
+  open_parts.emplace_back(static_cast<const unsigned char*>(data), bytes);
+}
+
 void ForgetExtent(const void* data) {
   const auto is_it = [&](const std::unique_ptr<Extent>& extent) { return extent->data == data; };
   extents.erase(std::remove_if(extents.begin(), extents.end(), is_it), extents.end());
 }
 void ForgetExtents() {
   extents.clear();
+  open_parts.clear();
   split_cells.clear();
   splits_used = 0;
   has_failed = has_run = false;

@@ -62,6 +62,8 @@ bool IsBefore(const GlobalRecord& record, const CheckedBlock& block, const Instr
 Extent* FindExtent(const void* at);
 
 void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint32_t access);
+// Memory whose size nobody knows: what is done there is not looked at.
+void DeclareOpenPart(const void* data, std::uint64_t bytes);
 void ForgetExtent(const void* data);
 void ForgetExtents();
 void ForgetAccesses();  // when a launch begins

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -12,11 +13,13 @@
 #include "checked_block.h"
 #include "findings.h"
 #include "launches.h"
+#include "lent.h"
 
 namespace anyop_ascend {
 namespace {
 
 std::atomic<const anyop_device*> device{nullptr};
+thread_local const HostLaunch* at_once = nullptr;  // the one that this thread runs without a stream
 
 // Null, and why.
 const anyop_device* DeviceOf(const char* library, std::string* why) {
@@ -64,10 +67,18 @@ void Submit(const HostLaunch& launch) {
 void LaunchFromHost(const HostLaunch& launch) {
   if (launch.stream) return Submit(launch);
   char message[1024] = "";
-  if (launch.run(launch.packed, message, sizeof message)) throw std::runtime_error(message);
+  at_once = &launch;
+  const int failed = launch.run(launch.packed, message, sizeof message);
+  at_once = nullptr;
+  if (failed) throw std::runtime_error(message);
 }
 
 int RunFromHost(const LaunchOf& launch, char* message, std::uint64_t message_bytes) {
+  std::optional<DeclaredLent> declared;
+  if (launch.is_checked) {
+    declared.emplace(at_once);
+    ClearFindings();  // else the text would be that of the first call with an error at this place
+  }
   const std::uint64_t before = ErrorsSoFar(nullptr);
   bool is_complete = launch.blocks >= 1 && launch.blocks <= 65535;
   if (is_complete) {

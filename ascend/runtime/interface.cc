@@ -22,12 +22,12 @@ Texts& TextsOfThread() {
 }
 thread_local bool has_completed = true;
 
+}  // namespace
+
 std::mutex& Checking() {
   static auto* mutex = new std::mutex;
   return *mutex;
 }
-
-}  // namespace
 
 int Fail(std::string text) {
   TextsOfThread().error = std::move(text);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <mutex>
 #include <string>
 
 #include "anyop_ascend/core.h"
@@ -9,6 +10,8 @@ namespace anyop_ascend {
 // Both run a launch and return whether every block came to its end.
 bool LaunchChecked(const LaunchOf& launch);
 bool LaunchFast(const LaunchOf& launch);
+// Held by who declares memory and looks at findings, from the first to the last.
+std::mutex& Checking();
 // 1, with the text for anyop_ascend_error.
 int Fail(std::string text);
 // Copies that are rounded up to 32 bytes read past the end of an argument: without checks the page

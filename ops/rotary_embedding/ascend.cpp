@@ -221,8 +221,8 @@ __global__ __aicore__ void rotary_embedding(GM_ADDR positions, GM_ADDR query, GM
 }
 
 void Run(const Context& ctx, const Tensor* positions, const Tensor& query, const Tensor* key,
-         const Tensor& table, std::int64_t offset, std::string_view style, bool inverse) {
-  const std::int64_t width = table.dim(1) / 2, key_heads = key ? key->dim(1) : 0;
+         const Tensor& cos_sin_cache, std::int64_t offset, std::string_view style, bool inverse) {
+  const std::int64_t width = cos_sin_cache.dim(1) / 2, key_heads = key ? key->dim(1) : 0;
   const std::int64_t most_heads = max(query.dim(1), key_heads);
   if (query.dim(0) == 0 || width == 0 || most_heads == 0) return;
   const uint32_t pairs = min(ascend::Chunk(width, 1), kMostPairs);
@@ -239,10 +239,10 @@ void Run(const Context& ctx, const Tensor* positions, const Tensor& query, const
                       style == "gptj",
                       inverse};
   ascend::Visit<float, half, bfloat16_t>(query.type(), [&](auto of_query) {
-    ascend::Visit<float, half, bfloat16_t>(table.type(), [&](auto of_table) {
+    ascend::Visit<float, half, bfloat16_t>(cos_sin_cache.type(), [&](auto of_cache) {
       ascend::Launch(ctx, {.blocks = ascend::Blocks(query.dim(0))},
-                     &rotary_embedding<decltype(of_query), decltype(of_table)>, positions, query,
-                     key, table, query.dim(1), key_heads, tiling);
+                     &rotary_embedding<decltype(of_query), decltype(of_cache)>, positions, query,
+                     key, cos_sin_cache, query.dim(1), key_heads, tiling);
     });
   });
 }

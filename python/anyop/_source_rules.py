@@ -10,12 +10,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from anyop._packages import tool
+
 _BIND = re.compile(r"Bind<\s*&\s*(?P<function>\w+)")
+
+_CONTIGUOUS = re.compile(r"AreContiguous<\s*&\s*(?P<function>\w+)")
+_TYPES = ("float", "double", "bool", "int64_t", "string_view", "Tensor")  # of one without a name
 
 
 def findings(checker: Any) -> Iterator[Any]:
     """Of a `check_ops.Checker` that has read the sources and their signatures."""
     yield from _workspaces(checker)
+    yield from _of_ascend(checker)
     if checker.is_whole:
         yield from _names(checker)
         yield from _circles(checker)
@@ -69,6 +75,78 @@ def _workspaces(checker: Any) -> Iterator[Any]:
             yield where.finding(use.start() + 1, f"kernel {item.name} takes workspace, but its "
                                 ".workspace does not say how many bytes. Try .workspace = "
                                 '"4 * threads * d".')  # fmt: skip
+
+
+def _of_ascend(checker: Any) -> Iterator[Any]:
+    """Kernels in AscendC have the signature's names: tensors are all of one type, so that nothing
+    else tells which is which.
+    """
+    check_ops = tool("check_ops")
+    for source, item in checker.all("Kernel"):
+        contract = checker.contracts.get(checker.operator_of(source, item) or "")
+        if source.path.name not in check_ops.ASCEND_FILES or not contract:
+            continue
+        signature = check_ops.shown(contract)
+        bind = _BIND.search(source.masked, *item.body)
+        if not bind and not source.has(item, "run"):
+            text = f"kernel {item.name} has no .run, so that nothing launches it. Try "
+            yield source.finding(item.at, f"{text}.run = anyop::ascend::Bind<&Run>(). {signature}")
+        if not bind:
+            continue
+        asked = _CONTIGUOUS.search(source.masked, *item.body)
+        if asked and asked["function"] != bind["function"]:
+            text = f"kernel {item.name} asks for the gaps of the tensors of `{asked['function']}`, "
+            tried = f"but runs `{bind['function']}`. Try AreContiguous<&{bind['function']}>."
+            yield source.finding(asked.start("function"), text + tried)
+        found = checker.function(source, bind["function"])
+        if found and not any(checker.compare("", *found, contract)):
+            yield from _names_of(item.name, found, contract, signature)
+    for source in checker.sources:
+        if source.path.name in check_ops.ASCEND_FILES:
+            yield from _text_of_ascend(source)
+
+
+def _text_of_ascend(source: Any) -> Iterator[Any]:
+    """What compilers say in other words, and only of a line of a header."""
+    launched = re.search(r"<<<", source.masked)
+    if launched:
+        yield source.finding(launched.start(), "kernels of operators are launched by "
+            "anyop::ascend::Launch(ctx, {.blocks = n}, kernel, arguments...), which both the "
+            "virtual NPU and chips have. Write that in place of <<<...>>>.")  # fmt: skip
+    first = re.search(r'^[ \t]*#include [<"](?P<file>anyop/\w+\.h)', source.text, re.M)
+    if first and first["file"] != "anyop/ascend.h":
+        text = f"{first['file']} is included before anyop/ascend.h, which names this file's "
+        yield source.finding(first.start("file"), f"{text}kernels. Include anyop/ascend.h first.")
+
+
+def _names_of(
+    kernel: str, found: tuple[Any, int], contract: Any, signature: str
+) -> Iterator[Any]:
+    check_ops, (source, at) = tool("check_ops"), found
+    values = contract["params"] + contract["results"]
+    names = [value["name"] for value in values]
+    own = list(check_ops.split(source.masked, at + 1, check_ops.closing(source.masked, at)))[1:]
+    if len(own) != len(names):
+        return  # told as it is
+    for (place, text), name, value in zip(own, names, values, strict=True):
+        given = re.search(r"[\s&*>](\w+)(?:\s*\[\[\w+\]\])?$", text)
+        if not given or given[1] in (name, *_TYPES):
+            continue
+        where = place + given.start(1)
+        if given[1] in names:
+            text = f"kernel {kernel} takes '{given[1]}' where the signature has '{name}'. "
+            order = "Parameters come in the order of the signature. "
+            yield source.finding(where, text + order + signature)
+            return
+        if value.get("kind", "tensor") == "tensor" and not _have_a_word(given[1], name):
+            text = f"kernel {kernel} takes a tensor '{given[1]}', but the signature has none of "
+            yield source.finding(where, f"{text}this name; here it has '{name}'. {signature}")
+
+
+def _have_a_word(given: str, name: str) -> bool:
+    """'slots' and 'slot_mapping' have: words whose first three letters are the same."""
+    own, other = ({w[:3] for w in text.split("_") if len(w) > 2} for text in (given, name))
+    return bool(own & other)
 
 
 def _end(masked: str, begin: int) -> int:

@@ -295,6 +295,85 @@ def test_a_composition_that_goes_round_in_a_circle_is_named(tmp_path: Path) -> N
     ]
 
 
+SIGNATURE = "The signature is gated(x: T[..., d], gate: T[..., d], scale: float = 1.0) -> (y: T[..., d] over x)."
+RUN = "void Run(const anyop::Context& ctx, const anyop::Tensor& x, const anyop::Tensor& gate, float scale,\n         const anyop::Tensor& y)"
+ASCEND_MISTAKES = [
+    ("another type",
+     ("float scale,\n         const", "const anyop::Tensor& scale,\n         const"), "const anyop::Tensor& scale,",
+     f"kernel gated takes `const anyop::Tensor& scale` for parameter 'scale', but it must be `float`, because the signature says a float. {SIGNATURE}"),
+    ("a number for a tensor",
+     ("const anyop::Tensor& gate,", "float gate,"), "float gate,",
+     f"kernel gated takes `float gate` for parameter 'gate', but it must be `const Tensor&`, because the signature says a tensor. {SIGNATURE}"),
+    ("one missing",
+     ("const anyop::Tensor& gate, float scale,", "float scale,"), "float scale,",
+     f"kernel gated takes `float scale` for parameter 'gate', but it must be `const Tensor&`, because the signature says a tensor. {SIGNATURE}"),
+    ("the result missing",
+     ("float scale,\n         const anyop::Tensor& y)", "float scale)"), ") {",
+     f"kernel gated takes 3 parameters after the context, but the signature has 4: x, gate, scale, y. {SIGNATURE}"),
+    ("one more",
+     ("const anyop::Tensor& y)", "const anyop::Tensor& y, const anyop::Tensor& z)"), "const anyop::Tensor& z",
+     f"kernel gated takes 5 parameters after the context, but the signature has 4: x, gate, scale, y. {SIGNATURE}"),
+    ("no such tensor",
+     ("const anyop::Tensor& gate,", "const anyop::Tensor& weight,"), "weight,",
+     f"kernel gated takes a tensor 'weight', but the signature has none of this name; here it has 'gate'. {SIGNATURE}"),
+    ("in another order",
+     ("const anyop::Tensor& x, const anyop::Tensor& gate,", "const anyop::Tensor& gate, const anyop::Tensor& x,"), "gate,",
+     f"kernel gated takes 'gate' where the signature has 'x'. Parameters come in the order of the signature. {SIGNATURE}"),
+    ("no operator",
+     ("ANYOP_ASCEND_KERNEL(gated)", "ANYOP_ASCEND_KERNEL(gatet)"), "gatet)",
+     "this kernel is of operator gatet, but there is none of this name. Did you mean 'gated'?"),
+    ("no launch",
+     (".run = anyop::ascend::Bind<&Run>(),", ""), "gated)",
+     f"kernel gated has no .run, so that nothing launches it. Try .run = anyop::ascend::Bind<&Run>(). {SIGNATURE}"),
+    ("gaps of another function",
+     ("AreContiguous<&Run>", "AreContiguous<&Other>"), "Other>",
+     "kernel gated asks for the gaps of the tensors of `Other`, but runs `Run`. Try AreContiguous<&Run>."),
+    ("a launch of the vendor's",
+     ("anyop::ascend::Launch(ctx, {.blocks = blocks}, kernel, x,", "kernel<<<blocks, nullptr, ctx.stream>>>(x,"), "<<<",
+     "kernels of operators are launched by anyop::ascend::Launch(ctx, {.blocks = n}, kernel, arguments...), which both the virtual NPU and chips have. Write that in place of <<<...>>>."),
+    ("another include first",
+     ('#include "anyop/ascend.h"', '#include "anyop/op.h"\n#include "anyop/ascend.h"'), "anyop/op.h",
+     "anyop/op.h is included before anyop/ascend.h, which names this file's kernels. Include anyop/ascend.h first."),
+    ("a condition",
+     (".run = anyop", '.when = "T == f17", .run = anyop'), "f17",
+     "unknown name: neither a parameter nor a variable that some dimension of an input binds."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake, change, at, sentence", ASCEND_MISTAKES)
+def test_a_mistake_in_a_kernel_in_ascendc_gives_its_sentence(
+    mistake: str, change: tuple[str, str], at: str, sentence: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "gated"
+    folder.mkdir()
+    for place, text in files("gated", "ascend", [], gradient=False):
+        (folder / place).write_text(text)
+    assert check_sources([tmp_path]) == []
+    path = folder / "ascend.cpp"
+    text = path.read_text()
+    assert change[0] in text and RUN in text
+    path.write_text(text.replace(*change, 1))
+    (finding,) = check_sources([tmp_path])
+    assert finding.sentence == sentence
+    assert Path(finding.file) == path
+    assert finding.source[finding.column - 1 :].startswith(at)
+
+
+def test_a_tensor_of_a_kernel_in_ascendc_may_have_a_word_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.cc").write_text(
+        '#include "anyop/op.h"\nextern constinit const Op mine{\n'
+        '    .signature = "mine(slot_mapping: i32[n], by: int) -> (y: i32[n])",\n};\n'
+    )
+    text = """void Run(const Context&, const Tensor& slots, std::int64_t factor, const Tensor&) {}
+ANYOP_ASCEND_KERNEL(mine){.run = anyop::ascend::Bind<&Run>()};
+"""
+    (tmp_path / "ascend.asc").write_text(text)
+    assert check_sources([tmp_path / "mine.cc", tmp_path / "ascend.asc"]) == []
+    (tmp_path / "ascend.asc").write_text(text.replace("slots", "places"))
+    (finding,) = check_sources([tmp_path / "mine.cc", tmp_path / "ascend.asc"])
+    assert "takes a tensor 'places'" in finding.sentence
+
+
 @pytest.mark.parametrize("folder", ["ops", "examples/my_ops/ops", "python/anyop/template/ops"])
 def test_what_is_right_is_not_complained_of(folder: str) -> None:
     assert check_sources([ROOT / folder]) == []

@@ -23,6 +23,7 @@ EXPORTED = {
     "anyop_ops": r"anyop_library$",
     "anyop_cuda": r"anyop_device_library$",
     "anyop_ascend_device": r"anyop_device_library$",
+    "anyop_aicore_device": r"anyop_device_library$",
     "anyop_npu": r"anyop_device_library$|acl|rt[A-Z]|Hccl|Msprof|_ZNK?2ge|_ZN3atb|\w+_s$",
     "torch_adapter-": r"anyop_(torch|vllm)_",
     "_mindspore.": r"PyInit__mindspore$",
@@ -30,8 +31,8 @@ EXPORTED = {
     "anyop_mindspore_plugin.": r"[A-Z][A-Za-z]+$",  # of MindSpore's primitives
 }
 GUARDED = (  # no kernels
-    "libanyop.so", "libanyop_ascend.so", "anyop_ascend_device", "anyop_npu", "_anyop.",
-    "anyop-run",
+    "libanyop.so", "libanyop_ascend.so", "anyop_ascend_device", "anyop_aicore_device", "anyop_npu",
+    "_anyop.", "anyop-run",
     "torch_adapter", "_mindspore.", "anyop_mindspore",
 )  # fmt: skip
 _DATA = re.compile(r"_ZT[ISV]|DW\.ref")  # has no instructions

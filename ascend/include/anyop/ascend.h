@@ -17,11 +17,18 @@
 // The file is compiled twice: without checks as the kernel ascend_host, and with checks as
 // ascend_checked, whose findings are errors of the call. What the kernel may read, may write and
 // has to write is what the operator's signature says of its tensors.
+//
+// The vendor's compiler makes the kernel aicore_bisheng of it, for chips (ANYOP_ASCEND_CHIP).
 #pragma once
+#ifdef ANYOP_ASCEND_CHIP
+#define ANYOP_ASCEND_CHECKED 0
+#endif
 #ifndef ANYOP_ASCEND_CHECKED
 #define ANYOP_ASCEND_CHECKED 1
 #endif
-#if ANYOP_ASCEND_CHECKED
+#ifdef ANYOP_ASCEND_CHIP
+#define ANYOP_KERNEL_NAME "aicore_bisheng"
+#elif ANYOP_ASCEND_CHECKED
 #define ANYOP_KERNEL_NAME "ascend_checked"
 #else
 #define ANYOP_KERNEL_NAME "ascend_host"
@@ -36,6 +43,10 @@
 #include "anyop/op.h"
 // op.h first: kernel_operator.h brings global names such as half, min and max.
 #include "kernel_operator.h"
+
+#ifdef ANYOP_ASCEND_CHIP
+#include "anyop/ascend_chip.h"
+#endif
 
 #ifndef ANYOP_ASCEND_LIBRARY  // the namespace of the operators; the build defines it
 #define ANYOP_ASCEND_LIBRARY "anyop"
@@ -62,8 +73,14 @@ struct LaunchOptions {
   std::uint64_t tiling_key = 0;  // of TILING_KEY_IS
 };
 
-// Vector cores of the chip (ANYOP_ASCEND_SOC).
-inline std::uint32_t VectorCores() { return anyop_ascend_vector_cores(); }
+// Vector cores of the chip (on a host, of ANYOP_ASCEND_SOC).
+inline std::uint32_t VectorCores() {
+#ifdef ANYOP_ASCEND_CHIP
+  return detail::VectorCoresOfChip();
+#else
+  return anyop_ascend_vector_cores();
+#endif
+}
 // One block a core, and none that has nothing to do; at least 1.
 inline std::uint32_t Blocks(std::int64_t items) {
   const std::int64_t cores = VectorCores();
@@ -74,7 +91,12 @@ inline std::uint32_t Blocks(std::int64_t items) {
 // in the unified buffer: all, or what fits there beside `other` bytes. A multiple of 64, so that
 // the parts of a buffer begin at multiples of 256 bytes of floats.
 inline std::uint32_t Chunk(std::int64_t d, std::uint32_t bytes, std::uint32_t other = 4096) {
-  const std::int64_t most = (AscendC::TOTAL_UB_SIZE - other) / bytes / 64 * 64;
+#ifdef ANYOP_ASCEND_CHIP
+  const std::int64_t room = detail::kUbBytes;
+#else
+  const std::int64_t room = AscendC::TOTAL_UB_SIZE;
+#endif
+  const std::int64_t most = (room - other) / bytes / 64 * 64;
   const std::int64_t all = (d + 63) / 64 * 64;
   return std::uint32_t(all < 64 ? 64 : all < most ? all : most);
 }
@@ -110,17 +132,43 @@ P Value(const Context& ctx, const A& argument) {
   } else if constexpr (std::is_pointer_v<P> && std::is_class_v<A>) {
     // Tiling data, which live until the launch is over.
     return reinterpret_cast<P>(const_cast<A*>(&argument));
+  } else if constexpr (std::is_pointer_v<P> && std::is_arithmetic_v<A>) {
+    static_assert(!std::is_pointer_v<P>,
+                  "a number is given where the kernel takes a pointer: give a tensor, a struct of "
+                  "tiling data, Workspace{} or nullptr");
   } else {
     return static_cast<P>(argument);
   }
 }
 
+// This library's kernels: the linker puts what ANYOP_ASCEND_KERNEL makes side by side.
+extern "C" const anyop_device_kernel* const __start_anyop_ascend_listed[]
+    __attribute__((visibility("hidden")));
+extern "C" const anyop_device_kernel* const __stop_anyop_ascend_listed[]
+    __attribute__((visibility("hidden")));
+
+template <class A>
+inline constexpr bool kIsTilingData =
+    std::is_class_v<A> && !std::is_base_of_v<DLTensor, A> && !std::is_same_v<A, Workspace> &&
+    !std::is_same_v<A, half> && !std::is_same_v<A, bfloat16_t>;
+
+#ifdef ANYOP_ASCEND_CHIP
+
+// As Value; tiling data go to the chip's memory.
+template <class P, class A>
+P ValueOnChip(TilingData& data, const Context& ctx, const A& argument) {
+  if constexpr (std::is_pointer_v<P> && kIsTilingData<A>) {
+    return reinterpret_cast<P>(data.Put(&argument, sizeof argument));
+  } else {
+    return Value<P>(ctx, argument);
+  }
+}
+
+#else
+
 template <class A>
 void DeclareTiling(const A& argument) {
-  constexpr bool is_struct = std::is_class_v<A> && !std::is_base_of_v<DLTensor, A> &&
-                             !std::is_same_v<A, Workspace> && !std::is_same_v<A, half> &&
-                             !std::is_same_v<A, bfloat16_t>;
-  if constexpr (is_struct) {
+  if constexpr (kIsTilingData<A>) {
     anyop_ascend_declare(const_cast<A*>(&argument), sizeof argument, "tiling", ANYOP_ASCEND_READ);
   }
 }
@@ -189,12 +237,6 @@ class CheckedCall {
   std::vector<Extent> extents_;
 };
 
-// This library's kernels: the linker puts what ANYOP_ASCEND_KERNEL makes side by side.
-extern "C" const anyop_device_kernel* const __start_anyop_ascend_listed[]
-    __attribute__((visibility("hidden")));
-extern "C" const anyop_device_kernel* const __stop_anyop_ascend_listed[]
-    __attribute__((visibility("hidden")));
-
 inline const char* SignatureOf(anyop_run run) {
   for (const auto* k = __start_anyop_ascend_listed; k != __stop_anyop_ascend_listed; ++k) {
     if ((*k)->kernel->run == run) return *(*k)->signature;
@@ -216,6 +258,8 @@ int RunChecked(const anyop_context* c, const anyop_value* frame) {
   }
 }
 
+#endif  // ANYOP_ASCEND_CHIP
+
 }  // namespace detail
 
 // Runs a kernel. Arguments, in the order of the kernel's parameters: a tensor for a pointer to its
@@ -223,26 +267,37 @@ int RunChecked(const anyop_context* c, const anyop_value* frame) {
 template <class... P, class... A>
 void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P...),
             const A&... arguments) {
-  static_assert(sizeof...(A) == sizeof...(P), "a launch passes every argument of the kernel");
+  static_assert(sizeof...(A) >= sizeof...(P),
+                "Launch gets fewer arguments than its kernel has parameters");
+  static_assert(sizeof...(A) <= sizeof...(P),
+                "Launch gets more arguments than its kernel has parameters");
   if (options.blocks < 1 || options.blocks > 65535) {
     throw std::runtime_error("a launch of " + std::to_string(options.blocks) +
                              " blocks, but it must have 1 to 65535.");
   }
+#ifdef ANYOP_ASCEND_CHIP
+  if (options.tiling_key) {
+    throw std::runtime_error("a launch on a chip has no tiling key, because <<<>>> takes none.");
+  }
+  detail::TilingData data(ctx.stream);
+  kernel<<<options.blocks, nullptr, ctx.stream>>>(detail::ValueOnChip<P>(data, ctx, arguments)...);
+#else
   if constexpr (detail::kIsChecked) (detail::DeclareTiling(arguments), ...);
   auto body = [&] { kernel(detail::Value<P>(ctx, arguments)...); };
   ::anyop_ascend::Launch({"", options.blocks, detail::kIsChecked, ::AscendC::Waits<void>::any,
                           [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body,
                           &options.tiling_key});
+#endif
 }
 
 // As anyop::Bind.
 template <auto kFunction>
 constexpr Bound Bind() {
-  if constexpr (detail::kIsChecked) {
-    return {&detail::RunChecked<kFunction>, anyop::Bind<kFunction>().params};
-  } else {
-    return anyop::Bind<kFunction>();
-  }
+#if ANYOP_ASCEND_CHECKED
+  return {&detail::RunChecked<kFunction>, anyop::Bind<kFunction>().params};
+#else
+  return anyop::Bind<kFunction>();
+#endif
 }
 
 namespace detail {
@@ -286,7 +341,7 @@ constexpr anyop_accepts AreContiguous() {
   }                                                                                \
   constinit const ::anyop::Kernel anyop_ascend_kernels_of_operators::op##_kernel
 
-static_assert(std::string_view(anyop::Kernel().name).starts_with("ascend_"),
+static_assert(std::string_view(anyop::Kernel().name) == ANYOP_KERNEL_NAME,
               "include anyop/ascend.h before anyop/op.h");
 
 extern "C" [[gnu::weak, gnu::visibility("default")]] const anyop_device_info*

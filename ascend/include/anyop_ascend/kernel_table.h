@@ -56,6 +56,10 @@ void* anyop_ascend_allocate(uint64_t bytes);
 void anyop_ascend_release(void* data);
 // What kernels may touch from now on. `name` is what findings call it: "x".
 void anyop_ascend_declare(void* data, uint64_t bytes, const char* name, uint32_t access);
+// What host functions of packages hand to kernels by its address, which a kernel with checks may
+// touch until it is taken back, as often as it was lent; access as of anyop_ascend_declare.
+void anyop_ascend_lend(const void* data, uint64_t bytes, const char* name, uint32_t access);
+void anyop_ascend_take_back(const void* data);
 // Forgets declared memory, what was written to it, and findings.
 void anyop_ascend_clear(void);
 

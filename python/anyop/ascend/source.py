@@ -72,8 +72,13 @@ class Source:
                 continue
             raise _anyop.InvalidArgument(
                 f"{self.path.name} has no kernel {name}."
-                f"{_anyop.did_you_mean(name, there)} Its kernels: {', '.join(there) or 'none'}."
+                f"{_anyop.did_you_mean(stem, [k.name for k in self.declared])} "
+                f"Its kernels: {self._shown(there)}."
             )
+
+    def _shown(self, there: list[str]) -> str:
+        templates = [f"{k.name}<...>" for k in self.declared if k.is_template]
+        return ", ".join([*there, *dict.fromkeys(templates)]) or "none"
 
     def names(self, kernel: str) -> tuple[str, ...] | None:
         """Names of a kernel's parameters; None if the text does not show them."""

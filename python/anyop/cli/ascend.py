@@ -302,8 +302,9 @@ def lint_command(packages: tuple[str, ...], as_json: bool) -> None:
     """Compare the schemas of torch operators with their converters and Meta functions.
 
     Arguments that are dropped, renamed or in another order, defaults that differ, arguments that
-    are written but not marked, overloads without converter, converters without schema. Files are
-    read, none is run. Exit status 1 if there is an error.
+    are written but not marked, numbers of results, overloads without converter, converters without
+    schema. Files are read, none is run. Exit status 1 if there is an error; a file that cannot be
+    read is one, and the others are compared all the same.
     """
     package = lint.read(packages)
     found = lint.findings(package)
@@ -326,6 +327,8 @@ def show_mismatch(finding: lint.Finding) -> None:
     for file, line in ((finding.file, finding.line), (finding.there_file, finding.there_line)):
         if line:
             lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+            if line > len(lines):  # a text that ends too early
+                continue
             name = "" if file == finding.file else f" {Path(file).name}"
             shown = f"  {line:5}{name} | {lines[line - 1].strip()}"
             click.echo(shown if len(shown) <= WIDEST else shown[: WIDEST - 3] + "...")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from anyop import _sanitizer
+from anyop._packages import tool
 from anyop.cli.project import Project, build, build_sanitized, find_project, shown
 
 SANITIZE = click.option(
@@ -21,8 +22,15 @@ _FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=Fal
 @_FOLDER
 @click.option("--watch", is_flag=True, help="Build again whenever a source changes, until Ctrl-C.")
 @click.option("--debug", is_flag=True, help="Without optimisation, for a debugger.")
+@click.option(
+    "--ascend-compiler", metavar="PATH",
+    help="bisheng of the vendor's toolkit, which makes kernels in AscendC for chips too, from now "
+    "on; \"\" for none.",
+)  # fmt: skip
 @SANITIZE
-def command(folder: Path, watch: bool, debug: bool, sanitize: str | None) -> None:
+def command(
+    folder: Path, watch: bool, debug: bool, ascend_compiler: str | None, sanitize: str | None
+) -> None:
     """Compile what has changed in the package in FOLDER.
 
     The sources are checked first (`anyop check`). The library is made in build/anyop/lib, where
@@ -31,17 +39,33 @@ def command(folder: Path, watch: bool, debug: bool, sanitize: str | None) -> Non
 
     `--sanitize thread` builds in a folder of its own, build/anyop/thread, for
     `anyop test --sanitize thread` alone: no import takes that library.
+
+    What --ascend-compiler makes was never run on a chip (docs/ascend.md).
     """
     project = find_project(folder)
     if sanitize:
         if watch or debug:
             raise click.UsageError("--sanitize goes with neither --watch nor --debug.")
+        if ascend_compiler is not None:
+            raise click.UsageError("--sanitize does not go with --ascend-compiler.")
         sys.exit(0 if build_sanitized(project, sanitize) else 1)
-    worked = build(project, debug)
+    worked = build(project, debug, for_chips(ascend_compiler))
     if watch:
         watch_sources(project, debug)
     elif not worked:
         sys.exit(1)
+
+
+def for_chips(compiler: str | None) -> list[str]:
+    """What CMake is told of the vendor's compiler. It is an error where it can be none."""
+    if compiler is None:
+        return []
+    if compiler:
+        checks = tool("ascend_compiler")
+        if why := checks.refused(compiler):
+            raise click.ClickException(why)
+        compiler = checks.found(compiler)
+    return [f"-DANYOP_ASCEND_COMPILER={compiler}"]
 
 
 def watch_sources(project: Project, debug: bool) -> None:

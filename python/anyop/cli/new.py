@@ -19,6 +19,7 @@ WHAT_BUILDING_NEEDS = (
     "include/anyop/**/*.h",
     "cmake/anyop.cmake",
     "cmake/isa.cmake",
+    "tools/ascend_compiler.py",
     "tools/check_ops.py",
     "tools/kernel_files.py",
     "tools/list_ops.py",

@@ -22,6 +22,7 @@ from anyop._compiler import CannotBuildError, find_compiler
 from anyop._packages import BUILT
 from anyop._source_check import check_sources
 
+_KERNELS_BESIDE = ("ascend", "ascend_checked", "aicore")  # cmake/anyop.cmake
 _COMPILING = re.compile(r"Building CXX object .*?\.dir/(.*)\.o$")
 
 
@@ -76,16 +77,17 @@ def check(project: Project) -> bool:
     return not findings
 
 
-def build(project: Project, debug: bool = False) -> bool:
+def build(project: Project, debug: bool = False, definitions: Sequence[str] = ()) -> bool:
     """Compiles what has changed. The library takes the place of the one before it as a whole, and
-    only if it loads; its stubs are written then. Whether it worked.
+    only if it loads; its stubs are written then. definitions: for CMake, which keeps them. Whether
+    it worked.
     """
     start = time.monotonic()
     folder = project.built.parent / ("debug" if debug else "release")
-    if not compile_in(project, folder, debug):
+    if not compile_in(project, folder, debug, definitions):
         return False
     made = [folder / file.name for file in (project.library, project.references)]
-    made += [folder / f"{project.name}.{word}.so" for word in ("ascend", "ascend_checked")]
+    made += [folder / f"{project.name}.{word}.so" for word in _KERNELS_BESIDE]
     if error := describe(project, made[0]):
         click.secho(f"The library cannot be loaded: {error}", fg="red", err=True)
         click.secho(f"The build failed.{kept(project)}", fg="red", err=True)
@@ -158,7 +160,7 @@ def describe(project: Project, library: Path) -> str:
 
 
 def configure(project: Project, folder: Path, debug: bool, definitions: Sequence[str] = ()) -> bool:
-    if (folder / "CMakeCache.txt").exists():
+    if (folder / "CMakeCache.txt").exists() and knows(folder / "CMakeCache.txt", definitions):
         return True  # the build looks itself whether CMake's files have changed
     folder = writable(folder)
     if " " not in os.environ.get("CXX", ""):  # else it has arguments of its own
@@ -176,6 +178,12 @@ def configure(project: Project, folder: Path, debug: bool, definitions: Sequence
         click.echo(done.stdout + done.stderr, err=True)
         click.secho("CMake cannot configure the package.", fg="red", err=True)
     return done.returncode == 0
+
+
+def knows(cache: Path, definitions: Sequence[str]) -> bool:
+    """Whether CMake has kept all of -DNAME=VALUE."""
+    kept = re.findall(r"^(\w+):\w+=(.*)$", read(cache), re.M)
+    return {d.removeprefix("-D") for d in definitions} <= {"=".join(row) for row in kept}
 
 
 def writable(folder: Path) -> Path:

@@ -218,8 +218,160 @@ def test_what_cannot_be_read_is_told(tmp_path):
     assert "nothing_like_it is no file, no folder and no package" in said("nothing_like_it")
     (tmp_path / "empty").mkdir()
     assert "There is no file to compare" in said(tmp_path / "empty")
-    (tmp_path / "x.py").write_text("def (")
-    assert "is no Python" in said(tmp_path / "x.py")
+
+
+def test_a_file_that_does_not_parse_is_a_finding_and_others_are_compared(tmp_path):
+    package = copied("custom_pypto", tmp_path)
+    path = package / CONVERTERS
+    path.write_text(path.read_text().replace("alpha: float = 1.0, meta", "alpha: float, meta"))
+    broken = package / "custom_pypto" / "broken.py"
+    broken.write_text("x = 1\ndef (")
+    (package / "gone.py").symlink_to(package / "nowhere.py")
+    found = findings(package, status=1)
+    assert sorted(f["kind"] for f in found) == ["default", "unread", "unread"]
+    told = {Path(f["file"]).name: f["text"] for f in found if f["kind"] == "unread"}
+    assert told["gone.py"] == f"{package}/gone.py cannot be read: No such file or directory"
+    assert told["broken.py"].startswith("it is no Python, so that nothing of it was compared: ")
+    shown = anyop("lint", package, status=1).stdout
+    assert "error: unread: broken.py:2: it is no Python" in shown and "    2 | def (" in shown
+    broken.unlink()
+    (package / "gone.py").unlink()
+    assert [f["kind"] for f in findings(package, status=1)] == ["default"]
+    # The end of a text has no line to be shown.
+    broken.write_text("f(\n")
+    assert "it is no Python" in anyop("lint", broken, status=1).stdout
+    broken.write_bytes(b"x = 1\0")
+    assert "it is no Python" in anyop("lint", broken, status=1).stdout
+
+
+SCHEMA = """
+import functools
+import torch
+import torchair
+lib = torch.library.Library("mine", "DEF")
+lib.define("twice(Tensor x, *, float by=2.0) -> Tensor")
+"""
+CONVERTER = """
+def convert(x, *, by=3.0, meta_outputs=None):
+    return x
+"""
+REGISTERED = {
+    "by name": "@{}(torch.ops.mine.twice.default)" + CONVERTER,
+    "of a module": "import torchair as ta\n@ta.{}(torch.ops.mine.twice.default)" + CONVERTER,
+    "import as": "from torchair import {} as reg\n@reg(torch.ops.mine.twice.default)" + CONVERTER,
+    "assigned": "reg = torchair.{}\nmore = reg\n@more(torch.ops.mine.twice.default)" + CONVERTER,
+    "getattr": 'reg = getattr(torchair, "{}")\n@reg(torch.ops.mine.twice.default)' + CONVERTER,
+    "partial": "reg = functools.partial(torchair.{}, torch.ops.mine.twice.default)\n@reg()"
+    + CONVERTER,
+    "a function that passes on": "def reg(kind, op):\n    return torchair.{}(op)\n"
+    '@reg("a", torch.ops.mine.twice.default)' + CONVERTER,
+    "a decorator of its own": "def reg(op):\n    def wrap(f):\n        @functools.wraps(f)\n"
+    "        def inner(*a, **k):\n            return f(*a, **k)\n"
+    "        return torchair.{}(op)(inner)\n    return wrap\n"
+    "@reg(torch.ops.mine.twice.default)" + CONVERTER,
+    "called": CONVERTER + "torchair.{}(torch.ops.mine.twice.default)(convert)",
+    "a converter under another name": CONVERTER
+    + "other = convert\ntorchair.{}(torch.ops.mine.twice.default)(other)",
+    "a converter of partial": CONVERTER.replace("def convert(", "def convert(kind, ")
+    + "torchair.{}(torch.ops.mine.twice.default)(functools.partial(convert, 'a'))",
+    "a cached converter": CONVERTER
+    + "torchair.{}(torch.ops.mine.twice.default)(functools.lru_cache(convert))",
+    "operators under another name": "from torch import ops\nmine = ops.mine\n"
+    "@torchair.{}(mine.twice.default)" + CONVERTER,
+}
+
+
+@pytest.mark.parametrize("form", REGISTERED)
+def test_converters_are_seen_however_they_are_registered(form, tmp_path):
+    path = tmp_path / "mine.py"
+    text = SCHEMA + REGISTERED[form].format("register_fx_node_ge_converter")
+    text += "\n@torch.library.register_fake('mine::twice')\ndef _(x, *, by=2.0):\n    return x\n"
+    path.write_text(text)
+    package = lint.read([str(path)])
+    assert (1, "converter") in lint.counted(package)
+    [found] = lint.findings(package)
+    assert found.kind == "default" and "by=3.0" in found.text
+    path.write_text(text.replace("by=3.0", "by=2.0"))
+    assert lint.findings(lint.read([str(path)])) == []
+
+
+def test_a_registering_function_of_another_file_is_known(tmp_path):
+    name = "register_fx_node_ge_converter"
+    (tmp_path / "compat.py").write_text(
+        f"import torchair\ndef reg(op):\n    return torchair.{name}(op)\n"
+    )
+    (tmp_path / "mine.py").write_text(
+        SCHEMA + "from .compat import reg\n@reg(torch.ops.mine.twice.default)" + CONVERTER
+    )
+    kinds = [f.kind for f in lint.findings(lint.read([str(tmp_path)]))]
+    assert sorted(kinds) == ["default", "no-meta"]
+
+
+# Of `mine::f(Tensor x, Tensor[] xs) -> RETURNS`: the body of its Meta function, what is told.
+RESULTS = [
+    ("(Tensor, Tensor)", "return torch.empty_like(x), x", ""),
+    ("(Tensor, Tensor)", "return [x, x]", ""),
+    ("(Tensor, Tensor)", "return f(x)", ""),
+    ("(Tensor, Tensor)", "return xs", ""),
+    ("(Tensor, Tensor)", "return x, *xs", ""),
+    ("(Tensor, Tensor)", "return torch.empty_like(x)", "returns one tensor, but the schema has 2"),
+    ("(Tensor, Tensor)", "return x", "returns 'x' alone, but the schema has 2 results"),
+    ("(Tensor, Tensor)", "y = x.new_empty(3)\n    return y", "returns one tensor"),
+    ("(Tensor, Tensor)", "y = (x, x, x)\n    return y", "returns a tuple of 3"),
+    ("(Tensor, Tensor)", "if xs:\n        return x, x\n    return x, x, x", "returns a tuple of 3"),
+    ("(Tensor, Tensor)", "return (x, x) if xs else (x, x, x)", "returns a tuple of 3"),
+    ("(Tensor, Tensor)", "pass", "returns nothing, but the schema has 2"),
+    ("Tensor", "return torch.empty_like(x)", ""),
+    ("Tensor", "raise NotImplementedError", ""),
+    ("Tensor", "def g():\n        return 1, 2\n    return x", ""),
+    ("Tensor", "return x, x", "returns a tuple of 2, but the schema has 1 result (Tensor)"),
+    ("Tensor", "return (x,)", "returns a tuple of 1, but the schema has 1 result (Tensor)"),
+    ("Tensor", "return None", "returns nothing, but the schema has 1 result (Tensor)"),
+    ("Tensor?", "return None", ""),
+    ("Tensor[]", "return [x, x]", ""),
+    ("Tensor[]", "return torch.empty_like(x)", "returns one tensor"),
+    ("()", "return", ""),
+    ("()", "return x", "returns 'x' alone, but the schema has no results (())"),
+]
+
+
+@pytest.mark.parametrize(("returns", "body", "told"), RESULTS)
+def test_the_number_of_results_of_meta_functions(returns, body, told, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        'import torch\nlib = torch.library.Library("mine", "DEF")\n'
+        f'lib.define("f(Tensor x, Tensor[] xs) -> {returns}")\n'
+        f'@torch.library.register_fake("mine::f")\ndef _(x, xs):\n    {body}\n'
+    )
+    found = lint.findings(lint.read([str(path)]))
+    assert [f.kind for f in found] == ["result-count"] * bool(told), found
+    if told:
+        assert told in found[0].text
+        assert found[0].text.startswith("the Meta function of mine::f ")
+
+
+@pytest.mark.parametrize(
+    ("type_of_cpp", "told"),
+    [
+        ("std::tuple<at::Tensor, at::Tensor>", ""),
+        ("static inline ::std::tuple<at::Tensor, std::vector<at::Tensor>>", ""),
+        ("auto", ""),
+        ("at::Tensor", "returns one tensor, but the schema has 2 results"),
+        ("std::tuple<at::Tensor, at::Tensor, at::Tensor>", "returns a tuple of 3"),
+        ("std::vector<at::Tensor>", "returns a list"),
+        ("void", "returns nothing"),
+    ],
+)
+def test_the_number_of_results_of_meta_functions_of_cpp(type_of_cpp, told, tmp_path):
+    path = tmp_path / "mine.cpp"
+    path.write_text(
+        f"#include <torch/library.h>\n{type_of_cpp} f_meta(const at::Tensor& x) {{ throw 1; }}\n"
+        'TORCH_LIBRARY(mine, m) { m.def("f(Tensor x) -> (Tensor, Tensor)"); }\n'
+        'TORCH_LIBRARY_IMPL(mine, Meta, m) { m.impl("f", &f_meta); }\n'
+    )
+    found = lint.findings(lint.read([str(path)]))
+    assert [f.kind for f in found] == ["result-count"] * bool(told), found
+    assert not told or (told in found[0].text and found[0].line == 2)
 
 
 def test_schemas_are_read_as_torch_reads_them():

@@ -176,13 +176,38 @@ def test_a_launch_in_angle_brackets_is_refused_by_the_build(package: Path) -> No
     right = kernel.read_text()
     launched = 'extern "C" void go() { my_kernel<<<8, nullptr, nullptr>>>(); }\n'
     kernel.write_text(right + launched)
-    (package / "build" / "anyop" / "release" / "CMakeCache.txt").unlink(missing_ok=True)
     try:
         done = process("-m", "anyop", "build", cwd=package)
     finally:
         kernel.write_text(right)
     assert done.returncode != 0
-    assert "kernels of operators are launched by" in done.stdout + done.stderr
+    line = right.count("\n") + 1
+    assert f"ascend.cpp:{line}:32: kernels of operators are launched by" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("x, gate, y, scale)", "Launch gets fewer arguments than its kernel has parameters"),
+        ("x, gate, y, scale, size, 1)", "Launch gets more arguments than its kernel has "),
+        ("x, gate, 1, scale, size)", "a number is given where the kernel takes a pointer: give a "),
+    ],
+)
+def test_a_launch_that_does_not_fit_its_kernel_is_told(
+    given: str, told: str, package: Path
+) -> None:
+    kernel = package / "ops" / "gated" / "ascend.cpp"
+    right = kernel.read_text()
+    assert "kernel, x, gate, y, scale, size)" in right
+    kernel.write_text(right.replace("kernel, x, gate, y, scale, size)", f"kernel, {given}"))
+    try:
+        done = process("-m", "anyop", "build", cwd=package)
+    finally:
+        kernel.write_text(right)
+    assert done.returncode != 0 and told in done.stdout
+    line = 1 + right[: right.index("kernel, x, gate, y")].count("\n")
+    assert f"ops/gated/ascend.cpp:{line}:" in done.stdout
 
 
 def test_the_file_of_an_operator_can_be_checked_alone(package: Path) -> None:

@@ -121,7 +121,7 @@ def test_a_package_that_is_built_with_checks_tells_its_races(tmp_path):
     run([sys.executable, "-m", "pip", "install", "--no-build-isolation", "-q", "."], env, source)
     said = python(block("import numpy"), env, status=1)
     line = next(i for i, row in enumerate(text.splitlines(), 1) if "Muls(" in row)
-    assert f"RuntimeError: my_custom_op_impl: my_custom_op.c:{line}: " in said and "MTE2" in said
+    assert f"RuntimeError: my_custom_op_impl: my_custom_op.c:{line} " in said and "MTE2" in said
     path.write_text(
         (ROOT / "python/tests/ascend/packages/npu_ops/ascendc/my_custom_op.c").read_text()
     )
@@ -129,6 +129,74 @@ def test_a_package_that_is_built_with_checks_tells_its_races(tmp_path):
     shutil.rmtree(tmp_path / "site")
     run([sys.executable, "-m", "pip", "install", "--no-build-isolation", "-q", "."], env, source)
     assert python(block("import numpy"), env) == "Output: [30 40 50]"
+
+
+# Outputs that are shorter than what the kernel writes. The package does not look; each call twice.
+SHORT = """
+import numpy as np
+{imports}
+def call(x, y):
+    for _ in range(2):
+        try:
+            npu_ops.my_custom_op(10, 20, x, y)
+            print("right" if (y == 10 * x + 20).all() else "wrong")
+        except RuntimeError as error:
+            print(error)
+whole = np.zeros(4096, np.int32)
+ones = np.ones(2500, np.int32)
+call(ones, whole[:2500])
+whole[:] = 0
+call(ones, whole[100:103])
+assert not whole[103:300].any()
+call(ones, whole[1024:2048])
+call(ones, np.zeros(0, np.int32))
+call(ones[:8], ones[4:12])
+call(ones[::2].copy(), np.zeros(1250, np.int32))
+"""
+OUTSIDE = "my_custom_op_impl: my_custom_op.c:{line} writes bytes {bytes}."
+
+
+def told_of_short_outputs(line):
+    def outside(count, *spans):
+        text = " to ".join(map(str, spans)) + f" of 'int32[{count}]', which has {4 * count}"
+        return 2 * [OUTSIDE.format(line=line, bytes=text)]
+
+    return [
+        "right", "right", *outside(3, 0, 4096), *outside(1024, 4096, 8192),
+        *outside(0, 0, 4096), "wrong", "wrong", "right", "right",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@needs_cmake
+def test_an_output_that_is_too_short_is_told_by_a_package_with_checks(tmp_path):
+    env = home(tmp_path, "--checked")
+    source = copied("npu_ops", tmp_path)
+    path = source / "module" / "my_custom_op.cpp"
+    looks = " || output->shape() != input->shape()"
+    assert looks in path.read_text()
+    path.write_text(path.read_text().replace(looks, ""))
+    run([sys.executable, *PIP], env, source)
+    text = (source / "ascendc" / "my_custom_op.c").read_text().splitlines()
+    line = next(i for i, row in enumerate(text, 1) if "DataCopyPad(output_[at]" in row)
+    said = python(SHORT.replace("{imports}", "import npu_ops"), env).splitlines()
+    assert said == told_of_short_outputs(line)
+
+
+@pytest.mark.exhaustive
+@needs_cmake
+def test_an_output_that_is_too_short_is_told_in_todays_form(tmp_path):
+    env = home(tmp_path, "--checked")
+    source = copied("npu_ops_api", tmp_path)
+    path = source / "csrc" / "module" / "my_custom_op.cpp"
+    assert "if (input.shape() != output.shape())" in path.read_text()
+    path.write_text(path.read_text().replace("input.shape() != output.shape()", "false"))
+    run([sys.executable, *PIP], env, source)
+    text = (source / "csrc" / "ascendc" / "my_custom_op.c").read_text().splitlines()
+    line = next(i for i, row in enumerate(text, 1) if "DataCopyPad(output_[at]" in row)
+    said = python(SHORT.replace("{imports}", "from npu_ops_api import npu_ops"), env).splitlines()
+    assert [row for row in said if "writes bytes" in row and f"my_custom_op.c:{line}" in row]
+    assert said[:2] == ["right", "right"] and "'int32[3]', which has 12." in said[2]
 
 
 STARTS = f"""

@@ -73,6 +73,16 @@ def test_bodies_of_macros_and_what_is_left_out_are_no_kernels(tmp_path):
     assert found.kernels(("made",)) == ["made"]
 
 
+def test_templates_are_named_where_a_kernel_is_not_there(tmp_path):
+    text = "template <class T>\n" + KERNEL.format("clamped") + KERNEL.format("other")
+    with pytest.raises(anyop.InvalidArgument) as error:
+        source(tmp_path, text.replace('extern "C" ', "")).kernels(("clampd<half>",))
+    assert str(error.value) == (
+        "one.cpp has no kernel clampd<half>. Did you mean 'clamped'? Its kernels: other, "
+        "clamped<...>."
+    )
+
+
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_line_ends_and_byte_order_marks_are_taken(tmp_path, ends, mark):

@@ -12,6 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "anyop_ascend/kernel_table.h"
+
+// Packages link the runtime where they have kernels.
+#pragma weak anyop_ascend_lend
+#pragma weak anyop_ascend_take_back
+
 namespace anyop_packages {
 
 namespace py = pybind11;
@@ -130,6 +136,12 @@ class Array {
     }
   }
 
+  ~Array() {
+    if (lent_) anyop_ascend_take_back(lent_);
+  }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
   const Type& type() const { return type_; }
   const Sizes& sizes() const { return sizes_; }
   const py::array& view() const { return view_; }
@@ -163,6 +175,7 @@ class Array {
                             " is not contiguous, but a kernel gets the address of its first "
                             "element alone. Try numpy.ascontiguousarray, or .contiguous().");
     }
+    Lend();
     return const_cast<void*>(view_.data());
   }
   void* WriteableAddress() const {
@@ -199,6 +212,21 @@ class Array {
   }
 
  private:
+  // Kernels that check themselves know from here what belongs to an address that they get.
+  void Lend() const {
+    if (lent_ || !anyop_ascend_lend) return;
+    const auto* first = static_cast<const char*>(view_.data());
+    const auto* last = first;  // of the bytes of elements, strides may be negative
+    for (std::size_t i = 0; i < sizes_.size() && count(); ++i) {
+      const std::int64_t way = (sizes_[i] - 1) * strides_[i] * type_.bytes;
+      (way < 0 ? first : last) += way;
+    }
+    lent_ = first;
+    const auto bytes = count() ? std::uint64_t(last - first) + std::uint64_t(type_.bytes) : 0;
+    const std::uint32_t writes = is_writeable() ? ANYOP_ASCEND_WRITE : 0;
+    anyop_ascend_lend(first, bytes, Text().c_str(), ANYOP_ASCEND_READ | writes);
+  }
+
   // NumPy's view of a tensor's own memory. Its address is told once its value is there.
   static py::array Look(py::handle tensor) {
     const auto address = tensor.attr("data_ptr")().cast<std::uintptr_t>();
@@ -215,6 +243,7 @@ class Array {
   py::array view_;  // of bfloat16 as uint16 where it was made here, or is MindSpore's
   Sizes sizes_, strides_;
   bool knows_strides_ = false;
+  mutable const void* lent_ = nullptr;
 };
 using ArrayPtr = std::shared_ptr<Array>;
 

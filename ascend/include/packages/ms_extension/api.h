@@ -161,6 +161,7 @@ class PyboostRunner : public std::enable_shared_from_this<PyboostRunner> {
       if (output.is_defined()) output.array()->WriteableAddress();  // raises where it is read-only
     }
     workspace_.resize((CalcWorkspace() + 63) / 64);
+    const Lent lent(workspace_ptr(), 64 * workspace_.size());
     LaunchKernel();
   }
   // 0 results: None; 1: the tensor; more: a tuple.
@@ -186,6 +187,16 @@ class PyboostRunner : public std::enable_shared_from_this<PyboostRunner> {
  private:
   struct alignas(64) Line {
     unsigned char bytes[64];
+  };
+  struct Lent {  // the workspace, for kernels that check themselves
+    Lent(const void* data, size_t bytes) : data(anyop_ascend_lend ? data : nullptr) {
+      if (!this->data) return;
+      anyop_ascend_lend(data, bytes, "workspace", ANYOP_ASCEND_READ | ANYOP_ASCEND_WRITE);
+    }
+    ~Lent() {
+      if (data) anyop_ascend_take_back(data);
+    }
+    const void* data;
   };
 
   template <int results>

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from anyop.ascend.lint.functions import KERNEL, META, Parameter, Registered
+from anyop.ascend.lint.functions import KERNEL, META, Parameter, Registered, Result
+from anyop.ascend.lint.results import of_cpp
 from anyop.ascend.lint.schema import Place, split
 
 _COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -101,21 +102,22 @@ def _registered(
     name, _, overload = name.partition(".")
     writes: dict[str, int] = {}
     parameters = None
+    results: tuple[Result, ...] = ()
     for text in texts if function else []:
         found = _definition(text, function)
         if found:
-            parameters, writes, place = found
+            parameters, writes, place, results = found
             break
     return Registered(
         META if key == "Meta" else KERNEL, space, name, overload or "default", place,
-        parameters, writes=writes, is_python=False, key=key,
+        parameters, writes=writes, is_python=False, key=key, results=results,
     )  # fmt: skip
 
 
 def _definition(
     text: Text, name: str
-) -> tuple[tuple[Parameter, ...], dict[str, int], Place] | None:
-    for head in re.finditer(rf"\b{re.escape(name)}\s*\(", text.text):
+) -> tuple[tuple[Parameter, ...], dict[str, int], Place, tuple[Result, ...]] | None:
+    for head in re.finditer(rf"\b(?:\w+::)*{re.escape(name)}\s*\(", text.text):
         end = text.closing(head.end() - 1, "()")
         body = re.match(r"\)\s*(?:const\s*)?(?:noexcept\s*)?\{", text.text[end:])
         if body is None:
@@ -134,5 +136,7 @@ def _definition(
             written = inplace.search(text.text, end, last) if is_tensor else None
             if written and not written[1].startswith("requires_grad"):
                 writes[named[1]] = text.place(written.start()).line
-        return tuple(parameters), writes, text.place(head.start())
+        place = text.place(head.start())
+        before = text.text[max(0, head.start() - 400) : head.start()]
+        return tuple(parameters), writes, place, of_cpp(before, place.line)
     return None

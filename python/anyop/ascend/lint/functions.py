@@ -21,6 +21,19 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Result:
+    """What a return gives: so many values; is_sequence: as a tuple or list that the text shows;
+    is_list: as one whose length it does not; parameter: the function's own one.
+    """
+
+    line: int
+    count: int
+    is_sequence: bool = False
+    is_list: bool = False
+    parameter: str = ""
+
+
+@dataclass(frozen=True)
 class Registered:
     """A function for an operator. parameters: None where they were not found; writes: those that
     it writes to, with the line of it; returns: whether any of its returns has a value.
@@ -35,6 +48,7 @@ class Registered:
     takes_any: bool = False  # *args or **kwargs
     writes: dict[str, int] = field(default_factory=dict)
     returns: bool = True
+    results: tuple[Result, ...] = ()  # of those returns whose text says it
     is_python: bool = True
     key: str = ""  # of the dispatcher
 

@@ -21,13 +21,15 @@ _SKIPPED = ("build", "dist", "__pycache__", "node_modules")
 @dataclass
 class Package:
     """wrong: schemas that cannot be read, each with what is wrong; unknown: operators that have a
-    schema which no text shows (a custom_op whose types say it).
+    schema which no text shows (a custom_op whose types say it); unread: files that were left out,
+    each with the reason.
     """
 
     schemas: list[Schema] = field(default_factory=list)
     registered: list[Registered] = field(default_factory=list)
     wrong: list[tuple[Place, str, str]] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
+    unread: list[tuple[Place, str]] = field(default_factory=list)
     files: int = 0
 
 
@@ -42,21 +44,30 @@ def read(given: Iterable[str]) -> Package:
     package = Package(files=len(files))
     modules, texts = [], []
     for file in files:
-        text = file.read_text(encoding="utf-8", errors="replace")
-        if file.suffix == ".py":
-            try:
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace")
+            if file.suffix == ".py":
                 modules.append(python.Module(str(file), text))
-            except (SyntaxError, ValueError) as error:
-                raise _anyop.InvalidArgument(f"{file} is no Python: {error}.") from None
-        else:
-            texts.append(cpp.Text(str(file), text))
+            else:
+                texts.append(cpp.Text(str(file), text))
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OSError) as error:
+            package.unread.append(_unread(file, error))
+    wrappers = {name: at for module in modules for name, at in module.wrappers().items()}
     for reader in modules:
         _add_schemas(package, reader.schemas())
-        package.registered += reader.registered()
+        package.registered += reader.registered(wrappers)
     for source in texts:
         _add_schemas(package, cpp.schemas(source))
         package.registered += cpp.implementations(source, texts)
     return package
+
+
+def _unread(file: Path, error: Exception) -> tuple[Place, str]:
+    if isinstance(error, OSError):
+        return Place(str(file), 0), f"{file} cannot be read: {error.strerror}"
+    line = getattr(error, "lineno", None) or 1
+    what = getattr(error, "msg", None) or str(error) or type(error).__name__
+    return Place(str(file), line), f"it is no Python, so that nothing of it was compared: {what}"
 
 
 def _add_schemas(package: Package, found: Iterable[tuple[str, str, Place]]) -> None:

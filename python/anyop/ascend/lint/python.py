@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from anyop.ascend.lint.functions import CONVERTER, META, Parameter, Registered
+from anyop.ascend.lint.names import Function, Names, last_name
+from anyop.ascend.lint.results import of_python
 from anyop.ascend.lint.schema import NO_LITERAL, NONE_GIVEN, Place
 
 _FAKES = ("register_fake", "impl_abstract", "register_meta")
 _CUSTOM = ("custom_op", "triton_op")
 _REGISTER = "register_fx_node_ge_converter"
-Function = ast.FunctionDef | ast.Lambda
 
 
 class Module:
@@ -24,7 +26,9 @@ class Module:
     def __init__(self, file: str, text: str) -> None:
         self.file = file
         self.tree = ast.parse(text)
-        self.functions = {n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef)}
+        self.names = Names(self.tree)
+        self.functions = self.names.functions
+        self.known: dict[str, int] = {}
         self.libraries: dict[str, tuple[str, str]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -65,7 +69,15 @@ class Module:
                 space, _, operator = words["first"].partition("::")
                 yield space, operator + words.get("schema", ""), self.place(call)
 
-    def registered(self) -> Iterator[Registered]:
+    def wrappers(self) -> dict[str, int]:
+        """Functions of this file that register converters: the number of the parameter that is the
+        operator.
+        """
+        return self.names.wrappers(_REGISTER)
+
+    def registered(self, known: dict[str, int]) -> Iterator[Registered]:
+        """known: what `wrappers` gives of all files."""
+        self.known = known
         for node in ast.walk(self.tree):
             if isinstance(node, ast.FunctionDef):
                 for decorator in node.decorator_list:
@@ -89,23 +101,24 @@ class Module:
     def _called(self, call: ast.Call) -> Iterator[Registered]:
         """register(...)(function), and library.impl("name", function, "Meta")."""
         if isinstance(call.func, ast.Call):
-            function = self._function(call.args[0]) if call.args else None
-            if function:
-                yield from self._of(call.func, function)
-        elif len(call.args) > 1:
-            function = self._function(call.args[1])
-            if function and last_name(call.func) in ("impl", *_FAKES):
-                yield from self._of(call, function)
+            if call.args:
+                yield from self._of_value(call.func, call.args[0])
+        elif len(call.args) > 1 and last_name(call.func) in ("impl", *_FAKES):
+            yield from self._of_value(call, call.args[1])
 
-    def _function(self, node: ast.expr) -> Function | None:
-        if isinstance(node, ast.Lambda):
-            return node
-        return self.functions.get(node.id) if isinstance(node, ast.Name) else None
+    def _of_value(self, call: ast.Call, value: ast.expr) -> Iterator[Registered]:
+        found = self.names.function(value)
+        if found:
+            function, by_position, by_name = found
+            for made in self._of(call, function):
+                kept = bound(made.parameters or (), by_position, by_name)
+                yield replace(made, parameters=kept)
 
     def _of(self, call: ast.Call, function: Function) -> Iterator[Registered]:
         name = last_name(call.func)
-        if name == _REGISTER and call.args:
-            operator = operator_of(call.args[0])
+        given_operator = self.names.passed(call, _REGISTER, self.known)
+        if given_operator:
+            operator = operator_of(self.names.meant(given_operator[0]))
             if operator:
                 yield self._made(CONVERTER, *operator, function)
             return
@@ -128,18 +141,12 @@ class Module:
         self, role: str, space: str, name: str, overload: str, function: Function
     ) -> Registered:
         arguments = function.args
+        results = of_python(function)
         return Registered(
             role, space, name, overload, self.place(function), parameters(arguments),
             takes_any=bool(arguments.vararg or arguments.kwarg), writes=written(function),
-            returns=returns(function), key="Meta" if role == META else "",
+            returns=returns(function), key="Meta" if role == META else "", results=results,
         )  # fmt: skip
-
-
-def last_name(node: ast.expr) -> str:
-    """Of a.b.c the c; "" where no name ends it."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def operator_of(node: ast.expr) -> tuple[str, str, str] | None:
@@ -172,6 +179,16 @@ def parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
     own = [Parameter(a.arg, _value(d)) for a, d in zip(positional, given, strict=True)]
     named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return (*own, *(Parameter(a.arg, _value(d), True) for a, d in named))
+
+
+def bound(
+    given: tuple[Parameter, ...], by_position: int, by_name: dict[str, ast.expr]
+) -> tuple[Parameter, ...]:
+    """What functools.partial leaves of a function's parameters."""
+    return tuple(
+        Parameter(p.name, _value(by_name[p.name]), True) if p.name in by_name else p
+        for p in given[by_position:]
+    )
 
 
 def _value(node: ast.expr | None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from anyop import _anyop
-from anyop.ascend.lint.functions import CONVERTER, KERNEL, META, Parameter, Registered
+from anyop.ascend.lint.functions import CONVERTER, KERNEL, META, Parameter, Registered, Result
 from anyop.ascend.lint.package import Package
 from anyop.ascend.lint.schema import NO_LITERAL, NONE_GIVEN, Argument, Schema
 
@@ -35,6 +35,7 @@ class Finding:
 def findings(package: Package) -> list[Finding]:
     """What does not fit, by file and line."""
     found = [_wrong(*each) for each in package.wrong]
+    found += [Finding("unread", "error", "", why, p.file, p.line) for p, why in package.unread]
     known: dict[str, dict[str, Schema]] = {}
     for schema in package.schemas:
         overloads = known.setdefault(schema.operator, {})
@@ -92,6 +93,40 @@ def _compared(schema: Schema, function: Registered) -> Iterator[Finding]:
     yield from _writes(schema, function)
     if function.role == CONVERTER and not function.returns and schema.returns != "()":
         yield _at(function, "not-returned", f"returns nothing, but {schema.returns}", schema)
+    else:
+        yield from _results(schema, function)
+
+
+def _results(schema: Schema, function: Registered) -> Iterator[Finding]:
+    """A Meta function says of which shapes a graph's results are, one for each."""
+    for result in function.results:
+        shown = _unlike(result, schema)
+        if shown:
+            count = len(schema.results)
+            has = f"{count or 'no'} result{'s' * (count != 1)} ({schema.returns})"
+            what = f"returns {shown}, but the schema has {has}"
+            yield _at(function, "result-count", what, schema, result.line)
+
+
+def _unlike(result: Result, schema: Schema) -> str:
+    """What is returned, if it cannot be what the schema returns; else ""."""
+    expected = schema.results
+    only = expected[0] if len(expected) == 1 else ""
+    if result.parameter:
+        types = {a.name: a.type for a in schema.arguments}
+        kind = types.get(result.parameter, "")
+        is_one = kind.startswith("Tensor") and "[" not in kind and len(expected) != 1
+        return f"'{result.parameter}' alone" if is_one else ""
+    if "[" in only and (result.is_sequence or result.is_list):
+        return ""
+    if result.is_list:
+        return "a list"
+    if result.is_sequence:
+        is_right = result.count == len(expected) and len(expected) != 1
+        return "" if is_right else f"a tuple of {result.count}"
+    if result.count == 0:
+        return "" if not expected or "?" in only else "nothing"
+    return "" if only and "[" not in only else "one tensor"
 
 
 def _parameters(schema: Schema, function: Registered) -> Iterator[Finding]:

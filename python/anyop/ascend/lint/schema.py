@@ -56,8 +56,11 @@ class Schema:
         return self.operator + ("" if self.overload == "default" else f".{self.overload}")
 
     @property
-    def returns_written(self) -> bool:
-        return "!" in self.returns
+    def results(self) -> list[str]:
+        """The type of each result."""
+        if not self.returns.startswith("("):
+            return [self.returns]
+        return split(self.returns[1 : self.returns.rfind(")")])
 
 
 def parse(text: str, space: str, place: Place) -> Schema | None:
