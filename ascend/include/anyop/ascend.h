@@ -109,6 +109,13 @@ P Value(const Context& ctx, const A& argument) {
     return argument ? Value<P>(ctx, *argument) : nullptr;
   } else if constexpr (std::is_pointer_v<P> && std::is_class_v<A>) {
     // Tiling data, which live until the launch is over.
+    using Pointee = std::remove_cv_t<std::remove_pointer_t<P>>;
+    if constexpr (std::is_class_v<Pointee>) {
+      static_assert(sizeof(Pointee) == sizeof(A),
+                    "the struct of the launch has another size than the kernel's");
+      static_assert(std::is_same_v<Pointee, A>,
+                    "the struct of the launch is another one than the kernel's");
+    }
     return reinterpret_cast<P>(const_cast<A*>(&argument));
   } else {
     return static_cast<P>(argument);
