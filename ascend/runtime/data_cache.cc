@@ -46,8 +46,7 @@ bool IsHeld(const CheckedBlock& reader, const GlobalRecord& write, std::uint64_t
   if (cached != holder.cache.end() && cached->second.dirty & bytes) return true;
   const auto cleaned = holder.cleaned.find(line);
   if (write.block == reader.index || cleaned == holder.cleaned.end()) return false;
-  const std::uint32_t known =
-      reader.others.empty() ? 0 : reader.others[write.block * kPipes + kS];
+  const std::uint32_t known = reader.others.empty() ? 0 : reader.others[write.block * kPipes + kS];
   for (const CleanedBytes& part : cleaned->second)
     if (part.bytes & bytes && part.index > known) return true;
   return false;

@@ -25,7 +25,7 @@ constexpr int kTicks = 3;  // seconds of the processor without a call of an inst
 constexpr std::size_t kSignalStackBytes = 64 * 1024;
 void* volatile fault_address = nullptr;
 volatile int fault_signal = 0;
-constexpr int kExit = 0;  // no signal: the kernel ends the process
+constexpr int kExit = 0;                 // no signal: the kernel ends the process
 volatile std::uintptr_t fault_code = 0;  // of the instruction in the kernel's library; 0: not known
 volatile std::uint64_t seen_steps = 0;
 volatile int idle_ticks = 0;
@@ -64,9 +64,9 @@ std::uintptr_t CodeOfKernel() {
 std::string NameOfCode(std::uintptr_t code) {
   Dl_info info;
   if (!code || !dladdr(reinterpret_cast<const void*>(code), &info)) return "";
-  return Format("%s+%#llx", info.dli_fname,
-                static_cast<unsigned long long>(code) -
-                    reinterpret_cast<std::uintptr_t>(info.dli_fbase));
+  return Format(
+      "%s+%#llx", info.dli_fname,
+      static_cast<unsigned long long>(code) - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
 }
 
 void OnFault(int number, siginfo_t* info, void*) {

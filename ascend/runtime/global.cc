@@ -146,7 +146,7 @@ class GlobalAccess {
   }
   void Record(GlobalGranule& granule, GlobalRecord* records, int count, std::uint32_t mask) {
     GlobalRecord* slot = nullptr;
-    auto* others = !granule.others ? nullptr
+    auto* others = !granule.others    ? nullptr
                    : access_ == kRead ? &OthersOf(granule).reads
                                       : &OthersOf(granule).writes;
     const auto find = [&](const auto& fits) {
@@ -300,8 +300,9 @@ GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std
 std::uint64_t CheckTiling(const char* type, const void* data, std::uint64_t bytes, Site at) {
   const Extent* extent = FindExtent(data);
   if (!extent || extent->data != data || extent->bytes == bytes) return bytes;
-  Report("tiling-size", at, "the struct %s has %llu bytes, but '%s', which is read as one, has %llu",
-         type, static_cast<unsigned long long>(bytes), extent->name.c_str(),
+  Report("tiling-size", at,
+         "the struct %s has %llu bytes, but '%s', which is read as one, has %llu", type,
+         static_cast<unsigned long long>(bytes), extent->name.c_str(),
          static_cast<unsigned long long>(extent->bytes));
   return std::min(bytes, extent->bytes);
 }

@@ -176,7 +176,8 @@ void UndefinedRead(const char* what, const void* at, Site site) {
   const std::uint32_t offset = b.OffsetOf(at), here = PlaceOf(site);
   const std::uint32_t origin = b.local->OriginOf(offset);
   if (!IsNew("undefined-read", here, origin)) return;
-  std::string text = Format("%s uses %s, which nothing has written", what, NameOfByte(offset).c_str());
+  std::string text =
+      Format("%s uses %s, which nothing has written", what, NameOfByte(offset).c_str());
   if (origin) {
     text = Format("%s uses %s, which depends on bytes that nothing has written: it began at %s",
                   what, NameOfByte(offset).c_str(), Shown(origin).c_str());

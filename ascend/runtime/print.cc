@@ -112,10 +112,9 @@ void PrintDump(const Dump& dump, Site at) {
   const auto* data = static_cast<const unsigned char*>(dump.data);
   std::string place = "GM";
   if (dump.is_local) place = NameOfByte(static_cast<std::uint32_t>(data - block->memory));
-  std::string text = Format("DumpTensor %u, %s: %llu of %s at %s\n[", dump.note,
-                            anyop_ascend::Shown(PlaceOf(at)).c_str(),
-                            static_cast<unsigned long long>(dump.elements), type->name,
-                            place.c_str());
+  std::string text = Format(
+      "DumpTensor %u, %s: %llu of %s at %s\n[", dump.note, anyop_ascend::Shown(PlaceOf(at)).c_str(),
+      static_cast<unsigned long long>(dump.elements), type->name, place.c_str());
   const bool has_marks = dump.is_local && launched && launched->of.is_checked;
   for (std::uint64_t i = 0; i < dump.elements; ++i) {
     const unsigned char* element = data + i * type->bytes;

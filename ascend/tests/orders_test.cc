@@ -73,9 +73,7 @@ class Orders : public ::testing::Test {
 };
 
 TEST_F(Orders, OfBlocksHideNoForgottenEvent) {
-  ExpectInAllOrders("", "nothing", [](const auto& x, const auto& y) {
-    Pipeline(x, y, {9, 0, 0});
-  });
+  ExpectInAllOrders("", "nothing", [](const auto& x, const auto& y) { Pipeline(x, y, {9, 0, 0}); });
   for (const std::uint32_t block : {0u, 3u, kBlocks - 1}) {
     for (std::uint32_t event = 0; event < 3; ++event) {
       for (std::uint32_t round = event == 2 ? 2 : 0; round < kRounds; ++round) {
@@ -125,14 +123,12 @@ void Collect(const GlobalTensor<float>& x, const GlobalTensor<float>& y, bool wr
 }
 TEST_F(Orders, OfBlocksHideNoForgottenReaderOrWriter) {
   for (const bool write : {false, true}) {
-    ExpectInAllOrders("", "nothing", [&](const auto& x, const auto& y) {
-      Collect(x, y, write, kBlocks);
-    });
+    ExpectInAllOrders("", "nothing",
+                      [&](const auto& x, const auto& y) { Collect(x, y, write, kBlocks); });
     for (std::uint32_t forgotten = 0; forgotten + 1 < kBlocks; ++forgotten) {
-      ExpectInAllOrders(
-          "gm-block-race",
-          std::string(write ? "writer " : "reader ") + std::to_string(forgotten),
-          [&](const auto& x, const auto& y) { Collect(x, y, write, forgotten); });
+      ExpectInAllOrders("gm-block-race",
+                        std::string(write ? "writer " : "reader ") + std::to_string(forgotten),
+                        [&](const auto& x, const auto& y) { Collect(x, y, write, forgotten); });
     }
   }
 }

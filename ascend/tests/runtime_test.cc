@@ -239,7 +239,8 @@ TEST(Launch, SaysWhereAKernelCallsExit) {
 }
 TEST(Launch, SaysWhatAKernelThrows) {
   anyop_ascend_clear();
-  const anyop_ascend_kernel kernel{"throws", "", nullptr, [](std::uint32_t blocks, void* const*) {
+  const anyop_ascend_kernel kernel{"throws", "", nullptr,
+                                   [](std::uint32_t blocks, void* const*) {
                                      OnCores(blocks,
                                              [] { throw std::runtime_error("no such row"); });
                                    },

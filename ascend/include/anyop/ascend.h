@@ -70,6 +70,15 @@ inline std::uint32_t Blocks(std::int64_t items) {
   return std::uint32_t(items < 1 ? 1 : items < cores ? items : cores);
 }
 
+// A size, or a number of items, as a kernel counts it in 32 bits; std::runtime_error where it has
+// more. Steps of loops stay below 2^32, too.
+inline std::uint32_t Count(std::int64_t size) {
+  constexpr std::int64_t kMost = 0xFFFF0000;
+  if (size >= 0 && size <= kMost) return std::uint32_t(size);
+  throw std::runtime_error("a size of " + std::to_string(size) + ", but the kernel counts up to " +
+                           std::to_string(kMost) + ".");
+}
+
 // How many elements of a row of d a kernel takes at a time, of each of which it keeps so many bytes
 // in the unified buffer: all, or what fits there beside `other` bytes. A multiple of 64, so that
 // the parts of a buffer begin at multiples of 256 bytes of floats.
@@ -97,6 +106,15 @@ namespace detail {
 
 inline constexpr bool kIsChecked = ANYOP_ASCEND_CHECKED;
 
+template <class P, class A>
+void CheckFits(A argument) {
+  const P passed = static_cast<P>(argument);
+  if (static_cast<A>(passed) == argument && (passed < P()) == (argument < A())) return;
+  throw std::runtime_error("a launch passes " + std::to_string(argument) +
+                           ", but the kernel's parameter has " + std::to_string(sizeof(P) * 8) +
+                           " bits.");
+}
+
 // The value of a kernel's parameter P for an argument of a launch.
 template <class P, class A>
 P Value(const Context& ctx, const A& argument) {
@@ -118,6 +136,7 @@ P Value(const Context& ctx, const A& argument) {
     }
     return reinterpret_cast<P>(const_cast<A*>(&argument));
   } else {
+    if constexpr (std::is_integral_v<P> && std::is_integral_v<A>) CheckFits<P>(argument);
     return static_cast<P>(argument);
   }
 }

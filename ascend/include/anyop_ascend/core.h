@@ -98,9 +98,9 @@ struct Operand {
 struct Repeats {
   std::uint64_t mask[2];  // of the elements of a repeat
   std::int32_t repeats;
-  std::int32_t lanes;  // elements of a repeat
-  std::int64_t total;  // counter mode: elements in all; else -1
-  bool is_dense;       // one run of `total` elements
+  std::int32_t lanes;       // elements of a repeat
+  std::int64_t total;       // counter mode: elements in all; else -1
+  bool is_dense;            // one run of `total` elements
   bool is_bitwise = false;  // bits of the result depend on the same bits of the sources
 };
 

@@ -154,7 +154,7 @@ inline AscendC::launching::Launcher<P...> anyop_ascend_start(const char* name, v
 #define ANYOP_ASCEND_EACH(name, ...) \
   ANYOP_ASCEND_ENTRY(name) __VA_OPT__(ANYOP_ASCEND_NEXT ANYOP_ASCEND_PARENTHESES(__VA_ARGS__))
 #define ANYOP_ASCEND_NEXT() ANYOP_ASCEND_EACH
-#define ANYOP_ASCEND_KERNELS(...)                                 \
-  extern "C" __attribute__((visibility("default"), used))         \
-  const anyop_ascend_kernel anyop_ascend_kernels[] = {__VA_OPT__( \
-      ANYOP_ASCEND_EXPAND(ANYOP_ASCEND_EACH(__VA_ARGS__))){nullptr, nullptr, nullptr, nullptr, nullptr}};
+#define ANYOP_ASCEND_KERNELS(...)                                                     \
+  extern "C" __attribute__((visibility("default"), used))                             \
+  const anyop_ascend_kernel anyop_ascend_kernels[] = {__VA_OPT__(ANYOP_ASCEND_EXPAND( \
+      ANYOP_ASCEND_EACH(__VA_ARGS__))){nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -36,10 +36,10 @@ inline T TilingOf(const char* type, const void* data, Site site) {
 #define TILING_KEY_VAR (::anyop_ascend::TilingKey())
 #define REGISTER_TILING_DEFAULT(type) using anyop_ascend_tiling_data = type
 #define REGISTER_TILING_FOR_TILINGKEY(...)
-#define GET_TILING_DATA_WITH_STRUCT(type, name, data)                              \
-  type name;                                                                       \
-  ::AscendC::ReadTiling(#type, static_cast<void*>(&name),                          \
-                        static_cast<const void*>(data), sizeof(type), ANYOP_ASCEND_HERE)
+#define GET_TILING_DATA_WITH_STRUCT(type, name, data)                                     \
+  type name;                                                                              \
+  ::AscendC::ReadTiling(#type, static_cast<void*>(&name), static_cast<const void*>(data), \
+                        sizeof(type), ANYOP_ASCEND_HERE)
 #define GET_TILING_DATA(name, data) \
   GET_TILING_DATA_WITH_STRUCT(anyop_ascend_tiling_data, name, data)
 #define GET_TILING_DATA_MEMBER(type, member, name, data) \

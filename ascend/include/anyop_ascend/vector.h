@@ -62,27 +62,24 @@ struct IsBitwise<Each<element::Or>> : std::true_type {};
 template <>
 struct IsBitwise<Each<element::Not>> : std::true_type {};
 
-#define ANYOP_ASCEND_BINARY(Name)                                                               \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
-                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {  \
-    BinaryCount<false>(                                                                         \
-        dst, src0, src1, count, Each<element::Name>(), site);                                   \
-  }                                                                                             \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
-                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,         \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                            \
-    Binary<isSetMask, false>(                                                                   \
-        dst, src0, src1, mask, repeats, p, Each<element::Name>(), site);                        \
-  }                                                                                             \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
-                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,       \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                            \
-    Binary<isSetMask, false>(                                                                   \
-        dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,                   \
-        Each<element::Name>(), site);                                                           \
+#define ANYOP_ASCEND_BINARY(Name)                                                                  \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
+                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {     \
+    BinaryCount<false>(dst, src0, src1, count, Each<element::Name>(), site);                       \
+  }                                                                                                \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
+                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,            \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
+    Binary<isSetMask, false>(dst, src0, src1, mask, repeats, p, Each<element::Name>(), site);      \
+  }                                                                                                \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
+                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,          \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
+    Binary<isSetMask, false>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p, \
+                             Each<element::Name>(), site);                                         \
   }
 ANYOP_ASCEND_BINARY(Add)
 ANYOP_ASCEND_BINARY(Sub)
@@ -100,21 +97,18 @@ ANYOP_ASCEND_BINARY(SubRelu)
   template <class T, bool isSetMask = true>                                                    \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                       \
                    const std::int32_t& count, ANYOP_ASCEND_SITE) {                             \
-    UnaryCount<false>(                                                                         \
-        dst, src, count, Each<element::Name>(), site);                   \
+    UnaryCount<false>(dst, src, count, Each<element::Name>(), site);                           \
   }                                                                                            \
   template <class T, bool isSetMask = true>                                                    \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,   \
                    const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
-    Unary<isSetMask, false>(                                                                   \
-        dst, src, mask, repeats, p, Each<element::Name>(), site);        \
+    Unary<isSetMask, false>(dst, src, mask, repeats, p, Each<element::Name>(), site);          \
   }                                                                                            \
   template <class T, bool isSetMask = true>                                                    \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[], \
                    const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
-    Unary<isSetMask, false>(                                                                   \
-        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                         \
-        Each<element::Name>(), site);                                    \
+    Unary<isSetMask, false>(dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,     \
+                            Each<element::Name>(), site);                                      \
   }
 ANYOP_ASCEND_UNARY(Exp)
 ANYOP_ASCEND_UNARY(Ln)
