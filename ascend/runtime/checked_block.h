@@ -21,6 +21,12 @@ struct CachedLine {
   std::uint32_t place = 0;
 };
 
+// Bytes of a line that were written back, and the scalar unit's instruction that did so.
+struct CleanedBytes {
+  std::uint64_t bytes;
+  std::uint32_t index;
+};
+
 // What was complete when a buffer of a queue was queued, and when it was freed.
 struct BufferClocks {
   bool was_freed = false;
@@ -45,6 +51,7 @@ struct CheckedBlock : FiberBlock {
   std::vector<Flag> flags;            // set and not waited for
   std::vector<std::uint32_t> others;  // [blocks][pipes]: known complete there; empty: nothing
   std::unordered_map<std::uint64_t, CachedLine> cache;
+  std::unordered_map<std::uint64_t, std::vector<CleanedBytes>> cleaned;
   std::uint32_t extent = 0;  // looked up last
 
   void Reset(std::uint32_t number, std::uint32_t blocks);
@@ -55,6 +62,7 @@ struct CheckedBlock : FiberBlock {
 inline CheckedBlock& Current() { return *static_cast<CheckedBlock*>(block); }
 
 extern const char* const kPipeNames[];
+std::string NameOfByte(std::uint32_t offset);  // of local memory: "UB[64]"
 
 // Every call that a kernel makes of the dialect and that could be all there is of an endless loop.
 void CountStep(CheckedBlock& block, Site at);

@@ -121,7 +121,7 @@ void CopyLocal(const Instruction& by, const Span& to, std::int64_t to_offset, co
   if (AreDefined(source, bytes)) {
     Define(row, bytes, true);
   } else {
-    b.local->defined().Copy(b.OffsetOf(row), b.OffsetOf(source), bytes);
+    b.local->CopyMarks(b.OffsetOf(row), b.OffsetOf(source), bytes);
     CopyOrigins(by, b.OffsetOf(row), b.OffsetOf(source), bytes);
   }
   std::memmove(row, source, bytes);

@@ -37,6 +37,21 @@ void ReportStale(const CheckedBlock& reader, const Instruction& by, const Global
   AddFinding(std::move(found));
 }
 
+// Whether bytes of a line that another block wrote lie in its cache, or may still do so when the
+// reader comes: it cleaned them later than the reader knows.
+bool IsHeld(const CheckedBlock& reader, const GlobalRecord& write, std::uint64_t line,
+            std::uint64_t bytes) {
+  const CheckedBlock& holder = BlockOf(write.block);
+  const auto cached = holder.cache.find(line);
+  if (cached != holder.cache.end() && cached->second.dirty & bytes) return true;
+  const auto cleaned = holder.cleaned.find(line);
+  if (write.block == reader.index || cleaned == holder.cleaned.end()) return false;
+  const std::uint32_t known = reader.others.empty() ? 0 : reader.others[write.block * kPipes + kS];
+  for (const CleanedBytes& part : cleaned->second)
+    if (part.bytes & bytes && part.index > known) return true;
+  return false;
+}
+
 // Whether some block has written through its cache: lines matter only then.
 bool has_scalar_writes = false;
 
@@ -56,8 +71,9 @@ class LineWrite {
     for (std::uint64_t at = first / kGranule * kGranule; at < stop; at += kGranule) {
       const GlobalGranule* granule = GranuleOf(extent_, at);
       if (!granule) return;
-      for (const GlobalRecord& record : granule->writes)
+      EachWrite(*granule, [&](const GlobalRecord& record) {
         Meet(record, record.mask & MaskOf(at, first, stop), at);
+      });
     }
   }
 
@@ -74,7 +90,7 @@ class LineWrite {
     const std::uint32_t others = bytes & ~MaskOf(at, begin_, end_);
     if (!is_own && !IsBefore(record, writer_, by_)) {
       if (others) ReportShared(record, at + FirstOf(others));
-    } else if (is_scalar && IsDirty(record.block, bytes, at)) {
+    } else if (is_scalar && IsHeldAt(record, bytes, at)) {
       ReportHeld(record, at + FirstOf(bytes));
     } else if (by_.pipe == kS && others && IsOld(record, at)) {
       ReportOld(record, at + FirstOf(others));
@@ -83,12 +99,10 @@ class LineWrite {
   static std::uint64_t FirstOf(std::uint32_t mask) {
     return static_cast<std::uint64_t>(__builtin_ctz(mask));
   }
-  bool IsDirty(std::uint32_t holder, std::uint32_t bytes, std::uint64_t at) const {
-    const auto& cache = BlockOf(holder).cache;
-    const auto cached = cache.find(LineOf(extent_.data + at + FirstOf(bytes)));
-    if (cached == cache.end()) return false;
+  bool IsHeldAt(const GlobalRecord& record, std::uint32_t bytes, std::uint64_t at) const {
     const auto shift = reinterpret_cast<std::uintptr_t>(extent_.data + at) % kCacheLine;
-    return cached->second.dirty & std::uint64_t{bytes} << shift;
+    return IsHeld(writer_, record, LineOf(extent_.data + at + FirstOf(bytes)),
+                  std::uint64_t{bytes} << shift);
   }
   bool IsOld(const GlobalRecord& record, std::uint64_t at) const {
     const auto cached = writer_.cache.find(LineOf(extent_.data + at));
@@ -174,12 +188,10 @@ void CheckStale(CheckedBlock& reader, const Instruction& by, const GlobalRecord&
   const bool is_own_scalar = write.block == reader.index && write.pipe == kS;
   const std::uint64_t line = LineOf(extent.data + offset);
   if (write.pipe == kS && !(is_own_scalar && by.pipe == kS)) {
-    const auto& cache = BlockOf(write.block).cache;
-    const auto cached = cache.find(line);
     const auto granule =
         reinterpret_cast<std::uintptr_t>(extent.data + offset / kGranule * kGranule);
     const std::uint64_t bytes = std::uint64_t{write.mask & mask} << granule % kCacheLine;
-    if (cached != cache.end() && cached->second.dirty & bytes) {
+    if (IsHeld(reader, write, line, bytes)) {
       ReportStale(reader, by, write, extent, offset, true);
       return;
     }
@@ -226,13 +238,27 @@ bool ScalarWriteGlobal(const void* data, std::uint32_t bytes, Site at) {
   return true;
 }
 
+namespace {
+
+void Clean(CheckedBlock& b, std::uint64_t line, std::uint64_t dirty, std::uint32_t index) {
+  if (!dirty) return;
+  std::vector<CleanedBytes>& parts = b.cleaned[line];
+  for (CleanedBytes& part : parts) part.bytes &= ~dirty;
+  std::erase_if(parts, [](const CleanedBytes& part) { return !part.bytes; });
+  parts.push_back({dirty, index});
+}
+
+}  // namespace
+
 void CleanCache(const void* data, bool whole_cache, Site at) {
   CheckedBlock& b = Current();
-  CountStep(b, at);
+  const Instruction by = Issue(kS, at);  // in an order with others, as stores are
   if (whole_cache) {
+    for (const auto& [line, cached] : b.cache) Clean(b, line, cached.dirty, by.index);
     b.cache.clear();
-  } else {
-    b.cache.erase(LineOf(data));
+  } else if (const auto cached = b.cache.find(LineOf(data)); cached != b.cache.end()) {
+    Clean(b, cached->first, cached->second.dirty, by.index);
+    b.cache.erase(cached);
   }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "faults.h"
 
+#include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +25,8 @@ constexpr int kTicks = 3;  // seconds of the processor without a call of an inst
 constexpr std::size_t kSignalStackBytes = 64 * 1024;
 void* volatile fault_address = nullptr;
 volatile int fault_signal = 0;
+constexpr int kExit = 0;                 // no signal: the kernel ends the process
+volatile std::uintptr_t fault_code = 0;  // of the instruction in the kernel's library; 0: not known
 volatile std::uint64_t seen_steps = 0;
 volatile int idle_ticks = 0;
 
@@ -34,6 +38,37 @@ bool IsGoingOn() {
   return idle_ticks < kTicks;
 }
 
+// The innermost call that lies in the library of the kernel.
+struct Search {
+  const void* library;
+  std::uintptr_t found;
+};
+const void* LibraryOf(std::uintptr_t code) {
+  Dl_info info;
+  return dladdr(reinterpret_cast<const void*>(code), &info) ? info.dli_fbase : nullptr;
+}
+_Unwind_Reason_Code Visit(_Unwind_Context* frame, void* argument) {
+  auto& search = *static_cast<Search*>(argument);
+  int is_exact = 0;  // else the address is that behind a call
+  const std::uintptr_t code = _Unwind_GetIPInfo(frame, &is_exact);
+  const std::uintptr_t of_call = is_exact ? code : code - 1;
+  if (LibraryOf(of_call) != search.library) return _URC_NO_REASON;
+  search.found = of_call;
+  return _URC_END_OF_STACK;
+}
+std::uintptr_t CodeOfKernel() {
+  Search search{LibraryOf(reinterpret_cast<std::uintptr_t>(launched->of.body)), 0};
+  if (search.library) _Unwind_Backtrace(&Visit, &search);
+  return search.found;
+}
+std::string NameOfCode(std::uintptr_t code) {
+  Dl_info info;
+  if (!code || !dladdr(reinterpret_cast<const void*>(code), &info)) return "";
+  return Format(
+      "%s+%#llx", info.dli_fname,
+      static_cast<unsigned long long>(code) - reinterpret_cast<std::uintptr_t>(info.dli_fbase));
+}
+
 void OnFault(int number, siginfo_t* info, void*) {
   if (number == SIGVTALRM && (!is_in_block || !block || IsGoingOn())) return;
   if (!is_in_block) {
@@ -42,6 +77,7 @@ void OnFault(int number, siginfo_t* info, void*) {
   }
   fault_address = info->si_addr;
   fault_signal = number;
+  fault_code = CodeOfKernel();
   siglongjmp(fault_return, 1);
 }
 
@@ -85,37 +121,79 @@ FaultCatcher::~FaultCatcher() {
   sigaltstack(&old_stack_, nullptr);
 }
 
-void ReportFault() {
-  CheckedBlock& b = Current();
+namespace {
+
+struct Said {
+  const char* kind;
+  std::string text;
+};
+
+Said OfAddress(const CheckedBlock& b, const std::string& after) {
   const auto* at = static_cast<const unsigned char*>(fault_address);
-  const Site place = SiteOf(b.place);
+  if (at < b.stack && at + kStackGuardBytes >= b.stack) {
+    return {"stack-overflow",
+            Format("the stack of block %u overflows%s: a block has %llu KiB, of which arrays and "
+                   "calls within calls are made. Try TBuf for arrays",
+                   b.index, after.c_str(), static_cast<unsigned long long>(kStackBytes / 1024))};
+  }
+  if (const Extent* extent = FindExtent(at)) {
+    return {"gm-out-of-bounds",
+            Format("a plain pointer goes to byte %lld of '%s', which has %llu, somewhere%s",
+                   static_cast<long long>(at - extent->data), extent->name.c_str(),
+                   static_cast<unsigned long long>(extent->bytes), after.c_str())};
+  }
+  return {"fault", Format("a plain pointer goes to address %p, which is no argument%s",
+                          static_cast<const void*>(at), after.c_str())};
+}
+
+Said OfSignal(const CheckedBlock& b) {
   const std::string after = After(b);
-  if (fault_signal == SIGVTALRM) {
-    Report("endless", place, "the block loops for %d seconds without an instruction%s", kTicks,
-           after.c_str());
-  } else if (fault_signal == SIGABRT) {
-    Report("crash", place,
-           "abort() is called%s: by the kernel itself, by assert(), or because an exception cannot "
-           "leave a function",
-           after.c_str());
-  } else if (fault_signal == SIGILL) {
-    Report("crash", place,
-           "an instruction that no processor has is met%s, such as __builtin_trap()",
-           after.c_str());
-  } else if (fault_signal == SIGFPE) {
-    Report("fault", place, "an integer is divided by zero%s", after.c_str());
-  } else if (at < b.stack && at + 65536 >= b.stack) {
-    Report("fault", place, "the stack overflows%s: a block has %llu KiB", after.c_str(),
-           static_cast<unsigned long long>(kStackBytes / 1024));
-  } else if (const Extent* extent = FindExtent(at)) {
-    Report("gm-out-of-bounds", place,
-           "a plain pointer goes to byte %lld of '%s', which has %llu, somewhere%s",
-           static_cast<long long>(at - extent->data), extent->name.c_str(),
-           static_cast<unsigned long long>(extent->bytes), after.c_str());
-  } else {
-    Report("fault", place, "a plain pointer goes to address %p, which is no argument%s", at,
-           after.c_str());
+  switch (fault_signal) {
+    case SIGVTALRM:
+      return {"endless", Format("the block loops for %d seconds without an instruction%s", kTicks,
+                                after.c_str())};
+    case SIGABRT:
+      return {"crash", Format("abort() is called%s: by the kernel itself, by assert(), or because "
+                              "an exception cannot leave a function",
+                              after.c_str())};
+    case SIGILL:
+      return {"crash", Format("an instruction that no processor has is met%s, such as "
+                              "__builtin_trap()",
+                              after.c_str())};
+    case SIGFPE:
+      return {"fault", Format("an integer is divided by zero%s", after.c_str())};
+    case kExit:
+      return {"crash", Format("the kernel calls exit()%s, in block %u. A device has no process to "
+                              "end: try return",
+                              after.c_str(), b.index)};
+    default:
+      return OfAddress(b, after);
   }
 }
 
+}  // namespace
+
+void ReportFault() {
+  const CheckedBlock& b = Current();
+  Said said = OfSignal(b);
+  if (!IsNew(said.kind, b.place, 0)) return;
+  AddFinding({.kind = said.kind,
+              .here = b.place,
+              .block = static_cast<int>(b.index),
+              .text = std::move(said.text),
+              .insert = "",
+              .code = NameOfCode(fault_code)});
+}
+
 }  // namespace anyop_ascend
+
+// `anyop ascend` links kernels with --wrap=exit and its like, so that the calls come here.
+extern "C" __attribute__((visibility("default"), noreturn)) void __wrap_exit(int status) {
+  using namespace anyop_ascend;
+  if (is_in_block && block) {
+    fault_signal = kExit;
+    fault_code = CodeOfKernel();
+    siglongjmp(fault_return, 1);
+  }
+  std::exit(status);
+}

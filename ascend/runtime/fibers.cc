@@ -2,14 +2,12 @@
 #include "fibers.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <exception>
 #include <new>
 #include <numeric>
 
 #include "findings.h"
-#include "local_memory.h"
 
 namespace anyop_ascend {
 
@@ -50,10 +48,12 @@ void ReportException(std::uint32_t place) {
 }
 
 unsigned char* MapStack() {
-  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  auto* whole = static_cast<unsigned char*>(MapZeros(kStackBytes + page));
-  if (mprotect(whole, page, PROT_NONE)) throw std::bad_alloc();
-  return whole + page;
+  void* whole = mmap(nullptr, kStackGuardBytes + kStackBytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (whole == MAP_FAILED) throw std::bad_alloc();
+  auto* stack = static_cast<unsigned char*>(whole) + kStackGuardBytes;
+  if (mprotect(stack, kStackBytes, PROT_READ | PROT_WRITE)) throw std::bad_alloc();
+  return stack;
 }
 
 void Resume(FiberBlock& resumed) {

@@ -18,6 +18,8 @@ namespace anyop_ascend {
 struct EndOfBlock {};
 
 constexpr std::uint64_t kStackBytes = 512 * 1024;
+// Below a stack nobody may touch so much, so that large arrays meet it as well.
+constexpr std::uint64_t kStackGuardBytes = 16 * 1024 * 1024;
 
 struct FiberBlock : Block {
   ucontext_t context;

@@ -90,6 +90,7 @@ void AppendJson(std::string& out, const Finding& found, std::uint64_t count) {
   word("insert", found.insert);
   word("file", here.file);
   out += Format("\"line\": %d, ", here.line);
+  if (!found.code.empty()) word("code", found.code);
   word("there_file", there.file);
   out += Format("\"there_line\": %d, \"block\": %d, \"there_block\": %d, \"count\": %llu}",
                 there.line, found.block, found.there_block, static_cast<unsigned long long>(count));

@@ -24,6 +24,7 @@ struct Finding {
   int there_block = -1;
   std::string text;
   std::string insert;
+  std::string code = {};  // of a fault's instruction: "/path/kernel.so+0x1234"
 };
 // Whether a finding of this kind and these places is new. Its text is made and added only then;
 // else it is counted.

@@ -21,9 +21,21 @@ std::vector<std::unique_ptr<Extent>> extents;  // by address
 std::vector<std::pair<const unsigned char*, std::uint64_t>> open_parts;
 std::deque<std::unique_ptr<SplitCell>> split_cells;
 std::size_t splits_used = 0;
+std::deque<OtherRecords> other_records;
+std::size_t others_used = 0;
 std::uint32_t moment = 0;
 bool has_failed = false;
 bool has_run = false;
+
+OtherRecords& WithOthers(GlobalGranule& granule) {
+  if (granule.others) return OthersOf(granule);
+  if (others_used == other_records.size()) other_records.emplace_back();
+  granule.others = static_cast<std::uint32_t>(++others_used);
+  OtherRecords& others = OthersOf(granule);
+  others.writes.clear();
+  others.reads.clear();
+  return others;
+}
 
 GlobalGranule* GranulesOf(GlobalCell& cell) {
   if (cell.split) return split_cells[cell.split - 1]->granules;
@@ -31,31 +43,51 @@ GlobalGranule* GranulesOf(GlobalCell& cell) {
     split_cells.push_back(std::make_unique<SplitCell>());
   }
   cell.split = static_cast<std::uint32_t>(++splits_used);
-  std::fill_n(split_cells[cell.split - 1]->granules, kGlobalCell / kGranule, cell.whole);
-  return split_cells[cell.split - 1]->granules;
+  GlobalGranule* granules = split_cells[cell.split - 1]->granules;
+  std::fill_n(granules, kGlobalCell / kGranule, cell.whole);
+  if (cell.whole.others) {
+    for (std::uint32_t i = 0; i < kGlobalCell / kGranule; ++i) {
+      granules[i].others = 0;
+      WithOthers(granules[i]) = OthersOf(cell.whole);
+    }
+  }
+  return granules;
 }
 
 class GlobalAccess {
  public:
   GlobalAccess(CheckedBlock& b, const Instruction& by, Access access, Extent& extent)
-      : block_(b), by_(by), access_(access), extent_(extent) {}
+      : block_(b),
+        by_(by),
+        access_(access),
+        extent_(extent),
+        is_written_(extent.access & (ANYOP_ASCEND_WRITE | ANYOP_ASCEND_WHOLE)) {}
 
   void Do(GlobalGranule& granule, std::uint32_t mask, std::uint64_t offset) {
-    for (const GlobalRecord& record : granule.writes)
+    EachWrite(granule, [&](const GlobalRecord& record) {
       if (record.mask & mask) MeetWrite(record, mask, offset);
+    });
     if (access_ == kRead) {
-      Record(granule.reads, 3, mask);
+      if (is_written_) Record(granule, granule.reads, 3, mask);
       return;
     }
-    for (GlobalRecord& record : granule.reads) {
-      if (record.mask & mask) MeetRead(record, offset);
-      record.mask &= ~mask;
-    }
+    for (GlobalRecord& record : granule.reads) EndRead(record, mask, offset);
     for (GlobalRecord& record : granule.writes) record.mask &= ~mask;
-    Record(granule.writes, 2, mask);
+    if (granule.others) EndOthers(OthersOf(granule), mask, offset);
+    Record(granule, granule.writes, 2, mask);
   }
 
  private:
+  void EndRead(GlobalRecord& record, std::uint32_t mask, std::uint64_t offset) {
+    if (record.mask & mask) MeetRead(record, offset);
+    record.mask &= ~mask;
+  }
+  void EndOthers(OtherRecords& others, std::uint32_t mask, std::uint64_t offset) {
+    for (GlobalRecord& record : others.reads) EndRead(record, mask, offset);
+    for (GlobalRecord& record : others.writes) record.mask &= ~mask;
+    for (auto* records : {&others.reads, &others.writes})
+      std::erase_if(*records, [](const GlobalRecord& record) { return !record.mask; });
+  }
   bool IsOwn(const GlobalRecord& r) const { return r.block == block_.index && r.pipe == by_.pipe; }
   // True if the order is known or was inserted.
   bool Order(const GlobalRecord& r) {
@@ -106,21 +138,33 @@ class GlobalAccess {
   }
   // One record stands for several accesses, with the newest index, so what is complete stays apart:
   // other blocks may know it.
-  void Record(GlobalRecord* records, int count, std::uint32_t mask) {
+  bool TakesOver(const GlobalRecord& r) const {
+    return r.mask && IsOwn(r) && r.index > block_.known[by_.pipe].of[by_.pipe];
+  }
+  // What comes after this access comes after such a record as well.
+  bool IsPast(const GlobalRecord& r, std::uint32_t mask) const {
+    return !(r.mask & ~mask) && IsBefore(r, block_, by_);
+  }
+  void Record(GlobalGranule& granule, GlobalRecord* records, int count, std::uint32_t mask) {
     GlobalRecord* slot = nullptr;
-    GlobalRecord* complete = &records[count - 1];
-    const std::uint32_t known = block_.known[by_.pipe].of[by_.pipe];
-    for (int i = 0; i < count && !slot; ++i) {
-      if (!records[i].mask || !IsOwn(records[i])) continue;
-      if (records[i].index > known)
-        slot = &records[i];
-      else
-        complete = &records[i];
-    }
+    auto* others = !granule.others    ? nullptr
+                   : access_ == kRead ? &OthersOf(granule).reads
+                                      : &OthersOf(granule).writes;
+    const auto find = [&](const auto& fits) {
+      for (int i = 0; i < count && !slot; ++i)
+        if (fits(records[i])) slot = &records[i];
+      if (!others) return;
+      for (std::size_t i = 0; i < others->size() && !slot; ++i)
+        if (fits((*others)[i])) slot = &(*others)[i];
+    };
+    find([&](const GlobalRecord& r) { return TakesOver(r); });
     const std::uint32_t kept = slot ? slot->mask : 0;
-    for (int i = 0; i < count && !slot; ++i)
-      if (!records[i].mask) slot = &records[i];
-    if (!slot) slot = complete;
+    find([](const GlobalRecord& r) { return !r.mask; });
+    find([&](const GlobalRecord& r) { return IsPast(r, mask); });
+    if (!slot) {
+      OtherRecords& more = WithOthers(granule);
+      slot = &(access_ == kRead ? more.reads : more.writes).emplace_back();
+    }
     *slot = {
         mask | kept, by_.index,         by_.place, moment, static_cast<std::uint16_t>(block_.index),
         by_.pipe,    access_ == kAtomic};
@@ -130,6 +174,7 @@ class GlobalAccess {
   const Instruction& by_;
   const Access access_;
   Extent& extent_;
+  const bool is_written_;  // by somebody: else no read can be in a race
 };
 
 void TouchCells(GlobalAccess& access, Extent& extent, std::uint64_t begin, std::uint64_t end,
@@ -191,6 +236,7 @@ void ReportOutside(Access access, const Extent& extent, std::int64_t offset, std
 
 }  // namespace
 
+OtherRecords& OthersOf(const GlobalGranule& granule) { return other_records[granule.others - 1]; }
 const GlobalGranule* GranuleOf(const Extent& extent, std::uint64_t offset) {
   if (extent.cells.empty()) return nullptr;
   const GlobalCell& cell = extent.cells[offset / kGlobalCell];
@@ -259,6 +305,16 @@ GlobalPart TouchGlobal(const Instruction& by, Access access, const void* at, std
           extent, is_whole};
 }
 
+std::uint64_t CheckTiling(const char* type, const void* data, std::uint64_t bytes, Site at) {
+  const Extent* extent = FindExtent(data);
+  if (!extent || extent->data != data || extent->bytes == bytes) return bytes;
+  Report("tiling-size", at,
+         "the struct %s has %llu bytes, but '%s', which is read as one, has %llu", type,
+         static_cast<unsigned long long>(bytes), extent->name.c_str(),
+         static_cast<unsigned long long>(extent->bytes));
+  return std::min(bytes, extent->bytes);
+}
+
 void DeclareExtent(void* data, std::uint64_t bytes, const char* name, std::uint32_t access) {
   auto extent = std::make_unique<Extent>();
   extent->data = static_cast<unsigned char*>(data);
@@ -290,7 +346,8 @@ void ForgetExtents() {
   extents.clear();
   open_parts.clear();
   split_cells.clear();
-  splits_used = 0;
+  other_records.clear();
+  splits_used = others_used = 0;
   has_failed = has_run = false;
 }
 void ForgetAccesses() {
@@ -302,7 +359,7 @@ void ForgetAccesses() {
     extent->first_used = ~0ull;
     extent->last_used = 0;
   }
-  splits_used = 0;
+  splits_used = others_used = 0;
   moment = 0;
   ForgetScalarWrites();
   has_run = true;

@@ -11,8 +11,7 @@
 
 namespace anyop_ascend {
 
-// Of 32 bytes with a bit for each, or of a whole cell: two writes and three reads are kept, each of
-// one pipe of one block.
+// Of 32 bytes with a bit for each, or of a whole cell: an access by a pipe of a block.
 struct GlobalRecord {
   std::uint32_t mask = 0;
   std::uint32_t index = 0;
@@ -22,10 +21,23 @@ struct GlobalRecord {
   std::uint8_t pipe = 0;
   bool is_atomic = false;
 };
+// All accesses that a later one can be in no order with: few as a rule, and the others elsewhere.
 struct GlobalGranule {
   GlobalRecord writes[2];
   GlobalRecord reads[3];
+  std::uint32_t others = 0;  // number of its OtherRecords + 1; 0: it has none
 };
+struct OtherRecords {
+  std::vector<GlobalRecord> writes;
+  std::vector<GlobalRecord> reads;
+};
+OtherRecords& OthersOf(const GlobalGranule& granule);
+template <class F>
+void EachWrite(const GlobalGranule& granule, const F& visit) {
+  for (const GlobalRecord& record : granule.writes) visit(record);
+  if (!granule.others) return;
+  for (const GlobalRecord& record : OthersOf(granule).writes) visit(record);
+}
 struct GlobalCell {
   GlobalGranule whole;
   std::uint32_t split = 0;  // number of its granules + 1; 0: it is whole

@@ -10,10 +10,6 @@ namespace {
 const char* const kMemoryNames[] = {"UB", "L1",  "L0A", "L0B",      "L0C",
                                     "BT", "CO2", "SHM", "GM buffer"};
 
-std::string Named(std::uint32_t offset) {
-  return Format("%s[%u]", kMemoryNames[offset / kMemorySpan], offset % kMemorySpan);
-}
-
 class LocalAccess {
  public:
   LocalAccess(CheckedBlock& b, const Instruction& by, Access access)
@@ -55,7 +51,7 @@ class LocalAccess {
       return false;
     }
     if (is_same && by_.pipe == kV && !options.is_strict) return false;
-    ReportRace("race", by_, access_, other, other_access, record.place, Named(offset));
+    ReportRace("race", by_, access_, other, other_access, record.place, NameOfByte(offset));
     return true;
   }
   void Record(LocalGranule& granule, std::uint32_t mask) {
@@ -98,6 +94,10 @@ void TouchSplitCell(LocalMemory& local, LocalAccess& access, std::uint32_t cell,
 
 }  // namespace
 
+std::string NameOfByte(std::uint32_t offset) {
+  return Format("%s[%u]", kMemoryNames[offset / kMemorySpan], offset % kMemorySpan);
+}
+
 void TouchLocal(const Instruction& by, Access access, std::uint32_t offset, std::uint32_t bytes) {
   if (!bytes) return;
   CheckedBlock& b = Current();
@@ -130,7 +130,24 @@ void Define(const void* at, std::uint64_t bytes, bool defined) {
   CheckedBlock& b = Current();
   const std::uint32_t offset = b.OffsetOf(at);
   b.local->Use(offset + static_cast<std::uint32_t>(bytes));
-  b.local->defined().Set(offset, bytes, defined);
+  if (defined) {
+    b.local->defined().Set(offset, bytes, true);
+  } else {
+    b.local->Undefine(offset, bytes);
+  }
+}
+bool AreBitsDefined(const void* at, std::uint64_t first, std::uint64_t bits) {
+  CheckedBlock& b = Current();
+  const std::uint32_t begin = b.OffsetOf(at);
+  for (std::uint64_t i = first; i < first + bits;) {
+    const std::uint64_t end = std::min(first + bits, (i / 8 + 1) * 8);
+    const unsigned wanted = ((1u << (end - i)) - 1) << i % 8;
+    if ((b.local->BitsOf(begin + static_cast<std::uint32_t>(i / 8)) & wanted) != wanted) {
+      return false;
+    }
+    i = end;
+  }
+  return true;
 }
 void Undefine(const Instruction& by, std::uint32_t to, std::uint64_t bytes, std::uint32_t from,
               std::uint64_t from_bytes) {
@@ -138,7 +155,7 @@ void Undefine(const Instruction& by, std::uint32_t to, std::uint64_t bytes, std:
   std::uint64_t first = 0;
   while (first < from_bytes && local.defined().All(from + first, 1)) ++first;
   const std::uint32_t origin = local.OriginOf(from + static_cast<std::uint32_t>(first));
-  local.defined().Set(to, bytes, false);
+  local.Undefine(to, bytes);
   local.SetOrigin(to, bytes, origin ? origin : by.place);
 }
 void DefineFrom(const Instruction& by, const void* to, std::uint64_t bytes, const void* from,
@@ -159,10 +176,11 @@ void UndefinedRead(const char* what, const void* at, Site site) {
   const std::uint32_t offset = b.OffsetOf(at), here = PlaceOf(site);
   const std::uint32_t origin = b.local->OriginOf(offset);
   if (!IsNew("undefined-read", here, origin)) return;
-  std::string text = Format("%s uses %s, which nothing has written", what, Named(offset).c_str());
+  std::string text =
+      Format("%s uses %s, which nothing has written", what, NameOfByte(offset).c_str());
   if (origin) {
     text = Format("%s uses %s, which depends on bytes that nothing has written: it began at %s",
-                  what, Named(offset).c_str(), Shown(origin).c_str());
+                  what, NameOfByte(offset).c_str(), Shown(origin).c_str());
   }
   AddFinding({.kind = "undefined-read",
               .here = here,
@@ -184,7 +202,7 @@ bool CheckSpan(const Span& span, std::int64_t offset, std::uint64_t bytes, std::
   const std::int64_t begin = (span.at - b.memory) + offset;
   if (alignment > 1 && begin % alignment) {
     Report("ub-misaligned", at, "an operand begins at %s, which is no multiple of %u bytes",
-           Named(static_cast<std::uint32_t>(begin)).c_str(), alignment);
+           NameOfByte(static_cast<std::uint32_t>(begin)).c_str(), alignment);
   }
   if (offset >= 0 && offset + bytes <= span.rest) return true;
   if (!bytes && !offset) return true;
@@ -231,7 +249,12 @@ void CheckTimes(std::int64_t repeats, Site at) {
 }
 void CheckSoc(Lacks what, const char* name, Site at) {
   if (!(options.soc->lacks & what)) return;
-  Note("not-on-soc", at, Format("%s has no %s", options.soc->name, name));
+  if (what == kNoMrgSort) {  // two functions have this name, of which the SoC has one
+    Note("not-on-soc", at, Format("%s may have no %s", options.soc->name, name));
+    return;
+  }
+  Report("not-on-soc", at, "%s has no %s. Try --soc if the kernel is for another chip",
+         options.soc->name, name);
 }
 
 }  // namespace anyop_ascend

@@ -49,6 +49,14 @@ class LocalMemory {
   // written them. Kept for granules.
   std::uint32_t OriginOf(std::uint32_t offset) const { return origins_[offset / kGranule]; }
   void SetOrigin(std::uint32_t offset, std::uint64_t bytes, std::uint32_t place);
+  // Of a byte of a mask that is not defined: the bits of it that are. None once its mark is taken
+  // from it by Undefine, which every instruction does.
+  unsigned BitsOf(std::uint32_t offset) {
+    return defined_.All(offset, 1) ? 0xFF : has_bits_ ? bits_[offset] : 0;
+  }
+  void SetBits(std::uint32_t offset, unsigned bits);
+  void Undefine(std::uint32_t offset, std::uint64_t bytes);
+  void CopyMarks(std::uint32_t to, std::uint32_t from, std::uint64_t bytes);
   void Use(std::uint32_t end);  // bytes before this offset in its memory are in use
   void Forget();                // all that was touched
 
@@ -59,6 +67,8 @@ class LocalMemory {
   LocalGranule* granules_;
   std::uint32_t* origins_;
   bool has_origins_ = false;
+  unsigned char* bits_;
+  bool has_bits_ = false;
   std::uint32_t used_[kMemories] = {};
 };
 

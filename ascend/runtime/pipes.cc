@@ -47,6 +47,7 @@ void CheckedBlock::Reset(std::uint32_t number, std::uint32_t blocks) {
   flags.clear();
   others.clear();
   cache.clear();
+  cleaned.clear();
   extent = 0;
 }
 

@@ -31,7 +31,7 @@ const Soc kSocs[kNumSocs] = {
                256 * kKiB, 256 * kKiB},
      .reserved = 256,
      .event_ids = 8,
-     .lacks = kNoBfloat16 | kNoCopyPad | kNoSortPairs | kNoCrossCore},
+     .lacks = kNoBfloat16 | kNoCopyPad | kNoSortPairs | kNoCrossCore | kNoMrgSort},
 };
 
 const Soc* FindSoc(const char* name) {

@@ -98,6 +98,18 @@ void TouchOperand(const Walk& walk, const Operand& o, Access access, const Instr
   }
 }
 
+// The bits of an element of the result that are defined in all sources, a byte each.
+template <class F>
+std::uint64_t BitsOf(const Operand* operands, int count, const F& at, std::int64_t i) {
+  std::uint64_t all = 0;
+  for (std::uint32_t byte = 0; byte < operands[0].span.element; ++byte) {
+    unsigned bits = 0xFF;
+    for (int k = 1; k < count; ++k) bits &= Current().local->BitsOf(at(operands[k], i) + byte);
+    all |= std::uint64_t{bits} << byte * 8;
+  }
+  return all;
+}
+
 // Marks elements [begin, end) of a repeat of the result.
 void DefineElements(const Instruction& by, const Walk& walk, const Operand* operands, int count,
                     int repeat, std::int64_t begin, std::int64_t end) {
@@ -116,8 +128,11 @@ void DefineElements(const Instruction& by, const Walk& walk, const Operand* oper
     if (k == count) {
       defined.Set(at(operands[0], i), operands[0].span.element, true);
     } else {
-      Undefine(by, at(operands[0], i), operands[0].span.element, at(operands[k], i),
-               operands[k].span.element);
+      const std::uint64_t bits = walk.shape.is_bitwise ? BitsOf(operands, count, at, i) : 0;
+      const std::uint32_t to = at(operands[0], i);
+      Undefine(by, to, operands[0].span.element, at(operands[k], i), operands[k].span.element);
+      for (std::uint32_t byte = 0; bits && byte < operands[0].span.element; ++byte)
+        b.local->SetBits(to + byte, bits >> byte * 8 & 0xFF);
     }
   }
 }
@@ -181,6 +196,35 @@ void UndefineGroups(const Instruction& by, const Walk& walk, const Operand* sour
       Undefine(by, row + static_cast<unsigned>(i / groups.lanes) * groups.result_bytes,
                groups.result_bytes, at, sources[k].span.element);
     }
+  }
+}
+
+// Of a comparison: a bit is defined where its lane takes part and its sources are defined.
+void DefineBits(const Instruction& by, const Walk& walk, const Operand* sources, int count,
+                int repeat, std::uint32_t row) {
+  CheckedBlock& b = Current();
+  LocalMemory& local = *b.local;
+  const int lanes = walk.LanesOf(repeat);
+  for (int first = 0; first < lanes; first += 8) {
+    const std::uint32_t to = row + static_cast<unsigned>(first / 8);
+    unsigned bits = 0;
+    std::uint32_t undefined = to;
+    for (int i = first; i < std::min(lanes, first + 8); ++i) {
+      if (!Has(walk.shape, i)) continue;
+      bits |= 1u << i % 8;
+      for (int k = 0; k < count; ++k) {
+        const std::uint32_t at = b.OffsetOf(sources[k].span.at) +
+                                 static_cast<std::uint32_t>(OffsetOf(sources[k], repeat, i));
+        if (local.defined().All(at, sources[k].span.element)) continue;
+        bits &= ~(1u << i % 8);
+        undefined = at;
+      }
+    }
+    if (bits == 0xFF) continue;
+    local.Undefine(to, 1);
+    const std::uint32_t origin = undefined == to ? 0 : local.OriginOf(undefined);
+    local.SetOrigin(to, 1, origin ? origin : by.place);
+    local.SetBits(to, bits);
   }
 }
 
@@ -249,7 +293,11 @@ bool CheckReduce(const Repeats& shape, const Operand* sources, int count, const 
     }
     TouchLocal(by, kWrite, row, static_cast<std::uint32_t>(bytes_of(r)));
     defined.Set(row, bytes_of(r), true);
-    if (!all) UndefineGroups(by, walk, sources, count, groups, r, row);
+    if (groups.are_bits && (!all || !walk.is_first || walk.LanesOf(r) % 8)) {
+      DefineBits(by, walk, sources, count, r, row);
+    } else if (!all) {
+      UndefineGroups(by, walk, sources, count, groups, r, row);
+    }
   }
   return true;
 }

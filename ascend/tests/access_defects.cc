@@ -347,7 +347,7 @@ std::vector<Defect> AccessDefects() {
       {"PlainPointerTooFar", PlainPointerTooFar, "gm-out-of-bounds"},
       {"PlainPointerToNothing", PlainPointerToNothing, "fault"},
       {"DividesByZero", DividesByZero, "fault"},
-      {"StackOverflows", StackOverflows, "fault"},
+      {"StackOverflows", StackOverflows, "stack-overflow"},
       {"NeverEnds", NeverEnds, "endless"},
       {"NothingButBarriers", NothingButBarriers, "endless"},
       {"NothingButFlags", NothingButFlags, "endless"},

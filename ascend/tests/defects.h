@@ -22,6 +22,7 @@ std::vector<Defect> RaceDefects();
 std::vector<Defect> QueueDefects();
 std::vector<Defect> AccessDefects();
 std::vector<Defect> BlockDefects();
+std::vector<Defect> UseDefects();
 
 // Lines of the places that a finding has to name. A kernel says HERE or THERE on the line.
 extern int here_line;

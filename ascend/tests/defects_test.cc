@@ -16,7 +16,7 @@ namespace {
 
 std::vector<Defect> All() {
   std::vector<Defect> all;
-  for (auto list : {RaceDefects(), QueueDefects(), AccessDefects(), BlockDefects()})
+  for (auto list : {RaceDefects(), QueueDefects(), AccessDefects(), BlockDefects(), UseDefects()})
     all.insert(all.end(), list.begin(), list.end());
   return all;
 }
@@ -65,6 +65,14 @@ TEST(PlantedDefects, OfOrdersThatTheCompilerInsertsAreFoundInStrictModeOnly) {
     ++count;
   }
   EXPECT_EQ(count, 5);
+}
+TEST_P(PlantedDefect, IsFoundInEveryOrderOfBlocks) {
+  const Defect& defect = GetParam();
+  for (std::uint64_t seed = 1; seed <= (defect.blocks > 1 ? 32 : 1); ++seed) {
+    const nlohmann::json found = FindingsOf(defect, true, defect.is_strict, seed);
+    EXPECT_FALSE(found.empty()) << "seed " << seed;
+    for (const auto& finding : found) EXPECT_EQ(finding["kind"], defect.kind) << found.dump(1);
+  }
 }
 TEST_P(PlantedDefect, IsNotFoundWhereThereIsNone) {
   for (const bool is_strict : {false, true}) {

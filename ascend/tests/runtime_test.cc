@@ -140,7 +140,9 @@ TEST(Soc, DecidesSizesAndInstructions) {
   EXPECT_EQ(Findings().dump(), "[]");
   OnCores(2, [] { CrossCoreSetFlag<0, PIPE_MTE3>(0); });
   EXPECT_EQ(Findings()[0]["kind"], "not-on-soc");
-  EXPECT_EQ(Findings()[0]["level"], "note");
+  EXPECT_EQ(Findings()[0]["level"], "error");
+  EXPECT_EQ(Findings()[0]["text"],
+            "ascend310p has no CrossCoreSetFlag. Try --soc if the kernel is for another chip");
   Configure(false, 0);
   anyop_ascend_clear();
 }
@@ -237,10 +239,12 @@ TEST(Launch, SaysWhereAKernelCallsExit) {
 }
 TEST(Launch, SaysWhatAKernelThrows) {
   anyop_ascend_clear();
-  const anyop_ascend_kernel kernel{"throws", "", nullptr, [](std::uint32_t blocks, void* const*) {
+  const anyop_ascend_kernel kernel{"throws", "", nullptr,
+                                   [](std::uint32_t blocks, void* const*) {
                                      OnCores(blocks,
                                              [] { throw std::runtime_error("no such row"); });
-                                   }};
+                                   },
+                                   nullptr};
   EXPECT_EQ(anyop_ascend_launch(&kernel, 2, nullptr), 1);
   ASSERT_EQ(Findings().size(), 1u);
   EXPECT_EQ(Findings()[0]["kind"], "crash");

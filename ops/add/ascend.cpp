@@ -106,7 +106,8 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y, const Tensor& z) 
     const bool is_row = y.size() != size;
     const uint32_t chunk = min(ascend::Chunk(is_row ? d : size, Sum<T>::kBytes), kMostElements);
     if (is_row) {
-      ascend::Launch(ctx, {.blocks = ascend::Blocks(rows)}, &add_row<T>, x, y, z, rows, d, chunk);
+      ascend::Launch(ctx, {.blocks = ascend::Blocks(rows)}, &add_row<T>, x, y, z,
+                     ascend::Count(rows), ascend::Count(d), chunk);
     } else {
       ascend::Launch(ctx, {.blocks = ascend::Blocks((size + chunk - 1) / chunk)}, &add_all<T>, x, y,
                      z, size, chunk);

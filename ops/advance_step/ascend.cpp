@@ -9,8 +9,8 @@ namespace {
 constexpr uint32_t kRows = 256;  // of a part
 
 struct Tiling {
-  uint32_t n, queries, table_width;
-  int64_t block_size;
+  uint32_t n, queries;
+  int64_t table_width, block_size;
   bool has_wide_table;
 };
 
@@ -94,7 +94,7 @@ void Run(const Context& ctx, const Tensor& tokens, const Tensor& sampled, const 
          std::optional<std::int64_t> num_queries) {
   const std::int64_t n = tokens.dim(0);
   if (n == 0) return;
-  const Tiling tiling{uint32_t(n), uint32_t(num_queries.value_or(n)), uint32_t(table.dim(1)),
+  const Tiling tiling{ascend::Count(n), ascend::Count(num_queries.value_or(n)), table.dim(1),
                       block_size, table.type() == DType::kI64};
   const auto blocks = ascend::Blocks((n + kRows - 1) / kRows);
   ascend::Visit<int32_t, int64_t>(tokens.type(), [&](auto of_tokens) {

@@ -17,13 +17,33 @@ __aicore__ inline void Wait(ANYOP_ASCEND_SITE) {
   WaitFlag<event>(id, site);
 }
 
+// n elements rounded up to what `bytes` hold.
+template <class T>
+__aicore__ inline uint32_t RoundUp(uint32_t n, uint32_t bytes = 32) {
+  const auto unit = static_cast<uint32_t>(bytes / sizeof(T));
+  return (n + unit - 1) / unit * unit;
+}
+
+// Bytes between rows, of which an instruction counts 32 bits: with more, each row is a copy.
+template <class T>
+__aicore__ inline uint64_t Gap(uint32_t n, uint32_t rows, uint64_t pitch) {
+  return rows > 1 ? (pitch - n) * sizeof(T) : 0;
+}
+
 // rows of n elements, `pitch` apart in global memory. In local memory each begins at a multiple of
 // 32 bytes; what lies behind its n elements is not defined.
 template <class T>
 __aicore__ inline void CopyIn(const LocalTensor<T>& to, const GlobalTensor<T>& from, uint32_t n,
                               uint32_t rows = 1, uint64_t pitch = 0, ANYOP_ASCEND_SITE) {
   const auto bytes = static_cast<uint32_t>(n * sizeof(T));
-  const auto gap = static_cast<uint32_t>(rows > 1 ? (pitch - n) * sizeof(T) : 0);
+  const uint64_t between = Gap<T>(n, rows, pitch);
+  const auto gap = static_cast<uint32_t>(between);
+  if (gap != between) {
+    for (uint32_t i = 0; i < rows; ++i) {
+      CopyIn(to[i * RoundUp<T>(n)], from[i * pitch], n, 1, 0, site);
+    }
+    return;
+  }
   DataCopyPad(to, from, DataCopyExtParams(static_cast<uint16_t>(rows), bytes, gap, 0, 0),
               DataCopyPadExtParams<T>(false, 0, 0, 0), site);
 }
@@ -31,15 +51,15 @@ template <class T>
 __aicore__ inline void CopyOut(const GlobalTensor<T>& to, const LocalTensor<T>& from, uint32_t n,
                                uint32_t rows = 1, uint64_t pitch = 0, ANYOP_ASCEND_SITE) {
   const auto bytes = static_cast<uint32_t>(n * sizeof(T));
-  const auto gap = static_cast<uint32_t>(rows > 1 ? (pitch - n) * sizeof(T) : 0);
+  const uint64_t between = Gap<T>(n, rows, pitch);
+  const auto gap = static_cast<uint32_t>(between);
+  if (gap != between) {
+    for (uint32_t i = 0; i < rows; ++i) {
+      CopyOut(to[i * pitch], from[i * RoundUp<T>(n)], n, 1, 0, site);
+    }
+    return;
+  }
   DataCopyPad(to, from, DataCopyExtParams(static_cast<uint16_t>(rows), bytes, 0, gap, 0), site);
-}
-
-// n elements rounded up to what `bytes` hold.
-template <class T>
-__aicore__ inline uint32_t RoundUp(uint32_t n, uint32_t bytes = 32) {
-  const auto unit = static_cast<uint32_t>(bytes / sizeof(T));
-  return (n + unit - 1) / unit * unit;
 }
 
 // Floats of elements of type T, and elements of floats, rounded half to even.

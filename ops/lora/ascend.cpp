@@ -42,9 +42,9 @@ class Shrink {
   }
 
   __aicore__ inline void Process() {
-    const uint32_t groups = (t_.r + kShrunk - 1) / kShrunk;
-    for (uint32_t item = GetBlockIdx(); item < t_.tokens * groups; item += GetBlockNum()) {
-      const uint32_t token = item / groups, j = item % groups * kShrunk;
+    const uint64_t groups = (t_.r + kShrunk - 1) / kShrunk, items = t_.tokens * groups;
+    for (uint64_t item = GetBlockIdx(); item < items; item += GetBlockNum()) {
+      const auto token = uint32_t(item / groups), j = uint32_t(item % groups) * kShrunk;
       const uint32_t outputs = min(kShrunk, t_.r - j);
       const int64_t adapter = indices_[token];
       // An output is the first of 8 floats, since reductions begin at multiples of 32 bytes.
@@ -116,9 +116,9 @@ void RunShrink(const Context& ctx, const Tensor& x, const Tensor& a, const Tenso
   if (y.size() == 0) return;
   ascend::Visit<float, half, bfloat16_t>(x.type(), [&](auto zero) {
     using T = decltype(zero);
-    const ShrinkTiling tiling{uint32_t(x.dim(0)),
-                              uint32_t(x.dim(1)),
-                              uint32_t(y.dim(1)),
+    const ShrinkTiling tiling{ascend::Count(x.dim(0)),
+                              ascend::Count(x.dim(1)),
+                              ascend::Count(y.dim(1)),
                               ascend::Chunk(x.dim(1), Shrink<T>::kBytes),
                               scale,
                               indices.type() == DType::kI64};
@@ -154,9 +154,9 @@ class Expand {
   }
 
   __aicore__ inline void Process() {
-    const uint32_t groups = (t_.n + kExpanded - 1) / kExpanded;
-    for (uint32_t item = GetBlockIdx(); item < t_.tokens * groups; item += GetBlockNum()) {
-      const uint32_t token = item / groups, j = item % groups * kExpanded;
+    const uint64_t groups = (t_.n + kExpanded - 1) / kExpanded, items = t_.tokens * groups;
+    for (uint64_t item = GetBlockIdx(); item < items; item += GetBlockNum()) {
+      const auto token = uint32_t(item / groups), j = uint32_t(item % groups) * kExpanded;
       const int64_t adapter = indices_[token];
       if (adapter < 0) continue;
       const uint32_t outputs = min(kExpanded, t_.n - j);
@@ -245,8 +245,9 @@ void RunExpand(const Context& ctx, const Tensor& x, const Tensor& b, const Tenso
                const Tensor& y, std::int64_t offset, bool adds) {
   const std::int64_t items = x.dim(0) * ((b.dim(1) + kExpanded - 1) / kExpanded);
   if (items == 0) return;
-  const ExpandTiling tiling{uint32_t(x.dim(0)),           uint32_t(x.dim(1)), uint32_t(b.dim(1)),
-                            uint32_t(y.dim(1)),           uint32_t(offset),   adds,
+  const ExpandTiling tiling{ascend::Count(x.dim(0)),      ascend::Count(x.dim(1)),
+                            ascend::Count(b.dim(1)),      ascend::Count(y.dim(1)),
+                            ascend::Count(offset),        adds,
                             indices.type() == DType::kI64};
   ascend::Visit<float, half, bfloat16_t>(y.type(), [&](auto zero) {
     ascend::Launch(ctx, {.blocks = ascend::Blocks(items)}, &lora_expand<decltype(zero)>, x, b,

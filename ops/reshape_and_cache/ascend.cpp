@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values are stored by a launch each. Blocks take tokens in turn; of all rows, one part of
-// their elements after the other, so that the factors of a part are made once.
+// Keys and values are stored by a launch each. A slot belongs to one block, so that of two rows in
+// it the last one stays, and as a whole. A block takes one part of the elements of its rows after
+// the other, so that the factors of a part are made once.
 #include "ops/common/ascend.h"
 
 namespace anyop::ops {
 namespace {
 
 struct Tiling {
-  uint32_t tokens, heads, width, chunk;
+  uint32_t tokens, heads, width, row, chunk;
   uint32_t piece;      // of NZ: elements of 32 bytes; 0 in ND
   int64_t block_size;  // of the cache
   bool is_wide;        // slots of i64
@@ -19,7 +20,7 @@ class PagedCache {
  public:
   __aicore__ inline void Init(GM_ADDR cache, const Tiling& tiling) {
     cache_.SetGlobalBuffer((__gm__ T*)cache);
-    row_ = uint64_t(tiling.heads) * tiling.width;
+    row_ = tiling.row;
     piece_ = tiling.piece;
     block_size_ = tiling.block_size;
   }
@@ -44,11 +45,12 @@ class Copier {
   static constexpr uint32_t kBytes = 2 * sizeof(T);
 
   __aicore__ inline void Init(GM_ADDR rows, GM_ADDR cache, GM_ADDR, const Tiling& tiling) {
-    row_ = uint64_t(tiling.heads) * tiling.width;
+    row_ = tiling.row;
     rows_.SetGlobalBuffer((__gm__ T*)rows);
     cache_.Init(cache, tiling);
     pipe_.InitBuffer(queue_, 2, tiling.chunk * sizeof(T));
   }
+  __aicore__ inline TPipe& pipe() { return pipe_; }
   __aicore__ inline void Begin(uint32_t, uint32_t) {}
   __aicore__ inline void Store(uint64_t token, uint64_t slot, uint32_t begin, uint32_t n) {
     LocalTensor<T> row = queue_.template AllocTensor<T>();
@@ -87,6 +89,8 @@ class Quantizer {
     pipe_.InitBuffer(halves_, t_.chunk * sizeof(half));
   }
 
+  __aicore__ inline TPipe& pipe() { return pipe_; }
+
   // Sets the factors of elements [begin, begin + n) of a row.
   __aicore__ inline void Begin(uint32_t begin, uint32_t n) {
     if (!has_scales_) return;
@@ -103,7 +107,7 @@ class Quantizer {
 
   __aicore__ inline void Store(uint64_t token, uint64_t slot, uint32_t begin, uint32_t n) {
     LocalTensor<T> row = in_.template AllocTensor<T>();
-    CopyIn(row, rows_[token * t_.heads * t_.width + begin], n);
+    CopyIn(row, rows_[token * t_.row + begin], n);
     in_.EnQue(row);
     row = in_.template DeQue<T>();
     LocalTensor<float> x = floats_.Get<float>();
@@ -146,20 +150,64 @@ class Quantizer {
   PagedCache<int8_t> cache_;
 };
 
+constexpr uint32_t kSlots = 512;  // that are read at a time
+
+// The slots of tokens, a part of them in local memory: every block looks at all.
+class Slots {
+ public:
+  __aicore__ inline void Init(TPipe& pipe, GM_ADDR slots, bool is_wide) {
+    is_wide_ = is_wide;
+    narrow_.SetGlobalBuffer((__gm__ int32_t*)slots);
+    wide_.SetGlobalBuffer((__gm__ int64_t*)slots);
+    pipe.InitBuffer(here_, kSlots * sizeof(int64_t));
+  }
+  __aicore__ inline void Read(uint64_t begin, uint32_t n) {
+    Wait<HardEvent::S_MTE2>();  // the part before has been looked at
+    if (is_wide_) {
+      CopyIn(here_.Get<int64_t>(), wide_[begin], n);
+    } else {
+      CopyIn(here_.Get<int32_t>(), narrow_[begin], n);
+    }
+    Wait<HardEvent::MTE2_S>();
+  }
+  __aicore__ inline int64_t operator[](uint32_t i) {
+    return is_wide_ ? here_.Get<int64_t>().GetValue(i) : int64_t{here_.Get<int32_t>().GetValue(i)};
+  }
+
+ private:
+  bool is_wide_ = false;
+  TBuf<TPosition::VECCALC> here_;
+  GlobalTensor<int32_t> narrow_;
+  GlobalTensor<int64_t> wide_;
+};
+
+// Slots that follow one another, or lie a cache block apart, go to blocks evenly.
+__aicore__ inline int64_t OwnerOf(int64_t slot) {
+  return int64_t(uint64_t(slot) * 0x9E3779B97F4A7C15 >> 40) % GetBlockNum();
+}
+
 template <class Writer>
 __global__ __aicore__ void store_rows(GM_ADDR rows, GM_ADDR cache, GM_ADDR slots, GM_ADDR scales,
                                       const Tiling* tiling) {
   Writer writer;
   writer.Init(rows, cache, scales, *tiling);
-  Indices slot_of;
-  slot_of.Init(slots, tiling->is_wide);
-  const uint32_t d = tiling->heads * tiling->width;
-  for (uint32_t begin = 0; begin < d; begin += tiling->chunk) {
-    const uint32_t n = min(tiling->chunk, d - begin);
-    writer.Begin(begin, n);
-    for (uint32_t token = GetBlockIdx(); token < tiling->tokens; token += GetBlockNum()) {
-      const int64_t slot = slot_of[token];
-      if (slot >= 0) writer.Store(token, slot, begin, n);
+  Slots slot_of;
+  slot_of.Init(writer.pipe(), slots, tiling->is_wide);
+  const uint32_t d = tiling->row;
+  int64_t before = -1;
+  for (uint32_t first = 0; first < tiling->tokens; first += kSlots) {
+    const uint32_t tokens = min(kSlots, tiling->tokens - first);
+    slot_of.Read(first, tokens);
+    for (uint32_t begin = 0; begin < d; begin += tiling->chunk) {
+      const uint32_t n = min(tiling->chunk, d - begin);
+      writer.Begin(begin, n);
+      for (uint32_t i = 0; i < tokens; ++i) {
+        const int64_t slot = slot_of[i];
+        if (slot < 0 || OwnerOf(slot) != GetBlockIdx()) continue;
+        if (slot == before) PipeBarrier<PIPE_MTE3>();  // the row before has been stored
+        before = slot;
+        writer.Store(first + i, slot, begin, n);
+      }
     }
   }
 }
@@ -170,11 +218,12 @@ void Store(const Context& ctx, const Tensor& rows, const Tensor& cache, const Te
   const std::int64_t d = rows.dim(1) * rows.dim(2);
   if (slots.dim(0) == 0 || d == 0) return;
   const auto launch = [&]<class Writer>(std::type_identity<Writer>) {
-    const Tiling tiling{uint32_t(slots.dim(0)),
-                        uint32_t(rows.dim(1)),
-                        uint32_t(rows.dim(2)),
-                        ascend::Chunk(d, Writer::kBytes),
-                        is_nz ? uint32_t(cache.dim(3)) : 0,
+    const Tiling tiling{ascend::Count(slots.dim(0)),
+                        ascend::Count(rows.dim(1)),
+                        ascend::Count(rows.dim(2)),
+                        ascend::Count(d),
+                        ascend::Chunk(d, Writer::kBytes, 4096 + kSlots * 8),
+                        is_nz ? ascend::Count(cache.dim(3)) : 0,
                         cache.dim(is_nz ? 2 : 1),
                         slots.type() == DType::kI64};
     ascend::Launch(ctx, {.blocks = ascend::Blocks(tiling.tokens)}, &store_rows<Writer>, rows, cache,

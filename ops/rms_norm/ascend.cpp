@@ -154,7 +154,7 @@ void Run(const Context& ctx, const Tensor& x, const Tensor* weight, float eps, f
   if (y.size() == 0) return;
   ascend::Visit<float, half, bfloat16_t>(x.type(), [&](auto zero) {
     using T = decltype(zero);
-    const Tiling tiling{uint32_t(y.rows()), uint32_t(y.row_size()),
+    const Tiling tiling{ascend::Count(y.rows()), ascend::Count(y.row_size()),
                         ascend::Chunk(y.row_size(), RmsNorm<T>::kBytes), eps, weight_offset};
     ascend::Launch(ctx, {.blocks = ascend::Blocks(tiling.rows)}, &rms_norm<T>, x, weight, y,
                    tiling);

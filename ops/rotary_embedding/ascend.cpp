@@ -228,10 +228,10 @@ void Run(const Context& ctx, const Tensor* positions, const Tensor& query, const
   const uint32_t pairs = min(ascend::Chunk(width, 1), kMostPairs);
   const uint32_t heads =
       min(uint32_t(min(most_heads, std::int64_t{kMostRepeats})), kMostElements / pairs);
-  const Tiling tiling{uint32_t(query.dim(0)),
-                      uint32_t(query.dim(2)),
-                      uint32_t(width),
-                      uint32_t(offset),
+  const Tiling tiling{ascend::Count(query.dim(0)),
+                      ascend::Count(query.dim(2)),
+                      ascend::Count(width),
+                      ascend::Count(offset),
                       pairs,
                       heads,
                       positions != nullptr,

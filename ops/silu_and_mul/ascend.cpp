@@ -79,8 +79,9 @@ void Run(const Context& ctx, const Tensor& x, const Tensor& y) {
   if (y.size() == 0) return;
   ascend::Visit<float, half, bfloat16_t>(x.type(), [&](auto zero) {
     using T = decltype(zero);
-    ascend::Launch(ctx, {.blocks = ascend::Blocks(y.rows())}, &silu_and_mul<T>, x, y, y.rows(),
-                   y.row_size(), ascend::Chunk(y.row_size(), SiluAndMul<T>::kBytes));
+    ascend::Launch(ctx, {.blocks = ascend::Blocks(y.rows())}, &silu_and_mul<T>, x, y,
+                   ascend::Count(y.rows()), ascend::Count(y.row_size()),
+                   ascend::Chunk(y.row_size(), SiluAndMul<T>::kBytes));
   });
 }
 

@@ -288,14 +288,14 @@ void Run(const Context& ctx, const Tensor& logits, std::int64_t top, std::string
   const std::int64_t size = logits.dim(1) / groups;
   if (logits.dim(0) == 0) return;
   if (group_best == 0) group_best = min<std::int64_t>(bias ? 2 : 1, size);
-  const Tiling tiling{uint32_t(logits.dim(0)),
-                      uint32_t(logits.dim(1)),
-                      uint32_t(top),
-                      uint32_t(groups),
-                      uint32_t(top_groups),
-                      uint32_t(group_best),
+  const Tiling tiling{ascend::Count(logits.dim(0)),
+                      ascend::Count(logits.dim(1)),
+                      ascend::Count(top),
+                      ascend::Count(groups),
+                      ascend::Count(top_groups),
+                      ascend::Count(group_best),
                       PitchOf(size, Bytes(logits.type())),
-                      uint32_t(size),
+                      ascend::Count(size),
                       scaling,
                       scoring == "softmax",
                       renormalizes};

@@ -87,6 +87,15 @@ inline std::uint32_t Blocks(std::int64_t items) {
   return std::uint32_t(items < 1 ? 1 : items < cores ? items : cores);
 }
 
+// A size, or a number of items, as a kernel counts it in 32 bits; std::runtime_error where it has
+// more. Steps of loops stay below 2^32, too.
+inline std::uint32_t Count(std::int64_t size) {
+  constexpr std::int64_t kMost = 0xFFFF0000;
+  if (size >= 0 && size <= kMost) return std::uint32_t(size);
+  throw std::runtime_error("a size of " + std::to_string(size) + ", but the kernel counts up to " +
+                           std::to_string(kMost) + ".");
+}
+
 // How many elements of a row of d a kernel takes at a time, of each of which it keeps so many bytes
 // in the unified buffer: all, or what fits there beside `other` bytes. A multiple of 64, so that
 // the parts of a buffer begin at multiples of 256 bytes of floats.
@@ -119,6 +128,15 @@ namespace detail {
 
 inline constexpr bool kIsChecked = ANYOP_ASCEND_CHECKED;
 
+template <class P, class A>
+void CheckFits(A argument) {
+  const P passed = static_cast<P>(argument);
+  if (static_cast<A>(passed) == argument && (passed < P()) == (argument < A())) return;
+  throw std::runtime_error("a launch passes " + std::to_string(argument) +
+                           ", but the kernel's parameter has " + std::to_string(sizeof(P) * 8) +
+                           " bits.");
+}
+
 // The value of a kernel's parameter P for an argument of a launch.
 template <class P, class A>
 P Value(const Context& ctx, const A& argument) {
@@ -131,12 +149,20 @@ P Value(const Context& ctx, const A& argument) {
     return argument ? Value<P>(ctx, *argument) : nullptr;
   } else if constexpr (std::is_pointer_v<P> && std::is_class_v<A>) {
     // Tiling data, which live until the launch is over.
+    using Pointee = std::remove_cv_t<std::remove_pointer_t<P>>;
+    if constexpr (std::is_class_v<Pointee>) {
+      static_assert(sizeof(Pointee) == sizeof(A),
+                    "the struct of the launch has another size than the kernel's");
+      static_assert(std::is_same_v<Pointee, A>,
+                    "the struct of the launch is another one than the kernel's");
+    }
     return reinterpret_cast<P>(const_cast<A*>(&argument));
   } else if constexpr (std::is_pointer_v<P> && std::is_arithmetic_v<A>) {
     static_assert(!std::is_pointer_v<P>,
                   "a number is given where the kernel takes a pointer: give a tensor, a struct of "
                   "tiling data, Workspace{} or nullptr");
   } else {
+    if constexpr (std::is_integral_v<P> && std::is_integral_v<A>) CheckFits<P>(argument);
     return static_cast<P>(argument);
   }
 }

@@ -58,7 +58,7 @@ inline void Compare(const rt::Repeats& shape, const LocalTensor<U>& dst, const V
   if constexpr (kChecked) {
     rt::Operand sources[2] = {a.operand(), a.operand()};
     if constexpr (kHasTensor) sources[1] = b.operand();
-    const rt::Groups groups{8, 1, kLanes<T> / 8};
+    const rt::Groups groups{8, 1, kLanes<T> / 8, true};
     if (!rt::CheckReduce(shape, sources, kHasTensor ? 2 : 1, dst.span(), groups, site)) return;
   }
   Write<T>(shape, dst, [&](int r, int i) {
@@ -102,12 +102,13 @@ template <class T, class U>
 inline void SpreadUndefined(const rt::Instruction& by, const rt::Repeats& shape, const View<T>& dst,
                             const LocalTensor<U>& bits, std::uint32_t bytes, bool is_first) {
   if (rt::AreDefined(bits.bytes(), bytes)) return;
+  const Mask mask{{shape.mask[0], shape.mask[1]}};
   for (int r = 0; r < shape.repeats; ++r) {
     for (int i = 0; i < LanesOf(shape, r); ++i) {
+      if (!mask.Has(i)) continue;
       const int bit = (is_first ? 0 : r * kLanes<T>)+i;
-      const unsigned char* from = bits.bytes() + bit / 8;
-      if (!rt::AreDefined(from, 1)) {
-        rt::DefineFrom(by, dst.Lane(dst.Row(r), i), sizeof(T), from, 1);
+      if (!rt::AreBitsDefined(bits.bytes(), static_cast<std::uint64_t>(bit), 1)) {
+        rt::DefineFrom(by, dst.Lane(dst.Row(r), i), sizeof(T), bits.bytes() + bit / 8, 1);
       }
     }
   }

@@ -98,9 +98,10 @@ struct Operand {
 struct Repeats {
   std::uint64_t mask[2];  // of the elements of a repeat
   std::int32_t repeats;
-  std::int32_t lanes;  // elements of a repeat
-  std::int64_t total;  // counter mode: elements in all; else -1
-  bool is_dense;       // one run of `total` elements
+  std::int32_t lanes;       // elements of a repeat
+  std::int64_t total;       // counter mode: elements in all; else -1
+  bool is_dense;            // one run of `total` elements
+  bool is_bitwise = false;  // bits of the result depend on the same bits of the sources
 };
 
 // --- Checks. Each reports what is wrong and says whether the instruction can go on.
@@ -116,6 +117,7 @@ struct Groups {
   int lanes;
   std::uint32_t result_bytes;
   std::uint32_t repeat_bytes;  // from the results of a repeat to those of the next
+  bool are_bits = false;       // a result is a byte with a bit for each lane
 };
 ANYOP_ASCEND_API bool CheckReduce(const Repeats& shape, const Operand* sources, int count,
                                   const Span& result, const Groups& groups, Site at);
@@ -129,6 +131,8 @@ ANYOP_ASCEND_API bool CheckSpan(const Span& span, std::int64_t offset, std::uint
 ANYOP_ASCEND_API void Touch(const Instruction& by, Access access, const void* at,
                             std::uint64_t bytes);
 ANYOP_ASCEND_API bool AreDefined(const void* at, std::uint64_t bytes);
+// Of masks: whether the first bits of the bytes are known, though others may not be.
+ANYOP_ASCEND_API bool AreBitsDefined(const void* at, std::uint64_t first, std::uint64_t bits);
 ANYOP_ASCEND_API void Define(const void* at, std::uint64_t bytes, bool defined);
 // Marks bytes defined if those they are made of are, and keeps where undefined ones came from.
 ANYOP_ASCEND_API void DefineFrom(const Instruction& by, const void* to, std::uint64_t bytes,
@@ -136,7 +140,8 @@ ANYOP_ASCEND_API void DefineFrom(const Instruction& by, const void* to, std::uin
 ANYOP_ASCEND_API void UndefinedRead(const char* what, const void* at, Site site);
 ANYOP_ASCEND_API void CheckTimes(std::int64_t repeats, Site at);  // of 1 to 255
 ANYOP_ASCEND_API void CheckMask(std::uint64_t mask, int lanes, Site at);
-// A note if the SoC lacks the instruction: bits of kLacks.
+// A finding if the SoC lacks the instruction, a note where the documentation is not clear: bits of
+// kLacks.
 enum Lacks : std::uint32_t {
   kNoScatter = 1,
   kNoProposals = 2,
@@ -144,6 +149,7 @@ enum Lacks : std::uint32_t {
   kNoCopyPad = 8,
   kNoSortPairs = 16,
   kNoCrossCore = 32,
+  kNoMrgSort = 64,
 };
 ANYOP_ASCEND_API void CheckSoc(Lacks what, const char* name, Site at);
 // Of the SoC that is configured.
@@ -190,9 +196,24 @@ ANYOP_ASCEND_API void CrossWait(int id, Site at);
 // Offset of `bytes` in a memory; ends the block where there are not so many.
 ANYOP_ASCEND_API std::uint32_t Allocate(Memory memory, std::uint64_t bytes, bool poison, Site at);
 ANYOP_ASCEND_API void Poison(void* at, std::uint64_t bytes);  // and undefined from now on
+// How many of the bytes of a tiling struct lie at `data`. Another size than that of the argument
+// there is a finding.
+ANYOP_ASCEND_API std::uint64_t CheckTiling(const char* type, const void* data, std::uint64_t bytes,
+                                           Site at);
 [[noreturn]] ANYOP_ASCEND_API void End(const char* kind, const char* text, Site at);  // the block
 ANYOP_ASCEND_API bool IsEnding();  // its stack is being unwound: no more findings
 ANYOP_ASCEND_API std::uint64_t TilingKey();
+
+// --- What kernels print, in both builds. Each line begins with the block.
+ANYOP_ASCEND_API void Print(const char* format, ...);
+struct Dump {
+  const void* data;
+  std::uint64_t elements;
+  char letter;  // of their type, as kernel_table.h has it
+  std::uint32_t note;
+  bool is_local;
+};
+ANYOP_ASCEND_API void PrintDump(const Dump& dump, Site at);
 
 struct LaunchOf {
   const char* name;

@@ -173,6 +173,10 @@ inline void ComputeRepeats(const rt::Repeats& shape, const View<D>& dst, const F
   }
 }
 
+// Whether a bit of the result depends on the same bits of the sources alone.
+template <class F>
+struct IsBitwise : std::false_type {};
+
 // A whole vector instruction: checks, then values.
 template <bool reads_result, class F, class D, class... S>
 inline void RunOver(const rt::Repeats& shape, Site site, const F& compute, const View<D>& dst,
@@ -181,7 +185,9 @@ inline void RunOver(const rt::Repeats& shape, Site site, const F& compute, const
   if constexpr (kChecked) {
     const rt::Operand operands[] = {dst.operand(), src.operand()..., dst.operand()};
     constexpr int kOperands = 1 + sizeof...(S) + (reads_result ? 1 : 0);
-    if (!rt::CheckVector(shape, operands, kOperands, site)) return;
+    rt::Repeats checked = shape;
+    checked.is_bitwise = IsBitwise<F>::value;
+    if (!rt::CheckVector(checked, operands, kOperands, site)) return;
   }
   if (shape.is_dense) {
     ComputeRow<kLanes>(dst.tensor.data(), shape.total, compute,

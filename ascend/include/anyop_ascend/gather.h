@@ -120,7 +120,7 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     const std::uint64_t extent = last * p.src1RepeatStride * 32u + bytes;
     if (!rt::CheckSpan(pattern.span(), 0, extent, 32, site)) return;
     rt::Touch(rt::Issue(rt::kV, site), rt::kRead, pattern.bytes(), extent);
-    if (!rt::AreDefined(pattern.bytes(), bytes)) {
+    if (!rt::AreBitsDefined(pattern.bytes(), 0, reduceMode ? mask : kLanes<T>)) {
       rt::UndefinedRead("GatherMask's pattern", pattern.bytes(), site);
     }
   }

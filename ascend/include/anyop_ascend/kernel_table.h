@@ -17,6 +17,7 @@ typedef struct anyop_ascend_kernel {
   const uint32_t* bytes;  // of each parameter
   // Runs the kernel on this many blocks; arguments[i] points to the i-th parameter's value.
   void (*call)(uint32_t blocks, void* const* arguments);
+  const uint32_t* structs;  // bytes of the struct that a pointer points to; 0: it is none
 } anyop_ascend_kernel;
 
 // Access of a kernel to an argument's memory. kWhole: every byte must have been written in the end.
@@ -70,7 +71,8 @@ int anyop_ascend_launch(const anyop_ascend_kernel* kernel, uint32_t blocks, void
 // A JSON array of what was found since anyop_ascend_clear, each with
 //   kind ("race"), level ("error", "strict" or "note"), text (a sentence), insert (what to insert, or
 //   ""), file, line, there_file, there_line (the other place of a race; "" and 0), block,
-//   there_block (-1), count.
+//   there_block (-1), count, and where a fault has one, code ("/path/kernel.so+0x1234": of the
+//   instruction, for addr2line).
 // The text lives until the next call.
 const char* anyop_ascend_findings(void);
 

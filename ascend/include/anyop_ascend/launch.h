@@ -91,21 +91,18 @@ struct Launcher {
   }
 };
 
-// The letter of a parameter, as kernel_table.h lists them.
+// Bytes of the struct that a parameter points to; 0 where it is no pointer to one.
+template <class T, class = void>
+struct BytesOfStruct : std::integral_constant<std::uint32_t, 0> {};
+template <class T>
+struct BytesOfStruct<T, std::void_t<decltype(sizeof(T))>>
+    : std::integral_constant<std::uint32_t, sizeof(T)> {};
 template <class P>
-constexpr char Letter() {
-  if (std::is_pointer<P>::value) return 'p';
-  if (std::is_same<P, bool>::value) return 'b';
-  if (std::is_same<P, half>::value) return 'h';
-  if (std::is_same<P, bfloat16_t>::value) return 'e';
-  if (std::is_same<P, float>::value) return 'f';
-  if (std::is_same<P, double>::value) return 'd';
-  if constexpr (std::is_integral<P>::value || std::is_enum<P>::value) {
-    constexpr char kSigned[] = "cs?i???q", kUnsigned[] = "CS?I???Q";
-    const bool is_signed = static_cast<P>(-1) < static_cast<P>(0);
-    return is_signed ? kSigned[sizeof(P) - 1] : kUnsigned[sizeof(P) - 1];
-  }
-  return 't';
+constexpr std::uint32_t StructBytes() {
+  using T = std::remove_cv_t<std::remove_pointer_t<P>>;
+  constexpr bool kIsStruct = std::is_class<T>::value && !std::is_same<T, bfloat16_t>::value;
+  if constexpr (std::is_pointer<P>::value && kIsStruct) return BytesOfStruct<T>::value;
+  return 0;
 }
 
 template <auto kernel>
@@ -114,6 +111,7 @@ template <class... P, void (*kernel)(P...)>
 struct Exported<kernel> {
   static constexpr char kParameters[] = {Letter<std::remove_cv_t<P>>()..., 0};
   static constexpr std::uint32_t kBytes[] = {sizeof(P)..., 0};
+  static constexpr std::uint32_t kStructs[] = {StructBytes<std::remove_cv_t<P>>()..., 0};
 
   static void Call(std::uint32_t blocks, void* const* arguments) {
     CallWith(blocks, arguments, std::index_sequence_for<P...>());
@@ -126,7 +124,7 @@ struct Exported<kernel> {
                 [](void* called) { (*static_cast<decltype(body)*>(called))(); }, &body});
   }
   static constexpr anyop_ascend_kernel Entry(const char* name) {
-    return {name, kParameters, kBytes, &Call};
+    return {name, kParameters, kBytes, &Call, kStructs};
   }
 };
 
@@ -156,7 +154,7 @@ inline AscendC::launching::Launcher<P...> anyop_ascend_start(const char* name, v
 #define ANYOP_ASCEND_EACH(name, ...) \
   ANYOP_ASCEND_ENTRY(name) __VA_OPT__(ANYOP_ASCEND_NEXT ANYOP_ASCEND_PARENTHESES(__VA_ARGS__))
 #define ANYOP_ASCEND_NEXT() ANYOP_ASCEND_EACH
-#define ANYOP_ASCEND_KERNELS(...)                                 \
-  extern "C" __attribute__((visibility("default"), used))         \
-  const anyop_ascend_kernel anyop_ascend_kernels[] = {__VA_OPT__( \
-      ANYOP_ASCEND_EXPAND(ANYOP_ASCEND_EACH(__VA_ARGS__))){nullptr, nullptr, nullptr, nullptr}};
+#define ANYOP_ASCEND_KERNELS(...)                                                     \
+  extern "C" __attribute__((visibility("default"), used))                             \
+  const anyop_ascend_kernel anyop_ascend_kernels[] = {__VA_OPT__(ANYOP_ASCEND_EXPAND( \
+      ANYOP_ASCEND_EACH(__VA_ARGS__))){nullptr, nullptr, nullptr, nullptr, nullptr}};

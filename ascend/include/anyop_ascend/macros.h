@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qualifiers, builtins and macros that kernels use without a namespace.
 #pragma once
-#include "anyop_ascend/sync.h"
+#include "anyop_ascend/print.h"
 
 #define __aicore__
 #define __global__ __attribute__((visibility("default"), used))

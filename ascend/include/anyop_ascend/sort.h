@@ -120,7 +120,7 @@ inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& list,
     ranges[k] = {is_valid ? sources[k]->span() : list.src1.span(), bytes};
     total += bytes;
   }
-  if (kChecked) rt::CheckSoc(rt::kNoSortPairs, "MrgSort", site);
+  if (kChecked) rt::CheckSoc(rt::kNoMrgSort, "MrgSort", site);
   if (!sorting::Check({{dst.span(), total}}, {ranges[0], ranges[1], ranges[2], ranges[3]}, site)) {
     return;
   }

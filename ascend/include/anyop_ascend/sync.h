@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order between pipes of a block and between blocks, and the data cache of scalar accesses.
 #pragma once
-#include <cstdio>
-
 #include "anyop_ascend/queue.h"
 
 namespace AscendC {
@@ -151,15 +149,6 @@ inline void SetVectorMask(std::int32_t lanes) {
 inline void ResetMask() { SetVectorMask<half>(~0ull, ~0ull); }
 inline void SetDeqScale(half scale) { rt::block->deq_scale = static_cast<float>(scale); }
 inline void SetDeqScale(float scale) { rt::block->deq_scale = scale; }
-
-template <class... A>
-inline void PRINTF(const char*, A...) {}
-template <class... A>
-inline void printf(const char* format, A... arguments) {
-  std::printf(format, arguments...);  // NOLINT
-}
-template <class Tensor>
-inline void DumpTensor(const Tensor&, std::uint32_t, std::uint32_t) {}
 
 }  // namespace ANYOP_ASCEND_BUILD
 }  // namespace AscendC

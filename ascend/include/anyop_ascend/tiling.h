@@ -13,6 +13,20 @@ inline GM_ADDR GetSysWorkSpacePtr() {
   return none;
 }
 
+// Copies as many bytes as there are; the rest is 0xFF, as fresh memory is.
+inline void ReadTiling(const char* type, void* to, const void* data, std::uint64_t bytes,
+                       Site site) {
+  const std::uint64_t there = kChecked ? rt::CheckTiling(type, data, bytes, site) : bytes;
+  std::memcpy(to, data, there);
+  std::memset(static_cast<unsigned char*>(to) + there, 0xFF, bytes - there);
+}
+template <class T>
+inline T TilingOf(const char* type, const void* data, Site site) {
+  alignas(T) unsigned char bytes[sizeof(T)];
+  ReadTiling(type, bytes, data, sizeof(T), site);
+  return *reinterpret_cast<const T*>(bytes);
+}
+
 }  // namespace ANYOP_ASCEND_BUILD
 }  // namespace AscendC
 
@@ -22,10 +36,11 @@ inline GM_ADDR GetSysWorkSpacePtr() {
 #define TILING_KEY_VAR (::anyop_ascend::TilingKey())
 #define REGISTER_TILING_DEFAULT(type) using anyop_ascend_tiling_data = type
 #define REGISTER_TILING_FOR_TILINGKEY(...)
-#define GET_TILING_DATA_WITH_STRUCT(type, name, data) \
-  type name;                                          \
-  std::memcpy(static_cast<void*>(&name), static_cast<const void*>(data), sizeof(type))
+#define GET_TILING_DATA_WITH_STRUCT(type, name, data)                                     \
+  type name;                                                                              \
+  ::AscendC::ReadTiling(#type, static_cast<void*>(&name), static_cast<const void*>(data), \
+                        sizeof(type), ANYOP_ASCEND_HERE)
 #define GET_TILING_DATA(name, data) \
   GET_TILING_DATA_WITH_STRUCT(anyop_ascend_tiling_data, name, data)
 #define GET_TILING_DATA_MEMBER(type, member, name, data) \
-  decltype(type::member) name = reinterpret_cast<const type*>(data)->member
+  decltype(type::member) name = ::AscendC::TilingOf<type>(#type, data, ANYOP_ASCEND_HERE).member

@@ -202,6 +202,23 @@ enum class CacheMode : std::uint8_t {
   CACHE_MODE_PERSISTENT
 };
 
+// The letter of a type, as kernel_table.h lists those of parameters.
+template <class P>
+constexpr char Letter() {
+  if (std::is_pointer<P>::value) return 'p';
+  if (std::is_same<P, bool>::value) return 'b';
+  if (std::is_same<P, half>::value) return 'h';
+  if (std::is_same<P, bfloat16_t>::value) return 'e';
+  if (std::is_same<P, float>::value) return 'f';
+  if (std::is_same<P, double>::value) return 'd';
+  if constexpr (std::is_integral<P>::value || std::is_enum<P>::value) {
+    constexpr char kSigned[] = "cs?i???q", kUnsigned[] = "CS?I???Q";
+    const bool is_signed = static_cast<P>(-1) < static_cast<P>(0);
+    return is_signed ? kSigned[sizeof(P) - 1] : kUnsigned[sizeof(P) - 1];
+  }
+  return 't';
+}
+
 constexpr std::uint64_t MASK_PLACEHOLDER = 0;
 constexpr std::int32_t DEFAULT_BLK_STRIDE = 1;
 constexpr std::int32_t DEFAULT_REP_STRIDE = 8;

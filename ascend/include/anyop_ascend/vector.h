@@ -43,28 +43,43 @@ inline void UnaryCount(const LocalTensor<T>& dst, const LocalTensor<U>& src, std
   RunOver<reads>(CountOf(count, kWidth), site, compute, View<T>{dst}, View<U>{src});
 }
 
-#define ANYOP_ASCEND_BINARY(Name)                                                               \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
-                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {  \
-    BinaryCount<false>(                                                                         \
-        dst, src0, src1, count, [](T, T a, T b) { return element::Name::Of(a, b); }, site);     \
-  }                                                                                             \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
-                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,         \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                            \
-    Binary<isSetMask, false>(                                                                   \
-        dst, src0, src1, mask, repeats, p, [](T, T a, T b) { return element::Name::Of(a, b); }, \
-        site);                                                                                  \
-  }                                                                                             \
-  template <class T, bool isSetMask = true>                                                     \
-  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                       \
-                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,       \
-                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                            \
-    Binary<isSetMask, false>(                                                                   \
-        dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,                   \
-        [](T, T a, T b) { return element::Name::Of(a, b); }, site);                             \
+// What an instruction computes for each element, whose old value in the result it does not need.
+template <class E>
+struct Each {
+  template <class T>
+  auto operator()(T, T a, T b) const {
+    return E::Of(a, b);
+  }
+  template <class T>
+  auto operator()(T, T a) const {
+    return E::Of(a);
+  }
+};
+template <>
+struct IsBitwise<Each<element::And>> : std::true_type {};
+template <>
+struct IsBitwise<Each<element::Or>> : std::true_type {};
+template <>
+struct IsBitwise<Each<element::Not>> : std::true_type {};
+
+#define ANYOP_ASCEND_BINARY(Name)                                                                  \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
+                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {     \
+    BinaryCount<false>(dst, src0, src1, count, Each<element::Name>(), site);                       \
+  }                                                                                                \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
+                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,            \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
+    Binary<isSetMask, false>(dst, src0, src1, mask, repeats, p, Each<element::Name>(), site);      \
+  }                                                                                                \
+  template <class T, bool isSetMask = true>                                                        \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                          \
+                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,          \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                               \
+    Binary<isSetMask, false>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p, \
+                             Each<element::Name>(), site);                                         \
   }
 ANYOP_ASCEND_BINARY(Add)
 ANYOP_ASCEND_BINARY(Sub)
@@ -82,21 +97,18 @@ ANYOP_ASCEND_BINARY(SubRelu)
   template <class T, bool isSetMask = true>                                                    \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                       \
                    const std::int32_t& count, ANYOP_ASCEND_SITE) {                             \
-    UnaryCount<false>(                                                                         \
-        dst, src, count, [](T, T a) { return element::Name::Of(a); }, site);                   \
+    UnaryCount<false>(dst, src, count, Each<element::Name>(), site);                           \
   }                                                                                            \
   template <class T, bool isSetMask = true>                                                    \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask,   \
                    const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
-    Unary<isSetMask, false>(                                                                   \
-        dst, src, mask, repeats, p, [](T, T a) { return element::Name::Of(a); }, site);        \
+    Unary<isSetMask, false>(dst, src, mask, repeats, p, Each<element::Name>(), site);          \
   }                                                                                            \
   template <class T, bool isSetMask = true>                                                    \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, std::uint64_t mask[], \
                    const Times repeats, const UnaryRepeatParams& p, ANYOP_ASCEND_SITE) {       \
-    Unary<isSetMask, false>(                                                                   \
-        dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,                         \
-        [](T, T a) { return element::Name::Of(a); }, site);                                    \
+    Unary<isSetMask, false>(dst, src, static_cast<const std::uint64_t*>(mask), repeats, p,     \
+                            Each<element::Name>(), site);                                      \
   }
 ANYOP_ASCEND_UNARY(Exp)
 ANYOP_ASCEND_UNARY(Ln)

@@ -42,17 +42,26 @@ class Memory:
     array: Array | None
     access: int
     dtype: str = ""
+    is_struct: bool = False
 
 
 def value_of(
-    text: str, letter: str, size: int, sizes: Mapping[str, int], rng: np.random.Generator
+    text: str,
+    letter: str,
+    size: int,
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+    struct_size: int = 0,
 ) -> Memory | bytes:
     """The argument that a text describes, for a parameter of this letter and number of bytes: bytes
-    of what is passed by value. Raises InvalidArgument.
+    of what is passed by value. struct_size: of the struct that a pointer points to, 0 for another
+    one. Raises InvalidArgument.
     """
     text = text.strip()
     if letter == "p":
-        return _memory(text, sizes, rng)
+        memory = _memory(text, sizes, rng)
+        check_struct(f"'{text}'", memory, struct_size)
+        return memory
     if text.startswith("struct"):
         if letter != "t":
             raise _anyop.InvalidArgument(f"'{text}' is a struct, but must be a {_name(letter)}.")
@@ -69,11 +78,25 @@ def value_of(
     return _number(text, letter, sizes)
 
 
+def check_struct(said: str, memory: Memory, struct_size: int) -> None:
+    """Raises InvalidArgument where bytes are no struct of this size. Tensors may be several."""
+    if memory.array is None or not struct_size:
+        return
+    there = memory.array.nbytes
+    is_struct = memory.is_struct
+    if there != struct_size if is_struct else there % struct_size:
+        several = "" if is_struct else " or several of them"
+        raise _anyop.InvalidArgument(
+            f"{said} has {there} bytes, but the struct of the kernel has {struct_size}{several}."
+        )
+
+
 def _memory(text: str, sizes: Mapping[str, int], rng: np.random.Generator) -> Memory:
     if text in ("none", "null"):
         return Memory(None, 0)
     if text.startswith("struct"):
-        return Memory(np.frombuffer(_struct(text, sizes), np.uint8).copy(), READ, "u8")
+        data = np.frombuffer(_struct(text, sizes), np.uint8).copy()
+        return Memory(data, READ, "u8", is_struct=True)
     found = _TENSOR.fullmatch(text)
     if not found:
         raise _anyop.InvalidArgument(

@@ -16,6 +16,8 @@ import numpy as np
 from anyop import _anyop
 from anyop.ascend.build import Settings
 from anyop.ascend.expressions import whole
+from anyop.ascend.places import told_of
+from anyop.ascend.source import Source
 from anyop.ascend.tiling import Tiling
 
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
@@ -28,7 +30,8 @@ _COMPILE = ("includes", "folders", "defines")
 @dataclass(frozen=True)
 class Case:
     """Calls of one kernel. sizes: the least and the largest value of each name. arguments: texts,
-    with the name of the parameter or "" for the next one.
+    with the name of the parameter or "" for the next one. places: of what a file says, where it
+    says so ("silu.toml: x of [silu.arguments]"), by keys such as "blocks" and "arguments.x".
     """
 
     blocks: str = "1"
@@ -37,6 +40,7 @@ class Case:
     soc: str = ""
     tiling_key: int = 0
     tiling: Tiling | None = None  # then it says blocks, tiling_key and two of the arguments
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def largest(self) -> dict[str, int]:
         return {name: most for name, (_, most) in self.sizes.items()}
@@ -54,13 +58,14 @@ class Case:
 
 def number_of_blocks(case: Case, sizes: Mapping[str, int]) -> int:
     """Of a launch with these sizes. Raises InvalidArgument where there cannot be so many."""
-    blocks = whole(case.blocks, sizes)
-    if not 1 <= blocks <= MOST_BLOCKS:
-        given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        raise _anyop.InvalidArgument(
-            f"'{case.blocks}' is {blocks} blocks{f' with {given}' if given else ''}, but a launch "
-            f"has 1 to {MOST_BLOCKS}."
-        )
+    with told_of(case.places.get("blocks", "")):
+        blocks = whole(case.blocks, sizes)
+        if not 1 <= blocks <= MOST_BLOCKS:
+            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            raise _anyop.InvalidArgument(
+                f"'{case.blocks}' is {blocks} blocks{f' with {given}' if given else ''}, but a "
+                f"launch has 1 to {MOST_BLOCKS}."
+            )
     return blocks
 
 
@@ -68,23 +73,33 @@ def ordered(case: Case, names: Sequence[str] | None, parameters: Sequence[str]) 
     """A text for each parameter. names: as the source shows them; parameters: what they are."""
     texts: list[str | None] = [None] * len(parameters)
     for name, text in case.arguments:
-        at = _place(name, names, texts)
-        if at >= len(texts):
-            raise _anyop.InvalidArgument(
-                f"{len(case.arguments)} arguments are described, but the kernel takes "
-                f"{_list(names, parameters)}."
-            )
-        if texts[at] is not None:
-            raise _anyop.InvalidArgument(f"{_called(names, at)} is described twice.")
+        with told_of(case.places.get(f"arguments.{name}", "")):
+            at = _place(name, names, texts)
+            if at >= len(texts):
+                raise _anyop.InvalidArgument(
+                    f"{len(case.arguments)} arguments are described, but the kernel takes "
+                    f"{_list(names, parameters)}."
+                )
+            if texts[at] is not None:
+                raise _anyop.InvalidArgument(f"{_called(names, at)} is described twice.")
         texts[at] = text
     if None in texts:
         lacking = [_called(names, i) for i, text in enumerate(texts) if text is None]
-        raise _anyop.InvalidArgument(
-            f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not described; the "
-            f"kernel takes {_list(names, parameters)}. "
-            f"Try --arg '{lacking[0]}=f16[8, 64]' or a file beside the source (docs/ascend.md)."
-        )
+        with told_of(case.places.get("arguments", "")):
+            raise _anyop.InvalidArgument(
+                f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not described; the "
+                f"kernel takes {_list(names, parameters)}. "
+                f"Try --arg '{lacking[0]}=f16[8, 64]' or a file beside the source (docs/ascend.md)."
+            )
     return [text for text in texts if text is not None]
+
+
+def places_of_arguments(case: Case, names: Sequence[str] | None, number: int) -> list[str]:
+    """Where the text of each parameter stands, as `ordered` has them; "" on a command line."""
+    found: list[str | None] = [None] * number
+    for name, _ in case.arguments:
+        found[_place(name, names, found)] = case.places.get(f"arguments.{name}", "")
+    return [place or "" for place in found]
 
 
 def _place(name: str, names: Sequence[str] | None, texts: Sequence[str | None]) -> int:
@@ -151,7 +166,25 @@ def read(path: Path) -> File:
         tuple(folder / name for name in compile_.get("folders", ())),
         tuple(compile_.get("defines", ())),
     )
+    for key, folders in (("includes", settings.includes), ("folders", settings.folders)):
+        for there in folders:
+            if not there.exists():
+                raise _anyop.InvalidArgument(
+                    f"{path.name}: {key} of [compile] names {there}, which does not exist."
+                )
     return File(settings, {name: _case(path, name, table) for name, table in tables.items()})
+
+
+def check_kernels(path: Path, file: File, source: Source) -> None:
+    """Raises InvalidArgument where the file has a table of a kernel that the source does not."""
+    there = [kernel.name for kernel in source.declared]
+    for name in file.cases:
+        if name.partition("<")[0] in there or source.has_macros():
+            continue
+        raise _anyop.InvalidArgument(
+            f"{path.name}: [{name}] is no kernel of {source.path.name}."
+            f"{_anyop.did_you_mean(name, there)} Its kernels: {', '.join(there) or 'none'}."
+        )
 
 
 def _table(path: Path, name: str, table: Any, known: Sequence[str] = ()) -> dict[str, Any]:
@@ -170,17 +203,33 @@ def _table(path: Path, name: str, table: Any, known: Sequence[str] = ()) -> dict
 def _case(path: Path, kernel: str, given: Any) -> Case:
     table = _table(path, kernel, given, _KEYS)
     arguments = _table(path, f"{kernel}.arguments", table.get("arguments", {}))
+    places = {key: f"{path.name}: {key} of [{kernel}]" for key in table}
+    places["arguments"] = f"{path.name}: [{kernel}.arguments]"
+    for name, text in arguments.items():
+        place = f"{path.name}: {name} of [{kernel}.arguments]"
+        places[f"arguments.{name}"] = place
+        _check_type(place, text, (str, int, float), 'a text or a number. Try "f16[8, 64]"')
     key = table.get("tiling_key", 0)
-    if not isinstance(key, int):
-        raise _anyop.InvalidArgument(f"{path.name}: tiling_key is {key!r}, but must be a number.")
+    _check_type(places.get("tiling_key", ""), key, (int,), "a whole number")
+    blocks, soc = table.get("blocks", 1), table.get("soc", "")
+    _check_type(places.get("blocks", ""), blocks, (str, int), 'a text or a number. Try "min(n, 8)"')
+    _check_type(places.get("soc", ""), soc, (str,), "a text")
+    with told_of(f"{path.name}: [{kernel}.sizes]"):
+        sizes = sizes_of(_table(path, f"{kernel}.sizes", table.get("sizes", {})))
     return Case(
-        str(table.get("blocks", 1)),
-        sizes_of(_table(path, f"{kernel}.sizes", table.get("sizes", {}))),
+        str(blocks),
+        sizes,
         tuple((name, str(text)) for name, text in arguments.items()),
-        str(table.get("soc", "")),
+        soc,
         key,
         _tiling(path, kernel, table["tiling"]) if "tiling" in table else None,
+        places,
     )
+
+
+def _check_type(place: str, value: Any, types: tuple[type, ...], wanted: str) -> None:
+    if not isinstance(value, types) or isinstance(value, bool):
+        raise _anyop.InvalidArgument(f"{place} is {value!r}, but must be {wanted}.")
 
 
 def _tiling(path: Path, kernel: str, given: Any) -> Tiling:
@@ -188,7 +237,12 @@ def _tiling(path: Path, kernel: str, given: Any) -> Tiling:
     if "file" not in table:
         raise _anyop.InvalidArgument(f"{path.name}: [{kernel}.tiling] names no file.")
     attributes = _table(path, f"{kernel}.tiling.attributes", table.get("attributes", {}))
-    return Tiling(path.parent / str(table["file"]), str(table.get("op", kernel)), attributes)
+    file = path.parent / str(table["file"])
+    if not file.is_file():
+        raise _anyop.InvalidArgument(
+            f"{path.name}: file of [{kernel}.tiling] is {file}, which does not exist."
+        )
+    return Tiling(file, str(table.get("op", kernel)), attributes)
 
 
 def attributes_of(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -213,11 +267,17 @@ def changed(case: Case, **given: Any) -> Case:
     """What a command line says comes before what the file says."""
     sizes = {**case.sizes, **given.pop("sizes", {})}
     arguments: tuple[tuple[str, str], ...] = given.pop("arguments", ())
+    changes = {k: v for k, v in given.items() if v}
+    told = {*changes, *(f"arguments.{name}" for name, _ in arguments)}
     if arguments and all(name for name, _ in arguments):
         kept = [a for a in case.arguments if a[0] not in dict(arguments)]
         arguments = (*kept, *arguments)
-    changes = {k: v for k, v in given.items() if v}
-    return replace(case, sizes=sizes, arguments=arguments or case.arguments, **changes)
+    elif arguments:
+        told |= {key for key in case.places if key.startswith("arguments")}
+    places = {key: place for key, place in case.places.items() if key not in told}
+    return replace(
+        case, sizes=sizes, arguments=arguments or case.arguments, places=places, **changes
+    )
 
 
 def check_sizes(case: Case, names: Collection[str]) -> None:

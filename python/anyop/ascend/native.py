@@ -32,16 +32,20 @@ class _Kernel(ctypes.Structure):
         ("parameters", ctypes.c_char_p),
         ("bytes", ctypes.POINTER(ctypes.c_uint32)),
         ("call", ctypes.c_void_p),
+        ("structs", ctypes.POINTER(ctypes.c_uint32)),
     )
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a loaded file. parameters: a letter and a number of bytes each."""
+    """A kernel of a loaded file. parameters: a letter and a number of bytes each. structs: of each
+    parameter the bytes of the struct that it points to; 0 where it points to none.
+    """
 
     name: str
     parameters: tuple[tuple[str, int], ...]
     entry: Any
+    structs: tuple[int, ...] = ()
 
 
 class Runtime:
@@ -122,6 +126,8 @@ def kernels_of(file: Path) -> dict[str, Kernel]:
         letters = entry.parameters.decode()
         sizes = [entry.bytes[i] for i in range(len(letters))]
         name = entry.name.decode()
-        found[name] = Kernel(name, tuple(zip(letters, sizes, strict=True)), ctypes.byref(entry))
+        structs = tuple(entry.structs[i] for i in range(len(letters)))
+        parameters = tuple(zip(letters, sizes, strict=True))
+        found[name] = Kernel(name, parameters, ctypes.byref(entry), structs)
         row += ctypes.sizeof(_Kernel)
     return found

@@ -20,7 +20,7 @@ import numpy as np
 from anyop import _anyop
 from anyop.ascend.arguments import described
 from anyop.ascend.build import Settings, host_library, library
-from anyop.ascend.case import Case, number_of_blocks, ordered
+from anyop.ascend.case import Case, number_of_blocks, ordered, places_of_arguments
 from anyop.ascend.native import kernels_of
 from anyop.ascend.source import Source
 
@@ -146,10 +146,12 @@ class Run:
             "checked": checked,
             "strict": self.strict,
             "soc": self.case.soc,
+            "soc_place": self.case.places.get("soc", ""),
             "tiling_key": self.case.tiling_key,
             "tiling": self._tiling(),
             "max_steps": self.max_steps,
             "arguments": ordered(self.case, names, parameters),
+            "places": places_of_arguments(self.case, names, len(parameters)),
             "names": [(names[i] if names else "") or f"arg{i}" for i in range(len(parameters))],
             "save": str(self.save.resolve()) if self.save else "",
         }
@@ -165,7 +167,12 @@ class Run:
                 "them. Try without them."
             )
         made = host_library(tiling.file, self.settings)
-        return {"library": str(made), "op": tiling.op, "attributes": dict(tiling.attributes)}
+        return {
+            "library": str(made),
+            "op": tiling.op,
+            "attributes": dict(tiling.attributes),
+            "place": self.case.places.get("tiling", ""),
+        }
 
 
 def _work(task: dict[str, Any], timeout_s: float) -> Iterator[dict[str, Any]]:

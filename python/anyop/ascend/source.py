@@ -12,7 +12,15 @@ from anyop import _anyop
 # name<<<blocks, l2ctrl, stream>>>( is no C++. Names may be bodies of macros (name##_impl) and may
 # have template arguments.
 _LAUNCH = re.compile(r"([A-Za-z_][\w:#]*(?:\s*<[^<>();]*>)?)\s*<<<(.+?)>>>\s*\(", re.DOTALL)
-_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+# Comments, and literals, of which a raw string ends at the mark that it begins with.
+_NO_CODE = re.compile(
+    r'(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)'
+    r'|(?P<open>\bu?8?[LU]?R"(?P<mark>[^()\\\s]{0,16})\()(?:.*?)\)(?P=mark)"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<!\w)'(?:\\.|[^'\\\n])*'",  # not those of 1'000
+    re.DOTALL,
+)
+_OF_OPERATOR = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"anyop/ascend\.h"', re.MULTILINE)
 _KERNEL = re.compile(
     r"((?:template\s*<[^;{}()]*>\s*)?)"
     r"((?:extern\s*\"C\"\s*|inline\s+|static\s+|__\w+__(?:\([^()]*\))?\s*|\[\s*aicore\s*\]\s*)+)"
@@ -45,7 +53,7 @@ class Source:
         self.text = _read(self.path)
         self.declared = _declared(self.text)
         # It has a kernel of an operator beside what launches it.
-        self.is_of_operator = '"anyop/ascend.h"' in self.text
+        self.is_of_operator = bool(_OF_OPERATOR.search(_blanked(self.text, literals=False)))
 
     def kernels(self, wanted: tuple[str, ...] = ()) -> list[str]:
         """Names of the kernels to export: those asked for, or all that the text shows."""
@@ -64,11 +72,15 @@ class Source:
         )
         raise _anyop.InvalidArgument(f"{self.path.name} shows no kernel. {hint}")
 
+    def has_macros(self) -> bool:
+        """Whether kernels may be there that the text does not show."""
+        return bool(_MACRO.search(self.text))
+
     def _check(self, wanted: tuple[str, ...], there: list[str]) -> None:
         """A name that the text does not have may be one that a macro makes, from ##."""
         for name in wanted:
             stem = name.partition("<")[0]
-            if any(k.name == stem for k in self.declared) or _MACRO.search(self.text):
+            if any(k.name == stem for k in self.declared) or self.has_macros():
                 continue
             raise _anyop.InvalidArgument(
                 f"{self.path.name} has no kernel {name}."
@@ -124,17 +136,20 @@ def _read(path: Path) -> str:
 def rewritten(text: str) -> str:
     """Launches as calls, on the lines that they stand on."""
 
-    def call(found: re.Match[str]) -> str:
-        name, configuration = found[1], found[2].strip()
+    code, kept = _blanked(text), _blanked(text, literals=False)
+    done, parts = 0, []
+    for found in _LAUNCH.finditer(code):  # what looks like one in a comment or a string is none
+        name, configuration = found[1], kept[slice(*found.span(2))].strip()
         lines = "\n" * (found[0].count("\n") - configuration.count("\n") - name.count("\n"))
         quoted = " ".join(name.split())
-        return f'anyop_ascend_start("{quoted}", &{name}, {configuration})({lines}'
-
-    return _LAUNCH.sub(call, text)
+        call = f'anyop_ascend_start("{quoted}", &{name}, {configuration})({lines}'
+        parts += [text[done : found.start()], call]
+        done = found.end()
+    return "".join([*parts, text[done:]])
 
 
 def _declared(text: str) -> tuple[Declared, ...]:
-    found, bare = [], _without_directives(_without_comments(text))
+    found, bare = [], _without_directives(_blanked(text))
     for kernel in _KERNEL.finditer(bare):
         if "__global__" not in kernel[2] + kernel[3]:
             continue
@@ -146,13 +161,18 @@ def _declared(text: str) -> tuple[Declared, ...]:
     return tuple(found)
 
 
-def _without_comments(text: str) -> str:
-    """Strings and lines stay where they are."""
+def _blanked(text: str, literals: bool = True) -> str:
+    """Spaces in place of comments and, but for that of extern "C", of what literals hold: all else
+    stays where it is.
+    """
 
     def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+        if found["comment"] is None and (not literals or found[0] == '"C"'):
+            return found[0]
+        spaces = re.sub(r"[^\n]", " ", found[0])
+        return spaces if found["comment"] is not None else f'"{spaces[1:-1]}"'
 
-    return _COMMENT.sub(blank, text)
+    return _NO_CODE.sub(blank, text)
 
 
 def _without_directives(text: str) -> str:

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 import anyop
-from anyop.ascend.arguments import Array, Memory, from_bf16, value_of
+from anyop.ascend.arguments import Array, Memory, check_struct, from_bf16, value_of
 from anyop.ascend.native import READ, WRITE, Kernel, Runtime, kernels_of
+from anyop.ascend.places import located, told_of
 from anyop.ascend.tiling import tile
 
 TILED = ("workspace", "tiling")  # arguments that a tiling function makes
@@ -109,33 +110,41 @@ def launch_of(
     rng = np.random.default_rng(one["seed"])
     sizes = {**one["sizes"], "blocks": one["blocks"]}
     tiling, values = task["tiling"], list[Memory | bytes]()
-    for text, (letter, size) in zip(task["arguments"], kernel.parameters, strict=True):
-        is_later = tiling and letter == "p" and text.strip() in TILED
-        values.append(b"" if is_later else value_of(text, letter, size, sizes, rng))
+    for i, (letter, size) in enumerate(kernel.parameters):
+        text = task["arguments"][i]
+        if tiling and letter == "p" and text.strip() in TILED:
+            values.append(b"")
+            continue
+        with told_of(task["places"][i]):
+            values.append(value_of(text, letter, size, sizes, rng, kernel.structs[i]))
     if not tiling:
         return Launch(values, one["blocks"], task["tiling_key"])
     tensors = [value for value in values if isinstance(value, Memory)]
-    tiled = tile(runtime, tiling["library"], tiling["op"], tensors, tiling["attributes"])
+    with told_of(tiling["place"]):
+        tiled = tile(runtime, tiling["library"], tiling["op"], tensors, tiling["attributes"])
     workspace = np.full(tiled.workspace_bytes, 0xFF, np.uint8)
     made = {
         "workspace": Memory(workspace, READ | WRITE, "u8"),
-        "tiling": Memory(np.frombuffer(tiled.data, np.uint8).copy(), READ, "u8"),
+        "tiling": Memory(np.frombuffer(tiled.data, np.uint8).copy(), READ, "u8", is_struct=True),
     }
     for i, (text, (letter, _)) in enumerate(zip(task["arguments"], kernel.parameters, strict=True)):
         if letter == "p" and text.strip() in made:
-            values[i] = made[text.strip()]
+            values[i] = memory = made[text.strip()]
+            if text.strip() == "tiling":
+                check_struct("the tiling function's data", memory, kernel.structs[i])
     return Launch(values, tiled.blocks, tiled.key, made["workspace"])
 
 
 def check(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> Any:
     """One try: its findings."""
-    runtime.configure(task["soc"], task["strict"])
+    with told_of(task["soc_place"]):
+        runtime.configure(task["soc"], task["strict"])
     launch = launch_of(runtime, kernel, task, one)
     values = launch.values
     runtime.configure(task["soc"], task["strict"], task["max_steps"], one["seed"], launch.key)
     with placed(runtime, task["names"], values, 0) as call:
         ended = not runtime.launch(kernel, launch.blocks, call.pointers)
-        findings = runtime.findings()
+        findings = [located(row) for row in runtime.findings()]
         if not ended:
             save(task, values, call.fetch())
         return {"findings": findings, "was_ended": ended, "blocks": launch.blocks}
@@ -143,7 +152,8 @@ def check(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str,
 
 def timed(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> Any:
     """The results of one run, and the time of the fastest of some more."""
-    runtime.configure(task["soc"], False)
+    with told_of(task["soc_place"]):
+        runtime.configure(task["soc"], False)
     launch = launch_of(runtime, kernel, task, one)
     values = launch.values
     runtime.configure(task["soc"], False, 0, 0, launch.key)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, lint, merged, read, toolkit
-from anyop.ascend.case import attributes_of, changed, check_sizes, sizes_of
+from anyop.ascend.case import attributes_of, changed, check_kernels, check_sizes, sizes_of
 from anyop.ascend.refused import RefusedError
 from anyop.ascend.tiling import Tiling
 
@@ -78,7 +78,10 @@ def runs_of(path: Path, given: dict[str, Any]) -> list[Run]:
     """A run for each kernel, of what the file beside it and the command line say."""
     source = Source(path)
     beside = given["case_file"] or path.with_suffix(".toml")
-    file = read(beside) if beside.exists() else File()
+    file = File()
+    if beside.exists():
+        file = read(beside)
+        check_kernels(beside, file, source)
     settings = Settings(
         file.settings.includes + given["includes"],
         file.settings.folders + given["folders"],
