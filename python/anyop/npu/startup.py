@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 CANN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")  # set by its set_env.sh
+VERSIONS = {"2.14.0": "2.14.0", "2.13.0": "2.13.0"}  # of torch_npu, with the torch of each
 _CHECK = "torch_npu._init.registry.registry_manager"
 library: Path | None = None  # of the device "npu", once torch_npu has it
 
