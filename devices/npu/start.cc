@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "acl.h"
-#include "devices/ascend/variables.h"
+#include "settings.h"
 
 namespace npu {
 namespace {
@@ -25,9 +25,10 @@ const virtual_device::Settings& Settings() { return virtual_device::TheSettings(
 
 // The chip as torch_npu names it; it knows the names of what is sold.
 const char* SocTitle() {
-  const std::string name = virtual_device::Soc().name;
+  const std::string name = virtual_device::Soc(TheAdditions()).name;
   if (name == "ascend910b") return "Ascend910B3";
   if (name == "ascend910_93") return "Ascend910_9391";
+  if (name == "ascend950") return "Ascend950PR_957bx";
   return "Ascend310P3";
 }
 

@@ -85,12 +85,13 @@ print(wrong[True], wrong[False] > 0)
     [
         (
             {"ANYOP_NPU": "late"},
-            "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be 1, empty or delay.",
+            "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be empty, or of the words "
+            "1, protect, delay and trace.",
         ),
         (
             {"ANYOP_ASCEND_SOC": "ascend9"},
             "anyop.npu: virtual NPU: ANYOP_ASCEND_SOC is 'ascend9', but must be ascend910b | "
-            "ascend910_93 | ascend310p.",
+            "ascend910_93 | ascend310p | ascend950.",
         ),
         (
             {"ASCEND_HOME_PATH": "/opt/cann"},
