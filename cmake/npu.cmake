@@ -2,6 +2,7 @@
 # The libraries that torch_npu links, played by the virtual NPU (devices/npu): all of it is in
 # anyop_npu.so, and libraries of the names that torch_npu asks for lead there.
 file(GLOB npu_sources CONFIGURE_DEPENDS devices/npu/*.cc)
+list(FILTER npu_sources EXCLUDE REGEX "_test\\.cc$")
 set(npu_list ${CMAKE_CURRENT_SOURCE_DIR}/devices/npu/unsupported.txt)
 set(npu_unsupported ${CMAKE_BINARY_DIR}/npu_unsupported.cc)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${npu_list})
@@ -38,6 +39,7 @@ foreach(name acl_op_compiler acl_tdt_channel ascend_protobuf ascendcl atb fmk_pa
                       $<TARGET_FILE:anyop_npu> -Wl,-z,relro,-z,now,-z,noexecstack)
   list(APPEND npu_libraries npu_${name})
 endforeach()
+add_custom_target(anyop_npu_libraries DEPENDS ${npu_libraries})
 if(ANYOP_BUILD_PYTHON)
   install(TARGETS anyop_npu LIBRARY DESTINATION anyop)
   install(TARGETS ${npu_libraries} LIBRARY DESTINATION anyop/npu/lib)

@@ -71,8 +71,8 @@ function(anyop_test_program name label library)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
   if(TARGET anyop_testing)
-    add_dependencies(${name} anyop_testing anyop_far anyop_ascend_device anyop_npu anyop_cuda_fake
-                             toy)
+    add_dependencies(${name} anyop_testing anyop_far anyop_ascend_device anyop_npu_libraries
+                             anyop_cuda_fake toy)
   endif()
   if(label STREQUAL "optest")
     add_dependencies(${name} anyop_optest_testing anyop_optest_testing_reference)
