@@ -18,6 +18,17 @@ __all__ = ["PYTORCH", "SUPPORTED", "Environment", "environment", "requirements"]
 
 SUPPORTED = startup.VERSIONS  # of torch_npu, with the torch of each
 DEFAULT = "2.13.0"  # with the torch that anyop's own tests have
+# These and a torch for CUDA declare the same settings of the allocator, and the second ends the
+# process.
+WITHOUT_CUDA = ("2.14.0",)
+NO_CUDA = """\
+import sys, torch
+if torch.version.cuda:
+    sys.exit(
+        "ERROR: torch_npu {version} does not load beside torch " + torch.__version__ + ", which is "
+        "built for CUDA. Try --index {index}."
+    )
+"""
 STARTUP = "_anyop_npu"
 TRIAL = """\
 import torch, torch_npu
@@ -46,6 +57,9 @@ class Environment(_environments.Environment):
     def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
         pip = ["-m", "pip", "--disable-pip-version-check", "install"]
         yield Step("torch", [*pip, *extra, f"torch=={SUPPORTED[self.version]}"], {})
+        if self.version in WITHOUT_CUDA:
+            code = NO_CUDA.format(version=self.version, index=PYTORCH)
+            yield Step("a torch without CUDA", ["-c", code], {})
         # torch_npu itself names no packages that it needs.
         listed = [*pip, "--no-deps", "-r", str(requirements(self.version))]
         yield Step("torch_npu", listed, {})
