@@ -24,6 +24,7 @@ CHUNK = 80
 # Entries that do not agree, by name, each with why.
 _JITERATOR = "is there for CUDA alone"
 _SPARSE = "sparse tensors are not there"
+_NO_CPU = "the CPU has none"
 _DOUBLE = "torch_npu makes float32 of float64 on this chip"
 EXCEPTIONS: dict[str, str] = {
     "double": _DOUBLE,
@@ -35,13 +36,16 @@ EXCEPTIONS: dict[str, str] = {
     "jiterator_unary": _JITERATOR,
     "sparse.mm.reduce": _SPARSE,
     "sparse.sampled_addmm": _SPARSE,
+    "torch.ops.aten._efficient_attention_forward": _NO_CPU,
+    "torch.ops.aten._flash_attention_forward": _NO_CPU,
     "to": "torch_npu takes no memory format there",
 }
 # What the CPU leaves empty has the shape that other devices give it.
 EMPTY_ON_THE_CPU = ("_native_batch_norm_legit", "native_batch_norm")
 # Tensors of these other than the input are on the host, for every device.
 HOSTS_ARGUMENTS = ("tensor_split",)
-DTYPES = ("float32", "int64", "bool", "complex64")  # an entry is tried with the first that it has
+# An entry is tried with the first of these that the CPU has for it, by its own list.
+DTYPES = ("float32", "int64", "bool", "complex64", "float8_e4m3fn")
 # What these compute differs from call to call, or is nothing: shapes and dtypes are compared.
 WITHOUT_VALUES = (
     "bernoulli", "cauchy", "dropout", "empty", "exponential", "fractional_max_pool", "geometric",
@@ -83,7 +87,8 @@ def compare(op: Any, count: int) -> None:
     def back(value: Any) -> Any:
         return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
-    dtype = next(d for d in (getattr(torch, name) for name in DTYPES) if d in op.dtypes)
+    known = [d for d in (getattr(torch, name) for name in DTYPES) if d in op.dtypes]
+    dtype = known[0] if known else torch.float32
     samples = op.sample_inputs("cpu", dtype, requires_grad=False)
     for sample in itertools.islice(samples, count):
         arguments = (sample.input, *sample.args)
