@@ -305,8 +305,12 @@ TEST_F(NpuTest, LateErrorIsToldOnceWhereSomebodyWaits) {
 }
 
 TEST_F(NpuTest, WhatIsNotThereSaysItsName) {
-  EXPECT_EQ(TextOf(kUnsupported, int(Call<long>("aclopCompileAndExecute"))),
-            "virtual NPU: aclopCompileAndExecute is not supported.");
+  EXPECT_EQ(TextOf(kUnsupported, int(Call<long>("aclrtMallocPhysical"))),
+            "virtual NPU: aclrtMallocPhysical is not supported.");
+  // What is no code is nothing: an object, a number of dimensions.
+  EXPECT_EQ(Call<void*>("aclCreateTensorDesc"), nullptr);
+  EXPECT_EQ(Call<std::size_t>("aclGetTensorDescNumDims"), 0u);
+  EXPECT_EQ(TakeText(), "virtual NPU: aclGetTensorDescNumDims is not supported.");
   try {
     Call<void>("_ZN2ge10GEFinalizeEv");
     ADD_FAILURE() << "it has returned";

@@ -223,7 +223,7 @@ int Synchronize(std::int32_t number, anyop_stream handle) {
     std::vector<std::shared_ptr<Event>> ends;
     for (Stream* stream : streams) {
       const auto& end = ends.emplace_back(std::make_shared<Event>(number));
-      stream->Push([end, record = end->Record()] { end->Reach(record); }, false);
+      stream->PushMark([end, record = end->Record()] { end->Reach(record); });
     }
     for (const auto& end : ends) end->Wait(1);
   });
@@ -267,8 +267,7 @@ int RecordEvent(anyop_event event_handle, anyop_stream handle) {
              NameOf(stream.device) + ".");
     }
     if (IsTraced()) Trace(stream.device, handle, "records " + NameOfEvent(event_handle));
-    stream.Push([event, record = event->Record(), &stream] { event->Reach(record, &stream); },
-                false);
+    stream.PushMark([event, record = event->Record(), &stream] { event->Reach(record, &stream); });
   });
 }
 

