@@ -15,15 +15,8 @@ def command() -> None:
 
 
 @command.command("install")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--version", help=f"Of torch_npu: {', '.join(environments.SUPPORTED)} (default).")
-@click.option(
-    "--index",
-    default="",
-    metavar="URL",
-    help=f"A further package index, as {environments.PYTORCH}, where torch has no CUDA in it.",
-)
-def install(folder: Path, version: str | None, index: str) -> None:
+@making.arguments("torch_npu", environments.SUPPORTED, environments.DEFAULT)
+def install(folder: Path, version: str, index: str) -> None:
     """Make an environment with torch, torch_npu and this anyop.
 
     From packages, in a few minutes; kernels of torch's operators are compiled there, which takes a
@@ -31,7 +24,7 @@ def install(folder: Path, version: str | None, index: str) -> None:
     and fits is left as it is, with this anyop in it. Programs run on the virtual NPU there where
     the variable ANYOP_NPU is 1.
     """
-    environment = environments.environment(folder, version or "")
+    environment = environments.environment(folder, version)
     made = making.make(environment, f"torch_npu {environment.version}", index)
     if made:
         click.echo(f"{made} Try: ANYOP_NPU=1 {environment.python} PROGRAM")
