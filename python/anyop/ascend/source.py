@@ -13,6 +13,7 @@ from anyop import _anyop
 # have template arguments.
 _LAUNCH = re.compile(r"([A-Za-z_][\w:#]*(?:\s*<[^<>();]*>)?)\s*<<<(.+?)>>>\s*\(", re.DOTALL)
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMENT_OR_LAUNCH = re.compile(f"{_LAUNCH.pattern}|{_COMMENT.pattern}", re.DOTALL)
 _KERNEL = re.compile(
     r"((?:template\s*<[^;{}()]*>\s*)?)"
     r"((?:extern\s*\"C\"\s*|inline\s+|static\s+|__\w+__(?:\([^()]*\))?\s*|\[\s*aicore\s*\]\s*)+)"
@@ -117,15 +118,17 @@ def _read(path: Path) -> str:
 
 
 def rewritten(text: str) -> str:
-    """Launches as calls, on the lines that they stand on."""
+    """Launches as calls, on the lines that they stand on. Comments may speak of launches."""
 
     def call(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
         name, configuration = found[1], found[2].strip()
         lines = "\n" * (found[0].count("\n") - configuration.count("\n") - name.count("\n"))
         quoted = " ".join(name.split())
         return f'anyop_ascend_start("{quoted}", &{name}, {configuration})({lines}'
 
-    return _LAUNCH.sub(call, text)
+    return _COMMENT_OR_LAUNCH.sub(call, text)
 
 
 def _declared(text: str) -> tuple[Declared, ...]:

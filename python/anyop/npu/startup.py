@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 CANN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")  # set by its set_env.sh
+_HOME = ".anyop-ascend-home"  # in a folder of `anyop ascend home`, which sets the same variables
 _CHECK = "torch_npu._init.registry.registry_manager"
 library: Path | None = None  # of the device "npu", once torch_npu has it
 
@@ -62,7 +63,8 @@ def _leave_cann_out(module: Any) -> None:
 def other_cann() -> str:
     """What says that a CANN is here, or ""."""
     for variable in CANN:
-        if os.environ.get(variable):
+        value = os.environ.get(variable, "")
+        if value and not Path(value).parent.joinpath(_HOME).exists():
             return f"{variable} is {os.environ[variable]}"
     for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
         file = Path(folder, "libascendcl.so")
@@ -116,6 +118,15 @@ def start(folder: Path) -> None:
     if why:
         raise ImportError(f"anyop.npu: {why.decode()}")
     library = folder / "anyop_npu.so"
+    _launch_on(library, folder / "libanyop_ascend.so")
+
+
+def _launch_on(device: Path, runtime: Path) -> None:
+    """AscendC kernels of packages, compiled for this machine, go to torch_npu's streams."""
+    ascend = ctypes.CDLL(str(runtime))
+    if ascend.anyop_ascend_use_device(str(device).encode()):
+        ascend.anyop_ascend_error.restype = ctypes.c_char_p
+        raise ImportError(f"anyop.npu: {ascend.anyop_ascend_error().decode()}")
 
 
 if os.environ.get("ANYOP_NPU"):
