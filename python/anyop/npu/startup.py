@@ -19,6 +19,10 @@ from typing import Any
 CANN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")  # set by its set_env.sh
 _HOME = ".anyop-ascend-home"  # in a folder of `anyop ascend home`, which sets the same variables
 _CHECK = "torch_npu._init.registry.registry_manager"
+_TORCHAIR = (  # torch_npu gives it both names
+    "torchair.core._backend",
+    "torch_npu.dynamo.torchair.core._backend",
+)
 library: Path | None = None  # of the device "npu", once torch_npu has it
 
 
@@ -29,7 +33,7 @@ class Finder:
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> ModuleSpec | None:
-        if name not in ("torch_npu", _CHECK):
+        if name not in ("torch_npu", _CHECK, *_TORCHAIR):
             return None
         spec = PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
@@ -37,6 +41,8 @@ class Finder:
         folder = Path(__file__).parent / "anyop"
         if name == _CHECK:
             _surround(spec.loader, lambda: None, _leave_cann_out)
+        elif name in _TORCHAIR:
+            _surround(spec.loader, lambda: None, _run_graphs)
         elif library is None:
             _surround(spec.loader, lambda: load(folder), lambda module: start(folder))
         return spec
@@ -58,6 +64,13 @@ def _leave_cann_out(module: Any) -> None:
     """torch_npu looks for CANN, and prints that there is none."""
     if hasattr(module, "_cann_package_check"):
         module._cann_package_check = lambda: None
+
+
+def _run_graphs(module: Any) -> None:
+    """torchair gives its graphs to an engine that is part of CANN."""
+    from anyop.npu.graphs import engine
+
+    engine.replace_backend(module)
 
 
 def other_cann() -> str:
