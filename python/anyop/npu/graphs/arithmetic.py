@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyop.npu.graphs.node import TYPES, Node, Refused, Run
+from anyop.npu.graphs.node import TYPES, Limits, Node, Run
 
 _OF_X: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs, "Acos": torch.acos, "Acosh": torch.acosh, "Asin": torch.asin,
@@ -81,10 +81,7 @@ def _round(n: Node) -> Tensor:
 
 
 def _cast(n: Node) -> Tensor:
-    number = n.attribute("dst_type")
-    if number not in TYPES:
-        raise Refused(f"there is no type {number} here")
-    return n["x"].to(TYPES[number])
+    return n["x"].to(TYPES[n.attribute("dst_type")])
 
 
 def _axes(n: Node, x: Tensor, attribute: str = "axes") -> list[int] | None:
@@ -150,7 +147,6 @@ def _deviation(n: Node) -> tuple[Tensor, Tensor]:
 
 
 def _cumsum(n: Node) -> Tensor:
-    n.must(exclusive=False)
     x, axis = n["x"], n.int("axis")
     if n.attribute("reverse", False):
         return x.flip(axis).cumsum(axis, dtype=x.dtype).flip(axis)
@@ -200,3 +196,4 @@ OPERATORS: dict[str, Run] = {
     "Swish": _swish,
     "TruncateDiv": lambda n: torch.div(n["x1"], n["x2"], rounding_mode="trunc"),
 }
+LIMITS: Limits = {"Cast": {"dst_type": tuple(TYPES)}, "Cumsum": {"exclusive": (False,)}}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,9 +15,10 @@ from torch import Tensor
 
 import anyop
 from anyop.npu.graphs import arithmetic, layers, layout
-from anyop.npu.graphs.node import TYPES, Node, Refused, Run, parsed
+from anyop.npu.graphs.node import TYPES, Limits, Node, Refused, Run, parsed
 
 OPERATORS: dict[str, Run] = {**arithmetic.OPERATORS, **layers.OPERATORS, **layout.OPERATORS}
+_LIMITS: Limits = {**arithmetic.LIMITS, **layers.LIMITS, **layout.LIMITS}
 _INPUTS, _CONSTANTS, _END = ("Data", "RefData"), ("Const", "Constant"), "NetOutput"
 _INSTEAD = 'Try torch.compile(backend="aot_eager"), which runs any graph.'
 
@@ -38,12 +40,26 @@ class Graph:
                 f"{', '.join(missing)} of the engine, which the virtual NPU does not have. "
                 f"{_INSTEAD}"
             )
+        for node in nodes:
+            self._check(node)
         self._steps = [n for n in nodes if n.type in OPERATORS]
         self._inputs = {n.outputs[0]: n.attribute("index", 0) for n in nodes if n.type in _INPUTS}
         self._constants = {n.outputs[0]: n.attribute("value") for n in nodes if n.type in _CONSTANTS}
         ends = [source for n in nodes if n.type == _END for _, source in n.operands]
         self._outputs = list(zip(ends, ge_graph.attr["_output_dtypes"].list.i, strict=True))
         self._on_device: dict[str, Tensor] = {}
+
+    def _check(self, node: Node) -> None:
+        for name, allowed in _LIMITS.get(node.type, {}).items():
+            value = node.attribute(name, allowed[0])
+            if value in allowed:
+                continue
+            known = ", ".join(map(repr, allowed))
+            raise anyop.Unsupported(
+                f"torchair: the graph {self.name} has the operator {node.type} of the engine "
+                f"({node.name}) with {name} {value!r}, but the virtual NPU has it with {known} "
+                f"alone. {_INSTEAD}"
+            )
 
     def compile(self) -> None:
         """Nothing is left to do."""
@@ -68,16 +84,7 @@ class Graph:
         devices = {v.device for v in given if v is not None and v.device.type != "cpu"}
         if devices:
             given = self._moved(node, given, devices.pop())
-        node.values = given
-        try:
-            results = OPERATORS[node.type](node)
-        except Refused as why:
-            raise anyop.Unsupported(
-                f"torchair: {node.name} is an operator {node.type} of the engine that the virtual "
-                f"NPU does not have: {why}. {_INSTEAD}"
-            ) from None
-        finally:
-            node.values = []
+        results = OPERATORS[node.type](replace(node, values=given))
         made = results if isinstance(results, tuple) else (results,)
         values.update(zip(node.outputs, made, strict=False))
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyop.npu.graphs.node import Node, Refused, Run
+from anyop.npu.graphs.node import Limits, Node, Run
 
 
 def _turned(x: Tensor, is_turned: bool) -> Tensor:
@@ -60,13 +60,11 @@ def _swiglu(n: Node) -> Tensor:
 
 
 def _convolution(n: Node) -> Tensor:
-    n.must(data_format="NCHW", offset_x=0)
-    pads = n.attribute("pads")
-    if pads[0] != pads[1] or pads[2] != pads[3]:
-        raise Refused(f"its attribute pads is {pads}, but both sides must be padded alike")
+    top, bottom, left, right = n.attribute("pads")
     strides, dilations = n.attribute("strides")[2:], n.attribute("dilations", [1] * 4)[2:]
-    how = (strides, [pads[0], pads[2]], dilations, n.attribute("groups", 1))
-    return F.conv2d(n["x"], n["filter"], n.get("bias"), *how)
+    x = F.pad(n["x"], (left, right, top, bottom))
+    how = (strides, 0, dilations, n.attribute("groups", 1))
+    return F.conv2d(x, n["filter"], n.get("bias"), *how)
 
 
 OPERATORS: dict[str, Run] = {
@@ -82,3 +80,4 @@ OPERATORS: dict[str, Run] = {
     "SoftmaxV2": _softmax,
     "SwiGlu": _swiglu,
 }
+LIMITS: Limits = {"Conv2D": {"data_format": ("NCHW",), "offset_x": (0,)}}

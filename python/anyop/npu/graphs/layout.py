@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyop.npu.graphs.node import TYPES, Node, Refused, Run
+from anyop.npu.graphs.node import TYPES, Limits, Node, Run
 
 
 def _like(x: Tensor, value: Tensor) -> Tensor:
@@ -43,13 +43,10 @@ def _squeezed(n: Node) -> Tensor:
 
 
 def _sliced(n: Node) -> Tensor:
-    n.must(ellipsis_mask=0, new_axis_mask=0)
     x = n["x"]
     begins, ends = n.ints("begin"), n.ints("end")
     axes = list(range(len(begins))) if n.get("axes") is None else n.ints("axes")
     strides = [1] * len(begins) if n.get("strides") is None else n.ints("strides")
-    if min(strides, default=1) < 1:
-        raise Refused(f"its strides are {strides}, but must be positive")
     dropped = []
     for i, axis in enumerate(a % x.dim() for a in axes):
         if n.attribute("shrink_axis_mask", 0) >> i & 1:
@@ -58,9 +55,11 @@ def _sliced(n: Node) -> Tensor:
             continue
         begin = None if n.attribute("begin_mask", 0) >> i & 1 else begins[i]
         end = None if n.attribute("end_mask", 0) >> i & 1 else ends[i]
+        if strides[i] > 0:
+            x = x[(slice(None),) * axis + (slice(begin, end, strides[i]),)]
+            continue
         places = range(*slice(begin, end, strides[i]).indices(x.shape[axis]))
-        x = x.narrow(axis, places.start, max(0, places.stop - places.start))
-        x = x[(slice(None),) * axis + (slice(None, None, strides[i]),)]
+        x = x.index_select(axis, torch.tensor(list(places), device=x.device))
     return (x.squeeze(tuple(dropped)) if dropped else x).contiguous()
 
 
@@ -72,7 +71,6 @@ def _part(n: Node) -> Tensor:
 
 
 def _gathered(n: Node) -> Tensor:
-    n.must(batch_dims=0)
     x = n["x"]
     axis = n.int("axis") if n.get("axis") is not None else 0
     indices = n["indices"].to(torch.int64)
@@ -95,15 +93,15 @@ def _gathered_elements(n: Node) -> Tensor:
     return torch.gather(n["x"], n.attribute("dim", 0), _like(n["x"], n["index"]).to(torch.int64))
 
 
+_REDUCTIONS = {"add": "sum", "mul": "prod"}
+
+
 def _scattered(n: Node) -> Tensor:
     x, axis, reduction = n["data"], n.attribute("axis", 0), n.attribute("reduction", "none")
     indices, updates = _like(x, n["indices"]).to(torch.int64), _like(x, n["updates"])
     if reduction == "none":
         return torch.scatter(x, axis, indices, updates)
-    names = {"add": "sum", "mul": "prod"}
-    if reduction not in names:
-        raise Refused(f"its attribute reduction is {reduction!r}")
-    return torch.scatter_reduce(x, axis, indices, updates, names[reduction])
+    return torch.scatter_reduce(x, axis, indices, updates, _REDUCTIONS[reduction])
 
 
 def _index_added(n: Node) -> Tensor:
@@ -142,7 +140,6 @@ def _filled(n: Node) -> Tensor:
 
 
 def _padded(n: Node) -> Tensor:
-    n.must(mode="constant", paddings_contiguous=True)
     pads, x = n.ints("paddings"), n["x"]
     given = n.get("constant_values")
     value = 0 if given is None else given.item()
@@ -218,4 +215,14 @@ OPERATORS: dict[str, Run] = {
     "Triu": lambda n: n["x"].triu(n.attribute("diagonal", 0)),
     "Unpack": _unpacked,
     "Unsqueeze": _unsqueezed,
+}
+_NO_MASKS = {"ellipsis_mask": (0,), "new_axis_mask": (0,)}
+LIMITS: Limits = {
+    "Bitcast": {"type": tuple(TYPES), "keep_dim": (False,)},
+    "Gather": {"batch_dims": (0,)},
+    "GatherV2": {"batch_dims": (0,)},
+    "PadV3": {"mode": ("constant",), "paddings_contiguous": (True,)},
+    "ScatterElements": {"reduction": ("none", *_REDUCTIONS)},
+    "StridedSlice": _NO_MASKS,
+    "StridedSliceV2": _NO_MASKS,
 }

@@ -28,7 +28,7 @@ NAMES: dict[str, torch.dtype] = {
 
 
 class Refused(Exception):  # noqa: N818  (it is no error of the program's)
-    """Why an operator cannot be run as the graph has it."""
+    """Why a node cannot be taken."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Node:
     def __getitem__(self, name: str) -> Tensor:
         value = self.get(name)
         if value is None:
-            raise Refused(f"its input {name} is not given")
+            raise KeyError(f"{self.name} ({self.type}): its input {name} is not given")
         return value
 
     def get(self, name: str) -> Tensor | None:
@@ -74,15 +74,10 @@ class Node:
     def attribute(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)
 
-    def must(self, **expected: Any) -> None:
-        """Refuses other values of attributes than those."""
-        for name, value in expected.items():
-            given = self.attributes.get(name, value)
-            if given != value:
-                raise Refused(f"its attribute {name} is {given!r}, but only {value!r} is known")
-
 
 Run = Callable[[Node], "Tensor | tuple[Tensor, ...]"]
+# The values that attributes of an operator may have, where not all of them are known.
+Limits = dict[str, dict[str, tuple[Any, ...]]]
 
 
 def parsed(op: Any) -> Node:
