@@ -103,6 +103,10 @@ def load(folder: Path) -> None:
     device = ctypes.CDLL(str(folder / "anyop_npu.so"), mode=ctypes.RTLD_GLOBAL)
     for file in sorted((folder / "npu" / "lib").glob("lib*.so")):
         ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
+    from anyop.npu import chip_packages
+
+    chip_packages.check_operators()
+    chip_packages.explain_imports()
     count = ctypes.c_uint32()
     if device.aclrtGetDeviceCount(ctypes.byref(count)):
         device.aclGetRecentErrMsg.restype = ctypes.c_char_p
