@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The libraries that torch_npu links, played by the virtual NPU (devices/npu): all of it is in
 # anyop_npu.so, and libraries of the names that torch_npu asks for lead there.
-file(GLOB npu_sources CONFIGURE_DEPENDS devices/npu/*.cc)
+file(GLOB npu_sources CONFIGURE_DEPENDS devices/npu/*.cc devices/npu/aclnn/*.cc)
 list(FILTER npu_sources EXCLUDE REGEX "_test\\.cc$")
 set(npu_list ${CMAKE_CURRENT_SOURCE_DIR}/devices/npu/unsupported.txt)
 set(npu_unsupported ${CMAKE_BINARY_DIR}/npu_unsupported.cc)
@@ -32,7 +32,7 @@ set(npu_nothing ${CMAKE_BINARY_DIR}/npu_nothing.cc)
 file(CONFIGURE OUTPUT ${npu_nothing} CONTENT "\n" @ONLY)
 set(npu_libraries)
 foreach(name acl_op_compiler acl_tdt_channel ascend_protobuf ascendcl atb fmk_parser ge_runner graph
-        hccl)
+        hccl nnopbase opapi)
   add_library(npu_${name} SHARED ${npu_nothing})
   set_target_properties(npu_${name} PROPERTIES OUTPUT_NAME ${name} INSTALL_RPATH "$ORIGIN/../.."
                         BUILD_WITH_INSTALL_RPATH ON LINK_DEPENDS_NO_SHARED ON

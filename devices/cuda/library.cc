@@ -244,6 +244,7 @@ constexpr anyop_device kDevice{
     .unpack = &UnpackTensor,
     .takes_host_calls = 0,
     .reserved = 0,
+    .allocation = nullptr,
 };
 
 }  // namespace

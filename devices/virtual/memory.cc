@@ -145,6 +145,18 @@ char* Memory::View(const void* address, std::uint64_t bytes, std::string* why) {
   return nullptr;
 }
 
+bool Memory::Around(const void* address, const void** begin, std::uint64_t* bytes) {
+  if (OffsetSeen(address) < 0) return false;
+  const std::lock_guard lock(mutex_);
+  const char* at = static_cast<const char*>(address);
+  auto found = pieces_.upper_bound(at);
+  if (found == pieces_.begin()) return false;
+  const Piece& piece = (--found)->second;
+  if (at >= found->first + piece.bytes || piece.is_released) return false;
+  *begin = found->first, *bytes = piece.bytes;
+  return true;
+}
+
 std::uint64_t Memory::FreeBytes() {
   const std::lock_guard lock(mutex_);
   return bytes_ - used_;

@@ -32,6 +32,9 @@ class Memory {
   // has not, or is released.
   char* View(const void* address, std::uint64_t bytes, std::string* why);
 
+  // The allocation that an address lies in, unless it is released: false where there is none.
+  bool Around(const void* address, const void** begin, std::uint64_t* bytes);
+
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t FreeBytes();
   std::uint32_t Allocations();

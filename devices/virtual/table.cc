@@ -141,6 +141,18 @@ int Release(std::int32_t number, anyop_stream handle, void* memory) {
   });
 }
 
+int Allocation(const void* address, anyop_allocation* to) {
+  return Answer([&](Machine& machine) {
+    for (Device* device : machine.devices) {
+      anyop_allocation found = {to->size, device->number, nullptr, 0};
+      if (!device->memory.Around(address, &found.begin, &found.bytes)) continue;
+      std::memcpy(to, &found, std::min<std::size_t>(to->size, sizeof found));
+      return;
+    }
+    Refuse("the address lies in no allocation.");
+  });
+}
+
 char* AtPlace(Machine& machine, std::int32_t place, const void* address, std::uint64_t bytes) {
   if (place != ANYOP_AT_HOST) return View(DeviceAt(machine, place), address, bytes, "");
   for (Device* device : machine.devices) {
@@ -367,6 +379,7 @@ constinit const anyop_device kTable = {
     .unpack = nullptr,
     .takes_host_calls = 0,
     .reserved = 0,
+    .allocation = &Allocation,
 };
 
 int Hold(anyop_stream handle, int change) {

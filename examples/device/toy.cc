@@ -325,6 +325,7 @@ constexpr anyop_device kDevice = {
     .unpack = nullptr,
     .takes_host_calls = 0,
     .reserved = 0,
+    .allocation = nullptr,
 };
 
 // ---- A kernel of its own for an operator that is there already.

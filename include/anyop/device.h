@@ -32,6 +32,13 @@ typedef struct {
   const char* features; /* words for a kernel's `.needs`, separated by commas */
 } anyop_device_properties;
 
+typedef struct {
+  uint32_t size;
+  int32_t device; /* its number */
+  const void* begin;
+  uint64_t bytes;
+} anyop_allocation;
+
 /* Work for a device that runs the host's code: the block of `launch`, copied. May be 8-byte aligned
  * only. 0, or a code, with the text of the late error (NUL-terminated) in `message`.
  * Every task that `submit` took is called exactly once, since it gives back what the block holds.
@@ -139,6 +146,10 @@ typedef struct {
    * whose kernels are to be tried from programs that know no such device. */
   int32_t takes_host_calls;
   int32_t reserved;
+
+  /* The allocation that an address of a device lies in: where the bounds of what a kernel may touch
+   * are known from. ANYOP_INVALID_ARGUMENT: it lies in none. */
+  int (*allocation)(const void* address, anyop_allocation* to);
 } anyop_device;
 
 /* A kernel for an operator that is registered already, or comes with the same library. It is put

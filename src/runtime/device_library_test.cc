@@ -69,7 +69,8 @@ struct HandMade {
                          .pack = nullptr,
                          .unpack = nullptr,
                          .takes_host_calls = 0,
-                         .reserved = 0};
+                         .reserved = 0,
+                         .allocation = nullptr};
   anyop_kernel kernel{};
   anyop_device_kernel entry = {sizeof entry, 0, "testing.axpy", &kernel, nullptr};
   const anyop_device_kernel* list[1] = {&entry};

@@ -134,7 +134,7 @@ def _read(path: Path) -> str:
 
 
 def rewritten(text: str) -> str:
-    """Launches as calls, on the lines that they stand on."""
+    """Launches as calls, on the lines that they stand on. Comments may speak of launches."""
 
     code, kept = _blanked(text), _blanked(text, literals=False)
     done, parts = 0, []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -14,9 +15,12 @@ from anyop._packages import data_root
 from anyop.ascend import wrapper
 from anyop.ascend.build import include_folder, runtime_library
 
-# Libraries that packages link by name: each is the runtime of kernels.
+# Libraries that packages link by name: each is the runtime of kernels, and beside torch_npu itself
+# the virtual NPU as well.
 _LIBRARIES = ("ascendcl", "acl_rt", "runtime", "ascendc_runtime", "register", "tiling_api",
               "platform", "error_manager", "profapi", "ascendalog")  # fmt: skip
+_IN_TORCH_NPU = ("graph",)  # headers that torch_npu brings itself
+_OF_NPU = ("opapi", "nnopbase", "acl_op_compiler", "hccl")
 _CMAKE = ("tools/tikcpp", "compiler/tikcpp")  # the two places where packages look for it
 _COMPILERS = ("bisheng", "ccec")
 _MARK = ".anyop-ascend-home"
@@ -25,6 +29,9 @@ _MARK = ".anyop-ascend-home"
 def make(folder: Path, checked: bool = False) -> Path:
     """Makes the folder, or makes it anew, and returns the script to be sourced. checked: kernels
     that it compiles check themselves.
+
+    In an environment of `anyop npu install` the packages are those of torch_npu itself: its headers
+    and its Python are there, and what it links is the virtual NPU (devices/npu).
 
     Raises InvalidArgument where the folder holds something else.
     """
@@ -39,20 +46,29 @@ def make(folder: Path, checked: bool = False) -> Path:
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     (folder / _MARK).touch()
-    _headers(root / "include")
-    _compilers(root / "bin", checked)
-    _libraries(root / "lib64")
+    npu = has_torch_npu()
+    _headers(root / "include", npu)
+    _compilers(root / "bin", checked, npu)
+    _libraries(root / "lib64", npu)
     words = {"HOME": str(folder), "LIBRARIES": str(runtime_library().parent)}
     own = data_root() / "ascend" / "home"
     for place in _CMAKE:
         words_of_cmake = {"RUNTIME": str(runtime_library())}
         _filled(own / "ascendc.cmake", root / place / "ascendc_kernel_cmake", words_of_cmake)
-    _python(own / "python", root / "python" / "site-packages")
+    if npu:
+        (root / "python" / "site-packages").mkdir(parents=True)
+    else:
+        _python(own / "python", root / "python" / "site-packages")
     (root / "opp").mkdir()
     script = _filled(own / "set_env.sh", folder, words)
     (root / "set_env.sh").symlink_to(script)
     (root / "bin" / "setenv.bash").symlink_to(script)
     return script
+
+
+def has_torch_npu() -> bool:
+    """Whether this Python is that of an environment of `anyop npu install`."""
+    return importlib.util.find_spec("_anyop_npu") is not None
 
 
 def _filled(template: Path, folder: Path, words: dict[str, str]) -> Path:
@@ -65,19 +81,19 @@ def _filled(template: Path, folder: Path, words: dict[str, str]) -> Path:
     return made
 
 
-def _headers(folder: Path) -> None:
+def _headers(folder: Path, npu: bool) -> None:
     """Links, so that a newer anyop's are used without making the folder again."""
-    own = include_folder()
     folder.mkdir()
-    for part in (own, own / "stubs", own / "packages"):
+    for part in wrapper.include_folders(npu):
         for path in sorted(part.iterdir()):
-            if path.name not in ("stubs", "packages"):
+            is_of_torch_npu = npu and path.name in _IN_TORCH_NPU
+            if path.name not in wrapper.ROOMS and not is_of_torch_npu:
                 (folder / path.name).symlink_to(path)
 
 
-def _compilers(folder: Path, checked: bool) -> None:
+def _compilers(folder: Path, checked: bool, npu: bool) -> None:
     folder.mkdir()
-    words = f"{wrapper.CHECKED} " if checked else ""
+    words = f"{wrapper.CHECKED} " * checked + f"{wrapper.NPU} " * npu
     for name in _COMPILERS:
         file = folder / name
         python = sys.executable.replace("'", "'\\''")
@@ -89,11 +105,12 @@ def _compilers(folder: Path, checked: bool) -> None:
         file.chmod(0o755)
 
 
-def _libraries(folder: Path) -> None:
+def _libraries(folder: Path, npu: bool) -> None:
     """Scripts for the linker: the runtime of kernels, under each name."""
     folder.mkdir()
-    for name in _LIBRARIES:
-        script = f"/* anyop's */ INPUT({runtime_library()})\n"
+    device = f" {runtime_library().parent / 'anyop_npu.so'}" if npu else ""
+    for name in (*_LIBRARIES, *(_OF_NPU if npu else ())):
+        script = f"/* anyop's */ INPUT({runtime_library()}{device})\n"
         (folder / f"lib{name}.so").write_text(script, encoding="utf-8")
 
 

@@ -29,6 +29,8 @@ _DROPPED_PAIRS = ("-x", "-mllvm", "-Xclang", "--npu-arch", "-Xlinker-aicore")
 _PAIRS = ("-o", "-I", "-D", "-L", "-l", "-isystem", "-include", "-MF", "-MT", "-MQ", "-U", "-T",
           "-Xlinker", "-idirafter", "-iquote", "-u", "-z")  # fmt: skip
 CHECKED = "--anyop-checked"  # of a home whose kernels check themselves
+NPU = "--anyop-npu"  # of a home beside torch_npu itself
+ROOMS = ("stubs", "packages", "npu")  # folders of headers that are no part of those above them
 _HEADERS = "--anyop-launch-headers="
 _TIMEOUT_S = 1800
 
@@ -43,6 +45,7 @@ class Given:
     compiles: bool = False  # -c, -E, -S or -M: nothing is linked
     headers: Path | None = None
     checked: bool = False
+    npu: bool = False
 
 
 def parsed(arguments: Sequence[str]) -> Given:
@@ -58,6 +61,8 @@ def parsed(arguments: Sequence[str]) -> Given:
             given.flags += [word, rest.pop(0)]
         elif word == CHECKED:
             given.checked = True
+        elif word == NPU:
+            given.npu = True
         elif word.startswith(_HEADERS):
             given.headers = Path(word.removeprefix(_HEADERS))
         elif _DROPPED.fullmatch(word) or (word.startswith("-x") and len(word) > 2):
@@ -70,14 +75,24 @@ def parsed(arguments: Sequence[str]) -> Given:
     return given
 
 
-def flags(checked: bool) -> list[str]:
-    """What kernels and the host code beside them are compiled with."""
+def include_folders(npu: bool) -> list[Path]:
+    """Of kernels, tiling functions and host code. npu: torch_npu's own headers are there."""
     include = include_folder()
-    folders = (include, include / "stubs", include / "packages")
+    return [include, include / "stubs", include / ("npu" if npu else "packages")]
+
+
+def _include_flags(npu: bool) -> list[str]:
+    """torch_npu brings headers of graphs, which come before the stubs of the same names."""
+    include, stubs, packages = include_folders(npu)
+    return [f"-I{include}", f"-{'idirafter' if npu else 'I'}{stubs}", f"-I{packages}"]
+
+
+def flags(checked: bool, npu: bool = False) -> list[str]:
+    """What kernels and the host code beside them are compiled with."""
     return [
         "-std=gnu++17", "-march=native", "-fPIC", "-w", *(("-O1", "-g1") if checked else ("-O3",)),
         f"-DANYOP_ASCEND_CHECKED={int(checked)}", "-DANYOP_ASCEND_PACKAGE=1", "-include", "cstdint",
-        "-include", "cstddef", *(f"-I{folder}" for folder in folders),
+        "-include", "cstddef", *_include_flags(npu),
     ]  # fmt: skip
 
 
@@ -143,7 +158,7 @@ def command(given: Given, scratch: Path) -> list[list[str]]:
         how = [] if {"-E", "-S", "-M", "-MM"} & set(given.flags) else ["-c"]
         near = f"-iquote{path.resolve().parent}"
         own_flags = own if given.compiles else [f for f in own if not _is_for_linker(f)]
-        line = [compiler, *flags(given.checked), near, *own_flags, *how, str(made)]
+        line = [compiler, *flags(given.checked, given.npu), near, *own_flags, *how, str(made)]
         lines.append([*line, "-o", made_object] if how or given.output else line)
         objects.append(made_object)
     if not given.compiles:

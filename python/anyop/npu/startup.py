@@ -19,7 +19,12 @@ from typing import Any
 
 CANN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")  # set by its set_env.sh
 VERSIONS = {"2.14.0": "2.14.0", "2.13.0": "2.13.0"}  # of torch_npu, with the torch of each
+_HOME = ".anyop-ascend-home"  # in a folder of `anyop ascend home`, which sets the same variables
 _CHECK = "torch_npu._init.registry.registry_manager"
+_TORCHAIR = (  # torch_npu gives it both names
+    "torchair.core._backend",
+    "torch_npu.dynamo.torchair.core._backend",
+)
 library: Path | None = None  # of the device "npu", once torch_npu has it
 
 
@@ -30,7 +35,7 @@ class Finder:
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> ModuleSpec | None:
-        if name not in ("torch_npu", _CHECK):
+        if name not in ("torch_npu", _CHECK, *_TORCHAIR):
             return None
         spec = PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
@@ -38,6 +43,8 @@ class Finder:
         folder = Path(__file__).parent / "anyop"
         if name == _CHECK:
             _surround(spec.loader, lambda: None, _leave_cann_out)
+        elif name in _TORCHAIR:
+            _surround(spec.loader, lambda: None, _run_graphs)
         elif library is None:
             _surround(spec.loader, lambda: load(folder), lambda module: start(folder))
         return spec
@@ -61,10 +68,18 @@ def _leave_cann_out(module: Any) -> None:
         module._cann_package_check = lambda: None
 
 
+def _run_graphs(module: Any) -> None:
+    """torchair gives its graphs to an engine that is part of CANN."""
+    from anyop.npu.graphs import engine
+
+    engine.replace_backend(module)
+
+
 def other_cann() -> str:
     """What says that a CANN is here, or ""."""
     for variable in CANN:
-        if os.environ.get(variable):
+        value = os.environ.get(variable, "")
+        if value and not Path(value).parent.joinpath(_HOME).exists():
             return f"{variable} is {os.environ[variable]}"
     for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
         file = Path(folder, "libascendcl.so")
@@ -96,6 +111,10 @@ def load(folder: Path) -> None:
     device = ctypes.CDLL(str(folder / "anyop_npu.so"), mode=ctypes.RTLD_GLOBAL)
     for file in sorted((folder / "npu" / "lib").glob("lib*.so")):
         ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
+    from anyop.npu import chip_packages
+
+    chip_packages.check_operators()
+    chip_packages.explain_imports()
     count = ctypes.c_uint32()
     if device.aclrtGetDeviceCount(ctypes.byref(count)):
         device.aclGetRecentErrMsg.restype = ctypes.c_char_p
@@ -124,6 +143,15 @@ def start(folder: Path) -> None:
     if why:
         raise ImportError(f"anyop.npu: {why.decode()}")
     library = folder / "anyop_npu.so"
+    _launch_on(library, folder / "libanyop_ascend.so")
+
+
+def _launch_on(device: Path, runtime: Path) -> None:
+    """AscendC kernels of packages, compiled for this machine, go to torch_npu's streams."""
+    ascend = ctypes.CDLL(str(runtime))
+    if ascend.anyop_ascend_use_device(str(device).encode()):
+        ascend.anyop_ascend_error.restype = ctypes.c_char_p
+        raise ImportError(f"anyop.npu: {ascend.anyop_ascend_error().decode()}")
 
 
 if os.environ.get("ANYOP_NPU"):

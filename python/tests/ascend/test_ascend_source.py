@@ -109,6 +109,7 @@ def test_what_is_no_text_is_refused(tmp_path):
         ("f<<<8, nullptr, s>>>(x, n);", 'anyop_ascend_start("f", &f, 8, nullptr, s)(x, n);'),
         ("f<half><<<n, l, s>>>(x)", 'anyop_ascend_start("f<half>", &f<half>, n, l, s)(x)'),
         ("k_##T<<<n>>>(x)", 'anyop_ascend_start("k_##T", &k_##T, n)(x)'),
+        ("// by k <<<>>>\nf<<<8>>>(x)", '// by k <<<>>>\nanyop_ascend_start("f", &f, 8)(x)'),
         ("f<<<g(a, b), l, s>>>  (x)", 'anyop_ascend_start("f", &f, g(a, b), l, s)(x)'),
         ("a << 3; b >> 2;", "a << 3; b >> 2;"),
     ],

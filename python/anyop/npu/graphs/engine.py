@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's place in torchair (torchair.core._backend): graphs are loaded, compiled and run by
+these functions there, and the engine's own classes, which are C++, are never reached.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import anyop
+from anyop.npu.graphs import arithmetic, layers, layout
+from anyop.npu.graphs.node import TYPES, Limits, Node, Refused, Run, parsed
+
+OPERATORS: dict[str, Run] = {**arithmetic.OPERATORS, **layers.OPERATORS, **layout.OPERATORS}
+_LIMITS: Limits = {**arithmetic.LIMITS, **layers.LIMITS, **layout.LIMITS}
+_INPUTS, _CONSTANTS, _END = ("Data", "RefData"), ("Const", "Constant"), "NetOutput"
+_INSTEAD = 'Try torch.compile(backend="aot_eager"), which runs any graph.'
+
+
+class Graph:
+    """A graph of torchair's, in the place of its TorchNpuGraph."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = str(name)
+
+    def load(self, ge_graph: Any, options: Any = None) -> None:
+        """Raises NotImplementedError for a graph with an operator that is not here."""
+        nodes = [_parsed(op, self.name) for op in ge_graph.op]
+        known = {*OPERATORS, *_INPUTS, *_CONSTANTS, _END}
+        missing = sorted({n.type for n in nodes} - known)
+        if missing:
+            raise anyop.Unsupported(
+                f"torchair: the graph {self.name} has the operator{'s' * (len(missing) > 1)} "
+                f"{', '.join(missing)} of the engine, which the virtual NPU does not have. "
+                f"{_INSTEAD}"
+            )
+        for node in nodes:
+            self._check(node)
+        self._steps = [n for n in nodes if n.type in OPERATORS]
+        self._inputs = {n.outputs[0]: n.attribute("index", 0) for n in nodes if n.type in _INPUTS}
+        self._constants = {n.outputs[0]: n.attribute("value") for n in nodes if n.type in _CONSTANTS}
+        ends = [source for n in nodes if n.type == _END for _, source in n.operands]
+        self._outputs = list(zip(ends, ge_graph.attr["_output_dtypes"].list.i, strict=True))
+        self._on_device: dict[str, Tensor] = {}
+
+    def _check(self, node: Node) -> None:
+        for name, allowed in _LIMITS.get(node.type, {}).items():
+            value = node.attribute(name, allowed[0])
+            if value in allowed:
+                continue
+            known = ", ".join(map(repr, allowed))
+            raise anyop.Unsupported(
+                f"torchair: the graph {self.name} has the operator {node.type} of the engine "
+                f"({node.name}) with {name} {value!r}, but the virtual NPU has it with {known} "
+                f"alone. {_INSTEAD}"
+            )
+
+    def compile(self) -> None:
+        """Nothing is left to do."""
+
+    def auto_tune(self, example_inputs: Sequence[Tensor] = (), stream: Any = None) -> None:
+        """There is nothing that could be tuned."""
+
+    def run(
+        self, inputs: Sequence[Tensor], assigned_outputs: Sequence[Tensor | None] = (),
+        stream: Any = None,
+    ) -> list[Tensor]:  # fmt: skip
+        """Puts the graph on the current stream, as torch's operators are put there."""
+        with torch.no_grad():
+            values = {name: inputs[index] for name, index in self._inputs.items()}
+            values.update(self._constants)
+            for node in self._steps:
+                self._run(node, values)
+            return self._ends(inputs, assigned_outputs, values)
+
+    def _run(self, node: Node, values: dict[str, Tensor]) -> None:
+        given = [values[source] if source else None for _, source in node.operands]
+        devices = {v.device for v in given if v is not None and v.device.type != "cpu"}
+        if devices:
+            given = self._moved(node, given, devices.pop())
+        results = OPERATORS[node.type](replace(node, values=given))
+        made = results if isinstance(results, tuple) else (results,)
+        values.update(zip(node.outputs, made, strict=False))
+
+    def _moved(
+        self, node: Node, given: list[Tensor | None], device: torch.device
+    ) -> list[Tensor | None]:
+        """Arrays that the graph holds are on the host until somebody computes with them. Numbers
+        and what shapes are made of stay there.
+        """
+        moved = []
+        for (name, source), value in zip(node.operands, given, strict=True):
+            is_array = value is not None and value.device.type == "cpu" and value.dim() > 0
+            if not is_array or name in _OF_SHAPES:
+                moved.append(value)
+                continue
+            assert value is not None
+            if source not in self._constants:
+                moved.append(value.to(device))
+                continue
+            if source not in self._on_device:
+                self._on_device[source] = value.to(device)
+            moved.append(self._on_device[source])
+        return moved
+
+    def _ends(
+        self,
+        inputs: Sequence[Tensor],
+        assigned: Sequence[Tensor | None],
+        values: dict[str, Tensor],
+    ) -> list[Tensor]:
+        """Results lie in memory of their own, or where the caller says."""
+        made: list[Tensor] = []
+        device = torch.device("npu", torch.npu.current_device())
+        for i, (source, dtype) in enumerate(self._outputs):
+            value = values[source].to(device, TYPES[dtype])
+            into = assigned[i] if i < len(assigned) else None
+            if into is not None:
+                made.append(into if value is into else into.copy_(value))
+                continue
+            others = (*inputs, *made, *self._on_device.values())
+            is_shared = any(torch._C._is_alias_of(value, other) for other in others)
+            made.append(value.clone() if is_shared else value.contiguous())
+        return made
+
+
+# Inputs whose values an operator reads on the host.
+_OF_SHAPES = {
+    "axes", "axis", "begin", "concat_dim", "dims", "end", "k", "multiples", "normalized_shape",
+    "offsets", "paddings", "perm", "shape", "size", "size_splits", "split_dim", "strides",
+}  # fmt: skip
+
+
+def _parsed(op: Any, graph: str) -> Node:
+    try:
+        return parsed(op)
+    except Refused as why:
+        raise anyop.Unsupported(
+            f"torchair: the graph {graph} cannot be run, because of {op.name} ({op.type}): {why}. "
+            f"{_INSTEAD}"
+        ) from None
+
+
+def replace_backend(module: Any) -> None:
+    """Of torchair.core._backend, all that reaches the engine."""
+    atexit.unregister(module.finalize_graph_engine)
+    module.TorchNpuGraph = Graph
+    module.initialize_graph_engine = lambda options=None: None
+    module.init_device_stdout_channel = lambda: None
+    module.finalize_graph_engine = lambda: torch._dynamo.reset()
+    # Which operators the engine knows: those of the table, of whose form nothing is told.
+    module._torchair.check_cann_compat = lambda *wanted: ""
+    module._torchair.get_registered_ir_def = lambda name: ("unknown", [], [], [])
