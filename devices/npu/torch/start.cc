@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "aclnn.h"
 #include "devices/virtual/torch/boxed.h"
 #include "devices/virtual/torch/table.h"
 #include "register.h"
@@ -21,6 +22,7 @@ void Start(const char* path) {
   if (!find) Raise(ANYOP_NOT_AVAILABLE, std::string(path) + " is no library of a device.");
   SetTable(find()->device);
   RegisterKernels();
+  ComputeAclnn(library);
   // For the process's life.
   auto& m = *new torch::Library(torch::Library::DEF, "anyop_npu", std::nullopt, __FILE__, __LINE__);
   m.def("boxed_counts() -> (int, int)", [] {
