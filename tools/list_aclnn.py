@@ -36,6 +36,7 @@ KINDS = {
     "int8": ("std::int8_t", "kInt"),
     "bool": ("bool", "kBool"),
     "double": ("double", "kFloat"),
+    "float": ("float", "kFloat"),
     "text": ("const char*", "kText"),
     "dtype": ("std::int32_t", "kDtype"),
 }

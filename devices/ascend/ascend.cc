@@ -8,7 +8,7 @@ namespace virtual_device {
 
 const char kWord[] = "ascend";
 
-Settings ReadSettings() { return ReadVariables("ANYOP_ASCEND", ""); }
+Settings ReadSettings() { return ReadVariables("ANYOP_ASCEND", {}); }
 
 namespace {
 

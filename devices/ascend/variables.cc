@@ -52,7 +52,8 @@ const NamedSoc& ReadSoc(std::string* why) {
 }
 
 // Words with ',' between them.
-void ReadWords(const char* variable, std::string_view on, Settings* settings, std::string* why) {
+void ReadWords(const char* variable, std::span<const std::string_view> on, Settings* settings,
+               std::string* why) {
   std::string_view rest = Variable(variable);
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(','), rest.size());
@@ -60,16 +61,17 @@ void ReadWords(const char* variable, std::string_view on, Settings* settings, st
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (word == "delay") {
       settings->longest_delay_us = kDelayUs;
-    } else if (word != on || on.empty()) {
-      const std::string must = on.empty() ? "empty" : std::string(on) + ", empty";
-      *why = Wrong(variable, Variable(variable), must + " or delay");
+    } else if (std::ranges::find(on, word) == on.end()) {
+      std::string must;
+      for (const std::string_view known : on) must += std::string(known) + ", ";
+      *why = Wrong(variable, Variable(variable), must + "empty or delay");
     }
   }
 }
 
 }  // namespace
 
-Settings ReadVariables(const char* variable_of_words, std::string_view on) {
+Settings ReadVariables(const char* variable_of_words, std::span<const std::string_view> on) {
   Settings settings{.why_none = "", .name = "", .slack_bytes = kSlackBytes};
   std::string& why = settings.why_none;
   const NamedSoc& soc = ReadSoc(&why);

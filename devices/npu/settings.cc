@@ -8,7 +8,9 @@ namespace virtual_device {
 
 const char kWord[] = "npu";
 
-Settings ReadSettings() { return ReadVariables("ANYOP_NPU", "1"); }
+// aclnn: torch_npu's own kernels are left where they are (devices/npu/torch).
+constexpr std::string_view kWords[] = {"1", "aclnn"};
+Settings ReadSettings() { return ReadVariables("ANYOP_NPU", kWords); }
 
 }  // namespace virtual_device
 

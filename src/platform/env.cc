@@ -41,7 +41,9 @@ constexpr EnvironmentVariable kVariables[] = {
     // The library of the virtual NPU reads and checks these.
     {"ANYOP_ASCEND", "", "delay: work on the virtual NPU begins after delays.", ""},
     {"ANYOP_NPU", "",
-     "1: torch_npu runs on the virtual NPU, in an environment for it; delay: with delays.", ""},
+     "1: torch_npu runs on the virtual NPU, in an environment for it; aclnn: with its own kernels "
+     "over operators of aclnn; delay: with delays.",
+     ""},
     {"ANYOP_ASCEND_SOC", "ascend910b", "Chip of the virtual NPU, as `anyop ascend` names it.", ""},
     {"ANYOP_ASCEND_DEVICES", "2", "How many virtual NPUs there are, at most 16.", kFrom1},
     {"ANYOP_ASCEND_MEMORY_BYTES", "4294967296", "Bytes of memory of each virtual NPU.", kFrom1},

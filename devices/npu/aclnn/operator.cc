@@ -232,6 +232,11 @@ int Missing(const char* name) {
 extern "C" __attribute__((visibility("default"))) void anyop_npu_set_engine(npu::Engine engine) {
   npu::g_engine = engine;
 }
+extern "C" __attribute__((visibility("default"))) std::span<const npu::Operator>
+anyop_npu_operators(const char** shared) {
+  *shared = npu::kShared;
+  return npu::kOperators;
+}
 // For who lists them: false behind the last.
 extern "C" __attribute__((visibility("default"))) bool anyop_npu_operator(std::size_t index,
                                                                           const char** name,
@@ -240,5 +245,3 @@ extern "C" __attribute__((visibility("default"))) bool anyop_npu_operator(std::s
   *name = npu::kOperators[index].name, *script = npu::kOperators[index].script;
   return true;
 }
-extern "C" __attribute__((visibility("default"))) const char* const anyop_npu_shared_scripts =
-    npu::kShared;

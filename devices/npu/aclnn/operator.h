@@ -58,6 +58,7 @@ struct Given {
   Given(std::int8_t integer) : integer(integer) {}
   Given(bool integer) : integer(integer) {}
   Given(double number) : number(number) {}
+  Given(float number) : number(double(number)) {}
 
   const void* pointer = nullptr;
   std::int64_t integer = 0;
@@ -102,3 +103,5 @@ int Missing(const char* name);
 }  // namespace npu
 
 extern "C" void anyop_npu_set_engine(npu::Engine engine);
+// All of them; shared: the functions that scripts call.
+extern "C" std::span<const npu::Operator> anyop_npu_operators(const char** shared);

@@ -313,6 +313,7 @@ class Scripted final : public npu::Planned {
 };
 
 const char* g_shared = "";
+std::span<const npu::Operator> g_operators;
 
 std::shared_ptr<npu::Planned> PlanScript(const npu::Call& call, std::string* why) {
   try {
@@ -332,10 +333,25 @@ std::shared_ptr<npu::Planned> PlanScript(const npu::Call& call, std::string* why
 void ComputeAclnn(void* library) {
   const auto set = reinterpret_cast<decltype(&anyop_npu_set_engine)>(
       dlsym(library, "anyop_npu_set_engine"));
-  const auto shared = static_cast<const char* const*>(dlsym(library, "anyop_npu_shared_scripts"));
-  if (!set || !shared) Raise(ANYOP_NOT_AVAILABLE, "anyop_npu.so has no operators of aclnn.");
-  g_shared = *shared;
+  const auto table = reinterpret_cast<decltype(&anyop_npu_operators)>(
+      dlsym(library, "anyop_npu_operators"));
+  if (!set || !table) Raise(ANYOP_NOT_AVAILABLE, "anyop_npu.so has no operators of aclnn.");
+  g_operators = table(&g_shared);
   set(&PlanScript);
+}
+
+std::string WrongScripts() {
+  std::string wrong;
+  for (const npu::Operator& op : g_operators) {
+    try {
+      ScriptOf(op, g_shared);
+    } catch (const c10::Error& error) {
+      wrong += std::string(op.name) + ": " + error.what_without_backtrace() + "\n";
+    } catch (const std::exception& error) {
+      wrong += std::string(op.name) + ": " + error.what() + "\n";
+    }
+  }
+  return wrong;
 }
 
 }  // namespace virtual_torch

@@ -8,5 +8,7 @@ namespace virtual_torch {
 
 // Has the operators of the library computed here. library: of anyop_npu.so, as dlopen gave it.
 void ComputeAclnn(void* library);
+// Which scripts cannot be compiled, and why; "" if all can.
+std::string WrongScripts();
 
 }  // namespace virtual_torch

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 namespace virtual_torch {
 namespace {
@@ -91,8 +92,7 @@ Function& ScriptOf(const npu::Operator& op, const char* shared) {
   static const auto names = std::make_shared<Names>(unit);
   static bool is_begun = false;
   const std::lock_guard lock(mutex);
-  if (!is_begun) unit.define(std::nullopt, shared, names, nullptr);
-  is_begun = true;
+  if (!std::exchange(is_begun, true)) unit.define(std::nullopt, shared, names, nullptr);
   if (Function* const found = unit.find_function(c10::QualifiedName(op.name))) return *found;
   unit.define(std::nullopt, SourceOf(op), names, nullptr);
   return unit.get_function(c10::QualifiedName(op.name));

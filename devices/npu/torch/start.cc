@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #include <torch/library.h>
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "aclnn.h"
 #include "devices/virtual/torch/boxed.h"
@@ -21,10 +23,12 @@ void Start(const char* path) {
       reinterpret_cast<anyop_device_library_fn>(dlsym(library, "anyop_device_library"));
   if (!find) Raise(ANYOP_NOT_AVAILABLE, std::string(path) + " is no library of a device.");
   SetTable(find()->device);
-  RegisterKernels();
+  const char* const words = std::getenv("ANYOP_NPU");
+  RegisterKernels(words && std::string_view(words).find("aclnn") != std::string_view::npos);
   ComputeAclnn(library);
   // For the process's life.
   auto& m = *new torch::Library(torch::Library::DEF, "anyop_npu", std::nullopt, __FILE__, __LINE__);
+  m.def("wrong_scripts() -> str", &WrongScripts);
   m.def("boxed_counts() -> (int, int)", [] {
     return std::tuple<std::int64_t, std::int64_t>(BoxedCounts().in_order, BoxedCounts().at_once);
   });
