@@ -4,13 +4,26 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <string_view>
 
 #include "devices/npu/acl.h"
 
 namespace npu {
 namespace {
 
+// Codes of operators, as documented. torch_npu takes kUnsupported for a warning and goes on.
+enum : int { kWrongArgument = 161002, kNoOperator = 561112 };
+
 std::atomic<Engine> g_engine{nullptr};
+
+// The names that were launched, each once.
+std::mutex g_mutex;
+std::set<std::string_view>& Called() {
+  static auto& called = *new std::set<std::string_view>;
+  return called;
+}
 
 // ---- Copying the arguments.
 
@@ -182,12 +195,12 @@ int Submit(const Operator& op, const std::shared_ptr<Planned>& planned,
 int Plan(const Operator& op, std::span<const Given> given, std::uint64_t* workspace_bytes,
          aclOpExecutor** executor) {
   const auto refuse = [&](const std::string& why) {
-    return Fail(kInvalid, std::string(op.name) + ": " + why);
+    return Fail(kWrongArgument, std::string(op.name) + ": " + why);
   };
   if (!workspace_bytes || !executor) return refuse("there is nowhere to write the plan to.");
   const Engine engine = g_engine;
   if (!engine) {
-    return Fail(kUnsupported,
+    return Fail(kNoOperator,
                 std::string(op.name) + ": nothing computes it yet. Try it after `import torch`.");
   }
   auto made = std::make_unique<aclOpExecutor>();
@@ -215,6 +228,10 @@ int Launch(const Operator& op, aclOpExecutor* executor, void* stream) {
     return Fail(kInvalid,
                 std::string(op.name) + ": the executor is of a call of " + executor->name + ".");
   }
+  {
+    const std::lock_guard lock(g_mutex);
+    Called().insert(op.name);
+  }
   const int code = executor->launch(StreamOf(stream));
   if (!executor->is_repeatable) {
     Forget(executor);
@@ -224,7 +241,7 @@ int Launch(const Operator& op, aclOpExecutor* executor, void* stream) {
 }
 
 int Missing(const char* name) {
-  return Fail(kUnsupported, std::string(name) + " is not supported.");
+  return Fail(kNoOperator, std::string(name) + " is not supported.");
 }
 
 }  // namespace npu
@@ -236,6 +253,16 @@ extern "C" __attribute__((visibility("default"))) std::span<const npu::Operator>
 anyop_npu_operators(const char** shared) {
   *shared = npu::kShared;
   return npu::kOperators;
+}
+// The names that were launched until now, with a blank between them.
+extern "C" __attribute__((visibility("default"))) const char* anyop_npu_called() {
+  static thread_local std::string text;
+  const std::lock_guard lock(npu::g_mutex);
+  text.clear();
+  for (const std::string_view name : npu::Called()) {
+    text += (text.empty() ? "" : " ") + std::string(name);
+  }
+  return text.c_str();
 }
 // For who lists them: false behind the last.
 extern "C" __attribute__((visibility("default"))) bool anyop_npu_operator(std::size_t index,

@@ -43,7 +43,7 @@ struct Operator {
   const char* name;
   std::span<const Parameter> parameters;
   // The body of a function in TorchScript, over the parameters that are not outputs. It returns the
-  // outputs in order.
+  // outputs in order. Of an output that may be absent it gets has_NAME.
   const char* script;
 };
 

@@ -205,6 +205,7 @@ class Scripted final : public npu::Planned {
   void AddOutputs(std::size_t i, const npu::Value& value) {
     const npu::Parameter& parameter = op_.parameters[i];
     const bool is_late = parameter.kind == Kind::kLateOut;
+    if (parameter.is_optional) stack_.emplace_back(value.is_given);
     if (!value.is_given) outputs_.push_back({parameter.name, 0, false, is_late, nullptr});
     for (const aclTensor* tensor : value.tensors) {
       outputs_.push_back({parameter.name, places_.size(), true, is_late, told_[i]});
@@ -285,10 +286,10 @@ class Scripted final : public npu::Planned {
   template <class F>
   void EachOutput(const std::vector<at::Tensor>& results, F&& each) const {
     if (outputs_.empty()) return;  // what a script in place returns is its argument
-    TORCH_CHECK(results.size() == outputs_.size(), "the script gives ", results.size(),
-                " tensors for ", outputs_.size(), " outputs.");
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      if (outputs_[i].is_there) each(outputs_[i], results[i]);
+      if (!outputs_[i].is_there) continue;
+      TORCH_CHECK(i < results.size(), "the virtual NPU does not compute ", outputs_[i].name, ".");
+      each(outputs_[i], results[i]);
     }
   }
 

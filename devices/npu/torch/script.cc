@@ -53,6 +53,9 @@ std::string SourceOf(const npu::Operator& op) {
   std::string source = std::string("def ") + op.name + "(";
   for (const npu::Parameter& parameter : op.parameters) {
     const Types types = TypesOf(parameter.kind);
+    if (!types.given && parameter.is_optional) {
+      source += std::string("has_") + parameter.name + ": bool, ";
+    }
     if (!types.given) continue;
     source += std::string(parameter.name) + ": ";
     source += std::string(parameter.is_optional ? types.absent : types.given) + ", ";
@@ -71,7 +74,7 @@ struct Names final : Resolver {
         {"float64", at::kDouble}, {"int8", at::kChar},   {"int32", at::kInt},
         {"int64", at::kLong},     {"boolean", at::kBool}};
     if (name == "torch") return std::make_shared<BuiltinModule>("aten");
-    if (name == "anyop") return std::make_shared<BuiltinModule>("anyop");
+    if (name == "anyop" || name == "anyop_npu") return std::make_shared<BuiltinModule>(name);
     if (const auto type = kTypes.find(name); type != kTypes.end()) {
       return std::make_shared<SimpleValue>(
           function.graph()->insertConstant(std::int64_t(type->second), at));
