@@ -31,6 +31,9 @@ int Fail(int code, const std::string& text);
 // What a function of the device's table has answered.
 int Answer(int code);
 
+// What this thread's program calls, as who knows has said; "this call" where nobody has.
+std::string CurrentOperator();
+
 int CurrentDevice();  // of this thread, -1: none yet
 void SetCurrentDevice(int device);
 // Null is the default stream of the current device.

@@ -15,12 +15,12 @@ Settings ReadSettings() { return ReadVariables(npu::TheAdditions()); }
 
 namespace npu {
 
-// Memory is protected whatever the variable says. The numbers of cores of the chip that the dialect
-// does not know are those of the Ascend950PR_957bx.
+// Memory is protected whatever the variable says; `aclnn` is for devices/npu/torch. The numbers of
+// cores of the chip that the dialect does not know are those of the Ascend950PR_957bx.
 const virtual_device::Additions& TheAdditions() {
   static const auto& additions =
       *new virtual_device::Additions{.variable = "ANYOP_NPU",
-                                     .words = {"1", "protect"},
+                                     .words = {"1", "protect", "aclnn"},
                                      .chips = {{"ascend950", "Ascend 950PR", 56, 28}}};
   return additions;
 }

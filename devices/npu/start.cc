@@ -20,6 +20,7 @@ std::array<char, kMostDevices> g_contexts;
 thread_local int t_device = -1;
 thread_local char t_error[1024];
 thread_local bool t_has_error = false;
+const char* (*g_names)() = nullptr;
 
 const virtual_device::Settings& Settings() { return virtual_device::TheSettings(); }
 
@@ -49,6 +50,11 @@ int Answer(int code) {
   return Fail(told, virtual_device::kTable.error_text());
 }
 
+std::string CurrentOperator() {
+  const char* const name = g_names ? g_names() : nullptr;
+  return name ? name : "this call";
+}
+
 int CurrentDevice() { return t_device; }
 void SetCurrentDevice(int device) { t_device = device; }
 
@@ -76,6 +82,9 @@ ACL int aclInit(const char*) {
   return is_started.exchange(true) ? kRepeatedStart : kOk;
 }
 ACL int aclFinalize() { return kOk; }
+
+// Who knows the name of the operator that the calling thread is in.
+ACL void anyop_npu_set_names(const char* (*names)()) { g_names = names; }
 
 // ---- Devices and contexts.
 

@@ -13,6 +13,14 @@ extern "C" long anyop_npu_unsupported(const char* name) {
   return npu::Fail(npu::kUnsupported, std::string(name) + " is not supported.");
 }
 
+// Operators of CANN's first kind (aclop), of which there are none here. torch_npu describes the
+// arguments of one on the thread of the call, but runs it on another, whose errors come late.
+extern "C" __attribute__((visibility("default"))) void* aclCreateTensorDesc() {
+  throw std::runtime_error("virtual NPU: " + npu::CurrentOperator() +
+                           " is made of an operator of CANN's first kind (aclop), which is not "
+                           "supported.");
+}
+
 // Of C++, where there may be no code to return.
 extern "C" void anyop_npu_unsupported_class(const char* name) {
   int status = 0;

@@ -79,12 +79,16 @@ bool ReturnsView(const c10::FunctionSchema& schema) {
 
 class Registration {
  public:
+  // keeps_theirs: operators that torch_npu has kernels for are left to it.
+  explicit Registration(bool keeps_theirs) : keeps_theirs_(keeps_theirs) {}
+
   void Register(const c10::OperatorHandle& op, const std::string& name) {
     const auto has = [&](DispatchKey key) { return op.hasKernelForDispatchKey(key); };
     // In-place views change what a tensor knows of itself, and no memory.
     if (ReturnsView(op.schema()) || op.hasTag(at::Tag::inplace_view)) return;
     const bool is_defined = has(DispatchKey::CompositeImplicitAutograd);
     const bool is_theirs = has(DispatchKey::PrivateUse1);
+    if (keeps_theirs_ && (is_theirs || has(DispatchKey::AutogradPrivateUse1))) return;
     const bool is_composite = is_defined || has(DispatchKey::CompositeExplicitAutograd) ||
                               has(DispatchKey::CompositeExplicitAutogradNonFunctional);
     if (has(DispatchKey::CPU) || IsOneOf(kWhole, name)) {
@@ -111,6 +115,7 @@ class Registration {
   static torch::Library& Open(DispatchKey key) {  // for the process's life
     return *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   }
+  const bool keeps_theirs_;
   torch::Library& aten_ = Open(DispatchKey::PrivateUse1);
   torch::Library& autograd_ = Open(DispatchKey::AutogradPrivateUse1);
 };
@@ -140,10 +145,10 @@ void RegisterFormats() {
 
 }  // namespace
 
-void RegisterKernels() {
+void RegisterKernels(bool keeps_theirs) {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard is_quiet(&quiet);
-  Registration registration;
+  Registration registration(keeps_theirs);
   for (const c10::OperatorName& full : c10::Dispatcher::singleton().getAllOpNames()) {
     constexpr std::string_view kSpace = "aten::";
     if (!full.name.starts_with(kSpace)) continue;
@@ -152,7 +157,7 @@ void RegisterKernels() {
     if (!full.overload_name.empty()) name += "." + full.overload_name;
     if (op && name != "copy_" && !IsOneOf(kTorchNpus, name)) registration.Register(*op, name);
   }
-  registration.RegisterCopies();
+  if (!keeps_theirs) registration.RegisterCopies();
   RegisterFormats();
 }
 

@@ -5,6 +5,7 @@
 namespace virtual_torch {
 
 // In the place of torch_npu's kernels, which need CANN. What torch_npu adds to torch stays its own.
-void RegisterKernels();
+// keeps_theirs: only where torch_npu has none, so that its own call operators of aclnn.
+void RegisterKernels(bool keeps_theirs);
 
 }  // namespace virtual_torch

@@ -131,6 +131,8 @@ def start(folder: Path) -> None:
     global library
     import torch
 
+    import anyop.torch  # noqa: F401 - its operators compute some of aclnn
+
     file = kernels(folder, str(torch.__version__))
     if not file.exists():
         raise ImportError(
