@@ -154,7 +154,7 @@ def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, opt
 @pytest.mark.parametrize(
     ("body", "kind", "line", "said"),
     [
-        ("  PipeBarrier<PIPE_ALL>();\n  if (n) exit(3);", "crash", 2, "the kernel calls exit() after"),
+        ("  PipeBarrier<PIPE_ALL>();\n  if (n) exit(3);", "crash", 2, "the kernel calls exit()"),
         ("  if (n) {\n    std::exit(0);\n  }", "crash", 2, "in block 0. A device has no process"),
         ("  PipeBarrier<PIPE_ALL>();\n\n  if (n) abort();", "crash", 3, "abort() is called after"),
         ("  volatile char a[1 << 20];\n  for (volatile char& c : a) c = 1;", "stack-overflow", 2,
@@ -196,7 +196,7 @@ def test_an_instruction_that_the_chip_lacks_is_an_error(tmp_path):
 
 def test_a_file_that_names_another_kernel_is_refused(tmp_path):
     path = written(tmp_path, ONE.format(""))
-    (tmp_path / "kernel.toml").write_text('[noe]\nblocks = 1\n')
+    (tmp_path / "kernel.toml").write_text("[noe]\nblocks = 1\n")
     said = anyop("check", path, *GIVEN, status=1).stderr
     assert (
         "kernel.toml: [noe] is no kernel of kernel.cpp. Did you mean 'one'? Its kernels: one."
@@ -378,6 +378,8 @@ def test_a_compiler_that_makes_nothing_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "/bin/true")
     monkeypatch.setenv("ANYOP_CACHE", str(tmp_path / "cache"))
     said = anyop("check", EXAMPLES / "add_custom.cpp", status=1).stderr
-    assert said.strip().replace("\n", " ").endswith(
-        "/bin/true made no file, so it is no C++ compiler. Try another CXX."
+    assert (
+        said.strip()
+        .replace("\n", " ")
+        .endswith("/bin/true made no file, so it is no C++ compiler. Try another CXX.")
     )

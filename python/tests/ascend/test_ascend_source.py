@@ -40,8 +40,8 @@ def test_kernels_in_comments_and_literals_are_none(tmp_path):
         + f'const char* c = R"x({kernel})" )x";\n'
         + f'const auto* d = u8R"({kernel})";\n'
         + f"// \\\n{kernel}"
-        + f"const char e = '\"', f = '\\''; const int g = 1'000'000;\n/* \" */\n"
-        + "const char* h = \"namespace n {\";\n"
+        + "const char e = '\"', f = '\\''; const int g = 1'000'000;\n/* \" */\n"
+        + 'const char* h = "namespace n {";\n'
         + KERNEL.format("real")
     )
     assert source(tmp_path, text).kernels() == ["real"]
