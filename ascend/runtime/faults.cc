@@ -187,12 +187,13 @@ void ReportFault() {
 
 }  // namespace anyop_ascend
 
-// `anyop ascend` links kernels with --wrap=exit and its like, so that the calls come here.
-extern "C" __attribute__((visibility("default"), noreturn)) void __wrap_exit(int status) {
+// `anyop ascend` links kernels so that exit() comes here; `code`: where it is called.
+extern "C" __attribute__((visibility("default"), noreturn)) void anyop_ascend_exit(
+    int status, const void* code) {
   using namespace anyop_ascend;
   if (is_in_block && block) {
     fault_signal = kExit;
-    fault_code = CodeOfKernel();
+    fault_code = reinterpret_cast<std::uintptr_t>(code) - 1;  // behind the call
     siglongjmp(fault_return, 1);
   }
   std::exit(status);

@@ -214,8 +214,9 @@ def _case(path: Path, kernel: str, given: Any) -> Case:
     blocks, soc = table.get("blocks", 1), table.get("soc", "")
     _check_type(places.get("blocks", ""), blocks, (str, int), 'a text or a number. Try "min(n, 8)"')
     _check_type(places.get("soc", ""), soc, (str,), "a text")
+    given_sizes = _table(path, f"{kernel}.sizes", table.get("sizes", {}))
     with told_of(f"{path.name}: [{kernel}.sizes]"):
-        sizes = sizes_of(_table(path, f"{kernel}.sizes", table.get("sizes", {})))
+        sizes = sizes_of(given_sizes)
     return Case(
         str(blocks),
         sizes,

@@ -156,7 +156,6 @@ class Run:
             "save": str(self.save.resolve()) if self.save else "",
         }
 
-
     def _tiling(self) -> dict[str, Any] | None:
         tiling = self.case.tiling
         if tiling is None:

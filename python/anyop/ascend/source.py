@@ -14,7 +14,7 @@ from anyop import _anyop
 _LAUNCH = re.compile(r"([A-Za-z_][\w:#]*(?:\s*<[^<>();]*>)?)\s*<<<(.+?)>>>\s*\(", re.DOTALL)
 # Comments, and literals, of which a raw string ends at the mark that it begins with.
 _NO_CODE = re.compile(
-    r'(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)'
+    r"(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)"
     r'|(?P<open>\bu?8?[LU]?R"(?P<mark>[^()\\\s]{0,16})\()(?:.*?)\)(?P=mark)"'
     r'|"(?:\\.|[^"\\\n])*"'
     r"|(?<!\w)'(?:\\.|[^'\\\n])*'",  # not those of 1'000
@@ -30,6 +30,12 @@ _MACRO = re.compile(r"^[ \t]*#[ \t]*define\b", re.MULTILINE)
 _LEFT_OUT = re.compile(r"^[ \t]*#[ \t]*if[ \t]+0\b.*?^[ \t]*#[ \t]*(?:endif|else)\b", re.M | re.S)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _BRACE = re.compile(r"namespace\s+([\w:]+)\s*\{|[{}]")
+# With --wrap=exit the linker has calls of exit() come here.
+_EXIT = """extern "C" __attribute__((noreturn)) void anyop_ascend_exit(int, const void*);
+extern "C" __attribute__((noreturn, visibility("hidden"))) void __wrap_exit(int status) {
+  anyop_ascend_exit(status, __builtin_return_address(0));
+}
+"""
 _ENCODINGS = ("utf-8-sig", "gb18030")  # comments in Chinese come in either
 
 
@@ -109,8 +115,8 @@ class Source:
         return (
             f'#include "kernel_operator.h"\n{forced}#line 1 "{file}"\n{rewritten(self.text)}\n'
             f'#line 1 "the kernels asked for"\n{aliases}ANYOP_ASCEND_KERNELS({", ".join(listed)})\n'
+            f"{_EXIT}"
         )
-
 
     def host_unit(self) -> str:
         """The same of a file without kernels."""

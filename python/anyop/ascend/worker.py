@@ -169,7 +169,9 @@ def timed(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str,
         rows = [
             describe(name, value, array)
             for name, value, array in zip(task["names"], values, results, strict=True)
-            if isinstance(value, Memory) and value.access & WRITE and array is not None
+            if isinstance(value, Memory)
+            and value.access & WRITE
+            and array is not None
             and value is not launch.workspace
         ]
         return {"results": rows, "us": least / 1e3}

@@ -13,6 +13,7 @@ from anyop.ascend.case import (
     check_sizes,
     number_of_blocks,
     ordered,
+    places_of_arguments,
     read,
     sizes_of,
 )
@@ -77,6 +78,19 @@ def test_structs_are_laid_out_as_a_compiler_does():
     )
 
 
+def test_a_struct_in_memory_has_the_size_of_the_kernels():
+    for text, there in (("struct u32 1", 4), ("struct u32 1, u64 2", 16)):
+        assert refusal(value_of, text, "p", 8, {}, RNG, 12) == (
+            f"'{text}' has {there} bytes, but the struct of the kernel has 12."
+        )
+    assert value_of("struct u32 1, u32 2, u8 3", "p", 8, {}, RNG, 12).array.nbytes == 12
+    assert value_of("u8[24]", "p", 8, {}, RNG, 12).array.nbytes == 24
+    assert refusal(value_of, "u8[20]", "p", 8, {}, RNG, 12) == (
+        "'u8[20]' has 20 bytes, but the struct of the kernel has 12 or several of them."
+    )
+    assert value_of("none", "p", 8, {}, RNG, 12).array is None
+
+
 @pytest.mark.parametrize(
     ("letter", "text", "said"),
     [
@@ -127,6 +141,21 @@ def test_arguments_go_by_name_by_number_or_in_order():
     assert said == "2 arguments are described, but the kernel takes x (pointer)."
 
 
+def test_messages_name_the_file_and_the_key_that_they_are_about(tmp_path):
+    file = tmp_path / "one.toml"
+    file.write_text('[f]\nblocks = "m"\n[f.arguments]\nz = "3"\n')
+    case = read(file).cases["f"]
+    assert refusal(number_of_blocks, case, {}).startswith("one.toml: blocks of [f]: 'm' is no num")
+    assert number_of_blocks(changed(case, blocks="3"), {}) == 3
+    said = refusal(ordered, case, ("x", "y"), ["pointer", "half"])
+    assert said == "one.toml: z of [f.arguments]: the kernel has no parameter z. It has x, y."
+    file.write_text('[f.arguments]\nx = "3"\n')
+    said = refusal(ordered, read(file).cases["f"], ("x", "y"), ["pointer", "half"])
+    assert said.startswith("one.toml: [f.arguments]: y is not described; the kernel takes x")
+    case = changed(read(file).cases["f"], arguments=(("y", "1"),))
+    assert places_of_arguments(case, ("x", "y"), 2) == ["one.toml: x of [f.arguments]", ""]
+
+
 def test_what_a_command_line_names_takes_the_place_of_what_a_file_says():
     case = Case("8", {"n": (1, 9)}, (("x", "a"), ("y", "b")))
     assert changed(case, arguments=(("y", "c"),)).arguments == (("x", "a"), ("y", "c"))
@@ -158,6 +187,7 @@ def test_drawn_sizes_reach_both_ends():
 
 def test_a_file_of_cases_is_read_and_its_mistakes_are_named(tmp_path):
     file = tmp_path / "one.toml"
+    (tmp_path / "inc").mkdir()
     file.write_text(
         '[compile]\nfolders = ["inc"]\ndefines = ["A=1"]\n'
         '[f]\nblocks = 8\nsizes = { n = "1..9" }\ntiling_key = 2\n[f.arguments]\nx = "f16[n]"\n'
@@ -181,7 +211,22 @@ def test_a_file_of_cases_is_read_and_its_mistakes_are_named(tmp_path):
         "[compile]\ndefines = [1]\n": "one.toml: defines of [compile] is no list of texts.",
         "[f]\nsizes = 3\n": "one.toml: f.sizes is no table.",
         "[f]\narguments = [1]\n": "one.toml: f.arguments is no table.",
-        '[f]\ntiling_key = "a"\n': "one.toml: tiling_key is 'a', but must be a number.",
+        '[f]\ntiling_key = "a"\n': "one.toml: tiling_key of [f] is 'a', but must be a whole "
+        "number.",
+        "[f]\nblocks = [1]\n": "one.toml: blocks of [f] is [1], but must be a text or a number. "
+        'Try "min(n, 8)".',
+        "[f]\nsoc = 3\n": "one.toml: soc of [f] is 3, but must be a text.",
+        '[f]\nsizes = { n = "8..1" }\n': "one.toml: [f.sizes]: the size n is '8..1', but must be "
+        "a number or a range such as 1..300.",
+        "[f.arguments]\nx = [1]\n": "one.toml: x of [f.arguments] is [1], but must be a text or a "
+        'number. Try "f16[8, 64]".',
+        '[f]\ntiling = { op = "F" }\n': "one.toml: [f.tiling] names no file.",
+        '[f]\ntiling = { fiel = "F" }\n': "one.toml: [f.tiling] has fiel, which is not known. Did "
+        "you mean 'file'?",
+        '[f]\ntiling = { file = "no.cpp" }\n': f"one.toml: file of [f.tiling] is "
+        f"{tmp_path}/no.cpp, which does not exist.",
+        '[compile]\nfolders = ["none"]\n': f"one.toml: folders of [compile] names "
+        f"{tmp_path}/none, which does not exist.",
     }.items():
         file.write_text(text)
         assert refusal(read, file) == said

@@ -150,6 +150,62 @@ def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, opt
     assert kind in [f["kind"] for f in found], found
 
 
+# line: of the body
+@pytest.mark.parametrize(
+    ("body", "kind", "line", "said"),
+    [
+        ("  PipeBarrier<PIPE_ALL>();\n  if (n) exit(3);", "crash", 2, "the kernel calls exit()"),
+        ("  if (n) {\n    std::exit(0);\n  }", "crash", 2, "in block 0. A device has no process"),
+        ("  PipeBarrier<PIPE_ALL>();\n\n  if (n) abort();", "crash", 3, "abort() is called after"),
+        ("  volatile char a[1 << 20];\n  for (volatile char& c : a) c = 1;", "stack-overflow", 2,
+         "the stack of block 0 overflows: a block has 512 KiB"),
+        ("\n\n  *((__gm__ float*)x + 5000) = 1;", "fault", 3, "a plain pointer goes to address"),
+        ("\n  volatile int32_t k = n; while (k) {}", "endless", 2, "the block loops for 3 seconds"),
+    ],
+)  # fmt: skip
+def test_what_ends_a_kernel_has_its_own_line(tmp_path, body, kind, line, said):
+    text = "#include <cstdlib>\n" + ONE.replace("{}", "{0}").format(body)
+    [found] = findings(written(tmp_path, text), *GIVEN)
+    assert found["kind"] == kind and said in found["text"], found
+    assert found["line"] == 4 + line, found
+
+
+def test_a_struct_of_another_size_is_told_with_both(tmp_path):
+    text = TILED.replace("GM_ADDR tiling", "__gm__ Tiling* tiling").replace("DTYPE", "1.0f")
+    for kernel, how in ((TILED.replace("DTYPE", "1.0f"), "read"), (text, "passed")):
+        path = written(tmp_path, kernel, f"{how}.cpp")
+        for struct, there in (("struct u32 8", 4), ("struct u32 8, f32 1, u32 0", 12)):
+            options = ["--arg", "y=out f32[8]", "--arg", f"tiling={struct}"]
+            if how == "passed":
+                said = anyop("check", path, *options, status=1).stderr
+                assert f"'{struct}' has {there} bytes, but the struct of the kernel has 8." in said
+                continue
+            [found] = [f for f in findings(path, *options) if f["kind"] == "tiling-size"]
+            assert found["text"] == (
+                f"the struct Tiling has 8 bytes, but 'tiling', which is read as one, has {there}"
+            )
+            assert found["line"] == line_of(path, "GET_TILING_DATA")
+
+
+def test_an_instruction_that_the_chip_lacks_is_an_error(tmp_path):
+    path = EXAMPLES / "silu_and_mul.cpp"
+    found = [f for f in findings(path, "--soc", "ascend310p") if f["kind"] == "not-on-soc"]
+    assert found and {f["level"] for f in found} == {"error"}
+    assert found[0]["text"].startswith("ascend310p has no DataCopyPad. Try --soc ")
+
+
+def test_a_file_that_names_another_kernel_is_refused(tmp_path):
+    path = written(tmp_path, ONE.format(""))
+    (tmp_path / "kernel.toml").write_text("[noe]\nblocks = 1\n")
+    said = anyop("check", path, *GIVEN, status=1).stderr
+    assert (
+        "kernel.toml: [noe] is no kernel of kernel.cpp. Did you mean 'one'? Its kernels: one."
+    ) in " ".join(said.split())
+    (tmp_path / "kernel.toml").write_text('[one.arguments]\nx = "inout f32[m]"\nn = "3"\n')
+    said = " ".join(anyop("check", path, status=1).stderr.split())
+    assert "kernel.toml: x of [one.arguments]: 'm' is no number: m is no size" in said
+
+
 def test_what_a_kernel_prints_is_shown_and_breaks_nothing(tmp_path):
     text = ONE.format('  for (int i = 0; i < 5000; ++i) ::printf("row %d\\n", i);')
     done = anyop("check", written(tmp_path, "#include <cstdio>\n" + text), *GIVEN)
@@ -251,7 +307,46 @@ def test_tiling_structs_keys_and_definitions_reach_the_kernel(tmp_path, key, val
 def test_what_a_kernel_prints_is_seen(tmp_path):
     said = 'AscendC::printf("of %d\\n", 3); printf("and %d\\n", 4);'
     path = written(tmp_path, ONE.format(said))
-    assert "of 3\nand 4\n" in anyop("check", path, *GIVEN).stderr
+    assert "block 0: of 3\nblock 0: and 4\n" in anyop("check", path, *GIVEN).stderr
+
+
+PRINTS = (
+    HEAD
+    + """
+extern "C" __global__ __aicore__ void prints(GM_ADDR x, int32_t n) {
+  TPipe pipe;
+  TBuf<> buffer;
+  pipe.InitBuffer(buffer, 256);
+  LocalTensor<half> t = buffer.Get<half>();
+  Duplicate(t, half(0.5f), 4);
+  SetFlag<HardEvent::V_S>(0);
+  WaitFlag<HardEvent::V_S>(0);
+  GlobalTensor<int32_t> g;
+  g.SetGlobalBuffer((__gm__ int32_t*)x, 64);
+  PRINTF("half %.2f, ", t.GetValue(0));
+  printf("n %d\\n", n);
+  DumpTensor(t, 7, 5);
+  DumpTensor(g, 8, 3);
+}
+"""
+)
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_what_kernels_print_has_the_number_of_the_block(tmp_path, command):
+    path = written(tmp_path, PRINTS)
+    given = ["--arg", "x=i32[64] arange", "--arg", "n=3", "--blocks", "2"]
+    said = anyop(command, path, *given).stderr
+    fifth = "?" if command == "check" else "0"  # of which only the checked build knows
+    for block in (0, 1):
+        assert (
+            f"block {block}: half 0.50, n 3\n"
+            f"block {block}: DumpTensor 7, kernel.cpp:16: 5 of half at UB[0]\n"
+            f"block {block}: [0.5, 0.5, 0.5, 0.5, {fifth}]\n"
+            f"block {block}: DumpTensor 8, kernel.cpp:17: 3 of int32_t at GM\n"
+            f"block {block}: [0, 1, 2]\n"
+        ) in said
+    assert "block" not in anyop(command, path, *given, "-D", "ASCENDC_DUMP=0").stderr
 
 
 # An error in a header of ours is the author's, on the line that leads there.
@@ -283,6 +378,8 @@ def test_a_compiler_that_makes_nothing_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "/bin/true")
     monkeypatch.setenv("ANYOP_CACHE", str(tmp_path / "cache"))
     said = anyop("check", EXAMPLES / "add_custom.cpp", status=1).stderr
-    assert said.strip().replace("\n", " ").endswith(
-        "/bin/true made no file, so it is no C++ compiler. Try another CXX."
+    assert (
+        said.strip()
+        .replace("\n", " ")
+        .endswith("/bin/true made no file, so it is no C++ compiler. Try another CXX.")
     )

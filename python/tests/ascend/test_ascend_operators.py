@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -269,3 +270,74 @@ print("ascend_host" in [k["name"] for k in anyop.info("rms_norm")["kernels"]])
 """,
     )
     assert told == "True\nTrue\n['ascend_checked']\nTrue\n"
+
+
+LAUNCH = """
+#include "anyop/ascend.h"
+#include <cstdio>
+struct Own { uint32_t n; float by; };
+struct Short { uint32_t n; };
+struct Alike { float by; uint32_t n; };
+__global__ __aicore__ void k(GM_ADDR, const Own*, uint32_t) {}
+[[gnu::section("anyop_ascend_listed"), gnu::used]] static const void* const none = nullptr;
+int main(int, char** words) {
+  const anyop::Context ctx{};
+  const GIVEN tiling{};
+  try {
+    const anyop::ascend::Workspace x;
+    anyop::ascend::Launch(ctx, {}, &k, x, tiling, int64_t(std::stoll(words[1])));
+    anyop::ascend::Count(std::stoll(words[2]));
+  } catch (const std::exception& error) {
+    std::puts(error.what());
+  }
+}
+"""
+
+
+def built_launch(folder: Path, given: str) -> tuple[str, Path]:
+    """What the compiler says to a launch with a struct of this type, and the program."""
+    source, program = folder / "launch.cc", folder / "launch"
+    source.write_text(LAUNCH.replace("GIVEN", given))
+    package = Path(anyop.__file__).parent
+    include = [f"-I{package / 'include'}", f"-I{package / 'ascend' / 'include'}"]
+    command = [os.environ.get("CXX", "g++"), "-std=gnu++20", "-w", *include, str(source)]
+    command += [f"-L{package}", "-lanyop_ascend", "-lanyop", f"-Wl,-rpath,{package}"]
+    done = subprocess.run(
+        [*command, "-o", str(program)], capture_output=True, text=True, check=False
+    )
+    return done.stderr, program
+
+
+def test_a_launch_with_another_struct_does_not_compile(tmp_path: Path) -> None:
+    said, _ = built_launch(tmp_path, "Short")
+    assert "the struct of the launch has another size than the kernel's" in said
+    assert "(8 == 4)" in said
+    said, _ = built_launch(tmp_path, "Alike")
+    assert "the struct of the launch is another one than the kernel's" in said
+
+
+def test_sizes_that_a_kernel_cannot_count_are_refused(tmp_path: Path) -> None:
+    said, program = built_launch(tmp_path, "Own")
+    assert program.exists(), said
+    for passed, size, error in (
+        (2**32 - 1, 0xFFFF0000, ""),
+        (2**32, 1, "a launch passes 4294967296, but the kernel's parameter has 32 bits."),
+        (-1, 1, "a launch passes -1, but the kernel's parameter has 32 bits."),
+        (1, 2**32, "a size of 4294967296, but the kernel counts up to 4294901760."),
+        (1, -1, "a size of -1, but the kernel counts up to 4294901760."),
+    ):
+        words = [str(program), str(passed), str(size)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == error
+
+
+# A product of two sizes does not fit 32 bits where a tensor has more than 2^32 elements, which no
+# test can have in memory: what is read here is that none is made.
+def test_kernels_multiply_sizes_in_64_bits() -> None:
+    size = r"(?:t_\.|tiling->|tiling\.)(?:tokens|rows?|heads|width|d|n|k|r|w|experts|table_width)\b"
+    product = re.compile(rf"{size} \* {size}")
+    files = sorted((Path(__file__).resolve().parents[3] / "ops").glob("*/ascend.cpp"))
+    assert len(files) >= 8
+    for file in files:
+        for i, line in enumerate(file.read_text().splitlines(), 1):
+            assert not product.search(line), f"{file.name}:{i}: {line.strip()}"

@@ -31,6 +31,39 @@ def test_kernels_and_their_parameters_are_found(tmp_path):
     assert found.names("second") == ("", "n", "eps")
 
 
+def test_kernels_in_comments_and_literals_are_none(tmp_path):
+    kernel = KERNEL.format("quoted")
+    quoted = kernel.strip().replace('"', '\\"')
+    text = (
+        f'const char* a = "{quoted}";\n'
+        + f'const char* b = R"({kernel})";\n'
+        + f'const char* c = R"x({kernel})" )x";\n'
+        + f'const auto* d = u8R"({kernel})";\n'
+        + f"// \\\n{kernel}"
+        + "const char e = '\"', f = '\\''; const int g = 1'000'000;\n/* \" */\n"
+        + 'const char* h = "namespace n {";\n'
+        + KERNEL.format("real")
+    )
+    assert source(tmp_path, text).kernels() == ["real"]
+
+
+def test_what_looks_like_a_launch_in_a_comment_or_a_literal_stays():
+    for text in (
+        'const char* a = "f<<<8>>>(x)";',
+        'const char* a = R"(f<<<8>>>(x))";',
+        "// f<<<8>>>(x)",
+        "/* f<<<8,\n l>>>(x) */",
+    ):
+        assert rewritten(text) == text
+    text = "f<<<8, /* of >>>( */ l>>>(x);"
+    assert rewritten(text).replace(" ", "") == 'anyop_ascend_start("f",&f,8,l)(x);'
+
+
+def test_what_a_file_says_of_operators_is_no_include_in_a_comment(tmp_path):
+    assert not source(tmp_path, '// #include "anyop/ascend.h"\n').is_of_operator
+    assert source(tmp_path, '#include "anyop/ascend.h"\n').is_of_operator
+
+
 def test_templates_are_exported_by_what_they_are_asked_with(tmp_path):
     text = "template <typename T> __global__ __aicore__ void f(GM_ADDR x) {}\n"
     found = source(tmp_path, text)
