@@ -43,12 +43,12 @@ void Must(Code code, const char* function) {
   throw Failure{ANYOP_INTERNAL, text + "."};
 }
 
-struct Event_ {
+struct EventState {
   Event handle;
   std::int32_t device;
   bool is_recorded = false;
 };
-Event_& EventOf(anyop_event event) { return *static_cast<Event_*>(event); }
+EventState& EventOf(anyop_event event) { return *static_cast<EventState*>(event); }
 
 // Which device a stream is of: the runtime has one of its own for each, and others are made here.
 struct Streams {
@@ -160,15 +160,19 @@ Stream NewStream(const Runtime& r, std::int32_t device) {
 }
 // NULL is the runtime's own default stream, but says "all streams" to `synchronize`.
 anyop_stream DefaultStream(std::int32_t device) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  auto& known = TheStreams().of_device;
+  static std::mutex once;
+  const std::lock_guard making(once);
+  Streams& streams = TheStreams();
   const auto at = std::size_t(device);
-  if (known.size() <= at) known.resize(at + 1);
-  Guard([&](const Runtime& r) {
-    if (!known[at]) known[at] = NewStream(r, device);
-  });
-  return known[at];
+  {
+    const std::lock_guard lock(streams.mutex);
+    if (streams.of_device.size() <= at) streams.of_device.resize(at + 1);
+    if (streams.of_device[at]) return streams.of_device[at];
+  }
+  Stream made = nullptr;
+  if (Guard([&](const Runtime& r) { made = NewStream(r, device); }) != ANYOP_OK) return nullptr;
+  const std::lock_guard lock(streams.mutex);
+  return streams.of_device[at] = made;
 }
 int CreateStream(std::int32_t device, anyop_stream* stream) {
   return Guard([&](const Runtime& r) { *stream = NewStream(r, device); });
@@ -190,14 +194,14 @@ int DestroyStream(anyop_stream stream) {
 int CreateEvent(std::int32_t device, anyop_event* event) {
   return Guard([&](const Runtime& r) {
     Use(r, device);
-    auto made = std::make_unique<Event_>(Event_{nullptr, device});
+    auto made = std::make_unique<EventState>(EventState{nullptr, device});
     Must(r.aclrtCreateEvent(&made->handle), "aclrtCreateEvent");
     *event = made.release();
   });
 }
 int DestroyEvent(anyop_event event) {
   return Guard([&](const Runtime& r) {
-    const std::unique_ptr<Event_> held(&EventOf(event));
+    const std::unique_ptr<EventState> held(&EventOf(event));
     Use(r, held->device);
     Must(r.aclrtDestroyEvent(held->handle), "aclrtDestroyEvent");
   });

@@ -199,6 +199,32 @@ def test_an_output_that_is_too_short_is_told_in_todays_form(tmp_path):
     assert said[:2] == ["right", "right"] and "'int32[3]', which has 12." in said[2]
 
 
+OWN_MEMORY = """  std::vector<int32_t> own(2500);
+    uint8_t *outputPtr = reinterpret_cast<uint8_t *>(own.data());
+    int32_t *to = reinterpret_cast<int32_t *>(GetDataPtr(output));"""
+COPIES = """MyCustomOpKernelEntry(2, nullptr, aclStream, inputPtr, outputPtr, param1, param2, size);
+      std::copy(own.begin(), own.begin() + size, to);"""
+
+
+@pytest.mark.exhaustive
+@needs_cmake
+def test_memory_of_a_package_itself_has_no_known_size_and_is_no_error(tmp_path):
+    env = home(tmp_path, "--checked")
+    source = copied("npu_ops", tmp_path)
+    path = source / "module" / "my_custom_op.cpp"
+    text = path.read_text()
+    for old, new in (
+        ("  uint8_t *outputPtr = GetDataPtr(output);", OWN_MEMORY),
+        (COPIES.splitlines()[0], COPIES), ("DispatchLaunchTask([=]() {", "DispatchLaunchTask([&] {"),
+    ):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text("#include <algorithm>\n#include <vector>\n" + text)
+    run([sys.executable, *PIP], env, source)
+    program = SHORT.format(imports="import npu_ops").partition("whole[:] = 0")[0]
+    assert python(program, env).splitlines() == ["right", "right"]
+
+
 STARTS = f"""
 import os
 if "STARTS_FAR" in os.environ:
