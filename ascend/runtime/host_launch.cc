@@ -145,8 +145,8 @@ void SubmitCarried(const anyop_device& to, const HostLaunch& launch) {
     anyop_allocation found;
     const void* const address = AddressIn(launch, i);
     if (!FindAllocation(to, address, &found)) continue;
-    around[i].before = std::uint64_t(static_cast<const char*>(address) -
-                                     static_cast<const char*>(found.begin));
+    around[i].before =
+        std::uint64_t(static_cast<const char*>(address) - static_cast<const char*>(found.begin));
     around[i].bytes = found.bytes;
   }
   std::memcpy(call->packed(), launch.packed, launch.bytes);

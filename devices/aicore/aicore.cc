@@ -295,6 +295,7 @@ constexpr anyop_device kDevice{
     .unpack = nullptr,
     .takes_host_calls = 1,
     .reserved = 0,
+    .allocation = nullptr,
 };
 
 }  // namespace

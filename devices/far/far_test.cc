@@ -101,6 +101,32 @@ TEST(Far, FillsFreshMemoryWithWhatShows) {
   s.Release(x);
 }
 
+TEST(Far, KnowsTheAllocationAroundAnAddress) {
+  const Stream s(1);
+  auto* const memory = s.New<char>(100);
+  anyop_allocation found = {};
+  found.size = sizeof found;
+  for (const int offset : {0, 1, 99}) {
+    found.begin = nullptr, found.bytes = 0;
+    Must(Table().allocation(memory + offset, &found));
+    EXPECT_EQ(found.begin, memory);
+    EXPECT_EQ(found.bytes, 100u);
+    EXPECT_EQ(found.device, 1);
+  }
+  const std::string none = "the address lies in no allocation.";
+  EXPECT_EQ(Error(ANYOP_INVALID_ARGUMENT, Table().allocation(memory + 100, &found)), none);
+  EXPECT_EQ(Error(ANYOP_INVALID_ARGUMENT, Table().allocation(memory - 1, &found)), none);
+  EXPECT_EQ(Error(ANYOP_INVALID_ARGUMENT, Table().allocation(&found, &found)), none);
+  s.Release(memory);
+  EXPECT_EQ(Error(ANYOP_INVALID_ARGUMENT, Table().allocation(memory, &found)), none);
+  anyop_allocation small = {};
+  small.size = offsetof(anyop_allocation, begin);  // a host that knows no more
+  auto* const other = s.New<char>(1);
+  Must(Table().allocation(other, &small));
+  EXPECT_EQ(small.begin, nullptr);
+  s.Release(other);
+}
+
 TEST(Far, CopiesBetweenDevices) {
   const Stream s(0), t(1);
   std::int32_t *const x = s.New<std::int32_t>(2), *const y = t.New<std::int32_t>(2);

@@ -8,10 +8,11 @@ using namespace npu;
 namespace {
 
 int Refuse(const char* who, const char* what) {
-  return Fail(kUnsupported, std::string(who) + ": " + what +
-                                " for an NPU's own processor, which the virtual NPU is not. Compile "
-                                "the kernel's AscendC source for this machine, with the folder that "
-                                "`anyop ascend home` makes.");
+  return Fail(kUnsupported,
+              std::string(who) + ": " + what +
+                  " for an NPU's own processor, which the virtual NPU is not. Compile "
+                  "the kernel's AscendC source for this machine, with the folder that "
+                  "`anyop ascend home` makes.");
 }
 int RefuseLoad(const char* who) { return Refuse(who, "this is a program"); }
 int RefuseLaunch(const char* who) { return Refuse(who, "this launches a program"); }

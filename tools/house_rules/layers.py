@@ -91,7 +91,7 @@ MAY_SAY_FRAMEWORKS = ("src/platform/env.cc",)
 # Folders that includes begin at, and folders whose files name their neighbours without any.
 ROOTS = (
     "src/", "include/", "", "optest/", "ascend/include/", "ascend/include/packages/",
-    "ascend/include/stubs/",
+    "ascend/include/stubs/", "ascend/include/npu/",
 )  # fmt: skip
 BARE_NEIGHBOURS = ("ascend", "bindings", "devices", "programs", "tests", "examples", "python")
 DIALECT = "ascend/include/kernel_operator.h"  # kernels include it by its name alone
@@ -107,7 +107,9 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "testing": ("", "hosting", "testing"),
     **{room: ("", "hosting", *_TORCH_ROOMS[: i + 1]) for i, room in enumerate(_TORCH_ROOMS)},
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
-    "torch.virtual_device": ("", "hosting", "torch._route", "torch.virtual_device"),
+    "torch.virtual_device": ("", "hosting", "npu", "torch._route", "torch.virtual_device"),
+    "torch.graph_engine": ("", "torch.graph_engine"),
+    "npu": ("", "torch.graph_engine", "npu"),
     "ascend": ("", "torch.virtual_device", "ascend"),
     "jax": ("", "hosting", "jax"),
     "mindspore": ("", "hosting", "mindspore"),
@@ -121,6 +123,7 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
         "hosting",
         "testing",
         "torch",
+        "npu",
         "ascend",
         "jax",
         "mindspore",

@@ -29,6 +29,8 @@ PLUGIN = "bindings/mindspore/plugin.cc"  # what rows, which name operators, are 
 OTHER_MEANINGS = {
     "python/anyop/_graph/traced.py add": "a sum of sizes",
     "python/anyop/_graph/traced.py mul": "a product of sizes",
+    "python/anyop/torch/graph_engine/layout.py add": "how a scatter joins values",
+    "python/anyop/torch/graph_engine/layout.py mul": "how a scatter joins values",
     "python/anyop/torch/nn/_rotary.py linear": "a kind of rope",
 }
 SAMPLES = "ops/samples.txt"

@@ -14,7 +14,10 @@ from pathlib import Path
 CPP = (".cc", ".cu", ".h")
 CODE = (*CPP, ".py", ".cmake")
 # What is named there is named by others: interfaces that packages of Ascend users are written for.
-NAMED_BY_OTHERS = ("ascend/include/packages/", "ascend/home/", "python/tests/ascend/packages/")
+NAMED_BY_OTHERS = (
+    "ascend/include/packages/", "ascend/include/npu/", "ascend/home/",
+    "python/tests/ascend/packages/",
+)  # fmt: skip
 _HASH = re.compile(r"(?:^\s*|\s\s)# .*")
 _TOKEN = re.compile(
     r"(?P<comment>//[^\n]*|/\*.*?\*/)"

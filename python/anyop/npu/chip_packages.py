@@ -38,7 +38,7 @@ def explain_imports() -> None:
     """Of Python's extensions, from now on."""
     create = ExtensionFileLoader.create_module
 
-    def create_module(self: ExtensionFileLoader, spec: ModuleSpec) -> ModuleType | None:
+    def create_module(self: ExtensionFileLoader, spec: ModuleSpec) -> ModuleType:
         try:
             return create(self, spec)
         except ImportError as error:

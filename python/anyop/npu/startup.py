@@ -70,7 +70,7 @@ def _leave_cann_out(module: Any) -> None:
 
 def _run_graphs(module: Any) -> None:
     """torchair gives its graphs to an engine that is part of CANN."""
-    from anyop.npu.graphs import engine
+    from anyop.torch.graph_engine import engine
 
     engine.replace_backend(module)
 

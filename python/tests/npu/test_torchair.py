@@ -62,7 +62,9 @@ CASES: dict[str, Made] = {
     ),
     "constants": lambda x, w, i: x * torch.tensor([[1.0], [2.0]]).to(x.device) + 1,
     "scatter": lambda x, w, i: (
-        torch.zeros(9, 8, device=x.device).scatter_add(0, i.view(3, 1).expand(3, 8), x[[0, 1, 0], 0]),
+        torch.zeros(9, 8, device=x.device).scatter_add(
+            0, i.view(3, 1).expand(3, 8), x[[0, 1, 0], 0]
+        ),
         torch.zeros(3, 9, device=x.device).scatter(1, i.view(3, 1), 1.0),
     ),
     "convolution": lambda x, w, i: F.conv2d(x[None], x[:, :, :2].unsqueeze(0), padding=1),

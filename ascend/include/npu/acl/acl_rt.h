@@ -29,8 +29,10 @@ typedef enum aclrtMemMallocPolicy {
 } aclrtMemMallocPolicy;
 typedef enum aclrtMemAttr { ACL_DDR_MEM, ACL_HBM_MEM } aclrtMemAttr;
 typedef enum aclrtRunMode { ACL_DEVICE, ACL_HOST } aclrtRunMode;
-typedef enum aclrtCallbackBlockType { ACL_CALLBACK_NO_BLOCK, ACL_CALLBACK_BLOCK }
-    aclrtCallbackBlockType;
+typedef enum aclrtCallbackBlockType {
+  ACL_CALLBACK_NO_BLOCK,
+  ACL_CALLBACK_BLOCK
+} aclrtCallbackBlockType;
 typedef enum aclrtFloatOverflowMode {
   ACL_RT_OVERFLOW_MODE_SATURATION,
   ACL_RT_OVERFLOW_MODE_INFNAN,
@@ -120,8 +122,7 @@ aclError aclrtBinaryLoadFromFile(const char* path, aclrtBinaryLoadOptions* optio
                                  aclrtBinHandle* binary);
 aclError aclrtBinaryLoadFromData(const void* data, size_t bytes,
                                  const aclrtBinaryLoadOptions* options, aclrtBinHandle* binary);
-aclError aclrtBinaryGetFunction(aclrtBinHandle binary, const char* name,
-                                aclrtFuncHandle* function);
+aclError aclrtBinaryGetFunction(aclrtBinHandle binary, const char* name, aclrtFuncHandle* function);
 aclError aclrtBinaryUnLoad(aclrtBinHandle binary);
 aclError aclrtLaunchKernel(aclrtFuncHandle function, uint32_t blocks, const void* arguments,
                            size_t bytes, aclrtStream stream);

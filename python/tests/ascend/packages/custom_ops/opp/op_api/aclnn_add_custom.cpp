@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "../op_kernel/add_custom.h"
+#include "../op_kernel/add_custom.hpp"
 
 extern "C" __global__ __aicore__ void add_custom(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR workspace,
                                                  uint32_t size, float alpha) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launched by name: ACLRT_LAUNCH_KERNEL(scale_custom), or aclrtlaunch_scale_custom.
-#include "rows.h"
+#include "rows.hpp"
 
 extern "C" __global__ __aicore__ void scale_custom(GM_ADDR x, GM_ADDR y, uint32_t size,
                                                    float factor) {

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 import anyop
-from anyop.npu.graphs import arithmetic, layers, layout
-from anyop.npu.graphs.node import TYPES, Limits, Node, Refused, Run, parsed
+from anyop.torch.graph_engine import arithmetic, layers, layout
+from anyop.torch.graph_engine.node import TYPES, Limits, Node, Refused, Run, parsed
 
 OPERATORS: dict[str, Run] = {**arithmetic.OPERATORS, **layers.OPERATORS, **layout.OPERATORS}
 _LIMITS: Limits = {**arithmetic.LIMITS, **layers.LIMITS, **layout.LIMITS}
@@ -44,7 +44,8 @@ class Graph:
             self._check(node)
         self._steps = [n for n in nodes if n.type in OPERATORS]
         self._inputs = {n.outputs[0]: n.attribute("index", 0) for n in nodes if n.type in _INPUTS}
-        self._constants = {n.outputs[0]: n.attribute("value") for n in nodes if n.type in _CONSTANTS}
+        held = [n for n in nodes if n.type in _CONSTANTS]
+        self._constants = {n.outputs[0]: n.attribute("value") for n in held}
         ends = [source for n in nodes if n.type == _END for _, source in n.operands]
         self._outputs = list(zip(ends, ge_graph.attr["_output_dtypes"].list.i, strict=True))
         self._on_device: dict[str, Tensor] = {}
@@ -117,7 +118,7 @@ class Graph:
     ) -> list[Tensor]:
         """Results lie in memory of their own, or where the caller says."""
         made: list[Tensor] = []
-        device = torch.device("npu", torch.npu.current_device())
+        device = torch.accelerator.current_accelerator(check_available=False) or torch.device("npu")
         for i, (source, dtype) in enumerate(self._outputs):
             value = values[source].to(device, TYPES[dtype])
             into = assigned[i] if i < len(assigned) else None
@@ -125,7 +126,7 @@ class Graph:
                 made.append(into if value is into else into.copy_(value))
                 continue
             others = (*inputs, *made, *self._on_device.values())
-            is_shared = any(torch._C._is_alias_of(value, other) for other in others)
+            is_shared = any(_shares(value, other) for other in others)
             made.append(value.clone() if is_shared else value.contiguous())
         return made
 
@@ -135,6 +136,10 @@ _OF_SHAPES = {
     "axes", "axis", "begin", "concat_dim", "dims", "end", "k", "multiples", "normalized_shape",
     "offsets", "paddings", "perm", "shape", "size", "size_splits", "split_dim", "strides",
 }  # fmt: skip
+
+
+def _shares(a: Tensor, b: Tensor) -> bool:
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() != 0
 
 
 def _parsed(op: Any, graph: str) -> Node:

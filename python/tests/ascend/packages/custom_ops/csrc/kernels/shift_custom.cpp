@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launched beside the kernel: the compiler of kernels alone knows <<<>>>.
-#include "rows.h"
+#include "rows.hpp"
 
 extern "C" __global__ __aicore__ void shift_custom(GM_ADDR x, GM_ADDR y, uint32_t size, float by) {
   Map(x, y, size, [by](auto &to, auto &from, uint32_t count) {

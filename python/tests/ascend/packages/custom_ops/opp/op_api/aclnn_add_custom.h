@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "aclnn/aclnn_base.h"
+#include <aclnn/aclnn_base.h>
 
 #ifdef __cplusplus
 extern "C" {

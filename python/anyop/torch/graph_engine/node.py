@@ -54,7 +54,7 @@ class Node:
                 return value
         return None
 
-    def list(self, name: str) -> list[Tensor]:
+    def all(self, name: str) -> list[Tensor]:
         """Of an input that is a list: x0, x1 and so on."""
         named = zip(self.operands, self.values, strict=True)
         return [
@@ -67,7 +67,7 @@ class Node:
         """Numbers that shapes are made of. Those that the device has computed are waited for."""
         return [int(v) for v in self[name].reshape(-1).tolist()]
 
-    def int(self, name: str) -> int:
+    def number(self, name: str) -> int:
         (value,) = self.ints(name)
         return value
 
@@ -111,13 +111,15 @@ def _attribute(attr: Any) -> Any:
 def constant(tensor: Any) -> Tensor:
     """The values that a graph holds, on the host."""
     descriptor = tensor.desc
-    name = descriptor.DESCRIPTOR.fields_by_name["dtype"].enum_type.values_by_number[
-        descriptor.dtype
-    ].name
+    name = (
+        descriptor.DESCRIPTOR.fields_by_name["dtype"]
+        .enum_type.values_by_number[descriptor.dtype]
+        .name
+    )
     if name not in NAMES:
         raise Refused(f"its values are of type {name}")
     shape = list(descriptor.shape.dim)
     if not tensor.data:
-        return torch.empty([0] if not shape else shape, dtype=NAMES[name])
+        return torch.empty(shape if shape else [0], dtype=NAMES[name])
     values = torch.frombuffer(bytearray(tensor.data), dtype=NAMES[name])
     return values.reshape(shape)

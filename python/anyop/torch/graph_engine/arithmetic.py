@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyop.npu.graphs.node import TYPES, Limits, Node, Run
+from anyop.torch.graph_engine.node import TYPES, Limits, Node, Run
 
 _OF_X: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs, "Acos": torch.acos, "Acosh": torch.acosh, "Asin": torch.asin,
@@ -23,8 +23,8 @@ _OF_X: dict[str, Callable[..., Any]] = {
     "Mish": F.mish, "Neg": torch.neg, "OnesLike": torch.ones_like,
     "Reciprocal": torch.reciprocal, "Relu": torch.relu, "Relu6": F.relu6, "Rsqrt": torch.rsqrt,
     "Sigmoid": torch.sigmoid, "Sign": torch.sign, "Sin": torch.sin, "Sinh": torch.sinh,
-    "Softplus": F.softplus, "Sqrt": torch.sqrt, "Square": torch.square, "Tan": torch.tan, "Tanh": torch.tanh,
-    "Trunc": torch.trunc,    "ZerosLike": torch.zeros_like,
+    "Softplus": F.softplus, "Sqrt": torch.sqrt, "Square": torch.square, "Tan": torch.tan,
+    "Tanh": torch.tanh, "Trunc": torch.trunc, "ZerosLike": torch.zeros_like,
 }  # fmt: skip
 _OF_BOTH: dict[str, Callable[..., Any]] = {
     "Add": torch.add, "AddV2": torch.add, "BitwiseAnd": torch.bitwise_and,
@@ -73,7 +73,8 @@ def _swish(n: Node) -> Tensor:
 
 def _elu(n: Node) -> Tensor:
     alpha, scale = n.attribute("alpha", 1.0), n.attribute("scale", 1.0)
-    return torch.ops.aten.elu(n["x"], alpha, scale, n.attribute("input_scale", 1.0))
+    y: Tensor = torch.ops.aten.elu(n["x"], alpha, scale, n.attribute("input_scale", 1.0))
+    return y
 
 
 def _round(n: Node) -> Tensor:
@@ -93,7 +94,7 @@ def _axes(n: Node, x: Tensor, attribute: str = "axes") -> list[int] | None:
     return None if n.attribute("noop_with_empty_axes", False) else list(range(x.dim()))
 
 
-def _reduced(function: Callable[[Tensor, Sequence[int], bool], Tensor]) -> Run:
+def _reduced(function: Callable[..., Any]) -> Run:
     def run(n: Node) -> Tensor:
         x = n["x"]
         axes, keep = _axes(n, x), bool(n.attribute("keep_dims", False))
@@ -106,7 +107,7 @@ def _reduced(function: Callable[[Tensor, Sequence[int], bool], Tensor]) -> Run:
     return run
 
 
-def _one_by_one(function: Callable[..., Tensor]) -> Callable[[Tensor, Sequence[int], bool], Tensor]:
+def _one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """Of a function that takes one dimension."""
 
     def run(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
@@ -117,7 +118,7 @@ def _one_by_one(function: Callable[..., Tensor]) -> Callable[[Tensor, Sequence[i
     return run
 
 
-def _mean(x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
+def _mean(x: Tensor, axes: list[int], keep: bool) -> Tensor:
     return x.mean(axes, keepdim=keep)
 
 
@@ -132,7 +133,7 @@ def _with_value(function: Callable[..., Any]) -> Run:
 
 def _place_of(function: Callable[..., Tensor]) -> Run:
     def run(n: Node) -> Tensor:
-        places = function(n["x"], n.int("dimension"))
+        places = function(n["x"], n.number("dimension"))
         return places.to(TYPES.get(n.attribute("dtype", 3), torch.int32))
 
     return run
@@ -147,7 +148,7 @@ def _deviation(n: Node) -> tuple[Tensor, Tensor]:
 
 
 def _cumsum(n: Node) -> Tensor:
-    x, axis = n["x"], n.int("axis")
+    x, axis = n["x"], n.number("axis")
     if n.attribute("reverse", False):
         return x.flip(axis).cumsum(axis, dtype=x.dtype).flip(axis)
     return x.cumsum(axis, dtype=x.dtype)
@@ -175,8 +176,9 @@ OPERATORS: dict[str, Run] = {
     "Elu": _elu,
     "Exp": _exp,
     "GLU": lambda n: F.glu(n["x"], n.attribute("dim", -1)),
-    "HardSigmoid": lambda n: (n["input_x"] * n.attribute("alpha", 1 / 6) + n.attribute("beta", 0.5))
-    .clamp(0, 1),
+    "HardSigmoid": lambda n: (
+        n["input_x"] * n.attribute("alpha", 1 / 6) + n.attribute("beta", 0.5)
+    ).clamp(0, 1),
     "LeakyRelu": lambda n: F.leaky_relu(n["x"], n.attribute("negative_slope", 0.0)),
     "Lerp": lambda n: torch.lerp(n["start"], n["end"], n["weight"]),
     "Log": _log,

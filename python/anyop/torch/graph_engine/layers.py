@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyop.npu.graphs.node import Limits, Node, Run
+from anyop.torch.graph_engine.node import Limits, Node, Run
 
 
 def _turned(x: Tensor, is_turned: bool) -> Tensor:

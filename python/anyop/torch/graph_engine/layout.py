@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyop.npu.graphs.node import TYPES, Limits, Node, Run
+from anyop.torch.graph_engine.node import TYPES, Limits, Node, Run
 
 
 def _like(x: Tensor, value: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def _part(n: Node) -> Tensor:
 
 def _gathered(n: Node) -> Tensor:
     x = n["x"]
-    axis = n.int("axis") if n.get("axis") is not None else 0
+    axis = n.number("axis") if n.get("axis") is not None else 0
     indices = n["indices"].to(torch.int64)
     if x.device != indices.device:
         indices = indices.to(x.device)
@@ -83,10 +83,11 @@ def _gathered(n: Node) -> Tensor:
 
 
 def _indexed(n: Node) -> Tensor:
-    x, left = n["x"], n.list("indices")
+    x, left = n["x"], n.all("indices")
     mask = n.attribute("indices_mask", [1] * len(left))
     index = [_like(x, left.pop(0)) if is_given else None for is_given in mask]
-    return torch.ops.aten.index(x, index)
+    chosen: Tensor = torch.ops.aten.index(x, index)
+    return chosen
 
 
 def _gathered_elements(n: Node) -> Tensor:
@@ -111,7 +112,7 @@ def _index_added(n: Node) -> Tensor:
 
 
 def _split(n: Node) -> tuple[Tensor, ...]:
-    x, axis = n["x"], n.int("split_dim")
+    x, axis = n["x"], n.number("split_dim")
     sizes = n.ints("size_splits")
     rest = x.shape[axis] - sum(s for s in sizes if s >= 0)
     return tuple(y.contiguous() for y in x.split([rest if s < 0 else s for s in sizes], axis))
@@ -122,7 +123,7 @@ def _unpacked(n: Node) -> tuple[Tensor, ...]:
 
 
 def _joined(n: Node) -> Tensor:
-    return torch.cat(n.list("x"), n.int("concat_dim"))
+    return torch.cat(n.all("x"), n.number("concat_dim"))
 
 
 def _shape(n: Node) -> Tensor:
@@ -159,7 +160,7 @@ def _ordered(n: Node) -> tuple[Tensor, Tensor]:
 
 def _top(n: Node) -> tuple[Tensor, Tensor]:
     how = (n.attribute("dim", -1), n.attribute("largest", True), n.attribute("sorted", True))
-    values, places = torch.topk(n["x"], n.int("k"), *how)
+    values, places = torch.topk(n["x"], n.number("k"), *how)
     return values, places.to(torch.int32)
 
 
@@ -182,7 +183,7 @@ OPERATORS: dict[str, Run] = {
     "BroadcastTo": _expanded,
     "ConcatV2": _joined,
     "Expand": _expanded,
-    "ExpandDims": lambda n: n["x"].unsqueeze(n.int("axis")),
+    "ExpandDims": lambda n: n["x"].unsqueeze(n.number("axis")),
     "Fill": _filled,
     "FlattenV2": lambda n: n["x"].flatten(n.attribute("axis", 1), n.attribute("end_axis", -1)),
     "Gather": _gathered,
@@ -192,7 +193,7 @@ OPERATORS: dict[str, Run] = {
     "IndexByTensor": _indexed,
     "InplaceIndexAdd": _index_added,
     "MaskedFill": _masked,
-    "Pack": lambda n: torch.stack(n.list("x"), n.attribute("axis", 0)),
+    "Pack": lambda n: torch.stack(n.all("x"), n.attribute("axis", 0)),
     "PadV3": _padded,
     "Permute": lambda n: n["x"].permute(n.attribute("order")).contiguous(),
     "Range": _range,
