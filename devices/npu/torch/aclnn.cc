@@ -164,12 +164,14 @@ class Scripted final : public npu::Planned {
     }
   }
 
-  static std::string LastLine(const std::string& what) {  // a script's error begins with its source
-    constexpr std::string_view kEnds[] = {"RuntimeError: ", "\nException raised from"};
-    std::string text = what;
-    if (const auto at = text.find(kEnds[1]); at != std::string::npos) text.resize(at);
-    if (const auto at = text.rfind(kEnds[0]); at != std::string::npos) {
-      text = text.substr(at + kEnds[0].size());
+  // An error of a script begins with its source, and goes on with where it was raised.
+  static std::string LastLine(std::string text) {
+    constexpr std::string_view kBegins = "Error: ";
+    for (const char* const end : {"\nException raised from", "\n\nAt:\n"}) {
+      if (const auto at = text.find(end); at != std::string::npos) text.resize(at);
+    }
+    if (const auto at = text.rfind(kBegins); at != std::string::npos) {
+      text = text.substr(at + kBegins.size());
     }
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;

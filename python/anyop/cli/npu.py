@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
+import anyop
 from anyop.cli import making
-from anyop.npu import environments
+from anyop.npu import environments, operators
 
 
 @click.group("npu")
@@ -35,3 +36,25 @@ def install(folder: Path, version: str | None, index: str) -> None:
     made = making.make(environment, f"torch_npu {environment.version}", index)
     if made:
         click.echo(f"{made} Try: ANYOP_NPU=1 {environment.python} PROGRAM")
+
+
+@command.command("explain")
+@click.argument("words", nargs=-1)
+def explain(words: tuple[str, ...]) -> None:
+    """List the operators of aclnn that there are, and what computes each.
+
+    WORDS choose among them: names that contain one of them. A whole name shows how it is computed.
+    """
+    found = operators.operators()
+    chosen = [n for n in found if not words or any(w.lower() in n.lower() for w in words)]
+    if not chosen:
+        raise anyop.InvalidArgument(
+            f"anyop.npu: there is no operator of aclnn whose name contains {' or '.join(words)}, "
+            f"among {len(found)} of them. Try `anyop npu explain` without words."
+        )
+    width = max(map(len, chosen))
+    for name in chosen:
+        click.echo(f"{name:{width}}  {operators.computed_by(name)}")
+    for name in chosen:
+        if name in words:
+            click.echo(f"\n{name}\n{found[name].rstrip()}")

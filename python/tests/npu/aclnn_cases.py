@@ -8,11 +8,9 @@ were called.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 CASES = """
@@ -166,19 +164,10 @@ def cases() -> list[str]:
     return [case.strip() for line in CASES.splitlines() for case in line.split(";") if case.strip()]
 
 
-def called() -> list[str]:
-    """The names of aclnn that this process has called."""
-    import anyop
-
-    library = ctypes.CDLL(str(Path(anyop.__file__).parent / "anyop_npu.so"))
-    library.anyop_npu_called.restype = ctypes.c_char_p
-    names: bytes = library.anyop_npu_called()
-    return names.decode().split()
-
-
 def main() -> None:
     import torch
     import torch_npu  # noqa: F401
+    from anyop.npu import operators
 
     warnings.simplefilter("ignore")
     found = []
@@ -188,7 +177,7 @@ def main() -> None:
                 continue
             found.append(wrong(case, name, tolerance))
     torch.npu.synchronize()
-    print(json.dumps({"wrong": [text for text in found if text], "called": called()}))
+    print(json.dumps({"wrong": [text for text in found if text], "called": operators.called()}))
 
 
 if __name__ == "__main__":
