@@ -141,8 +141,8 @@ class Scripted final : public npu::Planned {
       const Place& place = places_[output.place];
       TORCH_CHECK(output.is_late || result.sizes() == place.sizes, output.name, " is ",
                   place.Text(), ", but must be ", TextOf(result), ".");
-      TORCH_CHECK(at::canCast(result.scalar_type(), place.dtype), output.name, " is ",
-                  place.Text(), ", which cannot hold ", TextOf(result), ".");
+      TORCH_CHECK(at::canCast(result.scalar_type(), place.dtype), output.name, " is ", place.Text(),
+                  ", which cannot hold ", TextOf(result), ".");
     });
   }
 
@@ -153,7 +153,8 @@ class Scripted final : public npu::Planned {
     };
     try {
       std::vector<at::Tensor> tensors;
-      for (std::size_t i = 0; i < places_.size(); ++i) tensors.push_back(places_[i].At(addresses[i]));
+      for (std::size_t i = 0; i < places_.size(); ++i)
+        tensors.push_back(places_[i].At(addresses[i]));
       const std::vector<at::Tensor> results = Results(tensors);
       EachOutput(results, [&](const Output& output, const at::Tensor& result) {
         Write(output, result, tensors[output.place]);
@@ -230,7 +231,8 @@ class Scripted final : public npu::Planned {
         return NumberValue(parameter.name, value.scalars[0]);
       case Kind::kScalars: {
         c10::List<double> list;
-        for (const aclScalar& s : value.scalars) list.push_back(Number(parameter.name, s).toDouble());
+        for (const aclScalar& s : value.scalars)
+          list.push_back(Number(parameter.name, s).toDouble());
         return list;
       }
       case Kind::kInts:
@@ -334,10 +336,10 @@ std::shared_ptr<npu::Planned> PlanScript(const npu::Call& call, std::string* why
 }  // namespace
 
 void ComputeAclnn(void* library) {
-  const auto set = reinterpret_cast<decltype(&anyop_npu_set_engine)>(
-      dlsym(library, "anyop_npu_set_engine"));
-  const auto table = reinterpret_cast<decltype(&anyop_npu_operators)>(
-      dlsym(library, "anyop_npu_operators"));
+  const auto set =
+      reinterpret_cast<decltype(&anyop_npu_set_engine)>(dlsym(library, "anyop_npu_set_engine"));
+  const auto table =
+      reinterpret_cast<decltype(&anyop_npu_operators)>(dlsym(library, "anyop_npu_operators"));
   if (!set || !table) Raise(ANYOP_NOT_AVAILABLE, "anyop_npu.so has no operators of aclnn.");
   g_operators = table(&g_shared);
   set(&PlanScript);

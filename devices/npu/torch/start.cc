@@ -55,9 +55,8 @@ void Start(const char* path) {
   auto& m = *new torch::Library(torch::Library::DEF, "anyop_npu", std::nullopt, __FILE__, __LINE__);
   m.def("wrong_scripts() -> str", &WrongScripts);
   // The same bytes as elements of another type, for scripts.
-  m.def("bits(Tensor x, ScalarType to) -> Tensor", [](const at::Tensor& x, at::ScalarType to) {
-    return x.contiguous().view(to).clone();
-  });
+  m.def("bits(Tensor x, ScalarType to) -> Tensor",
+        [](const at::Tensor& x, at::ScalarType to) { return x.contiguous().view(to).clone(); });
   m.def("boxed_counts() -> (int, int)", [] {
     return std::tuple<std::int64_t, std::int64_t>(BoxedCounts().in_order, BoxedCounts().at_once);
   });

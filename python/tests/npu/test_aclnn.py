@@ -174,9 +174,7 @@ def test_what_is_refused() -> None:
     text = refused("aclnnAbs", tensor(x), tensor(out))
     assert text == "virtual NPU: aclnnAbs: out is Float[2, 4], but must be Float[2, 3]."
     text = refused("aclnnAbs", tensor(x), tensor(torch.ones(2, 3, dtype=torch.int32).npu()))
-    assert text == (
-        "virtual NPU: aclnnAbs: out is Int[2, 3], which cannot hold Float[2, 3]."
-    )
+    assert text == ("virtual NPU: aclnnAbs: out is Int[2, 3], which cannot hold Float[2, 3].")
     assert refused("aclnnAbs", None, tensor(x)).endswith("self is null, but must be given.")
     text = refused("aclnnAbs", tensor(torch.ones(2, 3)), tensor(x))
     assert text.endswith("self is in the host's memory, but must be in the device's.")
@@ -258,12 +256,11 @@ def test_torch_npus_own_kernels(queue: str, request: pytest.FixtureRequest) -> N
     out = json.loads(run(program, ANYOP_NPU="aclnn", TASK_QUEUE_ENABLE=queue).splitlines()[-1])
     assert out["wrong"] == []
     assert len(out["called"]) > 300
-    models = request.path.with_name("test_aclnn_models.py")
-    program = f"import pytest; from anyop.npu import operators; pytest.main(['-q', {str(models)!r}])"
-    seen = run("-c", program + "; print(*operators.called())")
+    tests = [str(file) for file in sorted(request.path.parent.glob("test_aclnn_*.py"))]
+    program = f"import pytest; pytest.main(['-q', *{tests}])"
+    seen = run("-c", f"from anyop.npu import operators; {program}; print(*operators.called())")
     here = set(Path(__file__).read_text().replace('"', " ").split())
     names = operators.operators()
     assert len(names) > 380
     untested = set(names) - set(out["called"]) - set(seen.splitlines()[-1].split()) - here
     assert untested == set()
-

@@ -85,7 +85,7 @@ print(wrong[True], wrong[False] > 0)
     [
         (
             {"ANYOP_NPU": "late"},
-            "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be 1, empty or delay.",
+            "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be 1, aclnn, empty or delay.",
         ),
         (
             {"ANYOP_ASCEND_SOC": "ascend9"},
