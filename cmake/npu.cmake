@@ -21,7 +21,19 @@ foreach(name ${names})
 endforeach()
 file(CONFIGURE OUTPUT ${npu_unsupported} CONTENT "${text}}\n" @ONLY)
 
-anyop_virtual_device(anyop_npu ${npu_sources} devices/ascend/variables.cc ${npu_unsupported})
+# Operators of aclnn: files of devices/npu/aclnn say what each is and what computes it.
+file(GLOB npu_operators CONFIGURE_DEPENDS devices/npu/aclnn/operators/*.txt)
+set(npu_names devices/npu/aclnn/names.txt)
+set(npu_aclnn ${CMAKE_BINARY_DIR}/npu_aclnn.cc)
+add_custom_command(
+  OUTPUT ${npu_aclnn}
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/list_aclnn.py --out ${npu_aclnn}
+          --names ${CMAKE_CURRENT_SOURCE_DIR}/${npu_names} ${npu_operators}
+  DEPENDS ${npu_operators} ${npu_names} tools/list_aclnn.py
+  VERBATIM)
+
+anyop_virtual_device(anyop_npu ${npu_sources} devices/ascend/variables.cc ${npu_unsupported}
+                     ${npu_aclnn})
 set_source_files_properties(${npu_unsupported} PROPERTIES COMPILE_OPTIONS -fvisibility=default)
 target_include_directories(anyop_npu PRIVATE ascend/include)
 anyop_export(anyop_npu npu)

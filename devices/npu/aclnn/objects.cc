@@ -128,8 +128,8 @@ ACL int aclInitTensor(aclTensor* tensor, const std::int64_t* sizes, std::uint64_
                       const std::int64_t* strides, std::int64_t offset, int format,
                       const std::int64_t* storage, std::uint64_t storage_rank, void* data) {
   if (!IsLive(tensor)) return Refuse("aclInitTensor", "tensor");
-  aclTensor* const fresh = aclCreateTensor(sizes, rank, dtype, strides, offset, format, storage,
-                                           storage_rank, data);
+  aclTensor* const fresh =
+      aclCreateTensor(sizes, rank, dtype, strides, offset, format, storage, storage_rank, data);
   *tensor = *fresh;
   return Destroy("aclInitTensor", "tensor", fresh);
 }

@@ -264,7 +264,10 @@ extern "C" __attribute__((visibility("default"))) const char* anyop_npu_called()
   }
   return text.c_str();
 }
-// For who lists them: false behind the last.
+// For who lists them: the functions that scripts call; false behind the last operator.
+extern "C" __attribute__((visibility("default"))) const char* anyop_npu_shared() {
+  return npu::kShared;
+}
 extern "C" __attribute__((visibility("default"))) bool anyop_npu_operator(std::size_t index,
                                                                           const char** name,
                                                                           const char** script) {

@@ -78,9 +78,9 @@ struct Value {
 // What a call is, once its arguments are known to be what they are said to be.
 struct Call {
   const Operator& op;
-  std::vector<Value> values;             // one for each parameter
-  std::vector<aclTensor*> told;          // the caller's own, for kLateOut; else null
-  std::span<aclTensor* const> tensors;   // all of them, in the order of their addresses
+  std::vector<Value> values;            // one for each parameter
+  std::vector<aclTensor*> told;         // the caller's own, for kLateOut; else null
+  std::span<aclTensor* const> tensors;  // all of them, in the order of their addresses
 };
 
 // A checked call, which runs on a thread of the device.

@@ -141,8 +141,8 @@ class Scripted final : public npu::Planned {
       const Place& place = places_[output.place];
       TORCH_CHECK(output.is_late || result.sizes() == place.sizes, output.name, " is ",
                   place.Text(), ", but must be ", TextOf(result), ".");
-      TORCH_CHECK(at::canCast(result.scalar_type(), place.dtype), output.name, " is ",
-                  place.Text(), ", which cannot hold ", TextOf(result), ".");
+      TORCH_CHECK(at::canCast(result.scalar_type(), place.dtype), output.name, " is ", place.Text(),
+                  ", which cannot hold ", TextOf(result), ".");
     });
   }
 
@@ -153,7 +153,8 @@ class Scripted final : public npu::Planned {
     };
     try {
       std::vector<at::Tensor> tensors;
-      for (std::size_t i = 0; i < places_.size(); ++i) tensors.push_back(places_[i].At(addresses[i]));
+      for (std::size_t i = 0; i < places_.size(); ++i)
+        tensors.push_back(places_[i].At(addresses[i]));
       const std::vector<at::Tensor> results = Results(tensors);
       EachOutput(results, [&](const Output& output, const at::Tensor& result) {
         Write(output, result, tensors[output.place]);
@@ -164,12 +165,14 @@ class Scripted final : public npu::Planned {
     }
   }
 
-  static std::string LastLine(const std::string& what) {  // a script's error begins with its source
-    constexpr std::string_view kEnds[] = {"RuntimeError: ", "\nException raised from"};
-    std::string text = what;
-    if (const auto at = text.find(kEnds[1]); at != std::string::npos) text.resize(at);
-    if (const auto at = text.rfind(kEnds[0]); at != std::string::npos) {
-      text = text.substr(at + kEnds[0].size());
+  // An error of a script begins with its source, and goes on with where it was raised.
+  static std::string LastLine(std::string text) {
+    constexpr std::string_view kBegins = "Error: ";
+    for (const char* const end : {"\nException raised from", "\n\nAt:\n"}) {
+      if (const auto at = text.find(end); at != std::string::npos) text.resize(at);
+    }
+    if (const auto at = text.rfind(kBegins); at != std::string::npos) {
+      text = text.substr(at + kBegins.size());
     }
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
@@ -228,7 +231,8 @@ class Scripted final : public npu::Planned {
         return NumberValue(parameter.name, value.scalars[0]);
       case Kind::kScalars: {
         c10::List<double> list;
-        for (const aclScalar& s : value.scalars) list.push_back(Number(parameter.name, s).toDouble());
+        for (const aclScalar& s : value.scalars)
+          list.push_back(Number(parameter.name, s).toDouble());
         return list;
       }
       case Kind::kInts:
@@ -332,10 +336,10 @@ std::shared_ptr<npu::Planned> PlanScript(const npu::Call& call, std::string* why
 }  // namespace
 
 void ComputeAclnn(void* library) {
-  const auto set = reinterpret_cast<decltype(&anyop_npu_set_engine)>(
-      dlsym(library, "anyop_npu_set_engine"));
-  const auto table = reinterpret_cast<decltype(&anyop_npu_operators)>(
-      dlsym(library, "anyop_npu_operators"));
+  const auto set =
+      reinterpret_cast<decltype(&anyop_npu_set_engine)>(dlsym(library, "anyop_npu_set_engine"));
+  const auto table =
+      reinterpret_cast<decltype(&anyop_npu_operators)>(dlsym(library, "anyop_npu_operators"));
   if (!set || !table) Raise(ANYOP_NOT_AVAILABLE, "anyop_npu.so has no operators of aclnn.");
   g_operators = table(&g_shared);
   set(&PlanScript);

@@ -79,16 +79,12 @@ bool ReturnsView(const c10::FunctionSchema& schema) {
 
 class Registration {
  public:
-  // keeps_theirs: operators that torch_npu has kernels for are left to it.
-  explicit Registration(bool keeps_theirs) : keeps_theirs_(keeps_theirs) {}
-
   void Register(const c10::OperatorHandle& op, const std::string& name) {
     const auto has = [&](DispatchKey key) { return op.hasKernelForDispatchKey(key); };
     // In-place views change what a tensor knows of itself, and no memory.
     if (ReturnsView(op.schema()) || op.hasTag(at::Tag::inplace_view)) return;
     const bool is_defined = has(DispatchKey::CompositeImplicitAutograd);
     const bool is_theirs = has(DispatchKey::PrivateUse1);
-    if (keeps_theirs_ && (is_theirs || has(DispatchKey::AutogradPrivateUse1))) return;
     const bool is_composite = is_defined || has(DispatchKey::CompositeExplicitAutograd) ||
                               has(DispatchKey::CompositeExplicitAutogradNonFunctional);
     if (has(DispatchKey::CPU) || IsOneOf(kWhole, name)) {
@@ -115,7 +111,6 @@ class Registration {
   static torch::Library& Open(DispatchKey key) {  // for the process's life
     return *new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   }
-  const bool keeps_theirs_;
   torch::Library& aten_ = Open(DispatchKey::PrivateUse1);
   torch::Library& autograd_ = Open(DispatchKey::AutogradPrivateUse1);
 };
@@ -127,9 +122,9 @@ struct Quiet final : c10::WarningHandler {
 
 }  // namespace
 
-namespace {
-
 void RegisterFormats() {
+  Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard is_quiet(&quiet);
   auto& npu = *new torch::Library(torch::Library::IMPL, "npu", DispatchKey::PrivateUse1, __FILE__,
                                   __LINE__);  // for the process's life
   for (const c10::OperatorName& full : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -143,12 +138,10 @@ void RegisterFormats() {
   }
 }
 
-}  // namespace
-
-void RegisterKernels(bool keeps_theirs) {
+void RegisterKernels() {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard is_quiet(&quiet);
-  Registration registration(keeps_theirs);
+  Registration registration;
   for (const c10::OperatorName& full : c10::Dispatcher::singleton().getAllOpNames()) {
     constexpr std::string_view kSpace = "aten::";
     if (!full.name.starts_with(kSpace)) continue;
@@ -157,8 +150,7 @@ void RegisterKernels(bool keeps_theirs) {
     if (!full.overload_name.empty()) name += "." + full.overload_name;
     if (op && name != "copy_" && !IsOneOf(kTorchNpus, name)) registration.Register(*op, name);
   }
-  if (!keeps_theirs) registration.RegisterCopies();
-  RegisterFormats();
+  registration.RegisterCopies();
 }
 
 }  // namespace virtual_torch

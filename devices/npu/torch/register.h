@@ -5,7 +5,8 @@
 namespace virtual_torch {
 
 // In the place of torch_npu's kernels, which need CANN. What torch_npu adds to torch stays its own.
-// keeps_theirs: only where torch_npu has none, so that its own call operators of aclnn.
-void RegisterKernels(bool keeps_theirs);
+void RegisterKernels();
+// Changes of a tensor's layout in memory: they leave it as it is.
+void RegisterFormats();
 
 }  // namespace virtual_torch

@@ -70,8 +70,8 @@ struct Names final : Resolver {
   std::shared_ptr<SugaredValue> resolveValue(const std::string& name, GraphFunction& function,
                                              const SourceRange& at) override {
     static const std::map<std::string, at::ScalarType> kTypes = {
-        {"float32", at::kFloat}, {"float16", at::kHalf}, {"bfloat16", at::kBFloat16},
-        {"float64", at::kDouble}, {"int8", at::kChar},   {"int32", at::kInt},
+        {"float32", at::kFloat},  {"float16", at::kHalf}, {"bfloat16", at::kBFloat16},
+        {"float64", at::kDouble}, {"int8", at::kChar},    {"int32", at::kInt},
         {"int64", at::kLong},     {"boolean", at::kBool}};
     if (name == "torch") return std::make_shared<BuiltinModule>("aten");
     if (name == "anyop" || name == "anyop_npu") return std::make_shared<BuiltinModule>(name);

@@ -17,28 +17,33 @@
 namespace virtual_torch {
 namespace {
 
-// The operator that each thread has entered last.
+// The operator that each thread's program has called; it may call others.
 thread_local std::string t_operator;
+thread_local int t_depth = 0;
 
 const char* NameOfOperator() { return t_operator.empty() ? nullptr : t_operator.c_str(); }
 
 std::unique_ptr<at::ObserverContext> Enter(const at::RecordFunction& function) {
-  t_operator = function.name();
+  if (t_depth++ == 0) t_operator = function.name();
   return nullptr;
 }
+void Leave(const at::RecordFunction&, at::ObserverContext*) { --t_depth; }
 
 void SayNames(void* library) {
   const auto set =
       reinterpret_cast<void (*)(const char* (*)())>(dlsym(library, "anyop_npu_set_names"));
   if (set) set(&NameOfOperator);
-  at::addGlobalCallback(at::RecordFunctionCallback(&Enter).scopes({at::RecordScope::FUNCTION}));
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(&Enter, &Leave).scopes({at::RecordScope::FUNCTION}));
 }
 
 void Start(const char* path) {
   SetTable(&OpenLibrary(path));
   void* const library = dlopen(path, RTLD_NOW);
   const char* const words = std::getenv("ANYOP_NPU");
-  RegisterKernels(words && std::string_view(words).find("aclnn") != std::string_view::npos);
+  // Otherwise torch_npu's own kernels call aclnn for torch's operators too.
+  if (!words || std::string_view(words).find("aclnn") == std::string_view::npos) RegisterKernels();
+  RegisterFormats();
   ComputeAclnn(library);
   SayNames(library);
   // For the process's life.

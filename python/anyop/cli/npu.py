@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
+import anyop
 from anyop.cli import making
-from anyop.npu import environments
+from anyop.npu import environments, operators
 
 
 @click.group("npu")
@@ -72,3 +73,25 @@ def show(notes: dict[str, Any]) -> None:
         click.echo(f"  {name:<{width}}  {calls.get(name, 0):>6}  {told}")
     if notes["ended"]:
         click.echo(f"the program stopped: {notes['ended']}")
+
+
+@command.command("operators")
+@click.argument("words", nargs=-1)
+def list_operators(words: tuple[str, ...]) -> None:
+    """List the operators of aclnn that there are, and what computes each.
+
+    WORDS choose among them: names that contain one of them. A whole name shows how it is computed.
+    """
+    found = operators.operators()
+    chosen = [n for n in found if not words or any(w.lower() in n.lower() for w in words)]
+    if not chosen:
+        raise anyop.InvalidArgument(
+            f"anyop.npu: there is no operator of aclnn whose name contains {' or '.join(words)}, "
+            f"among {len(found)} of them. Try `anyop npu operators` without words."
+        )
+    width = max(map(len, chosen))
+    for name in chosen:
+        click.echo(f"{name:{width}}  {operators.computed_by(name)}")
+    for name in chosen:
+        if name in words:
+            click.echo(f"\n{name}\n{found[name].rstrip()}")

@@ -9,6 +9,7 @@ loaded before it, and torch's own operators get kernels for the virtual NPU afte
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.metadata
 import os
 import sys
@@ -131,7 +132,7 @@ def start(folder: Path) -> None:
     global library
     import torch
 
-    import anyop.torch  # noqa: F401 - its operators compute some of aclnn
+    importlib.import_module("anyop.torch")  # its operators compute some of aclnn
 
     file = kernels(folder, str(torch.__version__))
     if not file.exists():

@@ -8,11 +8,9 @@ were called.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 CASES = """
@@ -26,7 +24,8 @@ x==z; x==1; x!=z; x!=1; x>y; x>1; x<y; x<1; x>=y; x>=1; x<=y; x<=1
 torch.equal(x,z); torch.equal(x,y)
 torch.logical_and(b,c); torch.logical_or(b,c); torch.logical_xor(b,c); torch.logical_not(b)
 torch.bitwise_and(i,j); torch.bitwise_and(i,1); torch.bitwise_or(i,j); torch.bitwise_or(i,3)
-torch.bitwise_xor(i,j); torch.bitwise_xor(i,1); torch.bitwise_not(i); i<<1; i>>1; i<<i; torch.gcd(i,j)
+torch.bitwise_xor(i,j); torch.bitwise_xor(i,1); torch.bitwise_not(i); i<<1; i>>1; i<<i
+torch.gcd(i,j)
 torch.maximum(x,y); torch.minimum(x,y); torch.pow(p,y); torch.pow(x,2); torch.pow(2,x); z.pow_(2)
 torch.atan2(x,y); torch.lerp(x,y,0.3); torch.lerp(x,y,p); z.lerp_(y,0.3)
 torch.addcmul(x,y,p,value=2); torch.addcdiv(x,y,p,value=2); z.addcmul_(y,p,value=3)
@@ -63,7 +62,8 @@ torch._foreach_abs([x]); torch._foreach_neg([x]); torch._foreach_cos([x]); torch
 torch._foreach_tanh([x]); torch._foreach_reciprocal([p]); torch._foreach_sigmoid([x])
 torch._foreach_erf([x]); torch._foreach_erfc([x]); torch._foreach_log([p]); torch._foreach_log2([p])
 torch._foreach_log10([p]); torch._foreach_log1p([p]); torch._foreach_expm1([x])
-torch._foreach_acos([u]); torch._foreach_asin([u]); torch._foreach_atan([x]); torch._foreach_tan([x])
+torch._foreach_acos([u]); torch._foreach_asin([u]); torch._foreach_atan([x])
+torch._foreach_tan([x])
 torch._foreach_cosh([x]); torch._foreach_sinh([x]); torch._foreach_sign([x])
 torch._foreach_addcdiv([x],[y],[p],2.); torch._foreach_addcmul([x],[y],[p],2.)
 torch._foreach_lerp([x],[y],0.3)
@@ -80,7 +80,8 @@ torch.index_add(x,1,l,y,alpha=2); z.index_copy_(1,l,y); z.index_fill_(1,l,1.5)
 x[:,l]; m[l]; m[l,l]; m.index_put_((l,),x[0]); m.index_put_((l,),x[0],accumulate=True)
 torch.masked_select(x,b); torch.nonzero(b); x[b]
 torch.searchsorted(torch.sort(x)[0],y); torch.bucketize(x,t); torch.bucketize(x,t,right=True)
-torch.sum(x); torch.sum(x,1); torch.sum(i,1); torch.sum(x,1,True); torch.mean(x); torch.mean(x,1,True)
+torch.sum(x); torch.sum(x,1); torch.sum(i,1); torch.sum(x,1,True); torch.mean(x)
+torch.mean(x,1,True)
 torch.prod(x); torch.prod(x,1); torch.amax(x,1); torch.amin(x,1); x.max(); x.min(); x.max(1)
 x.min(1); torch.aminmax(x,dim=1); torch.argmax(x,1); torch.argmin(x,1); b.all(); b.all(1); b.any()
 b.any(1); torch.std(x,1); torch.var(x,1); torch.var_mean(x,1); torch.std_mean(x,1)
@@ -89,24 +90,30 @@ torch.median(x); torch.median(x,1); torch.kthvalue(x,2,1); torch.trace(m)
 torch.cumsum(x,1); torch.cumprod(x,1); torch.cummax(x,1); torch.cummin(x,1); torch.sort(x,1)
 torch.argsort(x,1,True); torch.topk(x,2); torch.topk(x,2,0,False)
 torch.mm(x,m); torch.matmul(x,m); torch.bmm(v,v.transpose(1,2)); torch.addmm(y,x,m,beta=2,alpha=3)
-torch.baddbmm(v@v.transpose(1,2),v,v.transpose(1,2),beta=2,alpha=3); torch.matmul(v,torch.ones_like(v[0]).t())
+torch.baddbmm(v@v.transpose(1,2),v,v.transpose(1,2),beta=2,alpha=3)
+torch.matmul(v,torch.ones_like(v[0]).t())
 torch.addbmm(m[:2,:2],v,v.transpose(1,2),beta=2,alpha=3) if v.size(1)==2 else x
 torch.mv(x,m[0]); torch.dot(x[0],y[0]); torch.addmv(x[:,0],y,m[0],beta=2,alpha=3)
 torch.addr(m,x[0],y[0],beta=2,alpha=3); F.linear(x,m,x[0]); torch.cross(m,m.t().contiguous(),dim=0)
-F.conv2d(im,ker); F.conv2d(im,ker,padding=1,stride=2); F.avg_pool2d(im,2); F.adaptive_avg_pool2d(im,2)
+F.conv2d(im,ker); F.conv2d(im,ker,padding=1,stride=2); F.avg_pool2d(im,2)
+F.adaptive_avg_pool2d(im,2)
 F.interpolate(im,scale_factor=2); F.interpolate(im,size=[7,7],mode="bilinear"); F.unfold(im,2)
 F.grid_sample(im,grid,align_corners=False); F.layer_norm(x,(3,),p[0],y[0]); F.layer_norm(im,(6,6))
-F.group_norm(im,2,one[:4],one[4:8]); F.batch_norm(im,one[:4].clone(),one[4:8].clone(),one[:4],one[4:8],True)
-F.batch_norm(im,one[:4],one[4:8],one[:4],one[4:8]); F.mse_loss(x,y); F.mse_loss(x,y,reduction="none")
+F.group_norm(im,2,one[:4],one[4:8])
+F.batch_norm(im,one[:4].clone(),one[4:8].clone(),one[:4],one[4:8],True)
+F.batch_norm(im,one[:4],one[4:8],one[:4],one[4:8]); F.mse_loss(x,y)
+F.mse_loss(x,y,reduction="none")
 F.l1_loss(x,y); F.smooth_l1_loss(x,y,beta=0.5); F.binary_cross_entropy(r,r.flip(0))
 F.binary_cross_entropy_with_logits(x,r); F.kl_div(x,r); F.kl_div(x,x,log_target=True)
-torch.eye(3,device=d); torch.arange(1,9,2,device=d); torch.linspace(0,1,5,device=d); torch.full((3,),2.,device=d)
+torch.eye(3,device=d); torch.arange(1,9,2,device=d); torch.linspace(0,1,5,device=d)
+torch.full((3,),2.,device=d)
 """
 DTYPES = {"float32": 1e-5, "float16": 2e-2, "bfloat16": 1e-1}
 # What torch's CPU has no kernel for, or rounds otherwise than one rounding of the exact result.
 ONLY_FLOAT32 = ("polar", "complex", "erfinv", "histc", "cross", "interpolate", "grid", "batch_norm",
                 "sinc", "logaddexp", "kthvalue", "xlogy", "log_target", "fmod", "remainder", "//",
-                "rounding", "acosh", "gelu", "prod", "baddbmm", "addbmm", "logit", "norm")  # fmt: skip
+                "rounding", "acosh", "gelu", "prod", "baddbmm", "addbmm", "logit",
+                "norm")  # fmt: skip
 
 
 def tensors(device: str, dtype: Any) -> dict[str, Any]:
@@ -166,19 +173,10 @@ def cases() -> list[str]:
     return [case.strip() for line in CASES.splitlines() for case in line.split(";") if case.strip()]
 
 
-def called() -> list[str]:
-    """The names of aclnn that this process has called."""
-    import anyop
-
-    library = ctypes.CDLL(str(Path(anyop.__file__).parent / "anyop_npu.so"))
-    library.anyop_npu_called.restype = ctypes.c_char_p
-    names: bytes = library.anyop_npu_called()
-    return names.decode().split()
-
-
 def main() -> None:
     import torch
     import torch_npu  # noqa: F401
+    from anyop.npu import operators
 
     warnings.simplefilter("ignore")
     found = []
@@ -188,7 +186,7 @@ def main() -> None:
                 continue
             found.append(wrong(case, name, tolerance))
     torch.npu.synchronize()
-    print(json.dumps({"wrong": [text for text in found if text], "called": called()}))
+    print(json.dumps({"wrong": [text for text in found if text], "called": operators.called()}))
 
 
 if __name__ == "__main__":

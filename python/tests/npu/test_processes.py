@@ -87,7 +87,7 @@ print(wrong[True], wrong[False] > 0)
         (
             {"ANYOP_NPU": "late"},
             "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be empty, or of the words "
-            "1, protect, delay and trace.",
+            "1, protect, aclnn, delay and trace.",
         ),
         (
             {"ANYOP_ASCEND_SOC": "ascend9"},

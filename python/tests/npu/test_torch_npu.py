@@ -129,8 +129,8 @@ def test_memory_that_there_is_not() -> None:
 
 def test_what_is_not_there_says_so() -> None:
     x = torch.ones(2, 4, device="npu")
-    with pytest.raises(RuntimeError, match="virtual NPU: aclopCompileAndExecute is not supported"):
-        torch_npu.npu_rms_norm(x, x[0])
+    with pytest.raises(RuntimeError, match="virtual NPU: aclnnFFNV2 is not supported"):
+        torch_npu.npu_ffn(x, x.t().contiguous(), x, "gelu")
     assert (x + 1).sum().item() == 16
 
 
