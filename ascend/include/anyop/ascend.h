@@ -106,13 +106,16 @@ namespace detail {
 
 inline constexpr bool kIsChecked = ANYOP_ASCEND_CHECKED;
 
+// Before the launch: what a block throws ends the block alone.
 template <class P, class A>
-void CheckFits(A argument) {
-  const P passed = static_cast<P>(argument);
-  if (static_cast<A>(passed) == argument && (passed < P()) == (argument < A())) return;
-  throw std::runtime_error("a launch passes " + std::to_string(argument) +
-                           ", but the kernel's parameter has " + std::to_string(sizeof(P) * 8) +
-                           " bits.");
+void CheckFits(const A& argument) {
+  if constexpr (std::is_integral_v<P> && std::is_integral_v<A>) {
+    const P passed = static_cast<P>(argument);
+    if (static_cast<A>(passed) == argument && (passed < P()) == (argument < A())) return;
+    throw std::runtime_error("a launch passes " + std::to_string(argument) +
+                             ", but the kernel's parameter has " + std::to_string(sizeof(P) * 8) +
+                             " bits.");
+  }
 }
 
 // The value of a kernel's parameter P for an argument of a launch.
@@ -136,7 +139,6 @@ P Value(const Context& ctx, const A& argument) {
     }
     return reinterpret_cast<P>(const_cast<A*>(&argument));
   } else {
-    if constexpr (std::is_integral_v<P> && std::is_integral_v<A>) CheckFits<P>(argument);
     return static_cast<P>(argument);
   }
 }
@@ -254,6 +256,7 @@ void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P..
     throw std::runtime_error("a launch of " + std::to_string(options.blocks) +
                              " blocks, but it must have 1 to 65535.");
   }
+  (detail::CheckFits<P>(arguments), ...);
   if constexpr (detail::kIsChecked) (detail::DeclareTiling(arguments), ...);
   auto body = [&] { kernel(detail::Value<P>(ctx, arguments)...); };
   ::anyop_ascend::Launch({"", options.blocks, detail::kIsChecked, ::AscendC::Waits<void>::any,
