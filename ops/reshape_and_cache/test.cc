@@ -65,37 +65,6 @@ TEST(ReshapeAndCache, RefusesASlotBeyondTheCache) {
             "is 2).");
 }
 
-// Rows of 200 that say which token they are of, in few slots; more than one part of them.
-TEST(ReshapeAndCache, StoresOneOfTheRowsOfASlotAsAWhole) {
-  for (const std::int64_t tokens : {7, 60, 700}) {
-    for (const std::int64_t slots : {1, 5, 48}) {
-      Call call("reshape_and_cache");
-      Array key(DType::kI8, {tokens, 2, 100}), mapping(DType::kI32, {tokens});
-      std::vector<std::int64_t> last(static_cast<std::size_t>(slots), -1);
-      for (std::int64_t i = 0; i < tokens; ++i) {
-        std::fill_n(key.data<std::int8_t>() + i * 200, 200, std::int8_t(i % 100 + 1));
-        const std::int64_t slot = call.Draw(-1, slots - 1);
-        mapping.SetInt(i, slot);
-        if (slot >= 0) last[std::size_t(slot)] = i;
-      }
-      call.Set("key", key).Set("key_cache", Array(DType::kI8, {slots, 1, 2, 100}));
-      call.Set("slot_mapping", mapping);
-      for (const auto& [kernel, results] : call.RunEveryKernel()) {
-        const Array& cache = results.at("key_cache");
-        for (std::int64_t slot = 0; slot < slots; ++slot) {
-          const double stored = cache.Get(slot * 200);
-          for (std::int64_t e = 0; e < 200; ++e) {
-            ASSERT_EQ(cache.Get(slot * 200 + e), stored) << kernel << ", slot " << slot;
-          }
-          if (kernel.find("ascend") == std::string::npos) continue;
-          const std::int64_t token = last[std::size_t(slot)];
-          ASSERT_EQ(stored, token < 0 ? 0 : double(token % 100 + 1)) << kernel << ", slot " << slot;
-        }
-      }
-    }
-  }
-}
-
 TEST(ReshapeAndCache, RefusesTwoRowsInOneSlotInCheckMode) {
   Call call("reshape_and_cache");
   call.Set("key", Array(DType::kF32, {5, 1, 1}, {1, 2, 3, 4, 5}));

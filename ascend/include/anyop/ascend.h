@@ -128,13 +128,16 @@ namespace detail {
 
 inline constexpr bool kIsChecked = ANYOP_ASCEND_CHECKED;
 
+// Before the launch: what a block throws ends the block alone.
 template <class P, class A>
-void CheckFits(A argument) {
-  const P passed = static_cast<P>(argument);
-  if (static_cast<A>(passed) == argument && (passed < P()) == (argument < A())) return;
-  throw std::runtime_error("a launch passes " + std::to_string(argument) +
-                           ", but the kernel's parameter has " + std::to_string(sizeof(P) * 8) +
-                           " bits.");
+void CheckFits(const A& argument) {
+  if constexpr (std::is_integral_v<P> && std::is_integral_v<A>) {
+    const P passed = static_cast<P>(argument);
+    if (static_cast<A>(passed) == argument && (passed < P()) == (argument < A())) return;
+    throw std::runtime_error("a launch passes " + std::to_string(argument) +
+                             ", but the kernel's parameter has " + std::to_string(sizeof(P) * 8) +
+                             " bits.");
+  }
 }
 
 // The value of a kernel's parameter P for an argument of a launch.
@@ -162,7 +165,6 @@ P Value(const Context& ctx, const A& argument) {
                   "a number is given where the kernel takes a pointer: give a tensor, a struct of "
                   "tiling data, Workspace{} or nullptr");
   } else {
-    if constexpr (std::is_integral_v<P> && std::is_integral_v<A>) CheckFits<P>(argument);
     return static_cast<P>(argument);
   }
 }
@@ -301,6 +303,7 @@ void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P..
     throw std::runtime_error("a launch of " + std::to_string(options.blocks) +
                              " blocks, but it must have 1 to 65535.");
   }
+  (detail::CheckFits<P>(arguments), ...);
 #ifdef ANYOP_ASCEND_CHIP
   if (options.tiling_key) {
     throw std::runtime_error("a launch on a chip has no tiling key, because <<<>>> takes none.");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kernels print of themselves. Each line begins with the number of the block.
 #pragma once
+#include <cstdio>  // kernels print by its functions as well
+
 #include "anyop_ascend/sync.h"
 
 #ifndef ASCENDC_DUMP  // packages turn printing off by 0, as with the vendor's compiler

@@ -341,3 +341,30 @@ def test_kernels_multiply_sizes_in_64_bits() -> None:
     for file in files:
         for i, line in enumerate(file.read_text().splitlines(), 1):
             assert not product.search(line), f"{file.name}:{i}: {line.strip()}"
+
+
+# Two rows in one slot are legal: the last one stays, as a whole, and no two blocks are in a race.
+SLOTS = """
+import anyop, anyop.ascend
+import numpy as np
+anyop.ascend.load()
+rng = np.random.default_rng(5)
+for kernel in ("ascend_checked", "ascend_host"):
+    for tokens, slots in ((7, 1), (60, 5), (60, 48), (1100, 16), (1100, 1100)):
+        key = rng.integers(-128, 128, (tokens, 2, 100), np.int8)
+        at = rng.integers(-1, slots, tokens).astype(np.int64)
+        cache = np.full((1, slots, 2, 100), 7, np.int8)
+        expected = cache.copy()
+        for token, slot in enumerate(at):
+            if slot >= 0:
+                expected[0, slot] = key[token]
+        with anyop.policy(f"reshape_and_cache={kernel}"):
+            anyop.reshape_and_cache(key, None, cache, None, at)
+        assert (cache == expected).all(), (kernel, tokens, slots)
+print("ok")
+"""
+
+
+def test_of_two_rows_in_one_slot_the_last_one_stays(tmp_path: Path) -> None:
+    done = process("-c", SLOTS, cwd=tmp_path)
+    assert done.stdout.strip() == "ok", done.stdout + done.stderr
