@@ -150,7 +150,7 @@ call(ones, whole[100:103])
 assert not whole[103:300].any()
 call(ones, whole[1024:2048])
 call(ones, np.zeros(0, np.int32))
-call(ones[:8], ones[4:12])
+call(ones[:8], ones[4:12])  # reads in the second call what the first one wrote
 call(ones[::2].copy(), np.zeros(750, np.int32))
 """
 OUTSIDE = "my_custom_op_impl: my_custom_op.c:{line} writes bytes {bytes}."
@@ -163,7 +163,7 @@ def told_of_short_outputs(line):
 
     return [
         "right", "right", *outside(3, 0, 4096), *outside(1024, 4096, 6000),
-        *outside(0, 0, 4096), "wrong", "wrong", "right", "right",
+        *outside(0, 0, 4096), "wrong", "right", "right", "right",
     ]  # fmt: skip
 
 
