@@ -215,7 +215,8 @@ def test_memory_of_a_package_itself_has_no_known_size_and_is_no_error(tmp_path):
     text = path.read_text()
     for old, new in (
         ("  uint8_t *outputPtr = GetDataPtr(output);", OWN_MEMORY),
-        (COPIES.splitlines()[0], COPIES), ("DispatchLaunchTask([=]() {", "DispatchLaunchTask([&] {"),
+        (COPIES.splitlines()[0], COPIES),
+        ("DispatchLaunchTask([=]() {", "DispatchLaunchTask([&] {"),
     ):  # fmt: skip
         assert old in text
         text = text.replace(old, new)
