@@ -149,15 +149,28 @@ void AddFinding(Finding finding, int part) {
   findings.all.push_back({std::move(finding), 1});
   findings.Count(findings.all.size() - 1);
 }
+namespace {
+std::string WithPlace(const Finding& found) {
+  const std::string at = found.here ? Shown(found.here) : "";
+  return found.text.starts_with(at) ? found.text : at + ": " + found.text;
+}
+}  // namespace
+
+std::string FirstErrorWithPlace() {
+  Findings& findings = Found();
+  const std::lock_guard lock(findings.mutex);
+  for (const Counted& found : findings.all) {
+    if (found.finding.level == Level::kError) return WithPlace(found.finding);
+  }
+  return "the kernel was ended";
+}
 std::uint64_t ErrorsSoFar(std::string* last) {
   Findings& findings = Found();
   const std::lock_guard lock(findings.mutex);
   if (last) {
     *last = "the kernel was ended";
     if (findings.last_error < findings.all.size()) {
-      const Finding& found = findings.all[findings.last_error].finding;
-      const std::string at = found.here ? Shown(found.here) : "";
-      *last = found.text.starts_with(at) ? found.text : at + ": " + found.text;
+      *last = WithPlace(findings.all[findings.last_error].finding);
     }
   }
   return findings.errors;

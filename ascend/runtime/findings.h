@@ -33,6 +33,8 @@ void AddFinding(Finding finding, int part = 0);
 // A finding of the block that runs that devices let pass.
 void Note(const char* kind, Site at, std::string text);
 void ClearFindings();
+// The first one since ClearFindings, with its place.
+std::string FirstErrorWithPlace();
 // How often errors were found, each of the same kind and places counted again; and the last one, as
 // "kernel.cpp:12: what is wrong".
 std::uint64_t ErrorsSoFar(std::string* last);

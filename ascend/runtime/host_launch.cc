@@ -221,6 +221,7 @@ int RunFromHost(const LaunchOf& launch, char* message, std::uint64_t message_byt
   }
   std::string last;
   if (ErrorsSoFar(&last) == before && is_complete) return 0;
+  if (launch.is_checked) last = FirstErrorWithPlace();
   std::snprintf(message, message_bytes, "%s: %s.", launch.name, last.c_str());
   return ANYOP_NOT_AVAILABLE;  // RuntimeError, as for a launch that runs at once
 }

@@ -183,7 +183,7 @@ def test_a_launch_in_angle_brackets_is_refused_by_the_build(package: Path) -> No
         kernel.write_text(right)
     assert done.returncode != 0
     line = right.count("\n") + 1
-    assert f"ascend.cpp:{line}:32: kernels of operators are launched by" in done.stderr
+    assert f"ascend.cpp:{line}:33: kernels of operators are launched by" in done.stderr
 
 
 @pytest.mark.slow
