@@ -2,6 +2,7 @@
 # The libraries that torch_npu links, played by the virtual NPU (devices/npu): all of it is in
 # anyop_npu.so, and libraries of the names that torch_npu asks for lead there.
 file(GLOB npu_sources CONFIGURE_DEPENDS devices/npu/*.cc devices/npu/aclnn/*.cc)
+list(FILTER npu_sources EXCLUDE REGEX "_test\.cc$")
 set(npu_list ${CMAKE_CURRENT_SOURCE_DIR}/devices/npu/unsupported.txt)
 set(npu_unsupported ${CMAKE_BINARY_DIR}/npu_unsupported.cc)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${npu_list})
@@ -11,6 +12,9 @@ string(APPEND text "void anyop_npu_unsupported_class(const char*);\n")
 foreach(name ${names})
   if(name MATCHES "^_Z")
     string(APPEND text "void ${name}() { anyop_npu_unsupported_class(\"${name}\"); }\n")
+  elseif(name MATCHES "^acl(GetTensorDesc|Create|opCreate|tdtCreate|tdtGet)")
+    # What they return is no code but a number or an object: none. torch_npu would count up to a code.
+    string(APPEND text "long ${name}() { return anyop_npu_unsupported(\"${name}\"), 0; }\n")
   else()
     string(APPEND text "long ${name}() { return anyop_npu_unsupported(\"${name}\"); }\n")
   endif()
@@ -38,6 +42,7 @@ foreach(name acl_op_compiler acl_tdt_channel ascend_protobuf ascendcl atb fmk_pa
                       $<TARGET_FILE:anyop_npu> -Wl,-z,relro,-z,now,-z,noexecstack)
   list(APPEND npu_libraries npu_${name})
 endforeach()
+add_custom_target(anyop_npu_libraries DEPENDS ${npu_libraries})
 if(ANYOP_BUILD_PYTHON)
   install(TARGETS anyop_npu LIBRARY DESTINATION anyop)
   install(TARGETS ${npu_libraries} LIBRARY DESTINATION anyop/npu/lib)

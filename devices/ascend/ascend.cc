@@ -8,7 +8,9 @@ namespace virtual_device {
 
 const char kWord[] = "ascend";
 
-Settings ReadSettings() { return ReadVariables("ANYOP_ASCEND", ""); }
+Settings ReadSettings() {
+  return ReadVariables({.variable = "ANYOP_ASCEND", .words = {}, .chips = {}});
+}
 
 namespace {
 

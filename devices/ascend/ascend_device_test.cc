@@ -202,7 +202,7 @@ TEST_F(AscendDeviceDeathTest, SaysWhatIsWrongInTheEnvironment) {
                 std::string("^there is no device 'ascend:0': this machine has 0 of them: ") +
                     variable + " is '" + value + "', but must be " + must + "\\.\n$");
   };
-  told("ANYOP_ASCEND", "delay,trace", "empty or delay");
+  told("ANYOP_ASCEND", "delay,late", "empty, or of the words delay and trace");
   told("ANYOP_ASCEND_SOC", "ascend910", "ascend910b \\| ascend910_93 \\| ascend310p");
   told("ANYOP_ASCEND_DEVICES", "0", "an integer from 1 to 16");
   told("ANYOP_ASCEND_DEVICES", "17", "an integer from 1 to 16");

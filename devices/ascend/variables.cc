@@ -40,39 +40,45 @@ void ReadNumber(const char* variable, std::uint64_t least, std::uint64_t most, s
                "an integer from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
-const NamedSoc& ReadSoc(std::string* why) {
+NamedSoc ReadSoc(const Additions& additions, std::string* why) {
   const std::string_view text = Variable("ANYOP_ASCEND_SOC");
   std::string known;
-  for (const NamedSoc& soc : anyop_ascend::kSocNames) {
+  std::vector<NamedSoc> all(std::begin(anyop_ascend::kSocNames), std::end(anyop_ascend::kSocNames));
+  all.insert(all.end(), additions.chips.begin(), additions.chips.end());
+  for (const NamedSoc& soc : all) {
     if (text == soc.name) return soc;
     known += (known.empty() ? "" : " | ") + std::string(soc.name);
   }
   if (!text.empty()) *why = Wrong("ANYOP_ASCEND_SOC", text, known);
-  return anyop_ascend::kSocNames[0];
+  return all[0];
 }
 
 // Words with ',' between them.
-void ReadWords(const char* variable, std::string_view on, Settings* settings, std::string* why) {
-  std::string_view rest = Variable(variable);
+void ReadWords(const Additions& additions, Settings* settings, std::string* why) {
+  const std::string_view text = Variable(additions.variable);
+  std::string_view rest = text;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(','), rest.size());
     const std::string_view word = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (word == "delay") {
       settings->longest_delay_us = kDelayUs;
-    } else if (word != on || on.empty()) {
-      const std::string must = on.empty() ? "empty" : std::string(on) + ", empty";
-      *why = Wrong(variable, Variable(variable), must + " or delay");
+    } else if (word == "trace") {
+      settings->is_traced = true;
+    } else if (std::ranges::find(additions.words, word) == additions.words.end()) {
+      std::string must = "empty, or of the words ";
+      for (const std::string_view known : additions.words) must += std::string(known) + ", ";
+      *why = Wrong(additions.variable, text, must + "delay and trace");
     }
   }
 }
 
 }  // namespace
 
-Settings ReadVariables(const char* variable_of_words, std::string_view on) {
+Settings ReadVariables(const Additions& additions) {
   Settings settings{.why_none = "", .name = "", .slack_bytes = kSlackBytes};
   std::string& why = settings.why_none;
-  const NamedSoc& soc = ReadSoc(&why);
+  const NamedSoc soc = ReadSoc(additions, &why);
   settings.name = std::string(soc.title) + " (virtual)";
   settings.cores = std::int32_t(soc.vector_cores);
   settings.memory_bytes = std::uint64_t{4} << 30;
@@ -80,14 +86,14 @@ Settings ReadVariables(const char* variable_of_words, std::string_view on) {
   ReadNumber("ANYOP_ASCEND_DEVICES", 1, kMostDevices, &devices, &why);
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;  // of addresses there are 2^47
   ReadNumber("ANYOP_ASCEND_MEMORY_BYTES", 1 << 20, kMostBytes, &settings.memory_bytes, &why);
-  ReadWords(variable_of_words, on, &settings, &why);
+  ReadWords(additions, &settings, &why);
   settings.devices = why.empty() ? int(devices) : 0;
   return settings;
 }
 
-const NamedSoc& Soc() {
+NamedSoc Soc(const Additions& additions) {
   std::string why;
-  return ReadSoc(&why);
+  return ReadSoc(additions, &why);
 }
 
 }  // namespace virtual_device

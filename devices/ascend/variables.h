@@ -2,16 +2,24 @@
 // What the environment says of a virtual NPU, whichever program sees it.
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "anyop_ascend/socs.h"
 #include "devices/virtual/settings.h"
 
 namespace virtual_device {
 
-// ANYOP_ASCEND_SOC, ANYOP_ASCEND_DEVICES and ANYOP_ASCEND_MEMORY_BYTES, and the words of a
-// variable: `delay`, and `on`, which says nothing but that the device is wanted.
-Settings ReadVariables(const char* variable_of_words, std::string_view on);
+// What one library adds to what all read.
+struct Additions {
+  const char* variable;  // of words: `delay` and `trace`,
+  std::vector<std::string_view>
+      words;  // and these, which say nothing but that the device is wanted
+  std::vector<anyop_ascend::NamedSoc> chips;  // that the dialect does not know
+};
+
+// The variable of words, ANYOP_ASCEND_SOC, ANYOP_ASCEND_DEVICES and ANYOP_ASCEND_MEMORY_BYTES.
+Settings ReadVariables(const Additions& additions);
 // The one of ANYOP_ASCEND_SOC; the first if it is none.
-const anyop_ascend::NamedSoc& Soc();
+anyop_ascend::NamedSoc Soc(const Additions& additions);
 
 }  // namespace virtual_device

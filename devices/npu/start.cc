@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "acl.h"
-#include "devices/ascend/variables.h"
+#include "settings.h"
 
 namespace npu {
 namespace {
@@ -25,9 +25,10 @@ const virtual_device::Settings& Settings() { return virtual_device::TheSettings(
 
 // The chip as torch_npu names it; it knows the names of what is sold.
 const char* SocTitle() {
-  const std::string name = virtual_device::Soc().name;
+  const std::string name = virtual_device::Soc(TheAdditions()).name;
   if (name == "ascend910b") return "Ascend910B3";
   if (name == "ascend910_93") return "Ascend910_9391";
+  if (name == "ascend950") return "Ascend950PR_957bx";
   return "Ascend310P3";
 }
 
@@ -135,17 +136,35 @@ ACL int aclrtDeviceGetBareTgid(std::int32_t* id) {
   return kOk;
 }
 
-// ---- Properties. A chip of these families has two vector cores for each AI core.
+// ---- Properties. Numbers of what is asked for are those that Ascend documents; what is unknown is
+// 0.
 
-constexpr int kVectorCores = 201;  // as documented; others asked for are AI cores, or unknown
+namespace {
+
+constexpr std::uint32_t kAiCores = 101, kVectorCores = 201;
+enum Capability { kAiCoresCapability, kVectorCoresCapability, kCacheCapability };
+
+// Bytes of the second cache.
+std::int64_t CacheBytes(std::string_view chip) {
+  if (chip == "ascend910b" || chip == "ascend910_93") return std::int64_t{192} << 20;
+  return chip == "ascend950" ? std::int64_t{112} << 20 : 0;
+}
+
+}  // namespace
 
 ACL const char* aclrtGetSocName() { return SocTitle(); }
-ACL int aclrtGetDeviceInfo(std::uint32_t, int what, std::int64_t* value) {
-  *value = Settings().cores / (what == kVectorCores ? 1 : 2);
+ACL int aclrtGetDeviceInfo(std::uint32_t, std::uint32_t what, std::int64_t* value) {
+  const anyop_ascend::NamedSoc chip = virtual_device::Soc(TheAdditions());
+  *value = what == kVectorCores ? chip.vector_cores : what == kAiCores ? chip.cube_cores : 0;
   return kOk;
 }
-ACL int aclGetDeviceCapability(std::uint32_t device, int what, std::int64_t* value) {
-  return aclrtGetDeviceInfo(device, what, value);
+ACL int aclGetDeviceCapability(std::uint32_t, int what, std::int64_t* value) {
+  const anyop_ascend::NamedSoc chip = virtual_device::Soc(TheAdditions());
+  *value = what == kAiCoresCapability       ? chip.cube_cores
+           : what == kVectorCoresCapability ? chip.vector_cores
+           : what == kCacheCapability       ? CacheBytes(chip.name)
+                                            : 0;
+  return kOk;
 }
 ACL int aclGetCannAttribute(int, std::int32_t* value) {
   *value = 1;

@@ -12,6 +12,7 @@
 #include "memory.h"
 #include "stream.h"
 #include "table.h"
+#include "trace.h"
 
 namespace virtual_device {
 
@@ -76,8 +77,8 @@ class Handles {
 struct Machine {
   std::vector<Device*> devices;
   std::vector<void*> first_streams;
-  Handles<Stream*> streams{0x100};
-  Handles<std::shared_ptr<Event>> events{std::uintptr_t{1} << 40};
+  Handles<Stream*> streams{kFirstStream};
+  Handles<std::shared_ptr<Event>> events{kFirstEvent};
 };
 
 Machine& TheMachine();  // made by the first call

@@ -47,9 +47,11 @@ void Name(const void* address) {
     const std::int64_t seen = device->memory.OffsetSeen(address);
     const std::int64_t opened = device->memory.OffsetOpened(address);
     if (seen < 0 && opened < 0) continue;
-    const char* who = opened >= 0        ? "a kernel touched memory that is not allocated"
-                      : IsStreamThread() ? "a kernel used an address that its launch does not list,"
-                                         : "the host touched device memory";
+    // A forked child has no such threads, but may give a new one the number of one of them.
+    const bool is_stream = !IsForked() && IsStreamThread();
+    const char* who = opened >= 0 ? "a kernel touched memory that is not allocated"
+                      : is_stream ? "a kernel used an address that its launch does not list,"
+                                  : "the host touched device memory";
     (Line() << kWord << ":" << device->number << ": " << who << " at offset 0x"
             << (opened >= 0 ? opened : seen) << "\n")
         .Write();

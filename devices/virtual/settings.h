@@ -15,6 +15,7 @@ struct Settings {
   std::uint64_t slack_bytes = 0;  // which device code may read behind each allocation
   std::uint64_t seed = 1;         // of the delays
   std::uint32_t longest_delay_us = 0;
+  bool is_traced = false;  // on standard error: what is put on streams, and what waits (trace.h)
 };
 
 // Each library defines both: the word of its devices, and what its environment says.

@@ -98,7 +98,19 @@ void Stream::Begin(std::uint64_t number) {
 void Stream::Push(std::function<void()> work, bool is_over_at_exit) {
   const std::lock_guard lock(mutex_);
   queue_.push_back({std::move(work), is_over_at_exit});
+  ++pending_;
   changed_.notify_one();
+}
+
+void Stream::PushMark(std::function<void()> mark) {
+  const std::lock_guard lock(mutex_);
+  queue_.push_back({std::move(mark), false, true});
+  changed_.notify_one();
+}
+
+bool Stream::IsIdle() {
+  const std::lock_guard lock(mutex_);
+  return pending_ == 0;
 }
 
 void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
@@ -117,6 +129,7 @@ void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
     late_ = {++g_order, code, message};
   };
   queue_.push_back({std::move(work), true});
+  ++pending_;
   changed_.notify_one();
 }
 
@@ -187,6 +200,10 @@ void Stream::Loop() {
     if (work.is_over_at_exit) ++g_running;
     if (!g_is_ending) work.run();
     if (work.is_over_at_exit) --g_running;
+    if (!work.is_mark) {
+      const std::lock_guard lock(mutex_);
+      --pending_;
+    }
     while (g_is_ending) pause();  // what the work holds may belong to what has ended already
   }
 }

@@ -65,6 +65,9 @@ class Stream {
 
   // `is_over_at_exit`: what touches memory of others, so that a process waits for it at its exit.
   void Push(std::function<void()> work, bool is_over_at_exit = true);
+  // Of an event: it is over at once when its turn comes, and no work to wait for.
+  void PushMark(std::function<void()> mark);
+  bool IsIdle();  // all work is over
   void Launch(const anyop_launch& launch, std::shared_ptr<char[]> block);
   std::optional<LateError> TakeLateError();
   // That of this order alone, where it is still here.
@@ -80,7 +83,7 @@ class Stream {
  private:
   struct Work {
     std::function<void()> run;
-    bool is_over_at_exit;
+    bool is_over_at_exit, is_mark = false;
   };
   void Loop();
   Work Next();
@@ -92,6 +95,7 @@ class Stream {
   std::condition_variable changed_;
   std::deque<Work> queue_;
   int held_ = 0;
+  std::size_t pending_ = 0;  // work that has not ended, marks not counted
   std::optional<LateError> late_;
   std::uint64_t next_launch_ = 0, first_to_run_ = 0;
   std::mt19937_64 random_;

@@ -52,6 +52,10 @@ int Answer(F&& f) {
 
 std::string NameOf(int device) { return std::string(kWord) + ":" + std::to_string(device); }
 
+std::string PlaceName(int place) {
+  return place == ANYOP_AT_HOST ? "the host's memory" : NameOf(place);
+}
+
 [[noreturn]] void RefuseHandle(const void* handle, const std::string& kind) {
   Refuse(handle ? "the " + kind + " is none of " + kWord + ", or it was destroyed."
                 : "there is no " + kind + ".");
@@ -165,6 +169,11 @@ int Copy(anyop_stream handle, std::int32_t to_place, void* to, std::int32_t from
     if (bytes == 0) return;
     char* target = AtPlace(machine, to_place, to, bytes);
     const char* source = AtPlace(machine, from_place, from, bytes);
+    if (IsTraced()) {
+      Trace(stream.device, handle,
+            "copies " + std::to_string(bytes) + " bytes from " + PlaceName(from_place) + " to " +
+                PlaceName(to_place));
+    }
     Counters& counters = machine.devices[stream.device]->counters;
     stream.Push([&counters, target, source, bytes] {
       std::memmove(target, source, bytes);
@@ -181,6 +190,9 @@ int Fill(anyop_stream handle, void* to, std::uint64_t count, const void* item,
     if (count > ~std::uint64_t{0} / item_bytes) Refuse("a fill has more bytes than there can be.");
     char* target = View(*machine.devices[stream.device], to, count * item_bytes, "");
     const std::string kept(static_cast<const char*>(item), item_bytes);
+    if (IsTraced()) {
+      Trace(stream.device, handle, "fills " + std::to_string(count * item_bytes) + " bytes");
+    }
     stream.Push([target, count, kept] {
       for (std::uint64_t i = 0; i < count; ++i) {
         std::memcpy(target + i * kept.size(), kept.data(), kept.size());
@@ -218,11 +230,12 @@ int Synchronize(std::int32_t number, anyop_stream handle) {
     Device& device = DeviceAt(machine, number);
     std::vector<Stream*> streams = device.Streams();
     if (handle) streams = {&StreamOf(machine, number, handle)};
+    if (IsTraced()) TraceWait(number, handle ? NameOfStream(handle) : "all streams");
     ++device.counters.waits;
     std::vector<std::shared_ptr<Event>> ends;
     for (Stream* stream : streams) {
       const auto& end = ends.emplace_back(std::make_shared<Event>(number));
-      stream->Push([end, record = end->Record()] { end->Reach(record); }, false);
+      stream->PushMark([end, record = end->Record()] { end->Reach(record); });
     }
     for (const auto& end : ends) end->Wait(1);
   });
@@ -265,8 +278,8 @@ int RecordEvent(anyop_event event_handle, anyop_stream handle) {
       Refuse("an event of " + NameOf(event->device) + " is recorded on a stream of " +
              NameOf(stream.device) + ".");
     }
-    stream.Push([event, record = event->Record(), &stream] { event->Reach(record, &stream); },
-                false);
+    if (IsTraced()) Trace(stream.device, handle, "records " + NameOfEvent(event_handle));
+    stream.PushMark([event, record = event->Record(), &stream] { event->Reach(record, &stream); });
   });
 }
 
@@ -277,6 +290,7 @@ int WaitEvent(anyop_event event_handle, anyop_stream handle) {
     const auto wait = [event, record = event->Recorded(), &stream] {
       if (const auto late = event->Wait(record)) stream.Inherit(*late);
     };
+    if (IsTraced()) Trace(stream.device, handle, "waits for " + NameOfEvent(event_handle));
     stream.Push(wait, false);
   });
 }
@@ -288,6 +302,7 @@ int QueryEvent(anyop_event event, std::int32_t* is_complete) {
 int SynchronizeEvent(anyop_event handle) {
   return Answer([&](Machine& machine) {
     const auto event = EventOf(machine, handle);
+    if (IsTraced()) TraceWait(event->device, NameOfEvent(handle));
     ++machine.devices[event->device]->counters.waits;
     event->Wait(event->Recorded());
     if (const auto late = event->TakeLateError()) throw Refusal{late->code, late->text};
@@ -323,6 +338,7 @@ int Submit(anyop_stream handle, const anyop_launch* launch) {
       address = View(*machine.devices[stream.device], address, 0, what);
       std::memcpy(block.get() + 8 + at, &address, sizeof address);
     }
+    if (IsTraced()) Trace(stream.device, handle, name);
     stream.Launch(*launch, std::move(block));
   });
 }

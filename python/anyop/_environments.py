@@ -19,6 +19,11 @@ import anyop
 
 LOG = "install.log"
 PYTORCH = "https://download.pytorch.org/whl/cpu"
+# What pip prints where it reaches no index.
+NO_ANSWER = (
+    "Failed to establish a new connection", "Temporary failure in name resolution",
+    "Connection refused", "Network is unreachable", "ConnectTimeoutError",
+)  # fmt: skip
 # Each process that a framework starts imports the program that started it.
 PROGRAM = """\
 import sys
@@ -48,6 +53,11 @@ class Environment:
         self.folder, self.version = folder.absolute(), version
         self.python = self.folder / "bin" / "python"
         self._held: tuple[int, ...] = ()  # the lock of an installation, which its commands hold too
+        if self.folder == Path(sys.prefix).absolute():
+            raise anyop.InvalidArgument(
+                f"{self.who}: {folder} is the environment that this runs in, which would be "
+                "replaced while it runs. Try another folder."
+            )
 
     @property
     def is_installed(self) -> bool:
@@ -88,8 +98,15 @@ class Environment:
         from other folders. Who holds its lock, a pip that outlives a killed installation included,
         writes into the folder.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / LOG).open("a") as log:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            log_file = (self.folder / LOG).open("a")
+        except OSError as error:
+            raise anyop.NotAvailable(
+                f"{self.who}: nothing can be written into {self.folder}: {error.strerror}. "
+                "Try another folder."
+            ) from None
+        with log_file as log:
             try:
                 fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -130,6 +147,8 @@ class Environment:
     def _advice(self, lines: Sequence[str]) -> str:
         """What to try, by what a failed step has printed; begins with a blank."""
         text = "".join(lines)
+        if any(sign in text for sign in NO_ANSWER):
+            return " The index of packages does not answer. Try again with a network, or --index."
         if "No matching distribution found for torch==" in text:
             return f" Try --index {PYTORCH}."
         if "No module named pip" in text or "ensurepip" in text:
@@ -144,8 +163,13 @@ class Environment:
     def _refuse_other_folders(self) -> None:
         if not self.folder.exists() or (self.folder / self.mark).exists():
             return
+        if not self.folder.is_dir():
+            raise anyop.InvalidArgument(
+                f"{self.who}: {self.folder} is a file, but the environment is a folder. "
+                "Try another name."
+            )
         begun = (self.folder / LOG).exists()
-        if not self.folder.is_dir() or (any(self.folder.iterdir()) and not begun):
+        if any(self.folder.iterdir()) and not begun:
             raise anyop.InvalidArgument(
                 f"{self.who}: {self.folder} has files in it, but the environment is made anew and "
                 "would replace them. Try another folder."

@@ -39,9 +39,11 @@ constexpr EnvironmentVariable kVariables[] = {
      "Libraries of operators and of devices that every process loads; paths with ':' between them.",
      ""},
     // The library of the virtual NPU reads and checks these.
-    {"ANYOP_ASCEND", "", "delay: work on the virtual NPU begins after delays.", ""},
+    {"ANYOP_ASCEND", "", "delay: work on the virtual NPU begins after delays; trace: it is listed.",
+     ""},
     {"ANYOP_NPU", "",
-     "1: torch_npu runs on the virtual NPU, in an environment for it; delay: with delays.", ""},
+     "1 or protect: torch_npu runs on the virtual NPU, in an environment for it; delay, trace.",
+     ""},
     {"ANYOP_ASCEND_SOC", "ascend910b", "Chip of the virtual NPU, as `anyop ascend` names it.", ""},
     {"ANYOP_ASCEND_DEVICES", "2", "How many virtual NPUs there are, at most 16.", kFrom1},
     {"ANYOP_ASCEND_MEMORY_BYTES", "4294967296", "Bytes of memory of each virtual NPU.", kFrom1},

@@ -6,7 +6,9 @@
 #include <ATen/Tensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
 
+#include <array>
 #include <mutex>
 
 #include "devices/virtual/torch/generator.h"
@@ -47,7 +49,15 @@ void Synchronize(const c10::Stream& stream) {
 
 // ---- Memory.
 
-bool IsPinned(const void* data) { return at::detail::getPrivateUse1Hooks().isPinnedPtr(data); }
+// torch_npu knows the first byte of what is pinned, its library every byte.
+bool IsPinned(const void* data) {
+  using Ask = int (*)(const void* address, std::int32_t* attributes);
+  static const auto ask = reinterpret_cast<Ask>(dlsym(RTLD_DEFAULT, "aclrtPointerGetAttributes"));
+  constexpr std::int32_t kPinned = 0;
+  std::array<std::int32_t, 4> attributes{};
+  if (ask && ask(data, attributes.data()) == 0) return attributes[1] == kPinned;
+  return at::detail::getPrivateUse1Hooks().isPinnedPtr(data);
+}
 
 void Resize(const at::Tensor& tensor, c10::IntArrayRef sizes,
             std::optional<at::MemoryFormat> format) {

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <c10/core/DeviceType.h>
-#include <c10/util/Exception.h>
-#include <dlfcn.h>
 #include <torch/library.h>
 
-#include <string>
-
 #include "devices/virtual/torch/boxed.h"
+#include "devices/virtual/torch/library.h"
 #include "devices/virtual/torch/table.h"
 #include "register.h"
 
@@ -14,12 +10,7 @@ namespace virtual_torch {
 namespace {
 
 void Start(const char* path) {
-  void* const library = dlopen(path, RTLD_NOW);
-  if (!library) Raise(ANYOP_NOT_AVAILABLE, dlerror());
-  const auto find =
-      reinterpret_cast<anyop_device_library_fn>(dlsym(library, "anyop_device_library"));
-  if (!find) Raise(ANYOP_NOT_AVAILABLE, std::string(path) + " is no library of a device.");
-  SetTable(find()->device);
+  SetTable(&OpenLibrary(path));
   RegisterKernels();
   // For the process's life.
   auto& m = *new torch::Library(torch::Library::DEF, "anyop_npu", std::nullopt, __FILE__, __LINE__);
@@ -34,13 +25,5 @@ void Start(const char* path) {
 // "", or why not.
 extern "C" __attribute__((visibility("default"))) const char* anyop_npu_torch_start(
     const char* path) {
-  static std::string why;
-  try {
-    virtual_torch::Start(path);
-  } catch (const c10::Error& error) {
-    why = error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    why = error.what();
-  }
-  return why.c_str();
+  return virtual_torch::ErrorOf(&virtual_torch::Start, path);
 }

@@ -4,14 +4,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from anyop._environments import Environment
+from anyop._environments import PYTORCH, Environment
 
 SHOWN = 60  # characters of a line of pip's
+
+
+def arguments(of: str, known: Collection[str], default: str) -> Callable[[Any], Any]:
+    """The folder, --version and --index. of: what has the versions; default: a word or a version
+    that is taken without one.
+    """
+    listed = ", ".join(f"{v} (default)" if v == default else v for v in known)
+    url = f"A further package index, as {PYTORCH}, where torch has no CUDA in it."
+
+    def decorate(function: Any) -> Any:
+        for add in (
+            click.option("--index", default="", metavar="URL", help=url),
+            click.option("--version", default="", help=f"Of {of}: {listed}."),
+            click.argument("folder", type=click.Path(path_type=Path)),
+        ):
+            function = add(function)
+        return function
+
+    return decorate
 
 
 def make(environment: Environment, what: str, index: str) -> str:

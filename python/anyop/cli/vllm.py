@@ -39,21 +39,14 @@ def command() -> None:
 
 
 @command.command("install")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--version", help=f"Of vLLM: {', '.join(environments.SUPPORTED)} (default).")
-@click.option(
-    "--index",
-    default="",
-    metavar="URL",
-    help=f"A further package index, as {environments.PYTORCH}, where torch has no CUDA in it.",
-)
-def install(folder: Path, version: str | None, index: str) -> None:
+@making.arguments("vLLM", environments.SUPPORTED, environments.SUPPORTED[-1])
+def install(folder: Path, version: str, index: str) -> None:
     """Make an environment with vLLM and this anyop.
 
     From packages alone, in about three minutes; 2 GB with a torch without CUDA. FOLDER becomes a
     virtual environment; one that was made before and fits is left as it is.
     """
-    environment = environments.environment(folder, version or "")
+    environment = environments.environment(folder, version)
     made = making.make(environment, f"vLLM {environment.version}", index)
     if made:
         click.echo(f"{made} Try: {environment.folder}/bin/vllm serve MODEL")

@@ -16,7 +16,19 @@ from anyop.npu import startup
 
 __all__ = ["PYTORCH", "SUPPORTED", "Environment", "environment", "requirements"]
 
-SUPPORTED = {"2.13.0": "2.13.0"}  # of torch_npu, with the torch that each is for
+SUPPORTED = startup.VERSIONS  # of torch_npu, with the torch of each
+DEFAULT = "2.13.0"  # with the torch that anyop's own tests have
+# These and a torch for CUDA declare the same settings of the allocator, and the second ends the
+# process.
+WITHOUT_CUDA = ("2.14.0",)
+NO_CUDA = """\
+import sys, torch
+if torch.version.cuda:
+    sys.exit(
+        "ERROR: torch_npu {version} does not load beside torch " + torch.__version__ + ", which is "
+        "built for CUDA. Try --index {index}."
+    )
+"""
 STARTUP = "_anyop_npu"
 TRIAL = """\
 import torch, torch_npu
@@ -45,6 +57,9 @@ class Environment(_environments.Environment):
     def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
         pip = ["-m", "pip", "--disable-pip-version-check", "install"]
         yield Step("torch", [*pip, *extra, f"torch=={SUPPORTED[self.version]}"], {})
+        if self.version in WITHOUT_CUDA:
+            code = NO_CUDA.format(version=self.version, index=PYTORCH)
+            yield Step("a torch without CUDA", ["-c", code], {})
         # torch_npu itself names no packages that it needs.
         listed = [*pip, "--no-deps", "-r", str(requirements(self.version))]
         yield Step("torch_npu", listed, {})
@@ -58,12 +73,12 @@ class Environment(_environments.Environment):
 
 
 def environment(folder: Path, version: str = "") -> Environment:
-    """The environment of a version, by default the newest."""
-    newest = list(SUPPORTED)[-1]
-    if (version or newest) not in SUPPORTED:
+    """The environment of a version, or of the one that begins so: "2.13"."""
+    begins = [known for known in SUPPORTED if f"{known}.".startswith(f"{version}.")]
+    if version and not begins:
         raise anyop.NotAvailable(
             f"anyop.npu: version {version} of torch_npu is asked for, but the virtual NPU is made "
-            f"for {', '.join(SUPPORTED)}. Try --version {newest}."
+            f"for {', '.join(SUPPORTED)}. Try --version {DEFAULT}."
         )
     if sys.platform != "linux":
         raise anyop.NotAvailable("anyop.npu: torch_npu is there for Linux alone.")
@@ -73,12 +88,7 @@ def environment(folder: Path, version: str = "") -> Environment:
             f"anyop.npu: a CANN is here: {cann}. The virtual NPU takes the place of its libraries, "
             "and both in one process cannot be told apart. Try a shell without it."
         )
-    if folder.absolute() == Path(sys.prefix).absolute():
-        raise anyop.InvalidArgument(
-            f"anyop.npu: {folder} is the environment that this runs in, which would be replaced "
-            "while it runs. Try another folder."
-        )
-    return Environment(folder, version or newest)
+    return Environment(folder, begins[0] if version else DEFAULT)
 
 
 def requirements(version: str) -> Path:

@@ -9,6 +9,7 @@ loaded before it, and torch's own operators get kernels for the virtual NPU afte
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 CANN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")  # set by its set_env.sh
 _HOME = ".anyop-ascend-home"  # in a folder of `anyop ascend home`, which sets the same variables
+VERSIONS = {"2.14.0": "2.14.0", "2.13.0": "2.13.0"}  # of torch_npu, with the torch of each
 _CHECK = "torch_npu._init.registry.registry_manager"
 _TORCHAIR = (  # torch_npu gives it both names
     "torchair.core._backend",
@@ -97,6 +99,12 @@ def load(folder: Path) -> None:
         raise ImportError(
             f"anyop.npu: ANYOP_NPU asks for the virtual NPU, but a CANN is here: {cann}. "
             "Try without one of them."
+        )
+    version = importlib.metadata.version("torch_npu")
+    if version not in VERSIONS:
+        raise ImportError(
+            f"anyop.npu: torch_npu {version} is here, but the virtual NPU is made for "
+            f"{', '.join(VERSIONS)}. Try `anyop npu install` with a new folder."
         )
     # An operator that is missing is then an error of its own call.
     os.environ.setdefault("TASK_QUEUE_ENABLE", "0")

@@ -85,11 +85,6 @@ def environment(folder: Path, version: str = "") -> Environment:
             f"{', '.join(_versions.SUPPORTED)} need. Try --version {_versions.SUPPORTED[-1]}."
         )
     _versions.check_python(_versions.of_version(version))
-    if folder.absolute() == Path(sys.prefix).absolute():
-        raise anyop.InvalidArgument(
-            f"anyop.vllm: {folder} is the environment that this runs in, which would be replaced "
-            "while it runs. Try another folder."
-        )
     return Environment(folder, version)
 
 

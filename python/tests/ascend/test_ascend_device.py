@@ -80,7 +80,8 @@ except anyop.NotAvailable as error:
 """,
         ANYOP_ASCEND="delay,late",
     )
-    assert told == "ascend: ANYOP_ASCEND is 'delay,late', but must be empty or delay.\n"
+    must = "must be empty, or of the words delay and trace"
+    assert told == f"ascend: ANYOP_ASCEND is 'delay,late', but {must}.\n"
 
 
 def test_every_chip_of_the_checks_is_one_of_the_device() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -85,12 +86,13 @@ print(wrong[True], wrong[False] > 0)
     [
         (
             {"ANYOP_NPU": "late"},
-            "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be 1, empty or delay.",
+            "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be empty, or of the words "
+            "1, protect, delay and trace.",
         ),
         (
             {"ANYOP_ASCEND_SOC": "ascend9"},
             "anyop.npu: virtual NPU: ANYOP_ASCEND_SOC is 'ascend9', but must be ascend910b | "
-            "ascend910_93 | ascend310p.",
+            "ascend910_93 | ascend310p | ascend950.",
         ),
         (
             {"ASCEND_HOME_PATH": "/opt/cann"},
@@ -135,3 +137,147 @@ def test_torch_npu_may_come_last() -> None:
     )
     ran = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert ran.stdout == "npu:0\n", ran.stderr
+
+
+# ---- The end of a process, children, errors.
+
+
+def last_line(ran: subprocess.CompletedProcess[str]) -> str:
+    return [line for line in ran.stderr.splitlines() if line.strip()][-1]
+
+
+BUSY = """
+import torch
+x = torch.full((384, 384), 1e-3, device="npu")
+for _ in range(50):
+    x = x @ x
+"""
+
+
+@pytest.mark.parametrize("end", ["", "import sys; sys.exit(3)", "import os; os._exit(3)"])
+def test_process_that_ends_with_work_under_way(end: str) -> None:
+    started = time.monotonic()
+    ran = run(BUSY + end, ANYOP_NPU="delay")
+    assert ran.returncode == (3 if end else 0), ran.stderr
+    assert time.monotonic() - started < 60
+
+
+def test_child_of_a_process_with_work_under_way() -> None:
+    ran = run(
+        BUSY
+        + """
+import os, sys
+child = os.fork()
+if child == 0:
+    try:
+        torch.ones(2, device="npu")
+    except RuntimeError as error:
+        print("forked after it had used the device" in str(error), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+torch.npu.synchronize()
+print(x.cpu().isfinite().all().item())
+"""
+    )
+    assert ran.stdout == "True\nTrue\n", ran.stderr
+
+
+def test_memory_that_ends_says_what_there_is() -> None:
+    ran = run(
+        """
+import torch
+kept = []
+try:
+    while True:
+        kept.append(torch.empty(1 << 20, device="npu"))
+except torch.OutOfMemoryError as error:
+    print(error)
+print(len(kept), (kept[0].fill_(2) + 0).sum().item() if kept.pop() is not None else 0)
+""",
+        ANYOP_ASCEND_MEMORY_BYTES=str(1 << 27),
+    )
+    told, numbers = ran.stdout.rsplit("\n", 2)[:2]
+    assert "NPU out of memory. Tried to allocate" in told, ran.stderr
+    count, total = numbers.split()
+    assert 20 < int(count) < 32 and float(total) == 2 << 20
+
+
+def test_device_that_there_is_not() -> None:
+    ran = run("import torch; torch.ones(1, device='npu:1')", ANYOP_ASCEND_DEVICES="1")
+    assert last_line(ran) == (
+        "virtual NPU: aclrtSetDevice: there is no device 1, but 1 of them, from 0."
+    )
+
+
+@pytest.mark.parametrize("queue", ["0", "1"])
+def test_kernel_that_fails_behind_its_call(queue: str) -> None:
+    started = time.monotonic()
+    ran = run(
+        """
+import torch
+import torch.nn.functional as F
+table, index = torch.zeros(4, 2, device="npu"), torch.tensor([9], device="npu")
+F.embedding(index, table)
+try:
+    torch.npu.synchronize()
+except RuntimeError as error:
+    print("virtual NPU: aten::embedding: index out of range in self" in str(error))
+print((torch.ones(2, device="npu") + 1).tolist())
+""",
+        TASK_QUEUE_ENABLE=queue,
+    )
+    assert ran.stdout == "True\n[2.0, 2.0]\n", ran.stderr
+    assert time.monotonic() - started < 60
+
+
+def test_operator_that_is_missing_is_told_by_the_queue() -> None:
+    started = time.monotonic()
+    ran = run(
+        """
+import torch, torch_npu
+x = torch.ones(2, 4, device="npu")
+try:
+    torch_npu.npu_rms_norm(x, x[0])
+    torch.npu.synchronize()
+except RuntimeError as error:
+    print("is not supported" in str(error))
+""",
+        TASK_QUEUE_ENABLE="1",
+    )
+    assert "True\n" in ran.stdout or "True[WARN]" in ran.stdout, ran.stderr
+    assert time.monotonic() - started < 60
+
+
+def test_trace_lists_work_events_and_waits() -> None:
+    ran = run(
+        """
+import torch
+x = torch.ones(4, device="npu")
+torch.npu.synchronize()
+print("begin", file=__import__("sys").stderr, flush=True)
+other = torch.npu.Stream()
+other.wait_stream(torch.npu.current_stream())
+with torch.npu.stream(other):
+    y = x.mul(2)
+other.synchronize()
+""",
+        ANYOP_NPU="protect,delay,trace",
+    )
+    told = ran.stderr.partition("begin\n")[2]
+    words = [line.partition(": ")[2] for line in told.splitlines() if line.startswith("npu:0")]
+    waits = next(i for i, word in enumerate(words) if word.startswith("waits for event "))
+    event = words[waits].removeprefix("waits for ")
+    assert f"records {event}" in words[:waits]
+    assert waits < words.index("aten::mul")
+    assert words[words.index("aten::mul") :][-1].startswith("the host waits for")
+
+
+def test_models_of_the_newest_chip() -> None:
+    code = """
+import torch
+layer = torch.nn.Linear(4, 4).to("npu")
+layer(torch.ones(2, 4, device="npu")).sum().backward()
+print(torch.npu.get_device_name(), layer.weight.grad.sum().item())
+"""
+    ran = run(code, ANYOP_ASCEND_SOC="ascend950")
+    assert ran.stdout == "Ascend950PR_957bx 32.0\n", ran.stderr

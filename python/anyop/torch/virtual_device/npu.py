@@ -21,7 +21,7 @@ from anyop.npu import startup
 from anyop.torch._route.build import VERSION, of_torch
 
 # Of the backend for virtual devices, which torch_npu takes the place of.
-SHARED = ("boxed.cc", "copies.cc", "table.cc")
+SHARED = ("boxed.cc", "copies.cc", "library.cc", "table.cc")
 
 
 def product() -> build.Product:

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace.h"
+
+#include <unistd.h>
+
+#include "settings.h"
+
+namespace virtual_device {
+namespace {
+
+std::string Number(void* handle, std::uintptr_t first) {
+  return std::to_string(reinterpret_cast<std::uintptr_t>(handle) - first);
+}
+
+// By one call: lines of several threads do not mix.
+void Print(const std::string& line) {
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // there is nobody to tell
+}
+
+std::string DeviceName(int device) { return std::string(kWord) + ":" + std::to_string(device); }
+
+}  // namespace
+
+bool IsTraced() { return TheSettings().is_traced; }
+
+std::string NameOfStream(anyop_stream stream) { return "stream " + Number(stream, kFirstStream); }
+std::string NameOfEvent(anyop_event event) { return "event " + Number(event, kFirstEvent); }
+
+void Trace(int device, anyop_stream stream, const std::string& what) {
+  if (IsTraced()) Print(DeviceName(device) + " " + NameOfStream(stream) + ": " + what + "\n");
+}
+
+void TraceWait(int device, const std::string& what) {
+  if (IsTraced()) Print(DeviceName(device) + ": the host waits for " + what + "\n");
+}
+
+}  // namespace virtual_device
