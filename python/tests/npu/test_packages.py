@@ -167,3 +167,11 @@ def test_a_package_for_a_chip_says_so_when_it_is_imported(fast: Built, tmp_path:
     said = fast.python(f"import sys; sys.path.append({str(tmp_path)!r}); import chip_ops", 1)
     assert "undefined symbol: rtKernelLaunchX" in said
     assert f"anyop.npu: {made} cannot be loaded: " in said
+
+
+@pytest.mark.exhaustive
+def test_a_package_of_asc_files_passes_its_own_tests(fast: Built, tmp_path: Path) -> None:
+    source = shutil.copytree(PACKAGES / "custom_pypto", tmp_path / "custom_pypto")
+    env = fast.env | {"PYTHONPATH": str(tmp_path / "site")}
+    run(sys.executable, *PIP, env=env | {"PIP_TARGET": str(tmp_path / "site")}, folder=source)
+    assert "OK" in run(sys.executable, "tests/test_add_custom.py", env=env, folder=source)
