@@ -126,5 +126,6 @@ def start(folder: Path) -> None:
     library = folder / "anyop_npu.so"
 
 
-if os.environ.get("ANYOP_NPU"):
+# Beside the packages alone: as anyop.npu.startup it is a module like others.
+if os.environ.get("ANYOP_NPU") and "." not in __name__:
     sys.meta_path.insert(0, Finder)
