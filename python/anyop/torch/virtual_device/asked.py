@@ -25,7 +25,7 @@ class Asked(TorchDispatchMode):
     """Counts calls of operators by name; of those that fail, keeps the error's last line."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: Counter[str] = Counter()
         self.missing: dict[str, str] = {}
 
