@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import anyop
+import click
 import pytest
 from anyop import _environments
 from anyop.npu import environments, startup
@@ -151,6 +152,14 @@ def test_nothing_is_loaded_or_kept_without_the_variable(site: Path) -> None:
     assert count == "0"
     loaded = "print([m for m in sys.modules if 'anyop' in m])"
     assert run(site, loaded, ANYOP_NPU="").stdout == f"['{environments.STARTUP}']\n"
+
+
+def test_one_start_is_enough(site: Path) -> None:
+    """The installer's modules import the same file."""
+    code = "import anyop.npu.startup\nprint(sum('Finder' in str(f) for f in sys.meta_path))"
+    plain = run(site, "print(sum('Finder' in str(f) for f in sys.meta_path))")
+    paths = "sys.path.append(" + repr(str(Path(click.__file__).parents[1])) + ")\n"
+    assert run(site, paths + code).stdout == plain.stdout
 
 
 # ---- anyop npu install.

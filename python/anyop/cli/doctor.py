@@ -20,6 +20,7 @@ from anyop import _anyop, _tune
 from anyop import _mindspore_interface as interface
 from anyop._compiler import CannotBuildError, find_compiler
 from anyop.cli import load_libraries
+from anyop.npu import environments
 
 # What a framework's package gives to anyop: the module of its adapter, "" where none is needed.
 FRAMEWORKS = {
@@ -29,6 +30,7 @@ FRAMEWORKS = {
     "jax": "anyop.jax",
     "mindspore": "anyop.mindspore",
     "vllm": "anyop.vllm",
+    "torch_npu": "anyop.npu",
 }
 
 
@@ -85,8 +87,8 @@ def build_tools() -> dict[str, str]:
 
 def framework(name: str) -> dict[str, str]:
     """Whether a framework is there, and whether anyop can be called from it."""
-    if name == "vllm":
-        return vllm()
+    if name in OWN_ROWS:
+        return OWN_ROWS[name]()
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -123,6 +125,29 @@ def vllm() -> dict[str, str]:
     return {"name": "vllm", "version": version, "status": status}
 
 
+def torch_npu() -> dict[str, str]:
+    """Whether torch_npu is there, and on the virtual NPU (docs/npu.md)."""
+    name = "torch_npu"
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return {"name": name, "version": "", "status": "not installed. Try: anyop npu install"}
+    if environments.STARTUP not in sys.modules:
+        status = "not on the virtual NPU: this environment was not made by `anyop npu install`"
+    elif not os.environ.get("ANYOP_NPU"):
+        status = "the virtual NPU is off: ANYOP_NPU is empty"
+    else:
+        code = "import torch; print(torch.npu.device_count(), torch.npu.get_device_name())"
+        done = in_process(code)
+        lines = (done.stderr if done.returncode else done.stdout).strip().splitlines()
+        told = next((line for line in reversed(lines) if "anyop.npu: " in line), lines[-1])
+        status = told if done.returncode else f"on the virtual NPU: {told}"
+    return {"name": name, "version": version, "status": status}
+
+
+OWN_ROWS = {"vllm": vllm, "torch_npu": torch_npu}
+
+
 def in_process(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
@@ -151,6 +176,7 @@ def torch_host() -> list[dict[str, str]]:
         import torch
 
         host = importlib.import_module("anyop.torch")
+        host.register_new()  # torch_npu may have come after it
     except Exception as error:  # a broken torch is something to report
         reason = f"{type(error).__name__}: {error}"
         return [{"what": "torch host", "state": "not working", "why": reason}]

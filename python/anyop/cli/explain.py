@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib
 import re
 
 import click
@@ -39,6 +40,8 @@ def command(
         from anyop import ascend
 
         ascend.load()
+    elif device.partition(":")[0] == "npu":
+        load_npu()
     if not shapes and not settings:
         click.echo(_anyop.info_text(op))
         return
@@ -55,6 +58,18 @@ def command(
     show(explanation)
     if explanation.error:
         raise SystemExit(1)
+
+
+def load_npu() -> None:
+    """The device is torch_npu's, which loads before the host of torch."""
+    try:
+        importlib.import_module("torch_npu")
+        importlib.import_module("anyop.torch").register_new()
+    except ImportError as error:
+        raise click.ClickException(
+            f"the device 'npu' is torch_npu's, which cannot be imported: {error}. Try the "
+            "environment of `anyop npu install`, and ANYOP_NPU=1."
+        ) from error
 
 
 def with_commas(text: str) -> str:

@@ -53,7 +53,8 @@ def explain(program: Path, arguments: tuple[str, ...]) -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "asked.json"
-        words = [sys.executable, "-m", "anyop.npu.asked", file, program, *arguments]
+        asked = "anyop.torch.virtual_device.asked"
+        words = [sys.executable, "-m", asked, str(file), str(program), *arguments]
         env = {**os.environ, "ANYOP_NPU": os.environ.get("ANYOP_NPU") or "1"}
         status = subprocess.run(words, env=env, check=False).returncode
         if not file.exists():

@@ -157,5 +157,6 @@ def _launch_on(device: Path, runtime: Path) -> None:
         raise ImportError(f"anyop.npu: {ascend.anyop_ascend_error().decode()}")
 
 
-if os.environ.get("ANYOP_NPU"):
+# Beside the packages alone: as anyop.npu.startup it is a module like others.
+if os.environ.get("ANYOP_NPU") and "." not in __name__:
     sys.meta_path.insert(0, Finder)

@@ -56,7 +56,6 @@ WITHOUT_VALUES = (
 
 
 def entries() -> list[Any]:
-    import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
     return list(op_db)

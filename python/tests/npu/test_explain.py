@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +42,24 @@ def test_operator_that_is_missing(tmp_path: Path) -> None:
     assert lines[2].split()[:3] == ["npu::npu_anchor_response_flags", "1", "missing:"]
     assert lines[2].endswith("is not supported.")
     assert lines[-1].startswith("the program stopped: RuntimeError: virtual NPU: ")
+
+
+def anyop(*words: str, **settings: str) -> str:
+    command = [sys.executable, "-m", "anyop", *words]
+    env = {**os.environ, **settings}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def test_explain_of_a_call_on_the_device() -> None:
+    told = anyop("explain", "rms_norm", "--shape", "x=f32[2,8] weight=f32[8]", "--device", "npu")
+    assert "cpu" in told and "taken" in told
+
+
+def test_doctor_knows_it() -> None:
+    on = json.loads(anyop("doctor", "--quick", "--json"))
+    row = next(f for f in on["frameworks"] if f["name"] == "torch_npu")
+    assert row["status"] == "on the virtual NPU: 2 Ascend910B3"
+    assert [d["device"] for d in on["devices"]] == ["npu:0", "npu:1"]
+    off = json.loads(anyop("doctor", "--quick", "--json", ANYOP_NPU=""))
+    row = next(f for f in off["frameworks"] if f["name"] == "torch_npu")
+    assert row["status"] == "the virtual NPU is off: ANYOP_NPU is empty"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program and notes which operators that are not torch's own it asks for, and what is missing.
+"""Runs a program and notes the operators beyond torch's own that it asks for, and what is missing.
 
-    python -m anyop.npu.asked FILE PROGRAM [ARGUMENT ...]
+    python -m anyop.torch.virtual_device.asked FILE PROGRAM [ARGUMENT ...]
 
 `anyop npu explain` starts it, with the virtual NPU on. FILE gets the notes as JSON.
 """
@@ -25,7 +25,7 @@ class Asked(TorchDispatchMode):
     """Counts calls of operators by name; of those that fail, keeps the error's last line."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: Counter[str] = Counter()
         self.missing: dict[str, str] = {}
 
@@ -43,6 +43,7 @@ class Asked(TorchDispatchMode):
 
 
 def main() -> int:
+    """By its arguments; the status is the program's, 1 where it raised."""
     file, program = sys.argv[1:3]
     sys.argv = sys.argv[2:]
     sys.path[0] = str(Path(program).parent)
