@@ -9,7 +9,6 @@ loaded before it, and torch's own operators get kernels for the virtual NPU afte
 from __future__ import annotations
 
 import ctypes
-import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -105,7 +104,9 @@ def start(folder: Path) -> None:
     global library
     import torch
 
-    importlib.import_module("anyop.torch")  # its operators compute some of aclnn
+    from anyop import _hosts
+
+    _hosts.start_torch()  # anyop's operators compute some of aclnn
 
     file = kernels(folder, str(torch.__version__))
     if not file.exists():
