@@ -25,6 +25,11 @@ def operators_changed() -> None:
         register_new()
 
 
+def start_torch() -> None:
+    """For who runs while torch is still importing, and needs anyop's operators there."""
+    _HOSTS["torch"]()
+
+
 def _start(host: str) -> None:
     try:
         _HOSTS[host]()

@@ -24,7 +24,7 @@ EXPORTED = {
     "anyop_cuda": r"anyop_device_library$",
     "anyop_ascend_device": r"anyop_device_library$",
     "anyop_aicore_device": r"anyop_device_library$",
-    "anyop_npu": r"anyop_device_library$|acl|rt[A-Z]|Hccl|Msprof|_ZNK?2ge|_ZN3atb|\w+_s$",
+    "anyop_npu": r"anyop_(device_library$|npu_)|acl|rt[A-Z]|Hccl|Msprof|_ZNK?2ge|_ZN3atb|\w+_s$",
     "torch_adapter-": r"anyop_(torch|vllm)_",
     "_mindspore.": r"PyInit__mindspore$",
     "anyop_mindspore.": r"Anyop(Call|Refuse|Span|Touch)",

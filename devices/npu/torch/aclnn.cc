@@ -13,6 +13,7 @@
 #include "script.h"
 
 namespace virtual_torch {
+namespace aclnn {  // all files of this library are compiled as one
 namespace {
 
 using npu::Kind;
@@ -334,6 +335,7 @@ std::shared_ptr<npu::Planned> PlanScript(const npu::Call& call, std::string* why
 }
 
 }  // namespace
+}  // namespace aclnn
 
 void ComputeAclnn(void* library) {
   const auto set =
@@ -341,15 +343,15 @@ void ComputeAclnn(void* library) {
   const auto table =
       reinterpret_cast<decltype(&anyop_npu_operators)>(dlsym(library, "anyop_npu_operators"));
   if (!set || !table) Raise(ANYOP_NOT_AVAILABLE, "anyop_npu.so has no operators of aclnn.");
-  g_operators = table(&g_shared);
-  set(&PlanScript);
+  aclnn::g_operators = table(&aclnn::g_shared);
+  set(&aclnn::PlanScript);
 }
 
 std::string WrongScripts() {
   std::string wrong;
-  for (const npu::Operator& op : g_operators) {
+  for (const npu::Operator& op : aclnn::g_operators) {
     try {
-      ScriptOf(op, g_shared);
+      aclnn::ScriptOf(op, aclnn::g_shared);
     } catch (const c10::Error& error) {
       wrong += std::string(op.name) + ": " + error.what_without_backtrace() + "\n";
     } catch (const std::exception& error) {

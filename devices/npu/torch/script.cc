@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-namespace virtual_torch {
+namespace virtual_torch::aclnn {
 namespace {
 
 using namespace torch::jit;
@@ -101,4 +101,4 @@ Function& ScriptOf(const npu::Operator& op, const char* shared) {
   return unit.get_function(c10::QualifiedName(op.name));
 }
 
-}  // namespace virtual_torch
+}  // namespace virtual_torch::aclnn

@@ -8,9 +8,9 @@
 
 #include "devices/npu/aclnn/operator.h"
 
-namespace virtual_torch {
+namespace virtual_torch::aclnn {
 
 // The function that an operator's script is. Raises c10::Error where it is no TorchScript.
 torch::jit::Function& ScriptOf(const npu::Operator& op, const char* shared);
 
-}  // namespace virtual_torch
+}  // namespace virtual_torch::aclnn

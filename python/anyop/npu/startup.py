@@ -132,7 +132,9 @@ def start(folder: Path) -> None:
     global library
     import torch
 
-    importlib.import_module("anyop.torch")  # its operators compute some of aclnn
+    from anyop import _hosts
+
+    _hosts.start_torch()  # anyop's operators compute some of aclnn
 
     file = kernels(folder, str(torch.__version__))
     if not file.exists():
