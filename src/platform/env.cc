@@ -42,7 +42,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"ANYOP_ASCEND", "", "delay: work on the virtual NPU begins after delays; trace: it is listed.",
      ""},
     {"ANYOP_NPU", "",
-     "1 or protect: torch_npu runs on the virtual NPU, in an environment for it; aclnn: with its own "
+     "1 or protect: torch_npu runs on the virtual NPU, in an environment for it; aclnn: with its "
+     "own "
      "kernels over operators of aclnn; delay, trace.",
      ""},
     {"ANYOP_ASCEND_SOC", "ascend910b", "Chip of the virtual NPU, as `anyop ascend` names it.", ""},

@@ -109,7 +109,7 @@ PYTHON_LAYERS: dict[str, tuple[str, ...]] = {
     "torch": ("", "hosting", "torch", *_TORCH_ROOMS),
     "torch.virtual_device": ("", "hosting", "npu", "torch._route", "torch.virtual_device"),
     "torch.graph_engine": ("", "torch.graph_engine"),
-    "npu": ("", "torch.graph_engine", "npu"),
+    "npu": ("", "_hosts", "torch.graph_engine", "npu"),
     "ascend": ("", "torch.virtual_device", "ascend"),
     "jax": ("", "hosting", "jax"),
     "mindspore": ("", "hosting", "mindspore"),
