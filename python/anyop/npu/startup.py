@@ -148,6 +148,7 @@ def start(folder: Path) -> None:
     if why:
         raise ImportError(f"anyop.npu: {why.decode()}")
     library = folder / "anyop_npu.so"
+    _hosts.operators_changed()  # torch takes them for the device only now
     _launch_on(library, folder / "libanyop_ascend.so")
 
 
