@@ -92,12 +92,12 @@ def test_libraries_are_there_for_torch_npu(site: Path, soc: str, name: str) -> N
         (
             {"ANYOP_NPU": "late"},
             "anyop.npu: virtual NPU: ANYOP_NPU is 'late', but must be empty, or of the words 1, "
-            "protect, delay and trace.",
+            "protect, aclnn, delay and trace.",
         ),
         (
             {"ANYOP_NPU": "protect,delay,on"},
             "anyop.npu: virtual NPU: ANYOP_NPU is 'protect,delay,on', but must be empty, or of "
-            "the words 1, protect, delay and trace.",
+            "the words 1, protect, aclnn, delay and trace.",
         ),
         (
             {"ANYOP_ASCEND_SOC": "Ascend910B3"},

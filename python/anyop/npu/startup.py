@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -112,14 +113,22 @@ def load(folder: Path) -> None:
     device = ctypes.CDLL(str(folder / "anyop_npu.so"), mode=ctypes.RTLD_GLOBAL)
     for file in sorted((folder / "npu" / "lib").glob("lib*.so")):
         ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
-    from anyop.npu import chip_packages
-
-    chip_packages.check_operators()
-    chip_packages.explain_imports()
     count = ctypes.c_uint32()
     if device.aclrtGetDeviceCount(ctypes.byref(count)):
         device.aclGetRecentErrMsg.restype = ctypes.c_char_p
         raise ImportError(f"anyop.npu: {device.aclGetRecentErrMsg().decode()}")
+    chip_packages = _module(folder / "npu" / "chip_packages.py")
+    chip_packages.check_operators()
+    chip_packages.explain_imports()
+
+
+def _module(file: Path) -> Any:
+    """By its path: to import it from anyop would import anyop, which is not wanted before torch."""
+    spec = importlib.util.spec_from_file_location(f"_anyop_npu_{file.stem}", file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def kernels(folder: Path, version: str) -> Path:
@@ -132,16 +141,16 @@ def start(folder: Path) -> None:
     global library
     import torch
 
-    from anyop import _hosts
-
-    _hosts.start_torch()  # anyop's operators compute some of aclnn
-
     file = kernels(folder, str(torch.__version__))
     if not file.exists():
         raise ImportError(
             f"anyop.npu: {file} is missing: this environment was made for another torch than "
             f"{torch.__version__}. Try `anyop npu install` with a new folder."
         )
+    from anyop import _hosts
+
+    _hosts.start_torch()  # anyop's operators compute some of aclnn
+
     begin = ctypes.CDLL(str(file)).anyop_npu_torch_start
     begin.restype = ctypes.c_char_p
     why: bytes = begin(str(folder / "anyop_npu.so").encode())
