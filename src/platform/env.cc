@@ -43,8 +43,7 @@ constexpr EnvironmentVariable kVariables[] = {
      ""},
     {"ANYOP_NPU", "",
      "1 or protect: torch_npu runs on the virtual NPU, in an environment for it; aclnn: with its "
-     "own "
-     "kernels over operators of aclnn; delay, trace.",
+     "own kernels over operators of aclnn; delay, trace.",
      ""},
     {"ANYOP_ASCEND_SOC", "ascend910b", "Chip of the virtual NPU, as `anyop ascend` names it.", ""},
     {"ANYOP_ASCEND_DEVICES", "2", "How many virtual NPUs there are, at most 16.", kFrom1},

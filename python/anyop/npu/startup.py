@@ -9,7 +9,6 @@ loaded before it, and torch's own operators get kernels for the virtual NPU afte
 from __future__ import annotations
 
 import ctypes
-import importlib
 import importlib.metadata
 import importlib.util
 import os
