@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "settings.h"
+#include "trace.h"
 
 namespace virtual_device {
 namespace {
@@ -193,7 +194,7 @@ void Stream::Loop() {
   StreamThread self{pthread_self(), g_threads};
   while (!g_threads.compare_exchange_weak(self.next, &self)) {
   }
-  pthread_setname_np(pthread_self(), (std::string(kWord) + ":" + std::to_string(device)).c_str());
+  pthread_setname_np(pthread_self(), NameOf(device).c_str());
   for (;;) {
     Work work = Next();
     Delay();

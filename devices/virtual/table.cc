@@ -50,8 +50,6 @@ int Answer(F&& f) {
   }
 }
 
-std::string NameOf(int device) { return std::string(kWord) + ":" + std::to_string(device); }
-
 std::string PlaceName(int place) {
   return place == ANYOP_AT_HOST ? "the host's memory" : NameOf(place);
 }

@@ -17,9 +17,9 @@ void Print(const std::string& line) {
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;  // there is nobody to tell
 }
 
-std::string DeviceName(int device) { return std::string(kWord) + ":" + std::to_string(device); }
-
 }  // namespace
+
+std::string NameOf(int device) { return std::string(kWord) + ":" + std::to_string(device); }
 
 bool IsTraced() { return TheSettings().is_traced; }
 
@@ -27,11 +27,11 @@ std::string NameOfStream(anyop_stream stream) { return "stream " + Number(stream
 std::string NameOfEvent(anyop_event event) { return "event " + Number(event, kFirstEvent); }
 
 void Trace(int device, anyop_stream stream, const std::string& what) {
-  if (IsTraced()) Print(DeviceName(device) + " " + NameOfStream(stream) + ": " + what + "\n");
+  Print(NameOf(device) + " " + NameOfStream(stream) + ": " + what + "\n");
 }
 
 void TraceWait(int device, const std::string& what) {
-  if (IsTraced()) Print(DeviceName(device) + ": the host waits for " + what + "\n");
+  Print(NameOf(device) + ": the host waits for " + what + "\n");
 }
 
 }  // namespace virtual_device

@@ -15,7 +15,9 @@ namespace virtual_device {
 
 constexpr std::uintptr_t kFirstStream = 0x100, kFirstEvent = std::uintptr_t{1} << 40;
 
-bool IsTraced();
+std::string NameOf(int device);  // "npu:0"
+
+bool IsTraced();  // who calls the next two asks first, and builds no text otherwise
 // `what` is on the stream now.
 void Trace(int device, anyop_stream stream, const std::string& what);
 // The host waits for it.
