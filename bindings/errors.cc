@@ -7,7 +7,7 @@
 #include <cstring>
 #include <new>
 
-#include "bindings/graphs/traced.h"
+#include "python.h"
 
 namespace anyop::python {
 
@@ -70,10 +70,6 @@ void AddErrorClasses(PyObject* module) {
   } catch (const abi::__forced_unwind&) {
     SleepForever();
   } catch (const ErrorSet&) {
-  } catch (const FoundTraced&) {
-    PyErr_SetString(g_errors.wrong_type,
-                    "a value of a graph under construction is given, but only operators take "
-                    "these. Try it outside of the graph's function.");
   } catch (const Error& e) {
     SetError(ClassOf(e.code), e.what());
   } catch (const std::bad_alloc&) {

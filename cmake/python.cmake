@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python host, and what a wheel holds.
-if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/bindings/python.cc)
+if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/bindings/module/module.cc)
   return()
 endif()
 find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module NumPy)
@@ -15,7 +15,7 @@ target_compile_options(_anyop PRIVATE -fvisibility=hidden -fno-math-errno)
 anyop_harden(_anyop)
 anyop_join(_anyop 12)
 # It imports NumPy, which the others' macros leave out.
-set_source_files_properties(bindings/python.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(bindings/module/module.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 anyop_export(_anyop python)
 set_target_properties(_anyop PROPERTIES INSTALL_RPATH "$ORIGIN"
                                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
+#include "anyop/runtime.h"
+#include "anyop/scope.h"
 #include "anyop/value.h"
-#include "bindings/functions/raised.h"
-#include "bindings/graphs/compiled_graph.h"
 #include "call.h"
+#include "hosting/bound_call.h"
 #include "hosting/call_text.h"
-#include "hosting/graph_call.h"
+#include "raised.h"
 #include "results.h"
 
 namespace anyop::python {
@@ -108,41 +109,6 @@ PyObject* Bind(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyObject* ke
     Scope scope;
     if (slots.policy) scope.policy(ToText(slots.policy, "policy"));
     const std::string text = TextOfCall(*info.op, bound.frame, bound.wanted, CurrentScope());
-    return MakeBoundCallObject(FindBoundCall(text)).release();
-  });
-}
-
-std::vector<GraphNumber> NumbersOf(PyObject* keywords) {
-  std::vector<GraphNumber> numbers;
-  PyObject *key, *value;
-  Py_ssize_t at = 0;
-  while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
-    const std::string name = ToText(key, "a name");
-    numbers.push_back({name, ToNumberValue(value, "graph: " + name)});
-  }
-  return numbers;
-}
-
-// bound_graph(graph, **numbers): see the stub.
-PyObject* BindGraph(PyObject*, PyObject* args, PyObject* keywords) {
-  return Guarded([&] {
-    PyObject* object = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : nullptr;
-    const CompiledGraph* graph = object ? AsGraph(object) : nullptr;
-    if (!graph) ThrowTypeError("bound_graph takes a compiled graph, and its numbers by name.");
-    const Graph& plain = graph->executable->graph();
-    const std::string text = TextOfGraphCall(plain, NumbersOf(keywords), CurrentScope());
-    return MakeBoundCallObject(FindBoundCall(text)).release();
-  });
-}
-
-// bound_saved_graph(path, name, **numbers): see the stub.
-PyObject* BindSavedGraph(PyObject*, PyObject* args, PyObject* keywords) {
-  return Guarded([&] {
-    PyObject *path, *name;
-    if (!PyArg_ParseTuple(args, "OO", &path, &name)) throw ErrorSet{};
-    const std::string text = TextOfSavedGraphCall(ToPath(path, "bound_saved_graph: path"),
-                                                  ToText(name, "bound_saved_graph: name"),
-                                                  NumbersOf(keywords), CurrentScope());
     return MakeBoundCallObject(FindBoundCall(text)).release();
   });
 }
@@ -445,9 +411,6 @@ PyType_Spec g_bound_call_spec = {"anyop._anyop.BoundCall", sizeof(BoundCallObjec
 PyMethodDef g_bound_call_functions[] = {
     {"bound_call", AsMethod(&Bind), METH_FASTCALL | METH_KEYWORDS,
      "A call with all but its tensors."},
-    {"bound_graph", AsMethod(&BindGraph), METH_VARARGS | METH_KEYWORDS, "A graph as a bound call."},
-    {"bound_saved_graph", AsMethod(&BindSavedGraph), METH_VARARGS | METH_KEYWORDS,
-     "A saved graph as a bound call."},
     {"find_bound_call", FindByText, METH_O, "The bound call of a text."},
     {nullptr, nullptr, 0, nullptr}};
 

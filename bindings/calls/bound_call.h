@@ -11,7 +11,7 @@ namespace anyop::python {
 
 // A new reference; equal calls compare equal.
 Ref MakeBoundCallObject(const BoundCall& call);
-// BoundCall, bound_call, bound_graph, find_bound_call. Throws ErrorSet.
+// BoundCall, bound_call, find_bound_call. Throws ErrorSet.
 void AddBoundCallFunctions(PyObject* module);
 
 }  // namespace anyop::python

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "anyop/scope.h"
-#include "bindings/graphs/traced.h"
 #include "results.h"
 
 namespace anyop::python {
@@ -16,9 +15,32 @@ void RunWithoutLock(Operator& op, Plan& plan, CallMemory& memory, anyop_value* f
   Run(op, plan, frame);
 }
 
+// A call that its framework makes, whatever it is given. That converts the numbers; only whether
+// all tensors are the framework's is asked here, because it would take others without a word.
+template <class Call>
+PyObject* HandOn(Call& call, OperatorInfo& info, const Slots& slots) {
+  CallMemory memory(&call, nullptr);
+  anyop_value lists[kMaxParams];
+  for (int i = 0; i < info.n_params; ++i) {
+    const Parameter& param = info.params[std::size_t(i)];
+    PyObject* object = IsTensor(param.kind) ? slots[i] : nullptr;
+    if (!object || (object == Py_None && param.is_optional)) continue;
+    View view;
+    if (param.kind == ParamKind::kTensor) {
+      call.Convert({info.name.c_str(), param.name}, Access::kRead, object, memory, view);
+    } else {
+      ConvertOther(info, param, object, memory, lists[i]);
+    }
+  }
+  if (memory.has_lists()) memory.ViewLists(info);
+  return call.host().CallElsewhere(info, slots);
+}
+
 template <class Call>
 [[gnu::always_inline]] inline PyObject* CallWith(Call& call, OperatorInfo& info,
                                                  const Slots& slots) {
+  if (!call.is_direct()) [[unlikely]]
+    return HandOn(call, info, slots);
   anyop_value frame[kMaxParams + kMaxResults];
   View views[kMaxParams + kMaxResults];
   CallMemory memory(&call, views);
@@ -48,32 +70,26 @@ PyObject* Call(OperatorInfo& info, const Slots& slots) {
   return WithCall(HostOf(info, slots), [&](auto& call) { return CallWith(call, info, slots); });
 }
 
-// A call that was refused because of a type may be one that a framework's own operator takes, a
-// program that it traces. Null, with the refusal, for any other call.
-PyObject* CallRefused(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
-                      PyObject* keywords) {
+// A call that was refused because of a type may be one that somebody else takes. Null, with the
+// refusal, for any other call.
+PyObject* CallRefused(OperatorInfo& info, const Slots& slots,
+                      std::span<PyObject* const> arguments) {
   if (!PyErr_ExceptionMatches(g_errors.wrong_type)) return nullptr;
   PyObject *type, *refusal, *traceback;
   PyErr_Fetch(&type, &refusal, &traceback);  // looking for attributes would clear it
-  const Py_ssize_t n_all = n_args + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
-  const std::span<PyObject* const> all(args, std::size_t(n_all));
-  const auto hosts = Hosts();
-  const auto taker = std::find_if(hosts.begin(), hosts.end(),
-                                  [&](const Host* host) { return host->TakesRefused(all); });
-  if (taker == hosts.end()) {
+  const CallTaker* taker = FindTaker(arguments);
+  if (!taker) {
     PyErr_Restore(type, refusal, traceback);
     return nullptr;
   }
   const Ref owned[] = {Ref(type), Ref(refusal), Ref(traceback)};
   return Guarded([&] {
-    Slots slots;
-    Sort(info, args, n_args, keywords, slots);
     if (slots.policy) {
       ThrowValueError(info.name +
                       ": policy is given, but a traced call follows the policy of the calls that "
                       "are made later. Try anyop.policy() around these.");
     }
-    return (*taker)->CallElsewhere(info, slots);
+    return taker->CallElsewhere(info, slots);
   });
 }
 
@@ -85,20 +101,29 @@ PyObject* CallWithPolicy(OperatorInfo& info, const Slots& slots) {
 
 }  // namespace
 
+const Host& FindHostOf(const OperatorInfo& info, const Slots& slots) {
+  for (int i = 0; i < info.n_params; ++i) {
+    PyObject* object = IsTensor(info.params[std::size_t(i)].kind) ? slots[i] : nullptr;
+    if (object && object != Py_None) return HostOfObject(object);
+  }
+  const Host& host = HostOfObject(slots.like);
+  return &host == &NumpyHost() ? HostOfObject(slots.out) : host;
+}
+
 PyObject* CallOperator(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
                        PyObject* keywords) {
   OperatorInfo& info = *reinterpret_cast<OpObject*>(self)->info;
+  Slots slots;
   try {
-    Slots slots;
     Sort(info, args, n_args, keywords, slots);
-    if (slots.policy) [[unlikely]]
-      return CallWithPolicy(info, slots);
-    return Call(info, slots);
-  } catch (const FoundTraced&) {
-    return RecordCall(info, args, n_args, keywords);
+  } catch (...) {
+    return SetPythonError();
+  }
+  try {
+    return slots.policy ? CallWithPolicy(info, slots) : Call(info, slots);
   } catch (...) {
     SetPythonError();
-    return CallRefused(info, args, n_args, keywords);
+    return CallRefused(info, slots, AllOf(args, n_args, keywords));
   }
 }
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "bindings/graphs/traced.h"
-
 namespace anyop::python {
 namespace {
 
@@ -21,7 +19,7 @@ struct Site {
   Py_ssize_t element = -1;
 
   [[noreturn]] void Refuse(PyObject* object, const std::string& wanted) const {
-    ThrowIfTraced(object);
+    RefuseInWordsOfTaker(object);
     const Host* host = HostOfTensor(object);
     const std::string advice = host ? host->number_advice(object) : "";
     ThrowTypeError(Start(info, param, element) + " is " + Repr(object) + ", but must be " + wanted +
@@ -181,46 +179,7 @@ void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyo
   memory.Add({&site.param, ToTuple(object, site, wanted.c_str(), memory), &value});
 }
 
-void CopyShape(View& view, std::int64_t* to) {
-  DLTensor& t = view.tensor;
-  std::copy_n(t.shape, t.ndim, to);
-  t.shape = to;
-  if (!t.strides || t.strides == view.strides) return;
-  std::copy_n(t.strides, t.ndim, view.strides);
-  t.strides = view.strides;
-}
-
 }  // namespace
-
-void CallMemory::CopyShapes() {
-  for (View* v = first_view_; v != next_view_; ++v) CopyShape(*v, Array<std::int64_t>(kMaxRank));
-  if (!more_) return;
-  for (const TensorList& list : more_->lists) {
-    const auto n = std::size_t(PyTuple_GET_SIZE(list.tuple));
-    for (std::size_t i = 0; i < n; ++i) CopyShape(list.views[i], Array<std::int64_t>(kMaxRank));
-  }
-}
-
-void CallMemory::ViewLists(const OperatorInfo& info) {
-  for (TensorList& list : more_->lists) {
-    const Py_ssize_t n = PyTuple_GET_SIZE(list.tuple);
-    list.views = Array<View>(std::size_t(n));
-    auto* tensors = Array<const DLTensor*>(std::size_t(n));
-    const Access access = list.param->is_mut ? Access::kWrite : Access::kRead;
-    for (Py_ssize_t i = 0; i < n; ++i) {
-      View& view = list.views[i];
-      tensors[i] = &view.tensor;
-      PyObject* element = PyTuple_GET_ITEM(list.tuple, i);
-      host_->ViewElement({info.name.c_str(), list.param->name, i}, access, element, *this, view);
-    }
-    *list.value = TensorsValue(tensors, std::size_t(n));
-  }
-}
-
-void* CallMemory::FromHeap(std::size_t bytes) {
-  more().heap.push_back(std::make_unique<char[]>(bytes));
-  return more_->heap.back().get();
-}
 
 void ConvertOtherArray(const ArgumentName& name, Access access, PyObject* object,
                        CallMemory& memory, View& view) {

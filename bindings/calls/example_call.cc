@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated calls for the tests of hosts: what to pass, not what it holds.
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "bindings/operators/op_object.h"
 #include "signature/generate.h"
 

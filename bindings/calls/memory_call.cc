@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "anyop/value.h"
-#include "bindings/functions/raised.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "call.h"
+#include "raised.h"
 #include "runtime/calling_host.h"
 #include "runtime/make_plan.h"
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "platform/byte_count.h"
 #include "runtime/copy.h"
 #include "runtime/host.h"

@@ -11,7 +11,7 @@
 #include "anyop/tensor.h"
 #include "anyop/value.h"
 #include "bindings/calls/recorded.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "bindings/operators/op_object.h"
 #include "runtime/check_mode.h"
 #include "runtime/copy.h"

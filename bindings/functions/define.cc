@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "bindings/module.h"
-#include "raised.h"
+#include "bindings/calls/raised.h"
+#include "bindings/module_functions.h"
 #include "runtime/composition.h"
 #include "runtime/registry.h"
 #include "signature/expression.h"

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "anyop/tensor.h"
+#include "bindings/calls/raised.h"
 #include "define.h"
 #include "platform/float_mode.h"
-#include "raised.h"
 #include "runtime/calling_host.h"
 
 namespace anyop::python {

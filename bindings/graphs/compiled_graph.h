@@ -34,6 +34,7 @@ inline CompiledGraph& ToGraph(PyObject* self) {
   return *reinterpret_cast<GraphObject*>(self)->graph;
 }
 void InitGraphTypes(PyObject* module);
+void InitCapturedTypes(PyObject* module);  // Captured, and BoundTensors
 // tuple: of what holds the outputs; null where there is one or none. bound: the objects whose
 // memory is its state. Takes the graph over.
 PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call of a graph from Python: as one of an operator, with the graph's inputs as parameters.
 #include "bindings/calls/call.h"
+#include "bindings/calls/raised.h"
 #include "bindings/calls/results.h"
-#include "bindings/functions/raised.h"
 #include "compiled_graph.h"
 #include "graph/replay/progress.h"
 #include "runtime/calling_host.h"
@@ -80,18 +80,20 @@ PyObject* CallThrough(PyObject* self, PyObject* const* args, Py_ssize_t n_args, 
                       F&& replay) {
   CompiledGraph& graph = *reinterpret_cast<GraphObject*>(self)->graph;
   const Progress progress;
+  GraphSlots slots(graph.info);
   try {
-    GraphSlots slots(graph.info);
     Sort(graph.info, args, n_args, keywords, slots);
     CheckKeywords(graph.info, slots);
     const Host& host =
         graph.state_host && !slots.out ? *graph.state_host : HostOf(graph.info, slots);
     return WithCall(host, [&](auto& call) { return ReplayWith(call, graph, slots, replay); });
-  } catch (const FoundTraced&) {
-    return RecordGraph(graph, args, n_args, keywords);
   } catch (...) {
-    return SetPythonError();
+    SetPythonError();
   }
+  PyObject* tracer = FindTracer(AllOf(args, n_args, keywords));
+  if (!tracer || !PyErr_ExceptionMatches(g_errors.wrong_type)) return nullptr;
+  PyErr_Clear();
+  return Guarded([&] { return RecordGraph(graph, tracer, slots); });
 }
 
 }  // namespace

@@ -7,8 +7,7 @@
 #include <map>
 #include <memory>
 
-#include "bindings/host/lend.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "bindings/numpy/numpy_view.h"
 #include "compiled_graph.h"
 #include "graph/ir/alias.h"

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "bindings/calls/results.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "compiled_graph.h"
 #include "graph/saved/load.h"
 #include "graph/saved/save.h"

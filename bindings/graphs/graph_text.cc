@@ -2,7 +2,7 @@
 // What is known of a graph at given sizes, and graphs as text.
 #include <algorithm>
 
-#include "bindings/host/lend.h"
+#include "bindings/numpy/numpy_view.h"
 #include "compiled_graph.h"
 #include "graph/builder/parse_graph.h"
 #include "graph/ir/alias.h"

@@ -11,16 +11,9 @@ namespace {
 
 class Recorder {
  public:
-  Recorder(OperatorInfo& info, const Slots& slots) : info_(info), slots_(slots) {
-    if (slots.policy) {
-      ThrowValueError(info.name +
-                      ": policy is given, but a graph follows the policy of its calls. Try "
-                      "anyop.policy() around these.");
-    }
-    for (int i = 0; i < info.n_params && !tracer_; ++i) Find(slots[i]);
-    if (!tracer_) Find(slots.out);
-    trace_ = &TraceOf(tracer_);
-  }
+  // tracer: of one of the arguments, which all must have.
+  Recorder(OperatorInfo& info, const Slots& slots, PyObject* tracer)
+      : info_(info), slots_(slots), tracer_(tracer), trace_(&TraceOf(tracer)) {}
 
   PyObject* Record() {
     GraphBuilder::CallOptions options;
@@ -94,18 +87,6 @@ class Recorder {
     }
   }
 
-  // The graph of a traced value, or of one in a list.
-  void Find(PyObject* object) {
-    if (!object) return;
-    FindOne(object);
-    if (!PyTuple_Check(object) && !PyList_Check(object)) return;
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
-    for (Py_ssize_t i = 0; i < n; ++i) FindOne(PySequence_Fast_GET_ITEM(object, i));
-  }
-  void FindOne(PyObject* object) {
-    if (!tracer_ && IsTraced(object)) tracer_ = reinterpret_cast<TracedObject*>(object)->tracer;
-  }
-
   bool IsWithoutParameter(int r, const std::vector<GraphArgument>& arguments) const {
     const int param = info_.declined_without[r];
     return param >= 0 && arguments[std::size_t(param)].kind == GraphArgument::kNone;
@@ -163,13 +144,10 @@ class Recorder {
 
   GraphArgument Other(const Parameter& param, PyObject* object) {
     if (HostOfTensor(object)) RefuseArray(param, object);
+    if (FindTracer({&object, 1})) RefuseTraced(param);
     CallMemory memory(nullptr, nullptr);
     anyop_value value{};
-    try {
-      ConvertOther(info_, param, object, memory, value);
-    } catch (const FoundTraced&) {
-      RefuseTraced(param);
-    }
+    ConvertOther(info_, param, object, memory, value);
     return LiteralArgument(value);
   }
 
@@ -205,28 +183,48 @@ class Recorder {
 
   OperatorInfo& info_;
   const Slots& slots_;
-  PyObject* tracer_ = nullptr;  // borrowed
-  Trace* trace_ = nullptr;
+  PyObject* const tracer_;  // borrowed
+  Trace* const trace_;
+};
+
+class GraphTaker final : public CallTaker {
+ public:
+  bool TakesRefused(std::span<PyObject* const> arguments) const override {
+    return FindTracer(arguments) != nullptr;
+  }
+  PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override {
+    PyObject* tracer = nullptr;
+    for (int i = 0; i <= info.n_params && !tracer; ++i) {
+      PyObject* object = i < info.n_params ? slots[i] : slots.out;
+      if (object) tracer = FindTracer({&object, 1});
+    }
+    return Recorder(info, slots, tracer).Record();
+  }
+  std::string refusal(PyObject* object) const override {
+    if (!IsTraced(object)) return "";
+    return "a value of a graph under construction is given, but only operators take these. Try it "
+           "outside of the graph's function.";
+  }
 };
 
 }  // namespace
 
-PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_args,
-                      PyObject* keywords) {
-  return Guarded([&] {
-    GraphSlots slots(graph.info);
-    Sort(graph.info, args, n_args, keywords, slots);
-    return Recorder(graph.info, slots).Inline(graph);
-  });
+PyObject* FindTracer(std::span<PyObject* const> arguments) {
+  for (PyObject* object : arguments) {
+    if (IsTraced(object)) return reinterpret_cast<TracedObject*>(object)->tracer;
+    if (!PyTuple_Check(object) && !PyList_Check(object)) continue;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+      PyObject* element = PySequence_Fast_GET_ITEM(object, i);
+      if (IsTraced(element)) return reinterpret_cast<TracedObject*>(element)->tracer;
+    }
+  }
+  return nullptr;
 }
 
-PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
-                     PyObject* keywords) {
-  return Guarded([&] {
-    Slots slots;
-    Sort(info, args, n_args, keywords, slots);
-    return Recorder(info, slots).Record();
-  });
+const CallTaker* MakeRecorder() { return new GraphTaker; }
+
+PyObject* RecordGraph(CompiledGraph& graph, PyObject* tracer, const Slots& slots) {
+  return Recorder(graph.info, slots, tracer).Inline(graph);
 }
 
 }  // namespace anyop::python

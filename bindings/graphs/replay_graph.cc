@@ -10,7 +10,7 @@
 
 #include "anyop/graph.h"
 #include "bindings/calls/recorded.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "bindings/python.h"
 #include "graph/ir/alias.h"
 #include "graph/saved/load.h"

@@ -207,6 +207,7 @@ void InitTracedTypes(PyObject* module) {
     throw ErrorSet{};
   }
   g_tracer_type = MakeTracerType(module);
+  AddTaker(MakeRecorder());
 }
 
 }  // namespace anyop::python

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of a graph under construction, which stand in for arrays and numbers while the graph's
-// function is called: a third host of a call, found where an argument is of neither other kind.
+// function is called. No host has such tensors, so that a call of them is refused, and recorded.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 
-#include "bindings/operators/op_object.h"
+#include "bindings/host/slots.h"
 #include "bound_state.h"
 #include "graph/builder/builder.h"
 
@@ -36,21 +37,17 @@ PyTypeObject* MakeTracerType(PyObject* module);
 
 inline bool IsTraced(PyObject* object) { return PyObject_TypeCheck(object, g_traced_type); }
 
-// Thrown where an argument turns out to be traced: the call is recorded instead.
-struct FoundTraced {};
-inline void ThrowIfTraced(PyObject* object) {
-  if (IsTraced(object)) throw FoundTraced{};
-}
+// The graph of a traced value among arguments or in a list of these, borrowed; null: there is none.
+PyObject* FindTracer(std::span<PyObject* const> arguments);
 
-// Adds a call of an operator to the graph of its traced arguments. Arrays beside them become state.
-// Returns what the operator returns, traced; null with an exception.
-PyObject* RecordCall(OperatorInfo& info, PyObject* const* args, Py_ssize_t n_args,
-                     PyObject* keywords);
+// The graph's part in calls that are refused: it takes those of traced values. Adds the call of the
+// operator; arrays beside the traced values become state. What the operator returns is traced.
+const CallTaker* MakeRecorder();
 
-// The same for a compiled graph, whose calls become part of the graph of its traced arguments.
+// Adds the calls of a compiled graph to the graph `tracer`, of its traced arguments. A new
+// reference. Throws ErrorSet or Error.
 struct CompiledGraph;
-PyObject* RecordGraph(CompiledGraph& graph, PyObject* const* args, Py_ssize_t n_args,
-                      PyObject* keywords);
+PyObject* RecordGraph(CompiledGraph& graph, PyObject* tracer, const Slots& slots);
 
 // The graph of a traced object. Throws ErrorSet if it is compiled already.
 Trace& TraceOf(PyObject* tracer);

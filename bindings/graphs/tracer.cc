@@ -129,7 +129,9 @@ PyObject* DescribeValue(PyObject* self, PyObject* number) {
   return Guarded([&] {
     Trace& trace = *reinterpret_cast<TracerObject*>(self)->trace;
     const long id = PyLong_AsLong(number);
-    if (id < 0 || id >= long(GraphOf(trace).values.size())) throw FoundTraced{};
+    if (id < 0 || id >= long(GraphOf(trace).values.size())) {
+      ThrowTypeError(trace.name + ": the graph has no value " + Repr(number) + ".");
+    }
     const GraphValue& v = GraphOf(trace).value(int(id));
     Ref shape = Checked(PyTuple_New(Py_ssize_t(v.shape.size())));
     for (std::size_t i = 0; i < v.shape.size(); ++i) {

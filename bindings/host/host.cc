@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "bindings/graphs/traced.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 
 namespace anyop::python {
 
@@ -15,6 +14,11 @@ namespace {
 std::vector<const Host*>& HostTable() {
   static auto& hosts = *new std::vector<const Host*>;
   return hosts;
+}
+
+std::vector<const CallTaker*>& TakerTable() {
+  static auto& takers = *new std::vector<const CallTaker*>;
+  return takers;
 }
 
 struct Expected {
@@ -65,6 +69,18 @@ std::string ArgumentName::start() const { return std::string(op) + ": " + text()
 void AddHost(const Host* host) {
   StopExpecting(host->names.module);
   HostTable().push_back(host);
+}
+
+void AddTaker(const CallTaker* taker) { TakerTable().push_back(taker); }
+
+const CallTaker* FindTaker(std::span<PyObject* const> arguments) {
+  for (const CallTaker* taker : TakerTable()) {
+    if (taker->TakesRefused(arguments)) return taker;
+  }
+  for (const Host* host : HostTable()) {
+    if (host->TakesRefused(arguments)) return host;
+  }
+  return nullptr;
 }
 
 std::span<const Host* const> Hosts() { return HostTable(); }
@@ -122,8 +138,15 @@ bool IsModule(PyObject* object, std::string_view name) {
   return own && own == name;
 }
 
+void RefuseInWordsOfTaker(PyObject* object) {
+  for (const CallTaker* taker : TakerTable()) {
+    const std::string text = taker->refusal(object);
+    if (!text.empty()) ThrowTypeError(text);
+  }
+}
+
 void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name) {
-  ThrowIfTraced(object);
+  RefuseInWordsOfTaker(object);
   const std::string& noun = host.names.noun;
   if (const Host* other = HostOfTensor(object)) {
     const std::string advice = Convert(host, *other, name.text());

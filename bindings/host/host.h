@@ -45,7 +45,24 @@ struct HostMemory {
   Py_ssize_t bytes = 0;
 };
 
-class Host {
+// Who may take a call that was refused because of a type: a framework that traces a program, or a
+// graph under construction. Nobody looks for one before a refusal, so that other calls pay nothing.
+class CallTaker {
+ public:
+  virtual ~CallTaker() = default;
+  // arguments: all of the call, positional ones and those by keyword.
+  virtual bool TakesRefused(std::span<PyObject* const> arguments) const = 0;
+  // Makes the call. A new reference; null with an exception.
+  virtual PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const = 0;
+  // What a caller is told who gives such an object where only a value will do; "": nothing.
+  virtual std::string refusal(PyObject*) const { return ""; }
+};
+// The first that takes the arguments, null if none does; a graph under construction comes first.
+const CallTaker* FindTaker(std::span<PyObject* const> arguments);
+// Makes one known that is no host.
+void AddTaker(const CallTaker* taker);
+
+class Host : public CallTaker {
  public:
   struct Names {
     std::string module;      // the framework's Python module: "torch"
@@ -56,7 +73,6 @@ class Host {
   };
   explicit Host(Names host_names)
       : names(std::move(host_names)), name(InternHostName(names.module)) {}
-  virtual ~Host() = default;
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
@@ -92,11 +108,9 @@ class Host {
   virtual bool Holds(const HostMemory& memory) const = 0;
   // What the framework must know of a tensor that was written outside of a call.
   virtual void CountWrite(PyObject*) const {}
-  // Calls the framework's own operator of the same signature. A new reference.
-  virtual PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const;
-  // Whether a call that was refused because of a type is the framework's: then its operator is
-  // called with the same arguments.
-  virtual bool TakesRefused(std::span<PyObject* const>) const { return false; }
+  // Calls the framework's own operator of the same signature.
+  PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override;
+  bool TakesRefused(std::span<PyObject* const>) const override { return false; }
 };
 
 // Makes a host known; it stays for as long as the process.
@@ -124,7 +138,9 @@ int DTypeOfAnyHost(PyObject* object);  // -1: stands for none
 bool IsSymbolicNumber(PyObject* object);
 bool IsModule(PyObject* object, std::string_view name);
 
-// An argument that is no tensor of the host. Throws FoundTraced for a traced one.
+// Throws where a taker has words of its own for the object.
+void RefuseInWordsOfTaker(PyObject* object);
+// An argument that is no tensor of the host.
 [[noreturn]] void RefuseObject(const Host& host, PyObject* object, const ArgumentName& name);
 
 // One call's view of its host. Each kind has, beside this, what CallWith calls inlined:

@@ -37,7 +37,5 @@ class Lender {
 // A tensor over t's memory, for code that keeps none: the same object whenever a tensor of the same
 // address and layout is asked for again. Of the one host that lends_again(). Throws ErrorSet.
 Ref LendAgain(const Host& host, const DLTensor& t);
-// A NumPy array over t's memory, which `base` keeps alive.
-Ref ViewAsArray(const DLTensor& t, Access access, Ref base);
 
 }  // namespace anyop::python

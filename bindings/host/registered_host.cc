@@ -6,11 +6,12 @@
 
 #include "anyop/tensor.h"
 #include "anyop/value.h"
-#include "bindings/calls/call.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
+#include "call_memory.h"
 #include "elsewhere.h"
 #include "platform/threads.h"
 #include "runtime/copy.h"
+#include "slots.h"
 
 namespace anyop::python {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "anyop/tensor.h"
 #include "anyop/value.h"
-#include "bindings/calls/room.h"
+#include "bindings/room.h"
 #include "hosting/bound_call.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"

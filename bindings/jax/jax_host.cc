@@ -5,7 +5,7 @@
 
 #include "anyop/value.h"
 #include "bindings/host/registered_host.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "bindings/numpy/numpy_view.h"
 #include "handler.h"
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "anyop/stream.h"
+#include "anyop/tensor.h"
 #include "bindings/host/dtype_names.h"
 
 namespace anyop::python {
@@ -216,6 +218,29 @@ int ToDType(PyObject* object) {
 
 Ref ToNumpyDType(DType dtype) {
   return Checked(reinterpret_cast<PyObject*>(PyArray_DescrFromType(ToTypeNumber(dtype))));
+}
+
+Ref ViewAsArray(const DLTensor& t, Access access, Ref base) {
+  if (!IsHost(t.device)) {
+    ThrowValueError("memory of " + Device(t.device).name() +
+                    " cannot be a NumPy array. Try a copy on the CPU.");
+  }
+  const auto& tensor = static_cast<const Tensor&>(t);
+  const npy_intp item = t.dtype.bits / 8;
+  npy_intp shape[kMaxRank], strides[kMaxRank];
+  for (int i = 0; i < t.ndim; ++i) {
+    shape[i] = t.shape[i];
+    strides[i] = tensor.stride(i) * item;
+  }
+  static std::int64_t nothing = 0;  // NumPy would allocate for null, which an empty tensor may have
+  char* const memory = t.data ? BaseOf(t) : reinterpret_cast<char*>(&nothing);
+  auto* dtype = reinterpret_cast<PyArray_Descr*>(ToNumpyDType(tensor.type()).release());
+  Ref array =
+      Checked(PyArray_NewFromDescr(&PyArray_Type, dtype, t.ndim, shape, strides, memory,
+                                   access == Access::kWrite ? NPY_ARRAY_WRITEABLE : 0, nullptr));
+  auto* made = reinterpret_cast<PyArrayObject*>(array.get());
+  if (PyArray_SetBaseObject(made, base.release()) < 0) throw ErrorSet{};
+  return array;
 }
 
 }  // namespace anyop::python

@@ -52,6 +52,9 @@ inline void ViewArray(PyObject* object, Access access, const ArgumentName& name,
 // ml_dtypes and it is not installed.
 Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view);
 
+// A NumPy array over t's memory, which `base` keeps alive. Throws ErrorSet: memory of a device.
+Ref ViewAsArray(const DLTensor& t, Access access, Ref base);
+
 // The dtype that an object stands for: 'bf16', 'bfloat16', numpy.float32, numpy.dtype('f4'),
 // ml_dtypes.bfloat16. -1, without an exception, for anything else.
 int ToDType(PyObject* object);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "op_object.h"
 #include "signature/binding.h"
 #include "signature/expression.h"

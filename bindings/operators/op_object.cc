@@ -4,9 +4,6 @@
 #include <cstddef>
 
 #include "anyop/value.h"
-#include "bindings/calls/call.h"
-#include "bindings/functions/define.h"
-#include "runtime/profile.h"
 #include "signature/defaults.h"
 #include "signature/facts.h"
 
@@ -95,6 +92,7 @@ PyMethodDef g_op_methods[] = {{"__reduce__", ReduceOperator, METH_NOARGS, nullpt
 }  // namespace
 
 PyTypeObject* g_op_type = nullptr;
+static ChooseCall g_choose_call = nullptr;
 
 void FillOrder(OperatorInfo& info) {
   for (const bool are_tensors : {false, true}) {
@@ -106,7 +104,8 @@ void FillOrder(OperatorInfo& info) {
   }
 }
 
-void InitOpType() {
+void InitOpType(ChooseCall choose) {
+  g_choose_call = choose;
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>("The `self` of an operator's builtin function.")},
       {Py_tp_repr, reinterpret_cast<void*>(&ShowOperator)},
@@ -140,21 +139,10 @@ Ref ToObject(const anyop_value& v) {
   }
 }
 
-// Where calls are profiled: with the conversions of arguments and results.
-template <PyObject* (*kCall)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)>
-static PyObject* CallTimed(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  const HostTimer timer;
-  return kCall(self, args, n, names);
-}
-
 Ref MakeFunction(Operator& op) {
   OperatorInfo* info = MakeInfo(op);
-  Definition* definition = DefinitionOf(op);
-  if (definition) definition->info = info;
-  auto* call = definition ? &CallDefined : &CallOperator;
-  if (IsProfiling()) call = definition ? &CallTimed<&CallDefined> : &CallTimed<&CallOperator>;
-  info->method = {info->python_name.c_str(), AsMethod(call), METH_FASTCALL | METH_KEYWORDS,
-                  info->doc.c_str()};
+  info->method = {info->python_name.c_str(), AsMethod(g_choose_call(*info)),
+                  METH_FASTCALL | METH_KEYWORDS, info->doc.c_str()};
   OpObject* self = PyObject_New(OpObject, g_op_type);
   if (!self) throw ErrorSet{};
   self->info = info;

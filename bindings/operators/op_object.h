@@ -80,7 +80,10 @@ OperatorInfo& ToOperator(PyObject* function_or_name);
 // Functions by full name, those of libraries loaded since the last call included. Borrowed.
 PyObject* Functions();
 
-void InitOpType();
+// What a builtin function calls. info: of the operator, for which the function is made.
+using CallFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
+using ChooseCall = CallFunction (*)(OperatorInfo& info);
+void InitOpType(ChooseCall choose);
 
 // "(x, weight=None, eps=1e-06, *, out=None)", "" if Python could not parse it.
 std::string TextSignature(const OperatorInfo& info);

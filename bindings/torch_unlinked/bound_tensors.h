@@ -38,7 +38,4 @@ class BoundTensors {
   std::vector<Row> rows_;
 };
 
-// anyop._anyop.BoundTensors and anyop._anyop.Captured.
-void InitCapturedTypes(PyObject* module);
-
 }  // namespace anyop::python

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bindings/host/dtype_names.h"
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "runtime/device.h"
 
 namespace anyop::python {

@@ -5,9 +5,9 @@
 
 #include <unordered_map>
 
-#include "bindings/calls/call.h"
 #include "bindings/host/elsewhere.h"
-#include "bindings/module.h"
+#include "bindings/host/slots.h"
+#include "bindings/module_functions.h"
 #include "bindings/torch_unlinked/torch_schema.h"
 #include "signature/facts.h"
 

@@ -4,8 +4,7 @@
 
 #include "anyop/runtime.h"
 #include "anyop/tensor.h"
-#include "bindings/calls/call.h"
-#include "bindings/graphs/traced.h"
+#include "bindings/host/slots.h"
 #include "torch_api.h"
 #include "torch_call.h"
 
@@ -67,9 +66,9 @@ Py_ssize_t StorageBytes(PyObject* tensor) {
 }
 
 // Whether an object has torch's protocol without being a tensor: a proxy of torch.fx, or a size of
-// a program that is traced. Values of our own graphs have it only to refuse torch's functions.
+// a program that is traced.
 bool IsTorchFunction(PyObject* object) {
-  if (!object || IsTorchTensor(object) || IsTraced(object)) return false;
+  if (!object || IsTorchTensor(object)) return false;
   return IsTorchNumber(object) || PyObject_HasAttrString(object, "__torch_function__");
 }
 

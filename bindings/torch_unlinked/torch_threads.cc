@@ -6,7 +6,7 @@
 #include <atomic>
 #include <exception>
 
-#include "bindings/module.h"
+#include "bindings/module_functions.h"
 #include "platform/threads.h"
 
 namespace anyop::python {

@@ -203,8 +203,8 @@ MAKING: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: anyop.graph(lambda x: anyop.softmax(x, policy="none"), "f32[n]"),
         ValueError,
-        "softmax: policy is given, but a graph follows the policy of its calls. Try "
-        "anyop.policy() around these.",
+        "softmax: policy is given, but a traced call follows the policy of the calls that are made "
+        "later. Try anyop.policy() around these.",
     ),
     (
         leaked,

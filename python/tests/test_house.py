@@ -214,6 +214,8 @@ PLANTS = [
     ("layers", "bindings/host/a.cc", C + '#include "call.h"\n', 2, "below no root"),
     ("rooms", "bindings/host/a.h", C + '#pragma once\n#include "bindings/calls/call.h"\n', 3,
      "bindings/calls/call.h, of a higher room"),
+    ("rooms", "bindings/host/a.cc", C + '#include "bindings/calls/call.h"\n', 2,
+     "bindings/calls/call.h, of a higher room"),
     ("rooms", "bindings/a.h", C + '#pragma once\n#include "bindings/calls/call.h"\n', 3,
      "bindings/calls/call.h, of a higher room"),
     ("rooms", "bindings/attic/a.cc", C, 0, "bindings/attic, which is no room"),

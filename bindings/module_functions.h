@@ -20,6 +20,7 @@ void AddExampleFunctions(PyObject* module);         // example_call, for tests
 void AddReplayFunctions(PyObject* module);          // replay, of recorded calls
 void AddReplayGraph(PyObject* module);              // the same of graphs
 void AddSavedGraphFunctions(PyObject* module);      // save_graphs, load_graphs
+void AddBoundGraphFunctions(PyObject* module);      // bound_graph, bound_saved_graph
 void AddGraphCopyFunctions(PyObject* module);       // restore_graph
 void AddMachineFunctions(PyObject* module);         // what `anyop doctor` prints
 void AddInferFunctions(PyObject* module);           // infer, choose_form

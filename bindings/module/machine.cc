@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anyop/stream.h"
-#include "module.h"
+#include "bindings/module_functions.h"
 #include "platform/ceilings.h"
 #include "platform/cpu.h"
 #include "platform/env.h"

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // anyop._anyop.Captured: a graph that was made of a torch program, called directly. What a call
 // needs beside the graph is asked of `details`, an object of Python, only when something changed.
-#include "bound_tensors.h"
 
 #include <structmember.h>
 
 #include <algorithm>
 #include <cstddef>
 
-#include "bindings/calls/room.h"
-#include "bindings/graphs/compiled_graph.h"
+#include "bindings/room.h"
+#include "bindings/torch_unlinked/bound_tensors.h"
+#include "bindings/torch_unlinked/torch_api.h"
+#include "compiled_graph.h"
 #include "graph/replay/progress.h"
 #include "platform/of_thread.h"
-#include "torch_api.h"
 
 namespace anyop::python {
 namespace {

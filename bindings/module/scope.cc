@@ -5,8 +5,8 @@
 #include <string>
 
 #include "anyop/scope.h"
+#include "bindings/module_functions.h"
 #include "hosting/call_text.h"
-#include "module.h"
 #include "platform/error.h"
 #include "platform/threads.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // anyop._anyop: operators as builtin functions, and what the Python package needs of the runtime.
 #define ANYOP_IMPORTS_NUMPY
-#include "python.h"
+#include "bindings/python.h"
 
 #include "bindings/calls/bound_call.h"
+#include "bindings/functions/define.h"
 #include "bindings/graphs/compiled_graph.h"
+#include "bindings/module_functions.h"
 #include "bindings/numpy/numpy_view.h"
-#include "bindings/operators/op_object.h"
-#include "bindings/torch_unlinked/bound_tensors.h"
-#include "module.h"
+#include "runtime/profile.h"
 
 namespace anyop::python {
 namespace {
@@ -16,6 +16,21 @@ namespace {
 int ImportNumpy() {
   import_array1(-1);
   return 0;
+}
+
+// Where calls are profiled: with the conversions of arguments and results.
+template <CallFunction kCall>
+PyObject* CallTimed(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const HostTimer timer;
+  return kCall(self, args, n, names);
+}
+
+CallFunction CallOf(OperatorInfo& info) {
+  Definition* definition = DefinitionOf(*info.op);
+  if (definition) definition->info = &info;
+  const auto call = definition ? &CallDefined : &CallOperator;
+  if (!IsProfiling()) return call;
+  return definition ? &CallTimed<&CallDefined> : &CallTimed<&CallOperator>;
 }
 
 PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
@@ -31,7 +46,7 @@ PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
 PyObject* MakeModule() {
   if (ImportNumpy() < 0) throw ErrorSet{};
   InitTypes();
-  InitOpType();
+  InitOpType(&CallOf);
   Ref module = Checked(PyModule_Create(&g_module));
   AddErrorClasses(module.get());
   AddHostFunctions(module.get());
@@ -51,6 +66,7 @@ PyObject* MakeModule() {
   AddGraphCopyFunctions(module.get());
   AddMachineFunctions(module.get());
   AddBoundCallFunctions(module.get());
+  AddBoundGraphFunctions(module.get());
   AddInferFunctions(module.get());
   AddTunedFunctions(module.get());
   InitTracedTypes(module.get());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "slots.h"
+
 #include <algorithm>
 
-#include "call.h"
+#include "host.h"
 
 namespace anyop::python {
 namespace {
@@ -79,15 +81,6 @@ void CheckLike(const OperatorInfo& info, PyObject* like) {
 }
 
 }  // namespace
-
-const Host& FindHostOf(const OperatorInfo& info, const Slots& slots) {
-  for (int i = 0; i < info.n_params; ++i) {
-    PyObject* object = IsTensor(info.params[std::size_t(i)].kind) ? slots[i] : nullptr;
-    if (object && object != Py_None) return HostOfObject(object);
-  }
-  const Host& host = HostOfObject(slots.like);
-  return &host == &NumpyHost() ? HostOfObject(slots.out) : host;
-}
 
 void RefuseLeftOut(const OperatorInfo& info, int result) {
   ThrowTypeError(info.name + ": " + ToText(info.result_names[std::size_t(result)], "a name") +

@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "bindings/calls/call.h"
-#include "module.h"
+#include "bindings/module_functions.h"
 #include "signature/owned_call.h"
 #include "signature/symbolic.h"
 
