@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "optest/array.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 
 namespace anyop::optest {
 

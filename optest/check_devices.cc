@@ -11,7 +11,7 @@
 #include "optest/failures.h"
 #include "optest/running.h"
 #include "optest/session.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace anyop::optest {
 namespace {

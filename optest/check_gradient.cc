@@ -7,7 +7,7 @@
 #include "optest/exact.h"
 #include "optest/failures.h"
 #include "optest/session.h"
-#include "runtime/gradient.h"
+#include "runtime/registry/gradient.h"
 
 namespace anyop::optest {
 namespace {

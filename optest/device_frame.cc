@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "runtime/frame.h"
-#include "runtime/plan.h"
+#include "runtime/plan/frame.h"
+#include "runtime/plan/plan.h"
 
 namespace anyop::optest {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "anyop/stream.h"
 #include "optest/optest.h"
-#include "runtime/call.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
+#include "runtime/run/call.h"
 
 namespace anyop::optest::devices_test {
 namespace {

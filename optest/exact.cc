@@ -11,8 +11,8 @@
 #include "optest/frame.h"
 #include "optest/running.h"
 #include "optest/services.h"
-#include "runtime/follow_composition.h"
-#include "runtime/frame.h"
+#include "runtime/plan/frame.h"
+#include "runtime/run/follow_composition.h"
 
 namespace anyop::optest {
 namespace {

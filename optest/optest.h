@@ -38,4 +38,4 @@
 #include <gtest/gtest.h>
 
 #include "optest/checks.h"
-#include "runtime/check_mode.h"  // what .check_data refuses is tested in check mode
+#include "runtime/observe/check_mode.h"  // what .check_data refuses is tested in check mode

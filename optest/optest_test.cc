@@ -10,7 +10,7 @@
 
 #include "optest/compare.h"
 #include "optest/memory.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
 
 namespace anyop::optest::optest_test {
 namespace {

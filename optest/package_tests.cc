@@ -11,7 +11,7 @@
 #include "anyop/stream.h"
 #include "optest/checks.h"
 #include "optest/races.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 
 namespace anyop::optest {
 namespace {

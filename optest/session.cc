@@ -10,8 +10,8 @@
 #include "optest/failures.h"
 #include "optest/kernel_run.h"
 #include "optest/running.h"
-#include "runtime/dispatch.h"
-#include "runtime/policy.h"
+#include "runtime/plan/dispatch.h"
+#include "runtime/plan/policy.h"
 
 namespace anyop::optest {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "optest/checks.h"
 #include "optest/generate.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace anyop::optest {
 

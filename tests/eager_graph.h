@@ -6,7 +6,7 @@
 
 #include "graph/ir/frame.h"
 #include "graph/ir/layout.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 
 namespace anyop::testing {
 

@@ -8,8 +8,8 @@
 
 #include "anyop/runtime.h"
 #include "platform/testing/fuzz.h"
-#include "runtime/call.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
+#include "runtime/run/call.h"
 #include "signature/generate.h"
 
 namespace anyop::frame_fuzz_test {

@@ -8,7 +8,7 @@
 #include "graph/fuzz_testing.h"
 #include "graph/ir/text.h"
 #include "random_graph.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
 
 namespace anyop::testing::graph_text_fuzz_test {
 namespace {

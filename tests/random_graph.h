@@ -12,7 +12,7 @@
 #include "graph/ir/layout.h"
 #include "graph/passes/pattern.h"
 #include "platform/error.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 #include "signature/generate.h"
 
 namespace anyop::testing {

@@ -18,8 +18,8 @@
 #include "graph/specialise/check_places.h"
 #include "graph/specialise/specialisation.h"
 #include "random_graph.h"
-#include "runtime/check_mode.h"
-#include "runtime/registry.h"
+#include "runtime/observe/check_mode.h"
+#include "runtime/registry/registry.h"
 
 namespace anyop::testing::random_graphs_test {
 namespace {

@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "graph/ir/size_numbers.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
 #include "signature/expression.h"
 #include "signature/generate.h"
 #include "signature/symbolic.h"

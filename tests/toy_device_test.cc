@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "anyop/runtime.h"
-#include "runtime/call.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
+#include "runtime/run/call.h"
 
 namespace anyop::toy_device_test {
 namespace {

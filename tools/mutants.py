@@ -4,7 +4,7 @@
 The defects are data, in tools/mutants/*.txt:
 
     mutant: an index may equal its bound
-    file: src/runtime/index_check.cc
+    file: src/runtime/run/index_check.cc
     test: call_test                          a C++ test program, or Python test files; of a file
                                              ascend.cpp it runs the kernel ascend_checked alone
     --- old

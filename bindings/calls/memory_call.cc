@@ -6,8 +6,8 @@
 #include "bindings/module_functions.h"
 #include "call.h"
 #include "raised.h"
-#include "runtime/calling_host.h"
-#include "runtime/make_plan.h"
+#include "runtime/plan/calling_host.h"
+#include "runtime/plan/make_plan.h"
 
 namespace anyop::python {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/calling_host.h"
+#include "runtime/plan/calling_host.h"
 
 namespace anyop::python {
 

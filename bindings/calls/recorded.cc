@@ -7,8 +7,8 @@
 
 #include "bindings/module_functions.h"
 #include "platform/byte_count.h"
-#include "runtime/copy.h"
-#include "runtime/host.h"
+#include "runtime/memory/copy.h"
+#include "runtime/plan/host.h"
 
 namespace anyop::python {
 

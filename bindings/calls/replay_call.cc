@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded call (src/runtime/capsule.h), made again.
+// A recorded call (src/runtime/observe/capsule.h), made again.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -13,9 +13,9 @@
 #include "bindings/calls/recorded.h"
 #include "bindings/module_functions.h"
 #include "bindings/operators/op_object.h"
-#include "runtime/check_mode.h"
-#include "runtime/copy.h"
-#include "runtime/frame.h"
+#include "runtime/memory/copy.h"
+#include "runtime/observe/check_mode.h"
+#include "runtime/plan/frame.h"
 #include "signature/owned_call.h"
 
 namespace anyop::python {

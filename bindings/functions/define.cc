@@ -6,8 +6,8 @@
 
 #include "bindings/calls/raised.h"
 #include "bindings/module_functions.h"
-#include "runtime/composition.h"
-#include "runtime/registry.h"
+#include "runtime/registry/composition.h"
+#include "runtime/registry/registry.h"
 #include "signature/expression.h"
 #include "signature/symbolic.h"
 

@@ -9,7 +9,7 @@
 #include "bindings/calls/raised.h"
 #include "define.h"
 #include "platform/float_mode.h"
-#include "runtime/calling_host.h"
+#include "runtime/plan/calling_host.h"
 
 namespace anyop::python {
 namespace {

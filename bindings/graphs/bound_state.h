@@ -8,7 +8,7 @@
 
 #include "bindings/host/host.h"
 #include "graph/ir/graph.h"
-#include "runtime/overlap.h"
+#include "runtime/memory/overlap.h"
 
 namespace anyop::python {
 

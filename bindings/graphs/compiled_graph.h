@@ -7,7 +7,7 @@
 
 #include "bindings/operators/op_object.h"
 #include "graph/executable.h"
-#include "runtime/overlap.h"
+#include "runtime/memory/overlap.h"
 #include "traced.h"
 
 namespace anyop::python {

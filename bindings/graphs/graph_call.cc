@@ -5,7 +5,7 @@
 #include "bindings/calls/results.h"
 #include "compiled_graph.h"
 #include "graph/replay/progress.h"
-#include "runtime/calling_host.h"
+#include "runtime/plan/calling_host.h"
 
 namespace anyop::python {
 namespace {

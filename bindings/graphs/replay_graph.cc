@@ -15,7 +15,7 @@
 #include "graph/ir/alias.h"
 #include "graph/saved/load.h"
 #include "graph/saved/safetensors.h"
-#include "runtime/copy.h"
+#include "runtime/memory/copy.h"
 
 namespace anyop::python {
 namespace {

@@ -13,7 +13,7 @@
 #include "anyop/python_host.h"
 #include "anyop/signature.h"
 #include "bindings/python.h"
-#include "runtime/calling_host.h"
+#include "runtime/plan/calling_host.h"
 
 namespace anyop::python {
 

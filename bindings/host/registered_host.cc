@@ -10,7 +10,7 @@
 #include "call_memory.h"
 #include "elsewhere.h"
 #include "platform/threads.h"
-#include "runtime/copy.h"
+#include "runtime/memory/copy.h"
 #include "slots.h"
 
 namespace anyop::python {

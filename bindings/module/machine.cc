@@ -5,7 +5,7 @@
 #include "platform/cpu.h"
 #include "platform/env.h"
 #include "platform/threads.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace anyop::python {
 namespace {

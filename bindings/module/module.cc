@@ -8,7 +8,7 @@
 #include "bindings/graphs/compiled_graph.h"
 #include "bindings/module_functions.h"
 #include "bindings/numpy/numpy_view.h"
-#include "runtime/profile.h"
+#include "runtime/observe/profile.h"
 
 namespace anyop::python {
 namespace {

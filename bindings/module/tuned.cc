@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/tuned.h"
+#include "runtime/plan/tuned.h"
 #include "bindings/module_functions.h"
 #include "bindings/operators/op_object.h"
-#include "runtime/probe.h"
+#include "runtime/plan/probe.h"
 
 namespace anyop::python {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bindings/python.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 
 namespace anyop::python {
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "anyop/value.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace anyop::torch_host {
 

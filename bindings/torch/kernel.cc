@@ -8,7 +8,7 @@
 #include "device.h"
 #include "frame.h"
 #include "kernels.h"
-#include "runtime/calling_host.h"
+#include "runtime/plan/calling_host.h"
 
 namespace anyop::torch_host {
 namespace {

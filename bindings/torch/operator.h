@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/call.h"
-#include "runtime/gradient.h"
+#include "runtime/registry/gradient.h"
+#include "runtime/run/call.h"
 #include "signature/facts.h"
 
 namespace anyop::torch_host {

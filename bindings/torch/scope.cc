@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "runtime/scope_carrier.h"
+#include "runtime/plan/scope_carrier.h"
 
 namespace anyop::torch_host {
 namespace {

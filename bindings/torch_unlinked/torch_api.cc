@@ -10,7 +10,7 @@
 
 #include "bindings/host/dtype_names.h"
 #include "bindings/module_functions.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace anyop::python {
 

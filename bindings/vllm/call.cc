@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/call.h"
-#include "runtime/calling_host.h"
+#include "runtime/plan/calling_host.h"
+#include "runtime/run/call.h"
 
 namespace anyop::vllm_host {
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "rows.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 
 namespace anyop::vllm_host {
 namespace {

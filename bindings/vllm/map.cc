@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "bindings/torch/allocate.h"
-#include "runtime/call.h"
-#include "runtime/calling_host.h"
+#include "runtime/plan/calling_host.h"
+#include "runtime/run/call.h"
 
 namespace anyop::vllm_host {
 namespace {

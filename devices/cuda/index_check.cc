@@ -106,7 +106,7 @@ std::string PlaceText(const CheckRecord& record, std::int64_t place) {
   return text + "]";
 }
 
-// The words of a check on the host (runtime/index_check.cc).
+// The words of a check on the host (runtime/run/index_check.cc).
 std::string TextOf(const CheckRecord& record) {
   const std::string name = record.name;
   std::string text = name + PlaceText(record, record.place) + " is " + std::to_string(record.value);

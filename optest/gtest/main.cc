@@ -10,7 +10,7 @@
 #include "optest/gtest/chosen_tests.h"
 #include "optest/running.h"
 #include "optest/session.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

@@ -125,7 +125,7 @@ def test_what_calls_python_is_not_saved(tmp_path: Path) -> None:
 
 
 def digest(data: bytes) -> str:
-    """What src/runtime/hash_bytes.h says, word for word."""
+    """What src/platform/hash_bytes.h says, word for word."""
     hashes = [1, 2, 3, 4]
 
     def mix(hash: int, word: int) -> int:

@@ -10,7 +10,7 @@
 #include "graph/saved/load.h"
 #include "graph/saved/save.h"
 #include "platform/error.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 
 namespace anyop {
 

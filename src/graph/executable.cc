@@ -14,11 +14,11 @@
 #include "platform/error.h"
 #include "platform/float_mode.h"
 #include "platform/of_thread.h"
-#include "runtime/device.h"
-#include "runtime/policy.h"
-#include "runtime/record.h"
-#include "runtime/scope_carrier.h"
-#include "runtime/thread_state.h"
+#include "runtime/device/device.h"
+#include "runtime/observe/record.h"
+#include "runtime/plan/policy.h"
+#include "runtime/plan/scope_carrier.h"
+#include "runtime/plan/thread_state.h"
 
 namespace anyop {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A replay of a graph as a folder, for `anyop replay`: what its calls are recorded as (see
-// runtime/record.h), in one piece. In NAME.graph:
+// runtime/observe/record.h), in one piece. In NAME.graph:
 //
 //   graph               the graph with its weights and its state before the replay, saved as
 //                       CompiledGraph::Save does

@@ -8,8 +8,8 @@
 
 #include "graph/builder/builder.h"
 #include "graph/executable.h"
-#include "runtime/call.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 namespace {

@@ -11,8 +11,8 @@
 #include "hosting/operator_call.h"
 #include "platform/error.h"
 #include "platform/float_mode.h"
-#include "runtime/hash_bytes.h"
-#include "runtime/scope_carrier.h"
+#include "platform/hash_bytes.h"
+#include "runtime/plan/scope_carrier.h"
 #include "signature/expression.h"
 
 namespace anyop {

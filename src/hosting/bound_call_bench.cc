@@ -7,8 +7,8 @@
 
 #include "anyop/runtime.h"
 #include "hosting/bound_call.h"
-#include "runtime/call.h"
-#include "runtime/registry.h"
+#include "runtime/registry/registry.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "hosting/call_text.h"
-#include "runtime/policy.h"
+#include "runtime/plan/policy.h"
 #include "runtime/testing/testing.h"
 #include "signature/owned_call.h"
 

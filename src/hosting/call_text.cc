@@ -7,8 +7,8 @@
 #include "anyop/value.h"
 #include "platform/error.h"
 #include "platform/threads.h"
-#include "runtime/call.h"
-#include "runtime/policy.h"
+#include "runtime/plan/policy.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 namespace {

@@ -22,7 +22,7 @@
 #include "anyop/lexer.h"
 #include "anyop/scope.h"
 #include "hosting/bound_call.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 #include "signature/owned_call.h"
 
 namespace anyop {

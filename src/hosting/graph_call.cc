@@ -12,7 +12,7 @@
 #include "graph/saved/load.h"
 #include "graph/saved/manifest.h"
 #include "platform/error.h"
-#include "runtime/hash_bytes.h"
+#include "platform/hash_bytes.h"
 #include "signature/fitted.h"
 
 namespace anyop {

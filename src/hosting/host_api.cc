@@ -14,8 +14,8 @@
 #include "hosting/bound_call.h"
 #include "platform/error.h"
 #include "platform/of_thread.h"
-#include "runtime/call.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
+#include "runtime/run/call.h"
 #include "signature/expression.h"
 
 namespace anyop {

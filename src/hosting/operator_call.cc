@@ -7,8 +7,8 @@
 
 #include "anyop/value.h"
 #include "platform/error.h"
-#include "runtime/call.h"
-#include "runtime/gradient.h"
+#include "runtime/registry/gradient.h"
+#include "runtime/run/call.h"
 #include "signature/binding.h"
 #include "signature/symbolic.h"
 

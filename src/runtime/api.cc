@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the C++ API: arguments become a frame.
 #include "anyop/runtime.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 #include "signature/defaults.h"
 #include "signature/fitted.h"
 

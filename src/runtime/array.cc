@@ -7,9 +7,9 @@
 #include "anyop/runtime.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
-#include "runtime/copy.h"
-#include "runtime/device.h"
-#include "runtime/device_copy.h"
+#include "runtime/device/device.h"
+#include "runtime/memory/copy.h"
+#include "runtime/run/device_copy.h"
 #include "signature/expression.h"
 
 namespace anyop {

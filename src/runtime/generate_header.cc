@@ -3,7 +3,7 @@
 #include <string>
 
 #include "anyop/runtime.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 namespace {

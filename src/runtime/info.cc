@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string_view>
 
-#include "runtime/call.h"
-#include "runtime/device.h"
-#include "runtime/gradient.h"
-#include "runtime/json.h"
-#include "runtime/replace.h"
+#include "platform/json.h"
+#include "runtime/device/device.h"
+#include "runtime/registry/gradient.h"
+#include "runtime/registry/replace.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 namespace {

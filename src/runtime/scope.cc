@@ -7,9 +7,9 @@
 #include "platform/env.h"
 #include "platform/error.h"
 #include "platform/threads.h"
-#include "runtime/policy.h"
-#include "runtime/scope_carrier.h"
-#include "runtime/thread_state.h"
+#include "runtime/plan/policy.h"
+#include "runtime/plan/scope_carrier.h"
+#include "runtime/plan/thread_state.h"
 
 namespace anyop {
 

@@ -6,8 +6,8 @@
 
 #include "platform/error.h"
 #include "platform/of_thread.h"
-#include "runtime/device.h"
-#include "runtime/registry.h"
+#include "runtime/device/device.h"
+#include "runtime/registry/registry.h"
 
 namespace anyop {
 

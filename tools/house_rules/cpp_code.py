@@ -15,7 +15,7 @@ KERNEL_FOLDERS = ("ops/", "examples/", "python/anyop/template/")
 KERNEL = re.compile(r'\{\s*\.name = "(?P<name>[^"]*)"')
 # Who may do what the rest must not: the file and what it is for.
 READS_ENVIRONMENT = "src/platform/env.cc"
-PRINTS = "src/runtime/log.cc"
+PRINTS = "src/platform/log.cc"
 FILLS = "include/anyop/value.h"
 OF_THREAD = "src/platform/of_thread.h"
 # They end by nothing.

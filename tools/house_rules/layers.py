@@ -24,13 +24,23 @@ def _graph(*rooms: str) -> tuple[str, ...]:
     return (*_SOURCE[:4], *(f"src/graph/{room}" for room in rooms))
 
 
+def _runtime(*rooms: str) -> tuple[str, ...]:
+    return (*_SOURCE[:3], *(f"src/runtime/{room}" for room in rooms))
+
+
 # The folder of a file, and the folders that it may include; the longest that fits decides. Every
 # folder may include itself.
 CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "include/anyop": (),
     "src/platform": _SOURCE[:1],
     "src/signature": _SOURCE[:2],
-    "src/runtime": _SOURCE[:3],
+    "src/runtime": _SOURCE[:4],  # its front, above its rooms
+    "src/runtime/memory": _runtime(),
+    "src/runtime/device": _runtime(),
+    "src/runtime/registry": _runtime("memory", "device"),
+    "src/runtime/plan": _runtime("memory", "device", "registry"),
+    "src/runtime/run": _runtime("memory", "device", "registry", "plan"),
+    "src/runtime/observe": _runtime("memory", "device", "registry", "plan", "run"),
     "src/graph": _SOURCE[:5],  # its front, above its rooms
     "src/graph/ir": _graph(),
     "src/graph/builder": _graph("ir"),
@@ -56,6 +66,25 @@ CPP_LAYERS: dict[str, tuple[str, ...]] = {
     "python/anyop/template_ops": ("include/anyop", "python/anyop/template_ops"),
     "python/tests": ("include/anyop",),
 }
+# Sources, no headers, that use a higher room: what they hold is called from there as well.
+CALLS_UP: dict[str, tuple[str, ...]] = {
+    # An operator's entry is the function that runs it, or the one that watches it; what is
+    # registered, loaded or replaced drops plans, and its composition is followed to be checked.
+    "src/runtime/registry/registry.cc": (
+        "src/runtime/plan", "src/runtime/run", "src/runtime/observe",
+    ),
+    "src/runtime/registry/library.cc": ("src/runtime/plan",),
+    "src/runtime/registry/replace.cc": ("src/runtime/plan", "src/runtime/run"),
+    # A plan knows which copies its run will make; explain and tune make calls to tell of them.
+    "src/runtime/plan/make_plan.cc": ("src/runtime/run",),
+    "src/runtime/plan/explain.cc": ("src/runtime/run",),
+    "src/runtime/plan/tuned.cc": ("src/runtime/run",),
+    # Check mode is a step of the run, between its checks and the kernel.
+    "src/runtime/run/run.cc": ("src/runtime/observe",),
+    "src/runtime/run/device_call.cc": ("src/runtime/observe",),
+}  # fmt: skip
+# Folders of one layer with rooms, whose tests may use all of them.
+ROOMS = ("src/graph/", "src/runtime/")
 # The rooms of bindings, from the lowest on; "" is bindings itself. No file includes one of a higher
 # room.
 BINDINGS = (
@@ -188,7 +217,9 @@ def _home(name: str) -> str:
 def _may_include(name: str, layer: str, target: str) -> bool:
     if _home(name) == _home(target):
         return layer != "bindings" or not target.startswith(ADAPTERS)
-    if layer.startswith("src/graph/") and is_test(name) and target.startswith("src/graph/"):
+    if is_test(name) and any(layer.startswith(f) and target.startswith(f) for f in ROOMS):
+        return True
+    if target.startswith(tuple(f"{folder}/" for folder in CALLS_UP.get(name, ()))):
         return True
     if layer == "ops" and name.endswith(".cu") and target in FOR_CARDS:
         return True
@@ -306,7 +337,10 @@ def _private(tree: Tree, module: str, found: Import, may_extend: bool) -> str | 
 
 
 def include_cycles(tree: Tree) -> Iterator[Breach]:
-    """No header includes itself through others, no folder another that includes it."""
+    """No header includes itself through others, no folder another that includes it, but for what
+    CALLS_UP lists; an entry there that nothing uses is a breach too.
+    """
+    unused = {(name, room) for name in CALLS_UP if name in tree.known for room in CALLS_UP[name]}
     headers: dict[str, set[str]] = defaultdict(set)
     folders: dict[str, set[str]] = defaultdict(set)
     places: dict[tuple[str, str], tuple[str, int]] = {}
@@ -317,11 +351,17 @@ def include_cycles(tree: Tree) -> Iterator[Breach]:
                 continue
             headers[name].add(target)
             places.setdefault((name, target), (name, line))
-            if (a := _home(name)) != (b := _home(target)) and not is_test(name):
+            if (a := _home(name)) == (b := _home(target)) or is_test(name):
+                continue
+            if b in CALLS_UP.get(name, ()):
+                unused.discard((name, b))
+            else:
                 folders[a].add(b)
                 places.setdefault((a, b), (name, line))
     for graph in (headers, folders):
         yield from _circles(graph, places)
+    for name, room in sorted(unused):
+        yield Breach(name, 0, f"includes nothing of {room}: see CALLS_UP")
 
 
 def import_cycles(tree: Tree) -> Iterator[Breach]:

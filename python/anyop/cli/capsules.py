@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded calls: files that `anyop run --record` and check mode write (src/runtime/capsule.h), and
+"""Recorded calls: files that `anyop run --record` and check mode write (src/runtime/observe/capsule.h), and
 folders of graphs (src/graph/record.h).
 """
 

@@ -85,7 +85,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def _is_whole(process: Any) -> bool:
-    """Whether it is what src/runtime/profile.cc writes."""
+    """Whether it is what src/runtime/observe/profile.cc writes."""
     if not isinstance(process, dict) or type(process.get("process")) is not int:
         return False
     rows, events = process.get("rows"), process.get("events")

@@ -3,7 +3,7 @@
 #include "graph/builder/builder.h"
 #include "graph/builder/points.h"
 #include "platform/error.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 #include "signature/defaults.h"
 
 namespace anyop {

@@ -6,7 +6,7 @@
 #include "graph/builder/points.h"
 #include "graph/ir/size_text.h"
 #include "platform/error.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 #include "signature/check.h"
 #include "signature/defaults.h"
 

@@ -7,7 +7,7 @@
 #include "graph/ir/size_text.h"
 #include "graph/ir/text.h"
 #include "platform/error.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 #include "signature/defaults.h"
 
 namespace anyop {

@@ -7,7 +7,7 @@
 
 #include "anyop/value.h"
 #include "platform/error.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 #include "signature/binding.h"
 #include "signature/symbolic.h"
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "runtime/operator.h"
-#include "runtime/overlap.h"
+#include "runtime/memory/overlap.h"
+#include "runtime/registry/operator.h"
 
 namespace anyop {
 

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 #include "signature/fitted.h"
 
 namespace anyop {

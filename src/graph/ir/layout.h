@@ -5,7 +5,7 @@
 #include <span>
 
 #include "graph/ir/graph.h"
-#include "runtime/layout.h"
+#include "runtime/memory/layout.h"
 
 namespace anyop {
 

@@ -4,7 +4,7 @@
 #include "graph/ir/argument.h"
 #include "graph/ir/frame.h"
 #include "graph/ir/text.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 #include "signature/defaults.h"
 #include "signature/expression.h"
 

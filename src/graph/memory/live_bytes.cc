@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "graph/ir/alias.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 
 namespace anyop {
 

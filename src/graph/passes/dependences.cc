@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/ir/alias.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 
 namespace anyop {
 namespace {

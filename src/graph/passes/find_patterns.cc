@@ -4,8 +4,8 @@
 
 #include "graph/ir/argument.h"
 #include "graph/passes/pattern.h"
-#include "runtime/call.h"
-#include "runtime/follow_composition.h"
+#include "runtime/run/call.h"
+#include "runtime/run/follow_composition.h"
 #include "signature/defaults.h"
 
 namespace anyop {

@@ -11,9 +11,9 @@
 #include "graph/passes/passes.h"
 #include "graph/replay/run_once.h"
 #include "platform/error.h"
-#include "runtime/composition.h"
-#include "runtime/follow_composition.h"
-#include "runtime/operator.h"
+#include "runtime/registry/composition.h"
+#include "runtime/registry/operator.h"
+#include "runtime/run/follow_composition.h"
 
 namespace anyop {
 namespace {

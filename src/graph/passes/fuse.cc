@@ -13,7 +13,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/pattern.h"
 #include "platform/error.h"
-#include "runtime/dispatch.h"
+#include "runtime/plan/dispatch.h"
 
 namespace anyop {
 namespace {

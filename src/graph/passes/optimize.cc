@@ -3,7 +3,7 @@
 #include "graph/passes/diff.h"
 #include "graph/passes/fuse.h"
 #include "graph/passes/passes.h"
-#include "runtime/log.h"
+#include "platform/log.h"
 
 namespace anyop {
 namespace {

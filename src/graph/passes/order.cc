@@ -9,7 +9,7 @@
 #include "graph/memory/live_bytes.h"
 #include "graph/passes/dependences.h"
 #include "graph/passes/passes.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 
 namespace anyop {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "graph/ir/text.h"
 #include "graph/testing.h"
-#include "runtime/log.h"
+#include "platform/log.h"
 
 namespace anyop::passes_test {
 namespace {

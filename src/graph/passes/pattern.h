@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 
 namespace anyop {
 

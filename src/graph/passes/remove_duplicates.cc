@@ -5,7 +5,7 @@
 #include "graph/ir/alias.h"
 #include "graph/ir/text.h"
 #include "graph/passes/passes.h"
-#include "runtime/operator.h"
+#include "runtime/registry/operator.h"
 
 namespace anyop {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "graph/ir/text.h"
 #include "graph/testing.h"
-#include "runtime/check_mode.h"
+#include "runtime/observe/check_mode.h"
 
 namespace anyop::arena_watch_test {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "graph/specialise/specialisation.h"
 #include "platform/threads.h"
-#include "runtime/call.h"
-#include "runtime/memory_check.h"
+#include "runtime/run/call.h"
+#include "runtime/run/memory_check.h"
 
 namespace anyop {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/specialise/region.h"
-#include "runtime/host.h"
+#include "runtime/plan/host.h"
 
 namespace anyop {
 

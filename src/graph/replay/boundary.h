@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/specialise/specialisation.h"
-#include "runtime/overlap.h"
+#include "runtime/memory/overlap.h"
 
 namespace anyop {
 

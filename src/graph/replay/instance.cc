@@ -13,11 +13,11 @@
 #include "platform/byte_count.h"
 #include "platform/error.h"
 #include "platform/pages.h"
-#include "runtime/check_mode.h"
-#include "runtime/copy.h"
-#include "runtime/device_copy.h"
-#include "runtime/memory_check.h"
-#include "runtime/run.h"
+#include "runtime/memory/copy.h"
+#include "runtime/observe/check_mode.h"
+#include "runtime/run/device_copy.h"
+#include "runtime/run/memory_check.h"
+#include "runtime/run/run.h"
 #include "signature/fitted.h"
 
 namespace anyop {

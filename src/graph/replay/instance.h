@@ -9,8 +9,8 @@
 
 #include "graph/replay/bound_region.h"
 #include "graph/specialise/specialisation.h"
-#include "runtime/device_call.h"
-#include "runtime/host.h"
+#include "runtime/plan/host.h"
+#include "runtime/run/device_call.h"
 
 namespace anyop {
 

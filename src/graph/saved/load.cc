@@ -16,10 +16,10 @@
 #include "graph/saved/safetensors.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
+#include "platform/hash_bytes.h"
 #include "platform/pages.h"
-#include "runtime/hash_bytes.h"
-#include "runtime/operator.h"
-#include "runtime/registry.h"
+#include "runtime/registry/operator.h"
+#include "runtime/registry/registry.h"
 
 namespace anyop {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "graph/saved/json_text.h"
 #include "platform/error.h"
-#include "runtime/hash_bytes.h"
+#include "platform/hash_bytes.h"
 
 namespace anyop {
 namespace {

@@ -13,7 +13,7 @@
 //    "metadata": {...}}
 //
 // The text of graph "step" is in step.anyop, tensors that are not zeros in weights.safetensors.
-// Digests are HashBytes (runtime/hash_bytes.h) in 16 hexadecimal digits: of a file's bytes, of a
+// Digests are HashBytes (platform/hash_bytes.h) in 16 hexadecimal digits: of a file's bytes, of a
 // tensor's; weights.safetensors stands for what precedes its tensors. The first one is that of the
 // manifest's own text behind the comma that follows it. Version 1 had none.
 #pragma once

@@ -12,8 +12,8 @@
 #include "graph/saved/json_text.h"
 #include "platform/byte_count.h"
 #include "platform/error.h"
-#include "runtime/hash_bytes.h"
-#include "runtime/safetensors_header.h"
+#include "platform/hash_bytes.h"
+#include "platform/safetensors_header.h"
 
 namespace anyop {
 namespace {

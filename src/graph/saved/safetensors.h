@@ -25,7 +25,7 @@ struct NamedArray {
   bool is_state = false;  // who reads the file may write to it, in memory of its own
 };
 
-// Fingerprints (runtime/hash_bytes.h) of a file: of what stands before its tensors, and of each
+// Fingerprints (platform/hash_bytes.h) of a file: of what stands before its tensors, and of each
 // tensor, so that one that nobody reads need not be read.
 struct TensorHashes {
   std::uint64_t header = 0;

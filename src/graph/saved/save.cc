@@ -15,10 +15,10 @@
 #include "graph/saved/manifest.h"
 #include "graph/saved/safetensors.h"
 #include "platform/error.h"
-#include "runtime/call.h"
-#include "runtime/hash_bytes.h"
-#include "runtime/operator.h"
-#include "runtime/overlap.h"
+#include "platform/hash_bytes.h"
+#include "runtime/memory/overlap.h"
+#include "runtime/registry/operator.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 namespace {

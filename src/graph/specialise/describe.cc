@@ -6,9 +6,9 @@
 #include "graph/ir/alias.h"
 #include "graph/ir/text.h"
 #include "graph/specialise/specialisation.h"
-#include "runtime/frame.h"
-#include "runtime/json.h"
-#include "runtime/make_plan.h"
+#include "platform/json.h"
+#include "runtime/plan/frame.h"
+#include "runtime/plan/make_plan.h"
 
 namespace anyop {
 namespace {

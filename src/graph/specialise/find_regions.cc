@@ -9,8 +9,8 @@
 #include "platform/cpu.h"
 #include "platform/error.h"
 #include "platform/threads.h"
-#include "runtime/call.h"
-#include "runtime/thread_state.h"
+#include "runtime/plan/thread_state.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 namespace {

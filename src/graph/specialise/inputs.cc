@@ -6,9 +6,9 @@
 #include "anyop/tensor.h"
 #include "graph/ir/text.h"
 #include "platform/error.h"
-#include "runtime/device.h"
-#include "runtime/make_plan.h"
-#include "runtime/operator.h"
+#include "runtime/device/device.h"
+#include "runtime/plan/make_plan.h"
+#include "runtime/registry/operator.h"
 #include "signature/expression.h"
 
 namespace anyop {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "anyop/signature.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 namespace anyop {
 

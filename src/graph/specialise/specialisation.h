@@ -14,7 +14,7 @@
 #include "graph/ir/layout.h"
 #include "graph/memory/memory_plan.h"
 #include "graph/specialise/region.h"
-#include "runtime/call.h"
+#include "runtime/run/call.h"
 
 namespace anyop {
 

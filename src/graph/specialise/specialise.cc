@@ -11,10 +11,10 @@
 #include "graph/specialise/place_memory.h"
 #include "graph/specialise/specialisation.h"
 #include "platform/error.h"
-#include "runtime/check_mode.h"
-#include "runtime/device.h"
-#include "runtime/overlap.h"
-#include "runtime/thread_state.h"
+#include "runtime/device/device.h"
+#include "runtime/memory/overlap.h"
+#include "runtime/observe/check_mode.h"
+#include "runtime/plan/thread_state.h"
 
 namespace anyop {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "anyop/stream.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "runtime/testing/testing.h"
 
 namespace anyop {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What check mode asks of results when it looks deeply: no NaN out of finite numbers, and nearness
+// to the operator's reference in double, where its library lies beside the operator's.
+#pragma once
+#include <vector>
+
+#include "runtime/registry/operator.h"
+
+namespace anyop {
+
+// Made before the kernel runs: the reference reads what the kernel may overwrite.
+class DeepCheck {
+ public:
+  // frame: the call as the caller gave it.
+  DeepCheck(const Operator& op, const Plan& plan, const anyop_value* frame);
+
+  // after: the same frame with the tensors that the kernel wrote. Throws Finding.
+  void Compare(const anyop_value* after) const;
+
+ private:
+  using Values = std::vector<double>;
+
+  void RunReference(const anyop_value* frame);
+  void CompareOne(int index, const DLTensor& got) const;
+
+  const Operator& op_;
+  const Plan& plan_;
+  bool inputs_are_finite_ = true;
+  double largest_input_ = 0;
+  bool has_reference_ = false;
+  std::vector<Values> exact_;  // by place in the frame: results and `mut` arguments
+};
+
+}  // namespace anyop

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The services that kernels get, and the context of one call of a kernel.
+#pragma once
+#include <string>
+
+#include "platform/cpu.h"
+#include "runtime/plan/plan.h"
+
+namespace anyop {
+
+// What a call keeps beside its context.
+struct RunState {
+  double estimated_ns = 0;
+  std::string* error = nullptr;  // made when there is one, by set_error
+
+  explicit RunState(const Plan& plan) : estimated_ns(plan.estimated_ns) {}
+  ~RunState() {
+    if (error) [[unlikely]]
+      delete error;
+  }
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
+};
+
+extern const anyop_host kHost;
+
+inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* state) {
+  return {sizeof(anyop_context), plan.flags,  &kHost,       nullptr,        workspace,
+          plan.workspace_bytes,  plan.tiling, plan.threads, LastLevelKib(), state,
+          plan.kernel_data};
+}
+
+// Raises what a check, plan function or kernel reported. file: the library that its code is of,
+// where that is not the operator's.
+[[noreturn]] void FailCall(const Operator& op, int code, const RunState& state,
+                           const std::string& file = "");
+// Of the plan's kernel.
+[[noreturn]] void FailKernel(const Plan& plan, int code, const RunState& state);
+
+// "[4, 1]"
+std::string ShowStrides(const DLTensor& tensor);
+
+}  // namespace anyop

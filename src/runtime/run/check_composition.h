@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be said of .means once the operators that it calls are known.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "runtime/registry/operator.h"
+
+namespace anyop {
+
+// An operator by its full name, or null.
+using FindOperator = std::function<const Operator*(const std::string& full_name)>;
+
+// What statements write are `mut` parameters, results and what they made; and each `mut` parameter
+// is written. Throws InvalidArgument. Operators that are not there yet are not looked into.
+void CheckWrites(const Operator& op, const FindOperator& find);
+
+// Statements may not come back to the operator that they compute, directly or by others' .means.
+// Throws InvalidArgument.
+void CheckCircles(const Operator& op, const FindOperator& find);
+
+}  // namespace anyop
