@@ -68,7 +68,7 @@ CLEAN = {
     "bindings/python.h": C + "#pragma once\n#include <Python.h>\n",
     "bindings/calls/call.h": C + '#pragma once\n#include "bindings/python.h"\n',
     "bindings/calls/call.cc": C + '#include "call.h"\n#include "graph/graph.h"\n',
-    "bindings/host/host.cc": C + '#include "bindings/calls/call.h"\n',
+    "bindings/graphs/graph.cc": C + '#include "bindings/calls/call.h"\n',
     "bindings/torch/kernel.cc": C + '#include <ATen/Tensor.h>\n#include "runtime/plan/plan.h"\n',
     "python/anyop/__init__.py": P + "from anyop import _anyop\nfrom anyop._hosts import start\n",
     "python/anyop/_anyop.pyi": P,
