@@ -42,9 +42,9 @@ std::uint64_t PoisonOf(const DLTensor& t) {
 
 // A tensor of the call in memory of its own, with the caller's strides. What lies between its
 // elements is `fill`, which is NaN for what is only read.
-class Copy {
+class GuardedCopy {
  public:
-  Copy(int i, const DLTensor& t, unsigned char fill)
+  GuardedCopy(int i, const DLTensor& t, unsigned char fill)
       : index(i), original(&t), tensor(t), fill_(fill) {
     const Extent extent = ExtentOf(t);
     memory_.emplace(extent.end - extent.begin, 1, fill, fill);
@@ -90,22 +90,22 @@ class CheckedCall {
 
   // Throws Finding, or what the kernel reports.
   void Run() {
-    for (Copy& w : written_) ShareWithArguments(&w);
-    for (Copy& r : read_) r.Fill(Packed(*r.original));
+    for (GuardedCopy& w : written_) ShareWithArguments(&w);
+    for (GuardedCopy& r : read_) r.Fill(Packed(*r.original));
     const GuardedMemory workspace(plan_.workspace_bytes, kWorkspaceAlignment, kNaNByte, kGuardByte);
     RunKernelIn(workspace.begin(), plan_, frame_, CountersOfCall(op_, plan_));
     CheckAround(workspace, "its workspace of " + std::to_string(plan_.workspace_bytes) + " bytes");
-    for (Copy& w : written_) CheckWritten(&w);
-    for (Copy& r : read_) CheckRead(&r);
+    for (GuardedCopy& w : written_) CheckWritten(&w);
+    for (GuardedCopy& r : read_) CheckRead(&r);
     if (deep_) {
-      for (Copy& w : written_) w.Fill(w.packed);
+      for (GuardedCopy& w : written_) w.Fill(w.packed);
       deep_->Compare(frame_);
     }
-    for (const Copy& w : written_) CopyFromPacked(w.packed.data(), *w.original);
+    for (const GuardedCopy& w : written_) CopyFromPacked(w.packed.data(), *w.original);
   }
 
  private:
-  std::string NameOf(const Copy& c) const {
+  std::string NameOf(const GuardedCopy& c) const {
     return std::string(EntryName(op_, c.index)) + ", " + Show(c.tensor);
   }
 
@@ -119,17 +119,18 @@ class CheckedCall {
   }
   const DLTensor* Added(int i, const DLTensor& t) {
     if (!IsWritten(op_, plan_, i)) return &read_.emplace_back(i, t, kNaNByte).tensor;
-    Copy& w = written_.emplace_back(i, t, kGuardByte);
+    GuardedCopy& w = written_.emplace_back(i, t, kGuardByte);
     w.is_new = i >= op_.n_params;
     return &w.tensor;
   }
 
   // What lies in the same place as an argument is one memory for the kernel as well.
-  void ShareWithArguments(Copy* w) {
+  void ShareWithArguments(GuardedCopy* w) {
     for (int i = 0; i < op_.n_params && w->index >= op_.n_params; ++i) {
       if (frame_[i].tag != ANYOP_TENSOR || IsWritten(op_, plan_, i)) continue;
-      const std::size_t n_shared = read_.remove_if(
-          [&](const Copy& r) { return r.index == i && IsSameMemory(*r.original, *w->original); });
+      const std::size_t n_shared = read_.remove_if([&](const GuardedCopy& r) {
+        return r.index == i && IsSameMemory(*r.original, *w->original);
+      });
       if (!n_shared) continue;
       frame_[i].t = &w->tensor;
       w->is_new = false;
@@ -156,7 +157,7 @@ class CheckedCall {
     }
   }
 
-  void CheckWritten(Copy* w) const {
+  void CheckWritten(GuardedCopy* w) const {
     CheckAround(w->memory(), NameOf(*w));
     w->packed = Packed(w->tensor);
     if (w->GapsHaveChanged()) {
@@ -172,7 +173,7 @@ class CheckedCall {
     }
   }
 
-  void CheckRead(Copy* r) const {
+  void CheckRead(GuardedCopy* r) const {
     CheckAround(r->memory(), NameOf(*r));
     if (Packed(r->tensor) != Packed(*r->original)) {
       throw Finding("write-input", "wrote its input " + NameOf(*r) +
@@ -189,7 +190,7 @@ class CheckedCall {
   const Plan& plan_;
   anyop_value frame_[kMaxParams + kMaxResults];
   std::deque<std::vector<const DLTensor*>> lists_;
-  std::list<Copy> written_, read_;  // frames point into them
+  std::list<GuardedCopy> written_, read_;  // frames point into them
   std::optional<DeepCheck> deep_;
 };
 

@@ -168,7 +168,8 @@ class ProbedKernel {
 };
 
 // Fills in both times; false if these kernels do not both take such a call.
-bool Measure(const Operator& op, const CallKind& kind, int first, int second, TunedChoice* choice) {
+bool MeasurePair(const Operator& op, const CallKind& kind, int first, int second,
+                 TunedChoice* choice) {
   Random random(1);
   const GenerateOptions options = OptionsFor(kind, op.kernels[std::size_t(first)].data.probe);
   std::optional<GeneratedCall> generated = Generate(*op.contract, random, options);
@@ -213,12 +214,12 @@ std::vector<CallKind> KindsOf(const Contract& contract) {
   return kinds;
 }
 
-// Measure, without optional arguments if there are such calls.
+// MeasurePair, without optional arguments if there are such calls.
 bool MeasureKind(const Operator& op, CallKind kind, int first, int second, TunedChoice* choice) {
   for (const bool has_optionals : {false, true}) {
     kind.has_optionals = has_optionals;
     try {
-      if (Measure(op, kind, first, second, choice)) return true;
+      if (MeasurePair(op, kind, first, second, choice)) return true;
     } catch (const Error&) {  // a kernel declines such calls
     }
   }

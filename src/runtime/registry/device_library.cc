@@ -40,7 +40,6 @@ constexpr struct {
     {"late_error", offsetof(anyop_device, late_error)},
 };
 constexpr std::size_t kLeastDevice = offsetof(anyop_device, activate);
-constexpr std::size_t kLeastKernel = offsetof(anyop_kernel, accepts);
 constexpr std::size_t kLeastEntry = offsetof(anyop_device_kernel, signature);
 
 // Of DLPack: CPU, and memory of the host that CUDA and ROCm have pinned.

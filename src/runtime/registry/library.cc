@@ -45,7 +45,6 @@ const char* TextOr(const char* text) { return text ? text : ""; }
 // The oldest layouts that this runtime reads, by the last field that they must have.
 constexpr std::size_t kLeastInfo = offsetof(anyop_library_info, docs);
 constexpr std::size_t kLeastOp = offsetof(anyop_op, check);
-constexpr std::size_t kLeastKernel = offsetof(anyop_kernel, accepts);
 
 class OperatorReader {
  public:

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,6 +16,9 @@
 #include "signature/expression.h"
 
 namespace anyop {
+
+// The oldest layout of a kernel's table that this runtime reads, by the last field it must have.
+inline constexpr std::size_t kLeastKernel = offsetof(anyop_kernel, accepts);
 
 struct GradientWiring;
 struct Operator;

@@ -31,8 +31,6 @@
 namespace anyop {
 namespace {
 
-constexpr int kMaxFrame = kMaxParams + kMaxResults;
-
 // Texts that libraries keep: as many as there are index parameters and bounds.
 const char* Forever(const std::string& text) {
   static auto& mutex = *new std::mutex;

@@ -19,8 +19,6 @@
 namespace anyop {
 namespace {
 
-constexpr int kMaxFrame = kMaxParams + kMaxResults;
-
 // Private contiguous copies of the arguments and results that no kernel takes as they lie.
 class Copies {
  public:

@@ -10,6 +10,8 @@
 
 namespace anyop {
 
+inline constexpr int kMaxFrame = kMaxParams + kMaxResults;
+
 using KernelRunner = void (*)(const Operator& op, const Plan& plan, const anyop_value* frame);
 
 // With everything: copies, index checks, the operator's check, lists, compositions. watched: how

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.fx import Graph, GraphModule, Node
@@ -32,7 +32,7 @@ def fuse(module: GraphModule) -> None:
     writes = Writes(module.graph)
     for node in list(module.graph.nodes):
         if node.target is _ATTENTION:
-            _Attention(module, node, writes, made).replace()
+            _Call(module, node, writes, made).replace()
 
 
 def merge_masks(graph: Graph) -> None:
@@ -41,8 +41,8 @@ def merge_masks(graph: Graph) -> None:
     merge(graph, [mask for mask in masks if isinstance(mask, Node)])
 
 
-class _Attention:
-    """One call. made: nodes that several calls share."""
+class _Call:
+    """One call of torch's attention, and what it is given. made: nodes that several calls share."""
 
     def __init__(
         self, module: GraphModule, node: Node, writes: Writes, made: dict[Any, Node]
@@ -58,56 +58,98 @@ class _Attention:
         self.t = self.k.meta["val"].shape[2]
 
     def replace(self) -> None:
+        """By the first way that is proven, of keys before they are repeated if that can be."""
         used = [user for user in self.node.users if user.users]
         if len(used) != 1 or used[0].args[1] != 0:
             return
         if isinstance(self.scale, Node) or self.has_dropout:
             return
-        found = self.rule()
-        is_ruled = found is not None and not found.rule.is_padded
-        kept = None if is_ruled else _kept(self.mask, self.writes)
-        padded = found.rule if found is not None and not is_ruled else None
-        if padded not in _PADDED:
-            padded = None
-        if padded is None and not self.has_few_queries():
-            kept = None
+        ways = _ways(self)
         for k, v in dict.fromkeys((_not_repeated(self.k, self.v), (self.k, self.v))):
-            arguments = None
-            if is_ruled and found is not None:
-                if self.is_proven(used[0], k, v, found.rule):
-                    arguments = self.arguments(found)
-            elif kept is not None and self.is_proven_of_any(used[0], k, v, padded):
-                arguments = self.arguments_of_any(kept, padded)
-            if arguments is None and self.is_proven_added(used[0], k, v):
-                arguments = self.arguments_added()
-            if arguments is None:
-                continue
-            function, row = arguments
-            made = put(self.graph, used[0], function, (self.q, k, v, *row), self.writes)
-            made.meta["operator"] = self.node.target
-            # torch says that it may be random: nobody else removes it.
-            for dead in (*self.node.users, self.node):
-                self.graph.erase_node(dead)
-            return
+            for way in ways:
+                made = way.build() if way.is_proven(used[0], k, v) else None
+                if made is not None:
+                    self._put(used[0], made[0], (self.q, k, v, *made[1]))
+                    return
 
-    def rule(self) -> Found | None:
-        if self.mask is None:
-            if not self.is_causal:
-                return Found(Rule("all"))
-            return Found(Rule("last")) if is_same(self.s, self.t) else None
-        if self.is_causal or self.writes.at_all(self.mask):
+    def _put(self, result: Node, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        made = put(self.graph, result, function, args, self.writes)
+        made.meta["operator"] = self.node.target
+        # torch says that it may be random: nobody else removes it.
+        for dead in (*self.node.users, self.node):
+            self.graph.erase_node(dead)
+
+    def has_few_queries(self) -> bool:
+        """Or an unknown number of them."""
+        s = expression(self.s)
+        return not isinstance(s, int) or s <= _MAX_QUERIES
+
+    def shared(
+        self, function: Any, args: tuple[Any, ...], before: Node, place: Any = None, **kwargs: Any
+    ) -> Node:
+        """One node for all attention that needs the same (at the same place, if that is given)."""
+        key = (function, args, place)
+        if key not in self.made:
+            self.made[key] = call(self.graph, function, args, before, **kwargs)
+        return self.made[key]
+
+
+# The function of queries, keys and values, and what else it is given.
+_Made = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class _Way(Protocol):
+    """A function of ours in place of torch's, of the calls that it is found for."""
+
+    def is_proven(self, result: Node, k: Node, v: Node) -> bool:
+        """Whether the function gives what torch's gives, with these keys and values."""
+
+    def build(self) -> _Made | None:
+        """Its nodes; None where a size has no node."""
+
+
+def _ways(at: _Call) -> list[_Way]:
+    """Those that may be tried, the fastest first."""
+    found = _rule_of(at)
+    padded = None
+    if found is not None and not found.rule.is_padded:
+        first: _Way | None = _Ruled(at, found)
+    else:
+        if found is not None and found.rule in _PADDED:
+            padded = found.rule
+        kept = _kept(at.mask, at.writes) if padded is not None or at.has_few_queries() else None
+        first = _Kept(at, kept, padded) if kept is not None else None
+    added = _Added(at) if _has_mask_of_each_head(at) else None
+    return [way for way in (first, added) if way is not None]
+
+
+def _rule_of(at: _Call) -> Found | None:
+    """The rule that the mask follows; None where it follows none that we know."""
+    if at.mask is None:
+        if not at.is_causal:
+            return Found(Rule("all"))
+        return Found(Rule("last")) if is_same(at.s, at.t) else None
+    if at.is_causal or at.writes.at_all(at.mask):
+        return None
+    found = find(at.module, at.mask, at.s, at.t)
+    if found is not None and found.position is not None:
+        # It is read where the first reader stands.
+        first, last = at.writes.first([*found.readers]), at.writes.last([*found.readers])
+        if at.writes.between(found.position, first, last):
             return None
-        found = find(self.module, self.mask, self.s, self.t)
-        if found is not None and found.position is not None:
-            # It is read where the first reader stands.
-            first, last = self.writes.first([*found.readers]), self.writes.last([*found.readers])
-            if self.writes.between(found.position, first, last):
-                return None
-        return found
+    return found
 
-    def is_proven(self, result: Node, k: Node, v: Node, rule: Rule) -> bool:
+
+class _Ruled:
+    """The mask is never made: a function of the rule that it follows."""
+
+    def __init__(self, at: _Call, found: Found) -> None:
+        self.call, self.found = at, found
+
+    def is_proven(self, result: Node, k: Node, v: Node) -> bool:
         """As a function of any mask that follows the rule."""
-        masks = [] if self.mask is None else [self.mask]
+        rule = self.found.rule
+        masks = [] if self.call.mask is None else [self.call.mask]
         position = 1
 
         def given(trial: Trial) -> dict[Node, torch.Tensor]:
@@ -123,54 +165,66 @@ class _Attention:
             if rule.base in ("all", "last"):
                 ends = composites.starts(b, t)
                 return composites.attend(
-                    q, keys, values, starts, ends, self.scale, is_causal, window
+                    q, keys, values, starts, ends, self.call.scale, is_causal, window
                 )
             at = torch.tensor(position if rule.base == "at" else 0)
             blocks = composites.cache_blocks(b, s, t, rule.window)
             lengths = composites.cache_lengths(at, b, s, t, rule.shift, rule.window)
             return composites.attend_cache(
-                q, keys, values, blocks, lengths, starts, self.scale, window
+                q, keys, values, blocks, lengths, starts, self.call.scale, window
             )
 
         return proof.holds(
-            result, [self.q, k, v, *masks], replacement, f"attend {rule} {self.scale}",
-            self.writes, values=given, kinds=_KINDS,
+            result, [self.call.q, k, v, *masks], replacement, f"attend {rule} {self.call.scale}",
+            self.call.writes, values=given, kinds=_KINDS,
         )  # fmt: skip
 
-    def arguments(self, found: Found) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-        """The function of queries, keys and values, and what else it is given."""
-        rule, before = found.rule, self.node
+    def build(self) -> _Made | None:
+        found, before = self.found, self.call.node
+        rule = found.rule
         if found.position is not None:
-            before = self.writes.first([*found.readers])
-        place = top(self.graph)
-        sizes = [number(self.graph, n, place) for n in (self.batch, self.s, self.t)]
+            before = self.call.writes.first([*found.readers])
+        place = top(self.call.graph)
+        sizes = [
+            number(self.call.graph, n, place) for n in (self.call.batch, self.call.s, self.call.t)
+        ]
         if any(n is None for n in sizes):
             return None
         b, s, t = sizes
-        starts = self.shared(composites.starts, (b, s), top(self.graph))
+        starts = self.call.shared(composites.starts, (b, s), top(self.call.graph))
         if rule.base in ("all", "last"):
-            k_starts = self.shared(composites.starts, (b, t), top(self.graph))
+            k_starts = self.call.shared(composites.starts, (b, t), top(self.call.graph))
             return composites.attend, (
-                starts, k_starts, self.scale, rule.base == "last", rule.window
+                starts, k_starts, self.call.scale, rule.base == "last", rule.window
             )  # fmt: skip
         at: Any = found.position
         if at is None:
-            at = self.shared(_aten.scalar_tensor.default, (0,), before, dtype=torch.int64)
-        blocks = self.shared(composites.cache_blocks, (b, s, t, rule.window), top(self.graph))
+            at = self.call.shared(_aten.scalar_tensor.default, (0,), before, dtype=torch.int64)
+        blocks = self.call.shared(
+            composites.cache_blocks, (b, s, t, rule.window), top(self.call.graph)
+        )
         row = (at, b, s, t, rule.shift, rule.window)
-        is_written = found.position is not None and self.writes.at_all(found.position)
-        lengths = self.shared(composites.cache_lengths, row, before, before if is_written else 0)
-        return composites.attend_cache, (blocks, lengths, starts, self.scale, rule.window)
+        is_written = found.position is not None and self.call.writes.at_all(found.position)
+        lengths = self.call.shared(
+            composites.cache_lengths, row, before, before if is_written else 0
+        )
+        return composites.attend_cache, (blocks, lengths, starts, self.call.scale, rule.window)
 
-    def has_few_queries(self) -> bool:
-        """Or an unknown number of them."""
-        s = expression(self.s)
-        return not isinstance(s, int) or s <= _MAX_QUERIES
 
-    def is_proven_of_any(self, result: Node, k: Node, v: Node, padded: Rule | None) -> bool:
+class _Kept:
+    """A mask of all heads that hides keys: which are seen is read from it for each query.
+
+    padded: it hides the same keys for each query, and those behind a query if it is causal.
+    """
+
+    def __init__(self, at: _Call, kept: Node, padded: Rule | None) -> None:
+        self.call, self.kept, self.padded = at, kept, padded
+
+    def is_proven(self, result: Node, k: Node, v: Node) -> bool:
         """As a function of any mask, those included that hide all keys of a query; or of one that
         hides the same keys for each query of a sequence, and those behind it if it is causal."""
-        masks: Any = self.mask
+        masks: Any = self.call.mask
+        padded = self.padded
 
         def given(trial: Trial) -> dict[Node, torch.Tensor]:
             like = trial.tensors[3]
@@ -191,38 +245,57 @@ class _Attention:
             blocks = composites.kept_blocks(kept, b, rows, t)
             lengths = composites.kept_lengths(b, rows, t)
             return composites.attend_kept(
-                q, keys, values, blocks, lengths, starts, self.scale, padded == _PADDED[1]
+                q, keys, values, blocks, lengths, starts, self.call.scale, padded == _PADDED[1]
             )
 
-        name = f"attend kept {padded} {self.scale}"
+        name = f"attend kept {padded} {self.call.scale}"
         return proof.holds(
-            result, [self.q, k, v, masks], replacement, name, self.writes,
+            result, [self.call.q, k, v, masks], replacement, name, self.call.writes,
             values=given, kinds=_KINDS,
         )  # fmt: skip
 
-    def arguments_of_any(
-        self, kept: Node, padded: Rule | None
-    ) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+    def build(self) -> _Made | None:
+        kept, padded = self.kept, self.padded
         before, starts = behind(kept), None
-        place = top(self.graph)
-        b, s, t = (number(self.graph, n, place) for n in (self.batch, self.s, self.t))
+        place = top(self.call.graph)
+        b, s, t = (
+            number(self.call.graph, n, place) for n in (self.call.batch, self.call.s, self.call.t)
+        )
         if b is None or s is None or t is None:
             return None
         if padded is not None:
-            kept = self.shared(composites.last_query, (kept,), before)
-            starts, s = self.shared(composites.starts, (b, s), top(self.graph)), 1
-        blocks = self.shared(composites.kept_blocks, (kept, b, s, t), before)
-        lengths = self.shared(composites.kept_lengths, (b, s, t), top(self.graph))
-        return composites.attend_kept, (blocks, lengths, starts, self.scale, padded == _PADDED[1])
+            kept = self.call.shared(composites.last_query, (kept,), before)
+            starts, s = self.call.shared(composites.starts, (b, s), top(self.call.graph)), 1
+        blocks = self.call.shared(composites.kept_blocks, (kept, b, s, t), before)
+        lengths = self.call.shared(composites.kept_lengths, (b, s, t), top(self.call.graph))
+        return composites.attend_kept, (
+            blocks,
+            lengths,
+            starts,
+            self.call.scale,
+            padded == _PADDED[1],
+        )
 
-    def is_proven_added(self, result: Node, k: Node, v: Node) -> bool:
-        """As products of matrices to which a mask is added that each head has its own of: it is
-        as large as they are. Others would cost memory that torch's attention does not need."""
-        mask, heads = self.mask, self.q.meta["val"].shape[1]
-        if not isinstance(mask, Node) or not is_same(k.meta["val"].shape[1], heads):
-            return False
-        sizes = mask.meta["val"].shape
-        if len(sizes) != 4 or is_same(heads, 1) or not is_same(sizes[1], heads):
+
+def _has_mask_of_each_head(at: _Call) -> bool:
+    """A mask as large as the products. Of others `_Added` would cost memory that torch's attention
+    does not need."""
+    mask, heads = at.mask, at.q.meta["val"].shape[1]
+    if not isinstance(mask, Node):
+        return False
+    sizes = mask.meta["val"].shape
+    return len(sizes) == 4 and not is_same(heads, 1) and is_same(sizes[1], heads)
+
+
+class _Added:
+    """Products of matrices to which a mask is added that each head has its own of."""
+
+    def __init__(self, at: _Call) -> None:
+        self.call = at
+
+    def is_proven(self, result: Node, k: Node, v: Node) -> bool:
+        mask: Any = self.call.mask
+        if not is_same(k.meta["val"].shape[1], self.call.q.meta["val"].shape[1]):
             return False
 
         def given(trial: Trial) -> dict[Node, torch.Tensor]:
@@ -240,33 +313,24 @@ class _Attention:
             sizes = (q.shape[0], q.shape[1], q.shape[2])
             bias = composites.added_mask(added, q.dtype, *sizes)
             seen = composites.seen_rows(added, q.dtype, *sizes, values.shape[3])
-            return composites.attend_added(q, keys, values, bias, seen, self.scale)
+            return composites.attend_added(q, keys, values, bias, seen, self.call.scale)
 
         return proof.holds(
-            result, [self.q, k, v, mask], replacement, f"attend added {self.scale}", self.writes,
-            values=given, kinds=_KINDS,
+            result, [self.call.q, k, v, mask], replacement,
+            f"attend added {self.call.scale}", self.call.writes, values=given, kinds=_KINDS,
         )  # fmt: skip
 
-    def arguments_added(self) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-        place, value = top(self.graph), self.q.meta["val"]
-        mask: Any = self.mask
-        wanted = (*value.shape[:3], self.v.meta["val"].shape[3])
-        *sizes, d = (number(self.graph, n, place) for n in wanted)
-        if d is None or any(n is None for n in sizes) or self.writes.at_all(mask):
+    def build(self) -> _Made | None:
+        place, value = top(self.call.graph), self.call.q.meta["val"]
+        mask: Any = self.call.mask
+        wanted = (*value.shape[:3], self.call.v.meta["val"].shape[3])
+        *sizes, d = (number(self.call.graph, n, place) for n in wanted)
+        if d is None or any(n is None for n in sizes) or self.call.writes.at_all(mask):
             return None
         before = behind(mask)
-        bias = self.shared(composites.added_mask, (mask, value.dtype, *sizes), before)
-        seen = self.shared(composites.seen_rows, (mask, value.dtype, *sizes, d), before)
-        return composites.attend_added, (bias, seen, self.scale)
-
-    def shared(
-        self, function: Any, args: tuple[Any, ...], before: Node, place: Any = None, **kwargs: Any
-    ) -> Node:
-        """One node for all attention that needs the same (at the same place, if that is given)."""
-        key = (function, args, place)
-        if key not in self.made:
-            self.made[key] = call(self.graph, function, args, before, **kwargs)
-        return self.made[key]
+        bias = self.call.shared(composites.added_mask, (mask, value.dtype, *sizes), before)
+        seen = self.call.shared(composites.seen_rows, (mask, value.dtype, *sizes, d), before)
+        return composites.attend_added, (bias, seen, self.call.scale)
 
 
 def _kept(mask: Any, writes: Writes) -> Node | None:
