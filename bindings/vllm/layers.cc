@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary embedding, dense layers behind handles, and mixtures of experts, as vLLM calls them.
+#include <c10/util/accumulate.h>
+
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -76,24 +78,34 @@ Matrices& TheMatrices() {
   return matrices;
 }
 
-// What pack_weight makes of a weight [n, k].
-struct PackedSizes {
-  explicit PackedSizes(const at::Tensor& weight)
-      : sizes{(weight.size(0) + 31) / 32, (weight.size(1) + 1) / 2, 32, 2} {}
-  std::int64_t elements() const { return sizes[0] * sizes[1] * 64; }
+// The sizes of what pack_weight makes of a weight [..., features, inputs], as its signature has
+// them: its plan is not asked, because layers of other sizes take turns and each would look for its
+// own.
+class PackedSizes {
+ public:
+  explicit PackedSizes(c10::IntArrayRef weight) : sizes_(weight.begin(), weight.end() - 2) {
+    const std::int64_t features = weight[weight.size() - 2], inputs = weight.back();
+    sizes_.append({(features + kFeatures - 1) / kFeatures, (inputs + 1) / 2, kFeatures, 2});
+  }
+  c10::IntArrayRef sizes() const { return sizes_; }
+  std::int64_t elements() const { return c10::multiply_integers(sizes_); }
+  // Gives a view of dense memory these sizes, which must outlive it.
   const DLTensor* Give(DLTensor& t) {
-    t.ndim = 4;
-    t.shape = sizes;
+    t.ndim = int(sizes_.size());
+    t.shape = sizes_.data();
     t.strides = nullptr;
     return &t;
   }
-  std::int64_t sizes[4];
-};
+  // Whether a weight has as many elements when it is packed; others stay as they are in vLLM's
+  // hands.
+  static bool Fits(const at::Tensor& weight) {
+    return PackedSizes(weight.sizes()).elements() == weight.numel();
+  }
 
-// pack_weight keeps the number of elements of these; others stay as they are.
-bool IsPackable(const at::Tensor& weight) {
-  return weight.size(1) % 32 == 0 && weight.size(2) % 2 == 0;
-}
+ private:
+  static constexpr std::int64_t kFeatures = 32;
+  c10::SmallVector<std::int64_t, 5> sizes_;
+};
 
 }  // namespace
 
@@ -136,9 +148,8 @@ c10::IValue CreateMatrix(const c10::IValue* a) {
   weight.MustHaveRank(2, "[inputs, features]");
   weight.Swap(0, 1);
   const std::int64_t rows = weight.size(0), columns = weight.size(1);
-  Matrix matrix{at::detail::empty_cpu({(rows + 31) / 32, (columns + 1) / 2, 32, 2}, b.scalar_type(),
-                                      false, {}),
-                rows, columns};
+  const PackedSizes sizes({rows, columns});
+  Matrix matrix{at::detail::empty_cpu(sizes.sizes(), b.scalar_type(), false, {}), rows, columns};
   OpCall(op).Tensor(weight).Written(matrix.packed).Run();
   return TheMatrices().Add(std::move(matrix));
 }
@@ -174,7 +185,7 @@ c10::IValue ConvertWeightPacked(const c10::IValue* a) {
   static const TorchOperator& op = Ours("pack_weight");
   const at::Tensor& weight = a[0].toTensor();
   Lent(kName, "weight", weight).MustHaveRank(2, "[features, inputs]");
-  PackedSizes sizes(weight);
+  PackedSizes sizes(weight.sizes());
   const at::Tensor packed =
       at::detail::empty_cpu({sizes.elements()}, weight.scalar_type(), false, {});
   DLTensor to;
@@ -191,7 +202,7 @@ c10::IValue ReturnedPackedLinear(const c10::IValue* a) {
   static const TorchOperator& op = Ours("linear_packed");
   const at::Tensor &x = a[0].toTensor(), &weight = a[1].toTensor();
   Lent(kName, "mat2", weight).MustHaveRank(2, "[features, inputs]");
-  PackedSizes sizes(weight);
+  PackedSizes sizes(weight.sizes());
   if (weight.storage().nbytes() < std::size_t(sizes.elements()) * weight.itemsize()) {
     Refuse(kName, "mat2 is a plain weight, but must be what convert_weight_packed made of one.");
   }
@@ -247,14 +258,11 @@ c10::IValue PrepackMoeWeight(const c10::IValue* a) {
            "packed_weight must be dense, of the sizes and dtype of weight. Try "
            "torch.empty_like(weight, memory_format=torch.contiguous_format).");
   }
-  if (IsPackable(weight)) {
+  if (PackedSizes::Fits(weight)) {
+    PackedSizes sizes(weight.sizes());
     DLTensor to;
     torch_host::ViewTensor(packed, true, to);
-    std::int64_t sizes[] = {weight.size(0), weight.size(1) / 32, weight.size(2) / 2, 32, 2};
-    to.ndim = 5;
-    to.shape = sizes;
-    to.strides = nullptr;
-    OpCall(op).Tensor(weight).Tensor(&to).Run();
+    OpCall(op).Tensor(weight).Tensor(sizes.Give(to)).Run();
   } else {
     packed.copy_(weight);
   }
@@ -289,61 +297,87 @@ const Activation& ActivationNamed(const std::string& name) {
                          "has another.");
 }
 
-// A weight that prepack_moe_weight has packed, as our kernels know it.
-DLTensor PackedView(const at::Tensor& weight, std::int64_t (&sizes)[5]) {
-  DLTensor view;
-  if (!torch_host::ViewTensor(weight, false, view) || !weight.is_contiguous()) {
-    Refuse(kMoe, "w13 and w2 must be dense, as prepack_moe_weight makes them.");
+// The arguments of cpu_fused_moe, with vLLM's names.
+struct MoeArguments {
+  explicit MoeArguments(const c10::IValue* a)
+      : output(a[0].toTensor()),
+        input(a[1].toTensor()),
+        w13(a[2].toTensor()),
+        w2(a[3].toTensor()),
+        w13_bias(a[4]),
+        w2_bias(a[5]),
+        topk_weights(a[6].toTensor()),
+        topk_ids(a[7].toTensor()),
+        skip_weighted(a[8].toBool()),
+        act(ActivationNamed(a[9].toStringRef())) {}
+
+  // w13 and w2 are as prepack_moe_weight leaves them: each packed if its sizes allow that.
+  void Check() const {
+    Lent(kMoe, "w13", w13).MustHaveRank(3, "[experts, 2 * features, inputs]");
+    Lent(kMoe, "w2", w2).MustHaveRank(3, "[experts, inputs, features]");
+    if (PackedSizes::Fits(w13) == PackedSizes::Fits(w2)) return;
+    const auto shown = [](const at::Tensor& w) {
+      return "[" + std::to_string(w.size(1)) + ", " + std::to_string(w.size(2)) + "]";
+    };
+    Refuse(kMoe, "w13 has experts of " + shown(w13) + ", w2 of " + shown(w2) +
+                     ", but both must be packed or neither. Try widths that are multiples of 32.");
   }
-  sizes[0] = weight.size(0);
-  sizes[1] = weight.size(1) / 32;
-  sizes[2] = weight.size(2) / 2;
-  sizes[3] = 32;
-  sizes[4] = 2;
-  view.ndim = 5;
-  view.shape = sizes;
-  view.strides = nullptr;
-  return view;
+
+  const at::Tensor &output, &input, &w13, &w2;
+  const c10::IValue &w13_bias, &w2_bias;
+  const at::Tensor &topk_weights, &topk_ids;
+  const bool skip_weighted;  // the router's weights are in the input already
+  const Activation& act;
+};
+
+// A weight that prepack_moe_weight has packed, as our kernels know it.
+class PackedExperts {
+ public:
+  explicit PackedExperts(const at::Tensor& weight) : sizes_(weight.sizes()) {
+    if (!torch_host::ViewTensor(weight, false, view_) || !weight.is_contiguous()) {
+      Refuse(kMoe, "w13 and w2 must be dense, as prepack_moe_weight makes them.");
+    }
+    sizes_.Give(view_);
+  }
+  PackedExperts(const PackedExperts&) = delete;
+  const DLTensor* get() const { return &view_; }
+
+ private:
+  PackedSizes sizes_;
+  DLTensor view_;
+};
+
+// What follows the weights in the signatures of fused_moe and fused_moe_packed.
+void CallExperts(OpCall& call, const MoeArguments& moe) {
+  const at::Tensor weights = moe.skip_weighted ? at::ones_like(moe.topk_weights) : moe.topk_weights;
+  call.Tensor(weights).Tensor(moe.topk_ids).Optional(moe.w13_bias).Optional(moe.w2_bias);
+  call.Word(moe.act.ours);
+  if (moe.act.limit) {
+    call.Float(*moe.act.limit);
+  } else {
+    call.None();
+  }
+  call.Float(moe.act.alpha).Float(moe.act.beta).Word(moe.act.order).Bool(false);
+  call.Written(moe.output).Run();
 }
 
 }  // namespace
 
-// skip_weighted: the router's weights are in the input already.
 c10::IValue FusedMoe(const c10::IValue* a) {
   static const TorchOperator& op = Ours("fused_moe");
   static const TorchOperator& packed_op = Ours("fused_moe_packed");
-  const at::Tensor &w13 = a[2].toTensor(), &w2 = a[3].toTensor();
-  const Activation& act = ActivationNamed(a[9].toStringRef());
-  Lent(kMoe, "w13", w13).MustHaveRank(3, "[experts, 2 * features, inputs]");
-  Lent(kMoe, "w2", w2).MustHaveRank(3, "[experts, inputs, features]");
-  if (IsPackable(w13) != IsPackable(w2)) {
-    Refuse(kMoe, "w13 has experts of [" + std::to_string(w13.size(1)) + ", " +
-                     std::to_string(w13.size(2)) + "], w2 of [" + std::to_string(w2.size(1)) +
-                     ", " + std::to_string(w2.size(2)) +
-                     "], but both must be packed or neither. Try widths that are multiples of 32.");
-  }
-  at::Tensor weights = a[6].toTensor();
-  if (a[8].toBool()) weights = at::ones_like(weights);
-  const bool is_packed = IsPackable(w13);
-  OpCall call(is_packed ? packed_op : op);
-  std::int64_t sizes13[5], sizes2[5];
-  DLTensor packed13, packed2;
-  call.Tensor(a[1].toTensor());
-  if (is_packed) {
-    packed13 = PackedView(w13, sizes13);
-    packed2 = PackedView(w2, sizes2);
-    call.Tensor(&packed13).Tensor(&packed2).Int(w2.size(2));
+  const MoeArguments moe(a);
+  moe.Check();
+  if (PackedSizes::Fits(moe.w13)) {
+    const PackedExperts w13(moe.w13), w2(moe.w2);
+    OpCall call(packed_op);
+    call.Tensor(moe.input).Tensor(w13.get()).Tensor(w2.get()).Int(moe.w2.size(2));
+    CallExperts(call, moe);
   } else {
-    call.Tensor(w13).Tensor(w2);
+    OpCall call(op);
+    call.Tensor(moe.input).Tensor(moe.w13).Tensor(moe.w2);
+    CallExperts(call, moe);
   }
-  call.Tensor(weights).Tensor(a[7].toTensor()).Optional(a[4]).Optional(a[5]);
-  call.Word(act.ours);
-  if (act.limit) {
-    call.Float(*act.limit);
-  } else {
-    call.None();
-  }
-  call.Float(act.alpha).Float(act.beta).Word(act.order).Bool(false).Written(a[0].toTensor()).Run();
   return {};
 }
 

@@ -152,8 +152,7 @@ def _fake_metadata(*_: object, **__: object) -> torch.Tensor:
 def _fake_packed(weight: torch.Tensor) -> torch.Tensor:
     if _number(_version) < (0, 29, 0):
         return torch.empty_like(weight)
-    n, k = weight.shape[-2:]
-    return weight.new_empty((*weight.shape[:-2], (n + 31) // 32, (k + 1) // 2, 32, 2))
+    return torch.ops.anyop.pack_weight(weight)
 
 
 # weight_packed_linear has one of vLLM's own where it returns a tensor.

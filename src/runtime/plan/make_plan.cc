@@ -18,6 +18,12 @@
 namespace anyop {
 namespace {
 
+// What kernels take no parameter as: not dense where it must be, or scattered.
+bool NeedsCopy(const Param& param, const DLTensor& tensor) {
+  const std::uint64_t c = ClassOf(tensor);
+  return c & kScattered || (param.is_dense && c != kContiguous);
+}
+
 // Machine-independent guesses that only decide between inline and parallel, and about Python's
 // lock; a fresh core of any server since 2018 is within a factor of three.
 constexpr double kBytesPerNs = 10, kFlopsPerNs = 20;
@@ -163,7 +169,7 @@ class Planner {
       const int i = op_.n_params + r;
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t) {
         CheckWritten(i, t, false);
-        if (ResultNeedsCopy(t)) plan_.copied |= 1ull << i;
+        if (ClassOf(t) & kScattered) plan_.copied |= 1ull << i;
       });
     }
   }
@@ -389,19 +395,16 @@ class Planner {
 
 }  // namespace
 
-bool NeedsCopy(const Param& param, const DLTensor& tensor) {
-  const std::uint64_t c = ClassOf(tensor);
-  return c & kScattered || (param.is_dense && c != kContiguous);
-}
-
-// A misaligned one that is written was refused.
-bool MustCopy(const Param& param, const DLTensor& tensor) {
-  return !param.is_mut && (NeedsCopy(param, tensor) || IsMisaligned(tensor));
+bool IsCopied(const Plan& plan, int i, const DLTensor& tensor) {
+  const bool is_planned = plan.copied >> i & 1;
+  if (i >= plan.op->n_params) return is_planned;
+  const Param& param = plan.op->contract->forms[std::size_t(plan.form)].params[std::size_t(i)];
+  if (param.is_mut) return false;  // a misaligned one that is written was refused
+  const bool is_alone = param.kind == ParamKind::kTensor;
+  return (is_planned && (is_alone || NeedsCopy(param, tensor))) || IsMisaligned(tensor);
 }
 
 bool IsMisaligned(const DLTensor& t) { return AddressOf(t) & std::uintptr_t(t.dtype.bits / 8 - 1); }
-
-bool ResultNeedsCopy(const DLTensor& tensor) { return ClassOf(tensor) & kScattered; }
 
 double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise) {
   if (e.node.empty() || e.node[std::size_t(plan.form)] < 0) return otherwise;

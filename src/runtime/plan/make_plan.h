@@ -18,12 +18,10 @@ void MakePlan(const Operator& op, const anyop_value* frame, const ScopeState& sc
 // .flops or .bytes of a planned call; `otherwise` where it is not stated or not known.
 double ValueOf(const Expression& e, const Plan& plan, const anyop_value* frame, double otherwise);
 
-// What the kernel must get as a copy, by parameter: not dense where it must be, or scattered.
-bool NeedsCopy(const Param& param, const DLTensor& tensor);
-// The same at a call, which knows addresses: what is not aligned to its elements, too.
-bool MustCopy(const Param& param, const DLTensor& tensor);
+// Whether a call of the plan hands its kernel a copy of `tensor`, which is value i or in the list
+// that value i is: a parameter that lies otherwise than kernels take it, by the plan, or is not
+// aligned to its elements, which only the call knows; a result that is written to a copy first.
+bool IsCopied(const Plan& plan, int i, const DLTensor& tensor);
 bool IsMisaligned(const DLTensor& tensor);
-// As NeedsCopy, of a result: it is written to a copy, from where it is copied.
-bool ResultNeedsCopy(const DLTensor& tensor);
 
 }  // namespace anyop

@@ -237,11 +237,10 @@ class DeviceRun {
   int n_values() const { return op_.n_params + op_.n_results; }
   // Planned tensors that no kernel takes as they lie.
   void PackPlanned() {
-    const Form& form = op_.contract->forms[std::size_t(plan_.form)];
     for (int i = 0; i < op_.n_params; ++i) {
       if (!(op_.planned >> i & 1) || frame_[i].tag != ANYOP_TENSOR) continue;
       const DLTensor& from = *frame_[i].t;
-      if (!MustCopy(form.params[std::size_t(i)], from)) continue;
+      if (!IsCopied(plan_, i, from)) continue;
       if (plan_.is_strict) RefuseCopies(op_, plan_, given_);
       auto& memory = packed_.emplace_back(std::size_t(PackedBytes(from)) / 8 + 1);
       CopyToPacked(from, memory.data());
@@ -273,16 +272,14 @@ class DeviceRun {
   // How many tensors no kernel takes as they lie. Refuses, while nothing is on the stream, what may
   // not be copied or what the device cannot copy.
   std::uint64_t CountCopies() const {
-    const Form& form = op_.contract->forms[std::size_t(plan_.form)];
     std::uint64_t n = 0;
     for (int i = 0; i < n_values(); ++i) {
-      const bool is_param = i < op_.n_params;
-      const Param* p = is_param ? &form.params[std::size_t(i)] : nullptr;
-      if (p && p->is_planned) continue;
+      if (op_.planned >> i & 1) continue;
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) {
-        if (p ? !MustCopy(*p, t) : !ResultNeedsCopy(t)) return;
+        if (!IsCopied(plan_, i, t)) return;
         if (plan_.is_strict) RefuseCopies(op_, plan_, given_);
-        if (!(p ? CanPack(target_.table()) : CanUnpack(target_.table()))) RefuseGaps(i, k, t);
+        const anyop_device& device = target_.table();
+        if (!(i < op_.n_params ? CanPack(device) : CanUnpack(device))) RefuseGaps(i, k, t);
         ++n;
       });
     }
@@ -295,24 +292,22 @@ class DeviceRun {
   }
   // Contiguous copies of what no kernel takes as it lies.
   void MakeCopies() {
-    const Form& form = op_.contract->forms[std::size_t(plan_.form)];
     for (int i = 0; i < n_values(); ++i) {
       anyop_value& v = frame_[i];
       if (i >= op_.n_params) {
-        if (v.tag == ANYOP_TENSOR && ResultNeedsCopy(*v.t)) {
+        if (v.tag == ANYOP_TENSOR && IsCopied(plan_, i, *v.t)) {
           const DLTensor* to = v.t;
           v.t = Room(*to);
           results_.emplace_back(v.t->data, to);
         }
         continue;
       }
-      const Param& p = form.params[std::size_t(i)];
-      if (p.is_planned) continue;
-      if (v.tag == ANYOP_TENSOR && MustCopy(p, *v.t)) v.t = Copied(*v.t);
+      if (op_.planned >> i & 1) continue;
+      if (v.tag == ANYOP_TENSOR && IsCopied(plan_, i, *v.t)) v.t = Copied(*v.t);
       if (v.tag != ANYOP_TENSORS) continue;
       auto& list = lists_.emplace_back(v.ts, v.ts + v.count);
       for (const DLTensor*& t : list) {
-        if (MustCopy(p, *t)) t = Copied(*t);
+        if (IsCopied(plan_, i, *t)) t = Copied(*t);
       }
       v.ts = list.data();
     }

@@ -59,23 +59,19 @@ class Copies {
   static std::int64_t ListBytes(std::uint32_t count) {
     return Round(std::int64_t(count) * std::int64_t(sizeof(void*)));
   }
-  bool MustCopy(int i, const DLTensor& t) const {
-    const Form& form = plan_.op->contract->forms[std::size_t(plan_.form)];
-    return anyop::MustCopy(form.params[std::size_t(i)], t);
-  }
   template <class F>
   void ForCopied(int i, F&& f) {
     const anyop_value& v = frame_[i];
-    if (v.tag == ANYOP_TENSOR && MustCopy(i, *v.t)) f(*v.t);
+    if (v.tag == ANYOP_TENSOR && IsCopied(plan_, i, *v.t)) f(*v.t);
     if (v.tag != ANYOP_TENSORS) return;
     for (std::uint32_t k = 0; k < v.count; ++k) {
-      if (MustCopy(i, *v.ts[k])) f(*v.ts[k]);
+      if (IsCopied(plan_, i, *v.ts[k])) f(*v.ts[k]);
     }
   }
   template <class F>
   void ForCopiedResults(F&& f) const {
     for (int i = plan_.op->n_params; i < plan_.op->n_params + plan_.op->n_results; ++i) {
-      if (frame_[i].tag == ANYOP_TENSOR && ResultNeedsCopy(*frame_[i].t)) f(i);
+      if (frame_[i].tag == ANYOP_TENSOR && IsCopied(plan_, i, *frame_[i].t)) f(i);
     }
   }
   char* Take(std::int64_t bytes) {
@@ -84,7 +80,7 @@ class Copies {
     return taken;
   }
   const DLTensor* Copied(int i, const DLTensor* from) {
-    if (!MustCopy(i, *from)) return from;
+    if (!IsCopied(plan_, i, *from)) return from;
     DLTensor* copy = Room(*from);
     CopyToPacked(*from, copy->data);
     return copy;
@@ -113,15 +109,9 @@ void RefuseCopies(const Operator& op, const Plan& plan, const anyop_value* frame
   for (int i = 0; i < op.n_params + op.n_results; ++i) {
     const anyop_value& v = frame[i];
     if (v.tag != ANYOP_TENSOR) continue;
-    std::string_view name;
-    if (i < op.n_params) {
-      const Param& p = form.params[std::size_t(i)];
-      if (!MustCopy(p, *v.t)) continue;
-      name = p.name;
-    } else {
-      if (!ResultNeedsCopy(*v.t)) continue;
-      name = form.results[std::size_t(i - op.n_params)].name;
-    }
+    if (!IsCopied(plan, i, *v.t)) continue;
+    const std::string_view name = i < op.n_params ? form.params[std::size_t(i)].name
+                                                  : form.results[std::size_t(i - op.n_params)].name;
     Fail(ANYOP_UNSUPPORTED,
          op.display_name() + ": " + std::string(name) + " is " + Show(*v.t) +
              (IsMisaligned(*v.t) ? " at a misaligned address"
