@@ -8,7 +8,7 @@
 #include "bindings/module_functions.h"
 #include "platform/byte_count.h"
 #include "runtime/memory/copy.h"
-#include "runtime/plan/host.h"
+#include "runtime/plan/services.h"
 
 namespace anyop::python {
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 
 #include "bindings/room.h"
-#include "bindings/torch_unlinked/bound_tensors.h"
+#include "bindings/torch_unlinked/held_tensors.h"
 #include "bindings/torch_unlinked/torch_api.h"
 #include "compiled_graph.h"
 #include "graph/replay/progress.h"
@@ -21,15 +21,15 @@ struct CapturedObject {
   PyObject_HEAD vectorcallfunc call;
   PyObject* graph;
   PyObject* details;
-  BoundTensors* bound;
+  HeldTensors* held;
   std::vector<std::int64_t>* sizes;  // of the last call that details.check allowed
   bool has_conditions;
 };
 struct CallSizes {
   std::vector<std::int64_t> sizes;
 };
-struct BoundObject {
-  PyObject_HEAD BoundTensors* bound;
+struct HeldObject {
+  PyObject_HEAD HeldTensors* held;
 };
 
 // The sizes and strides of all tensors of a call, one after the other. False where one has no
@@ -68,7 +68,7 @@ void Refresh(CapturedObject* self) {
   PyObject *graph, *rows;
   int has_conditions;
   if (!PyArg_ParseTuple(row.get(), "OOp", &graph, &rows, &has_conditions)) throw ErrorSet{};
-  self->bound->Set(rows);
+  self->held->Set(rows);
   self->has_conditions = has_conditions != 0;
   self->sizes->clear();
   Py_XSETREF(self->graph, Py_NewRef(graph));
@@ -95,7 +95,7 @@ PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_ar
                        PyObject* keywords) {
   auto* self = reinterpret_cast<CapturedObject*>(object);
   try {
-    if (!self->bound->Hold(nullptr)) [[unlikely]]
+    if (!self->held->Hold(nullptr)) [[unlikely]]
       Refresh(self);
     if (self->has_conditions && !CheckConditions(self, args, PyVectorcall_NARGS(n_args))) {
       const Ref call = Checked(PyObject_GetAttrString(self->details, "call"));
@@ -112,7 +112,7 @@ PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_ar
   }
 }
 
-// Captured(graph, details, rows of BoundTensors, whether details.check must see new sizes)
+// Captured(graph, details, rows of HeldTensors, whether details.check must see new sizes)
 PyObject* NewCaptured(PyTypeObject* type, PyObject* args, PyObject*) {
   return Guarded([&] {
     PyObject *graph, *details, *rows;
@@ -121,12 +121,12 @@ PyObject* NewCaptured(PyTypeObject* type, PyObject* args, PyObject*) {
     Ref made = Checked(type->tp_alloc(type, 0));
     auto* self = reinterpret_cast<CapturedObject*>(made.get());
     self->call = CallCaptured;
-    self->bound = new BoundTensors;
+    self->held = new HeldTensors;
     self->sizes = new std::vector<std::int64_t>;
     self->has_conditions = has_conditions != 0;
     self->graph = Py_NewRef(graph);
     self->details = Py_NewRef(details);
-    self->bound->Set(rows);
+    self->held->Set(rows);
     return made.release();
   });
 }
@@ -149,7 +149,7 @@ void FreeCaptured(PyObject* object) {
   auto* self = reinterpret_cast<CapturedObject*>(object);
   Py_CLEAR(self->graph);
   Py_CLEAR(self->details);
-  delete self->bound;
+  delete self->held;
   delete self->sizes;
   type->tp_free(object);
   Py_DECREF(type);
@@ -206,15 +206,15 @@ PyObject* NewBound(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject* rows;
     if (!PyArg_ParseTuple(args, "O", &rows)) throw ErrorSet{};
     Ref made = Checked(type->tp_alloc(type, 0));
-    auto* self = reinterpret_cast<BoundObject*>(made.get());
-    self->bound = new BoundTensors;
-    self->bound->Set(rows);
+    auto* self = reinterpret_cast<HeldObject*>(made.get());
+    self->held = new HeldTensors;
+    self->held->Set(rows);
     return made.release();
   });
 }
 void FreeBound(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  delete reinterpret_cast<BoundObject*>(object)->bound;
+  delete reinterpret_cast<HeldObject*>(object)->held;
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -223,7 +223,7 @@ PyObject* Hold(PyObject* object, PyObject* arguments) {
     if (!PyList_Check(arguments) && !PyTuple_Check(arguments)) {
       ThrowTypeError("hold takes a list or tuple of tensors.");
     }
-    const bool holds = reinterpret_cast<BoundObject*>(object)->bound->Hold(arguments);
+    const bool holds = reinterpret_cast<HeldObject*>(object)->held->Hold(arguments);
     return PyBool_FromLong(holds);
   });
 }
@@ -245,14 +245,14 @@ PyType_Slot g_bound_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(&FreeBound)},
     {Py_tp_methods, g_bound_methods},
     {0, nullptr}};
-PyType_Spec g_bound_spec = {"anyop._anyop.BoundTensors", sizeof(BoundObject), 0, Py_TPFLAGS_DEFAULT,
-                            g_bound_slots};
+PyType_Spec g_held_spec = {"anyop._anyop.HeldTensors", sizeof(HeldObject), 0, Py_TPFLAGS_DEFAULT,
+                           g_bound_slots};
 
 }  // namespace
 
 void InitCapturedTypes(PyObject* module) {
   for (const auto& [name, spec] :
-       {std::pair{"Captured", &g_captured_spec}, std::pair{"BoundTensors", &g_bound_spec}}) {
+       {std::pair{"Captured", &g_captured_spec}, std::pair{"HeldTensors", &g_held_spec}}) {
     const Ref type = Checked(PyType_FromSpec(spec));
     if (PyModule_AddObjectRef(module, name, type.get()) < 0) throw ErrorSet{};
   }

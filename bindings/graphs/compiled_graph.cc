@@ -255,15 +255,15 @@ void InitGraphTypes(PyObject* module) {
 }
 
 PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject* tuple,
-                            const Host* state_host, CompileOptions options, BoundState bound) {
+                            const Host* state_host, CompileOptions options, HeldState held) {
   auto made = std::make_unique<CompiledGraph>();
   options.on_pass = ListenerToPasses();
   options.name = name;
   made->executable = std::make_unique<Executable>(std::move(traced), options);
   const Graph& graph = made->executable->graph();
   DescribeCall(name, graph, made->info);
-  made->bound = std::move(bound);
-  made->bound.KeepOnly(graph);
+  made->held = std::move(held);
+  made->held.KeepOnly(graph);
   made->state = StateOf(graph);
   if (made->info.first_tensor < 0) made->state_host = state_host;
   made->tuple = reinterpret_cast<PyTypeObject*>(Py_XNewRef(tuple));

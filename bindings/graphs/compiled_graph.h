@@ -15,7 +15,7 @@ namespace anyop::python {
 struct CompiledGraph {
   OperatorInfo info;  // its inputs and outputs as parameters and results; without an operator
   std::unique_ptr<Executable> executable;
-  BoundState bound;
+  HeldState held;
   std::vector<Extent> state;         // in ascending order, none of which meet
   PyTypeObject* tuple = nullptr;     // of what is returned; null for the only tensor, or nothing
   const Host* state_host = nullptr;  // where no tensor of a call says; null: NumPy
@@ -34,12 +34,12 @@ inline CompiledGraph& ToGraph(PyObject* self) {
   return *reinterpret_cast<GraphObject*>(self)->graph;
 }
 void InitGraphTypes(PyObject* module);
-void InitCapturedTypes(PyObject* module);  // Captured, and BoundTensors
-// tuple: of what holds the outputs; null where there is one or none. bound: the objects whose
+void InitCapturedTypes(PyObject* module);  // Captured, and HeldTensors
+// tuple: of what holds the outputs; null where there is one or none. held: the objects whose
 // memory is its state. Takes the graph over.
 PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
                             const Host* state_host, CompileOptions options = {},
-                            BoundState bound = {});
+                            HeldState held = {});
 // The number of every free symbol, from keywords; those that are missing are an error.
 std::shared_ptr<Specialisation> PrepareAt(CompiledGraph& graph, PyObject* sizes);
 PyObject* CallGraph(PyObject* self, PyObject* const* args, std::size_t n_args, PyObject* keywords);

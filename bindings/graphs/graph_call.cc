@@ -39,7 +39,7 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
     ThrowValueError(info.name + ": a graph cannot take these tensors: " + call.reason() +
                     ". Try detached CPU tensors.");
   }
-  graph.bound.Check(info.name);
+  graph.held.Check(info.name);
   const std::span<const anyop_value> inputs(frame, n_inputs);
   const std::shared_ptr<Specialisation> s =
       Named(graph, [&] { return graph.executable->Prepare(inputs); });
@@ -64,7 +64,7 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
   [[maybe_unused]] const auto stream = call.OnStream();
   Raising([&] { Named(graph, run); });
   call.Finish();
-  graph.bound.CountWrites();
+  graph.held.CountWrites();
   return graph.tuple ? results.Tuple(graph.tuple) : results.Return(info);
 }
 

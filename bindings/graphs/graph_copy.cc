@@ -46,7 +46,7 @@ std::vector<std::int64_t> ToNumbers(PyObject* tuple) {
 // (object, whether the graph alone has it, None or (offset in bytes, dtype, shape, strides))
 Ref ReduceMemory(const CompiledGraph& graph, const NamedArray& memory, PyObject* copied) {
   const Array& array = memory.array;
-  BoundState::Holder holder = graph.bound.HolderOf(graph.info.name, array, copied);
+  HeldState::Holder holder = graph.held.HolderOf(graph.info.name, array, copied);
   PyObject* const object = holder.object.get();
   if (holder.is_whole) return Checked(Py_BuildValue("(OOO)", object, Py_False, Py_None));
   const bool is_own = !holder.object;
@@ -84,7 +84,7 @@ class GivenMemory {
   }
 
   const Host* host = nullptr;
-  BoundState bound;
+  HeldState held;
 
  private:
   [[noreturn]] void Refuse(const std::string& name) const {
@@ -99,7 +99,7 @@ class GivenMemory {
     if (!PyTuple_Check(row)) Refuse(name);
     if (!PyArg_ParseTuple(row, "OOO", &object, &is_own, &where)) throw ErrorSet{};
     if (!HostOfTensor(object)) Refuse(name);
-    is_own == Py_True ? bound.Keep(object) : bound.Add(tensor, object);
+    is_own == Py_True ? held.Keep(object) : held.Add(tensor, object);
     if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
       read_only_.push_back(ExtentOf(BytesOf(object).tensor()));
     }
@@ -156,7 +156,7 @@ PyObject* RestoreGraph(PyObject*, PyObject* args) {
     }
     PyTypeObject* tuple = returns != Py_None ? reinterpret_cast<PyTypeObject*>(returns) : nullptr;
     return MakeCompiledGraph(name, std::move(graph), tuple, memory.host, LoadedOptions(),
-                             std::move(memory.bound));
+                             std::move(memory.held));
   });
 }
 
@@ -182,7 +182,7 @@ PyObject* ReduceGraph(PyObject* self, PyObject* copied) {
   return Guarded([&] {
     const CompiledGraph& graph = ToGraph(self);
     const std::string& name = graph.info.name;
-    graph.bound.Check(name);
+    graph.held.Check(name);
     const DetachedGraph parts = DetachGraph(graph.executable->graph(), name);
     const Ref rows = Checked(PyDict_New());
     for (const NamedArray& memory : parts.memory) {

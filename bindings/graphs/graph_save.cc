@@ -26,7 +26,7 @@ std::vector<GraphToSave> ToGraphs(PyObject* list) {
   ForPairs(list, [&](const std::string& name, PyObject* object) {
     const CompiledGraph* graph = AsGraph(object);
     if (!graph) ThrowTypeError("save: " + name + " is " + Repr(object) + ", but must be a graph.");
-    graph->bound.Check(graph->info.name);
+    graph->held.Check(graph->info.name);
     const bool is_tuple = graph->tuple && graph->info.n_results == 1;
     graphs.push_back({name, &graph->executable->graph(), is_tuple});
   });
@@ -91,14 +91,14 @@ PyObject* LoadAll(PyObject*, PyObject* args) {
     for (LoadedGraph& g : loaded.graphs) {
       const bool is_tuple = g.returns_tuple || g.graph.outputs.size() > 1;
       PyTypeObject* tuple = is_tuple ? &PyTuple_Type : nullptr;
-      BoundState bound;
+      HeldState held;
       for (const Array& memory : g.memory) {
         Ref& array = shared[memory.data()];
         if (!array) array = BytesAsArray(memory);
-        bound.Keep(array.get());
+        held.Keep(array.get());
       }
       const Ref graph = Checked(MakeCompiledGraph(g.name, std::move(g.graph), tuple, nullptr,
-                                                  LoadedOptions(), std::move(bound)));
+                                                  LoadedOptions(), std::move(held)));
       if (PyDict_SetItemString(graphs.get(), g.name.c_str(), graph.get()) < 0) throw ErrorSet{};
     }
     return Py_BuildValue("(Os)", graphs.get(), loaded.metadata.c_str());

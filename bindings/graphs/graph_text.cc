@@ -74,7 +74,7 @@ struct GivenData {
   PyObject* arrays;  // a dict, or null
   std::vector<std::string> read_only;
   const Host* host = nullptr;
-  BoundState bound;
+  HeldState held;
 
   Array operator()(const std::string& key) {
     PyObject* object = arrays ? PyDict_GetItemString(arrays, key.c_str()) : nullptr;
@@ -83,8 +83,8 @@ struct GivenData {
     if (PyArray_Check(object) && !PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject*>(object))) {
       read_only.push_back(key);
     }
-    Array array = BoundArray(name.c_str(), shown.get(), object, false, &host);
-    bound.Add(key, object);
+    Array array = HeldArray(name.c_str(), shown.get(), object, false, &host);
+    held.Add(key, object);
     return array;
   }
 };
@@ -115,13 +115,13 @@ PyObject* ParseText(PyObject*, PyObject* args, PyObject* keywords) {
       ThrowValueError(name + ": " + value + " is read-only, but is written. Try a copy.");
     }
     PyTypeObject* tuple = graph.outputs.size() > 1 ? &PyTuple_Type : nullptr;
-    return MakeCompiledGraph(name, std::move(graph), tuple, data.host, {}, std::move(data.bound));
+    return MakeCompiledGraph(name, std::move(graph), tuple, data.host, {}, std::move(data.held));
   });
 }
 
 PyObject* StateArrays(PyObject* self, void*) {
   return Guarded([&] {
-    ToGraph(self).bound.Check(ToGraph(self).info.name);
+    ToGraph(self).held.Check(ToGraph(self).info.name);
     Ref arrays = Checked(PyDict_New());
     for (const GraphValue& v : ToGraph(self).executable->graph().values) {
       if (v.array.is_none()) continue;
@@ -129,7 +129,7 @@ PyObject* StateArrays(PyObject* self, void*) {
           v.kind == GraphValue::kState && !v.is_frozen ? Access::kWrite : Access::kRead;
       // What is bound on a device is given as it is: NumPy has no arrays there.
       PyObject* const bound =
-          v.array.device().is_host() ? nullptr : ToGraph(self).bound.ObjectOf(v.array);
+          v.array.device().is_host() ? nullptr : ToGraph(self).held.ObjectOf(v.array);
       const Ref array =
           bound ? Ref::Borrow(bound) : ViewAsArray(v.array.tensor(), access, Ref::Borrow(self));
       if (PyDict_SetItemString(arrays.get(), v.name.c_str(), array.get()) < 0) throw ErrorSet{};

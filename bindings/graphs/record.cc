@@ -40,13 +40,13 @@ class Recorder {
                       ": out is given, but a graph inside of another makes its results anew. Try "
                       "an operator with out, or leave it away.");
     }
-    compiled.bound.Check(info_.name);
+    compiled.held.Check(info_.name);
     const Graph& graph = compiled.executable->graph();
     CheckOutputs(graph);
     std::vector<GraphArgument> arguments;
     for (int i = 0; i < info_.n_params; ++i) arguments.push_back(Argument(i));
     if (compiled.state_host) trace_->state_host = compiled.state_host;
-    trace_->bound.Add(compiled.bound);
+    trace_->held.Add(compiled.held);
     GraphCopy copy(graph, &trace_->builder, [&](const GraphValue& v) {
       if (v.kind != GraphValue::kConstant) {
         return BindArray(*trace_, v.name, v.array, v.is_frozen);

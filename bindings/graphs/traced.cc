@@ -90,8 +90,8 @@ std::shared_ptr<void> KeepObject(PyObject* object) {
           }};
 }
 
-Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
-                 const Host** host) {
+Array HeldArray(const char* op, PyObject* name, PyObject* object, bool is_written,
+                const Host** host) {
   const Access access = is_written ? Access::kWrite : Access::kRead;
   const Host* of_tensor = HostOfTensor(object);
   if (of_tensor && of_tensor != &NumpyHost()) *host = of_tensor;
@@ -124,10 +124,10 @@ Trace& TraceOf(PyObject* tracer) {
 
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen) {
-  const Array array = BoundArray(op, name, object, is_written, &trace.state_host);
+  const Array array = HeldArray(op, name, object, is_written, &trace.state_host);
   const std::size_t before = trace.builder.graph().values.size();
   const int id = BindArray(trace, ToText(name, "a name"), array, is_frozen);
-  if (std::size_t(id) == before) trace.bound.Add(trace.builder.graph().value(id).name, object);
+  if (std::size_t(id) == before) trace.held.Add(trace.builder.graph().value(id).name, object);
   return id;
 }
 

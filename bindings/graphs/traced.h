@@ -7,8 +7,8 @@
 #include <string>
 
 #include "bindings/host/slots.h"
-#include "bound_state.h"
 #include "graph/builder/builder.h"
+#include "held_state.h"
 
 namespace anyop::python {
 
@@ -17,7 +17,7 @@ struct Trace {
   std::string name;  // of the function, as messages begin
   GraphBuilder builder;
   std::map<std::string, int> states;  // by memory, dtype, shape and strides
-  BoundState bound;
+  HeldState held;
   std::string place;                 // of what is added; "" where it is the user's line
   const Host* state_host = nullptr;  // of its state, where that is not NumPy's
   bool is_done = false;
@@ -53,8 +53,8 @@ PyObject* RecordGraph(CompiledGraph& graph, PyObject* tracer, const Slots& slots
 Trace& TraceOf(PyObject* tracer);
 // The memory of an array or tensor, which is kept alive; nothing is copied.
 // host: whose tensor it is; left as it is for an array of NumPy's.
-Array BoundArray(const char* op, PyObject* name, PyObject* object, bool is_written,
-                 const Host** host);
+Array HeldArray(const char* op, PyObject* name, PyObject* object, bool is_written,
+                const Host** host);
 // Keeps an object alive from C++, whoever drops it and whenever: the owner of an Array.
 std::shared_ptr<void> KeepObject(PyObject* object);
 // The value of an array or tensor, bound by reference. name: of the argument, in messages and text.

@@ -187,7 +187,7 @@ PyObject* At(PyObject* self, PyObject* place) {
 // keep(object): alive for as long as the graph.
 PyObject* KeepBound(PyObject* self, PyObject* object) {
   return Guarded([&] {
-    TraceOf(self).bound.Keep(object);
+    TraceOf(self).held.Keep(object);
     return Py_NewRef(Py_None);
   });
 }
@@ -200,7 +200,7 @@ std::string NameOfType(PyObject* object) {
 PyObject* Compile(PyObject* self, PyObject* returns) {
   return Guarded([&] {
     Trace& trace = TraceOf(self);
-    trace.bound.Check(trace.name);  // compiling reads it
+    trace.held.Check(trace.name);  // compiling reads it
     PyTypeObject* tuple = returns == Py_None ? nullptr : reinterpret_cast<PyTypeObject*>(returns);
     if (tuple && !CanHoldOutputs(returns)) {
       ThrowTypeError(trace.name + ": the function returns a " + NameOfType(returns) +
@@ -208,7 +208,7 @@ PyObject* Compile(PyObject* self, PyObject* returns) {
     }
     trace.is_done = true;
     return MakeCompiledGraph(trace.name, trace.builder.Finish(), tuple, trace.state_host, {},
-                             std::move(trace.bound));
+                             std::move(trace.held));
   });
 }
 

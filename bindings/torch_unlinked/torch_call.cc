@@ -15,12 +15,12 @@ namespace anyop::python {
 namespace {
 
 // The overloads of an operator's torch operator, once they are registered.
-struct TorchOperator {
+struct TorchOverloads {
   PyObject *functional = nullptr, *out = nullptr;
   bool takes_mask = false;
 };
-std::unordered_map<const OperatorInfo*, TorchOperator>& TorchOperators() {
-  static auto& table = *new std::unordered_map<const OperatorInfo*, TorchOperator>;
+std::unordered_map<const OperatorInfo*, TorchOverloads>& Overloads() {
+  static auto& table = *new std::unordered_map<const OperatorInfo*, TorchOverloads>;
   return table;
 }
 
@@ -33,20 +33,19 @@ Ref TorchArgument(const Parameter& param, PyObject* object) {
 }
 
 // Registered now if its library was loaded a moment ago.
-const TorchOperator& OperatorOf(const OperatorInfo& info) {
-  if (const auto found = TorchOperators().find(&info); found != TorchOperators().end())
-    return found->second;
+const TorchOverloads& OverloadsOf(const OperatorInfo& info) {
+  if (const auto found = Overloads().find(&info); found != Overloads().end()) return found->second;
   const Ref host = Checked(PyImport_ImportModule("anyop.torch"));
   const Ref done = Checked(PyObject_CallMethod(host.get(), "register_new", nullptr));
-  const auto found = TorchOperators().find(&info);
-  if (found != TorchOperators().end()) return found->second;
+  const auto found = Overloads().find(&info);
+  if (found != Overloads().end()) return found->second;
   Fail(ANYOP_NOT_AVAILABLE, info.name +
                                 ": it has no torch operator. Try anyop doctor, which says what "
                                 "keeps the torch host from working.");
 }
 
 // Which results are wanted, as torch's operator takes it. Null if all are.
-Ref OutputMask(const OperatorInfo& info, const TorchOperator& op, PyObject* const* given) {
+Ref OutputMask(const OperatorInfo& info, const TorchOverloads& op, PyObject* const* given) {
   bool all = true;
   for (int r = 0; r < info.n_results; ++r) all &= given[r] != Py_False;
   if (all || !op.takes_mask) return Ref();
@@ -87,8 +86,8 @@ PyObject* SetRoute(PyObject*, PyObject* args) {
     PyObject *function, *overload, *out;
     if (!PyArg_ParseTuple(args, "OOO", &function, &overload, &out)) throw ErrorSet{};
     OperatorInfo& info = ToOperator(function);
-    TorchOperators()[&info] = {Py_NewRef(overload), out == Py_None ? nullptr : Py_NewRef(out),
-                               FactsOf(*info.op->contract).takes_mask};
+    Overloads()[&info] = {Py_NewRef(overload), out == Py_None ? nullptr : Py_NewRef(out),
+                          FactsOf(*info.op->contract).takes_mask};
     return Py_NewRef(Py_None);
   });
 }
@@ -125,7 +124,7 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
   FindGiven(info, slots.out, given);
   int n_given = 0;
   for (int r = 0; r < info.n_results; ++r) n_given += given[r] && given[r] != Py_False;
-  const TorchOperator& op = OperatorOf(info);
+  const TorchOverloads& op = OverloadsOf(info);
   Ref arguments = Checked(PyTuple_New(info.n_params));
   for (int i = 0; i < info.n_params; ++i) {
     const Parameter& param = info.params[std::size_t(i)];

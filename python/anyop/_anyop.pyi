@@ -329,10 +329,10 @@ def restore_graph(
 def graph_classes(value: type[Traced], folder: str, /) -> None: ...
 
 # Torch programs as graphs: see anyop/torch/_compile/capture.py.
-_Bound = tuple[int, Any, bool]  # place among a call's arguments or -1, tensor, is frozen
+_Held = tuple[int, Any, bool]  # place among a call's arguments or -1, tensor, is frozen
 
-class BoundTensors:
-    def __new__(cls, rows: Sequence[_Bound], /) -> BoundTensors: ...
+class HeldTensors:
+    def __new__(cls, rows: Sequence[_Held], /) -> HeldTensors: ...
     # Whether all lie where they lay, and frozen ones were not written since.
     def hold(self, arguments: list[Any] | tuple[Any, ...], /) -> bool: ...
 
@@ -345,7 +345,7 @@ class Captured:
         cls,
         graph: Callable[..., Any],
         details: Any,
-        rows: Sequence[_Bound],
+        rows: Sequence[_Held],
         has_conditions: bool,
         /,
     ) -> Captured: ...

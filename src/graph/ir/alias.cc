@@ -10,34 +10,30 @@ namespace anyop {
 
 std::vector<int> AliasClasses(const Graph& graph) {
   std::vector<int> classes;
-  struct Bound {
-    std::uint64_t place;
-    Extent extent;
+  struct State {
+    MemoryRange range;
     int value;
+    bool operator<(const State& other) const { return range < other.range; }
   };
-  std::vector<Bound> bound;
+  std::vector<State> states;
   for (int i = 0; i < int(graph.values.size()); ++i) {
     classes.push_back(graph.Root(i));
     const GraphValue& v = graph.value(i);
-    if (!v.array.is_none()) {
-      bound.push_back({PlaceOf(v.array.tensor()), ExtentOf(v.array.tensor()), i});
-    }
+    if (!v.array.is_none()) states.push_back({MemoryRange(v.array.tensor()), i});
   }
-  const auto key = [](const Bound& b) { return std::pair(b.place, b.extent.begin); };
-  std::sort(bound.begin(), bound.end(),
-            [&](const Bound& a, const Bound& b) { return key(a) < key(b); });
+  std::sort(states.begin(), states.end());
   std::uintptr_t end = 0;
   int first = -1;  // of the run of states that overlap
   std::uint64_t place = 0;
-  for (const Bound& b : bound) {
-    if (first >= 0 && b.place == place && b.extent.begin < end) {
-      classes[std::size_t(b.value)] = first;
+  for (const State& s : states) {
+    if (first >= 0 && s.range.place == place && s.range.extent.begin < end) {
+      classes[std::size_t(s.value)] = first;
     } else {
-      first = b.value;
+      first = s.value;
       end = 0;
     }
-    place = b.place;
-    end = std::max(end, b.extent.end);
+    place = s.range.place;
+    end = std::max(end, s.range.extent.end);
   }
   for (int i = 0; i < int(graph.values.size()); ++i) {
     classes[std::size_t(i)] = classes[std::size_t(graph.Root(i))];

@@ -26,7 +26,7 @@ Boundary::Boundary(const Graph& graph) : graph_(graph) {
   for (int v = 0; v < int(graph.values.size()); ++v) {
     const GraphValue& value = graph.value(v);
     if (value.array.is_none()) continue;
-    const Memory m(value.array.tensor());
+    const MemoryRange m(value.array.tensor());
     if (m.is_empty()) continue;
     states_.push_back({m, v});
     if (written[std::size_t(v)]) written_states_.push_back({m, v});
@@ -35,26 +35,25 @@ Boundary::Boundary(const Graph& graph) : graph_(graph) {
   written_states_ = Merged(std::move(written_states_));
 }
 
-std::vector<Boundary::Bound> Boundary::Merged(std::vector<Bound> bounds) {
-  const auto key = [](const Bound& b) { return std::pair(b.memory.place, b.memory.extent.begin); };
-  std::sort(bounds.begin(), bounds.end(),
-            [&](const Bound& a, const Bound& b) { return key(a) < key(b); });
-  std::vector<Bound> merged;
-  for (const Bound& b : bounds) {
-    const bool is_there = !merged.empty() && b.memory.place == merged.back().memory.place;
-    if (is_there && b.memory.extent.begin < merged.back().memory.extent.end) {
+std::vector<Boundary::State> Boundary::Merged(std::vector<State> states) {
+  std::sort(states.begin(), states.end());
+  std::vector<State> merged;
+  for (const State& s : states) {
+    const bool is_there = !merged.empty() && s.memory.place == merged.back().memory.place;
+    if (is_there && s.memory.extent.begin < merged.back().memory.extent.end) {
       std::uintptr_t& end = merged.back().memory.extent.end;
-      end = std::max(end, b.memory.extent.end);
+      end = std::max(end, s.memory.extent.end);
     } else {
-      merged.push_back(b);
+      merged.push_back(s);
     }
   }
   return merged;
 }
 
-void Boundary::CheckApart(const Memory& m, const std::vector<Bound>& from, const Name& what) const {
-  const auto is_before = [](const Memory& at, const Bound& b) {
-    return std::pair(at.place, at.extent.begin) < std::pair(b.memory.place, b.memory.extent.end);
+void Boundary::CheckApart(const MemoryRange& m, const std::vector<State>& from,
+                          const Name& what) const {
+  const auto is_before = [](const MemoryRange& at, const State& s) {
+    return std::pair(at.place, at.extent.begin) < std::pair(s.memory.place, s.memory.extent.end);
   };
   const auto after = std::upper_bound(from.begin(), from.end(), m, is_before);
   if (m.is_empty() || after == from.end() || after->memory.place != m.place ||
@@ -95,7 +94,7 @@ void Boundary::CheckOutput(const Specialisation& s, int k, const DLTensor& t) co
          " with gaps or at a misaligned address, but must be contiguous. Try a new tensor.");
 }
 
-void Boundary::CheckInput(int k, const DLTensor& t, const Memory& m) const {
+void Boundary::CheckInput(int k, const DLTensor& t, const MemoryRange& m) const {
   const bool is_written = is_written_[std::size_t(k)];
   CheckApart(m, is_written ? states_ : written_states_, {false, k});
   if (is_written && GraphInputs::NeedsCopy(t)) {
@@ -141,14 +140,14 @@ void Boundary::Check(const Specialisation& s, std::span<const anyop_value> input
   for (int k = 0; k < int(inputs.size()); ++k) {
     if (inputs[std::size_t(k)].tag != ANYOP_TENSOR) continue;
     const DLTensor& t = *inputs[std::size_t(k)].t;
-    const Memory m(t);
+    const MemoryRange m(t);
     CheckInput(k, t, m);
     given.push_back({m, {false, k}, is_written_[std::size_t(k)]});
   }
   for (int k = 0; k < int(outputs.size()); ++k) {
     const DLTensor& t = *outputs[std::size_t(k)];
     CheckOutput(s, k, t);
-    const Memory m(t);
+    const MemoryRange m(t);
     CheckApart(m, states_, {true, k});
     given.push_back({m, {true, k}, true});
   }

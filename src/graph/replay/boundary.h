@@ -20,37 +20,31 @@ class Boundary {
              std::span<const DLTensor* const> outputs) const;
 
  private:
-  // Memory of a device or of the host: a planned tensor lies on the host beside others elsewhere.
-  struct Memory {
-    explicit Memory(const DLTensor& t) : place(PlaceOf(t)), extent(ExtentOf(t)) {}
-    bool is_empty() const { return extent.begin == extent.end; }
-    std::uint64_t place;
-    Extent extent;
-  };
   // Memory of states, sorted and apart: neighbours that overlap are one.
-  struct Bound {
-    Memory memory;
+  struct State {
+    MemoryRange memory;
     int value;
+    bool operator<(const State& other) const { return memory < other.memory; }
   };
   struct Name {
     bool is_output;
     int index;
   };
   struct Given {
-    Memory memory;
+    MemoryRange memory;
     Name name;
     bool is_written;
   };
-  static std::vector<Bound> Merged(std::vector<Bound> bounds);
+  static std::vector<State> Merged(std::vector<State> states);
   void CheckOutput(const Specialisation& s, int k, const DLTensor& t) const;
-  void CheckInput(int k, const DLTensor& t, const Memory& m) const;
-  void CheckApart(const Memory& m, const std::vector<Bound>& from, const Name& what) const;
+  void CheckInput(int k, const DLTensor& t, const MemoryRange& m) const;
+  void CheckApart(const MemoryRange& m, const std::vector<State>& from, const Name& what) const;
   void CheckGiven(std::span<Given> given) const;
   [[noreturn]] void RefusePair(const Given& a, const Given& b) const;
   std::string NameOf(const Name& name) const;
 
   const Graph& graph_;
-  std::vector<Bound> states_, written_states_;
+  std::vector<State> states_, written_states_;
   std::vector<bool> is_written_;  // by input
 };
 

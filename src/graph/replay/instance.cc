@@ -120,7 +120,7 @@ void Instance::AddCall(const PlannedCall& planned) {
   }
   RunState& state = states_.emplace_back(*planned.plan);
   const bool is_direct = planned.mode == PlannedCall::kDirect && planned.region < 0;
-  BoundCall call{planned.plan->run, frame, &planned, is_direct, planned.plan->context};
+  ReadyCall call{planned.plan->run, frame, &planned, is_direct, planned.plan->context};
   call.context.runtime = &state;
   calls_.push_back(call);
   AddTally(planned);
@@ -146,10 +146,10 @@ void Instance::Bind(char* arena, std::span<const std::int64_t> symbols,
   if (arena != arena_) {
     arena_ = arena;
     MoveTo(in_arena_, arena);
-    for (BoundCall& call : calls_) {
+    for (ReadyCall& call : calls_) {
       if (call.planned->workspace >= 0) call.context.workspace = arena + call.planned->workspace;
     }
-    for (BoundRegion& region : regions_) region.MoveTo(arena);
+    for (ReadyRegion& region : regions_) region.MoveTo(arena);
   }
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (inputs[k].tag != ANYOP_TENSOR) continue;
@@ -174,24 +174,24 @@ void Instance::SetNumbers(std::span<const std::int64_t> symbols,
     const anyop_value v = n.scalar >= 0 ? input_of(n.scalar) : IntValue(n.size->At(symbols));
     frames_[n.at] = n.is_float ? Fitted(ParamKind::kFloat, v) : v;
   }
-  for (BoundRegion& region : regions_) region.SetNumbers();
+  for (ReadyRegion& region : regions_) region.SetNumbers();
 }
 
 void Instance::CheckMemory() {
   int call = 0;
   try {
     for (; call < int(calls_.size()); ++call) {
-      const BoundCall& c = calls_[std::size_t(call)];
+      const ReadyCall& c = calls_[std::size_t(call)];
       if (c.planned->region >= 0) continue;
       anyop::CheckMemory(*c.planned->plan->op, *c.planned->plan, c.frame);
     }
-    for (BoundRegion& region : regions_) region.CheckMemory(&call);
+    for (ReadyRegion& region : regions_) region.CheckMemory(&call);
   } catch (const Error& e) {
     Fail(e.code, InNode(*s_.graph, calls_[std::size_t(call)].planned->node, e.what()));
   }
 }
 
-void Instance::Check(const BoundCall& call) const {
+void Instance::Check(const ReadyCall& call) const {
   const PlannedCall& p = *call.planned;
   const Operator& op = *p.plan->op;
   std::string error;
@@ -237,7 +237,7 @@ void Instance::CopyOut() const {
 // Returns the next call: a region is run as a whole.
 inline std::size_t Instance::RunCall(std::size_t i, bool is_observed) {
   if (i == first_write_) Progress::Writes();
-  const BoundCall& call = calls_[i];
+  const ReadyCall& call = calls_[i];
   if (!call.is_direct || is_observed) [[unlikely]] {
     if (call.planned->region >= 0) return RunRegion(i, is_observed, is_observed, {});
     if (RunSpecially(i, is_observed)) return i + 1;
@@ -252,10 +252,10 @@ inline std::size_t Instance::RunCall(std::size_t i, bool is_observed) {
 std::size_t Instance::RunRegion(std::size_t i, bool is_observed, bool is_alone,
                                 std::span<double> ns) {
   const std::size_t number = std::size_t(calls_[i].planned->region);
-  BoundRegion& region = regions_[number];
+  ReadyRegion& region = regions_[number];
   int call = int(i);
   try {
-    const BoundRegion::Failure f =
+    const ReadyRegion::Failure f =
         is_alone ? region.RunAlone(is_observed, ns, &call) : region.Run();
     if (f.call < 0) [[likely]]
       return std::size_t(s_.regions[number].last) + 1;
@@ -327,7 +327,7 @@ void Instance::RunTimed(std::span<double> ns) {
 
 // Everything but a bare kernel. Returns whether the node is done.
 bool Instance::RunSpecially(std::size_t i, bool is_observed) {
-  const BoundCall& call = calls_[i];
+  const ReadyCall& call = calls_[i];
   try {
     const PlannedCall& p = *call.planned;
     if (is_observed || p.mode == PlannedCall::kGeneral) {

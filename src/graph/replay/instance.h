@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "graph/replay/bound_region.h"
+#include "graph/replay/ready_region.h"
 #include "graph/specialise/specialisation.h"
-#include "runtime/plan/host.h"
+#include "runtime/plan/services.h"
 #include "runtime/run/device_call.h"
 
 namespace anyop {
@@ -49,7 +49,7 @@ class Instance {
   void CheckMemory();
 
  private:
-  struct BoundCall {
+  struct ReadyCall {
     anyop_run run;
     const anyop_value* frame;
     const PlannedCall* planned;
@@ -70,7 +70,7 @@ class Instance {
   void AddTally(const PlannedCall& planned);
   void MoveTo(const std::vector<Moved>& moved, char* base);
   void SetNumbers(std::span<const std::int64_t> symbols, std::span<const anyop_value> inputs);
-  void Check(const BoundCall& call) const;
+  void Check(const ReadyCall& call) const;
   void RunChecked();
   std::optional<PartsOfACall> BeginOnDevice() const;
   void Copy(const DLTensor& from, void* to, Device device) const;
@@ -90,9 +90,9 @@ class Instance {
   std::vector<const DLTensor*> tensor_at_;
   std::vector<anyop_value> frames_;
   std::vector<const DLTensor*> lists_;
-  std::vector<BoundCall> calls_;
+  std::vector<ReadyCall> calls_;
   std::deque<RunState> states_;  // of calls_
-  std::deque<BoundRegion> regions_;
+  std::deque<ReadyRegion> regions_;
   std::size_t first_write_ = 0;  // the call, or the first of its region, before which none writes
                                  // what outlives a replay
   std::vector<Tally> tallies_;

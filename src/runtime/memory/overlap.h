@@ -3,6 +3,7 @@
 // (`y: T[n] over x`), so that every call is checked before anything is written.
 #pragma once
 #include <cstdint>
+#include <utility>
 
 #include "anyop/abi.h"
 
@@ -22,6 +23,19 @@ inline std::uint64_t PlaceOf(DLDevice device) {
   return std::uint64_t(device.device_type) << 32 | std::uint32_t(device.device_id);
 }
 inline std::uint64_t PlaceOf(const DLTensor& t) { return PlaceOf(t.device); }
+
+// The bytes of a tensor in the memory where it lies, of a device or the host's. Those of one graph
+// may lie on several: a planned tensor is on the host beside others elsewhere.
+struct MemoryRange {
+  explicit MemoryRange(const DLTensor& t) : place(PlaceOf(t)), extent(ExtentOf(t)) {}
+  bool is_empty() const { return extent.begin == extent.end; }
+  // Sorts those of one place together, by where they begin.
+  bool operator<(const MemoryRange& other) const {
+    return std::pair(place, extent.begin) < std::pair(other.place, other.extent.begin);
+  }
+  std::uint64_t place;
+  Extent extent;
+};
 
 // False only if no byte belongs to both.
 bool MayShareMemory(const DLTensor& a, const DLTensor& b);

@@ -20,8 +20,8 @@
 #include "runtime/memory/copy.h"
 #include "runtime/memory/overlap.h"
 #include "runtime/plan/frame.h"
-#include "runtime/plan/host.h"
 #include "runtime/plan/key.h"
+#include "runtime/plan/services.h"
 #include "runtime/run/call.h"
 
 namespace anyop {

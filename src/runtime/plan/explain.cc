@@ -5,9 +5,9 @@
 
 #include "runtime/device/device.h"
 #include "runtime/plan/frame.h"
-#include "runtime/plan/host.h"
 #include "runtime/plan/make_plan.h"
 #include "runtime/plan/policy.h"
+#include "runtime/plan/services.h"
 #include "runtime/registry/replace.h"
 #include "runtime/run/call.h"
 #include "runtime/run/device_call.h"

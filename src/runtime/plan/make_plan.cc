@@ -12,7 +12,7 @@
 #include "platform/threads.h"
 #include "runtime/device/device.h"
 #include "runtime/plan/frame.h"
-#include "runtime/plan/host.h"
+#include "runtime/plan/services.h"
 #include "runtime/run/device_copy.h"
 
 namespace anyop {

@@ -12,8 +12,8 @@
 
 #include "platform/arena.h"
 #include "platform/error.h"
-#include "runtime/plan/host.h"
 #include "runtime/plan/make_plan.h"
+#include "runtime/plan/services.h"
 #include "signature/generate.h"
 
 namespace anyop {

@@ -380,7 +380,7 @@ class DeviceRun {
     const anyop_device& table = target_.table();
     if (table.activate) target_.Check(table.activate(target_.number));
     static const anyop_host kServices = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunInline,
-                                         &SetError, kHost.log};
+                                         &SetError, kServices.log};
     LaunchState launch{{sizeof(anyop_device_run), target_.number, nullptr}, RunState(plan_)};
     if (plan_.stops_on_failed_check && table.failed)
       launch.seen.failed = table.failed(target_.stream);

@@ -11,8 +11,8 @@
 #include "runtime/memory/copy.h"
 #include "runtime/memory/overlap.h"
 #include "runtime/plan/frame.h"
-#include "runtime/plan/host.h"
 #include "runtime/plan/make_plan.h"
+#include "runtime/plan/services.h"
 #include "runtime/run/packed_call.h"
 
 namespace anyop {

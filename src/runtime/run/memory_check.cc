@@ -7,7 +7,7 @@
 #include "platform/error.h"
 #include "runtime/memory/overlap.h"
 #include "runtime/plan/frame.h"
-#include "runtime/plan/host.h"
+#include "runtime/plan/services.h"
 
 namespace anyop {
 namespace {

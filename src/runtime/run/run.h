@@ -4,8 +4,8 @@
 #include <span>
 
 #include "platform/arena.h"
-#include "runtime/plan/host.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/services.h"
 #include "runtime/plan/thread_state.h"
 
 namespace anyop {

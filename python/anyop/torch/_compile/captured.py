@@ -125,7 +125,7 @@ class Details:
         )  # fmt: skip
 
     def parts(self) -> tuple[Any, Any, bool]:
-        """What is called, the rows of BoundTensors, whether new sizes must be checked before."""
+        """What is called, the rows of HeldTensors, whether new sizes must be checked before."""
         made = self.made
         if made is not None and self.spread is None and self.is_direct(made):
             return made.lowered.graph, self.rows, bool(self.conditions)

@@ -38,7 +38,7 @@ class Program:
         self.module, self.bound_places, self.frozen = module, list(bound), frozen
         self.name = name or "program"
         self.lowered: Lowered | None = None
-        self.bound: Any = None  # BoundTensors
+        self.bound: Any = None  # HeldTensors
         self.numbers = Numbers()
         self.why_not = ""  # why all of it runs through torch
         self.calls = self.ns = 0
@@ -70,7 +70,7 @@ class Program:
             self._log()
             return lambda args: self.module(*args)
         self.lowered = made.lowered
-        self.bound = _anyop.BoundTensors(made.lowered.bound) if made.lowered.bound else None
+        self.bound = _anyop.HeldTensors(made.lowered.bound) if made.lowered.bound else None
         self._log()
         call = _caller(made, self.module)
         call.numbers = self.numbers.values  # type: ignore[attr-defined]

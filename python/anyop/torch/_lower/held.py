@@ -78,7 +78,7 @@ class Held:
         return self._rows[key]
 
     def bound_rows(self) -> list[tuple[int, torch.Tensor, bool]]:
-        """Rows of BoundTensors."""
+        """Rows of HeldTensors."""
         source = self._source
         rows = [
             (source.placeholders.index(n), t, source.may_freeze(n, t))

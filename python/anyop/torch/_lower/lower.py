@@ -40,7 +40,7 @@ from anyop.torch.patterns import (  # noqa: F401
 @dataclass(frozen=True)
 class Lowered:
     """inputs: the places of the arguments that the graph takes. returned: the program's results.
-    bound: rows of BoundTensors. kept: tensors that must live as long as the graph."""
+    bound: rows of HeldTensors. kept: tensors that must live as long as the graph."""
 
     graph: Any
     inputs: list[int]

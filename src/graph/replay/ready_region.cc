@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/replay/bound_region.h"
+#include "graph/replay/ready_region.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace anyop {
 
-BoundRegion::BoundRegion(const Specialisation& s, const Region& region,
+ReadyRegion::ReadyRegion(const Specialisation& s, const Region& region,
                          std::span<const DLTensor> tensors, const anyop_value* frames)
     : s_(s), region_(region), tensors_(tensors), frames_(frames) {
   for (int i = 0; i < region.threads; ++i) AddSlot(frames);
@@ -25,7 +25,7 @@ BoundRegion::BoundRegion(const Specialisation& s, const Region& region,
   }
 }
 
-void BoundRegion::AddSlot(const anyop_value* frames) {
+void ReadyRegion::AddSlot(const anyop_value* frames) {
   Slot& slot = slots_.emplace_back();
   slot.sizes.resize(region_.tensors.size() * 2 * kMaxRank);
   for (std::size_t k = 0; k < region_.tensors.size(); ++k) {
@@ -54,7 +54,7 @@ void BoundRegion::AddSlot(const anyop_value* frames) {
   }
 }
 
-void BoundRegion::MoveTo(char* arena) {
+void ReadyRegion::MoveTo(char* arena) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     char* mine = arena + region_.memory + std::int64_t(i) * region_.thread_bytes;
     for (std::size_t k = 0; k < region_.tensors.size(); ++k) {
@@ -69,13 +69,13 @@ void BoundRegion::MoveTo(char* arena) {
   }
 }
 
-void BoundRegion::SetNumbers() {
+void ReadyRegion::SetNumbers() {
   for (Slot& slot : slots_) {
     for (const Number& n : numbers_) slot.frames[n.to] = frames_[n.from];
   }
 }
 
-bool BoundRegion::Cut(Slot& slot, std::int64_t b) const {
+bool ReadyRegion::Cut(Slot& slot, std::int64_t b) const {
   const std::int64_t begin = b * region_.block;
   const std::int64_t rows = std::min(region_.block, region_.rows - begin);
   for (std::size_t k = 0; k < region_.tensors.size(); ++k) {
@@ -88,7 +88,7 @@ bool BoundRegion::Cut(Slot& slot, std::int64_t b) const {
   return rows < region_.block;
 }
 
-void BoundRegion::CheckMemory(int* call) {
+void ReadyRegion::CheckMemory(int* call) {
   Cut(slots_[0], 0);
   for (const RegionCall& c : region_.calls) {
     *call = c.call;
@@ -96,13 +96,13 @@ void BoundRegion::CheckMemory(int* call) {
   }
 }
 
-int BoundRegion::RunCall(Slot& slot, std::size_t k, bool is_rest) const {
+int ReadyRegion::RunCall(Slot& slot, std::size_t k, bool is_rest) const {
   const RegionCall& c = region_.calls[k];
   const anyop_context& context = (is_rest ? slot.rests : slot.blocks)[k];
   return (is_rest ? c.rest : c.block)->run(&context, slot.frames.data() + c.frame);
 }
 
-void BoundRegion::ClaimBlocks(Slot& slot) {
+void ReadyRegion::ClaimBlocks(Slot& slot) {
   while (!has_failed_.load(std::memory_order_relaxed)) {
     const std::int64_t b = next_.fetch_add(1, std::memory_order_relaxed);
     if (b >= region_.blocks()) return;
@@ -118,12 +118,12 @@ void BoundRegion::ClaimBlocks(Slot& slot) {
   }
 }
 
-void BoundRegion::RunSlots(void* self, std::int64_t begin, std::int64_t end) {
-  BoundRegion& region = *static_cast<BoundRegion*>(self);
+void ReadyRegion::RunSlots(void* self, std::int64_t begin, std::int64_t end) {
+  ReadyRegion& region = *static_cast<ReadyRegion*>(self);
   for (std::int64_t i = begin; i < end; ++i) region.ClaimBlocks(region.slots_[std::size_t(i)]);
 }
 
-BoundRegion::Failure BoundRegion::Run() {
+ReadyRegion::Failure ReadyRegion::Run() {
   next_.store(0, std::memory_order_relaxed);
   if (slots_.size() == 1) {
     ClaimBlocks(slots_[0]);
@@ -142,7 +142,7 @@ BoundRegion::Failure BoundRegion::Run() {
   return first;
 }
 
-BoundRegion::Failure BoundRegion::RunAlone(bool is_observed, std::span<double> ns, int* call) {
+ReadyRegion::Failure ReadyRegion::RunAlone(bool is_observed, std::span<double> ns, int* call) {
   Slot& slot = slots_[0];
   for (std::int64_t b = 0; b < region_.blocks(); ++b) {
     const bool is_rest = Cut(slot, b);

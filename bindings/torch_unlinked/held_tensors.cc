@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bound_tensors.h"
+#include "held_tensors.h"
 
 #include <dlfcn.h>
 
@@ -46,21 +46,21 @@ TensorForm FormOf(PyObject* tensor) {
 
 void CheckTensor(PyObject* object) {
   if (g_torch.is_fast && IsTorchTensor(object)) return;
-  ThrowTypeError("BoundTensors: " + Repr(object) + " is given, but must be a torch tensor.");
+  ThrowTypeError("HeldTensors: " + Repr(object) + " is given, but must be a torch tensor.");
 }
 
 }  // namespace
 
-BoundTensors::~BoundTensors() { Clear(); }
+HeldTensors::~HeldTensors() { Clear(); }
 
-void BoundTensors::Clear() {
+void HeldTensors::Clear() {
   for (const Row& row : rows_) Py_DECREF(row.tensor);
   rows_.clear();
 }
 
-void BoundTensors::Set(PyObject* rows) {
+void HeldTensors::Set(PyObject* rows) {
   Clear();
-  const Ref all = Checked(PySequence_Fast(rows, "BoundTensors takes rows"));
+  const Ref all = Checked(PySequence_Fast(rows, "HeldTensors takes rows"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all.get()); ++i) {
     Py_ssize_t place;
     PyObject* tensor;
@@ -77,7 +77,7 @@ void BoundTensors::Set(PyObject* rows) {
   }
 }
 
-bool BoundTensors::HasForm(PyObject* tensor, const Row& row) {
+bool HeldTensors::HasForm(PyObject* tensor, const Row& row) {
   const TensorForm form = FormOf(tensor);
   const std::size_t bytes = form.rank * sizeof(std::int64_t);
   return form.dtype == row.dtype && 2 * form.rank == row.sizes.size() &&
@@ -85,7 +85,7 @@ bool BoundTensors::HasForm(PyObject* tensor, const Row& row) {
          !std::memcmp(form.strides, row.sizes.data() + form.rank, bytes);
 }
 
-bool BoundTensors::Hold(PyObject* arguments) const {
+bool HeldTensors::Hold(PyObject* arguments) const {
   const Py_ssize_t n = arguments ? PySequence_Fast_GET_SIZE(arguments) : 0;
   PyObject** const given = arguments ? PySequence_Fast_ITEMS(arguments) : nullptr;
   for (const Row& row : rows_) {

@@ -22,10 +22,10 @@ struct RunState {
   RunState& operator=(const RunState&) = delete;
 };
 
-extern const anyop_host kHost;
+extern const anyop_host kServices;
 
 inline anyop_context MakeContext(const Plan& plan, void* workspace, RunState* state) {
-  return {sizeof(anyop_context), plan.flags,  &kHost,       nullptr,        workspace,
+  return {sizeof(anyop_context), plan.flags,  &kServices,   nullptr,        workspace,
           plan.workspace_bytes,  plan.tiling, plan.threads, LastLevelKib(), state,
           plan.kernel_data};
 }

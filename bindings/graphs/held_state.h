@@ -12,11 +12,11 @@
 
 namespace anyop::python {
 
-class BoundState {
+class HeldState {
  public:
   // name: of the graph's value. object: an array or tensor.
   void Add(const std::string& name, PyObject* object);
-  void Add(const BoundState& other);
+  void Add(const HeldState& other);
   // Keeps an object alive that is no memory of the graph.
   void Keep(PyObject* object) { kept_.push_back(Ref::Borrow(object)); }
   // Forgets those that are no state of the graph, and learns which of them it writes.

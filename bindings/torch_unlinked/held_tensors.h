@@ -7,12 +7,12 @@
 
 namespace anyop::python {
 
-class BoundTensors {
+class HeldTensors {
  public:
-  BoundTensors() = default;
-  ~BoundTensors();
-  BoundTensors(const BoundTensors&) = delete;
-  BoundTensors& operator=(const BoundTensors&) = delete;
+  HeldTensors() = default;
+  ~HeldTensors();
+  HeldTensors(const HeldTensors&) = delete;
+  HeldTensors& operator=(const HeldTensors&) = delete;
 
   // rows: (place among the arguments of a call, or -1; tensor; whether its elements matter too).
   // Throws ErrorSet.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bound_state.h"
+#include "held_state.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace anyop::python {
 
-BoundState::Form::Form(const Host& host, PyObject* object) : object_(KeepObject(object)) {
+HeldState::Form::Form(const Host& host, PyObject* object) : object_(KeepObject(object)) {
   anyop_host_view view;
   is_known_ = host.ViewAnywhere(object, view);
   if (!is_known_) return;
@@ -21,7 +21,7 @@ BoundState::Form::Form(const Host& host, PyObject* object) : object_(KeepObject(
   for (int i = 0; i < t.ndim; ++i) sizes_.push_back(t.stride(i));
 }
 
-bool BoundState::Form::IsOf(const Host& host) const {
+bool HeldState::Form::IsOf(const Host& host) const {
   anyop_host_view view;
   if (!host.ViewAnywhere(this->object(), view)) return !is_known_;
   const auto& t = static_cast<const Tensor&>(view.tensor);
@@ -35,13 +35,13 @@ bool BoundState::Form::IsOf(const Host& host) const {
   return true;
 }
 
-void BoundState::Add(const std::string& name, PyObject* object) {
+void HeldState::Add(const std::string& name, PyObject* object) {
   const Host* host = HostOfTensor(object);
   HostMemory memory = host ? host->MemoryOf(object) : HostMemory{};
   if (memory.owner) rows_.push_back({name, host, std::move(memory), Form(*host, object)});
 }
 
-void BoundState::Add(const BoundState& other) {
+void HeldState::Add(const HeldState& other) {
   for (const Row& r : other.rows_) {
     HostMemory memory{Ref::Borrow(r.memory.owner.get()), r.memory.data, r.memory.bytes};
     rows_.push_back({r.name, r.host, std::move(memory), r.form});
@@ -49,7 +49,7 @@ void BoundState::Add(const BoundState& other) {
   for (const Ref& object : other.kept_) Keep(object.get());
 }
 
-void BoundState::KeepOnly(const Graph& graph) {
+void HeldState::KeepOnly(const Graph& graph) {
   const std::vector<bool> is_written = WrittenRoots(graph);
   std::erase_if(rows_, [&](const Row& row) {
     const char* begin = static_cast<const char*>(row.memory.data);
@@ -95,7 +95,7 @@ Array ArrayOf(PyObject* object) {
   anyop_host_view view;
   if (host && host->ViewAnywhere(object, view)) return Array::Wrap(view.tensor, KeepObject(object));
   const Ref name = ToPython(std::string("state"));
-  return BoundArray("graph", name.get(), object, false, &host);
+  return HeldArray("graph", name.get(), object, false, &host);
 }
 
 Array BytesOf(PyObject* object) {
@@ -114,7 +114,7 @@ Array BytesOf(PyObject* object) {
   return Array::Wrap(array.data(), bytes, DType::kU8, {}, KeepObject(object));
 }
 
-bool BoundState::IsHeldElsewhere(const Row& row) const {
+bool HeldState::IsHeldElsewhere(const Row& row) const {
   PyObject* const object = row.form.object();
   Py_ssize_t own = 2;  // its form, and the value's array
   for (const Row& r : rows_) own += r.memory.owner.get() == object;
@@ -122,7 +122,7 @@ bool BoundState::IsHeldElsewhere(const Row& row) const {
   return Py_REFCNT(object) > own;
 }
 
-PyObject* BoundState::ObjectOf(const Array& value) const {
+PyObject* HeldState::ObjectOf(const Array& value) const {
   const auto is_it = [&](const Row& row) {
     return IsSameTensor(ArrayOf(row.form.object()), value);
   };
@@ -130,8 +130,8 @@ PyObject* BoundState::ObjectOf(const Array& value) const {
   return row != rows_.end() ? row->form.object() : nullptr;
 }
 
-BoundState::Holder BoundState::HolderOf(const std::string& graph, const Array& value,
-                                        PyObject* copied) const {
+HeldState::Holder HeldState::HolderOf(const std::string& graph, const Array& value,
+                                      PyObject* copied) const {
   const Extent extent = ExtentOf(value.tensor());
   for (const Row& row : rows_) {
     PyObject* const object = row.form.object();
@@ -171,7 +171,7 @@ BoundState::Holder BoundState::HolderOf(const std::string& graph, const Array& v
                   "none. Try binding the array that all are views of.");
 }
 
-void BoundState::Refuse(const std::string& graph, const Row& row) {
+void HeldState::Refuse(const std::string& graph, const Row& row) {
   ThrowValueError(graph + ": the state " + row.name +
                   " was resized or given other memory or another form, but a graph keeps what it "
                   "was made with. Try making the graph again.");

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "graph/specialise/region.h"
-#include "runtime/plan/host.h"
+#include "runtime/plan/services.h"
 
 namespace anyop {
 
-class BoundRegion {
+class ReadyRegion {
  public:
   // tensors: by value, moved by the owner. frames: of all calls of the specialisation.
-  BoundRegion(const Specialisation& s, const Region& region, std::span<const DLTensor> tensors,
+  ReadyRegion(const Specialisation& s, const Region& region, std::span<const DLTensor> tensors,
               const anyop_value* frames);
 
   // The arena that the memory of threads lies in.

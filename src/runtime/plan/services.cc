@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/plan/host.h"
+#include "runtime/plan/services.h"
 
 #include <functional>
 #include <mutex>
@@ -42,7 +42,7 @@ int SetError(const anyop_context* c, int code, const char* text) {
 
 }  // namespace
 
-const anyop_host kHost = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunParallel, &SetError, &Log};
+const anyop_host kServices = {sizeof(anyop_host), ANYOP_ABI_VERSION, &RunParallel, &SetError, &Log};
 
 void FailCall(const Operator& op, int code, const RunState& state, const std::string& file) {
   const std::string text = state.error ? *state.error : "";
