@@ -191,13 +191,13 @@ constexpr Thunk<kFunction, R, A...> MakeThunk(R (*)(const Context&, A...)) {
 }  // namespace detail
 
 // A function bound to the frame: run, and one letter per parameter.
-struct Bound {
+struct RunFunction {
   anyop_run run = nullptr;
   const char* params = "";  // never null: no constant expression could ask
 };
 // kFunction: void (or int) f(const Context&, the operator's parameters, then its results).
 template <auto kFunction>
-constexpr Bound Bind() {
+constexpr RunFunction Bind() {
   using T = decltype(detail::MakeThunk<kFunction>(kFunction));
   return {&T::Run, T::letters};
 }
@@ -216,7 +216,7 @@ struct Kernel {
   const char* when = "";
   const char* needs = ANYOP_NEEDS;
   const char* workspace = "";
-  Bound run{};
+  RunFunction run{};
   anyop_accepts accepts = nullptr;
   anyop_plan plan = nullptr;
   const char* plan_values = "";
@@ -260,7 +260,8 @@ inline void a_kernel_does_not_fit_the_signature() {}
 inline void the_check_does_not_fit_the_signature() {}
 
 // A kernel of another file cannot be read here; the runtime compares it when the library loads.
-constexpr std::int32_t CheckOp(std::string_view signature, const KernelList& kernels, Bound check) {
+constexpr std::int32_t CheckOp(std::string_view signature, const KernelList& kernels,
+                               RunFunction check) {
   const auto forms = ParseForms(signature);
   const std::string all = KernelLetters(forms[0]);
   for (std::uint64_t k = 0; k < kernels.n; ++k) {
@@ -289,14 +290,14 @@ struct Op {
   KernelList kernels{};
   // void f(const Context&, the operator's parameters): calls Refuse. A parameter `const Tensor&` is
   // read, so that of a call on a device it is copied to the host; a `const TensorShape&` is not.
-  Bound check{};
+  RunFunction check{};
   std::int32_t checked = detail::CheckOp(signature, kernels, check);
   // A row of what has the dimensions `...` depends on the same row of such arguments and on whole
   // ones, bit for bit, however many rows the call has. Graphs cut such calls by rows.
   std::int32_t rowwise = false;
   // As .check, but called in check mode (ANYOP_CHECK=1) alone: refuses data that harm no memory and
   // make results meaningless, such as two tokens for one slot or a scale of 0. It may allocate.
-  Bound check_data{};
+  RunFunction check_data{};
 };
 static_assert(sizeof(Op) == sizeof(anyop_op) &&
               offsetof(Op, signature) == offsetof(anyop_op, signature) &&
@@ -312,7 +313,7 @@ struct Reference {
   std::uint32_t size = sizeof(Reference);
   std::uint32_t reserved = 0;
   const char* op = "";
-  Bound run{};
+  RunFunction run{};
 };
 static_assert(sizeof(Reference) == sizeof(anyop_reference));
 

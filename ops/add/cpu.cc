@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/add/kernel.h"
 
-#include "ops/common/binary_backward.h"
+#include "ops/common/elementwise/binary_backward.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/reference_binary.h"
+#include "ops/common/elementwise/reference_binary.h"
 
 namespace anyop::ops {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "ops/add_rms_norm/kernel.h"
-#include "ops/common/rms_norm_backward.h"
+#include "ops/common/norm/rms_norm_backward.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/rms_norm_reference.h"
+#include "ops/common/norm/reference.h"
 
 namespace anyop::ops {
 namespace {

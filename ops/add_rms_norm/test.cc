@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/rms_norm_testing.h"
+#include "ops/common/norm/testing.h"
 
 namespace anyop::optest::add_rms_norm_test {
 namespace {

@@ -14,7 +14,7 @@
 // Source    vLLM pull request 6338.
 #include <algorithm>
 
-#include "ops/common/slot.h"
+#include "ops/common/blocks/slot.h"
 
 namespace anyop::ops {
 namespace {

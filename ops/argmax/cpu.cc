@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "anyop/op.h"
-#include "ops/common/largest.h"
+#include "ops/common/selection/largest.h"
 
 namespace anyop::ops {
 namespace {

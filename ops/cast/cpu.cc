@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "anyop/dtype.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 
 namespace anyop::ops {
 namespace {

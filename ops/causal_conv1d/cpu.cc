@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "ops/causal_conv1d/sequences.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

@@ -13,7 +13,7 @@
 // Source    vLLM 0.27.1, compute_slot_mapping_kernel_impl.
 #include <algorithm>
 
-#include "ops/common/slot.h"
+#include "ops/common/blocks/slot.h"
 
 namespace anyop::ops {
 namespace {

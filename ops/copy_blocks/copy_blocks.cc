@@ -9,7 +9,7 @@
 // Numerics  Blocks are copied bit for bit. A block that is both source and target, or twice a
 //           target, ends up with one of the possible contents: check mode refuses it.
 // Source    vLLM, copy_blocks.
-#include "ops/common/block_pairs.h"
+#include "ops/common/blocks/block_pairs.h"
 
 namespace anyop::ops {
 namespace {

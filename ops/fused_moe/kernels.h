@@ -6,10 +6,10 @@
 #include <optional>
 #include <string_view>
 
-#include "ops/common/gelu.h"
+#include "ops/common/elementwise/gelu.h"
+#include "ops/common/elementwise/swiglu.h"
 #include "ops/common/grouped/call.h"
-#include "ops/common/quantize_int8.h"
-#include "ops/common/swiglu.h"
+#include "ops/common/quantize/int8.h"
 
 namespace anyop::ops {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "anyop/op.h"
-#include "ops/common/gelu_reference.h"
+#include "ops/common/elementwise/reference_gelu.h"
 
 namespace anyop::ops {
 namespace {

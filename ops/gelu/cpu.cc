@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/each_float.h"
-#include "ops/common/gelu.h"
+#include "ops/common/elementwise/each_float.h"
+#include "ops/common/elementwise/gelu.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/gelu_reference.h"
-#include "ops/common/reference_each.h"
+#include "ops/common/elementwise/reference_each.h"
+#include "ops/common/elementwise/reference_gelu.h"
 
 namespace anyop::ops {
 namespace {

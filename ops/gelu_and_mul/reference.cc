@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/gelu_reference.h"
+#include "ops/common/elementwise/reference_gelu.h"
 
 namespace anyop::ops {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 
 namespace anyop::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/gemm/backward.h"
 #include "ops/common/grouped/call.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "ops/common/grouped/call.h"
-#include "ops/common/quantize_int8.h"
+#include "ops/common/quantize/int8.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

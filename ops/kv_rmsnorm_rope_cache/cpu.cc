@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "anyop/simd/bytes.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/interleave.h"
-#include "ops/common/rms_norm.h"
+#include "ops/common/norm/rms_norm.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

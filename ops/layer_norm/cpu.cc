@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "anyop/simd.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/norm/row_unit.h"
 #include "ops/common/row_sums.h"
-#include "ops/common/row_unit.h"
 
 namespace anyop::ops {
 namespace {

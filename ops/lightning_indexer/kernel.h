@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/common/block_table.h"
+#include "ops/common/blocks/block_table.h"
 #include "ops/common/claim.h"
 #include "ops/common/product_rows.h"
-#include "ops/common/selection.h"
+#include "ops/common/selection/selection.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

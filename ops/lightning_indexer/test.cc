@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "ops/common/latent_testing.h"
+#include "ops/common/latent/testing.h"
 
 namespace anyop::optest::lightning_indexer_test {
 namespace {

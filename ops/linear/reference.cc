@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "anyop/op.h"
-#include "ops/common/gelu_reference.h"
+#include "ops/common/elementwise/reference_gelu.h"
 
 namespace anyop::ops {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "anyop/scope.h"
-#include "ops/common/activation.h"
+#include "ops/common/elementwise/activation.h"
 
 namespace anyop::optest::linear_test {
 namespace {

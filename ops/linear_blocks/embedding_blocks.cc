@@ -14,7 +14,7 @@
 // Source    ggml block formats; ggml's get_rows.
 
 #include "anyop/op.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/linear_blocks/format.h"
 
 namespace anyop::ops {

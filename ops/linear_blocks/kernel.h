@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "anyop/op.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/gemm/pack.h"
 #include "ops/linear_blocks/exact.h"
 #include "ops/linear_blocks/pack.h"

@@ -8,13 +8,13 @@
 #include <type_traits>
 
 #include "anyop/op.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/gemm/bytes.h"
 #include "ops/common/gemm/int8.h"
 #include "ops/common/gemm/pack.h"
 #include "ops/common/gemm/packed.h"
 #include "ops/common/gemm/rows.h"
-#include "ops/common/quantize_int8.h"
+#include "ops/common/quantize/int8.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

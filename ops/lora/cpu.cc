@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/transpose.h"
 #include "ops/common/workspace.h"
 

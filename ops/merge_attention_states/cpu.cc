@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

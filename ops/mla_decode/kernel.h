@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of every instruction set: each file that includes this compiles it with its own flags.
 #pragma once
-#include "ops/common/latent.h"
+#include "ops/common/latent/latent.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/latent_reference.h"
+#include "ops/common/latent/reference.h"
 
 namespace anyop::ops {
 namespace {

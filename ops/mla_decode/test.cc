@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "ops/common/latent_testing.h"
+#include "ops/common/latent/testing.h"
 
 namespace anyop::optest::mla_decode_test {
 namespace {

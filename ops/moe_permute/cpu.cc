@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "anyop/simd/bytes.h"
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "anyop/op.h"
-#include "ops/common/elementwise.h"
-#include "ops/common/rotation.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/rotation/rotation.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

@@ -3,7 +3,7 @@
 #pragma once
 #include "anyop/op.h"
 #include "ops/common/attention/options.h"
-#include "ops/common/block_table.h"
+#include "ops/common/blocks/block_table.h"
 
 namespace anyop::ops {
 namespace {

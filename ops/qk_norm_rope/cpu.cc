@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/common/elementwise.h"
-#include "ops/common/rms_norm.h"
-#include "ops/common/rotation.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/norm/rms_norm.h"
+#include "ops/common/rotation/rotation.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

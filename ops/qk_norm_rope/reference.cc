@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "ops/common/rotation_reference.h"
+#include "ops/common/rotation/reference.h"
 
 namespace anyop::ops {
 namespace {

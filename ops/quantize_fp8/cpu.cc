@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "ops/common/elementwise.h"
-#include "ops/common/quantize_int8.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/quantize/int8.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/each_float.h"
+#include "ops/common/elementwise/each_float.h"
 
 namespace anyop::ops {
 namespace {

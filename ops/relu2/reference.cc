@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/reference_each.h"
+#include "ops/common/elementwise/reference_each.h"
 
 #include <cmath>
 

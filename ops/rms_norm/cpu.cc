@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/rms_norm_backward.h"
+#include "ops/common/norm/rms_norm_backward.h"
 #include "ops/rms_norm/kernel.h"
 
 namespace anyop::ops {

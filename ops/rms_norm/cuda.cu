@@ -52,7 +52,7 @@ __device__ float SumOfRow(float value, int pass) {
   return value;
 }
 
-// The power of 2 by which a row is multiplied before it is squared: ops/common/row_unit.h.
+// The power of 2 by which a row is multiplied before it is squared: ops/common/norm/row_unit.h.
 __device__ float UnitOf(float mean_square) {
   if (mean_square >= 0x1p-90f && mean_square <= 0x1p120f) return 1;
   return mean_square < 1 ? 0x1p96f : 0x1p-96f;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "ops/common/elementwise.h"
-#include "ops/common/rms_norm.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/norm/rms_norm.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "ops/common/rms_norm_reference.h"
+#include "ops/common/norm/reference.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of rope and its gradient, compiled once per instruction set.
 #pragma once
-#include "ops/common/rotation.h"
+#include "ops/common/rotation/rotation.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

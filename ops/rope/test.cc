@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/rotation_testing.h"
+#include "ops/common/rotation/testing.h"
 
 namespace anyop::optest::rope_test {
 namespace {

@@ -37,8 +37,8 @@
 #include <cmath>
 #include <string>
 
-#include "ops/common/elementwise.h"
-#include "ops/common/finite_angles.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/rotation/finite_angles.h"
 #include "ops/common/workspace.h"
 #include "ops/rotary_cache/frequencies.h"
 

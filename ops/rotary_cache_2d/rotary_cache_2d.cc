@@ -23,7 +23,7 @@
 #include <string>
 
 #include "anyop/op.h"
-#include "ops/common/finite_angles.h"
+#include "ops/common/rotation/finite_angles.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

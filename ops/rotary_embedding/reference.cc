@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/rotation_reference.h"
+#include "ops/common/rotation/reference.h"
 
 namespace anyop::ops {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of rotary_embedding, compiled once per instruction set.
 #pragma once
-#include "ops/common/rotation.h"
+#include "ops/common/rotation/rotation.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "ops/common/rotation_testing.h"
+#include "ops/common/rotation/testing.h"
 
 namespace anyop::optest::rotary_embedding_test {
 namespace {

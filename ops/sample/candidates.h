@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "anyop/simd.h"
-#include "ops/common/largest.h"
-#include "ops/common/selection.h"
+#include "ops/common/selection/largest.h"
+#include "ops/common/selection/selection.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

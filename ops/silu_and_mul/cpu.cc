@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/elementwise.h"
-#include "ops/common/sigmoid_and_rest.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/elementwise/sigmoid_and_rest.h"
 
 namespace anyop::ops {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 
 namespace anyop::ops {
 namespace {

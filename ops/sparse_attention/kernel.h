@@ -3,7 +3,7 @@
 #pragma once
 #include <string_view>
 
-#include "ops/common/latent.h"
+#include "ops/common/latent/latent.h"
 #include "ops/sparse_attention/places.h"
 
 namespace anyop::ops {

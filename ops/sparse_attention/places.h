@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the key of an index lies.
 #pragma once
-#include "ops/common/block_table.h"
+#include "ops/common/blocks/block_table.h"
 
 namespace anyop::ops {
 namespace {

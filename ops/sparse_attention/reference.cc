@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string_view>
 
-#include "ops/common/latent_reference.h"
+#include "ops/common/latent/reference.h"
 
 namespace anyop::ops {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "ops/common/latent_testing.h"
+#include "ops/common/latent/testing.h"
 
 namespace anyop::optest::sparse_attention_test {
 namespace {

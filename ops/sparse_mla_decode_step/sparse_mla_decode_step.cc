@@ -33,7 +33,7 @@
 
 #include <string>
 
-#include "ops/common/block_table.h"
+#include "ops/common/blocks/block_table.h"
 #include "ops/common/check_data.h"
 
 namespace anyop::ops {

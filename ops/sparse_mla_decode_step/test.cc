@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "ops/common/latent_testing.h"
+#include "ops/common/latent/testing.h"
 #include "ops/sparse_mla_decode_step/reference.h"
 #include "optest/exact.h"
 #include "optest/frame.h"

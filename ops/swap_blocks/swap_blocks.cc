@@ -9,7 +9,7 @@
 // Numerics  Blocks are copied bit for bit. Of two pairs with one target either wins: check mode
 //           refuses them.
 // Source    vLLM, swap_blocks.
-#include "ops/common/block_pairs.h"
+#include "ops/common/blocks/block_pairs.h"
 
 namespace anyop::ops {
 namespace {

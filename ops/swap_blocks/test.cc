@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/block_pairs_testing.h"
+#include "ops/common/blocks/testing.h"
 
 namespace anyop::optest::swap_blocks_test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/common/swiglu.h"
+#include "ops/common/elementwise/swiglu.h"
 
 namespace anyop::ops {
 namespace {

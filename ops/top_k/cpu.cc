@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "anyop/op.h"
-#include "ops/common/maxima.h"
-#include "ops/common/selection.h"
+#include "ops/common/selection/maxima.h"
+#include "ops/common/selection/selection.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

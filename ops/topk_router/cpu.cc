@@ -4,10 +4,10 @@
 #include <functional>
 #include <string_view>
 
-#include "ops/common/elementwise.h"
-#include "ops/common/largest.h"
-#include "ops/common/maxima.h"
-#include "ops/common/selection.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/selection/largest.h"
+#include "ops/common/selection/maxima.h"
+#include "ops/common/selection/selection.h"
 #include "ops/common/workspace.h"
 
 namespace anyop::ops {

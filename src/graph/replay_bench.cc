@@ -36,8 +36,8 @@ Graph Chain(int nodes, const Array& weight) {
   return b.Finish();
 }
 
-struct Bound {
-  explicit Bound(int nodes) : executable((LoadOnce(), Chain(nodes, w))) {}
+struct ReadyChain {
+  explicit ReadyChain(int nodes) : executable((LoadOnce(), Chain(nodes, w))) {}
   Array w = Array::Zeros({64}, DType::kF32), x = Array::Zeros({1, 64}, DType::kF32),
         y = Array::Zeros({1, 64}, DType::kF32);
   Executable executable;
@@ -53,7 +53,7 @@ void CountPer(benchmark::State& state, const char* what, int n) {
 }
 
 void Replay1000Nodes(benchmark::State& state) {
-  Bound b(kNodes);
+  ReadyChain b(kNodes);
   const auto s = b.executable.Prepare(b.inputs);
   for (auto _ : state) b.executable.Replay(*s, b.inputs, b.outputs);
   CountPer(state, "ns_per_node", kNodes);
@@ -77,7 +77,7 @@ BENCHMARK(Call1000Times);
 
 // What a whole call costs beside its nodes.
 void PrepareAndReplayOneNode(benchmark::State& state) {
-  Bound b(1);
+  ReadyChain b(1);
   for (auto _ : state) b.executable.Replay(*b.executable.Prepare(b.inputs), b.inputs, b.outputs);
 }
 BENCHMARK(PrepareAndReplayOneNode);

@@ -11,6 +11,8 @@ from house_rules.tree import CPP, NAMED_BY_OTHERS, Breach, Tree, is_test, line_o
 
 HEAVY = re.compile(r"iostream|sstream|regex|functional|thread|ranges|filesystem")
 TYPE = re.compile(r"\b(?:class|struct|enum class|union)\s+(?:\[\[.*?\]\]\s*)?(\w+)\s*[:{]")
+# Words with one meaning (ARCHITECTURE.md, "Words"): files and types that carry them lie there.
+MEANINGS = {"Bound": re.compile(r"src/hosting/|bindings/(calls|graphs)/bound_(call|graph)\b")}
 KERNEL_FOLDERS = ("ops/", "examples/", "python/anyop/template/")
 KERNEL = re.compile(r'\{\s*\.name = "(?P<name>[^"]*)"')
 # Who may do what the rest must not: the file and what it is for.
@@ -133,6 +135,21 @@ def type_names(tree: Tree) -> Iterator[Breach]:
                 yield Breach(name, line_of(bare, match, 1), why)
 
 
+def meanings(tree: Tree) -> Iterator[Breach]:
+    """A word of the glossary names one thing only, in types and in files."""
+    for name in tree.named(*CPP, below=("include/", "src/", "bindings/")):
+        bare = tree.cpp(name).bare
+        for word, home in MEANINGS.items():
+            if home.match(name):
+                continue
+            if re.search(rf"(^|[/_]){word.lower()}[_.]", name):
+                yield Breach(name, 0, f"the word {word.lower()} means something else: see MEANINGS")
+            for match in TYPE.finditer(bare):
+                if re.search(rf"{word}(?![a-z])", match[1]):
+                    why = f"the type {match[1]}: the word {word} means something else: see MEANINGS"
+                    yield Breach(name, line_of(bare, match, 1), why)
+
+
 def kernel_names(tree: Tree) -> Iterator[Breach]:
     """A kernel is called after the instruction set of its file, or cpu_portable; in a device's
     library, and in a file of a device, after the device.
@@ -198,5 +215,5 @@ def _without_directives(bare: str) -> str:
 
 RULES = (
     header_guard, public_includes, public_macros, environment, prints, aborts, thread_objects,
-    openmp, frames, type_names, kernel_names, cpp_function_length,
+    openmp, frames, type_names, meanings, kernel_names, cpp_function_length,
 )  # fmt: skip

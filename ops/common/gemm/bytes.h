@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/gemm/int8.h"
 #include "ops/common/transpose.h"
 #include "ops/common/workspace.h"

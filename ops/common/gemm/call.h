@@ -7,7 +7,7 @@
 
 #include "anyop/op.h"
 #include "anyop/simd.h"
-#include "ops/common/activation.h"
+#include "ops/common/elementwise/activation.h"
 #include "ops/common/gemm/math.h"
 
 namespace anyop::ops {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded calls: files that `anyop run --record` and check mode write (src/runtime/observe/capsule.h), and
-folders of graphs (src/graph/record.h).
+"""Recorded calls: files that `anyop run --record` and check mode write
+(src/runtime/observe/capsule.h), and folders of graphs (src/graph/record.h).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from anyop import _anyop
 from anyop.hosting.facts import Operator
 
 
-class Bound(NamedTuple):
+class Arguments(NamedTuple):
     """A call as `anyop.op(...)` takes it: a value per parameter, and the host's keywords."""
 
     values: list[Any]
@@ -19,14 +19,14 @@ class Bound(NamedTuple):
     like: Any = None
 
 
-def bind(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
+def bind(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
     """Sorts positional and keyword arguments. What is left out has its default.
 
     Raises WrongType with the core's own texts: too many, unknown, given twice, missing.
     """
     given: dict[str, Any] = _anyop.bind(op.name, *args, **kwargs)
     host = {name: given.pop(name, None) for name in ("out", "policy", "like")}
-    return Bound([given.get(p.name, p.default) for p in op.params], **host)
+    return Arguments([given.get(p.name, p.default) for p in op.params], **host)
 
 
 def take(op: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -40,15 +40,15 @@ const char* Forever(const std::string& text) {
 }
 
 // Copies of a frame's tensors in the host's memory, contiguous.
-class HostFrame {
+class FrameOnHost {
  public:
-  HostFrame(const DeviceTarget& target, int n) : target_(target), n_(n) {}
+  FrameOnHost(const DeviceTarget& target, int n) : target_(target), n_(n) {}
   // After a failure what is on its way here must not come any more, or find the memory still there.
-  ~HostFrame() {
+  ~FrameOnHost() {
     if (is_pending_ && !target_.Settle()) new std::deque<Item>(std::move(items_));
   }
-  HostFrame(const HostFrame&) = delete;
-  HostFrame& operator=(const HostFrame&) = delete;
+  FrameOnHost(const FrameOnHost&) = delete;
+  FrameOnHost& operator=(const FrameOnHost&) = delete;
 
   // Parameters as they are there, after one wait; results are room alone. Of tensors that are not
   // in `which` the shape is all there is. Planned ones are here.
@@ -338,7 +338,7 @@ class DeviceRun {
         }
         break;
       case CheckedWhere::kOnHost: {
-        HostFrame host(target_, op_.n_params);
+        FrameOnHost host(target_, op_.n_params);
         host.Fill(op_, plan_, frame_, data_.indices | data_.own);
         CheckIndices(op_, plan_, plan_.index_checks, host.values);
         if (data_.own) CallCheck(op_, plan_, host.values, op_.data->check);
@@ -359,13 +359,13 @@ class DeviceRun {
 
   // In check mode, what kernels take for granted.
   void LookAtData() const {
-    HostFrame host(target_, op_.n_params);
+    FrameOnHost host(target_, op_.n_params);
     host.Fill(op_, plan_, frame_);
     CallCheck(op_, plan_, host.values, op_.data->check_data);
   }
   // A kernel of the host is watched on the host, which can guard its memory.
   void RunChecked() {
-    HostFrame host(target_, n_values());
+    FrameOnHost host(target_, n_values());
     host.Fill(op_, plan_, frame_);
     CheckIndices(op_, plan_, plan_.index_checks, host.values);
     CallCheck(op_, plan_, host.values, op_.data->check);
@@ -397,7 +397,7 @@ class DeviceRun {
       if (!IsWritten(op_, plan_, i)) continue;
       ForTensors(frame_[i], [&](const DLTensor& t, std::uint32_t k) { RefuseGaps(i, k, t); });
     }
-    HostFrame host(target_, n_values());
+    FrameOnHost host(target_, n_values());
     host.Fill(op_, plan_, given_);
     counters_.fallbacks.Add();
     counters_.copies.Add(std::uint64_t(host.count()));

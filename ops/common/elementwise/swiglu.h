@@ -4,9 +4,9 @@
 #include <limits>
 #include <optional>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/elementwise/sigmoid_and_rest.h"
 #include "ops/common/interleave.h"
-#include "ops/common/sigmoid_and_rest.h"
 
 namespace anyop::ops {
 namespace {

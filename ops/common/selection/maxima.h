@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "anyop/simd.h"
-#include "ops/common/largest.h"
+#include "ops/common/selection/largest.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "ops/common/block_table.h"
+#include "ops/common/blocks/block_table.h"
 #include "ops/common/claim.h"
-#include "ops/common/elementwise.h"  // VisitFloat
+#include "ops/common/elementwise/elementwise.h"  // VisitFloat
 #include "ops/common/product_rows.h"
 #include "ops/common/workspace.h"
 

@@ -3,8 +3,8 @@
 #pragma once
 #include <string_view>
 
-#include "ops/common/activation.h"
-#include "ops/common/sigmoid_and_rest.h"
+#include "ops/common/elementwise/activation.h"
+#include "ops/common/elementwise/sigmoid_and_rest.h"
 
 namespace anyop::ops {
 enum class Gelu { kErf, kTanh, kQuick };

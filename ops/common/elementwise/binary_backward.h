@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of z = f(x, y), element by element, where y may be one row for all.
 #pragma once
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 #include "ops/common/row_sums.h"
 
 namespace anyop::ops {

@@ -7,8 +7,8 @@
 #pragma once
 #include <cmath>
 
-#include "ops/common/elementwise.h"
-#include "ops/common/rms_norm.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/norm/rms_norm.h"
 #include "ops/common/row_sums.h"
 
 namespace anyop::ops {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "anyop/op.h"
-#include "ops/common/block_table.h"
+#include "ops/common/blocks/block_table.h"
 
 namespace anyop::ops::reference {
 namespace {

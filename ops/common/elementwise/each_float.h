@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "ops/common/elementwise.h"
+#include "ops/common/elementwise/elementwise.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {

@@ -5,8 +5,8 @@
 #include <type_traits>
 
 #include "anyop/simd.h"
-#include "ops/common/elementwise.h"
-#include "ops/common/row_unit.h"
+#include "ops/common/elementwise/elementwise.h"
+#include "ops/common/norm/row_unit.h"
 
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
