@@ -68,7 +68,9 @@ ACLNN int {name}(void*, std::uint64_t, aclOpExecutor* executor, void* stream) {{
 }}
 """
 MISSING = """ACLNN int {name}GetWorkspaceSize() {{ return Missing("{name}"); }}
-ACLNN int {name}() {{ return Missing("{name}"); }}
+ACLNN int {name}(void*, std::uint64_t, aclOpExecutor*, void* stream) {{
+  return LaunchMissing("{name}", stream);
+}}
 """
 
 

@@ -194,8 +194,19 @@ int Submit(const Operator& op, const std::shared_ptr<Planned>& planned,
 
 int Plan(const Operator& op, std::span<const Given> given, std::uint64_t* workspace_bytes,
          aclOpExecutor** executor) {
-  const auto refuse = [&](const std::string& why) {
-    return Fail(kWrongArgument, std::string(op.name) + ": " + why);
+  const auto give = [&](std::unique_ptr<aclOpExecutor> made) {
+    *workspace_bytes = 0;
+    *executor = made.release();
+    Register(*executor);
+    return kOk;
+  };
+  const auto refuse = [&](const std::string& why) -> int {
+    const std::string text = std::string(op.name) + ": " + why;
+    if (!IsBehindQueue() || !workspace_bytes || !executor) return Fail(kWrongArgument, text);
+    auto failed = std::make_unique<aclOpExecutor>();
+    failed->name = op.name;
+    failed->launch = [text](anyop_stream stream) { return FailLater(stream, text); };
+    return give(std::move(failed));
   };
   if (!workspace_bytes || !executor) return refuse("there is nowhere to write the plan to.");
   const Engine engine = g_engine;
@@ -211,12 +222,9 @@ int Plan(const Operator& op, std::span<const Given> given, std::uint64_t* worksp
   const std::shared_ptr<Planned> planned = engine(reader.call(), &why);
   if (!planned) return refuse(why);
   made->launch = [&op, planned, &tensors = made->tensors](anyop_stream stream) {
-    return Submit(op, planned, tensors, stream);
+    return FailLater(stream, Submit(op, planned, tensors, stream));
   };
-  *workspace_bytes = 0;
-  *executor = made.release();
-  Register(*executor);
-  return kOk;
+  return give(std::move(made));
 }
 
 int Launch(const Operator& op, aclOpExecutor* executor, void* stream) {
@@ -240,8 +248,15 @@ int Launch(const Operator& op, aclOpExecutor* executor, void* stream) {
   return code;
 }
 
+// Behind the queue the second function says it, which knows the stream.
 int Missing(const char* name) {
+  if (IsBehindQueue()) return kOk;
   return Fail(kNoOperator, std::string(name) + " is not supported.");
+}
+
+int LaunchMissing(const char* name, void* stream) {
+  const int code = Fail(kNoOperator, std::string(name) + " is not supported.");
+  return FailLater(StreamOf(stream), code);
 }
 
 }  // namespace npu

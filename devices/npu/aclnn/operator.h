@@ -99,6 +99,7 @@ int Plan(const Operator& op, std::span<const Given> given, std::uint64_t* worksp
 int Launch(const Operator& op, aclOpExecutor* executor, void* stream);
 // For a name that no file has.
 int Missing(const char* name);
+int LaunchMissing(const char* name, void* stream);
 
 }  // namespace npu
 
