@@ -35,7 +35,8 @@ enum class Kind : unsigned char {
 
 struct Parameter {
   Kind kind;
-  bool is_optional;  // null says that it is absent
+  bool is_optional;   // null says that it is absent
+  bool must_be_real;  // of float32, float16 or bfloat16
   const char* name;
 };
 

@@ -230,6 +230,108 @@ print((torch.ones(2, device="npu") + 1).tolist())
     assert time.monotonic() - started < 60
 
 
+TOLD = """
+import torch, torch_npu
+x, y = torch.randn(2, 3).npu(), torch.full((4,), 2.0).npu()
+told = []
+def look(call):
+    try:
+        return call()
+    except RuntimeError as error:
+        told.append(str(error).partition("virtual NPU: ")[2] or str(error))
+look(lambda: {wrong})
+{wait}
+look(torch.npu.synchronize)
+look(torch.npu.synchronize)
+print(*told, sep="\\n")
+print((y + 1).tolist(), torch_npu.npu_fast_gelu(y).cpu()[0] > 1.9, y.tolist())
+print(torch_npu.npu_rms_norm(y, torch.ones(4).npu())[0].tolist()[0] > 0.99)
+"""
+RMS = "torch_npu.npu_rms_norm(x, torch.ones(5).npu())[0].cpu()"
+WRONG = {
+    RMS: "aclnnRmsNorm: shape '[-1, 5]' is invalid for input of size 6, with x Float[2, 3], "
+    "gamma Float[5].",
+    "torch_npu.npu_rms_norm(x.int(), x[0])": "aclnnRmsNorm: x is of int32, but must be of "
+    "float32, float16 or bfloat16.",
+    'torch_npu.npu_ffn(x, x.t().contiguous(), x, "gelu")': "aclnnFFNV2 is not supported.",
+    "x[torch.tensor([0, 9]).npu()]": "aten::index: index 9 is out of bounds for dimension 0 with "
+    "size 2",
+    "torch.nn.functional.embedding(torch.tensor([9]).npu(), x)": "aten::embedding: index out of "
+    "range in self",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("queue", ["0", "1", "2"])
+@pytest.mark.parametrize("device", ["0", "1"])
+def test_error_is_told_once_and_later_work_runs(wrong: str, queue: str, device: str) -> None:
+    """Where the queue is used, or a stream or an event waits for what has failed, too."""
+    waits = "look(lambda: torch.npu.Stream().wait_stream(torch.npu.current_stream()))"
+    code = TOLD.format(wrong=wrong, wait=waits)
+    if device == "1":
+        code = code.replace("x, y =", "torch.npu.set_device(1)\nx, y =", 1)
+    ran = run(code, TASK_QUEUE_ENABLE=queue)
+    lines = ran.stdout.splitlines()
+    assert lines[0].removesuffix(". What was put on the stream behind it has not run.") == (
+        WRONG[wrong].removesuffix(".") if "has not run" in lines[0] else WRONG[wrong]
+    ), ran.stderr
+    assert lines[1:] == ["[3.0, 3.0, 3.0, 3.0] tensor(True) [2.0, 2.0, 2.0, 2.0]", "True"]
+
+
+@pytest.mark.parametrize("first", ["x.cpu()", "torch.npu.synchronize()", "other.synchronize()"])
+def test_late_error_that_another_stream_waits_for_is_told_once(first: str) -> None:
+    code = f"""
+import torch, torch_npu
+x, other = torch.randn(3, 2, device="npu"), torch.npu.Stream()
+torch.npu.synchronize()
+with torch.npu.stream(other):
+    x[torch.tensor([0, 9], device="npu")]
+torch.npu.current_stream().wait_stream(other)
+told = 0
+for call in ({first!r}, "torch.npu.synchronize()", "x.cpu()", "other.synchronize()"):
+    try:
+        eval(call)
+    except RuntimeError as error:
+        told += "index 9 is out of bounds" in str(error)
+print(told, (x * 0 + 1).sum().item())
+"""
+    for _ in range(3):
+        assert run(code, ANYOP_NPU="delay").stdout == "1 6.0\n"
+
+
+def test_file_of_operators_that_is_a_pipe(tmp_path: Path) -> None:
+    file = tmp_path / "op_api/lib/libcust_opapi.so"
+    file.parent.mkdir(parents=True)
+    os.mkfifo(file)
+    started = time.monotonic()
+    ran = run("import torch_npu", ASCEND_CUSTOM_OPP_PATH=str(tmp_path))
+    assert last_line(ran) == (
+        f"ImportError: anyop.npu: {file} is a pipe, but must be a library: torch_npu opens what "
+        "has this name. Take it out of ASCEND_CUSTOM_OPP_PATH."
+    )
+    assert time.monotonic() - started < 60
+
+
+# Where torch's operators run on the CPU it is the same: Python ends such a thread in the middle of
+# C++, which ends the process. It must only not wait.
+def test_thread_that_goes_on_when_the_process_ends() -> None:
+    started = time.monotonic()
+    ran = run(
+        """
+import threading, time, torch
+def work():
+    x = torch.randn(64, 64, device="npu")
+    while True:
+        x = (x @ x).tanh()
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+print("the end", flush=True)
+"""
+    )
+    assert "the end" in ran.stdout, ran.stderr
+    assert time.monotonic() - started < 60
+
+
 def test_operator_that_is_missing_is_told_by_the_queue() -> None:
     started = time.monotonic()
     ran = run(
