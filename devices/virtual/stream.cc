@@ -78,7 +78,8 @@ std::optional<LateError> Event::Wait(std::uint64_t record) {
 std::optional<LateError> Event::TakeLateError() {
   const std::lock_guard lock(mutex_);
   if (reached_ < recorded_ || !late_) return std::nullopt;
-  std::optional<LateError> late = std::exchange(late_, std::nullopt);
+  const std::optional<LateError> late = late_;
+  if (!late->told) late_.reset();  // else who waits for it later must know that it was told
   const std::optional<LateError> kept = on_->DropLateError(late->order);
   if (!late->Tell()) return std::nullopt;
   return kept ? kept : late;

@@ -83,7 +83,7 @@ class Stream {
   std::optional<LateError> DropLateError(std::uint64_t order);
   std::optional<LateError> SeenLateError();
   std::uint64_t LateErrorOrder();  // ~0: there is none
-  std::uint64_t LastLaunch();  // that was put here
+  std::uint64_t LastLaunch();      // that was put here
   // What it has waited for, behind that launch, has failed.
   void Inherit(const LateError& error, std::uint64_t behind);
   void Hold(int change);

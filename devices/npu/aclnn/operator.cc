@@ -31,7 +31,7 @@ std::set<std::string_view>& Called() {
 // Numbers of aclDataType, as documented.
 bool IsReal(int dtype) { return dtype == 0 || dtype == 1 || dtype == 27; }
 std::string NameOfType(int dtype) {
-  constexpr std::array<const char*, 13> kNames = {"float32", "float16", "int8",   "int32", "uint8",
+  constexpr std::array<const char*, 13> kNames = {"float32", "float16", "int8",   "int32",  "uint8",
                                                   "",        "int16",   "uint16", "uint32", "int64",
                                                   "uint64",  "float64", "bool"};
   const bool is_named = dtype >= 0 && dtype < int(kNames.size()) && *kNames[std::size_t(dtype)];

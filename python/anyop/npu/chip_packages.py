@@ -27,8 +27,8 @@ def check_operators() -> None:
     for file in _libraries():
         if not file.is_file():  # to open a pipe would wait for whoever writes to it
             raise ImportError(
-                f"anyop.npu: {file} is a {_kind(file)}, but must be a library: torch_npu opens what "
-                "has this name. Take it out of ASCEND_CUSTOM_OPP_PATH."
+                f"anyop.npu: {file} is a {_kind(file)}, but must be a library: torch_npu opens "
+                "what has this name. Take it out of ASCEND_CUSTOM_OPP_PATH."
             )
         try:
             ctypes.CDLL(str(file))

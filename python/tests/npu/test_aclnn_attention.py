@@ -18,7 +18,9 @@ O = torch.ops.npu  # noqa: E741
 
 def band(n: int, m: int, first: int, before: int, behind: int) -> torch.Tensor:
     """What is hidden of a key j from row i: all but first + i - before to first + i + behind."""
-    return torch.tensor([[not -before <= j - i - first <= behind for j in range(m)] for i in range(n)])
+    return torch.tensor(
+        [[not -before <= j - i - first <= behind for j in range(m)] for i in range(n)]
+    )
 
 
 def attention(

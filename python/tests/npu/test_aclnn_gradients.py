@@ -112,7 +112,11 @@ CASES: dict[str, list[Case]] = {
     "npu_fast_gelu": [([(3, 8)], O.npu_fast_gelu, lambda x: x * torch.sigmoid(1.702 * x))],
     "fast_gelu": [([(3, 8)], O.fast_gelu, lambda x: x * torch.sigmoid(1.702 * x))],
     "npu_rotary_mul": [
-        ([(2, 3, 2, 8), (1, 3, 1, 8), (1, 3, 1, 8)], O.npu_rotary_mul, lambda *a: rotated(*a, False)),
+        (
+            [(2, 3, 2, 8), (1, 3, 1, 8), (1, 3, 1, 8)],
+            O.npu_rotary_mul,
+            lambda *a: rotated(*a, False),
+        ),
         (
             [(2, 3, 2, 8), (2, 3, 1, 8), (2, 3, 1, 8)],
             lambda *a: O.npu_rotary_mul(*a, "interleave"),
@@ -150,7 +154,7 @@ CASES: dict[str, list[Case]] = {
         f"npu_fusion_attention{version}": [
             (
                 ATTENTION,
-                lambda *a, run=getattr(O, f"npu_fusion_attention{version}"): run(
+                lambda *a, name=f"npu_fusion_attention{version}": getattr(O, name)(
                     *a, 2, "BNSD", scale=0.3
                 )[0],
                 attended,
@@ -209,13 +213,15 @@ def leaves(value: Any) -> Tensors:
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_no_gradient_is_left_out_in_silence(name: str) -> None:
-    """What torch_npu derives has a gradient that is compared above, or a call says what is missing."""
+    """What torch_npu derives has a gradient that is compared above, or says what is missing."""
     base, _, overload = name.partition(".")
     run = getattr(getattr(O, base), overload or "default")
     given = [
         argument(str(a.type), a.name) for a in run._schema.arguments if not a.has_default_value()
     ]
-    given = [t.detach().clone().requires_grad_() if isinstance(t, torch.Tensor) else t for t in given]
+    given = [
+        t.detach().clone().requires_grad_() if isinstance(t, torch.Tensor) else t for t in given
+    ]
     if name.endswith("_"):  # in place: no leaf
         given = [t * 1 if isinstance(t, torch.Tensor) else t for t in given]
     try:
@@ -257,5 +263,7 @@ def test_what_torch_npu_derives_is_its_own_to_say() -> None:
     assert "WarnNotImplemented" in result.grad_fn.name()
     for name in ("npu_add_rms_norm", "npu_moe_gating_top_k_softmax"):
         assert KERNELS[name] == "error"
-    with pytest.raises(RuntimeError, match="derivative for npu::npu_add_rms_norm is not implemented"):
+    with pytest.raises(
+        RuntimeError, match="derivative for npu::npu_add_rms_norm is not implemented"
+    ):
         O.npu_add_rms_norm(x, x, gamma)[0].sum().backward()
