@@ -40,6 +40,8 @@ KINDS = {
     "text": ("const char*", "kText"),
     "dtype": ("std::int32_t", "kDtype"),
 }
+# Tensors of these kinds must be of float32, float16 or bfloat16.
+REAL = {"real": "tensor", "real_ref": "ref", "reals": "tensors"}
 OPERATOR = re.compile(r"(aclnn\w+)\((.*?)\):\s*(.*)", re.S)
 OPENS = re.compile(r"(aclnn|each |def )")
 
@@ -68,7 +70,9 @@ ACLNN int {name}(void*, std::uint64_t, aclOpExecutor* executor, void* stream) {{
 }}
 """
 MISSING = """ACLNN int {name}GetWorkspaceSize() {{ return Missing("{name}"); }}
-ACLNN int {name}() {{ return Missing("{name}"); }}
+ACLNN int {name}(void*, std::uint64_t, aclOpExecutor*, void* stream) {{
+  return LaunchMissing("{name}", stream);
+}}
 """
 
 
@@ -106,7 +110,7 @@ def operator(text: str) -> Operator:
     parameters = []
     for item in re.split(r",\s*", listed):
         kind, _, label = item.strip().partition(" ")
-        if kind.removesuffix("?") not in KINDS or not label.isidentifier():
+        if kind.removesuffix("?") not in {**KINDS, **REAL} or not label.isidentifier():
             raise WrongError(f"{name}: {item} is no kind of argument and its name")
         parameters.append((kind, label))
     gives = any(kind.removesuffix("?") in ("out", "late", "outs") for kind, _ in parameters)
@@ -152,18 +156,18 @@ def literal(text: str) -> str:
 
 def functions(made: Operator) -> str:
     """The two functions of an operator."""
-    kinds = [(kind.removesuffix("?"), kind.endswith("?"), name) for kind, name in made.parameters]
-    rows = ", ".join(
-        f'{{Kind::{KINDS[kind][1]}, {str(absent).lower()}, "{name}"}}'
-        for kind, absent, name in kinds
-    )
+    kinds, rows = [], []
+    for written, name in made.parameters:
+        word, absent = written.removesuffix("?"), str(written.endswith("?")).lower()
+        kinds.append((kind := REAL.get(word, word), name))
+        rows.append(f'{{Kind::{KINDS[kind][1]}, {absent}, {str(word in REAL).lower()}, "{name}"}}')
     return FUNCTIONS.format(
         name=made.name,
-        parameters=f"constexpr Parameter kOf{made.name}Takes[] = {{{rows}}};\n",
+        parameters=f"constexpr Parameter kOf{made.name}Takes[] = {{{', '.join(rows)}}};\n",
         span=f"kOf{made.name}Takes",
         script=literal(made.script),
-        arguments=", ".join(f"{KINDS[kind][0]} {name}_" for kind, _, name in kinds),
-        passed=", ".join(f"{name}_" for _, _, name in kinds),
+        arguments=", ".join(f"{KINDS[kind][0]} {name}_" for kind, name in kinds),
+        passed=", ".join(f"{name}_" for _, name in kinds),
     )
 
 

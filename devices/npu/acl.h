@@ -31,6 +31,15 @@ int Fail(int code, const std::string& text);
 // What a function of the device's table has answered.
 int Answer(int code);
 
+// torch_npu hands calls to a thread of its own (TASK_QUEUE_ENABLE), which takes no other call after
+// one that has failed, and says so once alone. Of calls there an error is thus of their stream:
+// whoever waits for it hears of it.
+bool IsBehindQueue();
+// An error of that text, after the work that is on the stream; kOk.
+int FailLater(anyop_stream stream, const std::string& text);
+// `code`, whose text Fail has kept, or behind the queue kOk and an error of the stream.
+int FailLater(anyop_stream stream, int code);
+
 // What this thread's program calls, as who knows has said; "this call" where nobody has.
 std::string CurrentOperator();
 

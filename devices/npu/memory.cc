@@ -47,16 +47,19 @@ int CheckKind(const char* who, int to, int from, int kind) {
 int Copy(const char* who, void* to, std::size_t room, const void* from, std::size_t bytes, int kind,
          anyop_stream stream) {
   const int to_place = PlaceOf(to), from_place = PlaceOf(from);
-  if (const int code = CheckRoom(who, room, bytes)) return code;
-  if (const int code = CheckKind(who, to_place, from_place, kind)) return code;
-  return Answer(virtual_device::kTable.copy(stream, to_place, to, from_place, from, bytes));
+  int code = CheckRoom(who, room, bytes);
+  if (!code) code = CheckKind(who, to_place, from_place, kind);
+  if (!code)
+    code = Answer(virtual_device::kTable.copy(stream, to_place, to, from_place, from, bytes));
+  return FailLater(stream, code);
 }
 
 int Fill(const char* who, void* to, std::size_t room, std::int32_t value, std::size_t bytes,
          anyop_stream stream) {
-  if (const int code = CheckRoom(who, room, bytes)) return code;
   const char item = char(value);
-  return Answer(virtual_device::kTable.fill(stream, to, bytes, &item, 1));
+  int code = CheckRoom(who, room, bytes);
+  if (!code) code = Answer(virtual_device::kTable.fill(stream, to, bytes, &item, 1));
+  return FailLater(stream, code);
 }
 
 int Wait(anyop_stream stream, int begun) {

@@ -3,6 +3,7 @@
 // table that every virtual device has (devices/far/far_test.cc).
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -301,6 +302,95 @@ TEST_F(NpuTest, LateErrorIsToldOnceWhereSomebodyWaits) {
   Must(Call("aclrtSynchronizeStream", stream));
   ASSERT_EQ(Table().submit(stream, &launch), ANYOP_OK);
   EXPECT_NE(TextOf(kInvalid, Call("aclrtSynchronizeDevice")), "");
+  Must(Call("aclrtDestroyStream", stream));
+}
+
+constexpr char kLate[] = "virtual NPU: aten::embedding: index out of range in self";
+constexpr char kBehind[] = ". What was put on the stream behind it has not run.";
+
+void SubmitFailure(void* stream) {
+  const anyop_launch launch = {sizeof launch, 0, "aten::embedding", &Fails, "", 0, nullptr};
+  ASSERT_EQ(Table().submit(stream, &launch), ANYOP_OK);
+}
+
+int Counts(void*, char* message, std::uint64_t) {
+  static std::atomic<int> count{0};
+  return message ? (++count, ANYOP_OK) : count.load();
+}
+int Ran() { return Counts(nullptr, nullptr, 0); }
+void SubmitCounted(void* stream) {
+  const anyop_launch launch = {sizeof launch, 0, "counts", &Counts, "", 0, nullptr};
+  ASSERT_EQ(Table().submit(stream, &launch), ANYOP_OK);
+}
+
+TEST_F(NpuTest, LateErrorThatWentAlongEventsIsToldByOneStreamAlone) {
+  void *const first = NewStream(), *const second = NewStream(), *const event = NewEvent();
+  for (const bool tells_first : {true, false}) {
+    SubmitFailure(first);
+    Must(Call("aclrtRecordEvent", event, first));
+    Must(Call("aclrtStreamWaitEvent", second, event));
+    const int before = Ran();
+    SubmitCounted(second);
+    while (Table().synchronize(0, second) != ANYOP_OK) {
+    }
+    const std::string text = kLate + std::string(tells_first ? "" : kBehind);
+    EXPECT_EQ(TextOf(kInvalid, Call("aclrtSynchronizeStream", tells_first ? first : second)), text);
+    Must(Call("aclrtSynchronizeStream", second));
+    Must(Call("aclrtSynchronizeStream", first));
+    Must(Call("aclrtSynchronizeEvent", event));
+    Must(Call("aclrtSynchronizeDevice"));
+    EXPECT_EQ(Ran(), before);
+    SubmitCounted(second);  // runs, as the error was told
+    Must(Call("aclrtSynchronizeStream", second));
+    EXPECT_EQ(Ran(), before + 1);
+  }
+  Must(Call("aclrtDestroyEvent", event));
+  Must(Call("aclrtDestroyStream", first));
+  Must(Call("aclrtDestroyStream", second));
+}
+
+TEST_F(NpuTest, LateErrorThatWasToldIsNoErrorOfAStreamThatWaitsLater) {
+  void *const first = NewStream(), *const second = NewStream(), *const event = NewEvent();
+  Gate gate(second);
+  SubmitFailure(first);
+  Must(Call("aclrtRecordEvent", event, first));
+  Must(Call("aclrtStreamWaitEvent", second, event));
+  const int before = Ran();
+  SubmitCounted(second);
+  EXPECT_EQ(TextOf(kInvalid, Call("aclrtSynchronizeEvent", event)), kLate);
+  SubmitCounted(second);
+  gate.Open();
+  Must(Call("aclrtSynchronizeStream", second));
+  EXPECT_EQ(Ran(), before + 1);  // not what had waited for results that are not there
+  Must(Call("aclrtDestroyEvent", event));
+  Must(Call("aclrtDestroyStream", first));
+  Must(Call("aclrtDestroyStream", second));
+}
+
+// torch_npu's own queue takes no work after a call that has failed there.
+TEST_F(NpuTest, ErrorsOnTheThreadOfTheQueueAreOfTheirStream) {
+  void* stream = NewStream();
+  char* const memory = New(8);
+  std::thread([&] {
+    pthread_setname_np(pthread_self(), "acl_thread");
+    Must(Call("aclrtSetDevice", 0));
+    Must(Call("aclrtMemsetAsync", static_cast<void*>(memory), std::size_t{8}, std::int32_t{1},
+              std::size_t{9}, stream));
+    Must(Call("aclnnFlatQuantGetWorkspaceSize"));
+  }).join();
+  EXPECT_EQ(TextOf(507000, Call("aclrtSynchronizeStream", stream)),
+            "virtual NPU: aclrtMemsetAsync: 9 bytes are to be written where there is room for 8.");
+  Must(Call("aclrtSynchronizeStream", stream));
+  std::thread([&] {
+    pthread_setname_np(pthread_self(), "acl_thread");
+    Must(Call("aclrtSetDevice", 0));
+    Must(Call("aclnnFlatQuant", (void*)nullptr, std::uint64_t{0}, (void*)nullptr, stream));
+  }).join();
+  EXPECT_EQ(TextOf(507000, Call("aclrtSynchronizeStream", stream)),
+            "virtual NPU: aclnnFlatQuant is not supported.");
+  EXPECT_NE(Call("aclnnFlatQuantGetWorkspaceSize"), kOk);  // elsewhere it is of the call
+  EXPECT_EQ(TakeText(), "virtual NPU: aclnnFlatQuant is not supported.");
+  Must(Call("aclrtFree", static_cast<void*>(memory)));
   Must(Call("aclrtDestroyStream", stream));
 }
 

@@ -9,7 +9,12 @@ namespace virtual_device {
 
 const char kWord[] = "npu";
 
-Settings ReadSettings() { return ReadVariables(npu::TheAdditions()); }
+// torch_npu raises the text of an error as it is.
+Settings ReadSettings() {
+  Settings settings = ReadVariables(npu::TheAdditions());
+  settings.tells_errors_once = true;
+  return settings;
+}
 
 }  // namespace virtual_device
 

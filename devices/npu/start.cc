@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Start, devices, contexts, errors, and what a device says of itself.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <string_view>
 
 #include "acl.h"
 #include "settings.h"
+
+ACL const char* aclGetRecentErrMsg();
 
 namespace npu {
 namespace {
@@ -48,6 +53,38 @@ int Answer(int code) {
                    : code == ANYOP_UNSUPPORTED      ? kUnsupported
                                                     : kInternal;
   return Fail(told, virtual_device::kTable.error_text());
+}
+
+bool IsBehindQueue() {
+  std::array<char, 16> name{};  // as torch_npu calls it
+  return pthread_getname_np(pthread_self(), name.data(), name.size()) == 0 &&
+         std::string_view(name.data()) == "acl_thread";
+}
+
+int FailLater(anyop_stream stream, const std::string& text) {
+  struct Block {
+    std::string* text;
+  } block{new std::string(text)};
+  const auto fail = [](void* data, char* message, std::uint64_t message_bytes) -> int {
+    const std::unique_ptr<std::string> why(static_cast<Block*>(data)->text);
+    if (message) std::snprintf(message, message_bytes, "%s", why->c_str());
+    return message ? ANYOP_INTERNAL : ANYOP_OK;
+  };
+  const anyop_launch launch = {.size = sizeof launch,
+                               .n_addresses = 0,
+                               .name = "a call that failed",
+                               .task = fail,
+                               .block = &block,
+                               .block_bytes = sizeof block,
+                               .addresses = nullptr};
+  return Answer(virtual_device::kTable.submit(stream, &launch));
+}
+
+int FailLater(anyop_stream stream, int code) {
+  if (code == kOk || !IsBehindQueue()) return code;
+  const char* const text = aclGetRecentErrMsg();
+  constexpr std::string_view kBegins = "virtual NPU: ";
+  return FailLater(stream, std::string(text ? text : kBegins).substr(kBegins.size()));
 }
 
 std::string CurrentOperator() {

@@ -55,7 +55,7 @@ Stream* Device::Begin() {
 void Device::End(Stream* stream) {
   stream->Push([this, stream] {
     const std::lock_guard lock(mutex_);
-    std::optional<LateError> error = stream->TakeLateError();
+    std::optional<LateError> error = stream->LeaveLateError();
     if (error) left_behind_.push_back(std::move(*error));
     std::erase(streams_, stream);
     idle_.push_back(stream);
@@ -80,13 +80,15 @@ std::optional<LateError> Device::TakeLateError() {
 std::optional<LateError> Device::TakeOldest() {
   const auto order = [](Stream* s) { return s->LateErrorOrder(); };
   for (;;) {
+    std::erase_if(left_behind_, [](const LateError& left) { return left.ToldBefore() != 0; });
     const auto left = std::ranges::min_element(left_behind_, {}, &LateError::order);
     const auto live = std::ranges::min_element(streams_, {}, order);  // the first is never ended
     const bool is_left = left != left_behind_.end();
     if (is_left && left->order < order(*live)) {
       LateError error = std::move(*left);
       left_behind_.erase(left);
-      return error;
+      if (error.Tell()) return error;
+      continue;
     }
     if (order(*live) == ~std::uint64_t{0}) return std::nullopt;
     // Somebody else may have taken it in between.

@@ -15,6 +15,9 @@ struct Settings {
   std::uint64_t slack_bytes = 0;  // which device code may read behind each allocation
   std::uint64_t seed = 1;         // of the delays
   std::uint32_t longest_delay_us = 0;
+  // A late error that came to several streams along events is told by one of them alone, and says
+  // whether work behind it has not run. For hosts that say nothing of it themselves.
+  bool tells_errors_once = false;
   bool is_traced = false;  // on standard error: what is put on streams, and what waits (trace.h)
 };
 

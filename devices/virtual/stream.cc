@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -17,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::atomic<std::uint64_t> g_seed{1}, g_order{0};
+std::atomic<std::uint64_t> g_seed{1}, g_order{0}, g_launches{0};
 constexpr std::uint32_t kNotSaid = ~0u;
 std::atomic<std::uint32_t> g_delay_us{kNotSaid};
 std::atomic<bool> g_is_ending{false};
@@ -41,6 +42,11 @@ void BlockSignals() {
 }
 
 }  // namespace
+
+bool LateError::Tell() const {
+  std::uint64_t nobody = 0;
+  return !told || told->compare_exchange_strong(nobody, g_launches + 1);
+}
 
 std::uint64_t Event::Record() {
   const std::lock_guard lock(mutex_);
@@ -72,8 +78,11 @@ std::optional<LateError> Event::Wait(std::uint64_t record) {
 std::optional<LateError> Event::TakeLateError() {
   const std::lock_guard lock(mutex_);
   if (reached_ < recorded_ || !late_) return std::nullopt;
-  on_->DropLateError(late_->order);
-  return std::exchange(late_, std::nullopt);
+  const std::optional<LateError> late = late_;
+  if (!late->told) late_.reset();  // else who waits for it later must know that it was told
+  const std::optional<LateError> kept = on_->DropLateError(late->order);
+  if (!late->Tell()) return std::nullopt;
+  return kept ? kept : late;
 }
 
 bool Event::IsComplete() {
@@ -116,7 +125,8 @@ bool Stream::IsIdle() {
 
 void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
   const std::lock_guard lock(mutex_);
-  auto work = [this, block = std::move(block), task = launch.task, number = next_launch_++] {
+  last_launch_ = ++g_launches;
+  auto work = [this, block = std::move(block), task = launch.task, number = last_launch_] {
     if (!MayLaunch(number)) {
       task(block.get() + 8, nullptr, 0);
       return;
@@ -127,7 +137,9 @@ void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
     if (code == ANYOP_OK) return;
     message[sizeof message - 1] = '\0';
     const std::lock_guard lock(mutex_);
-    late_ = {++g_order, code, message};
+    late_ = {++g_order, code, message, nullptr};
+    if (TheSettings().tells_errors_once) late_->told = std::make_shared<std::atomic<uint64_t>>(0);
+    failed_launch_ = number;
   };
   queue_.push_back({std::move(work), true});
   ++pending_;
@@ -137,33 +149,65 @@ void Stream::Launch(const anyop_launch& launch, std::shared_ptr<char[]> block) {
 // A device may skip what was put on a stream before its error was taken. This one always does.
 bool Stream::MayLaunch(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
+  ForgetTold();
   const bool may = !late_ && number >= first_to_run_;
   if (!may) ++counters_.skipped;
   return may;
 }
 
+// Somebody else has told it. What was put here before that is skipped still.
+void Stream::ForgetTold() {
+  if (!late_ || late_->ToldBefore() == 0) return;
+  SkipBefore(late_->ToldBefore());
+  late_.reset();
+}
+
+void Stream::SkipBefore(std::uint64_t launch) { first_to_run_ = std::max(first_to_run_, launch); }
+
 std::optional<LateError> Stream::TakeLateError() {
+  std::optional<LateError> late = LeaveLateError();
+  return late && late->Tell() ? late : std::nullopt;
+}
+
+std::optional<LateError> Stream::LeaveLateError() {
   const std::lock_guard lock(mutex_);
-  if (late_) first_to_run_ = next_launch_;
+  ForgetTold();
+  if (!late_) return std::nullopt;
+  SkipBefore(g_launches + 1);
+  if (late_->told && last_launch_ > failed_launch_) {
+    late_->text += late_->text.ends_with('.') ? " " : ". ";
+    late_->text += "What was put on the stream behind it has not run.";
+  }
   return std::exchange(late_, std::nullopt);
 }
 
-void Stream::DropLateError(std::uint64_t order) {
-  if (LateErrorOrder() == order) TakeLateError();
+std::optional<LateError> Stream::DropLateError(std::uint64_t order) {
+  if (LateErrorOrder() != order) return std::nullopt;
+  return LeaveLateError();
 }
 
 std::optional<LateError> Stream::SeenLateError() {
   const std::lock_guard lock(mutex_);
+  ForgetTold();
   return late_;
 }
 
-void Stream::Inherit(const LateError& error) {
+void Stream::Inherit(const LateError& error, std::uint64_t behind) {
   const std::lock_guard lock(mutex_);
-  if (!late_) late_ = error;
+  ForgetTold();
+  if (const std::uint64_t launch = error.ToldBefore()) return SkipBefore(launch);
+  if (late_) return;
+  late_ = error, failed_launch_ = behind;
+}
+
+std::uint64_t Stream::LastLaunch() {
+  const std::lock_guard lock(mutex_);
+  return last_launch_;
 }
 
 std::uint64_t Stream::LateErrorOrder() {
   const std::lock_guard lock(mutex_);
+  ForgetTold();
   return late_ ? late_->order : ~std::uint64_t{0};
 }
 

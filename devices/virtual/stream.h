@@ -21,6 +21,13 @@ struct LateError {
   std::uint64_t order;  // among all
   int code;
   std::string text;
+  // Shared by all that have it, where it is told once: the first launch after that, or 0. Else
+  // null.
+  std::shared_ptr<std::atomic<std::uint64_t>> told;
+
+  std::uint64_t ToldBefore() const { return told ? told->load() : 0; }
+  // Who calls it tells it; false: somebody has told it already.
+  bool Tell() const;
 };
 
 struct Counters {
@@ -70,12 +77,15 @@ class Stream {
   bool IsIdle();  // all work is over
   void Launch(const anyop_launch& launch, std::shared_ptr<char[]> block);
   std::optional<LateError> TakeLateError();
+  // Takes it away to be told by somebody else.
+  std::optional<LateError> LeaveLateError();
   // That of this order alone, where it is still here.
-  void DropLateError(std::uint64_t order);
+  std::optional<LateError> DropLateError(std::uint64_t order);
   std::optional<LateError> SeenLateError();
   std::uint64_t LateErrorOrder();  // ~0: there is none
-  // What it has waited for has failed.
-  void Inherit(const LateError& error);
+  std::uint64_t LastLaunch();      // that was put here
+  // What it has waited for, behind that launch, has failed.
+  void Inherit(const LateError& error, std::uint64_t behind);
   void Hold(int change);
 
   const int device;
@@ -89,6 +99,8 @@ class Stream {
   Work Next();
   void Delay();
   bool MayLaunch(std::uint64_t number);
+  void ForgetTold();
+  void SkipBefore(std::uint64_t launch);
 
   Counters& counters_;
   std::mutex mutex_;
@@ -97,7 +109,8 @@ class Stream {
   int held_ = 0;
   std::size_t pending_ = 0;  // work that has not ended, marks not counted
   std::optional<LateError> late_;
-  std::uint64_t next_launch_ = 0, first_to_run_ = 0;
+  // Numbers of launches, which are counted over all streams.
+  std::uint64_t last_launch_ = 0, failed_launch_ = 0, first_to_run_ = 0;
   std::mt19937_64 random_;
 };
 

@@ -285,8 +285,8 @@ int WaitEvent(anyop_event event_handle, anyop_stream handle) {
   return Answer([&](Machine& machine) {
     Stream& stream = StreamOf(machine, handle);
     const auto event = EventOf(machine, event_handle);
-    const auto wait = [event, record = event->Recorded(), &stream] {
-      if (const auto late = event->Wait(record)) stream.Inherit(*late);
+    const auto wait = [event, record = event->Recorded(), behind = stream.LastLaunch(), &stream] {
+      if (const auto late = event->Wait(record)) stream.Inherit(*late, behind);
     };
     if (IsTraced()) Trace(stream.device, handle, "waits for " + NameOfEvent(event_handle));
     stream.Push(wait, false);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operator.h"
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -26,6 +27,16 @@ std::set<std::string_view>& Called() {
 }
 
 // ---- Copying the arguments.
+
+// Numbers of aclDataType, as documented.
+bool IsReal(int dtype) { return dtype == 0 || dtype == 1 || dtype == 27; }
+std::string NameOfType(int dtype) {
+  constexpr std::array<const char*, 13> kNames = {"float32", "float16", "int8",   "int32",  "uint8",
+                                                  "",        "int16",   "uint16", "uint32", "int64",
+                                                  "uint64",  "float64", "bool"};
+  const bool is_named = dtype >= 0 && dtype < int(kNames.size()) && *kNames[std::size_t(dtype)];
+  return is_named ? kNames[std::size_t(dtype)] : "type " + std::to_string(dtype);
+}
 
 class Reader {
  public:
@@ -76,6 +87,10 @@ class Reader {
     if (BytesOf(tensor->dtype) == 0) {
       return Say(i, "is of type " + std::to_string(tensor->dtype) +
                         ", which the virtual NPU does not have.");
+    }
+    if (call_.op.parameters[i].must_be_real && !IsReal(tensor->dtype)) {
+      return Say(i, "is of " + NameOfType(tensor->dtype) +
+                        ", but must be of float32, float16 or bfloat16.");
     }
     if (size > 0 && !tensor->data) return Say(i, "has elements, but no memory.");
     if (size > 0 && PlaceOf(tensor->data) == ANYOP_AT_HOST) {
@@ -194,8 +209,19 @@ int Submit(const Operator& op, const std::shared_ptr<Planned>& planned,
 
 int Plan(const Operator& op, std::span<const Given> given, std::uint64_t* workspace_bytes,
          aclOpExecutor** executor) {
-  const auto refuse = [&](const std::string& why) {
-    return Fail(kWrongArgument, std::string(op.name) + ": " + why);
+  const auto give = [&](std::unique_ptr<aclOpExecutor> made) {
+    *workspace_bytes = 0;
+    *executor = made.release();
+    Register(*executor);
+    return kOk;
+  };
+  const auto refuse = [&](const std::string& why) -> int {
+    const std::string text = std::string(op.name) + ": " + why;
+    if (!IsBehindQueue() || !workspace_bytes || !executor) return Fail(kWrongArgument, text);
+    auto failed = std::make_unique<aclOpExecutor>();
+    failed->name = op.name;
+    failed->launch = [text](anyop_stream stream) { return FailLater(stream, text); };
+    return give(std::move(failed));
   };
   if (!workspace_bytes || !executor) return refuse("there is nowhere to write the plan to.");
   const Engine engine = g_engine;
@@ -211,12 +237,9 @@ int Plan(const Operator& op, std::span<const Given> given, std::uint64_t* worksp
   const std::shared_ptr<Planned> planned = engine(reader.call(), &why);
   if (!planned) return refuse(why);
   made->launch = [&op, planned, &tensors = made->tensors](anyop_stream stream) {
-    return Submit(op, planned, tensors, stream);
+    return FailLater(stream, Submit(op, planned, tensors, stream));
   };
-  *workspace_bytes = 0;
-  *executor = made.release();
-  Register(*executor);
-  return kOk;
+  return give(std::move(made));
 }
 
 int Launch(const Operator& op, aclOpExecutor* executor, void* stream) {
@@ -240,8 +263,15 @@ int Launch(const Operator& op, aclOpExecutor* executor, void* stream) {
   return code;
 }
 
+// Behind the queue the second function says it, which knows the stream.
 int Missing(const char* name) {
+  if (IsBehindQueue()) return kOk;
   return Fail(kNoOperator, std::string(name) + " is not supported.");
+}
+
+int LaunchMissing(const char* name, void* stream) {
+  const int code = Fail(kNoOperator, std::string(name) + " is not supported.");
+  return FailLater(StreamOf(stream), code);
 }
 
 }  // namespace npu

@@ -35,7 +35,8 @@ enum class Kind : unsigned char {
 
 struct Parameter {
   Kind kind;
-  bool is_optional;  // null says that it is absent
+  bool is_optional;   // null says that it is absent
+  bool must_be_real;  // of float32, float16 or bfloat16
   const char* name;
 };
 
@@ -99,6 +100,7 @@ int Plan(const Operator& op, std::span<const Given> given, std::uint64_t* worksp
 int Launch(const Operator& op, aclOpExecutor* executor, void* stream);
 // For a name that no file has.
 int Missing(const char* name);
+int LaunchMissing(const char* name, void* stream);
 
 }  // namespace npu
 

@@ -6,8 +6,11 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/profiling_graph_executor_impl.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <regex>
+#include <utility>
 
 #include "devices/virtual/torch/table.h"
 #include "script.h"
@@ -140,7 +143,8 @@ class Scripted final : public npu::Planned {
     }
     EachOutput(results, [&](const Output& output, const at::Tensor& result) {
       const Place& place = places_[output.place];
-      TORCH_CHECK(output.is_late || result.sizes() == place.sizes, output.name, " is ",
+      const bool is_empty = result.numel() == 0 && c10::multiply_integers(place.sizes) == 0;
+      TORCH_CHECK(output.is_late || is_empty || result.sizes() == place.sizes, output.name, " is ",
                   place.Text(), ", but must be ", TextOf(result), ".");
       TORCH_CHECK(at::canCast(result.scalar_type(), place.dtype), output.name, " is ", place.Text(),
                   ", which cannot hold ", TextOf(result), ".");
@@ -162,8 +166,25 @@ class Scripted final : public npu::Planned {
       });
       return ANYOP_OK;
     } catch (const std::exception& error) {
-      return say(LastLine(error.what()));
+      return say(Explained(LastLine(error.what())));
     }
+  }
+
+  // Where no argument is named, it names all tensors that are read.
+  std::string Explained(std::string text) const {
+    if (Hides(text, "bad_alloc") || Hides(text, "division by zero")) {
+      text = "there is no result of such sizes";
+    }
+    const auto is_named = [&](const npu::Parameter& parameter) {
+      return std::regex_search(text, std::regex("\\b" + std::string(parameter.name) + "\\b"));
+    };
+    if (std::ranges::any_of(op_.parameters, is_named)) return text;
+    if (text.ends_with('.')) text.pop_back();
+    const char* before = ", with ";
+    for (const auto& [name, place] : inputs_) {
+      text += std::exchange(before, ", ") + (name + (" " + places_[place].Text()));
+    }
+    return text + ".";
   }
 
   // An error of a script begins with its source, and goes on with where it was raised.
@@ -198,6 +219,7 @@ class Scripted final : public npu::Planned {
   void AddTensors(const npu::Parameter& parameter, const npu::Value& value) {
     const std::size_t first = places_.size();
     for (const aclTensor* tensor : value.tensors) {
+      inputs_.emplace_back(parameter.name, places_.size());
       places_.push_back(PlaceOf(parameter.name, *tensor));
     }
     if (value.is_given) {
@@ -300,7 +322,7 @@ class Scripted final : public npu::Planned {
 
   void Write(const Output& output, const at::Tensor& result, const at::Tensor& to) const {
     if (!output.is_late) {
-      to.copy_(result);
+      if (result.numel() > 0 || to.numel() > 0) to.copy_(result);
       return;
     }
     TORCH_CHECK(result.numel() <= to.numel(), output.name, " has room for ", to.numel(),
@@ -313,6 +335,7 @@ class Scripted final : public npu::Planned {
   torch::jit::Function& function_;
   std::vector<aclTensor*> told_;
   std::vector<Place> places_;  // of all tensors, in the order of the call
+  std::vector<std::pair<std::string, std::size_t>> inputs_;  // names, and which of places_
   std::vector<Slot> slots_;
   std::vector<Output> outputs_;
   torch::jit::Stack stack_;
@@ -322,16 +345,21 @@ const char* g_shared = "";
 std::span<const npu::Operator> g_operators;
 
 std::shared_ptr<npu::Planned> PlanScript(const npu::Call& call, std::string* why) {
+  std::shared_ptr<Scripted> planned;
+  const auto explain = [&](const char* what) {
+    const std::string line = Scripted::LastLine(what);
+    *why = planned ? planned->Explained(line) : line;
+    return nullptr;
+  };
   try {
-    auto planned = std::make_shared<Scripted>(call, ScriptOf(call.op, g_shared));
+    planned = std::make_shared<Scripted>(call, ScriptOf(call.op, g_shared));
     planned->Check();
     return planned;
   } catch (const c10::Error& error) {
-    *why = Scripted::LastLine(error.what_without_backtrace());
+    return explain(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    *why = Scripted::LastLine(error.what());
+    return explain(error.what());
   }
-  return nullptr;
 }
 
 }  // namespace

@@ -25,6 +25,11 @@ _OF_CANN = re.compile(
 def check_operators() -> None:
     """Loads the operators of packages from where torch_npu looks for them."""
     for file in _libraries():
+        if not file.is_file():  # to open a pipe would wait for whoever writes to it
+            raise ImportError(
+                f"anyop.npu: {file} is a {_kind(file)}, but must be a library: torch_npu opens "
+                "what has this name. Take it out of ASCEND_CUSTOM_OPP_PATH."
+            )
         try:
             ctypes.CDLL(str(file))
         except OSError as error:
@@ -56,6 +61,11 @@ def _libraries() -> Iterator[Path]:
             yield Path(folder, _OPERATORS)
     if installed := os.environ.get("ASCEND_OPP_PATH", ""):
         yield from sorted(Path(installed, "vendors").glob(f"*/{_OPERATORS}"))
+
+
+def _kind(file: Path) -> str:
+    kinds = {"directory": file.is_dir(), "pipe": file.is_fifo(), "socket": file.is_socket()}
+    return next((kind for kind, is_it in kinds.items() if is_it), "device")
 
 
 def _refusal(file: Path, error: Exception) -> str:

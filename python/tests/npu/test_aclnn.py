@@ -184,8 +184,8 @@ def test_what_is_refused() -> None:
     assert text.endswith("self is nothing that was made and not yet destroyed.")
     assert LIBRARY.aclDestroyTensor(gone) != 0
     text = refused("aclnnMm", tensor(x), tensor(x), tensor(x), ctypes.c_int8(0))
-    told = "a and b must have same reduction dim, but got [2, 3] X [2, 3]."
-    assert text == f"virtual NPU: aclnnMm: {told}"
+    told = "a and b must have same reduction dim, but got [2, 3] X [2, 3]"
+    assert text == f"virtual NPU: aclnnMm: {told}, with self Float[2, 3], other Float[2, 3]."
     text = refused("aclnnInplaceScatterUpdate", tensor(x), tensor(x), tensor(x), integer(7))
     assert text.startswith("virtual NPU: aclnnInplaceScatterUpdate: ") and "\n" not in text
     assert refused("aclnnFlatQuant") == "virtual NPU: aclnnFlatQuant is not supported."

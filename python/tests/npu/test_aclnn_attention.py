@@ -16,6 +16,13 @@ O = torch.ops.npu  # noqa: E741
 # ---- Attention.
 
 
+def band(n: int, m: int, first: int, before: int, behind: int) -> torch.Tensor:
+    """What is hidden of a key j from row i: all but first + i - before to first + i + behind."""
+    return torch.tensor(
+        [[not -before <= j - i - first <= behind for j in range(m)] for i in range(n)]
+    )
+
+
 def attention(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -29,7 +36,7 @@ def attention(
     s = q.double() @ k.double().repeat_interleave(each, 0).transpose(1, 2) * scale
     if mask is not None:
         s = s.masked_fill(mask, -math.inf)
-    lse = torch.logsumexp(s, -1, True)
+    lse = torch.logsumexp(s, -1, True).clamp_min(-1e30)  # of a row without keys
     if sinks is not None:
         lse = torch.logaddexp(lse, sinks.double()[:, None, None].expand_as(lse))
     return torch.exp(s - lse) @ v.double().repeat_interleave(each, 0), lse
@@ -47,7 +54,7 @@ def test_attention_of_whole_sequences(dtype: torch.dtype, sparse: int, heads: in
     q, k, v = batch(heads, dtype=dtype)
     hidden = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
     given = hidden
-    if sparse == 4:
+    if sparse in (0, 4):
         hidden = hidden | torch.tril(torch.ones(5, 5, dtype=torch.bool), -3)
     if sparse == 1:
         hidden = given = hidden.t().contiguous() & (torch.arange(5) != 0)
@@ -149,6 +156,133 @@ def test_attention_of_training(layout: str, second: bool) -> None:
     want = want.permute(order[layout])
     close(y, want.flatten(2) if layout in ("BSH", "SBH") else want, torch.float16)
     close((top + total.log())[..., :1], lse, torch.float16)
+
+
+TRIANGLE = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+# sparse_mode, pre_tockens, next_tockens, and what they hide of m keys from n rows.
+MODES = {
+    "0": (0, 2, 1, lambda n, m: band(n, m, 0, 2, 1)),
+    "0 behind": (0, 4, -2, lambda n, m: band(n, m, 0, 4, -2)),
+    "1": (1, 0, 0, lambda n, m: band(n, m, 0, 1, 2)),
+    "2": (2, 0, 0, lambda n, m: band(n, m, 0, n + m, 0)),
+    "3": (3, 0, 0, lambda n, m: band(n, m, m - n, n + m, 0)),
+    "4": (4, 2, 1, lambda n, m: band(n, m, m - n, 2, 1)),
+    "4 behind": (4, 4, -1, lambda n, m: band(n, m, m - n, 4, -1)),
+    "4 before": (4, -1, 3, lambda n, m: band(n, m, m - n, -1, 3)),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("keys", [4, 5, 7])
+def test_sparse_modes_of_training(mode: str, keys: int) -> None:
+    sparse, before, behind, hides = MODES[mode]
+    there = [t.npu().requires_grad_() for t in batch(2, key_seq=keys)]
+    here = [t.detach().cpu().double().requires_grad_() for t in there]
+    hidden = hides(5, keys)
+    y = torch_npu.npu_fusion_attention(
+        *there, 4, "BNSD", scale=0.3, sparse_mode=sparse, pre_tockens=before, next_tockens=behind,
+        atten_mask=(hidden if sparse < 2 else TRIANGLE).npu(),
+    )[0]  # fmt: skip
+    want = torch.stack([attention(*(t[i] for t in here), 0.3, hidden)[0] for i in range(2)])
+    close(y, want, torch.float16)
+    grad = rand(*y.shape, seed=9, dtype=torch.float16)
+    y.backward(grad.npu())
+    want.backward(grad.double())
+    for got, expected in zip(there, here, strict=True):
+        close(got.grad, expected.grad, torch.float16)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sparse_modes_of_packed_sequences(mode: str) -> None:
+    sparse, before, behind, hides = MODES[mode]
+    sizes = [(7, 4, 8), (9, 2, 8), (9, 2, 8)]
+    parts = [rand(*size, seed=i, dtype=torch.float16) for i, size in enumerate(sizes)]
+    there = [t.npu().requires_grad_() for t in parts]
+    here = [t.double().requires_grad_() for t in parts]
+    whole = hides(5, 6)
+    if sparse == 1:  # one mask for all, whose rows and keys each sequence takes from the first on
+        hides = lambda n, m: whole[:n, :m]  # noqa: E731
+    y = torch_npu.npu_fusion_attention(
+        *there, 4, "TND", scale=0.3, actual_seq_qlen=[2, 7], actual_seq_kvlen=[3, 9],
+        sparse_mode=sparse, pre_tockens=before, next_tockens=behind,
+        atten_mask=(whole if sparse < 2 else TRIANGLE).npu(),
+    )[0]  # fmt: skip
+    found = []
+    for (a, b), (c, d) in zip(((0, 2), (2, 7)), ((0, 3), (3, 9)), strict=True):
+        part = [here[0][a:b], here[1][c:d], here[2][c:d]]
+        laid = [t.transpose(0, 1) for t in part]
+        found.append(attention(*laid, 0.3, hides(b - a, d - c))[0].transpose(0, 1))
+    want = torch.cat(found)
+    close(y, want, torch.float16)
+    y.backward(torch.ones_like(y))
+    want.sum().backward()
+    for got, expected in zip(there, here, strict=True):
+        close(got.grad, expected.grad, torch.float16)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("layout", ["BNSD", "TND"])
+def test_sparse_modes_of_inference(mode: str, layout: str) -> None:
+    sparse, before, behind, hides = MODES[mode]
+    q, k, v = batch(2, key_seq=7)
+    hidden = hides(5, 7)
+    common = {
+        "sparse_mode": sparse, "pre_tokens": before, "next_tokens": behind, "scale": 0.3,
+        "atten_mask": (hidden if sparse < 2 else TRIANGLE).npu(), "num_heads": 4,
+        "num_key_value_heads": 2, "input_layout": layout,
+    }  # fmt: skip
+    want = torch.stack([attention(q[i], k[i], v[i], 0.3, hidden)[0] for i in range(2)])
+    there = [t.npu() for t in (q, k, v)]
+    if layout == "TND":
+        there = [t.transpose(1, 2).flatten(0, 1).contiguous() for t in there]
+        common |= {"actual_seq_lengths": [5, 10], "actual_seq_lengths_kv": [7, 14]}
+        want = want.transpose(1, 2).flatten(0, 1)
+    close(torch_npu.npu_fused_infer_attention_score(*there, **common)[0], want, torch.float16)
+    if layout == "BNSD":
+        common["scale_value"] = common.pop("scale")
+        close(torch_npu.npu_prompt_flash_attention(*there, **common), want, torch.float16)
+
+
+def test_masks_of_each_head_and_of_each_row() -> None:
+    q, k, v = batch()
+    mask = rand(2, 4, 5, 5, seed=7) > 0.5
+    y = torch_npu.npu_fusion_attention(
+        *(t.npu() for t in (q, k, v)), 4, "BNSD", scale=0.3, atten_mask=mask.npu()
+    )[0]
+    s = (q.double() @ k.double().transpose(2, 3) * 0.3).masked_fill(mask, -math.inf)
+    close(y, torch.nan_to_num(torch.softmax(s, -1)) @ v.double(), torch.float16)
+    rows = rand(2, 5, seed=8) > 0.5
+    there = [t.npu() for t in (q[:, :, :1].contiguous(), k, v)]
+    y = torch_npu.npu_fused_infer_attention_score(
+        *there, num_heads=4, scale=0.3, input_layout="BNSD", atten_mask=rows.npu()
+    )[0]
+    want = [attention(q[i, :, :1], k[i], v[i], 0.3, rows[i])[0] for i in range(2)]
+    close(y, torch.stack(want), torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("sparse", "mask", "told"),
+    [
+        (2, None, "atten_mask is absent, but must be given with a sparse_mode of 2"),
+        (3, torch.ones(5, 5).triu(1), r"atten_mask is of \[5, 5\], but must be of 2048 x 2048"),
+        (4, torch.zeros(2048, 2048), "atten_mask must be true above its diagonal"),
+        (5, torch.ones(5, 5), "sparse_mode is 5, but must be 0 to 4"),
+        (1, torch.ones(4, 5), r"atten_mask is of \[4, 5\], but must have 5 rows of 5 elements"),
+    ],
+)
+def test_masks_that_are_refused(sparse: int, mask: torch.Tensor | None, told: str) -> None:
+    there = [t.npu() for t in batch()]
+    given = mask if mask is None else mask.bool().npu()
+    with pytest.raises(RuntimeError, match=told):
+        torch_npu.npu_fusion_attention(
+            *there, 4, "BNSD", sparse_mode=sparse, atten_mask=given, prefix=[1, 1]
+        )
+        torch.npu.synchronize()
+    with pytest.raises(RuntimeError, match=told):
+        torch_npu.npu_fused_infer_attention_score(
+            *there, num_heads=4, input_layout="BNSD", sparse_mode=sparse, atten_mask=given
+        )
+        torch.npu.synchronize()
 
 
 def test_attention_of_training_on_packed_sequences() -> None:

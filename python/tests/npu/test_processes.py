@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,10 +15,10 @@ import pytest
 OURS = ("ANYOP_", "ASCEND_", "LD_LIBRARY_PATH")
 
 
-def run(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         env={**kept, "ANYOP_NPU": "1", **settings},
         capture_output=True,
         text=True,
@@ -227,6 +228,109 @@ print((torch.ones(2, device="npu") + 1).tolist())
         TASK_QUEUE_ENABLE=queue,
     )
     assert ran.stdout == "True\n[2.0, 2.0]\n", ran.stderr
+    assert time.monotonic() - started < 60
+
+
+TOLD = """
+import json, sys, torch, torch_npu
+told = []
+def look(call):
+    try:
+        return call()
+    except RuntimeError as error:
+        told.append(str(error).partition("virtual NPU: ")[2] or str(error))
+for wrong in json.loads(sys.argv[1]):
+    for device in (0, 1):
+        torch.npu.set_device(device)
+        x, y = torch.randn(2, 3).npu(), torch.full((4,), 2.0).npu()
+        told.clear()
+        look(lambda: eval(wrong))
+        look(lambda: torch.npu.Stream().wait_stream(torch.npu.current_stream()))
+        look(torch.npu.synchronize)
+        look(torch.npu.synchronize)
+        later = [y + 1, torch_npu.npu_fast_gelu(y) > 1.9, y,
+                 torch_npu.npu_rms_norm(y, torch.ones(4).npu())[0] > 0.99]
+        print(json.dumps([wrong, told, [t.cpu().tolist()[0] for t in later]]))
+"""
+# With what each is told. What is behind it on the stream is not the same in all queues.
+WRONG = {
+    "torch_npu.npu_rms_norm(x, torch.ones(5).npu())[0].cpu()": "aclnnRmsNorm: shape '[-1, 5]' is "
+    "invalid for input of size 6, with x Float[2, 3], gamma Float[5].",
+    "torch_npu.npu_rms_norm(x.int(), x[0])": "aclnnRmsNorm: x is of int32, but must be of "
+    "float32, float16 or bfloat16.",
+    'torch_npu.npu_ffn(x, x.t().contiguous(), x, "gelu")': "aclnnFFNV2 is not supported.",
+    "x[torch.tensor([0, 9]).npu()]": "aten::index: index 9 is out of bounds for dimension 0 with "
+    "size 2",
+    "torch.nn.functional.embedding(torch.tensor([9]).npu(), x)": "aten::embedding: index out of "
+    "range in self",
+}
+BEHIND = "What was put on the stream behind it has not run."
+
+
+@pytest.mark.parametrize("queue", ["0", "1", "2"])
+def test_error_is_told_once_and_later_work_runs(queue: str) -> None:
+    """On each device, where another stream waits for what has failed, too."""
+    ran = run(TOLD, json.dumps(list(WRONG)), TASK_QUEUE_ENABLE=queue)
+    rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[")]
+    assert len(rows) == 2 * len(WRONG), ran.stderr
+    for wrong, told, later in rows:
+        text = WRONG[wrong]
+        assert told in ([text], [f"{text.removesuffix('.')}. {BEHIND}"])
+        assert later == [3.0, True, 2.0, True]
+
+
+@pytest.mark.parametrize("first", ["x.cpu()", "other.synchronize()"])
+def test_late_error_that_another_stream_waits_for_is_told_once(first: str) -> None:
+    code = f"""
+import torch, torch_npu
+x, other = torch.randn(3, 2, device="npu"), torch.npu.Stream()
+torch.npu.synchronize()
+for i in range(10):
+    with torch.npu.stream(other):
+        x[torch.tensor([0, 9], device="npu")]
+    torch.npu.current_stream().wait_stream(other)
+    told = 0
+    for call in ({first!r}, "torch.npu.synchronize()", "x.cpu()", "other.synchronize()"):
+        try:
+            eval(call)
+        except RuntimeError as error:
+            told += "index 9 is out of bounds" in str(error)
+    print(told, (x * 0 + 1).sum().item())
+"""
+    ran = run(code, ANYOP_NPU="delay")
+    assert ran.stdout == "1 6.0\n" * 10, ran.stderr
+
+
+def test_file_of_operators_that_is_a_pipe(tmp_path: Path) -> None:
+    file = tmp_path / "op_api/lib/libcust_opapi.so"
+    file.parent.mkdir(parents=True)
+    os.mkfifo(file)
+    started = time.monotonic()
+    ran = run("import torch_npu", ASCEND_CUSTOM_OPP_PATH=str(tmp_path))
+    assert last_line(ran) == (
+        f"ImportError: anyop.npu: {file} is a pipe, but must be a library: torch_npu opens what "
+        "has this name. Take it out of ASCEND_CUSTOM_OPP_PATH."
+    )
+    assert time.monotonic() - started < 60
+
+
+# Where torch's operators run on the CPU it is the same: Python ends such a thread in the middle of
+# C++, which ends the process. It must only not wait.
+def test_thread_that_goes_on_when_the_process_ends() -> None:
+    started = time.monotonic()
+    ran = run(
+        """
+import threading, time, torch
+def work():
+    x = torch.randn(64, 64, device="npu")
+    while True:
+        x = (x @ x).tanh()
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+print("the end", flush=True)
+"""
+    )
+    assert "the end" in ran.stdout, ran.stderr
     assert time.monotonic() - started < 60
 
 
