@@ -21,6 +21,8 @@ from anyop.torch.graph_engine.node import Node, Run
 TYPE = "TorchCall"  # of the node
 # Without a converter these are refused by torchair, as on an NPU.
 _BUILTIN = ("_c10d_functional", "air", "aten", "npu", "npu_define", "prim", "prims", "rngprims")
+# torchair's word for an operator of a package that the engine would know on an NPU.
+_UNKNOWN = "was found to be registered"
 _NAMED = (torch.dtype, torch.layout, torch.memory_format)
 
 
@@ -49,9 +51,14 @@ def _or_called(target: OpOverload, made: Any, graph: Any, is_here: Callable[[Any
         before = len(graph().op)
         has_meta = made.require_meta and meta_outputs is not None
         more = {"meta_outputs": meta_outputs} if has_meta else {}
-        results = made(*args, **kwargs, **more)
-        if not _remove_others(graph().op, before, is_here):
-            return results
+        try:
+            results = made(*args, **kwargs, **more)
+        except RuntimeError as error:
+            if target.namespace in _BUILTIN or _UNKNOWN not in str(error):
+                raise
+        else:
+            if not _remove_others(graph().op, before, is_here):
+                return results
         return _converter(target)(*args, meta_outputs=meta_outputs, **kwargs)
 
     convert.require_meta = True  # type: ignore[attr-defined]
