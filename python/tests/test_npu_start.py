@@ -268,20 +268,13 @@ def test_index_is_asked_once_and_briefly(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("no_proxy", "*")
     assert not environments.answers("http://127.0.0.1:9")
     assert not environments.answers("no index")
-    with http.server.HTTPServer(("127.0.0.1", 0), Nothing) as server:
+    # The plain handler knows no method at all, and says so.
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         assert environments.answers(f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("no_proxy", "")
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     assert not environments.answers(_environments.PYTORCH)
-
-
-class Nothing(http.server.BaseHTTPRequestHandler):
-    def do_HEAD(self) -> None:  # noqa: N802
-        self.send_error(403)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.mark.parametrize("name", ["plain", "with a blank", "n\u00e9w $HOME", "long" * 40])

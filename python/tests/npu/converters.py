@@ -163,13 +163,11 @@ def graph_of(call: Flat, given: list[Any]) -> Any:
 
 
 def compare(sample: Sample, has_gradients: bool, stages: Stages) -> str:
-    """"", or the kind of an answer that is no failure, with what was said."""
-    import torch
+    """ "", or the kind of an answer that is no failure, with what was said."""
+    import anyop
     from torch._guards import TracingContext, tracing
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    import anyop
 
     here, given_here = sample.on("cpu", has_gradients)
     try:
@@ -292,10 +290,14 @@ def report(found: dict[str, list[str]], types: set[str], verbose: bool) -> list[
         if bool(bad) != (name in EXCEPTIONS):
             wrong.append(name)
     there = types & {*engine.OPERATORS, *engine.AROUND}
-    print(f"{kinds['agree']} of {sum(kinds.values())} samples agree with the CPU, "
-          f"{kinds[TORCHAIR]} are refused by torchair, {kinds[REFUSED]} by the virtual NPU by name")
-    print(f"{len(there)} of {len(types)} operators of the engine are there; others: "
-          f"{', '.join(sorted(types - there)) or 'none'}")
+    print(
+        f"{kinds['agree']} of {sum(kinds.values())} samples agree with the CPU, "
+        f"{kinds[TORCHAIR]} are refused by torchair, {kinds[REFUSED]} by the virtual NPU by name"
+    )
+    print(
+        f"{len(there)} of {len(types)} operators of the engine are there; others: "
+        f"{', '.join(sorted(types - there)) or 'none'}"
+    )
     return wrong
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchair's graphs with operators that the engine does not have: of anyop, of packages, of torch."""
+"""torchair's graphs with operators that the engine lacks: of anyop, of packages, of torch."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_operators_of_torch_library(types: list[str]) -> None:
         return xs[0] * count, [x.to(dtype) + count for x in xs]
 
     @two.register_fake
-    def _(xs: Any, count: int, dtype: torch.dtype, rest: Any = None) -> Any:
+    def sizes(xs: Any, count: int, dtype: torch.dtype, rest: Any = None) -> Any:
         return torch.empty_like(xs[0]), [torch.empty_like(x, dtype=dtype) for x in xs]
 
     def writes(x: torch.Tensor) -> Any:

@@ -180,7 +180,9 @@ def _value(n: Node, noted: Any, kind: str) -> Any:
     if not isinstance(noted, dict):
         return noted
     if "input" not in noted:
-        return torch.device(noted["device"]) if "device" in noted else getattr(torch, noted["named"])
+        return (
+            torch.device(noted["device"]) if "device" in noted else getattr(torch, noted["named"])
+        )
     value = n[noted["input"]]
     return value if "Tensor" in kind else value.tolist()
 

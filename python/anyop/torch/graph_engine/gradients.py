@@ -43,9 +43,10 @@ def _leaky_relu(n: Node) -> Tensor:
     return y
 
 
-def _softmax(n: Node) -> Tensor:
-    y, (axis,) = n["softmax"], n.attribute("axes", [-1])
-    dx: Tensor = _aten._softmax_backward_data(n["grad_softmax"], y, axis, y.dtype)
+def _of_softmax(n: Node) -> Tensor:
+    (y, above), (axis,) = n.values, n.attribute("axes", [-1])
+    assert y is not None
+    dx: Tensor = _aten._softmax_backward_data(above, y, axis, y.dtype)
     return dx
 
 
@@ -93,7 +94,7 @@ OPERATORS: dict[str, Run] = {
     "ReluGrad": lambda n: n["gradients"] * (n["features"] > 0),
     "RmsNormGrad": _rms_norm,
     "SigmoidGrad": lambda n: _aten.sigmoid_backward(n["dy"], n["y"]),
-    "SoftmaxGrad": _softmax,
+    "SoftmaxGrad": _of_softmax,
     "SwiGluGrad": _swiglu,
     "TanhGrad": lambda n: _aten.tanh_backward(n["dy"], n["y"]),
     "ThresholdGradV2D": lambda n: n["gradients"] * (n["features"] > n.attribute("threshold")),
