@@ -26,6 +26,8 @@ NO_ANSWER = (
     "Failed to establish a new connection", "Temporary failure in name resolution",
     "Connection refused", "Network is unreachable", "ConnectTimeoutError",
 )  # fmt: skip
+# What it prints where no index has such a torch; the second beside a file of constraints.
+NO_TORCH = ("No matching distribution found for torch==", "Cannot install torch==")
 # Each process that a framework starts imports the program that started it.
 PROGRAM = """\
 import sys
@@ -151,7 +153,7 @@ class Environment:
         text = "".join(lines)
         if any(sign in text for sign in NO_ANSWER):
             return " The index of packages does not answer. Try again with a network, or --index."
-        if "No matching distribution found for torch==" in text:
+        if any(sign in text for sign in NO_TORCH):
             return f" Try --index {PYTORCH}."
         if "No module named pip" in text or "ensurepip" in text:
             return " Try: sudo apt-get install python3-venv"

@@ -243,6 +243,19 @@ def test_torch_for_cuda_is_refused_beside_2_14(tmp_path: Path) -> None:
     assert not [s for s in older._steps(["--no-index"]) if s.title == step.title]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR: No matching distribution found for torch==2.14.0+cpu",
+        "ERROR: Cannot install torch==2.14.0+cpu because these package versions have conflicting "
+        "dependencies.",  # with a file of constraints
+    ],
+)
+def test_index_without_such_a_torch(tmp_path: Path, line: str) -> None:
+    made = environments.environment(tmp_path / "new", "2.14")
+    assert made._advice([f"{line}\n"]) == f" Try --index {_environments.PYTORCH}."
+
+
 @pytest.mark.parametrize("is_there", [False, True])
 def test_torch_without_cuda_is_what_pip_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool

@@ -38,10 +38,12 @@ Flat = Callable[..., tuple[Any, ...]]
 def declared() -> dict[str, Any]:
     """Operators by name, with the samples that torchair declares for each."""
     import torch_npu  # noqa: F401  (which brings torchair)
+    from torch._ops import OpOverload
     from torchair._ge_concrete_graph import fx2ge_converter
 
-    found = fx2ge_converter._declare_supported_converters()
-    return {f"torchair:{op}": (op, made.supported_cases) for op, made in found.items()}
+    found = fx2ge_converter._declare_supported_converters().items()
+    operators = {op: made for op, made in found if isinstance(op, OpOverload)}
+    return {f"torchair:{op}": (op, made.supported_cases) for op, made in operators.items()}
 
 
 def names() -> list[str]:
@@ -214,6 +216,8 @@ def agree(sample: Sample, got: Any, want: Any) -> None:
         if a is None or b is None:
             assert a is None or not a.cpu().any(), "a gradient that the CPU has not"
             continue
+        if "batch_norm" in sample.name and not b.numel():
+            continue  # the CPU leaves empty what other devices fill
         if any(word in sample.name for word in RANDOM):
             assert (a.shape, a.dtype) == (b.shape, b.dtype), f"{a.shape} {a.dtype}"
             continue

@@ -155,9 +155,10 @@ def _call(n: Node) -> tuple[Tensor, ...]:
     kinds = {argument.name: str(argument.type) for argument in target._schema.arguments}
     given = {name: _value(n, value, kinds[name]) for name, value in call.items()}
     made = target(**given)
-    results: list[Tensor] = []
-    for one in made if isinstance(made, (tuple, list)) else [made]:
-        results += one if isinstance(one, (tuple, list)) else [one] * (one is not None)
+    results: list[Any] = []
+    returns = made if len(target._schema.returns) > 1 else [made] * len(target._schema.returns)
+    for one in returns:  # None where a gradient is not asked for
+        results += one if isinstance(one, (tuple, list)) else [one]
     for argument in target._schema.arguments:
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = given.get(argument.name)
