@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,12 +19,15 @@ from typing import NamedTuple
 import anyop
 
 LOG = "install.log"
+LONGEST_INTERPRETER = 120  # bytes, in the first line of a script: Linux takes 127
 PYTORCH = "https://download.pytorch.org/whl/cpu"
 # What pip prints where it reaches no index.
 NO_ANSWER = (
     "Failed to establish a new connection", "Temporary failure in name resolution",
     "Connection refused", "Network is unreachable", "ConnectTimeoutError",
 )  # fmt: skip
+# What it prints where no index has such a torch; the second beside a file of constraints.
+NO_TORCH = ("No matching distribution found for torch==", "Cannot install torch==")
 # Each process that a framework starts imports the program that started it.
 PROGRAM = """\
 import sys
@@ -149,7 +153,7 @@ class Environment:
         text = "".join(lines)
         if any(sign in text for sign in NO_ANSWER):
             return " The index of packages does not answer. Try again with a network, or --index."
-        if "No matching distribution found for torch==" in text:
+        if any(sign in text for sign in NO_TORCH):
             return f" Try --index {PYTORCH}."
         if "No module named pip" in text or "ensurepip" in text:
             return " Try: sudo apt-get install python3-venv"
@@ -186,6 +190,7 @@ class Environment:
         title: str,
     ) -> None:
         lines: list[str] = []
+        start = time.monotonic()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", env={**without_paths(), **env}, pass_fds=self._held,
@@ -198,7 +203,8 @@ class Environment:
         log = self.folder / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a") as file:
-            file.write(f"$ {' '.join(command)}\n{''.join(lines)}")
+            took = f"{time.monotonic() - start:.0f} s"
+            file.write(f"$ {' '.join(command)}\n{''.join(lines)}{title}: {took}\n\n")
         if code:
             errors = [line.strip() for line in lines if line.startswith("ERROR")] or lines[-1:]
             raise anyop.NotAvailable(
@@ -227,8 +233,18 @@ def copy_anyop(site_packages: Path, who: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, target)
     program = site_packages.parents[2] / "bin" / "anyop"
-    program.write_text(f"#!{program.with_name('python')}\n{PROGRAM}")
+    program.write_text(f"{_first_lines(str(program.with_name('python')))}\n{PROGRAM}")
     program.chmod(0o755)
+
+
+def _first_lines(python: str) -> str:
+    """Of a script for a Python whose path may have a blank or be long, which the kernel does not
+    take in a script's first line: a shell starts it then. To Python the shell's line is a text.
+    """
+    if not any(c.isspace() for c in python) and len(os.fsencode(python)) < LONGEST_INTERPRETER:
+        return f"#!{python}"
+    quoted = "".join(f"\\{c}" if c in '\\"$`' else c for c in python)
+    return f"#!/bin/sh\n'''exec' \"{quoted}\" \"$0\" \"$@\"\n' '''"
 
 
 def _remove_anyop(site_packages: Path) -> None:

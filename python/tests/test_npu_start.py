@@ -5,10 +5,12 @@ name stands in for it. With the real one: python/tests/npu.
 
 from __future__ import annotations
 
+import http.server
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import anyop
@@ -228,7 +230,7 @@ def test_torch_for_cuda_is_refused_beside_2_14(tmp_path: Path) -> None:
         "import types\n__version__ = '2.14.0+cu130'\nversion = types.SimpleNamespace(cuda='13.0')\n"
     )
     made = environments.environment(tmp_path / "new", "2.14")
-    step = next(s for s in made._steps([]) if s.title == "a torch without CUDA")
+    step = next(s for s in made._steps(["--no-index"]) if s.title == "a torch without CUDA")
     ran = subprocess.run(
         [sys.executable, *step.arguments], env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True, text=True, check=False,
@@ -238,4 +240,64 @@ def test_torch_for_cuda_is_refused_beside_2_14(tmp_path: Path) -> None:
         f"Try --index {_environments.PYTORCH}.\n"
     )
     older = environments.environment(tmp_path / "new", "2.13")
-    assert not [s for s in older._steps([]) if s.title == step.title]
+    assert not [s for s in older._steps(["--no-index"]) if s.title == step.title]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR: No matching distribution found for torch==2.14.0+cpu",
+        "ERROR: Cannot install torch==2.14.0+cpu because these package versions have conflicting "
+        "dependencies.",  # with a file of constraints
+    ],
+)
+def test_index_without_such_a_torch(tmp_path: Path, line: str) -> None:
+    made = environments.environment(tmp_path / "new", "2.14")
+    assert made._advice([f"{line}\n"]) == f" Try --index {_environments.PYTORCH}."
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_torch_without_cuda_is_what_pip_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """PyPI's torch for x86-64 is the one for CUDA."""
+    asked: list[str] = []
+    monkeypatch.setattr(environments, "answers", lambda index: asked.append(index) or is_there)
+    monkeypatch.setattr(environments, "IS_CUDA_USUAL", True)
+    index = ["--extra-index-url", _environments.PYTORCH] if is_there else []
+    for version, wanted in (("2.13", "torch==2.13.0"), ("2.14", "torch==2.14.0+cpu")):
+        first = next(iter(environments.environment(tmp_path / "new", version)._steps([])))
+        assert list(first.arguments[5:]) == [*index, wanted]
+    assert asked == [_environments.PYTORCH] * 2
+    mine = ["--extra-index-url", "http://127.0.0.1:9"]
+    first = next(iter(environments.environment(tmp_path / "new", "2.13")._steps(mine)))
+    assert list(first.arguments[5:]) == [*mine, "torch==2.13.0"] and len(asked) == 2
+    monkeypatch.setattr(environments, "IS_CUDA_USUAL", False)
+    first = next(iter(environments.environment(tmp_path / "new", "2.14")._steps([])))
+    assert list(first.arguments[5:]) == ["torch==2.14.0"] and len(asked) == 2
+
+
+def test_index_is_asked_once_and_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    assert not environments.answers("http://127.0.0.1:9")
+    assert not environments.answers("no index")
+    # The plain handler knows no method at all, and says so.
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        assert environments.answers(f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    assert not environments.answers(_environments.PYTORCH)
+
+
+@pytest.mark.parametrize("name", ["plain", "with a blank", "n\u00e9w $HOME", "long" * 40])
+def test_scripts_of_folders_with_any_name(tmp_path: Path, name: str) -> None:
+    python = tmp_path / name / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    script = python.with_name("told")
+    first = _environments._first_lines(str(python))
+    script.write_text(f"{first}\nimport sys\nprint(sys.argv[1:])\n")
+    script.chmod(0o755)
+    ran = subprocess.run([script, "a b", "c"], capture_output=True, text=True, check=False)
+    assert ran.stdout == "['a b', 'c']\n", ran.stderr

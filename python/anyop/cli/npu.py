@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,8 @@ def install(folder: Path, version: str, index: str) -> None:
     environment = environments.environment(folder, version)
     made = making.make(environment, f"torch_npu {environment.version}", index)
     if made:
-        click.echo(f"{made} Try: ANYOP_NPU=1 {environment.python} PROGRAM")
+        python = shlex.quote(str(environment.python))
+        click.echo(f"{made} Try: ANYOP_NPU=1 {python} PROGRAM")
 
 
 @command.command("explain", context_settings={"ignore_unknown_options": True})

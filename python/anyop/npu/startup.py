@@ -22,10 +22,9 @@ CANN = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")  # set by its set_env.sh
 VERSIONS = {"2.14.0": "2.14.0", "2.13.0": "2.13.0"}  # of torch_npu, with the torch of each
 _HOME = ".anyop-ascend-home"  # in a folder of `anyop ascend home`, which sets the same variables
 _CHECK = "torch_npu._init.registry.registry_manager"
-_TORCHAIR = (  # torch_npu gives it both names
-    "torchair.core._backend",
-    "torch_npu.dynamo.torchair.core._backend",
-)
+_TORCHAIR = ("torchair", "torch_npu.dynamo.torchair")  # torch_npu gives it both names
+_BACKENDS = tuple(f"{name}.core._backend" for name in _TORCHAIR)
+_CONVERTERS = tuple(f"{name}._ge_concrete_graph.fx2ge_converter" for name in _TORCHAIR)
 library: Path | None = None  # of the device "npu", once torch_npu has it
 
 
@@ -36,7 +35,7 @@ class Finder:
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> ModuleSpec | None:
-        if name not in ("torch_npu", _CHECK, *_TORCHAIR):
+        if name not in ("torch_npu", _CHECK, *_BACKENDS, *_CONVERTERS):
             return None
         spec = PathFinder.find_spec(name, path)
         if spec is None or spec.loader is None:
@@ -44,8 +43,10 @@ class Finder:
         folder = Path(__file__).parent / "anyop"
         if name == _CHECK:
             _surround(spec.loader, lambda: None, _leave_cann_out)
-        elif name in _TORCHAIR:
+        elif name in _BACKENDS:
             _surround(spec.loader, lambda: None, _run_graphs)
+        elif name in _CONVERTERS:
+            _surround(spec.loader, lambda: None, _call_operators)
         elif library is None:
             _surround(spec.loader, lambda: load(folder), lambda module: start(folder))
         return spec
@@ -74,6 +75,13 @@ def _run_graphs(module: Any) -> None:
     from anyop.torch.graph_engine import engine
 
     engine.replace_backend(module)
+
+
+def _call_operators(module: Any) -> None:
+    """Its graphs would hold operators that are not here."""
+    from anyop.torch.graph_engine import calls, engine
+
+    calls.add_converters(module, engine.is_here)
 
 
 def other_cann() -> str:

@@ -36,6 +36,7 @@ CASES: dict[str, Made] = {
         x.reshape(4, 8).t().contiguous()[1:7:2], x.unsqueeze(0).squeeze(0).permute(2, 0, 1) + 1,
         x.flatten() * 2, w.view(1, 1, 8).expand(2, 2, 8) + x, x.repeat(1, 2, 1), x.flip(1),
         x[:, -1] + 1, x[0, 1:, :-2] + 1,
+        x[:, :1].expand(-1, 3, -1) + 1,
     ),
     "joins": lambda x, w, i: (
         torch.cat([x, x + 1], 1), torch.stack([x, x], 0), [t + 1 for t in x.split(1, 1)],
@@ -159,13 +160,19 @@ def test_results_do_not_share_memory_with_arguments() -> None:
 
 
 def test_an_operator_that_is_not_there_is_refused_by_name() -> None:
-    x, *_ = values()
-    make = compiled(lambda x: F.dropout(x + 1, 0.5))
+    from torchair.ge._ge_graph import GeGraph
+
+    made = GeGraph(name="foreign")
+    for name, kind in (("a", "HcomAllGather"), ("b", "AnotherOfMine")):
+        op = made.op.add()
+        op.name, op.type = name, kind
     with pytest.raises(NotImplementedError) as error:
-        make(x)
-    text = str(error.value)
-    assert "has the operators DropOutDoMask, StatelessDropOutGenMask of the engine, which" in text
-    assert 'Try torch.compile(backend="aot_eager")' in text
+        made._executor.load(made, {})
+    assert str(error.value) == (
+        "torchair: the graph foreign has the operators AnotherOfMine, HcomAllGather of the engine, "
+        'which the virtual NPU does not have. Try torch.compile(backend="aot_eager"), which runs '
+        "any graph."
+    )
 
 
 def test_a_form_that_is_not_there_is_refused_by_name() -> None:

@@ -14,12 +14,15 @@ import torch
 from torch import Tensor
 
 import anyop
-from anyop.torch.graph_engine import arithmetic, layers, layout
+from anyop.torch.graph_engine import arithmetic, calls, gradients, layers, layout
 from anyop.torch.graph_engine.node import TYPES, Limits, Node, Refused, Run, parsed
 
-OPERATORS: dict[str, Run] = {**arithmetic.OPERATORS, **layers.OPERATORS, **layout.OPERATORS}
+_ROOMS = (arithmetic, calls, gradients, layers, layout)
+OPERATORS: dict[str, Run] = {name: run for room in _ROOMS for name, run in room.OPERATORS.items()}
 _LIMITS: Limits = {**arithmetic.LIMITS, **layers.LIMITS, **layout.LIMITS}
 _INPUTS, _CONSTANTS, _END = ("Data", "RefData"), ("Const", "Constant"), "NetOutput"
+_WRITING = ("Assign", calls.TYPE)
+AROUND = (*_INPUTS, *_CONSTANTS, _END)  # no operators, but the graph's own ends
 _INSTEAD = 'Try torch.compile(backend="aot_eager"), which runs any graph.'
 
 
@@ -32,8 +35,7 @@ class Graph:
     def load(self, ge_graph: Any, options: Any = None) -> None:
         """Raises NotImplementedError for a graph with an operator that is not here."""
         nodes = [_parsed(op, self.name) for op in ge_graph.op]
-        known = {*OPERATORS, *_INPUTS, *_CONSTANTS, _END}
-        missing = sorted({n.type for n in nodes} - known)
+        missing = sorted({n.type for n in nodes} - {*OPERATORS, *AROUND})
         if missing:
             raise anyop.Unsupported(
                 f"torchair: the graph {self.name} has the operator{'s' * (len(missing) > 1)} "
@@ -41,26 +43,18 @@ class Graph:
                 f"{_INSTEAD}"
             )
         for node in nodes:
-            self._check(node)
-        self._steps = [n for n in nodes if n.type in OPERATORS]
+            if form := _other_form(node):
+                raise anyop.Unsupported(
+                    f"torchair: the graph {self.name} has the operator {node.type} of the engine "
+                    f"({node.name}) with {form} alone. {_INSTEAD}"
+                )
+        self._steps = _needed(nodes)
         self._inputs = {n.outputs[0]: n.attribute("index", 0) for n in nodes if n.type in _INPUTS}
         held = [n for n in nodes if n.type in _CONSTANTS]
         self._constants = {n.outputs[0]: n.attribute("value") for n in held}
         ends = [source for n in nodes if n.type == _END for _, source in n.operands]
         self._outputs = list(zip(ends, ge_graph.attr["_output_dtypes"].list.i, strict=True))
         self._on_device: dict[str, Tensor] = {}
-
-    def _check(self, node: Node) -> None:
-        for name, allowed in _LIMITS.get(node.type, {}).items():
-            value = node.attribute(name, allowed[0])
-            if value in allowed:
-                continue
-            known = ", ".join(map(repr, allowed))
-            raise anyop.Unsupported(
-                f"torchair: the graph {self.name} has the operator {node.type} of the engine "
-                f"({node.name}) with {name} {value!r}, but the virtual NPU has it with {known} "
-                f"alone. {_INSTEAD}"
-            )
 
     def compile(self) -> None:
         """Nothing is left to do."""
@@ -138,6 +132,37 @@ _OF_SHAPES = {
 }  # fmt: skip
 
 
+def is_here(op: Any) -> bool:
+    """Whether the protocol's node can be run."""
+    try:
+        return op.type in AROUND or (op.type in OPERATORS and not _other_form(parsed(op)))
+    except Refused:
+        return False
+
+
+def _needed(nodes: list[Node]) -> list[Node]:
+    """In order: what the graph's ends are made of, and what writes. Calls that took the place of
+    other nodes leave behind what only those used.
+    """
+    needed: set[str] = set()
+    kept = []
+    for node in reversed(nodes):
+        if node.type == _END or node.type in _WRITING or needed & set(node.outputs):
+            needed.update(source for _, source in node.operands)
+            kept.append(node)
+    return [node for node in reversed(kept) if node.type in OPERATORS]
+
+
+def _other_form(node: Node) -> str:
+    """The attribute with a value that is not there, and those that are."""
+    for name, allowed in _LIMITS.get(node.type, {}).items():
+        value = node.attribute(name, allowed[0])
+        if value not in allowed:
+            known = ", ".join(map(repr, allowed))
+            return f"{name} {value!r}, but the virtual NPU has it with {known}"
+    return ""
+
+
 def _shares(a: Tensor, b: Tensor) -> bool:
     return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() != 0
 
@@ -161,4 +186,6 @@ def replace_backend(module: Any) -> None:
     module.finalize_graph_engine = lambda: torch._dynamo.reset()
     # Which operators the engine knows: those of the table, of whose form nothing is told.
     module._torchair.check_cann_compat = lambda *wanted: ""
-    module._torchair.get_registered_ir_def = lambda name: ("unknown", [], [], [])
+    module._torchair.get_registered_ir_def = lambda name: (
+        "SUCCESS" if name == calls.TYPE else "unknown", [], [], [],
+    )  # fmt: skip

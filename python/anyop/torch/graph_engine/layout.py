@@ -27,7 +27,10 @@ def _transposed(n: Node) -> Tensor:
 
 def _expanded(n: Node) -> Tensor:
     shape, x = n.ints("shape"), n["x"]
-    return torch.broadcast_to(x, torch.broadcast_shapes(x.shape, tuple(shape))).contiguous()
+    new = len(shape) - x.dim()
+    # -1 is the size that is there, as in torch.
+    sizes = [x.shape[i - new] if size < 0 else size for i, size in enumerate(shape)]
+    return torch.broadcast_to(x, torch.broadcast_shapes(x.shape, tuple(sizes))).contiguous()
 
 
 def _unsqueezed(n: Node) -> Tensor:
@@ -172,12 +175,23 @@ def _assigned(n: Node) -> Tensor:
     return n["ref"].copy_(n["value"])
 
 
+def _strided(n: Node) -> Tensor:
+    where = (n.ints("size"), n.ints("stride"), n.number("storage_offset"))
+    return n["x"].contiguous().as_strided(*where).contiguous()
+
+
+def _view_copied(n: Node) -> Tensor:
+    where = (n.ints("dst_size"), n.ints("dst_stride"), n.number("dst_storage_offset"))
+    return torch.as_strided_scatter(n["dst"].contiguous(), n["src"], *where)
+
+
 def _masked(n: Node) -> Tensor:
     x, value = n["x"], n["value"]
     return torch.where(_like(x, n["mask"]), value.to(x.dtype).reshape(()), x)
 
 
 OPERATORS: dict[str, Run] = {
+    "AsStrided": _strided,
     "Assign": _assigned,
     "Bitcast": lambda n: n["x"].view(TYPES[n.attribute("type")]),
     "BroadcastTo": _expanded,
@@ -216,6 +230,7 @@ OPERATORS: dict[str, Run] = {
     "Triu": lambda n: n["x"].triu(n.attribute("diagonal", 0)),
     "Unpack": _unpacked,
     "Unsqueeze": _unsqueezed,
+    "ViewCopy": _view_copied,
 }
 _NO_MASKS = {"ellipsis_mask": (0,), "new_axis_mask": (0,)}
 LIMITS: Limits = {
