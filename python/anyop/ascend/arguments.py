@@ -16,6 +16,7 @@ import numpy as np
 from anyop import _anyop
 from anyop.ascend.expressions import evaluate, whole
 from anyop.ascend.native import READ, WHOLE, WRITE
+from anyop.hosting.sentences import clause
 
 Array = np.ndarray[Any, Any]
 DTYPES = {
@@ -157,7 +158,8 @@ def _loaded(path: Path, shape: tuple[int, ...], dtype: str) -> Array:
     try:
         array: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise _anyop.InvalidArgument(f"{path} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else clause(error)
+        raise _anyop.InvalidArgument(f"{path} cannot be read: {why}.") from None
     if array.shape != shape:
         raise _anyop.InvalidArgument(
             f"{path} has the sizes {list(array.shape)}, but must have {list(shape)}."
