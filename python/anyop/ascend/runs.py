@@ -23,6 +23,7 @@ from anyop.ascend.build import Settings, host_library, library
 from anyop.ascend.case import Case, number_of_blocks, ordered, places_of_arguments
 from anyop.ascend.native import kernels_of
 from anyop.ascend.source import Source
+from anyop.hosting.sentences import clause
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,12 @@ class Run:
         """Results and time of the fast build, for the largest sizes."""
         one = self.tries(0, 0)[0]
         answer = next(self._answers([one], checked=False))
-        if "findings" in answer:
-            raise _anyop.InvalidArgument(
-                f"{self.kernel}: {answer['findings'][0]['text']} Try `anyop ascend check`, which "
-                "says where."
-            )
+        for found in answer.get("findings", ()):
+            if found["level"] == "error":
+                raise _anyop.InvalidArgument(
+                    f"{self.kernel}: {clause(found['text'])}. Try `anyop ascend check`, which says "
+                    "where."
+                )
         return answer
 
     def _finding(self, row: dict[str, Any], one: Try) -> Finding:

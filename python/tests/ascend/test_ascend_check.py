@@ -151,6 +151,23 @@ def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, opt
     assert kind in [f["kind"] for f in found], found
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "  if (GetBlockIdx()) SyncAll();",
+            "one: 1 blocks wait for ever: block 1 in SyncAll at kernel.cpp:4. 1 block has returned "
+            "before it: 0. Try `anyop ascend check`, which says where.",
+        ),
+        ("  ASSERT(n > 3);", "one: ASSERT((n > 3)) does not hold. Try `anyop ascend check`"),
+    ],
+)
+def test_a_kernel_that_is_ended_without_checks_has_no_results(tmp_path, body, said):
+    path = written(tmp_path, ONE.format(body))
+    done = anyop("run", path, *GIVEN, "--blocks", "2", status=1)
+    assert said in " ".join(done.stderr.split()) and not done.stdout
+
+
 # line: of the body
 @pytest.mark.parametrize(
     ("body", "kind", "line", "said"),
