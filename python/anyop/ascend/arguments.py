@@ -16,7 +16,6 @@ import numpy as np
 from anyop import _anyop
 from anyop.ascend.expressions import evaluate, whole
 from anyop.ascend.native import READ, WHOLE, WRITE
-from anyop.hosting.sentences import clause
 
 Array = np.ndarray[Any, Any]
 DTYPES = {
@@ -158,8 +157,8 @@ def _loaded(path: Path, shape: tuple[int, ...], dtype: str) -> Array:
     try:
         array: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else clause(error)
-        raise _anyop.InvalidArgument(f"{path} cannot be read: {why}.") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise _anyop.InvalidArgument(f"{path} cannot be read: {why.removesuffix('.')}.") from None
     if array.shape != shape:
         raise _anyop.InvalidArgument(
             f"{path} has the sizes {list(array.shape)}, but must have {list(shape)}."

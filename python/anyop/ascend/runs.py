@@ -23,7 +23,6 @@ from anyop.ascend.build import Settings, host_library, library
 from anyop.ascend.case import Case, number_of_blocks, ordered, places_of_arguments
 from anyop.ascend.native import kernels_of
 from anyop.ascend.source import Source
-from anyop.hosting.sentences import clause
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,9 @@ class Run:
         answer = next(self._answers([one], checked=False))
         for found in answer.get("findings", ()):
             if found["level"] == "error":
+                text = found["text"].removesuffix(".")
                 raise _anyop.InvalidArgument(
-                    f"{self.kernel}: {clause(found['text'])}. Try `anyop ascend check`, which says "
-                    "where."
+                    f"{self.kernel}: {text}. Try `anyop ascend check`, which says where."
                 )
         return answer
 
