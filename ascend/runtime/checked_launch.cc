@@ -74,36 +74,6 @@ void RunTurn(CheckedBlock& b) {
   GiveCoreBack(b);
 }
 
-// Nothing can run. A block that was ended by a finding of its own explains that already.
-void ReportDeadlock() {
-  std::string waiting, returned;
-  std::uint32_t here = 0;
-  int waits = 0, ended = 0;
-  for (const FiberBlock* b : launched->blocks) {
-    if (b->was_ended) return;
-    if (b->has_ended) {
-      if (ended++ < 4) returned += Format("%s%u", returned.empty() ? "" : ", ", b->index);
-      continue;
-    }
-    if (!here) here = b->waits_at;
-    if (waits++ < 4) {
-      waiting += Format("%sblock %u in %s at %s", waiting.empty() ? "" : "; ", b->index,
-                        b->waits_for.c_str(), Shown(b->waits_at).c_str());
-    }
-  }
-  if (!IsNew("deadlock", here, 0)) return;
-  std::string text = Format("%d blocks wait for ever: %s%s", waits, waiting.c_str(),
-                            waits > 4 ? "; and others" : "");
-  std::string insert;
-  if (ended) {
-    text +=
-        Format(". %d %s returned before it: %s%s", ended, ended == 1 ? "block has" : "blocks have",
-               returned.c_str(), ended > 4 ? " and others" : "");
-    insert = "the same waits on every path to a return, or a launch with fewer blocks";
-  }
-  AddFinding({.kind = "deadlock", .here = here, .text = text, .insert = insert});
-}
-
 void ReportLeftIb() {
   for (const auto& [key, sets] : launched->ib) {
     if (sets.empty()) continue;

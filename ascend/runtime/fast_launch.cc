@@ -88,7 +88,10 @@ bool RunTogether(const LaunchOf& launch) {
       Resume(*b);
       if (b->has_ended) --left;
     }
-    if (left && run.progress == before) run.is_aborted = true;
+    if (left && run.progress == before && !run.is_aborted) {
+      ReportDeadlock();
+      run.is_aborted = true;
+    }
   }
   launched = nullptr;
   bool is_complete = !run.is_aborted;

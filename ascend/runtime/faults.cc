@@ -27,6 +27,7 @@ void* volatile fault_address = nullptr;
 volatile int fault_signal = 0;
 constexpr int kExit = 0;                 // no signal: the kernel ends the process
 volatile std::uintptr_t fault_code = 0;  // of the instruction in the kernel's library; 0: not known
+volatile bool is_searching = false;      // for that instruction
 volatile std::uint64_t seen_steps = 0;
 volatile int idle_ticks = 0;
 
@@ -75,9 +76,16 @@ void OnFault(int number, siginfo_t* info, void*) {
     signal(number, SIG_DFL);  // returns to the faulting instruction
     return;
   }
-  fault_address = info->si_addr;
-  fault_signal = number;
-  fault_code = CodeOfKernel();
+  // A call of what is no code has a frame that cannot be read: a fault within the search.
+  const bool is_first = !is_searching;
+  if (is_first) {
+    fault_address = info->si_addr;
+    fault_signal = number;
+    fault_code = 0;
+    is_searching = true;
+    fault_code = CodeOfKernel();
+  }
+  is_searching = false;
   siglongjmp(fault_return, 1);
 }
 

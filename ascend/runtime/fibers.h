@@ -55,6 +55,9 @@ void ReportException(std::uint32_t place);
 unsigned char* MapStack();
 // Runs or resumes a block until it ends or waits.
 void Resume(FiberBlock& resumed);
+// Nothing can run: says which blocks wait for what, unless one was ended by a finding of its own,
+// which explains that already.
+void ReportDeadlock();
 // The order in which blocks take turns.
 std::vector<std::uint32_t> OrderOf(std::uint32_t blocks, std::uint64_t seed);
 

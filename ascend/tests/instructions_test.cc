@@ -159,6 +159,22 @@ TEST(MulAddDst, AccumulatesProductsInTheResult) {
         MulAddDst(d, a, b, drawn.mask, drawn.repeats, drawn.p);
       });
 }
+TEST(FusedMulAdd, MultipliesTheResultAndAdds) {
+  CheckBinary<float>(
+      10, [](float d, float a, float b) { return a * d + b; },
+      [](auto d, auto a, auto b, Drawing& drawn) {
+        FusedMulAdd(d, a, b, drawn.mask, drawn.repeats, drawn.p);
+      });
+  CheckBinary<half>(
+      11,
+      [](half d, half a, half b) {
+        const half product = static_cast<half>(a * d), sum = static_cast<half>(product + b);
+        return sum > half(0) ? sum : half(0);
+      },
+      [](auto d, auto a, auto b, Drawing& drawn) {
+        FusedMulAddRelu(d, a, b, drawn.mask, drawn.repeats, drawn.p);
+      });
+}
 TYPED_TEST(Vector, CountsWithoutRepeats) {
   using T = typename TypeParam::type;
   anyop_ascend_clear();
@@ -258,6 +274,9 @@ TYPED_TEST(Vector, ReducesWholeRepeatsAndBlocks) {
         for (int i = 0; i < mask; ++i) sum = static_cast<T>(sum + a.data()[Place<T>(r, i, 1, 16)]);
         EXPECT_EQ(d.data()[r * 2], sum) << mask << " " << r;
       }
+      RepeatReduceSum(d[64], a, repeats, mask, 1, 1, 2, 16);
+      PipeBarrier<PIPE_V>();
+      for (int r = 0; r < repeats; ++r) EXPECT_EQ(d.data()[64 + r * 2], d.data()[r * 2]);
       WholeReduceMax(d, a, mask, repeats, 1, 1, 16, ReduceOrder::ORDER_ONLY_VALUE);
       BlockReduceMin(d[1024], a, repeats, mask, 1, 1, 16);
       BlockReduceSum(d[2048], a, repeats, mask, 1, 1, 16);
@@ -390,6 +409,27 @@ TEST(Functions, AreThoseOfTheStandardLibraryInFloat) {
     Exp(d, a, 100), near("Exp", std::exp);
     Abs(d, a, 100), near("Abs", std::fabs);
     Tanh(d, a, 100u), near("Tanh", std::tanh);
+    Sinh(d, a, 100u), near("Sinh", std::sinh);
+    Cosh(d, a, 100u), near("Cosh", std::cosh);
+    Asinh(d, a, 100u), near("Asinh", std::asinh);
+    Atan(d, a, 100u), near("Atan", std::atan);
+    Muls(a, a, 1.0f / 64, 100);
+    PipeBarrier<PIPE_V>();
+    Tan(d, a, 100u), near("Tan", std::tan);
+    Asin(d, a, 100u), near("Asin", std::asin);
+    Acos(d, a, 100u), near("Acos", std::acos);
+    Atanh(d, a, 100u), near("Atanh", std::atanh);
+    Erfc(d, a, 100u), near("Erfc", std::erfc);
+    Muls(a, a, 8.0f, 100);  // eighths
+    PipeBarrier<PIPE_V>();
+    Ceil(d, a, 100u), near("Ceil", std::ceil);
+    Floor(d, a, 100u), near("Floor", std::floor);
+    Trunc(d, a, 100u), near("Trunc", std::trunc);
+    Round(d, a, 100u), near("Round", std::round);
+    Frac(d, a, 100u), near("Frac", [](double x) { return x - std::trunc(x); });
+    Sign(d, a, 100u), near("Sign", [](double x) { return double((x > 0) - (x < 0)); });
+    Muls(a, a, 8.0f, 100);
+    PipeBarrier<PIPE_V>();
     Abs(a, a, 100);
     PipeBarrier<PIPE_V>();
     Sqrt(d, a, 100), near("Sqrt", std::sqrt);
@@ -398,6 +438,10 @@ TEST(Functions, AreThoseOfTheStandardLibraryInFloat) {
     Reciprocal(d, a, 100), near("Reciprocal", [](double x) { return 1 / x; });
     Sigmoid(d, a, 100u), near("Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); });
     Silu(d, a, 100u), near("Silu", [](double x) { return x / (1 + std::exp(-x)); });
+    Log(d, a, 100u), near("Log", std::log);
+    Log2(d, a, 100u), near("Log2", std::log2);
+    Log10(d, a, 100u), near("Log10", std::log10);
+    Acosh(d, a, 100u), near("Acosh", std::acosh);
   });
   EXPECT_EQ(Findings().dump(), "[]");
 }

@@ -90,7 +90,8 @@ TEST(DataCopy, AddsAtomically) {
     DataCopy(t, x.tensor(), 64);
     SetFlag<HardEvent::MTE2_MTE3>(0);
     WaitFlag<HardEvent::MTE2_MTE3>(0);
-    SetAtomicAdd<float>();
+    SetAtomicAdd<half>();
+    SetAtomicType<float>();
     DataCopy(y.tensor(), t, 64);
     SetAtomicNone();
   });
@@ -121,6 +122,39 @@ TEST(Gather, TakesElementsAtByteOffsetsAndScatterPutsThemBack) {
   });
   Configure(false, 0);
   EXPECT_EQ(Findings().dump(), "[]");
+}
+TEST(Gatherb, TakesBlocksAtByteOffsets) {
+  anyop_ascend_clear();
+  constexpr std::uint32_t kBlocks[] = {5, 0, 63, 5, 17, 2, 1, 40, 9, 8, 7, 6, 33, 32, 31, 30};
+  OnCore([&](TBuf<>& buffer) {
+    const auto a = buffer.GetWithOffset<std::int16_t>(1024, 0);
+    const auto d = buffer.GetWithOffset<std::int16_t>(1024, 2048);
+    const auto offsets = buffer.GetWithOffset<std::uint32_t>(16, 8192);
+    ArithProgression<std::int16_t>(a, 0, 1, 1024);
+    Duplicate(d, -1, 1024);
+    for (int i = 0; i < 16; ++i) offsets.SetValue(i, kBlocks[i] * 32);
+    SetFlag<HardEvent::S_V>(0);
+    WaitFlag<HardEvent::S_V>(0);
+    Gatherb(d, a, offsets, 2, {2, 20});
+    PipeBarrier<PIPE_V>();
+    for (int i = 0; i < 16; ++i) {
+      const std::int16_t* block = d.data() + (i / 8 * 20 + i % 8 * 2) * 16;
+      for (int k = 0; k < 16; ++k)
+        ASSERT_EQ(block[k], static_cast<std::int16_t>(kBlocks[i] * 16 + k)) << i;
+      for (int k = 16; k < 32; ++k) ASSERT_EQ(block[k], -1) << "a gap was written";
+    }
+    EXPECT_EQ(Findings().dump(), "[]");
+    offsets.SetValue(3, 16);  // half a block
+    Gatherb(d, a, offsets, 1, {1, 8});
+    EXPECT_EQ(Findings()[0]["kind"], "gather-offset");
+    anyop_ascend_clear();
+    offsets.SetValue(3, 65536);
+    Gatherb(d, a, offsets, 1, {1, 8});
+    EXPECT_EQ(Findings()[0]["kind"], "ub-out-of-bounds");
+    anyop_ascend_clear();
+    Gatherb(d, a, buffer.GetWithOffset<std::uint32_t>(8, 16384), 1, {1, 8});
+    EXPECT_EQ(Findings()[0]["kind"], "undefined-read");
+  });
 }
 TEST(GatherMask, CompactsByPatternsAndByBits) {
   anyop_ascend_clear();
@@ -169,7 +203,8 @@ TEST(Brcb, FillsBlocksAndTransposeAndBroadcastMoveElements) {
     Broadcast<half, 2, 1>(d, a, to, column);
     PipeBarrier<PIPE_V>();
     for (int i = 0; i < 256; ++i) ASSERT_EQ(d.data()[i], half(i / 16));
-    Broadcast<half, 2, 0>(d, a, to, row);
+    Duplicate(d, half(0), 256);
+    BroadCast<half, 2, 0>(d, a, to, row);
     PipeBarrier<PIPE_V>();
     for (int i = 0; i < 256; ++i) ASSERT_EQ(d.data()[i], half(i % 16));
   });

@@ -24,7 +24,6 @@ in the package's pyproject.toml:
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import signal
 import subprocess
@@ -39,6 +38,7 @@ import anyop
 from anyop import _anyop, _cache, _sanitizer
 from anyop._compiler import CannotBuildError
 from anyop._packages import device_library, library_file
+from anyop._toml import toml_module
 from anyop.hosting import build
 
 _TIMEOUT_S = 900
@@ -145,11 +145,8 @@ def facts_of(pyproject: Path) -> str:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    for name in ("tomllib", "tomli"):  # Python 3.10 has none of its own, but pytest brings one
-        with contextlib.suppress(ModuleNotFoundError):
-            tables: dict[str, Any] = importlib.import_module(name).loads(path.read_text("utf-8"))
-            return tables
-    raise anyop.NotAvailable(f"testing: reading {path} needs tomli. Try: pip install tomli")
+    tables: dict[str, Any] = toml_module().loads(path.read_text("utf-8"))
+    return tables
 
 
 def cases_of(target: Target) -> list[Case]:

@@ -114,22 +114,50 @@ struct LeakyRelu {
   }
 };
 
-struct Exp {
+// Of the C++ library, in float.
+#define ANYOP_ASCEND_ELEMENT(Name, function)                       \
+  struct Name {                                                    \
+    template <class T>                                             \
+    static T Of(T a) {                                             \
+      return static_cast<T>(std::function(static_cast<float>(a))); \
+    }                                                              \
+  };
+ANYOP_ASCEND_ELEMENT(Exp, exp)
+ANYOP_ASCEND_ELEMENT(Ln, log)
+ANYOP_ASCEND_ELEMENT(Sqrt, sqrt)
+ANYOP_ASCEND_ELEMENT(Tanh, tanh)
+ANYOP_ASCEND_ELEMENT(Sin, sin)
+ANYOP_ASCEND_ELEMENT(Cos, cos)
+ANYOP_ASCEND_ELEMENT(Erf, erf)
+ANYOP_ASCEND_ELEMENT(Erfc, erfc)
+ANYOP_ASCEND_ELEMENT(Tan, tan)
+ANYOP_ASCEND_ELEMENT(Asin, asin)
+ANYOP_ASCEND_ELEMENT(Acos, acos)
+ANYOP_ASCEND_ELEMENT(Atan, atan)
+ANYOP_ASCEND_ELEMENT(Sinh, sinh)
+ANYOP_ASCEND_ELEMENT(Cosh, cosh)
+ANYOP_ASCEND_ELEMENT(Asinh, asinh)
+ANYOP_ASCEND_ELEMENT(Acosh, acosh)
+ANYOP_ASCEND_ELEMENT(Atanh, atanh)
+ANYOP_ASCEND_ELEMENT(Log, log)
+ANYOP_ASCEND_ELEMENT(Log2, log2)
+ANYOP_ASCEND_ELEMENT(Log10, log10)
+ANYOP_ASCEND_ELEMENT(Ceil, ceil)
+ANYOP_ASCEND_ELEMENT(Floor, floor)
+ANYOP_ASCEND_ELEMENT(Trunc, trunc)
+ANYOP_ASCEND_ELEMENT(Round, round)
+#undef ANYOP_ASCEND_ELEMENT
+struct Frac {
   template <class T>
   static T Of(T a) {
-    return static_cast<T>(std::exp(static_cast<float>(a)));
+    const float x = static_cast<float>(a);
+    return static_cast<T>(x - std::trunc(x));
   }
 };
-struct Ln {
+struct Sign {
   template <class T>
   static T Of(T a) {
-    return static_cast<T>(std::log(static_cast<float>(a)));
-  }
-};
-struct Sqrt {
-  template <class T>
-  static T Of(T a) {
-    return static_cast<T>(std::sqrt(static_cast<float>(a)));
+    return a > T(0) ? T(1) : a < T(0) ? T(-1) : a;
   }
 };
 struct Rsqrt {
@@ -167,30 +195,6 @@ struct Neg {
   template <class T>
   static T Of(T a) {
     return Sub::Of(T(0), a);
-  }
-};
-struct Tanh {
-  template <class T>
-  static T Of(T a) {
-    return static_cast<T>(std::tanh(static_cast<float>(a)));
-  }
-};
-struct Sin {
-  template <class T>
-  static T Of(T a) {
-    return static_cast<T>(std::sin(static_cast<float>(a)));
-  }
-};
-struct Cos {
-  template <class T>
-  static T Of(T a) {
-    return static_cast<T>(std::cos(static_cast<float>(a)));
-  }
-};
-struct Erf {
-  template <class T>
-  static T Of(T a) {
-    return static_cast<T>(std::erf(static_cast<float>(a)));
   }
 };
 struct Sigmoid {

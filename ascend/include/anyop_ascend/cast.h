@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between element types with the dialect's rounding modes. NONE is exact where nothing
-// is lost and RINT elsewhere. Overflow saturates: half at 65504, integers at their limits; NaN
-// becomes 0 in integers.
+// is lost and RINT elsewhere. Overflow saturates: half at 65504, integers at their limits. The
+// documentation of Cast says no more. Of infinities and NaN that of scalar conversions does (page
+// atlasascendc_api_07_10562): the limits, and 0.
 #pragma once
 #include "anyop_ascend/vector.h"
 

@@ -44,6 +44,45 @@ inline void Scatter(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   }
 }
 
+// Each repeat takes 8 blocks of 32 bytes: block i of dst is that at byte offsets[i] of src.
+template <class T>
+inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                    const LocalTensor<std::uint32_t>& offsets, const Times repeats,
+                    const GatherRepeatParams& p, ANYOP_ASCEND_SITE) {
+  const auto times = static_cast<std::uint32_t>(repeats.Of(site));
+  if (!times) return;
+  const std::uint32_t repeat = p.dstRepStride * 32u, stride = p.dstBlkStride * 32u;
+  rt::Instruction by{};
+  if constexpr (kChecked) {
+    if (!rt::CheckSpan(offsets.span(), 0, times * 32u, 32, site) ||
+        !rt::CheckSpan(dst.span(), 0, (times - 1u) * repeat + 7u * stride + 32u, 32, site)) {
+      return;
+    }
+    by = rt::Issue(rt::kV, site);
+    rt::Touch(by, rt::kRead, offsets.bytes(), times * 32u);
+    if (!rt::AreDefined(offsets.bytes(), times * 32u)) {
+      rt::UndefinedRead("an offset of Gatherb", offsets.bytes(), site);
+      return;
+    }
+  }
+  for (std::uint32_t i = 0; i < times * 8u; ++i) {
+    unsigned char* to = dst.bytes() + i / 8 * repeat + i % 8 * stride;
+    const std::uint32_t offset = offsets.data()[i];
+    if constexpr (kChecked) {
+      if (offset % 32) {
+        rt::Report("gather-offset", site,
+                   "byte offset %u is no multiple of the 32 bytes of a block", offset);
+        return;
+      }
+      if (!rt::CheckSpan(src.span(), offset, 32, 32, site)) return;
+      rt::Touch(by, rt::kRead, src.bytes() + offset, 32);
+      rt::Touch(by, rt::kWrite, to, 32);
+      rt::DefineFrom(by, to, 32, src.bytes() + offset, 32);
+    }
+    std::memmove(to, src.bytes() + offset, 32);
+  }
+}
+
 namespace gathering {
 
 // Appends to dst the elements of src that takes(repeat, lane) names; gives their number.

@@ -143,6 +143,16 @@ struct BrcbRepeatParams {
       : dstBlkStride(block), dstRepStride(repeat) {}
 };
 
+struct GatherRepeatParams {
+  std::uint32_t blockNumber = 8;
+  std::uint16_t dstBlkStride = 1;
+  std::uint8_t dstRepStride = 8;
+
+  GatherRepeatParams() = default;
+  GatherRepeatParams(std::uint16_t block, std::uint8_t repeat)
+      : dstBlkStride(block), dstRepStride(repeat) {}
+};
+
 struct GatherMaskParams {
   std::uint8_t src0BlockStride = 1;
   std::uint16_t repeatTimes = 1;

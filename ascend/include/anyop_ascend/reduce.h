@@ -220,6 +220,15 @@ inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   reducing::Repeated<T, isSetMask>(dst, src, mask, repeats, form, srcBlkStride, srcRepStride,
                                    reducing::Sum(), site);
 }
+// The same, with another order of arguments.
+template <class T, bool isSetMask = true, class M>
+inline void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                            const std::int32_t repeats, const M mask, const std::int32_t,
+                            const std::int32_t srcBlkStride, const std::int32_t dstRepStride,
+                            const std::int32_t srcRepStride, ANYOP_ASCEND_SITE) {
+  WholeReduceSum<T, isSetMask>(dst, src, mask, repeats, dstRepStride, srcBlkStride, srcRepStride,
+                               site);
+}
 #define ANYOP_ASCEND_WHOLE(Name, is_least)                                                        \
   template <class T, bool isSetMask = true, class M>                                              \
   inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const M mask,            \

@@ -77,7 +77,7 @@ inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 // Repeats a row, or each element of a column, to a larger matrix.
 template <class T, int dim, int axis, bool isReuseSource = false>
 inline void Broadcast(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                      const std::uint32_t (&dstShape)[dim], const std::uint32_t (&srcShape)[dim],
+                      const std::uint32_t dstShape[dim], const std::uint32_t srcShape[dim],
                       ANYOP_ASCEND_SITE) {
   static_assert(dim == 1 || dim == 2, "Broadcast takes one or two dimensions");
   static_assert(axis == 0 || axis == 1, "Broadcast repeats along dimension 0 or 1");
@@ -96,7 +96,20 @@ inline void Broadcast(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 }
 template <class T, int dim, int axis, bool isReuseSource = false>
 inline void Broadcast(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                      const std::uint32_t (&dstShape)[dim], const std::uint32_t (&srcShape)[dim],
+                      const std::uint32_t dstShape[dim], const std::uint32_t srcShape[dim],
+                      LocalTensor<std::uint8_t>&, ANYOP_ASCEND_SITE) {
+  Broadcast<T, dim, axis, isReuseSource>(dst, src, dstShape, srcShape, site);
+}
+// The name before CANN 8.1.
+template <class T, int dim, int axis, bool isReuseSource = false>
+inline void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                      const std::uint32_t dstShape[dim], const std::uint32_t srcShape[dim],
+                      ANYOP_ASCEND_SITE) {
+  Broadcast<T, dim, axis, isReuseSource>(dst, src, dstShape, srcShape, site);
+}
+template <class T, int dim, int axis, bool isReuseSource = false>
+inline void BroadCast(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                      const std::uint32_t dstShape[dim], const std::uint32_t srcShape[dim],
                       LocalTensor<std::uint8_t>&, ANYOP_ASCEND_SITE) {
   Broadcast<T, dim, axis, isReuseSource>(dst, src, dstShape, srcShape, site);
 }

@@ -123,6 +123,11 @@ inline void SetAtomicMin() {
   MarkWaits<T>();
   rt::block->atomic = 3;
 }
+// The type of the copies themselves decides.
+template <class T>
+inline void SetAtomicType() {
+  MarkWaits<T>();
+}
 inline void SetAtomicNone() { rt::block->atomic = 0; }
 template <class T>
 inline void DisableDmaAtomic() {

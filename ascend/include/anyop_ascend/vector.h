@@ -142,6 +142,25 @@ ANYOP_ASCEND_FUNCTION(Tanh)
 ANYOP_ASCEND_FUNCTION(Sin)
 ANYOP_ASCEND_FUNCTION(Cos)
 ANYOP_ASCEND_FUNCTION(Erf)
+ANYOP_ASCEND_FUNCTION(Erfc)
+ANYOP_ASCEND_FUNCTION(Tan)
+ANYOP_ASCEND_FUNCTION(Asin)
+ANYOP_ASCEND_FUNCTION(Acos)
+ANYOP_ASCEND_FUNCTION(Atan)
+ANYOP_ASCEND_FUNCTION(Sinh)
+ANYOP_ASCEND_FUNCTION(Cosh)
+ANYOP_ASCEND_FUNCTION(Asinh)
+ANYOP_ASCEND_FUNCTION(Acosh)
+ANYOP_ASCEND_FUNCTION(Atanh)
+ANYOP_ASCEND_FUNCTION(Log)
+ANYOP_ASCEND_FUNCTION(Log2)
+ANYOP_ASCEND_FUNCTION(Log10)
+ANYOP_ASCEND_FUNCTION(Ceil)
+ANYOP_ASCEND_FUNCTION(Floor)
+ANYOP_ASCEND_FUNCTION(Trunc)
+ANYOP_ASCEND_FUNCTION(Round)
+ANYOP_ASCEND_FUNCTION(Frac)
+ANYOP_ASCEND_FUNCTION(Sign)
 #undef ANYOP_ASCEND_FUNCTION
 
 #define ANYOP_ASCEND_SCALAR(Name, Element)                                                        \
@@ -201,14 +220,37 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0,
   Binary<isSetMask, true>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p,
                           MultiplyAdd(), site);
 }
-// dst = src0 * dst + src1.
-template <class T, bool isSetMask = true>
-inline void FusedMulAdd(const LocalTensor<T>& dst, const LocalTensor<T>& src0,
-                        const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {
-  BinaryCount<true>(
-      dst, src0, src1, count,
-      [](T d, T a, T b) { return element::Add::Of(element::Mul::Of(a, d), b); }, site);
-}
+// dst = src0 * dst + src1; FusedMulAddRelu: no less than 0.
+template <bool is_relu>
+struct Fused {
+  template <class T>
+  T operator()(T d, T a, T b) const {
+    const T value = element::Add::Of(element::Mul::Of(a, d), b);
+    return is_relu ? element::Relu::Of(value) : value;
+  }
+};
+#define ANYOP_ASCEND_FUSED(Name, is_relu)                                                         \
+  template <class T, bool isSetMask = true>                                                       \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
+                   const LocalTensor<T>& src1, const std::int32_t& count, ANYOP_ASCEND_SITE) {    \
+    BinaryCount<true>(dst, src0, src1, count, Fused<is_relu>(), site);                            \
+  }                                                                                               \
+  template <class T, bool isSetMask = true>                                                       \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
+                   const LocalTensor<T>& src1, std::uint64_t mask, const Times repeats,           \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                              \
+    Binary<isSetMask, true>(dst, src0, src1, mask, repeats, p, Fused<is_relu>(), site);           \
+  }                                                                                               \
+  template <class T, bool isSetMask = true>                                                       \
+  inline void Name(const LocalTensor<T>& dst, const LocalTensor<T>& src0,                         \
+                   const LocalTensor<T>& src1, std::uint64_t mask[], const Times repeats,         \
+                   const BinaryRepeatParams& p, ANYOP_ASCEND_SITE) {                              \
+    Binary<isSetMask, true>(dst, src0, src1, static_cast<const std::uint64_t*>(mask), repeats, p, \
+                            Fused<is_relu>(), site);                                              \
+  }
+ANYOP_ASCEND_FUSED(FusedMulAdd, false)
+ANYOP_ASCEND_FUSED(FusedMulAddRelu, true)
+#undef ANYOP_ASCEND_FUSED
 // dst += src * scalar.
 template <class T, class U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const NotDeduced<U>& scalar,

@@ -157,7 +157,8 @@ def _loaded(path: Path, shape: tuple[int, ...], dtype: str) -> Array:
     try:
         array: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise _anyop.InvalidArgument(f"{path} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise _anyop.InvalidArgument(f"{path} cannot be read: {why.removesuffix('.')}.") from None
     if array.shape != shape:
         raise _anyop.InvalidArgument(
             f"{path} has the sizes {list(array.shape)}, but must have {list(shape)}."

@@ -23,6 +23,7 @@ _OPTIMIZE = {
 }
 _FLAGS = ("-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _TIMEOUT_S = 600
+_DEFINE = re.compile(r"[A-Za-z_]\w*(\([^()]*\))?(=.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,13 @@ class Settings:
     includes: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for define in self.defines:
+            if not _DEFINE.fullmatch(define):
+                raise _anyop.InvalidArgument(
+                    f"'{define}' defines nothing. Try NAME or NAME=VALUE, such as DTYPE_X=half."
+                )
 
 
 def include_folder() -> Path:

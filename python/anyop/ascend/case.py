@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anyop import _anyop
+from anyop._toml import toml_module
 from anyop.ascend.build import Settings
 from anyop.ascend.expressions import whole
 from anyop.ascend.places import told_of
@@ -22,6 +21,7 @@ from anyop.ascend.tiling import Tiling
 
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 MOST_BLOCKS = 65535
+MOST_KEY = 2**64 - 1  # of a tiling
 _KEYS = ("blocks", "sizes", "arguments", "soc", "tiling_key", "tiling")
 _TILING = ("file", "op", "attributes")
 _COMPILE = ("includes", "folders", "defines")
@@ -153,7 +153,7 @@ class File:
 def read(path: Path) -> File:
     """Raises InvalidArgument for what is no such file."""
     try:
-        tables = _toml().loads(path.read_text("utf-8-sig").replace("\r\n", "\n"))
+        tables = toml_module().loads(path.read_text("utf-8-sig").replace("\r\n", "\n"))
     except ValueError as error:
         raise _anyop.InvalidArgument(f"{path.name} is no TOML: {error}.") from None
     compile_ = _table(path, "compile", tables.pop("compile", {}), _COMPILE)
@@ -211,6 +211,8 @@ def _case(path: Path, kernel: str, given: Any) -> Case:
         _check_type(place, text, (str, int, float), 'a text or a number. Try "f16[8, 64]"')
     key = table.get("tiling_key", 0)
     _check_type(places.get("tiling_key", ""), key, (int,), "a whole number")
+    if not 0 <= key <= MOST_KEY:
+        raise _anyop.InvalidArgument(f"{places['tiling_key']} is {key}, but must fit in 64 bits.")
     blocks, soc = table.get("blocks", 1), table.get("soc", "")
     _check_type(places.get("blocks", ""), blocks, (str, int), 'a text or a number. Try "min(n, 8)"')
     _check_type(places.get("soc", ""), soc, (str,), "a text")
@@ -251,17 +253,10 @@ def attributes_of(texts: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in texts.items():
         try:
-            found[name] = _toml().loads(f"value = {text}")["value"]
+            found[name] = toml_module().loads(f"value = {text}")["value"]
         except ValueError:
             found[name] = text
     return found
-
-
-def _toml() -> Any:
-    for name in ("tomllib", "tomli"):  # Python 3.10 has none of its own
-        with contextlib.suppress(ModuleNotFoundError):
-            return importlib.import_module(name)
-    raise _anyop.NotAvailable("reading TOML needs tomli. Try: pip install tomli")
 
 
 def changed(case: Case, **given: Any) -> Case:

@@ -74,6 +74,11 @@ class Runtime:
     def configure(
         self, soc: str, strict: bool, max_steps: int = 0, seed: int = 0, tiling_key: int = 0
     ) -> None:
+        if soc and soc not in self.socs():
+            raise _anyop.InvalidArgument(
+                f"there is no SoC '{soc}'.{_anyop.did_you_mean(soc, self.socs())} "
+                f"Known: {', '.join(self.socs())}."
+            )
         size = ctypes.sizeof(_Options)
         options = _Options(size, strict, soc.encode() or None, max_steps, seed, tiling_key)
         if self._library.anyop_ascend_configure(ctypes.byref(options)):

@@ -99,11 +99,12 @@ class Run:
         """Results and time of the fast build, for the largest sizes."""
         one = self.tries(0, 0)[0]
         answer = next(self._answers([one], checked=False))
-        if "findings" in answer:
-            raise _anyop.InvalidArgument(
-                f"{self.kernel}: {answer['findings'][0]['text']} Try `anyop ascend check`, which "
-                "says where."
-            )
+        for found in answer.get("findings", ()):
+            if found["level"] == "error":
+                text = found["text"].removesuffix(".")
+                raise _anyop.InvalidArgument(
+                    f"{self.kernel}: {text}. Try `anyop ascend check`, which says where."
+                )
         return answer
 
     def _finding(self, row: dict[str, Any], one: Try) -> Finding:

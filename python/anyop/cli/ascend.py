@@ -15,7 +15,14 @@ from rich.console import Console
 from rich.progress import Progress
 
 from anyop.ascend import Case, File, Finding, Run, Settings, Source, lint, merged, read, toolkit
-from anyop.ascend.case import attributes_of, changed, check_kernels, check_sizes, sizes_of
+from anyop.ascend.case import (
+    MOST_KEY,
+    attributes_of,
+    changed,
+    check_kernels,
+    check_sizes,
+    sizes_of,
+)
 from anyop.ascend.refused import RefusedError
 from anyop.ascend.tiling import Tiling
 
@@ -51,7 +58,13 @@ def kernel_options(function: Callable[..., None]) -> Callable[..., None]:
                 "--case", "case_file", type=file, help="TOML; else FILE.toml if it is there."
             ),
             click.option("--soc", default="", help="Its name; ascend910b without one."),
-            click.option("--tiling-key", default=0, help="Of TILING_KEY_IS."),
+            click.option(
+                "--tiling-key",
+                default=0,
+                type=click.IntRange(0, MOST_KEY),
+                metavar="N",
+                help="Of TILING_KEY_IS.",
+            ),
             click.option(
                 "--tiling",
                 type=file,

@@ -211,6 +211,9 @@ def test_a_file_of_cases_is_read_and_its_mistakes_are_named(tmp_path):
         "[compile]\ndefines = [1]\n": "one.toml: defines of [compile] is no list of texts.",
         "[f]\nsizes = 3\n": "one.toml: f.sizes is no table.",
         "[f]\narguments = [1]\n": "one.toml: f.arguments is no table.",
+        "[f]\ntiling_key = -1\n": "one.toml: tiling_key of [f] is -1, but must fit in 64 bits.",
+        '[compile]\ndefines = ["A B"]\n': "'A B' defines nothing. Try NAME or NAME=VALUE, such as "
+        "DTYPE_X=half.",
         '[f]\ntiling_key = "a"\n': "one.toml: tiling_key of [f] is 'a', but must be a whole "
         "number.",
         "[f]\nblocks = [1]\n": "one.toml: blocks of [f] is [1], but must be a text or a number. "

@@ -142,12 +142,30 @@ GIVEN = ["--arg", "x=inout f32[64]", "--arg", "n=3"]
         ("  volatile int32_t k = n; while (k) {}", "timeout", ["--timeout", "2"]),
         ("  *(volatile __gm__ int32_t*)8 = n;", "fault", []),
         ("  *((__gm__ float*)x + 5000) = 1;", "fault", []),
+        ("  ((void (*)())8)();", "fault", []),
         ("  __builtin_trap();", "crash", []),
     ],
 )
 def test_a_kernel_that_does_not_come_back_is_a_finding(tmp_path, body, kind, options):
     found = findings(written(tmp_path, ONE.format(body)), *GIVEN, *options)
     assert kind in [f["kind"] for f in found], found
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "  if (GetBlockIdx()) SyncAll();",
+            "one: 1 blocks wait for ever: block 1 in SyncAll at kernel.cpp:4. 1 block has returned "
+            "before it: 0. Try `anyop ascend check`, which says where.",
+        ),
+        ("  ASSERT(n > 3);", "one: ASSERT((n > 3)) does not hold. Try `anyop ascend check`"),
+    ],
+)
+def test_a_kernel_that_is_ended_without_checks_has_no_results(tmp_path, body, said):
+    path = written(tmp_path, ONE.format(body))
+    done = anyop("run", path, *GIVEN, "--blocks", "2", status=1)
+    assert said in " ".join(done.stderr.split()) and not done.stdout
 
 
 # line: of the body
@@ -185,6 +203,10 @@ def test_a_struct_of_another_size_is_told_with_both(tmp_path):
                 f"the struct Tiling has 8 bytes, but 'tiling', which is read as one, has {there}"
             )
             assert found["line"] == line_of(path, "GET_TILING_DATA")
+            registered = kernel.replace("_WITH_STRUCT(Tiling, t, tiling)", "(t, tiling)")
+            registered = registered.replace("extern", "REGISTER_TILING_DEFAULT(Tiling);\nextern")
+            [same] = findings(written(tmp_path, registered, "registered.cpp"), *options)
+            assert same["text"] == found["text"]  # the struct has its author's name
 
 
 def test_an_instruction_that_the_chip_lacks_is_an_error(tmp_path):
@@ -246,6 +268,9 @@ def test_a_compilers_error_names_the_line_of_the_file(tmp_path):
     path = written(tmp_path, '#include "lib/hccl/hccl.h"\n' + ONE.format(""))
     said = anyop("check", path, *GIVEN, status=1).stderr
     assert "kernel.cpp:1:" in said and "lib/hccl/hccl.h is no header that anyop has" in said
+    path = written(tmp_path, ONE.format("  Hccl<HCCL_SERVER_TYPE_AICPU> h;"))
+    said = anyop("check", path, *GIVEN, status=1).stderr
+    assert "struct Hccl' is unavailable: collectives (Hccl) are not modelled here" in said
 
 
 @pytest.mark.parametrize("name", ["kernel.asc", "kernel.c", "kernel.cce", "my kernel.cpp"])
@@ -263,7 +288,10 @@ def test_files_may_have_the_names_of_kernels(tmp_path, name):
         (["--size", "m=3"], "nothing uses the size m."),
         (["--arg", "n=4"], "n is described twice."),
         (["--blocks", "n"], "n is no size"),
-        (["--soc", "ascend910x"], "ascend910b"),
+        (["--soc", "ascend910x"], "there is no SoC 'ascend910x'. Did you mean 'ascend910b'?"),
+        (["-D", "A B"], "'A B' defines nothing. Try NAME or NAME=VALUE, such as DTYPE_X=half."),
+        (["--tiling-key", str(2**64)], "18446744073709551616 is not in the range"),
+        (["--tiling-key", "-1"], "-1 is not in the range"),
         (["--arg", "y=3"], "the kernel has no parameter y. It has x, n."),
         (["--kernel", "two"], "kernel.cpp has no kernel two."),
         (["--size", "n"], "'n' has no name"),

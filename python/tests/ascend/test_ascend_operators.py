@@ -16,6 +16,7 @@ import anyop
 import pytest
 from anyop._packages import device_library
 
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "ascend.md"
 of_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 
 
@@ -170,6 +171,8 @@ def test_anyop_test_finds_an_order_that_is_missing(package: Path) -> None:
     line = 1 + wrong[: wrong.index("DataCopyPad(y_[begin]")].count("\n")
     assert f"race: ascend.cpp:{line} reads UB" in done.stdout, done.stdout
     assert "Insert SetFlag<HardEvent::V_MTE3>(id)" in done.stdout
+    [said] = re.findall(r"npu_scaled\.gated: race: .*? before ascend\.cpp:\d+\.", done.stdout)
+    assert said.replace("npu_scaled", "my_npu_ops") in " ".join(DOCUMENT.read_text().split())
 
 
 def test_a_launch_in_angle_brackets_is_refused_by_the_build(package: Path) -> None:

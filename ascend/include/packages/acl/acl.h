@@ -15,7 +15,7 @@ constexpr aclError ACL_SUCCESS = 0;
 constexpr aclError ACL_ERROR_NONE = 0;
 constexpr aclError ACL_ERROR_INVALID_PARAM = 100000;
 constexpr aclError ACL_ERROR_BAD_ALLOC = 200000;
-constexpr aclError ACL_ERROR_FAILURE = 500000;
+constexpr aclError ACL_ERROR_FAILURE = 500001;
 
 typedef enum aclrtMemcpyKind {
   ACL_MEMCPY_HOST_TO_HOST,

@@ -26,6 +26,6 @@ using matmul::MatmulImpl;
 using matmul::MatmulType;
 }  // namespace AscendC
 
-struct ANYOP_ASCEND_UNAVAILABLE TCubeTiling;
+struct ANYOP_ASCEND_UNAVAILABLE(ANYOP_ASCEND_NO_CUBE) TCubeTiling;
 
 #define REGIST_MATMUL_OBJ(...) static_assert(false, ANYOP_ASCEND_NO_CUBE)
