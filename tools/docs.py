@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """./tools/docs: the site of the documents, build/site/index.html, with a search and one index.
 
-Made of docs/, a page for every built-in operator, and the comments of the public headers. A link
-that leads nowhere is an error.
+Made of docs/, a page for every built-in operator, the docstrings of the Python API, the comments of
+the public headers, and pictures of the runs in docs/runs. A link that leads nowhere is an error.
+What is missing is made first: .venv, its packages, anyop itself.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +21,8 @@ from prepare import PYTHON, ROOT, StepFailed, main_guard, run
 
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
+RUN = ROOT / "docs" / "runs" / "operators.json"
+GRAPH = ("examples.layer:layer", "f32[n, 64]", "i32[2]", "--at", "n=16")
 # The headers that authors and C++ users include, in the order in which they are met.
 HEADERS = ("op.h", "tensor.h", "dtype.h", "simd.h", "reference.h", "runtime.h", "graph.h",
            "error.h", "scope.h", "stream.h", "value.h", "abi.h", "device.h", "host.h",
@@ -40,11 +45,65 @@ def opening_comment(text: str) -> str:
 
 
 def headers_page() -> str:
-    parts = ["# Headers", "What each public header says of itself; the header says the rest."]
+    parts = ["# Headers", "What each public header says of itself, and a link to all of it."]
     for name in HEADERS:
-        comment = opening_comment((ROOT / "include" / "anyop" / name).read_text(encoding="utf-8"))
-        parts += [f"## anyop/{name}", f"```\n{comment}\n```"]
+        text = (ROOT / "include" / "anyop" / name).read_text(encoding="utf-8")
+        link = source_link(f"include/anyop/{name}")
+        parts += [f"## anyop/{name}", prose(opening_comment(text)), f"[The whole header]({link})"]
     return "\n\n".join(parts) + "\n"
+
+
+def prose(comment: str) -> str:
+    """A comment as Markdown: paragraphs run on, and blocks that are set in are code."""
+    shown = []
+    for block in re.split(r"\n\s*\n", comment):
+        lines = block.splitlines()
+        if any(line.startswith("  ") for line in lines):
+            told = [line for line in lines if not line.startswith("  ")]
+            if told == lines[: len(told)]:  # a sentence, then what it introduces
+                shown += [plain(" ".join(told))] if told else []
+                lines = lines[len(told) :]
+            shown.append("```text\n" + "\n".join(lines) + "\n```")
+        else:
+            shown.append(plain(" ".join(line.strip() for line in lines)))
+    return "\n\n".join(shown)
+
+
+def plain(text: str) -> str:
+    """Markdown that shows these very characters, but for the words in backticks."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [re.sub(r"([\\*_\[\]#|])", r"\\\1", p).replace("<", "&lt;") for p in parts[::2]]
+    return "".join(parts)
+
+
+def repository() -> str:
+    """The setting `repo_url` of mkdocs.yml; empty while the sources are nowhere."""
+    found = re.search(r'^repo_url: "?([^"\n]*)"?$', (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    return found[1].rstrip("/") if found else ""
+
+
+def source_link(file: str) -> str:
+    """Where a file of the repository can be read: there, or on a page of this site."""
+    return f"{repository()}/blob/main/{file}" if repository() else f"source/{file}.md"
+
+
+def source_files() -> list[str]:
+    """The files that pages link: headers, and those of signatures."""
+    files = [f"include/anyop/{name}" for name in HEADERS]
+    for file in sorted((ROOT / "ops").glob("*/*.cc")):
+        if "extern constinit const Op " in file.read_text(encoding="utf-8"):
+            files.append(str(file.relative_to(ROOT)))
+    return files
+
+
+def make_source_pages() -> None:
+    """A page for each of them, which the search leaves out."""
+    for file in source_files():
+        page = PAGES / "source" / f"{file}.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        text = (ROOT / file).read_text(encoding="utf-8").rstrip()
+        head = f"---\nsearch:\n  exclude: true\n---\n\n# {file}\n\n"
+        page.write_text(f"{head}````cpp\n{text}\n````\n", encoding="utf-8")
 
 
 def broken_links(pages: dict[str, str]) -> list[str]:
@@ -56,7 +115,9 @@ def broken_links(pages: dict[str, str]) -> list[str]:
             if "://" in target:
                 continue
             path, _, anchor = target.partition("#")
-            page = (Path(name).parent / path).as_posix() if path else name
+            page = posixpath.normpath(Path(name).parent / path) if path else name
+            if Path(page).suffix != ".md" and (ROOT / "docs" / page).is_file():
+                continue
             if page not in pages:
                 broken.append(f"{name}: [...]({target}) leads to no page")
             elif anchor and anchor not in anchors(pages[page]):
@@ -81,21 +142,51 @@ def for_the_site(text: str) -> str:
             blocks[i],
             flags=re.M,
         )
-    return "".join(blocks)
+    return tabs("".join(blocks))
+
+
+def tabs(text: str) -> str:
+    """The examples of an operator, one for each host, as tabs."""
+    host = re.compile(
+        r"^### (NumPy|PyTorch|JAX|MindSpore|C\+\+)\n\n(```\w+\n.*?^```$)", re.M | re.S
+    )
+    return host.sub(lambda m: f'=== "{m[1]}"\n\n{set_in(m[2])}', text)
+
+
+def set_in(block: str) -> str:
+    return re.sub(r"^(?=.)", "    ", block, flags=re.M)
 
 
 def make_pages() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
-    for page in PAGES.glob("*.md"):
-        page.write_text(for_the_site(page.read_text("utf-8")), encoding="utf-8")
     (PAGES / "headers.md").write_text(headers_page(), encoding="utf-8")
-    run("pages of the operators", [PYTHON, "-m", "anyop", "docs", PAGES / "operators",
-                                   "--library", "anyop"])  # fmt: skip
+    if not repository():
+        make_source_pages()
+    link = f"{repository()}/blob/main/ops/{{file}}" if repository() else "../source/ops/{file}.md"
+    anyop = [PYTHON, "-m", "anyop"]
+    run("pages of the operators", [*anyop, "docs", PAGES / "operators", "--library", "anyop",
+        "--sources", ROOT / "ops", "--source-url", link, "--run", RUN])  # fmt: skip
+    run("pictures of a run", [*anyop, "bench", "plot", RUN, PAGES / "pictures", "--format", "svg"])
+    run("pictures of a graph", [*anyop, "graph", *GRAPH, "--svg", PAGES / "pictures" / "graph.svg"])
+    for page in PAGES.rglob("*.md"):
+        if "source" not in page.relative_to(PAGES).parts:
+            page.write_text(for_the_site(page.read_text("utf-8")), encoding="utf-8")
+
+
+def ensure_anyop() -> None:
+    """An installed anyop tells of its operators, and has the docstrings of what is compiled."""
+    if subprocess.run([PYTHON, "-c", "import anyop"], cwd="/", capture_output=True).returncode == 0:
+        return
+    print("  .venv has no anyop, which tells of its operators: it is built first, some minutes.")
+    prepare.ensure_system_packages(prepare.BUILD_TOOLS)
+    prepare.ensure_requirements("build")
+    prepare.install_anyop(tests=False)
 
 
 def main() -> int:
     prepare.ensure_venv()
+    ensure_anyop()
     prepare.ensure_requirements("docs")
     make_pages()
     pages = {p.relative_to(PAGES).as_posix(): p.read_text("utf-8") for p in PAGES.rglob("*.md")}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyop
 import pytest
+from anyop.bench import pictures, runs
 from checkout import ROOT
 
 DOCS = ROOT / "docs"
@@ -145,6 +146,9 @@ def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> Non
     for name in pages:
         assert f": {name}\n" in listed, f"{name} is in no menu"
     pages["headers.md"] = site.headers_page()
+    made = dict.fromkeys(("operators/README.md", "pictures/rows.md"), "")
+    sources = {f"source/{file}.md": "" for file in site.source_files()}
+    pages |= {**made, **sources}
     assert site.broken_links(pages) == []
     broken = {**pages, "bad.md": "[a](none.md) [b](faq.md#nothing) [c](graphs.md)"}
     assert site.broken_links(broken) == [
@@ -152,6 +156,100 @@ def test_every_page_is_in_the_index_and_no_link_is_broken(tmp_path: Path) -> Non
         "bad.md: [...](faq.md#nothing) leads to no heading",
     ]
     assert "anyop/op.h" in pages["headers.md"]
+
+
+def test_the_page_of_python_has_all_that_a_program_may_call() -> None:
+    listed = re.findall(r"^::: anyop\.(\w+)$", page("api.md"), re.M)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == set(anyop.__all__) - {"ops"}
+    for name in re.findall(r"^::: anyop\.torch\.(\w+)$", page("api.md"), re.M):
+        assert f'    "{name}",' in (ROOT / "python/anyop/torch/__init__.py").read_text()
+
+
+def test_the_page_of_headers_has_every_word_of_their_comments() -> None:
+    shown = "".join(site.headers_page().replace("\\", "").replace("&lt;", "<").split())
+    for name in site.HEADERS:
+        comment = site.opening_comment((ROOT / "include" / "anyop" / name).read_text("utf-8"))
+        assert len(comment) > 20, name
+        for paragraph in re.split(r"\n\s*\n", comment):
+            assert "".join(paragraph.replace("\\", "").split()) in shown, name
+
+
+def test_a_comment_becomes_paragraphs_and_code() -> None:
+    comment = "One *line*\nand more:\n\n    f(x);  // a\n    g();\n\nEnd of a[1]:\n  x  y"
+    assert site.prose(comment) == (
+        "One \\*line\\* and more:\n\n```text\n    f(x);  // a\n    g();\n```\n\n"
+        "End of a\\[1\\]:\n\n```text\n  x  y\n```"
+    )
+
+
+def test_examples_of_an_operator_are_tabs_on_the_site() -> None:
+    text = "## Example\n\n### NumPy\n\n```python\na = 1\n\nb = 2\n```\n\n### Else\n"
+    assert site.for_the_site(text) == (
+        '## Example\n\n=== "NumPy"\n\n    ```python\n    a = 1\n\n    b = 2\n    ```\n\n### Else\n'
+    )
+
+
+def test_the_page_of_measuring_shows_every_picture_of_the_saved_run() -> None:
+    run = runs.load(site.RUN)
+    beside = [r for r in run.rows if len(r.timings) > 1]
+    expected = {"summary", "roofline"}
+    for name, rows in (("bars", beside), ("bound", run.rows)):
+        expected |= {
+            name if n == 0 else f"{name}-{n + 1}" for n in range(len(pictures._pages(rows)))
+        }
+    shown = re.findall(r'src="pictures/([\w-]+)\.svg"', page("bench.md"))
+    assert sorted(shown) == sorted(expected)
+    assert re.findall(r'src="(\S+)"', page("index.md")) == [
+        "call.svg", "pictures/summary.svg", "pictures/graph.svg",
+    ]  # fmt: skip
+
+
+def test_the_pages_name_the_commands_of_their_pictures() -> None:
+    names = list(dict.fromkeys(r.operator for r in runs.load(site.RUN).rows))
+    for text in (page("index.md"), page("bench.md")):
+        command = re.search(r"anyop bench ops ([\w\s\\]+) --threads 1 --against torch ", text)
+        assert command
+        assert sorted(command[1].replace("\\\n", " ").split()) == sorted(names)
+    assert "anyop graph " + " ".join(
+        f'"{word}"' if "[" in word else word for word in site.GRAPH
+    ) in page("index.md")
+
+
+def test_a_source_is_linked_where_the_repository_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "repository", lambda: "")
+    assert site.source_link("include/anyop/op.h") == "source/include/anyop/op.h.md"
+    monkeypatch.setattr(site, "repository", lambda: "https://host/anyop")
+    assert site.source_link("ops/add/add.cc") == "https://host/anyop/blob/main/ops/add/add.cc"
+
+
+def test_the_site_builds_anyop_where_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[str] = []
+    for step in ("ensure_system_packages", "ensure_requirements", "install_anyop"):
+        monkeypatch.setattr(site.prepare, step, lambda *_, step=step, **__: done.append(step))
+    monkeypatch.setattr(site, "PYTHON", sys.executable)
+    site.ensure_anyop()
+    assert done == []
+    monkeypatch.setattr(site, "PYTHON", "/bin/false")
+    site.ensure_anyop()
+    assert done == ["ensure_system_packages", "ensure_requirements", "install_anyop"]
+    assert "it is built first, some minutes." in capsys.readouterr().out
+
+
+def test_the_menu_lists_every_page_of_an_operator(tmp_path: Path) -> None:
+    import site_hook
+
+    (tmp_path / "operators").mkdir()
+    for name in ("README", "anyop.softmax", "anyop.add"):
+        (tmp_path / "operators" / f"{name}.md").touch()
+    nav = [{"Start": ["index.md"]}, {"Operators": ["operators/README.md"]}]
+    site_hook.on_config({"docs_dir": tmp_path, "nav": nav})
+    assert nav[1]["Operators"] == [
+        {"All of them": "operators/README.md"}, {"add": "operators/anyop.add.md"},
+        {"softmax": "operators/anyop.softmax.md"},
+    ]  # fmt: skip
 
 
 def test_the_program_of_the_page_of_cpp_is_built_as_the_page_says(tmp_path: Path) -> None:

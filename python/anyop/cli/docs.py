@@ -8,6 +8,8 @@ import click
 
 import anyop
 from anyop.cli import load_libraries
+from anyop.cli.docs_beside import times_of, tolerances_of
+from anyop.cli.docs_page import Beside, escaped, page
 from anyop.cli.listing import summary
 
 # The last line of every file that this command writes, and so may write again.
@@ -17,23 +19,55 @@ MARK = "<!-- Made by `anyop docs` from signatures and spec comments. -->\n"
 @click.command("docs")
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--library", default=None, help="Only this library's operators.")
-def command(out: Path, library: str | None) -> None:
+@click.option(
+    "--sources", type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The folder of the operators' folders: pages then state the tolerance of each test.cc.",
+)  # fmt: skip
+@click.option(
+    "--source-url", default="", metavar="TEXT",
+    help="A link to each source file, in which {file} is its name: 'https://host/ops/{file}'.",
+)  # fmt: skip
+@click.option(
+    "--run", "run_file", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A run that `anyop bench ops --save` wrote: pages then have its times.",
+)  # fmt: skip
+def command(
+    out: Path, library: str | None, sources: Path | None, source_url: str, run_file: Path | None
+) -> None:
     """Write a page per operator, and an index, to the folder OUT (Markdown)."""
     load_libraries()
     specs = [s for s in anyop.specs() if library in (None, s["library"])]
-    pages = {out / f"{spec['name']}.md": page(spec) for spec in specs}
-    pages[out / "README.md"] = index(specs)
-    for path in pages:
-        if not may_write(path):
+    for name in [*(s["name"] for s in specs), "README"]:
+        if not may_write(out / f"{name}.md"):
             raise click.ClickException(
-                f"{click.format_filename(path)} is there already, and `anyop docs` did not write "
-                "it. Try an empty folder."
+                f"{click.format_filename(out / f'{name}.md')} is there already, and `anyop docs` "
+                "did not write it. Try an empty folder."
             )
+    texts = _pages(specs, sources, source_url, run_file)
     out.mkdir(parents=True, exist_ok=True)
-    for path, text in pages.items():
-        path.write_text(text + "\n" + MARK, encoding="utf-8")
+    for name, text in texts.items():
+        (out / f"{name}.md").write_text(text + "\n" + MARK, encoding="utf-8")
     name = click.format_filename(out)
     click.echo(f"Wrote {len(specs)} pages and README.md to {name}.")
+
+
+def _pages(
+    specs: list[dict[str, Any]], sources: Path | None, source_url: str, run_file: Path | None
+) -> dict[str, str]:
+    tolerances = tolerances_of(sources) if sources else {}
+    times = times_of(run_file) if run_file else {}
+    backward = {s["gradient"]["op"]: s["name"] for s in specs if s.get("gradient")}
+    names = frozenset(s["name"] for s in specs)
+    texts = {"README": index(specs, frozenset(backward))}
+    for spec in specs:
+        word = spec["name"].rpartition(".")[2]
+        beside = Beside(
+            tolerances.get(word, ""), times.get(word, ()),
+            lambda file: source_url.replace("{file}", file),
+            backward.get(spec["name"], ""), names,
+        )  # fmt: skip
+        texts[spec["name"]] = page(spec, beside)
+    return texts
 
 
 def may_write(path: Path) -> bool:
@@ -43,52 +77,13 @@ def may_write(path: Path) -> bool:
     return path.is_file() and path.read_bytes().endswith(MARK.encode())
 
 
-def index(specs: list[dict[str, Any]]) -> str:
-    lines = ["# Operators", ""]
-    lines += ["| operator | what it computes |", "|---|---|"]
-    for spec in specs:
-        text = summary(spec).replace("|", "\\|")
-        lines.append(f"| [{spec['name']}]({spec['name']}.md) | {text} |")
+def index(specs: list[dict[str, Any]], backward: frozenset[str]) -> str:
+    lines = ["# Operators", "", *_table([s for s in specs if s["name"] not in backward])]
+    if gradients := [s for s in specs if s["name"] in backward]:
+        lines += ["", "## Gradients", "", *_table(gradients)]
     return "\n".join(lines) + "\n"
 
 
-def page(spec: dict[str, Any]) -> str:
-    """Signature, document, kernels: everything that is known of one operator."""
-    rest = spec["doc"].partition("\n")[2].strip("\n")
-    first = summary(spec)
-    parts = [f"# {spec['name']}", first[:1].upper() + first[1:], block(spec["signature"])]
-    if rest:
-        parts.append(block(rest))
-    parts.append("\n".join(facts(spec)))
-    parts.append("\n".join(kernels(spec)))
-    return "\n\n".join(p for p in parts if p) + "\n"
-
-
-def block(text: str) -> str:
-    return f"```\n{text}\n```"
-
-
-def facts(spec: dict[str, Any]) -> list[str]:
-    lines = []
-    gradient = spec.get("gradient")
-    if gradient:
-        lines.append(f"- Gradient: `{gradient['op']}`, of {', '.join(gradient['targets'])}")
-    if spec.get("means") and spec["kernels"]:
-        lines.append(f"- Means: `{spec['means']}`")
-    if spec.get("source"):
-        lines.append(f"- Source: `{spec['source']}`")
-    return lines
-
-
-def kernels(spec: dict[str, Any]) -> list[str]:
-    if spec["means"] and not spec["kernels"]:
-        calls = spec["means"].replace("; ", "\n")
-        return ["It has no kernel: it is these calls.", "", block(calls)]
-    lines = ["| kernel | takes | needs |", "|---|---|---|"]
-    for kernel in spec["kernels"]:
-        if kernel["state"] == "not built":
-            lines.append(f"| {kernel['name']} | not built for this machine | |")
-            continue
-        when = str(kernel["when"] or "every call").replace("|", "\\|")
-        lines.append(f"| {kernel['name']} | {when} | {kernel['needs'] or '-'} |")
-    return lines
+def _table(specs: list[dict[str, Any]]) -> list[str]:
+    rows = [f"| [{s['name']}]({s['name']}.md) | {escaped(summary(s))} |" for s in specs]
+    return ["| operator | what it computes |", "|---|---|", *rows]

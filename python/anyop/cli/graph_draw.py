@@ -25,6 +25,11 @@ text{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 .region{fill:none;stroke:#9333ea;stroke-width:3}
 .rule{stroke:#9ca3af;stroke-width:1}.limit{stroke:#dc2626;stroke-width:1;stroke-dasharray:5 3}
 h1{font:600 18px system-ui,sans-serif;margin:0 0 4px}
+@media (prefers-color-scheme:dark){
+text{fill:#e4e6ea}.dim,[style*="#6b7280"]{fill:#a4abb8!important}.in{fill:#7ba7ff}.state{fill:#b3bccb}
+[style*="#2563eb"],[fill="#2563eb"]{fill:#7ba7ff!important}[stroke="#2563eb"]{stroke:#7ba7ff}
+[fill="#fff"]{fill:#1b1e25}[stroke="#111827"]{stroke:#e4e6ea}.mem{stroke:#1b1e25}.band{fill:#262b34}
+.work{fill:#454c59}.hot{stroke:#e4e6ea!important}[fill^="rgb(240"]{fill-opacity:.35}}
 """
 
 

@@ -23,6 +23,8 @@ details:not([open])>summary .opened{display:none}
 #head{position:sticky;top:0;background:#fff;border-bottom:1px solid #d1d5db;z-index:1}
 #tip{position:fixed;left:0;right:0;bottom:0;background:#111827;color:#fff;font:12px monospace;
 padding:4px 16px;white-space:pre;min-height:1em}button{font:12px system-ui,sans-serif}
+@media (prefers-color-scheme:dark){body,#head{background:#1b1e25;color:#e4e6ea}
+summary:hover{background:#262b34}.opened{color:#a4abb8}}
 """
 SCRIPT = """
 const hot=v=>document.querySelectorAll('[data-v="'+v+'"]');

@@ -18,7 +18,7 @@ from rich.table import Table
 
 import anyop
 from anyop import _anyop
-from anyop.bench import models, runs
+from anyop.bench import models, pictures, runs
 from anyop.bench.commands.ops import show_ratio, write_pictures
 from anyop.bench.measure import OURS, Row
 
@@ -60,6 +60,8 @@ def model(
     if listed:
         _list(bench)
         return
+    if plot:
+        pictures.require()
     plan = models.Plan(
         _threads(threads), steps, prefill, rounds, sorted(_numbers(context, "--context"))
     )

@@ -20,7 +20,7 @@ from rich.table import Table
 
 import anyop
 from anyop import _anyop
-from anyop.bench import Case, interpreters, measure, runs
+from anyop.bench import Case, interpreters, measure, pictures, runs
 from anyop.bench.measure import IN_TORCH, OPPONENTS, Row
 
 WIDTH = 160  # a row is one line, also where the terminal wraps it
@@ -65,6 +65,8 @@ def ops(
 
     NAMES may have wildcards: anyop bench ops '*norm*' linear. Exits with 1 if a result differs.
     """
+    if plot:
+        pictures.require()
     opponents = opponents_of(",".join(against))
     files = list(case_files(folder, names))
     _set_threads(threads or anyop.get_num_threads(), "torch" in opponents)
@@ -140,15 +142,21 @@ def compare(old: Path, new: Path, fail: float | None, as_json: bool) -> None:  #
 @click.command("plot")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-def plot_command(run: Path, folder: Path) -> None:
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["png", "svg"]),
+    default="png",
+    show_default=True,
+    help="An SVG is light or dark as the page that shows it.",
+)
+def plot_command(run: Path, folder: Path, kind: str) -> None:
     """Pictures of a saved run: bars beside the opponents, shares of the ceilings, the roofline."""
-    write_pictures(runs.load(run), folder)
+    write_pictures(runs.load(run), folder, kind)
 
 
-def write_pictures(run: runs.Run, folder: Path) -> None:
-    from anyop.bench import pictures
-
-    for path in pictures.plot(run, folder):
+def write_pictures(run: runs.Run, folder: Path, kind: str = "png") -> None:
+    for path in pictures.plot(run, folder, kind):
         click.echo(f"wrote {path}", err=True)
 
 
