@@ -10,7 +10,8 @@ from torch.fx import Node
 from anyop import _anyop
 from anyop.hosting.sentences import clause
 from anyop.torch._lower.building import Building
-from anyop.torch._lower.part_graph import MAX_PARAMETERS, KnownValues, PartGraph, is_element
+from anyop.torch._lower.part_code import KnownValues, is_element
+from anyop.torch._lower.part_graph import MAX_PARAMETERS, PartGraph
 from anyop.torch._lower.rows import Rows
 from anyop.torch._nodes.memory import written_by
 from anyop.torch._nodes.sizes import Fatal, Unconverted
