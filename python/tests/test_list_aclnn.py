@@ -25,13 +25,15 @@ def made(tmp_path: Path, text: str) -> tuple[str, str]:
 def test_operators_and_names_that_are_missing(tmp_path: Path) -> None:
     code, _ = made(
         tmp_path,
-        "each Abs Exp2: aclnn$Name(tensor x, int8 mode, out? y): torch.$name(x)\n"
+        "each Abs Exp2: aclnn$Name(real x, int8 mode, out? y): torch.$name(x)\n"
         "def twice(x: Tensor) -> Tensor:\n    return x + x\n",
     )
     assert "int aclnnExp2GetWorkspaceSize(const aclTensor* x_, std::int8_t mode_, " in code
-    assert "return torch.exp2(x)" in code and '{Kind::kOut, true, "y"}' in code
+    assert "return torch.exp2(x)" in code and '{Kind::kOut, true, false, "y"}' in code
+    assert '{Kind::kTensor, false, true, "x"}' in code  # of real numbers alone
     assert "def twice" in code
     assert "aclnnOtherGetWorkspaceSize() { return Missing(" in code
+    assert 'return LaunchMissing("aclnnOther", stream);' in code
     assert "aclnnAbsGetWorkspaceSize()" not in code
 
 
