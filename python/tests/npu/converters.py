@@ -27,6 +27,7 @@ import opinfo
 EACH = 8  # of a slice
 CHUNK = 60
 SAMPLES = 3  # of an entry of OpInfo
+LARGEST = 1 << 18  # elements of a sample: products of matrices in f16 take the CPU minutes
 REFUSED, TORCHAIR, NO_CPU = "refused", "torchair", "the CPU"  # kinds of answers that are no failure
 # Samples that torchair declares of which the CPU computes something else, each with why.
 EXCEPTIONS: dict[str, str] = {}
@@ -56,14 +57,24 @@ def samples(name: str, count: int) -> Iterator[tuple[Any, Any, Any]]:
 
     if name.startswith("torchair:"):
         op, cases = declared()[name]
-        for case in itertools.islice(cases, count if count == 1 else None):
-            yield op, *tree_of(case.args, case.kwargs)
+        made = [tree_of(case.args, case.kwargs) for case in cases]
+        small = sorted((call for call in made if elements(call) <= LARGEST), key=elements)
+        for call in small if count > 1 else small[-1:]:
+            yield op, *call
         return
     op = next(entry for entry in opinfo.entries() if opinfo.name_of(entry) == name)
     known = [d for d in (getattr(torch, one) for one in opinfo.DTYPES) if d in op.dtypes]
     made = op.sample_inputs("cpu", known[0] if known else torch.float32, requires_grad=False)
     for sample in itertools.islice(made, count):
         yield op, (sample.input, *sample.args), sample.kwargs
+
+
+def elements(call: Any) -> int:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    leaves = pytree.tree_leaves(call)
+    return sum(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
 def tree_of(*declared: Any) -> tuple[Any, ...]:
