@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -133,6 +134,22 @@ def test_what_a_converter_makes_is_replaced_where_it_is_not_here(types: list[str
 
     compare(with_gradients(compiled(pools), x()), with_gradients(pools, x()))
     assert "TorchCall" in types and "MaxPoolWithArgmaxV1" not in types
+
+
+def test_results_that_are_not_asked_for_keep_their_places() -> None:
+    from anyop.torch.graph_engine import calls
+    from anyop.torch.graph_engine.node import Node
+
+    names = [f"x{i}" for i in range(6)]
+    keys = ("grad_out", "input", "mean", "rstd", "weight", "bias")
+    call: dict[str, Any] = {key: {"input": name} for key, name in zip(keys, names, strict=True)}
+    call |= {"normalized_shape": [8], "output_mask": [True, False, True]}
+    text = json.dumps(["aten.native_layer_norm_backward.default", call])
+    values = [torch.ones(*sizes) for sizes in ((4, 8), (4, 8), (4, 1), (4, 1), (8,), (8,))]
+    operands = [(name, f"{name}:0") for name in names]
+    node = Node("n", calls.TYPE, operands, {"call": text}, ["n:0", "n:1", "n:2"], list(values))
+    dx, dweight, dbias = calls.OPERATORS[calls.TYPE](node)
+    assert dx.shape == (4, 8) and dweight is None and dbias.tolist() == [4.0] * 8
 
 
 def test_gradients_are_of_the_engine(types: list[str]) -> None:
