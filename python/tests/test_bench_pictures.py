@@ -70,7 +70,7 @@ def test_every_number_of_a_run_is_in_its_pictures(saved: Path, tmp_path: Path) -
     ]
     assert {"2.5", "15", "0.75", "8", "A processor, 1 thread, 2026-01-02"} <= set(bars)
     assert {"1.6", "15", "8"} <= set(texts(folder / "summary.svg"))  # medians over sizes
-    assert {"50 %", "344 %", "20 %"} <= set(texts(folder / "bound.svg"))
+    assert {"50 %", "344 % →", "20 %"} <= set(texts(folder / "bound.svg"))
     roofline = texts(folder / "roofline.svg")
     assert {"1", "2", "3"} <= set(roofline)
     assert [t.strip() for t in roofline if "top_k" in t] == ["3  top_k  bf16[64]"]
