@@ -103,8 +103,18 @@ def _figures(run: Run) -> Iterator[tuple[str, Any]]:
     counts = sorted({r.threads for r in with_work})
     for threads in counts:
         name = "roofline" if len(counts) == 1 else f"roofline-{threads}"
-        rows = [r for r in with_work if r.threads == threads]
+        rows = _largest([r for r in with_work if r.threads == threads])
         yield name, _roofline(rows, run.ceilings, run.machine, threads)
+
+
+def _largest(rows: Sequence[Row]) -> list[Row]:
+    """Of each operator and what stands before its sizes the row with the most operations."""
+    found: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        key = (row.operator, row.sizes.partition("[")[0].strip())
+        if key not in found or row.flops > found[key].flops:
+            found[key] = row
+    return list(found.values())
 
 
 def _pages(rows: Sequence[Row]) -> list[Sequence[Row]]:
@@ -289,7 +299,7 @@ def _roofline(
     below = 1.3 + LINE * len(rows)
     figure, axis = plt.subplots(figsize=(WIDTH, 4.4 + below))
     height = figure.get_figheight()
-    figure.subplots_adjust(left=0.11, right=0.97, top=1 - 0.6 / height, bottom=below / height)
+    figure.subplots_adjust(left=0.15, right=0.97, top=1 - 0.6 / height, bottom=below / height)
     left, right = _ceilings(axis, rows, ceilings, threads)
     points = []
     for i, row in enumerate(rows):
@@ -325,7 +335,7 @@ def _ceilings(
     for i, level in enumerate(levels):
         speed = max(level["read_gbs"], level["copy_gbs"])
         axis.plot([left, most / speed], [left * speed, most], color=MUTED, linewidth=0.8)
-        x = left * 2.5**i  # names of caches as fast as each other stay apart
+        x = left * 6.0**i  # names of caches as fast as each other stay apart
         axis.annotate(f"{level['level']} {speed:.0f} GB/s", (x, x * speed), fontsize=6,
                       color=MUTED, xytext=(4, 4), textcoords="offset points")  # fmt: skip
     speeds: dict[int, list[str]] = {}
