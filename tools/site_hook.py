@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,3 +20,18 @@ def on_config(config: Any) -> Any:
 
 def is_operators(part: Any) -> bool:
     return isinstance(part, list) and part[0] == "operators/README.md"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The front page takes the whole width: its pictures are wide, and its links are in it."""
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
+    return markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """A long name in a table may end a line after each of its words, on a narrow screen."""
+    return re.sub(
+        r"<td[^>]*>.*?</td>",
+        lambda cell: re.sub(r"(?<=\w)_(?=\w)(?![^<]*>)", "_<wbr>", cell[0]), html, flags=re.S,
+    )  # fmt: skip

@@ -30,7 +30,7 @@ def row(operator: str, sizes: str, us: dict[str, float], bound_us: float) -> dic
     return {
         "operator": operator, "sizes": sizes, "cache": "warm", "threads": 1, "kernel": "cpu_avx2",
         "bound_us": bound_us, "bound_by": "L1", "note": "", "timings": timings,
-        "moved": 1 << 20, "flops": 1 << 21,
+        "moved": 1 << 20, "flops": int(us["anyop"]) << 20,
     }  # fmt: skip
 
 
@@ -70,10 +70,11 @@ def test_every_number_of_a_run_is_in_its_pictures(saved: Path, tmp_path: Path) -
     ]
     assert {"2.5", "15", "0.75", "8", "A processor, 1 thread, 2026-01-02"} <= set(bars)
     assert {"1.6", "15", "8"} <= set(texts(folder / "summary.svg"))  # medians over sizes
-    assert {"50 %", "344 %", "20 %"} <= set(texts(folder / "bound.svg"))
+    assert {"50 %", "344 % →", "20 %"} <= set(texts(folder / "bound.svg"))
     roofline = texts(folder / "roofline.svg")
-    assert {"1", "2", "3"} <= set(roofline)
-    assert [t.strip() for t in roofline if "top_k" in t] == ["3  top_k  bf16[64]"]
+    assert {"1", "2"} <= set(roofline)  # the largest size of each operator and dtype
+    assert [t.strip() for t in roofline if "top_k" in t] == ["2  top_k  bf16[64]"]
+    assert [t.strip() for t in roofline if "softmax" in t] == ["1  softmax  f32[8, 9]"]
     numbers = (folder / "rows.md").read_text()
     assert "| softmax | f32[8, 9] | 4 | - | 0.75 | 344 % L1 |" in re.sub(" +", " ", numbers)
 

@@ -252,6 +252,13 @@ def test_the_menu_lists_every_page_of_an_operator(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_long_name_in_a_table_may_end_a_line_after_each_word() -> None:
+    import site_hook
+
+    html = '<p>a_b</p><td align="x_y"><a href="c_d.html"><code>state_in_use</code></a></td>'
+    assert site_hook.on_page_content(html) == html.replace("state_in_use", "state_<wbr>in_<wbr>use")
+
+
 def test_the_program_of_the_page_of_cpp_is_built_as_the_page_says(tmp_path: Path) -> None:
     text = page("cpp.md")
     program = re.search(r"```cpp\n(.*?)```", text, re.S)
