@@ -321,7 +321,7 @@ void Launch(const Context& ctx, const LaunchOptions& options, void (*kernel)(P..
 
 // As anyop::Bind.
 template <auto kFunction>
-constexpr Bound Bind() {
+constexpr RunFunction Bind() {
 #if ANYOP_ASCEND_CHECKED
   return {&detail::RunChecked<kFunction>, anyop::Bind<kFunction>().params};
 #else
