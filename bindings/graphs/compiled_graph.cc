@@ -183,7 +183,8 @@ PyMethodDef g_graph_methods[] = {
 PyGetSetDef g_graph_fields[] = {
     {"text", GetGraphText, nullptr, "The graph after compilation, as str() gives it.", nullptr},
     {"name", GetGraphName, nullptr, "The function's name.", nullptr},
-    {"state", StateArrays, nullptr, "Arrays and constants that it holds, by name; no copies.", nullptr},
+    {"state", StateArrays, nullptr, "Arrays and constants that it holds, by name; no copies.",
+     nullptr},
     {"symbols", SymbolsOf, nullptr, "The sizes that a call decides, by name.", nullptr},
     {"inputs", GetGraphInputs, nullptr, "The type of each input, by name.", nullptr},
     {"outputs", Outputs, nullptr, "The type of each output, by name.", nullptr},
