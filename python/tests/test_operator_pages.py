@@ -13,6 +13,7 @@ from typing import Any
 
 import anyop
 import pytest
+from anyop.bench import pictures
 from anyop.cli import docs_beside, docs_calls, docs_example, docs_page, docs_signature
 from checkout import ROOT
 
@@ -139,6 +140,20 @@ def test_an_operator_of_which_no_small_call_is_accepted_has_no_example() -> None
     spec["params"] = [{**p, "type": "T[..., 5000]"} for p in spec["params"]]
     assert docs_example.example(spec) is None
     assert docs_page.examples(spec) == []
+
+
+def test_an_example_needs_no_dtypes_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of ml_dtypes, which only arguments in bf16 and 8-bit floats need."""
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    assert docs_example.example(SPECS["anyop.softmax"]) is not None
+    spec = SPECS["anyop.softmax"]
+    signature = "softmax(x: bf16[..., d]) -> (y: bf16[..., d])"
+    params = [{**p, "type": "bf16[..., d]"} for p in spec["params"] if p["name"] == "x"]
+    assert docs_example.example({**spec, "signature": signature, "params": params}) is None
+
+
+def test_times_are_short_of_digits_and_not_of_zeros() -> None:
+    assert [pictures.in_us(us) for us in (0.5154, 12.345, 53734.7)] == ["0.515", "12.3", "53,735"]
 
 
 def test_tolerances_are_those_of_the_tests() -> None:

@@ -34,7 +34,10 @@ MARK = "<!-- Made by `anyop docs` from signatures and spec comments. -->\n"
 def command(
     out: Path, library: str | None, sources: Path | None, source_url: str, run_file: Path | None
 ) -> None:
-    """Write a page per operator, and an index, to the folder OUT (Markdown)."""
+    """Write a page per operator, and an index, to the folder OUT (Markdown).
+
+    Each operator is called with small arrays, to find a call that it accepts: the page's example.
+    """
     load_libraries()
     specs = [s for s in anyop.specs() if library in (None, s["library"])]
     for name in [*(s["name"] for s in specs), "README"]:

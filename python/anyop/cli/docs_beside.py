@@ -8,6 +8,7 @@ from pathlib import Path
 
 from anyop.bench import runs
 from anyop.bench.measure import OURS, Row
+from anyop.bench.pictures import in_us
 
 OF_A_TEST = re.compile(
     r'\.op = "(\w+)",\s*(?://[^\n]*\n\s*)*\.tolerance = (.*?),\n\s*(?:\.\w+ =|\})', re.S
@@ -61,5 +62,5 @@ def _times(name: str, rows: list[Row], run: runs.Run) -> list[str]:
     for row in rows:
         ratios = (row.ratio(o) if o in row.timings else None for o in opponents)
         cells = "".join(f" {ratio:.2g} |" if ratio else " - |" for ratio in ratios)
-        lines.append(f"| {row.sizes} | {row.ours.best_us:,.3g} |{cells}")
+        lines.append(f"| {row.sizes} | {in_us(row.ours.best_us)} |{cells}")
     return [said, "\n".join(lines)]

@@ -38,11 +38,9 @@ class Tensor:
     last: int = 0
 
     def array(self) -> Any:
-        import ml_dtypes
         import numpy as np
 
-        name = LONG[self.dtype]
-        dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+        dtype = numpy_dtype(self.dtype)
         if self.values == "offsets":
             return np.array([0, self.last], dtype)
         return (np.ones if self.values == "ones" else np.zeros)(self.shape, dtype)
@@ -69,7 +67,7 @@ def example(spec: dict[str, Any]) -> Example | None:
     """None if no call of small sizes is accepted."""
     for sizes, arguments in itertools.islice(_candidates(spec), MOST_TRIES):
         found = _tried(spec, arguments)
-        if isinstance(found, anyop.Error):
+        if isinstance(found, Exception):
             continue
         for p in spec["params"]:  # a weight or bias that is usually there
             if p["required"]:
@@ -81,7 +79,7 @@ def example(spec: dict[str, Any]) -> Example | None:
             except NO_ARRAY:
                 break
             now = _tried(spec, more)
-            if isinstance(now, anyop.Error):
+            if isinstance(now, Exception):
                 break
             arguments, found = more, now
         order = [p["name"] for p in spec["params"] if p["name"] in arguments]
@@ -93,7 +91,7 @@ def _tried(spec: dict[str, Any], arguments: dict[str, Any]) -> Any:
     """The results, or the error."""
     try:
         return _operator(spec["name"])(**{n: _numpy(a) for n, a in arguments.items()})
-    except anyop.Error as error:
+    except (anyop.Error, ImportError) as error:
         return error
 
 
@@ -109,15 +107,22 @@ def _made(spec: dict[str, Any], arguments: dict[str, Any], found: Any) -> Exampl
     return Example(spec["name"], arguments, frozenset(named), names, written, has_f8)
 
 
+def numpy_dtype(name: str) -> Any:
+    """Raises ImportError for one that NumPy has from ml_dtypes only."""
+    import numpy as np
+
+    if name == "bf16" or name.startswith("f8"):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, LONG[name]))
+    return np.dtype(LONG[name])
+
+
 def _numpy(argument: Any) -> Any:
     if isinstance(argument, list):
         return [_numpy(a) for a in argument]
     if isinstance(argument, DType):
-        import ml_dtypes
-        import numpy as np
-
-        name = LONG[argument.name]
-        return np.dtype(getattr(ml_dtypes, name, None) or name)
+        return numpy_dtype(argument.name)
     return argument.array() if isinstance(argument, Tensor) else argument
 
 
