@@ -6,7 +6,7 @@
 Samples are those that torchair declares beside its converters, and those of torch's own table of
 operators (OpInfo), forwards and with gradients. A sample becomes a graph. Either the graph computes
 what the CPU computes; or it is refused, by torchair or by the virtual NPU with the engine's
-operators by name. Without --all every eighth operator and one sample of each.
+operators by name. Without --all one sample of every fourth operator that torchair has samples for.
 """
 
 from __future__ import annotations
@@ -24,13 +24,17 @@ from typing import Any
 
 import opinfo
 
-EACH = 8  # of a slice
+EACH = 4  # of a slice
 CHUNK = 60
 SAMPLES = 3  # of an entry of OpInfo
 LARGEST = 1 << 18  # elements of a sample: products of matrices in f16 take the CPU minutes
 REFUSED, TORCHAIR, NO_CPU = "refused", "torchair", "the CPU"  # kinds of answers that are no failure
-# Samples that torchair declares of which the CPU computes something else, each with why.
-EXCEPTIONS: dict[str, str] = {}
+# Operators with samples that may differ, each with why.
+EXCEPTIONS = {
+    "imag": "a view of a complex tensor, whose form torch's functionalization does not find again",
+    "sparse.mm.reduce": "sparse tensors are not there",
+    "sparse.sampled_addmm": "sparse tensors are not there",
+}
 # Results without values: see opinfo.py.
 RANDOM = (*opinfo.WITHOUT_VALUES, "native_dropout", "rand")
 Flat = Callable[..., tuple[Any, ...]]
@@ -294,7 +298,7 @@ def run(chosen: list[str], count: int) -> tuple[dict[str, list[str]], set[str]]:
 
 
 def report(found: dict[str, list[str]], types: set[str], verbose: bool) -> list[str]:
-    """The names of operators with a sample that is wrong, or that should be and is not."""
+    """The names of operators with a sample that is wrong."""
     from anyop.torch.graph_engine import engine
 
     kinds: Counter[str] = Counter()
@@ -305,7 +309,7 @@ def report(found: dict[str, list[str]], types: set[str], verbose: bool) -> list[
             kinds["agree" if not one else one.partition(":")[0].partition(" ")[0]] += 1
             if verbose or (bad and one in bad):
                 print(f"  {name}: {one or 'agrees'}")
-        if bool(bad) != (name in EXCEPTIONS):
+        if bad and name not in EXCEPTIONS:
             wrong.append(name)
     there = types & {*engine.OPERATORS, *engine.AROUND}
     print(
@@ -325,8 +329,7 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print what was said of each")
     parser.add_argument("names", nargs="*", help="operators")
     args = parser.parse_args()
-    known = names()
-    chosen = args.names or (known if args.all else known[::EACH])
+    chosen = args.names or (names() if args.all else [*declared()][::EACH])
     found, types = run(chosen, SAMPLES if args.all or args.names else 1)
     wrong = report(found, types, args.verbose)
     if wrong:
