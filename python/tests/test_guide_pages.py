@@ -216,6 +216,13 @@ def test_the_pages_name_the_commands_of_their_pictures() -> None:
     ) in page("index.md")
 
 
+def test_the_graph_of_the_front_page_fuses_as_the_page_says() -> None:
+    run = [sys.executable, str(ROOT / "examples" / "layer.py")]
+    graph = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert graph.count("anyop.add_rms_norm(") == graph.count("anyop.add(") == 1
+    assert "`add` and `rms_norm`, became one: `add_rms_norm`" in page("index.md")
+
+
 def test_a_source_is_linked_where_the_repository_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "repository", lambda: "")
     assert site.source_link("include/anyop/op.h") == "source/include/anyop/op.h.md"
