@@ -152,7 +152,8 @@ def _fake_metadata(*_: object, **__: object) -> torch.Tensor:
 def _fake_packed(weight: torch.Tensor) -> torch.Tensor:
     if _number(_version) < (0, 29, 0):
         return torch.empty_like(weight)
-    return torch.ops.anyop.pack_weight(weight)
+    packed: torch.Tensor = torch.ops.anyop.pack_weight(weight)
+    return packed
 
 
 # weight_packed_linear has one of vLLM's own where it returns a tensor.
