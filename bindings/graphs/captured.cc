@@ -2,6 +2,8 @@
 // anyop._anyop.Captured: a graph that was made of a torch program, called directly. What a call
 // needs beside the graph is asked of `details`, an object of Python, only when something changed.
 
+#include "compiled_graph.h"
+
 #include <structmember.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "bindings/room.h"
 #include "bindings/torch_unlinked/held_tensors.h"
 #include "bindings/torch_unlinked/torch_api.h"
-#include "compiled_graph.h"
 #include "graph/replay/progress.h"
 #include "platform/of_thread.h"
 
