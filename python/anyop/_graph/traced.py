@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from anyop import _anyop
 
-# What Python calls its operators, by the name of their methods.
+# Python's operators as a message shows them, by the names of their methods.
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
     "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "neg": "-",
@@ -17,7 +17,7 @@ SYMBOLS = {
 
 
 class Traced(_anyop.Traced):
-    """What only a call of the graph knows."""
+    """A tensor, number or size that only a call of the graph knows."""
 
     __slots__ = ()
 

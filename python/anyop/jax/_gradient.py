@@ -30,7 +30,7 @@ _WORDING = Wording(
 
 
 class _Linear(NamedTuple):
-    """What the linear primitive must know. call: the forward call. wanted: per input, whether its
+    """What the linear primitive knows. call: the forward call. wanted: per input, whether its
     gradient is wanted. results: those results that may have a tangent. kept: where each kept value
     comes from: ("input", k) or ("result", r).
     """
