@@ -189,7 +189,7 @@ def measure(
 
 
 def from_cpp(ours: Contender) -> float | None:
-    """us of the same call without Python, where its results are given."""
+    """us of the same call without Python; None for a call that makes its results."""
     call = ours.calls[0]
     if not isinstance(call, partial):
         return None
@@ -245,7 +245,9 @@ def level_of(
 
 
 def warm_copies(array_bytes: int, ceilings: Mapping[str, Any], threads: int) -> int:
-    """As many as stay together in the cache that holds one: more would be read from beyond it."""
+    """How many copies stay together in the cache that holds one. More would be read from beyond it,
+    while the row is compared with that cache's bandwidth.
+    """
     level, is_cache = level_of(array_bytes, ceilings, threads)
     if not is_cache:
         return WARM_COPIES

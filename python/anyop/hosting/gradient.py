@@ -109,8 +109,7 @@ def refuse_missing(
                 f"for it. Try {wording.stop(name)}."
             )
     for i, words in wiring.words.items():
-        # A word that may be absent may be absent in the gradient's call, too.
-        if values[i] is not None and values[i] not in words:
+        if values[i] is not None and values[i] not in words:  # what may be absent may be so there
             shown = " or ".join(f"'{word}'" for word in words)
             taken = Operator(wiring.operator).display_name
             raise _anyop.Unsupported(

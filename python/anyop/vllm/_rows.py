@@ -15,10 +15,10 @@ from dataclasses import dataclass
 class Row:
     """One name.
 
-    schema: of vLLM. operators: of anyop that compute it. call: how arguments map, in vLLM's names;
-    "" for a function of bindings/vllm that has the row's name. first, end: versions of vLLM that
-    have this schema, the last excluded. group: names that share memory or handles in a way of
-    their own, so that a library is taken over with all of them or none.
+    schema: vLLM's. operators: those of anyop that compute it. call: how arguments map, in vLLM's
+    names; "" for a function of bindings/vllm that has the row's name. first, end: versions of vLLM
+    that have this schema, the last excluded. group: names that share memory or handles whose
+    meaning a library alone knows, so that all of them are taken over from it, or none.
     """
 
     schema: str
