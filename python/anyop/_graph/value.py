@@ -30,7 +30,7 @@ class Value(Traced):
 
     @property
     def dtype(self) -> Any:
-        """NumPy's."""
+        """The dtype as NumPy has it."""
         return _anyop.numpy_dtype(self._tracer.describe(self._id)[2])
 
     @property
@@ -116,7 +116,7 @@ class Value(Traced):
         return self if a == b else Value(self._tracer, self._tracer.transpose(self._id, a, b))
 
     def transpose(self, *axes: Any) -> Value:
-        """NumPy's: dimensions in this order, or the reverse of theirs."""
+        """The dimensions in this order, as NumPy's transpose takes it; reversed without one."""
         if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
             axes = tuple(axes[0])
         wanted = [a % self.ndim for a in axes] or list(reversed(range(self.ndim)))

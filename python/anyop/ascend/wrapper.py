@@ -77,7 +77,9 @@ def parsed(arguments: Sequence[str]) -> Given:
 
 
 def include_folders(npu: bool) -> list[Path]:
-    """Of kernels, tiling functions and host code. npu: torch_npu's own headers are there."""
+    """The folders of headers for kernels, tiling functions and host code. npu: those of torch_npu
+    itself are there, too.
+    """
     include = include_folder()
     return [include, include / "stubs", include / ("npu" if npu else "packages")]
 

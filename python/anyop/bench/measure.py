@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anyop.bench._elsewhere import RemoteContender
 
 ROUNDS = 15
-ROUND_S = 2e-3
+ROUND_S = 2e-3  # on a busy machine a longer round never has its core to itself
 WARM_COPIES = 4
 MAX_COPIES = 1024
 MAX_BYTES = 1 << 30  # of all copies of one contender
@@ -36,7 +36,7 @@ OPPONENTS = ("numpy", "torch", "inductor")  # in this interpreter
 
 @dataclass
 class Timing:
-    """Of one contender, in us per call. from_cpp: the same without Python, for ours."""
+    """Times of one contender, in us per call. from_cpp_us: ours without Python."""
 
     best_us: float
     median_us: float

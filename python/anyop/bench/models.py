@@ -131,13 +131,13 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """Of the longest sequence."""
+        """The tokens of the longest sequence."""
         return max(2048, self.prefill, *(n + self.steps + 1 for n in self.contexts))
 
 
 @dataclass
 class _Timed:
-    """Of a way with a number of threads. seconds: of a token, in each round."""
+    """Times of a way with a number of threads: seconds of a token, by phase."""
 
     way: Way
     threads: int

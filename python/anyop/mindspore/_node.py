@@ -181,7 +181,9 @@ def _is_list(value: Any) -> bool:
 
 @functools.cache
 def _keep_open() -> ctypes.CDLL:
-    """Keeps the library of the nodes loaded: MindSpore opens it and closes it again."""
+    """Keeps the library of the nodes loaded. MindSpore opens and closes it at each inference, and
+    all that it holds would be made anew each time.
+    """
     return ctypes.CDLL(str(_graph.LIBRARY))
 
 
@@ -191,6 +193,7 @@ def _primitive_of(call: BoundCall, bprop: Any) -> Any:
     function = "AnyopCalls" if has_several else "AnyopCall"
     attributes = {"call": call.text, "contract": call.contract}
     made = _graph.primitive(function, attributes, bprop, has_several)
+    # Without it MindSpore leaves out a node whose results nobody reads, and with it the write.
     if any(is_written for _, _, is_written in call.inputs):
         made.add_prim_attr("side_effect_mem", True)
     return made

@@ -32,6 +32,7 @@ _OWN = getattr(np_dtype, "bfloat16", np.uint16)
 _ARRAYS = tuple(np.dtype(_OWN if name == "bfloat16" else name) for name in _NAMES)
 
 
+# TensorPy.from_numpy shares the array's memory, which mindspore.Tensor(array) copies.
 def _from_array(dtype: int, array: np.ndarray[Any, Any]) -> Any:
     made = TensorPy.from_numpy(array)
     return made.view(mindspore.bfloat16) if dtype == _BFLOAT16 and _OWN is np.uint16 else made
