@@ -413,8 +413,9 @@ __all__ = [
 # An operator that has the name of a function above stays reachable as anyop.ops.anyop.<name>.
 try:
     globals().update({n: f for n, f in Library("anyop").items() if n not in globals()})
-except Error as error:  # An ANYOP_* is wrong. The command `anyop` imports this before it begins, so
-    # its user would get a traceback in place of the sentence.
+except Error as error:
+    # An ANYOP_* is wrong. The command `anyop` imports this module before it begins, so that only
+    # an exit here gives its user the sentence without a traceback.
     if (sys.argv or [""])[0].rpartition("/")[2] in ("-m", "anyop"):
         sys.exit(str(error))
     raise

@@ -55,7 +55,7 @@ def cache_folder() -> str:
 
 
 def folders(cache: str) -> Iterator[Path]:
-    """Where to build, best first: temporary files are for who cannot write at home."""
+    """Where to build, best first. The second is for a user whose home cannot be written to."""
     user = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):  # no home
         yield Path(cache) if cache else Path(user or Path.home() / ".cache") / "anyop"

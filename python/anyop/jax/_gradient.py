@@ -170,6 +170,7 @@ def _transpose(
             arguments.append(_zeros(linear.call, index, avals, linear.results))
     made = call_of(gradient).bind(*arguments)
     by_input = dict(zip(targets, made, strict=True))
+    # JAX asks for cotangents of the very dtypes of the inputs.
     numbers = [k for k, w in enumerate(linear.wanted) if w]
     found = [by_input[k].astype(of.aval.dtype) for k, of in zip(numbers, moving, strict=True)]
     return [None] * n_kept + found

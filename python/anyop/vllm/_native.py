@@ -19,7 +19,7 @@ calls: Counter[tuple[str, str]] = Counter()
 
 def note(what: str, why: str) -> None:
     """Counts a call and logs the first of its kind. In strict mode it is an error."""
-    if torch.compiler.is_compiling():  # a trace: no call, and one for all calls that come later
+    if torch.compiler.is_compiling():  # a trace is no call, and is made once for all later ones
         return
     if _anyop.is_strict():
         raise _anyop.Unsupported(

@@ -19,7 +19,7 @@ import anyop
 from anyop._compiler import CannotBuildError, find_compiler
 from anyop.bench.commands.interleave import EACH, Row, chain, interleave
 
-CHAIN = 100  # so long that the cost of a node is no noise of the call: 20 are too few
+CHAIN = 100  # of 20 nodes the cost of one drowns in the noise of the call
 BUILDER = Path(__file__).with_name("by_hand_mindspore.cc")
 CUSTOM, BUILT = "mindspore.ops.Custom(a, b)", "by mindspore.ops.CustomOpBuilder, add(a, b)"
 OURS, OWN = "anyop.add(a, b), MindSpore's tensors", "mindspore.ops.add(a, b)"
