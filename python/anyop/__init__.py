@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# A module, although made at run time: MindSpore's parser looks for operators in modules alone.
 ops = Libraries()
 sys.modules[ops.__name__] = ops
 
@@ -59,7 +60,7 @@ class KernelChoice(NamedTuple):
     kernel: str
     taken: bool
     reason: str
-    probe_ns: float  # what `tune` recorded of it and its neighbour; -1: nothing
+    probe_ns: float  # the time that `tune` recorded for this kernel; -1: it recorded none
 
 
 class Explanation(NamedTuple):
@@ -116,7 +117,7 @@ class Scope:
         fallback_to_host: bool | None = None,
     ) -> None:
         self._settings = (policy, strict, batch_invariant, threads, data_checks, fallback_to_host)
-        self._saved: list[bytes] = []
+        self._saved: list[bytes] = []  # several: one scope may be entered again inside of itself
 
     def __enter__(self) -> Scope:
         self._saved.append(_anyop.enter_scope(*self._settings))
@@ -132,8 +133,8 @@ class Scope:
 
 
 def _one_setting(**setting: tuple[Any, str]) -> Scope:
-    """The scope of one setting and what it must be: None, by which `Scope` leaves a setting as it
-    is, would be a block without any effect.
+    """The scope of one setting. It is given with what it must be, for the error about None: to
+    `Scope` None means that a setting stays as it is, so the block would have no effect.
     """
     for name, (value, wanted) in setting.items():
         if value is None:
@@ -412,7 +413,9 @@ __all__ = [
 # An operator that has the name of a function above stays reachable as anyop.ops.anyop.<name>.
 try:
     globals().update({n: f for n, f in Library("anyop").items() if n not in globals()})
-except Error as error:  # a wrong ANYOP_*; the command `anyop` has not begun yet, so it ends here
+except Error as error:
+    # An ANYOP_* is wrong. The command `anyop` imports this module before it begins, so that only
+    # an exit here gives its user the sentence without a traceback.
     if (sys.argv or [""])[0].rpartition("/")[2] in ("-m", "anyop"):
         sys.exit(str(error))
     raise

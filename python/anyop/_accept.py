@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 
 
 def name_of(function: Any) -> str:
-    """Of a function, or the name itself."""
+    """The name of a function for messages. A str is the name itself, of a part of a graph."""
     if isinstance(function, str):
         return function.removesuffix("()")
     return getattr(function, "__name__", type(function).__name__)
@@ -32,7 +32,7 @@ class Acceptor:
         for name, value, result in zip(
             self._names, self._spread(function, returned, len(results)), results, strict=True
         ):
-            if result is None or value is result:
+            if result is None or value is result:  # declined, or written by way of `out`
                 continue
             wrong = copy(value, result)
             if wrong:
@@ -57,7 +57,7 @@ class Acceptor:
 
 
 def _show(value: Any) -> str:
-    """f32[2, 3], or what else it is."""
+    """`f32[2, 3]` of an array or tensor, else the name of the value's type."""
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         return "None" if value is None else f"a {type(value).__name__}"
     return f"{_anyop.dtype_name(value.dtype)}{list(value.shape)}"
@@ -68,10 +68,11 @@ def _foreign(value: Any, advice: str) -> tuple[str, str]:
 
 
 def _copy_array(value: Any, result: Any) -> tuple[str, str] | None:
-    """Copies value into result; what value is, and what to try, where it does not fit."""
+    """Copies value into result. Where it does not fit: what value is, and what to try."""
     if not isinstance(value, (np.ndarray, np.generic)):
         return _foreign(value, " Try a NumPy array.")
-    # By name: several packages have a bfloat16, each its own.
+    # By name: several packages have a bfloat16, each a dtype of its own. The view below makes one
+    # of the other, whose bits mean the same.
     is_same = _anyop.dtype_name(value.dtype) == _anyop.dtype_name(result.dtype)
     if not is_same or value.shape != result.shape:
         return _show(value), "" if is_same else f" Try .astype({result.dtype})."
@@ -87,6 +88,7 @@ def _copy_tensor(value: Any, result: Any) -> tuple[str, str] | None:
         return _show(value), cast
     if value.device != result.device:
         return f"{_show(value)} on {value.device}", " Try .cpu()."
+    # Without detach() copy_ would make the caller's result part of the function's autograd graph.
     result.copy_(value.detach() if value.requires_grad else value)
     return None
 

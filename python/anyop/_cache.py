@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of what anyop builds here. That code runs with the user's rights, so it is loaded from
-where nobody else can have put it.
+"""The folder of the libraries and programs that anyop compiles on this machine. Their code runs
+with the user's rights, so it is loaded only from where nobody else can have put it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from anyop import _anyop
 from anyop._compiler import CannotBuildError
 
+# A compiler that runs longer is ended; so long a process waits for the build of another one.
 LONGEST_BUILD_S = 900.0
 _PRIVATE = 0o700  # whatever the umask: 0 would let everybody write
 # "NAME.x7r.tmp", and "NAME.4711.tmp.so" as older versions had it.
@@ -54,7 +55,7 @@ def cache_folder() -> str:
 
 
 def folders(cache: str) -> Iterator[Path]:
-    """Where to build, best first."""
+    """Where to build, best first. The second is for a user whose home cannot be written to."""
     user = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):  # no home
         yield Path(cache) if cache else Path(user or Path.home() / ".cache") / "anyop"
@@ -64,8 +65,8 @@ def folders(cache: str) -> Iterator[Path]:
 class Folder:
     """A folder that this user alone may write to, made if need be.
 
-    path: without symbolic links, each of which somebody may turn elsewhere between two uses. What
-    is done in the folder is done by its descriptor.
+    path: without symbolic links, since somebody could turn a link elsewhere between two uses. For
+    the same reason files are opened, renamed and removed by the folder's descriptor.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,12 +90,13 @@ class Folder:
     def find(self, name: str) -> Path | None:
         """A file, if there is one that only this user can have written. Any other is removed."""
         try:
+            # O_NONBLOCK: opening a FIFO in the file's place would wait for somebody who writes.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             file = os.open(name, flags, dir_fd=self._at)
         except FileNotFoundError:
             return None
         except OSError as error:
-            if error.errno != errno.ELOOP:  # a symbolic link
+            if error.errno != errno.ELOOP:  # how O_NOFOLLOW refuses a symbolic link
                 raise
         else:
             try:
@@ -107,8 +109,9 @@ class Folder:
         return None
 
     def put(self, made: Path, name: str) -> Path:
-        """The file takes its place, whole and on the disk."""
+        """Moves a finished file into the folder under this name."""
         with made.open("rb") as file:
+            # On the disk before it has its name: no crash of the machine leaves half a library.
             os.fchmod(file.fileno(), _PRIVATE)
             os.fsync(file.fileno())
         os.rename(made, name, dst_dir_fd=self._at)
@@ -116,11 +119,13 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self, name: str, timeout_s: float = LONGEST_BUILD_S) -> Iterator[None]:
-        """The system lets go of the lock when its holder ends, however it ends."""
+        """Holds the lock of a name. The system lets go of it when its holder ends, however it does,
+        so that a killed build locks nobody out.
+        """
         lock = self._lock(name)
         try:
             end = time.monotonic() + timeout_s
-            while not _is_taken(lock):
+            while not _is_taken(lock):  # asked again and again, as flock() has no time limit
                 if time.monotonic() >= end:
                     raise CannotBuildError(
                         f"another process has held {self.path / name}.lock for {timeout_s:g} s. "
@@ -133,9 +138,12 @@ class Folder:
 
     @contextlib.contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
-        """With the lock of this name: a folder to build in. What killed builds left is removed."""
+        """A folder to build in, for the holder of this name's lock. What killed builds left is
+        removed.
+        """
         for left in self.path.iterdir():
             found = _SCRATCH.fullmatch(left.name)
+            # A lock that nobody holds, or this process, says that the build of it has ended.
             if found and (found[1] == name or self._is_free(found[1])):
                 _remove(left)
         made = Path(tempfile.mkdtemp(prefix=f"{name}.", suffix=".tmp", dir=self.path))
@@ -172,10 +180,13 @@ def _is_ours(state: os.stat_result) -> bool:
 
 
 def _check_above(path: Path) -> None:
-    """Whoever may rename a folder above may put another one in its place."""
+    """Refuses a path with a folder that others may write to or own: whoever may rename a folder
+    above may put another one in its place.
+    """
     trusted = {os.geteuid(), Path("/").stat().st_uid}
     for folder in path.parents:
         state = folder.stat()
+        # With the sticky bit, as /tmp has it, others cannot rename what is not theirs.
         is_shared = state.st_mode & _OTHERS_WRITE and not state.st_mode & stat.S_ISVTX
         if is_shared or state.st_uid not in trusted:
             raise PermissionError(errno.EPERM, f"others may write to {folder}, which holds it")

@@ -27,8 +27,9 @@ class SourceError(CannotBuildError):
         self.output = output
 
 
-# What says that a compiler failed for the state of the machine and may succeed the next time. The
-# driver ends with status 1, as for a wrong source, where a program that it starts was killed.
+# Errors by which a compiler fails for the state of the machine; it may succeed the next time. Its
+# exit status does not tell: the driver ends with 1, as for a wrong source, where a program that it
+# started was killed. So what it prints is searched.
 _DISK = (errno.ENOSPC, errno.EDQUOT)
 _MACHINE = (
     *_DISK, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EROFS,
@@ -52,9 +53,10 @@ def find_compiler() -> str:
 
 
 def run(command: Sequence[str], timeout_s: float) -> None:
-    """Compiles. Raises SourceError for what the source is to blame for, CannotBuildError else."""
+    """Runs a compiler. Raises SourceError if the source is to blame, else CannotBuildError."""
     compiler = command[0]
     try:
+        # LC_ALL: `_check_machine` searches for English words.
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=timeout_s,
             check=False, env={**os.environ, "LC_ALL": "C"},
@@ -69,6 +71,7 @@ def run(command: Sequence[str], timeout_s: float) -> None:
     if done.returncode:
         _check_machine(compiler, done.stderr)
         raise SourceError(compiler, done.stderr)
+    # CXX may name a program that does nothing and succeeds, such as `true`.
     made = command[command.index("-o") + 1] if "-o" in command else ""
     if made and not Path(made).exists():
         raise CannotBuildError(

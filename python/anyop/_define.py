@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Function = Callable[..., Any]
 
-_CALLERS = ""  # in place of a host: takes what its caller has
+_CALLERS = ""  # in place of a host's name: the function takes the tensors of whoever calls
 _defined: dict[str, Function] = {}  # by full name: what the first definition bound
 _lock = threading.RLock()
 
@@ -97,6 +97,7 @@ def _define(
     rows = [(f, host, _takes_out(name, f, contract["params"])) for f, host in functions]
     first = functions[0][0]
     file, line = _place(first)
+    # Together: of threads that define one name at once, `_defined` holds whose function was bound.
     with _lock:
         operator, is_new = _anyop.define(
             library, signature, gradient, flops, bytes,
@@ -168,6 +169,7 @@ def _check_default(
 ) -> None:
     if own.default is inspect.Parameter.empty:
         return
+    # As the contract has it, which is JSON: tuples are lists there, and dtypes their names.
     default = list(own.default) if isinstance(own.default, tuple) else own.default
     if param["kind"] == "dtype" and default is not None:
         default = _anyop.dtype_name(default)
@@ -190,6 +192,7 @@ def _place(function: Function) -> tuple[str, int]:
     return code.co_filename, code.co_firstlineno
 
 
+# By their code: a module that runs twice makes two objects of one function.
 def _is_same(function: Function, other: Function | None) -> bool:
     code = getattr(function, "__code__", function)
     return code == getattr(other, "__code__", other)

@@ -21,14 +21,15 @@ import anyop
 LOG = "install.log"
 LONGEST_INTERPRETER = 120  # bytes, in the first line of a script: Linux takes 127
 PYTORCH = "https://download.pytorch.org/whl/cpu"
-# What pip prints where it reaches no index.
+# Words of pip where it reaches no index.
 NO_ANSWER = (
     "Failed to establish a new connection", "Temporary failure in name resolution",
     "Connection refused", "Network is unreachable", "ConnectTimeoutError",
 )  # fmt: skip
-# What it prints where no index has such a torch; the second beside a file of constraints.
+# Words of pip where no index has such a torch; the second where a file of constraints names it.
 NO_TORCH = ("No matching distribution found for torch==", "Cannot install torch==")
-# Each process that a framework starts imports the program that started it.
+# With a guard: each process that a framework starts imports the program that started it, and would
+# run the command again.
 PROGRAM = """\
 import sys
 
@@ -94,6 +95,7 @@ class Environment:
         self._clean()
         progress("anyop", "")
         self.refresh()
+        # Last, as it says that the environment was made to its end.
         (self.folder / self.mark).write_text(json.dumps(self._contents()))
 
     @contextlib.contextmanager
@@ -126,7 +128,7 @@ class Environment:
 
     def _clear(self) -> None:
         for path in self.folder.iterdir():
-            if path.name == LOG:
+            if path.name == LOG:  # stays, as it holds the lock of this installation
                 os.truncate(path, 0)
             elif path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -138,11 +140,11 @@ class Environment:
         copy_anyop(self._site_packages(), self.who)
 
     def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
-        """What is installed. extra: options of pip for packages that another index may have."""
+        """The commands that install. extra: pip's options for packages that another index has."""
         raise NotImplementedError
 
     def _contents(self) -> dict[str, str]:
-        """What the environment is made of: another one is made anew."""
+        """What the environment is made of. One whose mark says something else is made anew."""
         raise NotImplementedError
 
     def _clean(self) -> None:
@@ -238,8 +240,9 @@ def copy_anyop(site_packages: Path, who: str) -> None:
 
 
 def _first_lines(python: str) -> str:
-    """Of a script for a Python whose path may have a blank or be long, which the kernel does not
-    take in a script's first line: a shell starts it then. To Python the shell's line is a text.
+    """The first lines of a script for this Python. Linux takes no path with a blank and no long one
+    in a script's first line, so a shell starts the Python then; to Python, the line that the shell
+    runs is a string.
     """
     if not any(c.isspace() for c in python) and len(os.fsencode(python)) < LONGEST_INTERPRETER:
         return f"#!{python}"
@@ -254,6 +257,8 @@ def _remove_anyop(site_packages: Path) -> None:
 
 
 def without_paths() -> dict[str, str]:
-    """This process' environment but for what would lead another Python into our packages."""
+    """This process' environment without the variables by which another Python would import this
+    one's packages.
+    """
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if name not in hidden}

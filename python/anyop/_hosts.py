@@ -11,6 +11,7 @@ import warnings
 from anyop.hosting import when_imported
 from anyop.hosting.sentences import clause
 
+# Imported when a host starts, as the module of a host imports its framework.
 _HOSTS = {
     "torch": lambda: importlib.import_module("anyop.torch"),
     "jax": lambda: importlib.import_module("anyop.jax"),
@@ -26,7 +27,9 @@ def operators_changed() -> None:
 
 
 def start_torch() -> None:
-    """For who runs while torch is still importing, and needs anyop's operators there."""
+    """Starts torch's host before torch is imported whole. torch_npu is loaded while torch is still
+    importing, and operators of its virtual device call anyop's in torch.
+    """
     _HOSTS["torch"]()
 
 
@@ -43,6 +46,6 @@ def _start(host: str) -> None:
 
 
 def start() -> None:
-    """Waits for the frameworks; starts the hosts of those that are here."""
+    """Starts the hosts of the frameworks that are imported; the others start when theirs is."""
     for host in _HOSTS:
         when_imported(host, functools.partial(_start, host))

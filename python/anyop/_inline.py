@@ -49,7 +49,7 @@ def library_of(source: str, flags: Sequence[str]) -> Path:
 
 
 def _digest(source: str, command: list[str], include: Path) -> str:
-    """Of everything that the library is made of."""
+    """Changes with the compiler, the options, the source and every header of anyop."""
     binary = Path(command[0]).resolve().stat()
     digest = hashlib.sha256(f"{binary.st_size} {binary.st_mtime_ns}".encode())
     digest.update("\0".join([*command, source]).encode("utf-8", "surrogateescape"))
@@ -81,5 +81,5 @@ def _build(file: Path, name: str, command: list[str]) -> Path:
 
 
 def _refuse(what: str, why: str, scratch: Path) -> NoReturn:
-    """The folder is gone when somebody reads of it."""
+    """Names files without the scratch folder, which is gone when somebody reads the message."""
     raise _anyop.InvalidArgument(f"inline: {what}:\n" + why.replace(f"{scratch}/", "")) from None

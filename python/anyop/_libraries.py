@@ -44,7 +44,7 @@ class Library(ModuleType):
         if function is None:
             hint = _anyop.did_you_mean(name, [n for n, _ in self.items()])
             raise AttributeError(f"the library {self._name} has no operator '{name}'.{hint}")
-        setattr(self, name, function)  # found without this function from now on
+        setattr(self, name, function)  # so that Python finds it by itself the next time
         return function
 
     def __dir__(self) -> list[str]:
@@ -75,7 +75,7 @@ class Libraries(ModuleType):
                 f"no library '{name}' is loaded.{hint} Try anyop.load_installed()."
             )
         library = sys.modules[f"{self.__name__}.{name}"] = Library(name)
-        setattr(self, name, library)  # found without this function from now on
+        setattr(self, name, library)  # so that Python finds it by itself the next time
         return library
 
     def __iter__(self) -> Iterator[str]:

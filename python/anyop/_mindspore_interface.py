@@ -25,7 +25,7 @@ KERNEL_INPUTS = {
         "GetFloat2DVecInput", "GetInputTypeId", "GetInputTensorLayout",
     )
 }  # fmt: skip
-# Of MindSpore 2.10, with any plug-in at all.
+# A defect of MindSpore 2.10 beside any plug-in, even one without operators.
 VIEWS = (
     "While a plug-in is named, MindSpore's own operators read views in PyNative as if they had no "
     "gaps (x[:, 0] * 2 is wrong); those that the plug-in serves, graphs and anyop's operators are "
@@ -36,8 +36,8 @@ _FIELD = re.compile(r"^ +(?!delete|return)[\w:<>]+ [*&]?(\w+_)(?:{\w*})?;", re.M
 
 
 def difference(mirrored: Mapping[str, tuple[str, ...]], include: Path | None = None) -> str:
-    """Where the installed MindSpore declares others than a mirror does; "" if it fits, or
-    has no headers to tell.
+    """The first function or field that the installed MindSpore declares otherwise than a mirror; ""
+    if there is none, or if it has no headers. By place, since calls find functions by their place.
     """
     folder = include or _include()
     for header, wanted in mirrored.items():

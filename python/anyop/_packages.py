@@ -27,7 +27,7 @@ def data_root() -> Path:
 
 
 def tool(name: str) -> ModuleType:
-    """A module of tools/, which builds run as a program."""
+    """A module of the folder tools, whose files builds run as programs."""
     full = f"anyop._tools_{name}"
     if full not in sys.modules:
         folder = data_root() / "tools"

@@ -13,7 +13,7 @@ from anyop._packages import tool
 
 
 class _Language:
-    """Signatures and expressions, as tools/check_ops.py asks for them."""
+    """The core's parser, as tools/check_ops.py asks for it: that file needs no anyop itself."""
 
     def parse(self, signature: str) -> dict[str, Any]:
         contract: dict[str, Any] = json.loads(_anyop.parse(signature))

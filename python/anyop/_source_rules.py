@@ -15,11 +15,12 @@ from anyop._packages import tool
 _BIND = re.compile(r"Bind<\s*&\s*(?P<function>\w+)")
 
 _CONTIGUOUS = re.compile(r"AreContiguous<\s*&\s*(?P<function>\w+)")
-_TYPES = ("float", "double", "bool", "int64_t", "string_view", "Tensor")  # of one without a name
+# The last word of a parameter that has no name is its type.
+_TYPES = ("float", "double", "bool", "int64_t", "string_view", "Tensor")
 
 
 def findings(checker: Any) -> Iterator[Any]:
-    """Of a `check_ops.Checker` that has read the sources and their signatures."""
+    """What is wrong in the sources that a `check_ops.Checker` has read."""
     yield from _workspaces(checker)
     yield from _of_ascend(checker)
     if checker.is_whole:
@@ -62,7 +63,7 @@ def _names(checker: Any) -> Iterator[Any]:
 
 
 def _workspaces(checker: Any) -> Iterator[Any]:
-    """Kernels that take workspace without saying how much: its address is 0 then."""
+    """Kernels that take workspace without saying how much: they would get the address 0."""
     for source, item in checker.all("Kernel"):
         bind = _BIND.search(source.masked, *item.body)
         found = checker.function(source, bind["function"]) if bind else None
@@ -107,7 +108,7 @@ def _of_ascend(checker: Any) -> Iterator[Any]:
 
 
 def _text_of_ascend(source: Any) -> Iterator[Any]:
-    """What compilers say in other words, and only of a line of a header."""
+    """Mistakes that a compiler tells in other words, at a line of some header."""
     launched = re.search(r"<<<", source.masked)
     if launched:
         yield source.finding(launched.start(), "kernels of operators are launched by "

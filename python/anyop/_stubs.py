@@ -113,8 +113,9 @@ def function_stub(spec: dict[str, Any]) -> str:
 def forms(
     params: list[dict[str, Any]], early: list[int], keywords: list[str]
 ) -> list[tuple[str, str]]:
-    """Decorator and arguments of each form of a function. Two where only calls by keyword can leave
-    parameters out, which `early` names: all before the first of them stand by place in both.
+    """Decorator and arguments of each form of a function. There are two where only a call by
+    keyword can leave out the parameters in `early`: in Python no parameter without a default may
+    follow one with it. Parameters before the first of `early` stand by place in both forms.
     """
 
     def form(*parts: str) -> str:
@@ -129,7 +130,9 @@ def forms(
 
 
 def field(name: str, is_optional: bool) -> str:
-    """Of several results one, which may be called what tuples call a method."""
+    """One of several results. It may have the name of a tuple's method, such as `count`, which mypy
+    refuses without the comment.
+    """
     over = "  # type: ignore[assignment]" if hasattr(tuple, name) else ""
     return f"    {name}: _Array{' | None' if is_optional else ''}{over}\n"
 

@@ -11,7 +11,7 @@ from anyop import _anyop
 
 
 def toml_module() -> Any:
-    """Of Python itself from 3.11 on; else tomli, which pytest brings. Raises NotAvailable."""
+    """tomllib, which Python has since 3.11, or tomli, which pytest brings. Raises NotAvailable."""
     for name in ("tomllib", "tomli"):
         with contextlib.suppress(ModuleNotFoundError):
             return importlib.import_module(name)

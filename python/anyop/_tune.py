@@ -33,7 +33,7 @@ class TunedChoice(NamedTuple):
 
     @property
     def stale(self) -> str:
-        """Why the choice is not used: the operator is another one by now. "" if it is used."""
+        """Why the choice is not used, as the operator has changed since; "" if it is used."""
         return _anyop.why_stale(self)
 
 

@@ -17,7 +17,7 @@ from anyop import _anyop
 
 
 class _Unknown:
-    """The value of what nobody knows yet. Everything computed from it is unknown."""
+    """A value that is not known yet. Everything that is computed from it is unknown, too."""
 
     def __repr__(self) -> str:
         return "?"
@@ -72,6 +72,7 @@ class Host:
         "<=": operator.le,
         ">": operator.gt,
         ">=": operator.ge,
+        # Of symbols: Python's own `and`, `or` and `not` would ask for their truth.
         "and": operator.and_,
         "or": operator.or_,
         "min": min,

@@ -188,13 +188,14 @@ def run_all(target: Target, *flags: str) -> Iterator[tuple[str, str]]:
             if kind in ("run", "ok", "FAILED"):
                 running, said = text if kind == "run" else "", []
             said += [text] if kind == "said" else []
+            # Once a test was lost the run has failed, whatever the last process ends with.
             yield kind, "1" if kind == "status" and after else text
         else:
             return
 
 
 def _tells(said: list[str]) -> bool:
-    """Whether the report of a crash is among what a test said (optest/running.cc)."""
+    """Whether a test that ended the process has said why itself (optest/running.cc)."""
     return any(text.startswith("it ends the process: ") for text in said)
 
 
@@ -206,7 +207,7 @@ def _died(status: int) -> str:
 def _run_once(target: Target, *flags: str) -> Iterator[tuple[str, str]]:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as facts:
         command = _command(target, facts, flags)
-        with _surroundings(target) as env:
+        with _surroundings(target) as env:  # which count at the start of a process alone
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
             )
@@ -226,7 +227,9 @@ def _run(target: Target, *flags: str) -> subprocess.CompletedProcess[str]:
 
 @contextlib.contextmanager
 def _surroundings(target: Target) -> Iterator[dict[str, str] | None]:
-    """In which the program starts; its environment, None for that of this process."""
+    """Prepares the start of the program, and yields its environment: None for that of this
+    process.
+    """
     if not target.is_sanitized:
         device = device_library() if target.library.with_suffix(".ascend.so").exists() else None
         loaded = os.environ.get("ANYOP_LOAD", "")

@@ -17,6 +17,7 @@ from anyop._graph.value import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+# The folder of anyop's own Python: errors name the first line of a stack that lies outside of it.
 _anyop.graph_classes(Value, str(Path(__file__).parents[1]))
 NUMBERS = ("int", "float", "bool")
 _TRACING = threading.local()  # .calls: what this thread makes graphs of
@@ -81,7 +82,7 @@ def _output_names(kind: type[Any] | None, n: int) -> list[str]:
 
 @contextmanager
 def _once(name: str, call: tuple[Any, str]) -> Iterator[None]:
-    """Refuses a function that makes the same graph of itself, which would never end."""
+    """While the graph of this call is made: refuses to make it once more within itself."""
     calls: list[tuple[Any, str]] = _TRACING.__dict__.setdefault("calls", [])
     if any(f is call[0] and specs == call[1] for f, specs in calls):
         raise _anyop.InvalidArgument(
@@ -143,7 +144,9 @@ def _type_of(name: str, array: Any) -> str:
 
 
 def _outputs(name: str, returned: Any) -> tuple[list[Any], type[Any] | None]:
-    """The tensors that were returned, and the tuple that a call returns them in."""
+    """The tensors that were returned, and the type of tuple in which a call returns its own; None
+    for one tensor, or for none.
+    """
     if returned is None:
         return [], None
     if isinstance(returned, tuple):

@@ -22,7 +22,8 @@ from anyop._accept import Acceptor
 TORCH = "torch_host"  # the library of parts that take tensors, whoever calls
 
 _operators: dict[tuple[str, str], Callable[..., Any]] = {}  # by library and signature
-_rows: dict[int, _Row] = {}  # of the parts that are alive
+# Of the parts that are alive. Operators outlive them, so they know a part by its number alone.
+_rows: dict[int, _Row] = {}
 _numbers = itertools.count(1)
 _lock = threading.Lock()
 _now = threading.local()  # .row: runs in this thread; .error: what the last one raised
@@ -77,8 +78,10 @@ def run(number: int, *args: Any, _clock: Any = time.perf_counter_ns) -> Any:
 
 
 def raise_as_raised(error: BaseException) -> None:
-    """Raises what a part raised of which a graph's error was made: that has its text. Nothing for
-    an error of the graph's own, whatever part failed in this thread before."""
+    """Raises again the exception of a part, if a graph's error was made of it: such an error holds
+    the exception's text. Does nothing for an error of the graph's own, even if a part failed in
+    this thread before and nobody asked for its exception.
+    """
     raised: BaseException | None = getattr(_now, "error", None)
     _now.error = None
     text = f"{type(raised).__name__}: {raised}".partition("\n")[0].rstrip()

@@ -81,12 +81,14 @@ class _Call:
             dtype, shape = _anyop.dtype_name(argument.dtype), tuple(argument.shape)
         else:
             return ""
+        # Each size has its own name, as only the function knows which of them must be equal.
         return f"{dtype}[{', '.join(f'd{n}_{i}' for i in range(len(shape)))}]"
 
     def record(self, result: Any) -> Any:
         many = isinstance(result, (list, tuple))
         types = [self.type_of(r) for r in (result if many else [result])]
         sizes = [n for _, shape in types for n in shape]
+        # Numbers of their own: the operands need not tell the sizes of what the function returns.
         parameters = [f"s{i}: int" for i in range(len(sizes))] + self.parameters
         results, at = [], 0
         for k, (dtype, shape) in enumerate(types):
@@ -111,7 +113,7 @@ class _Call:
             try:
                 made = function(*arguments)
                 return made[0] if is_row else made
-            except RecursionError:
+            except RecursionError:  # reaches the caller as it is
                 raise
             except Exception as error:
                 text = str(error)

@@ -81,7 +81,7 @@ def load_graphs(path: str | os.PathLike[str], *, verify: bool = True) -> SavedGr
 
 
 def _path(path: str | os.PathLike[str], what: str) -> bytes:
-    """As the system takes it: any bytes but 0."""
+    """A path as the system takes it: any bytes but 0."""
     try:
         name = os.fsencode(path)
     except TypeError:

@@ -11,7 +11,11 @@ from anyop._graph.traced import Traced
 
 
 def divide(tracer: Any, dividend: Any, divisor: Any) -> Any | None:
-    """The exact quotient of two sizes (ints or texts); None if it is not found."""
+    """The exact quotient of two sizes (ints or texts); None if it is not found.
+
+    A divisor of one term, such as 2*n, divides every term of the dividend. A sum divides only
+    itself: for others a division of polynomials would be needed.
+    """
     below = tracer.terms(divisor)
     if str(dividend) == str(divisor) or len(below) != 1:
         return 1 if below and str(dividend) == str(divisor) else None
@@ -129,7 +133,9 @@ class Size(Traced):
         return self
 
     def _compared(self, other: Any, symbol: str) -> Any:
-        """Known only where the difference is a number."""
+        """Compares by the difference, which must be a number: else sizes decide, which are not
+        known while the graph is made.
+        """
         if not isinstance(other, (int, Size)):
             return NotImplemented
         difference: Any = self._with("-", self, other)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from anyop import _anyop
 
-# What Python calls its operators, by the name of their methods.
+# Python's operators as a message shows them, by the names of their methods.
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
     "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "neg": "-",
@@ -17,7 +17,7 @@ SYMBOLS = {
 
 
 class Traced(_anyop.Traced):
-    """What only a call of the graph knows."""
+    """A tensor, number or size that only a call of the graph knows."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class Traced(_anyop.Traced):
         raise NotImplementedError
 
     def _refuse(self, what: str) -> NoReturn:
-        """The function asks for something that is not known yet."""
+        """Raises the error of a function that asks for something that is not known yet."""
         raise _anyop.InvalidArgument(
             f"anyop.graph: {_at(self)} {what}, but a graph is made before there are numbers: if, "
             "while, int() and range() cannot depend on them. Try an operator, a fixed size, or do "
@@ -33,7 +33,7 @@ class Traced(_anyop.Traced):
         )
 
     def _refuse_foreign(self, code: str, operator: str) -> NoReturn:
-        """Code that is not anyop's was called."""
+        """Raises the error of a function that calls code which is not anyop's."""
         names = [n.partition(".")[2] for n in list(_anyop.functions()) if n.startswith("anyop.")]
         hint = _anyop.did_you_mean(operator, names)
         if operator in names:

@@ -30,7 +30,7 @@ class Value(Traced):
 
     @property
     def dtype(self) -> Any:
-        """NumPy's."""
+        """The dtype as NumPy has it."""
         return _anyop.numpy_dtype(self._tracer.describe(self._id)[2])
 
     @property
@@ -84,6 +84,7 @@ class Value(Traced):
         return value.reshape(shape)
 
     def _slice(self, dimension: int, begin: Any, end: Any) -> Value:
+        # As texts: a Size refuses == with a size from which it may differ.
         if str(begin) == "0" and str(end) == str(self.shape[dimension]):
             return self
         return Value(self._tracer, self._tracer.slice(self._id, dimension, begin, end))
@@ -115,7 +116,7 @@ class Value(Traced):
         return self if a == b else Value(self._tracer, self._tracer.transpose(self._id, a, b))
 
     def transpose(self, *axes: Any) -> Value:
-        """NumPy's: dimensions in this order, or the reverse of theirs."""
+        """The dimensions in this order, as NumPy's transpose takes it; reversed without one."""
         if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
             axes = tuple(axes[0])
         wanted = [a % self.ndim for a in axes] or list(reversed(range(self.ndim)))
@@ -148,7 +149,7 @@ class Value(Traced):
         self._refuse_foreign("Python's [] =", "")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__"):  # Python asks for these itself, and goes on without them
             raise AttributeError(name)
         self._refuse_foreign(f".{name}", name)
 
@@ -162,6 +163,7 @@ def _expanded(value: Value, index: Any) -> list[Any]:
     used = sum(item is not None and item is not Ellipsis for item in items)
     if used > value.ndim:
         raise IndexError(f"{value._text()} has {value.ndim} dimensions, but {used} are indexed")
+    # Without sizes: `in` compares by ==, which a Size refuses to answer.
     if Ellipsis not in [i for i in items if not isinstance(i, (Size, slice))]:
         items.append(Ellipsis)
     at = next(i for i, item in enumerate(items) if item is Ellipsis)
@@ -170,7 +172,7 @@ def _expanded(value: Value, index: Any) -> list[Any]:
 
 
 def _is_negative(value: Value, n: Any) -> bool:
-    """Whether it surely is."""
+    """Whether every term of n is negative, as in -1 or -2*n: then it counts from the end."""
     factors = [factor for factor, _ in value._tracer.terms(n)]
     return bool(factors) and all(factor < 0 for factor in factors)
 

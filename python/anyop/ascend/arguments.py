@@ -27,7 +27,7 @@ _ACCESS = {"in": READ, "out": WRITE | WHOLE, "inout": READ | WRITE}
 _MOST_ELEMENTS = 2**32
 _TENSOR = re.compile(r"(?:(in|out|inout)\s+)?(\w+)\s*\[([^\]]*)\]\s*(.*)", re.DOTALL)
 _FIELD = re.compile(r"(\w+)\s+(.+)", re.DOTALL)
-_LETTERS = {  # of parameters, with what struct calls them and their name in C
+_LETTERS = {  # of parameters: the letter of Python's struct, and the type in C
     "b": ("?", "bool"), "c": ("b", "int8_t"), "C": ("B", "uint8_t"), "s": ("h", "int16_t"),
     "S": ("H", "uint16_t"), "i": ("i", "int32_t"), "I": ("I", "uint32_t"), "q": ("q", "int64_t"),
     "Q": ("Q", "uint64_t"), "h": ("e", "half"), "e": ("H", "bfloat16_t"), "f": ("f", "float"),

@@ -63,6 +63,7 @@ def library(source: Source, kernels: Sequence[str], checked: bool, settings: Set
     Raises RefusedError for what the compiler refuses, NotAvailable without a compiler.
     """
     unit = source.unit(list(kernels), settings.includes)
+    # The headers of operators are in C++20.
     standard = "-std=gnu++20" if source.is_of_operator else "-std=gnu++17"
     return _compiled(source, unit, [standard, *_FLAGS, *_OPTIMIZE[checked]], settings)
 
@@ -121,7 +122,7 @@ def _digest(text: bytes, command: list[str]) -> str:
         f"{state.st_size} {state.st_mtime_ns} {runtime.st_size} {runtime.st_mtime_ns}".encode()
     )
     digest.update("\0".join([*command, str(runtime_library())]).encode("utf-8", "surrogateescape"))
-    digest.update(_processor())  # -march=native
+    digest.update(_processor())  # which -march=native stands for
     return digest.hexdigest()[:16]
 
 

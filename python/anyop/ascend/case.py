@@ -231,6 +231,7 @@ def _case(path: Path, kernel: str, given: Any) -> Case:
 
 
 def _check_type(place: str, value: Any, types: tuple[type, ...], wanted: str) -> None:
+    # To Python a bool is an int, but `true` is no number in TOML.
     if not isinstance(value, types) or isinstance(value, bool):
         raise _anyop.InvalidArgument(f"{place} is {value!r}, but must be {wanted}.")
 
@@ -249,7 +250,7 @@ def _tiling(path: Path, kernel: str, given: Any) -> Tiling:
 
 
 def attributes_of(texts: Mapping[str, str]) -> dict[str, Any]:
-    """As TOML has values; what is none is a text."""
+    """Texts of a command line as TOML has values; one that is no value there stays a text."""
     found: dict[str, Any] = {}
     for name, text in texts.items():
         try:

@@ -104,6 +104,7 @@ class Runtime:
         found = len(self.findings())
         if not self._library.anyop_ascend_launch(kernel.entry, ctypes.c_uint32(blocks), arguments):
             return True
+        # A kernel that was ended left a finding; a launch that could not begin left none.
         if len(self.findings()) == found:
             raise _anyop.InvalidArgument(self._error())
         return False

@@ -36,7 +36,9 @@ def located(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(file: str, offset: str) -> Iterator[tuple[str, int]]:
-    """Of a code address: the innermost inlined function first. None without binutils."""
+    """Files and lines of a code address, those of the innermost inlined function first. There are
+    none without binutils.
+    """
     command = ["addr2line", "-i", "-e", file, offset]
     try:
         done = subprocess.run(

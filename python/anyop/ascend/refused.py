@@ -13,7 +13,7 @@ _MOST = 10
 _ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)")
 _PLACE = re.compile(r"^(.+?):(\d+):")
 _LACKING = re.compile(r"(\S+): No such file")
-# How a kernel's author calls what the compiler has other names for.
+# The compiler's names for things, and those by which a kernel's author knows them.
 _NAMES = (
     (r"AscendC::anyop_ascend_\w+::", ""),
     (r"\b_Float16\b", "half"),

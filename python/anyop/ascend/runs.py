@@ -115,6 +115,7 @@ class Run:
     def _answers(self, tries: Sequence[Try], checked: bool) -> Iterator[dict[str, Any]]:
         task = self._task(tries, checked)
         left = list(tries)
+        # A kernel may end its process: the next one goes on behind the try that did.
         while left:
             task["tries"] = [asdict(one) for one in left]
             made = 0
@@ -184,6 +185,7 @@ def _work(task: dict[str, Any], timeout_s: float) -> Iterator[dict[str, Any]]:
         text=True,
     )
     assert worker.stdin and worker.stdout
+    # By a thread and a queue, as there is no time limit for reading a pipe.
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(worker.stdout, lines), daemon=True).start()
     try:

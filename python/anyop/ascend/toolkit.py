@@ -36,7 +36,7 @@ def make(folder: Path, checked: bool = False) -> Path:
     Raises InvalidArgument where the folder holds something else.
     """
     folder = folder.absolute()
-    if "'" in str(folder):
+    if "'" in str(folder):  # set_env.sh has the path between such quotes
         raise _anyop.InvalidArgument(f"{folder} has a quote in its name. Try another folder.")
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
         raise _anyop.InvalidArgument(

@@ -122,6 +122,7 @@ def launch_of(
     tensors = [value for value in values if isinstance(value, Memory)]
     with told_of(tiling["place"]):
         tiled = tile(runtime, tiling["library"], tiling["op"], tensors, tiling["attributes"])
+    # As fresh memory is: a kernel that reads what it has not written gets no zeros.
     workspace = np.full(tiled.workspace_bytes, 0xFF, np.uint8)
     made = {
         "workspace": Memory(workspace, READ | WRITE, "u8"),
@@ -136,7 +137,9 @@ def launch_of(
 
 
 def check(runtime: Runtime, kernel: Kernel, task: dict[str, Any], one: dict[str, Any]) -> Any:
-    """One try: its findings."""
+    """One try: its findings. The runtime is set twice, as a tiling function asks for the SoC and
+    gives the tiling key.
+    """
     with told_of(task["soc_place"]):
         runtime.configure(task["soc"], task["strict"])
     launch = launch_of(runtime, kernel, task, one)
@@ -222,7 +225,7 @@ def main() -> None:
             answer = act(runtime, kernel, task, one)
         except (anyop.Error, MemoryError, OSError, ValueError, OverflowError) as error:
             answer = {"error": str(error)}
-        ctypes.CDLL(None).fflush(None)
+        ctypes.CDLL(None).fflush(None)  # what kernels printed: the next one may end the process
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -20,7 +20,8 @@ from anyop.ascend import source as source_file
 from anyop.ascend.build import include_folder, runtime_library
 
 SOURCES = (".asc", ".cce", ".cpp", ".cc", ".cxx", ".c")
-# Of the vendor's compilers alone: which chip, and how code for it is made.
+# Words of the vendor's compilers alone: which chip, and how code for it is made. And older
+# standards of C++, which would come behind the one of `flags` and so count.
 _DROPPED = re.compile(
     r"--(cce|npu)-.*|--cce|--target=.*|-mllvm=.*|--?(Xaicore|Xhost)-(start|end)"
     r"|-std=(c|gnu)\+\+(98|03|0x|11|1y|14)|--?fno-sanitize=.*|-dc|--(cce-)?enable-.*|-w"
@@ -76,7 +77,9 @@ def parsed(arguments: Sequence[str]) -> Given:
 
 
 def include_folders(npu: bool) -> list[Path]:
-    """Of kernels, tiling functions and host code. npu: torch_npu's own headers are there."""
+    """The folders of headers for kernels, tiling functions and host code. npu: those of torch_npu
+    itself are there, too.
+    """
     include = include_folder()
     return [include, include / "stubs", include / ("npu" if npu else "packages")]
 
@@ -156,6 +159,7 @@ def command(given: Given, scratch: Path) -> list[list[str]]:
         made_object = given.output if given.compiles else str(scratch / f"{i}.o")
         made_object = made_object or path.with_suffix(".o").name
         how = [] if {"-E", "-S", "-M", "-MM"} & set(given.flags) else ["-c"]
+        # What is compiled lies in the scratch folder; "..." is searched for beside the source.
         near = f"-iquote{path.resolve().parent}"
         own_flags = own if given.compiles else [f for f in own if not _is_for_linker(f)]
         line = [compiler, *flags(given.checked, given.npu), near, *own_flags, *how, str(made)]

@@ -20,7 +20,7 @@ import anyop
 from anyop.bench._settle import settle
 from anyop.bench.interpreters import opponent
 
-PAUSE_S = 5e-3  # between the processes: neither wakes up in the other's round
+PAUSE_S = 5e-3  # between rounds of two processes, so that neither wakes up in the other's
 STORED = {np.dtype(ml_dtypes.bfloat16): "bf16", np.dtype(ml_dtypes.float8_e4m3fn): "f8e4m3"}
 RAW = {2: np.uint16, 1: np.uint8}
 
@@ -35,6 +35,7 @@ class Elsewhere:
     ) -> None:
         """env: all of its environment; without, that of this process."""
         self.name = name
+        # A file, as a pipe that nobody reads would stop the process once it is full.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anyop.bench._elsewhere import RemoteContender
 
 ROUNDS = 15
-ROUND_S = 2e-3
+ROUND_S = 2e-3  # on a busy machine a longer round never has its core to itself
 WARM_COPIES = 4
 MAX_COPIES = 1024
 MAX_BYTES = 1 << 30  # of all copies of one contender
@@ -36,7 +36,7 @@ OPPONENTS = ("numpy", "torch", "inductor")  # in this interpreter
 
 @dataclass
 class Timing:
-    """Of one contender, in us per call. from_cpp: the same without Python, for ours."""
+    """Times of one contender, in us per call. from_cpp_us: ours without Python."""
 
     best_us: float
     median_us: float
@@ -189,7 +189,7 @@ def measure(
 
 
 def from_cpp(ours: Contender) -> float | None:
-    """us of the same call without Python, where its results are given."""
+    """us of the same call without Python; None for a call that makes its results."""
     call = ours.calls[0]
     if not isinstance(call, partial):
         return None
@@ -245,7 +245,9 @@ def level_of(
 
 
 def warm_copies(array_bytes: int, ceilings: Mapping[str, Any], threads: int) -> int:
-    """As many as stay together in the cache that holds one: more would be read from beyond it."""
+    """How many copies stay together in the cache that holds one. More would be read from beyond it,
+    while the row is compared with that cache's bandwidth.
+    """
     level, is_cache = level_of(array_bytes, ceilings, threads)
     if not is_cache:
         return WARM_COPIES

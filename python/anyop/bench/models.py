@@ -131,13 +131,13 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """Of the longest sequence."""
+        """The tokens of the longest sequence."""
         return max(2048, self.prefill, *(n + self.steps + 1 for n in self.contexts))
 
 
 @dataclass
 class _Timed:
-    """Of a way with a number of threads. seconds: of a token, in each round."""
+    """Times of a way with a number of threads: seconds of a token, by phase."""
 
     way: Way
     threads: int
@@ -242,8 +242,8 @@ def _steps(model: Any, ids: Sequence[int]) -> tuple[list[float], list[int]]:
 def decode_after(
     model: Any, context: Sequence[int], ids: Sequence[int], known: int = 0
 ) -> tuple[list[float], list[int]]:
-    """As decode, but without reading the first `known` tokens of the context: they were read, and
-    so were no others since than those of the same text."""
+    """As decode, but without reading the first `known` tokens of the context: the cache holds them
+    from an earlier round of the same text."""
     if hasattr(model, "decode"):
         return decode(model, context, ids)
     model.length = min(known, len(context))
@@ -314,7 +314,7 @@ def measure(
     """A row for each of our ways, threads and phase; us of a token. progress wraps the rounds."""
     _check_threads_of_jax(plan.threads)
     before = anyop.get_num_threads()
-    # All threads read long contexts, which the others find in the cache.
+    # The most threads first: they read the long contexts, which fewer then find in the cache.
     threads = sorted(plan.threads, reverse=bool(plan.contexts))
     made = [_Timed(way, n) for way in ways for n in threads]
     prompt = bench.prompt()

@@ -30,6 +30,8 @@ WIDTH = 4.6  # inches, of 96 pixels in an SVG: a phone shows four fifths of them
 LINE = 0.165  # inches of a line of text, or of a bar
 PER_PAGE = 24
 MOST_SHARE = 200.0  # of a ceiling; longer bars would leave the others no room
+# fonttype: names stay text, which _dark_style colours. hashsalt: the same run makes the same names
+# of parts.
 STYLE = {
     "svg.fonttype": "none", "svg.hashsalt": "anyop", "font.size": 8, "text.color": INK,
     "font.family": "sans-serif", "axes.edgecolor": MUTED, "axes.labelcolor": INK,
@@ -188,7 +190,7 @@ def _groups(
     axis.spines["left"].set_visible(False)
     axis.grid(axis="x")
     axis.set_axisbelow(True)
-    for name, colour in legend.items():
+    for name, colour in legend.items():  # bars without a length, for the legend alone
         axis.barh([0], [0], left=start, color=colour, label=name)
     figure.suptitle(title, x=0.02, y=1 - 0.08 / figure.get_figheight(), ha="left", va="top",
                     fontsize=10, fontweight="bold")  # fmt: skip
@@ -338,6 +340,7 @@ def _ceilings(
         x = left * 6.0**i  # names of caches as fast as each other stay apart
         axis.annotate(f"{level['level']} {speed:.0f} GB/s", (x, x * speed), fontsize=6,
                       color=MUTED, xytext=(4, 4), textcoords="offset points")  # fmt: skip
+    # Rates that are nearly equal share a line, as their names would cover each other.
     speeds: dict[int, list[str]] = {}
     for rate in rates:
         speeds.setdefault(round(rate["gops"], -1), []).append(rate["name"])

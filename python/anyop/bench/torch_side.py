@@ -55,7 +55,8 @@ class TorchSide:
     def _wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if not self.compiled:
             return function
-        functorch_config.donated_buffer = False  # gradients are asked for many times
+        # Gradients are asked for many times, so their buffers may not be given up the first time.
+        functorch_config.donated_buffer = False
         return torch.compile(lambda *args: function(*args), dynamic=False)
 
 

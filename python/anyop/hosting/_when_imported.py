@@ -30,6 +30,7 @@ class _WhenImported:
         """The module as the other finders find it, with a loader that calls back."""
         if name not in self._waiting or self._searching:
             return None
+        # The search asks every finder, this one too, which must find nothing then.
         self._searching = True
         try:
             spec = importlib.util.find_spec(name)
@@ -77,5 +78,6 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
         _when_imported.add(name, action)
 
 
+# Python lists a module in sys.modules before it runs the module's code.
 def _is_initializing(module: ModuleType) -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

@@ -56,7 +56,7 @@ def batch(
 
 
 def _form(op: Operator, args: Sequence[Any]) -> int:
-    """Beside ranks and dtypes, words choose it; other numbers need not be known."""
+    """The form that a call takes. Ranks, dtypes and words choose it; numbers need not be known."""
     known = (
         value if value is None or p.is_tensor or p.kind == "word" else symbolic.UNKNOWN
         for p, value in zip(op.params, args, strict=True)

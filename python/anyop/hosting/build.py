@@ -71,12 +71,14 @@ def build(product: Product, cache: str) -> Path:
         print(said, file=sys.stderr, flush=True)
         unity, made = scratch / f"{name}.cc", scratch / "made"
         unity.write_text("".join(f'#include "{source}"\n' for source in product.sources))
-        # The libraries come after the source that needs them.
+        # Libraries behind the source: the linker takes of a library what it lacks by then.
         libraries = [word for word in command if word.startswith("-l")]
         others = [word for word in command if not word.startswith("-l")]
         try:
             _compiler.run([*others, str(unity), "-o", str(made), *libraries], LONGEST_BUILD_S)
         except _compiler.SourceError as error:
+            # Remembered, as the compiler would refuse the same source each time. What the state of
+            # the machine was to blame for is another error, and is tried again.
             note = scratch / "failed"
             note.write_text(str(error))
             folder.put(note, f"{name}.failed")
@@ -100,7 +102,7 @@ def _command(compiler: str, product: Product) -> list[str]:
 
 
 def _key(compiler: str, command: Sequence[str], product: Product) -> str:
-    """Of everything that the product is made of."""
+    """Changes with everything of which the product is made: compiler, options, sources, headers."""
     binary = Path(compiler).resolve().stat()  # asking it for its version takes 10 ms
     digest = hashlib.sha256(f"{binary.st_size} {binary.st_mtime_ns}".encode())
     digest.update("\0".join(command).encode())

@@ -124,7 +124,9 @@ class Operator:
 
     @property
     def takes_mask(self) -> bool:
-        """Whether there are several results, of which a caller may decline some."""
+        """Whether there are several results, of which a caller may decline some. Where there is one
+        result there is no mask, as a call without it would do nothing.
+        """
         return bool(self._facts["takes_mask"])
 
     @property

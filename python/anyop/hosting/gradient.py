@@ -94,9 +94,9 @@ class Wording:
 def refuse_missing(
     op: Operator, values: Sequence[Any], needed: Iterable[int], wording: Wording
 ) -> None:
-    """Raises Unsupported for what the gradient would silently lack: a needed parameter that it has
-    no result for, or a word that it does not take. An operator without a gradient is refused where
-    that is asked for: `no_gradient`.
+    """Raises Unsupported for what would go wrong silently, or in the backward pass alone: a needed
+    parameter for which the gradient has no result, or a word that it does not take. An operator
+    without a gradient is refused later, where the gradient is asked for: `no_gradient`.
     """
     wiring = op.wiring
     if wiring is None:

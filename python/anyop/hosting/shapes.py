@@ -76,7 +76,7 @@ def without_data(
 
 
 def sizes_of(result: symbolic.TensorType) -> tuple[Any, ...] | None:
-    """The sizes of an inferred result; None where they hang on an absent argument, so that the
+    """The sizes of an inferred result; None where they depend on an absent argument, so that the
     result is declined.
     """
     from anyop.symbolic import UNKNOWN

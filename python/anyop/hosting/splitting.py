@@ -53,7 +53,9 @@ def split(op: Operator, example: Sequence[Any], results: Sequence[int]) -> Split
 
 @functools.cache
 def _sums_rows(name: str) -> bool:
-    """Whether it is the gradient of an operator that computes its rows apart, in every form."""
+    """Whether the operator is the gradient of one that computes its rows apart, in every form: a
+    result of it without rows is a sum over them.
+    """
     for forward in map(_operator, _anyop.functions()):
         if forward.wiring is None or forward.wiring.operator != name:
             continue

@@ -27,7 +27,8 @@ from anyop.jax._calls import RULES, call
 
 __all__ = ["export_checks"]
 
-# What was tested, the first that was not behind it.
+# The first version that was tested, and the first behind it that was not. The host uses modules of
+# jax._src, for which JAX promises nothing.
 _VERSIONS = ((0, 10, 2), (0, 11, 0))
 
 

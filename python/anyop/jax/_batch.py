@@ -16,7 +16,7 @@ from anyop.jax._calls import Call
 from anyop.jax._types import DTYPES
 from anyop.symbolic import TensorType
 
-_MAX_RANK = 8
+_MAX_RANK = 8  # of anyop's tensors
 
 
 def install(primitive: Primitive) -> None:

@@ -143,7 +143,7 @@ _calls: dict[str, Call] = {}
 def call_of(bound: _anyop.BoundCall) -> Call:
     """The one object of this call."""
     known = _calls.get(bound.text)
-    if known is None:
+    if known is None:  # setdefault: of two threads that are here at once, both get the first's
         known = _calls.setdefault(bound.text, Call(bound))
     return known
 

@@ -30,7 +30,7 @@ _WORDING = Wording(
 
 
 class _Linear(NamedTuple):
-    """What the linear primitive must know. call: the forward call. wanted: per input, whether its
+    """What the linear primitive knows. call: the forward call. wanted: per input, whether its
     gradient is wanted. results: those results that may have a tangent. kept: where each kept value
     comes from: ("input", k) or ("result", r).
     """
@@ -170,6 +170,7 @@ def _transpose(
             arguments.append(_zeros(linear.call, index, avals, linear.results))
     made = call_of(gradient).bind(*arguments)
     by_input = dict(zip(targets, made, strict=True))
+    # JAX asks for cotangents of the very dtypes of the inputs.
     numbers = [k for k, w in enumerate(linear.wanted) if w]
     found = [by_input[k].astype(of.aval.dtype) for k, of in zip(numbers, moving, strict=True)]
     return [None] * n_kept + found

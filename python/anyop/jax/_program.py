@@ -17,7 +17,8 @@ from anyop.jax._calls import Call
 TARGET = "anyop"  # the custom call of every operator
 
 
-# The call of one device, in programs that XLA divides.
+# The call of one device, in programs that XLA divides: the operator's own primitive would be
+# divided again.
 _whole = Primitive("anyop.whole")
 _whole.multiple_results = True
 _whole.def_abstract_eval(_shapes.result_avals)
@@ -26,6 +27,7 @@ _whole.def_abstract_eval(_shapes.result_avals)
 def install(primitive: Primitive) -> None:
     primitive.def_abstract_eval(_shapes.result_avals)
     primitive.def_impl(_run)
+    # `_lower` asks whether the program runs on several devices.
     dispatch.prim_requires_devices_during_lowering.add(primitive)
     mlir.register_lowering(primitive, _refuse_platform)
     mlir.register_lowering(primitive, _lower, platform="cpu")

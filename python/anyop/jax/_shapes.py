@@ -13,7 +13,7 @@ from anyop import _anyop, symbolic
 from anyop.jax._calls import Call
 from anyop.jax._types import DTYPES, result_dtype
 
-_MAX_RANK = 8
+_MAX_RANK = 8  # of anyop's tensors
 
 
 class _Symbols(symbolic.Host):
@@ -74,7 +74,7 @@ def _aval(first: Sequence[Any], shape: Sequence[Any], dtype: Any) -> Any:
 
 
 def _with_symbols(call: Call, tensors: Sequence[Any]) -> list[tuple[str, Any]]:
-    # What the sizes that are numbers make wrong is said in the core's words.
+    # First with the sizes that are numbers alone: what is wrong with these the core says.
     known = [tuple(n if isinstance(n, int) else None for n in t.shape) for t in tensors]
     call.bound.infer([(None, shape) for shape in known])
     types = [symbolic.TensorType(DTYPES.names[t.dtype], tuple(t.shape)) for t in tensors]

@@ -74,7 +74,8 @@ def _partition(
         spec = _spec(value)
         for d in range(split.rank if has_rows else 0):
             own = _axes(spec[d])
-            if rows[d] is None and not set(own) & set(axes):  # an axis divides one dimension
+            # No sharding may name an axis of the mesh twice: the first argument decides.
+            if rows[d] is None and not set(own) & set(axes):
                 rows[d] = spec[d]
                 axes += own
     _refuse_gathered(call, split, rows, inputs)
@@ -110,6 +111,7 @@ def _spec(value: Any) -> tuple[Any, ...]:
 
 def _refuse_gathered(call: Call, split: Split, rows: Sequence[Any], inputs: Sequence[Any]) -> None:
     """In strict mode nothing is gathered for a call in silence."""
+    # The scope ends a call's text. Quoted words are left out, as they may hold anything.
     scope = _QUOTED.sub("", call.text).rpartition("->")[2].partition(" in ")[2]
     if "strict" not in scope:
         return

@@ -25,7 +25,8 @@ import anyop
 from anyop import _anyop
 from anyop.hosting import BoundCall, find_bound_call
 
-# Whose first input the result is a view of, or handed on. Of others a result is computed.
+# Primitives whose result is a view of their first input, or may be one. Of others than these and
+# _CARRIERS, which hand their first input on, the result is computed.
 _VIEWS = frozenset((
     "AsStrided", "BroadcastTo", "BroadcastToView", "Chunk", "ChunkView", "Diagonal",
     "DiagonalView", "ExpandAs", "ExpandDims", "ExpandDimsView", "Flatten", "FlattenExt",
@@ -103,11 +104,13 @@ def _with_check(
                 has_writes = _current.pop().has_writes
         if not is_compiled or not (has_writes or _is_cache_on() or _may_hold_mindir()):
             return is_compiled, None
+        # Of some graphs MindSpore tells nothing.
         return is_compiled, _Values(self.get_func_graph_proto(phase, "mind_ir", False) or b"")
 
     def compile(self: Any, obj: Any, args: Any, kwargs: Any, phase: Any, *options: Any) -> Any:
         arguments = (obj, args, kwargs, phase, *options)
         is_compiled, values = once(self, phase, arguments)
+        # From MindSpore's cache, which knows no scopes: compiled anew, without the cache.
         if values and values.why_elsewhere() and _is_cache_on():
             self.del_net_res(None, {phase})
             with _without_cache():
@@ -177,7 +180,9 @@ def _name_of(call: BoundCall) -> str:
 
 
 def _is_parameter(value: Any) -> bool:
-    """Whether an input is one: the name of any other that is written is its address."""
+    """Whether an input is a Parameter, by its ref_key: that of another input that is written is no
+    name, but an address.
+    """
     return any(t.ref_key and not t.ref_key.startswith("0x") for t in value.tensor)
 
 

@@ -67,6 +67,7 @@ class _Call(_Function):  # type: ignore[misc]
         op = call.op
         returned = op.function(*call.args, **({} if call.out is None else {"out": call.out}))
         call.made = returned if isinstance(returned, tuple) else (returned,)
+        # None for a result that nothing used, so that zeros are made only where they are needed.
         ctx.set_materialize_grads(False)
         ctx.op, ctx.gradient = op, _gradient_of(op)
         ctx.places = [i for i, _, _ in binding.tensors(op, call.args, mindspore.Tensor)]

@@ -28,6 +28,7 @@ def primitive(
 ) -> Any:
     """A `Custom` that runs a function of bindings/mindspore/nodes.cc, which infers its results."""
     made = ops.Custom(f"{LIBRARY}:{function}", None, None, "aot", bprop=bprop)
+    # With it MindSpore takes the library's inference in C++: one in Python fails for unknown sizes.
     made.add_prim_attr("reg_op_name", function)
     for name, value in attributes.items():
         made.add_prim_attr(name, value)

@@ -24,7 +24,8 @@ from anyop.mindspore._gradient import WORDING
 from anyop.mindspore._tensors import NAMES, OBJECTS_BY_NAME
 
 _Function = Callable[..., Any]
-# Of constants. Not reused: the scope in force is part of what it makes.
+# Makes a function one that MindSpore calls with constants while it compiles. Its results are not
+# reused, because the scope in force is part of them.
 _when_compiled: Callable[[_Function], _Function] = constexpr(check=False, reuse_result=False)
 _operator = functools.cache(Operator)
 _FLOATS = ("f64", "f32", "f16", "bf16")
@@ -128,7 +129,7 @@ def _without_data(value: Any) -> Any:
     return 0, value.dtype, shape, strides
 
 
-# Of the module of a tensor's type: what it is, and what makes it one of MindSpore.
+# By the module of a value's type: its name in messages, and what makes it a tensor of MindSpore's.
 _FOREIGN = {
     "numpy": ("NumPy array", "mindspore.Tensor({})"),
     "torch": ("torch tensor", "mindspore.Tensor({}.numpy())"),
@@ -137,7 +138,7 @@ _FOREIGN = {
 
 
 def _refuse_others(op: Operator, name: str, value: Any) -> None:
-    """What is given for a tensor and is none of MindSpore's, in the words of PyNative."""
+    """Refuses a value that is given for a tensor and is none of MindSpore's, as PyNative does."""
     if isinstance(value, _Given | _Unknown):
         return
     module = type(value).__module__.partition(".")[0]
@@ -156,7 +157,9 @@ _BEYOND = -(2**63)  # what MindSpore's parser makes of an int of more than 64 bi
 
 
 def _refuse_numbers(op: Operator, name: str, given: Any) -> None:
-    """What PyNative takes for a number, or refuses in other words, and a node does not know."""
+    """Refuses what is no number that a node can hold: a tensor, from which PyNative reads a number,
+    and an int that MindSpore's parser has changed.
+    """
     for value in given if _is_list(given) else [given]:
         if isinstance(value, _Given):
             raise anyop.WrongType(
@@ -178,7 +181,9 @@ def _is_list(value: Any) -> bool:
 
 @functools.cache
 def _keep_open() -> ctypes.CDLL:
-    """The library, which MindSpore opens and closes."""
+    """Keeps the library of the nodes loaded. MindSpore opens and closes it at each inference, and
+    all that it holds would be made anew each time.
+    """
     return ctypes.CDLL(str(_graph.LIBRARY))
 
 
@@ -188,13 +193,14 @@ def _primitive_of(call: BoundCall, bprop: Any) -> Any:
     function = "AnyopCalls" if has_several else "AnyopCall"
     attributes = {"call": call.text, "contract": call.contract}
     made = _graph.primitive(function, attributes, bprop, has_several)
+    # Without it MindSpore leaves out a node whose results nobody reads, and with it the write.
     if any(is_written for _, _, is_written in call.inputs):
         made.add_prim_attr("side_effect_mem", True)
     return made
 
 
 def _dtypes(call: BoundCall) -> tuple[Any, ...]:
-    """MindSpore's, of the results; None for one that only ranks tell."""
+    """MindSpore's dtypes of the results; None for one that the ranks of the arguments decide."""
     return tuple(OBJECTS_BY_NAME.get(dtype or "") for _, dtype, _ in call.results)
 
 
@@ -260,12 +266,14 @@ def know_operators(why_not: str) -> None:
         if name not in _known:
             convert_object_map[function] = _graph.caller(name, _plan)
             library, _, short_name = name.rpartition(".")
-            getattr(anyop.ops[library], short_name)  # the parser sees what is there already
+            # As attributes are made when they are asked for, and the parser sees those alone that
+            # are there already.
+            getattr(anyop.ops[library], short_name)
             _known.add(name)
 
 
 def know_wrapper(wrapper: Any) -> None:
-    """The same of what hands a module on."""
+    """Tells MindSpore's parser of `ModuleWrapper`, which hands a module on."""
     convert_object_map[wrapper] = _graph.unwrap
 
 

@@ -25,13 +25,14 @@ NAMES: dict[Any, str] = dict(zip(OBJECTS, _SHORT, strict=True))  # {mindspore.fl
 OBJECTS_BY_NAME: dict[str, Any] = dict(zip(_SHORT, OBJECTS, strict=True))
 
 
-# NumPy's dtypes as MindSpore takes them. bfloat16 is its own, which it lacks beside a NumPy that it
-# was not built for.
+# NumPy's dtypes as MindSpore takes them. Its bfloat16 is its own, and is missing beside a NumPy
+# that it was not built for: then an array of uint16 is taken, and viewed as bfloat16.
 _BFLOAT16 = _NAMES.index("bfloat16")
 _OWN = getattr(np_dtype, "bfloat16", np.uint16)
 _ARRAYS = tuple(np.dtype(_OWN if name == "bfloat16" else name) for name in _NAMES)
 
 
+# TensorPy.from_numpy shares the array's memory, which mindspore.Tensor(array) copies.
 def _from_array(dtype: int, array: np.ndarray[Any, Any]) -> Any:
     made = TensorPy.from_numpy(array)
     return made.view(mindspore.bfloat16) if dtype == _BFLOAT16 and _OWN is np.uint16 else made
@@ -50,7 +51,9 @@ def _empty(dtype: int, shape: tuple[int, ...]) -> Any:
 def _lend(
     dtype: int, shape: tuple[int, ...], strides: tuple[int, ...], address: int, owner: Any
 ) -> Any:
-    """A tensor over memory that `owner` keeps. MindSpore makes none with gaps: then a copy."""
+    """A tensor over memory that `owner` keeps. MindSpore makes no tensor with gaps of an array, so
+    that such memory is copied.
+    """
     item = _ARRAYS[dtype].itemsize
     last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     n_bytes = 0 if 0 in shape else (last + 1) * item
@@ -64,7 +67,9 @@ def _lend(
 
 
 def _elsewhere(op: Operator, args: tuple[Any, ...], out: Any) -> Any:
-    """A call that is handed back: one that the profiler records, or with a gradient."""
+    """A call that anyop hands back to the framework: one with a gradient, or any while the profiler
+    records. Within the span calls are not handed back, as this one would come here again.
+    """
     if not _mindspore.take_back():
         return with_gradient(op, args, out)
     try:

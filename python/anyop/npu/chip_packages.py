@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 _OPERATORS = "op_api/lib/libcust_opapi.so"
-# What a library of CANN or a function of one is called, where the loader misses it.
+# The loader's error about a library of CANN, or about a function of one.
 _OF_CANN = re.compile(
     r"undefined symbol: (rt[A-Z]|acl|Nnop|\w*Ascend|_ZNK?(2op|2ge|4gert|8optiling))"
     r"|\blib(runtime|ascend\w*|acl\w*|register|platform|tiling_api|error_manager|nnopbase|opapi\w*"
@@ -40,7 +40,7 @@ def check_operators() -> None:
 
 
 def explain_imports() -> None:
-    """Of Python's extensions, from now on."""
+    """From now on, where an extension of Python's cannot be loaded for lack of CANN, says so."""
     create = ExtensionFileLoader.create_module
 
     def create_module(self: ExtensionFileLoader, spec: ModuleSpec) -> ModuleType:

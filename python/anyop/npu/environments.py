@@ -24,7 +24,7 @@ DEFAULT = "2.13.0"  # with the torch that anyop's own tests have
 # These and a torch for CUDA declare the same settings of the allocator, and the second ends the
 # process.
 WITHOUT_CUDA = ("2.14.0",)
-# Where PyPI's torch is the one for CUDA: gigabytes that nobody uses here.
+# Where PyPI's torch is the one for CUDA: 5 GB that nobody uses here.
 IS_CUDA_USUAL = platform.machine() == "x86_64"
 NO_CUDA = """\
 import sys, torch
@@ -60,7 +60,8 @@ class Environment(_environments.Environment):
         self._try(TRIAL, "a trial", {"ANYOP_NPU": "1"})
 
     def _steps(self, extra: Sequence[str]) -> Iterator[Step]:
-        # What is used is compiled when it is imported: a tenth of all the processor's time.
+        # --no-compile: a module is compiled when it is first imported. To compile all of them would
+        # be a tenth of the processor's time that an installation takes.
         pip = ["-m", "pip", "--disable-pip-version-check", "install", "--no-compile"]
         torch = f"torch=={SUPPORTED[self.version]}"
         if IS_CUDA_USUAL and not extra and answers(PYTORCH):

@@ -115,7 +115,8 @@ def load(folder: Path) -> None:
             f"anyop.npu: torch_npu {version} is here, but the virtual NPU is made for "
             f"{', '.join(VERSIONS)}. Try `anyop npu install` with a new folder."
         )
-    # An operator that is missing is then an error of its own call.
+    # With 2 the error of a call comes when the program next waits. With 0 it comes at the call,
+    # that of a missing operator too.
     os.environ.setdefault("TASK_QUEUE_ENABLE", "0")
     device = ctypes.CDLL(str(folder / "anyop_npu.so"), mode=ctypes.RTLD_GLOBAL)
     for file in sorted((folder / "npu" / "lib").glob("lib*.so")):

@@ -10,18 +10,19 @@ import torch
 
 from anyop import _anyop
 
-# The namespaces of vLLM's own libraries for CPUs, and those that code for all devices looks into.
+# The namespaces of vLLM's own libraries for CPUs, and those into which code for all devices looks.
 NAMESPACES = ("_C", "_C_cache_ops", "_moe_C")
 
 
 class AbsentError(_anyop.Unsupported, AttributeError):
-    """An attribute that is not there, for who asks by `hasattr`; for who calls, what is wrong."""
+    """Two errors in one: `hasattr` takes it for an absent attribute, and a call gets the reason."""
 
 
 class _Names(type(torch.ops._C)):  # type: ignore[misc]
     """A namespace of torch.ops."""
 
-    # Operators take their modules from it, and Inductor writes these into its code.
+    # Operators take the name of their module from here, and Inductor writes it into its code. With
+    # anyop's own a compiled model ends in a NameError.
     __module__ = type(torch.ops._C).__module__
 
     def __getattr__(self, name: str) -> Any:
@@ -40,7 +41,9 @@ def tell() -> None:
 
 
 def put(names: dict[str, str]) -> None:
-    """Names of `_C` that vLLM looks up where it does not call them, each with what for."""
+    """Makes names of `_C` that vLLM looks up without calling them yet. A call of one raises, and
+    says for what vLLM calls it.
+    """
     for name, purpose in names.items():
         setattr(torch.ops._C, name, functools.partial(_refuse, name, purpose))
 

@@ -180,7 +180,7 @@ def _custom_op(base: Any, row: _tables.Row, forward: Callable[..., Any]) -> type
         base.__init__(self, *args, **kwargs)
         if row.attributes or row.constants:
             self._anyop_arguments = _arguments(self, row)
-        # Some layers of vLLM choose their native code for every CPU.
+        # Chosen again: some layers of vLLM choose their native code for every CPU.
         if self._enforce_enable or self.enabled():
             self._forward_method = self.forward_cpu
 
@@ -241,6 +241,8 @@ def _install(base: Any, ours: type) -> None:
             setattr(package, name, ours)
         return
     if name not in oot.op_registry_oot:
+        # register_oot writes the class's name over the switch's: custom_ops=["-silu_and_mul"] would
+        # be ignored then.
         switch = base.name
         oot.CustomOp.register_oot(_decorated_op_cls=ours, name=name)
         ours.name = switch  # type: ignore[attr-defined]
@@ -330,7 +332,7 @@ def identity() -> list[str]:
 
 
 def _contract(name: str) -> str:
-    """The hash of an operator's; "" of another function."""
+    """The hash of an operator's contract; "" for another function."""
     try:
         return str(json.loads(_anyop.info_json(name))["hash"])
     except _anyop.Error:
@@ -381,7 +383,9 @@ def _known() -> dict[str, Any]:
 
 
 def _import_homes(name: str) -> None:
-    """The modules of vLLM's that define a class of this name, or one with this switch."""
+    """Imports the modules of vLLM that define a class of this name, or one with this switch. They
+    are found by their text, so that no other module is imported.
+    """
     package = importlib.import_module("vllm.model_executor")
     root = Path(package.__path__[0])
     for file in sorted(root.rglob("*.py")):

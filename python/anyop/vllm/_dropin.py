@@ -145,11 +145,14 @@ def _fake_tokens(logits: torch.Tensor, *_: object) -> torch.Tensor:
     return logits.new_empty(logits.shape[:-1], dtype=torch.int64)
 
 
+# vLLM hands the tensor on without looking into it.
 def _fake_metadata(*_: object, **__: object) -> torch.Tensor:
     return torch.empty(1, dtype=torch.int64)
 
 
 def _fake_packed(weight: torch.Tensor) -> torch.Tensor:
+    # Until 0.28 vLLM reads the number of features from the packed weight's sizes, which are
+    # therefore those of the weight.
     if _number(_version) < (0, 29, 0):
         return torch.empty_like(weight)
     packed: torch.Tensor = torch.ops.anyop.pack_weight(weight)
@@ -165,6 +168,7 @@ _FAKES: dict[str, Callable[..., Any]] = {
 }
 
 
+# Kept, as a Library takes its registrations back when it ends.
 @functools.cache
 def _fakes() -> torch.library.Library:
     return torch.library.Library("_C", "FRAGMENT")

@@ -144,7 +144,7 @@ def _unreplaced(name: str, switch: str, n: int, cause: str, why: str) -> Line:
 
 
 def _quantized(model: Any) -> Iterator[Line]:
-    """Layers whose weights are not plain: their methods are vLLM's own."""
+    """Layers with quantized weights: methods of vLLM's own compute with these."""
     methods = Counter(
         (type(layer).__name__, type(layer.quant_method).__name__)
         for layer in _layers_of(model)

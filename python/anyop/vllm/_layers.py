@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How layers of vLLM call our operators, where they do not take what the layer is called with.
+"""How layers of vLLM call our operators, where an operator takes other arguments than its layer.
 
-Each function here makes the `forward` of a layer: it gets the row's operator, and the function that
-vLLM's own code is run by for what the operator does not take, `native(layer, why, *arguments)`.
+Each function here makes the `forward` of a layer. It gets the row's operator and a function that
+runs vLLM's own code for what the operator does not take: `native(layer, why, *arguments)`.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def deepseek_rope(op: Any, native: Native) -> Forward:
 
 
 def deepseek_v4_rope(op: Any, native: Native) -> Forward:
-    """As above, of the last elements of a head, forwards and back."""
+    """As `deepseek_rope`, but only the last elements of a head turn, and back where `inverse`."""
 
     def forward(
         self: Any,
@@ -179,7 +179,7 @@ def _rotate_axes(op: Any, layer: Any, sections: list[int], order: str, given: An
     positions, query, key = given
     shape = (positions.shape[1], -1, layer.head_size)
     keys = key if key is None else key.view(shape)
-    # Positions may have more axes than turn anything.
+    # Positions may have axes for which the layer has no section: by these nothing turns.
     sections = sections + [0] * (positions.shape[0] - len(sections))
     op(positions, query.view(shape), keys, layer.cos_sin_cache, sections, order, _style(layer))
 
@@ -273,7 +273,7 @@ def apply_rotary(op: Any, native: Native) -> Forward:
 
 
 def embedding(op: Any, native: Native) -> Forward:
-    """Of the layer's `quant_method`: what shards do around it stays vLLM's."""
+    """For the layer's `quant_method`: what the layer does for its shards around it stays vLLM's."""
 
     def embed(self: Any, layer: Any, ids: torch.Tensor) -> Any:
         if layer.weight.dtype in FLOATS:

@@ -10,7 +10,7 @@ import torch
 
 from anyop import _anyop
 
-# vLLM configures what is below "vllm".
+# Below "vllm", so that vLLM's settings of logging hold for it.
 log = logging.getLogger("vllm.anyop")
 
 # By layer, or operator of vLLM IR, and why: how many calls.
@@ -19,7 +19,7 @@ calls: Counter[tuple[str, str]] = Counter()
 
 def note(what: str, why: str) -> None:
     """Counts a call and logs the first of its kind. In strict mode it is an error."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():  # a trace is no call, and is made once for all later ones
         return
     if _anyop.is_strict():
         raise _anyop.Unsupported(

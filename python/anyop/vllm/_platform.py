@@ -71,8 +71,10 @@ class AnyopCpuPlatform(CpuPlatform):  # type: ignore[misc]
     def apply_config_platform_defaults(cls, vllm_config: VllmConfig) -> None:
         """Layers of ours are on unless the user says otherwise, compiled models included: vLLM
         turns them off there for the sake of Inductor's fusions. A configuration without a model
-        is left as it is.
+        is left as it is, since vLLM's own tests of its switches make such ones.
         """
+        # Not in check_and_update_config: before that one vLLM appends "none" where models are
+        # compiled, and every layer of ours would be off without a word.
         super().apply_config_platform_defaults(vllm_config)
         custom_ops = vllm_config.compilation_config.custom_ops
         if vllm_config.model_config is not None and not {"all", "none"} & set(custom_ops):

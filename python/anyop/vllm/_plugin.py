@@ -78,6 +78,7 @@ def _choose() -> str | None:
     if asked == "off":
         return None
     there = _there()
+    # A build for an accelerator, or one with kernels of its own that nobody wants replaced.
     if not there.build or (there.build == "cpu" and asked != "override"):
         return None
     facts = _versions.of_version(there.release)
@@ -86,6 +87,8 @@ def _choose() -> str | None:
 
     _versions.check_torch(torch.__version__)
     _look_for_others()
+    # Before vLLM asks what is there. Of a build with kernels those must come first, which are taken
+    # over: AnyopCpuPlatform.import_kernels.
     if there.build == "empty":
         from anyop.vllm import _dropin
 

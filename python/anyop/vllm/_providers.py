@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provider `anyop` of vLLM IR. vLLM reads the annotations of its functions as they are."""
+"""The provider `anyop` of vLLM IR. vLLM reads the annotations of its functions as they are, which
+would be texts if this file imported annotations from __future__.
+"""
 
 from typing import Any
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 class Row:
     """One name.
 
-    schema: of vLLM. operators: of anyop that compute it. call: how arguments map, in vLLM's names;
-    "" for a function of bindings/vllm that has the row's name. first, end: versions of vLLM that
-    have this schema, the last excluded. group: names that share memory or handles in a way of
-    their own, so that a library is taken over with all of them or none.
+    schema: vLLM's. operators: those of anyop that compute it. call: how arguments map, in vLLM's
+    names; "" for a function of bindings/vllm that has the row's name. first, end: versions of vLLM
+    that have this schema, the last excluded. group: names that share memory or handles whose
+    meaning a library alone knows, so that all of them are taken over from it, or none.
     """
 
     schema: str
@@ -123,7 +123,8 @@ ROWS = (
         first="0.29.0",
         group="packed",
     ),
-    # Activations and norms.
+    # Activations and norms. vLLM 0.27 calls no activation on x86, but looks the names up when it
+    # makes layers.
     _activation("silu_and_mul", "silu_and_mul"),
     _activation("gelu_and_mul", "gelu_and_mul", "none"),
     _activation("gelu_tanh_and_mul", "gelu_and_mul", "tanh"),

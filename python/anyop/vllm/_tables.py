@@ -69,7 +69,7 @@ ACTIVATIONS = (
     ),
 )
 
-# What get_rope returns, and the classes that it has no name for.
+# The classes that get_rope makes, and those that it does not know.
 ROPES = (
     _rope("RotaryEmbedding", "base"),
     _rope("Llama3RotaryEmbedding", "llama3_rope"),
@@ -123,14 +123,14 @@ NATIVE = (
 # vLLM IR: the operator of vLLM, and ours.
 IR = {"rms_norm": "rms_norm", "fused_add_rms_norm": "add_rms_norm"}
 
-# What computes with weights as they are; other methods are quantizations, which are vLLM's own.
+# Methods that compute with weights as they are; others are quantizations, which are vLLM's own.
 PLAIN_METHODS = frozenset((
     "AnyopEmbeddingMethod", "FusedMoEModularMethod", "UnquantizedEmbeddingMethod",
     "UnquantizedFusedMoEMethod", "UnquantizedLinearMethod",
 ))  # fmt: skip
 
 # Layers that compute nothing themselves, or by names of the extension _C, which have rows of their
-# own: that they are not replaced is no news.
+# own in a report: it does not list these layers as not replaced.
 COMPOSED = frozenset((
     "Attention", "ColumnParallelLinear", "FusedMoE", "FusedMoEModularMethod", "GateLinear",
     "LogitsProcessor", "MLAAttention", "MergedColumnParallelLinear", "MoERunner",

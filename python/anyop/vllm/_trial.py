@@ -36,7 +36,7 @@ def run(worker: Any) -> None:
     if not isinstance(runner, GPUModelRunner):
         return
     of_requests, noted = without(_counted()), _native.calls.copy()
-    try:
+    try:  # fork_rng: requests draw the random numbers that they would draw without this step
         with refusing(), torch.random.fork_rng(devices=[]), torch.inference_mode():
             _step(runner)
     except _anyop.Unsupported:
@@ -52,7 +52,7 @@ def run(worker: Any) -> None:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What anyop refused is said of the model, whatever it came through."""
+    """Raises a refusal of anyop's as one of the model, whatever error it has become on its way."""
     try:
         yield
     except Exception as error:
@@ -62,7 +62,7 @@ def refusing() -> Iterator[None]:
 
 
 def without(counted: Mapping[Any, int]) -> dict[Any, int]:
-    """Counts but for the calls of the step, unless the counters were reset since."""
+    """Counts without the calls of the step, which are gone if the counters were reset since."""
     return {
         key: n - _made.get(key, 0) if n >= _after.get(key, 0) else n for key, n in counted.items()
     }

@@ -46,6 +46,7 @@ class Environment(_environments.Environment):
         pip = ["-m", "pip", "--disable-pip-version-check"]
         lists = data_root() / "requirements"
         torch, vision = f"torch=={_versions.TORCH}.0", f"torchvision=={_versions.TORCHVISION}.0"
+        # torch first, as building vLLM imports it.
         yield Step("torch", [*pip, "install", *extra, torch], {})
         yield Step("torchvision", [*pip, "install", "--no-deps", *extra, vision], {})
         build = ["-r", str(lists / "vllm-build.txt")]
@@ -60,6 +61,7 @@ class Environment(_environments.Environment):
         archive = source / f"vllm-{self.version}.tar.gz"
         install = ["install", "--no-deps", "--no-build-isolation", str(archive)]
         yield Step("vLLM", [*pip, *install], EMPTY)
+        # The list is whole. By dependencies pip would add what only accelerators use, as Triton.
         listed = ["install", "--no-deps", "-r", str(requirements(self.version))]
         yield Step("its packages", [*pip, *listed], {})
 

@@ -218,6 +218,7 @@ def written(function: Function) -> dict[str, int]:
         elif isinstance(node, ast.AugAssign):
             add(node.target)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            # torch's methods with _ at their end write to the tensor, but for requires_grad_.
             name = node.func.attr
             if name.endswith("_") and not name.startswith("_") and name != "requires_grad_":
                 add(node.func.value)

@@ -22,6 +22,7 @@ def of_python(function: Function) -> tuple[Result, ...]:
     if isinstance(function, ast.Lambda):
         return tuple(_of(function.body, function.body.lineno, {}, _parameters(function)))
     nodes = list(own_nodes(function))
+    # By name: what each assignment gives it; None where that is not `name = value`, as in a loop.
     assigned: dict[str, list[ast.expr | None]] = {}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -117,7 +117,7 @@ def _unlike(result: Result, schema: Schema) -> str:
         kind = types.get(result.parameter, "")
         is_one = kind.startswith("Tensor") and "[" not in kind and len(expected) != 1
         return f"'{result.parameter}' alone" if is_one else ""
-    if "[" in only and (result.is_sequence or result.is_list):
+    if "[" in only and (result.is_sequence or result.is_list):  # Tensor[]: of any length
         return ""
     if result.is_list:
         return "a list"
@@ -157,7 +157,7 @@ def _parameters(schema: Schema, function: Registered) -> Iterator[Finding]:
     for name in unknown:
         what = f"has a parameter '{name}', which the schema does not have"
         yield _at(function, "argument-unknown", what, schema)
-    if not unknown and not function.takes_any:  # it moves those behind it
+    if not unknown and not function.takes_any:  # an unknown one has moved those behind it
         yield from moved
 
 
@@ -199,7 +199,7 @@ def _is_equal(a: object, b: object) -> bool:
         return True  # names cannot be compared
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_is_equal, a, b))
-    return a == b and isinstance(a, bool) == isinstance(b, bool)
+    return a == b and isinstance(a, bool) == isinstance(b, bool)  # to Python True is 1
 
 
 def _writes(schema: Schema, function: Registered) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ import anyop
 from anyop._compiler import CannotBuildError, find_compiler
 from anyop.bench.commands.interleave import EACH, Row, chain, interleave
 
-CHAIN = 100
+CHAIN = 100  # of 20 nodes the cost of one drowns in the noise of the call
 BUILDER = Path(__file__).with_name("by_hand_mindspore.cc")
 CUSTOM, BUILT = "mindspore.ops.Custom(a, b)", "by mindspore.ops.CustomOpBuilder, add(a, b)"
 OURS, OWN = "anyop.add(a, b), MindSpore's tensors", "mindspore.ops.add(a, b)"
@@ -100,6 +100,7 @@ def measure_compiled() -> list[Row]:
     click.echo("Compiling the operator of CustomOpBuilder, about a minute ...", err=True)
     with tempfile.TemporaryDirectory() as folder:
         try:
+            # Without build_dir it leaves files in the working directory.
             builder = mindspore.ops.CustomOpBuilder(
                 "anyop_by_hand", [str(BUILDER)], backend="CPU", build_dir=folder
             )

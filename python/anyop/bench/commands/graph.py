@@ -105,7 +105,7 @@ def calls(quick: bool) -> Iterator[Row]:
 
 
 def _best(f: Callable[[], Any], repeats: int) -> float:
-    """Seconds, the least."""
+    """Seconds, the least. Without Python's collections of garbage, which would be counted."""
     best = float("inf")
     gc.disable()
     for _ in range(repeats):

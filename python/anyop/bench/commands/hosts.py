@@ -189,7 +189,7 @@ def import_time(module: str, tries: int = 5) -> float:
         "print(1e3 * (time.perf_counter() - t))"
     )
     command = [sys.executable, "-c", code]
-    # Compiled once, as an installed package is.
+    # With the variable Python would compile anyop in each try; an installed package is compiled.
     given = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     times = [
         float(subprocess.run(command, capture_output=True, text=True, check=True, env=given).stdout)

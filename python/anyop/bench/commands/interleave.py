@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 ROUNDS, CALLS = 40, 2000
-EACH = "each call of that chain after the first"  # of the row before, a chain in one program
+# A row's name: "that chain" is the row before, many calls in one program.
+EACH = "each call of that chain after the first"
 
 
 class Row(NamedTuple):

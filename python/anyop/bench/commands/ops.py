@@ -198,7 +198,9 @@ def _reset(opponents: Sequence[str]) -> None:
         from anyop.bench import torch_side
 
         torch_side.reset()
-        gc.collect()  # what Dynamo has compiled and the arrays that it reads know each other
+        # What Dynamo has compiled and the arrays that it reads know each other. A case of a
+        # model's experts has gigabytes of them.
+        gc.collect()
 
 
 def case_files(folder: Path | None, names: Sequence[str]) -> Iterator[tuple[str, Path]]:

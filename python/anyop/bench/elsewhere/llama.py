@@ -80,7 +80,7 @@ class Side:
         c, (m, k), n = self._c, x.shape, len(weight)
         places = [c["ggml_backend_cpu_buffer_type"]()]
         places = [*(self._extra_places() if repacked else []), *places]
-        for place in places:
+        for place in places:  # plain memory comes last, in which every weight can be
             weights, rest = self._context(), self._context()
             w = c["ggml_new_tensor_2d"](weights, TYPES[kind], k, n)
             c["ggml_backend_alloc_ctx_tensors_from_buft"](weights, place)

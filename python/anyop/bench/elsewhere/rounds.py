@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds of one contender's calls; the same code in every interpreter."""
+"""Rounds of one contender's calls; the same code in every interpreter, so it imports no anyop."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ def _isa(side: Any, a: Any) -> str:
 
 
 def _caches(side: Any, a: Any, tokens: int) -> tuple[Any, Any]:
+    # As vLLM makes them: keys and values are halves of one tensor, so that neither is contiguous.
     blocks = (tokens + BLOCK - 1) // BLOCK
     both = side.torch.zeros(blocks, a.kv_heads, 2 * BLOCK, a.head_size, dtype=_dtype(side, a))
     key, value = both.chunk(2, 2)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Files beside the program have names of packages.
+# Files beside the program, server.py, have names of packages: `import vllm` would find vllm.py.
 PROGRAM = Path(sys.argv[0]).resolve().parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != PROGRAM]
 

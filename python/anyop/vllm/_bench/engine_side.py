@@ -17,11 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-# Files beside the program have names of packages.
+# Files beside the program, server.py, have names of packages: `import vllm` would find vllm.py.
 PROGRAM = Path(sys.argv[0]).resolve().parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != PROGRAM]
 
-# Of `_C`: attention, and names of which vLLM looks up some while it makes layers, and calls none.
+# Names of `_C` for an engine that computes by torch: attention, and names that vLLM looks up while
+# it makes layers, without calling them.
 NEEDED = (
     "init_cpu_memory_env", "cpu_attn_has_isa", "get_scheduler_metadata",
     "cpu_attn_reshape_and_cache", "cpu_attention_with_kv_cache",
@@ -101,6 +102,8 @@ def start(folder: str, kind: str, requests: int, length: int) -> float:
     from vllm import LLM
 
     config = json.loads((Path(folder) / "config.json").read_text())
+    # Without a size for its cache vLLM would reserve about 90 % of the memory. Prefix caching is
+    # off because each round sends the same prompts.
     llm = LLM(
         model=folder, dtype="bfloat16", max_model_len=length, enforce_eager=True, seed=0,
         skip_tokenizer_init=True, kv_cache_memory_bytes=1 << 28, max_num_seqs=requests,
@@ -129,7 +132,8 @@ def _prepare(kind: str) -> dict[str, Any]:
         replace(row, call="nothing") if row.name in computing else row for row in _rows.ROWS
     )
     vars(_dropin)["ROWS"] = idle
-    torch.set_flush_denormal(True)  # what nobody wrote holds any number
+    # Results that no operator wrote hold any numbers, and denormal ones are slow to compute with.
+    torch.set_flush_denormal(True)
     return {}
 
 

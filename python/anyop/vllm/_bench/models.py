@@ -22,7 +22,8 @@ REQUESTS = (1, 16)
 PROMPT = 128
 ROUNDS = 3
 SETTLE_S = 0.25  # threads of OpenMP spin after work
-ALIKE = 0.5  # of the first tokens of all requests: in bf16 two likely ones change places
+# So many of the first tokens must be the same. Not all: in bf16 two likely tokens change places.
+ALIKE = 0.5
 
 
 @dataclass(frozen=True)

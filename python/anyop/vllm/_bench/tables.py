@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-EQUAL, GOAL = 1.0, 1.3  # of operators; of an engine with one request
-LEFT = 0.9  # or so much of what vLLM's own share of a step leaves
+EQUAL, GOAL = 1.0, 1.3  # ratios to reach: by operators, and by an engine with one request
+# Where vLLM's own share of a step is large, less can be had: then this share of the ratio that an
+# engine would have whose operators took no time.
+LEFT = 0.9
 NAMES = {"python": "nothing: vLLM's own", "torch": "torch; attention anyop"}
 
 

@@ -33,7 +33,7 @@ class Facts(Protocol):
     PYTHON: tuple[int, int]
     TOUCHED: Rows
     KERNELS: dict[str, Callable[..., None]]
-    # Methods of vLLM's classes: what makes ours of theirs.
+    # By the name of a method of vLLM's: the function that makes ours of it.
     METHODS: dict[str, Callable[[Any], Any]]
 
 
@@ -140,7 +140,9 @@ def check_fit(facts: Facts, release: str) -> None:
 
 
 def replace_methods(facts: Facts) -> None:
-    """In this process, once: what a version decides in code of its own, and anyop otherwise."""
+    """Replaces the methods in which a version decides by its own kernels what anyop's compute; in
+    this process, once.
+    """
     for name, make in facts.METHODS.items():
         owner, _, method = name.rpartition(".")
         cls = _find(owner)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What anyop uses of every supported vLLM: names, and the parameters that are passed to them.
 
-A row is `module:name` and its parameters, in order; None where only the name counts. What vLLM
-adds behind them does no harm, so that the rows are prefixes.
+A row is `module:name` and its parameters, in order; None where only the name counts. A row holds
+the first parameters alone, since one that vLLM adds behind them does no harm.
 """
 
 from __future__ import annotations
