@@ -23,7 +23,7 @@ class CallMemory {
   View& NextView() { return *next_view_++; }
   template <class T>
   T* Array(std::size_t n) {
-    const std::size_t bytes = (n * sizeof(T) + 15) & ~std::size_t{15};
+    const std::size_t bytes = (n * sizeof(T) + 15) & ~std::size_t{15};  // as buffer_ is aligned
     if (used_ + bytes > sizeof(buffer_)) return static_cast<T*>(FromHeap(bytes));
     void* at = buffer_ + used_;
     used_ += bytes;
@@ -52,7 +52,8 @@ class CallMemory {
   void set_has_copies() { has_copies_ = true; }
 
  private:
-  // What few calls need.
+  // What few calls need. Behind one pointer, because a call pays for each owning member that it
+  // destroys, and most calls have nothing to keep.
   struct More {
     std::vector<Ref> kept;
     std::vector<std::unique_ptr<char[]>> heap;

@@ -159,10 +159,11 @@ class HostCall {
   // An element of a list.
   virtual void ViewElement(const ArgumentName& name, Access access, PyObject* object,
                            CallMemory& memory, View& view) = 0;
-  // Results are made there, where no tensor of the call says: it is a graph with state of its own.
+  // Results are made there, where no tensor of the call says: a graph with state of its own may be
+  // called with numbers alone.
   void ResultsLieOn(DLDevice) {}
-  // Of a call that the framework's profiler could not be told of anyway: it is none of its
-  // operators.
+  // For a call of a graph: it is no operator of the framework, so that there is nothing to tell the
+  // framework's profiler, and the call need not go through the framework.
   void PassProfiler() {}
   // While what it returns lives, work is put on the framework's stream.
   int OnStream() const { return 0; }

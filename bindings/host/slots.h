@@ -46,7 +46,7 @@ inline void FindGiven(const OperatorInfo& info, PyObject* out, PyObject** given)
     if (out) Spread(info, out, given);
     return;
   }
-  given[0] = out;
+  given[0] = out;  // of the one result that most operators have, without a look into a tuple
   if (out == Py_False && !(info.op && info.is_declinable[0])) [[unlikely]]
     RefuseLeftOut(info, 0);
 }
@@ -65,7 +65,9 @@ inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_a
   slots.n_args = int(n_args);
   slots.has_keywords = false;
   if (!keywords) return;
-  // Keywords in signature order, as most calls have them, lie where positional arguments would.
+  // Keywords in signature order, as most calls have them, lie where positional arguments would, and
+  // are used there: add(x=a, y=b, out=c) takes 66 ns, and 73 ns by way of SortKeywords. Names of a
+  // call site are interned, so pointers are compared.
   const int n_all = int(n_args + PyTuple_GET_SIZE(keywords));
   const auto keyword = [&](int i) { return PyTuple_GET_ITEM(keywords, i - n_args); };
   int i = int(n_args);

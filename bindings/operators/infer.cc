@@ -44,7 +44,8 @@ class ObjectNumbers : public Symbols {
     return IsTrue(same.get());
   }
 
-  // 64 bits that stand for an integer, or for a symbol.
+  // 64 bits that stand for an integer, or for a symbol. An integer whose bits would read as those
+  // of a symbol becomes a symbol itself.
   std::int64_t Bits(PyObject* object) {
     const Number n = ToNumber(Ref::Borrow(object));
     if (n.known && !n.is_float && !IsSymbol(n.i)) return n.i;
@@ -81,7 +82,7 @@ class ObjectNumbers : public Symbols {
     table_.push_back(std::move(object));
     return std::uint32_t(table_.size());
   }
-  // What is exactly a number of Python's is known; a subclass may be a host's.
+  // Only exact types of Python are known numbers: a host may derive its symbols from int.
   Number ToNumber(Ref object) {
     if (object.get() == unknown_) return Unknown();
     if (PyBool_Check(object.get())) return Int(object.get() == Py_True);
@@ -89,6 +90,7 @@ class ObjectNumbers : public Symbols {
     if (PyLong_CheckExact(object.get())) {
       int is_beyond = 0;
       const long long v = PyLong_AsLongLongAndOverflow(object.get(), &is_beyond);
+      // The evaluator treats INT64_MIN as too large, so that no negation overflows.
       if (!is_beyond && v != INT64_MIN) return Int(v);
     }
     Number n;
