@@ -67,7 +67,8 @@ CompiledGraph* AsGraph(PyObject* object);
 PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords);  // save(path)
 
 // Whether a call of the graph can make an object of this type from tensors: of tuple or a subclass,
-// such as a named tuple. Those of C (os.stat_result) have more items than they show.
+// such as a named tuple. Not those that C makes, such as os.stat_result: they have more items than
+// they show.
 bool CanHoldOutputs(PyObject* type);
 
 // Methods of anyop.Graph in graph_copy.cc.

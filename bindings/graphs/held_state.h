@@ -46,7 +46,7 @@ class HeldState {
   }
 
  private:
-  // What an object is as a tensor; of one of which its host shows none, anything.
+  // The dtype, sizes and strides of an object. One that its host gives no view of must stay so.
   class Form {
    public:
     Form(const Host& host, PyObject* object);
@@ -57,7 +57,7 @@ class HeldState {
     std::shared_ptr<void> object_;
     bool is_known_;
     DLDataType dtype_{};
-    std::vector<std::int64_t> sizes_;  // then the strides; these without sizes of 1
+    std::vector<std::int64_t> sizes_;  // then the strides
   };
   struct Row {
     std::string name;
