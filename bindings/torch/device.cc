@@ -15,6 +15,7 @@ struct DeviceType {
   c10::DeviceType type;
   c10::DispatchKey key, autocast;
 };
+// By DLPack's numbers. 12 is its kDLExtDev, any device of a third party, as PrivateUse1 is torch's.
 constexpr DeviceType kTypes[] = {
     {2, c10::DeviceType::CUDA, c10::DispatchKey::CUDA, c10::DispatchKey::AutocastCUDA},
     {10, c10::DeviceType::CUDA, c10::DispatchKey::CUDA, c10::DispatchKey::AutocastCUDA},  // ROCm
