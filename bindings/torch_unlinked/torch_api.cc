@@ -391,8 +391,8 @@ bool ForwardADIsOn() {
 
 TorchCall::TorchCall() : HostCall(TorchHost()), route_(ThreadRoute()) {}
 
-// What holds for all calls of this thread now. Torch function modes and the profiler are no dispatch
-// keys, so they are asked for by themselves.
+// What holds for all calls of this thread now. Torch function modes and the profiler are no
+// dispatch keys, so they are asked for by themselves.
 TorchRoute TorchCall::ThreadRoute() {
   if (!g_torch.is_fast) return TorchRoute::kNotCalibrated;
   const std::uint64_t* keys = ThreadKeys();
