@@ -8,7 +8,7 @@ namespace {
 constexpr Py_ssize_t kLongest = 60;                // characters
 constexpr std::size_t kEnough = 4 * kLongest + 4;  // bytes of UTF-8 that surely hold so many
 
-// What text would be in UTF-8, with escapes for what has no code there.
+// A str in UTF-8. Surrogates, which have no code there, become escapes.
 std::string ToShown(PyObject* text) {
   const Ref bytes(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
   if (bytes) return {PyBytes_AS_STRING(bytes.get()), std::size_t(PyBytes_GET_SIZE(bytes.get()))};

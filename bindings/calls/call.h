@@ -10,7 +10,7 @@ namespace anyop::python {
 PyObject* CallOperator(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
                        PyObject* keywords);
 
-// The host of the first tensor of the call, or of `like`. Starts that of a framework that was
+// The host of the first tensor of the call, or of `like`. Starts the host of a framework that was
 // imported without anyop noticing.
 const Host& FindHostOf(const OperatorInfo& info, const Slots& slots);
 inline const Host& HostOf(const OperatorInfo& info, const Slots& slots) {

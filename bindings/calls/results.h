@@ -16,7 +16,7 @@ inline bool GivesLockBack(double estimated_ns, bool is_on_device) {
 
 // Gradients of absent arguments are left out. The caller leaves out others by writing False.
 inline bool IsDeclined(const OperatorInfo& info, int result, const anyop_value* frame) {
-  const int param = info.op ? info.declined_without[result] : -1;  // a graph computes all
+  const int param = info.op ? info.declined_without[result] : -1;  // a graph computes all results
   return param >= 0 && frame[param].tag == ANYOP_NONE;
 }
 

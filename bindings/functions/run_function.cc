@@ -55,7 +55,6 @@ bool MustPass(PyObject* error) {
          PyErr_GivenExceptionMatches(error, PyExc_RecursionError);
 }
 
-// One run of a function.
 class FunctionRun {
  public:
   FunctionRun(const Definition& definition, const anyop_context* context, const anyop_value* frame)
@@ -177,7 +176,8 @@ class FunctionRun {
     return results;
   }
 
-  // The caller's own object where the frame still points into it: it may be kept for good.
+  // The caller's own object where the frame still points into it: unlike memory that is lent, the
+  // function may keep that for good.
   Ref ToTensor(const DLTensor& t, PyObject* own, Access access) {
     const bool is_own = own && t.data && host_->DataOf(own) == BaseOf(t);
     if (!is_own && by_->is_trusted && host_->lends_again()) return LendAgain(*host_, t);

@@ -49,7 +49,7 @@ bool AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>*
   return true;
 }
 
-// Whether the graph is of these sizes; throws where the program is not.
+// Whether the graph serves these sizes; throws where the program itself refuses them.
 bool CheckConditions(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
   // Kept for the thread, so that a call allocates nothing.
   std::vector<std::int64_t>& sizes = OfThread<CallSizes>::Get().sizes;
@@ -171,7 +171,7 @@ PyObject* Show(PyObject* object) {
   return PyObject_Repr(reinterpret_cast<CapturedObject*>(object)->graph);
 }
 
-// What copy and pickle make another one of.
+// What copy and pickle make the copy from.
 PyObject* ReduceCaptured(PyObject* object, PyObject*) {
   return PyObject_CallMethod(reinterpret_cast<CapturedObject*>(object)->details, "reduced",
                              nullptr);

@@ -45,7 +45,6 @@ class CallMemory {
   };
   void Add(TensorList list) { more().lists.push_back(list); }
   bool has_lists() const { return more_ && !more_->lists.empty(); }
-  // Views the elements of all lists.
   void ViewLists(const OperatorInfo& info);
   // Whether an argument was copied because no tensor could describe it.
   bool has_copies() const { return has_copies_; }

@@ -37,7 +37,8 @@ class Lender {
 };
 
 // A tensor over t's memory, for code that keeps none: the same object whenever a tensor of the same
-// address and layout is asked for again. Of the one host that lends_again(). Throws ErrorSet.
+// address and layout is asked for again. Only one host may say lends_again(), because the objects
+// are not kept by host. Throws ErrorSet.
 Ref LendAgain(const Host& host, const DLTensor& t);
 
 }  // namespace anyop::python

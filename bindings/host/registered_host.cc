@@ -18,7 +18,7 @@ namespace {
 
 static_assert(ANYOP_HOST_MAX_RANK == kMaxRank);
 
-// The text of the exception that is set, which is cleared unless it must pass.
+// The text of the exception that is set, which is cleared.
 std::string TakeText() {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
@@ -138,7 +138,7 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
   }
   Ref made = Checked(PyObject_CallFunctionObjArgs(elsewhere_, name.get(), arguments.get(),
                                                   slots.out ? slots.out : Py_None, nullptr));
-  // What is no plain tuple has names of the framework's own: a call that returns what it writes.
+  // A named tuple is the framework's own, with more than our results: JAX returns what is written.
   if (PyTuple_Check(made.get()) && !PyTuple_CheckExact(made.get())) return made.release();
   return NamedResults(info, std::move(made));
 }

@@ -25,7 +25,7 @@ struct Slots {
     return i < n_args ? args[i] : has_keywords ? named[i] : nullptr;
   }
 };
-// Of a call of a graph, which may have any number of parameters.
+// The same for a call of a graph, which may have any number of parameters.
 struct GraphSlots : Slots {
   explicit GraphSlots(const OperatorInfo& info) : room(std::size_t(info.n_params) + kHostKeywords) {
     named = room.data();
@@ -66,8 +66,7 @@ inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_a
   slots.has_keywords = false;
   if (!keywords) return;
   // Keywords in signature order, as most calls have them, lie where positional arguments would, and
-  // are used there: add(x=a, y=b, out=c) takes 66 ns, and 73 ns by way of SortKeywords. Names of a
-  // call site are interned, so pointers are compared.
+  // are used there without a table. Names of a call site are interned, so pointers are compared.
   const int n_all = int(n_args + PyTuple_GET_SIZE(keywords));
   const auto keyword = [&](int i) { return PyTuple_GET_ITEM(keywords, i - n_args); };
   int i = int(n_args);

@@ -64,8 +64,8 @@ struct MindSpore {
   PyObject* needs_gradient = nullptr;  // () -> whether MindSpore differentiates what runs now
   PyObject* empty = nullptr;           // (number of the dtype, shape) -> tensor
   PyObject* lend = nullptr;            // (number of the dtype, shape, strides, memory) -> tensor
-  PyObject* jit_globals = nullptr;     // of the module that knows what captures calls
-  PyObject* trace = nullptr;           // what it knows where calls are traced
+  PyObject* jit_globals = nullptr;     // dict of the module that knows what captures calls
+  PyObject* trace = nullptr;           // its `_jit_context` while calls are traced
   PyObject* dtypes[kRows] = {};        // in the order of kDTypes
   Attribute shape, dtype, requires_grad;
   PyObject* context_name = nullptr;

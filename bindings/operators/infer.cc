@@ -56,7 +56,7 @@ class ObjectNumbers : public Symbols {
     if (n.known && !IsSymbol(std::bit_cast<std::int64_t>(n.f))) return n.f;
     return std::bit_cast<double>(Bits(object));
   }
-  // Likewise a size, of which one below 0 is unknown.
+  // The same for a size. One below 0 is unknown.
   std::int64_t Size(PyObject* object) {
     const std::int64_t bits = Bits(object);
     return IsSymbol(bits) && SymbolOf(bits) != 0 ? bits : std::max<std::int64_t>(bits, -1);
@@ -179,7 +179,8 @@ class TypedCall {
         call_[i] = WholeValue(TagOf(p.kind), numbers_.Bits(object));
     }
   }
-  // Given, but of a value that nobody knows.
+  // An argument that is given, but whose value nobody knows: any value of its kind stands in, as
+  // InferPartial does not look at it.
   void SetUnknown(int i, const Param& p) {
     if (IsTensor(p.kind)) {
       ThrowTypeError(contract_.name + ": " + std::string(p.name) +

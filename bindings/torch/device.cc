@@ -42,7 +42,8 @@ anyop_stream StreamOf(DLDevice device) {
   return guard.getStreamNativeHandle(guard.getStream(mine));
 }
 
-// In the order of torch's current stream: its allocators give a block on the same stream again.
+// In the order of torch's current stream: a block that is released goes to later work on the same
+// stream, so that nobody waits for its last use.
 void* Allocate(DLDevice device, std::uint64_t bytes, void** owner) {
   c10::Allocator* allocator = c10::GetAllocator(TorchDeviceOf(device).type());
   auto memory = std::make_unique<c10::DataPtr>(allocator->allocate(bytes));

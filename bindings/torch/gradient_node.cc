@@ -192,7 +192,7 @@ void GradientNode::compiled_args(torch::autograd::CompiledNodeArgs& args) const 
     }
   }
   for (const int edge : edge_of_target_) args.collect(std::int64_t(edge));
-  // Zeros may be made of these sizes.
+  // The call may make zeros of these sizes (CallGradient).
   for (std::uint32_t r = 0; r < num_inputs(); ++r) {
     for (const std::int64_t size : Sizes(r)) args.collect(size);
   }

@@ -119,7 +119,8 @@ inline bool IsTorchNumber(PyObject* object) {
 
 bool ForwardADIsOn();
 
-// One call's view of torch: what holds for the thread, and what its tensors added up to.
+// One call's view of torch: what holds for the thread, and the first reason that a tensor gave for
+// the dispatcher.
 class TorchCall final : public HostCall {
  public:
   TorchCall();
@@ -148,7 +149,7 @@ class TorchCall final : public HostCall {
     return Allocate(dtype, rank, shape, view);
   }
   Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view);
-  // What autograd must know of tensors that were written.
+  // Gives tensors that were written a new version, by which autograd knows.
   void Finish();
 
  private:

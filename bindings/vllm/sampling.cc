@@ -61,7 +61,6 @@ Winner Draw(const float* logits, float largest, std::uint64_t key, std::int64_t 
   return winner;
 }
 
-// The largest logit of each row.
 std::vector<float> LargestOf(const at::Tensor& logits, const at::Tensor& ids) {
   static const TorchOperator& op = Ours("argmax");
   OpCall(op).Tensor(logits).Written(ids).Run();
