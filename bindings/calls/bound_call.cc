@@ -35,7 +35,8 @@ int DTypeOfTensor(PyObject* object) {
   }
   const int known = ToDType(dtype.get());
   if (known >= 0) return known;
-  const Ref shown = Checked(PyObject_Str(dtype.get()));  // "torch.bfloat16"
+  // ToDType knows NumPy's objects. Those of frameworks are known by their text, "torch.bfloat16".
+  const Ref shown = Checked(PyObject_Str(dtype.get()));
   std::string name = ToText(shown.get(), "a dtype");
   name.erase(0, name.rfind('.') + 1);
   return ToDType(ToPython(name).get());

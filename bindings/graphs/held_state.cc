@@ -136,6 +136,8 @@ HeldState::Holder HeldState::HolderOf(const std::string& graph, const Array& val
   for (const Row& row : rows_) {
     PyObject* const object = row.form.object();
     if (!IsSameTensor(ArrayOf(object), value)) continue;
+    // A view that only graphs have is made anew over its base, and a detach() over the tensor that
+    // is copied beside it: else the copy would share no memory with these.
     const bool is_held = IsHeldElsewhere(row);
     Ref base = is_held ? Ref() : BaseOf(object);
     if (base && HoldsAll(base.get(), extent)) return {std::move(base)};

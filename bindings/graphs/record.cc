@@ -195,7 +195,7 @@ class GraphTaker final : public CallTaker {
   }
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override {
     PyObject* tracer = nullptr;
-    for (int i = 0; i <= info.n_params && !tracer; ++i) {
+    for (int i = 0; i <= info.n_params && !tracer; ++i) {  // the last is out
       PyObject* object = i < info.n_params ? slots[i] : slots.out;
       if (object) tracer = FindTracer({&object, 1});
     }

@@ -133,6 +133,7 @@ int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bo
 }
 
 int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen) {
+  // Two objects over the same memory, in the same form, are one state.
   const auto [found, is_new] = trace.states.emplace(KeyOf(array), -1);
   if (is_new) found->second = trace.builder.State(trace.builder.FreeName(name), array, is_frozen);
   return found->second;

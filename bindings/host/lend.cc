@@ -27,6 +27,7 @@ Ref LendAgain(const Host& host, const DLTensor& t) {
   constexpr std::size_t kSlots = 4096;
   static PyObject* slots[kSlots] = {};
   static Ledger* const ledger = new Ledger;  // its loans never end
+  // By 16, as allocators align by at least that: the lowest bits would tell nothing.
   std::size_t hash = reinterpret_cast<std::uintptr_t>(BaseOf(t)) / 16 + t.dtype.bits;
   for (int i = 0; i < t.ndim; ++i) hash = hash * 31 + std::size_t(t.shape[i]);
   PyObject*& slot = slots[(hash ^ hash / kSlots) % kSlots];

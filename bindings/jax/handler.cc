@@ -169,6 +169,7 @@ void Run(const xla::Frame& frame) {
   Room<DLTensor, 32> inputs(n), results(n_all);
   for (std::size_t i = 0; i < n; ++i) ToDLTensor(frame.inputs.values[i], &inputs[i]);
   std::size_t n_written = 0;
+  // As far as both go: the call refuses another number of inputs below.
   for (std::size_t i = 0; i < std::min(n, call.inputs().size()); ++i) {
     if (call.inputs()[i].is_written) PlaceWritten(call, frame, i, n_written++, inputs[i]);
   }

@@ -18,7 +18,7 @@ using anyop::mindspore::Attributes;
 using anyop::mindspore::DTypeRow;
 using anyop::mindspore::Kept;
 using Sizes = std::vector<std::int64_t>;
-constexpr int kMaxTensors = 1024;
+constexpr int kMaxTensors = 1024;      // of a node; 48 bytes each, on the stack
 constexpr std::int64_t kAnyRank = -2;  // the only size of a tensor whose rank is unknown
 
 enum TypeId : int {};  // as wide as MindSpore's

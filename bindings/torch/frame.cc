@@ -45,6 +45,7 @@ constexpr DTypeTable kTable;
   const DLDataType dtype = kTable.dl[std::uint8_t(t.scalar_type())];
   const auto sizes = impl->sizes();
   if (!dtype.lanes || sizes.size() > std::size_t(kMaxRank)) return false;
+  // By torch's unsafe functions: the checks of the others are made here, and once.
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (!storage) return false;
   // A copy-on-write tensor that is written must make its copy now.

@@ -105,6 +105,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
 void DeviceKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
                               torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  // A tensor on the CPU does not decide: its values may be all that the plan needs of it.
   std::optional<c10::Device> device;
   const auto look = [&](const at::Tensor& t) {
     if (!device && t.defined() && !t.device().is_cpu()) device = t.device();
