@@ -93,6 +93,7 @@ void ThrowTypeError(const std::string& text) {
 }
 
 void ClearOrPass() {
+  // These two are Exceptions, unlike KeyboardInterrupt and SystemExit, so they are named.
   PyObject* const passing[] = {PyExc_RecursionError, PyExc_MemoryError};
   for (PyObject* type : passing) {
     if (PyErr_ExceptionMatches(type)) throw ErrorSet{};
@@ -107,7 +108,8 @@ void SleepForever() {
 
 namespace {
 
-// The lowest address of this thread's stack that a call of Python code may begin at.
+// The lowest address of this thread's stack that a call of Python code may begin at. 0, which lies
+// below every address, where the system does not tell: then no call is refused.
 std::uintptr_t LowestOfStack() {
   constexpr std::size_t kRoom = std::size_t{512} << 10;
   pthread_attr_t attributes;
@@ -118,12 +120,14 @@ std::uintptr_t LowestOfStack() {
                         !pthread_attr_getguardsize(&attributes, &guard);
   pthread_attr_destroy(&attributes);
   if (!is_known) return 0;
+  // A thread may have been started with a stack of less than kRoom: a quarter of it is kept then.
   return reinterpret_cast<std::uintptr_t>(begin) + guard + std::min(kRoom, size / 4);
 }
 
 }  // namespace
 
 void CheckStack(const std::string& op) {
+  // Asked once: of the main thread glibc finds it by reading /proc/self/maps.
   static thread_local const std::uintptr_t lowest = LowestOfStack();
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (here > lowest) [[likely]]

@@ -5,6 +5,7 @@
 #define NPY_NO_DEPRECATED_API NPY_1_25_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_25_API_VERSION  // one binary for NumPy 1.25 to 2.x
 #define PY_ARRAY_UNIQUE_SYMBOL anyop_numpy_api
+// All files share one table of NumPy's functions: module.cc, which fills it, defines this.
 #ifndef ANYOP_IMPORTS_NUMPY
 #define NO_IMPORT_ARRAY
 #endif
@@ -73,10 +74,10 @@ PyObject* SetPythonError();
 void ClearOrPass();
 
 [[noreturn]] void SleepForever();
-// Runs f, which waits for Python's lock or runs code of Python's. While the interpreter ends, it
-// unwinds every other thread that asks for the lock (pthread_exit), but frames of C++ end the
-// process where they are unwound. Such a thread sleeps from then on, as Python 3.14 lets it.
-// (The reference that it catches is null, which the undefined sanitizer would tell.)
+// Runs f, which waits for Python's lock or runs code of Python's. An interpreter that ends unwinds
+// (pthread_exit) every other thread that asks for the lock, and unwinding through frames of C++
+// ends the process. So the thread sleeps from then on, as Python 3.14 has it do by itself.
+// (The reference that is caught is null, which the undefined sanitizer would report.)
 template <class F>
 [[gnu::no_sanitize("null")]] decltype(auto) WithPython(F&& f) {
   try {
@@ -102,7 +103,8 @@ PyObject* Guarded(F&& f) {
   }
 }
 
-// A function of whatever signature its flags name, as tables of methods hold it.
+// A function of whatever signature its flags name, as tables of methods hold it. By way of
+// void (*)(), which GCC takes for any function: -Wcast-function-type warns of a direct cast.
 template <class F>
 PyCFunction AsMethod(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));

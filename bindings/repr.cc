@@ -8,7 +8,7 @@ namespace {
 constexpr Py_ssize_t kLongest = 60;                // characters
 constexpr std::size_t kEnough = 4 * kLongest + 4;  // bytes of UTF-8 that surely hold so many
 
-// What text would be in UTF-8, with escapes for what has no code there.
+// A str in UTF-8. Surrogates, which have no code there, become escapes.
 std::string ToShown(PyObject* text) {
   const Ref bytes(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
   if (bytes) return {PyBytes_AS_STRING(bytes.get()), std::size_t(PyBytes_GET_SIZE(bytes.get()))};
@@ -28,6 +28,7 @@ class Beginning {
  private:
   bool IsFull() const { return text_.size() > kEnough; }
 
+  // Exact types alone: a subclass may have a repr() of its own.
   void Add(PyObject* object) {
     if (PyList_CheckExact(object)) return AddItems(object, "[", "]");
     if (PyTuple_CheckExact(object)) {
@@ -35,6 +36,7 @@ class Beginning {
     }
     if (PyDict_CheckExact(object)) return AddDict(object);
     if (PyAnySet_CheckExact(object) && PySet_GET_SIZE(object)) return AddSet(object);
+    // The slice and its quotes are longer than kLongest, so that Cut still ends it with "...".
     const bool is_text = PyUnicode_CheckExact(object) || PyBytes_CheckExact(object);
     if (is_text && PyObject_Size(object) > kLongest) {
       return AddRepr(Checked(PySequence_GetSlice(object, 0, kLongest)).get());
@@ -48,7 +50,8 @@ class Beginning {
     text_ += ToShown(repr.get());
   }
 
-  // Its digits would take a time that grows with their square.
+  // An int of many bits is shown by its size: making its digits takes a time that grows with the
+  // square of their number.
   bool AddHugeInt(PyObject* object) {
     int overflow = 0;
     PyLong_AsLongLongAndOverflow(object, &overflow);
@@ -60,7 +63,7 @@ class Beginning {
     return true;
   }
 
-  // Runs f unless the object is being shown already, as a part of itself.
+  // Runs f unless the object is being shown already: a list may hold itself.
   template <class F>
   void Within(PyObject* object, const char* begin, const char* end, F&& f) {
     text_ += begin;
@@ -79,6 +82,8 @@ class Beginning {
   }
   void Comma(bool is_first) { text_ += is_first ? "" : ", "; }
 
+  // repr() of an item runs code of Python's, which may change the list: its size is asked each
+  // time, and the item is held.
   void AddItems(PyObject* list, const char* begin, const char* end) {
     Within(list, begin, end, [&] {
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list) && !IsFull(); ++i) {
@@ -100,6 +105,7 @@ class Beginning {
       }
     });
   }
+  // A set that changes meanwhile ends the iteration with an error, and is shown by its type.
   void AddSet(PyObject* set) {
     const bool is_frozen = PyFrozenSet_CheckExact(set);
     Within(set, is_frozen ? "frozenset({" : "{", is_frozen ? "})" : "}", [&] {

@@ -35,7 +35,8 @@ int DTypeOfTensor(PyObject* object) {
   }
   const int known = ToDType(dtype.get());
   if (known >= 0) return known;
-  const Ref shown = Checked(PyObject_Str(dtype.get()));  // "torch.bfloat16"
+  // ToDType knows NumPy's objects. Those of frameworks are known by their text, "torch.bfloat16".
+  const Ref shown = Checked(PyObject_Str(dtype.get()));
   std::string name = ToText(shown.get(), "a dtype");
   name.erase(0, name.rfind('.') + 1);
   return ToDType(ToPython(name).get());
@@ -275,6 +276,7 @@ class HeldTensors {
   // A NumPy array, or what gives its memory by __dlpack__.
   void Set(std::size_t i, const std::string& name, Access access, PyObject* object) {
     if (!PyArray_Check(object) && PyObject_HasAttrString(object, "__dlpack__")) {
+      // A capsule whose name stays ends the loan itself, when kept_ drops it.
       Ref capsule = Checked(PyObject_CallMethod(object, "__dlpack__", nullptr));
       void* managed = PyCapsule_GetPointer(capsule.get(), "dltensor");
       if (!managed) throw ErrorSet{};
@@ -363,6 +365,7 @@ PyObject* RunCall(PyObject* self, PyObject* args) {
 
 // ---- The object.
 
+// Equal calls are one object of the runtime, which is never freed: its address is enough.
 PyObject* Compare(PyObject* a, PyObject* b, int op) {
   if (Py_TYPE(b) != g_bound_call_type || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
   return PyBool_FromLong((&CallOf(a) == &CallOf(b)) == (op == Py_EQ));
@@ -372,6 +375,7 @@ Py_hash_t Hash(PyObject* self) {
 }
 PyObject* Shown(PyObject* self) { return GetText(self, nullptr); }
 
+// By its text, as another process has other addresses.
 PyObject* ReduceCall(PyObject* self, PyObject*) {
   return Guarded([&] {
     const Ref module = Checked(PyImport_ImportModule("anyop._anyop"));

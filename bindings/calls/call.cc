@@ -40,12 +40,13 @@ template <class Call>
 [[gnu::always_inline]] inline PyObject* CallWith(Call& call, OperatorInfo& info,
                                                  const Slots& slots) {
   if (!call.is_direct()) [[unlikely]]
-    return HandOn(call, info, slots);
+    return HandOn(call, info, slots);  // the thread says so: a mode is on, or the host sees all
   anyop_value frame[kMaxParams + kMaxResults];
   View views[kMaxParams + kMaxResults];
   CallMemory memory(&call, views);
   PyObject* given[kMaxResults];
   Gather(call, info, slots, memory, frame, given);
+  // Now a tensor may have said so: a gradient is needed, it has no plain memory.
   if (!call.is_direct()) return call.host().CallElsewhere(info, slots);
   const HeldPlan plan = GetPlan(*info.op, frame);
   if (memory.has_copies() && plan->is_strict) [[unlikely]] {
@@ -76,7 +77,8 @@ PyObject* CallRefused(OperatorInfo& info, const Slots& slots,
                       std::span<PyObject* const> arguments) {
   if (!PyErr_ExceptionMatches(g_errors.wrong_type)) return nullptr;
   PyObject *type, *refusal, *traceback;
-  PyErr_Fetch(&type, &refusal, &traceback);  // looking for attributes would clear it
+  // Put aside: who looks for a taker asks objects for attributes, which clears the exception.
+  PyErr_Fetch(&type, &refusal, &traceback);
   const CallTaker* taker = FindTaker(arguments);
   if (!taker) {
     PyErr_Restore(type, refusal, traceback);
@@ -117,7 +119,7 @@ PyObject* CallOperator(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
   try {
     Sort(info, args, n_args, keywords, slots);
   } catch (...) {
-    return SetPythonError();
+    return SetPythonError();  // not CallRefused: no taker has parameters for such arguments
   }
   try {
     return slots.policy ? CallWithPolicy(info, slots) : Call(info, slots);

@@ -10,7 +10,7 @@ namespace anyop::python {
 PyObject* CallOperator(PyObject* self, PyObject* const* args, Py_ssize_t n_args,
                        PyObject* keywords);
 
-// The host of the first tensor of the call, or of `like`. Starts that of a framework that was
+// The host of the first tensor of the call, or of `like`. Starts the host of a framework that was
 // imported without anyop noticing.
 const Host& FindHostOf(const OperatorInfo& info, const Slots& slots);
 inline const Host& HostOf(const OperatorInfo& info, const Slots& slots) {
@@ -23,7 +23,8 @@ inline const Host& HostOf(const OperatorInfo& info, const Slots& slots) {
 }
 
 // Fills the frame's parameters and given results, and what FindGiven tells of these. Runs code of
-// Python's only before it looks at the first tensor.
+// Python's only before it looks at the first tensor (FillOrder). A list of tensors takes two steps:
+// its elements are taken out, which may run such code, and viewed at the end.
 template <class Call>
 inline void Gather(Call& call, const OperatorInfo& info, const Slots& slots, CallMemory& memory,
                    anyop_value* frame, PyObject** given) {

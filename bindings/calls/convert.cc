@@ -12,7 +12,7 @@ std::string Start(const OperatorInfo& info, const Parameter& param, Py_ssize_t e
   return info.name + ": " + ArgumentName{"", param.name, element}.text();
 }
 
-// An argument and its place, for messages; the text is made only when needed.
+// An argument and its place, for messages; a call that is right makes no text.
 struct Site {
   const OperatorInfo& info;
   const Parameter& param;
@@ -75,7 +75,7 @@ std::int64_t ToInt(PyObject* object, const Site& site) {
     }
     index = Ask(object, site, "an int", [&] { return PyNumber_Index(object); });
   }
-  int overflow = 0;
+  int overflow = 0;  // unlike an OverflowError, it leaves no exception to clear
   const long long value = PyLong_AsLongLongAndOverflow(index ? index.get() : object, &overflow);
   if (overflow) site.RefuseValue(object, "an int of at most 64 bits");
   return value;
@@ -117,6 +117,7 @@ bool ToBool(PyObject* object, const Site& site) {
 
 anyop_value ToWord(PyObject* object, const Site& site) {
   const std::vector<Word>& words = site.param.words;
+  // A literal of the caller is interned, as the words are: most often it is the same object.
   for (const Word& word : words) {
     if (word.text == object) return word.value;
   }
@@ -175,6 +176,7 @@ void ConvertFloats(PyObject* object, const Site& site, CallMemory& memory, anyop
 
 void ConvertTensors(PyObject* object, const Site& site, CallMemory& memory, anyop_value& value) {
   const std::string wanted = "a list of " + memory.host().names.noun + "s";
+  // A tensor is a sequence too, of its rows, which nobody means.
   if (HostOfTensor(object)) site.Refuse(object, wanted);
   memory.Add({&site.param, ToTuple(object, site, wanted.c_str(), memory), &value});
 }

@@ -101,7 +101,6 @@ Ref AllocateResult(PyObject* allocate, const ResultShape& result, CallMemory& me
   return Ref::Borrow(object);
 }
 
-// The frame of a described call.
 struct DescribedCall {
   const OperatorInfo& info;
   CallMemory memory{nullptr, nullptr};
@@ -143,9 +142,10 @@ PyObject* CallMemoryFunction(PyObject*, PyObject* args) {
       PyTuple_SET_ITEM(list.get(), r, object.release());
     }
     const CallingHost host(InternHostName(host_name));
-    // Planned anew: what `allocate` returned may lie in memory in any way.
+    // Planned anew, because the results that `allocate` made may have any strides.
     const auto run = [&] { Run(*info.op, *call.plan(), call.frame); };
-    // What the kernel raises is kept by the call that this is part of, if Python makes one.
+    // What the kernel raises belongs to the call of Python's that this one is part of. Where there
+    // is none, this is that call.
     PythonCall::innermost ? run() : Raising(run, /*is_plain=*/true);
     return list.release();
   });

@@ -30,7 +30,8 @@ void PythonCall::Restore() {
 }
 
 namespace {
-constinit thread_local Raised* waiting = nullptr;  // a thread ends without Python's lock
+// A plain pointer: a thread ends without Python's lock, so no destructor may drop the exception.
+constinit thread_local Raised* waiting = nullptr;
 }  // namespace
 
 void Raised::Wait() {

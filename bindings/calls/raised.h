@@ -14,7 +14,8 @@ struct Raised {
   static Raised Take();
   void Restore() { PyErr_Restore(type.release(), value.release(), trace.release()); }
 
-  // Waits for the thread's adapter in C++, which has another operator of its framework raise it.
+  // Lets the exception wait for the thread's adapter in C++, which knows no Python: it has an
+  // operator in Python of its framework raise the exception (RestoreWaiting).
   void Wait();
   // False where nothing waits.
   static bool RestoreWaiting();
@@ -46,14 +47,16 @@ class PythonCall {
   const DirectArguments* direct(const OperatorInfo& info) const {
     return direct_ && &direct_->info == &info ? direct_ : nullptr;
   }
-  // passes: it reaches the caller as it is; else as the cause of the error that says where.
+  // passes: the exception reaches the caller as it is; else it is the cause of the error of the
+  // runtime, which says where it was raised.
   void Keep(Raised raised, bool passes) {
     raised_ = std::move(raised);
     passes_ = passes;
   }
   bool has_raised() const { return raised_.has_value(); }
   bool is_plain() const { return is_plain_; }
-  // An error is set: what waits takes its place, or becomes its cause.
+  // To be called with Python's exception of the runtime's error set: what was kept takes its place,
+  // or becomes its cause.
   void Restore();
 
   static constinit thread_local PythonCall*

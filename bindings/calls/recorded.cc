@@ -47,6 +47,8 @@ Array PlacedArray(const std::string& name, const DLTensor& type,
   // Elements before and behind the first one.
   std::int64_t before = 0, behind = 0;
   for (std::size_t d = 0; d < shape.size(); ++d) {
+    // std::abs of INT64_MIN is not defined. Sums and products that do not fit stay kTooManyBytes,
+    // so that strides of a damaged file are refused below.
     const std::int64_t stride = strides[d] == INT64_MIN ? kTooManyBytes : std::abs(strides[d]);
     const std::int64_t reach = MultiplyBytes(std::max<std::int64_t>(shape[d] - 1, 0), stride);
     std::int64_t& side = strides[d] < 0 ? before : behind;

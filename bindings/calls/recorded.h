@@ -10,8 +10,8 @@
 
 namespace anyop::python {
 
-// Whatever a file says: what is no list of whole numbers is refused. {} for null. name: of the
-// tensor, for messages.
+// The strides that a file has, which may be damaged: what is no list of whole numbers is refused.
+// {} for null. name: of the tensor, for messages.
 std::vector<std::int64_t> ToStrides(const std::string& name, PyObject* list);
 // Memory for a tensor of these strides, which may be 0 or negative; {}: contiguous.
 Array PlacedArray(const std::string& name, const DLTensor& type,

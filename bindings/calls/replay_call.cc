@@ -79,7 +79,7 @@ class ReplayedCall {
     }
   }
 
-  // Nanoseconds. The arguments are as they were recorded.
+  // Nanoseconds. The arguments are as they were recorded, also where the last run wrote them.
   double Run() {
     for (auto& [name, input] : inputs_) {
       CopyFromPacked(input.bytes->data(), input.array.tensor());
@@ -136,6 +136,7 @@ class ReplayedCall {
   Operator& op_;
   OwnedCall call_;
   std::map<std::string, Input> inputs_;
+  // Deques, because call_ points to their elements while more are added.
   std::deque<std::vector<const DLTensor*>> lists_;
   std::deque<Array> results_;
   std::vector<bool> is_declined_;

@@ -8,15 +8,15 @@
 
 namespace anyop::python {
 
-// Whether a call gives Python's lock back, which costs 40 to 50 ns: a long one does, and one on a
-// device, which may wait for work that another thread of Python lets go on.
+// Whether a call gives Python's lock back, which costs 40 to 50 ns, 1 % of a call of 5 us. A long
+// call does, and one on a device, which may wait for work that another thread of Python lets go on.
 inline bool GivesLockBack(double estimated_ns, bool is_on_device) {
   return estimated_ns > 5000 || is_on_device;
 }
 
 // Gradients of absent arguments are left out. The caller leaves out others by writing False.
 inline bool IsDeclined(const OperatorInfo& info, int result, const anyop_value* frame) {
-  const int param = info.op ? info.declined_without[result] : -1;  // a graph computes all
+  const int param = info.op ? info.declined_without[result] : -1;  // a graph computes all results
   return param >= 0 && frame[param].tag == ANYOP_NONE;
 }
 

@@ -88,7 +88,7 @@ PyObject* Define(PyObject*, PyObject* args) {
     }
     if (d.functions.empty()) ThrowTypeError("define: there is no function.");
     d.accept = accept;
-    FillTables(d);
+    FillTables(d);  // last: its tables point into the texts
     const std::string name = d.library + "." + ParseContract(d.signature)->name;
     const bool is_new = RegisterDefinition(std::move(owned), name, ToNameShown(texts[6]).c_str());
     PyObject* function = PyDict_GetItemString(Functions(), name.c_str());

@@ -21,7 +21,8 @@ const Host& HostOfCall(const OperatorInfo& info, PyObject* const* args, Py_ssize
   return HostOf(info, slots);
 }
 
-// Whose tensors a function gets that takes the caller's, or those of a host that is named.
+// Whose tensors a function gets. NumPy arrays, where a host cannot make tensors over memory that is
+// lent.
 const Host& HostFor(const DefinedFunction& function, HostName caller) {
   const Host* host = FindHost(function.takes ? function.takes : caller);
   return host && host->can_lend() ? *host : NumpyHost();
@@ -54,7 +55,6 @@ bool MustPass(PyObject* error) {
          PyErr_GivenExceptionMatches(error, PyExc_RecursionError);
 }
 
-// One run of a function.
 class FunctionRun {
  public:
   FunctionRun(const Definition& definition, const anyop_context* context, const anyop_value* frame)
@@ -83,7 +83,7 @@ class FunctionRun {
       return context_->host->set_error(context_, e.code, e.what());
     }
     if (!lender_.has_open()) return ANYOP_OK;
-    PyGC_Collect();  // a cycle may hold what nobody reaches
+    PyGC_Collect();  // an object that only a cycle still holds is not kept by the function
     if (!lender_.has_open()) return ANYOP_OK;
     const std::string text = NameOf(by_->function) +
                              "() keeps an argument, or a view of one, beyond its call, but the "
@@ -139,7 +139,8 @@ class FunctionRun {
   bool IsWanted(int r) const { return frame_[info_.n_params + r].tag == ANYOP_TENSOR; }
   const Tensor& ResultAt(int r) const { return static_cast<const Tensor&>(results_[r].tensor); }
 
-  // The frequent case of what `accept` does: contiguous tensors of what was promised.
+  // The frequent case of what `accept` does: contiguous tensors of what was promised. All are
+  // looked at before the first is copied, as `accept` starts anew where one does not fit.
   bool CopyPlain(PyObject* returned) {
     const int n = info_.n_results;
     if (n > 1 && !(PyTuple_Check(returned) && PyTuple_GET_SIZE(returned) == n)) return false;
@@ -152,6 +153,7 @@ class FunctionRun {
     for (int r = 0; r < n; ++r) {
       const Tensor& to = ResultAt(r);
       const std::size_t bytes = std::size_t(to.size() * to.dtype.bits / 8);
+      // A function may return an argument, whose memory the result may have.
       std::memmove(to.base<char>(), static_cast<const Tensor&>(from[r].tensor).base<char>(), bytes);
     }
     return n > 0;
@@ -174,7 +176,8 @@ class FunctionRun {
     return results;
   }
 
-  // The caller's own object where the frame still points into it: it may be kept for good.
+  // The caller's own object where the frame still points into it: unlike memory that is lent, the
+  // function may keep that for good.
   Ref ToTensor(const DLTensor& t, PyObject* own, Access access) {
     const bool is_own = own && t.data && host_->DataOf(own) == BaseOf(t);
     if (!is_own && by_->is_trusted && host_->lends_again()) return LendAgain(*host_, t);
@@ -230,7 +233,7 @@ class FunctionRun {
     const int code = CodeOf(raised.value.get());
     std::string text = TextOf(raised.value.get());
     if (PyErr_GivenExceptionMatches(raised.value.get(), g_errors.error)) {
-      const std::string prefix = info_.name + ": ";
+      const std::string prefix = info_.name + ": ";  // which the runtime puts in front again
       if (text.starts_with(prefix)) text = text.substr(prefix.size());
     } else {
       const Ref type(PyObject_GetAttrString(raised.type.get(), "__name__"));
@@ -252,7 +255,7 @@ class FunctionRun {
   // The frames of its traceback, and of the exceptions that it was raised from, hold what was lent,
   // and may outlive the caller's memory.
   static void ClearFrames(PyObject* exception) {
-    constexpr int kMost = 32;  // exceptions may be each other's context
+    constexpr int kMost = 32;  // a bound: exceptions may be each other's context, in a circle
     const Ref module(PyImport_ImportModule("traceback"));
     Ref at = Ref::Borrow(module ? exception : nullptr);
     for (int i = 0; at && i < kMost; ++i) {
@@ -289,6 +292,7 @@ int RunFunction(const anyop_context* context, const anyop_value* frame) {
                                     "its kernel is a function of Python, which has ended.");
   }
   return WithPython([&] {
+    // Kernels in C++ have the default mode. The function is code of the caller's, in its own mode.
     const CallersFloatMode mode;
     const PyGILState_STATE state = PyGILState_Ensure();
     const auto& definition = *static_cast<const Definition*>(context->data);

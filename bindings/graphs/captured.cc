@@ -33,8 +33,8 @@ struct HeldObject {
   PyObject_HEAD HeldTensors* held;
 };
 
-// The sizes and strides of all tensors of a call, one after the other. False where one has no
-// memory of its own, as within torch.vmap.
+// The ranks, sizes and strides of all tensors of a call, one after the other. False where one has
+// no memory of its own, as within torch.vmap.
 bool AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>* sizes) {
   DLTensor t;
   std::int64_t size;
@@ -50,8 +50,9 @@ bool AppendSizes(PyObject* const* args, Py_ssize_t n, std::vector<std::int64_t>*
   return true;
 }
 
-// Whether the graph is of these sizes; throws where the program is not.
+// Whether the graph serves these sizes; throws where the program itself refuses them.
 bool CheckConditions(CapturedObject* self, PyObject* const* args, Py_ssize_t n) {
+  // Kept for the thread, so that a call allocates nothing.
   std::vector<std::int64_t>& sizes = OfThread<CallSizes>::Get().sizes;
   sizes.clear();
   const bool is_known = AppendSizes(args, n, &sizes);
@@ -106,7 +107,7 @@ PyObject* CallCaptured(PyObject* object, PyObject* const* args, std::size_t n_ar
     PyObject* made = PyObject_Vectorcall(graph.get(), args, n_args, keywords);
     if (made || !AsGraph(graph.get()) || !PyErr_ExceptionMatches(g_errors.error)) return made;
     if (Progress::LastHasWritten()) return CallDetails(self, "raise_again", nullptr, 0);
-    if (keywords) return nullptr;
+    if (keywords) return nullptr;  // details.elsewhere takes positional arguments alone
     return CallDetails(self, "elsewhere", args, PyVectorcall_NARGS(n_args));
   } catch (...) {
     return SetPythonError();
@@ -139,6 +140,7 @@ int TraverseCaptured(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->details);
   return 0;
 }
+// The details are enough: the collector does not follow a Graph, so that cycles go through these.
 int ClearCaptured(PyObject* object) {
   auto* self = reinterpret_cast<CapturedObject*>(object);
   Py_CLEAR(self->details);
@@ -170,7 +172,7 @@ PyObject* Show(PyObject* object) {
   return PyObject_Repr(reinterpret_cast<CapturedObject*>(object)->graph);
 }
 
-// What copy and pickle make another one of.
+// What copy and pickle make the copy from.
 PyObject* ReduceCaptured(PyObject* object, PyObject*) {
   return PyObject_CallMethod(reinterpret_cast<CapturedObject*>(object)->details, "reduced",
                              nullptr);

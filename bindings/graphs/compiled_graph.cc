@@ -41,6 +41,7 @@ void DescribeCall(const std::string& name, const Graph& graph, OperatorInfo& inf
   }
 }
 
+// Memory that several values have counts once.
 std::vector<Extent> StateOf(const Graph& graph) {
   std::vector<Extent> all, apart;
   for (const GraphValue& v : graph.values) {
@@ -214,7 +215,8 @@ bool CanHoldOutputs(PyObject* object) {
 
 PyTypeObject* AddSequence(PyObject* module, const char* name, const char* doc,
                           PyStructSequence_Field* fields, int n_fields) {
-  PyStructSequence_Desc desc{name, doc, fields, n_fields};  // the type points to the name
+  // The type keeps the pointer to the name, so that only literals may be given.
+  PyStructSequence_Desc desc{name, doc, fields, n_fields};
   PyTypeObject* type = PyStructSequence_NewType(&desc);
   const char* const own = std::strrchr(name, '.') + 1;
   if (!type || PyModule_AddObjectRef(module, own, reinterpret_cast<PyObject*>(type)) < 0) {
@@ -264,7 +266,7 @@ PyObject* MakeCompiledGraph(const std::string& name, Graph traced, PyTypeObject*
   const Graph& graph = made->executable->graph();
   DescribeCall(name, graph, made->info);
   made->held = std::move(held);
-  made->held.KeepOnly(graph);
+  made->held.KeepOnly(graph);  // of the graph after its passes, which may need less of the state
   made->state = StateOf(graph);
   if (made->info.first_tensor < 0) made->state_host = state_host;
   made->tuple = reinterpret_cast<PyTypeObject*>(Py_XNewRef(tuple));

@@ -17,8 +17,8 @@ struct CompiledGraph {
   std::unique_ptr<Executable> executable;
   HeldState held;
   std::vector<Extent> state;         // in ascending order, none of which meet
-  PyTypeObject* tuple = nullptr;     // of what is returned; null for the only tensor, or nothing
-  const Host* state_host = nullptr;  // where no tensor of a call says; null: NumPy
+  PyTypeObject* tuple = nullptr;     // type that is returned; null for a lone tensor, or nothing
+  const Host* state_host = nullptr;  // host of calls without a tensor; null: NumPy
   unsigned long long calls = 0;
 
   ~CompiledGraph() { Py_XDECREF(tuple); }
@@ -35,7 +35,7 @@ inline CompiledGraph& ToGraph(PyObject* self) {
 }
 void InitGraphTypes(PyObject* module);
 void InitCapturedTypes(PyObject* module);  // Captured, and HeldTensors
-// tuple: of what holds the outputs; null where there is one or none. held: the objects whose
+// tuple: the type that holds the outputs; null where there is one or none. held: the objects whose
 // memory is its state. Takes the graph over.
 PyObject* MakeCompiledGraph(const std::string& name, Graph graph, PyTypeObject* tuple,
                             const Host* state_host, CompileOptions options = {},
@@ -57,7 +57,7 @@ void InitProfile(PyObject* module);
 // A type of named rows, "anyop.GraphStats", as a member of the module: pickle looks it up there.
 PyTypeObject* AddSequence(PyObject* module, const char* name, const char* doc,
                           PyStructSequence_Field* fields, int n_fields);
-// What every graph compiled from now on tells of its passes; null: nobody listens.
+// Whom every graph that is compiled from now on tells of its passes; null: nobody listens.
 PassListener ListenerToPasses();
 
 // Of an anyop.Graph; null for any other object.
@@ -67,13 +67,14 @@ CompiledGraph* AsGraph(PyObject* object);
 PyObject* SaveMethod(PyObject* self, PyObject* args, PyObject* keywords);  // save(path)
 
 // Whether a call of the graph can make an object of this type from tensors: of tuple or a subclass,
-// such as a named tuple. Those of C (os.stat_result) have more items than they show.
+// such as a named tuple. Not those that C makes, such as os.stat_result: they have more items than
+// they show.
 bool CanHoldOutputs(PyObject* type);
 
 // Methods of anyop.Graph in graph_copy.cc.
 PyObject* CopyGraph(PyObject* self, PyObject*);           // __copy__()
 PyObject* DeepCopyGraph(PyObject* self, PyObject* memo);  // __deepcopy__(memo)
-// __reduce__(). copied: what is copied beside it, a list; null: nobody knows.
+// __reduce__(). copied: a list of the objects that are copied beside the graph; null: not known.
 PyObject* ReduceGraph(PyObject* self, PyObject* copied);
 // The bytes of an array as one of NumPy's, which nobody writes; keeps them alive.
 Ref BytesAsArray(const Array& array);

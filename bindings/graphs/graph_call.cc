@@ -39,7 +39,7 @@ PyObject* ReplayWith(HostCall& call, CompiledGraph& graph, const Slots& slots, F
     ThrowValueError(info.name + ": a graph cannot take these tensors: " + call.reason() +
                     ". Try detached CPU tensors.");
   }
-  graph.held.Check(info.name);
+  graph.held.Check(info.name);  // before any state is read
   const std::span<const anyop_value> inputs(frame, n_inputs);
   const std::shared_ptr<Specialisation> s =
       Named(graph, [&] { return graph.executable->Prepare(inputs); });
@@ -79,6 +79,8 @@ template <class F>
 PyObject* CallThrough(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords,
                       F&& replay) {
   CompiledGraph& graph = *reinterpret_cast<GraphObject*>(self)->graph;
+  // Begins before the arguments are looked at: a call that is refused there has written nothing,
+  // whatever the call before wrote.
   const Progress progress;
   GraphSlots slots(graph.info);
   try {

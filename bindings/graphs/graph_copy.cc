@@ -95,7 +95,7 @@ class GivenMemory {
   Array Make(const std::string& name, const std::string& tensor) {
     PyObject* row = PyDict_GetItemString(rows_, tensor.c_str());
     PyObject *object, *is_own, *where;
-    if (!row) return Array();  // which is refused
+    if (!row) return Array();  // AttachGraph refuses it, with the name
     if (!PyTuple_Check(row)) Refuse(name);
     if (!PyArg_ParseTuple(row, "OOO", &object, &is_own, &where)) throw ErrorSet{};
     if (!HostOfTensor(object)) Refuse(name);
@@ -176,6 +176,7 @@ Ref BytesAsArray(const Array& array) {
   return ViewAsArray(bytes.tensor(), Access::kRead, std::move(base));
 }
 
+// A shallow copy would be bound to the same arrays, and nothing else of a graph changes.
 PyObject* CopyGraph(PyObject* self, PyObject*) { return Py_NewRef(self); }
 
 PyObject* ReduceGraph(PyObject* self, PyObject* copied) {
@@ -199,7 +200,8 @@ PyObject* ReduceGraph(PyObject* self, PyObject* copied) {
   });
 }
 
-// What copy.deepcopy of the reduced graph makes, which knows what was copied before.
+// As copy.deepcopy copies what __reduce__ gives; but its memo also knows what is copied beside the
+// graph, which __reduce__ cannot ask for.
 PyObject* DeepCopyGraph(PyObject* self, PyObject* memo) {
   return Guarded([&] {
     const Ref key = Checked(PyLong_FromVoidPtr(memo));  // copy keeps there what it has copied

@@ -27,7 +27,8 @@ PyStructSequence_Field g_time_fields[] = {
     {"share", "of the sum of all least times"},
     {nullptr, nullptr}};
 
-// What reading the clock costs, which is part of what is measured.
+// What reading the clock costs, which is part of every time that is measured. The least of 100, as
+// anything else that the machine does only adds to it.
 double ClockNs() {
   double least = 1e9;
   for (int k = 0; k < 100; ++k) {

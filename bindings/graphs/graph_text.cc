@@ -42,7 +42,7 @@ std::vector<std::int64_t> Symbols(const CompiledGraph& self, PyObject* keywords)
   return symbols;
 }
 
-// Inputs of these sizes, without memory, where the graph's state lies.
+// Inputs of these sizes, without memory, on the device where the graph's state lies.
 struct PretendedInputs {
   std::vector<std::vector<std::int64_t>> shapes;
   std::vector<DLTensor> tensors;
@@ -127,7 +127,7 @@ PyObject* StateArrays(PyObject* self, void*) {
       if (v.array.is_none()) continue;
       const Access access =
           v.kind == GraphValue::kState && !v.is_frozen ? Access::kWrite : Access::kRead;
-      // What is bound on a device is given as it is: NumPy has no arrays there.
+      // State on a device is given as the object that was bound: NumPy has no arrays there.
       PyObject* const bound =
           v.array.device().is_host() ? nullptr : ToGraph(self).held.ObjectOf(v.array);
       const Ref array =

@@ -73,7 +73,7 @@ bool IsSameTensor(const Array& a, const Array& b) {
          std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
 }
 
-// What a view of NumPy's or torch's is of; none for what is no view.
+// The array or tensor that a view of NumPy's or torch's is a view of; none for what is no view.
 Ref BaseOf(PyObject* object) {
   Ref base = PyArray_Check(object) ? std::move(NumpyHost().MemoryOf(object).owner)
                                    : Ref(PyObject_GetAttrString(object, "_base"));
@@ -116,7 +116,7 @@ Array BytesOf(PyObject* object) {
 
 bool HeldState::IsHeldElsewhere(const Row& row) const {
   PyObject* const object = row.form.object();
-  Py_ssize_t own = 2;  // its form, and the value's array
+  Py_ssize_t own = 2;  // references: of its form, and of the value's array
   for (const Row& r : rows_) own += r.memory.owner.get() == object;
   for (const Written& w : written_) own += w.tensor.get() == object;
   return Py_REFCNT(object) > own;
@@ -136,6 +136,8 @@ HeldState::Holder HeldState::HolderOf(const std::string& graph, const Array& val
   for (const Row& row : rows_) {
     PyObject* const object = row.form.object();
     if (!IsSameTensor(ArrayOf(object), value)) continue;
+    // A view that only graphs have is made anew over its base, and a detach() over the tensor that
+    // is copied beside it: else the copy would share no memory with these.
     const bool is_held = IsHeldElsewhere(row);
     Ref base = is_held ? Ref() : BaseOf(object);
     if (base && HoldsAll(base.get(), extent)) return {std::move(base)};
@@ -148,6 +150,7 @@ HeldState::Holder HeldState::HolderOf(const std::string& graph, const Array& val
     return {Ref::Borrow(object), true};
   }
   if (extent.begin == extent.end) return {};
+  // No object is the value itself: one is looked for that has all of its memory.
   for (const Row& row : rows_) {
     PyObject* const object = row.form.object();
     if (HoldsAll(object, extent)) return {Ref::Borrow(object)};

@@ -19,7 +19,7 @@ class HeldState {
   void Add(const HeldState& other);
   // Keeps an object alive that is no memory of the graph.
   void Keep(PyObject* object) { kept_.push_back(Ref::Borrow(object)); }
-  // Forgets those that are no state of the graph, and learns which of them it writes.
+  // Forgets objects that are no state of the graph, and learns which of the others it writes.
   void KeepOnly(const Graph& graph);
   // Throws a ValueError where memory was exchanged, or has another form. To be called before any of
   // it is read. Cost: some ns each.
@@ -29,10 +29,10 @@ class HeldState {
     }
   }
   // The object that all of a value's memory belongs to, and whether the value is that very tensor.
-  // A view that nobody but graphs has (cache[0], made in the traced function) is one of its base.
-  // Null: the graph has the memory for itself. Throws a ValueError where an object has some of it
-  // and none has all. graph: its name. copied: null or a list of what else is copied: torch does
-  // not tell of what a tensor is the detach().
+  // A view that nobody but graphs has (cache[0], made in the traced function) goes as part of its
+  // base. Null: the graph has the memory for itself. Throws a ValueError where an object has some
+  // of it and none has all. graph: its name. copied: null or a list of what else is copied, where a
+  // base is found that torch does not tell: which tensor another is the detach() of.
   struct Holder {
     Ref object;
     bool is_whole = false, is_kept = false;
@@ -46,7 +46,7 @@ class HeldState {
   }
 
  private:
-  // What an object is as a tensor; of one of which its host shows none, anything.
+  // The dtype, sizes and strides of an object. One that its host gives no view of must stay so.
   class Form {
    public:
     Form(const Host& host, PyObject* object);
@@ -57,7 +57,7 @@ class HeldState {
     std::shared_ptr<void> object_;
     bool is_known_;
     DLDataType dtype_{};
-    std::vector<std::int64_t> sizes_;  // then the strides; these without sizes of 1
+    std::vector<std::int64_t> sizes_;  // then the strides
   };
   struct Row {
     std::string name;

@@ -71,8 +71,8 @@ class Recorder {
   }
 
  private:
-  // A call returns each output in memory of its own; a value can stand for it where it is new and
-  // nobody else's.
+  // A call of the inner graph returns each output in memory of its own. Inlined, a value stands for
+  // the output: it must be a new one, and no two outputs may have the same.
   void CheckOutputs(const Graph& graph) const {
     std::vector<bool> taken(graph.values.size());
     for (const GraphOutput& o : graph.outputs) {
@@ -151,7 +151,8 @@ class Recorder {
     return LiteralArgument(value);
   }
 
-  // Its elements may be others when the graph is called, which would not look.
+  // An array where a number belongs would be read now, once. Its elements may be others when the
+  // graph is called.
   [[noreturn]] void RefuseArray(const Parameter& param, PyObject* object) const {
     const std::string name = ToText(param.name, "a name");
     ThrowTypeError(info_.name + ": " + name + " is " + Repr(object) +
@@ -194,7 +195,7 @@ class GraphTaker final : public CallTaker {
   }
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override {
     PyObject* tracer = nullptr;
-    for (int i = 0; i <= info.n_params && !tracer; ++i) {
+    for (int i = 0; i <= info.n_params && !tracer; ++i) {  // the last is out
       PyObject* object = i < info.n_params ? slots[i] : slots.out;
       if (object) tracer = FindTracer({&object, 1});
     }

@@ -23,7 +23,7 @@ namespace {
 // The state that the graph writes, by name.
 std::vector<std::string> WrittenState(const std::string& folder) {
   LoadOptions options;
-  options.verify = false;  // whoever loads it to run it does that
+  options.verify = false;  // LoadGraph, which loads the graph to run it, compares the digests
   const Graph graph = ReadGraph(folder, "", options).graphs.at(0).graph;
   const std::vector<bool> is_written = WrittenRoots(graph);
   std::vector<std::string> names;

@@ -18,7 +18,8 @@ PyTypeObject* g_tracer_type = nullptr;
 PyObject* g_value_class = nullptr;  // of traced tensors
 std::string g_package;              // the folder of anyop's own Python
 
-// No value is without its graph, whoever makes one and how.
+// Sets the tracer already, as code that calls __new__ alone must not get a value without a graph:
+// nobody asks for null.
 PyObject* NewTraced(PyTypeObject* type, PyObject* args, PyObject*) {
   return Guarded([&] {
     PyObject* tracer = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : nullptr;
@@ -81,7 +82,7 @@ std::string KeyOf(const Array& a) {
 
 std::shared_ptr<void> KeepObject(PyObject* object) {
   return {Py_NewRef(object), [](void* kept) {
-            if (!Py_IsInitialized()) return;
+            if (!Py_IsInitialized()) return;  // Python has ended, and its objects with it
             WithPython([&] {
               const PyGILState_STATE state = PyGILState_Ensure();
               Py_DECREF(static_cast<PyObject*>(kept));
@@ -125,13 +126,14 @@ Trace& TraceOf(PyObject* tracer) {
 int BindState(Trace& trace, const char* op, PyObject* name, PyObject* object, bool is_written,
               bool is_frozen) {
   const Array array = HeldArray(op, name, object, is_written, &trace.state_host);
-  const std::size_t before = trace.builder.graph().values.size();
+  const std::size_t before = trace.builder.graph().values.size();  // a new value gets this number
   const int id = BindArray(trace, ToText(name, "a name"), array, is_frozen);
   if (std::size_t(id) == before) trace.held.Add(trace.builder.graph().value(id).name, object);
   return id;
 }
 
 int BindArray(Trace& trace, const std::string& name, const Array& array, bool is_frozen) {
+  // Two objects over the same memory, in the same form, are one state.
   const auto [found, is_new] = trace.states.emplace(KeyOf(array), -1);
   if (is_new) found->second = trace.builder.State(trace.builder.FreeName(name), array, is_frozen);
   return found->second;

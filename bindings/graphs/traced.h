@@ -18,8 +18,8 @@ struct Trace {
   GraphBuilder builder;
   std::map<std::string, int> states;  // by memory, dtype, shape and strides
   HeldState held;
-  std::string place;                 // of what is added; "" where it is the user's line
-  const Host* state_host = nullptr;  // of its state, where that is not NumPy's
+  std::string place;                 // of nodes that are added; "": the user's line
+  const Host* state_host = nullptr;  // of its state; null: NumPy
   bool is_done = false;
 };
 
@@ -70,7 +70,7 @@ Size ToSize(Trace& trace, PyObject* object);
 Ref MakeTraced(PyObject* tracer, int id);
 // "model.py:31": the innermost line of Python that is not anyop's own. "" if there is none.
 std::string UserPlace();
-// What is said to be the place of what is added now, else the user's line.
+// The place of a node that is added now: the one that at() has set, else the user's line.
 inline std::string PlaceIn(const Trace& trace) {
   return trace.place.empty() ? UserPlace() : trace.place;
 }

@@ -27,7 +27,7 @@ Ref SizeObject(const Trace& trace, const Size& size) {
   return ToPython(ShowSize(GraphOf(trace), size));
 }
 
-// Tracer(name). There is none without a trace, whoever makes one and how.
+// Tracer(name). Made by __new__, so that there is no Tracer without a trace: nobody asks for null.
 PyObject* NewTracer(PyTypeObject* type, PyObject* args, PyObject*) {
   return Guarded([&] {
     PyObject* name;
@@ -124,7 +124,8 @@ PyObject* Output(PyObject* self, PyObject* args) {
   });
 }
 
-// (name, type, dtype, shape) of a value: ("x", "f32[n, 64]", "f32", ("n", 64)).
+// (name, type, dtype, shape) of a value: ("x", "f32[n, 64]", "f32", ("n", 64)). Unlike TraceOf it
+// allows a graph that is compiled, because repr() shows a value at any time.
 PyObject* DescribeValue(PyObject* self, PyObject* number) {
   return Guarded([&] {
     Trace& trace = *reinterpret_cast<TracerObject*>(self)->trace;

@@ -10,7 +10,7 @@ void CopyShape(View& view, std::int64_t* to) {
   DLTensor& t = view.tensor;
   std::copy_n(t.shape, t.ndim, to);
   t.shape = to;
-  if (!t.strides || t.strides == view.strides) return;
+  if (!t.strides || t.strides == view.strides) return;  // these are the call's own already
   std::copy_n(t.strides, t.ndim, view.strides);
   t.strides = view.strides;
 }

@@ -23,7 +23,7 @@ class CallMemory {
   View& NextView() { return *next_view_++; }
   template <class T>
   T* Array(std::size_t n) {
-    const std::size_t bytes = (n * sizeof(T) + 15) & ~std::size_t{15};
+    const std::size_t bytes = (n * sizeof(T) + 15) & ~std::size_t{15};  // as buffer_ is aligned
     if (used_ + bytes > sizeof(buffer_)) return static_cast<T*>(FromHeap(bytes));
     void* at = buffer_ + used_;
     used_ += bytes;
@@ -45,14 +45,14 @@ class CallMemory {
   };
   void Add(TensorList list) { more().lists.push_back(list); }
   bool has_lists() const { return more_ && !more_->lists.empty(); }
-  // Views the elements of all lists.
   void ViewLists(const OperatorInfo& info);
   // Whether an argument was copied because no tensor could describe it.
   bool has_copies() const { return has_copies_; }
   void set_has_copies() { has_copies_ = true; }
 
  private:
-  // What few calls need.
+  // What few calls need. Behind one pointer, because a call pays for each owning member that it
+  // destroys, and most calls have nothing to keep.
   struct More {
     std::vector<Ref> kept;
     std::vector<std::unique_ptr<char[]>> heap;

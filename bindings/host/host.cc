@@ -11,6 +11,7 @@ BuiltInHosts g_hosts;
 
 namespace {
 
+// Neither table is ever destroyed: calls may come while the process ends.
 std::vector<const Host*>& HostTable() {
   static auto& hosts = *new std::vector<const Host*>;
   return hosts;
@@ -29,8 +30,9 @@ std::vector<Expected> g_expected;
 // Imports the adapters of frameworks that were imported without anyop noticing.
 void StartExpected() {
   if (g_expected.empty()) return;
-  PyObject* modules = PyImport_GetModuleDict();                    // borrowed
-  for (const Expected& one : std::vector<Expected>(g_expected)) {  // which an import may change
+  PyObject* modules = PyImport_GetModuleDict();  // borrowed
+  // A copy, as an adapter that is imported takes itself off the list (StopExpecting).
+  for (const Expected& one : std::vector<Expected>(g_expected)) {
     if (!PyDict_GetItemString(modules, one.module.c_str())) continue;
     const Ref adapter = Checked(PyImport_ImportModule(one.adapter.c_str()));
   }
@@ -43,6 +45,7 @@ std::string Advice(const std::string& advice, const std::string& name) {
   return advice.substr(0, at) + name + advice.substr(at + 1);
 }
 
+// By way of NumPy, the one framework that every host names a conversion from and to.
 std::string Convert(const Host& to, const Host& from, const std::string& name) {
   if (&from == &NumpyHost()) return Advice(to.names.from_numpy, name);
   const std::string array = Advice(from.names.to_numpy, name);
@@ -73,6 +76,8 @@ void AddHost(const Host* host) {
 
 void AddTaker(const CallTaker* taker) { TakerTable().push_back(taker); }
 
+// Takers come before hosts: a traced value of a graph has torch's protocol too, but only to refuse
+// it, and torch would be given the call.
 const CallTaker* FindTaker(std::span<PyObject* const> arguments) {
   for (const CallTaker* taker : TakerTable()) {
     if (taker->TakesRefused(arguments)) return taker;
@@ -134,7 +139,7 @@ bool IsSymbolicNumber(PyObject* object) {
 bool IsModule(PyObject* object, std::string_view name) {
   if (!PyModule_Check(object)) return false;
   const char* own = PyModule_GetName(object);
-  if (!own) ClearOrPass();  // it was taken away
+  if (!own) ClearOrPass();  // somebody deleted its __name__
   return own && own == name;
 }
 

@@ -21,7 +21,8 @@ class CallMemory;
 struct OperatorInfo;
 struct Slots;
 
-// A tensor of one call. `strides` are used where the array's own cannot be.
+// A tensor of one call. `strides` is room for strides that an array does not have in elements, as
+// NumPy's are in bytes.
 struct View {
   DLTensor tensor;
   std::int64_t strides[kMaxRank];
@@ -38,9 +39,9 @@ struct ArgumentName {
 
 enum class Access { kRead, kWrite };
 
-// What an object's memory is, for those who keep it: a graph's state. Without an owner: unknown.
+// The memory of an object that a graph keeps as state. Without an owner: the host does not tell.
 struct HostMemory {
-  Ref owner;  // what would exchange the memory
+  Ref owner;  // the object that could get other memory: of a view of NumPy's, the array below it
   void* data = nullptr;
   Py_ssize_t bytes = 0;
 };
@@ -80,8 +81,8 @@ class Host : public CallTaker {
   const HostName name;
 
   virtual bool IsTensor(PyObject* object) const = 0;  // raises nothing
-  // A view of a tensor that needs no care, of memory that the CPU may read; false for any other
-  // object.
+  // A view of a tensor that kernels may be given as it is, of memory that the CPU may read; false
+  // for any other object.
   virtual bool ViewPlain(PyObject* object, anyop_host_view& view) const = 0;
   // The same of memory on any device.
   virtual bool ViewAnywhere(PyObject* object, anyop_host_view& view) const {
@@ -106,7 +107,7 @@ class Host : public CallTaker {
   virtual HostMemory MemoryOf(PyObject* object) const = 0;
   // Whether an owner still has this memory.
   virtual bool Holds(const HostMemory& memory) const = 0;
-  // What the framework must know of a tensor that was written outside of a call.
+  // Tells the framework of a tensor that was written outside of a call.
   virtual void CountWrite(PyObject*) const {}
   // Calls the framework's own operator of the same signature.
   PyObject* CallElsewhere(OperatorInfo& info, const Slots& slots) const override;
@@ -149,7 +150,7 @@ void RefuseInWordsOfTaker(PyObject* object);
 //   void Convert(op, name, access, object, memory, view)
 //   Ref Allocate(dtype, rank, shape, memory, view)    a fresh tensor
 //   OnStream()                    see below
-//   void Finish()                 after the kernel: what the framework must know of written tensors
+//   void Finish()                 after the kernel: tells the framework of written tensors
 class HostCall {
  public:
   explicit HostCall(const Host& host) : host_(host) {}
@@ -159,10 +160,11 @@ class HostCall {
   // An element of a list.
   virtual void ViewElement(const ArgumentName& name, Access access, PyObject* object,
                            CallMemory& memory, View& view) = 0;
-  // Results are made there, where no tensor of the call says: it is a graph with state of its own.
+  // Results are made there, where no tensor of the call says: a graph with state of its own may be
+  // called with numbers alone.
   void ResultsLieOn(DLDevice) {}
-  // Of a call that the framework's profiler could not be told of anyway: it is none of its
-  // operators.
+  // For a call of a graph: it is no operator of the framework, so that there is nothing to tell the
+  // framework's profiler, and the call need not go through the framework.
   void PassProfiler() {}
   // While what it returns lives, work is put on the framework's stream.
   int OnStream() const { return 0; }

@@ -21,14 +21,17 @@ bool IsSameLayout(const DLTensor& a, const DLTensor& b) {
 
 }  // namespace
 
-// One tensor for each hash: what it points to may be gone by now, but then nobody asks for it.
+// A slot keeps the tensor that was lent last of its hash. Its memory may be freed by now: then
+// nobody asks for that address, or somebody who got it from the allocator again.
 Ref LendAgain(const Host& host, const DLTensor& t) {
   constexpr std::size_t kSlots = 4096;
   static PyObject* slots[kSlots] = {};
   static Ledger* const ledger = new Ledger;  // its loans never end
+  // By 16, as allocators align by at least that: the lowest bits would tell nothing.
   std::size_t hash = reinterpret_cast<std::uintptr_t>(BaseOf(t)) / 16 + t.dtype.bits;
   for (int i = 0; i < t.ndim; ++i) hash = hash * 31 + std::size_t(t.shape[i]);
   PyObject*& slot = slots[(hash ^ hash / kSlots) % kSlots];
+  // Other tensors have the same hash, and one in a slot may have been resized since.
   anyop_host_view seen;
   if (slot && host.ViewPlain(slot, seen) && IsSameLayout(seen.tensor, t)) {
     return Ref::Borrow(slot);

@@ -11,6 +11,7 @@ namespace anyop::python {
 struct Ledger {
   std::atomic<int> references{1};
   void Add() { references.fetch_add(1, std::memory_order_relaxed); }
+  // Whoever drops last must have seen all that the others did before they dropped.
   void Drop() {
     if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
@@ -27,7 +28,8 @@ class Lender {
   // A tensor of the host over t's memory, which must outlive it; read-only unless it may be
   // written, where the host knows such. Throws ErrorSet.
   Ref Lend(const Host& host, const DLTensor& t, Access access);
-  // Whether an object that was lent is still alive, or a view of one.
+  // Whether an object that was lent is still alive, or a view of one: the lender has one reference
+  // itself. Acquires what a dropped object did with the memory, which the caller uses next.
   bool has_open() const { return ledger_->references.load(std::memory_order_acquire) > 1; }
 
  private:
@@ -35,7 +37,8 @@ class Lender {
 };
 
 // A tensor over t's memory, for code that keeps none: the same object whenever a tensor of the same
-// address and layout is asked for again. Of the one host that lends_again(). Throws ErrorSet.
+// address and layout is asked for again. Only one host may say lends_again(), because the objects
+// are not kept by host. Throws ErrorSet.
 Ref LendAgain(const Host& host, const DLTensor& t);
 
 }  // namespace anyop::python

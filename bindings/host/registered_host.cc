@@ -18,7 +18,7 @@ namespace {
 
 static_assert(ANYOP_HOST_MAX_RANK == kMaxRank);
 
-// The text of the exception that is set, which is cleared unless it must pass.
+// The text of the exception that is set, which is cleared.
 std::string TakeText() {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
@@ -53,6 +53,7 @@ std::string Defect(const anyop_host_view& view, bool needs_memory = true,
 RegisteredHost::RegisteredHost(const anyop_python_host& given, PyObject* elsewhere)
     : Host({given.module, given.noun, given.from_numpy, given.to_numpy, ""}),
       elsewhere_(Py_NewRef(elsewhere)) {
+  // A host that was built with an older header has fewer fields: the others stay null.
   std::memcpy(&record, &given, std::min(given.size, sizeof record));
 }
 
@@ -137,7 +138,7 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
   }
   Ref made = Checked(PyObject_CallFunctionObjArgs(elsewhere_, name.get(), arguments.get(),
                                                   slots.out ? slots.out : Py_None, nullptr));
-  // What is no plain tuple has names of the framework's own: a call that returns what it writes.
+  // A named tuple is the framework's own, with more than our results: JAX returns what is written.
   if (PyTuple_Check(made.get()) && !PyTuple_CheckExact(made.get())) return made.release();
   return NamedResults(info, std::move(made));
 }
@@ -145,7 +146,7 @@ PyObject* RegisteredHost::CallElsewhere(OperatorInfo& info, const Slots& slots) 
 void RegisteredCall::Convert(const ArgumentName& name, Access access, PyObject* object,
                              CallMemory& memory, View& view) {
   if (!host().IsTensor(object)) RefuseObject(host(), object, name);
-  if (reason_) return;
+  if (reason_) return;  // the framework makes the call, and looks at the tensor itself
   auto& room = *memory.Array<anyop_host_view>(1);
   room = {};
   const int code = record_.view(object, access == Access::kWrite, &room);
@@ -154,6 +155,8 @@ void RegisteredCall::Convert(const ArgumentName& name, Access access, PyObject* 
     reason_ = room.reason ? room.reason : "its framework must see it";
     return;
   }
+  // A host that sees all calls views what is only described, a traced value for instance, which has
+  // no memory.
   const bool needs_memory = !is_described_ || !record_.sees_calls;
   if (const std::string defect = Defect(room, needs_memory, has_devices_); !defect.empty()) {
     ThrowValueError(name.start() + " " + defect);

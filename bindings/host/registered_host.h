@@ -32,7 +32,7 @@ class RegisteredHost final : public Host {
   bool IsSymbolicNumber(PyObject* object) const override { return NeedsGradient(object); }
   std::string number_advice(PyObject* object) const override;
 
-  anyop_python_host record{};  // with what this version knows of it
+  anyop_python_host record{};  // the fields that both this version and the host's header know
 
  private:
   // Whether the framework must see a call with this tensor, which it cannot if it is a number.
@@ -79,7 +79,8 @@ class RegisteredCall final : public HostCall {
  private:
   const anyop_python_host& record_;
   const bool has_devices_;
-  // Of the tensors that are not planned: all lie on one, or the call is refused.
+  // The device of a tensor that lies on one. A tensor on the CPU says nothing: the plan may be all
+  // that reads it. Tensors on two devices are refused when the call is planned.
   DLDevice device_ = kHostDevice;
   const char* reason_;
   bool is_described_ = false;

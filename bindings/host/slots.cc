@@ -105,7 +105,7 @@ void Spread(const OperatorInfo& info, PyObject* out, PyObject** given) {
   }
 }
 
-// Without a call of memset for the few places that keywords may fill.
+// The attribute keeps GCC from making the loop that clears `named`, a few places, a call of memset.
 [[gnu::optimize("no-tree-loop-distribute-patterns")]] void SortKeywords(const OperatorInfo& info,
                                                                         PyObject* const* args,
                                                                         Py_ssize_t n_args,

@@ -25,7 +25,7 @@ struct Slots {
     return i < n_args ? args[i] : has_keywords ? named[i] : nullptr;
   }
 };
-// Of a call of a graph, which may have any number of parameters.
+// The same for a call of a graph, which may have any number of parameters.
 struct GraphSlots : Slots {
   explicit GraphSlots(const OperatorInfo& info) : room(std::size_t(info.n_params) + kHostKeywords) {
     named = room.data();
@@ -46,7 +46,7 @@ inline void FindGiven(const OperatorInfo& info, PyObject* out, PyObject** given)
     if (out) Spread(info, out, given);
     return;
   }
-  given[0] = out;
+  given[0] = out;  // of the one result that most operators have, without a look into a tuple
   if (out == Py_False && !(info.op && info.is_declinable[0])) [[unlikely]]
     RefuseLeftOut(info, 0);
 }
@@ -65,7 +65,8 @@ inline void Sort(const OperatorInfo& info, PyObject* const* args, Py_ssize_t n_a
   slots.n_args = int(n_args);
   slots.has_keywords = false;
   if (!keywords) return;
-  // Keywords in signature order, as most calls have them, lie where positional arguments would.
+  // Keywords in signature order, as most calls have them, lie where positional arguments would, and
+  // are used there without a table. Names of a call site are interned, so pointers are compared.
   const int n_all = int(n_args + PyTuple_GET_SIZE(keywords));
   const auto keyword = [&](int i) { return PyTuple_GET_ITEM(keywords, i - n_args); };
   int i = int(n_args);

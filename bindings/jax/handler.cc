@@ -61,8 +61,8 @@ std::string_view FrameAttribute(const xla::Frame& frame, std::string_view name) 
                                    "', but each call must say what it is. Try anyop.jax.");
 }
 
-// Results of 64 bits that the program has room of 32 for, as JAX without x64 wants them: computed
-// in memory of their own, then copied. Integers must fit.
+// Results of 64 bits for which the program has room of 32 bits each, as JAX without x64 has it.
+// They are computed in memory of their own, then copied. Integers must fit.
 class Narrowed {
  public:
   void Add(std::string_view name, DLTensor& result, DType own) {
@@ -150,6 +150,8 @@ void PlaceWritten(const BoundCall& call, const xla::Frame& frame, std::size_t i,
   }
   const auto& from = *static_cast<const xla::Buffer*>(frame.inputs.values[i]);
   const auto& to = *static_cast<const xla::Buffer*>(frame.results.values[r]);
+  // A program that was made by other means than anyop.jax may have any result here, and the copy
+  // below would go beyond it.
   if (!IsAlike(from, to)) {
     DLTensor result;
     ToDLTensor(&to, &result);
@@ -167,6 +169,7 @@ void Run(const xla::Frame& frame) {
   Room<DLTensor, 32> inputs(n), results(n_all);
   for (std::size_t i = 0; i < n; ++i) ToDLTensor(frame.inputs.values[i], &inputs[i]);
   std::size_t n_written = 0;
+  // As far as both go: the call refuses another number of inputs below.
   for (std::size_t i = 0; i < std::min(n, call.inputs().size()); ++i) {
     if (call.inputs()[i].is_written) PlaceWritten(call, frame, i, n_written++, inputs[i]);
   }

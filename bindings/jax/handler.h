@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one function that XLA calls for every operator: which one, and with what beside its tensors,
-// is the text of a bound call, an attribute of the program.
+// The one function that XLA calls for every operator. An attribute of the program, the text of a
+// bound call, says which operator that is, and with which arguments beside its tensors.
 #pragma once
 #include "xla_ffi.h"
 

@@ -18,7 +18,7 @@ int IsArray(PyObject* object) {
   return Py_TYPE(object) == g_array || PyObject_TypeCheck(object, g_tracer);
 }
 
-// Dtype and shape: only what is described, and not called, is viewed.
+// Dtype and shape alone: JAX makes every call itself, so a view only describes.
 int ViewArray(PyObject* object, int, anyop_host_view* view) {
   try {
     const Ref dtype = Checked(PyObject_GetAttrString(object, "dtype"));

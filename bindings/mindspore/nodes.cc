@@ -18,7 +18,7 @@ using anyop::mindspore::Attributes;
 using anyop::mindspore::DTypeRow;
 using anyop::mindspore::Kept;
 using Sizes = std::vector<std::int64_t>;
-constexpr int kMaxTensors = 1024;
+constexpr int kMaxTensors = 1024;      // of a node; 48 bytes each, on the stack
 constexpr std::int64_t kAnyRank = -2;  // the only size of a tensor whose rank is unknown
 
 enum TypeId : int {};  // as wide as MindSpore's
@@ -40,7 +40,7 @@ struct Node final : Kept {
   int n_inputs, n_results;
 };
 
-// Of tensors whose sizes are given, or (null) nothing at all.
+// The results of a call on tensors of these sizes; ranks null: nothing is known of the tensors.
 std::vector<anyop_shape> Infer(const anyop_call* call, const int* ranks, std::int64_t** sizes) {
   const int n = anyop_input_count(call);
   std::vector<DLTensor> inputs(std::size_t(n),
@@ -98,8 +98,9 @@ ANYOP_EXPORT std::vector<TypeId> AnyopCallsInferType(std::vector<TypeId>, void* 
   return InferTypes(extra);
 }
 
-// A call with one result, or none: every node has one, and theirs is a byte that nobody reads. Here
-// a result without dimensions stays a tensor, which MindSpore makes a number among several.
+// A call with one result, or with none: every node of MindSpore has one, and of such a call it is a
+// byte that nobody reads. A lone result without dimensions stays a tensor here. Among several,
+// MindSpore makes it a number, so the two kinds of call have functions of their own.
 ANYOP_EXPORT Sizes AnyopCallInferShape(int* ranks, std::int64_t** sizes, void* extra) {
   const std::vector<Sizes> found = InferSizes(ranks, sizes, extra);
   return found.empty() ? Sizes{1} : found.front();
@@ -109,8 +110,8 @@ ANYOP_EXPORT TypeId AnyopCallInferType(std::vector<TypeId>, void* extra) {
   return found.empty() ? Byte() : found.front();
 }
 
-// MindSpore calls this when it makes a kernel, and hands its attributes to each run of it. An error
-// would end in its log alone: the run says what is wrong.
+// MindSpore calls this when it makes a kernel, and hands its attributes to each run of the kernel.
+// It would only log an error of this function, so none is reported: the run says what is wrong.
 ANYOP_EXPORT int AnyopCallInit(int*, std::int64_t**, const char**, void* extra) {
   auto* attributes = static_cast<Attributes*>(extra);
   try {
@@ -154,8 +155,8 @@ ANYOP_EXPORT int AnyopTouch(int, void**, int*, std::int64_t**, const char**, voi
   return 0;
 }
 
-// A gradient that is not there: it has the sizes of what it would be of, and only one that is used
-// runs.
+// Stands for a gradient that does not exist, with the sizes of the tensor that it would be the
+// gradient of. MindSpore removes the node where nothing uses it, so that only a use raises.
 ANYOP_EXPORT Sizes AnyopRefuseInferShape(int* ranks, std::int64_t** sizes, void*) {
   return Sizes(sizes[0], sizes[0] + ranks[0]);
 }

@@ -62,7 +62,7 @@ Array Given::tensor(int index) const {
   const Array::Shape shape{sizes[index], std::size_t(ranks[index])};
   const DType dtype = DTypeOf(*this, index);
   if (IsInput(*this, index) && !inputs->IsScalarInput(std::size_t(index))) {
-    // A view comes with the address of the memory that it is a view of.
+    // In PyNative a view comes uncopied, with the address of the memory that it is a view of.
     if (const auto layout = inputs->GetInputTensorLayout(std::size_t(index))) {
       char* begin = static_cast<char*>(data[index]);
       if (begin) begin += layout->storage_offset * std::size_t(Bytes(dtype));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lengths and masks as MindSpore's PagedAttention takes them.
+// Lengths and masks as MindSpore's PagedAttention takes them. Our operator takes no mask, so one
+// that is given must be the causal one.
 #include "plugin.h"
 
 namespace anyop::mindspore {
@@ -47,7 +48,7 @@ void MustBeCausal(const Given& given, const Array& mask, const Array& context, c
       end = at[sequence + 1];
     }
     const std::int64_t length = lengths.data<std::int64_t>()[starts.is_none() ? t : sequence];
-    const std::int64_t visible = length - (end - 1 - t);
+    const std::int64_t visible = length - (end - 1 - t);  // the last query of a sequence sees all
     bool is_causal = t < values.dim(0) && length <= n_columns;
     for (std::int64_t k = 0; is_causal && k < length; ++k) {
       is_causal = (values.data<float>()[t * n_columns + k] == 0) == (k < visible);

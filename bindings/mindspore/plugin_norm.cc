@@ -11,7 +11,7 @@ namespace {
 
 double MeanSquare(const float* x, std::int64_t n) {
   constexpr int kLanes = 8;
-  double sums[kLanes] = {};
+  double sums[kLanes] = {};  // one sum alone would make each addition wait for the last
   for (std::int64_t i = 0; i < n; ++i) sums[i % kLanes] += double(x[i]) * x[i];
   double sum = 0;
   for (double s : sums) sum += s;

@@ -64,8 +64,8 @@ struct MindSpore {
   PyObject* needs_gradient = nullptr;  // () -> whether MindSpore differentiates what runs now
   PyObject* empty = nullptr;           // (number of the dtype, shape) -> tensor
   PyObject* lend = nullptr;            // (number of the dtype, shape, strides, memory) -> tensor
-  PyObject* jit_globals = nullptr;     // of the module that knows what captures calls
-  PyObject* trace = nullptr;           // what it knows where calls are traced
+  PyObject* jit_globals = nullptr;     // dict of the module that knows what captures calls
+  PyObject* trace = nullptr;           // its `_jit_context` while calls are traced
   PyObject* dtypes[kRows] = {};        // in the order of kDTypes
   Attribute shape, dtype, requires_grad;
   PyObject* context_name = nullptr;
@@ -82,7 +82,8 @@ int IsTensor(PyObject* object) {
   return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(g.tensor));
 }
 
-// The number of a dtype in kDTypes; -1: none. Fails never.
+// The number of a dtype in kDTypes; -1: none. Raises nothing. Most often the object is one of
+// g.dtypes; only what looks like a dtype of MindSpore is compared, which runs code of Python's.
 int FindDTypeObject(PyObject* object) {
   for (int i = 0; i < kRows; ++i) {
     if (g.dtypes[i] == object) return i;
@@ -100,7 +101,8 @@ int FindDTypeObject(PyObject* object) {
   return -1;
 }
 
-// Reads a tuple or list of at most ANYOP_HOST_MAX_RANK ints; -1 for an error.
+// Reads the ints of a tuple or list. Returns how many there are, of which at most
+// ANYOP_HOST_MAX_RANK are read: whoever looks at the view refuses a higher rank. -1 for an error.
 int ReadInts(PyObject* sequence, int64_t* ints) {
   PyObject* fast = sequence ? PySequence_Fast(sequence, "sizes must be a tuple") : nullptr;
   if (!fast) return -1;
@@ -146,7 +148,8 @@ int NeedsGradient(PyObject* tensor) {
 // take what others make for constants.
 bool IsTraced() { return PyDict_GetItem(g.jit_globals, g.context_name) == g.trace; }
 
-// A list of ints takes longer than an answer, which mostly is yes. -1 for an error.
+// Sets the strides; null for a contiguous tensor, as most are: asking for that takes less time than
+// a list of ints. -1 for an error.
 int ReadStrides(PyObject* tensor, anyop_host_view* view) {
   view->tensor.strides = nullptr;
   PyObject* is_contiguous = g.is_contiguous.Of(tensor);

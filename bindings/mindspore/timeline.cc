@@ -43,7 +43,7 @@ extern "C" {
 
 // Whether this MindSpore takes spans.
 ANYOP_EXPORT int AnyopSpanIsKnown() { return TheProfiler().is_known(); }
-// Two of one name at once, on two threads, are told apart in their number alone.
+// Of spans of one name that overlap, on two threads, only the number is right.
 ANYOP_EXPORT void AnyopSpanBegin(const char* name) {
   const Profiler& p = TheProfiler();
   if (p.is_known()) p.begin(p.instance().get(), name, std::uint32_t(getpid()));

@@ -105,7 +105,8 @@ PyObject* ListDevices(PyObject*, PyObject*) {
   });
 }
 
-// How many there are, and why there are none.
+// How many devices a library has, and why it has none. A library that fails to count is a row with
+// its reason, as the others must still be listed.
 std::pair<int, std::string> CountOf(const DeviceKind& kind) {
   try {
     const int count = kind.Count();

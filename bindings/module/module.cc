@@ -18,7 +18,8 @@ int ImportNumpy() {
   return 0;
 }
 
-// Where calls are profiled: with the conversions of arguments and results.
+// For a process that is profiled: times a call with the conversions of arguments and results, which
+// are most of what the caller of a small call waits for.
 template <CallFunction kCall>
 PyObject* CallTimed(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const HostTimer timer;
@@ -29,6 +30,7 @@ CallFunction CallOf(OperatorInfo& info) {
   Definition* definition = DefinitionOf(*info.op);
   if (definition) definition->info = &info;
   const auto call = definition ? &CallDefined : &CallOperator;
+  // Chosen when the function is made, so that calls of any other process pay nothing.
   if (!IsProfiling()) return call;
   return definition ? &CallTimed<&CallDefined> : &CallTimed<&CallOperator>;
 }
@@ -45,6 +47,7 @@ PyModuleDef g_module = {PyModuleDef_HEAD_INIT,
 
 PyObject* MakeModule() {
   if (ImportNumpy() < 0) throw ErrorSet{};
+  // First what others use: NumPy's types and error classes, then the hosts (NumpyHost()).
   InitTypes();
   InitOpType(&CallOf);
   Ref module = Checked(PyModule_Create(&g_module));

@@ -43,7 +43,8 @@ PyObject* OpObjectOf(PyObject*, PyObject* op) {
 
 PyObject* GetInfoJson(PyObject*, PyObject* op) {
   return Guarded([&] {
-    const std::string text = InfoJson(*ToOperator(op).op);  // with the bytes of a path
+    // It names a file, whose path may be no UTF-8: Python keeps such bytes as surrogates.
+    const std::string text = InfoJson(*ToOperator(op).op);
     const auto size = Py_ssize_t(text.size());
     return Checked(PyUnicode_DecodeUTF8(text.data(), size, "surrogateescape")).release();
   });
@@ -97,7 +98,8 @@ PyObject* BindArguments(PyObject*, PyObject* const* args, Py_ssize_t n_args, PyO
   });
 }
 
-// What the values of a call are for. What is only looked at needs no memory that the host reaches.
+// What the values of a call are for. A call that is only looked at, and not run, may have tensors
+// whose memory kernels on the CPU cannot reach.
 enum class Purpose { kLook, kRun };
 
 // f(frame, given results) of a call, on any host.

@@ -68,7 +68,7 @@ PyObject* EnterScope(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
       if (given[5] != Py_None) scope.fallback_to_host(ToFlag(given[5], "fallback_to_host"));
       inside = CurrentScope();
     }
-    SetScope(inside);
+    SetScope(inside);  // again, because the end of `scope` has brought back the state before
     return saved.release();
   });
 }

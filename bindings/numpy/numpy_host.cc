@@ -9,7 +9,8 @@ namespace {
 
 PyArrayObject* AsArray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-// Whose memory an array is a view of, as far as that is an array.
+// The last array in the chain of bases, which has the memory that the others are views of; below it
+// may be an owner that is no array.
 PyObject* OwnerOf(PyObject* array) {
   for (PyObject* base = array; base && PyArray_Check(base); base = PyArray_BASE(AsArray(base))) {
     array = base;

@@ -45,7 +45,8 @@ void LearnForeignTypes(PyObject* ml_dtypes) {
   }
 }
 
-// Several packages register such types with NumPy, each its own: what is called so is one of them.
+// Several packages register a bfloat16 of their own with NumPy, each with another number: so a type
+// is known by its name and size.
 void LearnForeignType(const PyArray_Descr* descr) {
   const std::string_view full = descr->typeobj->tp_name;
   const std::string_view name = full.substr(full.rfind('.') + 1);
@@ -114,7 +115,8 @@ bool StridesAreWhole(PyArrayObject* array, npy_intp item) {
   return true;
 }
 
-// Of NumPy's own class, as a subclass would run code of its own when it is made.
+// Of NumPy's own class: a subclass would run code of its own when its copy is made, and no code of
+// Python's may run once the first tensor was looked at (FillOrder).
 Ref PlainCopy(PyArrayObject* array) {
   PyArray_Descr* descr = PyArray_DESCR(array);
   Py_INCREF(descr);
@@ -144,6 +146,7 @@ void InitTypes() {
   for (int& number : g_numbers) number = -1;
   for (const auto& [number, dtype] : known) {
     SetType(number, dtype);
+    // numpy.int64 is `long` here: arrays of `long long` are read, and none is made.
     if (number != NPY_LONGLONG) g_numbers[int(dtype)] = number;
   }
 }

@@ -11,6 +11,7 @@ namespace anyop::python {
 
 // Numbers of NumPy's types. Those of bfloat16 and the like, which NumPy does not have, are learned
 // from their first array, whichever package registered them (ml_dtypes, MindSpore).
+// NumPy numbers them from 256 on (NPY_USERDEF): there is room for as many.
 constexpr int kTypeNumbers = 512;
 struct NumpyType {
   DLDataType dtype{};  // lanes 0: not a type of anyop
@@ -33,6 +34,7 @@ void ViewOther(PyObject* object, Access access, const ArgumentName& name, View& 
   const int wanted = NPY_ARRAY_C_CONTIGUOUS | (access == Access::kWrite ? NPY_ARRAY_WRITEABLE : 0);
   if ((PyArray_FLAGS(array) & wanted) != wanted) return false;
   const PyArray_Descr* descr = PyArray_DESCR(array);
+  // '>' alone is foreign: numpy_view.cc asserts that the machine is little-endian.
   const unsigned number = unsigned(descr->type_num);
   if (number >= kTypeNumbers || descr->byteorder == '>') return false;
   const std::uint32_t dtype = std::bit_cast<std::uint32_t>(g_types[number].dtype);

@@ -44,7 +44,8 @@ class ObjectNumbers : public Symbols {
     return IsTrue(same.get());
   }
 
-  // 64 bits that stand for an integer, or for a symbol.
+  // 64 bits that stand for an integer, or for a symbol. An integer whose bits would read as those
+  // of a symbol becomes a symbol itself.
   std::int64_t Bits(PyObject* object) {
     const Number n = ToNumber(Ref::Borrow(object));
     if (n.known && !n.is_float && !IsSymbol(n.i)) return n.i;
@@ -55,7 +56,7 @@ class ObjectNumbers : public Symbols {
     if (n.known && !IsSymbol(std::bit_cast<std::int64_t>(n.f))) return n.f;
     return std::bit_cast<double>(Bits(object));
   }
-  // Likewise a size, of which one below 0 is unknown.
+  // The same for a size. One below 0 is unknown.
   std::int64_t Size(PyObject* object) {
     const std::int64_t bits = Bits(object);
     return IsSymbol(bits) && SymbolOf(bits) != 0 ? bits : std::max<std::int64_t>(bits, -1);
@@ -81,7 +82,7 @@ class ObjectNumbers : public Symbols {
     table_.push_back(std::move(object));
     return std::uint32_t(table_.size());
   }
-  // What is exactly a number of Python's is known; a subclass may be a host's.
+  // Only exact types of Python are known numbers: a host may derive its symbols from int.
   Number ToNumber(Ref object) {
     if (object.get() == unknown_) return Unknown();
     if (PyBool_Check(object.get())) return Int(object.get() == Py_True);
@@ -89,6 +90,7 @@ class ObjectNumbers : public Symbols {
     if (PyLong_CheckExact(object.get())) {
       int is_beyond = 0;
       const long long v = PyLong_AsLongLongAndOverflow(object.get(), &is_beyond);
+      // The evaluator treats INT64_MIN as too large, so that no negation overflows.
       if (!is_beyond && v != INT64_MIN) return Int(v);
     }
     Number n;
@@ -177,7 +179,8 @@ class TypedCall {
         call_[i] = WholeValue(TagOf(p.kind), numbers_.Bits(object));
     }
   }
-  // Given, but of a value that nobody knows.
+  // An argument that is given, but whose value nobody knows: any value of its kind stands in, as
+  // InferPartial does not look at it.
   void SetUnknown(int i, const Param& p) {
     if (IsTensor(p.kind)) {
       ThrowTypeError(contract_.name + ": " + std::string(p.name) +

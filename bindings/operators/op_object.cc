@@ -60,7 +60,8 @@ OperatorInfo* MakeInfo(Operator& op) {
   return info;
 }
 
-// A builtin function pickles as getattr(self, name): the worker's own function of that name.
+// pickle writes a builtin function as getattr(self, name), so `self` has it as an attribute: who
+// reads the pickle gets the function of that name of its own process.
 PyObject* GetOperatorAttribute(PyObject* self, PyObject* name) {
   return Guarded([&]() -> PyObject* {
     const OperatorInfo& info = *reinterpret_cast<OpObject*>(self)->info;
@@ -154,7 +155,8 @@ Ref MakeFunction(Operator& op) {
 PyObject* Functions() {
   for (Operator* op : OperatorsFrom(std::size_t(PyDict_GET_SIZE(g_operators)))) {
     const Ref name = ToPython(op->name);
-    if (PyDict_Contains(g_operators, name.get())) continue;  // by another thread, meanwhile
+    // Making a function may run code of Python's, and with it other threads that made it first.
+    if (PyDict_Contains(g_operators, name.get())) continue;
     const Ref function = MakeFunction(*op);
     if (!PyDict_SetDefault(g_operators, name.get(), function.get())) throw ErrorSet{};
   }

@@ -34,6 +34,7 @@ void MakeAgree(const std::vector<int>& group, c10::IValue* arguments, at::Scalar
 
 void AutocastKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
                                 torch::jit::Stack* stack) const {
+  // Without this key, or the call below would come back here.
   const c10::impl::ExcludeDispatchKeyGuard without(
       type == c10::DeviceType::CPU ? c10::DispatchKey::AutocastCPU : AutocastKey(type));
   const at::ScalarType to = at::autocast::get_autocast_dtype(type);

@@ -99,6 +99,7 @@ void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::Dispatch
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
   if (op->writes(variant)) {
     CheckNothingNeedsGradient(*op, variant, arguments);
+    // Not below ADInplaceOrView: BumpVersionsKernel comes next.
     const at::AutoDispatchBelowAutograd below;
     return handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
@@ -119,7 +120,7 @@ void AutogradKernel::operator()(const c10::OperatorHandle& handle, c10::Dispatch
 void BumpVersionsKernel::operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
                                     torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
-  c10::SmallVector<at::Tensor, 4> written;
+  c10::SmallVector<at::Tensor, 4> written;  // held: the call takes the arguments off the stack
   ForTensors(*op, arguments, [&](const at::Tensor& t, int i, int) {
     const bool is_first = i == 0 && variant == Variant::kInPlace;
     if (!is_first && !(op->facts.mut_params >> i & 1)) return;

@@ -15,6 +15,7 @@ struct DeviceType {
   c10::DeviceType type;
   c10::DispatchKey key, autocast;
 };
+// By DLPack's numbers. 12 is its kDLExtDev, any device of a third party, as PrivateUse1 is torch's.
 constexpr DeviceType kTypes[] = {
     {2, c10::DeviceType::CUDA, c10::DispatchKey::CUDA, c10::DispatchKey::AutocastCUDA},
     {10, c10::DeviceType::CUDA, c10::DispatchKey::CUDA, c10::DispatchKey::AutocastCUDA},  // ROCm
@@ -41,7 +42,8 @@ anyop_stream StreamOf(DLDevice device) {
   return guard.getStreamNativeHandle(guard.getStream(mine));
 }
 
-// In the order of torch's current stream: its allocators give a block on the same stream again.
+// In the order of torch's current stream: a block that is released goes to later work on the same
+// stream, so that nobody waits for its last use.
 void* Allocate(DLDevice device, std::uint64_t bytes, void** owner) {
   c10::Allocator* allocator = c10::GetAllocator(TorchDeviceOf(device).type());
   auto memory = std::make_unique<c10::DataPtr>(allocator->allocate(bytes));

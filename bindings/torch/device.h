@@ -20,8 +20,8 @@ DLDevice DLDeviceOf(c10::Device device);
 c10::DispatchKey BackendKey(c10::DeviceType type);
 c10::DispatchKey AutocastKey(c10::DeviceType type);
 
-// While it lives calls of this thread take torch's current stream and torch's memory, and a device
-// is torch's current one.
+// While it lives, calls of this thread take torch's current stream and torch's memory, and `device`
+// is torch's current device.
 class TorchDevice {
  public:
   explicit TorchDevice(c10::Device device);

@@ -13,6 +13,7 @@ constexpr at::ScalarType kTorchDTypes[kDTypes] = {
     at::kDouble, at::kFloat, at::kHalf,  at::kBFloat16, at::kFloat8_e4m3fn, at::kFloat8_e5m2,
     at::kLong,   at::kInt,   at::kShort, at::kChar,     at::kByte,          at::kBool};
 
+// As long as a byte has values, so that no number of torch's needs a check.
 struct DTypeTable {
   std::int8_t number[256];
   DLDataType dl[256];  // lanes 0: none of anyop's
@@ -44,9 +45,10 @@ constexpr DTypeTable kTable;
   const DLDataType dtype = kTable.dl[std::uint8_t(t.scalar_type())];
   const auto sizes = impl->sizes();
   if (!dtype.lanes || sizes.size() > std::size_t(kMaxRank)) return false;
+  // By torch's unsafe functions: the checks of the others are made here, and once.
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (!storage) return false;
-  // A tensor that copies when it is first written must do so now.
+  // A copy-on-write tensor that is written must make its copy now.
   void* begin = is_written ? storage->mutable_data() : const_cast<void*>(storage->data());
   if (!begin && impl->numel() != 0) return false;
   FillTensor(&view, static_cast<char*>(begin) + impl->storage_offset() * (dtype.bits / 8), device,

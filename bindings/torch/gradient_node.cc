@@ -76,7 +76,8 @@ void GradientNode::SaveArguments(const c10::IValue* arguments) {
 template <class Ptr>
 Ptr MakeNode(const TorchOperator& op) {
   if constexpr (std::is_same_v<Ptr, std::shared_ptr<GradientNode>>) {
-    return Ptr(new GradientNode(op), [](auto* node) { deleteNode(node); });  // torch::autograd's
+    // torch::autograd::deleteNode frees a long chain of nodes without recursion.
+    return Ptr(new GradientNode(op), [](auto* node) { deleteNode(node); });
   } else {
     return c10::make_intrusive<GradientNode>(op);
   }
@@ -89,6 +90,7 @@ void GradientNode::SetHistory(const GradientNodePtr& self, const c10::IValue* re
     const at::Tensor& t = results[r].toTensor();
     const bool is_differentiable = op_.IsDifferentiable(r) && t.defined() &&
                                    torch::autograd::isDifferentiableType(t.scalar_type());
+    // An undefined tensor keeps the place of its result: apply() gets a gradient by its number.
     torch::autograd::set_history(is_differentiable ? t : at::Tensor(), self);
   }
   for (std::size_t i = 0; i < kept_.size(); ++i) {
@@ -97,6 +99,7 @@ void GradientNode::SetHistory(const GradientNodePtr& self, const c10::IValue* re
     kept_[i].tensor = int(tensors_.size());
     kept_[i].is_result = true;
     const at::Tensor& t = results[source.index].toTensor();
+    // A result of this node is saved as such, or it would hold the node that holds it.
     tensors_.emplace_back(t, t.defined() && t.requires_grad());
   }
 }
@@ -189,7 +192,7 @@ void GradientNode::compiled_args(torch::autograd::CompiledNodeArgs& args) const 
     }
   }
   for (const int edge : edge_of_target_) args.collect(std::int64_t(edge));
-  // Zeros may be made of these sizes.
+  // The call may make zeros of these sizes (CallGradient).
   for (std::uint32_t r = 0; r < num_inputs(); ++r) {
     for (const std::int64_t size : Sizes(r)) args.collect(size);
   }
@@ -209,6 +212,7 @@ std::vector<std::int64_t> GradientNode::Sizes(std::uint32_t r) const {
 variable_list GradientNode::apply_with_saved(const variable_list& gradients,
                                              torch::autograd::SwapSavedVariables& saved) {
   namespace compiled = torch::dynamo::autograd;
+  // In between, the saved tensors are those of the program that is traced.
   for (SavedVariable& t : tensors_) saved.before(t);
   std::vector<c10::IValue> arguments = Arguments();
   for (SavedVariable& t : tensors_) saved.after(t);

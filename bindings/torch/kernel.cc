@@ -15,7 +15,7 @@ namespace {
 
 const HostName kTorch = InternHostName("torch");
 
-// A result that nobody wants, or that belongs to an absent argument.
+// A result that output_mask leaves out, or the gradient of an absent argument.
 bool IsDeclined(const TorchOperator& op, const c10::IValue* arguments, const anyop_value* frame,
                 int r) {
   if (!(op.declinable_results >> r & 1)) [[likely]]
@@ -105,6 +105,7 @@ void CpuKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
 void DeviceKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
                               torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  // A tensor on the CPU does not decide: its values may be all that the plan needs of it.
   std::optional<c10::Device> device;
   const auto look = [&](const at::Tensor& t) {
     if (!device && t.defined() && !t.device().is_cpu()) device = t.device();
@@ -123,6 +124,7 @@ void DeviceKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
 void WrongLayoutKernel::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
                                    torch::jit::Stack* stack) const {
   const c10::IValue* arguments = Arguments(*stack, op->n_arguments(variant));
+  // What is said where no argument shows such a layout.
   std::string text = "a tensor has a layout that anyop does not read. Try a dense one.";
   const auto look = [&](const at::Tensor& t, const std::string& name) {
     if (t.layout() == at::kStrided && !t.is_quantized() && !t.is_nested()) return;

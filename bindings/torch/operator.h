@@ -40,7 +40,7 @@ struct TorchOperator {
     return n_params + (facts.takes_mask && v != Variant::kInPlace) +
            (v == Variant::kOut ? n_results : 0);
   }
-  // Of an out argument, in the arguments.
+  // The place of result r's out argument among the arguments.
   int out_argument(int r) const { return n_params + facts.takes_mask + r; }
   std::string out_name(int r) const {
     return n_results == 1 ? "out" : "out_" + std::string(result(r).name);

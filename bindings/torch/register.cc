@@ -35,10 +35,12 @@ void Implement(const TorchOperator& op, Variant variant, const char* name, c10::
 void ImplementVariant(const TorchOperator& op, Variant variant, const char* name) {
   using Key = c10::DispatchKey;
   Implement<CpuKernel>(op, variant, name, Key::CPU);
+  // A call that is given no tensor has no backend's key.
   if (!op.facts.needs_tensor)
     Implement<CpuKernel>(op, variant, name, Key::CompositeExplicitAutograd);
   Implement<AutogradKernel>(op, variant, name, Key::Autograd);
   if (op.writes(variant)) Implement<BumpVersionsKernel>(op, variant, name, Key::ADInplaceOrView);
+  // The others write into what they are given, which must not be a cast copy.
   if (variant == Variant::kFunctional && !op.facts.dtype_groups.empty()) {
     Implement<AutocastKernel>(op, variant, name, Key::AutocastCPU);
   }
@@ -88,7 +90,7 @@ void RegisterOne(Operator& op) {
   for (const c10::DeviceType type : TheDevices()) RegisterOnDevice(made, type);
 }
 
-// What libraries of devices have been loaded since.
+// Implements all operators for the libraries of devices that were loaded since the last call.
 void RegisterDevices() {
   auto& known = TheDevices();
   for (const DeviceKind* kind : DeviceKinds()) {

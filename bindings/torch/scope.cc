@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scopes go where torch takes what belongs to a thread for backward, which on devices is a thread
-// of its own. Python's objects of a thread go along by name, and so does ours, which is none.
+// torch runs backward of a device on a thread of its own, and takes along named objects of Python
+// that belong to the thread that asked for it. A scope goes as one of these, with no such object.
 #include "scope.h"
 
 #include <ATen/ThreadLocalPythonObjects.h>

@@ -10,7 +10,7 @@
 namespace anyop::python {
 namespace {
 
-// How often a tensor was written; 0 where nobody counts, as in inference mode.
+// How often a tensor was written; 0 for an inference tensor, of which nobody counts that.
 std::int64_t VersionOf(PyObject* tensor) {
   using Function = std::int64_t (*)(const void* handle);
   static const auto version = reinterpret_cast<Function>(

@@ -18,6 +18,7 @@ TorchApi g_torch;
 
 namespace {
 
+// The two words are thread-local: dlsym gives the calling thread's, so each thread asks once.
 const std::uint64_t* ThreadKeys() {
   static thread_local const std::uint64_t* keys = nullptr;
   if (!keys) [[unlikely]] {
@@ -33,8 +34,10 @@ bool FindIn(void* library, const char* name, F*& function) {
   return function != nullptr;
 }
 
-// The first function that this torch does not have, "" if all are there.
+// The first function that this torch does not have, "" if all are there. A C++ name holds the types
+// of the parameters: one whose parameters another torch has changed is missing, not called wrongly.
 std::string FindFunctions() {
+  // RTLD_NOLOAD: only what `import torch` has loaded, never another torch of the search path.
   const auto open = [](const char* name) { return dlopen(name, RTLD_NOLOAD | RTLD_LAZY); };
   void* const c10 = g_torch.c10 = open("libc10.so");
   void* const cpu = open("libtorch_cpu.so");
@@ -119,9 +122,12 @@ Probe ToProbe(PyObject* row) {
           has_autograd};
 }
 
-constexpr std::size_t kEnd = 176;  // bytes of a TensorImpl; what lies behind is not its own
+// Bytes of a TensorImpl that are searched. Behind its own lies the allocator's memory, which now
+// and then looks like a field.
+constexpr std::size_t kEnd = 176;
 
-// The one offset below `end` that fits all probes; 0 if there is none, or several.
+// The one offset below `end` that fits all probes; 0 if there is none, or several, as nothing says
+// which of them is the field. The first 8 bytes are the pointer to the virtual functions.
 template <class F>
 std::size_t FindOffset(const std::vector<Probe>& probes, std::size_t end, std::size_t step,
                        F fits) {
@@ -139,7 +145,7 @@ bool HoldsSizes(const Probe& p, std::size_t offset) {
   const std::size_t rank = p.sizes.size();
   if (TorchField<std::uint64_t>(p.impl, offset) != rank) return false;
   const bool is_inline = rank <= TorchApi::kInline;
-  if (!is_inline) return true;  // a pointer follows, which is not safe to read yet
+  if (!is_inline) return true;  // a pointer follows, if the offset is right: it may be none
   for (std::size_t i = 0; i < rank; ++i) {
     const std::size_t size = offset + 8 * (i + 1), stride = size + 8 * TorchApi::kInline;
     if (stride + 8 > kEnd || TorchField<std::int64_t>(p.impl, size) != p.sizes[i]) return false;
@@ -334,7 +340,7 @@ std::string ShowForeignTensor(PyObject* tensor) {
 TorchTensor MakeTensor(TorchSizes sizes, TorchScalarType type) {
   try {
     return g_torch.empty(sizes, type, false, {});
-  } catch (const std::exception& e) {  // torch's own class, with a stack trace below its first line
+  } catch (const std::exception& e) {  // c10::Error: below the first line is a stack trace
     const std::string text = e.what();
     Fail(ANYOP_OUT_OF_MEMORY, text.substr(0, text.find('\n')));
   }
@@ -385,7 +391,8 @@ bool ForwardADIsOn() {
 
 TorchCall::TorchCall() : HostCall(TorchHost()), route_(ThreadRoute()) {}
 
-// What holds for all calls of this thread now.
+// What holds for all calls of this thread now. Torch function modes and the profiler are no
+// dispatch keys, so they are asked for by themselves.
 TorchRoute TorchCall::ThreadRoute() {
   if (!g_torch.is_fast) return TorchRoute::kNotCalibrated;
   const std::uint64_t* keys = ThreadKeys();
@@ -417,6 +424,7 @@ Ref TorchCall::Allocate(DType dtype, int rank, const std::int64_t* shape, View& 
   TorchTensor made = MakeTensor({shape, std::size_t(rank)}, TorchScalarType(number));
   Ref object = Checked(g_torch.wrap(static_cast<TorchTensor&&>(made)));
   const char* impl = static_cast<const char*>(TorchImpl(object.get()));
+  // Fresh, so that it is dense and begins where its storage does.
   const auto storage = TorchField<const void*>(impl, g_torch.at.storage);
   FillTensor(&view.tensor, TorchField<void*>(storage, g_torch.at.storage_data), kHostDevice,
              ToDL(dtype), rank, shape);

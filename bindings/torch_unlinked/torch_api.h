@@ -16,7 +16,8 @@
 
 namespace anyop::python {
 
-// An owned at::TensorBase, as far as the calling convention goes: one pointer, returned in memory.
+// An owned at::TensorBase, as far as the calling convention goes: one pointer. Its own destructor
+// makes the C++ ABI return it in memory, as it does torch's class.
 struct TorchTensor {
   void* impl;
   TorchTensor(const TorchTensor&) = delete;
@@ -54,7 +55,7 @@ struct TorchApi {
     std::size_t keys = 0, autograd = 0, storage = 0, storage_data = 0, start = 0, dtype = 0;
     std::size_t rank = 0;  // then the sizes and strides: kInline each, or one pointer to both
   };
-  static constexpr int kInline = 5;
+  static constexpr int kInline = 5;  // torch keeps the sizes of so many dimensions in the tensor
   Offsets at;
   std::uint64_t other_keys = 0;     // keys that no plain CPU tensor has
   std::uint64_t training_keys = 0;  // those that an inference tensor lacks
@@ -84,6 +85,7 @@ enum class TorchRoute : std::uint8_t {
 };
 const char* Describe(TorchRoute route);
 
+// A tensor's object is PyObject's fields, then the at::Tensor, a pointer to its TensorImpl.
 inline void* TorchImpl(PyObject* tensor) {
   void* impl;
   std::memcpy(&impl, reinterpret_cast<char*>(tensor) + sizeof(PyObject), sizeof impl);
@@ -104,7 +106,8 @@ inline bool IsTorchTensor(PyObject* object) {
          PyType_IsSubtype(type, g_torch.base);
 }
 
-// A number that is not known yet. Python's conversions would fix it, for all sizes.
+// A number of a program that is traced, not known yet. Python's conversions would make it a
+// constant of the program, for all sizes.
 inline bool IsTorchNumber(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   return g_torch.is_known && (type == g_torch.symbolic[0] || type == g_torch.symbolic[1] ||
@@ -116,7 +119,8 @@ inline bool IsTorchNumber(PyObject* object) {
 
 bool ForwardADIsOn();
 
-// One call's view of torch: what holds for the thread, and what its tensors added up to.
+// One call's view of torch: what holds for the thread, and the first reason that a tensor gave for
+// the dispatcher.
 class TorchCall final : public HostCall {
  public:
   TorchCall();
@@ -145,7 +149,7 @@ class TorchCall final : public HostCall {
     return Allocate(dtype, rank, shape, view);
   }
   Ref Allocate(DType dtype, int rank, const std::int64_t* shape, View& view);
-  // What autograd must know of tensors that were written.
+  // Gives tensors that were written a new version, by which autograd knows.
   void Finish();
 
  private:
@@ -159,11 +163,13 @@ class TorchCall final : public HostCall {
     const void* handle = TorchHandle(object);
     const bool is_inference = (keys & g_torch.training_keys) != g_torch.training_keys;
     if (is_inference && !is_inference_) RefuseInference(name);
-    if (!is_inference) AddWritten(handle);
+    if (!is_inference) AddWritten(handle);  // an inference tensor has no version
+    // Asked of torch, which un-shares copy-on-write memory: until then the address is shared.
     if (g_torch.data_ptr(handle, &t.data)) [[unlikely]]
       Leave(TorchRoute::kNoMemory);
   }
-  // Of a graph or a list, the last ones get their new version before they are written.
+  // A call of a graph or with a list may write more tensors than there is room for: those get their
+  // new version now, before they are written.
   void AddWritten(const void* handle) {
     if (n_written_ < kFewWritten) [[likely]] {
       written_[n_written_++] = handle;
@@ -184,7 +190,7 @@ class TorchCall final : public HostCall {
 [[noreturn]] void RefuseTorchTensor(PyObject* object, const ArgumentName& name);
 
 // The memory of a TensorImpl that has some of its own, with its number of elements. False for a
-// dtype or rank that anyop does not know.
+// dtype or rank that anyop does not know. No number of a dtype reads beyond the table of 64.
 [[gnu::always_inline]] inline bool ViewTorch(char* impl, DLTensor& t, std::int64_t& size) {
   const TorchApi::Offsets& at = g_torch.at;
   const DLDataType dtype = g_torch.dtypes[TorchField<std::uint8_t>(impl, at.dtype) % 64];
@@ -232,7 +238,7 @@ class TorchCall final : public HostCall {
     RefuseTorchTensor(object, name);
   if (access == Access::kWrite) MarkWritten(object, name, keys, t);
   if (!t.data && size) [[unlikely]]
-    Leave(TorchRoute::kNoMemory);
+    Leave(TorchRoute::kNoMemory);  // storage that was resized to nothing has no key of its own
 }
 
 // What Python's torch objects stand for: torch.bfloat16; -1, without an exception, for others.

@@ -56,7 +56,8 @@ Ref OutputMask(const OperatorInfo& info, const TorchOverloads& op, PyObject* con
   return mask;
 }
 
-// Copies what was computed into the tensors that the caller gave for some of the results.
+// Copies what was computed into the tensors that the caller gave for some of the results: torch's
+// out overload takes all of them or none.
 Ref CopyInto(const OperatorInfo& info, Ref results, PyObject* const* given) {
   Ref made = Checked(PyTuple_New(info.n_results));
   for (int r = 0; r < info.n_results; ++r) {
@@ -69,8 +70,8 @@ Ref CopyInto(const OperatorInfo& info, Ref results, PyObject* const* given) {
   return made;
 }
 
-// An out overload of several results returns nothing: what aliases its arguments could not be
-// compiled.
+// The results of an out overload of several, which returns nothing itself: torch.compile refuses
+// several results that alias arguments.
 Ref GivenResults(const OperatorInfo& info, PyObject* const* given) {
   if (info.n_results == 1) return Ref::Borrow(given[0]);
   Ref tuple = Checked(PyTuple_New(info.n_results));
@@ -139,7 +140,7 @@ PyObject* CallTorchOperator(OperatorInfo& info, const Slots& slots) {
       if (PyDict_SetItemString(keywords.get(), name.c_str(), given[r]) < 0) throw ErrorSet{};
     }
     Ref made = Checked(PyObject_Call(op.out, arguments.get(), keywords.get()));
-    // A proxy stands for nothing, too.
+    // torch.fx returns a proxy even for a call that returns nothing.
     if (made.get() == Py_None || info.n_results > 1) made = GivenResults(info, given);
     return NamedResults(info, std::move(made));
   }

@@ -11,8 +11,9 @@
 namespace anyop::python {
 namespace {
 
-// DLPack hands a tensor over in a capsule of this name.
-constexpr const char* kFresh = "dltensor";  // a consumer renames the capsule
+// DLPack hands a tensor over in a capsule of this name. Whoever takes it renames the capsule, which
+// then must not end the loan.
+constexpr const char* kFresh = "dltensor";
 
 struct TensorLoan {
   DLManagedTensor managed;
@@ -100,12 +101,13 @@ class Torch final : public Host {
     if (!IsTensor(object)) return nullptr;
     const Ref address(PyObject_CallMethod(object, "data_ptr", nullptr));
     const void* data = address ? PyLong_AsVoidPtr(address.get()) : nullptr;
-    if (PyErr_Occurred()) PyErr_Clear();  // a tensor of torch that has no memory of its own
+    if (PyErr_Occurred()) PyErr_Clear();  // data_ptr() raises for a tensor without memory
     return data;
   }
-  // Whether it may be written, torch cannot say.
+  // Torch has no read-only tensors, so `access` is left aside.
   Ref Lend(const DLTensor& t, Access, void* owner, void (*end)(void*)) const override {
-    // Not by an initializer, which other threads would wait for with the GIL that the import needs.
+    // Not by an initializer: a second thread would wait for its end, holding the GIL that the
+    // import needs.
     static PyObject* lent = nullptr;
     if (!lent) {
       const Ref module = Checked(PyImport_ImportModule("anyop.torch._route.lent"));

@@ -35,8 +35,8 @@ class Writer {
   static void Add(std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
   }
-  // torch.compile refuses results that alias arguments, except the one of an operator that writes
-  // nothing else.
+  // torch.compile refuses results that alias arguments, except the only result of an operator that
+  // writes nothing else.
   std::string Returns() const {
     const std::vector<Result>& results = contract_.forms[0].results;
     if (kind_ != SchemaKind::kFunctional) return facts_.has_lone_result ? "Tensor(a!)" : "()";
@@ -47,7 +47,8 @@ class Writer {
   }
   std::string Alias() { return std::string("(") + letter_++ + "!)"; }
 
-  // Every form agrees on a literal length, or the schema leaves it open.
+  // "[2]" where every form has that literal length, else "[]", an open one: the schema is the union
+  // of the forms.
   std::string ListLength(int i) const {
     std::string length;
     for (const Form& form : contract_.forms) {

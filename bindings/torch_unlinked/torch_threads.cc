@@ -33,6 +33,7 @@ struct Region {
   static void Work(std::int64_t, std::int64_t, void* self) {
     Region& r = *static_cast<Region*>(self);
     for (int c = r.next.fetch_add(1); c < r.chunks; c = r.next.fetch_add(1)) {
+      // No exception may leave through torch's C function: the first is kept for the caller.
       try {
         r.fn(r.arg, r.n * c / r.chunks, r.n * (c + 1) / r.chunks);
       } catch (...) {
@@ -47,6 +48,7 @@ void InTorchPool(void*, int threads, std::int64_t n, std::int64_t grain, RangeFu
   const std::int64_t chunks =
       std::min<std::int64_t>((n + grain - 1) / grain, std::int64_t(kChunksPerThread) * threads);
   Region region{fn, arg, n, int(chunks), {}, {}, {}};
+  // Where torch refuses, this thread claims all chunks.
   if (g_parallel_for(0, threads, 1, &Region::Work, &region)) Region::Work(0, 1, &region);
   if (region.failure) std::rethrow_exception(region.failure);
 }

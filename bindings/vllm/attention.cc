@@ -21,7 +21,7 @@ bool IsFp8(const char* op, const std::string& cache_dtype) {
                        "fp8_e4m3. Try --kv-cache-dtype fp8_e4m3.");
 }
 
-// vLLM gives bytes where f8e4m3 is meant.
+// A cache as our operators take it. vLLM has fp8 caches as tensors of bytes.
 Lent CacheOf(const char* op, const char* name, const at::Tensor& cache, bool is_fp8,
              bool is_written) {
   Lent lent(op, name, cache, is_written);
@@ -33,7 +33,7 @@ Lent CacheOf(const char* op, const char* name, const at::Tensor& cache, bool is_
                  ", but an fp8 cache must be Byte.");
 }
 
-// One scale for all heads, as ours have one for each.
+// vLLM's one scale for all heads, once for each head, as our operators take scales.
 class Scale {
  public:
   Scale(const char* op, const char* name, double scale, std::int64_t heads)
@@ -131,8 +131,9 @@ struct Attention {
   void Run(const Lent& q, const Lent& y, const Lent& blocks, const Lent& seq_lens,
            const Lent& query_starts, bool causal) {
     static const TorchOperator& op = Ours("paged_attention");
+    // vLLM's window counts the token itself, window_left the keys before it.
     const std::int64_t window = given.window() < 0 ? -1 : given.window() - 1;
-    const std::int64_t no_lse[2] = {q.size(1), 0};
+    const std::int64_t no_lse[2] = {q.size(1), 0};  // return_lse is false: no element of it
     const DLTensor lse = MakeDLTensor(nullptr, kHostDevice, ToDL(DType::kF32), 2, no_lse);
     OpCall call(op);
     call.Tensor(q).Tensor(keys).Tensor(values).Tensor(blocks).Tensor(seq_lens).Tensor(query_starts);
@@ -155,7 +156,8 @@ struct Attention {
   Scale k_scale, v_scale;
 };
 
-// Each request by itself, as each says whether it is causal.
+// Runs each request as a call of its own, since dynamic_causal says of each whether it is causal,
+// and our operator takes one word for all.
 void RunEach(Attention& attention, const at::Tensor& causal, std::int64_t requests) {
   const at::Tensor& starts = attention.given.a[4].toTensor();
   if (starts.scalar_type() != at::kInt || !starts.is_contiguous() || causal.numel() < requests ||
@@ -190,7 +192,8 @@ void RunEach(Attention& attention, const at::Tensor& causal, std::int64_t reques
 
 c10::IValue CpuAttnHasIsa(const c10::IValue*) { return false; }
 
-// vLLM carries it from here to the attention, and looks into it nowhere: the number of requests.
+// The number of requests, as a tensor: vLLM hands on to the attention whatever this returns, and
+// looks into it nowhere.
 c10::IValue GetSchedulerMetadata(const c10::IValue* a) {
   constexpr char kName[] = "get_scheduler_metadata";
   IsFp8(kName, a[12].toStringRef());
@@ -218,6 +221,7 @@ c10::IValue ReshapeAndCache(const c10::IValue* a) {
   Lent slots(kName, "slot_mapping", a[4].toTensor());
   const at::Tensor& key = a[0].toTensor();
   slots.MustHaveRank(1, "[tokens]");
+  // A batch may be padded: slots beyond its tokens are none.
   if (key.dim() == 3 && slots.size(0) > key.size(0)) slots.Slice(0, 0, key.size(0));
   const Scale k_scale(kName, "k_scale", a[6].toDouble(), keys.size(2));
   const Scale v_scale(kName, "v_scale", a[7].toDouble(), keys.size(2));
@@ -243,6 +247,7 @@ c10::IValue AttentionWithKvCache(const c10::IValue* a) {
                            " requests, but seq_lens, block_table and query_start_loc tell of " +
                            std::to_string(known) + ". Try the metadata of this batch.");
   }
+  // The tensors may have room for more requests than the batch has.
   attention.lengths.Slice(0, 0, n);
   attention.table.Slice(0, 0, n);
   attention.starts.Slice(0, 0, n + 1);
@@ -255,7 +260,8 @@ c10::IValue AttentionWithKvCache(const c10::IValue* a) {
   return {};
 }
 
-// Slots of more tokens than there are positions stay as they are.
+// vLLM's tensors have room for its largest batch: of the table the requests of query_start_loc are
+// read, and of the slots those of tokens with a position are written.
 c10::IValue ComputeSlotMapping(const c10::IValue* a) {
   constexpr char kName[] = "compute_slot_mapping_kernel_impl";
   static const TorchOperator& op = Ours("compute_slot_mapping");

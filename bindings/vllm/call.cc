@@ -40,6 +40,7 @@ Lent::Lent(const char* op, const char* name, const at::Tensor& t, bool is_writte
   view_.strides = strides_;
 }
 
+// By hand, because the view points to this object's own sizes and strides.
 Lent& Lent::operator=(const Lent& other) {
   op_ = other.op_;
   name_ = other.name_;
@@ -98,6 +99,7 @@ Lent& Lent::Split(int dim, std::int64_t inner) {
   return *this;
 }
 
+// A dimension of size 1 fits with any stride.
 bool Lent::MergeFirst(int n) {
   std::int64_t size = 1, stride = 0;
   for (int i = n - 1; i >= 0; --i) {

@@ -53,7 +53,7 @@ class Lent {
   }
   // Dimension `dim` as two: [..., size(dim) / inner, inner, ...].
   Lent& Split(int dim, std::int64_t inner);
-  // Dimensions 0 to n - 1 as one. False, and nothing done, where no stride says that.
+  // Dimensions 0 to n - 1 as one. False, and nothing done, where no stride steps through them all.
   bool MergeFirst(int n);
   // Element `index` of the first dimension, which goes away.
   Lent& Select(std::int64_t index);

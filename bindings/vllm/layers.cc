@@ -15,7 +15,8 @@ namespace {
 constexpr char kRotary[] = "rotary_embedding";
 
 // Heads of a query or key, [..., heads * size] or [..., heads, size], as [..., heads, size], where
-// `...` are the tokens. Sets how many dimensions those are.
+// `...` are the tokens. Sets how many dimensions those are. Most models give the first form, and
+// DeepSeek's the second, as a strided slice of a wider tensor.
 Lent HeadsOf(const char* name, const at::Tensor& t, std::int64_t tokens, std::int64_t head_size,
              int* n_leading) {
   Lent heads(kRotary, name, t, true);
@@ -55,7 +56,7 @@ class Matrices {
     if (found == matrices_.end()) RefuseHandle(op, handle);
     return found->second;
   }
-  // Calls that run keep what they hold.
+  // A call that runs holds its matrix, which goes when the call has ended.
   void Release(const char* op, std::int64_t handle) {
     const std::unique_lock lock(mutex_);
     if (!matrices_.erase(handle)) RefuseHandle(op, handle);
@@ -96,8 +97,8 @@ class PackedSizes {
     t.strides = nullptr;
     return &t;
   }
-  // Whether a weight has as many elements when it is packed; others stay as they are in vLLM's
-  // hands.
+  // Whether a weight has as many elements when it is packed, so that the memory that vLLM gives
+  // holds the packed form; other weights stay as they are.
   static bool Fits(const at::Tensor& weight) {
     return PackedSizes(weight.sizes()).elements() == weight.numel();
   }
@@ -112,7 +113,7 @@ class PackedSizes {
 c10::IValue RotaryEmbedding(const c10::IValue* a) {
   static const TorchOperator& op = Ours("rotary_embedding");
   const std::int64_t tokens = a[0].toTensor().numel(), head_size = a[3].toInt();
-  if (tokens == 0) return {};
+  if (tokens == 0) return {};  // HeadsOf could not tell tokens from heads
   Lent positions(kRotary, "positions", a[0].toTensor());
   bool is_merged = positions.MergeFirst(positions.rank());
   OpCall call(op);
@@ -178,8 +179,8 @@ c10::IValue MultiplyMatrix(const c10::IValue* a) {
   return {};
 }
 
-// Until 0.28. The result has the sizes of the weight, which say how many features there are, over
-// memory of all that pack_weight makes.
+// For vLLM until 0.28. vLLM reads the number of features from the result, so the result has the
+// sizes of the weight, over memory of all that pack_weight makes.
 c10::IValue ConvertWeightPacked(const c10::IValue* a) {
   constexpr char kName[] = "convert_weight_packed";
   static const TorchOperator& op = Ours("pack_weight");
@@ -203,6 +204,7 @@ c10::IValue ReturnedPackedLinear(const c10::IValue* a) {
   const at::Tensor &x = a[0].toTensor(), &weight = a[1].toTensor();
   Lent(kName, "mat2", weight).MustHaveRank(2, "[features, inputs]");
   PackedSizes sizes(weight.sizes());
+  // A packed weight has the sizes of a plain one: only its memory, where it is longer, tells.
   if (weight.storage().nbytes() < std::size_t(sizes.elements()) * weight.itemsize()) {
     Refuse(kName, "mat2 is a plain weight, but must be what convert_weight_packed made of one.");
   }
@@ -349,6 +351,7 @@ class PackedExperts {
 
 // What follows the weights in the signatures of fused_moe and fused_moe_packed.
 void CallExperts(OpCall& call, const MoeArguments& moe) {
+  // Our operators weight every choice: with 1 where the input has been weighted already.
   const at::Tensor weights = moe.skip_weighted ? at::ones_like(moe.topk_weights) : moe.topk_weights;
   call.Tensor(weights).Tensor(moe.topk_ids).Optional(moe.w13_bias).Optional(moe.w2_bias);
   call.Word(moe.act.ours);

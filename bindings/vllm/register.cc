@@ -49,7 +49,7 @@ struct CpuKernel final : c10::OperatorKernel {
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) const {
     const c10::IValue* arguments = torch_host::Arguments(*stack, int(row->n_arguments));
     c10::IValue returned = row->function ? row->function(arguments) : row->mapping.Run(arguments);
-    row->calls.fetch_add(1, std::memory_order_relaxed);
+    row->calls.fetch_add(1, std::memory_order_relaxed);  // a number alone: nothing is ordered by it
     torch::jit::drop(*stack, row->n_arguments);
     if (row->returns) stack->push_back(std::move(returned));
   }
@@ -63,7 +63,7 @@ struct AutogradKernel final : c10::OperatorKernel {
                   torch::jit::Stack* stack) const {
     const c10::IValue* arguments = torch_host::Arguments(*stack, int(row->n_arguments));
     if (c10::GradMode::is_enabled()) CheckNothingNeedsGradient(handle, arguments);
-    c10::SmallVector<at::Tensor, 4> written;
+    c10::SmallVector<at::Tensor, 4> written;  // held: the call takes the arguments off the stack
     for (const std::size_t i : row->written) {
       if (arguments[i].isTensor()) written.push_back(arguments[i].toTensor());
     }
@@ -151,6 +151,7 @@ void Define(const std::string& schema, const std::string& call, bool takes_over)
   if (HasTensor(handle.schema())) {
     Implement<AutogradKernel>(row, c10::DispatchKey::Autograd);
   } else {
+    // A call without tensors has no backend's key.
     Implement<CpuKernel>(row, c10::DispatchKey::CompositeExplicitAutograd);
   }
 }

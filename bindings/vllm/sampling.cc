@@ -23,16 +23,17 @@ std::uint64_t Mixed(std::uint64_t z) {
   return z ^ z >> 31;
 }
 
-// The token that wins, and what it wins with: the least e / w, where w = exp(logit - largest) and e
-// is exponentially distributed. That is the largest logit + g with g = -ln e, of Gumbel's
-// distribution.
+// The token that wins, and the number that it wins with: the least e / w, where
+// w = exp(logit - largest) and e is exponentially distributed. That is the largest logit + g with
+// g = -ln e, of Gumbel's distribution. Most tokens are passed over without a logarithm.
 struct Winner {
   double ratio = std::numeric_limits<double>::infinity();
   std::int64_t token = 0;
 };
 
 // exp(x), or a little more; x <= 0. The exponent of a float is linear in x, and its fraction f
-// stands for 1 + f, which is at least 2^f.
+// stands for 1 + f, which is at least 2^f: x / ln 2 times 2^23, plus the bits of 1.0f. The factor
+// makes up for roundings; 2e-35 is above exp(-80).
 float AtLeastExp(float x) {
   if (!(x > -80)) return 2e-35f;
   return std::bit_cast<float>(std::int32_t(x * 12102203.0f + 1065353216.0f)) * 1.001f;
@@ -60,7 +61,6 @@ Winner Draw(const float* logits, float largest, std::uint64_t key, std::int64_t 
   return winner;
 }
 
-// The largest logit of each row.
 std::vector<float> LargestOf(const at::Tensor& logits, const at::Tensor& ids) {
   static const TorchOperator& op = Ours("argmax");
   OpCall(op).Tensor(logits).Written(ids).Run();
@@ -94,13 +94,14 @@ c10::IValue FusedGumbelArgmax(const c10::IValue* a) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t r = i / parts, first = i % parts * kPart;
       const auto seed = std::uint64_t(seeds.const_data_ptr<std::int64_t>()[r * seeds.stride(0)]);
+      // Seeds that follow one another are mixed, so that their sequences have nothing in common.
       winners[std::size_t(i)] =
           Draw(logits.const_data_ptr<float>() + r * width, largest[std::size_t(r)], Mixed(seed),
                first, std::min(first + kPart, width));
     }
   });
   for (std::int64_t r = 0; r < rows; ++r) {
-    const auto first = winners.begin() + r * parts;
+    const auto first = winners.begin() + r * parts;  // of equal ratios, too, the first part's wins
     ids.mutable_data_ptr<std::int64_t>()[r] =
         std::min_element(first, first + parts, [](const Winner& x, const Winner& y) {
           return x.ratio < y.ratio;
