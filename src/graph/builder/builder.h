@@ -50,8 +50,8 @@ class GraphBuilder {
   // A contiguous copy, made now.
   int Constant(std::string_view name, const Array& array);
 
-  // Views. A size may be any over the symbols; a reshape that needs a copy is refused. end: at most
-  // the dimension's size.
+  // Views. Bounds and shapes are any sizes over the symbols; a reshape that needs a copy is
+  // refused. end: at most the dimension's size.
   int Slice(int value, int dimension, const Size& begin, const Size& end);
   int Reshape(int value, std::vector<Size> shape);
   int Transpose(int value, int a, int b);
@@ -80,7 +80,7 @@ class GraphBuilder {
   void SetPlace(std::string place) { place_ = std::move(place); }
   void SetPlaceOfView(int view, std::string place) { graph_.value(view).place = std::move(place); }
 
-  // What parameter i has where it is left out. Refuses if it must be given.
+  // The default of parameter i. Refuses where the parameter must be given.
   GraphArgument Default(const Operator& op, int i) const;
   // Another name for a view or result, where it is free.
   void Rename(int value, std::string_view name);
@@ -97,7 +97,7 @@ class GraphBuilder {
   // The concrete sizes at which everything so far is right.
   const GraphPoints& points() const { return *points_; }
 
-  // What is known so far; shapes of values are here.
+  // The graph so far, with the shapes of its values.
   const Graph& graph() const { return graph_; }
   std::vector<std::string> symbol_names() const;
   Graph Finish();  // the builder is empty after it

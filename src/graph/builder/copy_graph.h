@@ -37,7 +37,7 @@ class GraphCopy {
   std::string FreeName(const std::string& name) const;
 
  private:
-  std::unique_ptr<GraphBuilder> own_;
+  std::unique_ptr<GraphBuilder> own_;  // before `builder`, which may refer to it
 
  public:
   GraphBuilder& builder;

@@ -48,8 +48,8 @@ class GraphPoints {
   void AddTried(const Graph& graph, int value, int result);
   // A result of the node that was tried.
   const InferredResult& inferred(int result) const { return inferred_[std::size_t(result)]; }
-  // Whether the signature takes a call at each point that is left and f holds there. contract: that
-  // the call is read by.
+  // Whether the signature takes a call at each point that is left and f holds there. contract: the
+  // one that reads the call.
   bool Holds(const Graph& graph, const Contract& contract, const GraphNode& node,
              const std::function<bool(const Tried&)>& f) const;
   // How many points are left.

@@ -49,7 +49,8 @@ Size SizeNumbers::ToSize(const Number& n) const {
   return n.symbol ? sizes_[n.symbol - 1] : Size(n.i);
 }
 
-// A sum is at least its constant if no other product can be below 0.
+// True only where it can be proven: a sum is at least its constant if no other product can be below
+// 0. `n*n - n`, for instance, is never below 0, but has a negative factor.
 bool SizeNumbers::IsAtLeast(const Size& size, std::int64_t least) const {
   std::int64_t constant = 0;
   for (const SizeTerm& t : size.terms()) {

@@ -20,7 +20,8 @@ namespace {
 
 bool IsKnown(const Graph& graph, int value) {
   const GraphValue& root = graph.value(graph.Root(value));
-  if (!root.array.is_none() && !root.array.device().is_host()) return false;  // it is not read here
+  // Folding runs on the host, which does not read memory of a device.
+  if (!root.array.is_none() && !root.array.device().is_host()) return false;
   return root.kind == GraphValue::kConstant || root.is_frozen;
 }
 
@@ -29,14 +30,14 @@ bool CanFold(const Graph& graph, const GraphNode& node) {
   if (!WrittenValues(node).empty() || node.results.empty()) return false;
   bool is_known = true;
   for (const GraphArgument& a : node.arguments) {
-    is_known &= a.kind != GraphArgument::kSize;
+    is_known &= a.kind != GraphArgument::kSize;  // which only a call knows
     for (const int v : a.values) is_known &= IsKnown(graph, v);
   }
   return is_known;
 }
 
-// Whether a node has no tensor but the graph's own constants: what it gives is one, too, and not
-// bound to the place of anybody's memory.
+// Whether a node has no tensor but the graph's own constants. Then its results are constants, too,
+// which are copied to the device where the graph runs; state is bound to where its memory lies.
 bool IsOfConstants(const Graph& graph, const GraphNode& node) {
   return std::ranges::all_of(node.arguments, [&](const GraphArgument& a) {
     return std::ranges::all_of(
@@ -158,7 +159,8 @@ class Prepacker : public CompositionFollower<GraphArgument> {
 std::optional<std::vector<int>> Prepacked(GraphCopy* copy, const GraphNode& node) {
   GraphNode copied = node;
   copied.arguments = copy->Arguments(node);
-  const auto contract = ParseContract(node.op->data->signature);  // expressions add to it
+  // A contract of its own, because parsing adds the expressions of .prepack to it.
+  const auto contract = ParseContract(node.op->data->signature);
   const std::vector<Composition> compositions =
       ParseCompositions(*contract, node.op->data->prepack, CompositionField::kPrepack);
   if (compositions.size() != 1) return std::nullopt;  // one for all forms
@@ -188,7 +190,7 @@ class Folder {
     try {
       arrays = Fold(now, copied);
     } catch (const Error&) {
-      return false;  // it will say so when it runs
+      return false;  // the node stays, and fails with its place when it is reached
     }
     std::vector<int> made;
     std::size_t next = 0;

@@ -39,7 +39,8 @@ class DeadRemover {
       is_live_[i] = is_live;
       if (!is_live) continue;
       ForArguments(node, [&](int v) { needed[class_of(v)] = true; });
-      // What is written into must be there, though nobody may read it.
+      // A node whose result is written into needs the node that makes the memory, though nobody
+      // may read what that node wrote.
       for (const int v : WrittenValues(node)) needed[class_of(v)] = true;
     }
   }

@@ -25,7 +25,8 @@ class DuplicateRemover {
   }
 
   void Run() {
-    // Values are in the order of their making, but a node may have none.
+    // Views are unified before the first node that uses them: values are numbered in the order of
+    // their making, so those up to the node's last argument are all it can use.
     std::size_t next = 0;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       int last = -1;

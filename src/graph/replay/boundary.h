@@ -20,7 +20,8 @@ class Boundary {
              std::span<const DLTensor* const> outputs) const;
 
  private:
-  // Memory of states, sorted and apart: neighbours that overlap are one.
+  // Memory of states, sorted and apart, so that a search finds the only one that may overlap.
+  // Neighbours that overlap are one, under the name of the first.
   struct State {
     MemoryRange memory;
     int value;

@@ -95,7 +95,7 @@ class Instance {
   std::deque<ReadyRegion> regions_;
   std::size_t first_write_ = 0;  // the call, or the first of its region, before which none writes
                                  // what outlives a replay
-  std::vector<Tally> tallies_;
+  std::vector<Tally> tallies_;   // one per kernel: a replay adds to each counter once
   std::vector<Moved> in_arena_;
   std::vector<std::vector<Moved>> in_inputs_, in_outputs_;
   char* arena_ = nullptr;

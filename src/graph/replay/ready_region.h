@@ -63,7 +63,7 @@ class ReadyRegion {
   const anyop_value* const frames_;
   std::deque<Slot> slots_;
   std::vector<Number> numbers_;
-  alignas(64) std::atomic<std::int64_t> next_{0};
+  alignas(64) std::atomic<std::int64_t> next_{0};  // a line apart from what threads only read
   std::atomic<bool> has_failed_{false};
 };
 

@@ -27,8 +27,7 @@ struct GraphToSave {
 // A saved graph at `path` is replaced in one step if its folder holds nothing else.
 // Throws InvalidArgument: no graph or twice the same name, a name that cannot be a file's,
 // something at `path` that is no saved graph, a link, a folder with other files in it, a graph that
-// calls Python. NotAvailable: the system
-// refuses.
+// calls Python. NotAvailable: the system refuses.
 void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
                  const SaveOptions& options = {});
 
