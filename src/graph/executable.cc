@@ -101,8 +101,8 @@ class Executable::Impl {
     loan.is_new = false;
     // Before the run, which may change the state. A record holds memory of the host alone.
     if (IsRecording() && !s.device_kind) RecordGraph(name_, s, inputs);
-    // The caller may have changed the float mode of its thread (torch.set_flush_denormal), which
-    // workers do not see: results would depend on who runs a part.
+    // The caller may have changed the float mode of its thread to flush subnormal
+    // numbers, say. Workers would not, and results would depend on which thread runs a part.
     const DefaultFloatMode mode;
     run(*loan.instance);
   }

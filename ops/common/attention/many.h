@@ -117,7 +117,7 @@ class ManyRows {
                                       .c_row = kManyRows,
                                       .add = false,
                                       .mask = Form::kAll};
-    if (HasTiles()) {  // of keys that do not exist too: nobody reads them
+    if (HasTiles()) {  // also of keys that do not exist, whose scores nobody reads
       call_.tiles->scores(Words(keys_), Words(queries_), k_row_, lanes_, scores_);
     } else {
       tile.ForRuns(0, kTile, [&](int a, int b) { Multiply(scores, a, b - a, lanes_); });

@@ -84,7 +84,7 @@ template <int kRows, int kVectors, class E>
   }
 }
 
-// 24 sums of 32 registers, 8 of 16.
+// 24 sums in 32 registers, 8 in 16: the rest is for the operands.
 inline constexpr int kProductRows = kVectorRegisters == 32 ? 6 : 4;
 inline constexpr int kProductVectors = kVectorRegisters == 32 ? 4 : 2;
 

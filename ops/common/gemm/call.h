@@ -87,8 +87,8 @@ void DenseOutput<T>::StorePanel(const float* sums, std::int64_t first, std::int6
   store(T{});
 }
 
-// Compiled once for each instruction set, as all that multiplies without knowing whose product it
-// is.
+// Compiled once for each instruction set, as is all code that multiplies without knowing which
+// operator's product it computes.
 extern template struct DenseOutput<BF16>;
 #if !defined(__AVX512BF16__)
 extern template struct DenseOutput<float>;

@@ -150,7 +150,8 @@ using BF16DotMath = AmxMath;
 using BF16DotMath = DotMath;
 #endif
 
-// The math that takes most memory of those that an instruction set's file has.
+// The math that takes most memory of those in an instruction set's file: it decides how large a
+// workspace is that serves any of them.
 #if defined(__AVX512BF16__)
 using WidestMath = BF16DotMath;
 #else

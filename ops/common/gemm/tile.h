@@ -34,7 +34,8 @@ constexpr int StripVectors(int rows) {
   return strip;
 }
 
-// Panels side by side, so that few rows still have 8 sums in flight: 4 cycles x 2 a cycle.
+// Panels side by side, so that few rows still have 8 sums in flight: a multiply-add takes 4 cycles,
+// and two begin in each.
 template <class M>
 constexpr int PanelsAtOnce(int rows) {
   if (kIsAmx<M>) return 1;

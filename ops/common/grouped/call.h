@@ -11,7 +11,8 @@
 namespace anyop::ops {
 inline namespace ANYOP_ISA {
 
-// Rows that are packed and multiplied at a time: whole groups, or parts of one that is larger.
+// Rows that are packed and multiplied at a time: whole groups, or parts of one that is larger. This
+// bounds the workspace.
 inline constexpr std::int64_t kWaveRows = 2048;
 
 // y[r] = x[r] weight[g]^T + bias[g] for rows offsets[g] <= r < offsets[g + 1].

@@ -103,7 +103,8 @@ template <class T, class F>
                                                  const Gain<T>& gain, float eps, bool streams,
                                                  double element_ns, F&& prepare) {
   constexpr int kGroup = 4;
-  constexpr std::int64_t kGroupBytes = 16 << 10;  // read twice, so they stay in the first cache
+  // Rows are read twice, for their squares and for their results: a group stays in the first cache.
+  constexpr std::int64_t kGroupBytes = 16 << 10;
   const std::int64_t d = x.row_size();
   const bool in_groups = !streams && kGroup * d * std::int64_t(sizeof(T)) <= kGroupBytes;
   ForRowGroups<kGroup>(
