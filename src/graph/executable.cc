@@ -151,7 +151,7 @@ class Executable::Impl {
   // Scope, which inputs are copied, then the sizes and numbers that decide about plans.
   void MakeKey(std::span<const anyop_value> inputs, const std::vector<std::int64_t>& symbols,
                Key* key) const {
-    FollowCarriedScope();
+    FollowCarriedScope();  // on a framework's own thread the scope of whoever it works for counts
     const ThreadState& state = State();
     key->assign(1, ScopeWord(state));
     const DLDevice device = inputs_.DeviceOf(inputs);
@@ -204,7 +204,7 @@ class Executable::Impl {
   const SpecialiseOptions options_;
   const std::string name_;
   ConstantsOnDevices constants_;
-  std::mutex mutex_;            // of what follows, and of every Specialisation::idle
+  std::mutex mutex_;            // guards the members below, and every Specialisation::idle
   std::vector<Entry> entries_;  // the last used first
   std::vector<std::unique_ptr<GraphArena>> arenas_;
 };

@@ -129,6 +129,7 @@ class AttentionRun {
       is_split_ = true;
       items = CountItems();
     }
+    // One chunk of rows is more than two shares of the work: its heads become items of their own.
     const bool is_uneven = !is_split_ && longest_ns * double(wanted) > 2 * work_ns_;
     if (items >= wanted && !is_uneven) return;
     few_heads_ = is_uneven ? 1 : std::max<std::int64_t>(few_heads_ * items / wanted, 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that attention works in: what is computed at once, and where it lies.
+// The memory that attention works in: how many rows and keys are computed at once, and where
+// queries, scores and sums lie.
 #pragma once
 #include <cstdint>
 

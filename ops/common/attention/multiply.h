@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small matrix product in registers, each sum f32 and in rising order of k: of f32, or of pairs
-// of bf16 where there are dot instructions.
+// A small matrix product in registers, of f32, or of pairs of bf16 where there are dot
+// instructions. Each sum is f32 and in rising order of k.
 #pragma once
 #include <algorithm>
 #include <cstdint>

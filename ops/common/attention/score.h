@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From q . k to scores, the online softmax of one row, and what a finished row leaves behind.
+// From q . k to scores, the online softmax of one row, and the result and lse of a finished row.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -173,7 +173,7 @@ struct PartialSums {
   typename M::Sum* sums;   // [rows][kPartialSums<M>]
   bool is_first, is_last;  // of the chunks; if both, there are none
 };
-// Of a row.
+// The partial sums of a row: a pairwise math has two for each column.
 template <class M>
 inline constexpr int kPartialSums = kPanel*(M::kPairwise ? 2 : 1);
 

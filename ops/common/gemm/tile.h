@@ -177,11 +177,11 @@ template <class M, int kR>
 }
 
 // The products above for a number of rows that is known at run time. They are compiled once for
-// each instruction set, in files of this folder, as they are most of what the compiler has to do
-// for an operator that multiplies. Their definitions stand outside of the class: what is defined
-// inside is inline, and inline functions are compiled wherever they are called, `extern template`
-// or not. An object of the class is for one thread and some products in a row; only that of AmxMath
-// (amx.h) has a state.
+// each instruction set, in files of this folder, because they are most of the compiler's work for
+// an operator that multiplies. Their definitions stand outside of the class: a function that is
+// defined inside is inline, and GCC compiles inline functions wherever they are called, `extern
+// template` or not. An object of the class is for one thread and some products in a row; only that
+// of AmxMath (amx.h) has a state.
 template <TileMath M>
 struct Tiles {
   using Left = typename M::Left;

@@ -28,7 +28,7 @@ struct GroupedCall {
   void* y;             // [rows, n]
   std::int64_t y_stride;
   DType y_type;
-  // Of bytes: a scale and the sum of each row, scales of [groups, n] weights.
+  // For bytes: the scale and the sum of each row of x, and the scales of weights, [groups, n].
   const float* x_scale;
   const std::int32_t* x_sum;
   const Tensor* weight_scale;

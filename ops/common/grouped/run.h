@@ -157,6 +157,7 @@ class GroupedRun {
   }
 
   void PackParts() const {
+    // Parts worth 2 us, at 10 elements a nanosecond and the mean size of a part.
     const std::int64_t grain = 20000 * count_ / (rows_ * call_.k + 1) + 1;
     ctx_.ParallelFor(count_, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {

@@ -27,8 +27,8 @@ inline constexpr std::int64_t kLatentPart = 256;  // positions of a part, at lea
 inline constexpr std::int64_t kLatentParts = 8;   // of a token, at most
 inline constexpr float kLatentNoScore = -std::numeric_limits<float>::infinity();
 
-// What is known of the heads of an item after some keys: the largest score, the sum of
-// exp(score - largest), and that of such weights times values.
+// The state of the heads of an item after some keys: the largest score, the sum of the weights
+// exp(score - largest), and the sum of weights times values.
 template <class N>
 struct LatentSums : Workspace<N> {
   N row;

@@ -40,7 +40,7 @@ template <class F>
   return {unit, ScaleInUnits(squares / float(d), eps, unit)};
 }
 
-// Of a row with such squares, which `load` reads as in SumOfSquares.
+// The scale of a row whose squares have this sum. load: as in SumOfSquares.
 template <class F>
 [[gnu::always_inline]] inline RowScale ScaleOf(float squares, std::int64_t d, float eps, F load) {
   const float mean_square = squares / float(d) + eps, unit = UnitOf(mean_square);

@@ -236,7 +236,7 @@ Heads<T> HeadsOf(const Tensor& x, const Tensor& y, std::int64_t i) {
           y.stride(1)};
 }
 
-// Tokens worth 2 us.
+// Tokens worth 2 us: 10 elements a nanosecond, and 10 ns for each token.
 inline std::int64_t TokenGrain(std::int64_t elements_per_token) {
   return 20000 / (elements_per_token + 100) + 1;
 }

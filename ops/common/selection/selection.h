@@ -141,7 +141,8 @@ void TakeLargest(const float* x, std::int64_t n, std::int64_t k, std::uint32_t* 
   std::int64_t equals = k - least.above;
   for (std::int64_t i = 0, taken = 0; taken < k; i += kLanes) {
     const int count = int(std::min<std::int64_t>(kLanes, n - i));
-    // Of NaN only the first few may be taken, and no comparison finds them.
+    // Key 0 stands for NaN, which no comparison finds: all elements are looked at then, and the
+    // first NaN are taken.
     std::uint32_t lanes = (1u << count) - 1;
     if (least.key != 0) lanes &= Bits(LoadN(x + i, count) >= Set(FromOrderedKey(least.key)));
     for (; lanes && taken < k; lanes &= lanes - 1) {

@@ -7,7 +7,8 @@
 //   b.Output(y);
 //   Graph graph = b.Finish();
 //
-// Every function throws Error; a wrong call reads as it does anywhere, with the place behind it.
+// Every function throws Error. The text for a wrong call is that of a single call, with the place
+// in the user's program behind it.
 #pragma once
 #include <initializer_list>
 #include <map>
@@ -72,8 +73,8 @@ class GraphBuilder {
     return Call(*Find(op), std::move(arguments), CallOptions());
   }
 
-  // What a call returns, in order; name "" takes the value's. Any tensor; it is returned in memory
-  // of its own.
+  // Adds a result to what a call of the graph returns; name "" takes the value's. Any tensor may be
+  // one, an input too: it is returned in memory of its own.
   void Output(int value, std::string_view name = "");
 
   // The user's place for the nodes and views that follow: "model.py:31".

@@ -137,7 +137,7 @@ class GraphParser : parse::Lexer {
     return Size::Symbol(known);
   }
 
-  // Results, then what makes them.
+  // "a: f32[n], into b = anyop.op(x)": results, then the call or view that makes them.
   void ParseStatement() {
     std::vector<TypedName> left;
     const std::size_t begin = at;

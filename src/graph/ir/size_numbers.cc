@@ -87,7 +87,7 @@ Number SizeNumbers::Compare(NodeOp op, const Size& x, const Size& y) {
   const Size rise = y - x;
   if (rise.is_constant()) return Int(Holds(op, std::int64_t(0), rise.constant()));
   const Size fall = x - y;
-  // Which of x < y, x > y, x <= y, x >= y holds at all sizes; each decides what it can.
+  // x < y at all sizes, or x > y, decides every comparison; x <= y or x >= y decides two of them.
   if (IsAtLeast(rise, 1)) return Int(Holds(op, 0, 1));
   if (IsAtLeast(fall, 1)) return Int(Holds(op, 1, 0));
   if (IsAtLeast(rise, 0) && (op == NodeOp::kLe || op == NodeOp::kGt)) return Int(op == NodeOp::kLe);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is planned is a wall: time from left to right, memory from the bottom up, each buffer a
-// brick whose place in time is given. The lowest stretch of the wall's upper edge (the skyline)
+// A plan is a wall: time from left to right, memory from the bottom up, each buffer a brick whose
+// place in time is given. The lowest stretch of the wall's upper edge (the skyline)
 // gets the brick that fits it best; where none fits it is raised to its lower neighbour. After each
 // round the bricks that ended too high are laid earlier: they count for more.
 #include "graph/memory/skyline.h"
@@ -111,7 +111,7 @@ class Wall {
   };
 
   // The brick for a stretch, -1 if none fits. The columns within are searched only where no brick
-  // is flush with an end: such a one is nearly always worth more, and stretches can be long.
+  // is flush with an end: a flush brick is nearly always worth more, and stretches can be long.
   int Choose(int begin, int end) {
     Choice best;
     ForLeft(&starts_, begin, [&](int i) {

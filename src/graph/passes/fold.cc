@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls whose arguments are known when the graph is compiled run then, once: casts and packing of
-// weights, tables of angles. Nodes with `.prepack` become its statements where those over frozen
-// weights can run now.
+// weights, tables of angles. A node with `.prepack` becomes the statements of that where the first
+// one, which packs frozen weights, can run now.
 #include <algorithm>
 #include <optional>
 
@@ -45,7 +45,7 @@ bool IsOfConstants(const Graph& graph, const GraphNode& node) {
   });
 }
 
-// Runs a node now. Throws what it throws.
+// Runs a node now, in a graph of its own. Throws the operator's errors.
 std::vector<Array> Fold(const Graph& graph, const GraphNode& node) {
   GraphCopy copy(graph);
   GraphBuilder::CallOptions options;
@@ -155,7 +155,7 @@ class Prepacker : public CompositionFollower<GraphArgument> {
   const Contract& contract_;
 };
 
-// What a node's .prepack gives in the copied graph; nothing where the node stays as it is.
+// The results of a node's .prepack in the copied graph; nothing where the node stays as it is.
 std::optional<std::vector<int>> Prepacked(GraphCopy* copy, const GraphNode& node) {
   GraphNode copied = node;
   copied.arguments = copy->Arguments(node);
@@ -214,7 +214,7 @@ class Folder {
       const int old = node.results[r], made = (*results)[r];
       if (old >= 0 &&
           (made < 0 || ShowType(copy_.builder.graph(), made) != ShowType(graph_, old))) {
-        return false;  // what was made is dead
+        return false;  // nodes that were made have no use, and the next passes remove them
       }
     }
     copy_.SetResults(node, *results);

@@ -101,7 +101,8 @@ class MoveCheck {
                        [&](const GraphSymbol& s) { return s.value == v; });
   }
 
-  // What the operator makes lies apart, also from what it is given; what it writes is given once.
+  // Results of the operator lie apart from each other and from its arguments, and memory that it
+  // writes is given to it once.
   bool ArgumentsAreApart(const PatternMatch& m) const {
     std::set<int> made, given, written;
     for (const int v : m.values) {
@@ -227,7 +228,7 @@ class Fuser {
  public:
   explicit Fuser(Graph* graph) : graph_(*graph), patterns_(FindPatterns()) {}
 
-  // Until nothing changes: what was fused may be part of more.
+  // Until nothing changes: a call that fusion made may be part of another composition.
   void Run() {
     // Without any match this is cheap, where a trial copies and infers the whole graph.
     if (!MayMatch()) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another order of the nodes, where less memory is alive at once or more calls can share a region.
-// Sizes are not known yet: what counts is how an order does at each of a few sizes.
+// Sizes are not known yet: orders are compared at a few sizes.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -157,8 +157,8 @@ class Orderer {
     for (int i = u.first; i <= u.last; ++i) order->push_back(i);
   }
 
-  // The unit after which the fewest bytes are alive, at a prompt's sizes; of two such the one that
-  // frees more.
+  // Always the unit after which the fewest bytes are alive, at a prompt's sizes; of equal ones that
+  // with the higher peak, which frees more.
   Order BySavings() {
     LiveBytes& live = live_.back();
     live.Reset();

@@ -18,7 +18,8 @@ class DeadRemover {
   }
 
  private:
-  // From the last node to the first: needed is what a later node or the caller reads.
+  // From the last node to the first, because memory is needed if a later node or the caller reads
+  // it.
   void FindLiveNodes() {
     std::vector<bool> needed(graph_.values.size());
     const auto class_of = [&](int v) { return std::size_t(classes_[std::size_t(v)]); };

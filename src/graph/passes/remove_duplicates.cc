@@ -76,7 +76,7 @@ class DuplicateRemover {
     }
   }
 
-  // Equal for calls that compute the same: the call, what its arguments' memory holds by now, and
+  // Equal for calls that compute the same: the call, the version of its arguments' memory, and
   // which results it computes.
   std::string Meaning(const GraphNode& node) const {
     std::string text = std::to_string(node.op->index) + ShowCall(graph_, node);

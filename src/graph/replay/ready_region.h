@@ -22,11 +22,10 @@ class ReadyRegion {
   // Takes over the numbers of the call, which the frames hold.
   void SetNumbers();
 
-  // Whether tensors of a call overlap against its operator's rule; throws what it says. call: as in
-  // RunAlone.
+  // Throws where tensors of a call overlap against its operator's rule. call: as in RunAlone.
   void CheckMemory(int* call);
 
-  // The first call that failed, with what it says; {-1} if none did.
+  // The first call that failed, with its code and error; {-1} if none did.
   struct Failure {
     int call = -1, code = 0;
     RunState* state = nullptr;

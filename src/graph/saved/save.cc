@@ -185,7 +185,7 @@ class Collector {
   std::map<std::uint64_t, std::vector<std::size_t>> by_hash_;
 };
 
-// what: is refused to a graph that calls Python: "saved".
+// what: the thing that a graph which calls Python cannot be: "saved".
 void RefusePython(const Graph& graph, const std::string& name, const std::string& what) {
   for (const GraphNode& node : graph.nodes) {
     if (!CallsPython(*node.op)) continue;

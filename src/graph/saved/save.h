@@ -31,7 +31,8 @@ struct GraphToSave {
 void WriteGraphs(const std::string& path, std::span<const GraphToSave> graphs,
                  const SaveOptions& options = {});
 
-// A graph apart from its memory, for whoever keeps that himself: Python's pickle and deepcopy.
+// A graph apart from its memory, for callers that keep the memory themselves: Python's pickle and
+// deepcopy.
 struct DetachedGraph {
   std::string manifest, text;
   std::vector<NamedArray> memory;  // what the manifest names, as it is: nothing is copied

@@ -250,7 +250,8 @@ class RegionFinder {
     return Caches().l3 ? Caches().l3 : 8 * (Caches().l2 ? Caches().l2 : kUnknownL2);
   }
 
-  // Blocks whose rows stay in the second cache beside what is whole.
+  // Chooses the number of rows of a block: its rows stay in the second cache beside the tensors
+  // that are not cut. False where cutting does not pay.
   bool ChooseBlock(const std::vector<std::vector<Touch>>& members, Region* region) const {
     if (block_rows_) {
       region->block = std::min(block_rows_, region->rows);

@@ -203,7 +203,8 @@ class Placer {
     }
     return -1;
   }
-  // Whether no block of a region writes to `value`, in the memory of `root`, what another reads.
+  // Whether a result `value` in the memory of `root` is cut as all that the region reads there:
+  // else a block would write what another block has yet to read.
   bool IsCutAlike(const PlannedCall& call, int root, int value) const {
     if (call.region < 0) return true;
     const Region& region = s_.regions[std::size_t(call.region)];

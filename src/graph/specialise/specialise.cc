@@ -267,6 +267,7 @@ Specialisation::Specialisation(std::shared_ptr<const Graph> g, std::vector<std::
     : graph(std::move(g)), symbols(std::move(numbers)) {
   try {
     Specialiser(this, inputs, options.constants).Run();
+    // Regions first: values that only a region uses need no memory of their own.
     if (options.regions && !device_kind) FindRegions(this, options.block_rows);
     PlaceMemory(this, options.share_memory);
     if (IsChecking()) CheckMemoryOf(*this);
