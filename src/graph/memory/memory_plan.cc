@@ -92,6 +92,7 @@ class Planner {
   MemoryPlan PlaceBySize() const {
     std::vector<int> order(buffers_.size());
     std::iota(order.begin(), order.end(), 0);
+    // Stable, so that equal sizes give the same plan with every library of C++.
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return bytes_[std::size_t(a)] > bytes_[std::size_t(b)]; });
     MemoryPlan plan{std::vector<std::int64_t>(buffers_.size(), -1), 0, bound_};

@@ -45,6 +45,7 @@ class Follower {
       is_seen |= is_outside_[class_of(v)];
       Write(v);
     }
+    // Results that the node makes itself; memory that it writes into has a writer by now.
     for (const int v : node.results) {
       if (v >= 0 && writer_[class_of(v)] < 0) writer_[class_of(v)] = node_;
     }

@@ -45,6 +45,7 @@ void ReadyRegion::AddSlot(const anyop_value* frames) {
       if (c.tensors[i] >= 0) v.t = &slot.tensors[std::size_t(c.tensors[i])];
     }
     RunState& state = slot.states.emplace_back(*c.block);
+    // Without a rest its context is never used, but keeps the numbers of calls the same.
     for (const Plan* plan : {c.block, c.rest}) {
       anyop_context context = (plan ? plan : c.block)->context;
       context.runtime = &state;

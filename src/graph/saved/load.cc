@@ -206,7 +206,7 @@ Array ViewIn(const Array& memory, const SavedValue& v, const std::string& name) 
   const std::int64_t size = Bytes(v.dtype), all = memory.bytes();
   bool fits = v.shape.size() <= std::size_t(Array::kMaxRank) &&
               v.strides.size() == v.shape.size() && v.offset >= 0 && v.offset % size == 0;
-  std::int64_t low = v.offset, high = 0;
+  std::int64_t low = v.offset, high = 0;  // both ends: strides may be negative
   fits = fits && !__builtin_add_overflow(v.offset, size, &high);
   for (std::size_t d = 0; fits && d < v.shape.size(); ++d) {
     std::int64_t reach = 0;
